@@ -1,0 +1,83 @@
+"""User-facing errors: what was expected, what was found, where, and what to do."""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SrcLoc:
+    """A span of one source line; ``line`` counts from 1, ``col`` and ``end_col`` from 0."""
+
+    file: str
+    line: int
+    col: int
+    end_col: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def excerpt(loc: SrcLoc) -> str:
+    """The source line at ``loc`` with a caret run under the span."""
+    head = f'  File "{loc.file}", line {loc.line}'
+    text = linecache.getline(loc.file, loc.line).rstrip("\n").expandtabs(1)
+    if not text:
+        return head
+    indent = len(text) - len(text.lstrip())
+    start = max(loc.col - indent, 0)
+    width = max(min(loc.end_col, len(text)) - loc.col, 1)
+    return f"{head}\n    {text.strip()}\n    {' ' * start}{'^' * width}"
+
+
+class KernelError(Exception):
+    """Base of every error that a user of kernelcore can cause.
+
+    Attributes:
+        loc: Where in the user's source the error lies, or None.
+        remedy: What to do about it, or None.
+    """
+
+    def __init__(self, message: str, loc: SrcLoc | None = None, remedy: str | None = None) -> None:
+        self.message = message
+        self.loc = loc
+        self.remedy = remedy
+        parts = [message]
+        if loc is not None:
+            parts.append(excerpt(loc))
+        if remedy is not None:
+            parts.append(f"  help: {remedy}")
+        super().__init__("\n".join(parts))
+
+
+class KernelSyntaxError(KernelError):
+    """Python that the kernel language does not have."""
+
+
+class KernelTypeError(KernelError, TypeError):
+    """Operand types that an operation does not take."""
+
+
+class KernelNameError(KernelError, NameError):
+    """A name that is not defined, or not defined on every path."""
+
+
+class KernelArgumentError(KernelError, TypeError):
+    """A launch argument of the wrong dtype, rank, device, shape or access."""
+
+
+class KernelGradError(KernelError):
+    """A kernel, or a line of it, that has no exact derivative."""
+
+
+class KernelCompileError(KernelError):
+    """The backend rejected the generated code; a defect of kernelcore."""
+
+
+class KernelMemoryError(KernelError, MemoryError):
+    """A launch ran out of memory, for recorded values for instance."""
+
+
+class VerifyError(KernelError):
+    """Ill-formed IR; a defect of the pass that made it."""
