@@ -1,0 +1,137 @@
+"""Builder: appends Eqns to the region under construction, typing each as its Op says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from kernelcore.errors import KernelTypeError, SrcLoc
+from kernelcore.ir import op as ops
+from kernelcore.ir.core import NO_ATTRS, Atom, Const, Eqn, Func, Region, Var
+from kernelcore.ir.op import Op, OpKind
+from kernelcore.types import ArrayType, Scalar, StackType, Type, boolean, int32
+
+
+def result_types(op: Op, inputs: Sequence[Atom], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
+    """Output types of ``op`` on ``inputs``; IF, FOR and WHILE have those of their regions."""
+    match op.kind:
+        case OpKind.PURE:
+            return (op.result_type([a.type for a in inputs]),)
+        case OpKind.CAST | OpKind.STACK:
+            dtype = attrs["dtype"]
+            return (StackType(dtype) if op.kind is OpKind.STACK else dtype,)
+        case OpKind.TID | OpKind.DIM:
+            return (int32,)
+        case OpKind.LOAD | OpKind.ATOMIC_ADD | OpKind.POP:
+            source = inputs[0].type
+            assert isinstance(source, ArrayType | StackType)
+            return (source.dtype,)
+        case OpKind.STORE | OpKind.PUSH:
+            return ()
+        case OpKind.CALL:
+            callee: Func = attrs["callee"]
+            return tuple(a.type for a in callee.body.yields)
+        case OpKind.IF | OpKind.FOR | OpKind.WHILE:
+            raise ValueError(f"{op.name}: outputs follow from its regions")
+
+
+class Builder:
+    """Makes regions: what is emitted goes to the innermost open one and is located at ``loc``."""
+
+    def __init__(self) -> None:
+        self.loc: SrcLoc | None = None
+        self._open: list[list[Eqn]] = [[]]
+
+    @property
+    def eqns(self) -> list[Eqn]:
+        """The Eqns of the innermost open region."""
+        return self._open[-1]
+
+    def append(self, eqn: Eqn) -> None:
+        """Append a finished Eqn."""
+        self._open[-1].append(eqn)
+
+    def emit(self, op: Op, *inputs: Atom, name: str = "", **attrs: Any) -> Var:
+        """Append ``op`` and return its only output.
+
+        Raises:
+            KernelTypeError: The signature does not take these types; carries ``loc``.
+        """
+        (out,) = self._emit(op, inputs, attrs, name)
+        return out
+
+    def emit_effect(self, op: Op, *inputs: Atom, **attrs: Any) -> None:
+        """Append an ``op`` without outputs."""
+        outs = self._emit(op, inputs, attrs, "")
+        assert not outs
+
+    def emit_all(self, op: Op, inputs: Sequence[Atom], **attrs: Any) -> tuple[Var, ...]:
+        """Append ``op`` and return all its outputs."""
+        return self._emit(op, tuple(inputs), attrs, "")
+
+    def _emit(
+        self, op: Op, inputs: tuple[Atom, ...], attrs: Mapping[str, Any], name: str
+    ) -> tuple[Var, ...]:
+        try:
+            types = result_types(op, inputs, attrs)
+        except KernelTypeError as error:
+            raise KernelTypeError(error.message, self.loc, error.remedy) from None
+        outs = tuple(Var(t, name) for t in types)
+        self.append(Eqn(op, inputs, outs, attrs or NO_ATTRS, (), self.loc))
+        return outs
+
+    @contextmanager
+    def into(self, eqns: list[Eqn]) -> Iterator[list[Eqn]]:
+        """Append what is emitted inside to ``eqns`` instead of the open region."""
+        self._open.append(eqns)
+        try:
+            yield eqns
+        finally:
+            self._open.pop()
+
+    def region(self) -> AbstractContextManager[list[Eqn]]:
+        """Collect what is emitted inside into a fresh list."""
+        return self.into([])
+
+    def emit_if(
+        self, cond: Atom, then: Region, orelse: Region, names: Sequence[str] = ()
+    ) -> tuple[Var, ...]:
+        """Append an ``if``; both regions yield the same types, which are those of the outputs."""
+        outs = _outputs(then.yields, names)
+        self.append(Eqn(ops.IF, (cond,), outs, NO_ATTRS, (then, orelse), self.loc))
+        return outs
+
+    def emit_for(
+        self,
+        start: Atom,
+        stop: Atom,
+        step: Atom,
+        init: Sequence[Atom],
+        body: Region,
+        names: Sequence[str] = (),
+    ) -> tuple[Var, ...]:
+        """Append a ``for`` over ``range(start, stop, step)``; ``body`` takes (index, *carried)."""
+        outs = _outputs(body.yields, names)
+        self.append(Eqn(ops.FOR, (start, stop, step, *init), outs, NO_ATTRS, (body,), self.loc))
+        return outs
+
+    def emit_while(
+        self, init: Sequence[Atom], cond: Region, body: Region, names: Sequence[str] = ()
+    ) -> tuple[Var, ...]:
+        """Append a ``while``; both regions take the carried values, ``cond`` yields one bool."""
+        outs = _outputs(body.yields, names)
+        self.append(Eqn(ops.WHILE, tuple(init), outs, NO_ATTRS, (cond, body), self.loc))
+        return outs
+
+
+def _outputs(yields: Sequence[Atom], names: Sequence[str]) -> tuple[Var, ...]:
+    hints = names or [a.name if isinstance(a, Var) else "" for a in yields]
+    return tuple(Var(a.type, hint) for a, hint in zip(yields, hints, strict=True))
+
+
+def zero(dtype: Scalar) -> Const:
+    """The literal zero (or false) of ``dtype``."""
+    if dtype == boolean:
+        return Const(dtype, False)
+    return Const(dtype, 0.0 if dtype.is_float else 0)

@@ -1,0 +1,104 @@
+"""Op: everything the compiler knows about one operation, and the sealed table of all of them.
+
+Compilers dispatch on ``Op.kind``. A PURE op is a row of the built-in table: its own fields say how
+it is typed, evaluated, lowered and differentiated. The other kinds are the grammar of the IR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from types import MappingProxyType
+from typing import Any
+
+from kernelcore.errors import KernelTypeError
+from kernelcore.types import TYPE_CLASSES, Scalar, Type
+
+
+class OpKind(Enum):
+    """What an Op is to the compiler."""
+
+    PURE = auto()  # scalars in, one scalar out, no effect
+    CAST = auto()  # attrs: dtype
+    TID = auto()  # attrs: axis; one launch index, int32
+    DIM = auto()  # (array), attrs: axis; one extent, int32
+    LOAD = auto()  # (array, *indices) -> element
+    STORE = auto()  # (array, *indices, value)
+    ATOMIC_ADD = auto()  # (array, *indices, value) -> old element; attrs: owned
+    STACK = auto()  # () -> stack; attrs: dtype
+    PUSH = auto()  # (stack, value)
+    POP = auto()  # (stack) -> value
+    IF = auto()
+    FOR = auto()
+    WHILE = auto()
+    CALL = auto()  # attrs: callee
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Op:
+    """One operation.
+
+    Attributes:
+        params: Argument names to type classes (``TYPE_CLASSES``); PURE ops only.
+        result: Type class of the result: one of the classes in ``params``, or a class of one type.
+        lower: Emits code for it (see ``builtins/lowering.py``).
+        ref: Its meaning on NumPy scalars.
+        grad: Per argument, the cotangent as a kernel-language formula over the arguments, ``out``
+            and ``ct``, linear in ``ct``; an argument left out has derivative zero.
+        no_grad: Why there is no derivative. Exactly one of ``grad`` and ``no_grad`` is given.
+        domain: Interval that tests draw float arguments from.
+        int_domain: Interval that tests draw int arguments from.
+    """
+
+    name: str
+    kind: OpKind
+    params: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    result: str = ""
+    doc: str = ""
+    lower: Callable[..., str] | None = None
+    ref: Callable[..., Any] | None = None
+    grad: Mapping[str, str] | None = None
+    no_grad: str | None = None
+    domain: tuple[float, float] = (-2.0, 2.0)
+    int_domain: tuple[int, int] = (-9, 9)
+
+    def result_type(self, types: Sequence[Type]) -> Scalar:
+        """The result type of a PURE op on ``types``.
+
+        Raises:
+            KernelTypeError: An argument count or type that the signature does not take.
+        """
+        if len(types) != len(self.params):
+            raise KernelTypeError(
+                f"{self.name}() takes {len(self.params)} arguments, {len(types)} given"
+            )
+        bound: dict[str, Scalar] = {}
+        for (arg, cls), found in zip(self.params.items(), types, strict=True):
+            allowed = TYPE_CLASSES[cls]
+            if not isinstance(found, Scalar) or found not in allowed:
+                names = " or ".join(t.name for t in allowed)
+                raise KernelTypeError(
+                    f"{self.name}(): argument '{arg}': expected {names}, found {found}"
+                )
+            if bound.setdefault(cls, found) != found:
+                raise KernelTypeError(
+                    f"{self.name}(): argument '{arg}': expected {bound[cls]}, found {found}",
+                    remedy=f"cast one side, for example {bound[cls]}(...)",
+                )
+        return bound[self.result] if self.result in bound else TYPE_CLASSES[self.result][0]
+
+
+CAST = Op("cast", OpKind.CAST)
+TID = Op("tid", OpKind.TID)
+DIM = Op("dim", OpKind.DIM)
+LOAD = Op("load", OpKind.LOAD)
+STORE = Op("store", OpKind.STORE)
+ATOMIC_ADD = Op("atomic_add", OpKind.ATOMIC_ADD)
+STACK = Op("stack", OpKind.STACK)
+PUSH = Op("push", OpKind.PUSH)
+POP = Op("pop", OpKind.POP)
+IF = Op("if", OpKind.IF)
+FOR = Op("for", OpKind.FOR)
+WHILE = Op("while", OpKind.WHILE)
+CALL = Op("call", OpKind.CALL)

@@ -1,0 +1,161 @@
+"""Verify: the only definition of well-formed IR."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernelcore.errors import SrcLoc, VerifyError
+from kernelcore.ir.builder import result_types
+from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
+from kernelcore.ir.op import OpKind
+from kernelcore.types import (
+    MAX_GRID_DIMS,
+    ArrayType,
+    Scalar,
+    StackType,
+    Type,
+    boolean,
+    int32,
+    int64,
+)
+
+
+def verify(func: Func) -> Func:
+    """Check ``func`` and return it.
+
+    Every Var is bound once and before use, inside the region that binds it; every Eqn has the types
+    that its Op gives; region parameters and yields agree with the Eqn that holds them.
+
+    Raises:
+        VerifyError: The first violation, with the location of its Eqn.
+    """
+    if not 0 <= func.grid_rank <= MAX_GRID_DIMS:
+        raise VerifyError(f"{func.name}: grid rank {func.grid_rank}", func.loc)
+    checker = _Checker(func)
+    checker.region(func.body, set())
+    return func
+
+
+class _Checker:
+    def __init__(self, func: Func) -> None:
+        self.func = func
+        self.bound: set[Var] = set()
+
+    def fail(self, text: str, loc: SrcLoc | None = None) -> VerifyError:
+        return VerifyError(f"{self.func.name}: {text}", loc)
+
+    def bind(self, var: Var, visible: set[Var], loc: SrcLoc | None) -> None:
+        if var in self.bound:
+            raise self.fail(f"'{var.name}' is bound twice", loc)
+        self.bound.add(var)
+        visible.add(var)
+
+    def use(self, atom: Atom, visible: set[Var], loc: SrcLoc | None) -> None:
+        if isinstance(atom, Var) and atom not in visible:
+            raise self.fail(f"'{atom.name}' is used where it is not bound", loc)
+        if isinstance(atom, Const):
+            kinds = {"bool": bool, "int": int, "float": float}
+            if type(atom.value) is not kinds[atom.type.kind]:
+                raise self.fail(f"literal {atom.value!r} is no {atom.type}", loc)
+
+    def region(self, region: Region, outer: set[Var]) -> None:
+        visible = set(outer)
+        for param in region.params:
+            self.bind(param, visible, None)
+        for eqn in region.eqns:
+            for atom in eqn.inputs:
+                self.use(atom, visible, eqn.loc)
+            for inner in eqn.regions:
+                self.region(inner, visible)
+            self.types(eqn)
+            for out in eqn.outputs:
+                self.bind(out, visible, eqn.loc)
+        for atom in region.yields:
+            self.use(atom, visible, None)
+
+    def types(self, eqn: Eqn) -> None:
+        match eqn.op.kind:
+            case OpKind.IF:
+                self.control_if(eqn)
+            case OpKind.FOR:
+                self.control_for(eqn)
+            case OpKind.WHILE:
+                self.control_while(eqn)
+            case _:
+                self.plain(eqn)
+
+    def expect(self, eqn: Eqn, what: str, found: Sequence[Atom], want: Sequence[Type]) -> None:
+        types = tuple(a.type for a in found)
+        if types != tuple(want):
+            raise self.fail(f"{eqn.op.name}: {what}: {types}, expected {tuple(want)}", eqn.loc)
+
+    def plain(self, eqn: Eqn) -> None:
+        if eqn.regions:
+            raise self.fail(f"{eqn.op.name} has regions", eqn.loc)
+        self.operands(eqn)
+        self.expect(eqn, "outputs", eqn.outputs, result_types(eqn.op, eqn.inputs, eqn.attrs))
+
+    def operands(self, eqn: Eqn) -> None:
+        kinds = [type(a.type) for a in eqn.inputs]
+        match eqn.op.kind:
+            case OpKind.LOAD | OpKind.STORE | OpKind.ATOMIC_ADD:
+                self.access(eqn)
+            case OpKind.DIM:
+                array = eqn.inputs[0].type if len(eqn.inputs) == 1 else None
+                if not isinstance(array, ArrayType) or not 0 <= eqn.attrs["axis"] < array.ndim:
+                    raise self.fail("dim of no such axis", eqn.loc)
+            case OpKind.TID:
+                if not 0 <= eqn.attrs["axis"] < max(self.func.grid_rank, 1):
+                    raise self.fail("tid of no such axis", eqn.loc)
+            case OpKind.CAST if kinds != [Scalar]:
+                raise self.fail(f"cast of {kinds}", eqn.loc)
+            case OpKind.PUSH | OpKind.POP:
+                stack = eqn.inputs[0].type
+                want = [stack.dtype] if isinstance(stack, StackType) else []
+                if not isinstance(stack, StackType):
+                    raise self.fail(f"{eqn.op.name} on {stack}", eqn.loc)
+                pushed = want if eqn.op.kind is OpKind.PUSH else []
+                self.expect(eqn, "operands", eqn.inputs[1:], pushed)
+            case OpKind.CALL:
+                callee: Func = eqn.attrs["callee"]
+                self.expect(eqn, "arguments", eqn.inputs, [p.type for p in callee.params])
+                verify(callee)
+            case _:
+                pass
+
+    def access(self, eqn: Eqn) -> None:
+        array = eqn.inputs[0].type
+        if not isinstance(array, ArrayType):
+            raise self.fail(f"{eqn.op.name} on {array}", eqn.loc)
+        indices = eqn.inputs[1 : 1 + array.ndim]
+        values = eqn.inputs[1 + array.ndim :]
+        if len(indices) != array.ndim or any(i.type not in (int32, int64) for i in indices):
+            raise self.fail(f"{eqn.op.name}: bad indices", eqn.loc)
+        self.expect(eqn, "value", values, [] if eqn.op.kind is OpKind.LOAD else [array.dtype])
+
+    def control_if(self, eqn: Eqn) -> None:
+        self.expect(eqn, "condition", eqn.inputs, [boolean])
+        then, orelse = eqn.regions
+        outs = [v.type for v in eqn.outputs]
+        for region in (then, orelse):
+            self.expect(eqn, "parameters", region.params, [])
+            self.expect(eqn, "yields", region.yields, outs)
+
+    def control_for(self, eqn: Eqn) -> None:
+        (body,) = eqn.regions
+        index = eqn.inputs[0].type
+        if index not in (int32, int64):
+            raise self.fail(f"for over {index}", eqn.loc)
+        carried = [v.type for v in eqn.outputs]
+        self.expect(eqn, "operands", eqn.inputs, [index, index, index, *carried])
+        self.expect(eqn, "parameters", body.params, [index, *carried])
+        self.expect(eqn, "yields", body.yields, carried)
+
+    def control_while(self, eqn: Eqn) -> None:
+        cond, body = eqn.regions
+        carried = [v.type for v in eqn.outputs]
+        self.expect(eqn, "operands", eqn.inputs, carried)
+        self.expect(eqn, "condition parameters", cond.params, carried)
+        self.expect(eqn, "condition", cond.yields, [boolean])
+        self.expect(eqn, "parameters", body.params, carried)
+        self.expect(eqn, "yields", body.yields, carried)

@@ -1,0 +1,78 @@
+"""Traversals that passes share: iterate, collect free variables, clone with substitution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+
+from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
+
+
+def walk_eqns(region: Region) -> Iterator[Eqn]:
+    """Every Eqn of ``region`` and of the regions inside it, in program order, parents first."""
+    for eqn in region.eqns:
+        yield eqn
+        for inner in eqn.regions:
+            yield from walk_eqns(inner)
+
+
+def used_atoms(eqn: Eqn) -> Iterator[Atom]:
+    """Every Atom that ``eqn`` uses, those inside its regions and their yields included."""
+    yield from eqn.inputs
+    for region in eqn.regions:
+        for inner in region.eqns:
+            yield from used_atoms(inner)
+        yield from region.yields
+
+
+def used_vars(region: Region) -> set[Var]:
+    """Every Var used anywhere in ``region``."""
+    atoms = {a for eqn in region.eqns for a in used_atoms(eqn)} | set(region.yields)
+    return {a for a in atoms if isinstance(a, Var)}
+
+
+def bound_vars(region: Region) -> set[Var]:
+    """Every Var that ``region`` or a region inside it binds."""
+    bound = set(region.params)
+    for eqn in walk_eqns(region):
+        bound.update(eqn.outputs)
+        for inner in eqn.regions:
+            bound.update(inner.params)
+    return bound
+
+
+def captured_vars(eqn: Eqn) -> list[Var]:
+    """Vars that the regions of ``eqn`` use from outside it, in order of first use."""
+    bound = {v for region in eqn.regions for v in bound_vars(region)}
+    seen: dict[Var, None] = {}
+    for region in eqn.regions:
+        for inner in region.eqns:
+            seen.update((a, None) for a in used_atoms(inner) if isinstance(a, Var))
+        seen.update((a, None) for a in region.yields if isinstance(a, Var))
+    return [v for v in seen if v not in bound]
+
+
+def substitute(atom: Atom, env: Mapping[Var, Atom]) -> Atom:
+    """``env[atom]`` where there is one, else ``atom``."""
+    return env.get(atom, atom) if isinstance(atom, Var) else atom
+
+
+def clone_eqn(eqn: Eqn, env: MutableMapping[Var, Atom]) -> Eqn:
+    """``eqn`` with inputs mapped through ``env`` and fresh outputs, which are added to ``env``."""
+    inputs = tuple(substitute(a, env) for a in eqn.inputs)
+    regions = tuple(clone_region(r, env) for r in eqn.regions)
+    outputs = tuple(Var(v.type, v.name) for v in eqn.outputs)
+    env.update(zip(eqn.outputs, outputs, strict=True))
+    return Eqn(eqn.op, inputs, outputs, eqn.attrs, regions, eqn.loc)
+
+
+def clone_region(region: Region, env: MutableMapping[Var, Atom]) -> Region:
+    """A copy of ``region`` with fresh Vars; Vars from outside are mapped through ``env``."""
+    params = tuple(Var(v.type, v.name) for v in region.params)
+    env.update(zip(region.params, params, strict=True))
+    eqns = tuple(clone_eqn(e, env) for e in region.eqns)
+    return Region(params, eqns, tuple(substitute(a, env) for a in region.yields))
+
+
+def replace_body(func: Func, body: Region) -> Func:
+    """``func`` with another body that has the same parameters."""
+    return Func(func.name, body, func.grid_rank, func.loc, func.param_locs)
