@@ -1,0 +1,186 @@
+"""Access analysis: what a kernel does to each array, and which elements belong to one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
+
+from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
+from kernelcore.ir.op import OpKind
+from kernelcore.ir.walk import replace_body, walk_eqns
+from kernelcore.types import ArrayType, int32, int64
+
+_INTS = (int32, int64)
+_WRITES = frozenset({OpKind.STORE, OpKind.ATOMIC_ADD})
+ACCESSES = _WRITES | {OpKind.LOAD}
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a kernel does to one parameter."""
+
+    loads: bool = False
+    stores: bool = False
+    accumulates: bool = False
+
+    @property
+    def writes(self) -> bool:
+        return self.stores or self.accumulates
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Access:
+    """One LOAD, STORE or ATOMIC_ADD and the control Eqns around it, outermost first."""
+
+    eqn: Eqn
+    path: tuple[tuple[Eqn, int], ...]
+
+    @property
+    def indices(self) -> tuple[Atom, ...]:
+        array = self.eqn.inputs[0].type
+        assert isinstance(array, ArrayType)
+        return self.eqn.inputs[1 : 1 + array.ndim]
+
+
+def effects(func: Func) -> tuple[Effect, ...]:
+    """The effect of ``func`` on each parameter; values have none."""
+    found = {v: Effect() for v in func.params}
+    for eqn in walk_eqns(func.body):
+        if eqn.op.kind in ACCESSES:
+            array = eqn.inputs[0]
+            assert isinstance(array, Var)
+            match eqn.op.kind:
+                case OpKind.LOAD:
+                    found[array] = replace(found[array], loads=True)
+                case OpKind.STORE:
+                    found[array] = replace(found[array], stores=True)
+                case _:
+                    found[array] = replace(found[array], accumulates=True)
+    return tuple(found.values())
+
+
+class AccessMap:
+    """Every access of a kernel by array, with structural keys that tell equal indices."""
+
+    def __init__(self, func: Func) -> None:
+        self.func = func
+        self.by_array: dict[Atom, list[Access]] = {}
+        self._maker: dict[Var, Eqn] = {}
+        self._keys: dict[Var, Hashable] = {}
+        for access in _accesses(func.body, ()):
+            self.by_array.setdefault(access.eqn.inputs[0], []).append(access)
+        for eqn in walk_eqns(func.body):
+            self._maker.update((v, eqn) for v in eqn.outputs)
+
+    def of(self, array: Atom) -> list[Access]:
+        """The accesses of ``array`` in program order."""
+        return self.by_array.get(array, [])
+
+    def has(self, array: Atom, *kinds: OpKind) -> bool:
+        """Whether any access of ``array`` is of one of ``kinds``."""
+        return any(a.eqn.op.kind in kinds for a in self.of(array))
+
+    def key(self, atom: Atom) -> Hashable:
+        """Equal keys mean equal values within one thread, at the same iteration of all loops."""
+        if isinstance(atom, Const):
+            return ("const", atom.value)
+        if atom not in self._keys:
+            self._keys[atom] = self._var_key(atom)
+        return self._keys[atom]
+
+    def _var_key(self, var: Var) -> Hashable:
+        eqn = self._maker.get(var)
+        if eqn is None:
+            return ("var", id(var))
+        keys = tuple(self.key(a) for a in eqn.inputs)
+        match eqn.op.kind:
+            case OpKind.TID:
+                return ("tid", eqn.attrs["axis"])
+            case OpKind.CAST if eqn.inputs[0].type in _INTS and eqn.out.type in _INTS:
+                # Indices fit in 32 bits, so an integer cast of one keeps its value.
+                return keys[0]
+            case OpKind.PURE | OpKind.DIM | OpKind.CAST:
+                return (eqn.op.name, tuple(sorted(eqn.attrs.items(), key=str)), keys)
+            case OpKind.LOAD if not self.has(eqn.inputs[0], *_WRITES):
+                return (eqn.op.name, keys)
+            case _:
+                return ("var", id(var))
+
+    def index_keys(self, access: Access) -> tuple[Hashable, ...]:
+        """The keys of the indices of ``access``."""
+        return tuple(self.key(i) for i in access.indices)
+
+    def one_element(self, array: Atom) -> bool:
+        """Whether all accesses of ``array`` in a thread use the same index expression."""
+        return len({self.index_keys(a) for a in self.of(array)}) <= 1
+
+    def owned(self, array: Atom) -> bool:
+        """Whether no two threads can touch the same element of ``array``.
+
+        True where every launch axis is, by itself, the index at one position of all accesses.
+        """
+        rows = [self.index_keys(a) for a in self.of(array)]
+        axes = range(max(self.func.grid_rank, 1))
+        return bool(rows) and all(
+            any(all(row[p] == ("tid", axis) for row in rows) for p in range(len(rows[0])))
+            for axis in axes
+        )
+
+    def stored_once(self, array: Atom) -> bool:
+        """Whether a thread stores each element of ``array`` at most once."""
+        stores = [a for a in self.of(array) if a.eqn.op.kind is OpKind.STORE]
+        if not all(_varies_with_loops(a) for a in stores):
+            return False
+        return all(_exclusive(a, b) for i, a in enumerate(stores) for b in stores[i + 1 :])
+
+    def covers_grid(self, array: Atom) -> bool:
+        """Whether every thread stores the element at its own launch index, unconditionally."""
+        axes = tuple(("tid", axis) for axis in range(max(self.func.grid_rank, 1)))
+        return any(
+            a.eqn.op.kind is OpKind.STORE and not a.path and self.index_keys(a) == axes
+            for a in self.of(array)
+        )
+
+
+def mark_owned(func: Func) -> Func:
+    """Mark the accumulations into elements that belong to one thread: they need no atomic."""
+    accesses = AccessMap(func)
+    owned = {array for array in accesses.by_array if accesses.owned(array)}
+
+    def visit(region: Region) -> Region:
+        return Region(region.params, tuple(mark(e) for e in region.eqns), region.yields)
+
+    def mark(eqn: Eqn) -> Eqn:
+        if eqn.op.kind is OpKind.ATOMIC_ADD and eqn.inputs[0] in owned:
+            return replace(eqn, attrs={**eqn.attrs, "owned": True})
+        return replace(eqn, regions=tuple(visit(r) for r in eqn.regions)) if eqn.regions else eqn
+
+    return replace_body(func, visit(func.body))
+
+
+def _accesses(region: Region, path: tuple[tuple[Eqn, int], ...]) -> Iterator[Access]:
+    for eqn in region.eqns:
+        if eqn.op.kind in ACCESSES:
+            yield Access(eqn, path)
+        for index, inner in enumerate(eqn.regions):
+            yield from _accesses(inner, (*path, (eqn, index)))
+
+
+def _varies_with_loops(access: Access) -> bool:
+    """Whether the index of every loop around ``access`` is itself one of its indices."""
+    for eqn, _ in access.path:
+        if eqn.op.kind is OpKind.WHILE:
+            return False
+        if eqn.op.kind is OpKind.FOR and eqn.regions[0].params[0] not in access.indices:
+            return False
+    return True
+
+
+def _exclusive(a: Access, b: Access) -> bool:
+    """Whether ``a`` and ``b`` lie in different branches of one ``if`` outside of loops."""
+    for (eqn_a, branch_a), (eqn_b, branch_b) in zip(a.path, b.path, strict=False):
+        if eqn_a is not eqn_b or eqn_a.op.kind is not OpKind.IF:
+            return False
+        if branch_a != branch_b:
+            return True
+    return False

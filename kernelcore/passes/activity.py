@@ -1,0 +1,141 @@
+"""Activity: which values depend differentiably on chosen parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kernelcore.errors import KernelGradError
+from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
+from kernelcore.ir.op import OpKind
+from kernelcore.passes.access import AccessMap
+from kernelcore.types import ArrayType, Scalar
+
+
+def is_float(atom: Atom) -> bool:
+    """Whether ``atom`` is a float, or an array or stack of floats."""
+    return (atom.type if isinstance(atom.type, Scalar) else atom.type.dtype).is_float
+
+
+def varied(func: Func, sources: Iterable[Var]) -> set[Atom]:
+    """Values, arrays and stacks of floats that depend on ``sources``, these included.
+
+    Raises:
+        KernelGradError: A float result of an operation without a derivative depends on them.
+    """
+    found: set[Atom] = {v for v in sources if is_float(v)}
+    before = -1
+    # Loops and memory feed values backwards in program order, hence the fixpoint.
+    while len(found) != before:
+        before = len(found)
+        _spread(func.body, found)
+    return found
+
+
+def _spread(region: Region, found: set[Atom]) -> None:
+    for eqn in region.eqns:
+        for inner in eqn.regions:
+            _spread(inner, found)
+        _spread_eqn(eqn, found)
+
+
+def _spread_eqn(eqn: Eqn, found: set[Atom]) -> None:
+    match eqn.op.kind:
+        case OpKind.PURE:
+            if is_float(eqn.out) and any(a in found for a in _differentiable_inputs(eqn)):
+                found.add(eqn.out)
+        case OpKind.CAST | OpKind.LOAD | OpKind.POP:
+            if eqn.inputs[0] in found and is_float(eqn.out):
+                found.add(eqn.out)
+        case OpKind.STORE | OpKind.ATOMIC_ADD | OpKind.PUSH:
+            if eqn.inputs[-1] in found:
+                found.add(eqn.inputs[0])
+        case OpKind.IF:
+            for region in eqn.regions:
+                _flow(region.yields, eqn.outputs, found)
+        case OpKind.FOR | OpKind.WHILE:
+            _spread_loop(eqn, found)
+        case _:
+            pass
+
+
+def _spread_loop(eqn: Eqn, found: set[Atom]) -> None:
+    lead = 3 if eqn.op.kind is OpKind.FOR else 0
+    for region in eqn.regions:
+        params = region.params[1:] if eqn.op.kind is OpKind.FOR else region.params
+        _flow(eqn.inputs[lead:], params, found)
+        _flow(eqn.regions[-1].yields, params, found)
+    _flow(eqn.inputs[lead:], eqn.outputs, found)
+    _flow(eqn.regions[-1].yields, eqn.outputs, found)
+
+
+def _flow(sources: tuple[Atom, ...], targets: tuple[Var, ...], found: set[Atom]) -> None:
+    found.update(t for s, t in zip(sources, targets, strict=True) if s in found)
+
+
+def _differentiable_inputs(eqn: Eqn) -> list[Atom]:
+    if eqn.op.grad is None:
+        return list(eqn.inputs)
+    return [a for name, a in zip(eqn.op.params, eqn.inputs, strict=True) if name in eqn.op.grad]
+
+
+def check_derivative_exists(eqn: Eqn, found: set[Atom]) -> None:
+    """Refuse a PURE ``eqn`` with a float result that varies and has no derivative rule."""
+    if eqn.op.grad is None and eqn.out in found:
+        raise KernelGradError(f"{eqn.op.name}() has no derivative: {eqn.op.no_grad}", eqn.loc)
+
+
+def check_races(func: Func) -> None:
+    """Refuse kernels whose derivative would depend on the order of threads.
+
+    Raises:
+        KernelGradError: Naming the line: the old value of an atomic is used, or an element may be
+            read by one thread and written by another.
+    """
+    accesses = AccessMap(func)
+    used = _used_atoms(func.body)
+    for array in accesses.by_array:
+        for access in accesses.of(array):
+            eqn = access.eqn
+            if eqn.op.kind is OpKind.ATOMIC_ADD and eqn.out in used:
+                raise KernelGradError(
+                    f"the old value of an atomic on '{_name(array)}' is used: it depends on the "
+                    "order of threads and has no derivative",
+                    eqn.loc,
+                    "do not use the result, or compute it in a kernel that is not differentiated",
+                )
+        _check_array(accesses, array)
+
+
+def _check_array(accesses: AccessMap, array: Atom) -> None:
+    adds = accesses.has(array, OpKind.ATOMIC_ADD)
+    stores = accesses.has(array, OpKind.STORE)
+    loads = accesses.has(array, OpKind.LOAD)
+    if loads + stores + adds < 2 or accesses.owned(array):
+        return
+    if not adds and accesses.one_element(array):
+        return
+    if adds and not loads and accesses.one_element(array):
+        return
+    kind = OpKind.LOAD if loads else OpKind.ATOMIC_ADD
+    culprit = next(a for a in accesses.of(array) if a.eqn.op.kind is kind)
+    raise KernelGradError(
+        f"'{_name(array)}' may be read here and written by another thread of the same launch: "
+        "the derivative would depend on the order of threads",
+        culprit.eqn.loc,
+        "index it with the launch index of tid() in every access, or read from one array and "
+        "write to another",
+    )
+
+
+def _name(array: Atom) -> str:
+    assert isinstance(array, Var) and isinstance(array.type, ArrayType)
+    return array.name
+
+
+def _used_atoms(region: Region) -> set[Atom]:
+    used: set[Atom] = set(region.yields)
+    for eqn in region.eqns:
+        used.update(eqn.inputs)
+        for inner in eqn.regions:
+            used |= _used_atoms(inner)
+    return used

@@ -1,0 +1,179 @@
+"""Forward mode (JVP): a kernel that computes the tangents of a kernel's outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kernelcore.frontend.formula import lower_formula
+
+from kernelcore.builtins.arithmetic import add
+from kernelcore.ir.builder import Builder, zero
+from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
+from kernelcore.ir.op import CAST, STACK, OpKind
+from kernelcore.passes.access import AccessMap
+from kernelcore.passes.activity import check_derivative_exists, check_races, varied
+from kernelcore.types import Scalar, StackType
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A derived kernel: the parameters of the primal, then tangents or cotangents of some of them.
+
+    ``derivative_of[i]`` is the index, among the parameters of ``func``, of the tangent (JVP) or
+    cotangent (VJP) of primal parameter ``i``.
+    """
+
+    func: Func
+    derivative_of: dict[int, int]
+
+
+def jvp(func: Func, active: Sequence[int]) -> Derived:
+    """Tangents of all arrays that ``func`` writes, given those of the ``active`` parameters.
+
+    The derived kernel has a tangent parameter for every active parameter and every array that
+    becomes varied. It leaves arrays that ``func`` only writes untouched, and updates the others as
+    ``func`` does.
+
+    Raises:
+        KernelGradError: ``func`` has no exact derivative.
+    """
+    check_races(func)
+    transform = _Forward(func, {func.params[i] for i in active})
+    return transform.run()
+
+
+class _Forward:
+    def __init__(self, func: Func, active: Iterable[Var]) -> None:
+        self.func = func
+        self.varied = varied(func, active)
+        self.accesses = AccessMap(func)
+        self.builder = Builder()
+        self.tangent: dict[Atom, Atom] = {}
+
+    def run(self) -> Derived:
+        func = self.func
+        params = list(func.params)
+        derivative_of: dict[int, int] = {}
+        for index, param in enumerate(func.params):
+            if param in self.varied:
+                derivative_of[index] = len(params)
+                params.append(self.fresh(param))
+        with self.builder.region() as eqns:
+            self.region(func.body)
+        body = Region(tuple(params), tuple(eqns))
+        out = Func(f"{func.name}_jvp", body, func.grid_rank, func.loc, func.param_locs)
+        return Derived(out, derivative_of)
+
+    def fresh(self, var: Var) -> Var:
+        """The Var that holds the tangent of ``var`` from now on."""
+        tangent = Var(var.type, f"t_{var.name}")
+        self.tangent[var] = tangent
+        return tangent
+
+    def of(self, atom: Atom) -> Atom:
+        """The tangent of a scalar, zero where it does not vary."""
+        assert isinstance(atom.type, Scalar)
+        return self.tangent.get(atom) or zero(atom.type)
+
+    def region(self, region: Region) -> None:
+        for eqn in region.eqns:
+            self.builder.loc = eqn.loc
+            self.eqn(eqn)
+
+    def eqn(self, eqn: Eqn) -> None:
+        match eqn.op.kind:
+            case OpKind.PURE:
+                self.builder.append(eqn)
+                self.pure(eqn)
+            case OpKind.STORE | OpKind.ATOMIC_ADD | OpKind.LOAD:
+                self.memory(eqn)
+            case OpKind.STACK | OpKind.PUSH | OpKind.POP | OpKind.CAST:
+                self.builder.append(eqn)
+                self.plain(eqn)
+            case OpKind.IF:
+                self.branch(eqn)
+            case OpKind.FOR | OpKind.WHILE:
+                self.loop(eqn)
+            case OpKind.TID | OpKind.DIM:
+                self.builder.append(eqn)
+            case OpKind.CALL:
+                raise ValueError("inline before differentiating")
+
+    def pure(self, eqn: Eqn) -> None:
+        check_derivative_exists(eqn, self.varied)
+        if eqn.out not in self.varied or eqn.op.grad is None:
+            return
+        env: dict[str, Atom] = dict(zip(eqn.op.params, eqn.inputs, strict=True))
+        total: Atom | None = None
+        for name, formula in eqn.op.grad.items():
+            tangent = self.tangent.get(env[name])
+            if tangent is None:
+                continue
+            term = lower_formula(formula, {**env, "out": eqn.out, "ct": tangent}, self.builder)
+            total = term if total is None else self.builder.emit(add.op, total, term)
+        if total is not None:
+            self.tangent[eqn.out] = total
+
+    def memory(self, eqn: Eqn) -> None:
+        array, *rest = eqn.inputs
+        if eqn.op.kind is OpKind.LOAD or self.accesses.has(array, OpKind.LOAD):
+            self.builder.append(eqn)
+        tangent = self.tangent.get(array)
+        if tangent is None:
+            return
+        match eqn.op.kind:
+            case OpKind.LOAD:
+                self.tangent[eqn.out] = self.builder.emit(eqn.op, tangent, *rest)
+            case OpKind.STORE:
+                self.builder.emit_effect(eqn.op, tangent, *rest[:-1], self.of(rest[-1]))
+            case _:
+                if rest[-1] in self.tangent:
+                    self.builder.emit(eqn.op, tangent, *rest[:-1], self.of(rest[-1]))
+
+    def plain(self, eqn: Eqn) -> None:
+        match eqn.op.kind:
+            case OpKind.STACK if eqn.out in self.varied:
+                assert isinstance(eqn.out.type, StackType)
+                self.tangent[eqn.out] = self.builder.emit(STACK, dtype=eqn.out.type.dtype)
+            case OpKind.PUSH if eqn.inputs[0] in self.varied:
+                stack = self.tangent[eqn.inputs[0]]
+                self.builder.emit_effect(eqn.op, stack, self.of(eqn.inputs[1]))
+            case OpKind.POP if eqn.inputs[0] in self.varied:
+                self.tangent[eqn.out] = self.builder.emit(eqn.op, self.tangent[eqn.inputs[0]])
+            case OpKind.CAST if eqn.out in self.varied and eqn.inputs[0] in self.tangent:
+                tangent = self.tangent[eqn.inputs[0]]
+                self.tangent[eqn.out] = self.builder.emit(CAST, tangent, **eqn.attrs)
+            case _:
+                pass
+
+    def branch(self, eqn: Eqn) -> None:
+        slots = [i for i, v in enumerate(eqn.outputs) if v in self.varied]
+        regions = tuple(self.inner(r, slots, ()) for r in eqn.regions)
+        self.finish(eqn, eqn.inputs, regions, slots)
+
+    def loop(self, eqn: Eqn) -> None:
+        lead = 3 if eqn.op.kind is OpKind.FOR else 0
+        first = 1 if eqn.op.kind is OpKind.FOR else 0
+        slots = [i for i, v in enumerate(eqn.outputs) if v in self.varied]
+        inits = tuple(self.of(eqn.inputs[lead + i]) for i in slots)
+        regions: list[Region] = []
+        for region in eqn.regions:
+            fresh = tuple(self.fresh(region.params[first + i]) for i in slots)
+            is_body = region is eqn.regions[-1]
+            regions.append(self.inner(region, slots if is_body else [], fresh))
+        self.finish(eqn, (*eqn.inputs, *inits), tuple(regions), slots)
+
+    def inner(self, region: Region, slots: Sequence[int], fresh: tuple[Var, ...]) -> Region:
+        """``region`` with tangents: of the parameters in ``fresh``, of the yields at ``slots``."""
+        with self.builder.region() as eqns:
+            self.region(region)
+        tangents = tuple(self.of(region.yields[i]) for i in slots)
+        return Region((*region.params, *fresh), tuple(eqns), (*region.yields, *tangents))
+
+    def finish(
+        self, eqn: Eqn, inputs: tuple[Atom, ...], regions: tuple[Region, ...], slots: Sequence[int]
+    ) -> None:
+        tangents = tuple(self.fresh(eqn.outputs[i]) for i in slots)
+        outputs = (*eqn.outputs, *tangents)
+        self.builder.append(Eqn(eqn.op, inputs, outputs, eqn.attrs, regions, eqn.loc))
