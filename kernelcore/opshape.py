@@ -1,0 +1,157 @@
+"""Operations of kernels, with launch and output shapes as users write them.
+
+A shape is None (a default), a number, the name of a parameter ('x', its shape), or a tuple whose
+entries are numbers or extents of parameters ('x.shape[0]').
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from kernelcore.errors import KernelArgumentError
+from kernelcore.ir.core import Func
+from kernelcore.kernel import Kernel
+from kernelcore.opspec import Extent, Operation, Shape, primal_operation
+from kernelcore.types import ArrayType
+
+ShapeSpec = int | str | Sequence[int | str] | None
+
+_EXTENT = re.compile(r"\s*(\w+)\s*\.\s*shape\s*\[\s*(\d+)\s*\]\s*")
+
+
+def kernel_operation(
+    kernel: Kernel,
+    outputs: Sequence[str] | None = None,
+    in_out: Sequence[str] = (),
+    launch_dims: ShapeSpec = None,
+    output_dims: ShapeSpec | Mapping[str, ShapeSpec] = None,
+) -> Operation:
+    """The Operation of ``kernel``.
+
+    Args:
+        kernel: The kernel.
+        outputs: Parameters that are results. Default: the arrays that it writes and never loads.
+        in_out: Parameters that are operands, and results that start as copies of them. Default,
+            where ``outputs`` is not given: the other arrays that it writes.
+        launch_dims: The launch shape. Default: that of the first array operand.
+        output_dims: The shape of every output, or a mapping by name. Default: the launch shape.
+
+    Raises:
+        KernelArgumentError: The parameters are not as described.
+    """
+    func = kernel.func
+    results, updated = _roles(kernel, outputs, tuple(in_out))
+    position = {p.name: i for i, p in enumerate(p for p in func.params if p.name not in results)}
+    rules = _Rules(func, position)
+    rank = max(func.grid_rank, 1)
+    grid = rules.grid(launch_dims, rank)
+    if not isinstance(output_dims, Mapping):
+        output_dims = dict.fromkeys(results, output_dims)
+    shapes = {name: rules.output(name, output_dims.get(name), grid) for name in results}
+    return primal_operation(func, results, updated, grid, shapes)
+
+
+def _roles(
+    kernel: Kernel, outputs: Sequence[str] | None, in_out: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    func = kernel.func
+    named = dict(zip((p.name for p in func.params), kernel.effects, strict=True))
+    for name in (*(outputs or ()), *in_out):
+        if name not in named:
+            raise KernelArgumentError(
+                f"{kernel.name}: no parameter is named '{name}'",
+                func.loc,
+                f"its parameters are {', '.join(named)}",
+            )
+    written = [name for name, effect in named.items() if effect.writes]
+    if outputs is None:
+        outputs = [n for n in written if not named[n].loads and n not in in_out]
+        in_out = tuple(n for n in written if n not in outputs)
+    stray = [n for n in written if n not in outputs and n not in in_out]
+    if stray:
+        raise KernelArgumentError(
+            f"{kernel.name}: the kernel writes '{stray[0]}', which is neither an output nor in-out",
+            func.param_loc(list(named).index(stray[0])),
+            "name it as an output, or as in-out if it is to be updated",
+        )
+    for name in (*outputs, *in_out):
+        if not named[name].writes:
+            raise KernelArgumentError(
+                f"{kernel.name}: output '{name}' is never written by the kernel",
+                func.param_loc(list(named).index(name)),
+                "store to it, or do not name it as an output",
+            )
+    if not written:
+        raise KernelArgumentError(
+            f"{kernel.name}: the kernel writes no array, so it has no result",
+            func.loc,
+            "store what it computes to an array parameter",
+        )
+    order = [p.name for p in func.params]
+    return tuple(sorted(outputs, key=order.index)), tuple(sorted(in_out, key=order.index))
+
+
+class _Rules:
+    """Shapes in terms of operands; ``position`` gives the operand of a parameter by name."""
+
+    def __init__(self, func: Func, position: Mapping[str, int]) -> None:
+        self.func = func
+        self.position = position
+        self.ndims = {p.name: p.type.ndim for p in func.params if isinstance(p.type, ArrayType)}
+
+    def fail(self, text: str, remedy: str) -> KernelArgumentError:
+        return KernelArgumentError(f"{self.func.name}: {text}", self.func.loc, remedy)
+
+    def grid(self, spec: ShapeSpec, rank: int) -> Shape:
+        if spec is None:
+            first = next((n for n in self.position if n in self.ndims), None)
+            if first is None:
+                raise self.fail(
+                    "no array operand to take the launch shape from", "give launch_dims"
+                )
+            spec = first
+        shape = self.shape(spec)
+        if len(shape) != rank:
+            raise self.fail(
+                f"expected a launch shape of {rank} dimensions, as tid() has, found {len(shape)}",
+                "give launch_dims, for example launch_dims=('x.shape[0]',)",
+            )
+        return shape
+
+    def output(self, name: str, spec: ShapeSpec, grid: Shape) -> Shape:
+        shape = grid if spec is None else self.shape(spec)
+        if len(shape) != self.ndims[name]:
+            raise self.fail(
+                f"output '{name}' has {self.ndims[name]} dimensions, its shape has {len(shape)}",
+                f"give output_dims, for example output_dims={{'{name}': ('x.shape[0]',)}}",
+            )
+        return shape
+
+    def shape(self, spec: int | str | Sequence[int | str]) -> Shape:
+        if isinstance(spec, str) and spec in self.position:
+            return tuple(self.extent(spec, axis) for axis in range(self.ndims.get(spec, 0)))
+        entries = (spec,) if isinstance(spec, int | str) else spec
+        return tuple(self.entry(e) for e in entries)
+
+    def entry(self, entry: int | str) -> Extent:
+        if isinstance(entry, int):
+            if entry < 0:
+                raise self.fail(f"a shape has the extent {entry}", "extents are 0 or more")
+            return Extent.literal(entry)
+        match = _EXTENT.fullmatch(entry)
+        if match is None:
+            raise self.fail(
+                f"expected a number or 'name.shape[axis]', found '{entry}'",
+                "for example 'x.shape[0]'",
+            )
+        return self.extent(match[1], int(match[2]))
+
+    def extent(self, name: str, axis: int) -> Extent:
+        if name not in self.position or axis >= self.ndims.get(name, 0):
+            known = ", ".join(n for n in self.position if n in self.ndims) or "none"
+            raise self.fail(
+                f"'{name}.shape[{axis}]' is no extent of an array operand",
+                f"the array operands are: {known}",
+            )
+        return Extent.of(self.position[name], axis)

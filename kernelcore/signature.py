@@ -1,0 +1,83 @@
+"""What native launchers know of a compiled kernel, the layout of its argument block above all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from kernelcore.compile import Compiled
+from kernelcore.errors import excerpt
+from kernelcore.ir.core import Func
+from kernelcore.runtime import native
+from kernelcore.types import SCALARS, ArrayType, Scalar
+
+
+class Role(IntEnum):
+    """How a kernel parameter is bound; the numbers are part of the native ABI."""
+
+    INPUT = 0  # an operand, only read
+    OUTPUT = 1  # a result
+    INOUT = 2  # a result that starts as a copy of an operand
+    SCRATCH = 3  # a private buffer, a copy of an operand or zeros; a hidden result
+    VALUE = 4  # a scalar operand
+
+
+class ZeroFill(IntEnum):
+    """When a buffer is zeroed before the launch; the numbers are part of the native ABI."""
+
+    NEVER = 0
+    IF_PARTIAL = 1  # unless its shape is the launch shape
+    ALWAYS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What one kernel parameter is bound to; -1 where there is no operand or no result."""
+
+    role: Role
+    operand: int = -1
+    result: int = -1
+    zero: ZeroFill = ZeroFill.NEVER
+
+
+Relocation = tuple[int, int, int, int, int, int, int]
+
+
+def dtype_code(dtype: Scalar) -> int:
+    """The number of ``dtype`` in the native ABI."""
+    return SCALARS.index(dtype)
+
+
+def relocations(func: Func, compiled: Compiled, bindings: Sequence[Binding]) -> list[Relocation]:
+    """Per parameter: offset, role, dtype code, ndim, zero fill, operand, result."""
+    rows: list[Relocation] = []
+    for param, bound, slot in zip(func.params, bindings, compiled.fields, strict=True):
+        match param.type:
+            case ArrayType(dtype, ndim):
+                shape = (dtype_code(dtype), ndim)
+            case Scalar():
+                shape = (dtype_code(param.type), 0)
+            case _:
+                raise ValueError(f"a parameter of type {param.type}")
+        place = (int(bound.zero), bound.operand, bound.result)
+        rows.append((slot.offset, int(bound.role), *shape, *place))
+    return rows
+
+
+def make_signature(func: Func, compiled: Compiled, bindings: Sequence[Binding]) -> native.Signature:
+    """The native description of ``func``, whose errors quote the user's source."""
+    wheres = [
+        "" if (loc := func.param_loc(i)) is None else excerpt(loc) for i in range(len(func.params))
+    ]
+    return native.Signature(
+        func.name,
+        compiled.key,
+        compiled.address,
+        compiled.block_size,
+        relocations(func, compiled, bindings),
+        [p.name for p in func.params],
+        wheres,
+        bytes(compiled.block_size),
+        func.grid_rank,
+    )
