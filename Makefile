@@ -1,0 +1,42 @@
+# Every target works from nothing: it makes .venv and installs what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := pyproject.toml $(shell find csrc -type f)
+CXX_FILES := $(shell find csrc -path csrc/third_party -prune -o \( -name '*.cc' -o -name '*.h' \) -print)
+
+.PHONY: demo test lint bench clean
+
+demo: $(VENV)/.built
+	$(BIN)/python examples/01_tv_denoise.py
+
+test: $(VENV)/.built
+	$(BIN)/python -m pytest -n 2 tests
+
+lint: $(VENV)/.built
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror $(CXX_FILES)
+	$(BIN)/pyright
+
+bench: $(VENV)/.bench
+	$(BIN)/python tests/bench/run.py
+
+clean:
+	rm -rf $(VENV) build output
+
+# torch comes first and by exact version, so that nothing pulls a build with CUDA.
+$(VENV)/.frameworks:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet scikit-build-core nanobind ninja cmake
+	touch $@
+
+$(VENV)/.built: $(VENV)/.frameworks $(SOURCES)
+	$(BIN)/python -m pip install --quiet --no-build-isolation -e '.[torch,jax,examples,dev]'
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.built
+	$(BIN)/python -m pip install --quiet --no-build-isolation -e '.[torch,jax,examples,dev,bench]'
+	touch $@
