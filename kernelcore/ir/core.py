@@ -56,7 +56,7 @@ class Eqn:
     op: Op
     inputs: tuple[Atom, ...]
     outputs: tuple[Var, ...] = ()
-    attrs: Mapping[str, Any] = field(default=NO_ATTRS)
+    attrs: Mapping[str, Any] = field(default_factory=lambda: NO_ATTRS)
     regions: tuple[Region, ...] = ()
     loc: SrcLoc | None = None
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kernelcore.builtins.scalar import range_len
 
-from kernelcore.builtins.arithmetic import add, mul, sub
+from kernelcore.builtins.arithmetic import add, mul, range_len, sub
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import bound_vars, captured_vars, walk_eqns

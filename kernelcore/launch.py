@@ -1,0 +1,139 @@
+"""launch: run a kernel, or its adjoint, over arrays that the caller provides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kernelcore.errors import KernelArgumentError
+from kernelcore.kernel import Kernel
+from kernelcore.passes.activity import is_float
+from kernelcore.runtime import native
+from kernelcore.types import ArrayType
+
+Dims = int | Sequence[int]
+
+
+def launch(
+    kernel: Kernel,
+    dim: Dims,
+    inputs: Sequence[Any] = (),
+    outputs: Sequence[Any] = (),
+    adj_inputs: Sequence[Any] | None = None,
+    adj_outputs: Sequence[Any] | None = None,
+    device: str | None = None,
+    *,
+    adjoint: bool = False,
+) -> None:
+    """Run ``kernel`` once per point of the grid ``dim``.
+
+    Args:
+        kernel: The kernel.
+        dim: Grid shape; as many dimensions as the kernel asks ``tid`` for.
+        inputs: Arguments for the parameters in order: arrays (NumPy, torch, JAX, or anything with
+            the buffer protocol or DLPack) of the dtype and rank that the kernel declares, with any
+            strides, and numbers for scalars. Arrays that the kernel writes are written in place.
+        outputs: Arguments for the parameters that follow; a split for the reader only.
+        adj_inputs: With ``adjoint``: one array or None per argument in ``inputs``. Cotangents of
+            arguments are added to these arrays; those of a scalar to an array without dimensions.
+        adj_outputs: With ``adjoint``: likewise for ``outputs``; cotangents of arrays that the
+            kernel writes are read from here. Where the kernel stores an element more than once,
+            the cotangents that it used are zeroed.
+        device: 'cpu' or None.
+        adjoint: Run the adjoint of the kernel instead of the kernel.
+
+    Raises:
+        KernelArgumentError: An argument does not fit the kernel; nothing was run.
+        KernelGradError: The kernel has no exact derivative.
+    """
+    if device is not None and device != "cpu":
+        raise KernelArgumentError(
+            f"launch: expected device 'cpu', found {device!r}", kernel.func.loc, "use device='cpu'"
+        )
+    if adjoint:
+        _launch_adjoint(kernel, dim, (*inputs, *outputs), (adj_inputs, adj_outputs), len(inputs))
+        return
+    if adj_inputs is not None or adj_outputs is not None:
+        raise KernelArgumentError(
+            "launch: adj_inputs and adj_outputs are arguments of the adjoint",
+            kernel.func.loc,
+            "pass adjoint=True as well",
+        )
+    native.launch(kernel.signature, dim, (*inputs, *outputs))
+
+
+def _launch_adjoint(
+    kernel: Kernel,
+    dim: Dims,
+    args: tuple[Any, ...],
+    given: tuple[Sequence[Any] | None, Sequence[Any] | None],
+    num_inputs: int,
+) -> None:
+    func = kernel.func
+    if len(args) != len(func.params):
+        raise KernelArgumentError(
+            f"{kernel.name}(): expected {len(func.params)} arguments, found {len(args)}", func.loc
+        )
+    cotangents = _cotangents(kernel, given, num_inputs)
+    _refuse_in_place(kernel)
+    _refuse_overlap(kernel, cotangents)
+    written = [effect.writes for effect in kernel.effects]
+    wrt = tuple(i for i in cotangents if not written[i])
+    seeds = tuple(i for i in cotangents if written[i])
+    adjoint = kernel.adjoint(wrt, seeds)
+    actual = tuple(cotangents[i] if is_cotangent else args[i] for i, is_cotangent in adjoint.order)
+    native.launch(adjoint.signature, dim, actual)
+
+
+def _cotangents(
+    kernel: Kernel, given: tuple[Sequence[Any] | None, Sequence[Any] | None], num_inputs: int
+) -> dict[int, Any]:
+    """The cotangent arrays by parameter."""
+    func = kernel.func
+    counts = (num_inputs, len(func.params) - num_inputs)
+    rows: list[Any] = []
+    for name, arrays, count in zip(("adj_inputs", "adj_outputs"), given, counts, strict=True):
+        row = [None] * count if arrays is None else list(arrays)
+        if len(row) != count:
+            raise KernelArgumentError(
+                f"{kernel.name}(): {name}: expected {count} entries, found {len(row)}",
+                func.loc,
+                "give one array or None per argument",
+            )
+        rows.extend(row)
+    found = {i: a for i, a in enumerate(rows) if a is not None}
+    for i in found:
+        if not is_float(func.params[i]):
+            raise KernelArgumentError(
+                f"{kernel.name}(): argument '{func.params[i].name}' of type {func.params[i].type} "
+                "has no cotangent",
+                func.param_loc(i),
+                "pass None for it in adj_inputs or adj_outputs",
+            )
+    return found
+
+
+def _refuse_in_place(kernel: Kernel) -> None:
+    for i, (param, effect) in enumerate(zip(kernel.func.params, kernel.effects, strict=True)):
+        if effect.loads and effect.writes and isinstance(param.type, ArrayType):
+            raise KernelArgumentError(
+                f"{kernel.name}(): '{param.name}' is loaded and written, so what the adjoint needs "
+                "of it is gone after the launch",
+                kernel.func.param_loc(i),
+                "use torch_op or jax_kernel, which keep the values, or write to a second array",
+            )
+
+
+def _refuse_overlap(kernel: Kernel, cotangents: dict[int, Any]) -> None:
+    known = [(i, np.asarray(a)) for i, a in cotangents.items()]
+    for n, (i, a) in enumerate(known):
+        for j, b in known[n + 1 :]:
+            if np.may_share_memory(a, b):
+                first, second = kernel.func.params[i].name, kernel.func.params[j].name
+                raise KernelArgumentError(
+                    f"{kernel.name}(): the cotangents of '{first}' and '{second}' share memory",
+                    kernel.func.param_loc(i),
+                    "give each its own array and add them afterwards",
+                )

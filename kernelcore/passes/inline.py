@@ -1,0 +1,45 @@
+"""Inline: replace every call by the body of its callee."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
+from kernelcore.ir.op import OpKind
+from kernelcore.ir.walk import clone_eqn, replace_body, substitute
+
+
+def inline(func: Func) -> Func:
+    """``func`` without calls; Vars of a callee are fresh at every call."""
+    return _Inliner().func(func)
+
+
+class _Inliner:
+    def __init__(self) -> None:
+        self.inlined: dict[Func, Func] = {}
+
+    def func(self, func: Func) -> Func:
+        if func not in self.inlined:
+            self.inlined[func] = replace_body(func, self.region(func.body, {}))
+        return self.inlined[func]
+
+    def region(self, region: Region, env: dict[Var, Atom]) -> Region:
+        """``region`` with its calls replaced; ``env`` maps their results."""
+        eqns: list[Eqn] = []
+        for eqn in region.eqns:
+            inputs = tuple(substitute(a, env) for a in eqn.inputs)
+            if eqn.op.kind is OpKind.CALL:
+                eqns.extend(self.call(eqn, inputs, env))
+                continue
+            regions = tuple(self.region(r, env) for r in eqn.regions)
+            eqns.append(Eqn(eqn.op, inputs, eqn.outputs, eqn.attrs, regions, eqn.loc))
+        return Region(region.params, tuple(eqns), tuple(substitute(a, env) for a in region.yields))
+
+    def call(self, eqn: Eqn, args: Sequence[Atom], env: dict[Var, Atom]) -> list[Eqn]:
+        """The code of a call; its results are added to ``env``."""
+        callee = self.func(eqn.attrs["callee"])
+        inner: dict[Var, Atom] = dict(zip(callee.params, args, strict=True))
+        eqns = [clone_eqn(e, inner) for e in callee.body.eqns]
+        results = (substitute(a, inner) for a in callee.body.yields)
+        env.update(zip(eqn.outputs, results, strict=True))
+        return eqns

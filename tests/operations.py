@@ -1,0 +1,41 @@
+"""Runs Operations over NumPy arrays, interpreted or compiled: the oracle of derivative tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kernelcore import interp
+from kernelcore.ir.verify import verify
+from kernelcore.kernel import direct_signature
+from kernelcore.opspec import Operation, evaluate
+from kernelcore.runtime import native
+from kernelcore.signature import Role
+
+Arrays = list[np.ndarray]
+
+
+def run_operation(op: Operation, operands: Sequence[Any], *, interpret: bool = False) -> Arrays:
+    """The visible results of ``op``; operands are NumPy arrays, and numbers for values."""
+    verify(op.func)
+    operands = [np.asarray(o) for o in operands]
+    shapes = [o.shape for o in operands]
+    results = [np.zeros(evaluate(r.shape, shapes), r.type.dtype.numpy) for r in op.results]
+    args: list[Any] = []
+    for bound in op.bindings:
+        if bound.role is Role.VALUE:
+            args.append(operands[bound.operand][()])
+        elif bound.role is Role.INPUT:
+            args.append(operands[bound.operand])
+        else:
+            if bound.operand >= 0:
+                results[bound.result][...] = operands[bound.operand]
+            args.append(results[bound.result])
+    grid = evaluate(op.grid, shapes)
+    if interpret:
+        interp.run(op.func, args, grid)
+    else:
+        native.launch(direct_signature(op.func), grid, args)
+    return results[: op.visible]

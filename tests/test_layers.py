@@ -1,0 +1,110 @@
+"""A module imports its own layer and the layers below; files stay small. Needs no compiler."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MAX_LINES = 400
+
+# Lowest first. A row is one layer; its entries are modules or packages.
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("kernelcore.errors", "kernelcore.types", "kernelcore._native", "kernelcore.runtime"),
+    ("kernelcore.ir",),
+    ("kernelcore.builtins",),
+    ("kernelcore.frontend",),
+    ("kernelcore.passes",),
+    ("kernelcore.codegen", "kernelcore.interp"),
+    ("kernelcore.cache",),
+    ("kernelcore.compile",),
+    ("kernelcore.signature", "kernelcore.inspection"),
+    ("kernelcore.kernel",),
+    ("kernelcore.array", "kernelcore.launch", "kernelcore.opspec"),
+    ("kernelcore.opderive", "kernelcore.opshape"),
+    ("kernelcore",),
+    ("torch_ext", "jax_ffi"),
+)
+FRAMEWORKS = {"torch": "torch_ext", "jax": "jax_ffi", "paddle": "paddle_ext"}
+PACKAGES = ("kernelcore", "torch_ext", "jax_ffi")
+MODULES = sorted(p for package in PACKAGES for p in (ROOT / package).rglob("*.py"))
+NATIVE = sorted(
+    p
+    for p in (ROOT / "csrc").rglob("*")
+    if p.suffix in (".cc", ".h") and "third_party" not in p.parts
+)
+# What the directories of csrc may include besides themselves.
+NATIVE_BELOW = {
+    "include": set[str](),
+    "core": {"kernelcore"},
+    "ffi": {"kernelcore", "core"},
+    "torch": {"kernelcore", "core"},
+    "bind": {"kernelcore", "core", "torch"},
+}
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def layer(module: str) -> int:
+    """The layer of the longest entry that ``module`` lies in; -1 for foreign modules."""
+    found = [
+        (len(entry), index)
+        for index, row in enumerate(LAYERS)
+        for entry in row
+        if module == entry or module.startswith(entry + ".")
+    ]
+    return max(found)[1] if found else -1
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            assert node.module is not None
+            children = [f"{node.module}.{alias.name}" for alias in node.names]
+            modules = {name_of(p) for p in MODULES}
+            # ``from package import module`` imports the module.
+            yield from (c if c in modules else node.module for c in children)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_imports_point_down(path: Path) -> None:
+    mine = layer(name_of(path))
+    assert mine >= 0, f"{path} has no layer"
+    assert [m for m in imports(path) if layer(m) > mine] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_frameworks_stay_in_their_adapter(path: Path) -> None:
+    package = path.relative_to(ROOT).parts[0]
+    roots = {m.split(".")[0] for m in imports(path)}
+    assert {r for r in roots if FRAMEWORKS.get(r, package) != package} == set()
+    adapters = set(FRAMEWORKS.values()) - {package}
+    assert roots & adapters == set()
+
+
+@pytest.mark.parametrize("path", MODULES + NATIVE, ids=lambda p: str(p.relative_to(ROOT)))
+def test_files_are_read_in_one_go(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MAX_LINES
+
+
+@pytest.mark.parametrize("path", NATIVE, ids=lambda p: str(p.relative_to(ROOT)))
+def test_native_includes_point_down(path: Path) -> None:
+    directory = path.relative_to(ROOT / "csrc").parts[0]
+    included = re.findall(r'#include "(\w+)/', path.read_text())
+    assert set(included) <= NATIVE_BELOW[directory] | {directory, "kernelcore"}
+
+
+@pytest.mark.parametrize("path", NATIVE, ids=lambda p: str(p.relative_to(ROOT)))
+def test_python_stays_in_bind(path: Path) -> None:
+    if path.relative_to(ROOT / "csrc").parts[0] != "bind":
+        assert not re.search(r"#include <(Python\.h|nanobind)", path.read_text())
