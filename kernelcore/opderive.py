@@ -98,6 +98,8 @@ class _Assembly:
         # Visible results by what they are a derivative of; hidden ones are bound as -2 - index.
         self.visible: dict[int, Result] = {}
         self.hidden: list[Result] = []
+        # Operands whose cotangents are wanted; None for a JVP.
+        self.wrt: frozenset[int] | None = None
 
     def jvp(self) -> DerivedOperation:
         op = self.op
@@ -118,7 +120,8 @@ class _Assembly:
         return self.finish(vjp_func(op.func, params, seeds), self.bind_cotangent, wrt)
 
     def finish(self, derived: Derived, bind, order: Sequence[int]) -> DerivedOperation:
-        func, kept = drop_unused_params(normalize(derived.func))
+        through = [new for old, new in derived.derivative_of.items() if self.passes_through(old)]
+        func, kept = drop_unused_params(normalize(derived.func), through)
         accesses = AccessMap(func)
         source = {new: old for old, new in derived.derivative_of.items()}
         for param, effect, index in zip(func.params, effects(func), kept, strict=True):
@@ -135,6 +138,13 @@ class _Assembly:
             func, tuple(self.operands), results, len(produced), bindings, self.op.grid
         )
         return DerivedOperation(operation, produced)
+
+    def passes_through(self, param: int) -> bool:
+        """Whether elements that the kernel leaves alone have the derivative that was given."""
+        bound = self.op.bindings[param]
+        if bound.role is not Role.INOUT:
+            return False
+        return bound.operand in self.given if self.wrt is None else bound.operand in self.wrt
 
     def place(self, bound: Binding, position: dict[int, int]) -> Binding:
         """``bound`` with its result as an index into the results, visible ones first."""

@@ -13,6 +13,7 @@ from kernelcore.kernel import direct_signature
 from kernelcore.opspec import Operation, evaluate
 from kernelcore.runtime import native
 from kernelcore.signature import Role
+from kernelcore.types import Scalar
 
 Arrays = list[np.ndarray]
 
@@ -20,7 +21,8 @@ Arrays = list[np.ndarray]
 def run_operation(op: Operation, operands: Sequence[Any], *, interpret: bool = False) -> Arrays:
     """The visible results of ``op``; operands are NumPy arrays, and numbers for values."""
     verify(op.func)
-    operands = [np.asarray(o) for o in operands]
+    dtypes = [o.type if isinstance(o.type, Scalar) else o.type.dtype for o in op.operands]
+    operands = [np.asarray(o, d.numpy) for o, d in zip(operands, dtypes, strict=True)]
     shapes = [o.shape for o in operands]
     results = [np.zeros(evaluate(r.shape, shapes), r.type.dtype.numpy) for r in op.results]
     args: list[Any] = []

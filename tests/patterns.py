@@ -375,7 +375,7 @@ def scatter_add(x: F64, index: I32, out: F64):
     kc.atomic_add(out, index[i], kc.exp(x[i]))
 
 
-@pattern(vectors(3, 3), lambda x, o: (o + x * x,))
+@pattern(vectors(3, 3), lambda x, o: (o + x * x,), outputs=(), in_out=("o",))
 @kc.kernel
 def accumulate_in_place(x: F64, o: F64):
     i = kc.tid()

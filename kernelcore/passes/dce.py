@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import replace_body, walk_eqns
@@ -18,14 +20,17 @@ def dce(func: Func) -> Func:
     return replace_body(func, liveness.prune(func.body))
 
 
-def drop_unused_params(func: Func) -> tuple[Func, tuple[int, ...]]:
-    """``func`` without the parameters that its body never uses, and the indices of those kept."""
+def drop_unused_params(func: Func, keep: Collection[int] = ()) -> tuple[Func, tuple[int, ...]]:
+    """``func`` without parameters that its body never uses, and the indices of those kept.
+
+    Parameters in ``keep`` stay.
+    """
     used: set[Atom] = set(func.body.yields)
     for eqn in walk_eqns(func.body):
         used.update(eqn.inputs)
         for region in eqn.regions:
             used.update(region.yields)
-    kept = tuple(i for i, p in enumerate(func.params) if p in used)
+    kept = tuple(i for i, p in enumerate(func.params) if p in used or i in keep)
     body = Region(tuple(func.params[i] for i in kept), func.body.eqns, func.body.yields)
     locs = tuple(func.param_loc(i) for i in kept)
     return Func(func.name, body, func.grid_rank, func.loc, locs), kept
