@@ -28,8 +28,8 @@ import kernelcore as kc
 from jax_ffi import jax_kernel
 from torch_ext import torch_op
 
-WEIGHT, EPS = 0.12, 0.02
-RATE, MOMENTUM = 0.08, 0.9
+WEIGHT, EPS = 0.09, 0.02
+RATE, MOMENTUM = 0.025, 0.9
 NOISE = 0.1
 
 

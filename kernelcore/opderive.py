@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from kernelcore.errors import KernelGradError
@@ -83,6 +83,10 @@ def batch(op: Operation, batched: Sequence[bool]) -> Operation:
     return op.derived[key]
 
 
+# Binds a tangent or cotangent parameter, given the binding of the primal one.
+Bind = Callable[[Binding, Effect, ZeroFill], Binding]
+
+
 class _Assembly:
     """Binds the parameters of a derived kernel.
 
@@ -119,7 +123,7 @@ class _Assembly:
         self.wrt = frozenset(wrt)
         return self.finish(vjp_func(op.func, params, seeds), self.bind_cotangent, wrt)
 
-    def finish(self, derived: Derived, bind, order: Sequence[int]) -> DerivedOperation:
+    def finish(self, derived: Derived, bind: Bind, order: Sequence[int]) -> DerivedOperation:
         through = [new for old, new in derived.derivative_of.items() if self.passes_through(old)]
         func, kept = drop_unused_params(normalize(derived.func), through)
         accesses = AccessMap(func)
@@ -183,7 +187,7 @@ class _Assembly:
         cotangent = -1
         if bound.role in (Role.OUTPUT, Role.INOUT):
             cotangent = self.given.get(bound.result, -1)
-        if bound.operand in self.wrt:
+        if self.wrt is not None and bound.operand in self.wrt:
             return self.bind_wanted(bound, cotangent)
         result = self.op.results[bound.result]
         if cotangent < 0:

@@ -55,13 +55,13 @@ def relocations(func: Func, compiled: Compiled, bindings: Sequence[Binding]) -> 
     for param, bound, slot in zip(func.params, bindings, compiled.fields, strict=True):
         match param.type:
             case ArrayType(dtype, ndim):
-                shape = (dtype_code(dtype), ndim)
+                code = dtype_code(dtype)
             case Scalar():
-                shape = (dtype_code(param.type), 0)
+                code, ndim = dtype_code(param.type), 0
             case _:
                 raise ValueError(f"a parameter of type {param.type}")
-        place = (int(bound.zero), bound.operand, bound.result)
-        rows.append((slot.offset, int(bound.role), *shape, *place))
+        zero = int(bound.zero)
+        rows.append((slot.offset, int(bound.role), code, ndim, zero, bound.operand, bound.result))
     return rows
 
 

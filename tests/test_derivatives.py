@@ -1,4 +1,4 @@
-"""Derivatives of every pattern: against central differences, against each other, to second order."""
+"""Derivatives of every pattern: against central differences and each other, to second order."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -82,7 +82,7 @@ class Builder:
         return outs
 
     @contextmanager
-    def into(self, eqns: list[Eqn]) -> Iterator[list[Eqn]]:
+    def into(self, eqns: list[Eqn]) -> Generator[list[Eqn]]:
         """Append what is emitted inside to ``eqns`` instead of the open region."""
         self._open.append(eqns)
         try:

@@ -8,7 +8,7 @@ from kernelcore.errors import KernelGradError
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.passes.access import AccessMap
-from kernelcore.types import ArrayType, Scalar
+from kernelcore.types import Scalar
 
 
 def is_float(atom: Atom) -> bool:
@@ -128,7 +128,7 @@ def _check_array(accesses: AccessMap, array: Atom) -> None:
 
 
 def _name(array: Atom) -> str:
-    assert isinstance(array, Var) and isinstance(array.type, ArrayType)
+    assert isinstance(array, Var)
     return array.name
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kernelcore.frontend.formula import lower_formula
-
 from kernelcore.builtins.arithmetic import add
+from kernelcore.frontend.formula import lower_formula
 from kernelcore.ir.builder import Builder, zero
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import CAST, STACK, OpKind

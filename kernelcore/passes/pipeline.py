@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from kernelcore.passes.inline import inline
-
 from kernelcore.ir.core import Func
 from kernelcore.passes.access import mark_owned
 from kernelcore.passes.dce import dce
+from kernelcore.passes.inline import inline
 from kernelcore.passes.simplify import simplify
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from kernelcore.builtins.arithmetic import add
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import NO_ATTRS, Atom, Const, Eqn, Func, Region, Var
-from kernelcore.ir.op import ATOMIC_ADD, POP, PUSH, STACK, STORE, OpKind
+from kernelcore.ir.op import POP, PUSH, STACK, OpKind
 from kernelcore.ir.walk import captured_vars, clone_eqn
 from kernelcore.passes.access import AccessMap
 from kernelcore.types import Scalar, StackType, int64
@@ -119,15 +119,18 @@ class Replay:
     def _region(self, region: Region) -> list[Eqn]:
         eqns = [push for v in region.params for push in self._push(v)]
         for eqn in region.eqns:
-            if eqn.op.kind in (STORE.kind, ATOMIC_ADD.kind):
-                if not self.accesses.has(eqn.inputs[0], OpKind.LOAD):
-                    continue
+            if self._is_dead_write(eqn):
+                continue
             eqns.append(self._eqn(eqn))
             outputs = eqn.outputs
             if eqn in self.counts:
                 outputs = (*outputs, self.counts[eqn])
             eqns.extend(push for v in outputs for push in self._push(v))
         return eqns
+
+    def _is_dead_write(self, eqn: Eqn) -> bool:
+        writes = eqn.op.kind in (OpKind.STORE, OpKind.ATOMIC_ADD)
+        return writes and not self.accesses.has(eqn.inputs[0], OpKind.LOAD)
 
     def _push(self, var: Var) -> list[Eqn]:
         stack = self.stacks.get(var)

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernelcore.frontend.formula import formula_names, lower_formula
-
 from kernelcore.builtins.arithmetic import add
+from kernelcore.frontend.formula import formula_names, lower_formula
 from kernelcore.ir.builder import Builder, zero
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import ATOMIC_ADD, CAST, LOAD, POP, PUSH, STACK, STORE, OpKind
@@ -194,7 +193,8 @@ class Reverse:
         stack = eqn.inputs[0]
         if stack not in self.varied:
             return
-        assert isinstance(stack, Var) and isinstance(stack.type, StackType)
+        assert isinstance(stack, Var)
+        assert isinstance(stack.type, StackType)
         if stack not in self.adjoint:
             self.adjoint[stack] = Var(stack.type, f"ct_{stack.name}")
             attrs = {"dtype": stack.type.dtype}

@@ -1,0 +1,248 @@
+"""What users read when their code is not in the kernel language: golden texts."""
+
+from __future__ import annotations
+
+import linecache
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kernelcore as kc
+from kernelcore.frontend.specialize import specialize_kernel
+
+HEAD = """\
+import math
+import kernelcore as kc
+F64 = kc.array(dtype=kc.float64)
+TABLE = [1, 2]
+def plain(x):
+    return x
+@kc.func
+def helper(x: kc.float64):
+    return x
+"""
+
+# Bodies of kernel(x: F64, m: kc.array2d[float], n: int, a: float), by the claim that each breaks.
+BODIES = {
+    "unknown_name": "x[0] = y",
+    "unknown_name_close": "value = 1.0\nx[0] = valeu",
+    "unknown_built_in_without_module": "x[0] = sqrt(x[1])",
+    "unknown_attribute": "x[0] = kc.squirt(x[1])",
+    "unset_on_one_path": "if n > 0:\n    y = 1.0\nx[0] = y",
+    "unset_after_loop": "for i in range(n):\n    y = 1.0\nx[0] = y",
+    "used_before_assignment": "x[0] = y\ny = 1.0",
+    "module_as_value": "x[0] = math",
+    "list_of_outer_scope": "x[0] = TABLE[0]",
+    "with_statement": "with x:\n    pass",
+    "try_statement": "try:\n    pass\nexcept KeyError:\n    pass",
+    "lambda_expression": "f = lambda v: v",
+    "list_comprehension": "y = [v for v in range(3)]",
+    "yield_expression": "yield n",
+    "import_statement": "import os",
+    "class_statement": "class A:\n    pass",
+    "nested_function": "def f():\n    pass",
+    "global_statement": "global TABLE",
+    "raise_statement": "raise ValueError()",
+    "assert_statement": "assert n > 0",
+    "print_call": "print(n)",
+    "star_arguments": "x[0] = helper(*x)",
+    "star_target": "a, *b = n, n",
+    "dict_literal": "y = {1: 2}",
+    "list_literal": "y = [1, 2]",
+    "string_literal": "y = 'text'",
+    "f_string": "y = f'{n}'",
+    "none_literal": "y = None",
+    "walrus": "if (k := n) > 0:\n    pass",
+    "matrix_product": "x[0] = x @ x",
+    "is_operator": "if n is 3:\n    pass",
+    "slice_of_array": "y = x[1:2]",
+    "for_over_array": "for v in x:\n    pass",
+    "for_else": "for i in range(n):\n    pass\nelse:\n    n = 1",
+    "expression_without_effect": "n == 3",
+    "attribute_target": "x.shape = 3",
+    "declaration_without_value": "y: float",
+    "different_types": "x[0] = x[1] * a",
+    "different_integer_types": "k = kc.int64(1) + n",
+    "int_with_float": "a = a * n",
+    "float_literal_with_int": "k = n + 0.5",
+    "int_divided_by_int": "a = n / 2",
+    "int_divided_in_place": "n /= 2",
+    "int_to_float_built_in": "a = kc.sin(n)",
+    "bool_arithmetic": "n = n + (n > 0)",
+    "bitwise_on_truth": "if (n > 0) & (n < 3):\n    pass",
+    "and_of_numbers": "b = n and 3",
+    "store_of_another_type": "x[0] = a",
+    "atomic_of_another_type": "x[0] += a",
+    "missing_argument": "a = kc.atan2(a)",
+    "unknown_keyword": "a = kc.sin(angle=a)",
+    "type_change_in_loop": "for i in range(n):\n    a = kc.float64(a)",
+    "type_change_across_branches": "if n > 0:\n    k = 1\nelse:\n    k = x[0]\nk = k + n\n",
+    "counter_used_as_float": "k = 0\nfor i in range(n):\n    k += 1\nx[0] = x[1] * k",
+    "loop_index_used_as_float": "for i in range(4):\n    x[i] = 0.5 * i * x[i]",
+    "float_range": "for i in range(a):\n    pass",
+    "too_few_indices": "a = m[0]",
+    "too_many_indices": "a = m[0, 1, 2]",
+    "float_index": "x[0] = x[a]",
+    "negative_index": "x[0] = x[-1]",
+    "index_of_a_scalar": "y = n[0]",
+    "store_to_a_scalar": "n[0] = 1",
+    "assignment_to_array": "x = 1.0",
+    "array_as_number": "y = x + 1.0",
+    "tuple_in_a_name": "p = n, n",
+    "unpacking_count": "p, q = n, n, n",
+    "return_from_kernel": "return n",
+    "shape_axis": "n = m.shape[2]",
+    "shape_axis_not_literal": "n = m.shape[n]",
+    "big_integer": "k = 3000000000 + n",
+    "big_integer_alone": "k = 3000000000\nn = int(k > 1)\nfor i in range(n):\n    k = k - 1",
+    "plain_function": "x[0] = plain(x[1])",
+    "function_of_math": "x[0] = math.sin(x[1])",
+    "argument_of_function": "x[0] = helper(a)",
+    "argument_count_of_function": "x[0] = helper(x[0], x[1])",
+    "tid_of_five": "i, j, k, l, o = kc.tid()",
+    "tid_of_two_ranks": "i = kc.tid()\np, q = kc.tid()",
+    "tid_with_argument": "i = kc.tid(0)",
+    "atomic_add_indices": "kc.atomic_add(m, 0, 1.0)",
+    "atomic_add_of_scalar": "kc.atomic_add(a, 0, 1.0)",
+}
+
+# Whole modules after HEAD; the kernel is called kernel.
+MODULES = {
+    "recursion": """
+        @kc.func
+        def fact(n: int):
+            return n * fact(n - 1)
+        def kernel(x: F64):
+            x[0] = kc.float64(fact(3))
+        """,
+    "tid_in_function": """
+        @kc.func
+        def index():
+            return kc.tid()
+        def kernel(x: F64):
+            x[index()] = 1.0
+        """,
+    "returns_of_two_types": """
+        @kc.func
+        def f(n: int, y: kc.float64):
+            if n > 0:
+                return y
+            return n
+        def kernel(x: F64):
+            x[0] = f(1, x[1])
+        """,
+    "return_on_one_path": """
+        @kc.func
+        def f(n: int):
+            if n > 0:
+                return n
+        def kernel(x: F64):
+            x[f(2)] = 1.0
+        """,
+    "returns_of_two_lengths": """
+        @kc.func
+        def f(n: int):
+            if n > 0:
+                return n, n
+            return n
+        def kernel(x: F64):
+            x[0] = f(2)
+        """,
+    "promised_result": """
+        @kc.func
+        def f(x: kc.float64) -> int:
+            return x
+        def kernel(x: F64):
+            x[f(x[0])] = 1.0
+        """,
+    "call_without_result": """
+        @kc.func
+        def f(n: int):
+            pass
+        def kernel(x: F64):
+            x[0] = f(2)
+        """,
+    "error_in_function": """
+        @kc.func
+        def f(n):
+            return n + missing
+        def kernel(x: F64):
+            x[0] = f(2)
+        """,
+    "parameter_without_type": """
+        def kernel(x: F64, n):
+            x[0] = n
+        """,
+    "unsupported_annotation": """
+        def kernel(x: F64, n: str):
+            x[0] = 1.0
+        """,
+    "unsupported_array_dtype": """
+        def kernel(x: "kc.array(dtype=str)"):
+            x[0] = 1.0
+        """,
+    "unknown_annotation": """
+        def kernel(x: "Missing"):
+            x[0] = 1.0
+        """,
+    "variable_parameters": """
+        def kernel(x: F64, *rest: float):
+            x[0] = 1.0
+        """,
+    "parameter_default": """
+        def kernel(x: F64, n: int = 3):
+            x[0] = 1.0
+        """,
+    "lambda_kernel": """
+        kernel = lambda x: x
+        """,
+}
+
+
+def module(text: str, tmp_path: Path) -> dict[str, Any]:
+    """The names of a module with this text, in a file of its own."""
+    file = tmp_path / "kernel.py"
+    file.write_text(text)
+    linecache.checkcache(str(file))
+    scope: dict[str, Any] = {"__name__": "user"}
+    exec(compile(text, str(file), "exec", dont_inherit=True), scope)
+    return scope
+
+
+def message(pyfunc: Callable[..., Any], tmp_path: Path) -> str:
+    with pytest.raises(kc.KernelError) as caught:
+        specialize_kernel(pyfunc)
+    error = caught.value
+    assert error.loc is not None
+    return f"{type(error).__name__}: {error}".replace(f"{tmp_path}/", "")
+
+
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")
+@pytest.mark.parametrize("name", BODIES)
+def test_body_is_refused(name: str, tmp_path: Path, golden: Callable[[str, str], None]) -> None:
+    head = "def kernel(x: F64, m: kc.array2d[float], n: int, a: float):\n"
+    text = HEAD + head + textwrap.indent(BODIES[name], "    ") + "\n"
+    found = message(module(text, tmp_path)["kernel"], tmp_path)
+    golden(f"errors/{name}.txt", found)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_module_is_refused(name: str, tmp_path: Path, golden: Callable[[str, str], None]) -> None:
+    text = HEAD + textwrap.dedent(MODULES[name]).lstrip("\n")
+    golden(f"errors/{name}.txt", message(module(text, tmp_path)["kernel"], tmp_path))
+
+
+def test_source_must_be_available() -> None:
+    scope: dict[str, Any] = {}
+    exec("def kernel(x): pass", scope)
+    with pytest.raises(kc.KernelSyntaxError, match="source of 'kernel' is not available"):
+        specialize_kernel(scope["kernel"])
+
+
+@pytest.mark.parametrize("call", [kc.tid, lambda: kc.atomic_add(None, 0, 1)])
+def test_intrinsics_need_a_kernel(call: Callable[[], Any]) -> None:
+    with pytest.raises(kc.KernelError, match="outside of a kernel"):
+        call()
