@@ -1,0 +1,2 @@
+_native\.(xla_\w+):
+    \1: object

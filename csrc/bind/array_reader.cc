@@ -1,0 +1,231 @@
+#include "bind/array_reader.h"
+
+#include <algorithm>
+#include <array>
+
+namespace nb = nanobind;
+
+namespace kernelcore::bind {
+namespace {
+
+enum class Route : uint8_t { kExchange, kBuffer, kCapsule, kNone };
+
+/// How arrays of one Python type are read.
+struct TypeEntry {
+  PyTypeObject* type = nullptr;
+  Route route = Route::kNone;
+  const DLPackExchangeAPI* api = nullptr;
+  bool may_have_lazy_sign = false;
+};
+
+// Types seen so far, held so that their addresses stay theirs; guarded by the GIL.
+constexpr size_t kTypeEntries = 16;
+std::array<TypeEntry, kTypeEntries> g_entries;
+size_t g_next_entry = 0;
+
+bool has_attribute(PyObject* object, const char* name) {
+  PyObject* value = PyObject_GetAttrString(object, name);
+  if (value == nullptr) PyErr_Clear();
+  Py_XDECREF(value);
+  return value != nullptr;
+}
+
+TypeEntry classify(PyObject* object) {
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  TypeEntry entry{.type = Py_TYPE(object)};
+  entry.api = exchange_api_of(type);
+  if (entry.api != nullptr) {
+    entry.route = Route::kExchange;
+    entry.may_have_lazy_sign = has_attribute(type, "is_neg");
+  } else if (PyObject_CheckBuffer(object)) {
+    entry.route = Route::kBuffer;
+  } else if (has_attribute(object, "__dlpack__")) {
+    entry.route = Route::kCapsule;
+  }
+  return entry;
+}
+
+const TypeEntry& entry_of(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  for (const TypeEntry& entry : g_entries) {
+    if (entry.type == type) return entry;
+  }
+  TypeEntry fresh = classify(object);
+  Py_INCREF(reinterpret_cast<PyObject*>(type));
+  TypeEntry& slot = g_entries[g_next_entry];
+  g_next_entry = (g_next_entry + 1) % kTypeEntries;
+  Py_XDECREF(reinterpret_cast<PyObject*>(slot.type));
+  slot = fresh;
+  return slot;
+}
+
+int dtype_from_format(const char* format, Py_ssize_t item_bytes) {
+  if (format == nullptr) return -1;
+  if (*format == '@' || *format == '=' || *format == '<') ++format;
+  if (format[0] == '\0' || format[1] != '\0') return -1;
+  switch (*format) {
+    case '?':
+      return static_cast<int>(DType::kBool);
+    case 'f':
+      return static_cast<int>(DType::kFloat32);
+    case 'd':
+      return static_cast<int>(DType::kFloat64);
+    case 'i':
+    case 'l':
+    case 'q':
+      return static_cast<int>(item_bytes == 4 ? DType::kInt32 : DType::kInt64);
+    default:
+      return -1;
+  }
+}
+
+ReadStatus read_buffer(PyObject* object, bool writable, ArrayInfo& info, Leases& leases) {
+  Py_buffer* buffer = leases.next_buffer();
+  int failed = PyObject_GetBuffer(object, buffer, writable ? PyBUF_RECORDS : PyBUF_RECORDS_RO);
+  if (failed != 0 && writable) {
+    PyErr_Clear();
+    failed = PyObject_GetBuffer(object, buffer, PyBUF_RECORDS_RO);
+  }
+  if (failed != 0) return ReadStatus::kRefused;
+  leases.keep_buffer();
+  info.view.data = buffer->buf;
+  info.view.ndim = buffer->ndim;
+  for (int k = 0; k < std::min(buffer->ndim, kMaxArrayDims); ++k) {
+    info.view.shape[k] = buffer->shape[k];
+    info.view.stride_bytes[k] = buffer->strides[k];
+  }
+  info.dtype = dtype_from_format(buffer->format, buffer->itemsize);
+  info.device = {kDLCPU, 0};
+  info.is_read_only = buffer->readonly != 0;
+  info.has_lazy_sign = false;
+  return ReadStatus::kOk;
+}
+
+// Only views that skip elements, or single elements, can carry the sign lazily.
+bool has_lazy_sign(PyObject* object, const ArrayInfo& info) {
+  if (info.dtype < 0 || info.view.ndim > kMaxArrayDims) return false;
+  size_t item_bytes = size_bytes(static_cast<DType>(info.dtype));
+  if (info.view.ndim > 0 && info.view.is_contiguous(item_bytes)) return false;
+  nb::object result = nb::steal(PyObject_CallMethod(object, "is_neg", nullptr));
+  if (!result.is_valid()) {
+    PyErr_Clear();
+    return false;
+  }
+  return result.ptr() == Py_True;
+}
+
+ReadStatus read_exchange(PyObject* object, const TypeEntry& entry, ArrayInfo& info) {
+  bool may_have_lazy_sign = entry.may_have_lazy_sign;
+  DLTensor tensor;
+  if (entry.api->dltensor_from_py_object_no_sync(object, &tensor) != 0) {
+    return ReadStatus::kRefused;
+  }
+  read_dl_tensor(tensor, info);
+  info.has_lazy_sign = may_have_lazy_sign && has_lazy_sign(object, info);
+  return ReadStatus::kOk;
+}
+
+PyObject* export_capsule(PyObject* object) {
+  nb::object method = nb::steal(PyObject_GetAttrString(object, "__dlpack__"));
+  if (!method.is_valid()) return nullptr;
+  nb::object arguments = nb::steal(PyTuple_New(0));
+  nb::object keywords = nb::steal(
+      Py_BuildValue("{s:(ii)}", "max_version", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION));
+  PyObject* capsule = PyObject_Call(method.ptr(), arguments.ptr(), keywords.ptr());
+  if (capsule != nullptr || !PyErr_ExceptionMatches(PyExc_TypeError)) return capsule;
+  // Exporters older than DLPack 1.0 do not know the keyword.
+  PyErr_Clear();
+  return PyObject_Call(method.ptr(), arguments.ptr(), nullptr);
+}
+
+ReadStatus read_capsule(PyObject* object, ArrayInfo& info, Leases& leases) {
+  PyObject* capsule = export_capsule(object);
+  if (capsule == nullptr) return ReadStatus::kRefused;
+  leases.keep_object(capsule);
+  if (PyCapsule_IsValid(capsule, "dltensor_versioned") != 0) {
+    auto* managed =
+        static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
+    if (managed->version.major != DLPACK_MAJOR_VERSION) {
+      PyErr_Format(PyExc_BufferError, "DLPack version %u is not supported", managed->version.major);
+      return ReadStatus::kRefused;
+    }
+    read_dl_tensor(managed->dl_tensor, info);
+    info.is_read_only = (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
+    return ReadStatus::kOk;
+  }
+  auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"));
+  if (managed == nullptr) return ReadStatus::kRefused;
+  read_dl_tensor(managed->dl_tensor, info);
+  return ReadStatus::kOk;
+}
+
+}  // namespace
+
+Leases::~Leases() {
+  for (size_t i = 0; i < buffer_count_; ++i) PyBuffer_Release(&buffers_[i]);
+  for (size_t i = 0; i < object_count_; ++i) Py_DECREF(objects_[i]);
+}
+
+const DLPackExchangeAPI* exchange_api_of(PyObject* type) {
+  nb::object capsule = nb::steal(PyObject_GetAttrString(type, "__dlpack_c_exchange_api__"));
+  const DLPackExchangeAPI* api = nullptr;
+  if (capsule.is_valid()) {
+    api = static_cast<const DLPackExchangeAPI*>(
+        PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+  }
+  if (api == nullptr) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  bool usable = api->header.version.major == DLPACK_MAJOR_VERSION &&
+                api->dltensor_from_py_object_no_sync != nullptr;
+  return usable ? api : nullptr;
+}
+
+int dtype_from_dlpack(DLDataType dtype) {
+  if (dtype.lanes != 1) return -1;
+  for (int i = 0; i < kDTypeCount; ++i) {
+    DLDataType known = dtype_to_dlpack(static_cast<DType>(i));
+    if (known.code == dtype.code && known.bits == dtype.bits) return i;
+  }
+  return -1;
+}
+
+DLDataType dtype_to_dlpack(DType dtype) {
+  constexpr uint8_t kCodes[kDTypeCount] = {kDLBool, kDLInt, kDLInt, kDLFloat, kDLFloat};
+  return {kCodes[static_cast<size_t>(dtype)], static_cast<uint8_t>(8 * size_bytes(dtype)), 1};
+}
+
+void read_dl_tensor(const DLTensor& tensor, ArrayInfo& info) {
+  info.view.data = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+  info.view.ndim = tensor.ndim;
+  info.dtype = dtype_from_dlpack(tensor.dtype);
+  info.device = tensor.device;
+  info.is_read_only = false;
+  info.has_lazy_sign = false;
+  int64_t item_bytes = tensor.dtype.bits / 8;
+  int64_t contiguous = item_bytes;
+  for (int k = std::min(tensor.ndim, kMaxArrayDims) - 1; k >= 0; --k) {
+    info.view.shape[k] = tensor.shape[k];
+    info.view.stride_bytes[k] =
+        tensor.strides != nullptr ? tensor.strides[k] * item_bytes : contiguous;
+    contiguous *= tensor.shape[k];
+  }
+}
+
+ReadStatus read_array(PyObject* object, bool writable, ArrayInfo& info, Leases& leases) {
+  const TypeEntry& entry = entry_of(object);
+  switch (entry.route) {
+    case Route::kExchange:
+      return read_exchange(object, entry, info);
+    case Route::kBuffer:
+      return read_buffer(object, writable, info, leases);
+    case Route::kCapsule:
+      return read_capsule(object, info, leases);
+    case Route::kNone:
+      break;
+  }
+  return ReadStatus::kNotAnArray;
+}
+
+}  // namespace kernelcore::bind

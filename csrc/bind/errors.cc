@@ -1,0 +1,52 @@
+#include "bind/errors.h"
+
+namespace kernelcore::bind {
+namespace {
+
+// Borrowed by the module for the life of the process; null until set_error_types.
+PyObject* g_argument = nullptr;
+PyObject* g_memory = nullptr;
+PyObject* g_internal = nullptr;
+
+void replace(PyObject*& slot, nanobind::object value) {
+  PyObject* old = slot;
+  slot = value.release().ptr();
+  Py_XDECREF(old);
+}
+
+PyObject* class_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kArgument:
+      return g_argument != nullptr ? g_argument : PyExc_TypeError;
+    case ErrorKind::kMemory:
+      return g_memory != nullptr ? g_memory : PyExc_MemoryError;
+    case ErrorKind::kInternal:
+      break;
+  }
+  return g_internal != nullptr ? g_internal : PyExc_SystemError;
+}
+
+}  // namespace
+
+void set_error_types(nanobind::object argument, nanobind::object memory,
+                     nanobind::object internal) {
+  replace(g_argument, std::move(argument));
+  replace(g_memory, std::move(memory));
+  replace(g_internal, std::move(internal));
+}
+
+void set_python_error(const Error& error) {
+  PyErr_SetString(class_of(error.kind()), error.what());
+}
+
+void register_error_translator() {
+  nanobind::register_exception_translator([](const std::exception_ptr& pointer, void*) {
+    try {
+      std::rethrow_exception(pointer);
+    } catch (const Error& error) {
+      set_python_error(error);
+    }
+  });
+}
+
+}  // namespace kernelcore::bind

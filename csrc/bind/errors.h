@@ -1,0 +1,19 @@
+// Native errors become kernelcore.errors classes here, and only here.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "core/error.h"
+
+namespace kernelcore::bind {
+
+/// Sets the Python classes that argument, memory and internal errors are raised as.
+void set_error_types(nanobind::object argument, nanobind::object memory, nanobind::object internal);
+
+/// Sets the Python error that stands for `error`.
+void set_python_error(const Error& error);
+
+/// Makes nanobind functions raise Errors as Python errors.
+void register_error_translator();
+
+}  // namespace kernelcore::bind

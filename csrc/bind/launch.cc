@@ -1,0 +1,89 @@
+#include "bind/launch.h"
+
+#include <optional>
+
+#include "bind/argument.h"
+#include "core/error.h"
+#include "core/pool.h"
+
+namespace nb = nanobind;
+
+namespace kernelcore::bind {
+namespace {
+
+int64_t extent_of(const Signature& signature, PyObject* object) {
+  nb::object number = nb::steal(PyNumber_Index(object));
+  int64_t value = number.is_valid() ? PyLong_AsLongLong(number.ptr()) : -1;
+  if (value == -1 && PyErr_Occurred() != nullptr) {
+    throw Error(ErrorKind::kArgument, signature.name +
+                                          "(): grid: expected an int or a tuple of ints (" +
+                                          take_python_error() + ")");
+  }
+  return value;
+}
+
+Launch read_dims(const Signature& signature, nb::handle dims) {
+  int64_t extents[kMaxGridDims + 1];
+  size_t rank = 1;
+  if (PyTuple_Check(dims.ptr()) != 0 || PyList_Check(dims.ptr()) != 0) {
+    rank = nb::len(dims);
+    // One more than the limit is enough to be refused by its check.
+    for (size_t k = 0; k < std::min<size_t>(rank, kMaxGridDims); ++k) {
+      nb::object item = nb::steal(PySequence_GetItem(dims.ptr(), static_cast<Py_ssize_t>(k)));
+      extents[k] = extent_of(signature, item.ptr());
+    }
+    rank = std::min<size_t>(rank, kMaxGridDims + 1);
+  } else {
+    extents[0] = extent_of(signature, dims.ptr());
+  }
+  return make_launch(signature, {extents, rank});
+}
+
+[[noreturn]] void fail_count(const Signature& signature, size_t found) {
+  std::string names;
+  for (size_t i = 0; i < signature.relocations.size(); ++i) {
+    names += (i == 0 ? "" : ", ") + signature.parameter_name(i);
+  }
+  size_t expected = signature.relocations.size();
+  throw Error(ErrorKind::kArgument, signature.name + "(): expected " + std::to_string(expected) +
+                                        (expected == 1 ? " argument (" : " arguments (") + names +
+                                        "), found " + std::to_string(found));
+}
+
+}  // namespace
+
+void run_from_python(const Signature& signature, const void* block, Launch& launch) {
+  std::optional<nb::gil_scoped_release> released;
+  if (launch.total > kInlinePoints) released.emplace();
+  run(signature, block, launch, Pool::instance());
+}
+
+void launch(const Signature& signature, nb::handle dims, nb::handle args) {
+  size_t count = signature.relocations.size();
+  nb::tuple arguments = PyTuple_Check(args.ptr()) != 0
+                            ? nb::borrow<nb::tuple>(args)
+                            : nb::steal<nb::tuple>(PySequence_Tuple(args.ptr()));
+  if (!arguments.is_valid()) throw nb::python_error();
+  if (nb::len(arguments) != count) fail_count(signature, nb::len(arguments));
+  Launch request = read_dims(signature, dims);
+  Leases leases(count);
+  BlockBuffer block(signature.block_bytes);
+  if (!signature.block_template.empty()) {
+    std::memcpy(block.data(), signature.block_template.data(), signature.block_bytes);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const Relocation& r = signature.relocations[i];
+    PyObject* object = PyTuple_GetItem(arguments.ptr(), static_cast<Py_ssize_t>(i));
+    std::byte* field = block.data() + r.offset;
+    if (r.role == Role::kValue) {
+      read_value_argument(signature, i, object, field);
+    } else {
+      ArrayView view;
+      read_array_argument(signature, i, object, view, leases);
+      write_field(field, view);
+    }
+  }
+  run_from_python(signature, block.data(), request);
+}
+
+}  // namespace kernelcore::bind

@@ -1,0 +1,16 @@
+// Running a kernel on arrays that the caller provides, from Python.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "core/launch.h"
+
+namespace kernelcore::bind {
+
+/// Runs on the thread pool; long runs let other Python threads go on.
+void run_from_python(const Signature& signature, const void* block, Launch& launch);
+
+/// Launches over `dims` (an int or a sequence of them) with one argument per parameter.
+void launch(const Signature& signature, nanobind::handle dims, nanobind::handle args);
+
+}  // namespace kernelcore::bind

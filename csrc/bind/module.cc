@@ -1,0 +1,131 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdlib>
+
+#include "bind/errors.h"
+#include "bind/launch.h"
+#include "bind/torch_module.h"
+#include "core/pool.h"
+#include "core/registry.h"
+#include "kernelcore/xla_handler.h"
+
+namespace nb = nanobind;
+
+namespace kernelcore::bind {
+namespace {
+
+using FlatRelocation = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
+
+void init_signature(Signature* self, std::string name, std::string key, uintptr_t address,
+                    size_t block_size, const std::vector<FlatRelocation>& relocs,
+                    const std::vector<std::string>& param_names,
+                    const std::vector<std::string>& wheres, const nb::bytes& block_template,
+                    int grid_rank) {
+  Signature made;
+  made.name = std::move(name);
+  made.key = std::move(key);
+  made.fn = reinterpret_cast<KernelFn>(address);
+  made.block_bytes = block_size;
+  made.grid_rank = grid_rank;
+  std::vector<int64_t> flat;
+  for (const auto& [offset, role, dtype, ndim, zero, operand, result] : relocs) {
+    flat.insert(flat.end(), {offset, role, dtype, ndim, zero, operand, result});
+  }
+  made.relocations = parse_relocations(flat);
+  for (size_t i = 0; i < param_names.size(); ++i) {
+    made.parameters.push_back({param_names[i], i < wheres.size() ? wheres[i] : ""});
+  }
+  const auto* bytes = static_cast<const std::byte*>(block_template.data());
+  made.block_template.assign(bytes, bytes + block_template.size());
+  made.validate();
+  new (self) Signature(std::move(made));
+}
+
+// The Python callable that registers unknown kernels; guarded by the GIL.
+PyObject* g_resolver = nullptr;
+
+void call_resolver(const std::string& key) {
+  if (Py_IsInitialized() == 0) return;
+  nb::gil_scoped_acquire gil;
+  nb::object resolver = nb::borrow(g_resolver);
+  if (!resolver.is_valid()) return;
+  nb::object result = nb::steal(PyObject_CallFunction(resolver.ptr(), "s", key.c_str()));
+  if (!result.is_valid()) PyErr_WriteUnraisable(resolver.ptr());
+}
+
+void set_python_resolver(nb::object resolver) {
+  PyObject* old = g_resolver;
+  g_resolver = resolver.is_none() ? nullptr : resolver.release().ptr();
+  set_resolver(g_resolver != nullptr ? call_resolver : nullptr);
+  Py_XDECREF(old);
+}
+
+void bind_xla(nb::module_& m) {
+  constexpr const char* kCustomCall = "xla._CUSTOM_CALL_TARGET";
+  m.attr("xla_instantiate") =
+      nb::capsule(reinterpret_cast<void*>(&kernelcore_xla_instantiate), kCustomCall);
+  m.attr("xla_execute") =
+      nb::capsule(reinterpret_cast<void*>(&kernelcore_xla_execute), kCustomCall);
+  m.attr("xla_type_id") = nb::capsule(kernelcore_xla_type_id());
+  m.attr("xla_type_info") = nb::capsule(kernelcore_xla_type_info());
+}
+
+void bind_launch(nb::module_& m) {
+  nb::class_<Signature>(m, "Signature", "What a launcher knows of a compiled kernel.")
+      .def("__init__", &init_signature, nb::arg("name"), nb::arg("key"), nb::arg("address"),
+           nb::arg("block_size"), nb::arg("relocs"), nb::arg("param_names"), nb::arg("wheres"),
+           nb::arg("template"), nb::arg("grid_rank") = 0)
+      .def_ro("name", &Signature::name)
+      .def_ro("key", &Signature::key)
+      .def_ro("grid_rank", &Signature::grid_rank);
+  m.def("launch", &launch, nb::arg("signature"), nb::arg("dims"), nb::arg("args"),
+        nb::sig("def launch(signature: Signature, dims: int | collections.abc.Sequence[int], "
+                "args: collections.abc.Sequence[typing.Any]) -> None"),
+        "Run a kernel over a grid with one argument per parameter, in order.");
+  m.def("set_error_types", &set_error_types, nb::arg("argument"), nb::arg("memory"),
+        nb::arg("internal"),
+        nb::sig("def set_error_types(argument: type[Exception], memory: type[Exception], "
+                "internal: type[Exception]) -> None"),
+        "Set the exception classes that native errors are raised as.");
+  m.def(
+      "num_threads", [] { return Pool::instance().num_threads(); },
+      "Threads that a launch uses, the calling one included.");
+  m.def(
+      "set_num_threads",
+      [](int count) {
+        if (count < 1) throw Error(ErrorKind::kArgument, "set_num_threads(): expected at least 1");
+        nb::gil_scoped_release released;
+        Pool::instance().set_num_threads(count);
+      },
+      nb::arg("count"), "Set the number of threads that launches use.");
+}
+
+void bind_registry(nb::module_& m) {
+  m.def(
+      "register_kernel",
+      [](const std::string& key, uintptr_t address) {
+        register_kernel(key, reinterpret_cast<KernelFn>(address));
+      },
+      nb::arg("key"), nb::arg("address"), "Make a compiled kernel known by its content hash.");
+  m.def("set_resolver", &set_python_resolver, nb::arg("resolver").none(),
+        nb::sig("def set_resolver("
+                "resolver: collections.abc.Callable[[str], object] | None) -> None"),
+        "Set the callable that is asked to register a kernel of unknown hash.");
+}
+
+}  // namespace
+}  // namespace kernelcore::bind
+
+NB_MODULE(_native, m) {
+  m.doc() = "Native half of kernelcore: launches, kernel registry, XLA handlers, torch operators.";
+  // Frameworks keep registered operators, and with them our objects, past the end of the process.
+  nanobind::set_leak_warnings(std::getenv("KC_LEAK_WARNINGS") != nullptr);
+  kernelcore::bind::register_error_translator();
+  kernelcore::bind::bind_launch(m);
+  kernelcore::bind::bind_registry(m);
+  kernelcore::bind::bind_xla(m);
+  kernelcore::bind::bind_torch(m);
+}

@@ -1,0 +1,122 @@
+#include "bind/torch_module.h"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+
+#include "bind/torch_fast.h"
+#include "core/error.h"
+#include "torch/boxed.h"
+#include "torch/operation.h"
+#include "torch/shim.h"
+
+namespace nb = nanobind;
+
+namespace kernelcore::bind {
+namespace {
+
+using torch::Operation;
+using FlatRule = std::tuple<int64_t, int64_t, int64_t>;
+using FlatOperand = std::tuple<bool, int, int>;
+using FlatResult = std::pair<int, std::vector<FlatRule>>;
+
+/// The Python face of an operation that thunks and fast entries share.
+struct TorchOperation {
+  std::shared_ptr<const Operation> operation;
+};
+
+DType parse_dtype(int code) {
+  if (code < 0 || code >= kDTypeCount) {
+    throw Error(ErrorKind::kInternal, "unknown dtype code " + std::to_string(code));
+  }
+  return static_cast<DType>(code);
+}
+
+std::vector<DimRule> parse_rules(const std::vector<FlatRule>& rules) {
+  std::vector<int64_t> flat;
+  for (const auto& [operand, axis, value] : rules) flat.insert(flat.end(), {operand, axis, value});
+  return parse_dim_rules(flat);
+}
+
+void init_operation(TorchOperation* self, const Signature& signature,
+                    const std::vector<FlatOperand>& operands,
+                    const std::vector<FlatResult>& result_rules, size_t n_visible_results,
+                    const std::vector<FlatRule>& grid_rule) {
+  auto made = std::make_shared<Operation>();
+  made->signature = signature;
+  for (const auto& [is_array, dtype, ndim] : operands) {
+    made->operands.push_back({is_array, parse_dtype(dtype), ndim});
+  }
+  for (const auto& [dtype, rules] : result_rules) {
+    made->results.push_back({parse_dtype(dtype), parse_rules(rules)});
+  }
+  made->visible_count = n_visible_results;
+  made->grid = parse_rules(grid_rule);
+  made->validate();
+  new (self) TorchOperation{std::move(made)};
+}
+
+// torch never forgets an operator, so what its thunk points at stays for good as well.
+std::pair<uintptr_t, uintptr_t> boxed(const TorchOperation& self) {
+  static auto* kept = new std::vector<std::shared_ptr<const Operation>>();
+  kept->push_back(self.operation);
+  return {reinterpret_cast<uintptr_t>(&kernelcore_torch_boxed),
+          reinterpret_cast<uintptr_t>(self.operation.get())};
+}
+
+void torch_init(const std::string& libtorch_cpu_path, nb::object tensor_type,
+                nb::object parameter_type, nb::object len_torch_dispatch_stack,
+                nb::object len_torch_function_stack, nb::object forward_ad_module,
+                nb::object any_autocast_enabled) {
+  torch::load_shim(libtorch_cpu_path);
+  set_torch_hooks({std::move(tensor_type), std::move(parameter_type),
+                   std::move(len_torch_dispatch_stack), std::move(len_torch_function_stack),
+                   std::move(forward_ad_module), std::move(any_autocast_enabled)});
+}
+
+}  // namespace
+
+void bind_torch(nb::module_& m) {
+  bind_fast_entry(m);
+  nb::class_<TorchOperation>(m, "TorchOperation",
+                             "A functional torch operation that runs one kernel.")
+      .def("__init__", &init_operation, nb::arg("signature"), nb::arg("operands"),
+           nb::arg("result_rules"), nb::arg("n_visible_results"), nb::arg("grid_rule"))
+      .def("boxed", &boxed,
+           "Addresses of the boxed function and of the context that a thunk passes it last.");
+  m.def("torch_init", &torch_init, nb::arg("libtorch_cpu_path"), nb::arg("Tensor"),
+        nb::arg("Parameter"), nb::arg("len_torch_dispatch_stack"),
+        nb::arg("len_torch_function_stack"), nb::arg("forward_ad_module"),
+        nb::arg("any_autocast_enabled").none() = nb::none(),
+        "Bind the loaded libtorch and the state that fast entries look at.");
+  m.def("torch_define", &torch::define_operator, nb::arg("ns"), nb::arg("schema"),
+        "Define an operator in a namespace.");
+  m.def(
+      "torch_impl",
+      [](const std::string& ns, const std::string& name, const std::string& dispatch_key,
+         uintptr_t thunk_address) {
+        torch::implement_operator(ns, name, dispatch_key,
+                                  reinterpret_cast<torch::BoxedKernel>(thunk_address));
+      },
+      nb::arg("ns"), nb::arg("opname"), nb::arg("dispatch_key"), nb::arg("thunk_address"),
+      "Make a thunk the kernel of an operator for a dispatch key.");
+  m.def(
+      "torch_fast_entry",
+      [](const TorchOperation& operation, const std::string& name, const std::string& doc,
+         nb::object slow_grad, nb::object slow) {
+        return make_fast_entry(operation.operation, name, doc, std::move(slow_grad),
+                               std::move(slow));
+      },
+      nb::arg("operation"), nb::arg("name"), nb::arg("doc"), nb::arg("slow_grad").none(),
+      nb::arg("slow"),
+      nb::sig("def torch_fast_entry(operation: TorchOperation, name: str, doc: str, "
+              "slow_grad: collections.abc.Callable[..., object] | None, "
+              "slow: collections.abc.Callable[..., object]) -> collections.abc.Callable[..., "
+              "typing.Any]"),
+      "A built-in function for eager calls that falls back to the operator.");
+}
+
+}  // namespace kernelcore::bind

@@ -1,0 +1,64 @@
+// Strided memory as launchers pass it around, and how it is written into an argument block.
+#pragma once
+
+#include <cstring>
+#include <string>
+
+#include "kernelcore/abi.h"
+
+namespace kernelcore {
+
+/// Borrowed strided memory; entries of `shape` and `stride_bytes` past `ndim` are undefined.
+struct ArrayView {
+  void* data;
+  int ndim;
+  int64_t shape[kMaxArrayDims];
+  int64_t stride_bytes[kMaxArrayDims];
+
+  int64_t numel() const {
+    int64_t n = 1;
+    for (int k = 0; k < ndim; ++k) n *= shape[k];
+    return n;
+  }
+
+  /// Sets the strides of row-major contiguous storage.
+  void set_contiguous(size_t item_bytes) {
+    auto stride = static_cast<int64_t>(item_bytes);
+    for (int k = ndim - 1; k >= 0; --k) {
+      stride_bytes[k] = stride;
+      stride *= shape[k];
+    }
+  }
+
+  bool is_contiguous(size_t item_bytes) const {
+    auto stride = static_cast<int64_t>(item_bytes);
+    for (int k = ndim - 1; k >= 0; --k) {
+      if (stride_bytes[k] != stride) return false;
+      stride *= shape[k];
+    }
+    return true;
+  }
+};
+
+/// Array indices in kernels are 32-bit, so every extent must be below this.
+inline constexpr int64_t kExtentLimit = int64_t{1} << 31;
+
+/// The first axis of `view` whose extent kernels cannot index, or -1.
+inline int oversized_axis(const ArrayView& view) {
+  for (int k = 0; k < view.ndim; ++k) {
+    if (view.shape[k] >= kExtentLimit) return k;
+  }
+  return -1;
+}
+
+/// Writes the block field {data, shape[ndim], stride_bytes[ndim]} at `field`.
+inline void write_field(std::byte* field, const ArrayView& view) {
+  std::memcpy(field, &view.data, sizeof(void*));
+  auto* words = reinterpret_cast<int64_t*>(field + sizeof(void*));
+  for (int k = 0; k < view.ndim; ++k) {
+    words[k] = view.shape[k];
+    words[view.ndim + k] = view.stride_bytes[k];
+  }
+}
+
+}  // namespace kernelcore

@@ -1,0 +1,25 @@
+// The one error type of the native library; bind/ and ffi/ translate it at their boundaries.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace kernelcore {
+
+enum class ErrorKind {
+  kArgument,  // a launch argument that the kernel does not take
+  kMemory,    // the run needed memory that it could not get
+  kInternal,  // a defect of kernelcore
+};
+
+/// A failure with a message that is ready to be shown to the user.
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
+  ErrorKind kind() const noexcept { return kind_; }
+
+ private:
+  ErrorKind kind_;
+};
+
+}  // namespace kernelcore

@@ -1,0 +1,21 @@
+// Runs of functional operations: operands in, results out, whatever the framework.
+#pragma once
+
+#include <span>
+
+#include "core/array_view.h"
+#include "core/launch.h"
+
+namespace kernelcore {
+
+/// Clears and copies results as their roles demand, fills the argument block and runs.
+///
+/// `operands` and `results` are indexed by the relocations of `signature`; results are contiguous.
+/// The data of a value operand points at its element. Small blocks need no allocation.
+void run_functional(const Signature& signature, const ArrayView* operands, const ArrayView* results,
+                    Launch& launch, Executor& executor);
+
+/// Throws an argument Error where an extent of `view` is too large for parameter `index`.
+void check_extents(const Signature& signature, size_t index, const ArrayView& view);
+
+}  // namespace kernelcore

@@ -1,0 +1,80 @@
+#include "core/signature.h"
+
+#include <limits>
+
+#include "core/error.h"
+
+namespace kernelcore {
+namespace {
+
+constexpr size_t kRelocationFields = 7;
+constexpr size_t kDimRuleFields = 3;
+
+int checked(int64_t value, int64_t low, int64_t high, const char* what) {
+  if (value < low || value > high) {
+    throw Error(ErrorKind::kInternal, std::string("malformed kernel description: ") + what + " = " +
+                                          std::to_string(value));
+  }
+  return static_cast<int>(value);
+}
+
+}  // namespace
+
+void Signature::validate() const {
+  auto fail = [&](const std::string& what) {
+    throw Error(ErrorKind::kInternal, name + "(): malformed kernel description: " + what);
+  };
+  if (fn == nullptr) fail("no code address");
+  if (grid_rank < 0 || grid_rank > kMaxGridDims) fail("grid rank");
+  if (!block_template.empty() && block_template.size() != block_bytes) fail("template size");
+  if (!parameters.empty() && parameters.size() != relocations.size()) fail("parameter count");
+  for (const Relocation& r : relocations) {
+    size_t align = r.role == Role::kValue ? size_bytes(r.dtype) : alignof(int64_t);
+    if (r.offset % align != 0) fail("misaligned field");
+    if (r.offset > block_bytes || r.field_bytes() > block_bytes - r.offset) {
+      fail("field outside the argument block");
+    }
+  }
+}
+
+std::string Signature::parameter_name(size_t index) const {
+  return index < parameters.size() ? parameters[index].name : "#" + std::to_string(index);
+}
+
+std::vector<Relocation> parse_relocations(std::span<const int64_t> flat) {
+  constexpr int64_t kIntMax = std::numeric_limits<int32_t>::max();
+  checked(static_cast<int64_t>(flat.size() % kRelocationFields), 0, 0, "relocation length");
+  std::vector<Relocation> relocations;
+  for (size_t i = 0; i < flat.size(); i += kRelocationFields) {
+    const int64_t* v = flat.data() + i;
+    relocations.push_back(Relocation{
+        .offset = static_cast<size_t>(checked(v[0], 0, kIntMax, "offset")),
+        .role = static_cast<Role>(checked(v[1], 0, 4, "role")),
+        .dtype = static_cast<DType>(checked(v[2], 0, kDTypeCount - 1, "dtype")),
+        .ndim = checked(v[3], 0, kMaxArrayDims, "ndim"),
+        .zero = static_cast<ZeroFill>(checked(v[4], 0, 2, "zero fill")),
+        .operand = checked(v[5], -1, kIntMax, "operand"),
+        .result = checked(v[6], -1, kIntMax, "result"),
+    });
+  }
+  return relocations;
+}
+
+std::vector<DimRule> parse_dim_rules(std::span<const int64_t> flat) {
+  constexpr int64_t kIntMax = std::numeric_limits<int32_t>::max();
+  checked(static_cast<int64_t>(flat.size() % kDimRuleFields), 0, 0, "dimension rule length");
+  std::vector<DimRule> rules;
+  for (size_t i = 0; i < flat.size(); i += kDimRuleFields) {
+    const int64_t* v = flat.data() + i;
+    int operand = checked(v[0], -1, kIntMax, "rule operand");
+    int axis = checked(v[1], operand < 0 ? -1 : 0, kMaxArrayDims - 1, "rule axis");
+    rules.push_back(DimRule{operand, axis, v[2]});
+  }
+  return rules;
+}
+
+std::string describe_array(const std::string& dtype, int64_t ndim) {
+  return dtype + " with " + std::to_string(ndim) + (ndim == 1 ? " dimension" : " dimensions");
+}
+
+}  // namespace kernelcore

@@ -1,0 +1,46 @@
+// What a launcher knows of a compiled kernel.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernelcore/abi.h"
+
+namespace kernelcore {
+
+/// How error messages speak of a kernel parameter.
+struct Parameter {
+  std::string name;
+  std::string where;  // source excerpt with caret; may be empty
+};
+
+/// A compiled kernel with the layout of its argument block; immutable once validated.
+struct Signature {
+  std::string name;
+  std::string key;
+  KernelFn fn = nullptr;
+  size_t block_bytes = 0;
+  int grid_rank = 0;  // 0: the kernel does not look at its grid, any rank will do
+  std::vector<Relocation> relocations;
+  std::vector<Parameter> parameters;  // one per relocation, or none
+  std::vector<std::byte> block_template;
+
+  /// Throws an internal Error unless every field lies in the block and in range.
+  void validate() const;
+
+  /// The name that users gave to parameter `index`.
+  std::string parameter_name(size_t index) const;
+};
+
+/// Seven integers per relocation, in the order of its fields. Throws on values out of range.
+std::vector<Relocation> parse_relocations(std::span<const int64_t> flat);
+
+/// Three integers per rule, in the order of its fields.
+std::vector<DimRule> parse_dim_rules(std::span<const int64_t> flat);
+
+/// "float32 with 1 dimension", as error messages describe arrays.
+std::string describe_array(const std::string& dtype, int64_t ndim);
+
+}  // namespace kernelcore

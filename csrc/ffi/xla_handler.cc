@@ -1,0 +1,154 @@
+#include "kernelcore/xla_handler.h"
+
+#include <memory>
+#include <new>
+
+#include "core/error.h"
+#include "core/functional.h"
+#include "core/small_buffer.h"
+#include "ffi/xla_plan.h"
+#include "ffi/xla_pool.h"
+#include "ffi/xla_state.h"
+
+namespace kernelcore::ffi {
+namespace {
+
+void delete_plan(void* plan) {
+  delete static_cast<Plan*>(plan);
+}
+
+XLA_FFI_TypeId g_plan_type{0};  // XLA assigns the number when the type is registered
+XLA_FFI_TypeInfo g_plan_info{XLA_FFI_TypeInfo_STRUCT_SIZE, nullptr, delete_plan};
+
+using ViewBuffer = SmallBuffer<ArrayView, 16>;
+
+XLA_FFI_Error* make_error(const XLA_FFI_CallFrame* frame, XLA_FFI_Error_Code code,
+                          const char* message) {
+  XLA_FFI_Error_Create_Args args{};
+  args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
+  args.message = message;
+  args.errc = code;
+  return frame->api->XLA_FFI_Error_Create(&args);
+}
+
+XLA_FFI_Error_Code code_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kArgument:
+      return XLA_FFI_Error_Code_INVALID_ARGUMENT;
+    case ErrorKind::kMemory:
+      return XLA_FFI_Error_Code_RESOURCE_EXHAUSTED;
+    case ErrorKind::kInternal:
+      break;
+  }
+  return XLA_FFI_Error_Code_INTERNAL;
+}
+
+/// Runs `body`, whose exceptions become XLA errors.
+template <class Body>
+XLA_FFI_Error* guarded(const XLA_FFI_CallFrame* frame, Body body) noexcept {
+  try {
+    return body();
+  } catch (const UnknownKernel& unknown) {
+    return make_error(frame, XLA_FFI_Error_Code_NOT_FOUND, unknown.message.c_str());
+  } catch (const Error& error) {
+    return make_error(frame, code_of(error.kind()), error.what());
+  } catch (const std::bad_alloc&) {
+    return make_error(frame, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, "kernelcore: out of memory");
+  }
+}
+
+// Buffers were typed when the program was built: a mismatch here is a defect, not a user error.
+void read_buffer(const Signature& signature, size_t index, const void* source, ArrayView& view) {
+  const auto& buffer = *static_cast<const XLA_FFI_Buffer*>(source);
+  const Relocation& r = signature.relocations[index];
+  int ndim = r.role == Role::kValue ? 0 : r.ndim;
+  if (buffer.dtype != xla_dtype(r.dtype) || buffer.rank != ndim) {
+    throw Error(ErrorKind::kInternal, signature.name + "(): parameter " + std::to_string(index) +
+                                          ": expected " + describe_array(name_of(r.dtype), ndim) +
+                                          ", found XLA type " + std::to_string(buffer.dtype) +
+                                          " with " + std::to_string(buffer.rank));
+  }
+  view.data = buffer.data;
+  view.ndim = ndim;
+  for (int k = 0; k < ndim; ++k) view.shape[k] = buffer.dims[k];
+  view.set_contiguous(size_bytes(r.dtype));
+  check_extents(signature, index, view);
+}
+
+Launch read_grid(const Plan& plan, const XLA_FFI_CallFrame* frame) {
+  int64_t dims[kMaxGridDims];
+  for (size_t k = 0; k < plan.grid.size(); ++k) {
+    const DimRule& rule = plan.grid[k];
+    if (rule.operand < 0) {
+      dims[k] = rule.value;
+      continue;
+    }
+    int64_t result = rule.operand - frame->args.size;
+    if (result >= frame->rets.size) throw Error(ErrorKind::kInternal, "grid names no buffer");
+    const auto* buffer = static_cast<const XLA_FFI_Buffer*>(
+        result < 0 ? frame->args.args[rule.operand] : frame->rets.rets[result]);
+    if (rule.axis >= buffer->rank) throw Error(ErrorKind::kInternal, "grid names no axis");
+    dims[k] = buffer->dims[rule.axis];
+  }
+  return make_launch(plan.signature, {dims, plan.grid.size()});
+}
+
+XLA_FFI_Error* instantiate(XLA_FFI_CallFrame* frame) {
+  auto plan = std::make_unique<Plan>(make_plan(frame->attrs));
+  XLA_FFI_Error* error = set_state(frame, &g_plan_type, plan.get(), delete_plan);
+  if (error == nullptr) static_cast<void>(plan.release());
+  return error;
+}
+
+XLA_FFI_Error* execute(XLA_FFI_CallFrame* frame) {
+  void* state = nullptr;
+  if (XLA_FFI_Error* error = get_state(frame, &g_plan_type, &state)) return error;
+  const auto& plan = *static_cast<const Plan*>(state);
+  const Signature& signature = plan.signature;
+  if (frame->args.size < plan.operand_count || frame->rets.size < plan.result_count) {
+    throw Error(ErrorKind::kInternal, signature.name + "(): too few buffers");
+  }
+  ViewBuffer operands(static_cast<size_t>(plan.operand_count));
+  ViewBuffer results(static_cast<size_t>(plan.result_count));
+  for (size_t i = 0; i < signature.relocations.size(); ++i) {
+    const Relocation& r = signature.relocations[i];
+    if (r.operand >= 0) {
+      auto operand = static_cast<size_t>(r.operand);
+      read_buffer(signature, i, frame->args.args[operand], operands[operand]);
+    }
+    if (r.is_written()) {
+      auto result = static_cast<size_t>(r.result);
+      read_buffer(signature, i, frame->rets.rets[result], results[result]);
+    }
+  }
+  Launch launch = read_grid(plan, frame);
+  XlaPool pool(*frame);
+  run_functional(signature, operands.data(), results.data(), launch, pool);
+  return nullptr;
+}
+
+}  // namespace
+}  // namespace kernelcore::ffi
+
+extern "C" {
+
+XLA_FFI_Error* kernelcore_xla_instantiate(XLA_FFI_CallFrame* frame) {
+  using namespace kernelcore::ffi;
+  if (answer_metadata(frame, &g_plan_type)) return nullptr;
+  return guarded(frame, [frame] { return instantiate(frame); });
+}
+
+XLA_FFI_Error* kernelcore_xla_execute(XLA_FFI_CallFrame* frame) {
+  using namespace kernelcore::ffi;
+  if (answer_metadata(frame, nullptr)) return nullptr;
+  return guarded(frame, [frame] { return execute(frame); });
+}
+
+void* kernelcore_xla_type_id() {
+  return &kernelcore::ffi::g_plan_type;
+}
+
+void* kernelcore_xla_type_info() {
+  return &kernelcore::ffi::g_plan_info;
+}
+}

@@ -1,0 +1,120 @@
+#include "torch/operation.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace kernelcore::torch {
+namespace {
+
+[[noreturn]] void fail(const Operation& op, const std::string& what) {
+  throw Error(ErrorKind::kInternal,
+              op.signature.name + "(): malformed operation description: " + what);
+}
+
+// Rules may name operands that are arrays and, for the grid, results after them.
+void check_rules(const Operation& op, const std::vector<DimRule>& rules, bool may_name_results) {
+  for (const DimRule& rule : rules) {
+    if (rule.operand < 0) {
+      if (rule.value < 0) fail(op, "negative extent");
+      continue;
+    }
+    auto index = static_cast<size_t>(rule.operand);
+    size_t ndim = 0;
+    if (index < op.operands.size()) {
+      const OperandSpec& operand = op.operands[index];
+      ndim = operand.is_array ? static_cast<size_t>(operand.ndim) : 0;
+    } else if (may_name_results && index - op.operands.size() < op.results.size()) {
+      ndim = op.results[index - op.operands.size()].dims.size();
+    }
+    if (static_cast<size_t>(rule.axis) >= ndim) fail(op, "dimension rule");
+  }
+}
+
+void check_relocation(const Operation& op, const Relocation& r) {
+  auto in_range = [](int index, size_t size) {
+    return index >= 0 && static_cast<size_t>(index) < size;
+  };
+  if (r.operand >= 0) {
+    if (!in_range(r.operand, op.operands.size())) fail(op, "operand index");
+    const OperandSpec& operand = op.operands[static_cast<size_t>(r.operand)];
+    int ndim = r.role == Role::kValue ? 0 : r.ndim;
+    if (operand.dtype != r.dtype || operand.ndim != ndim) fail(op, "operand type");
+    if (r.role != Role::kValue && !operand.is_array) fail(op, "operand kind");
+  } else if (r.role == Role::kInput || r.role == Role::kInOut) {
+    fail(op, "parameter without operand");
+  }
+  if (!r.is_written()) return;
+  if (!in_range(r.result, op.results.size())) fail(op, "result index");
+  const ResultSpec& result = op.results[static_cast<size_t>(r.result)];
+  if (result.dtype != r.dtype || result.dims.size() != static_cast<size_t>(r.ndim)) {
+    fail(op, "result type");
+  }
+}
+
+int64_t extent(const Operation& op, const DimRule& rule, const ArrayView* operand_views,
+               const ArrayView* result_views) {
+  if (rule.operand < 0) return rule.value;
+  auto index = static_cast<size_t>(rule.operand);
+  const ArrayView& view =
+      index < op.operands.size() ? operand_views[index] : result_views[index - op.operands.size()];
+  return view.shape[rule.axis];
+}
+
+}  // namespace
+
+void Operation::validate() const {
+  signature.validate();
+  if (visible_count > results.size()) fail(*this, "visible results");
+  if (signature.grid_rank != 0 && grid.size() != static_cast<size_t>(signature.grid_rank)) {
+    fail(*this, "grid rank");
+  }
+  if (grid.size() > static_cast<size_t>(kMaxGridDims)) fail(*this, "grid rank");
+  for (const OperandSpec& operand : operands) {
+    if (operand.ndim < 0 || operand.ndim > kMaxArrayDims) fail(*this, "operand rank");
+  }
+  for (const ResultSpec& result : results) {
+    if (result.dims.size() > static_cast<size_t>(kMaxArrayDims)) fail(*this, "result rank");
+    check_rules(*this, result.dims, false);
+  }
+  check_rules(*this, grid, true);
+  for (const Relocation& r : signature.relocations) check_relocation(*this, r);
+}
+
+size_t Operation::parameter_of(size_t index) const {
+  const auto& all = signature.relocations;
+  auto it = std::find_if(all.begin(), all.end(), [index](const Relocation& r) {
+    return r.operand == static_cast<int>(index);
+  });
+  return it == all.end() ? kNoParameter : static_cast<size_t>(it - all.begin());
+}
+
+void Operation::shape_result(size_t index, const ArrayView* operand_views,
+                             ArrayView& result) const {
+  const ResultSpec& spec = results[index];
+  result.ndim = static_cast<int>(spec.dims.size());
+  for (size_t k = 0; k < spec.dims.size(); ++k) {
+    result.shape[k] = extent(*this, spec.dims[k], operand_views, nullptr);
+  }
+  result.set_contiguous(size_bytes(spec.dtype));
+}
+
+Launch Operation::launch_for(const ArrayView* operand_views, const ArrayView* result_views) const {
+  int64_t dims[kMaxGridDims];
+  for (size_t k = 0; k < grid.size(); ++k) {
+    dims[k] = extent(*this, grid[k], operand_views, result_views);
+  }
+  return make_launch(signature, {dims, grid.size()});
+}
+
+HiddenResults::HiddenResults(const Operation& operation, const ArrayView* operand_views,
+                             ArrayView* views) {
+  for (size_t i = operation.visible_count; i < operation.results.size(); ++i) {
+    operation.shape_result(i, operand_views, views[i]);
+    size_t bytes = static_cast<size_t>(views[i].numel()) * size_bytes(operation.results[i].dtype);
+    memory_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
+    views[i].data = memory_.back().get();
+  }
+}
+
+}  // namespace kernelcore::torch

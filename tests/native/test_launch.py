@@ -1,0 +1,251 @@
+"""launch(): arrays of every kind in, exact results or exact errors out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from kernelcore import _native
+from kernelcore.errors import KernelArgumentError, KernelCompileError, KernelMemoryError
+from tests.native import kernels
+
+_native.set_error_types(KernelArgumentError, KernelMemoryError, KernelCompileError)
+
+WHERE = '  File "k.py", line 3\n    x: kc.array(kc.float32),\n    ^'
+
+
+def axpy_signature() -> _native.Signature:
+    return kernels.axpy().signature(wheres=[WHERE] * 4)
+
+
+class OnlyCapsule:
+    """An array that offers nothing but ``__dlpack__``."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self._array = array
+
+    def __dlpack__(self, **options: Any) -> object:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+class OldCapsule(OnlyCapsule):
+    """The same, from before DLPack 1.0."""
+
+    def __dlpack__(self, stream: object = None) -> object:
+        return self._array.__dlpack__()
+
+
+READERS: dict[str, Callable[[np.ndarray[Any, Any]], Any]] = {
+    "numpy": lambda a: a,
+    "memoryview": lambda a: memoryview(a.data),
+    "torch": torch.from_numpy,
+    "dlpack": OnlyCapsule,
+    "dlpack 0": OldCapsule,
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_launch_reads_and_writes_arrays_in_place(reader: str) -> None:
+    read = READERS[reader]
+    x, y = np.arange(8, dtype=np.float32), np.ones(8, np.float32)
+    out = np.zeros(8, np.float32)
+    _native.launch(axpy_signature(), 8, (read(x), 2.0, read(y), read(out)))
+    np.testing.assert_array_equal(out, 2 * x + y)
+
+
+def test_launch_reads_jax_arrays() -> None:
+    x = jnp.arange(8, dtype=jnp.float32)
+    out = np.zeros(8, np.float32)
+    _native.launch(axpy_signature(), [8], [x, 2, x, out])
+    np.testing.assert_array_equal(out, 3 * np.arange(8))
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, -1, -2])
+def test_strides_are_honoured(step: int) -> None:
+    base = np.arange(24, dtype=np.float32)
+    out = np.zeros((8, 3), np.float32)
+    x = base[::step][:8]
+    _native.launch(axpy_signature(), 8, (x, 2.0, x, out[:, 1]))
+    np.testing.assert_array_equal(out[:, 1], 3 * x)
+    assert not out[:, [0, 2]].any()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "numpy_type", "values"),
+    [
+        (kernels.BOOL, np.bool_, [True, False, np.True_, torch.tensor(True)]),
+        (kernels.INT32, np.int32, [-(2**31), 2**31 - 1, np.int64(5), np.array(7), True]),
+        (kernels.INT64, np.int64, [-(2**63), 2**63 - 1, torch.tensor(5)]),
+        (kernels.FLOAT32, np.float32, [0.1, 3, np.float64(2.5), np.array(1.5), float("inf")]),
+        (kernels.FLOAT64, np.float64, [0.1, 2**53, np.float32(0.5)]),
+    ],
+)
+def test_values_are_converted_exactly(dtype: int, numpy_type: Any, values: list[Any]) -> None:
+    signature = kernels.store_value(dtype).signature(grid_rank=0)
+    for value in values:
+        out = np.zeros((), numpy_type)
+        _native.launch(signature, (), (value, out))
+        assert out[()] == numpy_type(value)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "found"),
+    [
+        (kernels.BOOL, 1, "expected a bool value, found int"),
+        (kernels.INT32, 2**31, "found 2147483648, which is out of its range"),
+        (kernels.INT64, -(2**63) - 1, "which is out of its range"),
+        (kernels.INT32, 1.0, "expected an int32 value, found float"),
+        (kernels.FLOAT32, "1", "expected a float32 value, found str"),
+        (kernels.FLOAT64, None, "expected a float64 value, found NoneType"),
+    ],
+)
+def test_values_of_another_kind_are_refused(dtype: int, value: object, found: str) -> None:
+    kernel = kernels.store_value(dtype)
+    with pytest.raises(KernelArgumentError) as caught:
+        _native.launch(kernel.signature(grid_rank=0), (), (value, np.zeros(())))
+    assert f"{kernel.name}(): argument 'value': " in str(caught.value)
+    assert found in str(caught.value)
+    assert "\n  help: " in str(caught.value)
+
+
+F32 = np.zeros(4, np.float32)
+BAD_ARRAYS: dict[str, tuple[Any, str, str]] = {
+    "dtype": (np.zeros(4), "found float64 with 1 dimension\n", ".astype('float32')"),
+    "torch dtype": (torch.zeros(4).double(), "found float64 with", ".to(torch.float32)"),
+    "rank": (F32.reshape(2, 2), "found float32 with 2 dimensions", "reshape it"),
+    "unknown dtype": (np.zeros(4, np.uint8), "found uint8 with 1", "convert it with"),
+    "byte order": (F32.astype(">f4"), "found >f4 with 1", "convert it with"),
+    "kind": ("text", "found str\n", "pass a NumPy array"),
+    "number": (1.0, "found float\n", "pass a NumPy array"),
+    "meta": (torch.empty(4, device="meta"), "cannot be read", "the CPU can reach"),
+    "sparse": (torch.zeros(4).to_sparse(), "cannot be read", "the CPU can reach"),
+    "pending sign": (
+        torch.zeros(4, dtype=torch.cfloat).conj().imag,
+        "found a view with a pending negation",
+        ".resolve_neg()",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ARRAYS)
+def test_unfit_arrays_are_refused_with_a_remedy(case: str) -> None:
+    array, found, remedy = BAD_ARRAYS[case]
+    with pytest.raises(KernelArgumentError) as caught:
+        _native.launch(axpy_signature(), 4, (F32, 1.0, array, F32.copy()))
+    message = str(caught.value)
+    expected = "axpy(): argument 'y': expected array of float32 with 1 dimension, "
+    assert message.startswith(expected)
+    assert found in message
+    assert WHERE in message
+    assert remedy in message.splitlines()[-1]
+
+
+def read_only() -> np.ndarray[Any, Any]:
+    array = F32.copy()
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize(
+    "make", [read_only, lambda: OnlyCapsule(read_only()), lambda: jnp.zeros(4)]
+)
+def test_read_only_memory_is_never_written(make: Callable[[], Any]) -> None:
+    array = make()
+    with pytest.raises(KernelArgumentError, match="found a read-only one"):
+        _native.launch(axpy_signature(), 4, (F32, 1.0, F32, array))
+    _native.launch(axpy_signature(), 4, (array, 1.0, array, F32.copy()))
+
+
+@pytest.mark.parametrize(
+    ("dims", "message"),
+    [
+        ((2, 2), "grid: expected 1 dimension, found 2"),
+        (-1, "grid: expected extents of at least 0, found -1"),
+        (2**31, r"grid: expected extents below 2\*\*31, found 2147483648"),
+        ((1,) * 20, "grid: expected 1 dimension, found 9"),
+        ("4", "grid: expected an int or a tuple of ints"),
+        (4.0, "grid: expected an int or a tuple of ints"),
+    ],
+)
+def test_unfit_grids_are_refused(dims: Any, message: str) -> None:
+    with pytest.raises(KernelArgumentError, match=message):
+        _native.launch(axpy_signature(), dims, (F32, 1.0, F32, F32.copy()))
+
+
+def test_a_grid_of_2_to_the_63_points_is_refused() -> None:
+    signature = kernels.store_value(kernels.INT32).signature(grid_rank=0)
+    args = (1, np.zeros((), np.int32))
+    with pytest.raises(KernelArgumentError, match=r"fewer than 2\*\*63 points"):
+        _native.launch(signature, (2**30,) * 3, args)
+    _native.launch(signature, (2**30, 2**30, 2**30, 0), args)
+
+
+def test_the_number_of_arguments_is_checked() -> None:
+    with pytest.raises(
+        KernelArgumentError, match=r"expected 4 arguments \(x, a, y, out\), found 2"
+    ):
+        _native.launch(axpy_signature(), 4, (F32, 1.0))
+
+
+def test_an_empty_grid_runs_nothing() -> None:
+    out = np.full(4, 7, np.float32)
+    _native.launch(axpy_signature(), 0, (F32, 1.0, F32, out))
+    empty = np.zeros(0, np.float32)
+    _native.launch(axpy_signature(), 0, (empty, 1.0, torch.from_numpy(empty), out))
+    assert (out == 7).all()
+
+
+@pytest.mark.parametrize("points", [1, 1000])
+def test_a_failing_kernel_raises_a_memory_error(points: int) -> None:
+    with pytest.raises(KernelMemoryError, match=r"failing\(\): out of memory"):
+        _native.launch(kernels.failing().signature(), points, (np.zeros(points, np.float32),))
+
+
+def test_malformed_descriptions_are_refused() -> None:
+    good = kernels.axpy()
+
+    def build(address: int, size: int, relocs: list[kernels.Relocation]) -> None:
+        _native.Signature("k", "key", address, size, relocs, [], [], b"")
+
+    with pytest.raises(KernelCompileError, match="no code address"):
+        build(0, good.block_size, good.relocs)
+    with pytest.raises(KernelCompileError, match="outside the argument block"):
+        build(good.address, good.block_size - 8, good.relocs)
+    with pytest.raises(KernelCompileError, match="dtype = 9"):
+        build(good.address, 64, [(0, 0, 9, 1, 0, -1, -1)])
+    with pytest.raises(KernelCompileError, match="misaligned"):
+        build(good.address, 64, [(4, 0, 0, 1, 0, -1, -1)])
+
+
+LEAK_SCRIPT = """
+import numpy as np
+from kernelcore import _native
+from tests.native import kernels
+signature = kernels.axpy().signature()
+x = np.ones(4, np.float32)
+for bad in (None, x.astype(float)):
+    try:
+        _native.launch(signature, 4, (bad, 1.0, x, x))
+    except TypeError:
+        pass
+_native.launch(signature, 4, (x, 1.0, x, x))
+_native.set_resolver(lambda key: None)
+_native.set_resolver(None)
+"""
+
+
+def test_the_module_leaks_no_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KC_LEAK_WARNINGS", "1")
+    done = subprocess.run([sys.executable, "-c", LEAK_SCRIPT], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "leaked" not in done.stderr
