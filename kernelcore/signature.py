@@ -80,4 +80,5 @@ def make_signature(func: Func, compiled: Compiled, bindings: Sequence[Binding]) 
         wheres,
         bytes(compiled.block_size),
         func.grid_rank,
+        "" if func.loc is None else excerpt(func.loc),
     )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from tests.patterns import in_place_scale, loop_with_break, newton_sqrt, tv_stencil
+from tests.patterns import loop_with_break, newton_sqrt, tv_stencil
 
 Golden = Callable[[str, str], None]
 
@@ -19,6 +19,12 @@ Golden = Callable[[str, str], None]
 def saxpy(x: kc.array(dtype=float), y: kc.array(dtype=float), a: float, z: kc.array(dtype=float)):
     i = kc.tid()
     z[i] = a * x[i] + y[i]
+
+
+@kc.kernel
+def scale_in_place(x: kc.array(dtype=kc.float64), o: kc.array(dtype=kc.float64)):
+    i = kc.tid()
+    o[i] *= x[i]
 
 
 @kc.kernel
@@ -114,10 +120,15 @@ def read_only() -> np.ndarray:
     return array
 
 
+def packed() -> np.ndarray:
+    return np.zeros(4, np.dtype([("tag", np.int8), ("value", np.float32)]))["value"]
+
+
 REFUSED: dict[str, Callable[[], None]] = {
     "dtype": lambda: kc.launch(saxpy, 4, [X.astype(np.float64), Y, 1.0], [Z]),
     "rank": lambda: kc.launch(saxpy, 4, [X[:, None], Y, 1.0], [Z]),
     "read_only": lambda: kc.launch(saxpy, 4, [X, Y, 1.0], [read_only()]),
+    "unaligned": lambda: kc.launch(saxpy, 4, [packed(), Y, 1.0], [Z]),
     "count": lambda: kc.launch(saxpy, 4, [X, Y], [Z]),
     "no_array": lambda: kc.launch(saxpy, 4, [X, [1.0, 2.0], 1.0], [Z]),
     "no_number": lambda: kc.launch(saxpy, 4, [X, Y, "two"], [Z]),
@@ -131,7 +142,7 @@ REFUSED: dict[str, Callable[[], None]] = {
         saxpy, 4, [X, Y, 1.0], [Z], [X[:3], X[1:], None], [Y], adjoint=True
     ),
     "adjoint_in_place": lambda: kc.launch(
-        in_place_scale, 4, [np.ones(4)], [np.ones(4)], [np.ones(4)], [np.ones(4)], adjoint=True
+        scale_in_place, 4, [np.ones(4)], [np.ones(4)], [np.ones(4)], [np.ones(4)], adjoint=True
     ),
 }
 

@@ -13,12 +13,7 @@ namespace {
 
 [[noreturn]] void fail(const Signature& signature, size_t index, const std::string& expected,
                        const std::string& found, const std::string& help) {
-  std::string message = signature.name + "(): argument '" + signature.parameter_name(index) +
-                        "': expected " + expected + ", found " + found;
-  if (index < signature.parameters.size() && !signature.parameters[index].where.empty()) {
-    message += "\n" + signature.parameters[index].where;
-  }
-  throw Error(ErrorKind::kArgument, message + "\n  help: " + help);
+  throw signature.argument_error(index, "expected " + expected + ", found " + found, help);
 }
 
 std::string text_of(nb::handle object) {
@@ -152,6 +147,10 @@ void check_array(const Signature& signature, size_t index, const ArrayInfo& info
   if (info.view.data == nullptr && info.view.numel() != 0) [[unlikely]] {
     fail(signature, index, expected_array(r), "a " + type_name(object) + " without memory",
          "pass an array that holds data");
+  }
+  if (!is_aligned(info.view, size_bytes(r.dtype))) [[unlikely]] {
+    fail(signature, index, expected_array(r) + " aligned to its elements",
+         "a view into packed records", "copy it into an array of its own");
   }
   int axis = oversized_axis(info.view);
   if (axis >= 0) [[unlikely]] {

@@ -15,9 +15,9 @@ int64_t extent_of(const Signature& signature, PyObject* object) {
   nb::object number = nb::steal(PyNumber_Index(object));
   int64_t value = number.is_valid() ? PyLong_AsLongLong(number.ptr()) : -1;
   if (value == -1 && PyErr_Occurred() != nullptr) {
-    throw Error(ErrorKind::kArgument, signature.name +
-                                          "(): grid: expected an int or a tuple of ints (" +
-                                          take_python_error() + ")");
+    throw signature.launch_error(
+        "grid: expected an int or a tuple of ints, found neither (" + take_python_error() + ")",
+        "pass the launch shape, such as dim=n or dim=(n, m)");
   }
   return value;
 }
@@ -45,9 +45,10 @@ Launch read_dims(const Signature& signature, nb::handle dims) {
     names += (i == 0 ? "" : ", ") + signature.parameter_name(i);
   }
   size_t expected = signature.relocations.size();
-  throw Error(ErrorKind::kArgument, signature.name + "(): expected " + std::to_string(expected) +
-                                        (expected == 1 ? " argument (" : " arguments (") + names +
-                                        "), found " + std::to_string(found));
+  throw signature.launch_error("expected " + std::to_string(expected) +
+                                   (expected == 1 ? " argument (" : " arguments (") + names +
+                                   "), found " + std::to_string(found),
+                               "pass one argument per parameter, inputs first, then outputs");
 }
 
 }  // namespace

@@ -23,8 +23,9 @@ void init_signature(Signature* self, std::string name, std::string key, uintptr_
                     size_t block_size, const std::vector<FlatRelocation>& relocs,
                     const std::vector<std::string>& param_names,
                     const std::vector<std::string>& wheres, const nb::bytes& block_template,
-                    int grid_rank) {
+                    int grid_rank, std::string where) {
   Signature made;
+  made.where = std::move(where);
   made.name = std::move(name);
   made.key = std::move(key);
   made.fn = reinterpret_cast<KernelFn>(address);
@@ -77,7 +78,7 @@ void bind_launch(nb::module_& m) {
   nb::class_<Signature>(m, "Signature", "What a launcher knows of a compiled kernel.")
       .def("__init__", &init_signature, nb::arg("name"), nb::arg("key"), nb::arg("address"),
            nb::arg("block_size"), nb::arg("relocs"), nb::arg("param_names"), nb::arg("wheres"),
-           nb::arg("template"), nb::arg("grid_rank") = 0)
+           nb::arg("template"), nb::arg("grid_rank") = 0, nb::arg("where") = "")
       .def_ro("name", &Signature::name)
       .def_ro("key", &Signature::key)
       .def_ro("grid_rank", &Signature::grid_rank);

@@ -40,6 +40,13 @@ struct ArrayView {
   }
 };
 
+/// Whether every element lies on a multiple of `item_bytes`, as compiled code assumes.
+inline bool is_aligned(const ArrayView& view, size_t item_bytes) {
+  auto bits = reinterpret_cast<uintptr_t>(view.data);
+  for (int k = 0; k < view.ndim; ++k) bits |= static_cast<uintptr_t>(view.stride_bytes[k]);
+  return bits % item_bytes == 0;
+}
+
 /// Array indices in kernels are 32-bit, so every extent must be below this.
 inline constexpr int64_t kExtentLimit = int64_t{1} << 31;
 

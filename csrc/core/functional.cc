@@ -65,10 +65,11 @@ void run_functional(const Signature& signature, const ArrayView* operands, const
 void check_extents(const Signature& signature, size_t index, const ArrayView& view) {
   int axis = oversized_axis(view);
   if (axis < 0) return;
-  throw Error(ErrorKind::kArgument,
-              signature.name + "(): argument '" + signature.parameter_name(index) +
-                  "': expected extents below 2**31, found " + std::to_string(view.shape[axis]) +
-                  " on axis " + std::to_string(axis));
+  throw signature.argument_error(index,
+                                 "expected extents below 2**31, found " +
+                                     std::to_string(view.shape[axis]) + " on axis " +
+                                     std::to_string(axis),
+                                 "split the array: indices of kernels have 32 bits");
 }
 
 }  // namespace kernelcore

@@ -87,8 +87,8 @@ void RunGate::close() {
 
 Launch make_launch(const Signature& signature, std::span<const int64_t> dims) {
   auto fail = [&](const std::string& expected, const std::string& found) {
-    throw Error(ErrorKind::kArgument,
-                signature.name + "(): grid: expected " + expected + ", found " + found);
+    throw signature.launch_error("grid: expected " + expected + ", found " + found,
+                                 "launch over as many dimensions as the kernel asks tid() for");
   };
   auto rank = static_cast<int>(dims.size());
   if (rank > kMaxGridDims || (signature.grid_rank != 0 && rank != signature.grid_rank)) {

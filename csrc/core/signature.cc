@@ -2,8 +2,6 @@
 
 #include <limits>
 
-#include "core/error.h"
-
 namespace kernelcore {
 namespace {
 
@@ -16,6 +14,11 @@ int checked(int64_t value, int64_t low, int64_t high, const char* what) {
                                           std::to_string(value));
   }
   return static_cast<int>(value);
+}
+
+Error located(const std::string& problem, const std::string& where, const std::string& help) {
+  return Error(ErrorKind::kArgument,
+               problem + (where.empty() ? "" : "\n" + where) + "\n  help: " + help);
 }
 
 }  // namespace
@@ -39,6 +42,16 @@ void Signature::validate() const {
 
 std::string Signature::parameter_name(size_t index) const {
   return index < parameters.size() ? parameters[index].name : "#" + std::to_string(index);
+}
+
+Error Signature::launch_error(const std::string& problem, const std::string& help) const {
+  return located(name + "(): " + problem, where, help);
+}
+
+Error Signature::argument_error(size_t index, const std::string& problem,
+                                const std::string& help) const {
+  std::string declared = index < parameters.size() ? parameters[index].where : where;
+  return located(name + "(): argument '" + parameter_name(index) + "': " + problem, declared, help);
 }
 
 std::vector<Relocation> parse_relocations(std::span<const int64_t> flat) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "kernelcore/abi.h"
 
 namespace kernelcore {
@@ -26,12 +27,19 @@ struct Signature {
   std::vector<Relocation> relocations;
   std::vector<Parameter> parameters;  // one per relocation, or none
   std::vector<std::byte> block_template;
+  std::string where;  // source excerpt of the kernel itself; may be empty
 
   /// Throws an internal Error unless every field lies in the block and in range.
   void validate() const;
 
   /// The name that users gave to parameter `index`.
   std::string parameter_name(size_t index) const;
+
+  /// What is wrong with a launch, where the kernel is defined, and what to do.
+  Error launch_error(const std::string& problem, const std::string& help) const;
+
+  /// What is wrong with argument `index`, where it is declared, and what to do.
+  Error argument_error(size_t index, const std::string& problem, const std::string& help) const;
 };
 
 /// Seven integers per relocation, in the order of its fields. Throws on values out of range.

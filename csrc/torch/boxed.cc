@@ -32,22 +32,15 @@ class OwnedTensors {
   size_t count_ = 0;
 };
 
-std::string operand_name(const Operation& op, size_t index) {
-  size_t parameter = op.parameter_of(index);
-  return parameter == Operation::kNoParameter ? "#" + std::to_string(index)
-                                              : op.signature.parameter_name(parameter);
-}
-
 [[noreturn]] void fail(const Operation& op, size_t index, const std::string& expected,
                        const std::string& found) {
-  std::string message = op.signature.name + "(): argument '" + operand_name(op, index) +
-                        "': expected " + expected + ", found " + found;
+  std::string problem = "expected " + expected + ", found " + found;
+  const char* help = "convert the tensor before the call";
   size_t parameter = op.parameter_of(index);
-  if (parameter < op.signature.parameters.size()) {
-    const std::string& where = op.signature.parameters[parameter].where;
-    if (!where.empty()) message += "\n" + where;
+  if (parameter != Operation::kNoParameter) {
+    throw op.signature.argument_error(parameter, problem, help);
   }
-  throw Error(ErrorKind::kArgument, message);
+  throw op.signature.launch_error("argument #" + std::to_string(index) + ": " + problem, help);
 }
 
 std::string dtype_text(int32_t dtype) {
