@@ -1,0 +1,195 @@
+"""Arithmetic, rounding and bit operations."""
+
+# ruff: noqa: PIE790  a body of `...` tells type checkers that there is none
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelcore.builtins import composed, reference
+from kernelcore.builtins.declare import Float, Int, Number, builtin
+from kernelcore.builtins.lowering import identity, instr, intrinsic
+
+INTEGER = "result is an integer"
+
+
+@builtin(lower=instr(float="fadd", int="add"), ref=np.add, grad={"x": "ct", "y": "ct"})
+def add(x: Number, y: Number) -> Number:
+    """Sum of ``x`` and ``y``; integers wrap."""
+    ...
+
+
+@builtin(lower=instr(float="fsub", int="sub"), ref=np.subtract, grad={"x": "ct", "y": "-ct"})
+def sub(x: Number, y: Number) -> Number:
+    """Difference ``x - y``; integers wrap."""
+    ...
+
+
+@builtin(lower=instr(float="fmul", int="mul"), ref=np.multiply, grad={"x": "ct * y", "y": "ct * x"})
+def mul(x: Number, y: Number) -> Number:
+    """Product of ``x`` and ``y``; integers wrap."""
+    ...
+
+
+@builtin(
+    lower=instr(float="fdiv"),
+    ref=np.divide,
+    grad={"x": "ct / y", "y": "-ct * out / y"},
+    domain=(0.5, 2.0),
+)
+def div(x: Float, y: Float) -> Float:
+    """Quotient ``x / y``; infinite or NaN for ``y == 0``."""
+    ...
+
+
+@builtin(lower=composed.floordiv, ref=np.floor_divide, grad={}, domain=(0.3, 3.0))
+def floordiv(x: Number, y: Number) -> Number:
+    """Quotient ``x // y`` rounded down; of integers, 0 for ``y == 0``."""
+    ...
+
+
+@builtin(
+    lower=composed.mod,
+    ref=np.remainder,
+    grad={"x": "ct", "y": "-ct * (x // y)"},
+    domain=(0.3, 3.0),
+)
+def mod(x: Number, y: Number) -> Number:
+    """Remainder ``x % y``, with the sign of ``y``; of integers, 0 for ``y == 0``."""
+    ...
+
+
+@builtin(lower=composed.neg, ref=np.negative, grad={"x": "-ct"})
+def neg(x: Number) -> Number:
+    """Negation of ``x``; the smallest integer stays itself."""
+    ...
+
+
+@builtin(lower=identity, ref=np.positive, grad={"x": "ct"})
+def pos(x: Number) -> Number:
+    """``x`` itself."""
+    ...
+
+
+@builtin(lower=composed.abs, ref=np.abs, grad={"x": "ct * sign(x)"})
+def abs(x: Number) -> Number:
+    """Magnitude of ``x``; the derivative at 0 is 0, and the smallest integer stays itself."""
+    ...
+
+
+@builtin(lower=composed.sign, ref=np.sign, grad={})
+def sign(x: Number) -> Number:
+    """-1, 0 or 1 as ``x`` is negative, zero or positive; NaN for NaN."""
+    ...
+
+
+@builtin(
+    lower=composed.min,
+    ref=reference.minimum,
+    grad={
+        "x": "select(x < y, ct, select(x == y, 0.5 * ct, 0.0))",
+        "y": "select(y < x, ct, select(x == y, 0.5 * ct, 0.0))",
+    },
+)
+def min(x: Number, y: Number) -> Number:
+    """The smaller of ``x`` and ``y``; NaN if either is. Equal arguments share the derivative."""
+    ...
+
+
+@builtin(
+    lower=composed.max,
+    ref=reference.maximum,
+    grad={
+        "x": "select(x > y, ct, select(x == y, 0.5 * ct, 0.0))",
+        "y": "select(y > x, ct, select(x == y, 0.5 * ct, 0.0))",
+    },
+)
+def max(x: Number, y: Number) -> Number:
+    """The larger of ``x`` and ``y``; NaN if either is. Equal arguments share the derivative."""
+    ...
+
+
+@builtin(
+    lower=composed.clamp,
+    ref=reference.clamp,
+    grad={
+        "x": "select(lo <= x, select(x <= hi, ct, 0.0), 0.0)",
+        "lo": "select(x < lo, select(lo <= hi, ct, 0.0), 0.0)",
+        "hi": "select(x > hi, ct, select(lo > hi, ct, 0.0))",
+    },
+)
+def clamp(x: Number, lo: Number, hi: Number) -> Number:
+    """``min(max(x, lo), hi)``; on the bounds the derivative is that of the inside."""
+    ...
+
+
+@builtin(lower=intrinsic("floor"), ref=np.floor, grad={})
+def floor(x: Float) -> Float:
+    """Largest integer not above ``x``."""
+    ...
+
+
+@builtin(lower=intrinsic("ceil"), ref=np.ceil, grad={})
+def ceil(x: Float) -> Float:
+    """Smallest integer not below ``x``."""
+    ...
+
+
+@builtin(lower=intrinsic("rint"), ref=np.rint, grad={})
+def round(x: Float) -> Float:
+    """Nearest integer; halves go to the even one."""
+    ...
+
+
+@builtin(lower=intrinsic("trunc"), ref=np.trunc, grad={})
+def trunc(x: Float) -> Float:
+    """``x`` without its fraction."""
+    ...
+
+
+@builtin(lower=composed.frac, ref=reference.frac, grad={"x": "ct"})
+def frac(x: Float) -> Float:
+    """Fraction ``x - trunc(x)``, with the sign of ``x``."""
+    ...
+
+
+@builtin(lower=instr(int="and"), ref=np.bitwise_and, no_grad=INTEGER)
+def bitand(x: Int, y: Int) -> Int:
+    """Bits set in both."""
+    ...
+
+
+@builtin(lower=instr(int="or"), ref=np.bitwise_or, no_grad=INTEGER)
+def bitor(x: Int, y: Int) -> Int:
+    """Bits set in either."""
+    ...
+
+
+@builtin(lower=instr(int="xor"), ref=np.bitwise_xor, no_grad=INTEGER)
+def bitxor(x: Int, y: Int) -> Int:
+    """Bits set in exactly one."""
+    ...
+
+
+@builtin(lower=composed.invert, ref=np.invert, no_grad=INTEGER)
+def invert(x: Int) -> Int:
+    """All bits of ``x`` flipped."""
+    ...
+
+
+@builtin(lower=composed.shl, ref=reference.shl, no_grad=INTEGER)
+def shl(x: Int, y: Int) -> Int:
+    """``x`` shifted left by ``y`` modulo the width of ``x``."""
+    ...
+
+
+@builtin(lower=composed.shr, ref=reference.shr, no_grad=INTEGER)
+def shr(x: Int, y: Int) -> Int:
+    """``x`` shifted right by ``y`` modulo its width, keeping the sign."""
+    ...
+
+
+@builtin(lower=composed.range_len, ref=reference.range_len, no_grad=INTEGER)
+def range_len(start: Int, stop: Int, step: Int) -> Int:
+    """Length of ``range(start, stop, step)``; 0 for step 0, at most the largest integer."""
+    ...

@@ -1,0 +1,183 @@
+"""Lowerings of several instructions: nothing here traps or yields poison, whatever the operands."""
+
+from __future__ import annotations
+
+import math
+
+from kernelcore.builtins.lowering import Emit, call_intrinsic, compare, instr, select
+from kernelcore.types import Scalar, boolean
+
+_add = instr(float="fadd", int="add")
+_sub = instr(float="fsub", int="sub")
+_mul = instr(float="fmul", int="mul")
+_div = instr(float="fdiv")
+_rem = instr(float="frem", int="srem")
+_sdiv = instr(int="sdiv")
+_udiv = instr(int="udiv")
+_and = instr(int="and", bool="and")
+_or = instr(bool="or")
+_xor = instr(int="xor", bool="xor")
+_less = compare(float="olt", int="slt")
+_greater = compare(float="ogt", int="sgt")
+_equal = compare(float="oeq", int="eq")
+_not_equal = compare(float="une", int="ne")
+_unordered = compare(float="uno", int="ne")
+
+
+def floordiv(e: Emit, t: Scalar, x: str, y: str) -> str:
+    """Quotient rounded down; integers: 0 where ``y == 0``; floats: as NumPy's floor_divide."""
+    return (_float_divmod if t.is_float else _int_divmod)(e, t, x, y)[0]
+
+
+def mod(e: Emit, t: Scalar, x: str, y: str) -> str:
+    """Remainder with the sign of ``y``; integers: 0 where ``y == 0``."""
+    return (_float_divmod if t.is_float else _int_divmod)(e, t, x, y)[1]
+
+
+def _int_divmod(e: Emit, t: Scalar, x: str, y: str) -> tuple[str, str]:
+    zero, one, minus = (e.const(t, v) for v in (0, 1, -1))
+    by_zero, by_minus = _equal(e, t, y, zero), _equal(e, t, y, minus)
+    # sdiv traps on 0 and on INT_MIN / -1; both divisors are replaced by 1.
+    safe = select(e, t, _or(e, boolean, by_zero, by_minus), one, y)
+    quotient, rest = _sdiv(e, t, x, safe), _rem(e, t, x, safe)
+    uneven = _not_equal(e, t, rest, zero)
+    opposed = _less(e, t, _xor(e, t, rest, y), zero)
+    down = _and(e, boolean, uneven, opposed)
+    floored = select(e, t, down, _sub(e, t, quotient, one), quotient)
+    wrapped = select(e, t, by_minus, _sub(e, t, zero, x), floored)
+    result = select(e, t, down, _add(e, t, rest, y), rest)
+    return select(e, t, by_zero, zero, wrapped), result
+
+
+def _float_divmod(e: Emit, t: Scalar, x: str, y: str) -> tuple[str, str]:
+    zero, one, half = (e.const(t, v) for v in (0.0, 1.0, 0.5))
+    rest = _rem(e, t, x, y)
+    by_zero = _equal(e, t, y, zero)
+    uneven = _not_equal(e, t, rest, zero)
+    opposed = _xor(e, boolean, _less(e, t, y, zero), _less(e, t, rest, zero))
+    down = _and(e, boolean, uneven, opposed)
+    raw = _div(e, t, _sub(e, t, x, rest), y)
+    raw = select(e, t, down, _sub(e, t, raw, one), raw)
+    ratio = _div(e, t, x, y)
+    floor = call_intrinsic(e, "floor", t, (raw,))
+    short = _greater(e, t, _sub(e, t, raw, floor), half)
+    snapped = select(e, t, short, _add(e, t, floor, one), floor)
+    signed_zero = call_intrinsic(e, "copysign", t, (zero, ratio))
+    quotient = select(e, t, _not_equal(e, t, raw, zero), snapped, signed_zero)
+    shifted = select(e, t, down, _add(e, t, rest, y), rest)
+    even = call_intrinsic(e, "copysign", t, (zero, y))
+    result = select(e, t, uneven, shifted, even)
+    return select(e, t, by_zero, ratio, quotient), select(e, t, by_zero, rest, result)
+
+
+def shl(e: Emit, t: Scalar, x: str, y: str) -> str:
+    """Shift left by ``y`` modulo the width."""
+    return e.op(f"shl {e.type(t)} {x}, {_and(e, t, y, e.const(t, t.bits - 1))}")
+
+
+def shr(e: Emit, t: Scalar, x: str, y: str) -> str:
+    """Arithmetic shift right by ``y`` modulo the width."""
+    return e.op(f"ashr {e.type(t)} {x}, {_and(e, t, y, e.const(t, t.bits - 1))}")
+
+
+def neg(e: Emit, t: Scalar, x: str) -> str:
+    """``-x``; the smallest integer stays."""
+    return e.op(f"fneg {e.type(t)} {x}") if t.is_float else _sub(e, t, e.const(t, 0), x)
+
+
+def invert(e: Emit, t: Scalar, x: str) -> str:
+    """All bits flipped; also the logical not."""
+    return _xor(e, t, x, e.const(t, True if t == boolean else -1))
+
+
+def abs(e: Emit, t: Scalar, x: str) -> str:
+    """Magnitude; the smallest integer stays."""
+    if t.is_float:
+        return call_intrinsic(e, "fabs", t, (x,))
+    return call_intrinsic(e, "abs", t, (x,), tail="i1 false")
+
+
+def sign(e: Emit, t: Scalar, x: str) -> str:
+    """-1, 0 or 1; NaN stays."""
+    zero, one, minus = (e.const(t, v) for v in (0, 1, -1))
+    still = select(e, t, _equal(e, t, x, zero), zero, x)
+    up = select(e, t, _greater(e, t, x, zero), one, still)
+    return select(e, t, _less(e, t, x, zero), minus, up)
+
+
+def min(e: Emit, t: Scalar, x: str, y: str) -> str:
+    """The smaller one; NaN if either is."""
+    return _extremum(e, t, _less(e, t, x, y), x, y)
+
+
+def max(e: Emit, t: Scalar, x: str, y: str) -> str:
+    """The larger one; NaN if either is."""
+    return _extremum(e, t, _greater(e, t, x, y), x, y)
+
+
+def _extremum(e: Emit, t: Scalar, first: str, x: str, y: str) -> str:
+    # A comparison with a NaN in y is false, which already picks y.
+    keep = _or(e, boolean, first, _unordered(e, t, x, x)) if t.is_float else first
+    return select(e, t, keep, x, y)
+
+
+def clamp(e: Emit, t: Scalar, x: str, lo: str, hi: str) -> str:
+    """``min(max(x, lo), hi)``."""
+    return min(e, t, max(e, t, x, lo), hi)
+
+
+def rsqrt(e: Emit, t: Scalar, x: str) -> str:
+    """``1 / sqrt(x)``."""
+    return _div(e, t, e.const(t, 1.0), call_intrinsic(e, "sqrt", t, (x,)))
+
+
+def frac(e: Emit, t: Scalar, x: str) -> str:
+    """``x - trunc(x)``."""
+    return _sub(e, t, x, call_intrinsic(e, "trunc", t, (x,)))
+
+
+def degrees(e: Emit, t: Scalar, x: str) -> str:
+    """``x * (180 / pi)``."""
+    return _mul(e, t, x, e.const(t, 180.0 / math.pi))
+
+
+def radians(e: Emit, t: Scalar, x: str) -> str:
+    """``x * (pi / 180)``."""
+    return _mul(e, t, x, e.const(t, math.pi / 180.0))
+
+
+def isnan(e: Emit, t: Scalar, x: str) -> str:
+    """Whether ``x`` is no number."""
+    return _unordered(e, t, x, x)
+
+
+def isinf(e: Emit, t: Scalar, x: str) -> str:
+    """Whether ``x`` is infinite."""
+    return _equal(e, t, abs(e, t, x), e.const(t, math.inf))
+
+
+def isfinite(e: Emit, t: Scalar, x: str) -> str:
+    """Whether ``x`` is finite."""
+    return _less(e, t, abs(e, t, x), e.const(t, math.inf))
+
+
+def trip_count(e: Emit, t: Scalar, start: str, stop: str, step: str) -> str:
+    """Iterations of ``range(start, stop, step)`` as an unsigned number of ``t``'s width."""
+    zero, one = e.const(t, 0), e.const(t, 1)
+    rising = _greater(e, t, step, zero)
+    low = select(e, t, rising, start, stop)
+    high = select(e, t, rising, stop, start)
+    size = select(e, t, rising, step, _sub(e, t, zero, step))
+    stuck = _equal(e, t, step, zero)
+    # high - low is below 2**bits where low < high, so it is exact as an unsigned number.
+    last = _sub(e, t, _sub(e, t, high, low), one)
+    count = _add(e, t, _udiv(e, t, last, select(e, t, stuck, one, size)), one)
+    some = _and(e, boolean, _less(e, t, low, high), _not_equal(e, t, step, zero))
+    return select(e, t, some, count, zero)
+
+
+def range_len(e: Emit, t: Scalar, start: str, stop: str, step: str) -> str:
+    """``trip_count``, at most the largest signed number."""
+    count = trip_count(e, t, start, stop, step)
+    most = e.const(t, (1 << (t.bits - 1)) - 1)
+    return select(e, t, _less(e, t, count, e.const(t, 0)), most, count)

@@ -1,0 +1,118 @@
+"""``@builtin``: the one way to add an operation to the table."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, cast
+
+import numpy as np
+
+from kernelcore.ir.op import Op, OpKind
+from kernelcore.types import TYPE_CLASSES
+
+__all__ = ["Any", "Bool", "Builtin", "Float", "Int", "Number", "builtin", "registering"]
+
+# What the type classes of signatures look like to a type checker.
+Bool: TypeAlias = bool
+Int: TypeAlias = int
+Float: TypeAlias = float
+Number: TypeAlias = Any
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Builtin(Generic[P, R]):
+    """The face of an Op in Python: its signature is the stub's; the host evaluates ``ref``."""
+
+    op: Op
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        names = list(self.op.params)[len(args) :]
+        if len(args) > len(self.op.params) or set(kwargs) != set(names):
+            raise TypeError(f"{self!r}: expected the arguments {', '.join(self.op.params)}")
+        assert self.op.ref is not None
+        with np.errstate(all="ignore"):
+            return cast(R, self.op.ref(*args, *(kwargs[name] for name in names)))
+
+    def __repr__(self) -> str:
+        params = ", ".join(f"{name}: {cls}" for name, cls in self.op.params.items())
+        return f"{self.op.name}({params}) -> {self.op.result}"
+
+
+_open_tables: list[dict[str, Builtin[..., Any]]] = []
+
+
+@contextmanager
+def registering() -> Generator[dict[str, Builtin[..., Any]]]:
+    """Collect what ``@builtin`` declares inside; outside of it nothing can be declared."""
+    table: dict[str, Builtin[..., Any]] = {}
+    _open_tables.append(table)
+    try:
+        yield table
+    finally:
+        _open_tables.pop()
+
+
+def builtin(
+    *,
+    lower: Callable[..., str],
+    ref: Callable[..., Any],
+    grad: Mapping[str, str] | None = None,
+    no_grad: str | None = None,
+    domain: tuple[float, float] = (-2.0, 2.0),
+    int_domain: tuple[int, int] = (-9, 9),
+) -> Callable[[Callable[P, R]], Builtin[P, R]]:
+    """Enter the decorated stub into the table; its annotations name type classes.
+
+    Args:
+        lower: How code is emitted (``builtins/lowering.py``).
+        ref: The meaning on NumPy scalars.
+        grad: Per argument, the cotangent as a formula over the arguments, ``out`` and ``ct``; an
+            argument left out has derivative zero.
+        no_grad: Why there is no derivative. Give exactly one of ``grad`` and ``no_grad``.
+        domain: Interval that tests draw float arguments from.
+        int_domain: Interval that tests draw int arguments from.
+
+    Raises:
+        ValueError: The declaration is inconsistent, or its name is taken.
+    """
+
+    def register(stub: Callable[P, R]) -> Builtin[P, R]:
+        name = stub.__name__
+        params = {arg: str(cls) for arg, cls in inspect.get_annotations(stub).items()}
+        result = params.pop("return", "")
+        if (grad is None) == (no_grad is None):
+            raise ValueError(f"{name}: give exactly one of grad= and no_grad='reason'")
+        if grad is not None and not set(grad) <= set(params):
+            raise ValueError(f"{name}: grad= names {sorted(set(grad) - set(params))}: no arguments")
+        unknown = {*params.values(), result} - set(TYPE_CLASSES)
+        if unknown:
+            raise ValueError(f"{name}: {sorted(unknown)} are no type classes")
+        if not _open_tables:
+            raise ValueError(f"{name}: the table of built-ins is sealed")
+        if any(name in table for table in _open_tables):
+            raise ValueError(f"{name}: declared twice")
+        op = Op(
+            name=name,
+            kind=OpKind.PURE,
+            params=MappingProxyType(params),
+            result=result,
+            doc=inspect.getdoc(stub) or "",
+            lower=lower,
+            ref=ref,
+            grad=None if grad is None else MappingProxyType(dict(grad)),
+            no_grad=no_grad,
+            domain=domain,
+            int_domain=int_domain,
+        )
+        entry: Builtin[P, R] = Builtin(op)
+        _open_tables[-1][name] = cast("Builtin[..., Any]", entry)
+        return entry
+
+    return register

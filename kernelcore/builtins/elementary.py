@@ -1,0 +1,186 @@
+"""Powers, exponentials, logarithms, trigonometry and the error function."""
+
+# ruff: noqa: PIE790  a body of `...` tells type checkers that there is none
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelcore.builtins import composed, reference
+from kernelcore.builtins.declare import Float, builtin
+from kernelcore.builtins.lowering import intrinsic, libm
+
+
+@builtin(lower=libm("sin"), ref=np.sin, grad={"x": "ct * cos(x)"})
+def sin(x: Float) -> Float:
+    """Sine of ``x``, in radians."""
+    ...
+
+
+@builtin(lower=libm("cos"), ref=np.cos, grad={"x": "-ct * sin(x)"})
+def cos(x: Float) -> Float:
+    """Cosine of ``x``, in radians."""
+    ...
+
+
+@builtin(lower=libm("tan"), ref=np.tan, grad={"x": "ct * (1.0 + out * out)"}, domain=(-1.2, 1.2))
+def tan(x: Float) -> Float:
+    """Tangent of ``x``, in radians."""
+    ...
+
+
+@builtin(
+    lower=libm("asin"), ref=np.arcsin, grad={"x": "ct / sqrt(1.0 - x * x)"}, domain=(-0.9, 0.9)
+)
+def asin(x: Float) -> Float:
+    """Angle in [-pi/2, pi/2] whose sine is ``x``; NaN outside [-1, 1]."""
+    ...
+
+
+@builtin(
+    lower=libm("acos"), ref=np.arccos, grad={"x": "-ct / sqrt(1.0 - x * x)"}, domain=(-0.9, 0.9)
+)
+def acos(x: Float) -> Float:
+    """Angle in [0, pi] whose cosine is ``x``; NaN outside [-1, 1]."""
+    ...
+
+
+@builtin(lower=libm("atan"), ref=np.arctan, grad={"x": "ct / (1.0 + x * x)"})
+def atan(x: Float) -> Float:
+    """Angle in [-pi/2, pi/2] whose tangent is ``x``."""
+    ...
+
+
+@builtin(
+    lower=libm("atan2"),
+    ref=np.arctan2,
+    grad={"y": "ct * x / (x * x + y * y)", "x": "-ct * y / (x * x + y * y)"},
+    domain=(0.3, 2.0),
+)
+def atan2(y: Float, x: Float) -> Float:
+    """Angle in [-pi, pi] of the point ``(x, y)``."""
+    ...
+
+
+@builtin(lower=libm("sinh"), ref=np.sinh, grad={"x": "ct * cosh(x)"})
+def sinh(x: Float) -> Float:
+    """Hyperbolic sine of ``x``."""
+    ...
+
+
+@builtin(lower=libm("cosh"), ref=np.cosh, grad={"x": "ct * sinh(x)"})
+def cosh(x: Float) -> Float:
+    """Hyperbolic cosine of ``x``."""
+    ...
+
+
+@builtin(lower=libm("tanh"), ref=np.tanh, grad={"x": "ct * (1.0 - out * out)"})
+def tanh(x: Float) -> Float:
+    """Hyperbolic tangent of ``x``."""
+    ...
+
+
+@builtin(lower=libm("exp"), ref=np.exp, grad={"x": "ct * out"})
+def exp(x: Float) -> Float:
+    """Exponential of ``x``."""
+    ...
+
+
+@builtin(lower=libm("exp2"), ref=np.exp2, grad={"x": "ct * out * 0.6931471805599453"})
+def exp2(x: Float) -> Float:
+    """2 raised to ``x``."""
+    ...
+
+
+@builtin(lower=libm("expm1"), ref=np.expm1, grad={"x": "ct * (out + 1.0)"})
+def expm1(x: Float) -> Float:
+    """``exp(x) - 1``, accurate near 0."""
+    ...
+
+
+@builtin(lower=libm("log"), ref=np.log, grad={"x": "ct / x"}, domain=(0.1, 3.0))
+def log(x: Float) -> Float:
+    """Natural logarithm of ``x``; -inf at 0, NaN below."""
+    ...
+
+
+@builtin(
+    lower=libm("log2"), ref=np.log2, grad={"x": "ct / (x * 0.6931471805599453)"}, domain=(0.1, 3.0)
+)
+def log2(x: Float) -> Float:
+    """Logarithm of ``x`` to base 2; -inf at 0, NaN below."""
+    ...
+
+
+@builtin(
+    lower=libm("log10"), ref=np.log10, grad={"x": "ct / (x * 2.302585092994046)"}, domain=(0.1, 3.0)
+)
+def log10(x: Float) -> Float:
+    """Logarithm of ``x`` to base 10; -inf at 0, NaN below."""
+    ...
+
+
+@builtin(lower=libm("log1p"), ref=np.log1p, grad={"x": "ct / (1.0 + x)"}, domain=(-0.5, 3.0))
+def log1p(x: Float) -> Float:
+    """``log(1 + x)``, accurate near 0."""
+    ...
+
+
+@builtin(lower=intrinsic("sqrt"), ref=np.sqrt, grad={"x": "0.5 * ct / out"}, domain=(0.1, 3.0))
+def sqrt(x: Float) -> Float:
+    """Square root of ``x``; NaN below 0, and the derivative at 0 is infinite."""
+    ...
+
+
+@builtin(
+    lower=composed.rsqrt, ref=reference.rsqrt, grad={"x": "-0.5 * ct * out / x"}, domain=(0.1, 3.0)
+)
+def rsqrt(x: Float) -> Float:
+    """``1 / sqrt(x)``; NaN below 0."""
+    ...
+
+
+@builtin(lower=libm("cbrt"), ref=np.cbrt, grad={"x": "ct / (3.0 * out * out)"}, domain=(0.1, 3.0))
+def cbrt(x: Float) -> Float:
+    """Cube root of ``x``; the derivative at 0 is infinite."""
+    ...
+
+
+@builtin(
+    lower=libm("pow"),
+    ref=reference.power,
+    grad={
+        "x": "select(y == 0.0, 0.0, ct * y * pow(x, y - 1.0))",
+        "y": "select(x == 0.0, 0.0, ct * out * log(x))",
+    },
+    domain=(0.5, 2.0),
+)
+def pow(x: Float, y: Float) -> Float:
+    """``x`` raised to ``y``; the derivative by ``x`` is 0 at ``y == 0``, by ``y`` at ``x == 0``."""
+    ...
+
+
+@builtin(lower=libm("erf"), ref=reference.erf, grad={"x": "ct * 1.1283791670955126 * exp(-x * x)"})
+def erf(x: Float) -> Float:
+    """Error function of ``x``."""
+    ...
+
+
+@builtin(
+    lower=libm("erfc"), ref=reference.erfc, grad={"x": "-ct * 1.1283791670955126 * exp(-x * x)"}
+)
+def erfc(x: Float) -> Float:
+    """``1 - erf(x)``, accurate for large ``x``."""
+    ...
+
+
+@builtin(lower=composed.degrees, ref=reference.degrees, grad={"x": "ct * 57.29577951308232"})
+def degrees(x: Float) -> Float:
+    """Angle ``x`` in radians, in degrees."""
+    ...
+
+
+@builtin(lower=composed.radians, ref=reference.radians, grad={"x": "ct * 0.017453292519943295"})
+def radians(x: Float) -> Float:
+    """Angle ``x`` in degrees, in radians."""
+    ...

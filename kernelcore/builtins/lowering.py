@@ -1,0 +1,117 @@
+"""The lowering shapes that built-in entries choose from.
+
+A lowering is called as ``lower(e, t, *operands)``: ``e`` emits (``Emit``), ``t`` is the type of the
+last operand, operands and result are LLVM value texts of ``e.lanes`` lanes each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from kernelcore.types import Scalar, float64
+
+# A scalar C function without effects: errno is nobody's business here.
+PURE_ATTRIBUTES = "nounwind willreturn memory(none)"
+
+LLVM_TYPES = {"bool": "i1", "int32": "i32", "int64": "i64", "float32": "float", "float64": "double"}
+
+
+class Emit(Protocol):
+    """What a lowering may ask of the emitter."""
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of every value."""
+        ...
+
+    def op(self, text: str) -> str:
+        """Append an instruction that yields a value; returns the value's name."""
+        ...
+
+    def type(self, scalar: Scalar) -> str:
+        """The LLVM type of ``scalar`` at the lane count."""
+        ...
+
+    def const(self, scalar: Scalar, value: float) -> str:
+        """A constant, the same in every lane."""
+        ...
+
+    def declare(self, text: str) -> None:
+        """Add an external declaration to the module, once."""
+        ...
+
+
+Lower = Callable[..., str]
+
+
+def instr(*, float: str = "", int: str = "", bool: str = "") -> Lower:
+    """One LLVM instruction on operands of one type, chosen by their kind."""
+    mnemonic = {"float": float, "int": int, "bool": bool}
+
+    def lower(e: Emit, t: Scalar, *operands: str) -> str:
+        return e.op(f"{mnemonic[t.kind]} {e.type(t)} {', '.join(operands)}")
+
+    return lower
+
+
+def compare(*, float: str, int: str) -> Lower:
+    """A comparison; bools compare as integers."""
+
+    def lower(e: Emit, t: Scalar, x: str, y: str) -> str:
+        test = f"fcmp {float}" if t.is_float else f"icmp {int}"
+        return e.op(f"{test} {e.type(t)} {x}, {y}")
+
+    return lower
+
+
+def intrinsic(name: str) -> Lower:
+    """``llvm.<name>``, overloaded on the operand type."""
+
+    def lower(e: Emit, t: Scalar, *operands: str) -> str:
+        return call_intrinsic(e, name, t, operands)
+
+    return lower
+
+
+def call_intrinsic(e: Emit, name: str, t: Scalar, operands: tuple[str, ...], tail: str = "") -> str:
+    """Call ``llvm.<name>`` on ``operands`` of type ``t``; ``tail`` is a last immediate operand."""
+    element = f"f{t.bits}" if t.is_float else f"i{t.bits}"
+    suffix = element if e.lanes == 1 else f"v{e.lanes}{element}"
+    ty = e.type(t)
+    types = [ty] * len(operands) + ([tail.split()[0]] if tail else [])
+    e.declare(f"declare {ty} @llvm.{name}.{suffix}({', '.join(types)})")
+    passed = [f"{ty} {x}" for x in operands] + ([tail] if tail else [])
+    return e.op(f"call {ty} @llvm.{name}.{suffix}({', '.join(passed)})")
+
+
+def libm(name: str) -> Lower:
+    """The C library's ``<name>[f]``, called once per lane."""
+
+    def lower(e: Emit, t: Scalar, *operands: str) -> str:
+        symbol = name if t == float64 else f"{name}f"
+        ty = LLVM_TYPES[t.name]
+        params = ", ".join([ty] * len(operands))
+        e.declare(f"declare {ty} @{symbol}({params}) {PURE_ATTRIBUTES}")
+        if e.lanes == 1:
+            return e.op(f"call {ty} @{symbol}({', '.join(f'{ty} {x}' for x in operands)})")
+        wide, result = e.type(t), "poison"
+        for lane in range(e.lanes):
+            parts = [e.op(f"extractelement {wide} {x}, i32 {lane}") for x in operands]
+            one = e.op(f"call {ty} @{symbol}({', '.join(f'{ty} {x}' for x in parts)})")
+            result = e.op(f"insertelement {wide} {result}, {ty} {one}, i32 {lane}")
+        return result
+
+    return lower
+
+
+def select(e: Emit, t: Scalar, c: str, x: str, y: str) -> str:
+    """``x`` in the lanes where ``c`` holds, else ``y``, both of type ``t``."""
+    mask = "i1" if e.lanes == 1 else f"<{e.lanes} x i1>"
+    return e.op(f"select {mask} {c}, {e.type(t)} {x}, {e.type(t)} {y}")
+
+
+def identity(e: Emit, t: Scalar, x: str) -> str:
+    """The operand itself."""
+    del e, t
+    return x

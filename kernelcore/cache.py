@@ -1,0 +1,89 @@
+"""Machine code on disk, by content hash; what is not intact or not ours is never loaded.
+
+An entry is the SHA-256 digest of the code, then the code. ``KC_CACHE_DIR`` chooses the directory,
+``KC_CACHE=0`` switches the cache off.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+_DIGEST_BYTES = hashlib.sha256().digest_size
+
+
+@dataclass(frozen=True, slots=True)
+class DiskCache:
+    """A directory of entries that only its owner can reach."""
+
+    directory: Path
+
+    def load(self, key: str) -> bytes | None:
+        """The code under ``key``, or None where there is none that is intact and ours."""
+        try:
+            if not _is_private(self.directory.stat()):
+                return None
+            with self._path(key).open("rb") as file:
+                if not _is_ours(os.fstat(file.fileno())):
+                    return None
+                entry = file.read()
+        except OSError:
+            return None
+        digest, code = entry[:_DIGEST_BYTES], entry[_DIGEST_BYTES:]
+        return code if hashlib.sha256(code).digest() == digest else None
+
+    def store(self, key: str, code: bytes) -> bool:
+        """Keep ``code`` under ``key``; False where the directory cannot be used."""
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _is_private(self.directory.stat()):
+                return False
+            handle, name = tempfile.mkstemp(dir=self.directory, prefix=f".{key}.")
+        except OSError:
+            return False
+        # Readers see the whole entry or none.
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(hashlib.sha256(code).digest() + code)
+            Path(name).replace(self._path(key))
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+            return False
+        return True
+
+    def _path(self, key: str) -> Path:
+        return self.directory / f"{key}.o"
+
+
+def default_cache() -> DiskCache | None:
+    """The cache that the environment asks for, or None where it is off."""
+    if os.environ.get("KC_CACHE", "1") == "0":
+        return None
+    chosen = os.environ.get("KC_CACHE_DIR")
+    try:
+        return DiskCache(Path(chosen) if chosen else _user_cache_dir() / "kernelcore")
+    except RuntimeError:
+        # There is no home directory.
+        return None
+
+
+def _user_cache_dir() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    return not hasattr(os, "getuid") or status.st_uid == os.getuid()
+
+
+def _is_private(status: os.stat_result) -> bool:
+    shared = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return _is_ours(status) and (not hasattr(os, "getuid") or not shared)

@@ -1,0 +1,71 @@
+"""The binary interface of compiled kernels: argument block, launch grid, status codes.
+
+A kernel is ``void k(const void* args, const Grid* grid, int64 begin, int64 end)``; ``begin`` and
+``end`` are row-major positions in the grid, whose extents are below 2**31. The argument block
+holds, in parameter order and at natural alignment, per scalar its bytes and per array of n
+dimensions ``{void* data; int64 shape[n]; int64 stride_bytes[n]}``. Elements lie at their natural
+alignment. A kernel that fails sets ``*grid->status`` and returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from kernelcore.ir.core import Func, Var
+from kernelcore.types import MAX_GRID_DIMS, SCALARS, ArrayType, Scalar
+
+BLOCK_ALIGN_BYTES = 8
+POINTER_BYTES = 8
+
+# struct Grid { int64_t dims[8]; int64_t* status; }
+GRID_STATUS_OFFSET = 8 * MAX_GRID_DIMS
+STATUS_OK = 0
+STATUS_OUT_OF_MEMORY = 1
+
+# The numbers by which native code knows the scalar types.
+DTYPE_CODES: Mapping[Scalar, int] = MappingProxyType({t: code for code, t in enumerate(SCALARS)})
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One parameter in the argument block, ``offset`` bytes from its start."""
+
+    offset: int
+    type: Scalar | ArrayType
+
+    def shape_offset(self, axis: int) -> int:
+        """Offset of the extent of array axis ``axis``."""
+        return self.offset + POINTER_BYTES + 8 * axis
+
+    def stride_offset(self, axis: int) -> int:
+        """Offset of the stride in bytes of array axis ``axis``."""
+        assert isinstance(self.type, ArrayType)
+        return self.shape_offset(self.type.ndim + axis)
+
+
+def layout(params: Sequence[Var]) -> tuple[tuple[Field, ...], int]:
+    """The fields of the argument block along ``params``, and its size in bytes."""
+    fields: list[Field] = []
+    end = 0
+    for param in params:
+        type_ = param.type
+        assert isinstance(type_, Scalar | ArrayType)
+        if isinstance(type_, ArrayType):
+            size, align = POINTER_BYTES + 16 * type_.ndim, POINTER_BYTES
+        else:
+            size = align = type_.size_bytes
+        offset = _align(end, align)
+        fields.append(Field(offset, type_))
+        end = offset + size
+    return tuple(fields), _align(end, BLOCK_ALIGN_BYTES)
+
+
+def grid_rank(func: Func) -> int:
+    """Launch dimensions that the code of ``func`` runs over; at least one."""
+    return max(func.grid_rank, 1)
+
+
+def _align(offset: int, align: int) -> int:
+    return -(-offset // align) * align

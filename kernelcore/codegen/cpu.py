@@ -1,0 +1,160 @@
+"""LLVM text to machine code of this host, and machine code to addresses."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as _binding  # pyright: ignore[reportMissingTypeStubs]
+
+from kernelcore.codegen.llvm import emit_kernel
+from kernelcore.errors import KernelCompileError
+from kernelcore.ir.core import Func
+
+llvm: Any = _binding
+
+# LLVM is entered by one thread at a time; llvmlite's own lock covers single calls only.
+_lock = threading.RLock()
+
+OPTIMIZATION_LEVEL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The processor that code is made for."""
+
+    triple: str
+    cpu: str
+    features: str
+    llvm_version: tuple[int, ...]
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """LLVM attributes of every function for this processor."""
+        # LLVM itself prefers half of what 512-bit units can do.
+        wide = "+avx512f" in self.features.split(",")
+        return {"prefer-vector-width": "512"} if wide else {}
+
+
+@cache
+def host() -> Host:
+    """The processor of this process."""
+    with _lock:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        llvm.initialize_native_asmparser()
+        return Host(
+            triple=llvm.get_process_triple(),
+            cpu=llvm.get_host_cpu_name(),
+            features=llvm.get_host_cpu_features().flatten(),
+            llvm_version=tuple(llvm.llvm_version_info),
+        )
+
+
+def llvm_text(func: Func, symbol: str = "kernel") -> str:
+    """The LLVM text of kernel ``func`` for this host, before optimisation."""
+    return emit_kernel(func, symbol, host().attributes)
+
+
+def optimized(text: str) -> str:
+    """LLVM ``text`` as it is after optimisation."""
+    with _lock:
+        return str(_optimize(text)[0])
+
+
+def assembly(text: str) -> str:
+    """The assembly of LLVM ``text`` on this host."""
+    with _lock:
+        module, machine = _optimize(text)
+        return machine.emit_assembly(module)
+
+
+def object_code(text: str) -> bytes:
+    """The relocatable object of LLVM ``text`` for this host.
+
+    Raises:
+        KernelCompileError: LLVM does not accept ``text``.
+    """
+    with _lock:
+        module, machine = _optimize(text)
+        return machine.emit_object(module)
+
+
+def load(code: bytes, symbol: str) -> int:
+    """The address of ``symbol`` in object ``code``, which stays loaded while the process lives.
+
+    Raises:
+        KernelCompileError: The object cannot be linked.
+    """
+    with _lock:
+        jit, number = _linker(), next(_library_numbers())
+        library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        library.export_symbol(symbol)
+        try:
+            tracker = library.link(jit, f"kernelcore.{number}")
+        except RuntimeError as error:
+            raise KernelCompileError(f"cannot link {symbol}: {error}") from error
+        address: int = tracker[symbol]
+        # Threads of native code may be inside, so the code is never unloaded.
+        tracker.detach()
+        return address
+
+
+def thunk(function_address: int, context_address: int) -> int:
+    """The address of a new ``void(ptr, int64, int64)`` that calls a function with a context.
+
+    The function is ``void(ptr, int64, int64, ptr context)``. The thunk is never unloaded.
+    """
+    symbol = f"kc_thunk_{function_address:x}_{context_address:x}"
+    context = f"ptr inttoptr (i64 {context_address} to ptr)"
+    text = f"""\
+define void @{symbol}(ptr %data, i64 %first, i64 %second) nounwind {{
+  %function = inttoptr i64 {function_address} to ptr
+  tail call void %function(ptr %data, i64 %first, i64 %second, {context})
+  ret void
+}}
+"""
+    return load(object_code(text), symbol)
+
+
+def _optimize(text: str) -> tuple[Any, Any]:
+    target = host()
+    machine = _machine()
+    try:
+        module = llvm.parse_assembly(text)
+        module.triple = target.triple
+        module.data_layout = str(machine.target_data)
+        module.verify()
+    except RuntimeError as error:
+        raise KernelCompileError(f"LLVM rejected the generated code: {error}\n{text}") from error
+    options = llvm.create_pipeline_tuning_options(speed_level=OPTIMIZATION_LEVEL)
+    options.loop_vectorization = True
+    options.slp_vectorization = True
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return module, machine
+
+
+def _machine() -> Any:
+    target = host()
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu,
+        features=target.features,
+        opt=OPTIMIZATION_LEVEL,
+        reloc="pic",
+        codemodel="small",
+    )
+
+
+@cache
+def _linker() -> Any:
+    return llvm.create_lljit_compiler(_machine())
+
+
+@cache
+def _library_numbers() -> Iterator[int]:
+    return itertools.count()

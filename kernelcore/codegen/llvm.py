@@ -1,0 +1,189 @@
+"""Verified IR to LLVM text. Names no built-in: PURE ops are lowered by their own entry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from kernelcore.codegen import abi, control, memory
+from kernelcore.codegen.cast import emit_cast
+from kernelcore.codegen.emitter import ArrayValue, Emitter, Handler, Value, scalar_type
+from kernelcore.codegen.grid import emit_points
+from kernelcore.errors import KernelCompileError
+from kernelcore.ir.core import Eqn, Func, Var
+from kernelcore.ir.op import OpKind
+from kernelcore.ir.walk import walk_eqns
+from kernelcore.types import ArrayType, Scalar
+
+# Threads of one launch are independent: no access depends on one of another grid point.
+ACCESS_SUFFIX = ", !llvm.access.group !2"
+PACKED_LOOP_SUFFIX = ", !llvm.loop !0"
+STRIDED_LOOP_SUFFIX = ", !llvm.loop !3"
+METADATA = """\
+!0 = distinct !{!0, !1}
+!1 = !{!"llvm.loop.parallel_accesses", !2}
+!2 = distinct !{}
+!3 = distinct !{!3, !4}
+!4 = !{!"llvm.loop.vectorize.enable", i1 false}
+"""
+
+# What keeps LLVM from vectorising the loop over grid points.
+_SCALAR_KINDS = frozenset({OpKind.FOR, OpKind.WHILE, OpKind.STACK})
+
+
+def emit_kernel(func: Func, symbol: str, attributes: Mapping[str, str] | None = None) -> str:
+    """LLVM text of kernel ``func`` under the interface of ``codegen/abi.py``.
+
+    Args:
+        func: A verified kernel without calls.
+        symbol: Name of the function to define.
+        attributes: LLVM string attributes of the function.
+
+    Raises:
+        KernelCompileError: ``func`` is no kernel, or has calls.
+    """
+    if func.body.yields:
+        raise KernelCompileError(f"'{func.name}' yields values: it is no kernel", func.loc)
+    e = Emitter(1, HANDLERS)
+    _load_arguments(e, func)
+    dims = [e.op(f"load i64, ptr {_at(e, '%grid', 8 * a)}") for a in range(abi.grid_rank(func))]
+    some = e.op("icmp slt i64 %begin, %end")
+    start = e.label("start")
+    e.branch(some, start, "finish")
+    e.place(start)
+    e.access_suffix = ACCESS_SUFFIX
+    _emit_points(e, func, dims)
+    if e.stacks:
+        _report_out_of_memory(e)
+    e.place("finish")
+    memory.free_stacks(e)
+    e.effect("ret void")
+    params = "ptr %args, ptr %grid, i64 %begin, i64 %end"
+    return _module(e, symbol, params, attributes or {})
+
+
+def emit_lanes(func: Func, symbol: str, lanes: int) -> str:
+    """LLVM text of a function of scalars, evaluated for ``lanes`` sets of arguments at once.
+
+    Defines ``void symbol(ptr in0, ..., ptr out0, ...)``: every pointer is to ``lanes`` elements.
+
+    Raises:
+        KernelCompileError: ``func`` has control flow or memory accesses.
+    """
+    e = Emitter(lanes, HANDLERS)
+    for at, param in enumerate(func.params):
+        e.bind(param, memory.load(e, scalar_type(param), f"%in{at}"))
+    for at, value in enumerate(e.region(func.body)):
+        memory.store(e, scalar_type(func.body.yields[at]), value, f"%out{at}")
+    e.effect("ret void")
+    pointers = [f"ptr %in{at}" for at in range(len(func.params))]
+    pointers += [f"ptr %out{at}" for at in range(len(func.body.yields))]
+    return _module(e, symbol, ", ".join(pointers), {})
+
+
+def _load_arguments(e: Emitter, func: Func) -> None:
+    fields, _ = abi.layout(func.params)
+    for param, field in zip(func.params, fields, strict=True):
+        if isinstance(field.type, Scalar):
+            e.bind(param, memory.load(e, field.type, _at(e, "%args", field.offset)))
+            continue
+        axes = range(field.type.ndim)
+        data = e.op(f"load ptr, ptr {_at(e, '%args', field.offset)}")
+        shape = [e.op(f"load i64, ptr {_at(e, '%args', field.shape_offset(a))}") for a in axes]
+        strides = [e.op(f"load i64, ptr {_at(e, '%args', field.stride_offset(a))}") for a in axes]
+        e.bind(param, ArrayValue(data, tuple(shape), tuple(strides)))
+
+
+def _emit_points(e: Emitter, func: Func, dims: Sequence[str]) -> None:
+    """The grid loop; twice, once for packed last axes, where LLVM can vectorise it."""
+
+    def body() -> None:
+        e.region(func.body)
+
+    arrays = [p for p in func.params if isinstance(p.type, ArrayType) and p.type.ndim]
+    if arrays and not any(q.op.kind in _SCALAR_KINDS for q in walk_eqns(func.body)):
+        strided, packed = e.label("strided"), e.label("packed")
+        found = {param: e.array(param) for param in arrays}
+        forms = {param: _packed_form(param, array) for param, array in found.items()}
+        e.branch(_all_equal(e, found, forms), packed, strided)
+        e.place(packed)
+        e.bind_all(forms)
+        emit_points(e, dims, PACKED_LOOP_SUFFIX, body, "finish")
+        e.place(strided)
+        e.bind_all(found)
+    emit_points(e, dims, STRIDED_LOOP_SUFFIX, body, "finish")
+
+
+def _packed_form(param: Var, array: ArrayValue) -> ArrayValue:
+    assert isinstance(param.type, ArrayType)
+    size_bytes = str(param.type.dtype.size_bytes)
+    return ArrayValue(array.data, array.shape, (*array.strides[:-1], size_bytes))
+
+
+def _all_equal(e: Emitter, found: Mapping[Var, ArrayValue], forms: Mapping[Var, ArrayValue]) -> str:
+    """Whether the last strides of ``found`` are those of ``forms``."""
+    result = "true"
+    for param, array in found.items():
+        same = e.op(f"icmp eq i64 {array.strides[-1]}, {forms[param].strides[-1]}")
+        result = e.op(f"and i1 {result}, {same}")
+    return result
+
+
+def _report_out_of_memory(e: Emitter) -> None:
+    e.place(memory.OUT_OF_MEMORY_BLOCK)
+    status = e.op(f"load ptr, ptr {_at(e, '%grid', abi.GRID_STATUS_OFFSET)}")
+    e.effect(f"store atomic i64 {abi.STATUS_OUT_OF_MEMORY}, ptr {status} monotonic, align 8")
+    e.jump("finish")
+
+
+def _module(e: Emitter, symbol: str, params: str, attributes: Mapping[str, str]) -> str:
+    pairs = "".join(f' "{name}"="{value}"' for name, value in attributes.items())
+    lines = [
+        *e.declarations,
+        f'define void @"{symbol}"({params}) nounwind{pairs} {{',
+        "entry:",
+        *e.slots,
+        *memory.clear_stacks(e),
+        *e.lines(),
+        "}",
+    ]
+    return "\n".join(lines) + "\n" + METADATA
+
+
+def _at(e: Emitter, base: str, offset_bytes: int) -> str:
+    return e.op(f"getelementptr i8, ptr {base}, i64 {offset_bytes}")
+
+
+def _emit_pure(e: Emitter, eqn: Eqn) -> list[str]:
+    assert eqn.op.lower is not None
+    return [eqn.op.lower(e, scalar_type(eqn.inputs[-1]), *(e.value(a) for a in eqn.inputs))]
+
+
+def _emit_tid(e: Emitter, eqn: Eqn) -> list[str]:
+    e.require_one_lane(eqn)
+    return [e.point[eqn.attrs["axis"]]]
+
+
+def _refuse_call(e: Emitter, eqn: Eqn) -> Sequence[Value]:
+    del e
+    raise KernelCompileError("a call that was not inlined", eqn.loc)
+
+
+HANDLERS: Mapping[OpKind, Handler] = MappingProxyType(
+    {
+        OpKind.PURE: _emit_pure,
+        OpKind.CAST: emit_cast,
+        OpKind.TID: _emit_tid,
+        OpKind.DIM: memory.emit_dim,
+        OpKind.LOAD: memory.emit_load,
+        OpKind.STORE: memory.emit_store,
+        OpKind.ATOMIC_ADD: memory.emit_atomic_add,
+        OpKind.STACK: memory.emit_stack,
+        OpKind.PUSH: memory.emit_push,
+        OpKind.POP: memory.emit_pop,
+        OpKind.IF: control.emit_if,
+        OpKind.FOR: control.emit_for,
+        OpKind.WHILE: control.emit_while,
+        OpKind.CALL: _refuse_call,
+    }
+)

@@ -1,0 +1,168 @@
+"""Array elements, atomics and stacks."""
+
+from __future__ import annotations
+
+from kernelcore.builtins.lowering import LLVM_TYPES
+from kernelcore.codegen.emitter import ArrayValue, Emitter, StackValue, scalar_type
+from kernelcore.errors import KernelCompileError
+from kernelcore.ir.core import Atom, Eqn
+from kernelcore.types import ArrayType, Scalar, StackType, boolean, int64
+
+FIRST_CAPACITY = 32
+
+# The block of every function with stacks that reports the failure and returns.
+OUT_OF_MEMORY_BLOCK = "out_of_memory"
+
+
+def load(e: Emitter, dtype: Scalar, address: str, suffix: str = "") -> str:
+    """The ``e.lanes`` elements at ``address``; a bool is a byte in memory."""
+    stored = e.wide("i8") if dtype == boolean else e.type(dtype)
+    value = e.op(f"load {stored}, ptr {address}, align {dtype.size_bytes}{suffix}")
+    return e.op(f"icmp ne {stored} {value}, zeroinitializer") if dtype == boolean else value
+
+
+def store(e: Emitter, dtype: Scalar, value: str, address: str, suffix: str = "") -> None:
+    """Write ``e.lanes`` elements at ``address``."""
+    stored = e.type(dtype)
+    if dtype == boolean:
+        value = e.op(f"zext {stored} {value} to {e.wide('i8')}")
+        stored = e.wide("i8")
+    e.effect(f"store {stored} {value}, ptr {address}, align {dtype.size_bytes}{suffix}")
+
+
+def emit_load(e: Emitter, eqn: Eqn) -> list[str]:
+    """One element of an array."""
+    dtype, address = _element(e, eqn)
+    return [load(e, dtype, address, e.access_suffix)]
+
+
+def emit_store(e: Emitter, eqn: Eqn) -> list[str]:
+    """Write one element of an array."""
+    dtype, address = _element(e, eqn)
+    store(e, dtype, e.value(eqn.inputs[-1]), address, e.access_suffix)
+    return []
+
+
+def emit_atomic_add(e: Emitter, eqn: Eqn) -> list[str]:
+    """Add to one element and give its old value; plainly if no other thread has the element."""
+    dtype, address = _element(e, eqn)
+    if dtype == boolean:
+        raise KernelCompileError("atomic_add on bool", eqn.loc)
+    ty, value = e.type(dtype), e.value(eqn.inputs[-1])
+    mnemonic = "fadd" if dtype.is_float else "add"
+    if eqn.attrs.get("owned", False):
+        old = load(e, dtype, address, e.access_suffix)
+        store(e, dtype, e.op(f"{mnemonic} {ty} {old}, {value}"), address, e.access_suffix)
+        return [old]
+    return [e.op(f"atomicrmw {mnemonic} ptr {address}, {ty} {value} monotonic")]
+
+
+def emit_dim(e: Emitter, eqn: Eqn) -> list[str]:
+    """One extent of an array as int32."""
+    e.require_one_lane(eqn)
+    axis: int = eqn.attrs["axis"]
+    extent = e.array(eqn.inputs[0]).shape[axis]
+    return [e.op(f"trunc i64 {extent} to i32")]
+
+
+def _element(e: Emitter, eqn: Eqn) -> tuple[Scalar, str]:
+    e.require_one_lane(eqn)
+    source = eqn.inputs[0]
+    assert isinstance(source.type, ArrayType)
+    indices = eqn.inputs[1 : 1 + source.type.ndim]
+    return source.type.dtype, _address(e, e.array(source), indices)
+
+
+def _address(e: Emitter, array: ArrayValue, indices: tuple[Atom, ...]) -> str:
+    address = array.data
+    for index, stride in zip(indices, array.strides, strict=True):
+        offset = e.op(f"mul i64 {_wide_index(e, index)}, {stride}")
+        address = e.op(f"getelementptr i8, ptr {address}, i64 {offset}")
+    return address
+
+
+def _wide_index(e: Emitter, index: Atom) -> str:
+    value = e.value(index)
+    if scalar_type(index) == int64:
+        return value
+    return e.wide_indices.get(value) or e.op(f"sext {e.type(scalar_type(index))} {value} to i64")
+
+
+def emit_stack(e: Emitter, eqn: Eqn) -> list[StackValue]:
+    """An empty stack. Its memory is kept from one grid point to the next."""
+    e.require_one_lane(eqn)
+    stack = StackValue(e.slot("ptr"), e.slot("i64"), e.slot("i64"))
+    e.stacks.append(stack)
+    e.effect(f"store i64 0, ptr {stack.size}")
+    return [stack]
+
+
+def emit_push(e: Emitter, eqn: Eqn) -> list[str]:
+    """Append to a stack, which doubles when it is full."""
+    stack, dtype = e.stack(eqn.inputs[0]), _stack_dtype(eqn)
+    size = e.op(f"load i64, ptr {stack.size}")
+    capacity = e.op(f"load i64, ptr {stack.capacity}")
+    grow, room = e.label("grow"), e.label("room")
+    e.branch(e.op(f"icmp eq i64 {size}, {capacity}"), grow, room)
+    e.place(grow)
+    _grow(e, stack, capacity, dtype)
+    e.jump(room)
+    e.place(room)
+    store(e, dtype, e.value(eqn.inputs[1]), _top(e, stack, size, dtype))
+    e.effect(f"store i64 {e.op(f'add i64 {size}, 1')}, ptr {stack.size}")
+    return []
+
+
+def emit_pop(e: Emitter, eqn: Eqn) -> list[str]:
+    """Take the last element off a stack."""
+    stack, dtype = e.stack(eqn.inputs[0]), _stack_dtype(eqn)
+    size = e.op(f"sub i64 {e.op(f'load i64, ptr {stack.size}')}, 1")
+    e.effect(f"store i64 {size}, ptr {stack.size}")
+    return [load(e, dtype, _top(e, stack, size, dtype))]
+
+
+def clear_stacks(e: Emitter) -> list[str]:
+    """Instructions that make every stack hold no memory; they belong at the function's start."""
+    return [
+        line
+        for stack in e.stacks
+        for line in (
+            f"  store ptr null, ptr {stack.data}",
+            f"  store i64 0, ptr {stack.size}",
+            f"  store i64 0, ptr {stack.capacity}",
+        )
+    ]
+
+
+def free_stacks(e: Emitter) -> None:
+    """Give the memory of every stack back."""
+    for stack in e.stacks:
+        e.declare("declare void @free(ptr)")
+        e.effect(f"call void @free(ptr {e.op(f'load ptr, ptr {stack.data}')})")
+
+
+def _grow(e: Emitter, stack: StackValue, capacity: str, dtype: Scalar) -> None:
+    doubled = e.op(f"shl i64 {capacity}, 1")
+    fresh = e.op(f"icmp eq i64 {capacity}, 0")
+    wanted = e.op(f"select i1 {fresh}, i64 {FIRST_CAPACITY}, i64 {doubled}")
+    old = e.op(f"load ptr, ptr {stack.data}")
+    size_bytes = e.op(f"mul i64 {wanted}, {dtype.size_bytes}")
+    e.declare("declare ptr @realloc(ptr, i64)")
+    data = e.op(f"call ptr @realloc(ptr {old}, i64 {size_bytes})")
+    grown = e.label("grown")
+    e.branch(e.op(f"icmp ne ptr {data}, null"), grown, OUT_OF_MEMORY_BLOCK)
+    e.place(grown)
+    e.effect(f"store ptr {data}, ptr {stack.data}")
+    e.effect(f"store i64 {wanted}, ptr {stack.capacity}")
+
+
+def _top(e: Emitter, stack: StackValue, position: str, dtype: Scalar) -> str:
+    data = e.op(f"load ptr, ptr {stack.data}")
+    element = "i8" if dtype == boolean else LLVM_TYPES[dtype.name]
+    return e.op(f"getelementptr {element}, ptr {data}, i64 {position}")
+
+
+def _stack_dtype(eqn: Eqn) -> Scalar:
+    stack = eqn.inputs[0].type
+    assert isinstance(stack, StackType)
+    return stack.dtype

@@ -1,0 +1,114 @@
+"""IR to callable machine code: content hash, registry of this process, disk cache, compiler."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from kernelcore.cache import default_cache
+from kernelcore.codegen import abi, cpu
+from kernelcore.codegen.abi import Field
+from kernelcore.errors import KernelCompileError
+from kernelcore.ir.core import Func
+from kernelcore.ir.text import canonical
+
+KEY_DIGITS = 32
+
+_lock = threading.RLock()
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """Machine code of a kernel, loaded for as long as the process lives.
+
+    Attributes:
+        key: Content hash of IR, target and code generator; the same in every process.
+        address: Where the kernel starts; its type is that of ``codegen/abi.py``.
+        fields: The argument block, along the kernel's parameters.
+        block_size: Bytes of the argument block.
+        grid_rank: Dimensions of the grid that the code runs over.
+        object_code: The relocatable object that defines ``symbol``.
+    """
+
+    key: str
+    address: int
+    fields: tuple[Field, ...]
+    block_size: int
+    grid_rank: int
+    object_code: bytes
+
+    @property
+    def symbol(self) -> str:
+        """The kernel's name in ``object_code``."""
+        return symbol_of(self.key)
+
+
+def symbol_of(key: str) -> str:
+    """The linker symbol of the kernel with content hash ``key``."""
+    return f"kc_{key}"
+
+
+def content_hash(func: Func, target: cpu.Host) -> str:
+    """32 hexadecimal digits that name the code of ``func`` on ``target``."""
+    text = "\0".join((canonical(func), repr(target), _codegen_version()))
+    return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
+
+
+def compile_func(func: Func) -> Compiled:
+    """The machine code of ``func``: from this process, else from the disk cache, else new.
+
+    Args:
+        func: A verified kernel without calls.
+
+    Raises:
+        KernelCompileError: The code generator or LLVM rejects ``func``.
+    """
+    key = content_hash(func, cpu.host())
+    with _lock:
+        registry = _registry()
+        found = registry.get(key)
+        if found is None:
+            found = registry[key] = _load_or_compile(func, key)
+        return found
+
+
+def _load_or_compile(func: Func, key: str) -> Compiled:
+    disk = default_cache()
+    code = disk.load(key) if disk else None
+    if code is not None:
+        try:
+            return _compiled(func, key, code)
+        except KernelCompileError:
+            # An intact entry that does not link here is as good as none.
+            code = None
+    code = cpu.object_code(cpu.llvm_text(func, symbol_of(key)))
+    if disk:
+        disk.store(key, code)
+    return _compiled(func, key, code)
+
+
+def _compiled(func: Func, key: str, code: bytes) -> Compiled:
+    fields, block_size = abi.layout(func.params)
+    address = cpu.load(code, symbol_of(key))
+    return Compiled(key, address, fields, block_size, abi.grid_rank(func), code)
+
+
+@cache
+def _registry() -> MutableMapping[str, Compiled]:
+    return {}
+
+
+@cache
+def _codegen_version() -> str:
+    """A digest of everything that decides which code an Op becomes."""
+    digest = hashlib.sha256()
+    for package in ("kernelcore.builtins", "kernelcore.codegen"):
+        sources = (f for f in resources.files(package).iterdir() if f.name.endswith(".py"))
+        for file in sorted(sources, key=lambda f: f.name):
+            digest.update(file.name.encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()

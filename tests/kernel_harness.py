@@ -1,0 +1,156 @@
+"""Calls compiled kernels through ctypes, and builds IR for tests in a few words."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kernelcore import interp
+from kernelcore.builtins import OPS
+from kernelcore.codegen import abi
+from kernelcore.compile import Compiled, compile_func
+from kernelcore.ir import op as ops
+from kernelcore.ir.builder import Builder
+from kernelcore.ir.core import Atom, Const, Func, Region, Var
+from kernelcore.ir.verify import verify
+from kernelcore.ir.walk import clone_region
+from kernelcore.types import MAX_GRID_DIMS, ArrayType, Scalar, Type
+
+KERNEL_TYPE = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+)
+
+# Largest distance between machine code and interpreter, in units in the last place.
+ULPS_EXACT = 0
+ULPS_LIBM = 4
+
+
+def pack(compiled: Compiled, args: Sequence[Any]) -> bytearray:
+    """The argument block of ``args``: NumPy arrays and scalars."""
+    block = bytearray(compiled.block_size)
+    for field, arg in zip(compiled.fields, args, strict=True):
+        if isinstance(field.type, ArrayType):
+            assert arg.dtype == field.type.dtype.numpy
+            assert arg.ndim == field.type.ndim
+            words = (arg.ctypes.data, *arg.shape, *arg.strides)
+            struct.pack_into(f"={len(words)}q", block, field.offset, *words)
+        else:
+            data = field.type(arg).tobytes()
+            block[field.offset : field.offset + len(data)] = data
+    return block
+
+
+def launch(
+    func: Func,
+    args: Sequence[Any],
+    dims: Sequence[int] | int,
+    chunks: Sequence[tuple[int, int]] | None = None,
+) -> int:
+    """Compile ``func`` and run it over the grid, or over ``chunks`` of it; returns the status."""
+    compiled = compile_func(func)
+    extents = [dims] if isinstance(dims, int) else list(dims)
+    assert len(extents) == compiled.grid_rank
+    size = math.prod(extents)
+    status = ctypes.c_int64(0)
+    words = [*extents, *[1] * (MAX_GRID_DIMS - len(extents)), ctypes.addressof(status)]
+    grid = (ctypes.c_int64 * len(words))(*words)
+    assert ctypes.sizeof(grid) == abi.GRID_STATUS_OFFSET + 8
+    block = pack(compiled, args)
+    data = (ctypes.c_char * max(len(block), 1)).from_buffer(block or bytearray(1))
+    kernel = KERNEL_TYPE(compiled.address)
+    for begin, end in [(0, size)] if chunks is None else chunks:
+        kernel(ctypes.addressof(data), ctypes.addressof(grid), begin, end)
+    return status.value
+
+
+def agree(func: Func, args: Sequence[Any], dims: Sequence[int] | int) -> list[np.ndarray]:
+    """Run interpreter and machine code on copies of ``args``; the arrays afterwards, if equal."""
+    interpreted, compiled = _copies(args), _copies(args)
+    interp.run(func, interpreted, dims)
+    assert launch(func, compiled, dims) == abi.STATUS_OK
+    for found, expected in zip(compiled, interpreted, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    return [a for a in compiled if isinstance(a, np.ndarray)]
+
+
+def _copies(args: Sequence[Any]) -> list[Any]:
+    """Copies of the arrays with the same strides."""
+    copies: list[Any] = []
+    for arg in args:
+        if not isinstance(arg, np.ndarray):
+            copies.append(arg)
+            continue
+        base = arg if arg.base is None else arg.base
+        offset = arg.ctypes.data - base.ctypes.data
+        copies.append(np.ndarray(arg.shape, arg.dtype, base.copy(), offset, arg.strides))
+    return copies
+
+
+def call(b: Builder, name: str, *operands: Atom) -> Var:
+    """Emit the built-in ``name``."""
+    return b.emit(OPS[name], *operands)
+
+
+def make(
+    name: str,
+    params: Sequence[Type],
+    write: Callable[..., Sequence[Atom] | None],
+    grid_rank: int = 0,
+) -> Func:
+    """A verified Func; ``write(builder, *params)`` emits its body and returns what it yields."""
+    builder = Builder()
+    variables = [Var(t, f"p{at}") for at, t in enumerate(params)]
+    yields = write(builder, *variables) or ()
+    body = Region(tuple(variables), tuple(builder.eqns), tuple(yields))
+    return verify(Func(name, body, grid_rank))
+
+
+def region(
+    builder: Builder, params: Sequence[Type], write: Callable[..., Sequence[Atom] | None]
+) -> Region:
+    """A region; ``write(*params)`` emits into ``builder`` and returns what the region yields."""
+    variables = [Var(t) for t in params]
+    with builder.region() as eqns:
+        yields = write(*variables) or ()
+    return Region(tuple(variables), tuple(eqns), tuple(yields))
+
+
+def elementwise(func: Func) -> Func:
+    """The kernel that maps ``func``, a function of scalars, over 1-D arrays."""
+
+    def write(b: Builder, *params: Var) -> None:
+        index = b.emit(ops.TID, axis=0)
+        count = len(func.params)
+        args = [b.emit(ops.LOAD, p, index) for p in params[:count]]
+        body = Region((), func.body.eqns, func.body.yields)
+        inlined = clone_region(body, dict(zip(func.params, args, strict=True)))
+        for eqn in inlined.eqns:
+            b.append(eqn)
+        for target, value in zip(params[count:], inlined.yields, strict=True):
+            b.emit_effect(ops.STORE, target, index, value)
+
+    scalars = [p.type for p in func.params] + [a.type for a in func.body.yields]
+    arrays = [ArrayType(t, 1) for t in scalars if isinstance(t, Scalar)]
+    return make(f"map_{func.name}", arrays, write, grid_rank=1)
+
+
+def const(dtype: Scalar, value: float) -> Const:
+    """A literal of ``dtype``."""
+    kinds = {"bool": bool, "int": int, "float": float}
+    return Const(dtype, kinds[dtype.kind](value))
+
+
+def ulp_distance(x: Any, y: Any) -> Any:
+    """Numbers between ``x`` and ``y`` that their common float type has; NaNs are equal."""
+    bits = np.int64 if x.dtype == np.float64 else np.int32
+    sides = []
+    for values in (x, y):
+        raw = values.view(bits).astype(object)
+        sides.append(np.where(raw < 0, -(raw - np.iinfo(bits).min), raw))
+    both_nan = np.isnan(x) & np.isnan(y)
+    return np.where(both_nan, 0, np.abs(sides[0] - sides[1]))

@@ -1,0 +1,313 @@
+"""Machine code of kernels against the interpreter: memory, grids, conversions, interface."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+
+from kernelcore import interp
+from kernelcore.codegen import abi, cpu
+from kernelcore.codegen.llvm import emit_kernel, emit_lanes
+from kernelcore.compile import compile_func
+from kernelcore.errors import KernelCompileError, KernelError
+from kernelcore.ir import op as ops
+from kernelcore.ir.builder import Builder
+from kernelcore.ir.core import Atom, Func, Var
+from kernelcore.types import (
+    SCALARS,
+    ArrayType,
+    Scalar,
+    boolean,
+    float32,
+    float64,
+    int32,
+    int64,
+)
+from tests.kernel_harness import agree, call, const, elementwise, launch, make, region
+
+
+def axpy() -> Func:
+    def write(b: Builder, a: Var, x: Var, y: Var) -> None:
+        i = b.emit(ops.TID, axis=0)
+        scaled = call(b, "mul", a, b.emit(ops.LOAD, x, i))
+        b.emit_effect(ops.STORE, y, i, call(b, "add", scaled, b.emit(ops.LOAD, y, i)))
+
+    array = ArrayType(float32, 1)
+    return make("axpy", [float32, array, array], write, grid_rank=1)
+
+
+def test_packed_and_strided_arrays_give_the_same_bits() -> None:
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(2, 301)).astype(np.float32)
+    (_, expected) = agree(axpy(), [0.3, x, y], 301)
+    spread = np.zeros((301, 3), np.float32)
+    spread[:, 1] = y
+    (_, found) = agree(axpy(), [0.3, x[::-1].copy()[::-1], spread[:, 1]], 301)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_products_and_sums_are_not_contracted() -> None:
+    text = cpu.assembly(cpu.llvm_text(axpy()))
+    assert "mulss" in text
+    assert "fmadd" not in text
+
+
+def test_in_place_kernels_may_alias() -> None:
+    x = np.arange(64, dtype=np.float32)
+    expected = np.float32(2) * x + x
+    launch(axpy(), [2.0, x, x], 64)
+    np.testing.assert_array_equal(x, expected)
+
+
+def transposed_copy(ndim: int, dtype: Scalar) -> Func:
+    """``out[reversed(tid)] = x[tid]``."""
+
+    def write(b: Builder, x: Var, out: Var) -> None:
+        index = [b.emit(ops.TID, axis=a) for a in range(ndim)]
+        b.emit_effect(ops.STORE, out, *index[::-1], b.emit(ops.LOAD, x, *index))
+
+    array = ArrayType(dtype, ndim)
+    return make("transposed_copy", [array, array], write, grid_rank=ndim)
+
+
+@pytest.mark.parametrize("dtype", SCALARS, ids=str)
+@pytest.mark.parametrize("ndim", [1, 2, 3, 4])
+def test_every_rank_and_dtype_reads_and_writes_through_strides(ndim: int, dtype: Scalar) -> None:
+    shape = (3, 4, 2, 5)[:ndim]
+    values = np.arange(np.prod(shape)).reshape(shape) % (2 if dtype == boolean else 50)
+    x = values.astype(dtype.numpy)
+    backwards = np.zeros([2 * n for n in shape[::-1]], dtype.numpy)
+    out = backwards[tuple(slice(None, None, -2) for _ in shape)]
+    (_, found) = agree(transposed_copy(ndim, dtype), [x, out], shape)
+    np.testing.assert_array_equal(found, x.transpose())
+
+
+@pytest.mark.parametrize("dims", [(37,), (5, 7), (3, 4, 5), (2, 3, 1, 4), (1, 1, 6), (7, 1)])
+def test_every_chunking_of_the_grid_visits_each_point_once(dims: tuple[int, ...]) -> None:
+    rank = len(dims)
+
+    def write(b: Builder, out: Var) -> None:
+        index = [b.emit(ops.TID, axis=a) for a in range(rank)]
+        code: Atom = const(int32, 0)
+        for i in index:
+            code = call(b, "add", call(b, "mul", code, const(int32, 10)), i)
+        b.emit(ops.ATOMIC_ADD, out, *index, call(b, "add", code, const(int32, 1)))
+
+    func = make("visit", [ArrayType(int32, rank)], write, grid_rank=rank)
+    (expected,) = agree(func, [np.zeros(dims, np.int32)], dims)
+    size = expected.size
+    for step in (1, 3, 4, size):
+        found = np.zeros(dims, np.int32)
+        launch(func, [found], dims, [(at, min(at + step, size)) for at in range(0, size, step)])
+        np.testing.assert_array_equal(found, expected)
+    untouched = np.zeros(dims, np.int32)
+    launch(func, [untouched], dims, [(0, 0), (size, size), (5, 2)])
+    assert not untouched.any()
+
+
+def test_a_grid_of_eight_dimensions_is_walked() -> None:
+    def write(b: Builder, out: Var) -> None:
+        index = b.emit(ops.TID, axis=0)
+        for axis in range(1, 8):
+            index = call(b, "mul", index, const(int32, 2))
+            index = call(b, "add", index, b.emit(ops.TID, axis=axis))
+        b.emit_effect(ops.STORE, out, index, index)
+
+    func = make("bits", [ArrayType(int32, 1)], write, grid_rank=8)
+    (found,) = agree(func, [np.zeros(256, np.int32)], [2] * 8)
+    np.testing.assert_array_equal(found, np.arange(256))
+
+
+def test_a_kernel_without_an_index_runs_over_one_dimension() -> None:
+    def write(b: Builder, out: Var) -> None:
+        b.emit(ops.ATOMIC_ADD, out, const(float64, 1.0))
+
+    func = make("count", [ArrayType(float64, 0)], write)
+    (found,) = agree(func, [np.zeros((), np.float64)], 5)
+    assert found == 5
+
+
+def test_extents_are_read() -> None:
+    def write(b: Builder, x: Var, out: Var) -> None:
+        for axis in range(3):
+            b.emit_effect(ops.STORE, out, const(int32, axis), b.emit(ops.DIM, x, axis=axis))
+
+    func = make("extents", [ArrayType(float32, 3), ArrayType(int32, 1)], write)
+    found = agree(func, [np.zeros((4, 5, 6), np.float32), np.zeros(3, np.int32)], 1)[-1]
+    np.testing.assert_array_equal(found, [4, 5, 6])
+
+
+def test_indices_of_both_integer_types_mix() -> None:
+    def write(b: Builder, x: Var, out: Var) -> None:
+        i = b.emit(ops.TID, axis=0)
+        j = b.emit(ops.CAST, i, dtype=int64)
+        b.emit_effect(ops.STORE, out, j, i, b.emit(ops.LOAD, x, i, j))
+
+    array = ArrayType(float64, 2)
+    func = make("diagonal", [array, array], write, grid_rank=1)
+    agree(func, [np.random.default_rng(0).normal(size=(4, 4)), np.zeros((4, 4))], 4)
+
+
+@pytest.mark.parametrize("owned", [False, True])
+@pytest.mark.parametrize("dtype", [int32, int64, float32, float64], ids=str)
+def test_atomic_add_gives_the_old_value(dtype: Scalar, owned: bool) -> None:
+    def write(b: Builder, total: Var, old: Var) -> None:
+        i = b.emit(ops.TID, axis=0)
+        value = b.emit(ops.CAST, i, dtype=dtype)
+        attrs: dict[str, Any] = {"owned": True} if owned else {}
+        target = i if owned else const(int32, 0)
+        b.emit_effect(ops.STORE, old, i, b.emit(ops.ATOMIC_ADD, total, target, value, **attrs))
+
+    array = ArrayType(dtype, 1)
+    func = make("accumulate", [array, array], write, grid_rank=1)
+    assert ("atomicrmw" in emit_kernel(func, "k")) is not owned
+    start = np.arange(1, 10).astype(dtype.numpy)
+    agree(func, [start, np.zeros(9, dtype.numpy)], 9)
+
+
+def test_argument_blocks_align_every_field() -> None:
+    types = [boolean, float64, int32, ArrayType(float32, 2), boolean, int64, ArrayType(int32, 0)]
+    fields, size = abi.layout([Var(t) for t in types])
+    assert [f.offset for f in fields] == [0, 8, 16, 24, 64, 72, 80]
+    assert size == 88
+    assert (fields[3].shape_offset(1), fields[3].stride_offset(0)) == (40, 48)
+
+    def write(b: Builder, *params: Var) -> None:
+        flag, x, n, a, other, m, out = params
+        both = call(b, "not_equal", flag, other)
+        total = call(b, "add", b.emit(ops.CAST, n, dtype=int64), m)
+        total = call(b, "add", total, b.emit(ops.CAST, x, dtype=int64))
+        zero = const(int32, 0)
+        total = call(
+            b, "add", total, b.emit(ops.CAST, b.emit(ops.LOAD, a, zero, zero), dtype=int64)
+        )
+        total = call(b, "select", both, total, const(int64, -1))
+        b.emit_effect(ops.STORE, out, b.emit(ops.CAST, total, dtype=int32))
+
+    func = make("fields", types, write)
+    args = [True, 2.5, 30, np.full((1, 1), 400, np.float32), False, 5000, np.zeros((), np.int32)]
+    assert agree(func, args, 1)[-1] == 5432
+
+
+@pytest.mark.parametrize("target", SCALARS, ids=str)
+@pytest.mark.parametrize("source", SCALARS, ids=str)
+def test_casts_saturate_and_wrap_as_the_interpreter(source: Scalar, target: Scalar) -> None:
+    func = make("cast", [source], lambda b, x: [b.emit(ops.CAST, x, dtype=target)])
+    values: list[Any] = [0, 1, -1, 2, 2**31 - 1, -(2**31), 2**31, 2**40 + 5, 2**63 - 1, -(2**63)]
+    if source.is_float:
+        values += [0.5, -0.5, 1.9, -1.9, 3e9, -3e9, 1e19, -1e19, 1e300, np.nan, np.inf, -np.inf]
+    with np.errstate(over="ignore"):
+        column = np.array(values).astype(source.numpy)
+    agree(elementwise(func), [column, np.zeros(len(column), target.numpy)], len(column))
+
+
+def test_saturation_is_at_the_limits() -> None:
+    func = make("cast", [float32], lambda b, x: [b.emit(ops.CAST, x, dtype=int32)])
+    column = np.array([np.nan, np.inf, -np.inf, 3e9, -3e9, -1.9], np.float32)
+    found = agree(elementwise(func), [column, np.zeros(6, np.int32)], 6)[-1]
+    assert found.tolist() == [0, 2**31 - 1, -(2**31), 2**31 - 1, -(2**31), -1]
+
+
+@pytest.mark.parametrize("dtype", [int32, int64], ids=str)
+def test_integers_wrap_and_never_trap(dtype: Scalar) -> None:
+    smallest, largest = np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max
+    rows = {
+        "add": (largest, 1, smallest),
+        "sub": (smallest, 1, largest),
+        "floordiv": (smallest, -1, smallest),
+        "mod": (smallest, -1, 0),
+        "shl": (1, dtype.bits, 1),
+        "shr": (-8, dtype.bits + 1, -4),
+    }
+    rows_by_zero = {"floordiv": (7, 0, 0), "mod": (7, 0, 0)}
+    for name, (x, y, expected) in [*rows.items(), *rows_by_zero.items()]:
+        func = elementwise(make(name, [dtype] * 2, lambda b, *a, n=name: [call(b, n, *a)]))
+        columns = [np.array([v], dtype.numpy) for v in (x, y, 0)]
+        assert agree(func, columns, 1)[-1] == expected
+
+
+def polynomial() -> Func:
+    def write(b: Builder, x: Var, y: Var) -> list[Atom]:
+        total = call(b, "add", call(b, "mul", x, y), const(float32, 0.1))
+        return [call(b, "sqrt", call(b, "abs", total)), call(b, "less", total, y)]
+
+    return make("polynomial", [float32, float32], write)
+
+
+@pytest.mark.parametrize("lanes", [1, 8, 16])
+def test_straight_lines_are_emitted_at_any_lane_count(lanes: int) -> None:
+    func, symbol = polynomial(), f"polynomial_{lanes}"
+    text = emit_lanes(func, symbol, lanes)
+    llvm.parse_assembly(text).verify()
+    assert ("<8 x float>" in text) is (lanes == 8)
+    x, y = np.random.default_rng(5).normal(size=(2, lanes)).astype(np.float32)
+    root, less = np.zeros(lanes, np.float32), np.zeros(lanes, np.bool_)
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
+    address = cpu.load(cpu.object_code(text), symbol)
+    function(address)(*(a.ctypes.data for a in (x, y, root, less)))
+    expected = [interp.run_function(func, row) for row in zip(x, y, strict=True)]
+    assert root.tolist() == [e[0] for e in expected]
+    assert less.tolist() == [e[1] for e in expected]
+
+
+def test_control_flow_at_several_lanes_is_refused() -> None:
+    def write(b: Builder, x: Var) -> list[Atom]:
+        arm = region(b, [], lambda: [x])
+        return list(b.emit_if(call(b, "isnan", x), arm, region(b, [], lambda: [x])))
+
+    func = make("branchy", [float32], write)
+    with pytest.raises(KernelCompileError, match="'if' has no form for 8 lanes"):
+        emit_lanes(func, "f", 8)
+
+
+def test_functions_and_calls_are_no_kernels() -> None:
+    func = polynomial()
+    with pytest.raises(KernelCompileError, match="is no kernel"):
+        emit_kernel(func, "f")
+    x, y = const(float32, 1.0), const(float32, 2.0)
+
+    def write(b: Builder, out: Var) -> None:
+        root, _ = b.emit_all(ops.CALL, [x, y], callee=func)
+        b.emit_effect(ops.STORE, out, root)
+
+    calling = make("calling", [ArrayType(float32, 0)], write)
+    with pytest.raises(KernelCompileError, match="not inlined"):
+        emit_kernel(calling, "f")
+    out = np.zeros((), np.float32)
+    interp.run(calling, [out], 1)
+    assert out == interp.run_function(func, [1.0, 2.0])[0]
+
+
+def test_rejected_text_is_a_compile_error() -> None:
+    with pytest.raises(KernelCompileError, match="LLVM rejected"):
+        cpu.object_code("define void @f() { ret i32 0 }")
+
+
+def test_thunks_pass_their_context_on() -> None:
+    seen: list[tuple[int | None, int, int, int | None]] = []
+    pointer = ctypes.c_void_p
+    kind = ctypes.CFUNCTYPE(None, pointer, ctypes.c_int64, ctypes.c_int64, pointer)
+    target = kind(lambda *args: seen.append(args))
+    function = ctypes.cast(target, pointer).value
+    assert function is not None
+    thunk = cpu.thunk(function, 1234)
+    ctypes.CFUNCTYPE(None, pointer, ctypes.c_int64, ctypes.c_int64)(thunk)(16, 2, -3)
+    assert seen == [(16, 2, -3, 1234)]
+    assert cpu.thunk(function, 1234) != thunk
+
+
+def test_the_interpreter_names_the_index_out_of_bounds() -> None:
+    array = np.zeros(3, np.float32)
+    with pytest.raises(KernelError, match="index 3 is out of bounds for axis 0 of extent 3"):
+        interp.run(axpy(), [1.0, array, array], 4)
+
+
+def test_vectorised_code_uses_the_widest_registers() -> None:
+    if not cpu.host().attributes:
+        pytest.skip("needs 512-bit vector units")
+    assert "zmm" in cpu.assembly(cpu.llvm_text(axpy()))
+    assert compile_func(axpy()).address == compile_func(axpy()).address
