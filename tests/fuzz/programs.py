@@ -1,0 +1,195 @@
+"""Random kernels as source text: loops, branches, early exits, in-place arrays."""
+
+from __future__ import annotations
+
+import linecache
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import kernelcore as kc
+
+HEADER = """\
+def kernel_{seed}(x: A, w: kc.float64, n: I, idx: AI, o: A, h: A2, y: A):
+    i = kc.tid()
+    m = n + idx[i]
+    a = x[i]
+    b = w * a
+"""
+POINTS, ROW = 3, 4
+
+
+@dataclass
+class Generator:
+    """Writes one kernel; ``floats`` are the names that are set on every path."""
+
+    rng: random.Random
+    lines: list[str] = field(default_factory=list[str])
+    floats: list[str] = field(default_factory=lambda: ["a", "b"])
+    fresh: int = 0
+    budget: int = 14
+
+    def line(self, depth: int, text: str) -> None:
+        self.lines.append("    " * depth + text)
+
+    def name(self, prefix: str) -> str:
+        self.fresh += 1
+        return f"{prefix}{self.fresh}"
+
+    def expression(self, depth: int = 0) -> str:
+        r = self.rng.random()
+        if depth > 2 or r < 0.25:
+            return self.leaf()
+        one = self.expression(depth + 1)
+        if r < 0.45:
+            return f"kc.{self.rng.choice(['sin', 'cos', 'tanh', 'atan'])}({one})"
+        two = self.expression(depth + 1)
+        if r < 0.6:
+            return f"({one} * kc.sin({two}))"
+        if r < 0.75:
+            return f"({one} {self.rng.choice('+-')} {two})"
+        if r < 0.85:
+            return f"({one} / (1.5 + {two} * {two}))"
+        if r < 0.92:
+            return f"kc.{self.rng.choice(['min', 'max'])}({one}, {two})"
+        return f"({one} if {self.condition()} else {two})"
+
+    def leaf(self) -> str:
+        arrays = ["x[i]", "x[idx[i]]", "w", "o[i]", f"h[i, {self.rng.randrange(ROW)}]"]
+        return self.rng.choice([*self.floats, *self.floats, *arrays, "0.7", "-0.3"])
+
+    def condition(self) -> str:
+        value = self.rng.choice(self.floats)
+        limit = round(self.rng.uniform(-0.8, 0.8), 3)
+        return f"{value} {self.rng.choice('<>')} {limit}"
+
+    def block(self, depth: int, in_loop: bool) -> None:
+        known = list(self.floats)
+        for _ in range(self.rng.randint(1, 3)):
+            self.statement(depth, in_loop)
+        self.floats = known
+
+    def statement(self, depth: int, in_loop: bool) -> None:
+        self.budget -= 1
+        choices: list[Callable[[int, bool], None]] = [self.assign, self.assign, self.store]
+        if depth < 4 and self.budget > 0:
+            choices += [self.branch, self.for_loop, self.while_loop]
+        if in_loop:
+            choices.append(self.leave)
+        elif depth == 2 and self.rng.random() < 0.3:
+            choices.append(self.give_up)
+        self.rng.choice(choices)(depth, in_loop)
+
+    def assign(self, depth: int, in_loop: bool) -> None:
+        if self.rng.random() < 0.4:
+            target = self.name("v")
+            self.line(depth, f"{target} = {self.expression()}")
+            self.floats.append(target)
+        else:
+            target = self.rng.choice(self.floats)
+            operator = self.rng.choice(["=", "+=", "-=", "*="])
+            self.line(depth, f"{target} {operator} kc.sin({self.expression()})")
+
+    def store(self, depth: int, in_loop: bool) -> None:
+        target = self.rng.choice(["o[i]", "h[i, k]", f"h[i, {self.rng.randrange(ROW)}]"])
+        if "k" in target:
+            row = f"h[i, {self.rng.randrange(ROW)}]"
+            target = row if not in_loop else f"h[i, (m * m) % {ROW}]"
+        operator = self.rng.choice(["=", "*="])
+        self.line(depth, f"{target} {operator} kc.cos({self.expression()})")
+
+    def branch(self, depth: int, in_loop: bool) -> None:
+        self.line(depth, f"if {self.condition()}:")
+        self.block(depth + 1, in_loop)
+        if self.rng.random() < 0.6:
+            self.line(depth, "else:")
+            self.block(depth + 1, in_loop)
+
+    def for_loop(self, depth: int, in_loop: bool) -> None:
+        index = self.name("k")
+        bounds = self.rng.choice(["m", "1, m + 1", "m, -1, -1", "3", "0, 2 * m, 2"])
+        self.line(depth, f"for {index} in range({bounds}):")
+        scale = f"0.1 * kc.float64({index})"
+        self.line(depth + 1, f"{self.rng.choice(self.floats)} += {scale}")
+        self.block(depth + 1, True)
+
+    def while_loop(self, depth: int, in_loop: bool) -> None:
+        counter = self.name("j")
+        self.line(depth, f"{counter} = 0")
+        self.line(depth, f"while {counter} < m and {self.rng.choice(self.floats)} < 2.0:")
+        self.line(depth + 1, f"{counter} += 1")
+        self.block(depth + 1, True)
+
+    def leave(self, depth: int, in_loop: bool) -> None:
+        self.line(depth, f"if {self.condition()}:")
+        self.line(depth + 1, self.rng.choice(["break", "continue", "continue", "return"]))
+
+    def give_up(self, depth: int, in_loop: bool) -> None:
+        self.line(depth, "return")
+
+
+def source(seed: int) -> str:
+    """The text of kernel ``seed``."""
+    generator = Generator(random.Random(seed))
+    for _ in range(5):
+        generator.statement(1, False)
+    result = " + ".join(generator.floats)
+    return HEADER.format(seed=seed) + "\n".join(generator.lines) + f"\n    y[i] = {result}\n"
+
+
+def define(text: str, seed: int, namespace: dict[str, Any]) -> Callable[..., None]:
+    """The Python function that ``text`` defines, with its source on record."""
+    file = f"<kernel {seed}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    exec(compile(text, file, "exec"), namespace)
+    return namespace[f"kernel_{seed}"]
+
+
+def kernel(seed: int) -> kc.Kernel:
+    """Kernel ``seed``."""
+    types = {
+        "kc": kc,
+        "A": kc.array(dtype=kc.float64),
+        "A2": kc.array2d(dtype=kc.float64),
+        "AI": kc.array(dtype=int),
+        "I": kc.int32,
+    }
+    return kc.kernel(define(source(seed), seed, types))
+
+
+class HostLanguage:
+    """Stands for kernelcore when the text runs as plain Python: one grid point at a time."""
+
+    def __init__(self) -> None:
+        self.point = 0
+
+    def tid(self) -> int:
+        return self.point
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(kc, name)
+
+
+def run_in_python(seed: int, args: list[Any]) -> None:
+    """Run kernel ``seed`` as plain Python over ``POINTS`` grid points, on ``args`` in place."""
+    language = HostLanguage()
+    names = {"kc": language, "A": None, "A2": None, "AI": None, "I": None}
+    function = define(source(seed), seed, names)
+    for language.point in range(POINTS):
+        function(*args)
+
+
+def arguments(seed: int) -> list[Any]:
+    """Arguments x, w, n, idx, o, h for kernel ``seed``."""
+    rng = np.random.default_rng(seed)
+    return [
+        rng.uniform(-1.0, 1.0, POINTS),
+        float(rng.uniform(-1.0, 1.0)),
+        int(rng.integers(0, 3)),
+        rng.integers(0, POINTS, POINTS).astype(np.int32),
+        rng.uniform(-1.0, 1.0, POINTS),
+        rng.uniform(-1.0, 1.0, (POINTS, ROW)),
+    ]
