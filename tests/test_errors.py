@@ -49,6 +49,7 @@ BODIES = {
     "assert_statement": "assert n > 0",
     "print_call": "print(n)",
     "star_arguments": "x[0] = helper(*x)",
+    "star_keywords": "x[0] = helper(**x)",
     "star_target": "a, *b = n, n",
     "dict_literal": "y = {1: 2}",
     "list_literal": "y = [1, 2]",

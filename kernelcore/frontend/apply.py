@@ -1,0 +1,285 @@
+"""Application of built-ins and casts: operand types are settled, literals folded, code emitted."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kernelcore.builtins import BUILTINS
+from kernelcore.errors import KernelTypeError, SrcLoc
+from kernelcore.frontend.scope import Scope, describe_type, host_value, scalar, settle
+from kernelcore.frontend.weak import (
+    Promotion,
+    Site,
+    Value,
+    Weak,
+    cast_name,
+    const,
+    truncated,
+    widest,
+)
+from kernelcore.ir.core import Atom, Const, Var
+from kernelcore.ir.op import CAST, Op
+from kernelcore.types import TYPE_CLASSES, Scalar, boolean, float32, float64, int32, int64
+
+
+def apply_op(
+    scope: Scope, op: Op, args: Sequence[Value], node: ast.AST, operands: Sequence[ast.expr]
+) -> Value:
+    """``op`` on ``args``, which ``operands`` were lowered to; literals only are computed here.
+
+    Raises:
+        KernelTypeError: The signature does not take these types.
+    """
+    loc = scope.at(node)
+    if len(args) != len(op.params):
+        raise KernelTypeError(
+            f"{op.name}() takes {len(op.params)} arguments, found {len(args)}",
+            loc,
+            f"the signature is {signature(op)}",
+        )
+    values = [scalar(a, scope.loc(n)) for a, n in zip(args, operands, strict=True)]
+    if all(isinstance(v, Weak) or (isinstance(v, Const) and v.type == boolean) for v in values):
+        return _fold(op, values, loc, operands)
+    classes = list(op.params.values())
+    atoms: list[Atom | None] = [None] * len(values)
+    weak: dict[str, list[Value]] = {}
+    for cls in dict.fromkeys(classes):
+        slots = [i for i, c in enumerate(classes) if c == cls]
+        members = [values[i] for i in slots]
+        dtype, is_open = _operand_type(scope, op, cls, members, [operands[i] for i in slots], node)
+        if is_open:
+            weak[cls] = list(members)
+        for i in slots:
+            atoms[i] = scope.weak.adapt(values[i], dtype, scope.loc(operands[i]))
+    inputs = [a for a in atoms if a is not None]
+    if op.result in weak:
+        return _open_result(scope, op, inputs, weak[op.result], node)
+    return scope.builder.emit(op, *inputs)
+
+
+def _open_result(
+    scope: Scope, op: Op, inputs: Sequence[Atom], members: Sequence[Value], node: ast.AST
+) -> Var:
+    """Apply ``op`` to operands that are all weak: the result is weak as well."""
+    weak = scope.weak
+    dtype = op.result_type([a.type for a in inputs])
+    # An operand that was converted keeps its type whatever becomes of the result.
+    alike = [v for v in members if weak.type_now(v).kind == dtype.kind]
+    sites = frozenset[Site]().union(*(weak.sites(v) for v in alike))
+    if not sites:
+        choice = weak.choose(Site(node, "$result", Promotion.FREE), dtype)
+        sites = frozenset({Site(node, "$result", Promotion.FREE)})
+        if choice.type != dtype:
+            inputs = [_retyped(a, dtype, choice.type) for a in inputs]
+        if choice.firm:
+            sites = frozenset[Site]()
+    out = scope.builder.emit(op, *inputs)
+    if sites:
+        weak.origins[out] = sites
+    return out
+
+
+def _retyped(atom: Atom, old: Scalar, new: Scalar) -> Atom:
+    """A literal of the provisional type ``old`` as one of ``new``."""
+    if isinstance(atom, Const) and atom.type == old:
+        return const(new, atom.value, None)
+    return atom
+
+
+def _operand_type(
+    scope: Scope,
+    op: Op,
+    cls: str,
+    members: Sequence[Atom | Weak],
+    operands: Sequence[ast.expr],
+    node: ast.AST,
+) -> tuple[Scalar, bool]:
+    """The type that operands of one type class settle on, and whether it is still open."""
+    allowed = TYPE_CLASSES[cls]
+    firm = [m for m in members if not scope.weak.is_weak(m)]
+    if not firm:
+        dtype = widest(scope.weak.type_now(m) for m in members)
+        if dtype in allowed:
+            return dtype, True
+        if allowed == TYPE_CLASSES["Float"] and all(isinstance(m, Weak) for m in members):
+            return float32, True
+        raise _unsupported(op, cls, members, operands, scope.loc(node), node)
+    dtype = scope.weak.type_now(firm[0])
+    if dtype not in allowed:
+        raise _unsupported(op, cls, members, operands, scope.loc(node), node)
+    for member, operand in zip(members, operands, strict=True):
+        if not _fits(scope, member, dtype):
+            raise _disagreement(scope, members, operands, member, operand, node)
+    return dtype, False
+
+
+def _fits(scope: Scope, member: Atom | Weak, dtype: Scalar) -> bool:
+    """Whether ``member`` is of ``dtype`` or may adapt to it."""
+    if isinstance(member, Weak):
+        return dtype.is_float or (dtype.kind == "int" and member.kind == "int")
+    if member.type == dtype:
+        return True
+    if not scope.weak.is_weak(member) or dtype == boolean:
+        return False
+    return widest((scope.weak.type_now(member), dtype)) == dtype
+
+
+def _disagreement(
+    scope: Scope,
+    members: Sequence[Atom | Weak],
+    operands: Sequence[ast.expr],
+    odd: Atom | Weak,
+    operand: ast.expr,
+    node: ast.AST,
+) -> KernelTypeError:
+    """The error for operands of different types; the narrower one is to be cast."""
+    pairs = list(zip(members, operands, strict=True))
+    first, first_operand = next((m, n) for m, n in pairs if not scope.weak.is_weak(m))
+    left, right = sorted(((first, first_operand), (odd, operand)), key=lambda p: p[1].col_offset)
+    message = f"operands of different types: {describe_type(left[0])} and {describe_type(right[0])}"
+    types = [scope.weak.type_now(first), scope.weak.type_now(odd)]
+    if boolean in types:
+        target, narrow = next(t for t in types if t != boolean), types.index(boolean)
+    else:
+        target, narrow = widest(types), 0 if widest(types) == types[1] else 1
+    text = ast.unparse((first_operand, operand)[narrow])
+    return KernelTypeError(message, scope.loc(node), f"cast one: {cast_name(target)}({text})")
+
+
+def _unsupported(
+    op: Op,
+    cls: str,
+    members: Sequence[Atom | Weak],
+    operands: Sequence[ast.expr],
+    loc: SrcLoc | None,
+    node: ast.AST,
+) -> KernelTypeError:
+    """The error for operands outside the type class that ``op`` takes."""
+    found = " and ".join(describe_type(m) for m in members)
+    names = " or ".join(t.name for t in TYPE_CLASSES[cls])
+    texts = [ast.unparse(n) for n in operands]
+    is_int = [not isinstance(m, Weak) and m.type in (int32, int64) for m in members]
+    remedy = f"the signature is {signature(op)}"
+    if isinstance(_operator(node), ast.Div) and any(is_int):
+        casts = (f"float({t})" if i else t for t, i in zip(texts, is_int, strict=True))
+        floats = " / ".join(casts)
+        remedy = f"write {' // '.join(texts)} for the quotient rounded down, or {floats}"
+    elif cls == "Float" and any(is_int):
+        remedy = f"convert it: float({texts[is_int.index(True)]})"
+    elif cls == "Bool":
+        remedy = f"compare it: {texts[0]} != 0"
+    elif cls == "Int" and _operator(node) is not None:
+        remedy = "use 'and', 'or', 'not' on truth values" if boolean in _types(members) else remedy
+    what = _symbol(node) or f"{op.name}()"
+    return KernelTypeError(f"{what} takes {names}, found {found}", loc, remedy)
+
+
+def _types(members: Sequence[Atom | Weak]) -> list[object]:
+    return [m.type for m in members if not isinstance(m, Weak)]
+
+
+def _symbol(node: ast.AST) -> str:
+    """The operator of ``node`` as it is written, or nothing for a call."""
+    match node:
+        case ast.BinOp(op=op) | ast.AugAssign(op=op):
+            sample = ast.BinOp(ast.Name("x"), op, ast.Name("y"))
+            return f"'{ast.unparse(sample)[1:-1].strip()}'"
+        case ast.Compare():
+            return "a comparison"
+        case ast.UnaryOp(op=ast.Not()):
+            return "'not'"
+        case ast.BoolOp(op=op):
+            return "'and'" if isinstance(op, ast.And) else "'or'"
+        case _:
+            return ""
+
+
+def _operator(node: ast.AST) -> ast.operator | None:
+    return node.op if isinstance(node, ast.BinOp | ast.AugAssign) else None
+
+
+def signature(op: Op) -> str:
+    """The signature of ``op`` as a user reads it."""
+    params = ", ".join(f"{name}: {cls}" for name, cls in op.params.items())
+    return f"{op.name}({params}) -> {op.result}"
+
+
+def _fold(
+    op: Op, values: Sequence[Atom | Weak], loc: SrcLoc | None, operands: Sequence[ast.expr]
+) -> Value:
+    """``op`` on literals, computed in int64 and float64; the result is open again."""
+    wants_float = {
+        cls
+        for cls, value in zip(op.params.values(), values, strict=True)
+        if isinstance(value, Weak) and (value.kind == "float" or int64 not in TYPE_CLASSES[cls])
+    }
+    inputs: list[Const] = []
+    for cls, value in zip(op.params.values(), values, strict=True):
+        if isinstance(value, Weak):
+            inputs.append(const(float64 if cls in wants_float else int64, value.value, loc))
+        else:
+            assert isinstance(value, Const)
+            inputs.append(value)
+    try:
+        op.result_type([c.type for c in inputs])
+    except KernelTypeError as error:
+        names = ", ".join(ast.unparse(n) for n in operands)
+        message = f"{error.message} (operands: {names})"
+        raise KernelTypeError(message, loc, f"the signature is {signature(op)}") from None
+    assert op.ref is not None
+    with np.errstate(all="ignore"):
+        result: Any = op.ref(*(c.type.numpy.type(c.value) for c in inputs))
+    return host_value(np.asarray(result).item(), ast.unparse(operands[0]), loc)
+
+
+def cast(scope: Scope, dtype: Scalar, value: Value, loc: SrcLoc | None) -> Atom:
+    """``value`` converted to ``dtype``; never weak."""
+    one = scalar(value, loc)
+    if isinstance(one, Weak):
+        return truth(scope, one, loc) if dtype == boolean else truncated(one.value, dtype, loc)
+    if one.type == dtype and not scope.weak.is_weak(one):
+        return one
+    return scope.builder.emit(CAST, one, dtype=dtype)
+
+
+def truth(scope: Scope, value: Value, loc: SrcLoc | None) -> Atom:
+    """``value`` as a condition: numbers are true unless zero."""
+    one = scalar(value, loc)
+    if isinstance(one, Weak):
+        return Const(boolean, bool(one.value))
+    return one if one.type == boolean else scope.builder.emit(CAST, one, dtype=boolean)
+
+
+def logical(scope: Scope, name: str, *atoms: Atom) -> Atom:
+    """The logical built-in ``name`` on conditions; known ones are computed here."""
+    op = BUILTINS[name].op
+    if all(isinstance(a, Const) for a in atoms):
+        assert op.ref is not None
+        return Const(boolean, bool(op.ref(*(a.value for a in atoms if isinstance(a, Const)))))
+    return scope.builder.emit(op, *atoms)
+
+
+def index(scope: Scope, value: Value, loc: SrcLoc | None) -> Atom:
+    """``value`` as an array index.
+
+    Raises:
+        KernelTypeError: It is no integer, or a negative literal.
+    """
+    one = scalar(value, loc)
+    if isinstance(one, Weak) and one.kind == "int":
+        if one.value < 0:
+            raise KernelTypeError(
+                f"index {one.value} is negative",
+                loc,
+                "indices count from 0; write x.shape[k] - 1 for the last element",
+            )
+        return const(int32 if one.value < 2**31 else int64, one.value, loc)
+    if isinstance(one, Weak) or one.type not in (int32, int64):
+        raise KernelTypeError(
+            f"an index is int32 or int64, found {describe_type(one)}", loc, "convert it: int(...)"
+        )
+    return settle(one, loc)

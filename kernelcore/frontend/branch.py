@@ -1,0 +1,214 @@
+"""Branches: an ``if`` eqn whose yields are the names that its sides assign; leaving by flags."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kernelcore.errors import KernelTypeError, SrcLoc
+from kernelcore.frontend.apply import logical
+from kernelcore.frontend.scope import FALSE, TRUE, Scope, Unset, describe_type
+from kernelcore.frontend.weak import Choice, Site, Value, Weak, widest
+from kernelcore.ir.builder import zero
+from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
+from kernelcore.types import Scalar
+
+BREAK = "$break"
+CONTINUE = "$continue"
+RETURN = "$return"
+# Set on paths that are known to have left, where it is not known by which flag.
+LEFT = "$left"
+RESULT = "$result"
+_FLAGS = (BREAK, CONTINUE, RETURN, LEFT)
+
+Env = Mapping[str, Value | Unset]
+
+
+def stopped(scope: Scope) -> Atom:
+    """Whether control has left the block, by ``break``, ``continue`` or ``return``."""
+    flags = [f for f in (scope.flag(n) for n in _FLAGS) if f != FALSE]
+    if TRUE in flags:
+        return TRUE
+    out: Atom = FALSE
+    for flag in dict.fromkeys(flags):
+        out = flag if out == FALSE else logical(scope, "logical_or", out, flag)
+    return out
+
+
+def guard(scope: Scope, node: ast.AST, stop: Atom, rest: Callable[[], None]) -> None:
+    """Lower ``rest`` under ``not stop``, where ``stop`` is what ``stopped`` gave."""
+    live = [n for n in _FLAGS if scope.flag(n) != FALSE]
+
+    def leave() -> None:
+        scope.env[live[0] if len(live) == 1 else LEFT] = TRUE
+
+    def go_on() -> None:
+        scope.env.update(dict.fromkeys(live, FALSE))
+        rest()
+
+    branch(scope, node, stop, leave, go_on, purpose="$rest")
+    scope.env.pop(LEFT, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One branch: the names after it, and its code."""
+
+    env: Env
+    eqns: Sequence[Eqn]
+
+    def has(self, *flags: str) -> bool:
+        """Whether control is known to have left by one of ``flags``."""
+        return any(self.env.get(n) == TRUE for n in flags)
+
+
+def branch(
+    scope: Scope,
+    node: ast.AST,
+    cond: Atom,
+    then: Callable[[], None],
+    orelse: Callable[[], None],
+    purpose: str = "",
+) -> None:
+    """Lower both branches and join what they assign; a known condition lowers one of them.
+
+    Args:
+        scope: The state at the branch.
+        node: Where it comes from.
+        cond: Which side is taken.
+        then: Lowers the side for true.
+        orelse: Lowers the side for false.
+        purpose: Tells branches that come from the same node apart.
+
+    Raises:
+        KernelTypeError: A name has different types after the two.
+    """
+    if isinstance(cond, Const):
+        (then if cond.value else orelse)()
+        return
+    sides = [_side(scope, then), _side(scope, orelse)]
+    loc = scope.at(node)
+    yields: list[tuple[str, Atom, Atom]] = []
+    joined: dict[str, Value | Unset] = {}
+    weak_outs: dict[str, tuple[Choice, Site, Sequence[Value]]] = {}
+    for name in dict.fromkeys([*sides[0].env, *sides[1].env]):
+        left, right = (_value_after(scope, a, b, name) for a, b in (sides, sides[::-1]))
+        if _same(left, right):
+            joined[name] = left
+        elif (left, right) in ((TRUE, FALSE), (FALSE, TRUE)):
+            joined[name] = cond if left == TRUE else logical(scope, "logical_not", cond)
+        elif isinstance(left, Unset) or isinstance(right, Unset):
+            joined[name] = Unset(scope.assigned.get(name))
+        else:
+            first, second, weak = _join(scope, Site(node, name + purpose), name, left, right, loc)
+            yields.append((name, first, second))
+            if weak is not None:
+                weak_outs[name] = (weak, Site(node, name + purpose), (left, right))
+    then_region = Region((), tuple(sides[0].eqns), tuple(y[1] for y in yields))
+    else_region = Region((), tuple(sides[1].eqns), tuple(y[2] for y in yields))
+    if yields or then_region.eqns or else_region.eqns:
+        names = [hint(y[0]) for y in yields]
+        outs = scope.builder.emit_if(cond, then_region, else_region, names)
+        for (name, _, _), out in zip(yields, outs, strict=True):
+            joined[name] = out
+            if name in weak_outs:
+                choice, site, values = weak_outs[name]
+                scope.weak.mark(out, site, choice, values)
+    scope.env = joined
+
+
+def _side(scope: Scope, lower: Callable[[], None]) -> _Side:
+    outer = scope.env
+    scope.env = dict(outer)
+    with scope.builder.region() as eqns:
+        lower()
+    side = _Side(scope.env, eqns)
+    scope.env = outer
+    return side
+
+
+def _value_after(scope: Scope, side: _Side, other: _Side, name: str) -> Value | Unset:
+    """The value of ``name`` after ``side``; if control has left there, any will do."""
+    mine = side.env.get(name, Unset(None))
+    theirs = other.env.get(name, Unset(None))
+    if isinstance(theirs, Unset) or _same(mine, theirs):
+        return mine
+    if isinstance(mine, Unset):
+        is_dead = side.has(*_FLAGS) or name.startswith(RESULT)
+    elif name.startswith("$"):
+        is_dead = False
+    elif side.has(RETURN) and other.has(RETURN):
+        return Unset(None)
+    else:
+        is_dead = side.has(RETURN)
+    return _filler(scope, theirs) if is_dead else mine
+
+
+def _filler(scope: Scope, like: Value) -> Value:
+    """A value that is never read, of the type of ``like``."""
+    if not isinstance(like, Var) or not isinstance(like.type, Scalar):
+        return like
+    if scope.weak.is_weak(like):
+        return Weak(0.0) if like.type.is_float else Weak(0)
+    return zero(like.type)
+
+
+def _same(left: Value | Unset, right: Value | Unset) -> bool:
+    if isinstance(left, Var) or isinstance(right, Var):
+        return left is right
+    return repr(left) == repr(right) and not isinstance(left, Unset)
+
+
+def _join(
+    scope: Scope, site: Site, name: str, left: Value, right: Value, loc: SrcLoc | None
+) -> tuple[Atom, Atom, Choice | None]:
+    """Both values of ``name`` in one type, and its choice if that is still open."""
+    weak = scope.weak
+    a, b = carried_scalar(name, left, loc), carried_scalar(name, right, loc)
+    firm = [v for v in (a, b) if not weak.is_weak(v)]
+    choice = None
+    if firm:
+        dtype = weak.type_now(firm[0])
+    else:
+        choice = weak.choose(site, widest(weak.type_now(v) for v in (a, b)))
+        dtype = choice.type
+    if len(firm) == 2 and weak.type_now(firm[1]) != dtype:
+        raise retyped(name, "branch", left, right, loc)
+    try:
+        is_firm = choice is None or choice.firm
+        first = weak.adapt(a, dtype, loc, join=True, firm=is_firm)
+        second = weak.adapt(b, dtype, loc, join=True, firm=is_firm)
+    except KernelTypeError:
+        raise retyped(name, "branch", left, right, loc) from None
+    return first, second, choice
+
+
+def carried_scalar(name: str, value: Value, loc: SrcLoc | None) -> Atom | Weak:
+    """``value``, which must be a scalar to differ between paths.
+
+    Raises:
+        KernelTypeError: It is an array or a tuple.
+    """
+    if isinstance(value, tuple) or not (isinstance(value, Weak) or isinstance(value.type, Scalar)):
+        raise KernelTypeError(
+            f"'{name}' is not a scalar: it cannot differ between paths",
+            loc,
+            "branch around the element access instead",
+        )
+    return value
+
+
+def retyped(name: str, where: str, old: Value, new: Value, loc: SrcLoc | None) -> KernelTypeError:
+    """The error for a name of two types; hidden names are what the user sees them as."""
+    what = "the value" if name.startswith("$") else f"'{name}'"
+    return KernelTypeError(
+        f"{what} changes type across the {where}: {describe_type(old)} and {describe_type(new)}",
+        loc,
+        "cast one of them, so that every path gives the same type",
+    )
+
+
+def hint(name: str) -> str:
+    """How the name of a value is printed."""
+    return "" if name.startswith("$value") else name.lstrip("$")

@@ -1,0 +1,87 @@
+"""Derivative formulas of the built-in table: kernel-language expressions over given atoms."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from kernelcore.builtins import BUILTINS
+from kernelcore.errors import KernelError, KernelNameError, SrcLoc
+from kernelcore.frontend.expr import lower_expr
+from kernelcore.frontend.function import Function
+from kernelcore.frontend.scope import Scope, scalar
+from kernelcore.frontend.weak import Choice, Site, Value, WeakTypes
+from kernelcore.ir.builder import Builder
+from kernelcore.ir.core import Atom, Func
+from kernelcore.types import Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class _FormulaNames:
+    """Names of a formula that are no variables are built-ins; all code is at ``place``."""
+
+    place: SrcLoc | None
+
+    def loc(self, node: ast.AST) -> SrcLoc | None:
+        return self.place
+
+    def resolve(self, name: str, loc: SrcLoc | None) -> object:
+        if name in BUILTINS:
+            return BUILTINS[name]
+        raise KernelNameError(f"a formula uses the unknown name '{name}'", loc)
+
+
+@cache
+def _parse(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+@cache
+def formula_names(text: str) -> frozenset[str]:
+    """The names in ``text`` that are not called."""
+    tree = _parse(text)
+    called = {id(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)}
+    names = (n for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in called)
+    return frozenset(n.id for n in names)
+
+
+def lower_formula(text: str, env: Mapping[str, Atom], builder: Builder) -> Atom:
+    """Append the code of ``text`` and return its value.
+
+    Args:
+        text: A kernel-language expression over the names in ``env`` and built-ins.
+        env: The variables; a literal result takes the type of ``ct``, if there is one.
+        builder: Where the code goes; it gets the location that the builder has.
+    """
+    tree = _parse(text)
+    chosen: dict[Site, Choice] = {}
+    while True:
+        weak = WeakTypes(chosen)
+        scope = Scope(_FormulaNames(builder.loc), builder, weak, _no_functions, is_kernel=False)
+        scope.env.update(env)
+        with builder.region() as eqns:
+            value = scalar(lower_expr(scope, tree), builder.loc)
+            if "ct" in env and isinstance(env["ct"].type, Scalar):
+                out = weak.adapt(value, env["ct"].type, builder.loc)
+            else:
+                out = scope.settle(value, builder.loc)
+        if weak.requests:
+            chosen.update(weak.requests)
+            continue
+        if weak.deferred is not None:
+            raise weak.deferred
+        for eqn in eqns:
+            builder.append(eqn)
+        return out
+
+
+def _no_functions(
+    function: Function,
+    args: Sequence[Value],
+    keywords: Mapping[str, Value],
+    node: ast.Call,
+    scope: Scope,
+) -> tuple[Func, list[Atom]]:
+    raise KernelError(f"a formula calls the function '{function.name}'")

@@ -1,0 +1,153 @@
+"""Loop eqns: they carry the names that the body assigns and that have a value before."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kernelcore.errors import KernelTypeError, SrcLoc
+from kernelcore.frontend.branch import RETURN, Env, carried_scalar, hint, retyped
+from kernelcore.frontend.scope import TRUE, Scope, Unset
+from kernelcore.frontend.weak import Choice, Promotion, Site, Value, Weak, widest
+from kernelcore.ir.core import Atom, Region, Var
+from kernelcore.types import Scalar, boolean
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A value that a loop carries: what it is before, and the type it has throughout."""
+
+    name: str
+    before: Value
+    init: Atom
+    choice: Choice
+    site: Site
+
+
+class Loop:
+    """Lowers one loop.
+
+    Attributes:
+        hidden: The values that hidden names have around the loop.
+
+    Args:
+        scope: The state at the loop.
+        node: The loop statement.
+        assigned: The names that its body assigns, flags included, to the first place that does.
+    """
+
+    def __init__(self, scope: Scope, node: ast.AST, assigned: Mapping[str, SrcLoc | None]) -> None:
+        self.scope = scope
+        self.node = node
+        self.assigned = assigned
+        self.outer = dict(scope.env)
+        self.hidden: Env = {}
+        self.params: tuple[Var, ...] = ()
+        self.carried = [c for n in assigned if (c := self._carry(n)) is not None]
+
+    def lower_for(
+        self,
+        bounds: tuple[Atom, Atom, Atom],
+        index: Var,
+        body: Callable[[], None],
+    ) -> None:
+        """A ``for`` over ``range(*bounds)`` that always runs to its end."""
+        builder = self.scope.builder
+        params = self._enter()
+        with builder.region() as eqns:
+            body()
+        ends, is_weak = self._leave()
+        region = Region((index, *params), tuple(eqns), ends)
+        self.scope.at(self.node)
+        inits = [c.init for c in self.carried]
+        self._finish(builder.emit_for(*bounds, inits, region, self._hints), is_weak)
+
+    def lower_while(self, cond: Callable[[], Atom], body: Callable[[], None]) -> None:
+        """A loop that runs while ``cond``, which is evaluated before every iteration."""
+        builder = self.scope.builder
+        cond_params = self._enter()
+        with builder.region() as cond_eqns:
+            proceed = cond()
+        cond_region = Region(cond_params, tuple(cond_eqns), (proceed,))
+        params = self._enter()
+        with builder.region() as eqns:
+            body()
+        ends, is_weak = self._leave()
+        region = Region(params, tuple(eqns), ends)
+        self.scope.at(self.node)
+        inits = [c.init for c in self.carried]
+        self._finish(builder.emit_while(inits, cond_region, region, self._hints), is_weak)
+
+    @property
+    def _hints(self) -> list[str]:
+        return [hint(c.name) for c in self.carried]
+
+    def _carry(self, name: str) -> Carried | None:
+        weak, loc = self.scope.weak, self.scope.loc(self.node)
+        value = self.outer.get(name)
+        if value is None or isinstance(value, Unset | tuple):
+            return None
+        site = Site(self.node, name, Promotion.JOIN)
+        if isinstance(value, Var) and not isinstance(value.type, Scalar):
+            return None
+        if not weak.is_weak(value):
+            assert not isinstance(value, Weak)
+            return Carried(name, value, value, Choice(weak.type_now(value), firm=True), site)
+        choice = weak.choose(site, weak.type_now(value))
+        init = weak.adapt(value, choice.type, loc, join=True, firm=choice.firm)
+        return Carried(name, value, init, choice, site)
+
+    def _enter(self) -> tuple[Var, ...]:
+        """Bind the carried names to fresh region parameters."""
+        env = dict(self.outer)
+        params: list[Var] = []
+        for item in self.carried:
+            param = Var(item.choice.type, hint(item.name))
+            self.scope.weak.mark(param, item.site, item.choice, (item.before,))
+            env[item.name] = param
+            params.append(param)
+        self.scope.env = env
+        self.params = tuple(params)
+        return self.params
+
+    def _leave(self) -> tuple[tuple[Atom, ...], list[bool]]:
+        """The carried values at the end of the body, and which of them are weak."""
+        ends: list[Atom] = []
+        is_weak: list[bool] = []
+        has_returned = self.scope.flag(RETURN) == TRUE
+        for item, param in zip(self.carried, self.params, strict=True):
+            loc = self.assigned[item.name] or self.scope.loc(self.node)
+            value = self.scope.env[item.name]
+            if has_returned and not item.name.startswith("$"):
+                value = param  # never read
+            assert not isinstance(value, Unset)
+            one = carried_scalar(item.name, value, loc)
+            is_weak.append(self.scope.weak.is_weak(one))
+            ends.append(self._end(item, one, loc))
+        return tuple(ends), is_weak
+
+    def _end(self, item: Carried, value: Atom | Weak, loc: SrcLoc | None) -> Atom:
+        """``value`` in the type that the loop carries; asks for a wider one if that is open."""
+        weak, want = self.scope.weak, item.choice.type
+        found = weak.type_now(value)
+        is_open = not item.choice.firm and found != boolean
+        if is_open and found != want and widest((found, want)) == found:
+            weak.request({item.site}, Choice(found, firm=not weak.is_weak(value)))
+            return Var(want, item.name)  # never emitted: this attempt is void
+        try:
+            return weak.adapt(value, want, loc, join=True, firm=item.choice.firm)
+        except KernelTypeError:
+            raise retyped(item.name, "loop", item.before, value, loc) from None
+
+    def _finish(self, outs: Sequence[Var], is_weak: Sequence[bool]) -> None:
+        """Bind the names after the loop; those that only the body assigns are unset."""
+        env: dict[str, Value | Unset] = dict(self.outer)
+        for name, loc in self.assigned.items():
+            if name not in env and not name.startswith("$"):
+                env[name] = Unset(loc)
+        for item, out, stays_weak in zip(self.carried, outs, is_weak, strict=True):
+            env[item.name] = out
+            if stays_weak:
+                self.scope.weak.mark(out, item.site, item.choice, (item.before,))
+        self.scope.env = env

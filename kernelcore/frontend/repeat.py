@@ -1,0 +1,263 @@
+"""``for`` and ``while`` statements; a ``for`` that can be left early becomes a ``while``."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Iterator, Sequence
+
+from kernelcore.builtins import BUILTINS
+from kernelcore.errors import KernelSyntaxError, KernelTypeError, SrcLoc
+from kernelcore.frontend.apply import logical
+from kernelcore.frontend.branch import BREAK, CONTINUE, RESULT, RETURN, stopped
+from kernelcore.frontend.expr import lower_condition, lower_expr, short_circuit, static_object
+from kernelcore.frontend.loop import Loop
+from kernelcore.frontend.scope import FALSE, TRUE, Scope, describe_type, scalar
+from kernelcore.frontend.weak import Choice, Promotion, Site, Weak, const
+from kernelcore.ir.builder import zero
+from kernelcore.ir.core import Atom, Const, Var
+from kernelcore.ir.op import CAST
+from kernelcore.types import Scalar, int32, int64
+
+_TRIP = "$trip"
+_HIDDEN = (BREAK, CONTINUE, _TRIP)
+_ADD, _MUL, _LESS = BUILTINS["add"].op, BUILTINS["mul"].op, BUILTINS["less"].op
+
+Bounds = tuple[Atom, Atom, Atom]
+
+
+def lower_for(scope: Scope, node: ast.For, body: Callable[[], None]) -> None:
+    """Lower ``for i in range(...)``; ``body`` lowers its statements.
+
+    Raises:
+        KernelSyntaxError: It does not run over a range, or has an ``else``.
+    """
+    _no_else(scope, node.orelse)
+    if not isinstance(node.target, ast.Name):
+        raise KernelSyntaxError(
+            "the target of a for loop must be a name", scope.loc(node.target), "for i in range(n)"
+        )
+    target = node.target.id
+    old = scope.env.get(target)
+    if isinstance(old, Var) and not isinstance(old.type, Scalar):
+        raise KernelTypeError(
+            f"cannot assign to '{target}': it is {describe_type(old)}",
+            scope.loc(node.target),
+            "use another name for the index",
+        )
+    bounds, choice = _bounds(scope, node)
+
+    def bind_index(index: Var) -> None:
+        scope.weak.mark(index, _index_site(node), choice, ())
+        scope.env[target] = index
+
+    if _leaves(node.body):
+        _counted_while(scope, node, bounds, bind_index, body)
+        return
+    index = Var(bounds[0].type, target)
+
+    def lower_body() -> None:
+        bind_index(index)
+        body()
+
+    loop = _start(scope, node, node.body, {target: scope.loc(node.target)})
+    loop.lower_for(bounds, index, _in_loop(scope, lower_body))
+    _end(scope, loop)
+
+
+def lower_while(scope: Scope, node: ast.While, body: Callable[[], None]) -> None:
+    """Lower ``while``; ``body`` lowers its statements.
+
+    Raises:
+        KernelSyntaxError: It has an ``else``.
+    """
+    _no_else(scope, node.orelse)
+    tests: list[Atom] = []
+
+    def test() -> Atom:
+        tests.append(lower_condition(scope, node.test))
+        return tests[-1]
+
+    loop = _start(scope, node, node.body, {})
+    loop.lower_while(lambda: _unless_left(scope, test, node.test), _in_loop(scope, body))
+    _end(scope, loop)
+    # Such a loop ends by ``return`` or not at all.
+    if tests == [TRUE] and not _breaks(node.body) and scope.flag(RETURN) != FALSE:
+        scope.env[RETURN] = TRUE
+
+
+def _counted_while(
+    scope: Scope,
+    node: ast.For,
+    bounds: Bounds,
+    bind_index: Callable[[Var], None],
+    body: Callable[[], None],
+) -> None:
+    """A ``for`` that can be left early: a ``while`` over the number of the iteration."""
+    assert isinstance(node.target, ast.Name)
+    start, stop, step = bounds
+    assert isinstance(start.type, Scalar)
+    dtype = start.type
+    is_plain = (start, step) == (const(dtype, 0, None), const(dtype, 1, None))
+    trips = stop if is_plain else scope.builder.emit(BUILTINS["range_len"].op, *bounds)
+
+    def test() -> Atom:
+        scope.at(node.iter)
+        return scope.builder.emit(_LESS, scope.flag(_TRIP), trips)
+
+    def lower_body() -> None:
+        trip = scope.flag(_TRIP)
+        scope.at(node.iter)
+        index = trip
+        if not is_plain:
+            index = scope.builder.emit(_MUL, trip, step)
+            index = scope.builder.emit(_ADD, start, index)
+        assert isinstance(index, Var)
+        bind_index(index)
+        scope.env[_TRIP] = scope.builder.emit(_ADD, trip, const(dtype, 1, None))
+        body()
+
+    outer = _start(scope, node, node.body, {node.target.id: scope.loc(node.target)}, zero(dtype))
+    outer.lower_while(lambda: _unless_left(scope, test, node.iter), _in_loop(scope, lower_body))
+    _end(scope, outer)
+
+
+def _unless_left(scope: Scope, test: Callable[[], Atom], node: ast.AST) -> Atom:
+    """Whether another iteration runs: no flag is set, and ``test`` holds."""
+    stop = stopped(scope)
+    if stop == FALSE:
+        return test()
+    proceed = logical(scope, "logical_not", stop)
+    return short_circuit(scope, True, proceed, test, node)
+
+
+def _start(
+    scope: Scope,
+    node: ast.stmt,
+    body: Sequence[ast.stmt],
+    also: dict[str, SrcLoc | None],
+    first_trip: Const | None = None,
+) -> Loop:
+    """The loop ``node``, whose body assigns its names, the flags it sets, and ``also``."""
+    outer = {n: scope.env[n] for n in _HIDDEN if n in scope.env}
+    assigned = {**also, **assigned_names(scope, body)}
+    scope.env[BREAK] = scope.env[CONTINUE] = FALSE
+    hidden: list[str] = []
+    if first_trip is not None:
+        scope.env[_TRIP] = first_trip
+        hidden.append(_TRIP)
+    if _breaks(body):
+        hidden.append(BREAK)
+    if _returns(body):
+        hidden.extend([RETURN, *(n for n in scope.env if n.startswith(RESULT))])
+    loop = Loop(scope, node, {**dict.fromkeys(hidden), **assigned})
+    loop.hidden = outer
+    return loop
+
+
+def _end(scope: Scope, loop: Loop) -> None:
+    """Give the flags of the loop back the values that they have around it."""
+    for name in _HIDDEN:
+        scope.env.pop(name, None)
+    scope.env.update(loop.hidden)
+
+
+def _in_loop(scope: Scope, body: Callable[[], None]) -> Callable[[], None]:
+    def lower() -> None:
+        scope.loop_depth += 1
+        body()
+        scope.loop_depth -= 1
+
+    return lower
+
+
+def _bounds(scope: Scope, node: ast.For) -> tuple[Bounds, Choice]:
+    """Start, stop and step in one type; the index is weak if all of them are literals.
+
+    Raises:
+        KernelSyntaxError: Not a call of range().
+        KernelTypeError: No integers.
+    """
+    call = node.iter
+    callee = static_object(scope, call.func) if isinstance(call, ast.Call) else None
+    if not isinstance(call, ast.Call) or call.keywords or callee is not builtins.range:
+        raise KernelSyntaxError(
+            "a for loop runs over range()", scope.loc(call), "write for i in range(n)"
+        )
+    if not 1 <= len(call.args) <= 3:
+        raise KernelTypeError(
+            f"range() takes 1 to 3 arguments, found {len(call.args)}", scope.loc(call)
+        )
+    values: list[Atom | Weak] = []
+    for arg in call.args:
+        value = scalar(lower_expr(scope, arg), scope.loc(arg))
+        is_int = value.kind == "int" if isinstance(value, Weak) else value.type in (int32, int64)
+        if not is_int:
+            raise KernelTypeError(
+                f"range() takes integers, found {describe_type(value)}",
+                scope.loc(arg),
+                f"convert it: int({ast.unparse(arg)})",
+            )
+        values.append(value)
+    if len(values) == 1:
+        values.insert(0, Weak(0))
+    if len(values) == 2:
+        values.append(Weak(1))
+    typed = [v for v in values if not isinstance(v, Weak)]
+    if typed:
+        is_wide = any(v.type == int64 for v in typed)
+        choice = Choice(int64 if is_wide else int32, firm=True)
+    else:
+        choice = scope.weak.choose(_index_site(node), int32)
+    scope.at(call)
+    start, stop, step = (_converted(scope, v, choice.type, scope.loc(call)) for v in values)
+    return (start, stop, step), choice
+
+
+def _converted(scope: Scope, value: Atom | Weak, dtype: Scalar, loc: SrcLoc | None) -> Atom:
+    if isinstance(value, Weak):
+        return const(dtype, value.value, loc)
+    return value if value.type == dtype else scope.builder.emit(CAST, value, dtype=dtype)
+
+
+def _index_site(node: ast.For) -> Site:
+    return Site(node, "$index", Promotion.NEVER)
+
+
+def _no_else(scope: Scope, orelse: Sequence[ast.stmt]) -> None:
+    if orelse:
+        raise KernelSyntaxError(
+            "loops have no 'else' in the kernel language",
+            scope.loc(orelse[0]),
+            "set a flag before 'break' and test it after the loop",
+        )
+
+
+def assigned_names(scope: Scope, body: Sequence[ast.stmt]) -> dict[str, SrcLoc | None]:
+    """The names that ``body`` assigns, to the first place that does."""
+    out: dict[str, SrcLoc | None] = {}
+    for stmt in body:
+        for node in ast.walk(stmt):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                out.setdefault(node.id, scope.loc(node))
+    return out
+
+
+def _own_nodes(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+    """The nodes of ``body`` without those of loops in it."""
+    for stmt in body:
+        yield stmt
+        if isinstance(stmt, ast.If):
+            yield from _own_nodes([*stmt.body, *stmt.orelse])
+
+
+def _breaks(body: Sequence[ast.stmt]) -> bool:
+    return any(isinstance(n, ast.Break) for n in _own_nodes(body))
+
+
+def _returns(body: Sequence[ast.stmt]) -> bool:
+    return any(isinstance(n, ast.Return) for stmt in body for n in ast.walk(stmt))
+
+
+def _leaves(body: Sequence[ast.stmt]) -> bool:
+    return _breaks(body) or _returns(body)

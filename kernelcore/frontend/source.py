@@ -1,0 +1,132 @@
+"""Source: the syntax tree of a Python function, where its nodes are, and what its names mean."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import difflib
+import inspect
+import linecache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernelcore.builtins import BUILTINS
+from kernelcore.errors import KernelNameError, KernelSyntaxError, SrcLoc
+
+_LONG_LINE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """A Python function as text.
+
+    Attributes:
+        pyfunc: The function.
+        tree: Its definition.
+        line_offset: What to add to the lines of ``tree`` to get those of the file.
+    """
+
+    pyfunc: Callable[..., Any]
+    tree: ast.FunctionDef
+    line_offset: int
+
+    @property
+    def file(self) -> str:
+        """The file that defines it."""
+        return self.pyfunc.__code__.co_filename
+
+    def loc(self, node: ast.AST) -> SrcLoc | None:
+        """The span of ``node``, cut at the end of its first line."""
+        line = getattr(node, "lineno", None)
+        if line is None:
+            return None
+        first: int = getattr(node, "col_offset", 0)
+        last: int = getattr(node, "end_col_offset", _LONG_LINE)
+        if getattr(node, "end_lineno", line) != line:
+            last = _LONG_LINE
+        line += self.line_offset
+        text = linecache.getline(self.file, line).rstrip("\n")
+        # ast counts UTF-8 bytes; a SrcLoc counts characters.
+        encoded = text.encode()
+        first, last = (len(encoded[:c].decode(errors="ignore")) for c in (first, last))
+        return SrcLoc(self.file, line, first, last)
+
+    def name_loc(self) -> SrcLoc:
+        """The span of the name after ``def``."""
+        line = self.tree.lineno + self.line_offset
+        text = linecache.getline(self.file, line)
+        first = max(text.find(self.tree.name, self.tree.col_offset + len("def")), 0)
+        return SrcLoc(self.file, line, first, first + len(self.tree.name))
+
+    def resolve(self, name: str, loc: SrcLoc | None) -> object:
+        """The Python object that ``name`` stands for around the function.
+
+        Raises:
+            KernelNameError: It stands for none.
+        """
+        for names in (_closure(self.pyfunc), self.pyfunc.__globals__, vars(builtins)):
+            if name in names:
+                return names[name]
+        raise KernelNameError(f"name '{name}' is not defined", loc, self._suggestion(name))
+
+    def namespace(self) -> dict[str, Any]:
+        """All names around the function, without Python's own."""
+        return {**self.pyfunc.__globals__, **_closure(self.pyfunc)}
+
+    def _suggestion(self, name: str) -> str | None:
+        if name in BUILTINS:
+            return f"import kernelcore as kc and write kc.{name}"
+        nodes = ast.walk(self.tree)
+        local = [n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+        params = [a.arg for a in self.tree.args.args]
+        close = difflib.get_close_matches(name, [*local, *params, *self.namespace()], 1)
+        return f"did you mean '{close[0]}'?" if close else "assign it, or pass it as a parameter"
+
+
+def read_source(pyfunc: Callable[..., Any]) -> Source:
+    """The source of ``pyfunc``.
+
+    Raises:
+        KernelSyntaxError: There is none, or it is no plain function definition.
+    """
+    try:
+        lines, first = inspect.getsourcelines(pyfunc)
+    except (OSError, TypeError):
+        name = getattr(pyfunc, "__name__", repr(pyfunc))
+        raise KernelSyntaxError(
+            f"the source of '{name}' is not available",
+            remedy="define it with def in a file or a notebook cell",
+        ) from None
+    body, offset = _parse(lines, first)
+    if not isinstance(body, ast.FunctionDef):
+        loc = SrcLoc(pyfunc.__code__.co_filename, first, 0, _LONG_LINE)
+        raise KernelSyntaxError(
+            "only functions defined with def can be compiled", loc, "define it with def"
+        )
+    return Source(pyfunc, body, offset)
+
+
+def _parse(lines: Sequence[str], first: int) -> tuple[ast.stmt | None, int]:
+    """The first statement of ``lines``, and the line number before its first line."""
+    text = "".join(lines)
+    is_indented = lines[0][:1].isspace()
+    try:
+        # A block keeps the columns of an indented definition as they are.
+        module = ast.parse("if 1:\n" + text if is_indented else text)
+    except SyntaxError:
+        return None, first - 1
+    stmt = module.body[0]
+    if is_indented and isinstance(stmt, ast.If):
+        return stmt.body[0], first - 2
+    return stmt, first - 1
+
+
+def _closure(pyfunc: Callable[..., Any]) -> dict[str, object]:
+    names: dict[str, object] = {}
+    for name, cell in zip(pyfunc.__code__.co_freevars, pyfunc.__closure__ or (), strict=True):
+        try:
+            names[name] = cell.cell_contents
+        except ValueError:
+            continue  # a cell that is not filled yet is an unknown name
+    return names

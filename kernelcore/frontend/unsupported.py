@@ -1,0 +1,66 @@
+"""What of Python the kernel language leaves out, and what to write instead."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from kernelcore.errors import KernelSyntaxError, SrcLoc
+
+_STATEMENTS = "statements are assignments, if, for, while, break, continue, return, pass and calls"
+_EXPRESSIONS = (
+    "expressions are numbers, names, operators, comparisons, and/or/not, a if c else b, "
+    "array elements and calls"
+)
+_COLLECT = "use a for loop over range() and write to an array"
+
+_WHAT: Mapping[type[ast.AST], tuple[str, str]] = MappingProxyType(
+    {
+        ast.With: ("'with'", _STATEMENTS),
+        ast.Try: ("'try'", "test the values before you use them: kernels raise nothing"),
+        ast.Raise: ("'raise'", "write a status to an array and check it on the host"),
+        ast.Assert: ("'assert'", "write a status to an array and check it on the host"),
+        ast.Delete: ("'del'", _STATEMENTS),
+        ast.Match: ("'match'", "use if, elif and else"),
+        ast.Import: ("'import'", "import at the top of the module"),
+        ast.ImportFrom: ("'import'", "import at the top of the module"),
+        ast.Global: ("'global'", "kernels read globals as constants; write results to an array"),
+        ast.Nonlocal: ("'nonlocal'", "kernels read closures as constants; write to an array"),
+        ast.FunctionDef: ("a nested function", "define it outside and decorate it with @func"),
+        ast.ClassDef: ("'class'", "pass the members as parameters"),
+        ast.Lambda: ("'lambda'", "define a function decorated with @func"),
+        ast.ListComp: ("a list comprehension", _COLLECT),
+        ast.SetComp: ("a set comprehension", _COLLECT),
+        ast.DictComp: ("a dict comprehension", _COLLECT),
+        ast.GeneratorExp: ("a generator expression", _COLLECT),
+        ast.Yield: ("'yield'", "write results to an array"),
+        ast.YieldFrom: ("'yield'", "write results to an array"),
+        ast.Await: ("'await'", _EXPRESSIONS),
+        ast.NamedExpr: ("':='", "assign on a line of its own"),
+        ast.List: ("a list", "use scalars, or pass an array as a parameter"),
+        ast.Set: ("a set", "use scalars, or pass an array as a parameter"),
+        ast.Dict: ("a dict", "use scalars, or pass an array as a parameter"),
+        ast.JoinedStr: ("a string", _EXPRESSIONS),
+        ast.Starred: ("'*'", "write the arguments or targets out"),
+        ast.keyword: ("'**'", "write the arguments out"),
+        ast.Slice: ("a slice", "index every dimension; pass a view as a parameter"),
+        ast.MatMult: ("'@'", "write the loop over the inner dimension"),
+        ast.Is: ("'is'", "use =="),
+        ast.IsNot: ("'is not'", "use !="),
+        ast.In: ("'in'", "compare with each element in a loop"),
+        ast.NotIn: ("'not in'", "compare with each element in a loop"),
+    }
+)
+
+
+def unsupported(node: ast.AST, loc: SrcLoc | None) -> KernelSyntaxError:
+    """The error for a node that the kernel language does not have."""
+    if isinstance(node, ast.Constant):
+        kind = type(node.value).__name__
+        names = {"str": "a string", "NoneType": "None"}
+        what, remedy = names.get(kind, f"a {kind} literal"), _EXPRESSIONS
+    else:
+        default = _EXPRESSIONS if isinstance(node, ast.expr) else _STATEMENTS
+        what, remedy = _WHAT.get(type(node), (type(node).__name__, default))
+    return KernelSyntaxError(f"{what} is no part of the kernel language", loc, remedy)

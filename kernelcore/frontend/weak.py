@@ -1,0 +1,204 @@
+"""Weak types: literals, and variables made of them only, take the type of what they meet.
+
+A literal has no type until it meets a typed value. A variable that only literals reach, a carried
+one for instance, gets a provisional type at a ``Site``; when it later meets a wider type, a request
+is filed for the site and the function is lowered once more with the type chosen. Requests only
+widen, so this ends.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from kernelcore.errors import KernelError, KernelTypeError, SrcLoc
+from kernelcore.ir.core import Atom, Const, Var
+from kernelcore.types import Scalar, boolean, float32, float64, int32, int64
+
+
+@dataclass(frozen=True, slots=True)
+class Weak:
+    """A literal whose type is still open."""
+
+    value: int | float
+
+    @property
+    def kind(self) -> str:
+        """'int' or 'float'."""
+        return "float" if isinstance(self.value, float) else "int"
+
+
+# A tuple comes from a call with several results, or from a tuple expression.
+Value = Var | Const | Weak | tuple["Value", ...]
+
+
+class Promotion(Enum):
+    """When a weak integer may become a float."""
+
+    FREE = auto()  # it is a choice among literals, or a parameter that was given one
+    JOIN = auto()  # it is carried: only where it is assigned a float
+    NEVER = auto()  # it counts
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a weak variable gets its type."""
+
+    node: ast.AST
+    name: str
+    promotion: Promotion = Promotion.FREE
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The type of a site; a firm one came from a typed value and is weak no longer."""
+
+    type: Scalar
+    firm: bool
+
+    @property
+    def rank(self) -> tuple[int, bool]:
+        """Position in the order in which choices widen."""
+        return _WIDENING.index(self.type), self.firm
+
+
+_WIDENING = (boolean, int32, int64, float32, float64)
+_NO_SITES: frozenset[Site] = frozenset()
+
+
+def default_type(literal: Weak) -> Scalar:
+    """The type of a literal that meets nothing."""
+    return float32 if literal.kind == "float" else int32
+
+
+def widest(types: Iterable[Scalar]) -> Scalar:
+    """The widest of ``types``; floats are wider than integers."""
+    return max(types, key=_WIDENING.index)
+
+
+def const(dtype: Scalar, value: int | float, loc: SrcLoc | None) -> Const:
+    """``value`` as a literal of the numeric type ``dtype``.
+
+    Raises:
+        KernelTypeError: An integer that ``dtype`` does not hold.
+    """
+    if dtype.is_float:
+        return Const(dtype, float(value))
+    if not -(1 << (dtype.bits - 1)) <= value < 1 << (dtype.bits - 1):
+        remedy = f"write int64({value})" if dtype == int32 else None
+        raise KernelTypeError(f"{value} does not fit in {dtype}", loc, remedy)
+    return Const(dtype, int(value))
+
+
+@dataclass(slots=True)
+class WeakTypes:
+    """The open types of one function while it is lowered.
+
+    Attributes:
+        chosen: What earlier attempts decided.
+        requests: What this attempt wants decided differently.
+        origins: The sites that give a weak Var its type.
+        deferred: An error that stands unless a request makes this attempt void.
+    """
+
+    chosen: Mapping[Site, Choice] = field(default_factory=lambda: dict[Site, Choice]())
+    requests: dict[Site, Choice] = field(default_factory=lambda: dict[Site, Choice]())
+    origins: dict[Var, frozenset[Site]] = field(
+        default_factory=lambda: dict[Var, frozenset[Site]]()
+    )
+    deferred: KernelError | None = None
+
+    def is_weak(self, value: Value) -> bool:
+        """Whether ``value`` still adapts."""
+        return isinstance(value, Weak) or (isinstance(value, Var) and value in self.origins)
+
+    def type_now(self, value: Value) -> Scalar:
+        """The type that a scalar ``value`` has in this attempt if nothing widens it."""
+        if isinstance(value, Weak):
+            return default_type(value)
+        assert not isinstance(value, tuple)
+        assert isinstance(value.type, Scalar)
+        return value.type
+
+    def choose(self, site: Site, least: Scalar) -> Choice:
+        """The type at ``site``, at least as wide as ``least``."""
+        choice = self.chosen.get(site)
+        if choice is None or _WIDENING.index(choice.type) < _WIDENING.index(least):
+            return Choice(least, firm=choice is not None and choice.firm)
+        return choice
+
+    def mark(self, var: Var, site: Site, choice: Choice, values: Iterable[Value]) -> None:
+        """Note that ``site`` types ``var``, which stands for ``values``; a firm choice stays."""
+        if not choice.firm:
+            self.origins[var] = frozenset({site}).union(*(self.sites(v) for v in values))
+
+    def sites(self, value: Value) -> frozenset[Site]:
+        """The sites that type ``value``; none unless it is a weak Var."""
+        return self.origins.get(value, _NO_SITES) if isinstance(value, Var) else _NO_SITES
+
+    def request(self, sites: Iterable[Site], choice: Choice) -> None:
+        """Ask that ``sites`` have (at least) this type in the next attempt."""
+        for site in sites:
+            known = [c for c in (self.chosen.get(site), self.requests.get(site)) if c]
+            if all(choice.rank > c.rank for c in known):
+                self.requests[site] = choice
+
+    def adapt(
+        self,
+        value: Atom | Weak,
+        dtype: Scalar,
+        loc: SrcLoc | None,
+        *,
+        firm: bool = True,
+        join: bool = False,
+    ) -> Atom:
+        """``value`` as an atom of ``dtype``; ``join`` where both are values of one variable.
+
+        Raises:
+            KernelTypeError: It is typed otherwise, or adapting would lose information.
+        """
+        if isinstance(value, Weak):
+            if dtype.is_float or (dtype.kind == "int" and value.kind == "int"):
+                return const(dtype, value.value, loc)
+            raise mismatch(dtype, f"the {value.kind} literal {value.value}", value.kind, loc)
+        if value.type == dtype:
+            return value
+        sites = self.sites(value)
+        found = value.type
+        if not sites or not isinstance(found, Scalar) or boolean in (found, dtype):
+            kind = found.kind if isinstance(found, Scalar) else None
+            raise mismatch(dtype, str(found), kind, loc)
+        if _WIDENING.index(found) > _WIDENING.index(dtype):
+            raise mismatch(dtype, str(found), found.kind, loc)
+        promotions = {s.promotion for s in sites}
+        allowed = {Promotion.FREE, Promotion.JOIN} if join else {Promotion.FREE}
+        if found.kind == dtype.kind or promotions <= allowed:
+            self.request(sites, Choice(dtype, firm))
+        if not self.requests:
+            self.deferred = self.deferred or mismatch(dtype, str(found), found.kind, loc)
+        return Var(dtype)  # never emitted: this attempt is void or in error
+
+
+def mismatch(want: Scalar, found: str, kind: str | None, loc: SrcLoc | None) -> KernelTypeError:
+    """The error for a value that is not of the type ``want``."""
+    remedy = f"cast it: {cast_name(want)}(...)" if kind is not None else None
+    return KernelTypeError(f"expected {want}, found {found}", loc, remedy)
+
+
+def cast_name(dtype: Scalar) -> str:
+    """How the kernel language spells a cast to ``dtype``."""
+    return {float32: "float", int32: "int"}.get(dtype, dtype.name)
+
+
+def truncated(value: int | float, dtype: Scalar, loc: SrcLoc | None) -> Const:
+    """A literal cast to a numeric ``dtype``: towards zero, saturating, NaN to 0."""
+    if dtype.is_float or isinstance(value, int):
+        return const(dtype, value, loc)
+    limit = 1 << (dtype.bits - 1)
+    if math.isnan(value):
+        return Const(dtype, 0)
+    clamped = min(max(value, -float(limit)), float(limit))
+    return Const(dtype, min(int(clamped), limit - 1))
