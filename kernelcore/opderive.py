@@ -16,7 +16,7 @@ from kernelcore.opspec import (
 )
 from kernelcore.passes.access import AccessMap, Effect, effects
 from kernelcore.passes.batch import batch as batch_func
-from kernelcore.passes.dce import drop_unused_params
+from kernelcore.passes.dce import dce, drop_unused_params
 from kernelcore.passes.forward import Derived
 from kernelcore.passes.forward import jvp as jvp_func
 from kernelcore.passes.pipeline import normalize
@@ -125,7 +125,9 @@ class _Assembly:
 
     def finish(self, derived: Derived, bind: Bind, order: Sequence[int]) -> DerivedOperation:
         through = [new for old, new in derived.derivative_of.items() if self.passes_through(old)]
-        func, kept = drop_unused_params(normalize(derived.func), through)
+        params = derived.func.params
+        shown = {params[new] for old, new in derived.derivative_of.items() if self.is_shown(old)}
+        func, kept = drop_unused_params(dce(normalize(derived.func), shown), through)
         accesses = AccessMap(func)
         source = {new: old for old, new in derived.derivative_of.items()}
         for param, effect, index in zip(func.params, effects(func), kept, strict=True):
@@ -142,6 +144,13 @@ class _Assembly:
             func, tuple(self.operands), results, len(produced), bindings, self.op.grid
         )
         return DerivedOperation(operation, produced)
+
+    def is_shown(self, param: int) -> bool:
+        """Whether the derivative of ``param`` is a result."""
+        bound = self.op.bindings[param]
+        if self.wrt is None:
+            return bound.role in (Role.OUTPUT, Role.INOUT)
+        return bound.operand in self.wrt
 
     def passes_through(self, param: int) -> bool:
         """Whether elements that the kernel leaves alone have the derivative that was given."""

@@ -11,12 +11,13 @@ from kernelcore.ir.walk import replace_body, walk_eqns
 _ROOTS = frozenset({OpKind.STORE, OpKind.ATOMIC_ADD})
 
 
-def dce(func: Func) -> Func:
+def dce(func: Func, observed: Collection[Atom] | None = None) -> Func:
     """Drop Eqns, carried values and stacks on which no store and no result depends.
 
-    A loop without effect is dropped even if it would not end.
+    A loop without effect is dropped even if it would not end. ``observed`` are the arrays that are
+    looked at after the kernel, all by default: stores to others count only if a load may see them.
     """
-    liveness = _Liveness(func)
+    liveness = _Liveness(func, observed)
     return replace_body(func, liveness.prune(func.body))
 
 
@@ -39,17 +40,23 @@ def drop_unused_params(func: Func, keep: Collection[int] = ()) -> tuple[Func, tu
 class _Liveness:
     """Marks live Vars and Eqns from the roots backwards."""
 
-    def __init__(self, func: Func) -> None:
+    def __init__(self, func: Func, observed: Collection[Atom] | None) -> None:
         self.parent: dict[Eqn, Eqn | None] = {}
         self.maker: dict[Var, tuple[Eqn, int]] = {}
         self.holder: dict[Var, tuple[Eqn, int]] = {}
         self.stack_uses: dict[Atom, list[Eqn]] = {}
+        self.private_writes: dict[Atom, list[Eqn]] = {}
         self.live_vars: set[Var] = set()
         self.live_eqns: set[Eqn] = set()
         self.work: list[Var | Eqn] = []
         self.index(func.body, None)
         self.work.extend(a for a in func.body.yields if isinstance(a, Var))
-        self.work.extend(e for e in walk_eqns(func.body) if e.op.kind in _ROOTS)
+        for eqn in walk_eqns(func.body):
+            if eqn.op.kind in _ROOTS:
+                if observed is None or eqn.inputs[0] in observed:
+                    self.work.append(eqn)
+                else:
+                    self.private_writes.setdefault(eqn.inputs[0], []).append(eqn)
         while self.work:
             item = self.work.pop()
             if isinstance(item, Var):
@@ -113,6 +120,8 @@ class _Liveness:
             case OpKind.WHILE:
                 self.need(*eqn.regions[0].yields)
             case _:
+                if eqn.op.kind in (OpKind.LOAD, OpKind.ATOMIC_ADD):
+                    self.work.extend(self.private_writes.get(eqn.inputs[0], ()))
                 self.need(*eqn.inputs)
 
     def prune(self, region: Region) -> Region:
