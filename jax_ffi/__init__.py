@@ -1,0 +1,4 @@
+"""kernelcore kernels as JAX functions."""
+
+from jax_ffi.kernel import JaxKernel as JaxKernel
+from jax_ffi.kernel import jax_kernel as jax_kernel

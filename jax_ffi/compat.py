@@ -1,0 +1,33 @@
+"""Names and signatures that differ between the supported versions of JAX (0.8 and later)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import jax.ffi
+
+
+def varying_axes(x: Any) -> frozenset[Any]:
+    """The manual mesh axes over which ``x`` differs; empty outside of shard_map."""
+    aval = jax.typeof(x)
+    manual = getattr(aval, "manual_axis_type", None)
+    return frozenset(aval.vma if manual is None else manual.varying)
+
+
+def to_varying(x: Any, axes: Iterable[Any]) -> Any:
+    """``x``, marked as different over ``axes``."""
+    pcast = getattr(jax.lax, "pcast", None)
+    if pcast is None:
+        return jax.lax.pvary(x, tuple(axes))  # pyright: ignore[reportAttributeAccessIssue]
+    return pcast(x, tuple(axes), to="varying")
+
+
+def register_state_type(name: str, type_id: object, type_info: object) -> None:
+    """Make the state of an FFI handler known to the CPU backend."""
+    if hasattr(jax.ffi, "register_ffi_type"):
+        registration: Any = {"type_id": type_id, "type_info": type_info}
+        jax.ffi.register_ffi_type(name, registration, platform="cpu")
+    else:
+        jax.ffi.register_ffi_type_id(name, type_id, platform="cpu")

@@ -1,0 +1,92 @@
+"""The primitive that every kernel call is: what it takes, what it yields, how it runs eagerly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache, partial
+from typing import Any
+
+import jax
+import jax.ffi
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.sharding import NamedSharding, PartitionSpec
+
+from jax_ffi import compat
+from kernelcore.opspec import Operation, evaluate
+
+launch_p = Primitive("kernelcore_launch")
+launch_p.multiple_results = True
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The parameters of one application of the primitive.
+
+    Attributes:
+        operation: What is computed; one JAX value per operand and per visible result.
+        linear: Operands in which ``operation`` is jointly linear.
+        differentiable: Whether derivatives were asked for by the user.
+        has_side_effect: Whether the call stays although its results are not used.
+    """
+
+    operation: Operation
+    linear: tuple[int, ...] = ()
+    differentiable: bool = True
+    has_side_effect: bool = False
+
+
+def bind(operands: Sequence[Any], launch: Launch) -> list[Any]:
+    """Apply the primitive; its operands vary over the same mesh axes from here on."""
+    return launch_p.bind(*match_varying(operands), launch=launch)
+
+
+def match_varying(operands: Sequence[Any]) -> Sequence[Any]:
+    """``operands``, all of them varying over every manual axis that one of them varies over."""
+    axes = [compat.varying_axes(x) for x in operands]
+    union = frozenset().union(*axes)
+    if not union:
+        return operands
+    return [
+        compat.to_varying(x, sorted(union - own)) if union - own else x
+        for x, own in zip(operands, axes, strict=True)
+    ]
+
+
+def result_avals(results: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
+    """Abstract values for ``results`` (of an Operation), given those of its operands."""
+    shapes = [a.shape for a in operands]
+    return [_aval(evaluate(r.shape, shapes), r.type.dtype.numpy, operands) for r in results]
+
+
+def _aval(shape: tuple[Any, ...], dtype: Any, operands: Sequence[Any]) -> Any:
+    if not operands:
+        return ShapedArray(shape, dtype)
+    # A copy of an operand's aval keeps what it says of the mesh; results are replicated over it.
+    like = operands[0]
+    sharding = NamedSharding(like.sharding.mesh, PartitionSpec(*(None,) * len(shape)))
+    return like.update(shape=shape, dtype=dtype, weak_type=False, sharding=sharding)
+
+
+@launch_p.def_effectful_abstract_eval
+def _abstract_eval(*operands: Any, launch: Launch) -> tuple[list[Any], Any]:
+    effects = _side_effect() if launch.has_side_effect else frozenset()
+    return result_avals(launch.operation.outputs, operands), effects
+
+
+@cache
+def _side_effect() -> Any:
+    """The effect that JAX gives its own FFI calls, so that control flow and remat know it."""
+    call = jax.ffi.ffi_call("kernelcore_side_effect", (), has_side_effect=True)
+    return jax.make_jaxpr(lambda: call())().effects
+
+
+@lru_cache(maxsize=4096)
+def _compiled(launch: Launch) -> Any:
+    return jax.jit(partial(launch_p.bind, launch=launch))
+
+
+@launch_p.def_impl
+def _run(*operands: Any, launch: Launch) -> Any:
+    return _compiled(launch)(*operands)

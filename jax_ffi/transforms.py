@@ -1,0 +1,121 @@
+"""Batching, JVP and transposition of the primitive, by deriving Operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.interpreters import ad, batching
+from jax.sharding import AxisType
+
+from jax_ffi.primitive import Launch, bind, launch_p
+from kernelcore import opderive
+from kernelcore.errors import KernelGradError
+from kernelcore.opspec import Operation
+from kernelcore.types import MAX_GRID_DIMS
+
+
+def _batch(args: Sequence[Any], axes: Sequence[Any], *, launch: Launch) -> tuple[Any, list[int]]:
+    operation = launch.operation
+    if len(operation.grid) == MAX_GRID_DIMS:
+        return _batch_in_turn(args, axes, launch)
+    size = next(a.shape[axis] for a, axis in zip(args, axes, strict=True) if axis is not None)
+    owners = operation.owners()
+
+    def place(index: int, arg: Any, axis: Any) -> Any:
+        if axis is not None:
+            return jnp.moveaxis(arg, axis, 0)
+        return jnp.broadcast_to(arg, (size, *jnp.shape(arg))) if index in owners else arg
+
+    placed = [place(i, a, axis) for i, (a, axis) in enumerate(zip(args, axes, strict=True))]
+    mask = [axis is not None or i in owners for i, axis in enumerate(axes)]
+    batched = replace(launch, operation=opderive.batch(operation, mask))
+    return bind(placed, batched), [0] * operation.visible
+
+
+def _batch_in_turn(
+    args: Sequence[Any], axes: Sequence[Any], launch: Launch
+) -> tuple[Any, list[int]]:
+    """A batch beyond the launch dimensions that a kernel can have."""
+    mapped = {i: jnp.moveaxis(args[i], axis, 0) for i, axis in enumerate(axes) if axis is not None}
+
+    def instance(own: dict[int, Any]) -> list[Any]:
+        return bind([own.get(i, arg) for i, arg in enumerate(args)], launch)
+
+    return jax.lax.map(instance, mapped), [0] * launch.operation.visible
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, launch: Launch) -> tuple[Any, Any]:
+    results = bind(primals, launch)
+    t_results: list[Any] = [ad.Zero(jax.typeof(r).to_tangent_aval()) for r in results]
+    active = [i for i, t in enumerate(tangents) if type(t) is not ad.Zero]
+    if not active:
+        return results, t_results
+    if not launch.differentiable:
+        raise _not_differentiable(launch.operation)
+    derived = opderive.jvp(launch.operation, active)
+    if derived.produced:
+        count = len(primals)
+        linear = tuple(range(count, count + len(active)))
+        tangent_launch = replace(launch, operation=derived.operation, linear=linear)
+        made = bind([*primals, *(tangents[i] for i in active)], tangent_launch)
+        for index, tangent in zip(derived.produced, made, strict=True):
+            t_results[index] = tangent
+    return results, t_results
+
+
+def _transpose(cotangents: Sequence[Any], *args: Any, launch: Launch) -> list[Any]:
+    operation = launch.operation
+    wrt = [i for i, a in enumerate(args) if ad.is_undefined_primal(a)]
+    ct_args: list[Any] = [None] * len(args)
+    for index in wrt:
+        ct_args[index] = ad.Zero(args[index].aval.to_tangent_aval())
+        _check_linear(launch, index)
+    given = [j for j, ct in enumerate(cotangents) if type(ct) is not ad.Zero]
+    if not given:
+        return ct_args
+    derived = opderive.vjp(operation, wrt, given, omit=wrt)
+    if derived.produced:
+        known = [a for a in args if not ad.is_undefined_primal(a)]
+        operands = [*known, *(cotangents[j] for j in given)]
+        linear = tuple(range(len(known), len(operands)))
+        made = bind(operands, replace(launch, operation=derived.operation, linear=linear))
+        for index, ct in zip(derived.produced, made, strict=True):
+            ct_args[index] = _with_sharding_of(ct, args[index].aval)
+    return ct_args
+
+
+def _check_linear(launch: Launch, index: int) -> None:
+    operation = launch.operation
+    if index in launch.linear or operation.param_of_operand(index) is None:
+        return
+    raise KernelGradError(
+        f"{operation.func.name}: transposed with respect to '{operation.operands[index].name}', "
+        "in which the kernel is not known to be linear",
+        operation.func.loc,
+        "transpose its JVP: jax.linear_transpose(lambda t: jax.jvp(f, (x,), (t,))[1], x)",
+    )
+
+
+def _not_differentiable(operation: Operation) -> KernelGradError:
+    return KernelGradError(
+        f"{operation.func.name}: differentiated, but made with enable_backward=False",
+        operation.func.loc,
+        "use jax_kernel(..., enable_backward=True), or jax.lax.stop_gradient on its arguments",
+    )
+
+
+def _with_sharding_of(ct: Any, aval: Any) -> Any:
+    """``ct`` with the sharding of ``aval``, where shardings are part of the type."""
+    wanted = aval.sharding
+    if AxisType.Explicit not in wanted.mesh.axis_types or jax.typeof(ct).sharding == wanted:
+        return ct
+    return jax.sharding.reshard(ct, wanted)
+
+
+batching.primitive_batchers[launch_p] = _batch
+ad.primitive_jvps[launch_p] = _jvp
+ad.primitive_transposes[launch_p] = _transpose

@@ -1,0 +1,91 @@
+"""Cost of a kernel call from JAX with eight elements: chained in one jit, jitted, eager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import warp as wp
+
+import kernelcore as kc
+from jax_ffi import jax_kernel
+from tests.bench.timing import interleaved, report
+
+SIZE = 8
+# The cost of one chained call is the slope between these two lengths.
+SHORT, LONG = 100, 1100
+WARP_SHORT, WARP_LONG = 20, 120
+GOALS = {"chained": 0.4, "eager": 30.0}
+
+
+@kc.kernel
+def add_one(x: kc.array(dtype=float), o: kc.array(dtype=float)):
+    i = kc.tid()
+    o[i] = x[i] + 1.0
+
+
+@wp.kernel
+def add_one_warp(x: wp.array(dtype=float), o: wp.array(dtype=float)):
+    i = wp.tid()
+    o[i] = x[i] + 1.0
+
+
+def chain(call: Callable[[Any], Any], length: int, x: Any) -> Callable[[], Any]:
+    """Runs ``length`` calls, each on the result of the one before, as one jitted program."""
+
+    def program(x: Any) -> Any:
+        for _ in range(length):
+            x = call(x)
+        return x
+
+    compiled = jax.jit(program).lower(x).compile()
+    return lambda: compiled(x).block_until_ready()
+
+
+def slope(medians: dict[str, float], name: str, short: int, long: int) -> float:
+    return (medians[f"{name} x{long}"] - medians[f"{name} x{short}"]) / (long - short)
+
+
+def chained(ours: Callable[[Any], Any], peer: Callable[[Any], Any], x: Any) -> dict[str, float]:
+    lengths = {"kernelcore": (ours, SHORT, LONG), "warp": (peer, WARP_SHORT, WARP_LONG)}
+    medians = interleaved(
+        {
+            f"{name} x{length}": chain(call, length, x)
+            for name, (call, short, long) in lengths.items()
+            for length in (short, long)
+        }
+    )
+    return {name: slope(medians, name, short, long) for name, (_, short, long) in lengths.items()}
+
+
+def main() -> None:
+    wp.config.quiet = True  # pyright: ignore[reportAttributeAccessIssue]
+    wp.init()
+    ours_tuple, peer_tuple = jax_kernel(add_one), wp.jax_kernel(add_one_warp)
+    x = jnp.zeros(SIZE, jnp.float32)
+
+    def ours(x: Any) -> Any:
+        return ours_tuple(x)[0]
+
+    def peer(x: Any) -> Any:
+        return peer_tuple(x)[0]
+
+    medians = chained(ours, peer, x)
+    report("call chained in one jit", medians, "kernelcore")
+    calls = {"kernelcore": jax.jit(ours), "warp": jax.jit(peer), "x + 1": jax.jit(lambda x: x + 1)}
+    jitted = {k: lambda f=f: f(x).block_until_ready() for k, f in calls.items()}
+    report("one jitted call", interleaved(jitted), "kernelcore")
+    eager = {"kernelcore": ours, "warp": peer, "x + 1": lambda x: x + 1}
+    calls = {k: lambda f=f: f(x).block_until_ready() for k, f in eager.items()}
+    eager_medians = interleaved(calls)
+    report("eager call", eager_medians, "kernelcore")
+    found = {"chained": medians["kernelcore"], "eager": eager_medians["kernelcore"]}
+    for name, goal in GOALS.items():
+        verdict = "met" if found[name] <= goal else "missed"
+        print(f"  goal {name} <= {goal} us: {found[name]:.2f} us, {verdict}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""A slice of the tests with JAX's internal checks on, and all tests that need several devices."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SLICE = "jit and (hessian or scan or nested or checkpoint or linear)"
+
+
+def test_internal_checks_and_several_devices() -> None:
+    environment = {
+        **os.environ,
+        "JAX_ENABLE_CHECKS": "1",
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
+    }
+    files = [str(HERE / name) for name in ("test_transforms.py", "sharding_cases.py")]
+    chosen = f"sharding_cases or ({SLICE})"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, "-k", chosen],
+        cwd=HERE.parents[1],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

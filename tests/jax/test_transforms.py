@@ -1,0 +1,192 @@
+"""Every transformation of JAX, alone and composed, agrees with the same on a pure JAX reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from tests.jax.kernels import (
+    assert_close,
+    decay_kernel,
+    decay_reference,
+    mixed_kernel,
+    mixed_reference,
+)
+
+N, B = 5, 3
+Function = Callable[..., Any]
+
+
+class Data:
+    """Operands of ``mixed``, batches of them, and tangents."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(0)
+        self.x, self.y = (jnp.array(rng.normal(size=N)) for _ in range(2))
+        self.s = jnp.array(0.7)
+        self.tangents = tuple(jnp.array(rng.normal(size=shape)) for shape in (N, N, ()))
+        self.xs, self.ys = (jnp.array(rng.normal(size=(B, N))) for _ in range(2))
+        self.columns = jnp.array(rng.normal(size=(N, B)))
+        self.scales = jnp.array(rng.uniform(0.3, 1.0, size=B))
+
+    @property
+    def primals(self) -> tuple[Any, Any, Any]:
+        return self.x, self.y, self.s
+
+
+def loss(g: Function) -> Function:
+    def of(x: Any, y: Any, s: Any) -> Any:
+        o, r = g(x, y, s)
+        return jnp.sum(jnp.cos(o)) * r + r**2
+
+    return of
+
+
+def stepped(g: Function, y: Any) -> Function:
+    """A carry and a scale to the next carry and an output, for ``lax.scan``."""
+
+    def step(carry: Any, s: Any) -> tuple[Any, Any]:
+        o, r = g(carry, y, s)
+        return jnp.tanh(o), r
+
+    return step
+
+
+def scanned(g: Function, d: Data) -> Function:
+    return lambda x: jnp.sum(lax.scan(stepped(g, d.y), x, d.scales)[1])
+
+
+def linearized(g: Function, d: Data) -> Any:
+    results, linear = jax.linearize(g, *d.primals)
+    return results, linear(*d.tangents)
+
+
+def partial_jvp(g: Function, d: Data) -> Function:
+    return lambda t: jax.jvp(lambda x: g(x, d.y, d.s), (d.x,), (t,))[1]
+
+
+def branched(g: Function, d: Data) -> Function:
+    return lambda x: lax.cond(
+        x[0] > 0, lambda x: loss(g)(x, d.y, d.s), lambda x: -loss(g)(x, d.y, d.s), x
+    )
+
+
+def nested(g: Function) -> Function:
+    return jax.vmap(jax.vmap(g, (None, None, 0)), (0, None, None))
+
+
+def saving_nothing(g: Function, d: Data) -> Function:
+    policy = jax.checkpoint_policies.nothing_saveable
+    return jax.checkpoint(lambda x: loss(g)(jnp.sin(x), d.y, d.s), policy=policy)
+
+
+def iterated(g: Function, d: Data) -> Function:
+    return lambda x: lax.fori_loop(0, 3, lambda _, c: jnp.tanh(g(c, d.y, d.s)[0]), x)
+
+
+ALL = (0, 1, 2)
+TRANSFORMS: dict[str, Callable[[Function, Data], Any]] = {
+    "call": lambda g, d: g(*d.primals),
+    "grad": lambda g, d: jax.grad(loss(g), ALL)(*d.primals),
+    "grad of the scalar alone": lambda g, d: jax.grad(loss(g), 2)(*d.primals),
+    "grad of one result": lambda g, d: jax.grad(lambda x: g(x, d.y, d.s)[1])(d.x),
+    "value_and_grad": lambda g, d: jax.value_and_grad(loss(g), ALL)(*d.primals),
+    "jvp": lambda g, d: jax.jvp(g, d.primals, d.tangents),
+    "jvp of some": lambda g, d: jax.jvp(lambda x: g(x, d.y, d.s), (d.x,), d.tangents[:1]),
+    "vjp": lambda g, d: jax.vjp(g, *d.primals)[1]((jnp.cos(d.x), jnp.array(2.0))),
+    "linearize": linearized,
+    "linear_transpose": lambda g, d: jax.linear_transpose(partial_jvp(g, d), d.x)((d.x, d.s)),
+    "jacfwd": lambda g, d: jax.jacfwd(g, ALL)(*d.primals),
+    "jacrev": lambda g, d: jax.jacrev(g, ALL)(*d.primals),
+    "hessian": lambda g, d: jax.hessian(loss(g), ALL)(*d.primals),
+    "jacrev of jacfwd": lambda g, d: jax.jacrev(jax.jacfwd(loss(g)))(*d.primals),
+    "jacrev of jacrev": lambda g, d: jax.jacrev(jax.jacrev(loss(g), 2), 0)(*d.primals),
+    "jacfwd of jacfwd": lambda g, d: jax.jacfwd(jax.jacfwd(loss(g), 1), 0)(*d.primals),
+    "third derivative": lambda g, d: jax.grad(jax.grad(jax.grad(lambda s: loss(g)(d.x, d.y, s))))(
+        d.s
+    ),
+    "jvp of grad": lambda g, d: jax.jvp(jax.grad(loss(g), ALL), d.primals, d.tangents),
+    "grad of jvp": lambda g, d: jax.grad(lambda x: jax.jvp(loss(g), (x, d.y, d.s), d.tangents)[1])(
+        d.x
+    ),
+    "checkpoint": lambda g, d: jax.grad(lambda x: jax.checkpoint(loss(g))(x, d.y, d.s))(d.x),
+    "checkpoint that saves nothing": lambda g, d: jax.grad(saving_nothing(g, d))(d.x),
+    "vmap": lambda g, d: jax.vmap(g, (0, None, None))(d.xs, d.y, d.s),
+    "vmap of all": lambda g, d: jax.vmap(g)(d.xs, d.ys, d.scales),
+    "vmap along axis 1": lambda g, d: jax.vmap(g, (1, None, None))(d.columns, d.y, d.s),
+    "vmap along two axes": lambda g, d: jax.vmap(g, (1, 0, None))(d.columns, d.ys, d.s),
+    "vmap of the scalar": lambda g, d: jax.vmap(g, (None, None, 0))(d.x, d.y, d.scales),
+    "vmap to axis 1": lambda g, d: jax.vmap(lambda x: g(x, d.y, d.s)[0], out_axes=1)(d.xs),
+    "nested vmap": lambda g, d: nested(g)(d.xs, d.y, d.scales),
+    "triple vmap": lambda g, d: jax.vmap(nested(g), (None, 0, None))(d.xs, d.ys, d.scales),
+    "vmap of grad": lambda g, d: jax.vmap(jax.grad(loss(g), ALL), (0, None, None))(d.xs, d.y, d.s),
+    "grad of vmap": lambda g, d: jax.grad(
+        lambda y, s: jnp.sum(jax.vmap(loss(g), (0, None, None))(d.xs, y, s)), (0, 1)
+    )(d.y, d.s),
+    "jvp of nested vmap": lambda g, d: jax.jvp(
+        lambda y: nested(g)(d.xs, y, d.scales), (d.y,), d.tangents[:1]
+    ),
+    "vmap of hessian": lambda g, d: jax.vmap(jax.hessian(loss(g)), (0, None, 0))(
+        d.xs, d.y, d.scales
+    ),
+    "hessian of vmap": lambda g, d: jax.hessian(
+        lambda s: jnp.sum(jax.vmap(loss(g), (0, None, None))(d.xs, d.y, s))
+    )(d.s),
+    "scan": lambda g, d: lax.scan(stepped(g, d.y), d.x, d.scales),
+    "grad of scan": lambda g, d: jax.grad(scanned(g, d))(d.x),
+    "vmap of grad of scan": lambda g, d: jax.vmap(jax.grad(scanned(g, d)))(d.xs),
+    "jvp of fori_loop": lambda g, d: jax.jvp(iterated(g, d), (d.x,), d.tangents[:1]),
+    "cond": lambda g, d: jax.grad(branched(g, d))(d.x),
+    "vmap of cond": lambda g, d: jax.vmap(branched(g, d))(d.xs),
+}
+
+
+@pytest.mark.parametrize("jit", [False, True], ids=["eager", "jit"])
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transform_agrees_with_reference(name: str, jit: bool) -> None:
+    transform, data = TRANSFORMS[name], Data()
+    run = partial(transform, mixed_kernel, data)
+    expected = jax.jit(partial(transform, mixed_reference, data))()
+    assert_close(jax.jit(run)() if jit else run(), expected)
+
+
+LOOP_TRANSFORMS: dict[str, Callable[[Function], Function]] = {
+    "call": lambda g: g,
+    "grad": lambda g: jax.grad(lambda x, r, n: jnp.sum(g(x, r, n)[0] ** 2), (0, 1)),
+    "jacfwd": lambda g: jax.jacfwd(lambda x, r, n: g(x, r, n)[0], (0, 1)),
+    "hessian": lambda g: jax.hessian(lambda x, r, n: jnp.sum(g(x, r, n)[0] ** 2), (0, 1)),
+    "vmap of grad": lambda g: jax.vmap(
+        jax.grad(lambda x, r, n: jnp.sum(g(x, r, n)[0] ** 2)), (None, None, 0)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOP_TRANSFORMS)
+def test_integers_pass_through_derivatives_of_dynamic_loops(name: str) -> None:
+    counts = jnp.array([0, 1, 3, 4], jnp.int32)
+    operands = (jnp.array([0.2, 0.4, 0.6, 0.7]), jnp.array(2.7))
+    counts = jnp.stack([counts, counts[::-1]]) if "vmap" in name else counts
+    transform = LOOP_TRANSFORMS[name]
+    assert_close(
+        transform(decay_kernel)(*operands, counts), transform(decay_reference)(*operands, counts)
+    )
+
+
+def test_eval_shape_runs_nothing() -> None:
+    data = Data()
+    o, r = jax.eval_shape(mixed_kernel, *data.primals)
+    assert (o.shape, o.dtype, r.shape) == ((N,), np.float64, ())
+
+
+def test_derivatives_nest_to_any_order_without_new_primitives() -> None:
+    data = Data()
+    jaxpr = jax.make_jaxpr(jax.hessian(loss(mixed_kernel)))(*data.primals)
+    assert "kernelcore_launch" in str(jaxpr)
+    assert "callback" not in str(jaxpr)
