@@ -18,6 +18,7 @@ def kernel_{seed}(x: A, w: kc.float64, n: I, idx: AI, o: A, h: A2, y: A):
     m = n + idx[i]
     a = x[i]
     b = w * a
+    y[i] = b
 """
 POINTS, ROW = 3, 4
 

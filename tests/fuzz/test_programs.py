@@ -16,7 +16,7 @@ from tests.test_derivatives import difference, directions, dot, pull, push
 
 # KC_FUZZ_PROGRAMS asks for a longer run, KC_FUZZ_SEED for another stretch of seeds.
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0"))
-SEEDS = range(FIRST, FIRST + int(os.environ.get("KC_FUZZ_PROGRAMS", "60")))
+SEEDS = range(FIRST, FIRST + int(os.environ.get("KC_FUZZ_PROGRAMS", "15")))
 seeds = pytest.mark.parametrize("seed", SEEDS)
 WRT = [0, 1, 4, 5]
 

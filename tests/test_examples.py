@@ -1,0 +1,36 @@
+"""Every example runs, the demo with few iterations."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def run(name: str, *args: str) -> str:
+    command = [sys.executable, str(EXAMPLES / name), *args]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=EXAMPLES.parent)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_example_is_tested() -> None:
+    tested = {"00_how_it_works.py", "01_tv_denoise.py"}
+    assert {p.name for p in EXAMPLES.glob("*.py")} == tested
+
+
+def test_every_stage_is_printed() -> None:
+    text = run("00_how_it_works.py")
+    signs = ["@kc.kernel", "grid 1 {", "normalize_rows_vjp(", "define ", ".globl"]
+    positions = [text.index(sign) for sign in signs]
+    assert positions == sorted(positions)
+
+
+def test_denoising_runs_and_the_three_ways_agree(tmp_path: Path) -> None:
+    picture = tmp_path / "tv.png"
+    text = run("01_tv_denoise.py", "--iterations", "4", "--output", str(picture))
+    difference = float(text.split("between the three: ")[1].split()[0])
+    assert difference < 1e-4
+    assert picture.read_bytes().startswith(b"\x89PNG")
