@@ -132,8 +132,8 @@ def with_launch(noisy: np.ndarray, iterations: int) -> Run:
 
 def photograph() -> np.ndarray:
     """The portrait that matplotlib ships, in grey, float32 in [0, 1]."""
-    with cbook.get_sample_data("grace_hopper.jpg") as file:
-        colour = np.asarray(plt.imread(file), np.float32) / 255.0
+    file = cbook.get_sample_data("grace_hopper.jpg", asfileobj=False)
+    colour = np.asarray(plt.imread(str(file)), np.float32) / 255.0
     return np.ascontiguousarray(colour @ np.array([0.299, 0.587, 0.114], np.float32))
 
 
@@ -166,7 +166,7 @@ def draw(path: Path, noisy: np.ndarray, original: np.ndarray, runs: list[Run]) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Total-variation denoising in three ways.")
     parser.add_argument("--iterations", type=int, default=150)
     parser.add_argument("--output", type=Path, default=Path("output/tv_denoise.png"))
     args = parser.parse_args()

@@ -1,5 +1,7 @@
 """Compute kernels written once in Python syntax, native operators everywhere, exact derivatives."""
 
+from typing import TYPE_CHECKING
+
 from kernelcore.array import array as array
 from kernelcore.array import array2d as array2d
 from kernelcore.array import array3d as array3d
@@ -23,10 +25,19 @@ from kernelcore.launch import launch as launch
 from kernelcore.runtime.native import num_threads as num_threads
 from kernelcore.runtime.native import set_num_threads as set_num_threads
 from kernelcore.types import ArrayType as ArrayType
-from kernelcore.types import boolean as bool  # noqa: F401 - the public name
+from kernelcore.types import boolean as boolean
 from kernelcore.types import float32 as float32
 from kernelcore.types import float64 as float64
 from kernelcore.types import int32 as int32
 from kernelcore.types import int64 as int64
 
-globals().update(_BUILTINS)
+# The kernel language's name of the type.
+bool = boolean
+
+if TYPE_CHECKING:
+    from kernelcore.builtins.arithmetic import *  # noqa: F403
+    from kernelcore.builtins.elementary import *  # noqa: F403
+    from kernelcore.builtins.logic import *  # noqa: F403
+else:
+    # The table alone says what there is.
+    globals().update(_BUILTINS)

@@ -93,3 +93,7 @@ def isfinite(x: Float) -> Bool:
 def select(c: Bool, x: Any, y: Any) -> Any:
     """``x`` if ``c`` holds, else ``y``; both are evaluated."""
     ...
+
+
+# NumPy's name for it.
+where = select

@@ -24,7 +24,7 @@ def axpy_warp(
 
 
 def main() -> None:
-    wp.config.quiet = True
+    wp.config.quiet = True  # pyright: ignore[reportAttributeAccessIssue]
     wp.init()
     x, y, z = (np.ones(1, np.float32) for _ in range(3))
     wx, wy, wz = (wp.array(v, dtype=float, device="cpu", copy=False) for v in (x, y, z))
