@@ -21,6 +21,13 @@ def test_every_example_is_tested() -> None:
     assert {p.name for p in EXAMPLES.glob("*.py")} == tested
 
 
+def test_the_kernel_of_the_readme_runs(tmp_path: Path) -> None:
+    text = (EXAMPLES.parent / "README.md").read_text()
+    script = tmp_path / "readme.py"
+    script.write_text(text.split("```python\n")[1].split("```")[0])
+    run(str(script))
+
+
 def test_every_stage_is_printed() -> None:
     text = run("00_how_it_works.py")
     signs = ["@kc.kernel", "grid 1 {", "normalize_rows_vjp(", "define ", ".globl"]

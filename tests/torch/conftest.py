@@ -1,0 +1,15 @@
+"""Warnings that torch gives about its own code."""
+
+from __future__ import annotations
+
+import pytest
+
+IGNORED = (
+    # Forward mode and Inductor import scripted functions of torch.
+    r"ignore:.torch\.jit\.script(_method)?. is (deprecated|not supported):DeprecationWarning",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for line in IGNORED:
+        config.addinivalue_line("filterwarnings", line)

@@ -1,0 +1,179 @@
+"""Operators in torch.compile, torch.export, make_fx and opcheck."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+import torch
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.library import opcheck
+
+import kernelcore as kc
+from tests.torch import torch_kernels as k
+from torch_ext import overload, torch_op
+
+F64 = torch.float64
+quadratic = torch_op(k.quadratic)
+blend = torch_op(k.blend)
+polar = torch_op(k.polar)
+grow = torch_op(k.grow)
+
+
+@pytest.fixture(autouse=True)
+def fresh_dynamo():
+    torch._dynamo.reset()
+
+
+def leaf(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, dtype=F64, requires_grad=True)
+
+
+def program(quadratic, blend, polar, x, y):
+    first, second = polar(quadratic(x, 0.5), y)
+    return (blend(first * 0.1, second) * x).sum()
+
+
+def run(backend, f=program, **options):
+    compiled = torch.compile(
+        lambda x, y: f(quadratic, blend, polar, x, y), fullgraph=True, backend=backend, **options
+    )
+    x, y = leaf(6), leaf(6)
+    expected = f(k.quadratic_torch, k.blend_torch, k.polar_torch, x, y)
+    found = compiled(x, y)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(found, (x, y)), torch.autograd.grad(expected, (x, y))
+    )
+
+
+def test_forward_and_backward_in_one_graph():
+    run("aot_eager")
+
+
+def test_inductor_runs_forward_and_backward():
+    run("inductor")
+
+
+def test_one_graph_serves_all_sizes():
+    counter = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(
+        lambda x: quadratic(x, 2.0) + 1, fullgraph=True, dynamic=True, backend=counter
+    )
+    for n in (3, 5, 9):
+        x = leaf(n)
+        y = compiled(x)
+        torch.testing.assert_close(y, 2 * x * x + 1)
+        torch.testing.assert_close(torch.autograd.grad(y.sum(), x)[0], 4 * x)
+    assert counter.frame_count == 1
+
+
+def test_extents_are_numbers_in_one_graph():
+    scaled = torch_op(k.scaled)
+    counter = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(
+        lambda x: scaled(x, 2.0, x.shape[0]), fullgraph=True, dynamic=True, backend=counter
+    )
+    for n in (3, 5, 8):
+        x = leaf(n)
+        y = compiled(x)
+        torch.testing.assert_close(y, 4 * n * x)
+        torch.testing.assert_close(torch.autograd.grad(y, x, x)[0], 4 * n * x)
+    assert counter.frame_count == 1
+
+
+def test_scalar_tensors_and_names_in_a_graph():
+    compiled = torch.compile(
+        lambda x, a: quadratic(a=a, x=x) + quadratic(x, 2.0), fullgraph=True, backend="aot_eager"
+    )
+    x, a = leaf(4), leaf()
+    y = compiled(x, a)
+    torch.testing.assert_close(y, (a + 2) * x * x)
+    torch.testing.assert_close(
+        torch.autograd.grad(y.sum(), (x, a)), (2 * (a + 2) * x, (x * x).sum())
+    )
+
+
+def test_numbers_that_vary_in_a_graph():
+    compiled = torch.compile(lambda x, a: quadratic(x, a), fullgraph=True, backend="aot_eager")
+    x = leaf(4)
+    for a in (1.0, 2.5, 3.5):
+        torch.testing.assert_close(compiled(x, a), a * x * x)
+
+
+def test_in_out_operand_is_preserved_in_a_graph():
+    compiled = torch.compile(lambda x, s: (grow(x, s), s + 1), fullgraph=True)
+    x, state = leaf(4), torch.randn(4, dtype=F64)
+    torch.testing.assert_close(compiled(x, state), (k.grow_torch(x, state), state + 1))
+
+
+@pytest.mark.parametrize(
+    ("op", "args"),
+    [
+        (quadratic, lambda: (leaf(5), 2.0)),
+        (quadratic, lambda: (torch.randn(10, dtype=F64)[::2].requires_grad_(), 2.0)),
+        (polar, lambda: (leaf(5), torch.randn(5, dtype=F64))),
+        (grow, lambda: (leaf(5), leaf(5))),
+        (
+            torch_op(k.take, launch_dims="index"),
+            lambda: (leaf(5), torch.zeros(2, dtype=torch.int32), 1, True),
+        ),
+    ],
+)
+def test_opcheck_is_clean(op, args):
+    assert set(opcheck(overload(op), args()).values()) == {"SUCCESS"}
+
+
+def test_make_fx_records_the_operator():
+    x = torch.ones(3, dtype=F64)
+    graph = make_fx(lambda x: quadratic(x, 2.0), tracing_mode="symbolic")(x)
+    targets = [str(n.target) for n in graph.graph.nodes if n.op == "call_function"]
+    assert any("quadratic" in t for t in targets)
+    torch.testing.assert_close(graph(x), 2 * x * x)
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return quadratic(x, 2.0) + 1
+
+
+def test_export_saves_and_loads_with_dynamic_sizes():
+    size = torch.export.Dim("n", min=2)
+    program = torch.export.export(Model(), (torch.ones(8, dtype=F64),), dynamic_shapes=({0: size},))
+    saved = io.BytesIO()
+    torch.export.save(program, saved)
+    saved.seek(0)
+    loaded = torch.export.load(saved)
+    x = torch.randn(11, dtype=F64)
+    torch.testing.assert_close(loaded.module()(x), 2 * x * x + 1)
+
+
+@pytest.mark.parametrize("compile_it", [False, True])
+def test_autocast_widens_reduced_precision(compile_it):
+    def f(x):
+        return quadratic(x, 2.0)
+
+    if compile_it:
+        f = torch.compile(f, fullgraph=True, backend="aot_eager")
+    x = torch.randn(4).bfloat16().requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = f(x)
+    torch.testing.assert_close(y, 2.0 * x.double() ** 2)
+    (found,) = torch.autograd.grad(y.sum(), x)
+    torch.testing.assert_close(found, (4.0 * x.double()).bfloat16())
+
+
+def test_derived_operators_are_found_by_name():
+    # As in a graph that another process compiled and torch's cache kept.
+    name = overload(torch_op(k.quartic)).name().removeprefix("kernelcore::")
+    x = torch.randn(2, 3, dtype=F64)
+    adjoint = getattr(torch.ops.kernelcore, f"{name}_vjp1_1_0_vmap3_k")
+    torch.testing.assert_close(adjoint(x, torch.ones_like(x)), 4 * x**3)
+    tangent = getattr(torch.ops.kernelcore, f"{name}_jvp1_jvp3")
+    torch.testing.assert_close(
+        tangent(x[0], x[1], x[0], x[1]), 12 * x[0] ** 3 * x[1] + 4 * x[0] ** 3 * x[1]
+    )
+    assert not hasattr(torch.ops.kernelcore, "unheard_of")
+    with pytest.raises(kc.KernelError, match="is not registered"):
+        hasattr(torch.ops.kernelcore, "quartic_0123456789ab_vjp1_1_0")

@@ -1,0 +1,56 @@
+"""Every pattern as a torch operator: values, first and second derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.autograd import gradcheck, gradgradcheck
+
+from tests.patterns import PATTERNS, Pattern
+from torch_ext import torch_op
+
+patterns = pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: p.name)
+
+
+def operands(pattern: Pattern) -> list[Any]:
+    """The arguments as tensors; floats, scalars included, require grad."""
+    made: list[Any] = []
+    for value in pattern.arguments(np.random.default_rng(0)):
+        if isinstance(value, float):
+            made.append(torch.tensor(value, dtype=torch.float64, requires_grad=True))
+        elif isinstance(value, np.ndarray):
+            tensor = torch.from_numpy(value)
+            made.append(tensor.requires_grad_(tensor.is_floating_point()))
+        else:
+            made.append(value)
+    return made
+
+
+@patterns
+def test_values(pattern: Pattern) -> None:
+    found = torch_op(pattern.kernel, **pattern.options)(*operands(pattern))
+    found = found if isinstance(found, tuple) else (found,)
+    want = pattern.reference(*pattern.arguments(np.random.default_rng(0)))
+    for a, b in zip(found, want, strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), b, rtol=1e-12, atol=1e-12)
+
+
+@patterns
+def test_first_and_second_derivatives_match_central_differences(pattern: Pattern) -> None:
+    op, args = torch_op(pattern.kernel, **pattern.options), operands(pattern)
+    if any(isinstance(a, torch.Tensor) and a.dtype == torch.float32 for a in args):
+        args = [a.detach().double() if isinstance(a, torch.Tensor) else a for a in args]
+        inner = op
+        args[0].requires_grad_()
+
+        def op(x: torch.Tensor) -> torch.Tensor:
+            return inner(x.float())
+
+        # Differences of values that are rounded to float32.
+        assert gradcheck(op, args, eps=1e-2, atol=1e-3, rtol=1e-3)
+        return
+    assert gradcheck(op, args, eps=1e-6, atol=1e-6, rtol=1e-6, check_forward_ad=True)
+    assert gradgradcheck(op, args, eps=1e-6, atol=1e-6, rtol=1e-6)

@@ -1,0 +1,6 @@
+"""Kernels as torch operators."""
+
+from torch_ext.dtype import dtype_from_torch as dtype_from_torch
+from torch_ext.dtype import dtype_to_torch as dtype_to_torch
+from torch_ext.entry import overload as overload
+from torch_ext.entry import torch_op as torch_op

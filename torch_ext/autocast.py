@@ -1,0 +1,42 @@
+"""Autocast: an operator gets the dtypes that its kernel declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import _C
+
+from kernelcore.types import ArrayType
+from torch_ext.check import check_arguments
+from torch_ext.dtype import dtype_to_torch
+
+if TYPE_CHECKING:
+    from torch_ext.operator import TorchOperator
+
+DISPATCH_KEY = "AutocastCPU"
+_REDUCED = (torch.float16, torch.bfloat16)
+
+
+def autocast_kernel(operator: TorchOperator) -> Callable[..., Any]:
+    """What the dispatcher runs at the autocast key: tensors of reduced precision are widened."""
+    operation = operator.operation
+    wanted: list[torch.dtype | None] = []
+    for operand in operation.operands:
+        dtype = operand.type.dtype if isinstance(operand.type, ArrayType) else operand.type
+        wanted.append(dtype_to_torch(dtype) if dtype.is_float else None)
+    excluded = _C.DispatchKeySet(getattr(_C.DispatchKey, DISPATCH_KEY))
+
+    def kernel(keyset: Any, *args: Any) -> Any:
+        with _C._ExcludeDispatchKeyGuard(excluded):
+            cast = [
+                arg.to(dtype)
+                if dtype is not None and isinstance(arg, torch.Tensor) and arg.dtype in _REDUCED
+                else arg
+                for arg, dtype in zip(args, wanted, strict=True)
+            ]
+            check_arguments(operation, operator.tensor_values, cast)
+            return operator.public(*cast)
+
+    return kernel

@@ -1,0 +1,174 @@
+"""Derivatives of an operator in torch's autograd, at any order and below any transform."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import _C
+from torch._C import _functorch  # pyright: ignore[reportAttributeAccessIssue]
+from torch.autograd import forward_ad
+from torch.autograd.function import _SingleLevelFunction
+
+from kernelcore import opderive
+from kernelcore.errors import KernelGradError
+from kernelcore.opspec import Operation, evaluate
+from kernelcore.types import ArrayType, Scalar
+from torch_ext import derivation
+from torch_ext.dtype import dtype_to_torch
+
+if TYPE_CHECKING:
+    from torch_ext.operator import TorchOperator
+
+
+def make_function(operator: TorchOperator) -> Any:
+    """The autograd function of ``operator``.
+
+    It works on one level of transforms, as autograd kernels of built-in operators do.
+    """
+    rules = _Rules(operator)
+    members = {
+        name: staticmethod(getattr(rules, name))
+        for name in ("forward", "setup_context", "backward", "jvp")
+    }
+    return type(operator.operation.func.name, (_SingleLevelFunction,), members)
+
+
+def autograd_kernel(operator: TorchOperator) -> Callable[..., Any]:
+    """What the dispatcher runs for the public operator of ``operator`` at the autograd keys."""
+    apply = operator.function.apply
+
+    def kernel(keyset: Any, *args: Any) -> Any:
+        if _C._are_functorch_transforms_active():
+            # The dispatcher brought us to one level already; torch asks for an explicit consent.
+            allowed = _functorch.get_single_level_autograd_function_allowed()
+            _functorch.set_single_level_autograd_function_allowed(True)
+            try:
+                return apply(*args)
+            finally:
+                _functorch.set_single_level_autograd_function_allowed(allowed)
+        if (
+            (_C.is_grad_enabled() and _C._any_requires_grad(*args))
+            or forward_ad._current_level >= 0
+            or _C._len_torch_dispatch_stack()
+        ):
+            return apply(*args)
+        return operator.direct(*args)
+
+    return kernel
+
+
+class _Plan(NamedTuple):
+    """What a call keeps for its backward.
+
+    Attributes:
+        wrt: The operands that get a cotangent.
+        omit: The operands that the adjoint does without.
+    """
+
+    wrt: tuple[int, ...]
+    omit: tuple[int, ...]
+
+
+class _Rules:
+    """The members of the autograd function."""
+
+    def __init__(self, operator: TorchOperator) -> None:
+        self.operator = operator
+        self.operation = operator.operation
+        self.plans: dict[tuple[bool, ...], _Plan] = {}
+
+    def forward(self, *args: Any) -> Any:
+        if not _C._are_functorch_transforms_active():
+            return self.operator.direct(*args)
+        # The outer transforms must see an operator that they can differentiate, but torch runs
+        # forward with both grad modes off.
+        with (
+            torch.enable_grad(),
+            forward_ad._set_fwd_grad_enabled(True),
+            _C._AutoDispatchBelowAutograd(),
+        ):
+            return self.operator.public(*args)
+
+    def setup_context(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        plan = self.plan(ctx.needs_input_grad)
+        ctx.set_materialize_grads(False)
+        ctx.plan = plan
+        ctx.shapes = {k: inputs[k].shape for k in plan.wrt}
+        ctx.numbers = [None if isinstance(a, torch.Tensor) else a for a in inputs]
+        kept = (a for k, a in enumerate(inputs) if k not in plan.omit)
+        ctx.save_for_backward(*(a for a in kept if isinstance(a, torch.Tensor)))
+        ctx.save_for_forward(*(a for a in inputs if isinstance(a, torch.Tensor)))
+
+    def backward(self, ctx: Any, *cotangents: torch.Tensor | None) -> tuple[Any, ...]:
+        plan: _Plan = ctx.plan
+        grads: list[torch.Tensor | None] = [None] * len(self.operation.operands)
+        seeds = tuple(j for j, ct in enumerate(cotangents) if ct is not None)
+        if not seeds or not plan.wrt:
+            return tuple(grads)
+        given = [ct for ct in cotangents if ct is not None]
+        adjoint, produced = self.operator.derived(derivation.vjp(plan.wrt, seeds, plan.omit))
+        if adjoint is not None:
+            saved = iter(ctx.saved_tensors)
+            kept = (n for k, n in enumerate(ctx.numbers) if k not in plan.omit)
+            primals = [next(saved) if n is None else n for n in kept]
+            found = adjoint.results(adjoint.entry(*primals, *given))
+            for k, grad in zip(produced, found, strict=True):
+                grads[k] = grad
+        for k in plan.wrt:
+            if grads[k] is None:
+                dtype = dtype_to_torch(element_type(self.operation.operands[k].type))
+                grads[k] = given[0].new_zeros(ctx.shapes[k], dtype=dtype)
+        return tuple(grads)
+
+    def jvp(self, ctx: Any, *tangents: torch.Tensor | None) -> Any:
+        active = tuple(k for k, t in enumerate(tangents) if t is not None)
+        saved = iter(ctx.saved_tensors)
+        primals = [next(saved) if n is None else n for n in ctx.numbers]
+        given = [t for t in tangents if t is not None]
+        operator, produced = self.operator.derived(derivation.jvp(active))
+        results: list[torch.Tensor | None] = [None] * self.operation.visible
+        if operator is not None:
+            found = operator.results(operator.entry(*primals, *given))
+            for j, tangent in zip(produced, found, strict=True):
+                results[j] = tangent
+        shapes = [getattr(p, "shape", ()) for p in primals]
+        for j, result in enumerate(self.operation.outputs):
+            if results[j] is None and result.type.dtype.is_float:
+                shape, dtype = evaluate(result.shape, shapes), dtype_to_torch(result.type.dtype)
+                results[j] = given[0].new_zeros(shape, dtype=dtype)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def plan(self, needed: tuple[bool, ...]) -> _Plan:
+        """What to keep when the operands marked in ``needed`` require a cotangent."""
+        if needed not in self.plans:
+            wrt = tuple(k for k, need in enumerate(needed) if need)
+            omit = _omittable(self.operation, wrt)
+            self.plans[needed] = _Plan(wrt, omit)
+        return self.plans[needed]
+
+
+def element_type(type_: ArrayType | Scalar) -> Scalar:
+    return type_.dtype if isinstance(type_, ArrayType) else type_
+
+
+def _omittable(operation: Operation, wrt: Sequence[int]) -> tuple[int, ...]:
+    """The operands that the adjoint needs neither the elements nor the shape of.
+
+    A shape is not needed if that of every cotangent tells it.
+    """
+    everything = tuple(range(len(operation.operands)))
+    seeds = [j for j, r in enumerate(operation.outputs) if r.type.dtype.is_float]
+    if not wrt or not seeds:
+        return everything
+    try:
+        adjoint = opderive.vjp(operation, wrt, seeds).operation
+    except KernelGradError:
+        return ()  # Backward will raise it; a call without backward is no error.
+    used = {e for shape in (adjoint.grid, *(r.shape for r in adjoint.results)) for e in shape}
+    told = set.intersection(*(set(operation.outputs[j].shape) for j in seeds))
+    omit = {k for k in everything if adjoint.param_of_operand(k) is None}
+    for k in set(everything) - omit:
+        told.update(operation.operands[k].shape or ())
+    return tuple(k for k in sorted(omit) if all(e in told for e in used if e.operand == k))

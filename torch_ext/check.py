@@ -1,0 +1,103 @@
+"""Checks of the arguments of an operator, with errors that quote the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import torch
+
+from kernelcore.errors import KernelArgumentError
+from kernelcore.opspec import Operation
+from kernelcore.types import Scalar
+from torch_ext.dtype import dtype_to_torch
+
+# A meta tensor is a shape; nothing runs on it.
+DEVICES = ("cpu", "meta")
+
+
+def check_arguments(operation: Operation, tensor_values: bool, args: Sequence[Any]) -> None:
+    """Check ``args``, one per operand in order.
+
+    Args:
+        operation: What is called.
+        tensor_values: Whether scalar operands are tensors without dimensions.
+        args: Tensors (real, fake or of a transform) and numbers.
+
+    Raises:
+        KernelArgumentError: An argument has the wrong type, dtype, rank or device.
+    """
+    for index, (operand, arg) in enumerate(zip(operation.operands, args, strict=True)):
+        type_ = operand.type
+        if isinstance(type_, Scalar):
+            if tensor_values:
+                _check_tensor(operation, index, arg, type_, 0)
+            else:
+                check_number(operation, index, arg, type_)
+        else:
+            _check_tensor(operation, index, arg, type_.dtype, type_.ndim)
+
+
+def argument_error(
+    operation: Operation, index: int, expected: str, found: str, remedy: str | None
+) -> KernelArgumentError:
+    """The error for operand ``index``."""
+    param = operation.param_of_operand(index)
+    return KernelArgumentError(
+        f"{operation.func.name}(): argument '{operation.operands[index].name}': "
+        f"expected {expected}, found {found}",
+        operation.func.loc if param is None else operation.func.param_loc(param),
+        remedy,
+    )
+
+
+def _check_tensor(operation: Operation, index: int, arg: Any, dtype: Scalar, ndim: int) -> None:
+    expected = _describe(str(dtype), ndim)
+    if not isinstance(arg, torch.Tensor):
+        raise argument_error(
+            operation,
+            index,
+            expected,
+            f"an object of type {type(arg).__name__}",
+            "pass a torch tensor, for example torch.as_tensor(...)",
+        )
+    if arg.dtype != dtype_to_torch(dtype) or arg.ndim != ndim:
+        found = _describe(str(arg.dtype).removeprefix("torch."), arg.ndim)
+        remedy = (
+            f"convert it with .to(torch.{dtype}), or annotate the parameter accordingly"
+            if arg.ndim == ndim
+            else "reshape it, or annotate the parameter accordingly"
+        )
+        raise argument_error(operation, index, expected, found, remedy)
+    if arg.layout is not torch.strided:
+        raise argument_error(
+            operation, index, "a dense tensor", f"one of layout {arg.layout}", "use .to_dense()"
+        )
+    if arg.device.type not in DEVICES:
+        raise argument_error(
+            operation, index, "a tensor on the CPU", f"one on {arg.device}", "move it with .cpu()"
+        )
+
+
+def check_number(operation: Operation, index: int, arg: Any, dtype: Scalar) -> None:
+    """Check that ``arg``, for operand ``index``, is a number that ``dtype`` holds."""
+    match dtype.kind:
+        case "bool":
+            fits = isinstance(arg, bool | torch.SymBool)
+        case "int":
+            fits = isinstance(arg, Integral | torch.SymInt)
+        case _:
+            fits = isinstance(arg, Real | torch.SymInt | torch.SymFloat)
+    if not fits:
+        raise argument_error(
+            operation, index, f"a number of type {dtype}", f"{arg!r} of {type(arg)}", None
+        )
+    if dtype.kind == "int" and isinstance(arg, Integral):
+        limit = 1 << (dtype.bits - 1)
+        if not -limit <= int(arg) < limit:
+            raise argument_error(operation, index, f"a number that {dtype} holds", f"{arg}", None)
+
+
+def _describe(dtype: str, ndim: int) -> str:
+    return f"a tensor of {dtype} with {ndim} dimension{'' if ndim == 1 else 's'}"

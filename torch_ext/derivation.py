@@ -1,0 +1,131 @@
+"""Ways to derive an operation, and operator names that tell them.
+
+A compiled graph that torch keeps on disk knows operators by name only, so the name of a derived
+operator must be enough to make it again: ``<root>_<step>...``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from functools import cache
+from importlib import resources
+from typing import NamedTuple
+
+from kernelcore import opderive
+from kernelcore.opderive import DerivedOperation
+from kernelcore.opspec import Operation
+
+ROOT_DIGITS = 12
+
+Indices = tuple[int, ...]
+
+
+class Kind(StrEnum):
+    """What a step derives."""
+
+    VJP = "vjp"
+    JVP = "jvp"
+    BATCH = "vmap"
+
+
+class Step(NamedTuple):
+    """One derivation.
+
+    Attributes:
+        kind: What is derived.
+        sets: Ascending indices. Of a VJP: the operands to differentiate, the results whose
+            cotangents are given, the operands to omit; of a JVP: the operands whose tangents are
+            given; of a batch: the operands that are batched.
+    """
+
+    kind: Kind
+    sets: tuple[Indices, ...]
+
+    def __str__(self) -> str:
+        return self.kind + "_".join(f"{sum(1 << i for i in indices):x}" for indices in self.sets)
+
+    def apply(self, operation: Operation) -> DerivedOperation:
+        """What the step makes of ``operation``."""
+        match self.kind:
+            case Kind.VJP:
+                return opderive.vjp(operation, *self.sets)
+            case Kind.JVP:
+                return opderive.jvp(operation, *self.sets)
+            case Kind.BATCH:
+                (batched,) = self.sets
+                marks = [i in batched for i in range(len(operation.operands))]
+                made = opderive.batch(operation, marks)
+                return DerivedOperation(made, tuple(range(made.visible)))
+
+
+class Name(NamedTuple):
+    """The parts of an operator's name."""
+
+    root: str
+    steps: tuple[Step, ...]
+    tensor_values: bool
+
+
+def vjp(wrt: Indices, cotangents: Indices, omit: Indices) -> Step:
+    return Step(Kind.VJP, (wrt, cotangents, omit))
+
+
+def jvp(active: Indices) -> Step:
+    return Step(Kind.JVP, (active,))
+
+
+def batch(batched: Indices) -> Step:
+    return Step(Kind.BATCH, (batched,))
+
+
+def root_name(operation: Operation) -> str:
+    """The name of an operation that was not derived; it tells the content."""
+    digest = hashlib.sha256(f"{operation.key}{_version()}".encode()).hexdigest()
+    return f"{operation.func.name}_{digest[:ROOT_DIGITS]}"
+
+
+def derived_name(root: str, steps: Iterable[Step]) -> str:
+    """The name of what ``steps`` make of the operation called ``root``."""
+    return "_".join((root, *map(str, steps)))
+
+
+_STEP = "_(vjp)([0-9a-f]+)_([0-9a-f]+)_([0-9a-f]+)|_(jvp|vmap)([0-9a-f]+)"
+_STEPS = re.compile(_STEP)
+_NAME = re.compile(
+    rf"(?P<root>\w+_[0-9a-f]{{{ROOT_DIGITS}}})"
+    rf"(?P<steps>(?:{_STEP.replace('(', '(?:')})+)"
+    r"(?P<tensors>_t)?(?:_k)?"
+)
+
+
+def parse_name(name: str) -> Name | None:
+    """The parts of ``name``, or None if it is not that of a derived operator."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    steps = tuple(_parse_steps(match["steps"]))
+    return Name(match["root"], steps, match["tensors"] is not None)
+
+
+@cache
+def _version() -> str:
+    """A digest of everything that decides what a derivation makes."""
+    digest = hashlib.sha256()
+    for package in ("kernelcore", "kernelcore.builtins", "kernelcore.passes", "torch_ext"):
+        sources = (f for f in resources.files(package).iterdir() if f.name.endswith(".py"))
+        for file in sorted(sources, key=lambda f: f.name):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _parse_steps(text: str) -> Iterator[Step]:
+    for found in _STEPS.finditer(text):
+        kind, *masks = (group for group in found.groups() if group is not None)
+        yield Step(Kind(kind), tuple(_indices(int(mask, 16)) for mask in masks))
+
+
+def _indices(mask: int) -> Indices:
+    return tuple(i for i in range(mask.bit_length()) if mask >> i & 1)

@@ -1,0 +1,273 @@
+"""TorchOperator: one Operation as a torch operator.
+
+An operator is registered twice. The public one has the autograd and the vmap rule; the inner one
+has neither, so that below autograd, and in compiled graphs, nothing stands before native code.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+from torch._ops import OpOverload
+
+from kernelcore.errors import KernelArgumentError, KernelError
+from kernelcore.opspec import Operation, evaluate
+from kernelcore.signature import dtype_code
+from kernelcore.types import MAX_GRID_DIMS, ArrayType, Scalar
+from torch_ext import autocast, derivation, native
+from torch_ext.autocast import autocast_kernel
+from torch_ext.autograd import autograd_kernel, make_function
+from torch_ext.check import check_arguments
+from torch_ext.derivation import Step, derived_name, parse_name, root_name
+from torch_ext.dtype import dtype_to_torch
+
+NAMESPACE = "kernelcore"
+
+# Compiled graphs may give inputs any strides, and need not keep those of eager mode.
+_TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout)
+
+# What torch's schemas call numbers; those of compiled graphs may be extents of dynamic shapes.
+_NUMBERS = {"bool": "bool", "int": "SymInt", "float": "float"}
+
+_lock = threading.RLock()
+_libraries: dict[str, torch.library.Library] = {}
+_operators: dict[str, TorchOperator] = {}
+# By root name: what operators that a name alone is known of can be derived from.
+_roots: dict[str, Operation] = {}
+_defined: set[str] = set()
+
+
+def root_operator(
+    operation: Operation, tensor_values: bool = False, qualname: str | None = None
+) -> TorchOperator:
+    """The operator of an operation that was not derived, registered on first use.
+
+    Args:
+        operation: What it computes.
+        tensor_values: Whether scalar operands are tensors without dimensions, not numbers.
+        qualname: ``namespace::name``; by default one that tells the content.
+
+    Raises:
+        KernelArgumentError: The name is taken by another operation.
+    """
+    root = root_name(operation)
+    with _lock:
+        _roots[root] = operation
+    origin = Origin(root, (), tensor_values)
+    return _registered(operation, origin, qualname or f"{NAMESPACE}::{root}")
+
+
+class Origin(NamedTuple):
+    """Where an operator comes from: its root, the steps from there, and the form of its scalars."""
+
+    root: str
+    steps: tuple[Step, ...]
+    tensor_values: bool
+
+
+class Derived(NamedTuple):
+    """An operator, or None if all is zero; and what its results are derivatives of."""
+
+    operator: TorchOperator | None
+    produced: tuple[int, ...]
+
+
+def _registered(operation: Operation, origin: Origin, qualname: str) -> TorchOperator:
+    if origin.tensor_values:
+        qualname += "_t"
+    with _lock:
+        if qualname not in _operators:
+            _operators[qualname] = TorchOperator(operation, origin, qualname)
+        found = _operators[qualname]
+    if found.operation != operation:
+        raise KernelArgumentError(
+            f"torch_op: the operator '{qualname}' exists and computes something else",
+            operation.func.loc,
+            "give another name, or none: then it follows from the content of the kernel",
+        )
+    return found
+
+
+def _derive(operation: Operation, origin: Origin) -> TorchOperator:
+    name = derived_name(origin.root, origin.steps)
+    return _registered(operation, origin, f"{NAMESPACE}::{name}")
+
+
+def _define_missing(name: str) -> None:
+    """Define the derived operator ``name``; torch asks for names that it does not find.
+
+    Graphs compiled by an earlier process name operators that this one has not derived yet.
+    """
+    found = parse_name(name)
+    if found is not None and name not in _defined:
+        operation = _roots.get(found.root)
+        if operation is None:
+            raise KernelError(
+                f"the operator '{NAMESPACE}::{name}' is derived of a kernel that is not registered",
+                remedy="call torch_op for that kernel first; if the kernel or kernelcore changed, "
+                "clear torch's compile cache",
+            )
+        for step in found.steps:
+            operation = step.apply(operation).operation
+        _derive(operation, Origin(found.root, found.steps, found.tensor_values))
+    raise AttributeError(name)  # Torch's own look-up follows.
+
+
+vars(torch.ops.kernelcore)["__getattr__"] = _define_missing
+
+
+class TorchOperator:
+    """A registered operator.
+
+    Attributes:
+        operation: What it computes.
+        origin: Where it comes from.
+        tensor_values: Whether scalar operands are tensors without dimensions, not numbers.
+        qualname: ``namespace::name`` of the public operator.
+        public: The operator with autograd and vmap.
+        inner: The operator without.
+        function: The autograd function.
+        native: The native description.
+    """
+
+    def __init__(self, operation: Operation, origin: Origin, qualname: str) -> None:
+        self.operation = operation
+        self.origin = origin
+        self.tensor_values = tensor_values = origin.tensor_values
+        self.qualname = qualname
+        self._derived: dict[Step, Derived] = {}
+        self.native = _native_operation(operation, tensor_values)
+        namespace, name = qualname.split("::")
+        names = (name, f"{name}_k")
+        _defined.update(names)
+        library = _libraries.get(namespace)
+        if library is None:
+            library = _libraries[namespace] = torch.library.Library(namespace, "FRAGMENT")
+        for each in names:
+            library.define(each + _schema(operation, tensor_values), tags=_TAGS)
+            torch.library.register_fake(f"{namespace}::{each}", self.fake, lib=library)
+        has_tensors = tensor_values or any(
+            isinstance(o.type, ArrayType) for o in operation.operands
+        )
+        native.implement(self.native, namespace, names, has_tensors)
+        self.public, self.inner = (_overload(namespace, each) for each in names)
+        self.function = make_function(self)
+        library.impl(name, autograd_kernel(self), "Autograd", with_keyset=True)
+        library.impl(name, autocast_kernel(self), autocast.DISPATCH_KEY, with_keyset=True)
+        torch.library.register_vmap(qualname, self.batch, lib=library)
+
+    def __repr__(self) -> str:
+        return f"<torch operator {self.qualname}>"
+
+    def derived(self, step: Step) -> Derived:
+        """The operator of what ``step`` makes of this one's operation.
+
+        Raises:
+            KernelGradError: The kernel has no exact derivative.
+        """
+        found = self._derived.get(step)
+        if found is None:
+            made = step.apply(self.operation)
+            operation, produced = made.operation, made.produced
+            origin = self.origin._replace(steps=(*self.origin.steps, step))
+            operator = _derive(operation, origin) if produced else None
+            found = self._derived[step] = Derived(operator, produced)
+        return found
+
+    @cached_property
+    def entry(self) -> Callable[..., Any]:
+        """The operator; native code calls it directly where torch's dispatcher is not needed."""
+        name = self.qualname.split("::")[1]
+        return native.fast_entry(self.native, name, "", self.differentiated, self.public)
+
+    @cached_property
+    def direct(self) -> Callable[..., Any]:
+        """What runs below autograd; native code calls it directly where it can."""
+        inner = self.inner
+
+        def dispatched(*args: Any) -> Any:
+            with torch._C._AutoDispatchBelowAutograd():
+                return inner(*args)
+
+        return native.fast_entry(self.native, self.inner.name(), "", None, dispatched)
+
+    def differentiated(self, *args: Any) -> Any:
+        """A call on plain tensors of which some require grad."""
+        if torch._C._are_functorch_transforms_active():
+            return self.public(*args)
+        return self.function.apply(*args)
+
+    def results(self, returned: Any) -> tuple[torch.Tensor, ...]:
+        """What the operator returned, as a tuple."""
+        return (returned,) if self.operation.visible == 1 else tuple(returned)
+
+    def fake(self, *args: Any) -> Any:
+        """Results without contents, of the shapes and strides that native code makes."""
+        check_arguments(self.operation, self.tensor_values, args)
+        tensor = next((a for a in args if isinstance(a, torch.Tensor)), None)
+        empty = torch.empty if tensor is None else tensor.new_empty
+        shapes = [getattr(a, "shape", ()) for a in args]
+        results = tuple(
+            empty(evaluate(r.shape, shapes), dtype=dtype_to_torch(r.type.dtype))
+            for r in self.operation.outputs
+        )
+        return results[0] if len(results) == 1 else results
+
+    def batch(self, info: Any, in_dims: Sequence[int | None], *args: Any) -> tuple[Any, Any]:
+        """The vmap rule: one more launch axis, an instance of the batch per index."""
+        operation = self.operation
+        if len(operation.grid) >= MAX_GRID_DIMS:
+            raise KernelArgumentError(
+                f"{operation.func.name}: vmap needs more than {MAX_GRID_DIMS} launch dimensions",
+                operation.func.loc,
+                "nest fewer vmaps, or loop over one of the batches",
+            )
+        given = [a if d is None else a.movedim(d, 0) for a, d in zip(args, in_dims, strict=True)]
+        batched = {k for k, d in enumerate(in_dims) if d is not None}
+        for k in operation.owners():
+            if k not in batched:
+                given[k] = given[k].expand(info.batch_size, *given[k].shape)
+                batched.add(k)
+        operator, _ = self.derived(derivation.batch(tuple(sorted(batched))))
+        assert operator is not None
+        returned = operator.public(*given)
+        return returned, 0 if operation.visible == 1 else (0,) * operation.visible
+
+
+def _overload(namespace: str, name: str) -> OpOverload:
+    return getattr(getattr(torch.ops, namespace), name).default
+
+
+def _schema(operation: Operation, tensor_values: bool) -> str:
+    """Parameters and results in torch's schema language; names are made unique."""
+    params: list[str] = []
+    seen: set[str] = set()
+    for operand in operation.operands:
+        name = operand.name
+        while name in seen:
+            name += "_"
+        seen.add(name)
+        kind = "Tensor"
+        if isinstance(operand.type, Scalar) and not tensor_values:
+            kind = _NUMBERS[operand.type.kind]
+        params.append(f"{kind} {name}")
+    tensors = ", ".join(["Tensor"] * operation.visible)
+    returned = tensors if operation.visible == 1 else f"({tensors})"
+    return f"({', '.join(params)}) -> {returned}"
+
+
+def _native_operation(operation: Operation, tensor_values: bool) -> native.TorchOperation:
+    operands = [
+        (True, dtype_code(o.type.dtype), o.type.ndim)
+        if isinstance(o.type, ArrayType)
+        else (tensor_values, dtype_code(o.type), 0)
+        for o in operation.operands
+    ]
+    results = [(dtype_code(r.type.dtype), r.shape) for r in operation.results]
+    return native.TorchOperation(
+        operation.signature, operands, results, operation.visible, operation.grid
+    )
