@@ -78,6 +78,10 @@ def imports(path: Path) -> Iterator[str]:
 MODULE_NAMES = {name_of(p) for p in MODULES} | {"kernelcore._native"}
 
 
+def names_in(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_imports_point_down(path: Path) -> None:
     mine = layer(name_of(path))
@@ -92,6 +96,16 @@ def test_frameworks_stay_in_their_adapter(path: Path) -> None:
     assert {r for r in roots if FRAMEWORKS.get(r, package) != package} == set()
     adapters = set(FRAMEWORKS.values()) - {package}
     assert roots & adapters == set()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_errors_are_specific(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ExceptHandler):
+            assert node.type is not None, f"line {node.lineno}: bare except"
+            assert not {"Exception", "BaseException"} & names_in(node.type), f"line {node.lineno}"
+        if isinstance(node, ast.Raise) and node.exc is not None:
+            assert not {"RuntimeError", "Exception"} & names_in(node.exc), f"line {node.lineno}"
 
 
 @pytest.mark.parametrize("path", MODULES + NATIVE, ids=lambda p: str(p.relative_to(ROOT)))
