@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import warp as wp
+import warp as wp  # pyright: ignore[reportMissingImports]
 
 import kernelcore as kc
 from jax_ffi import jax_kernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import warp as wp
+import warp as wp  # pyright: ignore[reportMissingImports]
 
 import kernelcore as kc
 from tests.bench.timing import interleaved, report

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
-from typing import Any
 
 import torch
+import warp as wp  # pyright: ignore[reportMissingImports]
 
 import kernelcore as kc
 from tests.bench.timing import interleaved, report
 from torch_ext import overload, torch_op
 
-
-def optional(module: str) -> Any:
-    """A module, or None where it is not installed."""
-    try:
-        return import_module(module)
-    except ImportError:
-        return None
-
-
-wp = optional("warp")
 OURS = "kernelcore torch_op"
 
 
@@ -33,7 +22,7 @@ def square(x: kc.array(dtype=float), a: float, y: kc.array(dtype=float)):
 
 def warp_operator() -> Callable[..., torch.Tensor]:
     """The pattern that Warp documents: custom operators around its launches."""
-    wp.config.quiet = True
+    wp.config.quiet = True  # pyright: ignore[reportAttributeAccessIssue]
     wp.init()
 
     @wp.kernel
@@ -97,14 +86,11 @@ def main() -> None:
         OURS: training(lambda x: op(x, 2.0), leaf),
         "torch.neg": training(torch.neg, leaf),
     }
-    if wp is None:
-        print("warp-lang is not installed: no comparison with the documented Warp pattern")
-    else:
-        warp = warp_operator()
-        expected = training(lambda x: op(x, 2.0), leaf)()
-        torch.testing.assert_close(training(lambda x: warp(x, 2.0), leaf)(), expected)
-        calls["Warp, documented custom_op pattern"] = lambda: warp(x, 2.0)
-        passes["Warp, documented custom_op pattern"] = training(lambda x: warp(x, 2.0), leaf)
+    warp = warp_operator()
+    expected = training(lambda x: op(x, 2.0), leaf)()
+    torch.testing.assert_close(training(lambda x: warp(x, 2.0), leaf)(), expected)
+    calls["Warp, documented custom_op pattern"] = lambda: warp(x, 2.0)
+    passes["Warp, documented custom_op pattern"] = training(lambda x: warp(x, 2.0), leaf)
     report("call without gradient", interleaved(calls), OURS)
     report("forward and backward", interleaved(passes), OURS)
 
