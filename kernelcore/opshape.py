@@ -44,7 +44,7 @@ def kernel_operation(
     results, updated = _roles(kernel, outputs, tuple(in_out))
     position = {p.name: i for i, p in enumerate(p for p in func.params if p.name not in results)}
     rules = _Rules(func, position)
-    rank = max(func.grid_rank, 1)
+    rank = func.rank
     grid = rules.grid(launch_dims, rank)
     if not isinstance(output_dims, Mapping):
         output_dims = dict.fromkeys(results, output_dims)

@@ -13,13 +13,23 @@ from kernelcore.builtins.lowering import identity, instr, intrinsic
 INTEGER = "result is an integer"
 
 
-@builtin(lower=instr(float="fadd", int="add"), ref=np.add, grad={"x": "ct", "y": "ct"})
+@builtin(
+    lower=instr(float="fadd", int="add"),
+    ref=np.add,
+    grad={"x": "ct", "y": "ct"},
+    injective=True,
+)
 def add(x: Number, y: Number) -> Number:
     """Sum of ``x`` and ``y``; integers wrap."""
     ...
 
 
-@builtin(lower=instr(float="fsub", int="sub"), ref=np.subtract, grad={"x": "ct", "y": "-ct"})
+@builtin(
+    lower=instr(float="fsub", int="sub"),
+    ref=np.subtract,
+    grad={"x": "ct", "y": "-ct"},
+    injective=True,
+)
 def sub(x: Number, y: Number) -> Number:
     """Difference ``x - y``; integers wrap."""
     ...

@@ -65,6 +65,7 @@ def builtin(
     ref: Callable[..., Any],
     grad: Mapping[str, str] | None = None,
     no_grad: str | None = None,
+    injective: bool = False,
     domain: tuple[float, float] = (-2.0, 2.0),
     int_domain: tuple[int, int] = (-9, 9),
 ) -> Callable[[Callable[P, R]], Builtin[P, R]]:
@@ -76,6 +77,7 @@ def builtin(
         grad: Per argument, the cotangent as a formula over the arguments, ``out`` and ``ct``; an
             argument left out has derivative zero.
         no_grad: Why there is no derivative. Give exactly one of ``grad`` and ``no_grad``.
+        injective: Whether an integer result is an injective function of each argument.
         domain: Interval that tests draw float arguments from.
         int_domain: Interval that tests draw int arguments from.
 
@@ -108,6 +110,7 @@ def builtin(
             ref=ref,
             grad=None if grad is None else MappingProxyType(dict(grad)),
             no_grad=no_grad,
+            injective=injective,
             domain=domain,
             int_domain=int_domain,
         )

@@ -75,7 +75,7 @@ def erf(x: Any) -> Any:
 
 
 def erfc(x: Any) -> Any:
-    """One less the error function."""
+    """``1 - erf(x)``, accurate for large ``x``."""
     return type(x)(math.erfc(x))
 
 

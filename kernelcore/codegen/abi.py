@@ -9,12 +9,11 @@ alignment. A kernel that fails sets ``*grid->status`` and returns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from kernelcore.ir.core import Func, Var
-from kernelcore.types import MAX_GRID_DIMS, SCALARS, ArrayType, Scalar
+from kernelcore.types import MAX_GRID_DIMS, ArrayType, Scalar
 
 BLOCK_ALIGN_BYTES = 8
 POINTER_BYTES = 8
@@ -23,9 +22,6 @@ POINTER_BYTES = 8
 GRID_STATUS_OFFSET = 8 * MAX_GRID_DIMS
 STATUS_OK = 0
 STATUS_OUT_OF_MEMORY = 1
-
-# The numbers by which native code knows the scalar types.
-DTYPE_CODES: Mapping[Scalar, int] = MappingProxyType({t: code for code, t in enumerate(SCALARS)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +60,7 @@ def layout(params: Sequence[Var]) -> tuple[tuple[Field, ...], int]:
 
 def grid_rank(func: Func) -> int:
     """Launch dimensions that the code of ``func`` runs over; at least one."""
-    return max(func.grid_rank, 1)
+    return func.rank
 
 
 def _align(offset: int, align: int) -> int:

@@ -158,8 +158,7 @@ def lower_tid(scope: Scope, count: int, node: ast.AST) -> tuple[Var, ...]:
             "unpack the same number of indices everywhere in a kernel",
         )
     scope.grid_rank = count
-    names = ("",) * count
-    return tuple(scope.builder.emit(TID, name=n, axis=a) for a, n in enumerate(names))
+    return tuple(scope.builder.emit(TID, axis=axis) for axis in range(count))
 
 
 def lower_dim(scope: Scope, array: Var, axis: int, loc: SrcLoc | None) -> Var:

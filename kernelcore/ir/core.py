@@ -94,6 +94,11 @@ class Func:
     def params(self) -> tuple[Var, ...]:
         return self.body.params
 
+    @property
+    def rank(self) -> int:
+        """Axes of the grid; a kernel that never asks for its index runs over one."""
+        return max(self.grid_rank, 1)
+
     def param_loc(self, index: int) -> SrcLoc | None:
         """Where parameter ``index`` is declared in the user's source, if it is."""
         return self.param_locs[index] if index < len(self.param_locs) else None

@@ -47,6 +47,8 @@ class Op:
         grad: Per argument, the cotangent as a kernel-language formula over the arguments, ``out``
             and ``ct``, linear in ``ct``; an argument left out has derivative zero.
         no_grad: Why there is no derivative. Exactly one of ``grad`` and ``no_grad`` is given.
+        injective: Whether an integer result is an injective function of each argument while the
+            others are fixed.
         domain: Interval that tests draw float arguments from.
         int_domain: Interval that tests draw int arguments from.
     """
@@ -60,6 +62,7 @@ class Op:
     ref: Callable[..., Any] | None = None
     grad: Mapping[str, str] | None = None
     no_grad: str | None = None
+    injective: bool = False
     domain: tuple[float, float] = (-2.0, 2.0)
     int_domain: tuple[int, int] = (-9, 9)
 

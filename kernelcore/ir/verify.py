@@ -105,7 +105,7 @@ class _Checker:
                 if not isinstance(array, ArrayType) or not 0 <= eqn.attrs["axis"] < array.ndim:
                     raise self.fail("dim of no such axis", eqn.loc)
             case OpKind.TID:
-                if not 0 <= eqn.attrs["axis"] < max(self.func.grid_rank, 1):
+                if not 0 <= eqn.attrs["axis"] < self.func.rank:
                     raise self.fail("tid of no such axis", eqn.loc)
             case OpKind.CAST if kinds != [Scalar]:
                 raise self.fail(f"cast of {kinds}", eqn.loc)

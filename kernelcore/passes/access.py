@@ -66,7 +66,9 @@ class AccessMap:
         self.func = func
         self.by_array: dict[Atom, list[Access]] = {}
         self._maker: dict[Var, Eqn] = {}
-        self._keys: dict[Var, Hashable] = {}
+        self._keys: dict[Var, int] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._uniform: dict[Var, bool] = {}
         for access in _accesses(func.body, ()):
             self.by_array.setdefault(access.eqn.inputs[0], []).append(access)
         for eqn in walk_eqns(func.body):
@@ -80,51 +82,82 @@ class AccessMap:
         """Whether any access of ``array`` is of one of ``kinds``."""
         return any(a.eqn.op.kind in kinds for a in self.of(array))
 
-    def key(self, atom: Atom) -> Hashable:
+    def key(self, atom: Atom) -> int:
         """Equal keys mean equal values within one thread, at the same iteration of all loops."""
         if isinstance(atom, Const):
-            return ("const", atom.value)
+            return self._number(("const", atom.value))
         if atom not in self._keys:
             self._keys[atom] = self._var_key(atom)
         return self._keys[atom]
 
-    def _var_key(self, var: Var) -> Hashable:
+    def _number(self, structure: Hashable) -> int:
+        """A number per structure, so that structures of structures stay small."""
+        return self._numbers.setdefault(structure, len(self._numbers))
+
+    def _var_key(self, var: Var) -> int:
         eqn = self._maker.get(var)
         if eqn is None:
-            return ("var", id(var))
+            return self._number(var)
         keys = tuple(self.key(a) for a in eqn.inputs)
         match eqn.op.kind:
             case OpKind.TID:
-                return ("tid", eqn.attrs["axis"])
-            case OpKind.CAST if eqn.inputs[0].type in _INTS and eqn.out.type in _INTS:
-                # Indices fit in 32 bits, so an integer cast of one keeps its value.
+                return self._number(("tid", eqn.attrs["axis"]))
+            case OpKind.CAST if _is_index_cast(eqn):
                 return keys[0]
             case OpKind.PURE | OpKind.DIM | OpKind.CAST:
-                return (eqn.op.name, tuple(sorted(eqn.attrs.items(), key=str)), keys)
+                attrs = tuple(sorted(eqn.attrs.items(), key=str))
+                return self._number((eqn.op.name, attrs, keys))
             case OpKind.LOAD if not self.has(eqn.inputs[0], *_WRITES):
-                return (eqn.op.name, keys)
+                return self._number((eqn.op.name, keys))
             case _:
-                return ("var", id(var))
+                return self._number(var)
 
-    def index_keys(self, access: Access) -> tuple[Hashable, ...]:
+    def index_keys(self, access: Access) -> tuple[int, ...]:
         """The keys of the indices of ``access``."""
         return tuple(self.key(i) for i in access.indices)
-
-    def one_element(self, array: Atom) -> bool:
-        """Whether all accesses of ``array`` in a thread use the same index expression."""
-        return len({self.index_keys(a) for a in self.of(array)}) <= 1
 
     def owned(self, array: Atom) -> bool:
         """Whether no two threads can touch the same element of ``array``.
 
-        True where every launch axis is, by itself, the index at one position of all accesses.
+        True where every launch axis decides the index at some position: there, all accesses have
+        the same index, an injective function of that axis.
         """
-        rows = [self.index_keys(a) for a in self.of(array)]
-        axes = range(max(self.func.grid_rank, 1))
-        return bool(rows) and all(
-            any(all(row[p] == ("tid", axis) for row in rows) for p in range(len(rows[0])))
-            for axis in axes
-        )
+        accesses = self.of(array)
+        if not accesses:
+            return False
+        rows = [self.index_keys(a) for a in accesses]
+        shared = [i for p, i in enumerate(accesses[0].indices) if len({r[p] for r in rows}) == 1]
+        decided = {self._decided_by(i) for i in shared}
+        return decided >= set(range(self.func.rank))
+
+    def _decided_by(self, atom: Atom) -> int | None:
+        """The launch axis that ``atom`` is an injective function of, and of nothing else."""
+        eqn = self._maker.get(atom) if isinstance(atom, Var) else None
+        if eqn is None:
+            return None
+        if eqn.op.kind is OpKind.TID:
+            return eqn.attrs["axis"]
+        if _is_index_cast(eqn) or eqn.op.injective:
+            varying = [a for a in eqn.inputs if not self._is_uniform(a)]
+            return self._decided_by(varying[0]) if len(varying) == 1 else None
+        return None
+
+    def _is_uniform(self, atom: Atom) -> bool:
+        """Whether ``atom`` has one value in the whole launch."""
+        if isinstance(atom, Const):
+            return True
+        if atom not in self._uniform:
+            self._uniform[atom] = self._is_uniform_var(atom)
+        return self._uniform[atom]
+
+    def _is_uniform_var(self, var: Var) -> bool:
+        eqn = self._maker.get(var)
+        if eqn is None or eqn.regions:
+            return var in self.func.params
+        if eqn.op.kind is OpKind.LOAD and self.has(eqn.inputs[0], *_WRITES):
+            return False
+        repeats = eqn.op.kind in (OpKind.PURE, OpKind.CAST, OpKind.DIM, OpKind.LOAD)
+        return repeats and all(self._is_uniform(a) for a in eqn.inputs)
 
     def stored_once(self, array: Atom) -> bool:
         """Whether a thread stores each element of ``array`` at most once."""
@@ -135,7 +168,7 @@ class AccessMap:
 
     def covers_grid(self, array: Atom) -> bool:
         """Whether every thread stores the element at its own launch index, unconditionally."""
-        axes = tuple(("tid", axis) for axis in range(max(self.func.grid_rank, 1)))
+        axes = tuple(self._number(("tid", axis)) for axis in range(self.func.rank))
         return any(
             a.eqn.op.kind is OpKind.STORE and not a.path and self.index_keys(a) == axes
             for a in self.of(array)
@@ -164,6 +197,12 @@ def _accesses(region: Region, path: tuple[tuple[Eqn, int], ...]) -> Iterator[Acc
             yield Access(eqn, path)
         for index, inner in enumerate(eqn.regions):
             yield from _accesses(inner, (*path, (eqn, index)))
+
+
+def _is_index_cast(eqn: Eqn) -> bool:
+    """Whether ``eqn`` casts between integers; indices fit in 32 bits, so it keeps their value."""
+    is_int = eqn.op.kind is OpKind.CAST and eqn.inputs[0].type in _INTS
+    return is_int and eqn.out.type in _INTS
 
 
 def _varies_with_loops(access: Access) -> bool:

@@ -112,10 +112,6 @@ def _check_array(accesses: AccessMap, array: Atom) -> None:
     loads = accesses.has(array, OpKind.LOAD)
     if loads + stores + adds < 2 or accesses.owned(array):
         return
-    if not adds and accesses.one_element(array):
-        return
-    if adds and not loads and accesses.one_element(array):
-        return
     kind = OpKind.LOAD if loads else OpKind.ATOMIC_ADD
     culprit = next(a for a in accesses.of(array) if a.eqn.op.kind is kind)
     raise KernelGradError(

@@ -38,7 +38,7 @@ def batch(func: Func, batched: Sequence[bool]) -> Func:
                 raise ValueError(f"a parameter of type {param.type}")
     eqns = tuple(_eqn(e, arrays, instance) for e in func.body.eqns)
     body = Region(tuple(params), (*builder.eqns, *values, *eqns))
-    return replace(func, name=f"{func.name}_batch", body=body, grid_rank=max(func.grid_rank, 1) + 1)
+    return replace(func, name=f"{func.name}_batch", body=body, grid_rank=func.rank + 1)
 
 
 def _eqn(eqn: Eqn, arrays: dict[Atom, Var], instance: Var) -> Eqn:

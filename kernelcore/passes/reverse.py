@@ -161,8 +161,8 @@ class Reverse:
             return
         indices = self.indices(eqn)
         if self.rewritten(array):
-            # No other thread touches the element (check_races), and an atomic next to the plain
-            # accesses of the same array would have no derivative of its own.
+            # Owned by this thread (check_races); an atomic next to the plain accesses would do too,
+            # but has no derivative of its own.
             known = self.builder.emit(LOAD, adjoint, *indices)
             total = self.builder.emit(add.op, known, cotangent)
             self.builder.emit_effect(STORE, adjoint, *indices, total)
