@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from kernelcore.errors import KernelArgumentError
-from kernelcore.kernel import Kernel
+from kernelcore.kernel import Adjoint, Kernel
 from kernelcore.passes.activity import is_float
 from kernelcore.runtime import native
 from kernelcore.types import ArrayType
@@ -29,6 +27,8 @@ def launch(
 ) -> None:
     """Run ``kernel`` once per point of the grid ``dim``.
 
+    Indices are not checked: a kernel that leaves an array reads or writes foreign memory.
+
     Args:
         kernel: The kernel.
         dim: Grid shape; as many dimensions as the kernel asks ``tid`` for.
@@ -48,6 +48,11 @@ def launch(
         KernelArgumentError: An argument does not fit the kernel; nothing was run.
         KernelGradError: The kernel has no exact derivative.
     """
+    if not isinstance(kernel, Kernel):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise KernelArgumentError(
+            f"launch: expected a kernel, found {type(kernel).__name__}",
+            remedy="decorate the function with @kernelcore.kernel",
+        )
     if device is not None and device != "cpu":
         raise KernelArgumentError(
             f"launch: expected device 'cpu', found {device!r}", kernel.func.loc, "use device='cpu'"
@@ -78,12 +83,12 @@ def _launch_adjoint(
         )
     cotangents = _cotangents(kernel, given, num_inputs)
     _refuse_in_place(kernel)
-    _refuse_overlap(kernel, cotangents)
     written = [effect.writes for effect in kernel.effects]
     wrt = tuple(i for i in cotangents if not written[i])
     seeds = tuple(i for i in cotangents if written[i])
     adjoint = kernel.adjoint(wrt, seeds)
     actual = tuple(cotangents[i] if is_cotangent else args[i] for i, is_cotangent in adjoint.order)
+    _check_cotangents(kernel, adjoint, args, actual)
     native.launch(adjoint.signature, dim, actual)
 
 
@@ -126,14 +131,30 @@ def _refuse_in_place(kernel: Kernel) -> None:
             )
 
 
-def _refuse_overlap(kernel: Kernel, cotangents: dict[int, Any]) -> None:
-    known = [(i, np.asarray(a)) for i, a in cotangents.items()]
-    for n, (i, a) in enumerate(known):
-        for j, b in known[n + 1 :]:
-            if np.may_share_memory(a, b):
-                first, second = kernel.func.params[i].name, kernel.func.params[j].name
+def _check_cotangents(
+    kernel: Kernel, adjoint: Adjoint, args: tuple[Any, ...], actual: tuple[Any, ...]
+) -> None:
+    """Refuse cotangents of another shape than their argument, and those that share memory."""
+    func = kernel.func
+    spans: list[tuple[int, int, str]] = []
+    for place, (i, is_cotangent) in enumerate(adjoint.order):
+        if not is_cotangent:
+            continue
+        begin, end, found = native.array_span(adjoint.signature, place, actual[place])
+        name, loc = func.params[i].name, func.param_loc(i)
+        is_array = isinstance(func.params[i].type, ArrayType)
+        shape = native.array_span(kernel.signature, i, args[i])[2] if is_array else ()
+        if found != shape:
+            raise KernelArgumentError(
+                f"{kernel.name}(): cotangent of '{name}': expected shape {shape}, found {found}",
+                loc,
+                "give an array of the shape of the argument",
+            )
+        for other_begin, other_end, other in spans:
+            if begin < other_end and other_begin < end:
                 raise KernelArgumentError(
-                    f"{kernel.name}(): the cotangents of '{first}' and '{second}' share memory",
-                    kernel.func.param_loc(i),
+                    f"{kernel.name}(): the cotangents of '{other}' and '{name}' share memory",
+                    loc,
                     "give each its own array and add them afterwards",
                 )
+        spans.append((begin, end, name))

@@ -87,4 +87,15 @@ void launch(const Signature& signature, nb::handle dims, nb::handle args) {
   run_from_python(signature, block.data(), request);
 }
 
+nb::tuple array_span(const Signature& signature, size_t index, nb::handle object) {
+  if (index >= signature.relocations.size()) throw nb::index_error("no such parameter");
+  Leases leases(1);
+  ArrayView view;
+  read_array_argument(signature, index, object.ptr(), view, leases);
+  nb::list shape;
+  for (int k = 0; k < view.ndim; ++k) shape.append(view.shape[k]);
+  auto [begin, end] = byte_span(view, size_bytes(signature.relocations[index].dtype));
+  return nb::make_tuple(begin, end, nb::tuple(shape));
+}
+
 }  // namespace kernelcore::bind

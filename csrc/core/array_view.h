@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "kernelcore/abi.h"
 
@@ -45,6 +46,18 @@ inline bool is_aligned(const ArrayView& view, size_t item_bytes) {
   auto bits = reinterpret_cast<uintptr_t>(view.data);
   for (int k = 0; k < view.ndim; ++k) bits |= static_cast<uintptr_t>(view.stride_bytes[k]);
   return bits % item_bytes == 0;
+}
+
+/// The addresses of the first byte of `view` and of the one past its last; equal if it is empty.
+inline std::pair<uintptr_t, uintptr_t> byte_span(const ArrayView& view, size_t item_bytes) {
+  auto begin = reinterpret_cast<uintptr_t>(view.data);
+  if (view.numel() == 0) return {begin, begin};
+  uintptr_t end = begin + item_bytes;
+  for (int k = 0; k < view.ndim; ++k) {
+    int64_t reach = (view.shape[k] - 1) * view.stride_bytes[k];
+    (reach < 0 ? begin : end) += static_cast<uintptr_t>(reach);
+  }
+  return {begin, end};
 }
 
 /// Array indices in kernels are 32-bit, so every extent must be below this.

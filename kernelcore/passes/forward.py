@@ -53,15 +53,17 @@ class _Forward:
     def run(self) -> Derived:
         func = self.func
         params = list(func.params)
+        locs = [func.param_loc(i) for i in range(len(params))]
         derivative_of: dict[int, int] = {}
         for index, param in enumerate(func.params):
             if param in self.varied:
                 derivative_of[index] = len(params)
                 params.append(self.fresh(param))
+                locs.append(func.param_loc(index))
         with self.builder.region() as eqns:
             self.region(func.body)
         body = Region(tuple(params), tuple(eqns))
-        out = Func(f"{func.name}_jvp", body, func.grid_rank, func.loc, func.param_locs)
+        out = Func(f"{func.name}_jvp", body, func.grid_rank, func.loc, tuple(locs))
         return Derived(out, derivative_of)
 
     def fresh(self, var: Var) -> Var:

@@ -75,12 +75,14 @@ class Reverse:
         eqns = (*self.replay.forward(), *self.stacks, *root.eqns)
         derivative_of: dict[int, int] = {}
         params = list(func.params)
+        locs = [func.param_loc(i) for i in range(len(params))]
         for index, param in enumerate(func.params):
             if param in self.adjoint:
                 derivative_of[index] = len(params)
                 params.append(self.adjoint[param])
+                locs.append(func.param_loc(index))
         body = Region(tuple(params), eqns)
-        out = Func(f"{func.name}_vjp", body, func.grid_rank, func.loc, func.param_locs)
+        out = Func(f"{func.name}_vjp", body, func.grid_rank, func.loc, tuple(locs))
         return Derived(out, derivative_of)
 
     # Cotangents of scalars
