@@ -25,7 +25,7 @@ bench: $(VENV)/.bench
 clean:
 	rm -rf $(VENV) build output
 
-# torch comes first and by exact version, so that nothing pulls a build with CUDA.
+# torch comes first and by exact version, so that no later requirement chooses another build.
 $(VENV)/.frameworks:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip

@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelcore.errors import KernelArgumentError
 from kernelcore.opspec import Operation
-from kernelcore.types import Scalar, float64
+from kernelcore.types import Scalar, as_array, element_type, float64
 
 # Kinds of values that stand for a scalar of the key's kind without loss of meaning.
 _ADAPTS = {"bool": ("b",), "int": ("i", "u"), "float": ("i", "u", "f")}
@@ -38,7 +38,7 @@ def check_wide_types(operation: Operation) -> None:
     if jax.dtypes.canonicalize_dtype(float64.numpy) == float64.numpy:
         return
     for index, param in enumerate(operation.func.params):
-        dtype = param.type if isinstance(param.type, Scalar) else param.type.dtype
+        dtype = element_type(param.type)
         if dtype.bits == 64:
             raise KernelArgumentError(
                 f"{operation.func.name}(): '{param.name}' is of type {dtype}, which JAX has only "
@@ -73,7 +73,8 @@ def _in_order(operation: Operation, args: Sequence[Any], named: Mapping[str, Any
 
 def _value(operation: Operation, index: int, given: Any) -> Any:
     wanted = operation.operands[index].type
-    dtype, ndim = (wanted, 0) if isinstance(wanted, Scalar) else (wanted.dtype, wanted.ndim)
+    array = as_array(wanted)
+    dtype, ndim = array.dtype, array.ndim
     if isinstance(given, jax.Array | np.ndarray):
         if given.dtype == dtype.numpy and given.ndim == ndim:
             return given

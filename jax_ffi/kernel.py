@@ -14,7 +14,7 @@ from jax_ffi.arguments import check_wide_types, operand_values
 from jax_ffi.primitive import Launch, bind
 from kernelcore import Kernel
 from kernelcore.errors import KernelArgumentError
-from kernelcore.opshape import kernel_operation
+from kernelcore.opshape import kernel_operation, require_kernel
 
 VMAP_METHODS = ("sequential", "expand_dims", "broadcast_all")
 
@@ -111,7 +111,8 @@ def jax_kernel(
 ) -> JaxKernel:
     """Make a function of JAX values of a kernel.
 
-    It works under every transformation of JAX, in any order, and yields a tuple of results.
+    It works under every transformation of JAX, in any order, and yields a tuple of results. Indices
+    are not checked: a kernel that leaves an array reads or writes foreign memory.
 
     Args:
         kernel: The kernel. Its last parameters are outputs.
@@ -129,6 +130,7 @@ def jax_kernel(
         KernelArgumentError: The options do not fit the kernel.
         KernelError: The kernel is not in the kernel language.
     """
+    require_kernel(kernel)
     if vmap_method is not None:
         _check_vmap_method(kernel, vmap_method)
     if block_dim is not None and (not isinstance(block_dim, int) or block_dim < 1):

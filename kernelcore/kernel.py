@@ -8,7 +8,7 @@ from typing import Any, overload
 
 from kernelcore import inspection
 from kernelcore.compile import compile_func
-from kernelcore.errors import KernelError
+from kernelcore.errors import KernelArgumentError, KernelError
 from kernelcore.frontend.function import Function
 from kernelcore.frontend.specialize import specialize_kernel
 from kernelcore.ir.core import Func
@@ -83,6 +83,14 @@ class Kernel:
                 'asm'.
         """
         return inspection.stage_text(self.pyfunc, self.func, stage)
+
+
+def not_a_kernel(found: object) -> KernelArgumentError:
+    """The error for something else where a kernel is expected."""
+    return KernelArgumentError(
+        f"expected a kernel, found {type(found).__name__}",
+        remedy="decorate the function with @kernelcore.kernel",
+    )
 
 
 class Adjoint:

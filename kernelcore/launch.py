@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernelcore.errors import KernelArgumentError
-from kernelcore.kernel import Adjoint, Kernel
+from kernelcore.kernel import Adjoint, Kernel, not_a_kernel
 from kernelcore.passes.activity import is_float
 from kernelcore.runtime import native
 from kernelcore.types import ArrayType
@@ -49,10 +49,7 @@ def launch(
         KernelGradError: The kernel has no exact derivative.
     """
     if not isinstance(kernel, Kernel):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise KernelArgumentError(
-            f"launch: expected a kernel, found {type(kernel).__name__}",
-            remedy="decorate the function with @kernelcore.kernel",
-        )
+        raise not_a_kernel(kernel)
     if device is not None and device != "cpu":
         raise KernelArgumentError(
             f"launch: expected device 'cpu', found {device!r}", kernel.func.loc, "use device='cpu'"

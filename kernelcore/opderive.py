@@ -22,7 +22,7 @@ from kernelcore.passes.forward import jvp as jvp_func
 from kernelcore.passes.pipeline import normalize
 from kernelcore.passes.reverse import vjp as vjp_func
 from kernelcore.signature import Binding, Role, ZeroFill
-from kernelcore.types import ArrayType, Scalar
+from kernelcore.types import ArrayType, as_array
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,8 @@ class _Assembly:
         self.given = given
         self.operands: list[Operand] = list(op.operands)
         self.bindings: list[Binding] = []
-        # Visible results by what they are a derivative of; hidden ones are bound as -2 - index.
+        # Visible results by what they are a derivative of; until they are placed, bindings name
+        # those by that, and hidden ones by their place among the hidden.
         self.visible: dict[int, Result] = {}
         self.hidden: list[Result] = []
         # Operands whose cotangents are wanted; None for a JVP.
@@ -207,10 +208,8 @@ class _Assembly:
 
     def bind_wanted(self, bound: Binding, cotangent: int) -> Binding:
         operand = self.op.operands[bound.operand]
-        dtype = operand.type
-        type_ = dtype if isinstance(dtype, ArrayType) else ArrayType(dtype, 0)
         shape = self.op.like(bound.operand)
-        shown = self.show(f"ct_{operand.name}", bound.operand, type_, shape)
+        shown = self.show(f"ct_{operand.name}", bound.operand, as_array(operand.type), shape)
         if cotangent >= 0:
             return Binding(Role.INOUT, cotangent, shown)
         return Binding(Role.OUTPUT, -1, shown, ZeroFill.ALWAYS)
@@ -273,14 +272,10 @@ def _batch(op: Operation, batched: tuple[bool, ...]) -> Operation:
         shape = moved(given.shape) if given.shape is not None else None
         if not is_batched:
             return replace(given, shape=shape)
-        dtype, ndim = (
-            (given.type, 0)
-            if isinstance(given.type, Scalar)
-            else (given.type.dtype, given.type.ndim)
-        )
+        alone = as_array(given.type)
         if shape is not None:
             shape = (size, *shape) if size.operand != index else None
-        return Operand(given.name, ArrayType(dtype, ndim + 1), shape)
+        return Operand(given.name, ArrayType(alone.dtype, alone.ndim + 1), shape)
 
     def binding(bound: Binding) -> Binding:
         if bound.role is Role.VALUE and batched[bound.operand]:

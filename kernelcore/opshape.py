@@ -7,11 +7,11 @@ entries are numbers or extents of parameters ('x.shape[0]').
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kernelcore.errors import KernelArgumentError
 from kernelcore.ir.core import Func
-from kernelcore.kernel import Kernel
+from kernelcore.kernel import Kernel, not_a_kernel
 from kernelcore.opspec import Extent, Operation, Shape, primal_operation
 from kernelcore.types import ArrayType
 
@@ -40,6 +40,7 @@ def kernel_operation(
     Raises:
         KernelArgumentError: The parameters are not as described.
     """
+    require_kernel(kernel)
     func = kernel.func
     results, updated = _roles(kernel, outputs, tuple(in_out))
     position = {p.name: i for i, p in enumerate(p for p in func.params if p.name not in results)}
@@ -50,6 +51,16 @@ def kernel_operation(
         output_dims = dict.fromkeys(results, output_dims)
     shapes = {name: rules.output(name, output_dims.get(name), grid) for name in results}
     return primal_operation(func, results, updated, grid, shapes)
+
+
+def require_kernel(kernel: object) -> None:
+    """Refuse what is no kernel.
+
+    Raises:
+        KernelArgumentError: It is not.
+    """
+    if not isinstance(kernel, Kernel):
+        raise not_a_kernel(kernel)
 
 
 def _roles(
@@ -131,18 +142,18 @@ class _Rules:
     def shape(self, spec: int | str | Sequence[int | str]) -> Shape:
         if isinstance(spec, str) and spec in self.position:
             return tuple(self.extent(spec, axis) for axis in range(self.ndims.get(spec, 0)))
-        entries = (spec,) if isinstance(spec, int | str) else spec
+        entries = spec if isinstance(spec, Iterable) and not isinstance(spec, str) else (spec,)
         return tuple(self.entry(e) for e in entries)
 
-    def entry(self, entry: int | str) -> Extent:
+    def entry(self, entry: object) -> Extent:
         if isinstance(entry, int):
             if entry < 0:
                 raise self.fail(f"a shape has the extent {entry}", "extents are 0 or more")
             return Extent.literal(entry)
-        match = _EXTENT.fullmatch(entry)
+        match = _EXTENT.fullmatch(entry) if isinstance(entry, str) else None
         if match is None:
             raise self.fail(
-                f"expected a number or 'name.shape[axis]', found '{entry}'",
+                f"a shape: expected a number or 'name.shape[axis]', found {entry!r}",
                 "for example 'x.shape[0]'",
             )
         return self.extent(match[1], int(match[2]))

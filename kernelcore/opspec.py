@@ -27,7 +27,7 @@ from kernelcore.signature import (
     make_signature,
     relocations,
 )
-from kernelcore.types import ArrayType, Scalar
+from kernelcore.types import ArrayType, Scalar, as_array
 
 
 class Extent(NamedTuple):
@@ -39,10 +39,12 @@ class Extent(NamedTuple):
 
     @staticmethod
     def of(operand: int, axis: int) -> Extent:
+        """Axis ``axis`` of ``operand``."""
         return Extent(operand, axis, 0)
 
     @staticmethod
     def literal(value: int) -> Extent:
+        """A number."""
         return Extent(-1, 0, value)
 
 
@@ -127,8 +129,7 @@ class Operation:
         given = self.operands[operand]
         if given.shape is not None:
             return given.shape
-        ndim = given.type.ndim if isinstance(given.type, ArrayType) else 0
-        return tuple(Extent.of(operand, axis) for axis in range(ndim))
+        return tuple(Extent.of(operand, axis) for axis in range(as_array(given.type).ndim))
 
     def owners(self) -> tuple[int, ...]:
         """Operands that every instance of a batch needs a copy of, since the kernel writes it."""

@@ -10,7 +10,7 @@ from kernelcore.compile import Compiled
 from kernelcore.errors import excerpt
 from kernelcore.ir.core import Func
 from kernelcore.runtime import native
-from kernelcore.types import SCALARS, ArrayType, Scalar
+from kernelcore.types import SCALARS, ArrayType, Scalar, as_array
 
 
 class Role(IntEnum):
@@ -53,13 +53,9 @@ def relocations(func: Func, compiled: Compiled, bindings: Sequence[Binding]) -> 
     """Per parameter: offset, role, dtype code, ndim, zero fill, operand, result."""
     rows: list[Relocation] = []
     for param, bound, slot in zip(func.params, bindings, compiled.fields, strict=True):
-        match param.type:
-            case ArrayType(dtype, ndim):
-                code = dtype_code(dtype)
-            case Scalar():
-                code, ndim = dtype_code(param.type), 0
-            case _:
-                raise ValueError(f"a parameter of type {param.type}")
+        assert isinstance(param.type, ArrayType | Scalar)
+        array = as_array(param.type)
+        code, ndim = dtype_code(array.dtype), array.ndim
         zero = int(bound.zero)
         rows.append((slot.offset, int(bound.role), code, ndim, zero, bound.operand, bound.result))
     return rows

@@ -77,6 +77,17 @@ class StackType:
 
 Type = Scalar | ArrayType | StackType
 
+
+def as_array(type_: ArrayType | Scalar) -> ArrayType:
+    """``type_``, a scalar as an array of no dimensions."""
+    return type_ if isinstance(type_, ArrayType) else ArrayType(type_, 0)
+
+
+def element_type(type_: Type) -> Scalar:
+    """The scalar that ``type_`` is, or holds."""
+    return type_ if isinstance(type_, Scalar) else type_.dtype
+
+
 # Type classes that signatures of built-ins are written in.
 TYPE_CLASSES: dict[str, tuple[Scalar, ...]] = {
     "Bool": (boolean,),

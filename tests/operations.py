@@ -13,7 +13,7 @@ from kernelcore.kernel import direct_signature
 from kernelcore.opspec import Operation, evaluate
 from kernelcore.runtime import native
 from kernelcore.signature import Role
-from kernelcore.types import Scalar
+from kernelcore.types import element_type
 
 Arrays = list[np.ndarray]
 
@@ -21,7 +21,7 @@ Arrays = list[np.ndarray]
 def run_operation(op: Operation, operands: Sequence[Any], *, interpret: bool = False) -> Arrays:
     """The visible results of ``op``; operands are NumPy arrays, and numbers for values."""
     verify(op.func)
-    dtypes = [o.type if isinstance(o.type, Scalar) else o.type.dtype for o in op.operands]
+    dtypes = [element_type(o.type) for o in op.operands]
     operands = [np.asarray(o, d.numpy) for o, d in zip(operands, dtypes, strict=True)]
     shapes = [o.shape for o in operands]
     results = [np.zeros(evaluate(r.shape, shapes), r.type.dtype.numpy) for r in op.results]

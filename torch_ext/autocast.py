@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import _C
 
-from kernelcore.types import ArrayType
+from kernelcore.types import element_type
 from torch_ext.check import check_arguments
 from torch_ext.dtype import dtype_to_torch
 
@@ -24,7 +24,7 @@ def autocast_kernel(operator: TorchOperator) -> Callable[..., Any]:
     operation = operator.operation
     wanted: list[torch.dtype | None] = []
     for operand in operation.operands:
-        dtype = operand.type.dtype if isinstance(operand.type, ArrayType) else operand.type
+        dtype = element_type(operand.type)
         wanted.append(dtype_to_torch(dtype) if dtype.is_float else None)
     excluded = _C.DispatchKeySet(getattr(_C.DispatchKey, DISPATCH_KEY))
 

@@ -14,7 +14,7 @@ from torch.autograd.function import _SingleLevelFunction
 from kernelcore import opderive
 from kernelcore.errors import KernelGradError
 from kernelcore.opspec import Operation, evaluate
-from kernelcore.types import ArrayType, Scalar
+from kernelcore.types import element_type
 from torch_ext import derivation
 from torch_ext.dtype import dtype_to_torch
 
@@ -147,10 +147,6 @@ class _Rules:
             omit = _omittable(self.operation, wrt)
             self.plans[needed] = _Plan(wrt, omit)
         return self.plans[needed]
-
-
-def element_type(type_: ArrayType | Scalar) -> Scalar:
-    return type_.dtype if isinstance(type_, ArrayType) else type_
 
 
 def _omittable(operation: Operation, wrt: Sequence[int]) -> tuple[int, ...]:

@@ -35,7 +35,8 @@ def torch_op(
     """Make a torch operator of a kernel: a function of tensors without side effects.
 
     It is registered with torch, so it works eagerly, in ``torch.compile`` and ``torch.export``,
-    under autograd to any order, and under the transforms of ``torch.func``.
+    under autograd to any order, and under the transforms of ``torch.func``. Indices are not
+    checked: a kernel that leaves an array reads or writes foreign memory.
 
     Args:
         kernel: The kernel.

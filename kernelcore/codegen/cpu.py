@@ -107,12 +107,13 @@ def load(code: bytes, symbol: str) -> int:
 def thunk(function_address: int, context_address: int) -> int:
     """The address of a new ``void(ptr, int64, int64)`` that calls a function with a context.
 
-    The function is ``void(ptr, int64, int64, ptr context)``. The thunk is never unloaded.
+    The function is ``void(ptr, int64, int64, ptr context)``. The thunk is never unloaded. Its call
+    is a jump, so exceptions of the function pass to the caller.
     """
     symbol = f"kc_thunk_{function_address:x}_{context_address:x}"
     context = f"ptr inttoptr (i64 {context_address} to ptr)"
     text = f"""\
-define void @{symbol}(ptr %data, i64 %first, i64 %second) nounwind {{
+define void @{symbol}(ptr %data, i64 %first, i64 %second) {{
   %function = inttoptr i64 {function_address} to ptr
   tail call void %function(ptr %data, i64 %first, i64 %second, {context})
   ret void

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableMapping
 
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
+from kernelcore.ir.op import OpKind
+
+# Per kind of control flow: how many inputs, and how many parameters of its regions, stand before
+# those that belong to its outputs. An ``if`` has no such inputs or parameters.
+LEADING = {OpKind.IF: (1, 0), OpKind.FOR: (3, 1), OpKind.WHILE: (0, 0)}
 
 
 def walk_eqns(region: Region) -> Iterator[Eqn]:
@@ -22,12 +27,6 @@ def used_atoms(eqn: Eqn) -> Iterator[Atom]:
         for inner in region.eqns:
             yield from used_atoms(inner)
         yield from region.yields
-
-
-def used_vars(region: Region) -> set[Var]:
-    """Every Var used anywhere in ``region``."""
-    atoms = {a for eqn in region.eqns for a in used_atoms(eqn)} | set(region.yields)
-    return {a for a in atoms if isinstance(a, Var)}
 
 
 def bound_vars(region: Region) -> set[Var]:

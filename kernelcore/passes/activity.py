@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from kernelcore.errors import KernelGradError
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import OpKind
+from kernelcore.ir.walk import LEADING
 from kernelcore.passes.access import AccessMap
-from kernelcore.types import Scalar
+from kernelcore.types import element_type
 
 
 def is_float(atom: Atom) -> bool:
     """Whether ``atom`` is a float, or an array or stack of floats."""
-    return (atom.type if isinstance(atom.type, Scalar) else atom.type.dtype).is_float
+    return element_type(atom.type).is_float
 
 
 def varied(func: Func, sources: Iterable[Var]) -> set[Atom]:
@@ -59,9 +60,9 @@ def _spread_eqn(eqn: Eqn, found: set[Atom]) -> None:
 
 
 def _spread_loop(eqn: Eqn, found: set[Atom]) -> None:
-    lead = 3 if eqn.op.kind is OpKind.FOR else 0
+    lead, first = LEADING[eqn.op.kind]
     for region in eqn.regions:
-        params = region.params[1:] if eqn.op.kind is OpKind.FOR else region.params
+        params = region.params[first:]
         _flow(eqn.inputs[lead:], params, found)
         _flow(eqn.regions[-1].yields, params, found)
     _flow(eqn.inputs[lead:], eqn.outputs, found)

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import OpKind
-from kernelcore.ir.walk import replace_body, walk_eqns
+from kernelcore.ir.walk import LEADING, replace_body, walk_eqns
 
 _ROOTS = frozenset({OpKind.STORE, OpKind.ATOMIC_ADD})
 
@@ -90,7 +90,7 @@ class _Liveness:
         elif var in self.holder:
             eqn, position = self.holder[var]
             self.work.append(eqn)
-            slot = position - 1 if eqn.op.kind is OpKind.FOR else position
+            slot = position - LEADING[eqn.op.kind][1]
             if slot >= 0:
                 self.mark_slot(eqn, slot)
 
@@ -98,10 +98,9 @@ class _Liveness:
         match eqn.op.kind:
             case OpKind.IF:
                 self.need(*(r.yields[slot] for r in eqn.regions))
-            case OpKind.FOR:
-                self.need(eqn.inputs[3 + slot], eqn.regions[0].yields[slot])
-            case OpKind.WHILE:
-                self.need(eqn.inputs[slot], eqn.regions[1].yields[slot])
+            case OpKind.FOR | OpKind.WHILE:
+                lead, _ = LEADING[eqn.op.kind]
+                self.need(eqn.inputs[lead + slot], eqn.regions[-1].yields[slot])
             case _:
                 pass
 
@@ -132,7 +131,7 @@ class _Liveness:
         if not eqn.regions:
             return eqn
         kept = [i for i in range(len(eqn.outputs)) if self.slot_is_live(eqn, i)]
-        lead = {OpKind.IF: 1, OpKind.FOR: 3}.get(eqn.op.kind, 0)
+        lead, _ = LEADING[eqn.op.kind]
         carried = [eqn.inputs[lead + i] for i in kept] if eqn.op.kind is not OpKind.IF else []
         regions = tuple(self.prune_region(eqn, i, kept) for i in range(len(eqn.regions)))
         inputs = (*eqn.inputs[:lead], *carried)
@@ -140,16 +139,16 @@ class _Liveness:
         return Eqn(eqn.op, inputs, outputs, eqn.attrs, regions, eqn.loc)
 
     def slot_is_live(self, eqn: Eqn, slot: int) -> bool:
-        lead = 1 if eqn.op.kind is OpKind.FOR else 0
-        held = [r.params[lead + slot] for r in eqn.regions if r.params]
+        _, first = LEADING[eqn.op.kind]
+        held = [r.params[first + slot] for r in eqn.regions if r.params]
         return any(v in self.live_vars for v in (eqn.outputs[slot], *held))
 
     def prune_region(self, eqn: Eqn, index: int, kept: list[int]) -> Region:
         region = self.prune(eqn.regions[index])
-        lead = 1 if eqn.op.kind is OpKind.FOR else 0
+        _, first = LEADING[eqn.op.kind]
         params = region.params
         if eqn.op.kind is not OpKind.IF:
-            params = (*params[:lead], *(params[lead + i] for i in kept))
+            params = (*params[:first], *(params[first + i] for i in kept))
         condition = eqn.op.kind is OpKind.WHILE and index == 0
         yields = region.yields if condition else tuple(region.yields[i] for i in kept)
         return Region(params, region.eqns, yields)

@@ -10,6 +10,7 @@ from kernelcore.frontend.formula import lower_formula
 from kernelcore.ir.builder import Builder, zero
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import CAST, STACK, OpKind
+from kernelcore.ir.walk import LEADING
 from kernelcore.passes.access import AccessMap
 from kernelcore.passes.activity import check_derivative_exists, check_races, varied
 from kernelcore.types import Scalar, StackType
@@ -154,8 +155,7 @@ class _Forward:
         self.finish(eqn, eqn.inputs, regions, slots)
 
     def loop(self, eqn: Eqn) -> None:
-        lead = 3 if eqn.op.kind is OpKind.FOR else 0
-        first = 1 if eqn.op.kind is OpKind.FOR else 0
+        lead, first = LEADING[eqn.op.kind]
         slots = [i for i, v in enumerate(eqn.outputs) if v in self.varied]
         inits = tuple(self.of(eqn.inputs[lead + i]) for i in slots)
         regions: list[Region] = []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kernelcore.builtins.arithmetic import add, mul, range_len, sub
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 from kernelcore.ir.op import OpKind
-from kernelcore.ir.walk import bound_vars, captured_vars, walk_eqns
+from kernelcore.ir.walk import LEADING, bound_vars, captured_vars, walk_eqns
 from kernelcore.types import Scalar, int64
 
 if TYPE_CHECKING:
@@ -57,8 +57,7 @@ def loop(reverse: Reverse, eqn: Eqn, cotangents: Cotangents) -> None:
     if not any(v in cotangents for v in eqn.outputs) and not _touches_memory(reverse, eqn):
         return
     body = eqn.regions[-1]
-    first = 1 if eqn.op.kind is OpKind.FOR else 0
-    lead = 3 if eqn.op.kind is OpKind.FOR else 0
+    lead, first = LEADING[eqn.op.kind]
     captured = [v for v in captured_vars(eqn) if v in reverse.varied and isinstance(v.type, Scalar)]
     init = [reverse.take(cotangents, eqn.outputs[i]) for i in slots]
     init += [reverse.take(cotangents, v) for v in captured]

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import OpKind
-from kernelcore.ir.walk import replace_body, substitute
+from kernelcore.ir.walk import LEADING, replace_body, substitute
 from kernelcore.types import Scalar
 
 
@@ -62,8 +62,7 @@ def _fold(eqn: Eqn, inputs: tuple[Atom, ...]) -> Const:
 
 def _drop_invariant(eqn: Eqn, env: dict[Var, Atom]) -> Eqn:
     """``eqn`` without the slots whose body yields their own parameter."""
-    lead = 3 if eqn.op.kind is OpKind.FOR else 0
-    first = 1 if eqn.op.kind is OpKind.FOR else 0
+    lead, first = LEADING[eqn.op.kind]
     body = eqn.regions[-1]
     kept: list[int] = []
     for slot, yielded in enumerate(body.yields):
