@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections.abc import MutableMapping
 from dataclasses import dataclass
@@ -19,6 +20,10 @@ from kernelcore.ir.text import canonical
 KEY_DIGITS = 32
 
 _lock = threading.RLock()
+# A child that is forked while another thread compiles must not find the lock taken for ever.
+os.register_at_fork(
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,20 @@ def compile_func(func: Func) -> Compiled:
         if found is None:
             found = registry[key] = _load_or_compile(func, key)
         return found
+
+
+def resolve(key: str) -> int | None:
+    """The address of the kernel with content hash ``key``, if this process or the disk has it."""
+    with _lock:
+        found = _registry().get(key)
+        if found is not None:
+            return found.address
+        disk = default_cache()
+        code = disk.load(key) if disk else None
+        try:
+            return None if code is None else cpu.load(code, symbol_of(key))
+        except KernelCompileError:
+            return None
 
 
 def _load_or_compile(func: Func, key: str) -> Compiled:

@@ -6,16 +6,18 @@ entries are numbers or extents of parameters ('x.shape[0]').
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import SupportsIndex
 
 from kernelcore.errors import KernelArgumentError
 from kernelcore.ir.core import Func
 from kernelcore.kernel import Kernel, not_a_kernel
 from kernelcore.opspec import Extent, Operation, Shape, primal_operation
-from kernelcore.types import ArrayType
+from kernelcore.types import MAX_EXTENT, ArrayType
 
-ShapeSpec = int | str | Sequence[int | str] | None
+ShapeSpec = SupportsIndex | str | Sequence[SupportsIndex | str] | None
 
 _EXTENT = re.compile(r"\s*(\w+)\s*\.\s*shape\s*\[\s*(\d+)\s*\]\s*")
 
@@ -49,6 +51,11 @@ def kernel_operation(
     grid = rules.grid(launch_dims, rank)
     if not isinstance(output_dims, Mapping):
         output_dims = dict.fromkeys(results, output_dims)
+    for name in output_dims:
+        if name not in results:
+            raise rules.fail(
+                f"output_dims: '{name}' is no output", f"its outputs are {', '.join(results)}"
+            )
     shapes = {name: rules.output(name, output_dims.get(name), grid) for name in results}
     return primal_operation(func, results, updated, grid, shapes)
 
@@ -74,6 +81,13 @@ def _roles(
                 f"{kernel.name}: no parameter is named '{name}'",
                 func.loc,
                 f"its parameters are {', '.join(named)}",
+            )
+    for name in in_out:
+        if name in (outputs or ()):
+            raise KernelArgumentError(
+                f"{kernel.name}: '{name}' is named both as an output and as in-out",
+                func.param_loc(list(named).index(name)),
+                "an in-out array is a result already: name it there only",
             )
     written = [name for name, effect in named.items() if effect.writes]
     if outputs is None:
@@ -139,17 +153,21 @@ class _Rules:
             )
         return shape
 
-    def shape(self, spec: int | str | Sequence[int | str]) -> Shape:
+    def shape(self, spec: SupportsIndex | str | Sequence[SupportsIndex | str]) -> Shape:
         if isinstance(spec, str) and spec in self.position:
             return tuple(self.extent(spec, axis) for axis in range(self.ndims.get(spec, 0)))
         entries = spec if isinstance(spec, Iterable) and not isinstance(spec, str) else (spec,)
         return tuple(self.entry(e) for e in entries)
 
     def entry(self, entry: object) -> Extent:
-        if isinstance(entry, int):
-            if entry < 0:
-                raise self.fail(f"a shape has the extent {entry}", "extents are 0 or more")
-            return Extent.literal(entry)
+        if isinstance(entry, SupportsIndex):
+            extent = operator.index(entry)
+            if not 0 <= extent < MAX_EXTENT:
+                raise self.fail(
+                    f"a shape: expected extents of 0 to 2**31 - 1, found {extent}",
+                    "split the launch: indices of kernels have 32 bits",
+                )
+            return Extent.literal(extent)
         match = _EXTENT.fullmatch(entry) if isinstance(entry, str) else None
         if match is None:
             raise self.fail(

@@ -49,6 +49,8 @@ SCALARS: tuple[Scalar, ...] = (boolean, int32, int64, float32, float64)
 PYTHON_SCALARS: dict[type, Scalar] = {bool: boolean, int: int32, float: float32}
 
 MAX_ARRAY_DIMS = 4
+# Indices have 32 bits, so extents of arrays and launches are smaller than this.
+MAX_EXTENT = 1 << 31
 # Launch dimensions that a kernel can ask for, and those that batching may add in front.
 MAX_TID_DIMS = 4
 MAX_GRID_DIMS = 8

@@ -147,3 +147,27 @@ def test_cells_that_differ_by_thread_have_one(
         want[cell(i)] *= x[i]
     np.testing.assert_allclose(ct_h, want)
     np.testing.assert_allclose(ct_x, [ct[cell(i)] * h[cell(i)] for i in range(len(x))])
+
+
+@kc.func
+def doubled_below(a: F64, i: int):
+    a[i] = a[i] * 2.0
+    return a[i] < 5.0
+
+
+@kc.kernel
+def writing_condition(x: F64, y: F64):
+    i = kc.tid()
+    y[i] = x[i]
+    while doubled_below(y, i):
+        pass
+
+
+def test_conditions_that_write_have_a_jvp_and_no_vjp(golden: Callable[[str, str], None]) -> None:
+    op = kernel_operation(writing_condition, outputs=["y"])
+    (tangent,) = run_operation(opderive.jvp(op, [0]).operation, [np.array([0.5, 2.0]), np.ones(2)])
+    np.testing.assert_array_equal(tangent, [16.0, 4.0])
+    with pytest.raises(kc.KernelGradError) as caught:
+        opderive.vjp(op, [0], [0])
+    text = str(caught.value).replace(str(Path(__file__).parent), "tests")
+    golden("errors/grad_writing_condition.txt", re.sub(r"line \d+", "line N", text))

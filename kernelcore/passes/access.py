@@ -12,6 +12,7 @@ from kernelcore.types import ArrayType, int32, int64
 
 _INTS = (int32, int64)
 _WRITES = frozenset({OpKind.STORE, OpKind.ATOMIC_ADD})
+_REPEATS = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM})
 ACCESSES = _WRITES | {OpKind.LOAD}
 
 
@@ -60,19 +61,23 @@ def effects(func: Func) -> tuple[Effect, ...]:
 
 
 class AccessMap:
-    """Every access of a kernel by array, with structural keys that tell equal indices."""
+    """Every access of a kernel by array, and what is known of the indices."""
 
     def __init__(self, func: Func) -> None:
         self.func = func
         self.by_array: dict[Atom, list[Access]] = {}
-        self._maker: dict[Var, Eqn] = {}
-        self._keys: dict[Var, int] = {}
-        self._numbers: dict[Hashable, int] = {}
-        self._uniform: dict[Var, bool] = {}
         for access in _accesses(func.body, ()):
             self.by_array.setdefault(access.eqn.inputs[0], []).append(access)
+        # Per value: a number that equal values share, whether it has one value in the whole
+        # launch, and the launch axis that it is an injective function of.
+        self._numbers: dict[Hashable, int] = {}
+        self._keys: dict[Var, int] = {}
+        self._uniform: set[Var] = set(func.params)
+        self._axis: dict[Var, int] = {}
+        # In program order, so that what an Eqn uses is known before it.
         for eqn in walk_eqns(func.body):
-            self._maker.update((v, eqn) for v in eqn.outputs)
+            if not eqn.regions and len(eqn.outputs) == 1:
+                self._learn(eqn)
 
     def of(self, array: Atom) -> list[Access]:
         """The accesses of ``array`` in program order."""
@@ -82,35 +87,40 @@ class AccessMap:
         """Whether any access of ``array`` is of one of ``kinds``."""
         return any(a.eqn.op.kind in kinds for a in self.of(array))
 
+    def _learn(self, eqn: Eqn) -> None:
+        repeats = eqn.op.kind in _REPEATS
+        if eqn.op.kind is OpKind.LOAD:
+            repeats = not self.has(eqn.inputs[0], *_WRITES)
+        if not repeats:
+            return
+        out = eqn.out
+        if eqn.op.kind is OpKind.TID:
+            self._axis[out] = eqn.attrs["axis"]
+        elif all(self._is_uniform(a) for a in eqn.inputs):
+            self._uniform.add(out)
+        elif eqn.op.injective or _widens(eqn):
+            varying = [a for a in eqn.inputs if not self._is_uniform(a)]
+            if len(varying) == 1 and varying[0] in self._axis:
+                self._axis[out] = self._axis[varying[0]]
+        if _widens(eqn):
+            self._keys[out] = self.key(eqn.inputs[0])
+            return
+        attrs = tuple(sorted(eqn.attrs.items(), key=str))
+        inputs = tuple(self.key(a) for a in eqn.inputs)
+        self._keys[out] = self._number((eqn.op.name, out.type, attrs, inputs))
+
+    def _is_uniform(self, atom: Atom) -> bool:
+        return isinstance(atom, Const) or atom in self._uniform
+
     def key(self, atom: Atom) -> int:
         """Equal keys mean equal values within one thread, at the same iteration of all loops."""
         if isinstance(atom, Const):
             return self._number(("const", atom.value))
-        if atom not in self._keys:
-            self._keys[atom] = self._var_key(atom)
-        return self._keys[atom]
+        return self._keys[atom] if atom in self._keys else self._number(atom)
 
     def _number(self, structure: Hashable) -> int:
         """A number per structure, so that structures of structures stay small."""
         return self._numbers.setdefault(structure, len(self._numbers))
-
-    def _var_key(self, var: Var) -> int:
-        eqn = self._maker.get(var)
-        if eqn is None:
-            return self._number(var)
-        keys = tuple(self.key(a) for a in eqn.inputs)
-        match eqn.op.kind:
-            case OpKind.TID:
-                return self._number(("tid", eqn.attrs["axis"]))
-            case OpKind.CAST if _is_index_cast(eqn):
-                return keys[0]
-            case OpKind.PURE | OpKind.DIM | OpKind.CAST:
-                attrs = tuple(sorted(eqn.attrs.items(), key=str))
-                return self._number((eqn.op.name, attrs, keys))
-            case OpKind.LOAD if not self.has(eqn.inputs[0], *_WRITES):
-                return self._number((eqn.op.name, keys))
-            case _:
-                return self._number(var)
 
     def index_keys(self, access: Access) -> tuple[int, ...]:
         """The keys of the indices of ``access``."""
@@ -127,37 +137,8 @@ class AccessMap:
             return False
         rows = [self.index_keys(a) for a in accesses]
         shared = [i for p, i in enumerate(accesses[0].indices) if len({r[p] for r in rows}) == 1]
-        decided = {self._decided_by(i) for i in shared}
+        decided = {self._axis[i] for i in shared if isinstance(i, Var) and i in self._axis}
         return decided >= set(range(self.func.rank))
-
-    def _decided_by(self, atom: Atom) -> int | None:
-        """The launch axis that ``atom`` is an injective function of, and of nothing else."""
-        eqn = self._maker.get(atom) if isinstance(atom, Var) else None
-        if eqn is None:
-            return None
-        if eqn.op.kind is OpKind.TID:
-            return eqn.attrs["axis"]
-        if _is_index_cast(eqn) or eqn.op.injective:
-            varying = [a for a in eqn.inputs if not self._is_uniform(a)]
-            return self._decided_by(varying[0]) if len(varying) == 1 else None
-        return None
-
-    def _is_uniform(self, atom: Atom) -> bool:
-        """Whether ``atom`` has one value in the whole launch."""
-        if isinstance(atom, Const):
-            return True
-        if atom not in self._uniform:
-            self._uniform[atom] = self._is_uniform_var(atom)
-        return self._uniform[atom]
-
-    def _is_uniform_var(self, var: Var) -> bool:
-        eqn = self._maker.get(var)
-        if eqn is None or eqn.regions:
-            return var in self.func.params
-        if eqn.op.kind is OpKind.LOAD and self.has(eqn.inputs[0], *_WRITES):
-            return False
-        repeats = eqn.op.kind in (OpKind.PURE, OpKind.CAST, OpKind.DIM, OpKind.LOAD)
-        return repeats and all(self._is_uniform(a) for a in eqn.inputs)
 
     def stored_once(self, array: Atom) -> bool:
         """Whether a thread stores each element of ``array`` at most once."""
@@ -168,11 +149,14 @@ class AccessMap:
 
     def covers_grid(self, array: Atom) -> bool:
         """Whether every thread stores the element at its own launch index, unconditionally."""
-        axes = tuple(self._number(("tid", axis)) for axis in range(self.func.rank))
         return any(
-            a.eqn.op.kind is OpKind.STORE and not a.path and self.index_keys(a) == axes
+            a.eqn.op.kind is OpKind.STORE and not a.path and self._is_launch_index(a.indices)
             for a in self.of(array)
         )
+
+    def _is_launch_index(self, indices: tuple[Atom, ...]) -> bool:
+        axes = tuple(("tid", int32, (("axis", a),), ()) for a in range(self.func.rank))
+        return tuple(self.key(i) for i in indices) == tuple(self._number(a) for a in axes)
 
 
 def mark_owned(func: Func) -> Func:
@@ -199,10 +183,12 @@ def _accesses(region: Region, path: tuple[tuple[Eqn, int], ...]) -> Iterator[Acc
             yield from _accesses(inner, (*path, (eqn, index)))
 
 
-def _is_index_cast(eqn: Eqn) -> bool:
-    """Whether ``eqn`` casts between integers; indices fit in 32 bits, so it keeps their value."""
-    is_int = eqn.op.kind is OpKind.CAST and eqn.inputs[0].type in _INTS
-    return is_int and eqn.out.type in _INTS
+def _widens(eqn: Eqn) -> bool:
+    """Whether ``eqn`` casts an integer to one of at least its width, which keeps the value."""
+    if eqn.op.kind is not OpKind.CAST:
+        return False
+    old, new = eqn.inputs[0].type, eqn.out.type
+    return old in _INTS and new in _INTS and _INTS.index(new) >= _INTS.index(old)
 
 
 def _varies_with_loops(access: Access) -> bool:

@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from kernelcore.errors import KernelGradError
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import OpKind
-from kernelcore.ir.walk import LEADING
+from kernelcore.ir.walk import LEADING, walk_eqns
 from kernelcore.passes.access import AccessMap
 from kernelcore.types import element_type
+
+_EFFECTS = frozenset({OpKind.STORE, OpKind.ATOMIC_ADD, OpKind.PUSH, OpKind.POP})
 
 
 def is_float(atom: Atom) -> bool:
@@ -105,6 +107,24 @@ def check_races(func: Func) -> None:
                     "do not use the result, or compute it in a kernel that is not differentiated",
                 )
         _check_array(accesses, array)
+
+
+def check_conditions(func: Func) -> None:
+    """Refuse kernels whose ``while`` conditions write: reverse mode does not walk conditions.
+
+    Raises:
+        KernelGradError: Naming the line.
+    """
+    for loop in walk_eqns(func.body):
+        if loop.op.kind is not OpKind.WHILE:
+            continue
+        for eqn in walk_eqns(loop.regions[0]):
+            if eqn.op.kind in _EFFECTS:
+                raise KernelGradError(
+                    "the condition of a while loop writes: it has no derivative in reverse mode",
+                    eqn.loc,
+                    "write in the body of the loop",
+                )
 
 
 def _check_array(accesses: AccessMap, array: Atom) -> None:

@@ -73,23 +73,47 @@ class Replay:
         frame = self.frames[self.home[atom]]
         if frame.is_root:
             return atom
-        if atom not in frame.values:
-            with self.builder.into(frame.eqns):
-                self._make(atom, frame)
+        # A work list, since chains of values that depend on each other can be long.
+        missing = [atom]
+        while missing:
+            var = missing[-1]
+            needed = [v for v in self._inputs(var) if not self._is_available(v)]
+            if needed and not self._is_available(var):
+                missing.extend(needed)
+                continue
+            missing.pop()
+            if not self._is_available(var):
+                home = self.frames[self.home[var]]
+                with self.builder.into(home.eqns):
+                    self._make(var, home)
         return frame.values[atom]
 
+    def _is_available(self, var: Var) -> bool:
+        frame = self.frames[self.home[var]]
+        return frame.is_root or var in frame.values
+
+    def _inputs(self, var: Var) -> list[Var]:
+        """The scalars that making ``var`` takes; none if it is recorded."""
+        eqn = self.maker.get(var)
+        if eqn is None or not self._repeatable(eqn):
+            return []
+        atoms = (*eqn.inputs, *captured_vars(eqn))
+        return [a for a in atoms if isinstance(a, Var) and isinstance(a.type, Scalar)]
+
     def _make(self, var: Var, frame: Frame) -> None:
+        """Compute ``var`` again from inputs that are available, or pop it."""
         eqn = self.maker.get(var)
         if eqn is None or not self._repeatable(eqn):
             frame.values[var] = self._recorded(var)
             return
-        env: dict[Var, Atom] = {}
-        for atom in (*eqn.inputs, *captured_vars(eqn)):
-            if isinstance(atom, Var):
-                env[atom] = atom if not isinstance(atom.type, Scalar) else self.value(atom)
+        env: dict[Var, Atom] = {v: self._known(v) for v in self._inputs(var)}
         copy = clone_eqn(eqn, env)
         self.builder.append(copy)
         frame.values.update(zip(eqn.outputs, copy.outputs, strict=True))
+
+    def _known(self, var: Var) -> Atom:
+        frame = self.frames[self.home[var]]
+        return var if frame.is_root else frame.values[var]
 
     def _repeatable(self, eqn: Eqn) -> bool:
         """Whether running ``eqn`` again gives the same outputs."""

@@ -16,7 +16,12 @@ from kernelcore.ir.builder import Builder, zero
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import ATOMIC_ADD, CAST, LOAD, POP, PUSH, STACK, STORE, OpKind
 from kernelcore.passes import reverse_control
-from kernelcore.passes.activity import check_derivative_exists, check_races, varied
+from kernelcore.passes.activity import (
+    check_conditions,
+    check_derivative_exists,
+    check_races,
+    varied,
+)
 from kernelcore.passes.forward import Derived
 from kernelcore.passes.replay import Replay
 from kernelcore.types import ArrayType, Scalar, StackType
@@ -37,6 +42,7 @@ def vjp(func: Func, wrt: Sequence[int], seeds: Sequence[int]) -> Derived:
         KernelGradError: ``func`` has no exact derivative.
     """
     check_races(func)
+    check_conditions(func)
     return Reverse(func, wrt, seeds).run()
 
 
