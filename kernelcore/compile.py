@@ -95,6 +95,11 @@ def resolve(key: str) -> int | None:
             return None
 
 
+def thunk(function_address: int, context_address: int) -> int:
+    """The address of a new ``void(ptr, int64, int64)`` that calls a function with a context."""
+    return cpu.thunk(function_address, context_address)
+
+
 def _load_or_compile(func: Func, key: str) -> Compiled:
     disk = default_cache()
     code = disk.load(key) if disk else None

@@ -150,7 +150,7 @@ def test_second_derivatives_agree_in_every_order_of_modes(pattern: Pattern) -> N
     by_operand = dict(zip(wrt, reverse_reverse, strict=True))
     crossed = dict(zip(wrt, reverse_forward, strict=True))
     for k, a, b in zip(adjoint.produced, forward_reverse, want, strict=True):
-        np.testing.assert_allclose(a, b, rtol=10 * rtol, atol=10 * rtol)
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol)
         np.testing.assert_allclose(by_operand[k], a, rtol=1e-3 * rtol, atol=1e-3 * rtol)
         np.testing.assert_allclose(crossed[k], a, rtol=1e-3 * rtol, atol=1e-3 * rtol)
 

@@ -29,6 +29,20 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("kernelcore",),
     ("torch_ext", "jax_ffi"),
 )
+# What adapters may know of kernelcore.
+ADAPTER_SURFACE = {
+    "kernelcore",
+    "kernelcore._native",
+    "kernelcore.compile",
+    "kernelcore.errors",
+    "kernelcore.kernel",
+    "kernelcore.opderive",
+    "kernelcore.opshape",
+    "kernelcore.opspec",
+    "kernelcore.runtime.native",
+    "kernelcore.signature",
+    "kernelcore.types",
+}
 FRAMEWORKS = {"torch": "torch_ext", "jax": "jax_ffi", "paddle": "paddle_ext"}
 PACKAGES = ("kernelcore", "torch_ext", "jax_ffi")
 MODULES = sorted(p for package in PACKAGES for p in (ROOT / package).rglob("*.py"))
@@ -87,6 +101,13 @@ def test_imports_point_down(path: Path) -> None:
     mine = layer(name_of(path))
     assert mine >= 0, f"{path} has no layer"
     assert [m for m in imports(path) if layer(m) > mine] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_adapters_know_the_surface_only(path: Path) -> None:
+    if path.relative_to(ROOT).parts[0] != "kernelcore":
+        known = {m for m in imports(path) if m.split(".")[0] == "kernelcore"}
+        assert known <= ADAPTER_SURFACE
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
