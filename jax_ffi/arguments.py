@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from kernelcore.errors import KernelArgumentError
 from kernelcore.opspec import Operation
@@ -76,9 +77,12 @@ def _value(operation: Operation, index: int, given: Any) -> Any:
     array = as_array(wanted)
     dtype, ndim = array.dtype, array.ndim
     if isinstance(given, jax.Array | np.ndarray):
+        _check_readable(operation, index, given)
         if given.dtype == dtype.numpy and given.ndim == ndim:
             return given
         if given.ndim == ndim and _is_weak(given) and given.dtype.kind in _ADAPTS[dtype.kind]:
+            if dtype.kind == "int" and not np.can_cast(given.dtype, dtype.numpy):
+                return _narrowed(operation, index, given)
             return jax.lax.convert_element_type(given, dtype.numpy)
         raise _mismatch(operation, index, f"{given.dtype}{_rank(given.ndim)}")
     if isinstance(wanted, Scalar) and isinstance(given, bool | int | float | np.generic):
@@ -86,13 +90,45 @@ def _value(operation: Operation, index: int, given: Any) -> Any:
     raise _mismatch(operation, index, f"a value of type {type(given).__name__}")
 
 
+def _check_readable(operation: Operation, index: int, given: Any) -> None:
+    if isinstance(given, jax.Array):
+        if not isinstance(given, Tracer) and given.is_deleted():
+            remedy = "do not use an array after it was donated or deleted"
+            raise _mismatch(operation, index, "a deleted array", remedy)
+    elif isinstance(given, np.ma.MaskedArray):
+        raise _mismatch(operation, index, "a masked array", "fill it: x.filled(...)")
+
+
+def _narrowed(operation: Operation, index: int, given: Any) -> Any:
+    """A weak integer ``given`` as one of the wanted dtype, which is narrower."""
+    wanted = operation.operands[index].type
+    if isinstance(wanted, Scalar):
+        try:
+            return _number(operation, index, wanted, int(given))
+        except jax.errors.ConcretizationTypeError:
+            pass  # Traced: whether it fits is known at run time only.
+    name = operation.operands[index].name
+    raise _mismatch(
+        operation,
+        index,
+        f"{given.dtype}{_rank(given.ndim)}, whose values may be out of range",
+        f"cast it where they are not: {name}.astype('{as_array(wanted).dtype}')",
+    )
+
+
 def _number(operation: Operation, index: int, wanted: Scalar, given: Any) -> Any:
-    if np.min_scalar_type(given).kind not in _ADAPTS[wanted.kind]:
+    # The smallest type of a Python integer beyond 64 bits is none of integers.
+    is_int = isinstance(given, int) and not isinstance(given, bool)
+    kind = "i" if is_int else np.min_scalar_type(given).kind
+    if kind not in _ADAPTS[wanted.kind]:
         raise _mismatch(operation, index, f"{given!r}")
     try:
-        return np.asarray(given, wanted.numpy)
+        # NumPy wraps its own integers, but checks those of Python.
+        return np.asarray(int(given) if wanted.kind == "int" else given, wanted.numpy)
     except OverflowError:
-        raise _mismatch(operation, index, f"{given!r}, which is out of range") from None
+        bits = int(given).bit_length()
+        found = str(given) if bits <= 64 else f"an integer of {bits} bits"
+        raise _mismatch(operation, index, f"{found}, which is out of range") from None
 
 
 def _is_weak(given: Any) -> bool:
@@ -100,19 +136,21 @@ def _is_weak(given: Any) -> bool:
     return isinstance(given, jax.Array) and bool(jax.typeof(given).weak_type)
 
 
-def _mismatch(operation: Operation, index: int, found: str) -> KernelArgumentError:
+def _mismatch(
+    operation: Operation, index: int, found: str, remedy: str | None = None
+) -> KernelArgumentError:
     operand = operation.operands[index]
     wanted = operand.type
     if isinstance(wanted, Scalar):
         expected = f"{wanted}, a number or an array without dimensions"
-        remedy = f"pass a number, or jnp.asarray(..., '{wanted}')"
+        usual = f"pass a number, or jnp.asarray(..., '{wanted}')"
     else:
         expected = f"array of {wanted.dtype}{_rank(wanted.ndim)}"
-        remedy = f"pass a JAX array of that type and rank, for example x.astype('{wanted.dtype}')"
+        usual = f"pass a JAX array of that type and rank, for example x.astype('{wanted.dtype}')"
     return KernelArgumentError(
         f"{operation.func.name}(): argument '{operand.name}': expected {expected}, found {found}",
         _loc(operation, index),
-        remedy,
+        remedy or usual,
     )
 
 

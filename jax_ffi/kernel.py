@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn, SupportsIndex
 
 # Imported for the rules that they register.
 import jax_ffi.lowering
@@ -49,6 +49,19 @@ class JaxKernel:
     def __post_init__(self) -> None:
         object.__setattr__(self, "__name__", self.kernel.name)
         object.__setattr__(self, "__doc__", self.kernel.__doc__)
+
+    def __copy__(self) -> JaxKernel:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> JaxKernel:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise _refuse(
+            self.kernel,
+            "a JaxKernel cannot be pickled: its kernel is made of Python source",
+            "import the module that defines the kernel, and call jax_kernel there",
+        )
 
     def __call__(
         self,
@@ -136,8 +149,7 @@ def jax_kernel(
     if block_dim is not None and (not isinstance(block_dim, int) or block_dim < 1):
         text = f"block_dim: expected a positive integer, found {block_dim!r}"
         raise _refuse(kernel, text, "leave it out: only GPUs have blocks of threads")
-    in_out = (in_out_argnames,) if isinstance(in_out_argnames, str) else (in_out_argnames or ())
-    in_out = tuple(in_out)
+    in_out = _in_out_names(kernel, in_out_argnames)
     outputs = _output_names(kernel, num_outputs, in_out)
     return JaxKernel(
         kernel,
@@ -150,9 +162,15 @@ def jax_kernel(
     )
 
 
-def _output_names(kernel: Kernel, num_outputs: int, in_out: tuple[str, ...]) -> tuple[str, ...]:
-    """The parameters that are results only: the last ones that are not in-out."""
+def _in_out_names(kernel: Kernel, given: object) -> tuple[str, ...]:
     names = [p.name for p in kernel.func.params]
+    if given is not None and not isinstance(given, Iterable):
+        raise _refuse(
+            kernel,
+            f"in_out_argnames: expected names of parameters, found {given!r}",
+            f"its parameters are {', '.join(names)}",
+        )
+    in_out = (given,) if isinstance(given, str) else tuple(given or ())
     for name in in_out:
         if name not in names:
             raise _refuse(
@@ -160,7 +178,19 @@ def _output_names(kernel: Kernel, num_outputs: int, in_out: tuple[str, ...]) -> 
                 f"in_out_argnames: no parameter is named '{name}'",
                 f"its parameters are {', '.join(names)}",
             )
-    count = num_outputs - len(in_out)
+    return in_out
+
+
+def _output_names(kernel: Kernel, num_outputs: int, in_out: tuple[str, ...]) -> tuple[str, ...]:
+    """The parameters that are results only: the last ones that are not in-out."""
+    names = [p.name for p in kernel.func.params]
+    if not isinstance(num_outputs, SupportsIndex):
+        raise _refuse(
+            kernel,
+            f"num_outputs: expected an integer, found {num_outputs!r}",
+            "give the number of results, in-out arguments included",
+        )
+    count = operator.index(num_outputs) - len(in_out)
     candidates = [n for n in names if n not in in_out]
     if num_outputs < 1 or not 0 <= count <= len(candidates):
         raise _refuse(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import Any
 
 import jax
 import jax.ffi
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
+from jax.interpreters import xla
 from jax.sharding import NamedSharding, PartitionSpec
 
 from jax_ffi import compat
@@ -82,11 +83,5 @@ def _side_effect() -> Any:
     return jax.make_jaxpr(lambda: call())().effects
 
 
-@lru_cache(maxsize=4096)
-def _compiled(launch: Launch) -> Any:
-    return jax.jit(partial(launch_p.bind, launch=launch))
-
-
-@launch_p.def_impl
-def _run(*operands: Any, launch: Launch) -> Any:
-    return _compiled(launch)(*operands)
+# Compiles and caches per Launch, also where jit is disabled.
+launch_p.def_impl(partial(xla.apply_primitive, launch_p))

@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include <cstring>
 #include <limits>
 
 #include "core/error.h"
@@ -152,12 +153,9 @@ void check_array(const Signature& signature, size_t index, const ArrayInfo& info
     fail(signature, index, expected_array(r) + " aligned to its elements",
          "a view into packed records", "copy it into an array of its own");
   }
-  int axis = oversized_axis(info.view);
-  if (axis >= 0) [[unlikely]] {
-    fail(signature, index, "extents below 2**31",
-         std::to_string(info.view.shape[axis]) + " on axis " + std::to_string(axis),
-         "split the array");
-  }
+  check_extents(info.view, [&](const std::string& problem, const std::string& help) {
+    return signature.argument_error(index, problem, help);
+  });
 }
 
 void read_array_argument(const Signature& signature, size_t index, PyObject* object,

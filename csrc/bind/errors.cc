@@ -3,7 +3,7 @@
 namespace kernelcore::bind {
 namespace {
 
-// Borrowed by the module for the life of the process; null until set_error_types.
+// Owned by the module for the life of the process; null until set_error_types.
 PyObject* g_argument = nullptr;
 PyObject* g_memory = nullptr;
 PyObject* g_internal = nullptr;
@@ -20,6 +20,7 @@ PyObject* class_of(ErrorKind kind) {
       return g_argument != nullptr ? g_argument : PyExc_TypeError;
     case ErrorKind::kMemory:
       return g_memory != nullptr ? g_memory : PyExc_MemoryError;
+    case ErrorKind::kUnknownKernel:
     case ErrorKind::kInternal:
       break;
   }

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "bind/argument.h"
+#include "core/argument_block.h"
 #include "core/error.h"
 #include "core/pool.h"
 
@@ -68,20 +69,16 @@ void launch(const Signature& signature, nb::handle dims, nb::handle args) {
   if (nb::len(arguments) != count) fail_count(signature, nb::len(arguments));
   Launch request = read_dims(signature, dims);
   Leases leases(count);
-  BlockBuffer block(signature.block_bytes);
-  if (!signature.block_template.empty()) {
-    std::memcpy(block.data(), signature.block_template.data(), signature.block_bytes);
-  }
+  ArgumentBlock block(signature);
   for (size_t i = 0; i < count; ++i) {
     const Relocation& r = signature.relocations[i];
     PyObject* object = PyTuple_GetItem(arguments.ptr(), static_cast<Py_ssize_t>(i));
-    std::byte* field = block.data() + r.offset;
     if (r.role == Role::kValue) {
-      read_value_argument(signature, i, object, field);
+      read_value_argument(signature, i, object, block.field(r));
     } else {
       ArrayView view;
       read_array_argument(signature, i, object, view, leases);
-      write_field(field, view);
+      block.write_array(r, view);
     }
   }
   run_from_python(signature, block.data(), request);

@@ -87,6 +87,8 @@ void bind_launch(nb::module_& m) {
                 "args: collections.abc.Sequence[typing.Any]) -> None"),
         "Run a kernel over a grid with one argument per parameter, in order.");
   m.def("array_span", &array_span, nb::arg("signature"), nb::arg("index"), nb::arg("array"),
+        nb::sig("def array_span(signature: Signature, index: int, array: object) "
+                "-> tuple[int, int, tuple[int, ...]]"),
         "First address, address past the end, and shape of the array for a parameter.");
   m.def("set_error_types", &set_error_types, nb::arg("argument"), nb::arg("memory"),
         nb::arg("internal"),

@@ -16,7 +16,6 @@ namespace kernelcore::bind {
 namespace {
 
 using torch::Operation;
-using torch::ViewBuffer;
 
 struct Hooks {
   PyTypeObject* tensor_type = nullptr;

@@ -92,8 +92,6 @@ void bind_torch(nb::module_& m) {
         nb::arg("len_torch_function_stack"), nb::arg("forward_ad_module"),
         nb::arg("any_autocast_enabled").none() = nb::none(),
         "Bind the loaded libtorch and the state that fast entries look at.");
-  m.def("torch_define", &torch::define_operator, nb::arg("ns"), nb::arg("schema"),
-        "Define an operator in a namespace.");
   m.def(
       "torch_impl",
       [](const std::string& ns, const std::string& name, const std::string& dispatch_key,

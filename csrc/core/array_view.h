@@ -1,10 +1,10 @@
-// Strided memory as launchers pass it around, and how it is written into an argument block.
+// Strided memory as launchers pass it around.
 #pragma once
 
-#include <cstring>
 #include <string>
 #include <utility>
 
+#include "core/small_buffer.h"
 #include "kernelcore/abi.h"
 
 namespace kernelcore {
@@ -41,6 +41,9 @@ struct ArrayView {
   }
 };
 
+/// The operands or the results of one call.
+using ViewBuffer = SmallBuffer<ArrayView, 16>;
+
 /// Whether every element lies on a multiple of `item_bytes`, as compiled code assumes.
 inline bool is_aligned(const ArrayView& view, size_t item_bytes) {
   auto bits = reinterpret_cast<uintptr_t>(view.data);
@@ -63,21 +66,15 @@ inline std::pair<uintptr_t, uintptr_t> byte_span(const ArrayView& view, size_t i
 /// Array indices in kernels are 32-bit, so every extent must be below this.
 inline constexpr int64_t kExtentLimit = int64_t{1} << 31;
 
-/// The first axis of `view` whose extent kernels cannot index, or -1.
-inline int oversized_axis(const ArrayView& view) {
+/// Throws `make_error(problem, help)` where an extent of `view` is one that kernels cannot index.
+template <class MakeError>
+void check_extents(const ArrayView& view, MakeError make_error) {
   for (int k = 0; k < view.ndim; ++k) {
-    if (view.shape[k] >= kExtentLimit) return k;
-  }
-  return -1;
-}
-
-/// Writes the block field {data, shape[ndim], stride_bytes[ndim]} at `field`.
-inline void write_field(std::byte* field, const ArrayView& view) {
-  std::memcpy(field, &view.data, sizeof(void*));
-  auto* words = reinterpret_cast<int64_t*>(field + sizeof(void*));
-  for (int k = 0; k < view.ndim; ++k) {
-    words[k] = view.shape[k];
-    words[view.ndim + k] = view.stride_bytes[k];
+    if (view.shape[k] >= kExtentLimit) [[unlikely]] {
+      throw make_error("expected extents below 2**31, found " + std::to_string(view.shape[k]) +
+                           " on axis " + std::to_string(k),
+                       "split the array: indices of kernels have 32 bits");
+    }
   }
 }
 

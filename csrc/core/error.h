@@ -7,9 +7,10 @@
 namespace kernelcore {
 
 enum class ErrorKind {
-  kArgument,  // a launch argument that the kernel does not take
-  kMemory,    // the run needed memory that it could not get
-  kInternal,  // a defect of kernelcore
+  kArgument,       // a launch argument that the kernel does not take
+  kMemory,         // the run needed memory that it could not get
+  kUnknownKernel,  // no kernel of the wanted key exists in this process
+  kInternal,       // a defect of kernelcore
 };
 
 /// A failure with a message that is ready to be shown to the user.

@@ -1,10 +1,10 @@
 #include "core/functional.h"
 
 #include <algorithm>
+#include <cstring>
 
+#include "core/argument_block.h"
 #include "core/copy.h"
-#include "core/error.h"
-#include "core/small_buffer.h"
 
 namespace kernelcore {
 namespace {
@@ -44,32 +44,20 @@ void prepare_result(const Signature& signature, const Relocation& r, const Array
 
 void run_functional(const Signature& signature, const ArrayView* operands, const ArrayView* results,
                     Launch& launch, Executor& executor) {
-  BlockBuffer block(signature.block_bytes);
-  if (!signature.block_template.empty()) {
-    std::memcpy(block.data(), signature.block_template.data(), signature.block_bytes);
-  }
+  ArgumentBlock block(signature);
   for (const Relocation& r : signature.relocations) {
-    std::byte* field = block.data() + r.offset;
     if (r.role == Role::kValue) {
-      if (r.operand >= 0) std::memcpy(field, operands[r.operand].data, size_bytes(r.dtype));
+      if (r.operand >= 0) {
+        std::memcpy(block.field(r), operands[r.operand].data, size_bytes(r.dtype));
+      }
     } else if (r.role == Role::kInput) {
-      write_field(field, operands[r.operand]);
+      block.write_array(r, operands[r.operand]);
     } else {
       prepare_result(signature, r, operands, launch, results[r.result]);
-      write_field(field, results[r.result]);
+      block.write_array(r, results[r.result]);
     }
   }
   run(signature, block.data(), launch, executor);
-}
-
-void check_extents(const Signature& signature, size_t index, const ArrayView& view) {
-  int axis = oversized_axis(view);
-  if (axis < 0) return;
-  throw signature.argument_error(index,
-                                 "expected extents below 2**31, found " +
-                                     std::to_string(view.shape[axis]) + " on axis " +
-                                     std::to_string(axis),
-                                 "split the array: indices of kernels have 32 bits");
 }
 
 }  // namespace kernelcore

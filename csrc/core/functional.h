@@ -15,7 +15,4 @@ namespace kernelcore {
 void run_functional(const Signature& signature, const ArrayView* operands, const ArrayView* results,
                     Launch& launch, Executor& executor);
 
-/// Throws an argument Error where an extent of `view` is too large for parameter `index`.
-void check_extents(const Signature& signature, size_t index, const ArrayView& view);
-
 }  // namespace kernelcore

@@ -7,7 +7,7 @@
 
 namespace kernelcore {
 
-/// `size` uninitialised elements; no allocation up to `kInline` of them.
+/// `size` uninitialised, 16-aligned elements; no allocation up to `kInline` of them.
 template <class T, size_t kInline>
 class SmallBuffer {
   static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
@@ -26,8 +26,5 @@ class SmallBuffer {
   std::unique_ptr<T[]> heap_;
   alignas(alignof(std::max_align_t)) std::byte inline_[kInline * sizeof(T)];
 };
-
-/// The argument block of one run: 16-aligned on the stack, and by operator new.
-using BlockBuffer = SmallBuffer<std::byte, 1024>;
 
 }  // namespace kernelcore

@@ -5,7 +5,6 @@
 
 #include "core/error.h"
 #include "core/functional.h"
-#include "core/small_buffer.h"
 #include "ffi/xla_plan.h"
 #include "ffi/xla_pool.h"
 #include "ffi/xla_state.h"
@@ -19,8 +18,6 @@ void delete_plan(void* plan) {
 
 XLA_FFI_TypeId g_plan_type{0};  // XLA assigns the number when the type is registered
 XLA_FFI_TypeInfo g_plan_info{XLA_FFI_TypeInfo_STRUCT_SIZE, nullptr, delete_plan};
-
-using ViewBuffer = SmallBuffer<ArrayView, 16>;
 
 XLA_FFI_Error* make_error(const XLA_FFI_CallFrame* frame, XLA_FFI_Error_Code code,
                           const char* message) {
@@ -37,6 +34,8 @@ XLA_FFI_Error_Code code_of(ErrorKind kind) {
       return XLA_FFI_Error_Code_INVALID_ARGUMENT;
     case ErrorKind::kMemory:
       return XLA_FFI_Error_Code_RESOURCE_EXHAUSTED;
+    case ErrorKind::kUnknownKernel:
+      return XLA_FFI_Error_Code_NOT_FOUND;
     case ErrorKind::kInternal:
       break;
   }
@@ -48,8 +47,6 @@ template <class Body>
 XLA_FFI_Error* guarded(const XLA_FFI_CallFrame* frame, Body body) noexcept {
   try {
     return body();
-  } catch (const UnknownKernel& unknown) {
-    return make_error(frame, XLA_FFI_Error_Code_NOT_FOUND, unknown.message.c_str());
   } catch (const Error& error) {
     return make_error(frame, code_of(error.kind()), error.what());
   } catch (const std::bad_alloc&) {
@@ -72,7 +69,9 @@ void read_buffer(const Signature& signature, size_t index, const void* source, A
   view.ndim = ndim;
   for (int k = 0; k < ndim; ++k) view.shape[k] = buffer.dims[k];
   view.set_contiguous(size_bytes(r.dtype));
-  check_extents(signature, index, view);
+  check_extents(view, [&](const std::string& problem, const std::string& help) {
+    return signature.argument_error(index, problem, help);
+  });
 }
 
 Launch read_grid(const Plan& plan, const XLA_FFI_CallFrame* frame) {

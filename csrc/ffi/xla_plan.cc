@@ -68,8 +68,9 @@ Plan make_plan(const XLA_FFI_Attrs& attributes) {
   signature.grid_rank = static_cast<int>(plan.grid.size());
   signature.fn = find_kernel(signature.key);
   if (signature.fn == nullptr) {
-    throw UnknownKernel{"kernelcore: kernel '" + signature.name + "' (" + signature.key +
-                        ") is not registered in this process; import the module that defines it"};
+    throw Error(ErrorKind::kUnknownKernel,
+                "kernelcore: kernel '" + signature.name + "' (" + signature.key +
+                    ") is not registered in this process; import the module that defines it");
   }
   signature.validate();
   count_buffers(plan);

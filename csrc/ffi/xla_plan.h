@@ -16,15 +16,10 @@ struct Plan {
   int64_t result_count = 0;
 };
 
-/// Thrown when no kernel of the wanted hash exists in this process.
-struct UnknownKernel {
-  std::string message;
-};
-
-/// Builds the plan of a call site with `operand_count` operands.
+/// Builds the plan of a call site; throws Error.
 ///
 /// Attributes: "key" and "name" strings, "template" bytes, "relocs" (7 integers each) and
-/// "grid" (3 integers per dimension). Throws Error or UnknownKernel.
+/// "grid" (3 integers per dimension).
 Plan make_plan(const XLA_FFI_Attrs& attributes);
 
 /// The XLA element type of `dtype`.

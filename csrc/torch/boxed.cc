@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/functional.h"
 #include "core/pool.h"
+#include "core/small_buffer.h"
 
 namespace kernelcore::torch {
 namespace {
@@ -32,15 +33,19 @@ class OwnedTensors {
   size_t count_ = 0;
 };
 
-[[noreturn]] void fail(const Operation& op, size_t index, const std::string& expected,
-                       const std::string& found) {
-  std::string problem = "expected " + expected + ", found " + found;
-  const char* help = "convert the tensor before the call";
+Error operand_error(const Operation& op, size_t index, const std::string& problem,
+                    const std::string& help) {
   size_t parameter = op.parameter_of(index);
   if (parameter != Operation::kNoParameter) {
-    throw op.signature.argument_error(parameter, problem, help);
+    return op.signature.argument_error(parameter, problem, help);
   }
-  throw op.signature.launch_error("argument #" + std::to_string(index) + ": " + problem, help);
+  return op.signature.launch_error("argument #" + std::to_string(index) + ": " + problem, help);
+}
+
+[[noreturn]] void fail(const Operation& op, size_t index, const std::string& expected,
+                       const std::string& found) {
+  throw operand_error(op, index, "expected " + expected + ", found " + found,
+                      "convert the tensor before the call");
 }
 
 std::string dtype_text(int32_t dtype) {
@@ -74,9 +79,9 @@ void read_tensor(const Operation& op, size_t index, TensorHandle tensor, ArrayVi
     view.shape[k] = sizes[k];
     view.stride_bytes[k] = strides[k] * item_bytes;
   }
-  if (int axis = oversized_axis(view); axis >= 0) {
-    fail(op, index, "extents below 2**31", std::to_string(view.shape[axis]));
-  }
+  check_extents(view, [&](const std::string& problem, const std::string& help) {
+    return operand_error(op, index, problem, help);
+  });
   if (view.data == nullptr && view.numel() != 0) {
     fail(op, index, "a tensor with memory", "one without");
   }

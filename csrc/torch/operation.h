@@ -7,7 +7,6 @@
 #include "core/array_view.h"
 #include "core/launch.h"
 #include "core/signature.h"
-#include "core/small_buffer.h"
 
 namespace kernelcore::torch {
 
@@ -23,8 +22,6 @@ struct ResultSpec {
   DType dtype;
   std::vector<DimRule> dims;
 };
-
-using ViewBuffer = SmallBuffer<ArrayView, 16>;
 
 struct Operation {
   static constexpr size_t kNoParameter = static_cast<size_t>(-1);

@@ -42,7 +42,7 @@ void check(int32_t code, const std::string& what) {
   fail(what + " failed" + (text != nullptr ? std::string(": ") + text : std::string()));
 }
 
-/// Library handles by namespace and dispatch key ("" for definitions), for the process's life.
+/// Library handles by namespace and dispatch key, for the process's life.
 LibraryHandle library(const std::string& ns, const std::string& key) {
   using Key = std::pair<std::string, std::string>;
   static std::mutex mutex;
@@ -52,9 +52,8 @@ LibraryHandle library(const std::string& ns, const std::string& key) {
   if (!added && it->second != nullptr) return it->second;
   // torch keeps the pointers: those of the map's own key stay valid.
   const auto& [kept_ns, kept_key] = it->first;
-  int32_t code = key.empty() ? shim().library_fragment(kept_ns.c_str(), __FILE__, 0, &it->second)
-                             : shim().library_for_key(kept_ns.c_str(), kept_key.c_str(), __FILE__,
-                                                      0, &it->second);
+  int32_t code =
+      shim().library_for_key(kept_ns.c_str(), kept_key.c_str(), __FILE__, 0, &it->second);
   check(code, "opening namespace " + ns);
   return it->second;
 }
@@ -73,12 +72,9 @@ void load_shim(const std::string& path) {
   bind(lib, "aoti_torch_get_device_type", s.get_device_type);
   bind(lib, "aoti_torch_empty_strided", s.empty_strided);
   bind(lib, "aoti_torch_delete_tensor_object", s.delete_tensor);
-  bind(lib, "aoti_torch_library_init_fragment", s.library_fragment);
   bind(lib, "aoti_torch_library_init_impl", s.library_for_key);
-  bind(lib, "aoti_torch_library_def", s.library_define);
   bind(lib, "aoti_torch_library_impl", s.library_impl);
   bind(lib, "aoti_torch_grad_mode_is_enabled", s.grad_mode_is_enabled);
-  bind_optional(lib, "torch_tensor_to_pyobject", s.to_pyobject);
   bind_optional(lib, "torch_exception_get_what_without_backtrace", s.exception_text);
   s.cpu = constant(lib, "aoti_torch_device_type_cpu");
   for (int i = 0; i < kDTypeCount; ++i) {
@@ -92,10 +88,6 @@ void load_shim(const std::string& path) {
 const Shim& shim() {
   if (!g_loaded) fail("torch_init has not been called");
   return g_shim;
-}
-
-void define_operator(const std::string& ns, const std::string& schema) {
-  check(shim().library_define(library(ns, ""), schema.c_str()), "defining " + ns + "::" + schema);
 }
 
 void implement_operator(const std::string& ns, const std::string& name, const std::string& key,

@@ -27,16 +27,12 @@ struct Shim {
   int32_t (*empty_strided)(int64_t ndim, const int64_t* sizes, const int64_t* strides,
                            int32_t dtype, int32_t device_type, int32_t device_index, TensorHandle*);
   int32_t (*delete_tensor)(TensorHandle);
-  int32_t (*library_fragment)(const char* ns, const char* file, uint32_t line, LibraryHandle*);
   int32_t (*library_for_key)(const char* ns, const char* key, const char* file, uint32_t line,
                              LibraryHandle*);
-  int32_t (*library_define)(LibraryHandle, const char* schema);
   int32_t (*library_impl)(LibraryHandle, const char* name, BoxedKernel);
   bool (*grad_mode_is_enabled)();
 
-  // Absent in older versions: null there.
-  int32_t (*to_pyobject)(TensorHandle, void* type, void** object);
-  const char* (*exception_text)();
+  const char* (*exception_text)();  // null in older versions
 
   int32_t cpu;
   int32_t dtypes[kDTypeCount];  // torch's numbers, by DType
@@ -47,9 +43,6 @@ void load_shim(const std::string& path);
 
 /// The bound interface; throws an internal Error before load_shim.
 const Shim& shim();
-
-/// Adds the operator `schema` to namespace `ns`.
-void define_operator(const std::string& ns, const std::string& schema);
 
 /// Makes `kernel` the implementation of `ns::name` for a dispatch key.
 void implement_operator(const std::string& ns, const std::string& name, const std::string& key,

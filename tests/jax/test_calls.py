@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ import kernelcore as kc
 from jax_ffi import jax_kernel
 from tests.jax.kernels import (
     F64,
+    I32,
     assert_close,
     axpy,
     compiled_text,
@@ -82,7 +84,22 @@ def test_matmul_with_output_dims_for_every_call() -> None:
     assert_close(large, jnp.concatenate([jnp.full((4, 3), 2.0), jnp.zeros((1, 3))]))
 
 
-@pytest.mark.parametrize("a", [2, 2.5, np.float32(2.5), np.float64(2.5), np.int64(2)])
+@pytest.mark.parametrize("n", [-(2**31), np.int64(2**31 - 1), np.uint8(255)])
+def test_integers_arrive_exactly(n: Any) -> None:
+    @kc.kernel
+    def store(n: int, o: I32):
+        i = kc.tid()
+        o[i] = n
+
+    call = jax_kernel(store, launch_dims=1)
+    expected = jnp.array([int(n)], jnp.int32)
+    assert_close(call(n)[0], expected)
+    assert_close(call(jnp.asarray(int(n)))[0], expected)
+
+
+@pytest.mark.parametrize(
+    "a", [2, 2.5, np.float32(2.5), np.float64(2.5), np.int64(2), np.longdouble(2.5), 10**20]
+)
 def test_scalars_are_numbers(a: Any) -> None:
     x = jnp.arange(4, dtype=jnp.float32)
     expected = jnp.float32(a) * x + 3
@@ -94,8 +111,10 @@ def test_scalars_are_traced() -> None:
     x = jnp.arange(4, dtype=jnp.float32)
     call = jax.jit(lambda x, a, n: jax_kernel(axpy)(x, a, n)[0])
     expected = 2.5 * x + 3
-    assert_close(call(x, 2.5, 3), expected)
     assert_close(call(x, jnp.float32(2.5), jnp.int32(3)), expected)
+    assert_close(jax.jit(lambda n: call(x, 2.5, n.astype("int32")))(3), expected)
+    with jax.enable_x64(False):
+        assert_close(call(x, 2.5, 3), expected)
 
 
 def test_gradient_of_a_traced_scalar() -> None:
@@ -201,6 +220,39 @@ def test_eager_calls_compile_once() -> None:
     call(x, 0.5, 1)
     with jax.log_compiles(True), jax.no_tracing():
         call(x, 0.25, 2)
+
+
+@pytest.mark.parametrize("has_side_effect", [True, False])
+def test_calls_run_without_jit(has_side_effect: bool) -> None:
+    call = jax_kernel(axpy, has_side_effect=has_side_effect)
+    x = jnp.ones((2, 3), jnp.float32)
+
+    def gradient(x: Any) -> Any:
+        return jax.grad(lambda x: jnp.sum(call(x, 2.0, 1)[0] ** 2))(x)
+
+    with jax.disable_jit():
+        assert_close(call(x[0], 2.0, 1)[0], 2 * x[0] + 1)
+        if not has_side_effect:
+            assert_close(jax.jit(jax.vmap(gradient))(x), 4 * (2 * x + 1))
+
+
+def test_debug_nans_names_the_primitive() -> None:
+    call = jax_kernel(axpy)
+    x = jnp.array([1.0, jnp.nan], jnp.float32)
+    functions = [lambda x: call(x, 2.0, 1)[0], jax.jit(lambda x: call(x, 2.0, 1)[0] * 2)]
+    with jax.debug_nans(True):
+        for function in functions:
+            assert_close(function(jnp.ones(2, jnp.float32)).shape, (2,))
+            with pytest.raises(FloatingPointError, match="kernelcore_launch"):
+                function(x)
+
+
+def test_copies_share_the_kernel() -> None:
+    call = jax_kernel(axpy)
+    x = jnp.ones(3, jnp.float32)
+    for copied in (copy.copy(call), copy.deepcopy({"call": call})["call"]):
+        assert copied.kernel is axpy
+        assert_close(copied(x, 2.0, 1)[0], 2 * x + 1)
 
 
 def test_call_with_side_effect_stays_without_uses() -> None:

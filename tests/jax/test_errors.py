@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from jax_ffi import jax_kernel
 from kernelcore import KernelArgumentError, KernelGradError
-from tests.jax.kernels import axpy, iota, matmul, mixed, neighbour, row_sums
+from tests.jax.kernels import axpy, iota, lookup, matmul, mixed, neighbour, row_sums
 
 
 def f32(*shape: int) -> Any:
@@ -23,7 +24,24 @@ def call_axpy(*args: Any, **named: Any) -> Any:
     return jax_kernel(axpy)(*args, **named)
 
 
+def deleted() -> Any:
+    x = f32(3)
+    x.delete()
+    return x
+
+
+def masked() -> Any:
+    return np.ma.masked_array(np.ones(3, np.float32), [False, True, False])
+
+
+def call_jitted(n: Any) -> Any:
+    return jax.jit(lambda n: call_axpy(f32(3), 1.0, n))(n)
+
+
+# Of types that the annotations exclude.
 FRACTION: Any = 1.5
+TEXT: Any = "1"
+NUMBER: Any = 3
 
 # Per case: the call, and what its error says.
 REFUSED: dict[str, tuple[Callable[[], Any], list[str]]] = {
@@ -35,6 +53,26 @@ REFUSED: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "array for a scalar": (lambda: call_axpy(f32(3), f32(3), 1), ["'a'", "1 dimension"]),
     "fraction for an integer": (lambda: call_axpy(f32(3), 1.0, 1.5), ["'n'", "int32", "1.5"]),
     "large integer": (lambda: call_axpy(f32(3), 1.0, 2**31), ["'n'", "out of range"]),
+    "huge integer": (lambda: call_axpy(f32(3), 1.0, 10**5000), ["'n'", "16610 bits"]),
+    "huge float": (lambda: call_axpy(f32(3), 10**5000, 1), ["'a'", "16610 bits"]),
+    "large int64": (lambda: call_axpy(f32(3), 1.0, np.int64(2**40)), ["'n'", "1099511627776"]),
+    "large uint32": (lambda: call_axpy(f32(3), 1.0, np.uint32(2**32 - 1)), ["'n'", "4294967295"]),
+    "large weak array": (
+        lambda: call_axpy(f32(3), 1.0, jnp.asarray(2**40)),
+        ["'n'", "1099511627776", "out of range"],
+    ),
+    "traced integer": (lambda: call_jitted(3), ["'n'", "int64", "n.astype('int32')"]),
+    "traced wide integer": (lambda: call_jitted(np.int64(3)), ["'n'", "int32", "int64"]),
+    "weak integers": (
+        lambda: jax_kernel(lookup)(jnp.ones(3), jnp.full(3, 2)),
+        ["'indices'", "int64", "indices.astype('int32')"],
+    ),
+    "complex": (lambda: call_axpy(f32(3), 1j, 1), ["'a'", "complex"]),
+    "complex scalar": (lambda: call_axpy(f32(3), np.complex64(1j), 1), ["'a'", "complex64"]),
+    "complex array": (lambda: call_axpy(f32(3), jnp.asarray(1j), 1), ["'a'", "complex128"]),
+    "deleted": (lambda: call_axpy(deleted(), 1.0, 1), ["'x'", "deleted", "donated"]),
+    "masked": (lambda: call_axpy(masked(), 1.0, 1), ["'x'", "masked", "filled"]),
+    "masked number": (lambda: call_axpy(f32(3), np.ma.masked, 1), ["'a'", "masked"]),
     "bool for a number": (lambda: call_axpy(f32(3), True, 1), ["'a'", "True"]),
     "strong scalar dtype": (lambda: call_axpy(f32(3), jnp.float64(1.0), 1), ["'a'", "float64"]),
     "string": (lambda: call_axpy(f32(3), "1", 1), ["'a'", "str"]),
@@ -60,6 +98,12 @@ REFUSED: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "undeclared output": (lambda: jax_kernel(mixed)(*[jnp.ones(3)] * 3), ["'o'", "in-out"]),
     "output count": (lambda: jax_kernel(axpy, num_outputs=9), ["num_outputs", "9"]),
     "no output": (lambda: jax_kernel(axpy, num_outputs=0), ["num_outputs", "0"]),
+    "output count type": (lambda: jax_kernel(axpy, num_outputs=TEXT), ["num_outputs", "'1'"]),
+    "in-out type": (
+        lambda: jax_kernel(axpy, in_out_argnames=NUMBER),
+        ["in_out_argnames", "found 3", "x, a, n, o"],
+    ),
+    "pickle": (lambda: pickle.dumps(jax_kernel(axpy)), ["pickled", "import"]),
     "in-out name": (lambda: jax_kernel(row_sums, in_out_argnames="q"), ["'q'"]),
     "vmap method": (lambda: jax_kernel(axpy, vmap_method="fast"), ["vmap_method", "'fast'"]),
     "vmap method of a call": (

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from jax_ffi.kernel import JaxKernel
+from jax_ffi.arguments import operand_values
+from jax_ffi.primitive import Launch, bind
+from kernelcore.opshape import kernel_operation
 from tests.patterns import PATTERNS, Pattern
 
 patterns = pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: p.name)
@@ -19,28 +21,14 @@ patterns = pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: p.name)
 
 def as_function(pattern: Pattern) -> tuple[Callable[..., Any], list[Any]]:
     """The pattern as a jitted function of its float arguments, and these."""
-    options = dict(pattern.options)
-    names = [p.name for p in pattern.kernel.func.params]
-    loads = dict(zip(names, pattern.kernel.effects, strict=True))
-    written = [n for n in names if loads[n].writes]
-    in_out = tuple(options.pop("in_out", ()))
-    outputs = options.pop("outputs", None)
-    if outputs is None:
-        outputs = [n for n in written if not loads[n].loads]
-        in_out = tuple(n for n in written if n not in outputs)
-    dims = options.pop("output_dims", None)
-    if isinstance(dims, int):
-        dims = dict.fromkeys(outputs, dims)
-    shapes = None if dims is None else tuple((n, (d,)) for n, d in dims.items())
-    launch = options.pop("launch_dims", None)
-    launch = (launch,) if isinstance(launch, int) else launch
-    kernel = JaxKernel(pattern.kernel, tuple(outputs), in_out, launch, shapes, True, False)
+    operation = kernel_operation(pattern.kernel, **pattern.options)
     arguments = pattern.arguments(np.random.default_rng(0))
     is_float = [np.asarray(a).dtype.kind == "f" for a in arguments]
 
     def function(*floats: Any) -> Any:
         given = iter(floats)
-        return kernel(*(next(given) if f else a for f, a in zip(is_float, arguments, strict=True)))
+        chosen = [next(given) if f else a for f, a in zip(is_float, arguments, strict=True)]
+        return bind(operand_values(operation, chosen, {}), Launch(operation))
 
     return jax.jit(function), [
         jnp.asarray(a) for f, a in zip(is_float, arguments, strict=True) if f

@@ -150,6 +150,13 @@ def test_unfit_arrays_are_refused_with_a_remedy(case: str) -> None:
     assert remedy in message.splitlines()[-1]
 
 
+def test_extents_that_32_bits_cannot_index_are_refused() -> None:
+    array = np.broadcast_to(np.float32(0), (2**31,))
+    expected = r"argument 'y': expected extents below 2\*\*31, found 2147483648 on axis 0"
+    with pytest.raises(KernelArgumentError, match=expected):
+        _native.launch(axpy_signature(), 4, (F32, 1.0, array, F32.copy()))
+
+
 def read_only() -> np.ndarray[Any, Any]:
     array = F32.copy()
     array.flags.writeable = False

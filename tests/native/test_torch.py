@@ -20,6 +20,7 @@ from tests.native.kernels import FLOAT32, INT64
 
 _native.set_error_types(KernelArgumentError, KernelMemoryError, KernelCompileError)
 NAMESPACE = "kernelcore_native_test"
+LIBRARY = torch.library.Library(NAMESPACE, "FRAGMENT")
 VECTOR = (True, FLOAT32, 1)
 LIKE_FIRST = [(0, 0, 0)]
 
@@ -52,7 +53,7 @@ define void @thunk_{name}(ptr %stack, i64 %inputs, i64 %outputs) {{
     ptr %stack, i64 %inputs, i64 %outputs, ptr inttoptr (i64 {context} to ptr))
   ret void
 }}"""
-    _native.torch_define(NAMESPACE, schema)
+    LIBRARY.define(schema)
     _native.torch_impl(NAMESPACE, name, key, kernels.jit(text, f"thunk_{name}"))
     return getattr(getattr(torch.ops, NAMESPACE), name).default
 
@@ -112,6 +113,14 @@ def test_the_boxed_kernel_refuses_unfit_tensors(wrong: torch.Tensor, found: str)
         axpy()(torch.ones(8), 2.0, wrong)
     expected = "axpy(): argument 'y': expected array of float32 with 1 dimension, "
     assert str(caught.value).startswith(expected + found + "\n  at y")
+
+
+def test_the_boxed_kernel_refuses_extents_that_32_bits_cannot_index() -> None:
+    long = torch.zeros(1).expand(2**31)
+    with pytest.raises(
+        RuntimeError, match=r"'y': expected extents below 2\*\*31, found 2147483648"
+    ):
+        axpy()(torch.ones(8), 2.0, long)
 
 
 def test_values_may_be_tensors_without_dimensions() -> None:

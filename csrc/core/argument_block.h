@@ -1,0 +1,39 @@
+// The memory from which a kernel reads its arguments.
+#pragma once
+
+#include <cstring>
+
+#include "core/array_view.h"
+#include "core/signature.h"
+#include "core/small_buffer.h"
+
+namespace kernelcore {
+
+/// The argument block of one run, which starts as the signature's template; 16-aligned.
+class ArgumentBlock {
+ public:
+  explicit ArgumentBlock(const Signature& signature) : bytes_(signature.block_bytes) {
+    if (signature.block_template.empty()) return;
+    std::memcpy(bytes_.data(), signature.block_template.data(), signature.block_bytes);
+  }
+
+  const std::byte* data() { return bytes_.data(); }
+
+  /// Where the parameter of `r` lies.
+  std::byte* field(const Relocation& r) { return bytes_.data() + r.offset; }
+
+  /// Writes {data, shape[ndim], stride_bytes[ndim]} as the parameter of `r`.
+  void write_array(const Relocation& r, const ArrayView& view) {
+    std::memcpy(field(r), &view.data, sizeof(void*));
+    auto* words = reinterpret_cast<int64_t*>(field(r) + sizeof(void*));
+    for (int k = 0; k < view.ndim; ++k) {
+      words[k] = view.shape[k];
+      words[view.ndim + k] = view.stride_bytes[k];
+    }
+  }
+
+ private:
+  SmallBuffer<std::byte, 1024> bytes_;  // no allocation for most kernels
+};
+
+}  // namespace kernelcore
