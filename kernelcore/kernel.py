@@ -12,11 +12,11 @@ from kernelcore.errors import KernelArgumentError, KernelError
 from kernelcore.frontend.function import Function
 from kernelcore.frontend.specialize import specialize_kernel
 from kernelcore.ir.core import Func
+from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.access import Effect, effects
 from kernelcore.passes.dce import drop_unused_params
 from kernelcore.passes.pipeline import normalize, optimize
 from kernelcore.passes.reverse import vjp
-from kernelcore.runtime import native
 from kernelcore.signature import Binding, Role, make_signature
 from kernelcore.types import ArrayType
 
@@ -61,9 +61,14 @@ class Kernel:
         return effects(self.func)
 
     @cached_property
-    def signature(self) -> native.Signature:
-        """The kernel as native launchers take it, on arrays that the caller provides."""
-        return direct_signature(self.func)
+    def direct(self) -> Direct:
+        """The kernel on arrays that the caller provides, which do not share memory."""
+        return Direct(optimize(self.func))
+
+    @cached_property
+    def shared(self) -> Direct:
+        """The kernel on arrays that may share memory: it accumulates with atomics only."""
+        return Direct(self.func)
 
     def adjoint(self, wrt: tuple[int, ...], seeds: tuple[int, ...]) -> Adjoint:
         """The adjoint for cotangents of parameters ``wrt``, given those of arrays ``seeds``.
@@ -108,18 +113,30 @@ class Adjoint:
         self.order = tuple((source.get(i, i), i in source) for i in kept)
 
     @cached_property
-    def signature(self) -> native.Signature:
-        """The adjoint as native launchers take it."""
-        return direct_signature(self.func)
+    def direct(self) -> Direct:
+        """The adjoint on arrays that the caller provides, which do not share memory."""
+        return Direct(optimize(self.func))
 
 
-def direct_signature(func: Func) -> native.Signature:
-    compiled = compile_func(optimize(func))
-    bindings: list[Binding] = []
-    for index, (param, effect) in enumerate(zip(func.params, effects(func), strict=True)):
-        role = Role.OUTPUT if effect.writes else Role.INPUT
-        bindings.append(Binding(role if isinstance(param.type, ArrayType) else Role.VALUE, index))
-    return make_signature(func, compiled, bindings)
+class Direct:
+    """A kernel over arrays that the caller provides.
+
+    Attributes:
+        signature: The kernel as native launchers take it.
+        exclusive: Parameters that the code updates without atomics, since no two threads touch
+            the same element; true only if no other array and no other index reaches it.
+    """
+
+    def __init__(self, func: Func) -> None:
+        compiled = compile_func(func)
+        bindings: list[Binding] = []
+        for index, (param, effect) in enumerate(zip(func.params, effects(func), strict=True)):
+            role = Role.OUTPUT if effect.writes else Role.INPUT
+            is_array = isinstance(param.type, ArrayType)
+            bindings.append(Binding(role if is_array else Role.VALUE, index))
+        self.signature = make_signature(func, compiled, bindings)
+        owned = {e.inputs[0] for e in walk_eqns(func.body) if e.attrs.get("owned")}
+        self.exclusive = tuple(i for i, p in enumerate(func.params) if p in owned)
 
 
 @overload

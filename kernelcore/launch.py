@@ -63,7 +63,11 @@ def launch(
             kernel.func.loc,
             "pass adjoint=True as well",
         )
-    native.launch(kernel.signature, dim, (*inputs, *outputs))
+    args = (*inputs, *outputs)
+    direct = kernel.direct
+    if direct.exclusive and _shares_memory(kernel, args):
+        direct = kernel.shared
+    native.launch(direct.signature, dim, args)
 
 
 def _launch_adjoint(
@@ -85,8 +89,8 @@ def _launch_adjoint(
     seeds = tuple(i for i in cotangents if written[i])
     adjoint = kernel.adjoint(wrt, seeds)
     actual = tuple(cotangents[i] if is_cotangent else args[i] for i, is_cotangent in adjoint.order)
-    _check_cotangents(kernel, adjoint, args, actual)
-    native.launch(adjoint.signature, dim, actual)
+    _check_adjoint_memory(kernel, adjoint, args, actual)
+    native.launch(adjoint.direct.signature, dim, actual)
 
 
 def _cotangents(
@@ -128,30 +132,64 @@ def _refuse_in_place(kernel: Kernel) -> None:
             )
 
 
-def _check_cotangents(
+def _shares_memory(kernel: Kernel, args: tuple[Any, ...]) -> bool:
+    """Whether an element that the kernel updates without atomics may be reached in two ways."""
+    signature, exclusive = kernel.direct.signature, kernel.direct.exclusive
+    if len(args) != len(kernel.func.params):
+        return False  # refused by the launch
+    spans = {
+        i: native.array_span(signature, i, args[i])
+        for i, p in enumerate(kernel.func.params)
+        if isinstance(p.type, ArrayType)
+    }
+    return any(
+        not spans[i].is_distinct
+        or any(spans[i].overlaps(span) for j, span in spans.items() if j != i)
+        for i in exclusive
+    )
+
+
+def _check_adjoint_memory(
     kernel: Kernel, adjoint: Adjoint, args: tuple[Any, ...], actual: tuple[Any, ...]
 ) -> None:
-    """Refuse cotangents of another shape than their argument, and those that share memory."""
+    """Refuse cotangents of another shape than their argument, and arrays that share memory.
+
+    What the launch wrote must not share memory with what the adjoint loads, and no cotangent with
+    anything.
+    """
     func = kernel.func
-    spans: list[tuple[int, int, str]] = []
+    written = {i for i, effect in enumerate(kernel.effects) if effect.writes}
+    primal = {
+        i: native.array_span(kernel.direct.signature, i, args[i])
+        for i, p in enumerate(func.params)
+        if isinstance(p.type, ArrayType)
+    }
+    known = [(f"'{func.params[i].name}'", primal[i], i in written) for i in primal]
     for place, (i, is_cotangent) in enumerate(adjoint.order):
         if not is_cotangent:
             continue
-        begin, end, found = native.array_span(adjoint.signature, place, actual[place])
+        span = native.array_span(adjoint.direct.signature, place, actual[place])
         name, loc = func.params[i].name, func.param_loc(i)
-        is_array = isinstance(func.params[i].type, ArrayType)
-        shape = native.array_span(kernel.signature, i, args[i])[2] if is_array else ()
-        if found != shape:
+        shape = primal[i].shape if i in primal else ()
+        if span.shape != shape:
             raise KernelArgumentError(
-                f"{kernel.name}(): cotangent of '{name}': expected shape {shape}, found {found}",
+                f"{kernel.name}(): cotangent of '{name}': expected shape {shape}, "
+                f"found {span.shape}",
                 loc,
                 "give an array of the shape of the argument",
             )
-        for other_begin, other_end, other in spans:
-            if begin < other_end and other_begin < end:
+        known.append((f"the cotangent of '{name}'", span, True))
+    for n, (name, span, is_written) in enumerate(known):
+        for other, other_span, other_written in known[:n]:
+            if (is_written or other_written) and span.overlaps(other_span):
                 raise KernelArgumentError(
-                    f"{kernel.name}(): the cotangents of '{other}' and '{name}' share memory",
-                    loc,
-                    "give each its own array and add them afterwards",
+                    f"{kernel.name}(): {other} and {name} share memory",
+                    func.loc,
+                    "give each its own array",
                 )
-        spans.append((begin, end, name))
+        if is_written and not span.is_distinct:
+            raise KernelArgumentError(
+                f"{kernel.name}(): elements of {name} share memory with each other",
+                func.loc,
+                "give an array with an element per index, not an expanded view",
+            )

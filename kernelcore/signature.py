@@ -9,6 +9,7 @@ from enum import IntEnum
 from kernelcore.compile import Compiled
 from kernelcore.errors import excerpt
 from kernelcore.ir.core import Func
+from kernelcore.passes.access import AccessMap
 from kernelcore.runtime import native
 from kernelcore.types import SCALARS, ArrayType, Scalar, as_array
 
@@ -77,4 +78,5 @@ def make_signature(func: Func, compiled: Compiled, bindings: Sequence[Binding]) 
         bytes(compiled.block_size),
         func.grid_rank,
         "" if func.loc is None else excerpt(func.loc),
+        AccessMap(func).reaches(),
     )

@@ -9,8 +9,9 @@ import numpy as np
 
 from kernelcore import interp
 from kernelcore.ir.verify import verify
-from kernelcore.kernel import direct_signature
+from kernelcore.kernel import Direct
 from kernelcore.opspec import Operation, evaluate
+from kernelcore.passes.pipeline import optimize
 from kernelcore.runtime import native
 from kernelcore.signature import Role
 from kernelcore.types import element_type
@@ -39,5 +40,5 @@ def run_operation(op: Operation, operands: Sequence[Any], *, interpret: bool = F
     if interpret:
         interp.run(op.func, args, grid)
     else:
-        native.launch(direct_signature(op.func), grid, args)
+        native.launch(Direct(optimize(op.func)).signature, grid, args)
     return results[: op.visible]

@@ -66,8 +66,13 @@ std::string conversion_help(PyObject* object, const Relocation& r, const ArrayIn
 }
 
 double float_value(const Signature& signature, size_t index, PyObject* object) {
-  double value = PyFloat_AsDouble(object);
-  if (value == -1.0 && PyErr_Occurred() != nullptr) {
+  // A complex number of NumPy converts, but loses its imaginary part.
+  double value = PyComplex_Check(object) != 0 ? -1.0 : PyFloat_AsDouble(object);
+  if (value == -1.0 && (PyErr_Occurred() != nullptr || PyComplex_Check(object) != 0)) {
+    bool is_refusal = PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_TypeError) != 0 ||
+                      PyErr_ExceptionMatches(PyExc_ValueError) != 0 ||
+                      PyErr_ExceptionMatches(PyExc_OverflowError) != 0;
+    if (!is_refusal) throw nb::python_error();
     PyErr_Clear();
     fail(signature, index,
          std::string("a ") + name_of(signature.relocations[index].dtype) + " value",

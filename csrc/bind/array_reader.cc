@@ -16,6 +16,7 @@ struct TypeEntry {
   Route route = Route::kNone;
   const DLPackExchangeAPI* api = nullptr;
   bool may_have_lazy_sign = false;
+  PyObject* note_written = nullptr;  // called with an array of this type that was written
 };
 
 // Types seen so far, held so that their addresses stay theirs; guarded by the GIL.
@@ -30,6 +31,17 @@ bool has_attribute(PyObject* object, const char* name) {
   return value != nullptr;
 }
 
+// What autograd wants to be told when a tensor changes; null for other arrays. Held for ever.
+PyObject* version_counter_of(PyObject* type) {
+  if (!has_attribute(type, "_version")) return nullptr;
+  nb::object name = nb::steal(PyUnicode_FromString("torch.autograd.graph"));
+  nb::object module = nb::steal(PyImport_GetModule(name.ptr()));
+  PyObject* bump =
+      module.is_valid() ? PyObject_GetAttrString(module.ptr(), "increment_version") : nullptr;
+  if (bump == nullptr) PyErr_Clear();
+  return bump;
+}
+
 TypeEntry classify(PyObject* object) {
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
   TypeEntry entry{.type = Py_TYPE(object)};
@@ -37,6 +49,7 @@ TypeEntry classify(PyObject* object) {
   if (entry.api != nullptr) {
     entry.route = Route::kExchange;
     entry.may_have_lazy_sign = has_attribute(type, "is_neg");
+    entry.note_written = version_counter_of(type);
   } else if (PyObject_CheckBuffer(object)) {
     entry.route = Route::kBuffer;
   } else if (has_attribute(object, "__dlpack__")) {
@@ -91,7 +104,12 @@ ReadStatus read_buffer(PyObject* object, bool writable, ArrayInfo& info, Leases&
   info.view.data = buffer->buf;
   info.view.ndim = buffer->ndim;
   for (int k = 0; k < std::min(buffer->ndim, kMaxArrayDims); ++k) {
-    info.view.shape[k] = buffer->shape[k];
+    info.view.shape[k] =
+        buffer->shape != nullptr ? buffer->shape[k] : buffer->len / buffer->itemsize;
+  }
+  // Exporters of contiguous memory may leave the strides out.
+  info.view.set_contiguous(static_cast<size_t>(buffer->itemsize));
+  for (int k = 0; buffer->strides != nullptr && k < std::min(buffer->ndim, kMaxArrayDims); ++k) {
     info.view.stride_bytes[k] = buffer->strides[k];
   }
   info.dtype = dtype_from_format(buffer->format, buffer->itemsize);
@@ -101,12 +119,9 @@ ReadStatus read_buffer(PyObject* object, bool writable, ArrayInfo& info, Leases&
   return ReadStatus::kOk;
 }
 
-// Only views that skip elements, or single elements, can carry the sign lazily.
-bool has_lazy_sign(PyObject* object, const ArrayInfo& info) {
-  if (info.dtype < 0 || info.view.ndim > kMaxArrayDims) return false;
-  size_t item_bytes = size_bytes(static_cast<DType>(info.dtype));
-  if (info.view.ndim > 0 && info.view.is_contiguous(item_bytes)) return false;
-  nb::object result = nb::steal(PyObject_CallMethod(object, "is_neg", nullptr));
+bool has_lazy_sign(PyObject* object) {
+  static PyObject* const kIsNeg = PyUnicode_InternFromString("is_neg");
+  nb::object result = nb::steal(PyObject_CallMethodObjArgs(object, kIsNeg, nullptr));
   if (!result.is_valid()) {
     PyErr_Clear();
     return false;
@@ -121,7 +136,7 @@ ReadStatus read_exchange(PyObject* object, const TypeEntry& entry, ArrayInfo& in
     return ReadStatus::kRefused;
   }
   read_dl_tensor(tensor, info);
-  info.has_lazy_sign = may_have_lazy_sign && has_lazy_sign(object, info);
+  info.has_lazy_sign = may_have_lazy_sign && has_lazy_sign(object);
   return ReadStatus::kOk;
 }
 
@@ -211,6 +226,14 @@ void read_dl_tensor(const DLTensor& tensor, ArrayInfo& info) {
         tensor.strides != nullptr ? tensor.strides[k] * item_bytes : contiguous;
     contiguous *= tensor.shape[k];
   }
+}
+
+void note_written(PyObject* object) {
+  PyObject* note = entry_of(object).note_written;
+  if (note == nullptr) return;
+  nb::object result = nb::steal(PyObject_CallFunctionObjArgs(note, object, nullptr));
+  // Tensors of inference mode keep no version.
+  if (!result.is_valid()) PyErr_Clear();
 }
 
 ReadStatus read_array(PyObject* object, bool writable, ArrayInfo& info, Leases& leases) {

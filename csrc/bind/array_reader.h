@@ -50,6 +50,9 @@ class Leases {
 /// Reads `object`; with `writable`, prefers an export that may be written.
 ReadStatus read_array(PyObject* object, bool writable, ArrayInfo& info, Leases& leases);
 
+/// Tells the library of `object` that its memory has changed, where it keeps count.
+void note_written(PyObject* object);
+
 /// Fills `info` from `tensor`, whose memory someone else keeps alive.
 void read_dl_tensor(const DLTensor& tensor, ArrayInfo& info);
 

@@ -70,18 +70,26 @@ void launch(const Signature& signature, nb::handle dims, nb::handle args) {
   Launch request = read_dims(signature, dims);
   Leases leases(count);
   ArgumentBlock block(signature);
+  SmallBuffer<ArrayView, 16> views(count);
+  auto argument = [&](size_t i) {
+    return PyTuple_GetItem(arguments.ptr(), static_cast<Py_ssize_t>(i));
+  };
+  // Values first: converting one may run Python code, which must not find arrays half read.
   for (size_t i = 0; i < count; ++i) {
     const Relocation& r = signature.relocations[i];
-    PyObject* object = PyTuple_GetItem(arguments.ptr(), static_cast<Py_ssize_t>(i));
-    if (r.role == Role::kValue) {
-      read_value_argument(signature, i, object, block.field(r));
-    } else {
-      ArrayView view;
-      read_array_argument(signature, i, object, view, leases);
-      block.write_array(r, view);
-    }
+    if (r.role == Role::kValue) read_value_argument(signature, i, argument(i), block.field(r));
   }
+  for (size_t i = 0; i < count; ++i) {
+    const Relocation& r = signature.relocations[i];
+    if (r.role == Role::kValue) continue;
+    read_array_argument(signature, i, argument(i), views[i], leases);
+    block.write_array(r, views[i]);
+  }
+  check_reach(signature, views.data(), request);
   run_from_python(signature, block.data(), request);
+  for (size_t i = 0; i < count; ++i) {
+    if (signature.relocations[i].is_written()) note_written(argument(i));
+  }
 }
 
 nb::tuple array_span(const Signature& signature, size_t index, nb::handle object) {
@@ -92,7 +100,8 @@ nb::tuple array_span(const Signature& signature, size_t index, nb::handle object
   nb::list shape;
   for (int k = 0; k < view.ndim; ++k) shape.append(view.shape[k]);
   auto [begin, end] = byte_span(view, size_bytes(signature.relocations[index].dtype));
-  return nb::make_tuple(begin, end, nb::tuple(shape));
+  bool distinct = is_distinct(view, size_bytes(signature.relocations[index].dtype));
+  return nb::make_tuple(begin, end, nb::tuple(shape), distinct);
 }
 
 }  // namespace kernelcore::bind

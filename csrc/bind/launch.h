@@ -13,7 +13,8 @@ void run_from_python(const Signature& signature, const void* block, Launch& laun
 /// Launches over `dims` (an int or a sequence of them) with one argument per parameter.
 void launch(const Signature& signature, nanobind::handle dims, nanobind::handle args);
 
-/// (first address, address past the end, shape) of the array for parameter `index`.
+/// (first address, address past the end, shape, whether no two indices reach the same element) of
+/// the array for parameter `index`.
 nanobind::tuple array_span(const Signature& signature, size_t index, nanobind::handle object);
 
 }  // namespace kernelcore::bind

@@ -23,9 +23,13 @@ void init_signature(Signature* self, std::string name, std::string key, uintptr_
                     size_t block_size, const std::vector<FlatRelocation>& relocs,
                     const std::vector<std::string>& param_names,
                     const std::vector<std::string>& wheres, const nb::bytes& block_template,
-                    int grid_rank, std::string where) {
+                    int grid_rank, std::string where,
+                    const std::vector<std::tuple<int, int, int>>& reaches) {
   Signature made;
   made.where = std::move(where);
+  for (auto [parameter, axis, grid_axis] : reaches) {
+    made.reaches.push_back({static_cast<size_t>(parameter), axis, grid_axis});
+  }
   made.name = std::move(name);
   made.key = std::move(key);
   made.fn = reinterpret_cast<KernelFn>(address);
@@ -78,7 +82,8 @@ void bind_launch(nb::module_& m) {
   nb::class_<Signature>(m, "Signature", "What a launcher knows of a compiled kernel.")
       .def("__init__", &init_signature, nb::arg("name"), nb::arg("key"), nb::arg("address"),
            nb::arg("block_size"), nb::arg("relocs"), nb::arg("param_names"), nb::arg("wheres"),
-           nb::arg("template"), nb::arg("grid_rank") = 0, nb::arg("where") = "")
+           nb::arg("template"), nb::arg("grid_rank") = 0, nb::arg("where") = "",
+           nb::arg("reaches") = std::vector<std::tuple<int, int, int>>())
       .def_ro("name", &Signature::name)
       .def_ro("key", &Signature::key)
       .def_ro("grid_rank", &Signature::grid_rank);
@@ -88,8 +93,8 @@ void bind_launch(nb::module_& m) {
         "Run a kernel over a grid with one argument per parameter, in order.");
   m.def("array_span", &array_span, nb::arg("signature"), nb::arg("index"), nb::arg("array"),
         nb::sig("def array_span(signature: Signature, index: int, array: object) "
-                "-> tuple[int, int, tuple[int, ...]]"),
-        "First address, address past the end, and shape of the array for a parameter.");
+                "-> tuple[int, int, tuple[int, ...], bool]"),
+        "First address, address past the end, shape, and whether elements are distinct.");
   m.def("set_error_types", &set_error_types, nb::arg("argument"), nb::arg("memory"),
         nb::arg("internal"),
         nb::sig("def set_error_types(argument: type[Exception], memory: type[Exception], "

@@ -1,8 +1,11 @@
 // Strided memory as launchers pass it around.
 #pragma once
 
+#include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/small_buffer.h"
 #include "kernelcore/abi.h"
@@ -49,6 +52,24 @@ inline bool is_aligned(const ArrayView& view, size_t item_bytes) {
   auto bits = reinterpret_cast<uintptr_t>(view.data);
   for (int k = 0; k < view.ndim; ++k) bits |= static_cast<uintptr_t>(view.stride_bytes[k]);
   return bits % item_bytes == 0;
+}
+
+/// Whether no two indices of `view` reach the same element; may be false for exotic strides.
+inline bool is_distinct(const ArrayView& view, size_t item_bytes) {
+  if (view.numel() == 0) return true;
+  std::vector<int> order;
+  for (int k = 0; k < view.ndim; ++k) {
+    if (view.shape[k] > 1) order.push_back(k);
+  }
+  auto stride = [&](int k) { return std::abs(view.stride_bytes[k]); };
+  std::ranges::sort(order, {}, stride);
+  // Each axis must step over everything that the axes of smaller stride reach.
+  auto reach = static_cast<int64_t>(item_bytes);
+  for (int k : order) {
+    if (stride(k) < reach) return false;
+    reach += (view.shape[k] - 1) * stride(k);
+  }
+  return true;
 }
 
 /// The addresses of the first byte of `view` and of the one past its last; equal if it is empty.

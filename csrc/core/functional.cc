@@ -5,6 +5,7 @@
 
 #include "core/argument_block.h"
 #include "core/copy.h"
+#include "core/small_buffer.h"
 
 namespace kernelcore {
 namespace {
@@ -45,6 +46,13 @@ void prepare_result(const Signature& signature, const Relocation& r, const Array
 void run_functional(const Signature& signature, const ArrayView* operands, const ArrayView* results,
                     Launch& launch, Executor& executor) {
   ArgumentBlock block(signature);
+  SmallBuffer<ArrayView, 16> views(signature.reaches.empty() ? 0 : signature.relocations.size());
+  for (size_t i = 0; !signature.reaches.empty() && i < signature.relocations.size(); ++i) {
+    const Relocation& r = signature.relocations[i];
+    if (r.role != Role::kValue)
+      views[i] = r.role == Role::kInput ? operands[r.operand] : results[r.result];
+  }
+  check_reach(signature, views.data(), launch);
   for (const Relocation& r : signature.relocations) {
     if (r.role == Role::kValue) {
       if (r.operand >= 0) {

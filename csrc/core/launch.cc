@@ -122,6 +122,20 @@ Launch make_launch(const Signature& signature, std::span<const int64_t> dims) {
   return launch;
 }
 
+void check_reach(const Signature& signature, const ArrayView* views, const Launch& launch) {
+  if (launch.total == 0) return;
+  for (const Reach& reach : signature.reaches) {
+    int64_t needed = launch.grid.dims[reach.grid_axis];
+    int64_t found = views[reach.parameter].shape[reach.axis];
+    if (found >= needed) continue;
+    throw signature.argument_error(reach.parameter,
+                                   "expected at least " + std::to_string(needed) +
+                                       " elements on axis " + std::to_string(reach.axis) +
+                                       ", which the launch indexes, found " + std::to_string(found),
+                                   "launch over fewer points, or give a larger array");
+  }
+}
+
 void run(const Signature& signature, const void* block, Launch& launch, Executor& executor) {
   if (launch.total == 0) return;
   int64_t status = 0;

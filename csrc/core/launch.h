@@ -4,6 +4,7 @@
 #include <atomic>
 #include <span>
 
+#include "core/array_view.h"
 #include "core/signature.h"
 #include "kernelcore/abi.h"
 
@@ -75,5 +76,9 @@ Launch make_launch(const Signature& signature, std::span<const int64_t> dims);
 
 /// Runs the kernel over the whole grid. Throws a memory Error when the kernel reports failure.
 void run(const Signature& signature, const void* block, Launch& launch, Executor& executor);
+
+/// Throws unless every array of `views`, one per parameter, is as large as the grid makes it.
+/// Entries of values are not looked at.
+void check_reach(const Signature& signature, const ArrayView* views, const Launch& launch);
 
 }  // namespace kernelcore

@@ -31,6 +31,13 @@ void Signature::validate() const {
   if (grid_rank < 0 || grid_rank > kMaxGridDims) fail("grid rank");
   if (!block_template.empty() && block_template.size() != block_bytes) fail("template size");
   if (!parameters.empty() && parameters.size() != relocations.size()) fail("parameter count");
+  for (const Reach& reach : reaches) {
+    bool known = reach.parameter < relocations.size() && reach.axis >= 0 && reach.grid_axis >= 0;
+    if (!known || reach.axis >= relocations[reach.parameter].ndim ||
+        reach.grid_axis >= kMaxGridDims) {
+      fail("reach");
+    }
+  }
   for (const Relocation& r : relocations) {
     size_t align = r.role == Role::kValue ? size_bytes(r.dtype) : alignof(int64_t);
     if (r.offset % align != 0) fail("misaligned field");

@@ -17,6 +17,14 @@ struct Parameter {
   std::string where;  // source excerpt with caret; may be empty
 };
 
+/// Every point of the grid accesses parameter `parameter` at its own index of grid axis
+/// `grid_axis`, on axis `axis` of the array.
+struct Reach {
+  size_t parameter;
+  int axis;
+  int grid_axis;
+};
+
 /// A compiled kernel with the layout of its argument block; immutable once validated.
 struct Signature {
   std::string name;
@@ -28,6 +36,7 @@ struct Signature {
   std::vector<Parameter> parameters;  // one per relocation, or none
   std::vector<std::byte> block_template;
   std::string where;  // source excerpt of the kernel itself; may be empty
+  std::vector<Reach> reaches;
 
   /// Throws an internal Error unless every field lies in the block and in range.
   void validate() const;

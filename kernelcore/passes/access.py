@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
-from kernelcore.ir.op import OpKind
+from kernelcore.ir.op import TID, OpKind
 from kernelcore.ir.walk import replace_body, walk_eqns
 from kernelcore.types import ArrayType, int32, int64
 
@@ -154,9 +154,25 @@ class AccessMap:
             for a in self.of(array)
         )
 
+    def reaches(self) -> list[tuple[int, int, int]]:
+        """Where every thread accesses an array at its own index: parameter, axis, launch axis.
+
+        The array must be as large there as the grid.
+        """
+        axes = {self._number(_tid_structure(a)): a for a in range(self.func.rank)}
+        found = {
+            (index, axis, axes[key])
+            for index, param in enumerate(self.func.params)
+            for access in self.of(param)
+            if not access.path
+            for axis, key in enumerate(self.index_keys(access))
+            if key in axes
+        }
+        return sorted(found)
+
     def _is_launch_index(self, indices: tuple[Atom, ...]) -> bool:
-        axes = tuple(("tid", int32, (("axis", a),), ()) for a in range(self.func.rank))
-        return tuple(self.key(i) for i in indices) == tuple(self._number(a) for a in axes)
+        axes = [self._number(_tid_structure(a)) for a in range(self.func.rank)]
+        return [self.key(i) for i in indices] == axes
 
 
 def mark_owned(func: Func) -> Func:
@@ -181,6 +197,11 @@ def _accesses(region: Region, path: tuple[tuple[Eqn, int], ...]) -> Iterator[Acc
             yield Access(eqn, path)
         for index, inner in enumerate(eqn.regions):
             yield from _accesses(inner, (*path, (eqn, index)))
+
+
+def _tid_structure(axis: int) -> Hashable:
+    """What launch index ``axis`` is numbered by."""
+    return (TID.name, int32, (("axis", axis),), ())
 
 
 def _widens(eqn: Eqn) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kernelcore import _native
 from kernelcore.errors import KernelArgumentError, KernelCompileError, KernelMemoryError
 
@@ -15,10 +17,26 @@ num_threads = _native.num_threads
 set_num_threads = _native.set_num_threads
 
 
-def array_span(signature: Signature, index: int, array: object) -> tuple[int, int, tuple[int, ...]]:
-    """First address, address past the end, and shape of the array for parameter ``index``.
+class Span(NamedTuple):
+    """The memory of an array: first address, address past the end, and shape.
+
+    ``is_distinct`` says that no two indices reach the same element.
+    """
+
+    begin: int
+    end: int
+    shape: tuple[int, ...]
+    is_distinct: bool
+
+    def overlaps(self, other: Span) -> bool:
+        """Whether the two may have an element in common."""
+        return self.begin < other.end and other.begin < self.end
+
+
+def array_span(signature: Signature, index: int, array: object) -> Span:
+    """The memory of the array for parameter ``index``.
 
     Raises:
         KernelArgumentError: It is no array that the parameter takes.
     """
-    return _native.array_span(signature, index, array)
+    return Span(*_native.array_span(signature, index, array))
