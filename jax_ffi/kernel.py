@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, SupportsIndex
 
+import numpy as np
+
 # Imported for the rules that they register.
 import jax_ffi.lowering
 import jax_ffi.transforms  # noqa: F401
@@ -92,7 +94,9 @@ class JaxKernel:
             _check_vmap_method(self.kernel, vmap_method)
         launch = self._launch(launch_dims, output_dims)
         check_wide_types(launch.operation)
-        return tuple(bind(operand_values(launch.operation, args, named), launch))
+        operands = operand_values(launch.operation, args, named)
+        launch.operation.check_extents([np.shape(x) for x in operands])
+        return tuple(bind(operands, launch))
 
     def _launch(
         self, launch_dims: Dims | None, output_dims: Dims | Mapping[str, Dims] | None

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+_KEY = re.compile("[0-9a-f]{32}")
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
@@ -25,6 +27,9 @@ class DiskCache:
 
     def load(self, key: str) -> bytes | None:
         """The code under ``key``, or None where there is none that is intact and ours."""
+        # Keys may come from stored programs, and must not lead elsewhere.
+        if not _KEY.fullmatch(key):
+            return None
         try:
             if not _is_private(self.directory.stat()):
                 return None
@@ -66,7 +71,7 @@ def default_cache() -> DiskCache | None:
         return None
     chosen = os.environ.get("KC_CACHE_DIR")
     try:
-        return DiskCache(Path(chosen) if chosen else _user_cache_dir() / "kernelcore")
+        return DiskCache(Path(chosen).expanduser() if chosen else _user_cache_dir() / "kernelcore")
     except RuntimeError:
         # There is no home directory.
         return None

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from kernelcore.compile import Compiled, compile_func
+from kernelcore.errors import KernelArgumentError
 from kernelcore.ir.core import Func, Var
 from kernelcore.ir.text import canonical
 from kernelcore.passes.access import AccessMap, Effect, effects
@@ -138,6 +139,35 @@ class Operation:
             for b in self.bindings
             if b.role in (Role.INOUT, Role.SCRATCH) and b.operand >= 0
         )
+
+    @cached_property
+    def _reaches(self) -> list[tuple[int, int, int]]:
+        return AccessMap(self.func).reaches()
+
+    def check_extents(self, operand_shapes: Sequence[Sequence[Any]]) -> None:
+        """Refuse operands that are smaller than the launch that indexes them; symbols pass.
+
+        Raises:
+            KernelArgumentError: Naming the parameter.
+        """
+        grid = evaluate(self.grid, operand_shapes)
+        if 0 in [e for e in grid if isinstance(e, int)]:
+            return
+        for index, axis, grid_axis in self._reaches:
+            bound = self.bindings[index]
+            if bound.operand >= 0:
+                shape = tuple(operand_shapes[bound.operand])
+            else:
+                shape = evaluate(self.results[bound.result].shape, operand_shapes)
+            found, needed = shape[axis], grid[grid_axis]
+            if isinstance(found, int) and isinstance(needed, int) and found < needed:
+                raise KernelArgumentError(
+                    f"{self.func.name}(): argument '{self.func.params[index].name}': expected at "
+                    f"least {needed} elements on axis {axis}, which the launch indexes, "
+                    f"found {found}",
+                    self.func.param_loc(index),
+                    "launch over fewer points, or give a larger array",
+                )
 
     @cached_property
     def compiled(self) -> Compiled:

@@ -164,3 +164,10 @@ def test_transposing_a_kernel_that_is_not_known_to_be_linear_is_refused() -> Non
     call = jax_kernel(neighbour)
     with pytest.raises(KernelGradError, match="linear"):
         jax.linear_transpose(lambda x: call(x)[0], jnp.ones(3))(jnp.ones(3))
+
+
+def test_arrays_that_the_launch_leaves_are_refused() -> None:
+    with pytest.raises(KernelArgumentError, match="expected at least 5 elements on axis 0"):
+        call_axpy(f32(4), 2.0, 1, launch_dims=5)
+    with pytest.raises(KernelArgumentError, match="expected at least 4 elements on axis 0"):
+        jax.jit(lambda x: call_axpy(x, 2.0, 1, output_dims=3))(f32(4))
