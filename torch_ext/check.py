@@ -10,11 +10,13 @@ import torch
 
 from kernelcore.errors import KernelArgumentError
 from kernelcore.opspec import Operation
-from kernelcore.types import Scalar
+from kernelcore.types import Scalar, element_type
 from torch_ext.dtype import dtype_to_torch
 
 # A meta tensor is a shape; nothing runs on it.
 DEVICES = ("cpu", "meta")
+# Integers from here on are no numbers of any float type.
+_FLOAT_LIMIT = 1 << 1023
 
 
 def check_arguments(operation: Operation, tensor_values: bool, args: Sequence[Any]) -> None:
@@ -89,14 +91,28 @@ def check_number(operation: Operation, index: int, arg: Any, dtype: Scalar) -> N
             fits = isinstance(arg, Integral | torch.SymInt)
         case _:
             fits = isinstance(arg, Real | torch.SymInt | torch.SymFloat)
+    if fits and dtype.kind != "bool" and isinstance(arg, Integral):
+        limit = _FLOAT_LIMIT if dtype.is_float else int_limit(dtype)
+        fits = -limit <= int(arg) < limit
     if not fits:
-        raise argument_error(
-            operation, index, f"a number of type {dtype}", f"{arg!r} of {type(arg)}", None
-        )
-    if dtype.kind == "int" and isinstance(arg, Integral):
-        limit = 1 << (dtype.bits - 1)
-        if not -limit <= int(arg) < limit:
-            raise argument_error(operation, index, f"a number that {dtype} holds", f"{arg}", None)
+        raise number_error(operation, index, f"{arg!r} of {type(arg)}")
+
+
+def int_limit(dtype: Scalar) -> int:
+    """What integers of ``dtype`` are smaller than, and not smaller than the negative of."""
+    return 1 << (dtype.bits - 1)
+
+
+def number_error(operation: Operation, index: int, found: str) -> KernelArgumentError:
+    """The error for operand ``index``, a number that its type does not hold."""
+    dtype = element_type(operation.operands[index].type)
+    return argument_error(
+        operation,
+        index,
+        f"a number that {dtype} holds",
+        found,
+        f"pass a Python {dtype.kind} in its range, or annotate the parameter accordingly",
+    )
 
 
 def _describe(dtype: str, ndim: int) -> str:

@@ -81,10 +81,15 @@ def batch(batched: Indices) -> Step:
     return Step(Kind.BATCH, (batched,))
 
 
+def ascii_name(name: str) -> str:
+    """``name`` in the characters that torch has in names: 'λ' becomes 'u3bb'."""
+    return "".join(c if c.isascii() else f"u{ord(c):x}" for c in name)
+
+
 def root_name(operation: Operation) -> str:
     """The name of an operation that was not derived; it tells the content."""
     digest = hashlib.sha256(f"{operation.key}{_version()}".encode()).hexdigest()
-    return f"{operation.func.name}_{digest[:ROOT_DIGITS]}"
+    return f"{ascii_name(operation.func.name)}_{digest[:ROOT_DIGITS]}"
 
 
 def derived_name(root: str, steps: Iterable[Step]) -> str:

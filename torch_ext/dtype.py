@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from kernelcore.errors import KernelTypeError
@@ -20,6 +22,15 @@ _FROM_TORCH = {dtype: scalar for scalar, dtype in _TO_TORCH.items()}
 def dtype_to_torch(dtype: Scalar) -> torch.dtype:
     """The torch dtype of the same layout as ``dtype``."""
     return _TO_TORCH[dtype]
+
+
+def tensor_from_number(number: Any, dtype: torch.dtype) -> torch.Tensor:
+    """A tensor without dimensions; floats are rounded as kernels round their arguments."""
+    if not dtype.is_floating_point:
+        return torch.full((), number, dtype=dtype)
+    # Not in one step: torch.full refuses what float32 rounds to infinity.
+    value: Any = torch.sym_float(number)
+    return torch.full((), value, dtype=torch.float64).to(dtype)
 
 
 def dtype_from_torch(dtype: torch.dtype) -> Scalar:

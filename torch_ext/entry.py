@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, Signature
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
+from torch._ops import OpOverload, _OpNamespace
 
 from kernelcore.errors import KernelArgumentError
 from kernelcore.kernel import Kernel
@@ -16,11 +17,17 @@ from kernelcore.opspec import Operation
 from kernelcore.types import Scalar
 from torch_ext import native
 from torch_ext.check import check_arguments, check_number
-from torch_ext.dtype import dtype_to_torch
-from torch_ext.operator import NAMESPACE, TorchOperator, root_operator
+from torch_ext.derivation import parse_name
+from torch_ext.dtype import dtype_to_torch, tensor_from_number
+from torch_ext.operator import NAMESPACE, TorchOperator
+from torch_ext.traced import Forms, traceable
 
 # By the callable that torch_op returned; registered operators live as long as the process.
 _public: dict[Callable[..., Any], OpOverload] = {}
+
+# Namespaces of torch itself, and attributes of any namespace that are no operators.
+_TORCHS_NAMESPACES = frozenset({"_", "aten", "prim", "prims"})
+_TORCHS_NAMES = frozenset(dir(_OpNamespace)) | frozenset(vars(_OpNamespace(NAMESPACE)))
 
 
 def torch_op(
@@ -61,10 +68,11 @@ def torch_op(
     """
     operation = kernel_operation(kernel, outputs, in_out, launch_dims, output_dims)
     call = _Call(operation, None if name is None else _qualified(name, operation))
+    traced = traceable(operation, exported=call.forms, compiled=Forms.of(operation))
     entry = native.fast_entry(
         call.numbers.native, kernel.name, kernel.__doc__ or "", call.differentiated, call.checked
     )
-    traced, is_compiling = call.traceable(), torch.compiler.is_compiling
+    is_compiling = torch.compiler.is_compiling
 
     def op(*args: Any, **kwargs: Any) -> Any:
         # torch.compile follows Python only; the rest of the world need not pay for it.
@@ -83,19 +91,35 @@ def torch_op(
 def overload(op: Callable[..., Any]) -> OpOverload:
     """The registered operator behind a function that ``torch_op`` returned.
 
-    Its scalar parameters are numbers.
+    Its scalar parameters are numbers. In what is to be compiled, call the function instead: caches
+    of torch.compile know operators by name, and a name that was given does not tell the content.
     """
     return _public[op]
 
 
-def _qualified(name: str, operation: Operation) -> str:
-    parts = name.split("::")
-    if len(parts) > 2 or not all(part.isascii() and part.isidentifier() for part in parts):
+def _qualified(name: object, operation: Operation) -> str:
+    parts = name.split("::") if isinstance(name, str) else []
+    if not 1 <= len(parts) <= 2 or not all(
+        part.isascii() and part.isidentifier() and not keyword.iskeyword(part) for part in parts
+    ):
         raise KernelArgumentError(
-            f"torch_op: expected a name such as 'op' or 'namespace::op', found '{name}'",
+            f"torch_op: expected a name such as 'op' or 'namespace::op', found {name!r}",
             operation.func.loc,
+            "use ASCII letters, digits and underscores, and no keyword",
         )
-    return name if len(parts) == 2 else f"{NAMESPACE}::{name}"
+    namespace, op = parts if len(parts) == 2 else (NAMESPACE, parts[0])
+    if (
+        namespace in _TORCHS_NAMESPACES
+        or not isinstance(getattr(torch.ops, namespace), _OpNamespace)
+        or op in _TORCHS_NAMES
+        or parse_name(op) is not None
+    ):
+        raise KernelArgumentError(
+            f"torch_op: the name '{name}' is reserved",
+            operation.func.loc,
+            "use a namespace of your own, for example 'mylib::op'",
+        )
+    return f"{namespace}::{op}"
 
 
 class _Call:
@@ -110,8 +134,8 @@ class _Call:
         self.values = {
             i: o.type for i, o in enumerate(operation.operands) if isinstance(o.type, Scalar)
         }
-        self.numbers = root_operator(operation, False, qualname)
-        self.tensors = root_operator(operation, True, qualname) if self.values else self.numbers
+        self.forms = Forms.of(operation, qualname)
+        self.numbers, self.tensors = self.forms
 
     def differentiated(self, *args: Any) -> Any:
         """A call on tensors that require grad."""
@@ -124,7 +148,7 @@ class _Call:
             for i, dtype in self.values.items():
                 if not isinstance(given[i], torch.Tensor):
                     check_number(self.operation, i, given[i], dtype)
-                    given[i] = torch.full((), given[i], dtype=dtype_to_torch(dtype))
+                    given[i] = tensor_from_number(given[i], dtype_to_torch(dtype))
             return self.run(self.tensors, given)
         return self.run(self.numbers, given)
 
@@ -150,27 +174,3 @@ class _Call:
             )
         given.update(kwargs)
         return [given[n] for n in names]
-
-    def traceable(self) -> Callable[..., Any]:
-        """Any call, in Python that torch.compile can follow; the fake kernel checks."""
-        numbers, tensors = self.numbers.public, self.tensors.public
-        values = {i: dtype_to_torch(dtype) for i, dtype in self.values.items()}
-        dtypes = {self.names[i]: dtype for i, dtype in values.items()}
-
-        def as_tensor(arg: Any, dtype: torch.dtype) -> Any:
-            if isinstance(arg, torch.Tensor) or (
-                isinstance(arg, float) and not dtype.is_floating_point
-            ):
-                return arg  # A float that an integer is expected for: the schema refuses it.
-            return torch.full((), arg, dtype=dtype)
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            scalars = [a for i, a in enumerate(args) if i in values]
-            scalars += [a for n, a in kwargs.items() if n in dtypes]
-            if not any(isinstance(a, torch.Tensor) for a in scalars):
-                return numbers(*args, **kwargs)
-            given = [as_tensor(a, values[i]) if i in values else a for i, a in enumerate(args)]
-            named = {n: as_tensor(a, dtypes[n]) if n in dtypes else a for n, a in kwargs.items()}
-            return tensors(*given, **named)
-
-        return call

@@ -8,7 +8,7 @@ import torch
 from torch.autograd import forward_ad
 
 from kernelcore import _native
-from kernelcore.codegen import cpu
+from kernelcore.compile import thunk
 
 _native.torch_init(
     str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"),
@@ -31,7 +31,7 @@ def implement(
 
     Without tensor operands there is no device to dispatch on.
     """
-    address = cpu.thunk(*operation.boxed())
+    address = thunk(*operation.boxed())
     for name in names:
         _native.torch_impl(
             namespace, name, "CPU" if has_tensors else "CompositeExplicitAutograd", address

@@ -6,12 +6,14 @@ has neither, so that below autograd, and in compiled graphs, nothing stands befo
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
+from torch import _C
 from torch._ops import OpOverload
 
 from kernelcore.errors import KernelArgumentError, KernelError
@@ -22,7 +24,7 @@ from torch_ext import autocast, derivation, native
 from torch_ext.autocast import autocast_kernel
 from torch_ext.autograd import autograd_kernel, make_function
 from torch_ext.check import check_arguments
-from torch_ext.derivation import Step, derived_name, parse_name, root_name
+from torch_ext.derivation import Step, ascii_name, derived_name, parse_name, root_name
 from torch_ext.dtype import dtype_to_torch
 
 NAMESPACE = "kernelcore"
@@ -34,6 +36,10 @@ _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout)
 _NUMBERS = {"bool": "bool", "int": "SymInt", "float": "float"}
 
 _lock = threading.RLock()
+# A child that is forked while another thread registers must not find the lock taken for ever.
+os.register_at_fork(
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+)
 _libraries: dict[str, torch.library.Library] = {}
 _operators: dict[str, TorchOperator] = {}
 # By root name: what operators that a name alone is known of can be derived from.
@@ -61,6 +67,11 @@ def root_operator(
     return _registered(operation, origin, qualname or f"{NAMESPACE}::{root}")
 
 
+def root_operation(root: str) -> Operation:
+    """The operation with the root name ``root``, which has an operator."""
+    return _roots[root]
+
+
 class Origin(NamedTuple):
     """Where an operator comes from: its root, the steps from there, and the form of its scalars."""
 
@@ -80,16 +91,22 @@ def _registered(operation: Operation, origin: Origin, qualname: str) -> TorchOpe
     if origin.tensor_values:
         qualname += "_t"
     with _lock:
-        if qualname not in _operators:
-            _operators[qualname] = TorchOperator(operation, origin, qualname)
-        found = _operators[qualname]
-    if found.operation != operation:
+        found = _operators.get(qualname)
+        taken = [n for n in _names(qualname) if _C._jit_get_schemas_for_operator(n)]
+        if found is None and not taken:
+            found = _operators[qualname] = TorchOperator(operation, origin, qualname)
+    if found is None or found.operation != operation:
         raise KernelArgumentError(
-            f"torch_op: the operator '{qualname}' exists and computes something else",
+            f"torch_op: the operator '{taken[0]}' exists and computes something else",
             operation.func.loc,
             "give another name, or none: then it follows from the content of the kernel",
         )
     return found
+
+
+def _names(qualname: str) -> tuple[str, str]:
+    """The names of the public and of the inner operator."""
+    return qualname, f"{qualname}_k"
 
 
 def _derive(operation: Operation, origin: Origin) -> TorchOperator:
@@ -141,8 +158,8 @@ class TorchOperator:
         self.qualname = qualname
         self._derived: dict[Step, Derived] = {}
         self.native = _native_operation(operation, tensor_values)
-        namespace, name = qualname.split("::")
-        names = (name, f"{name}_k")
+        namespace = qualname.split("::")[0]
+        names = tuple(n.split("::")[1] for n in _names(qualname))
         _defined.update(names)
         library = _libraries.get(namespace)
         if library is None:
@@ -156,8 +173,8 @@ class TorchOperator:
         native.implement(self.native, namespace, names, has_tensors)
         self.public, self.inner = (_overload(namespace, each) for each in names)
         self.function = make_function(self)
-        library.impl(name, autograd_kernel(self), "Autograd", with_keyset=True)
-        library.impl(name, autocast_kernel(self), autocast.DISPATCH_KEY, with_keyset=True)
+        library.impl(names[0], autograd_kernel(self), "Autograd", with_keyset=True)
+        library.impl(names[0], autocast_kernel(self), autocast.DISPATCH_KEY, with_keyset=True)
         torch.library.register_vmap(qualname, self.batch, lib=library)
 
     def __repr__(self) -> str:
@@ -190,14 +207,14 @@ class TorchOperator:
         inner = self.inner
 
         def dispatched(*args: Any) -> Any:
-            with torch._C._AutoDispatchBelowAutograd():
+            with _C._AutoDispatchBelowAutograd():
                 return inner(*args)
 
         return native.fast_entry(self.native, self.inner.name(), "", None, dispatched)
 
     def differentiated(self, *args: Any) -> Any:
         """A call on plain tensors of which some require grad."""
-        if torch._C._are_functorch_transforms_active():
+        if _C._are_functorch_transforms_active():
             return self.public(*args)
         return self.function.apply(*args)
 
@@ -221,11 +238,7 @@ class TorchOperator:
         """The vmap rule: one more launch axis, an instance of the batch per index."""
         operation = self.operation
         if len(operation.grid) >= MAX_GRID_DIMS:
-            raise KernelArgumentError(
-                f"{operation.func.name}: vmap needs more than {MAX_GRID_DIMS} launch dimensions",
-                operation.func.loc,
-                "nest fewer vmaps, or loop over one of the batches",
-            )
+            return self.batch_in_turn(info.batch_size, in_dims, args)
         given = [a if d is None else a.movedim(d, 0) for a, d in zip(args, in_dims, strict=True)]
         batched = {k for k, d in enumerate(in_dims) if d is not None}
         for k in operation.owners():
@@ -237,6 +250,24 @@ class TorchOperator:
         returned = operator.public(*given)
         return returned, 0 if operation.visible == 1 else (0,) * operation.visible
 
+    def batch_in_turn(self, size: int, in_dims: Sequence[int | None], args: Sequence[Any]) -> Any:
+        """A batch beyond the launch dimensions that a kernel can have: a call per instance."""
+        rows = [a if d is None else a.movedim(d, 0) for a, d in zip(args, in_dims, strict=True)]
+        batched = {k for k, d in enumerate(in_dims) if d is not None}
+
+        def instance(index: int) -> list[Any]:
+            return [r[index] if k in batched else r for k, r in enumerate(rows)]
+
+        def blank() -> list[Any]:
+            return [r.new_empty(r.shape[1:]) if k in batched else r for k, r in enumerate(rows)]
+
+        found = [self.results(self.public(*instance(i))) for i in range(size)]
+        made = found or [self.results(self.fake(*blank()))]
+        stacked = tuple(torch.stack(each)[:size] for each in zip(*made, strict=True))
+        if len(stacked) == 1:
+            return stacked[0], 0
+        return stacked, (0,) * len(stacked)
+
 
 def _overload(namespace: str, name: str) -> OpOverload:
     return getattr(getattr(torch.ops, namespace), name).default
@@ -245,9 +276,9 @@ def _overload(namespace: str, name: str) -> OpOverload:
 def _schema(operation: Operation, tensor_values: bool) -> str:
     """Parameters and results in torch's schema language; names are made unique."""
     params: list[str] = []
-    seen: set[str] = set()
+    seen = {"NoneType"}  # The one keyword of schemas that is none of Python.
     for operand in operation.operands:
-        name = operand.name
+        name = ascii_name(operand.name)
         while name in seen:
             name += "_"
         seen.add(name)

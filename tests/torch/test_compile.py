@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
+import sys
+from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend
@@ -100,6 +105,83 @@ def test_numbers_that_vary_in_a_graph():
     x = leaf(4)
     for a in (1.0, 2.5, 3.5):
         torch.testing.assert_close(compiled(x, a), a * x * x)
+
+
+@pytest.mark.parametrize("a", [np.float64(1.5), np.float32(1.5), np.int64(2)])
+def test_numpy_scalars_are_numbers_in_a_graph(a):
+    compiled = torch.compile(lambda x, a: quadratic(x, a), fullgraph=True, backend="aot_eager")
+    x = leaf(4)
+    y = compiled(x, a)
+    torch.testing.assert_close(y, quadratic(x, a))
+    torch.testing.assert_close(torch.autograd.grad(y, x, x)[0], 2 * float(a) * x * x)
+
+
+def test_large_numbers_round_alike_beside_numbers_and_tensors():
+    op = torch_op(k.weighted)
+    x, a = torch.ones(2), torch.ones(())
+    compiled = torch.compile(lambda a, b: op(x, a, b), fullgraph=True, backend="aot_eager")
+    for f in (partial(op, x), compiled):
+        for first in (1.0, a):
+            assert f(first, 1e300).tolist() == [float("inf")] * 2
+
+
+def targets(graph: torch.fx.Graph) -> list[str]:
+    return [str(n.target) for n in graph.nodes if n.op == "call_function"]
+
+
+def test_compiled_graphs_name_the_content_and_exported_ones_the_given_name():
+    # Caches of torch.compile know operators by name, so a name must tell the content.
+    op = torch_op(k.quadratic, "kernelcore_tests::quadratic")
+    seen = []
+
+    def backend(module, inputs):
+        seen.extend(targets(module.graph))
+        return module
+
+    x = torch.ones(3, dtype=F64)
+    for a in (2.0, torch.tensor(2.0, dtype=F64)):
+        torch.compile(op, fullgraph=True, backend=backend)(x, a)
+    name = overload(quadratic).name().replace("::", ".")
+    assert [t for t in seen if "quadratic" in t] == [f"{name}.default", f"{name}_t.default"]
+    for strict in (False, True):
+        exported = torch.export.export(Named(op), (x,), strict=strict)
+        assert targets(exported.graph) == ["kernelcore_tests.quadratic.default"]
+
+
+class Named(torch.nn.Module):
+    def __init__(self, op):
+        super().__init__()
+        self.op = op
+
+    def forward(self, x):
+        return self.op(x, 2.0)
+
+
+EDITED = """
+import torch
+import kernelcore as kc
+from torch_ext import torch_op
+
+@kc.kernel
+def edited(x: kc.array(dtype=kc.float64), y: kc.array(dtype=kc.float64)):
+    i = kc.tid()
+    y[i] = FACTOR * x[i] * x[i]
+
+op = torch_op(edited, "kernelcore_tests::edited")
+x = torch.ones(2, dtype=torch.float64, requires_grad=True)
+y = torch.compile(lambda x: op(x), fullgraph=True)(x)
+print(y.tolist(), torch.autograd.grad(y.sum(), x)[0].tolist())
+"""
+
+
+def test_edited_kernel_of_the_same_name_is_not_taken_from_the_cache(tmp_path):
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
+    script = tmp_path / "edited.py"
+    for factor in (2.0, 3.0):
+        script.write_text(EDITED.replace("FACTOR", str(factor)))
+        command = [sys.executable, str(script)]
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert ran.stdout.strip() == f"{[factor] * 2} {[2 * factor] * 2}", ran.stderr
 
 
 def test_in_out_operand_is_preserved_in_a_graph():

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import faulthandler
+import os
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,7 +14,7 @@ from torch._subclasses import FakeTensorMode
 
 import kernelcore as kc
 from tests.torch import torch_kernels as k
-from torch_ext import dtype_from_torch, dtype_to_torch, overload, torch_op
+from torch_ext import dtype_from_torch, dtype_to_torch, operator, overload, torch_op
 
 quadratic = torch_op(k.quadratic)
 polar = torch_op(k.polar)
@@ -58,6 +62,21 @@ def test_arguments_are_taken_by_name():
     x = random(4)
     torch.testing.assert_close(quadratic(a=3.0, x=x), 3.0 * x * x)
     torch.testing.assert_close(quadratic(x, a=3), 3.0 * x * x)
+
+
+@pytest.mark.parametrize("name", [None, "kernelcore_tests::non_ascii"])
+def test_names_may_be_any_of_python(name):
+    op, x = torch_op(k.λ, name), random(3).requires_grad_()
+    compiled = torch.compile(
+        lambda x, b: op(α=x, NoneType=0.5, β=b), fullgraph=True, backend="aot_eager"
+    )
+    for b in (2.0, torch.tensor(2.0, dtype=torch.float64)):
+        for y in (op(x, b, 0.5), op(β=b, α=x, NoneType=0.5), compiled(x, b)):
+            torch.testing.assert_close(y, x * x)
+            torch.testing.assert_close(torch.autograd.grad(y, x, x)[0], 2 * x * x)
+    assert str(overload(op)._schema).isascii()
+    with pytest.raises(kc.KernelArgumentError, match="argument 'β'"):
+        op(x, "2", 1.0)
 
 
 def test_several_results_are_a_tuple():
@@ -115,12 +134,35 @@ def test_threads_call_operators_at_once():
         assert all(pool.map(call, range(400)))
 
 
+def test_child_that_is_forked_while_a_thread_registers_can_register():
+    is_held = threading.Event()
+
+    def hold() -> None:
+        with operator._lock:
+            is_held.set()
+            time.sleep(0.2)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    is_held.wait()
+    child = os.fork()
+    if child == 0:
+        faulthandler.dump_traceback_later(20, exit=True)
+        torch_op(k.rounded, "kernelcore_tests::after_fork")
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    thread.join()
+    with operator._lock:
+        pass
+
+
 def test_name_can_be_fixed_and_not_reused():
     op = torch_op(k.quadratic, "kernelcore_tests::fixed")
     assert overload(op) is torch.ops.kernelcore_tests.fixed.default
     assert torch_op(k.quadratic, "kernelcore_tests::fixed")(random(2), 1.0).shape == (2,)
-    with pytest.raises(kc.KernelArgumentError, match="computes something else"):
-        torch_op(k.blend, "kernelcore_tests::fixed")
+    for taken in ("fixed", "fixed_k", "fixed_t", "fixed_t_k"):
+        with pytest.raises(kc.KernelArgumentError, match=f"::{taken}' exists"):
+            torch_op(k.blend, f"kernelcore_tests::{taken}")
 
 
 def test_dtypes_convert_both_ways():

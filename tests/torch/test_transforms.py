@@ -142,6 +142,33 @@ def test_scalar_tensors_are_transformed(transform):
     torch.testing.assert_close(apply(quadratic), apply(k.quadratic_torch))
 
 
+def nested(transform, times, f):
+    return f if times == 0 else transform(nested(transform, times - 1, f))
+
+
+@pytest.mark.parametrize("compile_it", [False, True])
+def test_batches_beyond_the_launch_dimensions_run_in_turn(compile_it):
+    x = torch.randn((1, 2, 1, 1, 1, 1, 1, 2, 3, 2), dtype=F64)
+    state = torch.randn((2, 3, 2), dtype=F64)
+
+    def both(quadratic, grow):
+        f = nested(vmap, 9, lambda x: quadratic(x, 1.5))
+        g = nested(partial(vmap, in_dims=(0, None)), 7, nested(vmap, 2, grow))
+        d = grad(lambda x: f(x).pow(2).sum())
+        return f(x), g(x, state), d(x), f(x[:, :0])
+
+    expected = both(k.quadratic_torch, k.grow_torch)
+    f = torch.compile(both, fullgraph=True, backend="aot_eager") if compile_it else both
+    torch.testing.assert_close(f(quadratic, grow), expected)
+
+
+def test_eight_nested_jacobians():
+    x = torch.randn(1, dtype=F64)
+    found = nested(jacfwd, 8, torch_op(k.quartic))(x)
+    assert found.shape == (1,) * 9
+    assert found.item() == 0.0
+
+
 def test_numbers_beside_scalar_tensors():
     op = torch_op(k.scaled)
     for f in (

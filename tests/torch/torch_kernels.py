@@ -149,3 +149,22 @@ def scaled(x: kc.array(dtype=kc.float64), a: kc.float64, n: int, y: kc.array(dty
 
 def scaled_torch(x, a, n):
     return a * a * x * n
+
+
+@kc.kernel
+def weighted(
+    x: kc.array(dtype=kc.float32), a: kc.float32, b: kc.float32, y: kc.array(dtype=kc.float32)
+):
+    i = kc.tid()
+    y[i] = x[i] * a * b
+
+
+@kc.kernel
+def λ(
+    α: kc.array(dtype=kc.float64),
+    β: kc.float64,
+    NoneType: kc.float64,
+    y: kc.array(dtype=kc.float64),
+):
+    i = kc.tid()
+    y[i] = α[i] * α[i] * β * NoneType
