@@ -128,8 +128,9 @@ def jax_kernel(
 ) -> JaxKernel:
     """Make a function of JAX values of a kernel.
 
-    It works under every transformation of JAX, in any order, and yields a tuple of results. Indices
-    are not checked: a kernel that leaves an array reads or writes foreign memory.
+    It works under every transformation of JAX, in any order, and yields a tuple of results. Arrays
+    that every thread indexes by its launch index must be as large as the launch; other indices
+    are not checked.
 
     Args:
         kernel: The kernel. Its last parameters are outputs.

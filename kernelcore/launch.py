@@ -27,7 +27,8 @@ def launch(
 ) -> None:
     """Run ``kernel`` once per point of the grid ``dim``.
 
-    Indices are not checked: a kernel that leaves an array reads or writes foreign memory.
+    Arrays that every thread indexes by its launch index must be as large as the launch; other
+    indices are not checked.
 
     Args:
         kernel: The kernel.

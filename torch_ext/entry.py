@@ -42,8 +42,9 @@ def torch_op(
     """Make a torch operator of a kernel: a function of tensors without side effects.
 
     It is registered with torch, so it works eagerly, in ``torch.compile`` and ``torch.export``,
-    under autograd to any order, and under the transforms of ``torch.func``. Indices are not
-    checked: a kernel that leaves an array reads or writes foreign memory.
+    under autograd to any order, and under the transforms of ``torch.func``. Arrays
+    that every thread indexes by its launch index must be as large as the launch; other indices
+    are not checked.
 
     Args:
         kernel: The kernel.
