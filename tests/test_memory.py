@@ -97,7 +97,7 @@ def test_operators_refuse_outputs_that_the_grid_leaves() -> None:
 @pytest.mark.parametrize("size", [1, 4])
 def test_negated_views_keep_their_sign_or_are_refused(size: int) -> None:
     x = torch.arange(1.0, size + 1)
-    negated = torch._neg_view(x)
+    negated = torch._neg_view(x)  # pyright: ignore[reportPrivateImportUsage]
     y = torch.zeros(size)
     with pytest.raises(kc.KernelArgumentError, match="resolve_neg"):
         kc.launch(accumulate, size, [negated], [y])
