@@ -10,6 +10,7 @@ import numpy as np
 import kernelcore as kc
 
 F64 = kc.array(dtype=kc.float64)
+F32 = kc.array(dtype=kc.float32)
 F64_2D = kc.array2d(dtype=kc.float64)
 I32 = kc.array(dtype=kc.int32)
 

@@ -243,3 +243,79 @@ def weak_literals_only(n: int):
     for _ in range(n):
         x = 0.5 * x + 1.0
     return x
+
+
+@case((np.array([0.7, 0.2, 0.9, 0.8, 0.1]),), (np.array([0.9, 0.9, 0.9]),))
+def continue_in_else_beside_a_break(x: F64):
+    v = 0.0
+    i = -1
+    while v < 5.0:
+        i += 1
+        if x[i] > 0.5:
+            w = 1.5 * x[i]
+        else:
+            v = 9.0
+            continue
+        v += w
+        if v > 3.0:
+            break
+    return v, i
+
+
+@case((X, 1.0), (X, 9.0))
+def continue_in_else_beside_a_return(x: F64, key: kc.float64):
+    total = 0.0
+    for i in range(len(x)):
+        if x[i] > 0.0:
+            w = key * x[i]
+        else:
+            total -= 1.0
+            continue
+        total += w
+        if total > 20.0:
+            return total, i
+    return total, -1
+
+
+@case((X.copy(), X.copy(), 1))
+def one_value_for_several_targets(x: F64, y: F64, n: int):
+    a = b = x[n] * 2.0
+    c = y[n] = x[n] * 3.0
+    y[n + 1] = d = x[n] + a
+    (e, f) = (g, h) = x[0], x[n]
+    k: kc.float64 = x[n] * 0.5
+    i = j = n + 1
+    i += 1
+    p = q = 0.5
+    p += x[0]
+    return a + b, c, d, e, f, g, h, k, i, j, p, q
+
+
+@case((X.copy(), 1))
+def several_targets_in_a_loop(x: F64, n: int):
+    a = b = 0.0
+    for i in range(n + 1):
+        a = x[i] = b = x[i] + b
+    return a, b
+
+
+@case((3,), (9,), (20,))
+def else_that_leaves_by_one_way_or_another(n: int):
+    s = 0
+    for i in range(1, n, 2):
+        j = 0
+        while j < i:
+            j += 1
+            if j < 3:
+                k = 2 * j
+            elif j == 3:
+                continue
+            else:
+                if i == 7:
+                    return s
+                break
+            s += k
+            if s > 50:
+                return -s
+        s += i
+    return s

@@ -13,6 +13,7 @@ import pytest
 import kernelcore as kc
 from kernelcore.frontend.specialize import specialize_kernel
 
+# Run before every text below and no part of it, so that lines are counted from the kernel.
 HEAD = """\
 import math
 import kernelcore as kc
@@ -23,6 +24,13 @@ def plain(x):
 @kc.func
 def helper(x: kc.float64):
     return x
+@kc.func
+def bump(y: F64, i: int) -> kc.float64:
+    y[i] = y[i] + 1.0
+    return y[i]
+@kc.func
+def bump_twice(y: F64, i: int) -> kc.float64:
+    return bump(y, i) + bump(y, i)
 """
 
 # Bodies of kernel(x: F64, m: kc.array2d[float], n: int, a: float), by the claim that each breaks.
@@ -56,12 +64,15 @@ BODIES = {
     "string_literal": "y = 'text'",
     "f_string": "y = f'{n}'",
     "none_literal": "y = None",
+    "ellipsis_literal": "y = ...",
+    "bytes_literal": "y = b'text'",
     "walrus": "if (k := n) > 0:\n    pass",
     "matrix_product": "x[0] = x @ x",
     "is_operator": "if n is 3:\n    pass",
     "slice_of_array": "y = x[1:2]",
     "for_over_array": "for v in x:\n    pass",
     "for_else": "for i in range(n):\n    pass\nelse:\n    n = 1",
+    "while_else": "while n > 0:\n    n -= 1\nelse:\n    n = 1",
     "expression_without_effect": "n == 3",
     "attribute_target": "x.shape = 3",
     "declaration_without_value": "y: float",
@@ -99,6 +110,21 @@ BODIES = {
     "shape_axis_not_literal": "n = m.shape[n]",
     "big_integer": "k = 3000000000 + n",
     "big_integer_alone": "k = 3000000000\nn = int(k > 1)\nfor i in range(n):\n    k = k - 1",
+    "product_too_big": "k = kc.int64(10**18 * 10)",
+    "shift_too_big": "k = 1 << 64\nk = k + kc.int64(n)",
+    "power_too_big": "k = 2**64\nx[k] = 1.0",
+    "power_of_no_type": "x[0] = 10**400",
+    "literal_divided_by_zero": "n = 7 // 0",
+    "literal_shifted_back": "n = 1 << -1",
+    "element_written_by_its_addend": "i = kc.tid()\nx[i] += bump(x, i)",
+    "element_written_deeper": "x[0] -= 2.0 * bump_twice(x, 0)",
+    "element_written_on_one_path": "x[0] += bump(x, 0) if n > 0 else 1.0",
+    "element_added_to_by_its_addend": "x[0] += kc.atomic_add(x, 1, 2.0)",
+    "element_written_by_its_index": "x[int(bump(x, 0))] += 1.0",
+    "keyword_of_min": "n = min(1, 2, 3, default=7)",
+    "keyword_of_max": "n = max(n, 3, 9, key=n)",
+    "keyword_of_len": "n = len(x, axis=1)",
+    "keyword_of_cast": "n = int(1, base=n)",
     "plain_function": "x[0] = plain(x[1])",
     "function_of_math": "x[0] = math.sin(x[1])",
     "argument_of_function": "x[0] = helper(a)",
@@ -110,7 +136,7 @@ BODIES = {
     "atomic_add_of_scalar": "kc.atomic_add(a, 0, 1.0)",
 }
 
-# Whole modules after HEAD; the kernel is called kernel.
+# Whole modules; the kernel is called kernel.
 MODULES = {
     "recursion": """
         @kc.func
@@ -204,12 +230,13 @@ MODULES = {
 
 
 def module(text: str, tmp_path: Path) -> dict[str, Any]:
-    """The names of a module with this text, in a file of its own."""
-    file = tmp_path / "kernel.py"
-    file.write_text(text)
-    linecache.checkcache(str(file))
+    """The names of HEAD and of a module with this text, in files of their own."""
     scope: dict[str, Any] = {"__name__": "user"}
-    exec(compile(text, str(file), "exec", dont_inherit=True), scope)
+    for name, part in (("head.py", HEAD), ("kernel.py", text)):
+        file = tmp_path / name
+        file.write_text(part)
+        linecache.checkcache(str(file))
+        exec(compile(part, str(file), "exec", dont_inherit=True), scope)
     return scope
 
 
@@ -225,14 +252,14 @@ def message(pyfunc: Callable[..., Any], tmp_path: Path) -> str:
 @pytest.mark.parametrize("name", BODIES)
 def test_body_is_refused(name: str, tmp_path: Path, golden: Callable[[str, str], None]) -> None:
     head = "def kernel(x: F64, m: kc.array2d[float], n: int, a: float):\n"
-    text = HEAD + head + textwrap.indent(BODIES[name], "    ") + "\n"
+    text = head + textwrap.indent(BODIES[name], "    ") + "\n"
     found = message(module(text, tmp_path)["kernel"], tmp_path)
     golden(f"errors/{name}.txt", found)
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_module_is_refused(name: str, tmp_path: Path, golden: Callable[[str, str], None]) -> None:
-    text = HEAD + textwrap.dedent(MODULES[name]).lstrip("\n")
+    text = textwrap.dedent(MODULES[name]).lstrip("\n")
     golden(f"errors/{name}.txt", message(module(text, tmp_path)["kernel"], tmp_path))
 
 

@@ -17,12 +17,12 @@ from kernelcore.ir.op import OpKind
 from kernelcore.ir.verify import verify
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.inline import inline
-from tests import programs_control, programs_expressions
+from tests import programs_control, programs_expressions, programs_literals
 from tests.programs import CASES, F64, I32, X
 from tests.programs_expressions import square
 
 # Importing these modules fills CASES.
-_ = programs_control, programs_expressions
+_ = programs_control, programs_expressions, programs_literals
 
 
 def copied(args: Sequence[Any]) -> list[Any]:
@@ -120,6 +120,29 @@ def test_a_loop_with_only_continue_stays_a_for() -> None:
             x[i] = 0.0
 
     assert OpKind.WHILE not in kinds(specialize_kernel(skips))
+
+
+@pytest.mark.parametrize("operator", ["*=", "/="])
+def test_an_element_is_read_before_its_new_value(operator: str, tmp_path: Path) -> None:
+    text = f"""
+        import kernelcore as kc
+        F64 = kc.array(dtype=kc.float64)
+        @kc.func
+        def bump(y: F64, i: int) -> kc.float64:
+            y[i] = y[i] + 1.0
+            return y[i]
+        @kc.func
+        def scale(y: F64):
+            y[0] {operator} bump(y, 0)
+        """
+    file = tmp_path / "scale.py"
+    file.write_text(textwrap.dedent(text))
+    scope: dict[str, Any] = {"__name__": "scale"}
+    exec(compile(file.read_text(), str(file), "exec", dont_inherit=True), scope)
+    ours, theirs = X.copy(), X.copy()
+    interp.run_function(specialize_function(scope["scale"]), [ours])
+    scope["scale"](theirs)
+    np.testing.assert_array_equal(ours, theirs)
 
 
 def test_cheap_conditions_are_not_branches() -> None:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from kernelcore.builtins import BUILTINS
+from kernelcore.builtins.syntax import BOOLEAN, UNARY
 from kernelcore.errors import KernelTypeError, SrcLoc
+from kernelcore.frontend.exact import exact
 from kernelcore.frontend.scope import Scope, describe_type, host_value, scalar, settle
 from kernelcore.frontend.weak import (
-    Promotion,
+    Choice,
     Site,
     Value,
     Weak,
@@ -21,7 +22,7 @@ from kernelcore.frontend.weak import (
     truncated,
     widest,
 )
-from kernelcore.ir.core import Atom, Const, Var
+from kernelcore.ir.core import Atom, Const
 from kernelcore.ir.op import CAST, Op
 from kernelcore.types import TYPE_CLASSES, Scalar, boolean, float32, float64, int32, int64
 
@@ -46,48 +47,32 @@ def apply_op(
         return _fold(op, values, loc, operands)
     classes = list(op.params.values())
     atoms: list[Atom | None] = [None] * len(values)
-    weak: dict[str, list[Value]] = {}
+    sites = frozenset[Site]()
     for cls in dict.fromkeys(classes):
         slots = [i for i, c in enumerate(classes) if c == cls]
         members = [values[i] for i in slots]
         dtype, is_open = _operand_type(scope, op, cls, members, [operands[i] for i in slots], node)
-        if is_open:
-            weak[cls] = list(members)
+        if is_open and cls == op.result:
+            dtype, sites = _open_type(scope, members, dtype, node)
         for i in slots:
-            atoms[i] = scope.weak.adapt(values[i], dtype, scope.loc(operands[i]))
-    inputs = [a for a in atoms if a is not None]
-    if op.result in weak:
-        return _open_result(scope, op, inputs, weak[op.result], node)
-    return scope.builder.emit(op, *inputs)
-
-
-def _open_result(
-    scope: Scope, op: Op, inputs: Sequence[Atom], members: Sequence[Value], node: ast.AST
-) -> Var:
-    """Apply ``op`` to operands that are all weak: the result is weak as well."""
-    weak = scope.weak
-    dtype = op.result_type([a.type for a in inputs])
-    # An operand that was converted keeps its type whatever becomes of the result.
-    alike = [v for v in members if weak.type_now(v).kind == dtype.kind]
-    sites = frozenset[Site]().union(*(weak.sites(v) for v in alike))
-    if not sites:
-        choice = weak.choose(Site(node, "$result", Promotion.FREE), dtype)
-        sites = frozenset({Site(node, "$result", Promotion.FREE)})
-        if choice.type != dtype:
-            inputs = [_retyped(a, dtype, choice.type) for a in inputs]
-        if choice.firm:
-            sites = frozenset[Site]()
-    out = scope.builder.emit(op, *inputs)
+            at = scope.loc(operands[i])
+            atoms[i] = scope.weak.adapt(values[i], dtype, at, firm=not is_open)
+    out = scope.builder.emit(op, *(a for a in atoms if a is not None))
     if sites:
-        weak.origins[out] = sites
+        scope.weak.origins[out] = sites
     return out
 
 
-def _retyped(atom: Atom, old: Scalar, new: Scalar) -> Atom:
-    """A literal of the provisional type ``old`` as one of ``new``."""
-    if isinstance(atom, Const) and atom.type == old:
-        return const(new, atom.value, None)
-    return atom
+def _open_type(
+    scope: Scope, members: Sequence[Value], dtype: Scalar, node: ast.AST
+) -> tuple[Scalar, frozenset[Site]]:
+    """The type of operands that are all weak, and the sites that type the result with them."""
+    sites = scope.weak.sites_alike(members, dtype)
+    if sites:
+        return dtype, sites
+    site = Site(node, "$result")
+    choice = scope.weak.choose(site, dtype)
+    return choice.type, frozenset[Site]() if choice.firm else frozenset({site})
 
 
 def _operand_type(
@@ -125,7 +110,8 @@ def _fits(scope: Scope, member: Atom | Weak, dtype: Scalar) -> bool:
         return True
     if not scope.weak.is_weak(member) or dtype == boolean:
         return False
-    return widest((scope.weak.type_now(member), dtype)) == dtype
+    found = scope.weak.type_now(member)
+    return found.kind == dtype.kind == "float" or widest((found, dtype)) == dtype
 
 
 def _disagreement(
@@ -211,7 +197,17 @@ def signature(op: Op) -> str:
 def _fold(
     op: Op, values: Sequence[Atom | Weak], loc: SrcLoc | None, operands: Sequence[ast.expr]
 ) -> Value:
-    """``op`` on literals, computed in int64 and float64; the result is open again."""
+    """``op`` on literals: integers exactly, else in int64 and float64; the result is open again."""
+    integers = [v.value for v in values if isinstance(v, Weak) and isinstance(v.value, int)]
+    if len(integers) == len(values):
+        try:
+            found = exact(op, integers)
+        except ZeroDivisionError:
+            raise KernelTypeError("a division of literals by zero", loc) from None
+        except ValueError:
+            raise KernelTypeError("a shift of literals by a negative count", loc) from None
+        if found is not None:
+            return host_value(found, ast.unparse(operands[0]), loc)
     wants_float = {
         cls
         for cls, value in zip(op.params.values(), values, strict=True)
@@ -243,6 +239,9 @@ def cast(scope: Scope, dtype: Scalar, value: Value, loc: SrcLoc | None) -> Atom:
         return truth(scope, one, loc) if dtype == boolean else truncated(one.value, dtype, loc)
     if one.type == dtype and not scope.weak.is_weak(one):
         return one
+    found = scope.weak.type_now(one)
+    if found.is_float and dtype.is_float and widest((found, dtype)) == dtype:
+        scope.weak.request(scope.weak.sites(one), Choice(dtype, firm=False))
     return scope.builder.emit(CAST, one, dtype=dtype)
 
 
@@ -254,9 +253,9 @@ def truth(scope: Scope, value: Value, loc: SrcLoc | None) -> Atom:
     return one if one.type == boolean else scope.builder.emit(CAST, one, dtype=boolean)
 
 
-def logical(scope: Scope, name: str, *atoms: Atom) -> Atom:
-    """The logical built-in ``name`` on conditions; known ones are computed here."""
-    op = BUILTINS[name].op
+def logical(scope: Scope, operator: type[ast.boolop | ast.Not], *atoms: Atom) -> Atom:
+    """``and``, ``or`` or ``not`` on conditions; known ones are computed here."""
+    op = (UNARY if issubclass(operator, ast.Not) else BOOLEAN)[operator].op
     if all(isinstance(a, Const) for a in atoms):
         assert op.ref is not None
         return Const(boolean, bool(op.ref(*(a.value for a in atoms if isinstance(a, Const)))))

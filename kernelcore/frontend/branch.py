@@ -32,7 +32,7 @@ def stopped(scope: Scope) -> Atom:
         return TRUE
     out: Atom = FALSE
     for flag in dict.fromkeys(flags):
-        out = flag if out == FALSE else logical(scope, "logical_or", out, flag)
+        out = flag if out == FALSE else logical(scope, ast.Or, out, flag)
     return out
 
 
@@ -48,7 +48,6 @@ def guard(scope: Scope, node: ast.AST, stop: Atom, rest: Callable[[], None]) -> 
         rest()
 
     branch(scope, node, stop, leave, go_on, purpose="$rest")
-    scope.env.pop(LEFT, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ class _Side:
     """One branch: the names after it, and its code."""
 
     env: Env
-    eqns: Sequence[Eqn]
+    eqns: list[Eqn]
 
     def has(self, *flags: str) -> bool:
         """Whether control is known to have left by one of ``flags``."""
@@ -93,18 +92,21 @@ def branch(
     joined: dict[str, Value | Unset] = {}
     weak_outs: dict[str, tuple[Choice, Site, Sequence[Value]]] = {}
     for name in dict.fromkeys([*sides[0].env, *sides[1].env]):
+        if name == LEFT:
+            continue
         left, right = (_value_after(scope, a, b, name) for a, b in (sides, sides[::-1]))
         if _same(left, right):
             joined[name] = left
         elif (left, right) in ((TRUE, FALSE), (FALSE, TRUE)):
-            joined[name] = cond if left == TRUE else logical(scope, "logical_not", cond)
+            joined[name] = cond if left == TRUE else logical(scope, ast.Not, cond)
         elif isinstance(left, Unset) or isinstance(right, Unset):
             joined[name] = Unset(scope.assigned.get(name))
         else:
-            first, second, weak = _join(scope, Site(node, name + purpose), name, left, right, loc)
+            site, values = Site(node, name + purpose), (left, right)
+            first, second, weak = _join(scope, site, name, values, sides, loc)
             yields.append((name, first, second))
             if weak is not None:
-                weak_outs[name] = (weak, Site(node, name + purpose), (left, right))
+                weak_outs[name] = (weak, site, values)
     then_region = Region((), tuple(sides[0].eqns), tuple(y[1] for y in yields))
     else_region = Region((), tuple(sides[1].eqns), tuple(y[2] for y in yields))
     if yields or then_region.eqns or else_region.eqns:
@@ -115,6 +117,8 @@ def branch(
             if name in weak_outs:
                 choice, site, values = weak_outs[name]
                 scope.weak.mark(out, site, choice, values)
+    if all(side.has(*_FLAGS) for side in sides):
+        joined[LEFT] = TRUE
     scope.env = joined
 
 
@@ -161,27 +165,34 @@ def _same(left: Value | Unset, right: Value | Unset) -> bool:
 
 
 def _join(
-    scope: Scope, site: Site, name: str, left: Value, right: Value, loc: SrcLoc | None
+    scope: Scope,
+    site: Site,
+    name: str,
+    values: tuple[Value, Value],
+    sides: Sequence[_Side],
+    loc: SrcLoc | None,
 ) -> tuple[Atom, Atom, Choice | None]:
     """Both values of ``name`` in one type, and its choice if that is still open."""
     weak = scope.weak
-    a, b = carried_scalar(name, left, loc), carried_scalar(name, right, loc)
-    firm = [v for v in (a, b) if not weak.is_weak(v)]
+    members = [carried_scalar(name, v, loc) for v in values]
+    firm = [v for v in members if not weak.is_weak(v)]
     choice = None
     if firm:
         dtype = weak.type_now(firm[0])
     else:
-        choice = weak.choose(site, widest(weak.type_now(v) for v in (a, b)))
+        choice = weak.choose(site, widest(weak.type_now(v) for v in members))
         dtype = choice.type
     if len(firm) == 2 and weak.type_now(firm[1]) != dtype:
-        raise retyped(name, "branch", left, right, loc)
-    try:
-        is_firm = choice is None or choice.firm
-        first = weak.adapt(a, dtype, loc, join=True, firm=is_firm)
-        second = weak.adapt(b, dtype, loc, join=True, firm=is_firm)
-    except KernelTypeError:
-        raise retyped(name, "branch", left, right, loc) from None
-    return first, second, choice
+        raise retyped(name, "branch", *values, loc)
+    is_firm = choice is None or choice.firm
+    atoms: list[Atom] = []
+    for member, side in zip(members, sides, strict=True):
+        try:
+            with scope.builder.into(side.eqns):
+                atoms.append(weak.adapt(member, dtype, loc, join=True, firm=is_firm))
+        except KernelTypeError:
+            raise retyped(name, "branch", *values, loc) from None
+    return atoms[0], atoms[1], choice
 
 
 def carried_scalar(name: str, value: Value, loc: SrcLoc | None) -> Atom | Weak:

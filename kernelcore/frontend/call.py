@@ -51,7 +51,9 @@ def lower_call(
     dtype = scalar_of(callee)
     if dtype is not None:
         if len(args) != 1 or keywords:
-            raise KernelTypeError(f"{dtype}() takes 1 argument, found {len(args)}", loc)
+            raise KernelTypeError(
+                f"{dtype}() takes 1 argument, found {len(args) + len(keywords)}", loc
+            )
         return cast(scope, dtype, args[0], loc)
     if isinstance(callee, Builtin):
         return _call_builtin(scope, as_type(Builtin[..., object], callee).op, args, keywords, node)
@@ -62,10 +64,10 @@ def lower_call(
             raise KernelTypeError(f"{callee.name}() takes no keywords", loc, _usage(callee))
         return _INTRINSICS[callee](scope, args, node)
     if callee is builtins.len:
-        return _length(scope, args, loc)
+        return _length(scope, [*args, *keywords.values()], node)
     if isinstance(callee, type(builtins.abs)) and callee in _PYTHON:
         name, folds = _PYTHON[callee]
-        if folds and len(args) > 2:
+        if folds and len(args) > 2 and not keywords:
             return _fold_left(scope, BUILTINS[name].op, args, node)
         return _call_builtin(scope, BUILTINS[name].op, args, keywords, node)
     raise _not_callable(callee, node, loc)
@@ -226,11 +228,12 @@ _INTRINSICS: Mapping[Intrinsic, _Lower] = MappingProxyType(
 )
 
 
-def _length(scope: Scope, args: Sequence[Value], loc: SrcLoc | None) -> Value:
-    array = single(args[0], loc) if len(args) == 1 else None
+def _length(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
+    loc = scope.loc(node)
+    array = single(args[0], loc) if len(args) == 1 and node.args else None
     if not isinstance(array, Var) or not isinstance(array.type, ArrayType):
         found = ", ".join(describe_type(a) for a in args) or "nothing"
-        raise KernelTypeError(f"len() takes an array, found {found}", loc)
+        raise KernelTypeError(f"len() takes one array, found {found}", loc)
     return lower_dim(scope, array, 0, loc)
 
 

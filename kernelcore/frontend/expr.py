@@ -11,12 +11,13 @@ from kernelcore.errors import KernelNameError, KernelSyntaxError, KernelTypeErro
 from kernelcore.frontend.apply import apply_op, index, logical, truth
 from kernelcore.frontend.branch import branch
 from kernelcore.frontend.call import lower_call, lower_dim
+from kernelcore.frontend.exact import power
 from kernelcore.frontend.scope import Scope, describe, describe_type, host_value, single
 from kernelcore.frontend.unsupported import unsupported
-from kernelcore.frontend.weak import Value, Weak, const
+from kernelcore.frontend.weak import Value, Weak
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import LOAD, OpKind
-from kernelcore.types import ArrayType, boolean, int64
+from kernelcore.types import ArrayType, boolean
 
 _VALUE = "$value"
 _MISSING = object()
@@ -41,7 +42,7 @@ def lower_expr(scope: Scope, node: ast.expr) -> Value:
         case ast.UnaryOp(op=op, operand=operand):
             value = lower_expr(scope, operand)
             if isinstance(op, ast.Not):
-                return logical(scope, "logical_not", truth(scope, value, scope.at(node)))
+                return logical(scope, ast.Not, truth(scope, value, scope.at(node)))
             return apply_op(scope, UNARY[type(op)].op, [value], node, [operand])
         case ast.Compare():
             return _compare(scope, node)
@@ -50,7 +51,7 @@ def lower_expr(scope: Scope, node: ast.expr) -> Value:
             for rest in values[1:]:
                 out = short_circuit(
                     scope,
-                    isinstance(op, ast.And),
+                    type(op),
                     out,
                     lambda rest=rest: _condition(scope, rest, node),
                     rest,
@@ -134,9 +135,14 @@ def static_object(scope: Scope, node: ast.expr) -> object:
 
 
 def short_circuit(
-    scope: Scope, is_and: bool, left: Atom, right: Callable[[], Atom], node: ast.AST
+    scope: Scope,
+    operator: type[ast.boolop],
+    left: Atom,
+    right: Callable[[], Atom],
+    node: ast.AST,
 ) -> Atom:
     """``left and right`` (or ``or``); ``right`` runs only where ``left`` does not decide."""
+    is_and = issubclass(operator, ast.And)
     if isinstance(left, Const):
         return right() if left.value == is_and else left
     with scope.builder.region() as eqns:
@@ -147,7 +153,7 @@ def short_circuit(
         if isinstance(value, Const):
             return left if value.value == is_and else value
         scope.at(node)
-        return logical(scope, "logical_and" if is_and else "logical_or", left, value)
+        return logical(scope, operator, left, value)
 
     def evaluate() -> None:
         for eqn in eqns:
@@ -201,8 +207,8 @@ def binary(
     if entry is None:
         raise unsupported(op, scope.loc(node))
     match op, left, right:
-        case ast.Pow(), Weak(value=int() as base), Weak(value=int() as power) if 0 <= power < 64:
-            return Weak(const(int64, base**power, scope.loc(node)).value)
+        case ast.Pow(), Weak(value=int() as base), Weak(value=int() as exponent) if exponent >= 0:
+            return host_value(power(base, exponent), "", scope.loc(node))
         case _:
             return apply_op(scope, entry.op, [left, right], node, operands)
 
@@ -222,7 +228,7 @@ def _compare(scope: Scope, node: ast.Compare) -> Atom:
         if position + 1 == len(node.ops):
             return out
         return short_circuit(
-            scope, True, out, lambda: link(position + 1, right, right_node), right_node
+            scope, ast.And, out, lambda: link(position + 1, right, right_node), right_node
         )
 
     return link(0, first, left_node)

@@ -7,6 +7,7 @@ import builtins
 from collections.abc import Callable, Iterator, Sequence
 
 from kernelcore.builtins import BUILTINS
+from kernelcore.builtins.syntax import BINARY, COMPARE
 from kernelcore.errors import KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend.apply import logical
 from kernelcore.frontend.branch import BREAK, CONTINUE, RESULT, RETURN, stopped
@@ -21,7 +22,7 @@ from kernelcore.types import Scalar, int32, int64
 
 _TRIP = "$trip"
 _HIDDEN = (BREAK, CONTINUE, _TRIP)
-_ADD, _MUL, _LESS = BUILTINS["add"].op, BUILTINS["mul"].op, BUILTINS["less"].op
+_ADD, _MUL, _LESS = BINARY[ast.Add].op, BINARY[ast.Mult].op, COMPARE[ast.Lt].op
 
 Bounds = tuple[Atom, Atom, Atom]
 
@@ -32,7 +33,7 @@ def lower_for(scope: Scope, node: ast.For, body: Callable[[], None]) -> None:
     Raises:
         KernelSyntaxError: It does not run over a range, or has an ``else``.
     """
-    _no_else(scope, node.orelse)
+    _no_else(scope, node)
     if not isinstance(node.target, ast.Name):
         raise KernelSyntaxError(
             "the target of a for loop must be a name", scope.loc(node.target), "for i in range(n)"
@@ -71,7 +72,7 @@ def lower_while(scope: Scope, node: ast.While, body: Callable[[], None]) -> None
     Raises:
         KernelSyntaxError: It has an ``else``.
     """
-    _no_else(scope, node.orelse)
+    _no_else(scope, node)
     tests: list[Atom] = []
 
     def test() -> Atom:
@@ -127,8 +128,8 @@ def _unless_left(scope: Scope, test: Callable[[], Atom], node: ast.AST) -> Atom:
     stop = stopped(scope)
     if stop == FALSE:
         return test()
-    proceed = logical(scope, "logical_not", stop)
-    return short_circuit(scope, True, proceed, test, node)
+    proceed = logical(scope, ast.Not, stop)
+    return short_circuit(scope, ast.And, proceed, test, node)
 
 
 def _start(
@@ -164,6 +165,8 @@ def _end(scope: Scope, loop: Loop) -> None:
 
 def _in_loop(scope: Scope, body: Callable[[], None]) -> Callable[[], None]:
     def lower() -> None:
+        # An iteration runs only where the loop has not been left.
+        scope.env[BREAK] = scope.env[RETURN] = FALSE
         scope.loop_depth += 1
         body()
         scope.loop_depth -= 1
@@ -224,11 +227,11 @@ def _index_site(node: ast.For) -> Site:
     return Site(node, "$index", Promotion.NEVER)
 
 
-def _no_else(scope: Scope, orelse: Sequence[ast.stmt]) -> None:
-    if orelse:
+def _no_else(scope: Scope, node: ast.For | ast.While) -> None:
+    if node.orelse:
         raise KernelSyntaxError(
             "loops have no 'else' in the kernel language",
-            scope.loc(orelse[0]),
+            scope.loc(node),
             "set a flag before 'break' and test it after the loop",
         )
 

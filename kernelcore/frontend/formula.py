@@ -58,7 +58,7 @@ def lower_formula(text: str, env: Mapping[str, Atom], builder: Builder) -> Atom:
     tree = _parse(text)
     chosen: dict[Site, Choice] = {}
     while True:
-        weak = WeakTypes(chosen)
+        weak = WeakTypes(builder, chosen)
         scope = Scope(_FormulaNames(builder.loc), builder, weak, _no_functions, is_kernel=False)
         scope.env.update(env)
         with builder.region() as eqns:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from kernelcore.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.branch import RETURN, Env, carried_scalar, hint, retyped
 from kernelcore.frontend.scope import TRUE, Scope, Unset
-from kernelcore.frontend.weak import Choice, Promotion, Site, Value, Weak, widest
+from kernelcore.frontend.weak import Choice, Promotion, Site, Value, Weak
 from kernelcore.ir.core import Atom, Region, Var
-from kernelcore.types import Scalar, boolean
+from kernelcore.types import Scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Loop:
         params = self._enter()
         with builder.region() as eqns:
             body()
-        ends, is_weak = self._leave()
+            ends, is_weak = self._leave()
         region = Region((index, *params), tuple(eqns), ends)
         self.scope.at(self.node)
         inits = [c.init for c in self.carried]
@@ -73,7 +73,7 @@ class Loop:
         params = self._enter()
         with builder.region() as eqns:
             body()
-        ends, is_weak = self._leave()
+            ends, is_weak = self._leave()
         region = Region(params, tuple(eqns), ends)
         self.scope.at(self.node)
         inits = [c.init for c in self.carried]
@@ -130,10 +130,7 @@ class Loop:
     def _end(self, item: Carried, value: Atom | Weak, loc: SrcLoc | None) -> Atom:
         """``value`` in the type that the loop carries; asks for a wider one if that is open."""
         weak, want = self.scope.weak, item.choice.type
-        found = weak.type_now(value)
-        is_open = not item.choice.firm and found != boolean
-        if is_open and found != want and widest((found, want)) == found:
-            weak.request({item.site}, Choice(found, firm=not weak.is_weak(value)))
+        if weak.outgrows(value, item.choice, item.site):
             return Var(want, item.name)  # never emitted: this attempt is void
         try:
             return weak.adapt(value, want, loc, join=True, firm=item.choice.firm)

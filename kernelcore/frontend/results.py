@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from kernelcore.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.branch import RESULT, RETURN
 from kernelcore.frontend.scope import TRUE, Scope, Unset, describe_type
-from kernelcore.frontend.weak import Choice, Promotion, Site, Weak, widest
+from kernelcore.frontend.weak import Choice, Promotion, Site, Weak
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom
-from kernelcore.types import Scalar, boolean
+from kernelcore.types import Scalar
 
 
 class Results:
@@ -86,13 +86,10 @@ class Results:
     def _give_one(self, scope: Scope, k: int, value: Atom | Weak, loc: SrcLoc | None) -> None:
         assert self.choices is not None
         weak, choice = scope.weak, self.choices[k]
-        found = weak.type_now(value)
         is_prepared = k < len(self.prepared)
         if self.prepared[k].type != choice.type if is_prepared else scope.loop_depth:
             weak.request({self._site(k)}, Choice(choice.type, firm=not weak.is_weak(value)))
-        is_open = not choice.firm and boolean not in (found, choice.type)
-        if is_open and found != choice.type and widest((found, choice.type)) == found:
-            weak.request({self._site(k)}, Choice(found, firm=not weak.is_weak(value)))
+        if weak.outgrows(value, choice, self._site(k)):
             return
         try:
             adapted = weak.adapt(value, choice.type, loc, join=True, firm=choice.firm)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,10 +13,10 @@ import numpy as np
 
 from kernelcore.errors import KernelNameError, KernelTypeError, SrcLoc
 from kernelcore.frontend.function import Function
-from kernelcore.frontend.weak import Value, Weak, WeakTypes, default_type
+from kernelcore.frontend.weak import Value, Weak, WeakTypes, const, default_type
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Const, Func, Var
-from kernelcore.types import SCALARS, ArrayType, Scalar, boolean, int64
+from kernelcore.types import SCALARS, ArrayType, Scalar, boolean
 
 TRUE = Const(boolean, True)
 FALSE = Const(boolean, False)
@@ -139,11 +140,7 @@ def settle(value: Atom | Weak, loc: SrcLoc | None) -> Atom:
     """``value`` typed; an open literal takes its default type."""
     if not isinstance(value, Weak):
         return value
-    if value.kind == "int" and not -(2**31) <= value.value < 2**31:
-        raise KernelTypeError(
-            f"{value.value} does not fit in int32", loc, f"write int64({value.value})"
-        )
-    return Const(default_type(value), value.value)
+    return const(default_type(value), value.value, loc)
 
 
 def scalar(value: Value, loc: SrcLoc | None) -> Atom | Weak:
@@ -168,8 +165,8 @@ def host_value(obj: object, text: str, loc: SrcLoc | None) -> Value:
         case bool():
             return Const(boolean, obj)
         case int():
-            if not -(2**63) <= obj < 2**63:
-                raise KernelTypeError(f"{obj} does not fit in {int64}", loc)
+            if obj.bit_length() >= sys.float_info.max_exp:
+                raise KernelTypeError("an integer too large for any type", loc)
             return Weak(int(obj))
         case float() if not isinstance(obj, np.generic):
             return Weak(obj)

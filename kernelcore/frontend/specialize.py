@@ -17,8 +17,8 @@ from kernelcore.frontend.annotations import (
 )
 from kernelcore.frontend.branch import RETURN
 from kernelcore.frontend.call import call_site
+from kernelcore.frontend.for_while import assigned_names
 from kernelcore.frontend.function import Function
-from kernelcore.frontend.repeat import assigned_names
 from kernelcore.frontend.results import Results
 from kernelcore.frontend.scope import (
     FALSE,
@@ -130,7 +130,7 @@ class _Program:
         """Lower a function, again and again while weak types are found to be wider."""
         chosen: dict[Site, Choice] = {}
         while True:
-            weak = WeakTypes(dict(chosen))
+            weak = WeakTypes(Builder(), dict(chosen))
             try:
                 func = self._attempt(source, types, weak, is_kernel)
             except KernelError as error:
@@ -147,7 +147,7 @@ class _Program:
     def _attempt(
         self, source: Source, types: Sequence[Type | _Open], weak: WeakTypes, is_kernel: bool
     ) -> Func:
-        builder = Builder()
+        builder = weak.builder
         tree = source.tree
         scope = Scope(source, builder, weak, self.call, is_kernel)
         scope.assigned = assigned_names(scope, tree.body)

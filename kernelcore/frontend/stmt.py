@@ -12,6 +12,7 @@ from kernelcore.frontend.annotations import scalar_annotation
 from kernelcore.frontend.apply import apply_op, cast
 from kernelcore.frontend.branch import BREAK, CONTINUE, RETURN, branch, guard, stopped
 from kernelcore.frontend.call import lower_atomic_add, lower_tid
+from kernelcore.frontend.effects import writes
 from kernelcore.frontend.expr import (
     array_of,
     binary,
@@ -20,7 +21,7 @@ from kernelcore.frontend.expr import (
     lower_indices,
     static_object,
 )
-from kernelcore.frontend.repeat import lower_for, lower_while
+from kernelcore.frontend.for_while import lower_for, lower_while
 from kernelcore.frontend.results import Results
 from kernelcore.frontend.scope import TRUE, Scope, describe_type, scalar, single
 from kernelcore.frontend.unsupported import unsupported
@@ -62,9 +63,7 @@ class Block:
         scope.at(node)
         match node:
             case ast.Assign():
-                value = self._assigned_value(node)
-                for target in node.targets:
-                    self._assign(target, value, node.value)
+                self._assign_all(node.targets, self._assigned_value(node), node.value)
             case ast.AugAssign():
                 self._augmented(node)
             case ast.AnnAssign():
@@ -97,6 +96,13 @@ class Block:
             if callee is intrinsics.tid:
                 return lower_tid(self.scope, len(target.elts), value)
         return lower_expr(self.scope, value)
+
+    def _assign_all(self, targets: Sequence[ast.expr], value: Value, source: ast.expr) -> None:
+        """Give every target the value; it is named before the first one uses it."""
+        for target in targets:
+            value = named(self.scope, target, value)
+        for target in targets:
+            self._assign(target, value, source)
 
     def _assign(self, target: ast.expr, value: Value, source: ast.expr) -> None:
         scope, loc = self.scope, self.scope.loc(target)
@@ -131,14 +137,21 @@ class Block:
             left = scope.lookup(ast.copy_location(ast.Name(target.id, ast.Load()), target))
             value = lower_expr(scope, node.value)
             out = binary(scope, node.op, left, value, node, operands)
-            bind(scope, target.id, out, scope.loc(target))
+            self._assign_all([target], out, node.value)
             return
         if not isinstance(target, ast.Subscript):
             self._assign(target, (), node.value)
             return
+        start = len(scope.builder.eqns)
         array, indices = self._element(target)
         if isinstance(node.op, ast.Add | ast.Sub):
             value = lower_expr(scope, node.value)
+            if writes(scope.builder.eqns[start:], array):
+                raise KernelSyntaxError(
+                    f"'{ast.unparse(target.value)}' is written while a value for it is computed",
+                    scope.loc(node),
+                    "write the value to a variable first, and add that on a line of its own",
+                )
             if isinstance(node.op, ast.Sub):
                 value = apply_op(scope, UNARY[ast.USub].op, [value], node, [node.value])
             lower_atomic_add(scope, array, indices, value, node.value, node)
@@ -161,7 +174,7 @@ class Block:
         value = scalar(lower_expr(scope, node.value), scope.loc(node.value))
         if isinstance(value, Weak) or not scope.weak.is_weak(value):
             value = scope.weak.adapt(value, dtype, scope.loc(node.value))
-        self._assign(node.target, cast(scope, dtype, value, scope.at(node)), node.value)
+        self._assign_all([node.target], cast(scope, dtype, value, scope.at(node)), node.value)
 
     def _element(self, target: ast.Subscript) -> tuple[Var, list[Atom]]:
         if isinstance(target.slice, ast.Slice):
@@ -224,12 +237,24 @@ def bind(scope: Scope, name: str, value: Value, loc: SrcLoc | None) -> None:
             loc,
             f"assign to its elements, {name}[i] = ..., or use another name",
         )
-    one = single(value, loc)
-    scope.env[name] = _named(scope, one, name) if isinstance(one, Var) else one
+    scope.env[name] = single(value, loc)
 
 
-def _named(scope: Scope, value: Var, name: str) -> Var:
-    """``value`` under the name of the user's variable, if it was made just now and has none."""
+def named(scope: Scope, target: ast.expr, value: Value) -> Value:
+    """``value`` under the names of the user's variables that ``target`` consists of."""
+    match target, value:
+        case ast.Name(id=name), Var():
+            return _renamed(scope, value, name)
+        case ast.Tuple(elts=targets) | ast.List(elts=targets), tuple():
+            if len(targets) == len(value):
+                return tuple(named(scope, t, v) for t, v in zip(targets, value, strict=True))
+        case _:
+            pass
+    return value
+
+
+def _renamed(scope: Scope, value: Var, name: str) -> Var:
+    """``value`` with a name, if it was made just now, so that nothing holds it, and has none."""
     eqns = scope.builder.eqns
     if value.name or not eqns or not any(value is out for out in eqns[-1].outputs):
         return value

@@ -58,7 +58,7 @@ def unsupported(node: ast.AST, loc: SrcLoc | None) -> KernelSyntaxError:
     """The error for a node that the kernel language does not have."""
     if isinstance(node, ast.Constant):
         kind = type(node.value).__name__
-        names = {"str": "a string", "NoneType": "None"}
+        names = {"str": "a string", "NoneType": "None", "ellipsis": "an ellipsis literal"}
         what, remedy = names.get(kind, f"a {kind} literal"), _EXPRESSIONS
     else:
         default = _EXPRESSIONS if isinstance(node, ast.expr) else _STATEMENTS

@@ -3,7 +3,7 @@
 A literal has no type until it meets a typed value. A variable that only literals reach, a carried
 one for instance, gets a provisional type at a ``Site``; when it later meets a wider type, a request
 is filed for the site and the function is lowered once more with the type chosen. Requests only
-widen, so this ends.
+rise in rank, so this ends. An integer that meets a float is converted there and stays an integer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from kernelcore.errors import KernelError, KernelTypeError, SrcLoc
+from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Const, Var
+from kernelcore.ir.op import CAST
 from kernelcore.types import Scalar, boolean, float32, float64, int32, int64
 
 
@@ -36,11 +38,11 @@ Value = Var | Const | Weak | tuple["Value", ...]
 
 
 class Promotion(Enum):
-    """When a weak integer may become a float."""
+    """Where a weak integer converts to a float."""
 
-    FREE = auto()  # it is a choice among literals, or a parameter that was given one
-    JOIN = auto()  # it is carried: only where it is assigned a float
-    NEVER = auto()  # it counts
+    FREE = auto()  # everywhere: a choice among literals, or a parameter that was given one
+    JOIN = auto()  # it is carried: only where its variable is assigned a float as well
+    NEVER = auto()  # nowhere: it counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +62,9 @@ class Choice:
     firm: bool
 
     @property
-    def rank(self) -> tuple[int, bool]:
-        """Position in the order in which choices widen."""
-        return _WIDENING.index(self.type), self.firm
+    def rank(self) -> tuple[bool, bool, int]:
+        """Position in the order in which choices replace each other."""
+        return self.type.is_float, self.firm, _WIDENING.index(self.type)
 
 
 _WIDENING = (boolean, int32, int64, float32, float64)
@@ -88,7 +90,8 @@ def const(dtype: Scalar, value: int | float, loc: SrcLoc | None) -> Const:
     if dtype.is_float:
         return Const(dtype, float(value))
     if not -(1 << (dtype.bits - 1)) <= value < 1 << (dtype.bits - 1):
-        remedy = f"write int64({value})" if dtype == int32 else None
+        fits_wide = -(2**63) <= value < 2**63
+        remedy = f"write int64({value})" if dtype == int32 and fits_wide else None
         raise KernelTypeError(f"{value} does not fit in {dtype}", loc, remedy)
     return Const(dtype, int(value))
 
@@ -98,12 +101,14 @@ class WeakTypes:
     """The open types of one function while it is lowered.
 
     Attributes:
+        builder: Where conversions are emitted.
         chosen: What earlier attempts decided.
         requests: What this attempt wants decided differently.
         origins: The sites that give a weak Var its type.
         deferred: An error that stands unless a request makes this attempt void.
     """
 
+    builder: Builder
     chosen: Mapping[Site, Choice] = field(default_factory=lambda: dict[Site, Choice]())
     requests: dict[Site, Choice] = field(default_factory=lambda: dict[Site, Choice]())
     origins: dict[Var, frozenset[Site]] = field(
@@ -124,8 +129,10 @@ class WeakTypes:
         return value.type
 
     def choose(self, site: Site, least: Scalar) -> Choice:
-        """The type at ``site``, at least as wide as ``least``."""
+        """The type at ``site``, at least as wide as ``least`` unless a typed float decided it."""
         choice = self.chosen.get(site)
+        if choice is not None and choice.firm and choice.type.is_float:
+            return choice
         if choice is None or _WIDENING.index(choice.type) < _WIDENING.index(least):
             return Choice(least, firm=choice is not None and choice.firm)
         return choice
@@ -133,11 +140,25 @@ class WeakTypes:
     def mark(self, var: Var, site: Site, choice: Choice, values: Iterable[Value]) -> None:
         """Note that ``site`` types ``var``, which stands for ``values``; a firm choice stays."""
         if not choice.firm:
-            self.origins[var] = frozenset({site}).union(*(self.sites(v) for v in values))
+            self.origins[var] = self.sites_alike(values, choice.type) | {site}
 
     def sites(self, value: Value) -> frozenset[Site]:
         """The sites that type ``value``; none unless it is a weak Var."""
         return self.origins.get(value, _NO_SITES) if isinstance(value, Var) else _NO_SITES
+
+    def sites_alike(self, values: Iterable[Value], dtype: Scalar) -> frozenset[Site]:
+        """The sites that type those of ``values`` that become ``dtype`` without a conversion."""
+        alike = (v for v in values if self.type_now(v).kind == dtype.kind)
+        return _NO_SITES.union(*(self.sites(v) for v in alike))
+
+    def outgrows(self, value: Value, choice: Choice, site: Site) -> bool:
+        """Whether ``value`` asks that ``site``, where ``choice`` was made, has its own type."""
+        wanted = Choice(self.type_now(value), firm=not self.is_weak(value))
+        types = (wanted.type, choice.type)
+        if choice.firm or boolean in types or types[0] == types[1] or wanted.rank < choice.rank:
+            return False
+        self.request({site}, wanted)
+        return True
 
     def request(self, sites: Iterable[Site], choice: Choice) -> None:
         """Ask that ``sites`` have (at least) this type in the next attempt."""
@@ -157,6 +178,8 @@ class WeakTypes:
     ) -> Atom:
         """``value`` as an atom of ``dtype``; ``join`` where both are values of one variable.
 
+        A conversion is emitted to the open region.
+
         Raises:
             KernelTypeError: It is typed otherwise, or adapting would lose information.
         """
@@ -171,11 +194,14 @@ class WeakTypes:
         if not sites or not isinstance(found, Scalar) or boolean in (found, dtype):
             kind = found.kind if isinstance(found, Scalar) else None
             raise mismatch(dtype, str(found), kind, loc)
-        if _WIDENING.index(found) > _WIDENING.index(dtype):
+        is_narrower = _WIDENING.index(found) > _WIDENING.index(dtype)
+        if is_narrower and not dtype.is_float:
             raise mismatch(dtype, str(found), found.kind, loc)
         promotions = {s.promotion for s in sites}
         allowed = {Promotion.FREE, Promotion.JOIN} if join else {Promotion.FREE}
-        if found.kind == dtype.kind or promotions <= allowed:
+        if is_narrower or (found.kind != dtype.kind and promotions <= allowed):
+            return self.builder.emit(CAST, value, dtype=dtype)
+        if found.kind == dtype.kind:
             self.request(sites, Choice(dtype, firm))
         if not self.requests:
             self.deferred = self.deferred or mismatch(dtype, str(found), found.kind, loc)
