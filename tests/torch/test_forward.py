@@ -134,6 +134,8 @@ def test_threads_call_operators_at_once():
         assert all(pool.map(call, range(400)))
 
 
+# JAX, if an earlier test of this process imported it, warns of every fork.
+@pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning")
 def test_child_that_is_forked_while_a_thread_registers_can_register():
     is_held = threading.Event()
 
