@@ -11,6 +11,7 @@ from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from kernelcore.errors import KernelTypeError
 from kernelcore.ir.op import Op, OpKind
 from kernelcore.types import TYPE_CLASSES
 
@@ -26,16 +27,21 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Builtin(Generic[P, R]):
     """The face of an Op in Python: its signature is the stub's; the host evaluates ``ref``."""
 
     op: Op
 
+    def __post_init__(self) -> None:
+        # For help(); they take the place of the texts of this class.
+        object.__setattr__(self, "__name__", self.op.name)
+        object.__setattr__(self, "__doc__", self.op.doc)
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         names = list(self.op.params)[len(args) :]
         if len(args) > len(self.op.params) or set(kwargs) != set(names):
-            raise TypeError(f"{self!r}: expected the arguments {', '.join(self.op.params)}")
+            raise KernelTypeError(f"{self!r}: expected the arguments {', '.join(self.op.params)}")
         assert self.op.ref is not None
         with np.errstate(all="ignore"):
             return cast(R, self.op.ref(*args, *(kwargs[name] for name in names)))

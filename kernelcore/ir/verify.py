@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from kernelcore.errors import SrcLoc, VerifyError
+from kernelcore.errors import KernelTypeError, SrcLoc, VerifyError
 from kernelcore.ir.builder import result_types
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import OpKind
@@ -36,6 +37,32 @@ def verify(func: Func) -> Func:
     return func
 
 
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How many inputs (least and most) and regions an Eqn has, and which attributes."""
+
+    inputs: tuple[int, int] = (0, 1 << 30)
+    regions: int = 0
+    attrs: tuple[str, ...] = ()
+
+
+_FORMS = {
+    OpKind.CAST: _Form((1, 1), attrs=("dtype",)),
+    OpKind.TID: _Form((0, 0), attrs=("axis",)),
+    OpKind.DIM: _Form((1, 1), attrs=("axis",)),
+    OpKind.LOAD: _Form((1, 1 << 30)),
+    OpKind.STORE: _Form((2, 1 << 30)),
+    OpKind.ATOMIC_ADD: _Form((2, 1 << 30)),
+    OpKind.STACK: _Form((0, 0), attrs=("dtype",)),
+    OpKind.PUSH: _Form((2, 2)),
+    OpKind.POP: _Form((1, 1)),
+    OpKind.IF: _Form((1, 1), regions=2),
+    OpKind.FOR: _Form((3, 1 << 30), regions=1),
+    OpKind.WHILE: _Form(regions=2),
+    OpKind.CALL: _Form(attrs=("callee",)),
+}
+
+
 class _Checker:
     def __init__(self, func: Func) -> None:
         self.func = func
@@ -65,6 +92,7 @@ class _Checker:
         for eqn in region.eqns:
             for atom in eqn.inputs:
                 self.use(atom, visible, eqn.loc)
+            self.form(eqn)
             for inner in eqn.regions:
                 self.region(inner, visible)
             self.types(eqn)
@@ -90,10 +118,23 @@ class _Checker:
             raise self.fail(f"{eqn.op.name}: {what}: {types}, expected {tuple(want)}", eqn.loc)
 
     def plain(self, eqn: Eqn) -> None:
-        if eqn.regions:
-            raise self.fail(f"{eqn.op.name} has regions", eqn.loc)
         self.operands(eqn)
-        self.expect(eqn, "outputs", eqn.outputs, result_types(eqn.op, eqn.inputs, eqn.attrs))
+        try:
+            types = result_types(eqn.op, eqn.inputs, eqn.attrs)
+        except KernelTypeError as error:
+            raise self.fail(error.message, eqn.loc) from None
+        self.expect(eqn, "outputs", eqn.outputs, types)
+
+    def form(self, eqn: Eqn) -> None:
+        """Counts of inputs and regions, and the names of attributes."""
+        form = _FORMS.get(eqn.op.kind, _Form())
+        counts = range(form.inputs[0], form.inputs[1] + 1)
+        if len(eqn.inputs) not in counts or len(eqn.regions) != form.regions:
+            raise self.fail(
+                f"{eqn.op.name}: {len(eqn.inputs)} inputs, {len(eqn.regions)} regions", eqn.loc
+            )
+        if not set(form.attrs) <= set(eqn.attrs):
+            raise self.fail(f"{eqn.op.name}: attributes {sorted(eqn.attrs)}", eqn.loc)
 
     def operands(self, eqn: Eqn) -> None:
         kinds = [type(a.type) for a in eqn.inputs]
@@ -101,7 +142,7 @@ class _Checker:
             case OpKind.LOAD | OpKind.STORE | OpKind.ATOMIC_ADD:
                 self.access(eqn)
             case OpKind.DIM:
-                array = eqn.inputs[0].type if len(eqn.inputs) == 1 else None
+                array = eqn.inputs[0].type
                 if not isinstance(array, ArrayType) or not 0 <= eqn.attrs["axis"] < array.ndim:
                     raise self.fail("dim of no such axis", eqn.loc)
             case OpKind.TID:

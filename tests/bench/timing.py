@@ -38,8 +38,13 @@ def interleaved(contenders: Mapping[str, Callable[[], object]]) -> dict[str, flo
     return {name: statistics.median(s) for name, s in samples.items()}
 
 
-def report(title: str, medians: Mapping[str, float], ours: str) -> None:
-    """Print the medians and every contender's time as a multiple of ``ours``."""
+def report(
+    title: str, medians: Mapping[str, float], ours: str, goal_us: float | None = None
+) -> None:
+    """Print the medians, every contender's time as a multiple of ``ours``, and the verdict."""
     print(f"\n{title}")
     for name, value in medians.items():
         print(f"  {name:44s} {value:10.2f} us   x{value / medians[ours]:.2f}")
+    if goal_us is not None:
+        verdict = "met" if medians[ours] <= goal_us else "missed"
+        print(f"  goal <= {goal_us} us: {medians[ours]:.2f} us, {verdict}")
