@@ -49,6 +49,24 @@ def test_accumulation_into_one_element_by_all_threads_is_complete() -> None:
     assert y[0] == COUNT
 
 
+@kc.kernel
+def shifted_by_the_sign_of_zero(x: F32, s: float, y: F32):
+    i = kc.tid()
+    if x[i] > 0.0:
+        y[i + kc.int32(kc.clamp(s / 0.0, 0.0, 1.0))] += 1.0
+    else:
+        y[i + kc.int32(kc.clamp(s / -0.0, 0.0, 1.0))] += 1.0
+
+
+def test_indices_that_differ_by_the_sign_of_a_literal_are_not_taken_for_equal() -> None:
+    x = np.where(np.arange(COUNT) % 2, -1.0, 1.0).astype(np.float32)
+    y = np.zeros(COUNT + 1, np.float32)
+    kc.launch(shifted_by_the_sign_of_zero, COUNT, [x, 1.0], [y])
+    want = np.zeros(COUNT + 1, np.float32)
+    np.add.at(want, np.arange(COUNT) + (x > 0.0), 1.0)
+    np.testing.assert_array_equal(y, want)
+
+
 def test_accumulation_into_the_same_array_twice_is_complete() -> None:
     for _ in range(10):
         y = np.zeros(COUNT, np.float32)

@@ -115,7 +115,8 @@ class AccessMap:
     def key(self, atom: Atom) -> int:
         """Equal keys mean equal values within one thread, at the same iteration of all loops."""
         if isinstance(atom, Const):
-            return self._number(("const", atom.value))
+            # As text, since 0.0 and -0.0, or 1 and True, are equal to Python.
+            return self._number(("const", atom.type, repr(atom.value)))
         return self._keys[atom] if atom in self._keys else self._number(atom)
 
     def _number(self, structure: Hashable) -> int:
