@@ -118,7 +118,7 @@ def _load_or_compile(func: Func, key: str) -> Compiled:
 def _compiled(func: Func, key: str, code: bytes) -> Compiled:
     fields, block_size = abi.layout(func.params)
     address = cpu.load(code, symbol_of(key))
-    return Compiled(key, address, fields, block_size, abi.grid_rank(func), code)
+    return Compiled(key, address, fields, block_size, func.rank, code)
 
 
 @cache

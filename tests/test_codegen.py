@@ -307,7 +307,7 @@ def test_the_interpreter_names_the_index_out_of_bounds() -> None:
 
 
 def test_vectorised_code_uses_the_widest_registers() -> None:
-    if not cpu.host().attributes:
-        pytest.skip("needs 512-bit vector units")
-    assert "zmm" in cpu.assembly(cpu.llvm_text(axpy()))
+    # Processors without 512-bit units ask for no width; then LLVM's own choice stands.
+    asks_for_512_bits = bool(cpu.host().attributes)
+    assert ("zmm" in cpu.assembly(cpu.llvm_text(axpy()))) == asks_for_512_bits
     assert compile_func(axpy()).address == compile_func(axpy()).address

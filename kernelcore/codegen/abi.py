@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernelcore.ir.core import Func, Var
+from kernelcore.ir.core import Var
 from kernelcore.types import MAX_GRID_DIMS, ArrayType, Scalar
 
 BLOCK_ALIGN_BYTES = 8
@@ -56,11 +56,6 @@ def layout(params: Sequence[Var]) -> tuple[tuple[Field, ...], int]:
         fields.append(Field(offset, type_))
         end = offset + size
     return tuple(fields), _align(end, BLOCK_ALIGN_BYTES)
-
-
-def grid_rank(func: Func) -> int:
-    """Launch dimensions that the code of ``func`` runs over; at least one."""
-    return func.rank
 
 
 def _align(offset: int, align: int) -> int:

@@ -46,7 +46,7 @@ def emit_kernel(func: Func, symbol: str, attributes: Mapping[str, str] | None = 
         raise KernelCompileError(f"'{func.name}' yields values: it is no kernel", func.loc)
     e = Emitter(1, HANDLERS)
     _load_arguments(e, func)
-    dims = [e.op(f"load i64, ptr {_at(e, '%grid', 8 * a)}") for a in range(abi.grid_rank(func))]
+    dims = [e.op(f"load i64, ptr {_at(e, '%grid', 8 * a)}") for a in range(func.rank)]
     some = e.op("icmp slt i64 %begin, %end")
     start = e.label("start")
     e.branch(some, start, "finish")

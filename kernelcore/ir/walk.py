@@ -29,6 +29,11 @@ def used_atoms(eqn: Eqn) -> Iterator[Atom]:
         yield from region.yields
 
 
+def atoms_in(region: Region) -> set[Atom]:
+    """Every Atom used anywhere in ``region``, its yields included."""
+    return {a for eqn in region.eqns for a in used_atoms(eqn)} | set(region.yields)
+
+
 def bound_vars(region: Region) -> set[Var]:
     """Every Var that ``region`` or a region inside it binds."""
     bound = set(region.params)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kernelcore.errors import KernelGradError
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import OpKind
-from kernelcore.ir.walk import LEADING, walk_eqns
+from kernelcore.ir.walk import LEADING, atoms_in, walk_eqns
 from kernelcore.passes.access import AccessMap
 from kernelcore.types import element_type
 
@@ -95,7 +95,7 @@ def check_races(func: Func) -> None:
             read by one thread and written by another.
     """
     accesses = AccessMap(func)
-    used = _used_atoms(func.body)
+    used = atoms_in(func.body)
     for array in accesses.by_array:
         for access in accesses.of(array):
             eqn = access.eqn
@@ -147,12 +147,3 @@ def _check_array(accesses: AccessMap, array: Atom) -> None:
 def _name(array: Atom) -> str:
     assert isinstance(array, Var)
     return array.name
-
-
-def _used_atoms(region: Region) -> set[Atom]:
-    used: set[Atom] = set(region.yields)
-    for eqn in region.eqns:
-        used.update(eqn.inputs)
-        for inner in eqn.regions:
-            used |= _used_atoms(inner)
-    return used

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import OpKind
-from kernelcore.ir.walk import LEADING, replace_body, walk_eqns
+from kernelcore.ir.walk import LEADING, atoms_in, replace_body, walk_eqns
 
 _ROOTS = frozenset({OpKind.STORE, OpKind.ATOMIC_ADD})
 
@@ -26,11 +26,7 @@ def drop_unused_params(func: Func, keep: Collection[int] = ()) -> tuple[Func, tu
 
     Parameters in ``keep`` stay.
     """
-    used: set[Atom] = set(func.body.yields)
-    for eqn in walk_eqns(func.body):
-        used.update(eqn.inputs)
-        for region in eqn.regions:
-            used.update(region.yields)
+    used = atoms_in(func.body)
     kept = tuple(i for i, p in enumerate(func.params) if p in used or i in keep)
     body = Region(tuple(func.params[i] for i in kept), func.body.eqns, func.body.yields)
     locs = tuple(func.param_loc(i) for i in kept)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelcore.builtins.arithmetic import add
@@ -26,6 +26,18 @@ class Derived:
 
     func: Func
     derivative_of: dict[int, int]
+
+
+def make_derived(
+    func: Func, suffix: str, derivatives: Mapping[Var, Var], eqns: Sequence[Eqn]
+) -> Derived:
+    """The kernel of ``eqns``, with the parameters of ``func`` and their ``derivatives``."""
+    sources = [i for i, p in enumerate(func.params) if p in derivatives]
+    params = (*func.params, *(derivatives[func.params[i]] for i in sources))
+    locs = tuple(func.param_loc(i) for i in (*range(len(func.params)), *sources))
+    body = Region(params, tuple(eqns))
+    out = Func(f"{func.name}_{suffix}", body, func.grid_rank, func.loc, locs)
+    return Derived(out, {i: len(func.params) + n for n, i in enumerate(sources)})
 
 
 def jvp(func: Func, active: Sequence[int]) -> Derived:
@@ -53,19 +65,10 @@ class _Forward:
 
     def run(self) -> Derived:
         func = self.func
-        params = list(func.params)
-        locs = [func.param_loc(i) for i in range(len(params))]
-        derivative_of: dict[int, int] = {}
-        for index, param in enumerate(func.params):
-            if param in self.varied:
-                derivative_of[index] = len(params)
-                params.append(self.fresh(param))
-                locs.append(func.param_loc(index))
+        tangents = {p: self.fresh(p) for p in func.params if p in self.varied}
         with self.builder.region() as eqns:
             self.region(func.body)
-        body = Region(tuple(params), tuple(eqns))
-        out = Func(f"{func.name}_jvp", body, func.grid_rank, func.loc, tuple(locs))
-        return Derived(out, derivative_of)
+        return make_derived(func, "jvp", tangents, eqns)
 
     def fresh(self, var: Var) -> Var:
         """The Var that holds the tangent of ``var`` from now on."""

@@ -22,7 +22,7 @@ from kernelcore.passes.activity import (
     check_races,
     varied,
 )
-from kernelcore.passes.forward import Derived
+from kernelcore.passes.forward import Derived, make_derived
 from kernelcore.passes.replay import Replay
 from kernelcore.types import ArrayType, Scalar, StackType
 
@@ -79,17 +79,8 @@ class Reverse:
                 if isinstance(param.type, Scalar) and param in self.wrt and param in cotangents:
                     self.builder.emit(ATOMIC_ADD, self.adjoint[param], cotangents[param])
         eqns = (*self.replay.forward(), *self.stacks, *root.eqns)
-        derivative_of: dict[int, int] = {}
-        params = list(func.params)
-        locs = [func.param_loc(i) for i in range(len(params))]
-        for index, param in enumerate(func.params):
-            if param in self.adjoint:
-                derivative_of[index] = len(params)
-                params.append(self.adjoint[param])
-                locs.append(func.param_loc(index))
-        body = Region(tuple(params), eqns)
-        out = Func(f"{func.name}_vjp", body, func.grid_rank, func.loc, tuple(locs))
-        return Derived(out, derivative_of)
+        adjoints = {p: self.adjoint[p] for p in func.params if p in self.adjoint}
+        return make_derived(func, "vjp", adjoints, eqns)
 
     # Cotangents of scalars
 
