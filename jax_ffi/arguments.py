@@ -10,11 +10,16 @@ import numpy as np
 from jax.core import Tracer
 
 from kernelcore.errors import KernelArgumentError
-from kernelcore.opspec import Operation
-from kernelcore.types import Scalar, as_array, element_type, float64
+from kernelcore.opspec import Operation, describe
+from kernelcore.types import Scalar, as_array, bfloat16, element_type, float64
 
 # Kinds of values that stand for a scalar of the key's kind without loss of meaning.
-_ADAPTS = {"bool": ("b",), "int": ("i", "u"), "float": ("i", "u", "f")}
+_ADAPTS = {
+    "bool": ("b",),
+    "int": ("i", "u"),
+    "uint": ("i", "u"),
+    "float": ("i", "u", "f"),
+}
 
 
 def operand_values(
@@ -50,7 +55,7 @@ def check_wide_types(operation: Operation) -> None:
 
 
 def _in_order(operation: Operation, args: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any]:
-    names = [o.name for o in operation.operands]
+    names = operation.argument_names
     signature = f"{operation.func.name}({', '.join(names)})"
 
     def fail(text: str, index: int | None = None) -> KernelArgumentError:
@@ -81,10 +86,12 @@ def _value(operation: Operation, index: int, given: Any) -> Any:
         if given.dtype == dtype.numpy and given.ndim == ndim:
             return given
         if given.ndim == ndim and _is_weak(given) and given.dtype.kind in _ADAPTS[dtype.kind]:
-            if dtype.kind == "int" and not np.can_cast(given.dtype, dtype.numpy):
+            if dtype.is_integer and not np.can_cast(given.dtype, dtype.numpy):
                 return _narrowed(operation, index, given)
             return jax.lax.convert_element_type(given, dtype.numpy)
         raise _mismatch(operation, index, f"{given.dtype}{_rank(given.ndim)}")
+    if operation.is_composite(index) and not isinstance(given, jax.Array | np.ndarray):
+        return operation.composite(index, given)
     if isinstance(wanted, Scalar) and isinstance(given, bool | int | float | np.generic):
         return _number(operation, index, wanted, given)
     raise _mismatch(operation, index, f"a value of type {type(given).__name__}")
@@ -119,16 +126,21 @@ def _narrowed(operation: Operation, index: int, given: Any) -> Any:
 def _number(operation: Operation, index: int, wanted: Scalar, given: Any) -> Any:
     # The smallest type of a Python integer beyond 64 bits is none of integers.
     is_int = isinstance(given, int) and not isinstance(given, bool)
-    kind = "i" if is_int else np.min_scalar_type(given).kind
+    kind = "i" if is_int else _kind(given)
     if kind not in _ADAPTS[wanted.kind]:
         raise _mismatch(operation, index, f"{given!r}")
     try:
         # NumPy wraps its own integers, but checks those of Python.
-        return np.asarray(int(given) if wanted.kind == "int" else given, wanted.numpy)
+        return np.asarray(int(given) if wanted.is_integer else given, wanted.numpy)
     except OverflowError:
         bits = int(given).bit_length()
         found = str(given) if bits <= 64 else f"an integer of {bits} bits"
         raise _mismatch(operation, index, f"{found}, which is out of range") from None
+
+
+def _kind(number: Any) -> str:
+    # NumPy takes bfloat16 for bytes without meaning.
+    return "f" if isinstance(number, bfloat16.numpy.type) else np.min_scalar_type(number).kind
 
 
 def _is_weak(given: Any) -> bool:
@@ -145,7 +157,7 @@ def _mismatch(
         expected = f"{wanted}, a number or an array without dimensions"
         usual = f"pass a number, or jnp.asarray(..., '{wanted}')"
     else:
-        expected = f"array of {wanted.dtype}{_rank(wanted.ndim)}"
+        expected = describe(wanted)
         usual = f"pass a JAX array of that type and rank, for example x.astype('{wanted.dtype}')"
     return KernelArgumentError(
         f"{operation.func.name}(): argument '{operand.name}': expected {expected}, found {found}",

@@ -77,10 +77,13 @@ class JaxKernel:
 
         Args:
             args: Per parameter that is no output, in order: a JAX or NumPy array of the declared
-                dtype and rank; for a scalar a number, or an array without dimensions.
+                dtype and rank; for a scalar a number, or an array without dimensions; for a vector
+                or a matrix a sequence of numbers, or an array of its components. An array of such
+                elements has the components as last axes.
             launch_dims: The launch shape, without batch dimensions: numbers, extents of arguments
                 ('x.shape[0]'), or an argument ('x', its shape).
-            output_dims: Likewise the shape of every output, or a mapping by name.
+            output_dims: Likewise the shape of every output, or a mapping by name; the components
+                of elements may be left out.
             vmap_method: Accepted for compatibility; each instance of a batch runs on its own.
             named: Arguments by name.
 

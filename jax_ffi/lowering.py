@@ -12,7 +12,7 @@ from jax_ffi.primitive import Launch, launch_p, result_avals
 from jax_ffi.registration import TARGET
 from kernelcore.opspec import Operation
 from kernelcore.runtime import native
-from kernelcore.signature import Role
+from kernelcore.signature import Role, messages
 
 
 def attributes(operation: Operation) -> dict[str, Any]:
@@ -20,15 +20,18 @@ def attributes(operation: Operation) -> dict[str, Any]:
 
     Returns:
         ``key``: the content hash of the kernel. ``name``: of the kernel, for errors. ``template``:
-        uint8, the argument block. ``relocs``: int64, 7 per kernel parameter. ``grid``: int64, per
+        uint8, the argument block. ``relocs``: int64, 9 per kernel parameter. ``grid``: int64, per
         launch dimension the operand and axis it is the extent of, and its value if it is none.
+        ``messages``: uint8, what failed assertions report, each with a zero byte behind it.
     """
+    texts = [m.replace("\0", "").encode() + b"\0" for m in messages(operation.func)]
     return {
         "key": operation.compiled.key,
         "name": operation.func.name,
         "template": np.zeros(operation.compiled.block_size, np.uint8),
         "relocs": np.array(operation.relocations(), np.int64).reshape(-1),
         "grid": np.array(operation.grid, np.int64).reshape(-1),
+        "messages": np.frombuffer(b"".join(texts), np.uint8),
     }
 
 

@@ -6,8 +6,15 @@ from kernelcore.array import array as array
 from kernelcore.array import array2d as array2d
 from kernelcore.array import array3d as array3d
 from kernelcore.array import array4d as array4d
+from kernelcore.array import indexedarray as indexedarray
+from kernelcore.array import indexedarray2d as indexedarray2d
+from kernelcore.array import indexedarray3d as indexedarray3d
+from kernelcore.array import indexedarray4d as indexedarray4d
 from kernelcore.builtins import BUILTINS as _BUILTINS
+from kernelcore.builtins import LIBRARY as _LIBRARY
+from kernelcore.builtins.function import Function as Function
 from kernelcore.errors import KernelArgumentError as KernelArgumentError
+from kernelcore.errors import KernelAssertionError as KernelAssertionError
 from kernelcore.errors import KernelCompileError as KernelCompileError
 from kernelcore.errors import KernelError as KernelError
 from kernelcore.errors import KernelGradError as KernelGradError
@@ -15,21 +22,46 @@ from kernelcore.errors import KernelMemoryError as KernelMemoryError
 from kernelcore.errors import KernelNameError as KernelNameError
 from kernelcore.errors import KernelSyntaxError as KernelSyntaxError
 from kernelcore.errors import KernelTypeError as KernelTypeError
-from kernelcore.frontend.function import Function as Function
+from kernelcore.frontend.compile_time import static as static
 from kernelcore.frontend.intrinsics import atomic_add as atomic_add
+from kernelcore.frontend.intrinsics import atomic_and as atomic_and
+from kernelcore.frontend.intrinsics import atomic_cas as atomic_cas
+from kernelcore.frontend.intrinsics import atomic_exch as atomic_exch
+from kernelcore.frontend.intrinsics import atomic_max as atomic_max
+from kernelcore.frontend.intrinsics import atomic_min as atomic_min
+from kernelcore.frontend.intrinsics import atomic_or as atomic_or
+from kernelcore.frontend.intrinsics import atomic_sub as atomic_sub
+from kernelcore.frontend.intrinsics import atomic_xor as atomic_xor
 from kernelcore.frontend.intrinsics import tid as tid
+from kernelcore.frontend.native import NativeFunction as NativeFunction
+from kernelcore.frontend.native import func_native as func_native
 from kernelcore.kernel import Kernel as Kernel
 from kernelcore.kernel import func as func
 from kernelcore.kernel import kernel as kernel
+from kernelcore.kernel import overload_of as overload
 from kernelcore.launch import launch as launch
 from kernelcore.runtime.native import num_threads as num_threads
 from kernelcore.runtime.native import set_num_threads as set_num_threads
+from kernelcore.structs import struct as struct
 from kernelcore.types import ArrayType as ArrayType
+from kernelcore.types import bfloat16 as bfloat16
 from kernelcore.types import boolean as boolean
+from kernelcore.types import float16 as float16
 from kernelcore.types import float32 as float32
 from kernelcore.types import float64 as float64
+from kernelcore.types import int8 as int8
+from kernelcore.types import int16 as int16
 from kernelcore.types import int32 as int32
 from kernelcore.types import int64 as int64
+from kernelcore.types import uint8 as uint8
+from kernelcore.types import uint16 as uint16
+from kernelcore.types import uint32 as uint32
+from kernelcore.types import uint64 as uint64
+from kernelcore.values import CLASSES as _CLASSES
+from kernelcore.values import matrix as matrix
+from kernelcore.values import quaternion as quaternion
+from kernelcore.values import transformation as transformation
+from kernelcore.values import vector as vector
 
 # The kernel language's name of the type.
 bool = boolean
@@ -38,6 +70,9 @@ if TYPE_CHECKING:
     from kernelcore.builtins.arithmetic import *  # noqa: F403
     from kernelcore.builtins.elementary import *  # noqa: F403
     from kernelcore.builtins.logic import *  # noqa: F403
+    from kernelcore.values import *  # noqa: F403
 else:
     # The table alone says what there is.
+    globals().update(_CLASSES)
+    globals().update(_LIBRARY)
     globals().update(_BUILTINS)

@@ -11,10 +11,11 @@ from functools import cache
 from importlib import resources
 
 from kernelcore.cache import default_cache
-from kernelcore.codegen import abi, cpu
+from kernelcore.codegen import abi, cpu, native, toolchain
 from kernelcore.codegen.abi import Field
 from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Func
+from kernelcore.ir.native import Snippet
 from kernelcore.ir.text import canonical
 
 KEY_DIGITS = 32
@@ -109,10 +110,29 @@ def _load_or_compile(func: Func, key: str) -> Compiled:
         except KernelCompileError:
             # An intact entry that does not link here is as good as none.
             code = None
-    code = cpu.object_code(cpu.llvm_text(func, symbol_of(key)))
+    code = _with_snippets(func, cpu.object_code(cpu.llvm_text(func, symbol_of(key))))
     if disk:
         disk.store(key, code)
     return _compiled(func, key, code)
+
+
+def _with_snippets(func: Func, code: bytes) -> bytes:
+    """``code``, the object of ``func``, with the snippets that it calls: one object as before."""
+    snippets = native.snippets(func)
+    if not snippets:
+        return code
+    return toolchain.combine([code, *(_snippet_object(s) for s in snippets)])
+
+
+def _snippet_object(snippet: Snippet) -> bytes:
+    """The object of ``snippet``: from the disk cache, else new."""
+    disk, key = default_cache(), native.key_of(snippet)
+    code = disk.load(key) if disk else None
+    if code is None:
+        code = toolchain.compile_snippet(snippet)
+        if disk:
+            disk.store(key, code)
+    return code
 
 
 def _compiled(func: Func, key: str, code: bytes) -> Compiled:
@@ -131,7 +151,7 @@ def _codegen_version() -> str:
     """A digest of everything that decides which code an Op becomes."""
     digest = hashlib.sha256()
     for package in ("kernelcore.builtins", "kernelcore.codegen"):
-        sources = (f for f in resources.files(package).iterdir() if f.name.endswith(".py"))
+        sources = (f for f in resources.files(package).iterdir() if f.name.endswith((".py", ".h")))
         for file in sorted(sources, key=lambda f: f.name):
             digest.update(file.name.encode())
             digest.update(file.read_bytes())

@@ -63,6 +63,10 @@ class KernelNameError(KernelError, NameError):
     """A name that is not defined, or not defined on every path."""
 
 
+class KernelAttributeError(KernelError, AttributeError):
+    """A component or a field that a value does not have."""
+
+
 class KernelArgumentError(KernelError, TypeError):
     """A launch argument of the wrong dtype, rank, device, shape or access."""
 
@@ -77,6 +81,15 @@ class KernelCompileError(KernelError):
 
 class KernelMemoryError(KernelError, MemoryError):
     """A launch ran out of memory, for recorded values for instance."""
+
+
+class KernelAssertionError(KernelError, AssertionError):
+    """An ``assert`` of a kernel that did not hold at some grid point."""
+
+    @classmethod
+    def of(cls, text: str, loc: SrcLoc | None) -> KernelAssertionError:
+        """The error of an ``assert`` at ``loc`` with message ``text``, which may be empty."""
+        return cls(f"assertion failed: {text}" if text else "assertion failed", loc)
 
 
 class VerifyError(KernelError):

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from kernelcore.builtins.reference import trip_count
-from kernelcore.errors import KernelError, SrcLoc
+from kernelcore.builtins.reference import is_narrow, nearest, trip_count
+from kernelcore.codegen.native_call import snippet_function
+from kernelcore.errors import KernelAssertionError, KernelError, SrcLoc
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
-from kernelcore.ir.op import OpKind
-from kernelcore.types import Scalar
+from kernelcore.ir.native import snippet_of
+from kernelcore.ir.op import Op, OpKind
+from kernelcore.types import FLOATS, ArrayType, Scalar, Type
+
+_FLOATS = frozenset(f.numpy for f in FLOATS)
 
 Env = dict[Var, Any]
 Step = Callable[[Env], None]
@@ -31,6 +36,7 @@ def run(func: Func, args: Sequence[Any], grid_dims: Sequence[int] | int) -> None
 
     Raises:
         KernelError: An index out of bounds.
+        KernelAssertionError: An assertion that does not hold.
     """
     dims = (grid_dims,) if isinstance(grid_dims, int) else tuple(grid_dims)
     point: Point = [0] * len(dims)
@@ -54,26 +60,53 @@ def run_function(func: Func, args: Sequence[Any]) -> tuple[Any, ...]:
 
 def _bind(func: Func, args: Sequence[Any]) -> Env:
     return {
-        param: param.type(arg) if isinstance(param.type, Scalar) else arg
+        param: _scalar(arg, param.type) if isinstance(param.type, Scalar) else arg
         for param, arg in zip(func.params, args, strict=True)
     }
 
 
+def _scalar(value: Any, dtype: Scalar) -> Any:
+    """A Python or NumPy number that ``dtype`` takes as one of its NumPy scalars."""
+    return nearest(value, dtype) if is_narrow(dtype) else dtype(value)
+
+
 def convert(value: Any, dtype: Scalar) -> Any:
     """NumPy scalar ``value`` as ``dtype``; floats saturate as integers, where NaN becomes 0."""
-    if dtype.kind == "int" and np.asarray(value).dtype.kind == "f":
+    source = np.asarray(value)
+    if dtype.is_integer and source.dtype in _FLOATS:
         number = float(value)
         if math.isnan(number):
             return dtype(0)
-        limits = np.iinfo(dtype.numpy)
-        inside = float(limits.min) <= number < float(limits.max)
-        return dtype(int(number) if inside else limits.min if number < 0 else limits.max)
-    return value.astype(dtype.numpy)
+        least, most = dtype.limits
+        inside = float(least) <= number < float(most)
+        return dtype(int(number) if inside else least if number < 0 else most)
+    return nearest(value, dtype) if is_narrow(dtype) else source.astype(dtype.numpy)[()]
+
+
+def _computing(ref: Callable[..., Any], inputs: Sequence[Atom], result: Scalar) -> Any:
+    """``ref`` as it is computed: float32 takes the place of floats of 16 bits, and is rounded."""
+    narrow = [isinstance(a.type, Scalar) and is_narrow(a.type) for a in inputs]
+    kind = np.float32 if is_narrow(result) else result.numpy.type
+
+    def compute(*values: Any) -> Any:
+        wide = [np.float32(v) if n else v for v, n in zip(values, narrow, strict=True)]
+        return convert(kind(ref(*wide)), result)
+
+    return compute if any(narrow) else lambda *values: kind(ref(*values))
 
 
 def _element(array: Any, index: tuple[Any, ...], loc: SrcLoc | None) -> tuple[Any, ...]:
     for axis, (i, extent) in enumerate(zip(index, array.shape, strict=True)):
         if not 0 <= i < extent:
+            raise KernelError(f"index {i} is out of bounds for axis {axis} of extent {extent}", loc)
+    return index
+
+
+def _leading(array: Any, index: tuple[Any, ...], loc: SrcLoc | None) -> tuple[Any, ...]:
+    """``index`` into the first dimensions of ``array``."""
+    for axis, i in enumerate(index):
+        if not 0 <= i < array.shape[axis]:
+            extent = array.shape[axis]
             raise KernelError(f"index {i} is out of bounds for axis {axis} of extent {extent}", loc)
     return index
 
@@ -91,6 +124,10 @@ class _Compiler:
             OpKind.LOAD: self._load,
             OpKind.STORE: self._store,
             OpKind.ATOMIC_ADD: self._atomic_add,
+            OpKind.ATOMIC: self._atomic,
+            OpKind.ATOMIC_CAS: self._atomic_cas,
+            OpKind.PRINT: self._print,
+            OpKind.ASSERT: self._assert,
             OpKind.STACK: self._stack,
             OpKind.PUSH: self._push,
             OpKind.POP: self._pop,
@@ -98,6 +135,7 @@ class _Compiler:
             OpKind.FOR: self._for,
             OpKind.WHILE: self._while,
             OpKind.CALL: self._call,
+            OpKind.NATIVE: self._native,
         }
 
     def region(self, region: Region) -> Run:
@@ -115,11 +153,10 @@ class _Compiler:
         out, inputs, result = eqn.out, _reads(eqn.inputs), eqn.out.type
         assert eqn.op.ref is not None
         assert isinstance(result, Scalar)
-        ref: Callable[..., Any] = eqn.op.ref
-        kind: Callable[[Any], Any] = result.numpy.type
+        compute = _computing(eqn.op.ref, eqn.inputs, result)
 
         def step(env: Env) -> None:
-            env[out] = kind(ref(*[get(env) for get in inputs]))
+            env[out] = compute(*[get(env) for get in inputs])
 
         return step
 
@@ -179,6 +216,61 @@ class _Compiler:
             index = _element(target, tuple([get(env) for get in indices]), loc)
             env[out] = old = target[index]
             target[index] = old + value(env)
+
+        return step
+
+    def _atomic(self, eqn: Eqn) -> Step:
+        out, loc = eqn.out, eqn.loc
+        array, *indices, value = _reads(eqn.inputs)
+        update: Op | None = eqn.attrs["update"]
+        dtype = out.type
+        assert isinstance(dtype, Scalar)
+        if update is None:
+            compute: Callable[[Any, Any], Any] = lambda old, new: new  # noqa: E731
+        else:
+            assert update.ref is not None
+            compute = _computing(update.ref, (out, out), dtype)
+
+        def step(env: Env) -> None:
+            target = array(env)
+            index = _element(target, tuple([get(env) for get in indices]), loc)
+            env[out] = old = target[index]
+            target[index] = compute(old, value(env))
+
+        return step
+
+    def _atomic_cas(self, eqn: Eqn) -> Step:
+        out, loc = eqn.out, eqn.loc
+        array, *indices, expected, desired = _reads(eqn.inputs)
+
+        def step(env: Env) -> None:
+            target = array(env)
+            index = _element(target, tuple([get(env) for get in indices]), loc)
+            env[out] = old = target[index]
+            if old.tobytes() == expected(env).tobytes():
+                target[index] = desired(env)
+
+        return step
+
+    def _print(self, eqn: Eqn) -> Step:
+        first, *rest = eqn.attrs["pieces"]
+        texts = [_shown(a.type) for a in eqn.inputs]
+        values = _reads(eqn.inputs)
+
+        def step(env: Env) -> None:
+            parts = zip(texts, values, rest, strict=True)
+            line = "".join(show(get(env)) + piece for show, get, piece in parts)
+            sys.stdout.write(first + line)
+
+        return step
+
+    def _assert(self, eqn: Eqn) -> Step:
+        condition = _read(eqn.inputs[0])
+        text, loc = eqn.attrs["text"], eqn.loc
+
+        def step(env: Env) -> None:
+            if not condition(env):
+                raise KernelAssertionError.of(text, loc)
 
         return step
 
@@ -251,6 +343,23 @@ class _Compiler:
 
         return step
 
+    def _native(self, eqn: Eqn) -> Step:
+        snippet = snippet_of(eqn)
+        call, outs, loc = snippet_function(snippet), eqn.outputs, eqn.loc
+        groups = [(slot, _reads(atoms)) for slot, atoms in snippet.arguments(eqn.inputs)]
+
+        def step(env: Env) -> None:
+            values: list[Any] = []
+            for slot, reads in groups:
+                found = [get(env) for get in reads]
+                if isinstance(slot.type, ArrayType) and len(found) > 1:
+                    array, *index = found
+                    found = [array[_leading(array, tuple(index), loc)]]
+                values += found
+            env.update(zip(outs, call(values), strict=True))
+
+        return step
+
     def _call(self, eqn: Eqn) -> Step:
         callee: Func = eqn.attrs["callee"]
         outs, run, inputs = eqn.outputs, self.region(callee.body), _reads(eqn.inputs)
@@ -262,9 +371,15 @@ class _Compiler:
         return step
 
 
+def _shown(dtype: Type) -> Callable[[Any], str]:
+    """How values of a scalar type are printed: as Python's str, floats as C's ``%g``."""
+    assert isinstance(dtype, Scalar)
+    return (lambda value: f"{float(value):g}") if dtype.is_float else (lambda value: str(value))
+
+
 def _read(atom: Atom) -> Read:
     if isinstance(atom, Const):
-        value = atom.type(atom.value)
+        value = _scalar(atom.value, atom.type)
         return lambda env: value
     return lambda env: env[atom]
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, overload
 
 from kernelcore import inspection
+from kernelcore.builtins.function import Function, Overload
 from kernelcore.compile import compile_func
 from kernelcore.errors import KernelArgumentError, KernelError
-from kernelcore.frontend.function import Function
-from kernelcore.frontend.specialize import specialize_kernel
+from kernelcore.frontend.specialize import kernel_parameters, specialize_kernel
+from kernelcore.generic import Parameter, argument_types, is_leaf, overload_types
 from kernelcore.ir.core import Func
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.access import Effect, effects
@@ -18,20 +21,27 @@ from kernelcore.passes.dce import drop_unused_params
 from kernelcore.passes.pipeline import normalize, optimize
 from kernelcore.passes.reverse import vjp
 from kernelcore.signature import Binding, Role, make_signature
-from kernelcore.types import ArrayType
+from kernelcore.types import ArrayType, SourceType
 
 
 class Kernel:
     """A kernel; ``launch`` runs it over plain arrays, the adapters make operators of it.
+
+    A generic kernel, with a parameter that may have several types, is a family of kernels:
+    ``overload`` gives the one for given types, and ``launch`` the one for its arguments.
 
     Attributes:
         pyfunc: The Python function that defines it.
         name: Its name.
     """
 
-    def __init__(self, pyfunc: Callable[..., Any]) -> None:
+    def __init__(
+        self, pyfunc: Callable[..., Any], types: tuple[SourceType, ...] | None = None
+    ) -> None:
         self.pyfunc = pyfunc
         self.name = pyfunc.__name__
+        self._types = types
+        self._overloads: dict[tuple[SourceType, ...], Kernel] = {}
         self.__name__ = pyfunc.__name__
         self.__doc__ = pyfunc.__doc__
         self._adjoints: dict[tuple[tuple[int, ...], tuple[int, ...]], Adjoint] = {}
@@ -47,13 +57,60 @@ class Kernel:
         return f"<kernel {self.name}>"
 
     @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The parameters as they are declared.
+
+        Raises:
+            KernelError: An annotation is not in the kernel language.
+        """
+        found = tuple(Parameter(*row) for row in kernel_parameters(self.pyfunc))
+        if self._types is None:
+            return found
+        return tuple(replace(p, wanted=type_) for p, type_ in zip(found, self._types, strict=True))
+
+    @cached_property
+    def is_generic(self) -> bool:
+        """Whether a parameter may have several types."""
+        return any(p.type is None for p in self.parameters)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether every parameter is one parameter of the IR, given as it is."""
+        return all(is_leaf(p.type) for p in self.parameters)
+
+    def overload(self, types: Sequence[object] | Mapping[str, object]) -> Kernel:
+        """The kernel for parameters of given types.
+
+        Args:
+            types: A type per parameter, in order or by name; parameters that have one type can be
+                left out of a mapping.
+
+        Raises:
+            KernelTypeError: A type does not match the declaration.
+        """
+        chosen = overload_types(self.name, self.parameters, types)
+        if chosen not in self._overloads:
+            self._overloads[chosen] = Kernel(self.pyfunc, chosen)
+        return self._overloads[chosen]
+
+    def for_arguments(self, args: Sequence[object]) -> Kernel:
+        """The kernel for the types of ``args``; itself if it is not generic.
+
+        Raises:
+            KernelTypeError: The types do not match the declaration.
+        """
+        if not self.is_generic:
+            return self
+        return self.overload(argument_types(self.name, self.parameters, args))
+
+    @cached_property
     def func(self) -> Func:
         """The kernel as normalized IR.
 
         Raises:
             KernelError: The source is not in the kernel language; says where.
         """
-        return normalize(specialize_kernel(self.pyfunc))
+        return normalize(specialize_kernel(self.pyfunc, self._types))
 
     @cached_property
     def effects(self) -> tuple[Effect, ...]:
@@ -96,6 +153,13 @@ def not_a_kernel(found: object) -> KernelArgumentError:
         f"expected a kernel, found {type(found).__name__}",
         remedy="decorate the function with @kernelcore.kernel",
     )
+
+
+def overload_of(kernel: Kernel, types: Sequence[object] | Mapping[str, object]) -> Kernel:
+    """The kernel that a generic ``kernel`` is for given types; see ``Kernel.overload``."""
+    if not isinstance(kernel, Kernel):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise not_a_kernel(kernel)
+    return kernel.overload(types)
 
 
 class Adjoint:
@@ -157,5 +221,26 @@ def func() -> Callable[[Callable[..., Any]], Function]: ...
 def func(
     pyfunc: Callable[..., Any] | None = None,
 ) -> Function | Callable[[Callable[..., Any]], Function]:
-    """Make a function of the kernel language, to be called from kernels and other functions."""
-    return Function if pyfunc is None else Function(pyfunc)
+    """Make a function of the kernel language, to be called from kernels and other functions.
+
+    A second function of the same name in the same place is an overload of the first; with the same
+    annotations it takes its place.
+    """
+    return _defined if pyfunc is None else _defined(pyfunc)
+
+
+def _defined(pyfunc: Callable[..., Any]) -> Function:
+    """A function with ``pyfunc`` as its last overload."""
+    function = _earlier(pyfunc) or Function(pyfunc.__name__)
+    function.add(Overload(pyfunc))
+    return function
+
+
+def _earlier(pyfunc: Callable[..., Any]) -> Function | None:
+    """What the name of ``pyfunc`` stands for in the module, class or function that defines it."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    found = None if frame is None else frame.f_locals.get(pyfunc.__name__)
+    is_earlier = isinstance(found, Function) and not found.is_library
+    return found if is_earlier and isinstance(found, Function) else None

@@ -7,6 +7,7 @@ from typing import Any
 
 from kernelcore.errors import KernelArgumentError
 from kernelcore.kernel import Adjoint, Kernel, not_a_kernel
+from kernelcore.leaves import cotangent_leaves, leaves
 from kernelcore.passes.activity import is_float
 from kernelcore.runtime import native
 from kernelcore.types import ArrayType
@@ -56,6 +57,7 @@ def launch(
             f"launch: expected device 'cpu', found {device!r}", kernel.func.loc, "use device='cpu'"
         )
     if adjoint:
+        kernel = kernel.for_arguments((*inputs, *outputs))
         _launch_adjoint(kernel, dim, (*inputs, *outputs), (adj_inputs, adj_outputs), len(inputs))
         return
     if adj_inputs is not None or adj_outputs is not None:
@@ -65,6 +67,10 @@ def launch(
             "pass adjoint=True as well",
         )
     args = (*inputs, *outputs)
+    if kernel.is_generic:
+        kernel = kernel.for_arguments(args)
+    if not kernel.is_plain:
+        args = argument_leaves(kernel, args)
     direct = kernel.direct
     if direct.exclusive and _shares_memory(kernel, args):
         direct = kernel.shared
@@ -78,28 +84,55 @@ def _launch_adjoint(
     given: tuple[Sequence[Any] | None, Sequence[Any] | None],
     num_inputs: int,
 ) -> None:
-    func = kernel.func
-    if len(args) != len(func.params):
-        raise KernelArgumentError(
-            f"{kernel.name}(): expected {len(func.params)} arguments, found {len(args)}", func.loc
-        )
-    cotangents = _cotangents(kernel, given, num_inputs)
-    _refuse_in_place(kernel)
+    cotangents = _cotangents(kernel, given, num_inputs, len(args))
+    args = argument_leaves(kernel, args)
+    _refuse_in_place(kernel, [i for i, p in enumerate(kernel.func.params) if is_float(p)])
     written = [effect.writes for effect in kernel.effects]
     wrt = tuple(i for i in cotangents if not written[i])
     seeds = tuple(i for i in cotangents if written[i])
     adjoint = kernel.adjoint(wrt, seeds)
+    _refuse_in_place(kernel, [i for i, is_cotangent in adjoint.order if not is_cotangent])
     actual = tuple(cotangents[i] if is_cotangent else args[i] for i, is_cotangent in adjoint.order)
     _check_adjoint_memory(kernel, adjoint, args, actual)
     native.launch(adjoint.direct.signature, dim, actual)
 
 
+def argument_leaves(kernel: Kernel, args: Sequence[Any]) -> tuple[Any, ...]:
+    """One object per parameter of the IR: composites and structs are taken apart.
+
+    Raises:
+        KernelArgumentError: Another number of arguments, or one that does not fit its type.
+    """
+    _check_count(kernel, len(args))
+    found: list[Any] = []
+    for parameter, arg in zip(kernel.parameters, args, strict=True):
+        assert parameter.type is not None
+        try:
+            found.extend(leaves(parameter.type, arg, f"argument '{parameter.name}'"))
+        except KernelArgumentError as error:
+            message = f"{kernel.name}(): {error.message}"
+            raise KernelArgumentError(message, parameter.loc, error.remedy) from None
+    return tuple(found)
+
+
+def _check_count(kernel: Kernel, found: int) -> None:
+    if found != len(kernel.parameters):
+        raise KernelArgumentError(
+            f"{kernel.name}(): expected {len(kernel.parameters)} arguments, found {found}",
+            kernel.func.loc,
+        )
+
+
 def _cotangents(
-    kernel: Kernel, given: tuple[Sequence[Any] | None, Sequence[Any] | None], num_inputs: int
+    kernel: Kernel,
+    given: tuple[Sequence[Any] | None, Sequence[Any] | None],
+    num_inputs: int,
+    num_args: int,
 ) -> dict[int, Any]:
-    """The cotangent arrays by parameter."""
+    """The cotangent arrays by parameter of the IR."""
+    _check_count(kernel, num_args)
     func = kernel.func
-    counts = (num_inputs, len(func.params) - num_inputs)
+    counts = (num_inputs, num_args - num_inputs)
     rows: list[Any] = []
     for name, arrays, count in zip(("adj_inputs", "adj_outputs"), given, counts, strict=True):
         row = [None] * count if arrays is None else list(arrays)
@@ -110,7 +143,11 @@ def _cotangents(
                 "give one array or None per argument",
             )
         rows.extend(row)
-    found = {i: a for i, a in enumerate(rows) if a is not None}
+    parts: list[Any] = []
+    for parameter, row in zip(kernel.parameters, rows, strict=True):
+        assert parameter.type is not None
+        parts.extend(cotangent_leaves(parameter.type, row, f"cotangent of '{parameter.name}'"))
+    found = {i: a for i, a in enumerate(parts) if a is not None}
     for i in found:
         if not is_float(func.params[i]):
             raise KernelArgumentError(
@@ -122,8 +159,9 @@ def _cotangents(
     return found
 
 
-def _refuse_in_place(kernel: Kernel) -> None:
-    for i, (param, effect) in enumerate(zip(kernel.func.params, kernel.effects, strict=True)):
+def _refuse_in_place(kernel: Kernel, params: Sequence[int]) -> None:
+    for i in params:
+        param, effect = kernel.func.params[i], kernel.effects[i]
         if effect.loads and effect.writes and isinstance(param.type, ArrayType):
             raise KernelArgumentError(
                 f"{kernel.name}(): '{param.name}' is loaded and written, so what the adjoint needs "

@@ -275,7 +275,7 @@ def _batch(op: Operation, batched: tuple[bool, ...]) -> Operation:
         alone = as_array(given.type)
         if shape is not None:
             shape = (size, *shape) if size.operand != index else None
-        return Operand(given.name, ArrayType(alone.dtype, alone.ndim + 1), shape)
+        return Operand(given.name, replace(alone, ndim=alone.ndim + 1), shape)
 
     def binding(bound: Binding) -> Binding:
         if bound.role is Role.VALUE and batched[bound.operand]:
@@ -283,7 +283,7 @@ def _batch(op: Operation, batched: tuple[bool, ...]) -> Operation:
         return bound
 
     results = tuple(
-        Result(r.name, ArrayType(r.type.dtype, r.type.ndim + 1), (size, *moved(r.shape)))
+        Result(r.name, replace(r.type, ndim=r.type.ndim + 1), (size, *moved(r.shape)))
         for r in op.results
     )
     marks = [b.operand < 0 or batched[b.operand] for b in op.bindings]

@@ -1,7 +1,8 @@
 """Operations of kernels, with launch and output shapes as users write them.
 
 A shape is None (a default), a number, the name of a parameter ('x', its shape), or a tuple whose
-entries are numbers or extents of parameters ('x.shape[0]').
+entries are numbers or extents of parameters ('x.shape[0]'). Elements with components add these to
+the shape of an array: they may be left out of that of an output, and are no part of a launch.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from typing import SupportsIndex
 from kernelcore.errors import KernelArgumentError
 from kernelcore.ir.core import Func
 from kernelcore.kernel import Kernel, not_a_kernel
-from kernelcore.opspec import Extent, Operation, Shape, primal_operation
+from kernelcore.opspec import Extent, Operation, Shape, describe, own_shape, primal_operation
 from kernelcore.types import MAX_EXTENT, ArrayType
 
 ShapeSpec = SupportsIndex | str | Sequence[SupportsIndex | str] | None
 
-_EXTENT = re.compile(r"\s*(\w+)\s*\.\s*shape\s*\[\s*(\d+)\s*\]\s*")
+_EXTENT = re.compile(r"\s*(\w+(?:\.\w+)*?)\s*\.\s*shape\s*\[\s*(\d+)\s*\]\s*")
 
 
 def kernel_operation(
@@ -36,7 +37,8 @@ def kernel_operation(
         outputs: Parameters that are results. Default: the arrays that it writes and never loads.
         in_out: Parameters that are operands, and results that start as copies of them. Default,
             where ``outputs`` is not given: the other arrays that it writes.
-        launch_dims: The launch shape. Default: that of the first array operand.
+        launch_dims: The launch shape. Default: that of the first array operand, without the
+            components of its elements; a composite value is none.
         output_dims: The shape of every output, or a mapping by name. Default: the launch shape.
 
     Raises:
@@ -123,14 +125,14 @@ class _Rules:
     def __init__(self, func: Func, position: Mapping[str, int]) -> None:
         self.func = func
         self.position = position
-        self.ndims = {p.name: p.type.ndim for p in func.params if isinstance(p.type, ArrayType)}
+        self.arrays = {p.name: p.type for p in func.params if isinstance(p.type, ArrayType)}
 
     def fail(self, text: str, remedy: str) -> KernelArgumentError:
         return KernelArgumentError(f"{self.func.name}: {text}", self.func.loc, remedy)
 
     def grid(self, spec: ShapeSpec, rank: int) -> Shape:
         if spec is None:
-            first = next((n for n in self.position if n in self.ndims), None)
+            first = next((n for n in self.position if self.outer_ndim(n)), None)
             if first is None:
                 raise self.fail(
                     "no array operand to take the launch shape from", "give launch_dims"
@@ -145,17 +147,31 @@ class _Rules:
         return shape
 
     def output(self, name: str, spec: ShapeSpec, grid: Shape) -> Shape:
+        array = self.arrays[name]
+        outer = array.outer_ndim
+        components = tuple(map(Extent.literal, array.components))
         shape = grid if spec is None else self.shape(spec)
-        if len(shape) != self.ndims[name]:
+        if len(shape) == outer:
+            return (*shape, *components)
+        if len(shape) != array.ndim:
             raise self.fail(
-                f"output '{name}' has {self.ndims[name]} dimensions, its shape has {len(shape)}",
+                f"output '{name}' has {outer} dimensions, its shape has {len(shape)}",
                 f"give output_dims, for example output_dims={{'{name}': ('x.shape[0]',)}}",
+            )
+        if shape[outer:] != components:
+            raise self.fail(
+                f"output '{name}': expected {describe(array)}, found other last extents",
+                "leave the components out of output_dims",
             )
         return shape
 
+    def outer_ndim(self, name: str) -> int:
+        """Dimensions of parameter ``name`` that are no components."""
+        return self.arrays[name].outer_ndim if name in self.arrays else 0
+
     def shape(self, spec: SupportsIndex | str | Sequence[SupportsIndex | str]) -> Shape:
         if isinstance(spec, str) and spec in self.position:
-            return tuple(self.extent(spec, axis) for axis in range(self.ndims.get(spec, 0)))
+            return tuple(self.extent(spec, axis) for axis in range(self.outer_ndim(spec)))
         entries = spec if isinstance(spec, Iterable) and not isinstance(spec, str) else (spec,)
         return tuple(self.entry(e) for e in entries)
 
@@ -177,10 +193,11 @@ class _Rules:
         return self.extent(match[1], int(match[2]))
 
     def extent(self, name: str, axis: int) -> Extent:
-        if name not in self.position or axis >= self.ndims.get(name, 0):
-            known = ", ".join(n for n in self.position if n in self.ndims) or "none"
+        array = self.arrays.get(name)
+        if array is None or name not in self.position or axis >= array.ndim:
+            known = ", ".join(n for n in self.position if n in self.arrays) or "none"
             raise self.fail(
                 f"'{name}.shape[{axis}]' is no extent of an array operand",
                 f"the array operands are: {known}",
             )
-        return Extent.of(self.position[name], axis)
+        return own_shape(self.position[name], array)[axis]

@@ -13,8 +13,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy.typing as npt
+
 from kernelcore.compile import Compiled, compile_func
-from kernelcore.errors import KernelArgumentError
+from kernelcore.components import take_array
+from kernelcore.errors import KernelArgumentError, KernelTypeError
 from kernelcore.ir.core import Func, Var
 from kernelcore.ir.text import canonical
 from kernelcore.passes.access import AccessMap, Effect, effects
@@ -29,6 +32,8 @@ from kernelcore.signature import (
     relocations,
 )
 from kernelcore.types import ArrayType, Scalar, as_array
+
+_AXIS_NAMES = "nmklpqrstuvw"
 
 
 class Extent(NamedTuple):
@@ -50,6 +55,12 @@ class Extent(NamedTuple):
 
 
 Shape = tuple[Extent, ...]
+
+
+def own_shape(operand: int, type_: ArrayType) -> Shape:
+    """The shape of ``operand``, whose components are known."""
+    outer = (Extent.of(operand, axis) for axis in range(type_.outer_ndim))
+    return (*outer, *map(Extent.literal, type_.components))
 
 
 def evaluate(shape: Shape, operand_shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
@@ -130,7 +141,19 @@ class Operation:
         given = self.operands[operand]
         if given.shape is not None:
             return given.shape
-        return tuple(Extent.of(operand, axis) for axis in range(as_array(given.type).ndim))
+        return own_shape(operand, as_array(given.type))
+
+    @cached_property
+    def argument_names(self) -> tuple[str, ...]:
+        """The names of the operands as identifiers, all different: 's.mass' is 's_mass'."""
+        names = [o.name.replace(".", "_") for o in self.operands]
+        declared = {o.name for o in self.operands}
+        for index, name in enumerate(names):
+            # A name that was declared stays; one that was made gives way.
+            while name != self.operands[index].name and (name in declared or name in names[:index]):
+                name += "_"
+            names[index] = name
+        return tuple(names)
 
     def owners(self) -> tuple[int, ...]:
         """Operands that every instance of a batch needs a copy of, since the kernel writes it."""
@@ -145,11 +168,14 @@ class Operation:
         return AccessMap(self.func).reaches()
 
     def check_extents(self, operand_shapes: Sequence[Sequence[Any]]) -> None:
-        """Refuse operands that are smaller than the launch that indexes them; symbols pass.
+        """Refuse operands whose shapes do not fit the kernel or the launch; symbols pass.
 
         Raises:
-            KernelArgumentError: Naming the parameter.
+            KernelArgumentError: Naming the parameter: other components than those of its elements,
+                or smaller than the launch that indexes it.
         """
+        for operand, shape in enumerate(operand_shapes):
+            self.check_components(operand, shape)
         grid = evaluate(self.grid, operand_shapes)
         if 0 in [e for e in grid if isinstance(e, int)]:
             return
@@ -169,6 +195,46 @@ class Operation:
                     "launch over fewer points, or give a larger array",
                 )
 
+    def check_components(self, operand: int, shape: Sequence[Any]) -> None:
+        """Refuse a shape of ``operand`` that does not end in the components of an element.
+
+        Raises:
+            KernelArgumentError: Naming the parameter.
+        """
+        type_ = as_array(self.operands[operand].type)
+        if not type_.components or tuple(shape[type_.outer_ndim :]) == type_.components:
+            return
+        raise self._argument_error(
+            operand,
+            f"expected {describe(type_)}, found shape {tuple(shape)}",
+            "the last axes of such an array hold the components of an element",
+        )
+
+    def is_composite(self, operand: int) -> bool:
+        """Whether ``operand`` is a composite value, an array of its components alone."""
+        type_ = as_array(self.operands[operand].type)
+        return bool(type_.components) and type_.outer_ndim == 0
+
+    def composite(self, operand: int, given: object) -> npt.NDArray[Any]:
+        """``given``, a sequence of numbers or a value of its own, as what ``operand`` takes.
+
+        Raises:
+            KernelArgumentError: It has other components, or they are of another type.
+        """
+        type_ = as_array(self.operands[operand].type)
+        try:
+            return take_array(type_.dtype, given, type_.components)
+        except KernelTypeError as error:
+            raise self._argument_error(operand, error.message, error.remedy) from None
+
+    def _argument_error(self, operand: int, text: str, remedy: str | None) -> KernelArgumentError:
+        param = self.param_of_operand(operand)
+        return KernelArgumentError(
+            f"{self.func.name}(): argument '{self.operands[operand].name}': {text}",
+            self.func.loc if param is None else self.func.param_loc(param),
+            remedy,
+        )
+
     @cached_property
     def compiled(self) -> Compiled:
         """The machine code; compiled, or loaded from the cache, on first use."""
@@ -180,12 +246,31 @@ class Operation:
         return make_signature(self.func, self.compiled, self.bindings)
 
     def relocations(self) -> list[Relocation]:
-        """Per kernel parameter: offset, role, dtype code, ndim, zero fill, operand, result."""
+        """Per kernel parameter a row of integers, in the order of the native ABI."""
         return relocations(self.func, self.compiled, self.bindings)
 
 
+def describe(type_: ArrayType) -> str:
+    """The arrays of ``type_`` in words, as native launchers have them.
+
+    For example 'array of float32 with 2 dimensions', and 'array of elements of 3 float32
+    components: shape (n, 3)'.
+    """
+    if not type_.components:
+        return f"array of {type_.dtype} with {type_.ndim} dimension{'' if type_.ndim == 1 else 's'}"
+    extents = [*_AXIS_NAMES[: type_.outer_ndim], *map(str, type_.components)]
+    shape = ", ".join(extents) + ("," if len(extents) == 1 else "")
+    count = "x".join(map(str, type_.components))
+    what = f"elements of {count} {type_.dtype} components"
+    if type_.outer_ndim == 0:
+        what = f"the {count} {type_.dtype} components of a value"
+    return f"array of {what}: shape ({shape})"
+
+
 def zero_fill(accesses: AccessMap, param: Var, effect: Effect) -> ZeroFill:
-    """When a buffer that ``param`` fills must be zeroed first."""
+    """When a buffer that ``param`` fills must be zeroed first; a value has none."""
+    if isinstance(param.type, Scalar):
+        return ZeroFill.NEVER
     if effect.loads or effect.accumulates or not accesses.covers_grid(param):
         return ZeroFill.ALWAYS
     return ZeroFill.IF_PARTIAL
@@ -223,9 +308,8 @@ def primal_operation(
         operands.append(Operand(param.name, param.type))
         if param.name in in_out:
             assert isinstance(param.type, ArrayType)
-            shape = tuple(Extent.of(index, axis) for axis in range(param.type.ndim))
             bindings.append(Binding(Role.INOUT, index, len(results)))
-            results.append(Result(param.name, param.type, shape))
+            results.append(Result(param.name, param.type, own_shape(index, param.type)))
         else:
             role = Role.INPUT if isinstance(param.type, ArrayType) else Role.VALUE
             bindings.append(Binding(role, index))

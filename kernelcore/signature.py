@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from kernelcore.compile import Compiled
-from kernelcore.errors import excerpt
+from kernelcore.errors import KernelAssertionError, excerpt
 from kernelcore.ir.core import Func
+from kernelcore.ir.walk import assertions
 from kernelcore.passes.access import AccessMap
 from kernelcore.runtime import native
 from kernelcore.types import SCALARS, ArrayType, Scalar, as_array
@@ -42,7 +43,7 @@ class Binding:
     zero: ZeroFill = ZeroFill.NEVER
 
 
-Relocation = tuple[int, int, int, int, int, int, int]
+Relocation = tuple[int, int, int, int, int, int, int, int, int]
 
 
 def dtype_code(dtype: Scalar) -> int:
@@ -51,15 +52,25 @@ def dtype_code(dtype: Scalar) -> int:
 
 
 def relocations(func: Func, compiled: Compiled, bindings: Sequence[Binding]) -> list[Relocation]:
-    """Per parameter: offset, role, dtype code, ndim, zero fill, operand, result."""
+    """Per parameter: offset, role, dtype code, ndim, zero fill, operand, result, components.
+
+    The components are two extents, 0 where there are fewer.
+    """
     rows: list[Relocation] = []
     for param, bound, slot in zip(func.params, bindings, compiled.fields, strict=True):
         assert isinstance(param.type, ArrayType | Scalar)
         array = as_array(param.type)
         code, ndim = dtype_code(array.dtype), array.ndim
-        zero = int(bound.zero)
-        rows.append((slot.offset, int(bound.role), code, ndim, zero, bound.operand, bound.result))
+        role, zero = int(bound.role), int(bound.zero)
+        first, second = (*array.components, 0, 0)[:2]
+        bound_to = (bound.operand, bound.result)
+        rows.append((slot.offset, role, code, ndim, zero, *bound_to, first, second))
     return rows
+
+
+def messages(func: Func) -> list[str]:
+    """What failed assertions of ``func`` report, in the order of their status codes."""
+    return [str(KernelAssertionError.of(e.attrs["text"], e.loc)) for e in assertions(func)]
 
 
 def make_signature(func: Func, compiled: Compiled, bindings: Sequence[Binding]) -> native.Signature:
@@ -79,4 +90,5 @@ def make_signature(func: Func, compiled: Compiled, bindings: Sequence[Binding]) 
         func.grid_rank,
         "" if func.loc is None else excerpt(func.loc),
         AccessMap(func).reaches(),
+        messages=messages(func),
     )

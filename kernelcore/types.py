@@ -1,16 +1,23 @@
-"""The types of the kernel language: scalars, arrays, and the stacks that derivatives record on."""
+"""The types of the kernel language: scalars, their composites, and arrays of either.
+
+Composite types exist in source, in memory and in signatures; values of the IR are scalars. A vector
+is its components, a struct its fields; an array of vectors is an array of scalars with one more
+dimension, and an array of structs is one array per field.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A machine scalar; ``kind`` is 'bool', 'int' or 'float'. Calling it converts on the host."""
+    """A machine scalar; ``kind`` is 'bool', 'int', 'uint' or 'float'. Calling it converts."""
 
     name: str
     kind: str
@@ -24,11 +31,23 @@ class Scalar:
     @property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype of the same layout."""
-        return np.dtype(self.name)
+        return _NUMPY[self.name]
 
     @property
     def is_float(self) -> bool:
         return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it is an integer, signed or not."""
+        return self.kind in ("int", "uint")
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The smallest and the largest value of an integer."""
+        if self.kind == "uint":
+            return 0, (1 << self.bits) - 1
+        return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
 
     def __call__(self, value: Any) -> Any:
         return self.numpy.type(value)
@@ -38,12 +57,38 @@ class Scalar:
 
 
 boolean = Scalar("bool", "bool", 1)
+int8 = Scalar("int8", "int", 8)
+int16 = Scalar("int16", "int", 16)
 int32 = Scalar("int32", "int", 32)
 int64 = Scalar("int64", "int", 64)
+uint8 = Scalar("uint8", "uint", 8)
+uint16 = Scalar("uint16", "uint", 16)
+uint32 = Scalar("uint32", "uint", 32)
+uint64 = Scalar("uint64", "uint", 64)
+float16 = Scalar("float16", "float", 16)
+bfloat16 = Scalar("bfloat16", "float", 16)
 float32 = Scalar("float32", "float", 32)
 float64 = Scalar("float64", "float", 64)
 
-SCALARS: tuple[Scalar, ...] = (boolean, int32, int64, float32, float64)
+# The position of a scalar is its number in the native ABI.
+SCALARS: tuple[Scalar, ...] = (
+    boolean,
+    int32,
+    int64,
+    float32,
+    float64,
+    int8,
+    int16,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    float16,
+    bfloat16,
+)
+_NUMPY: dict[str, np.dtype[Any]] = {
+    s.name: np.dtype(ml_dtypes.bfloat16 if s.name == "bfloat16" else s.name) for s in SCALARS
+}
 
 # What Python's own types mean in an annotation or a cast.
 PYTHON_SCALARS: dict[type, Scalar] = {bool: boolean, int: int32, float: float32}
@@ -58,13 +103,24 @@ MAX_GRID_DIMS = 8
 
 @dataclass(frozen=True, slots=True)
 class ArrayType:
-    """A strided array parameter of ``ndim`` dimensions; with none, one element by reference."""
+    """A strided array of the IR, of ``ndim`` dimensions; with none, one element by reference.
+
+    The last ``len(components)`` dimensions have the extents ``components``: they are the
+    components of an element. An array with no other dimensions is a composite value by reference.
+    """
 
     dtype: Scalar
     ndim: int
+    components: tuple[int, ...] = ()
+
+    @property
+    def outer_ndim(self) -> int:
+        """Dimensions that are not components."""
+        return self.ndim - len(self.components)
 
     def __repr__(self) -> str:
-        return f"array({self.dtype}, {self.ndim})"
+        inner = "".join(f", {n}" for n in self.components)
+        return f"array({self.dtype}, {self.outer_ndim}{inner and f', components ({inner[2:]})'})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +146,169 @@ def element_type(type_: Type) -> Scalar:
     return type_ if isinstance(type_, Scalar) else type_.dtype
 
 
+@dataclass(frozen=True, slots=True)
+class TypeClass:
+    """A set of scalars that a signature may ask for by name."""
+
+    name: str
+    members: tuple[Scalar, ...]
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+INTEGERS = tuple(s for s in SCALARS if s.is_integer)
+FLOATS = tuple(s for s in SCALARS if s.is_float)
+
 # Type classes that signatures of built-ins are written in.
 TYPE_CLASSES: dict[str, tuple[Scalar, ...]] = {
     "Bool": (boolean,),
-    "Int": (int32, int64),
-    "Float": (float32, float64),
-    "Number": (int32, int64, float32, float64),
+    "Int": INTEGERS,
+    "Float": FLOATS,
+    "Number": (*INTEGERS, *FLOATS),
     "Any": SCALARS,
 }
+AnyScalar = TypeClass("Any", SCALARS)
+AnyFloat = TypeClass("Float", FLOATS)
+AnyInt = TypeClass("Int", INTEGERS)
+AnyNumber = TypeClass("Number", TYPE_CLASSES["Number"])
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """Components of one scalar type.
+
+    ``kind`` is 'vector' (shape (n,)), 'matrix' (shape (rows, columns)), 'quaternion' (shape (4,):
+    x, y, z, w) or 'transform' (shape (7,): position, rotation). A pattern has a TypeClass for
+    ``dtype``, or None in ``shape``, where any will do.
+    """
+
+    kind: str
+    dtype: Scalar | TypeClass
+    shape: tuple[int | None, ...]
+
+    @property
+    def scalar(self) -> Scalar:
+        """The type of a component of a type that is no pattern."""
+        assert isinstance(self.dtype, Scalar)
+        return self.dtype
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The shape of a type that is no pattern."""
+        return tuple(n for n in self.shape if n is not None)
+
+    @property
+    def size(self) -> int:
+        """The number of components of a type that is no pattern."""
+        return prod(self.extents)
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it stands for several types."""
+        return isinstance(self.dtype, TypeClass) or None in self.shape
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy dtype of the same layout: a subarray."""
+        return np.dtype((self.scalar.numpy, self.extents))
+
+    def __repr__(self) -> str:
+        sizes = "x".join("?" if n is None else str(n) for n in self.shape)
+        known = _SUFFIXES.get(self.dtype.name)
+        match self.kind:
+            case "vector":
+                plain = sizes in ("2", "3", "4") and known is not None
+                return f"vec{sizes}{known}" if plain else f"vector({sizes}, {self.dtype})"
+            case "matrix":
+                plain = sizes in ("2x2", "3x3", "4x4") and known is not None
+                name = f"mat{sizes.replace('x', '')}{known}"
+                return name if plain else f"matrix({sizes}, {self.dtype})"
+            case "quaternion":
+                return f"quat{known}" if known is not None else f"quaternion({self.dtype})"
+            case _:
+                return f"{self.kind}{known}" if known is not None else f"{self.kind}({self.dtype})"
+
+
+# What the names of composites end in, by their scalar type.
+_SUFFIXES: dict[str, str] = {
+    "float32": "",
+    "float64": "d",
+    "float16": "h",
+    "int8": "b",
+    "uint8": "ub",
+    "int16": "s",
+    "uint16": "us",
+    "int32": "i",
+    "uint32": "ui",
+    "int64": "l",
+    "uint64": "ul",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StructType:
+    """Named fields in a fixed order, laid out as a C compiler does."""
+
+    name: str
+    fields: tuple[tuple[str, Member], ...]
+
+    def field(self, name: str) -> Member | None:
+        """The type of a field, or None."""
+        return dict(self.fields).get(name)
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy dtype of the same layout, for structs that hold no arrays."""
+        pairs = [(name, member.numpy) for name, member in self.fields if has_layout(member)]
+        return np.dtype(pairs, align=True)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayOf:
+    """An array as users see it: ``ndim`` dimensions of scalars, composites or structs.
+
+    ``is_indexed`` says that every dimension is looked up in an array of indices first. In a
+    pattern ``element`` may be a TypeClass, or None for any element.
+    """
+
+    element: Scalar | Dense | StructType | TypeClass | None
+    ndim: int
+    is_indexed: bool = False
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it stands for several types."""
+        if isinstance(self.element, Dense):
+            return self.element.is_pattern
+        return self.element is None or isinstance(self.element, TypeClass)
+
+    def __repr__(self) -> str:
+        name = "indexedarray" if self.is_indexed else "array"
+        return f"{name}({'Any' if self.element is None else self.element}, {self.ndim})"
+
+
+Element = Scalar | Dense | StructType
+Member = Scalar | Dense | StructType | ArrayOf
+# What a parameter, a variable or a field can be declared as.
+SourceType = Scalar | Dense | StructType | ArrayOf | TypeClass
+
+
+def is_pattern(type_: SourceType) -> bool:
+    """Whether ``type_`` stands for several types."""
+    if isinstance(type_, Dense | ArrayOf):
+        return type_.is_pattern
+    return isinstance(type_, TypeClass)
+
+
+def has_layout(type_: SourceType) -> bool:
+    """Whether values of ``type_`` lie in memory as a unit: no array is among them."""
+    if isinstance(type_, StructType):
+        return all(has_layout(member) for _, member in type_.fields)
+    return isinstance(type_, Scalar | Dense)
 
 
 def scalar_of(annotation: object) -> Scalar | None:
@@ -105,3 +316,19 @@ def scalar_of(annotation: object) -> Scalar | None:
     if isinstance(annotation, Scalar):
         return annotation
     return PYTHON_SCALARS.get(annotation) if isinstance(annotation, type) else None
+
+
+def type_of(annotation: object) -> SourceType | None:
+    """The type that ``annotation`` stands for, or None.
+
+    It is a type itself, Python's bool, int or float, or a class with an attribute ``kernel_type``:
+    those of vectors, matrices and structs.
+    """
+    if isinstance(annotation, Dense | StructType | ArrayOf | TypeClass):
+        return annotation
+    found = scalar_of(annotation)
+    if found is not None:
+        return found
+    # Looked up in the class itself: a subclass of a vector type is another Python type.
+    known = getattr(annotation, "kernel_type", None) if isinstance(annotation, type) else None
+    return known if isinstance(known, Dense | StructType) else None

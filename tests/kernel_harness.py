@@ -6,8 +6,10 @@ import ctypes
 import math
 import struct
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from kernelcore import interp
@@ -19,7 +21,7 @@ from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Const, Func, Region, Var
 from kernelcore.ir.verify import verify
 from kernelcore.ir.walk import clone_region
-from kernelcore.types import MAX_GRID_DIMS, ArrayType, Scalar, Type
+from kernelcore.types import FLOATS, MAX_GRID_DIMS, ArrayType, Scalar, Type, bfloat16
 
 KERNEL_TYPE = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
@@ -74,7 +76,7 @@ def agree(func: Func, args: Sequence[Any], dims: Sequence[int] | int) -> list[np
     interp.run(func, interpreted, dims)
     assert launch(func, compiled, dims) == abi.STATUS_OK
     for found, expected in zip(compiled, interpreted, strict=True):
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(comparable(found), comparable(expected))
     return [a for a in compiled if isinstance(a, np.ndarray)]
 
 
@@ -141,16 +143,42 @@ def elementwise(func: Func) -> Func:
 
 def const(dtype: Scalar, value: float) -> Const:
     """A literal of ``dtype``."""
-    kinds = {"bool": bool, "int": int, "float": float}
+    kinds = {"bool": bool, "int": int, "uint": int, "float": float}
     return Const(dtype, kinds[dtype.kind](value))
+
+
+def comparable(values: Any) -> Any:
+    """``values``, bfloat16 as float32: NumPy's comparisons know the NaNs of its own types only."""
+    array = np.asarray(values)
+    return array.astype(np.float32) if array.dtype == bfloat16.numpy else values
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether ``dtype`` is one of the floats; NumPy does not count bfloat16."""
+    return dtype in [f.numpy for f in FLOATS]
+
+
+def nearest_float(value: Any, dtype: Scalar) -> Any:
+    """``value``, a Python number, as the float type ``dtype``: ties go to the even digit."""
+    if isinstance(value, float) and (value == 0 or not math.isfinite(value)):
+        return value
+    exact, limits = Fraction(value), ml_dtypes.finfo(dtype.numpy)
+    if exact == 0:
+        return 0.0
+    exponent = abs(exact.numerator).bit_length() - exact.denominator.bit_length()
+    exponent -= abs(exact) < Fraction(2) ** exponent
+    quantum = Fraction(2) ** (max(exponent, int(limits.minexp)) - int(limits.nmant))
+    rounded = round(exact / quantum) * quantum
+    if abs(rounded) > Fraction(float(limits.max)):
+        return math.inf if rounded > 0 else -math.inf
+    return math.copysign(float(rounded), 1 if exact > 0 else -1)
 
 
 def ulp_distance(x: Any, y: Any) -> Any:
     """Numbers between ``x`` and ``y`` that their common float type has; NaNs are equal."""
-    bits = np.int64 if x.dtype == np.float64 else np.int32
-    sides = []
-    for values in (x, y):
-        raw = values.view(bits).astype(object)
-        sides.append(np.where(raw < 0, -(raw - np.iinfo(bits).min), raw))
+    bits = np.dtype(f"i{x.dtype.itemsize}")
+    least = np.iinfo(bits).min
+    raw = [values.view(bits).astype(object) for values in (x, y)]
+    first, second = (np.where(r < 0, -(r - least), r) for r in raw)
     both_nan = np.isnan(x) & np.isnan(y)
-    return np.where(both_nan, 0, np.abs(sides[0] - sides[1]))
+    return np.where(both_nan, 0, np.abs(first - second))

@@ -8,6 +8,7 @@ import itertools
 import re
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -25,6 +26,7 @@ from tests.kernel_harness import (
     ULPS_EXACT,
     ULPS_LIBM,
     elementwise,
+    is_float,
     launch,
     make,
     ulp_distance,
@@ -48,10 +50,11 @@ def one_call(op: Op, dtype: Scalar) -> Func:
 def special_values(dtype: Scalar) -> list[Any]:
     if dtype.kind == "bool":
         return [False, True]
-    if dtype.kind == "int":
-        limits = np.iinfo(dtype.numpy)
-        return [limits.min, limits.min + 1, -33, -2, -1, 0, 1, 3, 31, 32, 64, limits.max]
-    limits = np.finfo(dtype.numpy)
+    if dtype.is_integer:
+        least, most = dtype.limits
+        near = [-33, -2, -1, 0, 1, 3, 7, 8, 31, 32, 64]
+        return [least, least + 1, *(v for v in near if v >= least), most - 1, most]
+    limits = ml_dtypes.finfo(dtype.numpy)
     exact = [0.0, 0.5, 1.0, 1.5, 2.5, 3.0, float(limits.max), float(limits.smallest_subnormal)]
     return [np.nan, np.inf, -np.inf, *exact, *(-v for v in exact)]
 
@@ -72,8 +75,9 @@ def random_operands(op: Op, func: Func) -> list[np.ndarray]:
         match scalar_type(param).kind:
             case "bool":
                 drawn = rng.integers(0, 2, SAMPLES)
-            case "int":
-                drawn = rng.integers(op.int_domain[0], op.int_domain[1] + 1, SAMPLES)
+            case "int" | "uint":
+                least = max(op.int_domain[0], scalar_type(param).limits[0])
+                drawn = rng.integers(least, op.int_domain[1] + 1, SAMPLES)
             case _:
                 drawn = rng.uniform(*op.domain, SAMPLES)
         columns.append(drawn.astype(scalar_type(param).numpy))
@@ -92,7 +96,7 @@ def allowed_ulps(func: Func) -> int:
 
 
 def check(found: np.ndarray, expected: np.ndarray, ulps: int, columns: list[np.ndarray]) -> None:
-    if expected.dtype.kind != "f":
+    if not is_float(expected.dtype):
         wrong = found != expected
     else:
         wrong = ulp_distance(found, expected) > ulps

@@ -15,6 +15,10 @@ MAX_LINES = 400
 # Lowest first. A row is one layer; its entries are modules or packages.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("kernelcore.errors", "kernelcore.types", "kernelcore._native", "kernelcore.runtime"),
+    ("kernelcore.components", "kernelcore.products"),
+    ("kernelcore.composite", "kernelcore.values", "kernelcore.array"),
+    ("kernelcore.structs",),
+    ("kernelcore.leaves",),
     ("kernelcore.ir",),
     ("kernelcore.builtins",),
     ("kernelcore.frontend",),
@@ -24,7 +28,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("kernelcore.compile",),
     ("kernelcore.signature", "kernelcore.inspection"),
     ("kernelcore.kernel",),
-    ("kernelcore.array", "kernelcore.launch", "kernelcore.opspec"),
+    ("kernelcore.launch", "kernelcore.opspec"),
     ("kernelcore.opderive", "kernelcore.opshape"),
     ("kernelcore",),
     ("torch_ext", "jax_ffi"),

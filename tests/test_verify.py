@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kernelcore.builtins.arithmetic import add
+from kernelcore.builtins.arithmetic import add, bitand, neg
+from kernelcore.builtins.logic import less
 from kernelcore.errors import VerifyError
 from kernelcore.ir import op as ops
 from kernelcore.ir.core import Const, Eqn, Func, Region, Var
@@ -13,6 +14,7 @@ from kernelcore.types import ArrayType, StackType, boolean, float32, float64, in
 
 X = Var(ArrayType(float32, 1), "x")
 A = Var(float32, "a")
+FLAGS = Var(ArrayType(boolean, 1), "flags")
 I = Var(int32, "i")  # noqa: E741 - an index
 ZERO, ONE, TRUE = Const(int32, 0), Const(float32, 1.0), Const(boolean, True)
 EMPTY = Region((), ())
@@ -68,13 +70,31 @@ ILL_FORMED: dict[str, list[Eqn]] = {
     ],
     "while on a number": [Eqn(ops.WHILE, (), (), {}, (Region((), (), (ONE,)), EMPTY))],
     "while without a body": [Eqn(ops.WHILE, (), (), {}, (Region((), (), (TRUE,)),))],
+    "atomic update by a function of one argument": [
+        Eqn(ops.ATOMIC, (X, ZERO, ONE), (out(),), {"update": neg.op})
+    ],
+    "atomic update to another type": [
+        Eqn(ops.ATOMIC, (X, ZERO, ONE), (out(),), {"update": less.op})
+    ],
+    "atomic update of bits of a float": [
+        Eqn(ops.ATOMIC, (X, ZERO, ONE), (out(),), {"update": bitand.op})
+    ],
+    "atomic arithmetic on bools": [
+        Eqn(ops.ATOMIC, (FLAGS, ZERO, TRUE), (out(boolean),), {"update": add.op})
+    ],
+    "atomic without an update": [Eqn(ops.ATOMIC, (X, ZERO, ONE), (out(),))],
+    "compare and swap of one value": [Eqn(ops.ATOMIC_CAS, (X, ZERO, ONE), (out(),))],
+    "print with too few texts": [Eqn(ops.PRINT, (A,), (), {"pieces": ("x",)})],
+    "print of an array": [Eqn(ops.PRINT, (X,), (), {"pieces": ("", "")})],
+    "assert of a number": [Eqn(ops.ASSERT, (ONE,), (), {"text": ""})],
+    "assert without a text": [Eqn(ops.ASSERT, (TRUE,))],
     "call of nothing": [Eqn(ops.CALL, ())],
 }
 
 
 @pytest.mark.parametrize("case", ILL_FORMED)
 def test_ill_formed_ir_is_refused(case: str) -> None:
-    func = Func("ill", Region((X, A), tuple(ILL_FORMED[case])), 1)
+    func = Func("ill", Region((X, A, FLAGS), tuple(ILL_FORMED[case])), 1)
     with pytest.raises(VerifyError, match=r"^ill: "):
         verify(func)
 

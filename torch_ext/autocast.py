@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 DISPATCH_KEY = "AutocastCPU"
 _REDUCED = (torch.float16, torch.bfloat16)
+_WIDE = (torch.float32, torch.float64)
 
 
 def autocast_kernel(operator: TorchOperator) -> Callable[..., Any]:
@@ -24,8 +25,8 @@ def autocast_kernel(operator: TorchOperator) -> Callable[..., Any]:
     operation = operator.operation
     wanted: list[torch.dtype | None] = []
     for operand in operation.operands:
-        dtype = element_type(operand.type)
-        wanted.append(dtype_to_torch(dtype) if dtype.is_float else None)
+        dtype = dtype_to_torch(element_type(operand.type))
+        wanted.append(dtype if dtype in _WIDE else None)
     excluded = _C.DispatchKeySet(getattr(_C.DispatchKey, DISPATCH_KEY))
 
     def kernel(keyset: Any, *args: Any) -> Any:

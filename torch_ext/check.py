@@ -39,6 +39,7 @@ def check_arguments(operation: Operation, tensor_values: bool, args: Sequence[An
                 check_number(operation, index, arg, type_)
         else:
             _check_tensor(operation, index, arg, type_.dtype, type_.ndim)
+            operation.check_components(index, arg.shape)
 
 
 def argument_error(
@@ -87,20 +88,15 @@ def check_number(operation: Operation, index: int, arg: Any, dtype: Scalar) -> N
     match dtype.kind:
         case "bool":
             fits = isinstance(arg, bool | torch.SymBool)
-        case "int":
+        case "int" | "uint":
             fits = isinstance(arg, Integral | torch.SymInt)
         case _:
             fits = isinstance(arg, Real | torch.SymInt | torch.SymFloat)
     if fits and dtype.kind != "bool" and isinstance(arg, Integral):
-        limit = _FLOAT_LIMIT if dtype.is_float else int_limit(dtype)
-        fits = -limit <= int(arg) < limit
+        low, high = (-_FLOAT_LIMIT, _FLOAT_LIMIT - 1) if dtype.is_float else dtype.limits
+        fits = low <= int(arg) <= high
     if not fits:
         raise number_error(operation, index, f"{arg!r} of {type(arg)}")
-
-
-def int_limit(dtype: Scalar) -> int:
-    """What integers of ``dtype`` are smaller than, and not smaller than the negative of."""
-    return 1 << (dtype.bits - 1)
 
 
 def number_error(operation: Operation, index: int, found: str) -> KernelArgumentError:
@@ -111,7 +107,8 @@ def number_error(operation: Operation, index: int, found: str) -> KernelArgument
         index,
         f"a number that {dtype} holds",
         found,
-        f"pass a Python {dtype.kind} in its range, or annotate the parameter accordingly",
+        f"pass a Python {dtype.kind.removeprefix('u')} in its range, "
+        "or annotate the parameter accordingly",
     )
 
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from kernelcore.errors import KernelTypeError
-from kernelcore.types import Scalar, boolean, float32, float64, int32, int64
+from kernelcore.types import SCALARS, Scalar
 
-_TO_TORCH: dict[Scalar, torch.dtype] = {
-    boolean: torch.bool,
-    int32: torch.int32,
-    int64: torch.int64,
-    float32: torch.float32,
-    float64: torch.float64,
-}
+_TO_TORCH: dict[Scalar, torch.dtype] = {s: getattr(torch, s.name) for s in SCALARS}
 _FROM_TORCH = {dtype: scalar for scalar, dtype in _TO_TORCH.items()}
 
 
@@ -27,10 +23,24 @@ def dtype_to_torch(dtype: Scalar) -> torch.dtype:
 def tensor_from_number(number: Any, dtype: torch.dtype) -> torch.Tensor:
     """A tensor without dimensions; floats are rounded as kernels round their arguments."""
     if not dtype.is_floating_point:
+        if is_wide(number):  # Torch takes integers as signed: these are the same bits.
+            return torch.full((), number - (1 << 64), dtype=torch.int64).view(dtype)
         return torch.full((), number, dtype=dtype)
     # Not in one step: torch.full refuses what float32 rounds to infinity.
     value: Any = torch.sym_float(number)
     return torch.full((), value, dtype=torch.float64).to(dtype)
+
+
+def is_wide(number: Any) -> bool:
+    """Whether ``number`` is an integer that is no number of torch's schemas."""
+    return isinstance(number, int) and number >= 1 << 63
+
+
+def tensor_from_array(array: npt.NDArray[Any], dtype: torch.dtype) -> torch.Tensor:
+    """A tensor of ``dtype`` on the memory of an array of the same dtype."""
+    # Torch does not know the bfloat16 of NumPy arrays.
+    bits = array.view(np.uint16) if dtype is torch.bfloat16 else array
+    return torch.from_numpy(bits).view(dtype)
 
 
 def dtype_from_torch(dtype: torch.dtype) -> Scalar:

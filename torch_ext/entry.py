@@ -14,11 +14,11 @@ from kernelcore.errors import KernelArgumentError
 from kernelcore.kernel import Kernel
 from kernelcore.opshape import ShapeSpec, kernel_operation
 from kernelcore.opspec import Operation
-from kernelcore.types import Scalar
+from kernelcore.types import Scalar, element_type, uint64
 from torch_ext import native
 from torch_ext.check import check_arguments, check_number
 from torch_ext.derivation import parse_name
-from torch_ext.dtype import dtype_to_torch, tensor_from_number
+from torch_ext.dtype import dtype_to_torch, is_wide, tensor_from_array, tensor_from_number
 from torch_ext.operator import NAMESPACE, TorchOperator
 from torch_ext.traced import Forms, traceable
 
@@ -55,14 +55,17 @@ def torch_op(
             where ``outputs`` is not given: the other arrays that it writes.
         launch_dims: The launch shape: a number, the name of an operand ('x', its shape), or a
             tuple of numbers and extents ('x.shape[0]'). Default: that of the first array operand.
-        output_dims: Likewise the shape of every output, or a mapping by name. Default: the launch
-            shape.
+            The components of elements are no part of it.
+        output_dims: Likewise the shape of every output, or a mapping by name; components may be
+            left out. Default: the launch shape.
 
     Returns:
         A function of the kernel's parameters without ``outputs``, by position or by name: tensors
         on the CPU of the declared dtype and rank with any strides; for a scalar a number, or a
-        tensor of its dtype without dimensions, which can then be differentiated and batched. It
-        returns a new contiguous tensor, or a tuple of them.
+        tensor of its dtype without dimensions, which can then be differentiated and batched;
+        likewise for a vector or a matrix a sequence of numbers, or a tensor of its components. An
+        array of such elements is a tensor with the components as last axes. It returns a new
+        contiguous tensor, or a tuple of them.
 
     Raises:
         KernelArgumentError: The parameters are not as described, or the name is taken.
@@ -131,21 +134,35 @@ class _Call:
 
     def __init__(self, operation: Operation, qualname: str | None) -> None:
         self.operation = operation
-        self.names = [o.name for o in operation.operands]
+        self.names = operation.argument_names
         self.values = {
             i: o.type for i, o in enumerate(operation.operands) if isinstance(o.type, Scalar)
         }
+        self.composites = {
+            i: dtype_to_torch(element_type(o.type))
+            for i, o in enumerate(operation.operands)
+            if operation.is_composite(i)
+        }
+        # Operands that may be numbers which torch's schemas do not have.
+        self.wide = [i for i, dtype in self.values.items() if dtype == uint64]
         self.forms = Forms.of(operation, qualname)
         self.numbers, self.tensors = self.forms
 
     def differentiated(self, *args: Any) -> Any:
         """A call on tensors that require grad."""
+        if any(is_wide(args[i]) for i in self.wide):
+            return self.checked(*args)
         return self.numbers.differentiated(*args)
 
     def checked(self, *args: Any, **kwargs: Any) -> Any:
         """Any call."""
         given = self.positional(args, kwargs)
-        if any(isinstance(given[i], torch.Tensor) for i in self.values):
+        for i, dtype in self.composites.items():
+            if not isinstance(given[i], torch.Tensor):
+                given[i] = tensor_from_array(self.operation.composite(i, given[i]), dtype)
+        if any(isinstance(given[i], torch.Tensor) for i in self.values) or any(
+            is_wide(given[i]) for i in self.wide
+        ):
             for i, dtype in self.values.items():
                 if not isinstance(given[i], torch.Tensor):
                     check_number(self.operation, i, given[i], dtype)

@@ -33,7 +33,7 @@ NAMESPACE = "kernelcore"
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout)
 
 # What torch's schemas call numbers; those of compiled graphs may be extents of dynamic shapes.
-_NUMBERS = {"bool": "bool", "int": "SymInt", "float": "float"}
+_NUMBERS = {"bool": "bool", "int": "SymInt", "uint": "SymInt", "float": "float"}
 
 _lock = threading.RLock()
 # A child that is forked while another thread registers must not find the lock taken for ever.
@@ -277,8 +277,8 @@ def _schema(operation: Operation, tensor_values: bool) -> str:
     """Parameters and results in torch's schema language; names are made unique."""
     params: list[str] = []
     seen = {"NoneType"}  # The one keyword of schemas that is none of Python.
-    for operand in operation.operands:
-        name = ascii_name(operand.name)
+    for operand, name in zip(operation.operands, operation.argument_names, strict=True):
+        name = ascii_name(name)
         while name in seen:
             name += "_"
         seen.add(name)

@@ -9,28 +9,29 @@ import numpy as np
 import torch
 
 from kernelcore.opspec import Operation
-from kernelcore.types import Scalar
-from torch_ext.check import int_limit, number_error
+from kernelcore.types import SCALARS, Scalar, element_type, uint64
+from torch_ext.check import number_error
 from torch_ext.derivation import root_name
-from torch_ext.dtype import dtype_to_torch, tensor_from_number
+from torch_ext.dtype import dtype_to_torch, is_wide, tensor_from_number
 from torch_ext.operator import NAMESPACE, TorchOperator, root_operation, root_operator
 
-# What NumPy scalars are converted to, without knowing their value: never a smaller integer.
-_SMALL_INTS = (torch.uint8, torch.int8, torch.int16, torch.int32)
-_INTS = (*_SMALL_INTS, torch.int64)
-_REALS = (*_INTS, torch.float16, torch.float32, torch.float64)
-_SOURCES: dict[torch.dtype, tuple[torch.dtype, ...]] = {
-    torch.bool: (),
-    torch.int32: _SMALL_INTS,
-    torch.int64: _INTS,
-    torch.float32: _REALS,
-    torch.float64: _REALS,
-}
 _NUMBERS: dict[str, tuple[type, ...]] = {
     "bool": (bool, torch.SymBool),
     "int": (int, torch.SymInt),
+    "uint": (int, torch.SymInt),
     "float": (float, int, torch.SymFloat, torch.SymInt),
 }
+
+
+def _sources(wanted: Scalar) -> tuple[torch.dtype, ...]:
+    """What NumPy scalars are converted from, whose value is not known: never a wider integer."""
+    if wanted.kind == "bool":
+        return ()
+    if wanted.is_float:
+        return tuple(dtype_to_torch(s) for s in SCALARS if s.kind != "bool")
+    low, high = wanted.limits
+    integers = (s for s in SCALARS if s.is_integer)
+    return tuple(dtype_to_torch(s) for s in integers if low <= s.limits[0] and s.limits[1] <= high)
 
 
 class Forms(NamedTuple):
@@ -57,11 +58,16 @@ def traceable(operation: Operation, *, exported: Forms, compiled: Forms) -> Call
         compiled: Those that other graphs name. Caches know operators by name only, so these names
             must tell the content.
     """
-    names = tuple(o.name for o in operation.operands)
+    names = operation.argument_names
     scalar = {
         i: _scalar_rule(root_name(operation), i, o.type)
         for i, o in enumerate(operation.operands)
         if isinstance(o.type, Scalar)
+    }
+    composite = {
+        i: dtype_to_torch(element_type(o.type))
+        for i, o in enumerate(operation.operands)
+        if operation.is_composite(i)
     }
     # Operators alone: torch.compile sets a guard on everything that it reads here.
     in_export, in_compile = ((f.numbers.public, f.tensors.public) for f in (exported, compiled))
@@ -74,6 +80,9 @@ def traceable(operation: Operation, *, exported: Forms, compiled: Forms) -> Call
             return numbers(*args, **kwargs)  # Torch says what is wrong.
         given = [*args, *(kwargs[n] for n in rest)]
         given = [scalar[i](a, False) if i in scalar else a for i, a in enumerate(given)]
+        for i, dtype in composite.items():
+            if not isinstance(given[i], torch.Tensor):
+                given[i] = torch.as_tensor(given[i], dtype=dtype)
         if not any(isinstance(given[i], torch.Tensor) for i in scalar):
             return numbers(*given)
         return tensors(*(scalar[i](a, True) if i in scalar else a for i, a in enumerate(given)))
@@ -83,9 +92,10 @@ def traceable(operation: Operation, *, exported: Forms, compiled: Forms) -> Call
 
 def _scalar_rule(root: str, index: int, type_: Scalar) -> Callable[[Any, bool], Any]:
     """What makes of an argument for scalar ``index`` a number or a tensor, or only a tensor."""
-    dtype, kind = dtype_to_torch(type_), type_.kind
-    sources, numbers = _SOURCES[dtype], _NUMBERS[kind]
-    limit = int_limit(type_)
+    dtype = dtype_to_torch(type_)
+    sources, numbers = _sources(type_), _NUMBERS[type_.kind]
+    low, high = type_.limits
+    is_integer, is_uint64 = type_.is_integer, type_ == uint64
 
     def convert(arg: Any, to_tensor: bool) -> Any:
         if isinstance(arg, torch.Tensor):
@@ -95,11 +105,13 @@ def _scalar_rule(root: str, index: int, type_: Scalar) -> Callable[[Any, bool], 
             if tensor.dtype not in sources:
                 _refuse(root, index, f"a NumPy value of {tensor.dtype}")
             return tensor.to(dtype)
+        if is_uint64 and is_wide(arg):
+            to_tensor = True
         if not isinstance(arg, numbers):
             _refuse(root, index, f"{arg!r} of {type(arg)}")
         if not to_tensor:
             return arg  # The fake kernel and native code check the range.
-        if kind == "int" and not -limit <= arg < limit:
+        if is_integer and not low <= arg <= high:
             _refuse(root, index, f"{arg}")
         return tensor_from_number(arg, dtype)
 

@@ -2,10 +2,8 @@
 
 #include <nanobind/stl/string.h>
 
-#include <cstring>
-#include <limits>
-
 #include "core/error.h"
+#include "core/scalar.h"
 
 namespace nb = nanobind;
 
@@ -52,10 +50,6 @@ bool is_torch_like(PyObject* object) {
   return exchange_api_of(reinterpret_cast<PyObject*>(Py_TYPE(object))) != nullptr;
 }
 
-std::string expected_array(const Relocation& r) {
-  return "array of " + describe_array(name_of(r.dtype), r.ndim);
-}
-
 std::string conversion_help(PyObject* object, const Relocation& r, const ArrayInfo& info) {
   std::string wanted = name_of(r.dtype);
   std::string help = "convert it with " + (is_torch_like(object) ? ".to(torch." + wanted + ")"
@@ -81,9 +75,17 @@ double float_value(const Signature& signature, size_t index, PyObject* object) {
   return value;
 }
 
-int64_t int_value(const Signature& signature, size_t index, PyObject* object) {
+std::string integer_help(DType dtype) {
+  if (size_bytes(dtype) == 8) return "pass a smaller number";
+  bool is_signed = traits_of(dtype).kind == ScalarKind::kInt;
+  return std::string("annotate the parameter as kc.") + (is_signed ? "int64" : "uint64");
+}
+
+// The bits of an integer, of which a field takes as many as it has.
+uint64_t integer_value(const Signature& signature, size_t index, PyObject* object) {
   DType dtype = signature.relocations[index].dtype;
-  std::string expected = std::string("an ") + name_of(dtype) + " value";
+  bool is_signed = traits_of(dtype).kind == ScalarKind::kInt;
+  std::string expected = std::string(is_signed ? "an " : "a ") + name_of(dtype) + " value";
   nb::object number = nb::steal(PyNumber_Index(object));
   if (!number.is_valid()) {
     PyErr_Clear();
@@ -92,12 +94,16 @@ int64_t int_value(const Signature& signature, size_t index, PyObject* object) {
   }
   int overflow = 0;
   int64_t value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
-  using Int32 = std::numeric_limits<int32_t>;
-  if (overflow != 0 || (dtype == DType::kInt32 && (value < Int32::min() || value > Int32::max()))) {
-    fail(signature, index, expected, text_of(number) + ", which is out of its range",
-         dtype == DType::kInt32 ? "annotate the parameter as kc.int64" : "pass a smaller number");
+  if (overflow == 0 && holds(dtype, value)) return static_cast<uint64_t>(value);
+  if (overflow > 0 && dtype == DType::kUInt64) {
+    uint64_t wide = PyLong_AsUnsignedLongLong(number.ptr());
+    if (PyErr_Occurred() == nullptr) return wide;
+    PyErr_Clear();
   }
-  return value;
+  std::string found = text_of(number) + ", which is out of its range";
+  fail(signature, index, expected, found,
+       !is_signed && (overflow < 0 || value < 0) ? "annotate the parameter as a signed integer"
+                                                 : integer_help(dtype));
 }
 
 bool bool_value(const Signature& signature, size_t index, PyObject* object) {
@@ -109,11 +115,6 @@ bool bool_value(const Signature& signature, size_t index, PyObject* object) {
     PyErr_Clear();
   }
   fail(signature, index, "a bool value", type_name(object), "pass True or False");
-}
-
-template <class T>
-void store(std::byte* target, T value) {
-  std::memcpy(target, &value, sizeof value);
 }
 
 }  // namespace
@@ -128,39 +129,42 @@ void check_array(const Signature& signature, size_t index, const ArrayInfo& info
                  PyObject* object) {
   const Relocation& r = signature.relocations[index];
   if (info.dtype != static_cast<int>(r.dtype) || info.view.ndim != r.ndim) [[unlikely]] {
-    std::string dtype = dtype_text(object, info.dtype);
-    std::string help = info.dtype != static_cast<int>(r.dtype)
-                           ? conversion_help(object, r, info)
-                           : "reshape it, or annotate the parameter with its number of dimensions";
-    fail(signature, index, expected_array(r), describe_array(dtype, info.view.ndim), help);
+    bool is_dtype = info.dtype == static_cast<int>(r.dtype);
+    std::string help = is_dtype
+                           ? "reshape it, or annotate the parameter with its number of dimensions"
+                           : conversion_help(object, r, info);
+    // The array's dimensions, where they tell more than their number.
+    bool shows_shape = is_dtype && r.component_ndim() != 0 && info.view.ndim <= kMaxArrayDims;
+    std::string found = shows_shape
+                            ? "shape " + shape_text(info.view)
+                            : describe_array(dtype_text(object, info.dtype), info.view.ndim);
+    fail(signature, index, describe_array(r), found, help);
   }
   if (info.device.device_type != kDLCPU) [[unlikely]] {
     nb::object device = nb::steal(PyObject_GetAttrString(object, "device"));
     if (!device.is_valid()) PyErr_Clear();
-    fail(signature, index, expected_array(r) + " in CPU memory",
+    fail(signature, index, describe_array(r) + " in CPU memory",
          "memory of device " + (device.is_valid() ? text_of(device) : std::string("other")),
          "copy the array to the CPU first");
   }
   if (info.is_read_only && r.is_written()) [[unlikely]] {
-    fail(signature, index, "a writable " + expected_array(r), "a read-only one",
+    fail(signature, index, "a writable " + describe_array(r), "a read-only one",
          "the kernel writes to this argument: pass an array that may be written, "
          "a NumPy copy for instance");
   }
   if (info.has_lazy_sign) [[unlikely]] {
-    fail(signature, index, expected_array(r), "a view with a pending negation",
+    fail(signature, index, describe_array(r), "a view with a pending negation",
          "call .resolve_neg() on it first");
   }
   if (info.view.data == nullptr && info.view.numel() != 0) [[unlikely]] {
-    fail(signature, index, expected_array(r), "a " + type_name(object) + " without memory",
+    fail(signature, index, describe_array(r), "a " + type_name(object) + " without memory",
          "pass an array that holds data");
   }
   if (!is_aligned(info.view, size_bytes(r.dtype))) [[unlikely]] {
-    fail(signature, index, expected_array(r) + " aligned to its elements",
+    fail(signature, index, describe_array(r) + " aligned to its elements",
          "a view into packed records", "copy it into an array of its own");
   }
-  check_extents(info.view, [&](const std::string& problem, const std::string& help) {
-    return signature.argument_error(index, problem, help);
-  });
+  signature.check_shape(index, info.view);
 }
 
 void read_array_argument(const Signature& signature, size_t index, PyObject* object,
@@ -171,10 +175,10 @@ void read_array_argument(const Signature& signature, size_t index, PyObject* obj
     case ReadStatus::kOk:
       break;
     case ReadStatus::kNotAnArray:
-      fail(signature, index, expected_array(r), type_name(object),
+      fail(signature, index, describe_array(r), type_name(object),
            "pass a NumPy array, a torch tensor, a JAX array or another DLPack array");
     case ReadStatus::kRefused:
-      fail(signature, index, expected_array(r),
+      fail(signature, index, describe_array(r),
            type_name(object) + " that cannot be read (" + take_python_error() + ")",
            "pass an array whose memory the CPU can reach");
   }
@@ -184,21 +188,17 @@ void read_array_argument(const Signature& signature, size_t index, PyObject* obj
 
 void read_value_argument(const Signature& signature, size_t index, PyObject* object,
                          std::byte* target) {
-  switch (signature.relocations[index].dtype) {
-    case DType::kBool:
-      store(target, bool_value(signature, index, object));
+  DType dtype = signature.relocations[index].dtype;
+  switch (traits_of(dtype).kind) {
+    case ScalarKind::kBool:
+      store_integer(dtype, bool_value(signature, index, object) ? 1 : 0, target);
       break;
-    case DType::kInt32:
-      store(target, static_cast<int32_t>(int_value(signature, index, object)));
+    case ScalarKind::kInt:
+    case ScalarKind::kUInt:
+      store_integer(dtype, integer_value(signature, index, object), target);
       break;
-    case DType::kInt64:
-      store(target, int_value(signature, index, object));
-      break;
-    case DType::kFloat32:
-      store(target, static_cast<float>(float_value(signature, index, object)));
-      break;
-    case DType::kFloat64:
-      store(target, float_value(signature, index, object));
+    case ScalarKind::kFloat:
+      store_float(dtype, float_value(signature, index, object), target);
       break;
   }
 }

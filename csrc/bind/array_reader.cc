@@ -72,6 +72,15 @@ const TypeEntry& entry_of(PyObject* object) {
   return slot;
 }
 
+int sized_integer(bool is_signed, Py_ssize_t item_bytes) {
+  for (int i = 0; i < kDTypeCount; ++i) {
+    const DTypeTraits& known = traits_of(static_cast<DType>(i));
+    bool fits = known.kind == (is_signed ? ScalarKind::kInt : ScalarKind::kUInt);
+    if (fits && static_cast<Py_ssize_t>(known.size_bytes) == item_bytes) return i;
+  }
+  return -1;
+}
+
 int dtype_from_format(const char* format, Py_ssize_t item_bytes) {
   if (format == nullptr) return -1;
   if (*format == '@' || *format == '=' || *format == '<') ++format;
@@ -79,27 +88,72 @@ int dtype_from_format(const char* format, Py_ssize_t item_bytes) {
   switch (*format) {
     case '?':
       return static_cast<int>(DType::kBool);
+    case 'e':
+      return static_cast<int>(DType::kFloat16);
     case 'f':
       return static_cast<int>(DType::kFloat32);
     case 'd':
       return static_cast<int>(DType::kFloat64);
+    case 'b':
+    case 'h':
     case 'i':
     case 'l':
     case 'q':
-      return static_cast<int>(item_bytes == 4 ? DType::kInt32 : DType::kInt64);
+      return sized_integer(true, item_bytes);
+    case 'B':
+    case 'H':
+    case 'I':
+    case 'L':
+    case 'Q':
+      return sized_integer(false, item_bytes);
     default:
       return -1;
   }
 }
 
+// The buffer protocol has no bfloat16: such an array of NumPy is read as one of its bits. Returns
+// null, with the Python error that was set, for other objects.
+nb::object bits_of_bfloat16(PyObject* object) {
+  PyObject* type = nullptr;
+  PyObject* value = nullptr;
+  PyObject* traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  nb::object bits;
+  nb::object dtype = nb::steal(PyObject_GetAttrString(object, "dtype"));
+  nb::object name =
+      dtype.is_valid() ? nb::steal(PyObject_GetAttrString(dtype.ptr(), "name")) : nb::object();
+  if (name.is_valid() && PyUnicode_Check(name.ptr()) != 0 &&
+      PyUnicode_CompareWithASCIIString(name.ptr(), name_of(DType::kBFloat16)) == 0) {
+    bits = nb::steal(PyObject_CallMethod(object, "view", "s", "uint16"));
+  }
+  if (PyErr_Occurred() != nullptr) PyErr_Clear();
+  if (bits.is_valid()) {
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+  } else {
+    PyErr_Restore(type, value, traceback);
+  }
+  return bits;
+}
+
+/// Exports the memory of `object` to `buffer`, writable where it can be; false with an error set.
+bool export_buffer(PyObject* object, bool writable, Py_buffer* buffer) {
+  if (writable) {
+    if (PyObject_GetBuffer(object, buffer, PyBUF_RECORDS) == 0) return true;
+    PyErr_Clear();
+  }
+  return PyObject_GetBuffer(object, buffer, PyBUF_RECORDS_RO) == 0;
+}
+
 ReadStatus read_buffer(PyObject* object, bool writable, ArrayInfo& info, Leases& leases) {
   Py_buffer* buffer = leases.next_buffer();
-  int failed = PyObject_GetBuffer(object, buffer, writable ? PyBUF_RECORDS : PyBUF_RECORDS_RO);
-  if (failed != 0 && writable) {
-    PyErr_Clear();
-    failed = PyObject_GetBuffer(object, buffer, PyBUF_RECORDS_RO);
+  bool is_bfloat16 = false;
+  if (!export_buffer(object, writable, buffer)) {
+    nb::object bits = bits_of_bfloat16(object);
+    is_bfloat16 = bits.is_valid();
+    if (!is_bfloat16 || !export_buffer(bits.ptr(), writable, buffer)) return ReadStatus::kRefused;
   }
-  if (failed != 0) return ReadStatus::kRefused;
   leases.keep_buffer();
   info.view.data = buffer->buf;
   info.view.ndim = buffer->ndim;
@@ -112,7 +166,8 @@ ReadStatus read_buffer(PyObject* object, bool writable, ArrayInfo& info, Leases&
   for (int k = 0; buffer->strides != nullptr && k < std::min(buffer->ndim, kMaxArrayDims); ++k) {
     info.view.stride_bytes[k] = buffer->strides[k];
   }
-  info.dtype = dtype_from_format(buffer->format, buffer->itemsize);
+  info.dtype = is_bfloat16 ? static_cast<int>(DType::kBFloat16)
+                           : dtype_from_format(buffer->format, buffer->itemsize);
   info.device = {kDLCPU, 0};
   info.is_read_only = buffer->readonly != 0;
   info.has_lazy_sign = false;
@@ -207,8 +262,10 @@ int dtype_from_dlpack(DLDataType dtype) {
 }
 
 DLDataType dtype_to_dlpack(DType dtype) {
-  constexpr uint8_t kCodes[kDTypeCount] = {kDLBool, kDLInt, kDLInt, kDLFloat, kDLFloat};
-  return {kCodes[static_cast<size_t>(dtype)], static_cast<uint8_t>(8 * size_bytes(dtype)), 1};
+  constexpr uint8_t kCodes[] = {kDLBool, kDLInt, kDLUInt, kDLFloat};  // by ScalarKind
+  auto bits = static_cast<uint8_t>(8 * size_bytes(dtype));
+  if (dtype == DType::kBFloat16) return {kDLBfloat, bits, 1};
+  return {kCodes[static_cast<size_t>(traits_of(dtype).kind)], bits, 1};
 }
 
 void read_dl_tensor(const DLTensor& tensor, ArrayInfo& info) {

@@ -7,6 +7,7 @@ namespace {
 PyObject* g_argument = nullptr;
 PyObject* g_memory = nullptr;
 PyObject* g_internal = nullptr;
+PyObject* g_assertion = nullptr;
 
 void replace(PyObject*& slot, nanobind::object value) {
   PyObject* old = slot;
@@ -20,6 +21,8 @@ PyObject* class_of(ErrorKind kind) {
       return g_argument != nullptr ? g_argument : PyExc_TypeError;
     case ErrorKind::kMemory:
       return g_memory != nullptr ? g_memory : PyExc_MemoryError;
+    case ErrorKind::kAssertion:
+      return g_assertion != nullptr ? g_assertion : PyExc_AssertionError;
     case ErrorKind::kUnknownKernel:
     case ErrorKind::kInternal:
       break;
@@ -29,11 +32,12 @@ PyObject* class_of(ErrorKind kind) {
 
 }  // namespace
 
-void set_error_types(nanobind::object argument, nanobind::object memory,
-                     nanobind::object internal) {
+void set_error_types(nanobind::object argument, nanobind::object memory, nanobind::object internal,
+                     nanobind::object assertion) {
   replace(g_argument, std::move(argument));
   replace(g_memory, std::move(memory));
   replace(g_internal, std::move(internal));
+  replace(g_assertion, std::move(assertion));
 }
 
 void set_python_error(const Error& error) {

@@ -17,15 +17,18 @@ namespace nb = nanobind;
 namespace kernelcore::bind {
 namespace {
 
-using FlatRelocation = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
+using FlatRelocation = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
+                                  int64_t, int64_t>;
 
 void init_signature(Signature* self, std::string name, std::string key, uintptr_t address,
                     size_t block_size, const std::vector<FlatRelocation>& relocs,
                     const std::vector<std::string>& param_names,
                     const std::vector<std::string>& wheres, const nb::bytes& block_template,
                     int grid_rank, std::string where,
-                    const std::vector<std::tuple<int, int, int>>& reaches) {
+                    const std::vector<std::tuple<int, int, int>>& reaches,
+                    std::vector<std::string> messages) {
   Signature made;
+  made.messages = std::move(messages);
   made.where = std::move(where);
   for (auto [parameter, axis, grid_axis] : reaches) {
     made.reaches.push_back({static_cast<size_t>(parameter), axis, grid_axis});
@@ -36,8 +39,8 @@ void init_signature(Signature* self, std::string name, std::string key, uintptr_
   made.block_bytes = block_size;
   made.grid_rank = grid_rank;
   std::vector<int64_t> flat;
-  for (const auto& [offset, role, dtype, ndim, zero, operand, result] : relocs) {
-    flat.insert(flat.end(), {offset, role, dtype, ndim, zero, operand, result});
+  for (const FlatRelocation& row : relocs) {
+    std::apply([&flat](auto... fields) { (flat.push_back(fields), ...); }, row);
   }
   made.relocations = parse_relocations(flat);
   for (size_t i = 0; i < param_names.size(); ++i) {
@@ -83,7 +86,8 @@ void bind_launch(nb::module_& m) {
       .def("__init__", &init_signature, nb::arg("name"), nb::arg("key"), nb::arg("address"),
            nb::arg("block_size"), nb::arg("relocs"), nb::arg("param_names"), nb::arg("wheres"),
            nb::arg("template"), nb::arg("grid_rank") = 0, nb::arg("where") = "",
-           nb::arg("reaches") = std::vector<std::tuple<int, int, int>>())
+           nb::arg("reaches") = std::vector<std::tuple<int, int, int>>(),
+           nb::arg("messages") = std::vector<std::string>())
       .def_ro("name", &Signature::name)
       .def_ro("key", &Signature::key)
       .def_ro("grid_rank", &Signature::grid_rank);
@@ -96,9 +100,9 @@ void bind_launch(nb::module_& m) {
                 "-> tuple[int, int, tuple[int, ...], bool]"),
         "First address, address past the end, shape, and whether elements are distinct.");
   m.def("set_error_types", &set_error_types, nb::arg("argument"), nb::arg("memory"),
-        nb::arg("internal"),
+        nb::arg("internal"), nb::arg("assertion") = nb::handle(PyExc_AssertionError),
         nb::sig("def set_error_types(argument: type[Exception], memory: type[Exception], "
-                "internal: type[Exception]) -> None"),
+                "internal: type[Exception], assertion: type[Exception] = AssertionError) -> None"),
         "Set the exception classes that native errors are raised as.");
   m.def(
       "num_threads", [] { return Pool::instance().num_threads(); },

@@ -87,16 +87,4 @@ inline std::pair<uintptr_t, uintptr_t> byte_span(const ArrayView& view, size_t i
 /// Array indices in kernels are 32-bit, so every extent must be below this.
 inline constexpr int64_t kExtentLimit = int64_t{1} << 31;
 
-/// Throws `make_error(problem, help)` where an extent of `view` is one that kernels cannot index.
-template <class MakeError>
-void check_extents(const ArrayView& view, MakeError make_error) {
-  for (int k = 0; k < view.ndim; ++k) {
-    if (view.shape[k] >= kExtentLimit) [[unlikely]] {
-      throw make_error("expected extents below 2**31, found " + std::to_string(view.shape[k]) +
-                           " on axis " + std::to_string(k),
-                       "split the array: indices of kernels have 32 bits");
-    }
-  }
-}
-
 }  // namespace kernelcore

@@ -27,6 +27,9 @@ std::byte* copy_axis(std::byte* target, const std::byte* source, const ArrayView
       case 1:
         *target = *element;
         break;
+      case 2:
+        std::memcpy(target, element, 2);
+        break;
       case 4:
         std::memcpy(target, element, 4);
         break;

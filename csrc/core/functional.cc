@@ -10,9 +10,10 @@
 namespace kernelcore {
 namespace {
 
-bool covers_result(const Signature& signature, const Launch& launch, const ArrayView& result) {
-  return result.ndim == signature.grid_rank &&
-         std::equal(result.shape, result.shape + result.ndim, launch.grid.dims);
+bool covers_result(const Signature& signature, const Relocation& r, const Launch& launch,
+                   const ArrayView& result) {
+  return r.outer_ndim() == signature.grid_rank &&
+         std::equal(result.shape, result.shape + r.outer_ndim(), launch.grid.dims);
 }
 
 bool needs_zeros(const Signature& signature, const Relocation& r, const Launch& launch,
@@ -22,7 +23,7 @@ bool needs_zeros(const Signature& signature, const Relocation& r, const Launch& 
     case ZeroFill::kNever:
       return false;
     case ZeroFill::kIfPartial:
-      return !covers_result(signature, launch, result);
+      return !covers_result(signature, r, launch, result);
     case ZeroFill::kAlways:
       break;
   }

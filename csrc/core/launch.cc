@@ -145,12 +145,7 @@ void run(const Signature& signature, const void* block, Launch& launch, Executor
   } else {
     run_chunked(signature, block, launch, executor);
   }
-  if (status != 0) {
-    throw Error(ErrorKind::kMemory,
-                signature.name +
-                    "(): out of memory for the values that the kernel records in its loops\n"
-                    "  help: launch fewer grid points at a time, or run fewer loop iterations");
-  }
+  if (status != 0) throw signature.run_error(status);
 }
 
 }  // namespace kernelcore

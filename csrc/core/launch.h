@@ -74,7 +74,7 @@ struct Launch {
 /// Checks `dims` against `signature`; throws an argument Error.
 Launch make_launch(const Signature& signature, std::span<const int64_t> dims);
 
-/// Runs the kernel over the whole grid. Throws a memory Error when the kernel reports failure.
+/// Runs the kernel over the whole grid. Throws an Error when the kernel reports failure.
 void run(const Signature& signature, const void* block, Launch& launch, Executor& executor);
 
 /// Throws unless every array of `views`, one per parameter, is as large as the grid makes it.

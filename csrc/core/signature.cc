@@ -5,7 +5,7 @@
 namespace kernelcore {
 namespace {
 
-constexpr size_t kRelocationFields = 7;
+constexpr size_t kRelocationFields = 9;
 constexpr size_t kDimRuleFields = 3;
 
 int checked(int64_t value, int64_t low, int64_t high, const char* what) {
@@ -40,6 +40,7 @@ void Signature::validate() const {
   }
   for (const Relocation& r : relocations) {
     size_t align = r.role == Role::kValue ? size_bytes(r.dtype) : alignof(int64_t);
+    if (r.outer_ndim() < 0 || (r.components[0] == 0 && r.components[1] != 0)) fail("components");
     if (r.offset % align != 0) fail("misaligned field");
     if (r.offset > block_bytes || r.field_bytes() > block_bytes - r.offset) {
       fail("field outside the argument block");
@@ -61,6 +62,39 @@ Error Signature::argument_error(size_t index, const std::string& problem,
   return located(name + "(): argument '" + parameter_name(index) + "': " + problem, declared, help);
 }
 
+Error Signature::run_error(int64_t status) const {
+  auto index = static_cast<size_t>(status - kStatusFirstAssertion);
+  if (status >= kStatusFirstAssertion && index < messages.size()) {
+    return Error(ErrorKind::kAssertion, messages[index]);
+  }
+  if (status == kStatusOutOfMemory) {
+    return Error(ErrorKind::kMemory,
+                 name +
+                     "(): out of memory for the values that the kernel records in its loops\n"
+                     "  help: launch fewer grid points at a time, or run fewer loop iterations");
+  }
+  return Error(ErrorKind::kInternal, name + "(): unknown status " + std::to_string(status));
+}
+
+void Signature::check_shape(size_t index, const ArrayView& view) const {
+  const Relocation& r = relocations[index];
+  for (int k = 0; k < view.ndim; ++k) {
+    if (view.shape[k] >= kExtentLimit) [[unlikely]] {
+      throw argument_error(index,
+                           "expected extents below 2**31, found " + std::to_string(view.shape[k]) +
+                               " on axis " + std::to_string(k),
+                           "split the array: indices of kernels have 32 bits");
+    }
+  }
+  const int64_t* last = view.shape + r.outer_ndim();
+  for (int k = 0; k < r.component_ndim(); ++k) {
+    if (last[k] == r.components[k]) [[likely]] continue;
+    throw argument_error(index,
+                         "expected " + describe_array(r) + ", found shape " + shape_text(view),
+                         "the last axes of such an array hold the components of an element");
+  }
+}
+
 std::vector<Relocation> parse_relocations(std::span<const int64_t> flat) {
   constexpr int64_t kIntMax = std::numeric_limits<int32_t>::max();
   checked(static_cast<int64_t>(flat.size() % kRelocationFields), 0, 0, "relocation length");
@@ -75,6 +109,8 @@ std::vector<Relocation> parse_relocations(std::span<const int64_t> flat) {
         .zero = static_cast<ZeroFill>(checked(v[4], 0, 2, "zero fill")),
         .operand = checked(v[5], -1, kIntMax, "operand"),
         .result = checked(v[6], -1, kIntMax, "result"),
+        .components = {checked(v[7], 0, kIntMax, "components"),
+                       checked(v[8], 0, kIntMax, "components")},
     });
   }
   return relocations;
@@ -91,6 +127,31 @@ std::vector<DimRule> parse_dim_rules(std::span<const int64_t> flat) {
     rules.push_back(DimRule{operand, axis, v[2]});
   }
   return rules;
+}
+
+std::string shape_text(const ArrayView& view) {
+  std::string text = "(";
+  for (int k = 0; k < view.ndim; ++k) {
+    text += (k == 0 ? "" : ", ") + std::to_string(view.shape[k]);
+  }
+  return text + (view.ndim == 1 ? ",)" : ")");
+}
+
+std::string describe_array(const Relocation& r) {
+  int count = r.component_ndim();
+  if (count == 0) return "array of " + describe_array(name_of(r.dtype), r.ndim);
+  std::string components;
+  std::string shape;
+  for (int k = 0; k < r.outer_ndim(); ++k) shape += std::string(1, "nmklpqrstuvw"[k]) + ", ";
+  for (int k = 0; k < count; ++k) {
+    components += (k == 0 ? "" : "x") + std::to_string(r.components[k]);
+    shape += (k == 0 ? "" : ", ") + std::to_string(r.components[k]);
+  }
+  if (r.ndim == 1) shape += ",";
+  components += std::string(" ") + name_of(r.dtype) + " components";
+  std::string what = r.outer_ndim() == 0 ? "the " + components + " of a value"
+                                         : "elements of " + components;
+  return "array of " + what + ": shape (" + shape + ")";
 }
 
 std::string describe_array(const std::string& dtype, int64_t ndim) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/array_view.h"
 #include "core/error.h"
 #include "kernelcore/abi.h"
 
@@ -37,6 +38,7 @@ struct Signature {
   std::vector<std::byte> block_template;
   std::string where;  // source excerpt of the kernel itself; may be empty
   std::vector<Reach> reaches;
+  std::vector<std::string> messages;  // of the kernel's assertions, in order
 
   /// Throws an internal Error unless every field lies in the block and in range.
   void validate() const;
@@ -49,13 +51,26 @@ struct Signature {
 
   /// What is wrong with argument `index`, where it is declared, and what to do.
   Error argument_error(size_t index, const std::string& problem, const std::string& help) const;
+
+  /// Why a run left `status`, which is not zero.
+  Error run_error(int64_t status) const;
+
+  /// Throws an argument Error unless kernels can index `view`, the array for parameter `index`,
+  /// and its last axes are the components of an element. `view` has the right dimensions.
+  void check_shape(size_t index, const ArrayView& view) const;
 };
 
-/// Seven integers per relocation, in the order of its fields. Throws on values out of range.
+/// Nine integers per relocation, in the order of its fields. Throws on values out of range.
 std::vector<Relocation> parse_relocations(std::span<const int64_t> flat);
 
 /// Three integers per rule, in the order of its fields.
 std::vector<DimRule> parse_dim_rules(std::span<const int64_t> flat);
+
+/// "(5, 4)".
+std::string shape_text(const ArrayView& view);
+
+/// The arrays that a parameter takes, as error messages describe them.
+std::string describe_array(const Relocation& r);
 
 /// "float32 with 1 dimension", as error messages describe arrays.
 std::string describe_array(const std::string& dtype, int64_t ndim);

@@ -34,6 +34,8 @@ XLA_FFI_Error_Code code_of(ErrorKind kind) {
       return XLA_FFI_Error_Code_INVALID_ARGUMENT;
     case ErrorKind::kMemory:
       return XLA_FFI_Error_Code_RESOURCE_EXHAUSTED;
+    case ErrorKind::kAssertion:
+      return XLA_FFI_Error_Code_FAILED_PRECONDITION;
     case ErrorKind::kUnknownKernel:
       return XLA_FFI_Error_Code_NOT_FOUND;
     case ErrorKind::kInternal:
@@ -69,9 +71,7 @@ void read_buffer(const Signature& signature, size_t index, const void* source, A
   view.ndim = ndim;
   for (int k = 0; k < ndim; ++k) view.shape[k] = buffer.dims[k];
   view.set_contiguous(size_bytes(r.dtype));
-  check_extents(view, [&](const std::string& problem, const std::string& help) {
-    return signature.argument_error(index, problem, help);
-  });
+  signature.check_shape(index, view);
 }
 
 Launch read_grid(const Plan& plan, const XLA_FFI_CallFrame* frame) {

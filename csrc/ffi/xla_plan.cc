@@ -64,6 +64,11 @@ Plan make_plan(const XLA_FFI_Attrs& attributes) {
   signature.block_bytes = bytes.size();
   signature.relocations =
       parse_relocations(read_array<int64_t>(attributes, "relocs", XLA_FFI_DataType_S64));
+  auto texts = read_array<char>(attributes, "messages", XLA_FFI_DataType_U8);
+  for (auto end = texts.begin(); (end = std::find(texts.begin(), texts.end(), '\0')) != texts.end();
+       texts = {end + 1, texts.end()}) {
+    signature.messages.emplace_back(texts.begin(), end);
+  }
   plan.grid = parse_dim_rules(read_array<int64_t>(attributes, "grid", XLA_FFI_DataType_S64));
   signature.grid_rank = static_cast<int>(plan.grid.size());
   signature.fn = find_kernel(signature.key);
@@ -78,9 +83,11 @@ Plan make_plan(const XLA_FFI_Attrs& attributes) {
 }
 
 XLA_FFI_DataType xla_dtype(DType dtype) {
-  constexpr XLA_FFI_DataType kTypes[kDTypeCount] = {XLA_FFI_DataType_PRED, XLA_FFI_DataType_S32,
-                                                    XLA_FFI_DataType_S64, XLA_FFI_DataType_F32,
-                                                    XLA_FFI_DataType_F64};
+  constexpr XLA_FFI_DataType kTypes[kDTypeCount] = {
+      XLA_FFI_DataType_PRED, XLA_FFI_DataType_S32, XLA_FFI_DataType_S64, XLA_FFI_DataType_F32,
+      XLA_FFI_DataType_F64,  XLA_FFI_DataType_S8,  XLA_FFI_DataType_S16, XLA_FFI_DataType_U8,
+      XLA_FFI_DataType_U16,  XLA_FFI_DataType_U32, XLA_FFI_DataType_U64, XLA_FFI_DataType_F16,
+      XLA_FFI_DataType_BF16};
   return kTypes[static_cast<size_t>(dtype)];
 }
 

@@ -18,8 +18,8 @@ struct Plan {
 
 /// Builds the plan of a call site; throws Error.
 ///
-/// Attributes: "key" and "name" strings, "template" bytes, "relocs" (7 integers each) and
-/// "grid" (3 integers per dimension).
+/// Attributes: "key" and "name" strings, "template" bytes, "relocs" (9 integers each),
+/// "grid" (3 integers per dimension) and "messages" (UTF-8, each with a zero byte behind it).
 Plan make_plan(const XLA_FFI_Attrs& attributes);
 
 /// The XLA element type of `dtype`.

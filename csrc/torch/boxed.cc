@@ -1,11 +1,12 @@
 #include "torch/boxed.h"
 
-#include <cstring>
+#include <bit>
 #include <string>
 
 #include "core/error.h"
 #include "core/functional.h"
 #include "core/pool.h"
+#include "core/scalar.h"
 #include "core/small_buffer.h"
 
 namespace kernelcore::torch {
@@ -79,9 +80,8 @@ void read_tensor(const Operation& op, size_t index, TensorHandle tensor, ArrayVi
     view.shape[k] = sizes[k];
     view.stride_bytes[k] = strides[k] * item_bytes;
   }
-  check_extents(view, [&](const std::string& problem, const std::string& help) {
-    return operand_error(op, index, problem, help);
-  });
+  size_t parameter = op.parameter_of(index);
+  if (parameter != Operation::kNoParameter) op.signature.check_shape(parameter, view);
   if (view.data == nullptr && view.numel() != 0) {
     fail(op, index, "a tensor with memory", "one without");
   }
@@ -89,31 +89,23 @@ void read_tensor(const Operation& op, size_t index, TensorHandle tensor, ArrayVi
 
 /// Rewrites a scalar slot of the stack as the bytes of its dtype; returns where they are.
 void* convert_scalar(const Operation& op, size_t index, StableIValue& slot) {
-  auto integer = static_cast<int64_t>(slot);
-  switch (op.operands[index].dtype) {
-    case DType::kFloat32: {
-      double wide = 0.0;
-      std::memcpy(&wide, &slot, sizeof wide);
-      auto value = static_cast<float>(wide);
-      std::memcpy(&slot, &value, sizeof value);
+  DType dtype = op.operands[index].dtype;
+  switch (traits_of(dtype).kind) {
+    case ScalarKind::kFloat: {
+      store_float(dtype, std::bit_cast<double>(slot), &slot);
       break;
     }
-    case DType::kInt32: {
-      auto value = static_cast<int32_t>(integer);
-      if (value != integer) {
-        fail(op, index, "an int32 value", std::to_string(integer) + ", which is out of its range");
-      }
-      std::memcpy(&slot, &value, sizeof value);
-      break;
+    case ScalarKind::kInt:
+    case ScalarKind::kUInt: {
+      auto value = static_cast<int64_t>(slot);
+      if (holds(dtype, value)) break;
+      bool is_signed = traits_of(dtype).kind == ScalarKind::kInt;
+      fail(op, index, std::string(is_signed ? "an " : "a ") + name_of(dtype) + " value",
+           std::to_string(value) + ", which is out of its range");
     }
-    case DType::kBool: {
+    case ScalarKind::kBool:
       // A bool sits in the low byte, which is the first one here; keep it 0 or 1.
-      uint8_t value = (slot & 0xff) != 0 ? 1 : 0;
-      std::memcpy(&slot, &value, sizeof value);
-      break;
-    }
-    case DType::kInt64:
-    case DType::kFloat64:
+      store_integer(dtype, (slot & 0xff) != 0 ? 1 : 0, &slot);
       break;
   }
   return &slot;

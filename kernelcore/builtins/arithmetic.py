@@ -18,6 +18,7 @@ INTEGER = "result is an integer"
     ref=np.add,
     grad={"x": "ct", "y": "ct"},
     injective=True,
+    rmw={"int": "add", "uint": "add"},
 )
 def add(x: Number, y: Number) -> Number:
     """Sum of ``x`` and ``y``; integers wrap."""
@@ -29,6 +30,7 @@ def add(x: Number, y: Number) -> Number:
     ref=np.subtract,
     grad={"x": "ct", "y": "-ct"},
     injective=True,
+    rmw={"int": "sub", "uint": "sub"},
 )
 def sub(x: Number, y: Number) -> Number:
     """Difference ``x - y``; integers wrap."""
@@ -71,7 +73,7 @@ def mod(x: Number, y: Number) -> Number:
 
 @builtin(lower=composed.neg, ref=np.negative, grad={"x": "-ct"})
 def neg(x: Number) -> Number:
-    """Negation of ``x``; the smallest integer stays itself."""
+    """Negation of ``x``; the smallest integer stays itself, and an unsigned one wraps."""
     ...
 
 
@@ -100,6 +102,7 @@ def sign(x: Number) -> Number:
         "x": "select(x < y, ct, select(x == y, 0.5 * ct, 0.0))",
         "y": "select(y < x, ct, select(x == y, 0.5 * ct, 0.0))",
     },
+    rmw={"int": "min", "uint": "umin"},
 )
 def min(x: Number, y: Number) -> Number:
     """The smaller of ``x`` and ``y``; NaN if either is. Equal arguments share the derivative."""
@@ -113,6 +116,7 @@ def min(x: Number, y: Number) -> Number:
         "x": "select(x > y, ct, select(x == y, 0.5 * ct, 0.0))",
         "y": "select(y > x, ct, select(x == y, 0.5 * ct, 0.0))",
     },
+    rmw={"int": "max", "uint": "umax"},
 )
 def max(x: Number, y: Number) -> Number:
     """The larger of ``x`` and ``y``; NaN if either is. Equal arguments share the derivative."""
@@ -130,6 +134,37 @@ def max(x: Number, y: Number) -> Number:
 )
 def clamp(x: Number, lo: Number, hi: Number) -> Number:
     """``min(max(x, lo), hi)``; on the bounds the derivative is that of the inside."""
+    ...
+
+
+@builtin(
+    lower=intrinsic("fma"),
+    ref=reference.fma,
+    grad={"x": "ct * y", "y": "ct * x", "z": "ct"},
+)
+def fma(x: Float, y: Float, z: Float) -> Float:
+    """``x * y + z``, rounded once; in float32 for floats of 16 bits, and then to their type."""
+    ...
+
+
+@builtin(
+    lower=instr(float="frem"),
+    ref=np.fmod,
+    grad={"x": "ct", "y": "-ct * trunc(x / y)"},
+    domain=(0.3, 3.0),
+)
+def fmod(x: Float, y: Float) -> Float:
+    """Remainder of ``x / y`` rounded towards zero, with the sign of ``x``; NaN for ``y == 0``."""
+    ...
+
+
+@builtin(
+    lower=intrinsic("copysign"),
+    ref=np.copysign,
+    grad={"x": "ct * sign(x) * copysign(1.0, y)"},
+)
+def copysign(x: Float, y: Float) -> Float:
+    """The magnitude of ``x`` with the sign of ``y``, that of a zero too."""
     ...
 
 
@@ -163,19 +198,19 @@ def frac(x: Float) -> Float:
     ...
 
 
-@builtin(lower=instr(int="and"), ref=np.bitwise_and, no_grad=INTEGER)
+@builtin(lower=instr(int="and"), ref=np.bitwise_and, no_grad=INTEGER, rmw={"int": "and", "uint": "and"})
 def bitand(x: Int, y: Int) -> Int:
     """Bits set in both."""
     ...
 
 
-@builtin(lower=instr(int="or"), ref=np.bitwise_or, no_grad=INTEGER)
+@builtin(lower=instr(int="or"), ref=np.bitwise_or, no_grad=INTEGER, rmw={"int": "or", "uint": "or"})
 def bitor(x: Int, y: Int) -> Int:
     """Bits set in either."""
     ...
 
 
-@builtin(lower=instr(int="xor"), ref=np.bitwise_xor, no_grad=INTEGER)
+@builtin(lower=instr(int="xor"), ref=np.bitwise_xor, no_grad=INTEGER, rmw={"int": "xor", "uint": "xor"})
 def bitxor(x: Int, y: Int) -> Int:
     """Bits set in exactly one."""
     ...
@@ -195,7 +230,37 @@ def shl(x: Int, y: Int) -> Int:
 
 @builtin(lower=composed.shr, ref=reference.shr, no_grad=INTEGER)
 def shr(x: Int, y: Int) -> Int:
-    """``x`` shifted right by ``y`` modulo its width, keeping the sign."""
+    """``x`` shifted right by ``y`` modulo its width; the sign of a signed one is kept."""
+    ...
+
+
+@builtin(lower=composed.rotl, ref=reference.rotl, no_grad=INTEGER)
+def rotl(x: Int, y: Int) -> Int:
+    """Bits of ``x`` rotated left by ``y`` modulo its width."""
+    ...
+
+
+@builtin(lower=composed.rotr, ref=reference.rotr, no_grad=INTEGER)
+def rotr(x: Int, y: Int) -> Int:
+    """Bits of ``x`` rotated right by ``y`` modulo its width."""
+    ...
+
+
+@builtin(lower=intrinsic("ctpop"), ref=reference.bit_count, no_grad=INTEGER)
+def bit_count(x: Int) -> Int:
+    """Number of bits set in ``x``."""
+    ...
+
+
+@builtin(lower=intrinsic("ctlz", tail="i1 false"), ref=reference.clz, no_grad=INTEGER)
+def clz(x: Int) -> Int:
+    """Number of zero bits above the highest one of ``x``; the width for 0."""
+    ...
+
+
+@builtin(lower=intrinsic("cttz", tail="i1 false"), ref=reference.ctz, no_grad=INTEGER)
+def ctz(x: Int) -> Int:
+    """Number of zero bits below the lowest one of ``x``; the width for 0."""
     ...
 
 

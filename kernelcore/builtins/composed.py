@@ -11,14 +11,14 @@ _add = instr(float="fadd", int="add")
 _sub = instr(float="fsub", int="sub")
 _mul = instr(float="fmul", int="mul")
 _div = instr(float="fdiv")
-_rem = instr(float="frem", int="srem")
-_sdiv = instr(int="sdiv")
+_rem = instr(float="frem", int="srem", uint="urem")
+_quotient = instr(int="sdiv", uint="udiv")
 _udiv = instr(int="udiv")
 _and = instr(int="and", bool="and")
 _or = instr(bool="or")
 _xor = instr(int="xor", bool="xor")
-_less = compare(float="olt", int="slt")
-_greater = compare(float="ogt", int="sgt")
+_less = compare(float="olt", int="slt", uint="ult")
+_greater = compare(float="ogt", int="sgt", uint="ugt")
 _equal = compare(float="oeq", int="eq")
 _not_equal = compare(float="une", int="ne")
 _unordered = compare(float="uno", int="ne")
@@ -26,12 +26,20 @@ _unordered = compare(float="uno", int="ne")
 
 def floordiv(e: Emit, t: Scalar, x: str, y: str) -> str:
     """Quotient rounded down; integers: 0 where ``y == 0``; floats: as NumPy's floor_divide."""
-    return (_float_divmod if t.is_float else _int_divmod)(e, t, x, y)[0]
+    return _DIVMOD[t.kind](e, t, x, y)[0]
 
 
 def mod(e: Emit, t: Scalar, x: str, y: str) -> str:
     """Remainder with the sign of ``y``; integers: 0 where ``y == 0``."""
-    return (_float_divmod if t.is_float else _int_divmod)(e, t, x, y)[1]
+    return _DIVMOD[t.kind](e, t, x, y)[1]
+
+
+def _uint_divmod(e: Emit, t: Scalar, x: str, y: str) -> tuple[str, str]:
+    zero, one = e.const(t, 0), e.const(t, 1)
+    by_zero = _equal(e, t, y, zero)
+    safe = select(e, t, by_zero, one, y)
+    # The rest of the division by 1 is 0 already.
+    return select(e, t, by_zero, zero, _quotient(e, t, x, safe)), _rem(e, t, x, safe)
 
 
 def _int_divmod(e: Emit, t: Scalar, x: str, y: str) -> tuple[str, str]:
@@ -39,7 +47,7 @@ def _int_divmod(e: Emit, t: Scalar, x: str, y: str) -> tuple[str, str]:
     by_zero, by_minus = _equal(e, t, y, zero), _equal(e, t, y, minus)
     # sdiv traps on 0 and on INT_MIN / -1; both divisors are replaced by 1.
     safe = select(e, t, _or(e, boolean, by_zero, by_minus), one, y)
-    quotient, rest = _sdiv(e, t, x, safe), _rem(e, t, x, safe)
+    quotient, rest = _quotient(e, t, x, safe), _rem(e, t, x, safe)
     uneven = _not_equal(e, t, rest, zero)
     opposed = _less(e, t, _xor(e, t, rest, y), zero)
     down = _and(e, boolean, uneven, opposed)
@@ -70,14 +78,28 @@ def _float_divmod(e: Emit, t: Scalar, x: str, y: str) -> tuple[str, str]:
     return select(e, t, by_zero, ratio, quotient), select(e, t, by_zero, rest, result)
 
 
+_DIVMOD = {"int": _int_divmod, "uint": _uint_divmod, "float": _float_divmod}
+
+
 def shl(e: Emit, t: Scalar, x: str, y: str) -> str:
     """Shift left by ``y`` modulo the width."""
     return e.op(f"shl {e.type(t)} {x}, {_and(e, t, y, e.const(t, t.bits - 1))}")
 
 
 def shr(e: Emit, t: Scalar, x: str, y: str) -> str:
-    """Arithmetic shift right by ``y`` modulo the width."""
-    return e.op(f"ashr {e.type(t)} {x}, {_and(e, t, y, e.const(t, t.bits - 1))}")
+    """Shift right by ``y`` modulo the width; copies of the sign bit move in."""
+    shift = "lshr" if t.kind == "uint" else "ashr"
+    return e.op(f"{shift} {e.type(t)} {x}, {_and(e, t, y, e.const(t, t.bits - 1))}")
+
+
+def rotl(e: Emit, t: Scalar, x: str, y: str) -> str:
+    """Bits moved left by ``y`` modulo the width, those that leave come in on the right."""
+    return call_intrinsic(e, "fshl", t, (x, x, y))
+
+
+def rotr(e: Emit, t: Scalar, x: str, y: str) -> str:
+    """Bits moved right by ``y`` modulo the width, those that leave come in on the left."""
+    return call_intrinsic(e, "fshr", t, (x, x, y))
 
 
 def neg(e: Emit, t: Scalar, x: str) -> str:
@@ -94,12 +116,15 @@ def abs(e: Emit, t: Scalar, x: str) -> str:
     """Magnitude; the smallest integer stays."""
     if t.is_float:
         return call_intrinsic(e, "fabs", t, (x,))
-    return call_intrinsic(e, "abs", t, (x,), tail="i1 false")
+    return x if t.kind == "uint" else call_intrinsic(e, "abs", t, (x,), tail="i1 false")
 
 
 def sign(e: Emit, t: Scalar, x: str) -> str:
     """-1, 0 or 1; NaN stays."""
-    zero, one, minus = (e.const(t, v) for v in (0, 1, -1))
+    zero, one = e.const(t, 0), e.const(t, 1)
+    if t.kind == "uint":
+        return select(e, t, _equal(e, t, x, zero), zero, one)
+    minus = e.const(t, -1)
     still = select(e, t, _equal(e, t, x, zero), zero, x)
     up = select(e, t, _greater(e, t, x, zero), one, still)
     return select(e, t, _less(e, t, x, zero), minus, up)
@@ -177,7 +202,9 @@ def trip_count(e: Emit, t: Scalar, start: str, stop: str, step: str) -> str:
 
 
 def range_len(e: Emit, t: Scalar, start: str, stop: str, step: str) -> str:
-    """``trip_count``, at most the largest signed number."""
+    """``trip_count``, at most the largest number of ``t``."""
     count = trip_count(e, t, start, stop, step)
-    most = e.const(t, (1 << (t.bits - 1)) - 1)
+    if t.kind == "uint":
+        return count
+    most = e.const(t, t.limits[1])
     return select(e, t, _less(e, t, count, e.const(t, 0)), most, count)

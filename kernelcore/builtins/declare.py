@@ -72,6 +72,7 @@ def builtin(
     grad: Mapping[str, str] | None = None,
     no_grad: str | None = None,
     injective: bool = False,
+    rmw: Mapping[str, str] | None = None,
     domain: tuple[float, float] = (-2.0, 2.0),
     int_domain: tuple[int, int] = (-9, 9),
 ) -> Callable[[Callable[P, R]], Builtin[P, R]]:
@@ -84,6 +85,7 @@ def builtin(
             argument left out has derivative zero.
         no_grad: Why there is no derivative. Give exactly one of ``grad`` and ``no_grad``.
         injective: Whether an integer result is an injective function of each argument.
+        rmw: By kind of scalar, LLVM's ``atomicrmw`` for it.
         domain: Interval that tests draw float arguments from.
         int_domain: Interval that tests draw int arguments from.
 
@@ -117,6 +119,7 @@ def builtin(
             grad=None if grad is None else MappingProxyType(dict(grad)),
             no_grad=no_grad,
             injective=injective,
+            rmw=MappingProxyType(dict(rmw or {})),
             domain=domain,
             int_domain=int_domain,
         )

@@ -80,6 +80,34 @@ def tanh(x: Float) -> Float:
     ...
 
 
+@builtin(lower=libm("asinh"), ref=np.arcsinh, grad={"x": "ct / sqrt(x * x + 1.0)"})
+def asinh(x: Float) -> Float:
+    """Inverse of ``sinh``."""
+    ...
+
+
+@builtin(
+    lower=libm("acosh"),
+    ref=np.arccosh,
+    grad={"x": "ct / (sqrt(x - 1.0) * sqrt(x + 1.0))"},
+    domain=(1.1, 3.0),
+)
+def acosh(x: Float) -> Float:
+    """Inverse of ``cosh``, not negative; NaN below 1."""
+    ...
+
+
+@builtin(
+    lower=libm("atanh"),
+    ref=np.arctanh,
+    grad={"x": "ct / (1.0 - x * x)"},
+    domain=(-0.9, 0.9),
+)
+def atanh(x: Float) -> Float:
+    """Inverse of ``tanh``; infinite at -1 and 1, NaN beyond."""
+    ...
+
+
 @builtin(lower=libm("exp"), ref=np.exp, grad={"x": "ct * out"})
 def exp(x: Float) -> Float:
     """Exponential of ``x``."""
@@ -137,6 +165,20 @@ def sqrt(x: Float) -> Float:
 )
 def rsqrt(x: Float) -> Float:
     """``1 / sqrt(x)``; NaN below 0."""
+    ...
+
+
+@builtin(
+    lower=libm("hypot"),
+    ref=np.hypot,
+    grad={
+        "x": "select(out == 0.0, 0.0, ct * x / out)",
+        "y": "select(out == 0.0, 0.0, ct * y / out)",
+    },
+    domain=(0.1, 3.0),
+)
+def hypot(x: Float, y: Float) -> Float:
+    """``sqrt(x * x + y * y)`` without overflow on the way; the derivative at 0 is 0."""
     ...
 
 

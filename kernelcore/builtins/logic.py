@@ -13,25 +13,25 @@ from kernelcore.builtins.lowering import compare, instr
 TRUTH = "result is a truth value"
 
 
-@builtin(lower=compare(float="olt", int="slt"), ref=np.less, no_grad=TRUTH)
+@builtin(lower=compare(float="olt", int="slt", uint="ult"), ref=np.less, no_grad=TRUTH)
 def less(x: Number, y: Number) -> Bool:
     """Whether ``x < y``; false for NaN."""
     ...
 
 
-@builtin(lower=compare(float="ole", int="sle"), ref=np.less_equal, no_grad=TRUTH)
+@builtin(lower=compare(float="ole", int="sle", uint="ule"), ref=np.less_equal, no_grad=TRUTH)
 def less_equal(x: Number, y: Number) -> Bool:
     """Whether ``x <= y``; false for NaN."""
     ...
 
 
-@builtin(lower=compare(float="ogt", int="sgt"), ref=np.greater, no_grad=TRUTH)
+@builtin(lower=compare(float="ogt", int="sgt", uint="ugt"), ref=np.greater, no_grad=TRUTH)
 def greater(x: Number, y: Number) -> Bool:
     """Whether ``x > y``; false for NaN."""
     ...
 
 
-@builtin(lower=compare(float="oge", int="sge"), ref=np.greater_equal, no_grad=TRUTH)
+@builtin(lower=compare(float="oge", int="sge", uint="uge"), ref=np.greater_equal, no_grad=TRUTH)
 def greater_equal(x: Number, y: Number) -> Bool:
     """Whether ``x >= y``; false for NaN."""
     ...

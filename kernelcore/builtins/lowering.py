@@ -1,20 +1,27 @@
 """The lowering shapes that built-in entries choose from.
 
 A lowering is called as ``lower(e, t, *operands)``: ``e`` emits (``Emit``), ``t`` is the type of the
-last operand, operands and result are LLVM value texts of ``e.lanes`` lanes each.
+last operand, operands and result are LLVM value texts of ``e.lanes`` lanes each. For floats of 16
+bits ``t`` is float32, and the emitter rounds the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Protocol
 
-from kernelcore.types import Scalar, float64
+from kernelcore.types import SCALARS, Scalar, float64
 
 # A scalar C function without effects: errno is nobody's business here.
 PURE_ATTRIBUTES = "nounwind willreturn memory(none)"
 
-LLVM_TYPES = {"bool": "i1", "int32": "i32", "int64": "i64", "float32": "float", "float64": "double"}
+# Of a scalar as instructions see it: integers have no sign, and a float of 16 bits is held as a
+# float32 (``codegen/narrow.py``).
+LLVM_TYPES: Mapping[str, str] = MappingProxyType(
+    {s.name: f"i{s.bits}" for s in SCALARS if not s.is_float}
+    | {"float16": "float", "bfloat16": "float", "float32": "float", "float64": "double"}
+)
 
 
 class Emit(Protocol):
@@ -45,9 +52,9 @@ class Emit(Protocol):
 Lower = Callable[..., str]
 
 
-def instr(*, float: str = "", int: str = "", bool: str = "") -> Lower:
-    """One LLVM instruction on operands of one type, chosen by their kind."""
-    mnemonic = {"float": float, "int": int, "bool": bool}
+def instr(*, float: str = "", int: str = "", uint: str = "", bool: str = "") -> Lower:
+    """One LLVM instruction on operands of one type, chosen by their kind; ``uint`` is ``int``'s."""
+    mnemonic = {"float": float, "int": int, "uint": uint or int, "bool": bool}
 
     def lower(e: Emit, t: Scalar, *operands: str) -> str:
         return e.op(f"{mnemonic[t.kind]} {e.type(t)} {', '.join(operands)}")
@@ -55,21 +62,21 @@ def instr(*, float: str = "", int: str = "", bool: str = "") -> Lower:
     return lower
 
 
-def compare(*, float: str, int: str) -> Lower:
-    """A comparison; bools compare as integers."""
+def compare(*, float: str, int: str, uint: str = "") -> Lower:
+    """A comparison; bools compare as integers, unsigned ones as signed unless ``uint`` says how."""
+    test = {"float": f"fcmp {float}", "int": f"icmp {int}", "uint": f"icmp {uint or int}"}
 
     def lower(e: Emit, t: Scalar, x: str, y: str) -> str:
-        test = f"fcmp {float}" if t.is_float else f"icmp {int}"
-        return e.op(f"{test} {e.type(t)} {x}, {y}")
+        return e.op(f"{test.get(t.kind, test['int'])} {e.type(t)} {x}, {y}")
 
     return lower
 
 
-def intrinsic(name: str) -> Lower:
-    """``llvm.<name>``, overloaded on the operand type."""
+def intrinsic(name: str, tail: str = "") -> Lower:
+    """``llvm.<name>``, overloaded on the operand type; ``tail`` is a last immediate operand."""
 
     def lower(e: Emit, t: Scalar, *operands: str) -> str:
-        return call_intrinsic(e, name, t, operands)
+        return call_intrinsic(e, name, t, operands, tail)
 
     return lower
 

@@ -3,9 +3,49 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
+
+from kernelcore.types import Scalar, bfloat16, float64
+
+
+def is_narrow(dtype: Scalar) -> bool:
+    """Whether it is a float of 16 bits: computed with in float32, and rounded after each step."""
+    return dtype.is_float and dtype.bits == 16
+
+
+def nearest(value: Any, dtype: Scalar) -> Any:
+    """A Python or NumPy number as a NumPy scalar of the float type ``dtype``, rounded once."""
+    if dtype == float64:
+        return np.float64(value)
+    wide = _odd_float64(int(value)) if _is_integer(value) else np.float64(value)
+    with np.errstate(all="ignore"):
+        # NumPy makes a bfloat16 by way of a float32.
+        source = _odd_float32(wide) if dtype == bfloat16 else wide
+        return np.asarray(source).astype(dtype.numpy)[()]
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int | np.integer | np.bool_)
+
+
+def _odd_float64(number: int) -> np.float64:
+    """Rounded to odd: an inexact result has an odd significand, so it can be rounded again."""
+    shift = max(number.bit_length() - 53, 0)
+    kept = number >> shift
+    return np.float64((kept | (kept << shift != number)) << shift)
+
+
+def _odd_float32(number: np.float64) -> np.float32:
+    """Rounded to odd, as ``_odd_float64`` does."""
+    near = np.float32(number)
+    back = np.float64(near)
+    if back == number or np.isnan(number):
+        return near
+    bits = int(near.view(np.uint32)) - bool(np.abs(back) > np.abs(number))
+    return np.uint32(bits | 1).view(np.float32)
 
 
 def minimum(x: Any, y: Any) -> Any:
@@ -29,8 +69,58 @@ def shl(x: Any, y: Any) -> Any:
 
 
 def shr(x: Any, y: Any) -> Any:
-    """Arithmetic shift right by ``y`` modulo the width."""
+    """Shift right by ``y`` modulo the width; copies of the sign bit move in."""
     return np.right_shift(x, y & _last_bit(x))
+
+
+def rotl(x: Any, y: Any) -> Any:
+    """Bits moved left by ``y`` modulo the width."""
+    bits = 8 * x.dtype.itemsize
+    word, count = int(x) % (1 << bits), int(y) % bits
+    turned = (word << count | word >> (bits - count)) % (1 << bits)
+    return np.asarray(turned, f"u{x.dtype.itemsize}").astype(x.dtype)[()]
+
+
+def rotr(x: Any, y: Any) -> Any:
+    """Bits moved right by ``y`` modulo the width."""
+    return rotl(x, type(x)(-int(y) % (8 * x.dtype.itemsize)))
+
+
+def bit_count(x: Any) -> Any:
+    """Number of bits set."""
+    return (int(x) % (1 << 8 * x.dtype.itemsize)).bit_count()
+
+
+def clz(x: Any) -> Any:
+    """Number of zero bits above the highest one."""
+    bits = 8 * x.dtype.itemsize
+    return bits - (int(x) % (1 << bits)).bit_length()
+
+
+def ctz(x: Any) -> Any:
+    """Number of zero bits below the lowest one."""
+    bits = 8 * x.dtype.itemsize
+    return bits if x == 0 else (int(x) & -int(x)).bit_length() - 1
+
+
+def fma(x: Any, y: Any, z: Any) -> Any:
+    """``x * y + z``, rounded once."""
+    kind = np.result_type(x, y, z).type
+    if np.isinf(z) and np.isfinite(x) and np.isfinite(y):
+        return z
+    if not np.isfinite([x, y, z]).all() or x == 0 or y == 0:
+        return kind(x * y + z)
+    exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
+    try:
+        near = float(exact)
+    except OverflowError:
+        return kind(math.inf if exact > 0 else -math.inf)
+    if kind == np.float64 or Fraction(near) == exact:
+        return kind(near)
+    # Rounded to odd, so that it can be rounded again.
+    towards = math.nextafter(near, math.inf if Fraction(near) < exact else -math.inf)
+    is_odd = np.float64(near).view(np.uint64) % 2
+    return kind(near if is_odd else towards)
 
 
 def _last_bit(x: Any) -> Any:

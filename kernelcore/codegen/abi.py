@@ -22,6 +22,8 @@ POINTER_BYTES = 8
 GRID_STATUS_OFFSET = 8 * MAX_GRID_DIMS
 STATUS_OK = 0
 STATUS_OUT_OF_MEMORY = 1
+# Of the first assertion of the kernel; the next ones follow in program order.
+STATUS_FIRST_ASSERTION = 16
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from kernelcore.builtins.lowering import LLVM_TYPES
+from kernelcore.builtins.lowering import LLVM_TYPES, compare, instr, select
+from kernelcore.builtins.reference import is_narrow
+from kernelcore.codegen import narrow
 from kernelcore.codegen.emitter import Emitter, scalar_type
 from kernelcore.ir.core import Eqn
-from kernelcore.types import Scalar
+from kernelcore.types import Scalar, boolean, float32, float64, uint64
+
+# Integers of no more bits are exact in float32, and in float64.
+_FLOAT32_BITS = 24
+_FLOAT64_BITS = 53
+
+_add = instr(int="add")
+_and = instr(int="and")
+_or = instr(int="or")
+_not_equal = compare(float="une", int="ne")
+_less = compare(float="olt", int="slt", uint="ult")
 
 
 def emit_cast(e: Emitter, eqn: Eqn) -> list[str]:
@@ -15,33 +27,64 @@ def emit_cast(e: Emitter, eqn: Eqn) -> list[str]:
 
 
 def convert(e: Emitter, source: Scalar, target: Scalar, value: str) -> str:
-    """``value`` of type ``source`` as ``target``."""
+    """``value`` of type ``source`` as ``target``, rounded once."""
     if source == target:
         return value
-    if target.kind == "bool":
-        test = "fcmp une" if source.is_float else "icmp ne"
-        return e.op(f"{test} {e.type(source)} {value}, {e.const(source, 0)}")
-    if source.is_float and not target.is_float:
+    if target == boolean:
+        return _not_equal(e, source, value, e.const(source, 0))
+    if source.is_float and target.is_integer:
         return _saturate(e, source, target, value)
+    if is_narrow(target):
+        return narrow.rounded(e, target, _for_rounding(e, source, value))
+    return _extended(e, narrow.held_as(source), target, value)
+
+
+def _extended(e: Emitter, source: Scalar, target: Scalar, value: str) -> str:
+    """What one instruction converts."""
+    if LLVM_TYPES[source.name] == LLVM_TYPES[target.name]:
+        return value
     return e.op(f"{_mnemonic(source, target)} {e.type(source)} {value} to {e.type(target)}")
 
 
 def _mnemonic(source: Scalar, target: Scalar) -> str:
-    match source.kind, target.kind:
-        case "bool", "float":
-            return "uitofp"
-        case "bool", _:
-            return "zext"
-        case "int", "float":
-            return "sitofp"
-        case "int", _:
-            return "sext" if target.bits > source.bits else "trunc"
-        case _:
-            return "fpext" if target.bits > source.bits else "fptrunc"
+    if source.is_float:
+        return "fpext" if target.bits > source.bits else "fptrunc"
+    if target.is_float:
+        return "sitofp" if source.kind == "int" else "uitofp"
+    if target.bits < source.bits:
+        return "trunc"
+    return "sext" if source.kind == "int" else "zext"
+
+
+def _for_rounding(e: Emitter, source: Scalar, value: str) -> str:
+    """A float32 that rounds to 16 bits as ``value`` does."""
+    if source != float64 and (source.is_float or source.bits <= _FLOAT32_BITS):
+        return _extended(e, narrow.held_as(source), float32, value)
+    if source.is_integer:
+        kept = value if source.bits <= _FLOAT64_BITS else _odd_integer(e, source, value)
+        value = _extended(e, source, float64, kept)
+    return narrow.odd_float32(e, value)
+
+
+def _odd_integer(e: Emitter, source: Scalar, value: str) -> str:
+    """64 bits that float64 represents and that round to fewer digits as ``value`` does."""
+    rest = (1 << (source.bits - _FLOAT64_BITS)) - 1
+    low = _and(e, source, value, e.const(source, rest))
+    lost = _not_equal(e, source, low, e.const(source, 0))
+    sticky = select(e, source, lost, e.const(source, rest + 1), e.const(source, 0))
+    odd = _or(e, source, _and(e, source, value, e.const(source, ~rest)), sticky)
+    # Both signs in one unsigned comparison.
+    offset = 0 if source.kind == "uint" else 1 << _FLOAT64_BITS
+    bound = (1 << _FLOAT64_BITS) + offset
+    moved = _add(e, uint64, value, e.const(uint64, offset))
+    exact = _less(e, uint64, moved, e.const(uint64, bound))
+    return select(e, source, exact, value, odd)
 
 
 def _saturate(e: Emitter, source: Scalar, target: Scalar, value: str) -> str:
+    held = narrow.held_as(source)
     width = "" if e.lanes == 1 else f"v{e.lanes}"
-    name = f"llvm.fptosi.sat.{width}{LLVM_TYPES[target.name]}.{width}f{source.bits}"
-    e.declare(f"declare {e.type(target)} @{name}({e.type(source)})")
-    return e.op(f"call {e.type(target)} @{name}({e.type(source)} {value})")
+    sign = "s" if target.kind == "int" else "u"
+    name = f"llvm.fpto{sign}i.sat.{width}{LLVM_TYPES[target.name]}.{width}f{held.bits}"
+    e.declare(f"declare {e.type(target)} @{name}({e.type(held)})")
+    return e.op(f"call {e.type(target)} @{name}({e.type(held)} {value})")

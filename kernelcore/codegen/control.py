@@ -45,7 +45,8 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     _add_edges(e, phis, [e.value(a) for a in eqn.inputs[3:]], before)
     e.add_edge(position, e.value(start), before)
     if unit:
-        test = f"icmp {'slt' if unit > 0 else 'sgt'} {ty} {position}, {e.value(stop)}"
+        order = ("u" if integer.kind == "uint" else "s") + ("lt" if unit > 0 else "gt")
+        test = f"icmp {order} {ty} {position}, {e.value(stop)}"
     else:
         e.add_edge(counter, "0", before)
         test = f"icmp ult {ty} {counter}, {count}"
@@ -53,7 +54,7 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     e.place(turn)
     e.bind(index, position)
     _add_edges(e, phis, e.region(body), e.block)
-    flags = "nsw " if unit else ""
+    flags = ("nuw " if integer.kind == "uint" else "nsw ") if unit else ""
     e.add_edge(position, e.op(f"add {flags}{ty} {position}, {e.value(step)}"), e.block)
     if not unit:
         e.add_edge(counter, e.op(f"add nuw {ty} {counter}, 1"), e.block)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelcore.builtins.lowering import LLVM_TYPES
+from kernelcore.builtins.reference import nearest
 from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 from kernelcore.ir.op import OpKind
@@ -41,7 +42,7 @@ class Emitter:
     ``block`` is the label of the block being filled. A phi is written with ``phi`` and gets its
     edges later with ``add_edge``, when the value of the back edge is known. ``point`` is the launch
     index, one int32 per grid dimension; ``wide_indices`` gives values that exist as int64 too.
-    ``access_suffix`` is appended to accesses of arrays.
+    ``access_suffix`` is appended to accesses of arrays. ``assertions`` numbers the ASSERTs.
     """
 
     def __init__(self, lanes: int, handlers: Mapping[OpKind, Handler]) -> None:
@@ -53,6 +54,7 @@ class Emitter:
         self.declarations: dict[str, None] = {}
         self.slots: list[str] = []
         self.stacks: list[StackValue] = []
+        self.assertions: Mapping[Eqn, int] = {}
         self._env: dict[Var, Value] = {}
         self._handlers = handlers
         self._lines: list[str] = []
@@ -183,11 +185,12 @@ class Emitter:
 def literal(scalar: Scalar, value: float) -> str:
     """``value`` as LLVM writes a ``scalar``; floats exactly, rounded to their type."""
     if scalar.is_float:
-        rounded = float(scalar.numpy.type(value))
+        rounded = float(nearest(value, scalar))
         return f"0x{struct.pack('>d', rounded).hex().upper()}"
     if scalar.kind == "bool":
         return "true" if value else "false"
-    return str(int(value))
+    number = int(value)
+    return str(number - (1 << scalar.bits) if number >> (scalar.bits - 1) > 0 else number)
 
 
 def scalar_type(atom: Atom) -> Scalar:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from kernelcore.codegen import abi, control, memory
+from kernelcore.codegen import abi, atomic, control, memory, narrow, output
 from kernelcore.codegen.cast import emit_cast
 from kernelcore.codegen.emitter import ArrayValue, Emitter, Handler, Value, scalar_type
 from kernelcore.codegen.grid import emit_points
+from kernelcore.codegen.native import emit_native
 from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Eqn, Func, Var
-from kernelcore.ir.op import OpKind
-from kernelcore.ir.walk import walk_eqns
+from kernelcore.ir.op import ATOMICS, MESSAGES, OpKind
+from kernelcore.ir.walk import assertions, walk_eqns
 from kernelcore.types import ArrayType, Scalar
 
 # Threads of one launch are independent: no access depends on one of another grid point.
@@ -28,7 +29,7 @@ METADATA = """\
 """
 
 # What keeps LLVM from vectorising the loop over grid points.
-_SCALAR_KINDS = frozenset({OpKind.FOR, OpKind.WHILE, OpKind.STACK})
+_SCALAR_KINDS = ATOMICS | MESSAGES | {OpKind.FOR, OpKind.WHILE, OpKind.STACK, OpKind.NATIVE}
 
 
 def emit_kernel(func: Func, symbol: str, attributes: Mapping[str, str] | None = None) -> str:
@@ -45,17 +46,19 @@ def emit_kernel(func: Func, symbol: str, attributes: Mapping[str, str] | None = 
     if func.body.yields:
         raise KernelCompileError(f"'{func.name}' yields values: it is no kernel", func.loc)
     e = Emitter(1, HANDLERS)
+    e.assertions = {eqn: at for at, eqn in enumerate(assertions(func))}
     _load_arguments(e, func)
     dims = [e.op(f"load i64, ptr {_at(e, '%grid', 8 * a)}") for a in range(func.rank)]
     some = e.op("icmp slt i64 %begin, %end")
     start = e.label("start")
-    e.branch(some, start, "finish")
+    e.branch(some, start, output.FINISH_BLOCK)
     e.place(start)
     e.access_suffix = ACCESS_SUFFIX
     _emit_points(e, func, dims)
     if e.stacks:
-        _report_out_of_memory(e)
-    e.place("finish")
+        e.place(memory.OUT_OF_MEMORY_BLOCK)
+        output.fail(e, abi.STATUS_OUT_OF_MEMORY)
+    e.place(output.FINISH_BLOCK)
     memory.free_stacks(e)
     e.effect("ret void")
     params = "ptr %args, ptr %grid, i64 %begin, i64 %end"
@@ -108,10 +111,10 @@ def _emit_points(e: Emitter, func: Func, dims: Sequence[str]) -> None:
         e.branch(_all_equal(e, found, forms), packed, strided)
         e.place(packed)
         e.bind_all(forms)
-        emit_points(e, dims, PACKED_LOOP_SUFFIX, body, "finish")
+        emit_points(e, dims, PACKED_LOOP_SUFFIX, body, output.FINISH_BLOCK)
         e.place(strided)
         e.bind_all(found)
-    emit_points(e, dims, STRIDED_LOOP_SUFFIX, body, "finish")
+    emit_points(e, dims, STRIDED_LOOP_SUFFIX, body, output.FINISH_BLOCK)
 
 
 def _packed_form(param: Var, array: ArrayValue) -> ArrayValue:
@@ -127,13 +130,6 @@ def _all_equal(e: Emitter, found: Mapping[Var, ArrayValue], forms: Mapping[Var, 
         same = e.op(f"icmp eq i64 {array.strides[-1]}, {forms[param].strides[-1]}")
         result = e.op(f"and i1 {result}, {same}")
     return result
-
-
-def _report_out_of_memory(e: Emitter) -> None:
-    e.place(memory.OUT_OF_MEMORY_BLOCK)
-    status = e.op(f"load ptr, ptr {_at(e, '%grid', abi.GRID_STATUS_OFFSET)}")
-    e.effect(f"store atomic i64 {abi.STATUS_OUT_OF_MEMORY}, ptr {status} monotonic, align 8")
-    e.jump("finish")
 
 
 def _module(e: Emitter, symbol: str, params: str, attributes: Mapping[str, str]) -> str:
@@ -156,7 +152,9 @@ def _at(e: Emitter, base: str, offset_bytes: int) -> str:
 
 def _emit_pure(e: Emitter, eqn: Eqn) -> list[str]:
     assert eqn.op.lower is not None
-    return [eqn.op.lower(e, scalar_type(eqn.inputs[-1]), *(e.value(a) for a in eqn.inputs))]
+    dtype = narrow.held_as(scalar_type(eqn.inputs[-1]))
+    value = eqn.op.lower(e, dtype, *(e.value(a) for a in eqn.inputs))
+    return [narrow.rounded(e, scalar_type(eqn.out), value)]
 
 
 def _emit_tid(e: Emitter, eqn: Eqn) -> list[str]:
@@ -177,7 +175,11 @@ HANDLERS: Mapping[OpKind, Handler] = MappingProxyType(
         OpKind.DIM: memory.emit_dim,
         OpKind.LOAD: memory.emit_load,
         OpKind.STORE: memory.emit_store,
-        OpKind.ATOMIC_ADD: memory.emit_atomic_add,
+        OpKind.ATOMIC_ADD: atomic.emit_atomic_add,
+        OpKind.ATOMIC: atomic.emit_atomic,
+        OpKind.ATOMIC_CAS: atomic.emit_atomic_cas,
+        OpKind.PRINT: output.emit_print,
+        OpKind.ASSERT: output.emit_assert,
         OpKind.STACK: memory.emit_stack,
         OpKind.PUSH: memory.emit_push,
         OpKind.POP: memory.emit_pop,
@@ -185,5 +187,6 @@ HANDLERS: Mapping[OpKind, Handler] = MappingProxyType(
         OpKind.FOR: control.emit_for,
         OpKind.WHILE: control.emit_while,
         OpKind.CALL: _refuse_call,
+        OpKind.NATIVE: emit_native,
     }
 )

@@ -1,12 +1,15 @@
-"""Array elements, atomics and stacks."""
+"""Array elements and stacks."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kernelcore.builtins.lowering import LLVM_TYPES
+from kernelcore.builtins.reference import is_narrow
+from kernelcore.codegen import narrow
 from kernelcore.codegen.emitter import ArrayValue, Emitter, StackValue, scalar_type
-from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Atom, Eqn
-from kernelcore.types import ArrayType, Scalar, StackType, boolean, int64
+from kernelcore.types import ArrayType, Scalar, StackType, boolean
 
 FIRST_CAPACITY = 32
 
@@ -15,46 +18,48 @@ OUT_OF_MEMORY_BLOCK = "out_of_memory"
 
 
 def load(e: Emitter, dtype: Scalar, address: str, suffix: str = "") -> str:
-    """The ``e.lanes`` elements at ``address``; a bool is a byte in memory."""
-    stored = e.wide("i8") if dtype == boolean else e.type(dtype)
+    """The ``e.lanes`` elements at ``address``."""
+    stored = e.wide(stored_type(dtype))
     value = e.op(f"load {stored}, ptr {address}, align {dtype.size_bytes}{suffix}")
-    return e.op(f"icmp ne {stored} {value}, zeroinitializer") if dtype == boolean else value
+    return decoded(e, dtype, value)
 
 
 def store(e: Emitter, dtype: Scalar, value: str, address: str, suffix: str = "") -> None:
     """Write ``e.lanes`` elements at ``address``."""
-    stored = e.type(dtype)
+    stored, bits = e.wide(stored_type(dtype)), encoded(e, dtype, value)
+    e.effect(f"store {stored} {bits}, ptr {address}, align {dtype.size_bytes}{suffix}")
+
+
+def stored_type(dtype: Scalar) -> str:
+    """The LLVM type of an element in memory: a bool is a byte, a float of 16 bits an integer."""
+    return f"i{8 * dtype.size_bytes}" if dtype.bits < 32 else LLVM_TYPES[dtype.name]
+
+
+def decoded(e: Emitter, dtype: Scalar, stored: str) -> str:
+    """The value of an element as it is in memory."""
     if dtype == boolean:
-        value = e.op(f"zext {stored} {value} to {e.wide('i8')}")
-        stored = e.wide("i8")
-    e.effect(f"store {stored} {value}, ptr {address}, align {dtype.size_bytes}{suffix}")
+        return e.op(f"icmp ne {e.wide('i8')} {stored}, zeroinitializer")
+    return narrow.decode(e, dtype, stored) if is_narrow(dtype) else stored
+
+
+def encoded(e: Emitter, dtype: Scalar, value: str) -> str:
+    """``value`` as it is in memory."""
+    if dtype == boolean:
+        return e.op(f"zext {e.type(dtype)} {value} to {e.wide('i8')}")
+    return narrow.encode(e, dtype, value) if is_narrow(dtype) else value
 
 
 def emit_load(e: Emitter, eqn: Eqn) -> list[str]:
     """One element of an array."""
-    dtype, address = _element(e, eqn)
+    dtype, address = element(e, eqn)
     return [load(e, dtype, address, e.access_suffix)]
 
 
 def emit_store(e: Emitter, eqn: Eqn) -> list[str]:
     """Write one element of an array."""
-    dtype, address = _element(e, eqn)
+    dtype, address = element(e, eqn)
     store(e, dtype, e.value(eqn.inputs[-1]), address, e.access_suffix)
     return []
-
-
-def emit_atomic_add(e: Emitter, eqn: Eqn) -> list[str]:
-    """Add to one element and give its old value; plainly if no other thread has the element."""
-    dtype, address = _element(e, eqn)
-    if dtype == boolean:
-        raise KernelCompileError("atomic_add on bool", eqn.loc)
-    ty, value = e.type(dtype), e.value(eqn.inputs[-1])
-    mnemonic = "fadd" if dtype.is_float else "add"
-    if eqn.attrs.get("owned", False):
-        old = load(e, dtype, address, e.access_suffix)
-        store(e, dtype, e.op(f"{mnemonic} {ty} {old}, {value}"), address, e.access_suffix)
-        return [old]
-    return [e.op(f"atomicrmw {mnemonic} ptr {address}, {ty} {value} monotonic")]
 
 
 def emit_dim(e: Emitter, eqn: Eqn) -> list[str]:
@@ -65,27 +70,31 @@ def emit_dim(e: Emitter, eqn: Eqn) -> list[str]:
     return [e.op(f"trunc i64 {extent} to i32")]
 
 
-def _element(e: Emitter, eqn: Eqn) -> tuple[Scalar, str]:
+def element(e: Emitter, eqn: Eqn) -> tuple[Scalar, str]:
+    """The type and the address of the element that an access names."""
     e.require_one_lane(eqn)
     source = eqn.inputs[0]
     assert isinstance(source.type, ArrayType)
     indices = eqn.inputs[1 : 1 + source.type.ndim]
-    return source.type.dtype, _address(e, e.array(source), indices)
+    return source.type.dtype, address(e, e.array(source), indices)
 
 
-def _address(e: Emitter, array: ArrayValue, indices: tuple[Atom, ...]) -> str:
-    address = array.data
-    for index, stride in zip(indices, array.strides, strict=True):
+def address(e: Emitter, array: ArrayValue, indices: Sequence[Atom]) -> str:
+    """Where the element, or the view, at the leading ``indices`` starts."""
+    found = array.data
+    for index, stride in zip(indices, array.strides, strict=False):
         offset = e.op(f"mul i64 {_wide_index(e, index)}, {stride}")
-        address = e.op(f"getelementptr i8, ptr {address}, i64 {offset}")
-    return address
+        found = e.op(f"getelementptr i8, ptr {found}, i64 {offset}")
+    return found
 
 
 def _wide_index(e: Emitter, index: Atom) -> str:
     value = e.value(index)
-    if scalar_type(index) == int64:
+    dtype = scalar_type(index)
+    if dtype.bits == 64:
         return value
-    return e.wide_indices.get(value) or e.op(f"sext {e.type(scalar_type(index))} {value} to i64")
+    extend = "zext" if dtype.kind == "uint" else "sext"
+    return e.wide_indices.get(value) or e.op(f"{extend} {e.type(dtype)} {value} to i64")
 
 
 def emit_stack(e: Emitter, eqn: Eqn) -> list[StackValue]:
@@ -158,8 +167,7 @@ def _grow(e: Emitter, stack: StackValue, capacity: str, dtype: Scalar) -> None:
 
 def _top(e: Emitter, stack: StackValue, position: str, dtype: Scalar) -> str:
     data = e.op(f"load ptr, ptr {stack.data}")
-    element = "i8" if dtype == boolean else LLVM_TYPES[dtype.name]
-    return e.op(f"getelementptr {element}, ptr {data}, i64 {position}")
+    return e.op(f"getelementptr {stored_type(dtype)}, ptr {data}, i64 {position}")
 
 
 def _stack_dtype(eqn: Eqn) -> Scalar:

@@ -1,10 +1,12 @@
-"""Annotations of parameters and results as types."""
+"""Annotations of parameters, results and variables as types."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import typing
+from collections.abc import Callable
+from enum import Enum
 from types import NoneType
 
 from kernelcore.errors import (
@@ -15,9 +17,23 @@ from kernelcore.errors import (
     SrcLoc,
 )
 from kernelcore.frontend.source import Source
-from kernelcore.types import ArrayType, Scalar, Type, scalar_of
+from kernelcore.types import Scalar, SourceType, is_pattern, scalar_of, type_of
 
-_EXPECTED = "annotate it with kc.array(dtype=float), kc.array2d[float], float, int or kc.float64"
+_EXPECTED = (
+    "annotate it with kc.array(dtype=float), kc.array2d[kc.vec3], float, int, kc.float64, "
+    "kc.vec3 or a struct"
+)
+
+
+class Open(Enum):
+    """Annotations that ask for no type."""
+
+    ANY = "any value"
+    FUNCTION = "a function"
+
+
+# What a parameter asks for: a type or pattern, equal types by a name, or nothing.
+Wanted = SourceType | Open | typing.TypeVar
 
 
 def parameter_nodes(source: Source) -> list[ast.arg]:
@@ -37,17 +53,17 @@ def parameter_nodes(source: Source) -> list[ast.arg]:
     return [*args.posonlyargs, *args.args, *args.kwonlyargs]
 
 
-def parameter_type(source: Source, node: ast.arg) -> Type | None:
-    """The annotated type of a parameter, or None where there is no annotation.
+def parameter_type(source: Source, node: ast.arg) -> Wanted:
+    """What the annotation of a parameter asks for.
 
     Raises:
         KernelTypeError: The annotation is no type of the kernel language.
     """
     if node.annotation is None:
-        return None
+        return Open.ANY
     annotation = _evaluate(source, node.arg, node.annotation)
-    found = annotation if isinstance(annotation, ArrayType) else scalar_of(annotation)
-    if found is None and annotation is not typing.Any:
+    found = wanted(annotation)
+    if found is None:
         raise KernelTypeError(
             f"parameter '{node.arg}': unsupported annotation {ast.unparse(node.annotation)}",
             source.loc(node.annotation),
@@ -56,23 +72,52 @@ def parameter_type(source: Source, node: ast.arg) -> Type | None:
     return found
 
 
-def required_type(source: Source, node: ast.arg) -> Type:
-    """The annotated type of a parameter of a kernel.
+def wanted(annotation: object) -> Wanted | None:
+    """What ``annotation`` asks for; None if it is no annotation of the kernel language."""
+    if annotation is typing.Any:
+        return Open.ANY
+    if annotation is Callable or typing.get_origin(annotation) is Callable:
+        return Open.FUNCTION
+    if isinstance(annotation, typing.TypeVar):
+        return annotation
+    return type_of(annotation)
 
-    Raises:
-        KernelTypeError: It has none.
-    """
-    found = parameter_type(source, node)
-    if found is None:
-        raise KernelTypeError(f"parameter '{node.arg}' has no type", source.loc(node), _EXPECTED)
+
+def bound_of(variable: typing.TypeVar) -> tuple[Wanted, ...]:
+    """What the types that ``variable`` stands for must match one of."""
+    limits = variable.__constraints__ or (variable.__bound__ or typing.Any,)
+    found = tuple(w for limit in limits if (w := wanted(limit)) is not None)
+    if len(found) < len(limits):
+        raise KernelTypeError(
+            f"type variable {variable}: a bound is no type of the kernel language",
+            remedy="bind it to a scalar type, or to vector(length=Any, dtype=Any)",
+        )
     return found
 
 
-def result_types(source: Source) -> tuple[Scalar, ...] | None:
-    """The annotated types of the results of a function, or None where there is no annotation.
+def required_type(source: Source, node: ast.arg) -> Wanted:
+    """What the annotation of a parameter of a kernel asks for.
 
     Raises:
-        KernelTypeError: The annotation is no scalar, and no tuple of scalars.
+        KernelTypeError: It has none, or asks for a function.
+    """
+    if node.annotation is None:
+        raise KernelTypeError(f"parameter '{node.arg}' has no type", source.loc(node), _EXPECTED)
+    found = parameter_type(source, node)
+    if found is Open.FUNCTION:
+        raise KernelTypeError(
+            f"parameter '{node.arg}': a kernel takes no function",
+            source.loc(node.annotation),
+            "let the kernel use a function of the scope around it",
+        )
+    return found
+
+
+def result_types(source: Source) -> tuple[SourceType, ...] | None:
+    """The annotated types of the results of a function, or None where nothing is promised.
+
+    Raises:
+        KernelTypeError: The annotation is no type, and no tuple of types.
     """
     node = source.tree.returns
     if node is None:
@@ -80,18 +125,17 @@ def result_types(source: Source) -> tuple[Scalar, ...] | None:
     annotation = _evaluate(source, "return", node)
     if annotation is None or annotation is NoneType:
         return ()
-    if annotation is typing.Any:
-        return None
     is_tuple = typing.get_origin(annotation) is tuple
     members = typing.get_args(annotation) if is_tuple else (annotation,)
-    scalars = tuple(s for s in map(scalar_of, members) if s is not None)
-    if len(scalars) != len(members):
+    found = [wanted(m) for m in members]
+    if any(f is None for f in found):
         raise KernelTypeError(
             f"unsupported result annotation {ast.unparse(node)}",
             source.loc(node),
-            "functions return scalars: annotate float, or tuple[float, int]",
+            "functions return values: annotate float, kc.vec3, or tuple[float, int]",
         )
-    return scalars
+    types = tuple(f for f in found if not isinstance(f, Open | typing.TypeVar) and f is not None)
+    return types if len(types) == len(found) and not any(is_pattern(t) for t in types) else None
 
 
 def scalar_annotation(annotation: object, node: ast.expr, loc: SrcLoc | None) -> Scalar:

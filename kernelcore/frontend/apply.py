@@ -11,14 +11,17 @@ import numpy as np
 from kernelcore.builtins.syntax import BOOLEAN, UNARY
 from kernelcore.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.exact import exact
-from kernelcore.frontend.scope import Scope, describe_type, host_value, scalar, settle
+from kernelcore.frontend.host import host_value
+from kernelcore.frontend.scope import Scope, scalar, settle
+from kernelcore.frontend.value import Value, describe_type
 from kernelcore.frontend.weak import (
     Choice,
     Site,
-    Value,
     Weak,
     cast_name,
     const,
+    may_become,
+    takes,
     truncated,
     widest,
 )
@@ -105,13 +108,12 @@ def _operand_type(
 def _fits(scope: Scope, member: Atom | Weak, dtype: Scalar) -> bool:
     """Whether ``member`` is of ``dtype`` or may adapt to it."""
     if isinstance(member, Weak):
-        return dtype.is_float or (dtype.kind == "int" and member.kind == "int")
+        return takes(dtype, member)
     if member.type == dtype:
         return True
     if not scope.weak.is_weak(member) or dtype == boolean:
         return False
-    found = scope.weak.type_now(member)
-    return found.kind == dtype.kind == "float" or widest((found, dtype)) == dtype
+    return may_become(scope.weak.type_now(member), dtype)
 
 
 def _disagreement(
@@ -146,9 +148,9 @@ def _unsupported(
 ) -> KernelTypeError:
     """The error for operands outside the type class that ``op`` takes."""
     found = " and ".join(describe_type(m) for m in members)
-    names = " or ".join(t.name for t in TYPE_CLASSES[cls])
+    names = class_words(cls)
     texts = [ast.unparse(n) for n in operands]
-    is_int = [not isinstance(m, Weak) and m.type in (int32, int64) for m in members]
+    is_int = [not isinstance(m, Weak) and m.type in TYPE_CLASSES["Int"] for m in members]
     remedy = f"the signature is {signature(op)}"
     if isinstance(_operator(node), ast.Div) and any(is_int):
         casts = (f"float({t})" if i else t for t, i in zip(texts, is_int, strict=True))
@@ -160,15 +162,21 @@ def _unsupported(
         remedy = f"compare it: {texts[0]} != 0"
     elif cls == "Int" and _operator(node) is not None:
         remedy = "use 'and', 'or', 'not' on truth values" if boolean in _types(members) else remedy
-    what = _symbol(node) or f"{op.name}()"
+    what = symbol(node) or f"{op.name}()"
     return KernelTypeError(f"{what} takes {names}, found {found}", loc, remedy)
+
+
+def class_words(cls: str) -> str:
+    """The types of a type class in words."""
+    words = {"Int": "integers", "Float": "floats", "Number": "numbers", "Bool": "bool"}
+    return words.get(cls, "scalars")
 
 
 def _types(members: Sequence[Atom | Weak]) -> list[object]:
     return [m.type for m in members if not isinstance(m, Weak)]
 
 
-def _symbol(node: ast.AST) -> str:
+def symbol(node: ast.AST) -> str:
     """The operator of ``node`` as it is written, or nothing for a call."""
     match node:
         case ast.BinOp(op=op) | ast.AugAssign(op=op):
@@ -277,8 +285,11 @@ def index(scope: Scope, value: Value, loc: SrcLoc | None) -> Atom:
                 "indices count from 0; write x.shape[k] - 1 for the last element",
             )
         return const(int32 if one.value < 2**31 else int64, one.value, loc)
-    if isinstance(one, Weak) or one.type not in (int32, int64):
+    is_integer = not isinstance(one, Weak) and scope.weak.type_now(one).is_integer
+    if isinstance(one, Weak) or not is_integer:
         raise KernelTypeError(
-            f"an index is int32 or int64, found {describe_type(one)}", loc, "convert it: int(...)"
+            f"an index is an integer, found {describe_type(one)}", loc, "convert it: int(...)"
         )
-    return settle(one, loc)
+    low, high = scope.weak.type_now(one).limits
+    fits = int32.limits[0] <= low and high <= int32.limits[1]
+    return scope.integer(settle(one, loc), int32 if fits else int64)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from kernelcore.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.apply import logical
-from kernelcore.frontend.scope import FALSE, TRUE, Scope, Unset, describe_type
-from kernelcore.frontend.weak import Choice, Site, Value, Weak, widest
+from kernelcore.frontend.scope import FALSE, TRUE, Scope, Unset
+from kernelcore.frontend.value import Static, Value, describe_type
+from kernelcore.frontend.weak import Choice, Site, Weak, widest
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 from kernelcore.types import Scalar
@@ -95,7 +96,7 @@ def branch(
         if name == LEFT:
             continue
         left, right = (_value_after(scope, a, b, name) for a, b in (sides, sides[::-1]))
-        if _same(left, right):
+        if same(left, right):
             joined[name] = left
         elif (left, right) in ((TRUE, FALSE), (FALSE, TRUE)):
             joined[name] = cond if left == TRUE else logical(scope, ast.Not, cond)
@@ -136,7 +137,7 @@ def _value_after(scope: Scope, side: _Side, other: _Side, name: str) -> Value | 
     """The value of ``name`` after ``side``; if control has left there, any will do."""
     mine = side.env.get(name, Unset(None))
     theirs = other.env.get(name, Unset(None))
-    if isinstance(theirs, Unset) or _same(mine, theirs):
+    if isinstance(theirs, Unset) or same(mine, theirs):
         return mine
     if isinstance(mine, Unset):
         is_dead = side.has(*_FLAGS) or name.startswith(RESULT)
@@ -158,9 +159,12 @@ def _filler(scope: Scope, like: Value) -> Value:
     return zero(like.type)
 
 
-def _same(left: Value | Unset, right: Value | Unset) -> bool:
+def same(left: Value | Unset, right: Value | Unset) -> bool:
+    """Whether both are one value, or skeletons of one form."""
     if isinstance(left, Var) or isinstance(right, Var):
         return left is right
+    if isinstance(left, Static) and isinstance(right, Static):
+        return left.obj is right.obj
     return repr(left) == repr(right) and not isinstance(left, Unset)
 
 
@@ -199,15 +203,18 @@ def carried_scalar(name: str, value: Value, loc: SrcLoc | None) -> Atom | Weak:
     """``value``, which must be a scalar to differ between paths.
 
     Raises:
-        KernelTypeError: It is an array or a tuple.
+        KernelTypeError: It is an array, a function, or composite where the other path's is not.
     """
-    if isinstance(value, tuple) or not (isinstance(value, Weak) or isinstance(value.type, Scalar)):
-        raise KernelTypeError(
-            f"'{name}' is not a scalar: it cannot differ between paths",
-            loc,
-            "branch around the element access instead",
-        )
-    return value
+    if isinstance(value, Weak | Const) or (
+        isinstance(value, Var) and isinstance(value.type, Scalar)
+    ):
+        return value
+    raise KernelTypeError(
+        f"'{name.split('.')[0]}' has different types or stands for different arrays on the paths "
+        "that meet here",
+        loc,
+        "give it the same type on every path; branch around the element access for arrays",
+    )
 
 
 def retyped(name: str, where: str, old: Value, new: Value, loc: SrcLoc | None) -> KernelTypeError:

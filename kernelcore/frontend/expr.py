@@ -8,16 +8,36 @@ from collections.abc import Callable
 from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.syntax import BINARY, COMPARE, UNARY
 from kernelcore.errors import KernelNameError, KernelSyntaxError, KernelTypeError
-from kernelcore.frontend.apply import apply_op, index, logical, truth
+from kernelcore.frontend.apply import logical, truth
 from kernelcore.frontend.branch import branch
-from kernelcore.frontend.call import lower_call, lower_dim
+from kernelcore.frontend.call import lower_call
+from kernelcore.frontend.compile_time import evaluate_static, static
+from kernelcore.frontend.compound import operate
 from kernelcore.frontend.exact import power
-from kernelcore.frontend.scope import Scope, describe, describe_type, host_value, single
+from kernelcore.frontend.host import host_value
+from kernelcore.frontend.parts import (
+    Entry,
+    Slice,
+    array_index,
+    field_step,
+    index_step,
+    part,
+)
+from kernelcore.frontend.scope import Scope, Unset
 from kernelcore.frontend.unsupported import unsupported
-from kernelcore.frontend.weak import Value, Weak
+from kernelcore.frontend.value import (
+    ArrayView,
+    Compound,
+    Static,
+    Value,
+    describe_object,
+    describe_type,
+)
+from kernelcore.frontend.view import extent, select
+from kernelcore.frontend.weak import Weak
 from kernelcore.ir.core import Atom, Const, Var
-from kernelcore.ir.op import LOAD, OpKind
-from kernelcore.types import ArrayType, boolean
+from kernelcore.ir.op import OpKind
+from kernelcore.types import Dense, StructType, boolean
 
 _VALUE = "$value"
 _MISSING = object()
@@ -43,7 +63,7 @@ def lower_expr(scope: Scope, node: ast.expr) -> Value:
             value = lower_expr(scope, operand)
             if isinstance(op, ast.Not):
                 return logical(scope, ast.Not, truth(scope, value, scope.at(node)))
-            return apply_op(scope, UNARY[type(op)].op, [value], node, [operand])
+            return operate(scope, UNARY[type(op)].op, [value], node, [operand])
         case ast.Compare():
             return _compare(scope, node)
         case ast.BoolOp(op=op, values=values):
@@ -77,46 +97,28 @@ def lower_condition(scope: Scope, node: ast.expr) -> Atom:
     return truth(scope, value, scope.at(node))
 
 
-def lower_indices(scope: Scope, array: Var, node: ast.Subscript) -> list[Atom]:
-    """The indices of one element of ``array``.
-
-    Raises:
-        KernelTypeError: Not one integer per dimension.
-    """
-    assert isinstance(array.type, ArrayType)
-    nodes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    if len(nodes) != array.type.ndim:
-        text = ast.unparse(node.value)
-        sample = ", ".join("ijkl"[: array.type.ndim])
-        raise KernelTypeError(
-            f"'{text}' has {array.type.ndim} dimensions, found {len(nodes)} indices",
-            scope.loc(node),
-            f"index every dimension: {text}[{sample}]",
-        )
-    return [index(scope, lower_expr(scope, n), scope.at(n)) for n in nodes]
+def lower_entries(scope: Scope, node: ast.expr) -> list[Entry]:
+    """The indices and slices between brackets."""
+    nodes = node.elts if isinstance(node, ast.Tuple) else [node]
+    return [_entry(scope, n) for n in nodes]
 
 
-def array_of(scope: Scope, node: ast.expr) -> Var:
-    """The array that ``node`` names.
-
-    Raises:
-        KernelTypeError: It is no array.
-    """
-    value = lower_expr(scope, node)
-    if not isinstance(value, Var) or not isinstance(value.type, ArrayType):
-        raise KernelTypeError(
-            f"'{ast.unparse(node)}' cannot be indexed: it is {describe_type(value)}",
-            scope.loc(node),
-            "only arrays have elements",
-        )
-    return value
+def _entry(scope: Scope, node: ast.expr) -> Entry:
+    if not isinstance(node, ast.Slice):
+        return Entry(lower_expr(scope, node), scope.loc(node))
+    parts = (node.lower, node.upper, node.step)
+    found = Slice(*(None if p is None else lower_expr(scope, p) for p in parts))
+    return Entry(found, scope.loc(node))
 
 
 def static_object(scope: Scope, node: ast.expr) -> object:
     """The Python object that a dotted name of an outer scope stands for, else ``_MISSING``."""
     match node:
         case ast.Name(id=name):
-            if name in scope.env or name in scope.assigned:
+            known = scope.env.get(name)
+            if isinstance(known, Static):
+                return known.obj
+            if known is not None or name in scope.assigned:
                 return _MISSING
             return scope.names.resolve(name, scope.loc(node))
         case ast.Attribute(value=base, attr=attr):
@@ -126,7 +128,7 @@ def static_object(scope: Scope, node: ast.expr) -> object:
             found = getattr(owner, attr, _MISSING)
             if found is _MISSING:
                 raise KernelNameError(
-                    f"'{ast.unparse(base)}', {describe(owner)}, has no attribute '{attr}'",
+                    f"'{ast.unparse(base)}', {describe_object(owner)}, has no attribute '{attr}'",
                     scope.loc(node),
                 )
             return found
@@ -164,8 +166,8 @@ def short_circuit(
         scope.env[_VALUE] = Const(boolean, not is_and)
 
     branch(scope, node, left, *((evaluate, decide) if is_and else (decide, evaluate)))
-    out = scope.take(_VALUE, scope.loc(node))
-    assert not isinstance(out, Weak)
+    out = scope.take(_VALUE)
+    assert isinstance(out, Var | Const)
     return out
 
 
@@ -210,7 +212,7 @@ def binary(
         case ast.Pow(), Weak(value=int() as base), Weak(value=int() as exponent) if exponent >= 0:
             return host_value(power(base, exponent), "", scope.loc(node))
         case _:
-            return apply_op(scope, entry.op, [left, right], node, operands)
+            return operate(scope, entry.op, [left, right], node, operands)
 
 
 def _compare(scope: Scope, node: ast.Compare) -> Atom:
@@ -223,7 +225,7 @@ def _compare(scope: Scope, node: ast.Compare) -> Atom:
         if entry is None:
             raise unsupported(op, scope.loc(node))
         right = lower_expr(scope, right_node)
-        value = apply_op(scope, entry.op, [left, right], node, [left_node, right_node])
+        value = operate(scope, entry.op, [left, right], node, [left_node, right_node])
         out = truth(scope, value, scope.loc(node))
         if position + 1 == len(node.ops):
             return out
@@ -239,7 +241,7 @@ def _ternary(scope: Scope, node: ast.IfExp) -> Value:
 
     def choose(operand: ast.expr) -> Callable[[], None]:
         def lower() -> None:
-            scope.env[_VALUE] = single(lower_expr(scope, operand), scope.loc(operand))
+            scope.set(_VALUE, lower_expr(scope, operand))
 
         return lower
 
@@ -249,9 +251,9 @@ def _ternary(scope: Scope, node: ast.IfExp) -> Value:
     if isinstance(node.body, atoms) and isinstance(node.orelse, atoms):
         values = [cond, lower_expr(scope, node.body), lower_expr(scope, node.orelse)]
         operands = [node.test, node.body, node.orelse]
-        return apply_op(scope, BUILTINS["select"].op, values, node, operands)
+        return operate(scope, BUILTINS["select"].op, values, node, operands)
     branch(scope, node, cond, choose(node.body), choose(node.orelse))
-    return scope.take(_VALUE, scope.loc(node))
+    return scope.take(_VALUE)
 
 
 def _call(scope: Scope, node: ast.Call) -> Value:
@@ -259,15 +261,28 @@ def _call(scope: Scope, node: ast.Call) -> Value:
         if isinstance(part, ast.Starred) or (isinstance(part, ast.keyword) and part.arg is None):
             raise unsupported(part, scope.loc(part))
     callee = static_object(scope, node.func)
+    if callee is static:
+        local = {n: v for n in scope.env if (v := scope.get(n)) is not None}
+        known = {n: v for n, v in local.items() if not isinstance(v, Unset)}
+        return evaluate_static(scope.names, node, known)
     if callee is _MISSING:
-        raise KernelSyntaxError(
-            f"a kernel cannot call '{ast.unparse(node.func)}'",
-            scope.loc(node.func),
-            "kernels call built-ins, and functions decorated with @func",
-        )
+        callee = _local_callee(scope, node.func)
     args = [lower_expr(scope, a) for a in node.args]
     keywords = {k.arg: lower_expr(scope, k.value) for k in node.keywords if k.arg is not None}
     return lower_call(scope, callee, args, keywords, node)
+
+
+def _local_callee(scope: Scope, node: ast.expr) -> object:
+    """The type that an expression of the kernel stands for: ``type(v)``, ``v.dtype``."""
+    if isinstance(node, ast.Attribute | ast.Call):
+        value = lower_expr(scope, node)
+        if isinstance(value, Static):
+            return value.obj
+    raise KernelSyntaxError(
+        f"a kernel cannot call '{ast.unparse(node)}'",
+        scope.loc(node),
+        "kernels call built-ins, and functions decorated with @func",
+    )
 
 
 def _attribute(scope: Scope, node: ast.Attribute) -> Value:
@@ -276,37 +291,75 @@ def _attribute(scope: Scope, node: ast.Attribute) -> Value:
     if found is not _MISSING:
         return host_value(found, ast.unparse(node), loc)
     owner = lower_expr(scope, node.value)
+    scope.at(node)
     match node.attr, owner:
-        case "shape", Var(type=ArrayType(ndim=ndim)):
-            return tuple(lower_dim(scope, owner, axis, scope.at(node)) for axis in range(ndim))
-        case "ndim", Var(type=ArrayType(ndim=ndim)):
-            return Weak(ndim)
+        case "shape", ArrayView():
+            return tuple(extent(scope, owner, k, loc) for k in range(len(owner.free)))
+        case "ndim", ArrayView():
+            return Weak(len(owner.free))
+        case "dtype", ArrayView():
+            return Static(owner.element)
+        case "dtype", Compound(Dense() as type_, _):
+            return Static(type_.dtype)
+        case "shape", Compound(Dense() as type_, _):
+            return tuple(Weak(n) for n in type_.extents)
+        case _, Compound(Dense() | StructType() as type_, _):
+            return part(scope, owner, field_step(type_, node, loc))
         case _:
             raise KernelTypeError(
                 f"{describe_type(owner)} has no attribute '{node.attr}'",
                 loc,
-                "arrays have .shape and .ndim",
+                "arrays have .shape, .ndim and .dtype, vectors .x .y .z .w, structs their fields",
             )
 
 
 def _subscript(scope: Scope, node: ast.Subscript) -> Value:
-    if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
-        return _extent(scope, node, node.value.value)
-    if isinstance(node.slice, ast.Slice):
-        raise unsupported(node.slice, scope.loc(node))
-    array = array_of(scope, node.value)
-    indices = lower_indices(scope, array, node)
-    scope.at(node)
-    return scope.builder.emit(LOAD, array, *indices)
-
-
-def _extent(scope: Scope, node: ast.Subscript, array_node: ast.expr) -> Value:
     loc = scope.loc(node)
-    array = array_of(scope, array_node)
+    if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
+        owner = lower_expr(scope, node.value.value)
+        if isinstance(owner, ArrayView):
+            return _extent(scope, node, owner)
+    owner = lower_expr(scope, node.value)
+    entries = lower_entries(scope, node.slice)
+    scope.at(node)
+    match owner:
+        case ArrayView():
+            return select(scope, owner, [array_index(scope, e) for e in entries], loc)
+        case Compound(type_, _):
+            return part(scope, owner, index_step(scope, type_, entries, loc))
+        case tuple():
+            return _member(scope, owner, entries, node)
+        case _:
+            raise KernelTypeError(
+                f"'{ast.unparse(node.value)}' cannot be indexed: it is {describe_type(owner)}",
+                scope.loc(node.value),
+                "arrays, vectors, matrices and tuples have elements",
+            )
+
+
+def _member(
+    scope: Scope, owner: tuple[Value, ...], entries: list[Entry], node: ast.Subscript
+) -> Value:
+    """A member of a tuple."""
+    at = entries[0].value if len(entries) == 1 else None
+    if not isinstance(at, Weak) or not isinstance(at.value, int):
+        raise KernelTypeError(
+            "the index of a tuple must be an integer literal", scope.loc(node), "write t[0]"
+        )
+    if not -len(owner) <= at.value < len(owner):
+        raise KernelTypeError(
+            f"index {at.value} is outside of a tuple of {len(owner)}", scope.loc(node)
+        )
+    return owner[at.value]
+
+
+def _extent(scope: Scope, node: ast.Subscript, view: ArrayView) -> Value:
+    loc = scope.loc(node)
     axis = lower_expr(scope, node.slice)
     if not isinstance(axis, Weak) or axis.kind != "int":
         raise KernelTypeError(
             "the axis of .shape must be an integer literal", loc, "write x.shape[0]"
         )
     scope.at(node)
-    return lower_dim(scope, array, int(axis.value), loc)
+    ndim = len(view.free)
+    return extent(scope, view, int(axis.value) + (ndim if -ndim <= axis.value < 0 else 0), loc)

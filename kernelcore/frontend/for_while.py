@@ -13,7 +13,10 @@ from kernelcore.frontend.apply import logical
 from kernelcore.frontend.branch import BREAK, CONTINUE, RESULT, RETURN, stopped
 from kernelcore.frontend.expr import lower_condition, lower_expr, short_circuit, static_object
 from kernelcore.frontend.loop import Loop
-from kernelcore.frontend.scope import FALSE, TRUE, Scope, describe_type, scalar
+from kernelcore.frontend.mutation import changed_names
+from kernelcore.frontend.scope import FALSE, TRUE, Scope, scalar
+from kernelcore.frontend.unroll import unrolled
+from kernelcore.frontend.value import ArrayView, describe_type
 from kernelcore.frontend.weak import Choice, Promotion, Site, Weak, const
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Const, Var
@@ -40,17 +43,23 @@ def lower_for(scope: Scope, node: ast.For, body: Callable[[], None]) -> None:
         )
     target = node.target.id
     old = scope.env.get(target)
-    if isinstance(old, Var) and not isinstance(old.type, Scalar):
+    if isinstance(old, ArrayView):
         raise KernelTypeError(
             f"cannot assign to '{target}': it is {describe_type(old)}",
             scope.loc(node.target),
             "use another name for the index",
         )
+    turns = unrolled(scope, node)
+    if turns is not None and not (_leaves(node.body) or _continues(node.body)):
+        for turn in turns:
+            scope.set(target, turn)
+            body()
+        return
     bounds, choice = _bounds(scope, node)
 
     def bind_index(index: Var) -> None:
         scope.weak.mark(index, _index_site(node), choice, ())
-        scope.env[target] = index
+        scope.set(target, index)
 
     if _leaves(node.body):
         _counted_while(scope, node, bounds, bind_index, body)
@@ -141,7 +150,7 @@ def _start(
 ) -> Loop:
     """The loop ``node``, whose body assigns its names, the flags it sets, and ``also``."""
     outer = {n: scope.env[n] for n in _HIDDEN if n in scope.env}
-    assigned = {**also, **assigned_names(scope, body)}
+    assigned = {**also, **changed_names(scope, body)}
     scope.env[BREAK] = scope.env[CONTINUE] = FALSE
     hidden: list[str] = []
     if first_trip is not None:
@@ -194,7 +203,11 @@ def _bounds(scope: Scope, node: ast.For) -> tuple[Bounds, Choice]:
     values: list[Atom | Weak] = []
     for arg in call.args:
         value = scalar(lower_expr(scope, arg), scope.loc(arg))
-        is_int = value.kind == "int" if isinstance(value, Weak) else value.type in (int32, int64)
+        is_int = (
+            value.kind == "int"
+            if isinstance(value, Weak)
+            else scope.weak.type_now(value).is_integer
+        )
         if not is_int:
             raise KernelTypeError(
                 f"range() takes integers, found {describe_type(value)}",
@@ -208,13 +221,21 @@ def _bounds(scope: Scope, node: ast.For) -> tuple[Bounds, Choice]:
         values.append(Weak(1))
     typed = [v for v in values if not isinstance(v, Weak)]
     if typed:
-        is_wide = any(v.type == int64 for v in typed)
-        choice = Choice(int64 if is_wide else int32, firm=True)
+        types = {scope.weak.type_now(v) for v in typed}
+        choice = Choice(_index_type(types), firm=True)
     else:
         choice = scope.weak.choose(_index_site(node), int32)
     scope.at(call)
     start, stop, step = (_converted(scope, v, choice.type, scope.loc(call)) for v in values)
     return (start, stop, step), choice
+
+
+def _index_type(types: set[Scalar]) -> Scalar:
+    """The type of the index of a range whose typed bounds have ``types``."""
+    if len(types) == 1:
+        return next(iter(types))
+    fits = all(t.limits[0] >= int32.limits[0] and t.limits[1] <= int32.limits[1] for t in types)
+    return int32 if fits else int64
 
 
 def _converted(scope: Scope, value: Atom | Weak, dtype: Scalar, loc: SrcLoc | None) -> Atom:
@@ -236,16 +257,6 @@ def _no_else(scope: Scope, node: ast.For | ast.While) -> None:
         )
 
 
-def assigned_names(scope: Scope, body: Sequence[ast.stmt]) -> dict[str, SrcLoc | None]:
-    """The names that ``body`` assigns, to the first place that does."""
-    out: dict[str, SrcLoc | None] = {}
-    for stmt in body:
-        for node in ast.walk(stmt):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                out.setdefault(node.id, scope.loc(node))
-    return out
-
-
 def _own_nodes(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
     """The nodes of ``body`` without those of loops in it."""
     for stmt in body:
@@ -256,6 +267,10 @@ def _own_nodes(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
 
 def _breaks(body: Sequence[ast.stmt]) -> bool:
     return any(isinstance(n, ast.Break) for n in _own_nodes(body))
+
+
+def _continues(body: Sequence[ast.stmt]) -> bool:
+    return any(isinstance(n, ast.Continue) for n in _own_nodes(body))
 
 
 def _returns(body: Sequence[ast.stmt]) -> bool:

@@ -6,15 +6,17 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from kernelcore.builtins import BUILTINS
+from kernelcore.builtins.function import Function
 from kernelcore.errors import KernelError, KernelNameError, SrcLoc
 from kernelcore.frontend.expr import lower_expr
-from kernelcore.frontend.function import Function
 from kernelcore.frontend.scope import Scope, scalar
-from kernelcore.frontend.weak import Choice, Site, Value, WeakTypes
+from kernelcore.frontend.value import Value
+from kernelcore.frontend.weak import Choice, Site, WeakTypes
 from kernelcore.ir.builder import Builder
-from kernelcore.ir.core import Atom, Func
+from kernelcore.ir.core import Atom
 from kernelcore.types import Scalar
 
 
@@ -31,6 +33,9 @@ class _FormulaNames:
         if name in BUILTINS:
             return BUILTINS[name]
         raise KernelNameError(f"a formula uses the unknown name '{name}'", loc)
+
+    def namespace(self) -> dict[str, Any]:
+        return dict(BUILTINS)
 
 
 @cache
@@ -81,7 +86,7 @@ def _no_functions(
     function: Function,
     args: Sequence[Value],
     keywords: Mapping[str, Value],
-    node: ast.Call,
+    node: ast.AST,
     scope: Scope,
-) -> tuple[Func, list[Atom]]:
+) -> Value:
     raise KernelError(f"a formula calls the function '{function.name}'")

@@ -32,8 +32,24 @@ tid = Intrinsic(
     "i = tid() or i, j = tid()",
     "The index of this thread in the launch: one int32 per target, up to 4.",
 )
-atomic_add = Intrinsic(
-    "atomic_add",
-    "atomic_add(array, i, ..., value)",
-    "Add ``value`` to an array element and return what it was before; never loses an update.",
+
+
+def _atomic(name: str, doc: str, *values: str) -> Intrinsic:
+    usage = f"{name}(array, i, ..., {', '.join(values or ('value',))})"
+    return Intrinsic(name, usage, f"{doc} Returns what the element was before.")
+
+
+atomic_add = _atomic("atomic_add", "Add ``value`` to an array element; no update is lost.")
+atomic_sub = _atomic("atomic_sub", "Subtract ``value`` from an array element; no update is lost.")
+atomic_min = _atomic("atomic_min", "Make an array element the smaller of itself and ``value``.")
+atomic_max = _atomic("atomic_max", "Make an array element the larger of itself and ``value``.")
+atomic_exch = _atomic("atomic_exch", "Replace an array element by ``value``.")
+atomic_cas = _atomic(
+    "atomic_cas",
+    "Replace an array element by ``new`` if it is ``expected``, bit for bit.",
+    "expected",
+    "new",
 )
+atomic_and = _atomic("atomic_and", "Clear the bits of an array element that ``value`` has not.")
+atomic_or = _atomic("atomic_or", "Set the bits of an array element that ``value`` has.")
+atomic_xor = _atomic("atomic_xor", "Flip the bits of an array element that ``value`` has.")

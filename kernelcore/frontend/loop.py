@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelcore.errors import KernelTypeError, SrcLoc
-from kernelcore.frontend.branch import RETURN, Env, carried_scalar, hint, retyped
+from kernelcore.frontend.branch import RETURN, Env, carried_scalar, hint, retyped, same
 from kernelcore.frontend.scope import TRUE, Scope, Unset
-from kernelcore.frontend.weak import Choice, Promotion, Site, Value, Weak
-from kernelcore.ir.core import Atom, Region, Var
+from kernelcore.frontend.value import Value
+from kernelcore.frontend.weak import Choice, Promotion, Site, Weak
+from kernelcore.ir.core import Atom, Const, Region, Var
 from kernelcore.types import Scalar
 
 
@@ -40,11 +41,13 @@ class Loop:
     def __init__(self, scope: Scope, node: ast.AST, assigned: Mapping[str, SrcLoc | None]) -> None:
         self.scope = scope
         self.node = node
-        self.assigned = assigned
+        self.assigned = {
+            part: loc for name, loc in assigned.items() for part in scope.parts(name) or [name]
+        }
         self.outer = dict(scope.env)
         self.hidden: Env = {}
         self.params: tuple[Var, ...] = ()
-        self.carried = [c for n in assigned if (c := self._carry(n)) is not None]
+        self.carried = [c for n in self.assigned if (c := self._carry(n)) is not None]
 
     def lower_for(
         self,
@@ -86,11 +89,12 @@ class Loop:
     def _carry(self, name: str) -> Carried | None:
         weak, loc = self.scope.weak, self.scope.loc(self.node)
         value = self.outer.get(name)
-        if value is None or isinstance(value, Unset | tuple):
+        is_scalar = isinstance(value, Weak | Const) or (
+            isinstance(value, Var) and isinstance(value.type, Scalar)
+        )
+        if not is_scalar or not isinstance(value, Weak | Const | Var):
             return None
         site = Site(self.node, name, Promotion.JOIN)
-        if isinstance(value, Var) and not isinstance(value.type, Scalar):
-            return None
         if not weak.is_weak(value):
             assert not isinstance(value, Weak)
             return Carried(name, value, value, Choice(weak.type_now(value), firm=True), site)
@@ -113,12 +117,13 @@ class Loop:
 
     def _leave(self) -> tuple[tuple[Atom, ...], list[bool]]:
         """The carried values at the end of the body, and which of them are weak."""
+        self._check_fixed()
         ends: list[Atom] = []
         is_weak: list[bool] = []
         has_returned = self.scope.flag(RETURN) == TRUE
         for item, param in zip(self.carried, self.params, strict=True):
             loc = self.assigned[item.name] or self.scope.loc(self.node)
-            value = self.scope.env[item.name]
+            value = self.scope.env.get(item.name, Unset(loc))
             if has_returned and not item.name.startswith("$"):
                 value = param  # never read
             assert not isinstance(value, Unset)
@@ -126,6 +131,21 @@ class Loop:
             is_weak.append(self.scope.weak.is_weak(one))
             ends.append(self._end(item, one, loc))
         return tuple(ends), is_weak
+
+    def _check_fixed(self) -> None:
+        """Refuse a change of what is no scalar: the form of a composite, or an array."""
+        carried = {c.name for c in self.carried}
+        for name, loc in self.assigned.items():
+            before, after = self.outer.get(name), self.scope.env.get(name)
+            if name in carried or before is None or isinstance(before, Unset):
+                continue
+            if after is None or isinstance(after, Unset) or not same(before, after):
+                raise KernelTypeError(
+                    f"'{name.split('.')[0]}' changes its type, or the array that it stands for, "
+                    "in the loop",
+                    loc,
+                    "use another name in the loop",
+                )
 
     def _end(self, item: Carried, value: Atom | Weak, loc: SrcLoc | None) -> Atom:
         """``value`` in the type that the loop carries; asks for a wider one if that is open."""

@@ -7,11 +7,20 @@ from collections.abc import Sequence
 
 from kernelcore.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.branch import RESULT, RETURN
-from kernelcore.frontend.scope import TRUE, Scope, Unset, describe_type
+from kernelcore.frontend.compound import scalars_of, zeros
+from kernelcore.frontend.scope import TRUE, Scope, Unset
+from kernelcore.frontend.value import (
+    ArrayView,
+    Compound,
+    Static,
+    Value,
+    describe_type,
+    flatten,
+)
 from kernelcore.frontend.weak import Choice, Promotion, Site, Weak
 from kernelcore.ir.builder import zero
-from kernelcore.ir.core import Atom
-from kernelcore.types import Scalar
+from kernelcore.ir.core import Atom, Const, Var
+from kernelcore.types import ArrayOf, Scalar, SourceType, TypeClass
 
 
 class Results:
@@ -20,15 +29,23 @@ class Results:
     Args:
         tree: The function.
         annotated: The types that it promises, or None.
+
+    Attributes:
+        skeleton: The form of the results; None until it is known.
     """
 
-    def __init__(self, tree: ast.FunctionDef, annotated: Sequence[Scalar] | None) -> None:
+    def __init__(self, tree: ast.FunctionDef, annotated: Sequence[SourceType] | None) -> None:
         self.tree = tree
         self.choices: list[Choice] | None = None
         self.prepared: list[Choice] = []
         self.has_promise = annotated is not None
+        self.skeleton: Value | None = None
         if annotated is not None:
-            self.choices = [Choice(t, firm=True) for t in annotated]
+            elements = [t for t in annotated if not isinstance(t, ArrayOf | TypeClass)]
+            scalars = [s for t in elements for s in scalars_of(t)]
+            self.choices = [Choice(s, firm=True) for s in scalars]
+            forms = tuple(flatten(zeros(t, None))[0] for t in elements)
+            self.skeleton = forms[0] if len(forms) == 1 else forms
 
     def prepare(self, scope: Scope) -> None:
         """Give results whose types are known a value, so that loops can carry them."""
@@ -39,40 +56,65 @@ class Results:
         for k, choice in enumerate(self.prepared):
             scope.env[f"{RESULT}{k}"] = zero(choice.type)
 
-    def give(self, scope: Scope, node: ast.Return, values: Sequence[Atom | Weak]) -> None:
-        """Lower one ``return`` of ``values``.
+    def give(self, scope: Scope, node: ast.Return, value: Value) -> None:
+        """Lower one ``return`` of ``value``.
 
         Raises:
             KernelTypeError: Another number of values, or other types, than elsewhere.
         """
         loc = scope.loc(node)
-        if self.choices is None:
-            self.choices = [self._choose(scope, k, v) for k, v in enumerate(values)]
-        if len(values) != len(self.choices):
+        form, leaves = flatten(value)
+        values = [_returned(leaf, loc) for leaf in leaves]
+        members = value if isinstance(value, tuple) else (value,)
+        if any(isinstance(m, ArrayView | Static) for m in members):
             raise KernelTypeError(
-                f"returns of {len(self.choices)} and of {len(values)} values", loc, self._remedy()
+                f"return of {describe_type(members[0])}",
+                loc,
+                "return values; pass arrays to the function that uses them",
             )
-        for k, value in enumerate(values):
-            self._give_one(scope, k, value, loc)
+        if self.choices is None or self.skeleton is None:
+            self.choices = [self._choose(scope, k, v) for k, v in enumerate(values)]
+            self.skeleton = form
+        if form != self.skeleton:
+            raise self._mismatch(value, loc)
+        for k, leaf in enumerate(values):
+            self._give_one(scope, k, leaf, loc)
         scope.env[RETURN] = TRUE
 
-    def collect(self, scope: Scope, loc: SrcLoc | None) -> tuple[Atom, ...]:
-        """The results at the end of the function.
+    def _mismatch(self, value: Value, loc: SrcLoc | None) -> KernelTypeError:
+        """The error for results of another form than elsewhere."""
+        wanted = self.skeleton
+        counts = [len(v) if isinstance(v, tuple) else 1 for v in (wanted, value)]
+        if counts[0] != counts[1]:
+            text = f"returns of {counts[0]} and of {counts[1]} values"
+        else:
+            what = "the annotation says" if self.has_promise else "another return gives"
+            forms = wanted if isinstance(wanted, tuple) else (wanted,)
+            values = value if isinstance(value, tuple) else (value,)
+            pairs = zip(values, forms, strict=True)
+            found, form = next((v, f) for v, f in pairs if f is None or flatten(v)[0] != f)
+            want = form.type if isinstance(form, Compound) else "a scalar"
+            text = f"return of {describe_type(found)}, where {what} {want}"
+        return KernelTypeError(text, loc, self._remedy())
+
+    def collect(self, scope: Scope, loc: SrcLoc | None) -> tuple[Value, tuple[Atom, ...]]:
+        """The form of the results and their leaves, at the end of the function.
 
         Raises:
             KernelTypeError: Control may reach the end without a ``return``.
         """
-        if not self.choices:
-            return ()
+        if self.choices is None or self.skeleton is None:
+            return (), ()
         values = [scope.env.get(f"{RESULT}{k}", Unset(None)) for k in range(len(self.choices))]
         given = [v for v in values if not isinstance(v, Unset)]
-        if scope.flag(RETURN) != TRUE or len(given) < len(values):
+        is_empty = self.skeleton == ()
+        if not is_empty and (scope.flag(RETURN) != TRUE or len(given) < len(values)):
             raise KernelTypeError(
                 f"'{self.tree.name}' returns a value on some paths only",
                 loc,
                 "return a value at the end of the function",
             )
-        return tuple(scope.settle(v, loc) for v in given)
+        return self.skeleton, tuple(scope.settle(v, loc) for v in given)
 
     def _choose(self, scope: Scope, k: int, value: Atom | Weak) -> Choice:
         dtype = scope.weak.type_now(value)
@@ -107,3 +149,11 @@ class Results:
 
     def _remedy(self) -> str:
         return f"make every return of '{self.tree.name}' give the same types"
+
+
+def _returned(leaf: Var | Const | Weak, loc: SrcLoc | None) -> Atom | Weak:
+    if isinstance(leaf, Weak) or isinstance(leaf.type, Scalar):
+        return leaf
+    raise KernelTypeError(
+        "return of an array", loc, "return values; pass arrays to the function that uses them"
+    )

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import ast
-import sys
-import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
-import numpy as np
-
+from kernelcore.builtins.function import Function
 from kernelcore.errors import KernelNameError, KernelTypeError, SrcLoc
-from kernelcore.frontend.function import Function
-from kernelcore.frontend.weak import Value, Weak, WeakTypes, const, default_type
+from kernelcore.frontend.host import host_value
+from kernelcore.frontend.value import (
+    ArrayView,
+    Leaf,
+    Static,
+    Value,
+    describe_type,
+    flatten,
+    unflatten,
+)
+from kernelcore.frontend.weak import Weak, WeakTypes, const, default_type
 from kernelcore.ir.builder import Builder
-from kernelcore.ir.core import Atom, Const, Func, Var
-from kernelcore.types import SCALARS, ArrayType, Scalar, boolean
+from kernelcore.ir.core import Atom, Const, Var
+from kernelcore.ir.op import CAST
+from kernelcore.types import Scalar, boolean
 
 TRUE = Const(boolean, True)
 FALSE = Const(boolean, False)
@@ -44,11 +51,15 @@ class Names(Protocol):
         """
         ...
 
+    def namespace(self) -> dict[str, Any]:
+        """All names around the text, without Python's own."""
+        ...
 
-# (function, positional and keyword arguments, call node) -> (specialised function, its arguments)
-Specialize = Callable[
-    [Function, Sequence[Value], Mapping[str, Value], ast.Call, "Scope"],
-    tuple[Func, list[Atom]],
+
+# (function, positional and keyword arguments, call node, scope) -> the result of the call
+CallFunction = Callable[
+    [Function, Sequence[Value], Mapping[str, Value], ast.AST, "Scope"],
+    Value,
 ]
 
 
@@ -58,6 +69,7 @@ class Scope:
 
     Attributes:
         env: Values of the names assigned so far; flags and results have names that start with $.
+            Composite values are kept as a skeleton under their name, and leaves under ``name.k``.
         assigned: Every name that the function assigns, and so no name of an outer scope.
         grid_rank: Launch dimensions that tid() reads so far.
         loop_depth: How many loops the code is in.
@@ -66,7 +78,7 @@ class Scope:
     names: Names
     builder: Builder
     weak: WeakTypes
-    specialize: Specialize
+    call_function: CallFunction
     is_kernel: bool
     env: dict[str, Value | Unset] = field(default_factory=lambda: dict[str, Value | Unset]())
     assigned: Mapping[str, SrcLoc | None] = field(
@@ -84,14 +96,47 @@ class Scope:
         self.builder.loc = self.names.loc(node)
         return self.builder.loc
 
+    def get(self, name: str) -> Value | Unset | None:
+        """The value of a variable; None if there is no such variable."""
+        found = self.env.get(name)
+        if found is None or isinstance(found, Unset | Var | Const | Weak | Static):
+            return found
+        leaves: list[Leaf] = []
+        while (leaf := self.env.get(leaf_name(name, len(leaves)))) is not None:
+            assert isinstance(leaf, Var | Const | Weak)
+            leaves.append(leaf)
+        return unflatten(found, leaves)
+
+    def set(self, name: str, value: Value) -> None:
+        """Give a variable a value."""
+        self.unset(name)
+        if isinstance(value, Var | Const | Weak | Static):
+            self.env[name] = value
+            return
+        skeleton, leaves = flatten(value)
+        self.env[name] = skeleton
+        self.env.update((leaf_name(name, k), leaf) for k, leaf in enumerate(leaves))
+
+    def unset(self, name: str) -> None:
+        """Remove a variable."""
+        for part in self.parts(name):
+            del self.env[part]
+
+    def parts(self, name: str) -> list[str]:
+        """The entries of ``env`` that hold a variable."""
+        found = [name] if name in self.env else []
+        while (part := leaf_name(name, len(found) - 1)) in self.env and found:
+            found.append(part)
+        return found
+
     def lookup(self, node: ast.Name) -> Value:
-        """The value of a name: a variable, or a number of an outer scope.
+        """The value of a name: a variable, or a constant of an outer scope.
 
         Raises:
             KernelNameError: Unknown, or not set on every path that leads here.
         """
         loc = self.loc(node)
-        found = self.env.get(node.id)
+        found = self.get(node.id)
         if found is None and node.id not in self.assigned:
             return host_value(self.names.resolve(node.id, loc), node.id, loc)
         if found is None or isinstance(found, Unset):
@@ -104,11 +149,19 @@ class Scope:
         assert isinstance(value, Var | Const)
         return value
 
-    def take(self, name: str, loc: SrcLoc | None) -> Atom | Weak:
+    def take(self, name: str) -> Value:
         """Remove the hidden ``name`` from the environment and return its value."""
-        value = self.env.pop(name)
+        value = self.get(name)
+        assert value is not None
         assert not isinstance(value, Unset)
-        return single(value, loc)
+        self.unset(name)
+        return value
+
+    def integer(self, value: Atom, dtype: Scalar) -> Atom:
+        """The integer ``value`` as ``dtype``."""
+        if isinstance(value, Const):
+            return const(dtype, int(value.value), self.builder.loc)
+        return value if value.type == dtype else self.builder.emit(CAST, value, dtype=dtype)
 
     def settle(self, value: Value, loc: SrcLoc | None) -> Atom:
         """``value`` as a single typed atom; an open literal takes its default type.
@@ -116,24 +169,12 @@ class Scope:
         Raises:
             KernelTypeError: ``value`` is a tuple.
         """
-        return settle(single(value, loc), loc)
+        return settle(scalar(value, loc), loc)
 
 
-def single(value: Value, loc: SrcLoc | None) -> Atom | Weak:
-    """``value``, which must not be a tuple.
-
-    Raises:
-        KernelTypeError: It is one.
-    """
-    if not isinstance(value, tuple):
-        return value
-    if not value:
-        raise KernelTypeError("expected a value, found a call that returns nothing", loc)
-    raise KernelTypeError(
-        f"expected one value, found {len(value)}",
-        loc,
-        "unpack them: a, b = ...",
-    )
+def leaf_name(name: str, position: int) -> str:
+    """Where ``Scope.env`` keeps a leaf of the variable ``name``; no identifier."""
+    return f"{name}.{position}"
 
 
 def settle(value: Atom | Weak, loc: SrcLoc | None) -> Atom:
@@ -147,49 +188,24 @@ def scalar(value: Value, loc: SrcLoc | None) -> Atom | Weak:
     """``value``, which must be one scalar.
 
     Raises:
-        KernelTypeError: It is an array or a tuple.
+        KernelTypeError: It is composite, an array, a tuple or no value at all.
     """
-    one = single(value, loc)
-    if not isinstance(one, Weak) and not isinstance(one.type, Scalar):
-        raise KernelTypeError(f"expected a scalar, found {one.type}", loc, "index the array: a[i]")
-    return one
-
-
-def host_value(obj: object, text: str, loc: SrcLoc | None) -> Value:
-    """A Python number of an outer scope as a value.
-
-    Raises:
-        KernelTypeError: ``obj`` is no number.
-    """
-    match obj:
-        case bool():
-            return Const(boolean, obj)
-        case int():
-            if obj.bit_length() >= sys.float_info.max_exp:
-                raise KernelTypeError("an integer too large for any type", loc)
-            return Weak(int(obj))
-        case float() if not isinstance(obj, np.generic):
-            return Weak(obj)
+    match value:
+        case Weak() | Const() | Var(type=Scalar()):
+            return value
+        case tuple() if not value:
+            raise KernelTypeError("expected a value, found a call that returns nothing", loc)
+        case tuple():
+            raise KernelTypeError(
+                f"expected one value, found {len(value)}", loc, "unpack them: a, b = ..."
+            )
+        case ArrayView():
+            text, remedy = f"a scalar, found {value.type}", "index the array: a[i]"
+        case Static():
+            text, remedy = f"a value, found {describe_type(value)}", None
         case _:
-            for dtype in SCALARS:
-                if type(obj) is dtype.numpy.type:
-                    return Const(dtype, np.asarray(obj).item())
-    raise KernelTypeError(
-        f"expected a value, found '{text}', {describe(obj)}",
-        loc,
-        "kernels read numbers of outer scopes; pass anything else as a parameter",
-    )
-
-
-def describe(obj: object) -> str:
-    """What ``obj`` is, in words."""
-    if isinstance(obj, types.ModuleType):
-        return "a module"
-    if isinstance(obj, type):
-        return f"the type {obj.__name__}"
-    if isinstance(obj, types.FunctionType | types.BuiltinFunctionType | Function):
-        return "a function"
-    return f"a Python object of type {type(obj).__name__}"
+            text, remedy = f"a scalar, found {describe_type(value)}", "take a component or a field"
+    raise KernelTypeError(f"expected {text}", loc, remedy)
 
 
 def _unset(name: str, found: Unset | None, loc: SrcLoc | None) -> KernelNameError:
@@ -203,15 +219,3 @@ def _unset(name: str, found: Unset | None, loc: SrcLoc | None) -> KernelNameErro
         loc,
         f"give '{name}' a value before the branch or loop",
     )
-
-
-def describe_type(value: Value) -> str:
-    """The type of ``value`` in words."""
-    match value:
-        case Weak():
-            return f"{value.kind} literal {value.value}"
-        case tuple():
-            return f"{len(value)} values"
-        case Var() | Const():
-            is_array = isinstance(value.type, ArrayType)
-            return f"an {value.type}" if is_array else str(value.type)

@@ -3,47 +3,44 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+from kernelcore.builtins.function import Function, Overload
 from kernelcore.errors import KernelError, KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend.annotations import (
+    Open,
+    Wanted,
     parameter_nodes,
-    parameter_type,
     required_type,
     result_types,
 )
 from kernelcore.frontend.branch import RETURN
-from kernelcore.frontend.call import call_site
-from kernelcore.frontend.for_while import assigned_names
-from kernelcore.frontend.function import Function
+from kernelcore.frontend.convert import converted
+from kernelcore.frontend.mutation import assigned_names
+from kernelcore.frontend.overloads import Match, resolve
+from kernelcore.frontend.parameters import leaf_params, parameter_value
+from kernelcore.frontend.place import place_of
 from kernelcore.frontend.results import Results
-from kernelcore.frontend.scope import (
-    FALSE,
-    Scope,
-    describe_type,
-    host_value,
-    settle,
-    single,
-)
+from kernelcore.frontend.scope import FALSE, Scope
 from kernelcore.frontend.source import Source, read_source
 from kernelcore.frontend.stmt import Block
-from kernelcore.frontend.weak import Choice, Site, Value, Weak, WeakTypes, widest
+from kernelcore.frontend.value import Leaf, Value, flatten, unflatten
+from kernelcore.frontend.weak import Choice, Promotion, Site, Weak, WeakTypes, widest
 from kernelcore.ir.builder import Builder
-from kernelcore.ir.core import Atom, Func, Region, Var
-from kernelcore.types import Scalar, Type
+from kernelcore.ir.core import Func, Region, Var
+from kernelcore.ir.op import CALL
+from kernelcore.types import Scalar, SourceType, Type, boolean, is_pattern
 
 
-def specialize_kernel(pyfunc: Callable[..., Any]) -> Func:
-    """The kernel ``pyfunc``, whose parameters are annotated.
+def kernel_parameters(pyfunc: Callable[..., Any]) -> tuple[tuple[str, Wanted, SrcLoc | None], ...]:
+    """Names, annotated types and places of the parameters of the kernel ``pyfunc``.
 
     Raises:
-        KernelError: The first place that is not in the kernel language.
+        KernelError: They are not parameters of a kernel.
     """
     source = read_source(pyfunc)
-    nodes = parameter_nodes(source)
     for default in (*source.tree.args.defaults, *source.tree.args.kw_defaults):
         if default is not None:
             raise KernelSyntaxError(
@@ -51,8 +48,22 @@ def specialize_kernel(pyfunc: Callable[..., Any]) -> Func:
                 source.loc(default),
                 "pass the value when you launch the kernel",
             )
-    types = [required_type(source, node) for node in nodes]
-    return _Program().lower(source, types, is_kernel=True)
+    nodes = parameter_nodes(source)
+    return tuple((node.arg, required_type(source, node), source.loc(node)) for node in nodes)
+
+
+def specialize_kernel(
+    pyfunc: Callable[..., Any], types: Sequence[SourceType] | None = None
+) -> Func:
+    """The kernel ``pyfunc`` for parameters of ``types``, by default those of its annotations.
+
+    Raises:
+        KernelError: The first place that is not in the kernel language.
+    """
+    annotated = kernel_parameters(pyfunc)
+    if types is None:
+        types = [_concrete(name, wanted, loc) for name, wanted, loc in annotated]
+    return _Program().kernel(read_source(pyfunc), types, is_kernel=True)
 
 
 def specialize_function(function: Function) -> Func:
@@ -61,9 +72,21 @@ def specialize_function(function: Function) -> Func:
     Raises:
         KernelError: The first place that is not in the kernel language.
     """
-    source = read_source(function.pyfunc)
-    types = [required_type(source, node) for node in parameter_nodes(source)]
-    return _Program().lower(source, types, is_kernel=False)
+    source = read_source(function.overloads[0].pyfunc)
+    nodes = parameter_nodes(source)
+    types = [_concrete(n.arg, required_type(source, n), source.loc(n)) for n in nodes]
+    return _Program().kernel(source, types, is_kernel=False)
+
+
+def _concrete(name: str, wanted: Wanted, loc: SrcLoc | None) -> SourceType:
+    """``wanted``, which must be one type."""
+    if isinstance(wanted, Open | TypeVar) or is_pattern(wanted):
+        raise KernelTypeError(
+            f"parameter '{name}' may have several types: the kernel is generic",
+            loc,
+            "choose types with overload(kernel, [type, ...]), or launch it with arguments",
+        )
+    return wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,66 +96,145 @@ class _Open:
     least: Scalar
 
 
+LeafType = Type | _Open
+# The form of every argument, and the types of its leaves.
+Key = tuple[tuple[Value, tuple[LeafType, ...]], ...]
+
+
 @dataclass(slots=True)
 class _Program:
     """The functions that one kernel reaches, each specialised once per argument types."""
 
-    done: dict[tuple[Function, tuple[Type | _Open, ...]], Func] = field(
-        default_factory=lambda: dict[tuple[Function, tuple[Type | _Open, ...]], Func]()
+    done: dict[tuple[Overload, str], tuple[Func, Value]] = field(
+        default_factory=lambda: dict[tuple[Overload, str], tuple[Func, Value]]()
     )
-    sources: dict[Function, Source] = field(default_factory=lambda: dict[Function, Source]())
-    active: list[Function] = field(default_factory=lambda: list[Function]())
+    active: list[Overload] = field(default_factory=lambda: list[Overload]())
 
     def call(
         self,
         function: Function,
         args: Sequence[Value],
         keywords: Mapping[str, Value],
-        node: ast.Call,
+        node: ast.AST,
         scope: Scope,
-    ) -> tuple[Func, list[Atom]]:
-        """The specialisation of ``function`` for a call, and the arguments as it takes them."""
+    ) -> Value:
+        """Call ``function``; errors inside the library are those of the call."""
         loc = scope.loc(node)
-        if function in self.active:
+        match = resolve(scope, function, args, keywords, loc)
+        if match.overload in self.active:
             raise KernelSyntaxError(
                 f"'{function.name}' calls itself, directly or through others",
                 loc,
                 "write a loop: functions of the kernel language cannot recurse",
             )
-        if function not in self.sources:
-            self.sources[function] = read_source(function.pyfunc)
-        source = self.sources[function]
-        nodes = parameter_nodes(source)
-        values = _bound_arguments(function, args, keywords, loc)
-        wanted = scope.weak.chosen.get(call_site(node))
-        types: list[Type | _Open] = []
-        for param, value in zip(nodes, values, strict=True):
-            annotated = parameter_type(source, param)
-            types.append(annotated or _argument_type(scope, value, wanted))
-        func = self._specialized(function, tuple(types))
-        atoms = [
-            _argument(scope, function, node, param, value)
-            for param, value in zip(func.params, values, strict=True)
-        ]
-        return func, atoms
+        try:
+            result = self._call(match, node, scope)
+        except KernelError as error:
+            if not function.is_library:
+                raise
+            message = f"{function.name}(): {error.message}"
+            raise type(error)(message, loc, error.remedy) from None
+        return self._update(match, result, node, scope) if match.overload.updates else result
 
-    def _specialized(self, function: Function, types: tuple[Type | _Open, ...]) -> Func:
-        if (function, types) not in self.done:
-            self.active.append(function)
+    def _call(self, match: Match, node: ast.AST, scope: Scope) -> Value:
+        loc = scope.loc(node)
+        site = Site(node, "$call", Promotion.NEVER)
+        wanted = scope.weak.chosen.get(site)
+        forms: list[tuple[Value, tuple[LeafType, ...]]] = []
+        leaves: list[tuple[Leaf, str]] = []
+        for param, value, target in zip(
+            match.definition.nodes, match.values, match.targets, strict=True
+        ):
+            if match.overload.is_library and isinstance(value, Weak) and target is None:
+                forms.append((value, ()))  # known at compile time inside as well
+                continue
+            given = value if target is None else converted(scope, value, target, loc)
+            form, parts = flatten(given)
+            forms.append((form, tuple(_leaf_type(scope, leaf, wanted) for leaf in parts)))
+            leaves.extend((leaf, param.arg) for leaf in parts)
+        func, form = self._specialized(match, tuple(forms))
+        atoms = [
+            leaf
+            if isinstance(leaf, Var) and not isinstance(leaf.type, Scalar)
+            else scope.weak.adapt(leaf, _scalar(param), loc)
+            for param, (leaf, _) in zip(func.params, leaves, strict=True)
+        ]
+        scope.at(node)
+        outs = scope.builder.emit_all(CALL, atoms, callee=func)
+        if atoms and all(scope.weak.is_weak(v) for v in match.values):
+            for out in outs:
+                if isinstance(out.type, Scalar) and out.type != boolean:
+                    is_firm = wanted is not None and wanted.firm
+                    scope.weak.mark(out, site, Choice(out.type, is_firm), ())
+        return unflatten(form, outs)
+
+    def _update(self, match: Match, result: Value, node: ast.AST, scope: Scope) -> Value:
+        """Assign the arguments that the function updates; the rest of ``result``."""
+        assert isinstance(result, tuple)
+        assert isinstance(node, ast.Call)
+        first, *new = result
+        given = {k.arg: k.value for k in node.keywords if k.arg is not None}
+        bound = match.definition.signature.bind(*node.args, **given)
+        for name, value in zip(match.overload.updates, new, strict=True):
+            target = bound.arguments[name]
+            match target:
+                case ast.Name(id=variable) if scope.get(variable) is not None:
+                    scope.set(variable, value)
+                case ast.Attribute() | ast.Subscript():
+                    place_of(scope, target).store(scope, value, target, node)
+                case _:
+                    raise KernelTypeError(
+                        f"{match.overload.pyfunc.__name__}() updates its argument '{name}': "
+                        f"'{ast.unparse(target)}' is no variable",
+                        scope.loc(target),
+                        "assign it to a variable, and pass that",
+                    )
+        return first
+
+    def _specialized(self, match: Match, forms: Key) -> tuple[Func, Value]:
+        # As text, since what is known at compile time need not have a hash.
+        key = (match.overload, repr(forms))
+        if key not in self.done:
+            self.active.append(match.overload)
             try:
-                func = self.lower(self.sources[function], types, is_kernel=False)
+                source = match.definition.source
+
+                def bind(scope: Scope) -> list[Var]:
+                    return _bind(scope, match.definition.nodes, forms)
+
+                self.done[key] = self.lower(source, bind, is_kernel=False)
             finally:
                 self.active.pop()
-            self.done[function, types] = func
-        return self.done[function, types]
+        return self.done[key]
 
-    def lower(self, source: Source, types: Sequence[Type | _Open], *, is_kernel: bool) -> Func:
+    def kernel(self, source: Source, types: Sequence[SourceType], *, is_kernel: bool) -> Func:
+        """A kernel, or a function on its own, whose parameters have ``types``."""
+        nodes = parameter_nodes(source)
+
+        def bind(scope: Scope) -> list[Var]:
+            params: list[Var] = []
+            for node, type_ in zip(nodes, types, strict=True):
+                parts = leaf_params(node.arg, type_)
+                scope.at(node)
+                scope.set(node.arg, parameter_value(scope, type_, iter(parts)))
+                params.extend(parts)
+            return params
+
+        func, _ = self.lower(source, bind, is_kernel=is_kernel)
+        locs = [
+            source.loc(n) for n, t in zip(nodes, types, strict=True) for _ in leaf_params(n.arg, t)
+        ]
+        return Func(func.name, func.body, func.grid_rank, func.loc, tuple(locs))
+
+    def lower(
+        self, source: Source, bind: Callable[[Scope], list[Var]], *, is_kernel: bool
+    ) -> tuple[Func, Value]:
         """Lower a function, again and again while weak types are found to be wider."""
         chosen: dict[Site, Choice] = {}
         while True:
             weak = WeakTypes(Builder(), dict(chosen))
             try:
-                func = self._attempt(source, types, weak, is_kernel)
+                found = self._attempt(source, bind, weak, is_kernel)
             except KernelError as error:
                 # Errors count only where the types are final.
                 if not weak.requests:
@@ -141,85 +243,63 @@ class _Program:
                 if weak.deferred is not None and not weak.requests:
                     raise weak.deferred
                 if not weak.requests:
-                    return func
+                    return found
             chosen.update(weak.requests)
 
     def _attempt(
-        self, source: Source, types: Sequence[Type | _Open], weak: WeakTypes, is_kernel: bool
-    ) -> Func:
+        self,
+        source: Source,
+        bind: Callable[[Scope], list[Var]],
+        weak: WeakTypes,
+        is_kernel: bool,
+    ) -> tuple[Func, Value]:
         builder = weak.builder
         tree = source.tree
         scope = Scope(source, builder, weak, self.call, is_kernel)
         scope.assigned = assigned_names(scope, tree.body)
-        nodes = parameter_nodes(source)
-        params = [_parameter(scope, n, t) for n, t in zip(nodes, types, strict=True)]
-        scope.env.update({p.name: p for p in params})
-        scope.env[RETURN] = FALSE
         results = None if is_kernel else Results(tree, result_types(source))
-        if results is not None:
-            results.prepare(scope)
         with builder.region() as eqns:
+            params = bind(scope)
+            scope.env[RETURN] = FALSE
+            if results is not None:
+                results.prepare(scope)
             Block(scope, results).lower(tree.body)
         loc = source.name_loc()
-        yields = results.collect(scope, loc) if results is not None else ()
+        form, yields = results.collect(scope, loc) if results is not None else ((), ())
         body = Region(tuple(params), tuple(eqns), yields)
-        return Func(tree.name, body, scope.grid_rank, loc, tuple(source.loc(n) for n in nodes))
+        return Func(tree.name, body, scope.grid_rank, loc), form
 
 
-def _parameter(scope: Scope, node: ast.arg, dtype: Type | _Open) -> Var:
+def _bind(scope: Scope, nodes: Sequence[ast.arg], forms: Key) -> list[Var]:
+    """Give the parameters of a function values of ``forms``; the parameters of the IR."""
+    params: list[Var] = []
+    for node, (form, types) in zip(nodes, forms, strict=True):
+        parts = [_parameter(scope, node, k, t) for k, t in enumerate(types)]
+        scope.set(node.arg, unflatten(form, parts))
+        params.extend(parts)
+    return params
+
+
+def _parameter(scope: Scope, node: ast.arg, position: int, dtype: LeafType) -> Var:
     if not isinstance(dtype, _Open):
         return Var(dtype, node.arg)
-    site = Site(node, node.arg)
+    site = Site(node, f"{node.arg}.{position}")
     choice = scope.weak.choose(site, dtype.least)
     param = Var(choice.type, node.arg)
     scope.weak.mark(param, site, choice, ())
     return param
 
 
-def _bound_arguments(
-    function: Function, args: Sequence[Value], keywords: Mapping[str, Value], loc: SrcLoc | None
-) -> list[Value]:
-    """One value per parameter, defaults included."""
-    signature = inspect.signature(function.pyfunc)
-    try:
-        bound = signature.bind(*args, **keywords)
-    except TypeError as error:
-        raise KernelTypeError(
-            f"{function.name}(): {error}", loc, f"the signature is {function.name}{signature}"
-        ) from None
-    out: list[Value] = []
-    for name, param in signature.parameters.items():
-        if name in bound.arguments:
-            out.append(bound.arguments[name])
-        else:
-            out.append(host_value(param.default, f"{name}={param.default!r}", loc))
-    return out
+def _scalar(param: Var) -> Scalar:
+    assert isinstance(param.type, Scalar)
+    return param.type
 
 
-def _argument_type(scope: Scope, value: Value, wanted: Choice | None) -> Type | _Open:
+def _leaf_type(scope: Scope, leaf: Leaf, wanted: Choice | None) -> LeafType:
     """The type that an argument asks for; an open one as wide as the result that is wanted."""
-    one = single(value, None)
-    if scope.weak.is_weak(one):
-        found = scope.weak.type_now(one)
+    if scope.weak.is_weak(leaf):
+        found = scope.weak.type_now(leaf)
         is_alike = wanted is not None and wanted.type.kind == found.kind
         return _Open(widest((found, wanted.type)) if is_alike and wanted else found)
-    return settle(one, None).type
-
-
-def _argument(scope: Scope, function: Function, node: ast.Call, param: Var, value: Value) -> Atom:
-    loc = scope.loc(node)
-    one = single(value, loc)
-    if isinstance(param.type, Scalar):
-        try:
-            return scope.weak.adapt(one, param.type, loc)
-        except KernelTypeError as error:
-            raise KernelTypeError(
-                f"{function.name}(): argument '{param.name}': {error.message}", loc, error.remedy
-            ) from None
-    if isinstance(one, Weak) or one.type != param.type:
-        raise KernelTypeError(
-            f"{function.name}(): argument '{param.name}': expected {param.type}, "
-            f"found {describe_type(one)}",
-            loc,
-        )
-    return one
+    assert isinstance(leaf.type, Scalar) or isinstance(leaf, Var)
+    return leaf.type

@@ -9,26 +9,22 @@ from kernelcore.builtins.syntax import UNARY
 from kernelcore.errors import KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend import intrinsics
 from kernelcore.frontend.annotations import scalar_annotation
-from kernelcore.frontend.apply import apply_op, cast
+from kernelcore.frontend.apply import cast
 from kernelcore.frontend.branch import BREAK, CONTINUE, RETURN, branch, guard, stopped
-from kernelcore.frontend.call import lower_atomic_add, lower_tid
+from kernelcore.frontend.compound import operate
+from kernelcore.frontend.convert import converted
 from kernelcore.frontend.effects import writes
-from kernelcore.frontend.expr import (
-    array_of,
-    binary,
-    lower_condition,
-    lower_expr,
-    lower_indices,
-    static_object,
-)
+from kernelcore.frontend.expr import binary, lower_condition, lower_expr, static_object
 from kernelcore.frontend.for_while import lower_for, lower_while
+from kernelcore.frontend.memory import accumulate, lower_tid
+from kernelcore.frontend.place import ElementPlace, place_of
 from kernelcore.frontend.results import Results
-from kernelcore.frontend.scope import TRUE, Scope, describe_type, scalar, single
+from kernelcore.frontend.scope import TRUE, Scope, scalar
 from kernelcore.frontend.unsupported import unsupported
-from kernelcore.frontend.weak import Value, Weak
-from kernelcore.ir.core import Atom, Eqn, Var
-from kernelcore.ir.op import LOAD, STORE
-from kernelcore.types import ArrayType
+from kernelcore.frontend.value import ArrayView, Compound, Value, describe_type
+from kernelcore.frontend.weak import Weak
+from kernelcore.ir.core import Eqn, Var
+from kernelcore.types import Dense, StructType, type_of
 
 
 class Block:
@@ -109,11 +105,10 @@ class Block:
         match target:
             case ast.Name(id=name):
                 bind(scope, name, value, loc)
-            case ast.Subscript():
-                array, indices = self._element(target)
-                self._store(target, array, indices, value, source)
+            case ast.Subscript() | ast.Attribute():
+                place_of(scope, target).store(scope, value, source, target)
             case ast.Tuple(elts=targets) | ast.List(elts=targets):
-                values = value if isinstance(value, tuple) else (value,)
+                values = _members(value)
                 for star in targets:
                     if isinstance(star, ast.Starred):
                         raise unsupported(star, scope.loc(star))
@@ -139,28 +134,26 @@ class Block:
             out = binary(scope, node.op, left, value, node, operands)
             self._assign_all([target], out, node.value)
             return
-        if not isinstance(target, ast.Subscript):
-            self._assign(target, (), node.value)
-            return
         start = len(scope.builder.eqns)
-        array, indices = self._element(target)
-        if isinstance(node.op, ast.Add | ast.Sub):
+        place = place_of(scope, target)
+        is_sum = isinstance(node.op, ast.Add | ast.Sub)
+        if isinstance(place, ElementPlace) and is_sum:
             value = lower_expr(scope, node.value)
-            if writes(scope.builder.eqns[start:], array):
+            if any(writes(scope.builder.eqns[start:], slot.array) for slot in place.slots):
                 raise KernelSyntaxError(
-                    f"'{ast.unparse(target.value)}' is written while a value for it is computed",
+                    f"'{ast.unparse(target)}' is written while a value for it is computed",
                     scope.loc(node),
                     "write the value to a variable first, and add that on a line of its own",
                 )
             if isinstance(node.op, ast.Sub):
-                value = apply_op(scope, UNARY[ast.USub].op, [value], node, [node.value])
-            lower_atomic_add(scope, array, indices, value, node.value, node)
+                value = operate(scope, UNARY[ast.USub].op, [value], node, [node.value])
+            accumulate(scope, place.slots, place.type, value, node.value, node)
             return
         scope.at(target)
-        old = scope.builder.emit(LOAD, array, *indices)
+        old = place.load(scope)
         value = lower_expr(scope, node.value)
         out = binary(scope, node.op, old, value, node, operands)
-        self._store(node, array, indices, out, node.value)
+        place.store(scope, out, node.value, node)
 
     def _annotated(self, node: ast.AnnAssign) -> None:
         scope, loc = self.scope, self.scope.loc(node.annotation)
@@ -170,31 +163,18 @@ class Block:
                 scope.loc(node),
                 "give it a value here",
             )
-        dtype = scalar_annotation(static_object(scope, node.annotation), node.annotation, loc)
+        annotation = static_object(scope, node.annotation)
+        type_ = type_of(annotation)
+        if isinstance(type_, Dense | StructType):
+            value = lower_expr(scope, node.value)
+            value = converted(scope, value, type_, scope.loc(node.value))
+            self._assign_all([node.target], value, node.value)
+            return
+        dtype = scalar_annotation(annotation, node.annotation, loc)
         value = scalar(lower_expr(scope, node.value), scope.loc(node.value))
         if isinstance(value, Weak) or not scope.weak.is_weak(value):
             value = scope.weak.adapt(value, dtype, scope.loc(node.value))
         self._assign_all([node.target], cast(scope, dtype, value, scope.at(node)), node.value)
-
-    def _element(self, target: ast.Subscript) -> tuple[Var, list[Atom]]:
-        if isinstance(target.slice, ast.Slice):
-            raise unsupported(target.slice, self.scope.loc(target))
-        array = array_of(self.scope, target.value)
-        return array, lower_indices(self.scope, array, target)
-
-    def _store(
-        self,
-        node: ast.AST,
-        array: Var,
-        indices: Sequence[Atom],
-        value: Value,
-        source: ast.expr,
-    ) -> None:
-        assert isinstance(array.type, ArrayType)
-        loc = self.scope.loc(source)
-        element = self.scope.weak.adapt(scalar(value, loc), array.type.dtype, loc)
-        self.scope.at(node)
-        self.scope.builder.emit_effect(STORE, array, *indices, element)
 
     def _return(self, node: ast.Return) -> None:
         scope, loc = self.scope, self.scope.loc(node)
@@ -209,8 +189,7 @@ class Block:
             scope.env[RETURN] = TRUE
             return
         value = () if is_bare or node.value is None else lower_expr(scope, node.value)
-        members = value if isinstance(value, tuple) else (value,)
-        self.results.give(scope, node, [scalar(v, loc) for v in members])
+        self.results.give(scope, node, value)
 
     def _expression(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
@@ -228,16 +207,25 @@ def bind(scope: Scope, name: str, value: Value, loc: SrcLoc | None) -> None:
     """Give ``name`` a value.
 
     Raises:
-        KernelTypeError: ``name`` is an array, or ``value`` is several values.
+        KernelTypeError: ``name`` is an array parameter, or there is no value.
     """
     old = scope.env.get(name)
-    if isinstance(old, Var) and isinstance(old.type, ArrayType):
+    if isinstance(old, ArrayView) and not isinstance(value, ArrayView):
         raise KernelTypeError(
-            f"cannot assign to '{name}': it is {describe_type(old)}",
+            f"cannot assign to '{name}': it is {describe_type(scope.get(name))}",
             loc,
             f"assign to its elements, {name}[i] = ..., or use another name",
         )
-    scope.env[name] = single(value, loc)
+    if isinstance(value, tuple) and not value:
+        scalar(value, loc)
+    scope.set(name, value)
+
+
+def _members(value: Value) -> tuple[Value, ...]:
+    """What a value is unpacked to: the members of a tuple, the components of a vector."""
+    if isinstance(value, Compound) and isinstance(value.type, Dense):
+        return value.members if len(value.type.shape) == 1 else (value,)
+    return value if isinstance(value, tuple) else (value,)
 
 
 def named(scope: Scope, target: ast.expr, value: Value) -> Value:

@@ -14,11 +14,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from kernelcore.builtins.reference import is_narrow, nearest
 from kernelcore.errors import KernelError, KernelTypeError, SrcLoc
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import CAST
-from kernelcore.types import Scalar, boolean, float32, float64, int32, int64
+from kernelcore.types import (
+    FLOATS,
+    INTEGERS,
+    Scalar,
+    bfloat16,
+    boolean,
+    float32,
+    int32,
+    int64,
+    uint64,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +78,11 @@ class Choice:
         return self.type.is_float, self.firm, _WIDENING.index(self.type)
 
 
-_WIDENING = (boolean, int32, int64, float32, float64)
+_WIDENING = (
+    boolean,
+    *sorted(INTEGERS, key=lambda s: (s.bits, s.kind)),
+    *sorted(FLOATS, key=lambda s: (s.bits, s == bfloat16)),
+)
 _NO_SITES: frozenset[Site] = frozenset()
 
 
@@ -81,6 +96,24 @@ def widest(types: Iterable[Scalar]) -> Scalar:
     return max(types, key=_WIDENING.index)
 
 
+def is_alike(one: Scalar, other: Scalar) -> bool:
+    """Whether both are floats, both integers, or both bools."""
+    return (one.is_float, one.is_integer) == (other.is_float, other.is_integer)
+
+
+def may_become(found: Scalar, dtype: Scalar) -> bool:
+    """Whether a weak variable, ``found`` so far, can be a ``dtype``; both are numeric."""
+    if found.is_float:
+        return dtype.is_float
+    # An int32 may be one by default.
+    return found == int32 or widest((found, dtype)) == dtype
+
+
+def takes(dtype: Scalar, literal: Weak) -> bool:
+    """Whether ``literal`` may become a ``dtype``: any number a float, an integer an integer."""
+    return dtype.is_float or (dtype.is_integer and literal.kind == "int")
+
+
 def const(dtype: Scalar, value: int | float, loc: SrcLoc | None) -> Const:
     """``value`` as a literal of the numeric type ``dtype``.
 
@@ -88,12 +121,18 @@ def const(dtype: Scalar, value: int | float, loc: SrcLoc | None) -> Const:
         KernelTypeError: An integer that ``dtype`` does not hold.
     """
     if dtype.is_float:
-        return Const(dtype, float(value))
-    if not -(1 << (dtype.bits - 1)) <= value < 1 << (dtype.bits - 1):
-        fits_wide = -(2**63) <= value < 2**63
-        remedy = f"write int64({value})" if dtype == int32 and fits_wide else None
+        return Const(dtype, float(nearest(value, dtype)) if is_narrow(dtype) else float(value))
+    if not holds(dtype, int(value)):
+        wide = [t for t in (int64, uint64) if holds(t, int(value))]
+        remedy = f"write {wide[0]}({value})" if dtype == int32 and wide else None
         raise KernelTypeError(f"{value} does not fit in {dtype}", loc, remedy)
     return Const(dtype, int(value))
+
+
+def holds(dtype: Scalar, value: int) -> bool:
+    """Whether ``value`` is one of the integers of ``dtype``."""
+    least, most = dtype.limits
+    return least <= value <= most
 
 
 @dataclass(slots=True)
@@ -131,7 +170,8 @@ class WeakTypes:
     def choose(self, site: Site, least: Scalar) -> Choice:
         """The type at ``site``, at least as wide as ``least`` unless a typed float decided it."""
         choice = self.chosen.get(site)
-        if choice is not None and choice.firm and choice.type.is_float:
+        # A typed integer decides over literals that have no type of their own yet.
+        if choice and choice.firm and (choice.type.is_float or least == int32):
             return choice
         if choice is None or _WIDENING.index(choice.type) < _WIDENING.index(least):
             return Choice(least, firm=choice is not None and choice.firm)
@@ -148,7 +188,7 @@ class WeakTypes:
 
     def sites_alike(self, values: Iterable[Value], dtype: Scalar) -> frozenset[Site]:
         """The sites that type those of ``values`` that become ``dtype`` without a conversion."""
-        alike = (v for v in values if self.type_now(v).kind == dtype.kind)
+        alike = (v for v in values if is_alike(self.type_now(v), dtype))
         return _NO_SITES.union(*(self.sites(v) for v in alike))
 
     def outgrows(self, value: Value, choice: Choice, site: Site) -> bool:
@@ -184,7 +224,7 @@ class WeakTypes:
             KernelTypeError: It is typed otherwise, or adapting would lose information.
         """
         if isinstance(value, Weak):
-            if dtype.is_float or (dtype.kind == "int" and value.kind == "int"):
+            if takes(dtype, value):
                 return const(dtype, value.value, loc)
             raise mismatch(dtype, f"the {value.kind} literal {value.value}", value.kind, loc)
         if value.type == dtype:
@@ -194,14 +234,14 @@ class WeakTypes:
         if not sites or not isinstance(found, Scalar) or boolean in (found, dtype):
             kind = found.kind if isinstance(found, Scalar) else None
             raise mismatch(dtype, str(found), kind, loc)
-        is_narrower = _WIDENING.index(found) > _WIDENING.index(dtype)
-        if is_narrower and not dtype.is_float:
+        if not may_become(found, dtype):
             raise mismatch(dtype, str(found), found.kind, loc)
+        is_narrower = dtype.is_float and _WIDENING.index(found) > _WIDENING.index(dtype)
         promotions = {s.promotion for s in sites}
         allowed = {Promotion.FREE, Promotion.JOIN} if join else {Promotion.FREE}
-        if is_narrower or (found.kind != dtype.kind and promotions <= allowed):
+        if is_narrower or (not is_alike(found, dtype) and promotions <= allowed):
             return self.builder.emit(CAST, value, dtype=dtype)
-        if found.kind == dtype.kind:
+        if is_alike(found, dtype):
             self.request(sites, Choice(dtype, firm))
         if not self.requests:
             self.deferred = self.deferred or mismatch(dtype, str(found), found.kind, loc)
@@ -223,8 +263,8 @@ def truncated(value: int | float, dtype: Scalar, loc: SrcLoc | None) -> Const:
     """A literal cast to a numeric ``dtype``: towards zero, saturating, NaN to 0."""
     if dtype.is_float or isinstance(value, int):
         return const(dtype, value, loc)
-    limit = 1 << (dtype.bits - 1)
     if math.isnan(value):
         return Const(dtype, 0)
-    clamped = min(max(value, -float(limit)), float(limit))
-    return Const(dtype, min(int(clamped), limit - 1))
+    least, most = dtype.limits
+    clamped = min(max(value, float(least)), float(most))
+    return Const(dtype, min(int(clamped), most))

@@ -9,6 +9,7 @@ from typing import Any
 from kernelcore.errors import KernelTypeError, SrcLoc
 from kernelcore.ir import op as ops
 from kernelcore.ir.core import NO_ATTRS, Atom, Const, Eqn, Func, Region, Var
+from kernelcore.ir.native import Snippet
 from kernelcore.ir.op import Op, OpKind
 from kernelcore.types import ArrayType, Scalar, StackType, Type, boolean, int32
 
@@ -23,15 +24,19 @@ def result_types(op: Op, inputs: Sequence[Atom], attrs: Mapping[str, Any]) -> tu
             return (StackType(dtype) if op.kind is OpKind.STACK else dtype,)
         case OpKind.TID | OpKind.DIM:
             return (int32,)
-        case OpKind.LOAD | OpKind.ATOMIC_ADD | OpKind.POP:
+        case OpKind.LOAD | OpKind.ATOMIC_ADD | OpKind.ATOMIC | OpKind.ATOMIC_CAS | OpKind.POP:
             source = inputs[0].type
             assert isinstance(source, ArrayType | StackType)
             return (source.dtype,)
-        case OpKind.STORE | OpKind.PUSH:
+        case OpKind.STORE | OpKind.PUSH | OpKind.PRINT | OpKind.ASSERT:
             return ()
         case OpKind.CALL:
             callee: Func = attrs["callee"]
             return tuple(a.type for a in callee.body.yields)
+        case OpKind.NATIVE:
+            snippet: Snippet = attrs["snippet"]
+            snippet.arguments(inputs)
+            return snippet.output_types
         case OpKind.IF | OpKind.FOR | OpKind.WHILE:
             raise ValueError(f"{op.name}: outputs follow from its regions")
 

@@ -26,6 +26,10 @@ class OpKind(Enum):
     LOAD = auto()  # (array, *indices) -> element
     STORE = auto()  # (array, *indices, value)
     ATOMIC_ADD = auto()  # (array, *indices, value) -> old element; attrs: owned
+    ATOMIC = auto()  # (array, *indices, value) -> old element; attrs: update, an Op or None
+    ATOMIC_CAS = auto()  # (array, *indices, expected, desired) -> old element
+    PRINT = auto()  # (*values); attrs: pieces, the texts around them
+    ASSERT = auto()  # (condition); attrs: text
     STACK = auto()  # () -> stack; attrs: dtype
     PUSH = auto()  # (stack, value)
     POP = auto()  # (stack) -> value
@@ -33,6 +37,16 @@ class OpKind(Enum):
     FOR = auto()
     WHILE = auto()
     CALL = auto()  # attrs: callee
+    NATIVE = auto()  # (*values and arrays) -> scalars; attrs: snippet (``native.py``)
+
+
+# What reads, and what writes, an element of its first input.
+ATOMICS = frozenset({OpKind.ATOMIC, OpKind.ATOMIC_CAS})
+READS = ATOMICS | {OpKind.LOAD}
+WRITES = ATOMICS | {OpKind.STORE, OpKind.ATOMIC_ADD}
+ACCESSES = READS | WRITES
+# What the outside sees besides arrays.
+MESSAGES = frozenset({OpKind.PRINT, OpKind.ASSERT})
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -49,6 +63,7 @@ class Op:
         no_grad: Why there is no derivative. Exactly one of ``grad`` and ``no_grad`` is given.
         injective: Whether an integer result is an injective function of each argument while the
             others are fixed.
+        rmw: By kind of scalar, LLVM's ``atomicrmw`` that updates an element with it.
         domain: Interval that tests draw float arguments from.
         int_domain: Interval that tests draw int arguments from.
     """
@@ -63,6 +78,7 @@ class Op:
     grad: Mapping[str, str] | None = None
     no_grad: str | None = None
     injective: bool = False
+    rmw: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     domain: tuple[float, float] = (-2.0, 2.0)
     int_domain: tuple[int, int] = (-9, 9)
 
@@ -98,6 +114,12 @@ DIM = Op("dim", OpKind.DIM)
 LOAD = Op("load", OpKind.LOAD)
 STORE = Op("store", OpKind.STORE)
 ATOMIC_ADD = Op("atomic_add", OpKind.ATOMIC_ADD)
+# The new element is ``update(old, value)``, or ``value`` where ``update`` is None.
+ATOMIC = Op("atomic", OpKind.ATOMIC)
+# The new element is ``desired`` if the bits of the old one are those of ``expected``.
+ATOMIC_CAS = Op("atomic_cas", OpKind.ATOMIC_CAS)
+PRINT = Op("print", OpKind.PRINT)
+ASSERT = Op("assert", OpKind.ASSERT)
 STACK = Op("stack", OpKind.STACK)
 PUSH = Op("push", OpKind.PUSH)
 POP = Op("pop", OpKind.POP)
@@ -105,3 +127,4 @@ IF = Op("if", OpKind.IF)
 FOR = Op("for", OpKind.FOR)
 WHILE = Op("while", OpKind.WHILE)
 CALL = Op("call", OpKind.CALL)
+NATIVE = Op("native", OpKind.NATIVE)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
+from kernelcore.ir.native import Snippet
+from kernelcore.ir.op import Op
 from kernelcore.types import Type
 
 
@@ -78,7 +80,11 @@ class _Printer:
     def attr(self, value: object) -> str:
         if isinstance(value, Func):
             return value.name if self.named else canonical(value)
-        return str(value)
+        if isinstance(value, Op):
+            return value.name
+        if isinstance(value, Snippet):
+            return str(value) if self.named else repr(value)
+        return repr(value) if isinstance(value, str) else str(value)
 
 
 def _type(type_: Type) -> str:

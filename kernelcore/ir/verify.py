@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kernelcore.errors import KernelTypeError, SrcLoc, VerifyError
 from kernelcore.ir.builder import result_types
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
-from kernelcore.ir.op import OpKind
+from kernelcore.ir.op import Op, OpKind
 from kernelcore.types import (
     MAX_GRID_DIMS,
     ArrayType,
@@ -53,6 +53,10 @@ _FORMS = {
     OpKind.LOAD: _Form((1, 1 << 30)),
     OpKind.STORE: _Form((2, 1 << 30)),
     OpKind.ATOMIC_ADD: _Form((2, 1 << 30)),
+    OpKind.ATOMIC: _Form((2, 1 << 30), attrs=("update",)),
+    OpKind.ATOMIC_CAS: _Form((3, 1 << 30)),
+    OpKind.PRINT: _Form(attrs=("pieces",)),
+    OpKind.ASSERT: _Form((1, 1), attrs=("text",)),
     OpKind.STACK: _Form((0, 0), attrs=("dtype",)),
     OpKind.PUSH: _Form((2, 2)),
     OpKind.POP: _Form((1, 1)),
@@ -60,6 +64,7 @@ _FORMS = {
     OpKind.FOR: _Form((3, 1 << 30), regions=1),
     OpKind.WHILE: _Form(regions=2),
     OpKind.CALL: _Form(attrs=("callee",)),
+    OpKind.NATIVE: _Form(attrs=("snippet",)),
 }
 
 
@@ -81,7 +86,7 @@ class _Checker:
         if isinstance(atom, Var) and atom not in visible:
             raise self.fail(f"'{atom.name}' is used where it is not bound", loc)
         if isinstance(atom, Const):
-            kinds = {"bool": bool, "int": int, "float": float}
+            kinds = {"bool": bool, "int": int, "uint": int, "float": float}
             if type(atom.value) is not kinds[atom.type.kind]:
                 raise self.fail(f"literal {atom.value!r} is no {atom.type}", loc)
 
@@ -139,8 +144,16 @@ class _Checker:
     def operands(self, eqn: Eqn) -> None:
         kinds = [type(a.type) for a in eqn.inputs]
         match eqn.op.kind:
-            case OpKind.LOAD | OpKind.STORE | OpKind.ATOMIC_ADD:
+            case OpKind.LOAD | OpKind.STORE | OpKind.ATOMIC_ADD | OpKind.ATOMIC_CAS:
                 self.access(eqn)
+            case OpKind.ATOMIC:
+                self.access(eqn)
+                self.update(eqn)
+            case OpKind.PRINT:
+                if set(kinds) - {Scalar} or len(eqn.attrs["pieces"]) != len(kinds) + 1:
+                    raise self.fail(f"print of {kinds} in {eqn.attrs['pieces']}", eqn.loc)
+            case OpKind.ASSERT:
+                self.expect(eqn, "condition", eqn.inputs, [boolean])
             case OpKind.DIM:
                 array = eqn.inputs[0].type
                 if not isinstance(array, ArrayType) or not 0 <= eqn.attrs["axis"] < array.ndim:
@@ -172,7 +185,22 @@ class _Checker:
         values = eqn.inputs[1 + array.ndim :]
         if len(indices) != array.ndim or any(i.type not in (int32, int64) for i in indices):
             raise self.fail(f"{eqn.op.name}: bad indices", eqn.loc)
-        self.expect(eqn, "value", values, [] if eqn.op.kind is OpKind.LOAD else [array.dtype])
+        count = {OpKind.LOAD: 0, OpKind.ATOMIC_CAS: 2}.get(eqn.op.kind, 1)
+        self.expect(eqn, "value", values, [array.dtype] * count)
+
+    def update(self, eqn: Eqn) -> None:
+        update: Op | None = eqn.attrs["update"]
+        if update is None:
+            return
+        dtype = eqn.inputs[-1].type
+        if update.kind is not OpKind.PURE or len(update.params) != 2:
+            raise self.fail(f"atomic update by {update.name}", eqn.loc)
+        try:
+            found = update.result_type([dtype, dtype])
+        except KernelTypeError as error:
+            raise self.fail(error.message, eqn.loc) from None
+        if found != dtype:
+            raise self.fail(f"atomic update by {update.name} gives {found}", eqn.loc)
 
     def control_if(self, eqn: Eqn) -> None:
         self.expect(eqn, "condition", eqn.inputs, [boolean])

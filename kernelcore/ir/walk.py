@@ -20,6 +20,11 @@ def walk_eqns(region: Region) -> Iterator[Eqn]:
             yield from walk_eqns(inner)
 
 
+def assertions(func: Func) -> tuple[Eqn, ...]:
+    """Every ASSERT of ``func`` in program order; their positions are part of the native ABI."""
+    return tuple(e for e in walk_eqns(func.body) if e.op.kind is OpKind.ASSERT)
+
+
 def used_atoms(eqn: Eqn) -> Iterator[Atom]:
     """Every Atom that ``eqn`` uses, those inside its regions and their yields included."""
     yield from eqn.inputs

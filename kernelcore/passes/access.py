@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
-from kernelcore.ir.op import TID, OpKind
+from kernelcore.ir.native import ArrayUse, array_uses
+from kernelcore.ir.op import ACCESSES, ATOMICS, READS, TID, WRITES, OpKind
 from kernelcore.ir.walk import replace_body, walk_eqns
 from kernelcore.types import ArrayType, int32, int64
 
 _INTS = (int32, int64)
-_WRITES = frozenset({OpKind.STORE, OpKind.ATOMIC_ADD})
 _REPEATS = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM})
-ACCESSES = _WRITES | {OpKind.LOAD}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,27 @@ class Effect:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class NativeAccess:
+    """What a NATIVE Eqn does to one array, and whether that is in a loop."""
+
+    eqn: Eqn
+    use: ArrayUse
+    is_in_loop: bool
+
+    @property
+    def kinds(self) -> tuple[OpKind, ...]:
+        """The accesses that it stands for."""
+        pairs = (
+            (OpKind.LOAD, self.use.loads),
+            (OpKind.STORE, self.use.stores),
+            (OpKind.ATOMIC_ADD, self.use.accumulates),
+        )
+        return tuple(kind for kind, is_done in pairs if is_done)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Access:
-    """One LOAD, STORE or ATOMIC_ADD and the control Eqns around it, outermost first."""
+    """One access of an element and the control Eqns around it, outermost first."""
 
     eqn: Eqn
     path: tuple[tuple[Eqn, int], ...]
@@ -42,22 +61,39 @@ class Access:
         assert isinstance(array, ArrayType)
         return self.eqn.inputs[1 : 1 + array.ndim]
 
+    @property
+    def outer_ndim(self) -> int:
+        """How many of the indices are none of components."""
+        array = self.eqn.inputs[0].type
+        assert isinstance(array, ArrayType)
+        return array.outer_ndim
+
 
 def effects(func: Func) -> tuple[Effect, ...]:
     """The effect of ``func`` on each parameter; values have none."""
     found = {v: Effect() for v in func.params}
     for eqn in walk_eqns(func.body):
-        if eqn.op.kind in ACCESSES:
-            array = eqn.inputs[0]
+        if eqn.op.kind is OpKind.NATIVE:
+            for use in array_uses(eqn):
+                found[use.array] = _with_use(found[use.array], use)
+        elif eqn.op.kind in ACCESSES:
+            array, kind = eqn.inputs[0], eqn.op.kind
             assert isinstance(array, Var)
-            match eqn.op.kind:
-                case OpKind.LOAD:
-                    found[array] = replace(found[array], loads=True)
-                case OpKind.STORE:
-                    found[array] = replace(found[array], stores=True)
-                case _:
-                    found[array] = replace(found[array], accumulates=True)
+            if kind is OpKind.ATOMIC_ADD:
+                found[array] = replace(found[array], accumulates=True)
+                continue
+            known = found[array]
+            loads, stores = known.loads or kind in READS, known.stores or kind in WRITES
+            found[array] = replace(known, loads=loads, stores=stores)
     return tuple(found.values())
+
+
+def _with_use(known: Effect, use: ArrayUse) -> Effect:
+    return Effect(
+        known.loads or use.loads,
+        known.stores or use.stores,
+        known.accumulates or use.accumulates,
+    )
 
 
 class AccessMap:
@@ -68,6 +104,10 @@ class AccessMap:
         self.by_array: dict[Atom, list[Access]] = {}
         for access in _accesses(func.body, ()):
             self.by_array.setdefault(access.eqn.inputs[0], []).append(access)
+        # What snippets do to arrays, at indices that are unknown.
+        self.native: dict[Atom, list[NativeAccess]] = {}
+        for found in _native_accesses(func.body, False):
+            self.native.setdefault(found.use.array, []).append(found)
         # Per value: a number that equal values share, whether it has one value in the whole
         # launch, and the launch axis that it is an injective function of.
         self._numbers: dict[Hashable, int] = {}
@@ -85,12 +125,18 @@ class AccessMap:
 
     def has(self, array: Atom, *kinds: OpKind) -> bool:
         """Whether any access of ``array`` is of one of ``kinds``."""
+        return self.has_own(array, *kinds) or any(
+            kind in kinds for found in self.native.get(array, ()) for kind in found.kinds
+        )
+
+    def has_own(self, array: Atom, *kinds: OpKind) -> bool:
+        """As ``has``, of the accesses outside of snippets."""
         return any(a.eqn.op.kind in kinds for a in self.of(array))
 
     def _learn(self, eqn: Eqn) -> None:
         repeats = eqn.op.kind in _REPEATS
         if eqn.op.kind is OpKind.LOAD:
-            repeats = not self.has(eqn.inputs[0], *_WRITES)
+            repeats = not self.has(eqn.inputs[0], *WRITES)
         if not repeats:
             return
         out = eqn.out
@@ -134,7 +180,7 @@ class AccessMap:
         the same index, an injective function of that axis.
         """
         accesses = self.of(array)
-        if not accesses:
+        if not accesses or array in self.native:
             return False
         rows = [self.index_keys(a) for a in accesses]
         shared = [i for p, i in enumerate(accesses[0].indices) if len({r[p] for r in rows}) == 1]
@@ -143,22 +189,38 @@ class AccessMap:
 
     def stored_once(self, array: Atom) -> bool:
         """Whether a thread stores each element of ``array`` at most once."""
+        if self.has(array, *ATOMICS) or any(a.use.writes for a in self.native.get(array, ())):
+            return False
         stores = [a for a in self.of(array) if a.eqn.op.kind is OpKind.STORE]
         if not all(_varies_with_loops(a) for a in stores):
             return False
-        return all(_exclusive(a, b) for i, a in enumerate(stores) for b in stores[i + 1 :])
+        return all(
+            _disjoint(a, b) or _exclusive(a, b)
+            for i, a in enumerate(stores)
+            for b in stores[i + 1 :]
+        )
 
     def covers_grid(self, array: Atom) -> bool:
-        """Whether every thread stores the element at its own launch index, unconditionally."""
-        return any(
-            a.eqn.op.kind is OpKind.STORE and not a.path and self._is_launch_index(a.indices)
+        """Whether every thread stores the element at its own launch index, unconditionally.
+
+        Of an element with components it stores each, at constant indices.
+        """
+        type_ = array.type
+        if not isinstance(type_, ArrayType):
+            return False
+        outer = type_.outer_ndim
+        stored = {
+            tuple(i.value for i in a.indices[outer:] if isinstance(i, Const))
             for a in self.of(array)
-        )
+            if a.eqn.op.kind is OpKind.STORE
+            if not a.path and self._is_launch_index(a.indices[:outer])
+        }
+        return stored >= set(product(*(range(extent) for extent in type_.components)))
 
     def reaches(self) -> list[tuple[int, int, int]]:
         """Where every thread accesses an array at its own index: parameter, axis, launch axis.
 
-        The array must be as large there as the grid.
+        The array must be as large there as the grid; axes of components are left out.
         """
         axes = {self._number(_tid_structure(a)): a for a in range(self.func.rank)}
         found = {
@@ -166,7 +228,7 @@ class AccessMap:
             for index, param in enumerate(self.func.params)
             for access in self.of(param)
             if not access.path
-            for axis, key in enumerate(self.index_keys(access))
+            for axis, key in enumerate(self.index_keys(access)[: access.outer_ndim])
             if key in axes
         }
         return sorted(found)
@@ -200,6 +262,14 @@ def _accesses(region: Region, path: tuple[tuple[Eqn, int], ...]) -> Iterator[Acc
             yield from _accesses(inner, (*path, (eqn, index)))
 
 
+def _native_accesses(region: Region, is_in_loop: bool) -> Iterator[NativeAccess]:
+    for eqn in region.eqns:
+        if eqn.op.kind is OpKind.NATIVE:
+            yield from (NativeAccess(eqn, use, is_in_loop) for use in array_uses(eqn))
+        for inner in eqn.regions:
+            yield from _native_accesses(inner, is_in_loop or eqn.op.kind is not OpKind.IF)
+
+
 def _tid_structure(axis: int) -> Hashable:
     """What launch index ``axis`` is numbered by."""
     return (TID.name, int32, (("axis", axis),), ())
@@ -221,6 +291,14 @@ def _varies_with_loops(access: Access) -> bool:
         if eqn.op.kind is OpKind.FOR and eqn.regions[0].params[0] not in access.indices:
             return False
     return True
+
+
+def _disjoint(a: Access, b: Access) -> bool:
+    """Whether the indices of ``a`` and ``b`` differ at some position, being constant there."""
+    return any(
+        isinstance(i, Const) and isinstance(j, Const) and i.value != j.value
+        for i, j in zip(a.indices, b.indices, strict=True)
+    )
 
 
 def _exclusive(a: Access, b: Access) -> bool:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from kernelcore.errors import KernelGradError
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
-from kernelcore.ir.op import OpKind
-from kernelcore.ir.walk import LEADING, atoms_in, walk_eqns
+from kernelcore.ir.native import array_uses, has_effect
+from kernelcore.ir.op import ATOMICS, MESSAGES, WRITES, OpKind
+from kernelcore.ir.walk import LEADING, atoms_in, replace_body, walk_eqns
 from kernelcore.passes.access import AccessMap
+from kernelcore.passes.dce import dce
 from kernelcore.types import element_type
 
-_EFFECTS = frozenset({OpKind.STORE, OpKind.ATOMIC_ADD, OpKind.PUSH, OpKind.POP})
+_EFFECTS = WRITES | {OpKind.PUSH, OpKind.POP}
+_RETURN_OLD = ATOMICS | {OpKind.ATOMIC_ADD}
 
 
 def is_float(atom: Atom) -> bool:
@@ -49,14 +53,20 @@ def _spread_eqn(eqn: Eqn, found: set[Atom]) -> None:
         case OpKind.CAST | OpKind.LOAD | OpKind.POP:
             if eqn.inputs[0] in found and is_float(eqn.out):
                 found.add(eqn.out)
-        case OpKind.STORE | OpKind.ATOMIC_ADD | OpKind.PUSH:
+        case OpKind.STORE | OpKind.PUSH:
             if eqn.inputs[-1] in found:
                 found.add(eqn.inputs[0])
+        case OpKind.ATOMIC_ADD | OpKind.ATOMIC | OpKind.ATOMIC_CAS:
+            # Indices are integers, which never vary.
+            if any(a in found for a in eqn.inputs):
+                found.update((eqn.inputs[0], eqn.out))
         case OpKind.IF:
             for region in eqn.regions:
                 _flow(region.yields, eqn.outputs, found)
         case OpKind.FOR | OpKind.WHILE:
             _spread_loop(eqn, found)
+        case OpKind.NATIVE:
+            _spread_native(eqn, found)
         case _:
             pass
 
@@ -69,6 +79,13 @@ def _spread_loop(eqn: Eqn, found: set[Atom]) -> None:
         _flow(eqn.regions[-1].yields, params, found)
     _flow(eqn.inputs[lead:], eqn.outputs, found)
     _flow(eqn.regions[-1].yields, eqn.outputs, found)
+
+
+def _spread_native(eqn: Eqn, found: set[Atom]) -> None:
+    uses = list(array_uses(eqn))
+    unseen = {u.array for u in uses} - {u.array for u in uses if u.loads}
+    if any(a in found and a not in unseen for a in eqn.inputs):
+        found.update(v for v in (*eqn.outputs, *(u.array for u in uses if u.writes)) if is_float(v))
 
 
 def _flow(sources: tuple[Atom, ...], targets: tuple[Var, ...], found: set[Atom]) -> None:
@@ -87,6 +104,41 @@ def check_derivative_exists(eqn: Eqn, found: set[Atom]) -> None:
         raise KernelGradError(f"{eqn.op.name}() has no derivative: {eqn.op.no_grad}", eqn.loc)
 
 
+def derivable(func: Func, sources: Iterable[Var]) -> Func:
+    """The part of ``func`` that its derivatives with respect to ``sources`` run again.
+
+    Messages are left out, since the primal has given them. So is what atomics leave in arrays that
+    do not vary, such as counters, unless a value that varies depends on it.
+
+    Raises:
+        KernelGradError: An array that varies is updated by an atomic that does not add.
+    """
+    found = varied(func, sources)
+    eqns = list(walk_eqns(func.body))
+    for eqn in eqns:
+        if eqn.op.kind in ATOMICS and eqn.inputs[0] in found:
+            raise KernelGradError(
+                f"no derivative: '{_name(eqn.inputs[0])}' varies, and is updated by an atomic that "
+                "does not add: what remains depends on the order of threads",
+                eqn.loc,
+                "use atomic_add, or compute it in a kernel that is not differentiated",
+            )
+    if any(e.op.kind in MESSAGES for e in eqns):
+        func = dce(replace_body(func, _without_messages(func.body)))
+    if any(e.op.kind in _RETURN_OLD and e.inputs[0] not in found for e in eqns):
+        func = dce(func, [p for p in func.params if p in found])
+    return func
+
+
+def _without_messages(region: Region) -> Region:
+    eqns = tuple(
+        replace(e, regions=tuple(_without_messages(r) for r in e.regions)) if e.regions else e
+        for e in region.eqns
+        if e.op.kind not in MESSAGES
+    )
+    return Region(region.params, eqns, region.yields)
+
+
 def check_races(func: Func) -> None:
     """Refuse kernels whose derivative would depend on the order of threads.
 
@@ -99,7 +151,7 @@ def check_races(func: Func) -> None:
     for array in accesses.by_array:
         for access in accesses.of(array):
             eqn = access.eqn
-            if eqn.op.kind is OpKind.ATOMIC_ADD and eqn.out in used:
+            if eqn.op.kind in _RETURN_OLD and eqn.out in used:
                 raise KernelGradError(
                     f"the old value of an atomic on '{_name(array)}' is used: it depends on the "
                     "order of threads and has no derivative",
@@ -119,7 +171,8 @@ def check_conditions(func: Func) -> None:
         if loop.op.kind is not OpKind.WHILE:
             continue
         for eqn in walk_eqns(loop.regions[0]):
-            if eqn.op.kind in _EFFECTS:
+            writes = eqn.op.kind is OpKind.NATIVE and has_effect(eqn)
+            if writes or eqn.op.kind in _EFFECTS:
                 raise KernelGradError(
                     "the condition of a while loop writes: it has no derivative in reverse mode",
                     eqn.loc,
@@ -128,9 +181,10 @@ def check_conditions(func: Func) -> None:
 
 
 def _check_array(accesses: AccessMap, array: Atom) -> None:
-    adds = accesses.has(array, OpKind.ATOMIC_ADD)
-    stores = accesses.has(array, OpKind.STORE)
-    loads = accesses.has(array, OpKind.LOAD)
+    # What a snippet does to its arrays is for its author to answer for; see func_native.
+    adds = accesses.has_own(array, OpKind.ATOMIC_ADD)
+    stores = accesses.has_own(array, OpKind.STORE, *ATOMICS)
+    loads = accesses.has_own(array, OpKind.LOAD) or (adds and array in accesses.native)
     if loads + stores + adds < 2 or accesses.owned(array):
         return
     kind = OpKind.LOAD if loads else OpKind.ATOMIC_ADD

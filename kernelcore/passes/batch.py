@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
-from kernelcore.ir.op import LOAD, TID, OpKind
-from kernelcore.passes.access import ACCESSES
+from kernelcore.ir.op import ACCESSES, LOAD, TID, OpKind
 from kernelcore.types import ArrayType, Scalar
 
 
@@ -28,8 +27,8 @@ def batch(func: Func, batched: Sequence[bool]) -> Func:
             params.append(param)
             continue
         match param.type:
-            case ArrayType(dtype, ndim):
-                arrays[param] = Var(ArrayType(dtype, ndim + 1), param.name)
+            case ArrayType(_, ndim):
+                arrays[param] = Var(replace(param.type, ndim=ndim + 1), param.name)
                 params.append(arrays[param])
             case Scalar():
                 params.append(Var(ArrayType(param.type, 1), param.name))
@@ -44,6 +43,9 @@ def batch(func: Func, batched: Sequence[bool]) -> Func:
 def _eqn(eqn: Eqn, arrays: dict[Atom, Var], instance: Var) -> Eqn:
     if eqn.op.kind is OpKind.TID:
         return replace(eqn, attrs={**eqn.attrs, "axis": eqn.attrs["axis"] + 1})
+    if eqn.op.kind is OpKind.NATIVE:
+        pairs = [(arrays[a], instance) if a in arrays else (a,) for a in eqn.inputs]
+        return replace(eqn, inputs=tuple(a for pair in pairs for a in pair))
     if eqn.inputs and eqn.inputs[0] in arrays:
         array, *rest = eqn.inputs
         if eqn.op.kind in ACCESSES:

@@ -1,18 +1,17 @@
-"""Dead code elimination: keep what stores depend on, drop dead slots of loops and branches."""
+"""Dead code elimination: keep what effects depend on, drop dead slots of loops and branches."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
-from kernelcore.ir.op import OpKind
+from kernelcore.ir.native import array_uses
+from kernelcore.ir.op import MESSAGES, READS, WRITES, OpKind
 from kernelcore.ir.walk import LEADING, atoms_in, replace_body, walk_eqns
-
-_ROOTS = frozenset({OpKind.STORE, OpKind.ATOMIC_ADD})
 
 
 def dce(func: Func, observed: Collection[Atom] | None = None) -> Func:
-    """Drop Eqns, carried values and stacks on which no store and no result depends.
+    """Drop Eqns, carried values and stacks on which no store, message or result depends.
 
     A loop without effect is dropped even if it would not end. ``observed`` are the arrays that are
     looked at after the kernel, all by default: stores to others count only if a load may see them.
@@ -48,7 +47,11 @@ class _Liveness:
         self.index(func.body, None)
         self.work.extend(a for a in func.body.yields if isinstance(a, Var))
         for eqn in walk_eqns(func.body):
-            if eqn.op.kind in _ROOTS:
+            if eqn.op.kind in MESSAGES:
+                self.work.append(eqn)
+            elif eqn.op.kind is OpKind.NATIVE:
+                self.index_native(eqn, observed)
+            elif eqn.op.kind in WRITES:
                 if observed is None or eqn.inputs[0] in observed:
                     self.work.append(eqn)
                 else:
@@ -69,6 +72,15 @@ class _Liveness:
             for inner in eqn.regions:
                 self.holder.update((v, (eqn, i)) for i, v in enumerate(inner.params))
                 self.index(inner, eqn)
+
+    def index_native(self, eqn: Eqn, observed: Collection[Atom] | None) -> None:
+        written = [u.array for u in array_uses(eqn) if u.writes]
+        if any(observed is None or a in observed for a in written):
+            self.work.append(eqn)
+        elif not written and not eqn.outputs:
+            self.work.append(eqn)
+        for array in written:
+            self.private_writes.setdefault(array, []).append(eqn)
 
     def need(self, *atoms: Atom) -> None:
         self.work.extend(a for a in atoms if isinstance(a, Var))
@@ -114,8 +126,12 @@ class _Liveness:
                 self.need(*eqn.inputs[:3])
             case OpKind.WHILE:
                 self.need(*eqn.regions[0].yields)
+            case OpKind.NATIVE:
+                for use in (u for u in array_uses(eqn) if u.loads):
+                    self.work.extend(self.private_writes.get(use.array, ()))
+                self.need(*eqn.inputs)
             case _:
-                if eqn.op.kind in (OpKind.LOAD, OpKind.ATOMIC_ADD):
+                if eqn.op.kind in READS or eqn.op.kind is OpKind.ATOMIC_ADD:
                     self.work.extend(self.private_writes.get(eqn.inputs[0], ()))
                 self.need(*eqn.inputs)
 

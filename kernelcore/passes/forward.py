@@ -6,13 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelcore.builtins.arithmetic import add
+from kernelcore.errors import KernelGradError
 from kernelcore.frontend.formula import lower_formula
 from kernelcore.ir.builder import Builder, zero
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
-from kernelcore.ir.op import CAST, STACK, OpKind
+from kernelcore.ir.native import array_uses, snippet_of
+from kernelcore.ir.op import ACCESSES, CAST, STACK, OpKind
 from kernelcore.ir.walk import LEADING
 from kernelcore.passes.access import AccessMap
-from kernelcore.passes.activity import check_derivative_exists, check_races, varied
+from kernelcore.passes.activity import check_derivative_exists, check_races, derivable, varied
 from kernelcore.types import Scalar, StackType
 
 
@@ -50,9 +52,10 @@ def jvp(func: Func, active: Sequence[int]) -> Derived:
     Raises:
         KernelGradError: ``func`` has no exact derivative.
     """
+    sources = {func.params[i] for i in active}
+    func = derivable(func, sources)
     check_races(func)
-    transform = _Forward(func, {func.params[i] for i in active})
-    return transform.run()
+    return _Forward(func, sources).run()
 
 
 class _Forward:
@@ -91,7 +94,7 @@ class _Forward:
             case OpKind.PURE:
                 self.builder.append(eqn)
                 self.pure(eqn)
-            case OpKind.STORE | OpKind.ATOMIC_ADD | OpKind.LOAD:
+            case _ if eqn.op.kind in ACCESSES:
                 self.memory(eqn)
             case OpKind.STACK | OpKind.PUSH | OpKind.POP | OpKind.CAST:
                 self.builder.append(eqn)
@@ -102,8 +105,10 @@ class _Forward:
                 self.loop(eqn)
             case OpKind.TID | OpKind.DIM:
                 self.builder.append(eqn)
-            case OpKind.CALL:
-                raise ValueError("inline before differentiating")
+            case OpKind.NATIVE:
+                self.native(eqn)
+            case _:
+                raise ValueError(f"{eqn.op.name}: no derivative of this kind")
 
     def pure(self, eqn: Eqn) -> None:
         check_derivative_exists(eqn, self.varied)
@@ -119,6 +124,17 @@ class _Forward:
             total = term if total is None else self.builder.emit(add.op, total, term)
         if total is not None:
             self.tangent[eqn.out] = total
+
+    def native(self, eqn: Eqn) -> None:
+        targets = (*eqn.outputs, *(u.array for u in array_uses(eqn) if u.writes))
+        if any(v in self.varied for v in targets):
+            raise KernelGradError(
+                f"{snippet_of(eqn)}() is a native snippet: it has no derivative in forward mode",
+                eqn.loc,
+                "differentiate in reverse mode, or write the function in the kernel language",
+            )
+        if eqn.outputs or any(self.accesses.has(v, OpKind.LOAD) for v in targets):
+            self.builder.append(eqn)
 
     def memory(self, eqn: Eqn) -> None:
         array, *rest = eqn.inputs

@@ -8,12 +8,13 @@ by the forward sweep and popped by the reverse sweep, which runs the iterations 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kernelcore.builtins.arithmetic import add
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import NO_ATTRS, Atom, Const, Eqn, Func, Region, Var
-from kernelcore.ir.op import POP, PUSH, STACK, OpKind
+from kernelcore.ir.native import array_uses, has_effect, snippet_of
+from kernelcore.ir.op import POP, PUSH, STACK, WRITES, OpKind
 from kernelcore.ir.walk import captured_vars, clone_eqn
 from kernelcore.passes.access import AccessMap
 from kernelcore.types import Scalar, StackType, int64
@@ -118,9 +119,13 @@ class Replay:
     def _repeatable(self, eqn: Eqn) -> bool:
         """Whether running ``eqn`` again gives the same outputs."""
         if eqn.op.kind is OpKind.LOAD:
-            return not self.accesses.has(eqn.inputs[0], OpKind.STORE, OpKind.ATOMIC_ADD)
+            return not self.accesses.has(eqn.inputs[0], *WRITES)
         if eqn.op.kind is OpKind.IF:
             return all(self._repeatable(e) for r in eqn.regions for e in r.eqns)
+        if eqn.op.kind is OpKind.NATIVE:
+            return not has_effect(eqn) and not any(
+                self.accesses.has(u.array, *WRITES) for u in array_uses(eqn)
+            )
         return eqn.op.kind in _REPEATABLE
 
     def _recorded(self, var: Var) -> Var:
@@ -153,14 +158,19 @@ class Replay:
         return eqns
 
     def _is_dead_write(self, eqn: Eqn) -> bool:
-        writes = eqn.op.kind in (OpKind.STORE, OpKind.ATOMIC_ADD)
-        return writes and not self.accesses.has(eqn.inputs[0], OpKind.LOAD)
+        if eqn.op.kind is OpKind.NATIVE:
+            written = [u.array for u in array_uses(eqn) if u.writes]
+            return not eqn.outputs and not any(self.accesses.has(a, OpKind.LOAD) for a in written)
+        # Nobody uses what an atomic returns (check_races), so only loads see what it writes.
+        return eqn.op.kind in WRITES and not self.accesses.has(eqn.inputs[0], OpKind.LOAD)
 
     def _push(self, var: Var) -> list[Eqn]:
         stack = self.stacks.get(var)
         return [] if stack is None else [Eqn(PUSH, (stack, var), (), NO_ATTRS)]
 
     def _eqn(self, eqn: Eqn) -> Eqn:
+        if eqn.op.kind is OpKind.NATIVE:
+            return replace(eqn, attrs={"snippet": snippet_of(eqn).replay_form()})
         if not eqn.regions:
             return eqn
         regions = [

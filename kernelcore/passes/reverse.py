@@ -14,12 +14,13 @@ from kernelcore.builtins.arithmetic import add
 from kernelcore.frontend.formula import formula_names, lower_formula
 from kernelcore.ir.builder import Builder, zero
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
-from kernelcore.ir.op import ATOMIC_ADD, CAST, LOAD, POP, PUSH, STACK, STORE, OpKind
-from kernelcore.passes import reverse_control
+from kernelcore.ir.op import ATOMIC_ADD, CAST, LOAD, POP, PUSH, STACK, STORE, WRITES, OpKind
+from kernelcore.passes import reverse_control, reverse_native
 from kernelcore.passes.activity import (
     check_conditions,
     check_derivative_exists,
     check_races,
+    derivable,
     varied,
 )
 from kernelcore.passes.forward import Derived, make_derived
@@ -41,6 +42,7 @@ def vjp(func: Func, wrt: Sequence[int], seeds: Sequence[int]) -> Derived:
     Raises:
         KernelGradError: ``func`` has no exact derivative.
     """
+    func = derivable(func, [func.params[i] for i in wrt])
     check_races(func)
     check_conditions(func)
     return Reverse(func, wrt, seeds).run()
@@ -66,7 +68,7 @@ class Reverse:
     def rewritten(self, array: Atom) -> bool:
         """Whether the kernel both writes and loads ``array``."""
         has = self.replay.accesses.has
-        return has(array, OpKind.STORE, OpKind.ATOMIC_ADD) and has(array, OpKind.LOAD)
+        return has(array, *WRITES) and has(array, OpKind.LOAD)
 
     def run(self) -> Derived:
         func = self.func
@@ -125,10 +127,12 @@ class Reverse:
                 reverse_control.branch(self, eqn, cotangents)
             case OpKind.FOR | OpKind.WHILE:
                 reverse_control.loop(self, eqn, cotangents)
-            case OpKind.TID | OpKind.DIM | OpKind.STACK:
+            case OpKind.NATIVE:
+                reverse_native.call(self, eqn, cotangents)
+            case OpKind.TID | OpKind.DIM | OpKind.STACK | OpKind.ATOMIC | OpKind.ATOMIC_CAS:
                 pass
-            case OpKind.CALL:
-                raise ValueError("inline before differentiating")
+            case _:
+                raise ValueError(f"{eqn.op.name}: no derivative of this kind")
 
     def pure(self, eqn: Eqn, cotangents: Cotangents) -> None:
         check_derivative_exists(eqn, self.varied)
@@ -159,7 +163,7 @@ class Reverse:
         if cotangent is None or adjoint is None:
             return
         indices = self.indices(eqn)
-        if self.rewritten(array):
+        if self.rewritten(array) and array not in self.replay.accesses.native:
             # Owned by this thread (check_races); an atomic next to the plain accesses would do too,
             # but has no derivative of its own.
             known = self.builder.emit(LOAD, adjoint, *indices)

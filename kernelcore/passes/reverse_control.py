@@ -8,6 +8,7 @@ from kernelcore.builtins.arithmetic import add, mul, range_len, sub
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import LEADING, bound_vars, captured_vars, walk_eqns
+from kernelcore.passes import reverse_native
 from kernelcore.types import Scalar, int64
 
 if TYPE_CHECKING:
@@ -102,7 +103,11 @@ def _index(reverse: Reverse, eqn: Eqn, counter: Var) -> Atom:
 
 def _touches_memory(reverse: Reverse, eqn: Eqn) -> bool:
     """Whether cotangents enter ``eqn`` other than through its outputs."""
-    return any(
-        e.op.kind in _SOURCES and (e.inputs[0] in reverse.adjoint or e.inputs[0] in reverse.varied)
-        for e in walk_eqns(Region((), (eqn,)))
-    )
+
+    def touches(e: Eqn) -> bool:
+        if e.op.kind is OpKind.NATIVE:
+            return reverse_native.touches_memory(reverse, e)
+        known = e.op.kind in _SOURCES
+        return known and (e.inputs[0] in reverse.adjoint or e.inputs[0] in reverse.varied)
+
+    return any(touches(e) for e in walk_eqns(Region((), (eqn,))))

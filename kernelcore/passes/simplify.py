@@ -42,6 +42,8 @@ def _eqn(eqn: Eqn, env: dict[Var, Atom], into: list[Eqn]) -> None:
                 (v, substitute(a, env)) for v, a in zip(eqn.outputs, taken.yields, strict=True)
             )
             return
+        case OpKind.ASSERT if isinstance(inputs[0], Const) and inputs[0].value:
+            return
         case OpKind.FOR | OpKind.WHILE:
             eqn = _drop_invariant(replace(eqn, inputs=inputs), env)
             inputs = eqn.inputs

@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kernelcore import _native
-from kernelcore.errors import KernelArgumentError, KernelCompileError, KernelMemoryError
+from kernelcore.errors import (
+    KernelArgumentError,
+    KernelAssertionError,
+    KernelCompileError,
+    KernelMemoryError,
+)
 
-_native.set_error_types(KernelArgumentError, KernelMemoryError, KernelCompileError)
+_native.set_error_types(
+    KernelArgumentError, KernelMemoryError, KernelCompileError, KernelAssertionError
+)
 
 Signature = _native.Signature
 launch = _native.launch

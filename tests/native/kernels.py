@@ -10,15 +10,19 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from kernelcore import _native
+from kernelcore.types import SCALARS
 
 BOOL, INT32, INT64, FLOAT32, FLOAT64 = range(5)
+INT8, INT16, UINT8, UINT16, UINT32, UINT64, FLOAT16, BFLOAT16 = range(5, 13)
 INPUT, OUTPUT, INOUT, SCRATCH, VALUE = range(5)
 NEVER, IF_PARTIAL, ALWAYS = range(3)
-LLVM_TYPES = {BOOL: "i8", INT32: "i32", INT64: "i64", FLOAT32: "float", FLOAT64: "double"}
-VALUE_BYTES = {BOOL: 1, INT32: 4, INT64: 8, FLOAT32: 4, FLOAT64: 8}
+VALUE_BYTES = {code: s.size_bytes for code, s in enumerate(SCALARS)}
+# Kernels that only move elements need not know what they are.
+LLVM_TYPES = {code: f"i{8 * size}" for code, size in VALUE_BYTES.items()}
+LLVM_TYPES |= {FLOAT32: "float", FLOAT64: "double"}
 
 
-Relocation = tuple[int, int, int, int, int, int, int]
+Relocation = tuple[int, int, int, int, int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,7 @@ class Param:
     zero: int = NEVER
     operand: int = -1
     result: int = -1
+    components: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,9 @@ def layout(params: Sequence[Param]) -> tuple[list[Relocation], int]:
         align = VALUE_BYTES[p.dtype] if p.role == VALUE else 8
         size = VALUE_BYTES[p.dtype] if p.role == VALUE else 8 + 16 * p.ndim
         offset = (offset + align - 1) // align * align
-        relocs.append((offset, p.role, p.dtype, p.ndim, p.zero, p.operand, p.result))
+        first, second = (*p.components, 0, 0)[:2]
+        bound_to = (p.operand, p.result, first, second)
+        relocs.append((offset, p.role, p.dtype, p.ndim, p.zero, *bound_to))
         offset += size
     return relocs, (offset + 7) // 8 * 8
 
@@ -170,6 +177,29 @@ def store_value(dtype: int) -> Kernel:
     )
     body = f"store {LLVM_TYPES[dtype]} %value, ptr %out.p"
     return elementwise(f"store_value_{dtype}", params, body)
+
+
+@cache
+def copy(dtype: int) -> Kernel:
+    """``out[i] = x[i]``."""
+    params = (Param("x", INPUT, dtype, operand=0), Param("out", OUTPUT, dtype, result=0))
+    body = f"""%v = load {LLVM_TYPES[dtype]}, ptr %x.p
+  store {LLVM_TYPES[dtype]} %v, ptr %out.p"""
+    return elementwise(f"copy_{dtype}", params, body)
+
+
+@cache
+def first_component(components: tuple[int, ...], ndim: int) -> Kernel:
+    """``out[i, 0, ...] = x[i, 0, ...]`` for elements with components."""
+    kinds = {"ndim": ndim, "components": components}
+    params = (
+        Param("x", INPUT, operand=0, **kinds),
+        Param("out", OUTPUT, zero=IF_PARTIAL, result=0, **kinds),
+    )
+    body = """%v = load float, ptr %x.p
+  store float %v, ptr %out.p"""
+    name = "_".join(map(str, ("first", ndim, *components)))
+    return elementwise(name, params, body)
 
 
 @cache

@@ -7,13 +7,16 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
 
 from kernelcore import _native
 from kernelcore.errors import KernelArgumentError, KernelCompileError, KernelMemoryError
+from kernelcore.types import SCALARS
 from tests.native import kernels
 
 _native.set_error_types(KernelArgumentError, KernelMemoryError, KernelCompileError)
@@ -88,6 +91,14 @@ def test_strides_are_honoured(step: int) -> None:
         (kernels.INT64, np.int64, [-(2**63), 2**63 - 1, torch.tensor(5)]),
         (kernels.FLOAT32, np.float32, [0.1, 3, np.float64(2.5), np.array(1.5), float("inf")]),
         (kernels.FLOAT64, np.float64, [0.1, 2**53, np.float32(0.5)]),
+        (kernels.INT8, np.int8, [-128, 127, np.int64(5)]),
+        (kernels.INT16, np.int16, [-(2**15), 2**15 - 1, np.uint8(5)]),
+        (kernels.UINT8, np.uint8, [0, 255, np.int64(5), True]),
+        (kernels.UINT16, np.uint16, [0, 2**16 - 1, torch.tensor(5)]),
+        (kernels.UINT32, np.uint32, [0, 2**32 - 1]),
+        (kernels.UINT64, np.uint64, [0, 2**63, 2**64 - 1, np.uint64(2**64 - 1)]),
+        (kernels.FLOAT16, np.float16, [0.1, 3, np.float64(2.5), float("inf")]),
+        (kernels.BFLOAT16, ml_dtypes.bfloat16, [0.1, 3, ml_dtypes.bfloat16(2.5), -1e300]),
     ],
 )
 def test_values_are_converted_exactly(dtype: int, numpy_type: Any, values: list[Any]) -> None:
@@ -105,6 +116,17 @@ def test_values_are_converted_exactly(dtype: int, numpy_type: Any, values: list[
         (kernels.INT32, 2**31, "found 2147483648, which is out of its range"),
         (kernels.INT64, -(2**63) - 1, "which is out of its range"),
         (kernels.INT32, 1.0, "expected an int32 value, found float"),
+        (kernels.INT8, 128, "expected an int8 value, found 128, which is out of its range"),
+        (kernels.INT8, -129, "kc.int64"),
+        (kernels.INT16, 2**15, "which is out of its range"),
+        (kernels.UINT8, 300, "expected a uint8 value, found 300, which is out of its range"),
+        (kernels.UINT8, 300, "kc.uint64"),
+        (kernels.UINT8, -1, "annotate the parameter as a signed integer"),
+        (kernels.UINT32, 2**32, "which is out of its range"),
+        (kernels.UINT64, -1, "found -1, which is out of its range"),
+        (kernels.UINT64, 2**64, "which is out of its range"),
+        (kernels.UINT64, 1.0, "expected a uint64 value, found float"),
+        (kernels.FLOAT16, "1", "expected a float16 value, found str"),
         (kernels.FLOAT32, "1", "expected a float32 value, found str"),
         (kernels.FLOAT64, None, "expected a float64 value, found NoneType"),
     ],
@@ -116,6 +138,132 @@ def test_values_of_another_kind_are_refused(dtype: int, value: object, found: st
     assert f"{kernel.name}(): argument 'value': " in str(caught.value)
     assert found in str(caught.value)
     assert "\n  help: " in str(caught.value)
+
+
+def stored(dtype: int, value: float) -> int:
+    """The bits of ``value`` as a scalar argument of 16 bits."""
+    out = np.zeros((), SCALARS[dtype].numpy)
+    _native.launch(kernels.store_value(dtype).signature(grid_rank=0), (), (value, out))
+    return int(out.view(np.uint16))
+
+
+def test_half_values_are_rounded_once_to_nearest_even() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal(500) * 2.0 ** rng.integers(-28, 18, 500)
+    ties = np.ldexp(np.arange(2048, 2080) + 0.5, rng.integers(-36, 4, 32))
+    # Rounded to float32 first, these would be ties.
+    near_ties = np.array([1 + 2**-11 + 2**-40, 1 + 3 * 2**-11 - 2**-40])
+    special = [0.0, -0.0, np.inf, -np.inf, 65519.99, 65520.0, 2.0**-25, 2.0**-24, 3 * 2.0**-25]
+    for value in (*values, *ties, *near_ties, *special):
+        with np.errstate(over="ignore"):
+            expected = int(np.float16(value).view(np.uint16))
+        assert stored(kernels.FLOAT16, float(value)) == expected, value
+    assert np.isnan(np.uint16(stored(kernels.FLOAT16, float("nan"))).view(np.float16))
+
+
+def test_brain_float_values_are_rounded_to_nearest_even() -> None:
+    # Numbers of float32 alone: ml_dtypes rounds to these first.
+    bits = np.random.default_rng(1).integers(0, 2**32, 500, dtype=np.uint32)
+    ties = np.arange(0x3F80, 0x3FA0, dtype=np.uint32) << 16 | 0x8000
+    special = np.array([0.0, -0.0, np.inf, -np.inf, 3.4e38, 1e-45, 9.2e-41], np.float32)
+    for value in (*bits.view(np.float32), *ties.view(np.float32), *special):
+        if not np.isnan(value):
+            expected = int(np.array(value).astype(ml_dtypes.bfloat16).view(np.uint16))
+            assert stored(kernels.BFLOAT16, float(value)) == expected, value
+    nan = np.uint16(stored(kernels.BFLOAT16, float("nan"))).view(ml_dtypes.bfloat16)
+    assert np.isnan(np.float32(nan))
+
+
+DTYPES = pytest.mark.parametrize("dtype", range(len(SCALARS)), ids=[s.name for s in SCALARS])
+
+
+def elements(dtype: int, count: int) -> np.ndarray[Any, Any]:
+    """``count`` different numbers; equal ones of bools."""
+    return (np.arange(count) - count // 2 * (SCALARS[dtype].kind != "uint")).astype(
+        SCALARS[dtype].numpy
+    )
+
+
+@DTYPES
+def test_arrays_of_every_dtype_are_read_and_written(dtype: int) -> None:
+    signature = kernels.copy(dtype).signature()
+    x = elements(dtype, 20)
+    for given in (x[:10], x[::2], x[::-2]):
+        out = np.zeros((10, 2), x.dtype)
+        _native.launch(signature, 10, (given, out[:, 1]))
+        np.testing.assert_array_equal(out[:, 1], given)
+        assert not out[:, 0].any()
+    result = torch.zeros(10, dtype=getattr(torch, SCALARS[dtype].name))
+    _native.launch(signature, 10, (x[:10], result))
+    assert result.tolist() == x[:10].tolist()
+
+
+@DTYPES
+def test_jax_arrays_of_every_dtype_are_read(dtype: int) -> None:
+    with jax.enable_x64(True):
+        x = jnp.asarray(elements(dtype, 10))
+    out = np.zeros(10, SCALARS[dtype].numpy)
+    _native.launch(kernels.copy(dtype).signature(), 10, (x, out))
+    np.testing.assert_array_equal(out, np.asarray(x))
+
+
+def test_read_only_brain_floats_are_not_written() -> None:
+    x = np.zeros(4, ml_dtypes.bfloat16)
+    x.flags.writeable = False
+    with pytest.raises(KernelArgumentError, match="writable"):
+        _native.launch(kernels.copy(kernels.BFLOAT16).signature(), 4, (x.copy(), x))
+
+
+@pytest.mark.parametrize("other", range(len(SCALARS)), ids=[s.name for s in SCALARS])
+def test_every_other_dtype_is_refused_by_name(other: int) -> None:
+    name = SCALARS[other].name
+    wanted = kernels.UINT16 if other != kernels.UINT16 else kernels.BFLOAT16
+    with pytest.raises(KernelArgumentError, match=f"found {name} with 1 dimension"):
+        _native.launch(kernels.copy(wanted).signature(), 4, (elements(other, 4),) * 2)
+
+
+def test_components_are_the_last_axes() -> None:
+    kernel = kernels.first_component((3,), 2)
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    for given in (x, np.asfortranarray(x), x[:, ::-1]):
+        out = np.zeros((4, 3), np.float32)
+        _native.launch(kernel.signature(), 4, (given, out))
+        np.testing.assert_array_equal(out[:, 0], given[:, 0])
+    value = kernels.first_component((3,), 1)
+    out = np.zeros(3, np.float32)
+    _native.launch(value.signature(), 1, (x[1], out))
+    np.testing.assert_array_equal(out, [3, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("components", "ndim", "shape", "text"),
+    [
+        (
+            (3,),
+            2,
+            (5, 4),
+            "expected array of elements of 3 float32 components: shape (n, 3), found shape (5, 4)",
+        ),
+        ((3,), 2, (5,), "components: shape (n, 3), found shape (5,)"),
+        (
+            (2, 3),
+            4,
+            (5, 6, 3, 2),
+            "elements of 2x3 float32 components: shape (n, m, 2, 3), found shape (5, 6, 3, 2)",
+        ),
+        ((4,), 1, (3,), "array of the 4 float32 components of a value: shape (4,), found shape"),
+        ((2, 2), 2, (4,), "components of a value: shape (2, 2), found shape (4,)"),
+    ],
+)
+def test_other_components_are_refused(
+    components: tuple[int, ...], ndim: int, shape: tuple[int, ...], text: str
+) -> None:
+    kernel = kernels.first_component(components, ndim)
+    x = np.zeros(shape, np.float32)
+    with pytest.raises(KernelArgumentError) as caught:
+        _native.launch(kernel.signature(), 1, (x, x))
+    assert str(caught.value).startswith(f"{kernel.name}(): argument 'x': ")
+    assert text in str(caught.value)
 
 
 F32 = np.zeros(4, np.float32)
@@ -228,10 +376,14 @@ def test_malformed_descriptions_are_refused() -> None:
         build(0, good.block_size, good.relocs)
     with pytest.raises(KernelCompileError, match="outside the argument block"):
         build(good.address, good.block_size - 8, good.relocs)
-    with pytest.raises(KernelCompileError, match="dtype = 9"):
-        build(good.address, 64, [(0, 0, 9, 1, 0, -1, -1)])
+    with pytest.raises(KernelCompileError, match="dtype = 13"):
+        build(good.address, 64, [(0, 0, 13, 1, 0, -1, -1, 0, 0)])
     with pytest.raises(KernelCompileError, match="misaligned"):
-        build(good.address, 64, [(4, 0, 0, 1, 0, -1, -1)])
+        build(good.address, 64, [(4, 0, 0, 1, 0, -1, -1, 0, 0)])
+    with pytest.raises(KernelCompileError, match="description: components"):
+        build(good.address, 64, [(0, 0, 0, 1, 0, -1, -1, 3, 3)])
+    with pytest.raises(KernelCompileError, match="description: components"):
+        build(good.address, 64, [(0, 0, 0, 2, 0, -1, -1, 0, 3)])
 
 
 LEAK_SCRIPT = """

@@ -105,7 +105,8 @@ def test_the_boxed_kernel_runs_strided_tensors() -> None:
     [
         (torch.ones(8, dtype=torch.float64), "found float64 with 1 dimension"),
         (torch.ones(2, 4), "found float32 with 2 dimensions"),
-        (torch.ones(8, dtype=torch.uint8), "found another dtype with 1 dimension"),
+        (torch.ones(8, dtype=torch.uint8), "found uint8 with 1 dimension"),
+        (torch.ones(8, dtype=torch.complex64), "found another dtype with 1 dimension"),
     ],
 )
 def test_the_boxed_kernel_refuses_unfit_tensors(wrong: torch.Tensor, found: str) -> None:

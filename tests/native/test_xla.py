@@ -46,6 +46,7 @@ def call(
         "name": kernel.name,
         "template": np.zeros(kernel.block_size, np.uint8),
         "relocs": np.array(kernel.relocs, np.int64).reshape(-1),
+        "messages": np.zeros(0, np.uint8),
         "grid": np.array(grid, np.int64).reshape(-1),
     }
     return lambda *args: function(*args, **attributes)

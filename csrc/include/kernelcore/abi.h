@@ -7,7 +7,8 @@
 namespace kernelcore {
 
 inline constexpr int kMaxGridDims = 8;
-inline constexpr int kMaxArrayDims = 12;
+inline constexpr int kMaxArrayDims = 14;
+inline constexpr int kMaxComponentDims = 2;
 
 /// Extents of a launch; unused ones are 1. A kernel that fails writes nonzero to `*status`.
 struct Grid {
@@ -15,23 +16,62 @@ struct Grid {
   int64_t* status;
 };
 
+inline constexpr int64_t kStatusOutOfMemory = 1;
+/// What the first assertion of a kernel writes when it fails, the second one more, and so on.
+inline constexpr int64_t kStatusFirstAssertion = 16;
+
 /// Runs the grid points whose row-major index lies in [begin, end).
 using KernelFn = void (*)(const void* args, const Grid* grid, int64_t begin, int64_t end);
 
 /// Element types, numbered as kernelcore.types.SCALARS is.
-enum class DType : uint8_t { kBool, kInt32, kInt64, kFloat32, kFloat64 };
-inline constexpr int kDTypeCount = 5;
+enum class DType : uint8_t {
+  kBool,
+  kInt32,
+  kInt64,
+  kFloat32,
+  kFloat64,
+  kInt8,
+  kInt16,
+  kUInt8,
+  kUInt16,
+  kUInt32,
+  kUInt64,
+  kFloat16,
+  kBFloat16,
+};
+inline constexpr int kDTypeCount = 13;
+
+enum class ScalarKind : uint8_t { kBool, kInt, kUInt, kFloat };
+
+/// What holds of a DType; the name is the one that users write.
+struct DTypeTraits {
+  const char* name;
+  ScalarKind kind;
+  size_t size_bytes;
+};
+
+inline constexpr DTypeTraits kDTypeTraits[kDTypeCount] = {
+    {"bool", ScalarKind::kBool, 1},     {"int32", ScalarKind::kInt, 4},
+    {"int64", ScalarKind::kInt, 8},     {"float32", ScalarKind::kFloat, 4},
+    {"float64", ScalarKind::kFloat, 8}, {"int8", ScalarKind::kInt, 1},
+    {"int16", ScalarKind::kInt, 2},     {"uint8", ScalarKind::kUInt, 1},
+    {"uint16", ScalarKind::kUInt, 2},   {"uint32", ScalarKind::kUInt, 4},
+    {"uint64", ScalarKind::kUInt, 8},   {"float16", ScalarKind::kFloat, 2},
+    {"bfloat16", ScalarKind::kFloat, 2},
+};
+
+constexpr const DTypeTraits& traits_of(DType dtype) {
+  return kDTypeTraits[static_cast<size_t>(dtype)];
+}
 
 /// Bytes of one element of `dtype`.
 constexpr size_t size_bytes(DType dtype) {
-  constexpr size_t kSizes[kDTypeCount] = {1, 4, 8, 4, 8};
-  return kSizes[static_cast<size_t>(dtype)];
+  return traits_of(dtype).size_bytes;
 }
 
 /// The dtype as users write it.
 constexpr const char* name_of(DType dtype) {
-  constexpr const char* kNames[kDTypeCount] = {"bool", "int32", "int64", "float32", "float64"};
-  return kNames[static_cast<size_t>(dtype)];
+  return traits_of(dtype).name;
 }
 
 /// What a kernel parameter is to a functional operation.
@@ -59,6 +99,13 @@ struct Relocation {
   ZeroFill zero;
   int operand;  // -1: none
   int result;   // -1: none
+  // Extents of the last axes, which are the components of an element; 0 where there are fewer.
+  int components[kMaxComponentDims] = {};
+
+  int component_ndim() const { return (components[0] != 0) + (components[1] != 0); }
+
+  /// Dimensions that are not components.
+  int outer_ndim() const { return ndim - component_ndim(); }
 
   bool is_written() const { return role != Role::kInput && role != Role::kValue; }
 

@@ -1,0 +1,40 @@
+"""``@library``: how functions of kernelcore are written in the kernel language itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, TypeVar, cast
+
+from kernelcore.builtins.function import Function, Overload
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_functions: dict[str, Function] = {}
+
+# Every library function by its public name.
+LIBRARY: Mapping[str, Function] = MappingProxyType(_functions)
+
+
+def library(*, updates: tuple[str, ...] = (), no_grad: str | None = None) -> Callable[[F], F]:
+    """Enter the decorated function into the library; equal names are overloads of one function.
+
+    A name that starts with an underscore is not entered: the function is for its module alone.
+
+    Args:
+        updates: Parameters that a call assigns; the function returns their new values after its
+            result.
+        no_grad: Why there is no derivative, where the code would seem to have one.
+    """
+
+    def register(pyfunc: F) -> F:
+        name = pyfunc.__name__
+        function = Function(name, is_library=True)
+        # What starts with an underscore belongs to its module.
+        if not name.startswith("_"):
+            function = _functions.setdefault(name, function)
+        function.overloads.append(Overload(pyfunc, updates, no_grad, is_library=True))
+        # A Function is called as its overloads are; type checkers see the one being defined.
+        return cast("F", function)
+
+    return register

@@ -1,0 +1,297 @@
+"""Random numbers from a counter-based hash: a state is a uint32, and each draw replaces it.
+
+Source: Jarzynski and Olano, "Hash Functions for GPU Rendering", JCGT 9 (2020), table 1: the 32-bit
+permuted congruential generator of O'Neill (2014) with its output permutation RXS-M-XS as a hash.
+"""
+
+# Overloads share a name; types of the kernel language are values to a type checker.
+# ruff: noqa: F811
+# pyright: reportRedeclaration=false
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernelcore.builtins.elementary import cbrt, cos, exp, log, sin, sqrt
+from kernelcore.builtins.arithmetic import abs, floor
+from kernelcore.builtins.library import library
+from kernelcore.builtins.search import lower_bound
+from kernelcore.types import ArrayOf, float32, float64, int32, uint32
+from kernelcore.values import vec2, vec3
+
+Cdf = ArrayOf(float32, 1)
+
+_TWO_PI = 6.283185307179586
+# The spacing of the floats that a state is mapped to.
+_ULP = 2.0**-24
+# Above this mean, rejection takes fewer draws than counting arrivals.
+_POISSON_SPLIT = 10.0
+
+
+@library()
+def _hash(state: uint32) -> Any:
+    word = state * 747796405 + 2891336453
+    word = ((word >> ((word >> 28) + 4)) ^ word) * 277803737
+    return (word >> 22) ^ word
+
+
+@library()
+def _unit(state: uint32) -> Any:
+    """The 24 high bits of ``state`` as a float32 in [0, 1)."""
+    return float32(state >> 8) * _ULP
+
+
+@library()
+def rand_init(seed: int) -> Any:
+    """A state, a uint32, for ``seed``, an int32."""
+    return _hash(uint32(seed))
+
+
+@library()
+def rand_init(seed: int, offset: int) -> Any:
+    """A state, a uint32, for ``seed`` and ``offset``, int32 both.
+
+    Threads that give their index as ``offset`` get streams that have nothing to do with each other.
+    """
+    return _hash(uint32(seed) + _hash(uint32(offset)))
+
+
+@library(updates=("state",))
+def randi(state: uint32) -> Any:
+    """An int32, all values of which are equally likely; replaces ``state``."""
+    state = _hash(state)
+    return int32(state), state
+
+
+@library(updates=("state",))
+def randi(state: uint32, low: int, high: int) -> Any:
+    """An int32 in [low, high); replaces ``state``.
+
+    It is a remainder: of a range of n values some are likelier than others by up to n / 2**32.
+    """
+    state = _hash(state)
+    return low + int32(state % uint32(high - low)), state
+
+
+@library(updates=("state",))
+def randu(state: uint32) -> Any:
+    """A uint32, all values of which are equally likely; replaces ``state``."""
+    state = _hash(state)
+    return state, state
+
+
+@library(updates=("state",))
+def randu(state: uint32, low: uint32, high: uint32) -> Any:
+    """A uint32 in [low, high); replaces ``state``. As ``randi``, it is a remainder."""
+    state = _hash(state)
+    return low + state % (high - low), state
+
+
+@library(updates=("state",))
+def randf(state: uint32) -> Any:
+    """A float32 in [0, 1), a multiple of 2**-24; replaces ``state``."""
+    state = _hash(state)
+    return _unit(state), state
+
+
+@library(updates=("state",))
+def randf(state: uint32, low: float, high: float) -> Any:
+    """A float32 uniform between ``low`` and ``high``, float32 both; replaces ``state``.
+
+    Rounding may give ``high`` itself.
+    """
+    state = _hash(state)
+    return _unit(state) * (high - low) + low, state
+
+
+@library(updates=("state",))
+def randn(state: uint32) -> Any:
+    """A float32 from the normal distribution of mean 0 and variance 1; replaces ``state``.
+
+    Its magnitude is below 5.8.
+
+    Source: Box and Muller, "A Note on the Generation of Random Normal Deviates", 1958.
+    """
+    first = _hash(state)
+    second = _hash(first)
+    # The shift by one spacing keeps 0 from the logarithm.
+    radius = sqrt(-2.0 * log(_unit(first) + _ULP))
+    return radius * cos(_TWO_PI * _unit(second)), second
+
+
+@library(updates=("state",))
+def sample_cdf(state: uint32, cdf: Cdf) -> Any:
+    """An index drawn from a cumulative distribution; replaces ``state``.
+
+    Args:
+        state: The state.
+        cdf: float32 array of shape (n,), ascending to 1: the probability of indices up to each.
+
+    Returns:
+        An int32 in [0, n); n if the last element is below the number drawn.
+    """
+    state = _hash(state)
+    return lower_bound(cdf, 0, cdf.shape[0], _unit(state)), state
+
+
+@library(updates=("state",))
+def sample_triangle(state: uint32) -> Any:
+    """Two barycentric coordinates, a vec2, of a point uniform in a triangle; replaces ``state``.
+
+    Source: Osada et al., "Shape Distributions", ACM TOG 21 (2002), section 4.2.
+    """
+    first = _hash(state)
+    second = _hash(first)
+    root = sqrt(_unit(first))
+    return vec2(1.0 - root, _unit(second) * root), second
+
+
+@library(updates=("state",))
+def sample_unit_ring(state: uint32) -> Any:
+    """A vec2 uniform on the circle of radius 1 around 0; replaces ``state``."""
+    state = _hash(state)
+    angle = _TWO_PI * _unit(state)
+    return vec2(cos(angle), sin(angle)), state
+
+
+@library(updates=("state",))
+def sample_unit_disk(state: uint32) -> Any:
+    """A vec2 uniform in the disk of radius 1 around 0; replaces ``state``."""
+    first = _hash(state)
+    second = _hash(first)
+    radius = sqrt(_unit(first))
+    angle = _TWO_PI * _unit(second)
+    return vec2(radius * cos(angle), radius * sin(angle)), second
+
+
+@library()
+def _around_z(z: float32, across: float32, turn: float32) -> Any:
+    """The point at height ``z``, ``across`` away from the axis, after ``turn`` of a revolution."""
+    angle = _TWO_PI * turn
+    return vec3(across * cos(angle), across * sin(angle), z)
+
+
+@library()
+def _on_sphere(u: float32, turn: float32) -> Any:
+    return _around_z(1.0 - 2.0 * u, 2.0 * sqrt(u * (1.0 - u)), turn)
+
+
+@library()
+def _on_hemisphere(u: float32, turn: float32) -> Any:
+    return _around_z(1.0 - u, sqrt(u * (2.0 - u)), turn)
+
+
+@library(updates=("state",))
+def sample_unit_sphere_surface(state: uint32) -> Any:
+    """A vec3 uniform on the sphere of radius 1 around 0; replaces ``state``."""
+    first = _hash(state)
+    second = _hash(first)
+    return _on_sphere(_unit(first), _unit(second)), second
+
+
+@library(updates=("state",))
+def sample_unit_sphere(state: uint32) -> Any:
+    """A vec3 uniform in the ball of radius 1 around 0; replaces ``state``."""
+    first = _hash(state)
+    second = _hash(first)
+    third = _hash(second)
+    return _on_sphere(_unit(first), _unit(second)) * cbrt(_unit(third)), third
+
+
+@library(updates=("state",))
+def sample_unit_hemisphere_surface(state: uint32) -> Any:
+    """A vec3 uniform on the half ``z >= 0`` of the unit sphere; replaces ``state``."""
+    first = _hash(state)
+    second = _hash(first)
+    return _on_hemisphere(_unit(first), _unit(second)), second
+
+
+@library(updates=("state",))
+def sample_unit_hemisphere(state: uint32) -> Any:
+    """A vec3 uniform in the half ``z >= 0`` of the unit ball; replaces ``state``."""
+    first = _hash(state)
+    second = _hash(first)
+    third = _hash(second)
+    return _on_hemisphere(_unit(first), _unit(second)) * cbrt(_unit(third)), third
+
+
+@library(updates=("state",))
+def sample_unit_square(state: uint32) -> Any:
+    """A vec2 uniform in the square of side 1 around 0; replaces ``state``."""
+    first = _hash(state)
+    second = _hash(first)
+    return vec2(_unit(first) - 0.5, _unit(second) - 0.5), second
+
+
+@library(updates=("state",))
+def sample_unit_cube(state: uint32) -> Any:
+    """A vec3 uniform in the cube of side 1 around 0; replaces ``state``."""
+    first = _hash(state)
+    second = _hash(first)
+    third = _hash(second)
+    return vec3(_unit(first) - 0.5, _unit(second) - 0.5, _unit(third) - 0.5), third
+
+
+@library(updates=("state",))
+def poisson(state: uint32, lam: float) -> Any:
+    """A uint32 from the Poisson distribution of mean ``lam``, a float32; replaces ``state``.
+
+    It is 0 for ``lam <= 0``. Large means are as fine as a float32 of their size is.
+
+    Source: Knuth, "The Art of Computer Programming" 2, 3.4.1 (multiplication of uniforms) below 10;
+    Hoermann, "The Transformed Rejection Method for Generating Poisson Random Variables", Insurance:
+    Mathematics and Economics 12 (1993), algorithm PTRS, from 10 on.
+    """
+    if lam >= _POISSON_SPLIT:
+        return _poisson_rejection(state, lam)
+    return _poisson_count(state, lam)
+
+
+@library()
+def _poisson_count(state: uint32, lam: float) -> Any:
+    bound = exp(-lam)
+    state = _hash(state)
+    product = _unit(state)
+    count = uint32(0)
+    while product > bound:
+        state = _hash(state)
+        product = product * _unit(state)
+        count = count + 1
+    return count, state
+
+
+@library()
+def _poisson_rejection(state: uint32, lam: float) -> Any:
+    b = 0.931 + 2.53 * sqrt(lam)
+    a = -0.059 + 0.02483 * b
+    inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
+    v_r = 0.9277 - 3.6224 / (b - 2.0)
+    count = float32(0.0)
+    is_open = True
+    while is_open:
+        first = _hash(state)
+        state = _hash(first)
+        u = _unit(first) - 0.5
+        v = _unit(state)
+        us = 0.5 - abs(u)
+        # A u of exactly -0.5 is past every quantile: the second test refuses it.
+        count = floor((2.0 * a / us + b) * u + lam + 0.43)
+        if us >= 0.07 and v <= v_r:
+            is_open = False
+        elif count >= 0.0 and not (us < 0.013 and v > us):
+            ratio = log(v * inverse_alpha / (a / (us * us) + b))
+            # The terms are as large as the mean and nearly cancel.
+            log_density = float64(count) * log(float64(lam)) - float64(lam) - _log_factorial(count)
+            is_open = float64(ratio) > log_density
+    return uint32(count), state
+
+
+@library()
+def _log_factorial(count: float32) -> Any:
+    """``log(count!)`` as a float64, to 1e-9: Stirling's series at ``count + 8``."""
+    x = float64(count)
+    z = x + 8.0
+    shift = (x + 1.0) * (x + 2.0) * (x + 3.0) * (x + 4.0) * (x + 5.0) * (x + 6.0) * (x + 7.0)
+    w = 1.0 / (z * z)
+    series = (1.0 / 12.0 - w * (1.0 / 360.0 - w * (1.0 / 1260.0 - w / 1680.0))) / z
+    return (z - 0.5) * log(z) - z + 0.9189385332046727 + series - log(shift)

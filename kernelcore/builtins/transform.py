@@ -1,0 +1,224 @@
+"""Rigid transforms and 4x4 matrices: points, vectors, inverses and conversions.
+
+A transform is a position and a unit quaternion; it turns first and moves then. Matrices act on
+columns.
+"""
+
+# Overloads share a name; types of the kernel language are values to a type checker.
+# ruff: noqa: F811
+# pyright: reportRedeclaration=false
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from kernelcore.builtins.library import library
+from kernelcore.builtins.matrix import determinant
+from kernelcore.builtins.quaternion import (
+    mul,
+    quat_from_matrix,
+    quat_inverse,
+    quat_rotate,
+    quat_to_matrix,
+)
+from kernelcore.builtins.vector import length
+from kernelcore.types import AnyFloat as Float
+from kernelcore.types import float32
+from kernelcore.values import matrix, quaternion, transformation, vector
+
+Transform = transformation(dtype=Float)
+Quaternion = quaternion(dtype=Float)
+Vector3 = vector(length=3, dtype=Float)
+Matrix4 = matrix(shape=(4, 4), dtype=Float)
+
+T = TypeVar("T", bound=Transform)
+V3 = TypeVar("V3", bound=Vector3)
+
+
+@library()
+def transform_identity() -> Any:
+    """The transform of float32 that moves nothing."""
+    return transformation(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, dtype=float32)
+
+
+@library()
+def transform_identity(dtype: Any) -> Any:
+    """The transform of floats of ``dtype`` that moves nothing."""
+    return transformation(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, dtype=dtype)
+
+
+@library()
+def transform_get_translation(xform: Transform) -> Any:
+    """The position of a transform, a vector of length 3 of its dtype."""
+    return vector(xform[0], xform[1], xform[2], length=3, dtype=xform.dtype)
+
+
+@library()
+def transform_get_rotation(xform: Transform) -> Any:
+    """The rotation of a transform, a quaternion of its dtype."""
+    return quaternion(xform[3], xform[4], xform[5], xform[6], dtype=xform.dtype)
+
+
+@library()
+def transform_set_translation_copy(xform: Transform, p: Vector3) -> Any:
+    """``xform`` with the position ``p``, a vector of length 3."""
+    return type(xform)(p[0], p[1], p[2], xform[3], xform[4], xform[5], xform[6])
+
+
+@library()
+def transform_set_rotation_copy(xform: Transform, q: Quaternion) -> Any:
+    """``xform`` with the rotation ``q``, a quaternion."""
+    return type(xform)(xform[0], xform[1], xform[2], q[0], q[1], q[2], q[3])
+
+
+@library(updates=("xform",))
+def transform_set_translation(xform: Transform, p: Vector3) -> Any:
+    """Give ``xform``, a variable, the position ``p``, a vector of length 3; the new transform."""
+    moved = transform_set_translation_copy(xform, p)
+    return moved, moved
+
+
+@library(updates=("xform",))
+def transform_set_rotation(xform: Transform, q: Quaternion) -> Any:
+    """Give ``xform``, a variable, the rotation ``q``, a quaternion; the new transform."""
+    turned = transform_set_rotation_copy(xform, q)
+    return turned, turned
+
+
+@library()
+def mul(a: T, b: T) -> Any:
+    """The transform that applies ``b``, then ``a``, two transforms of one dtype."""
+    turn = transform_get_rotation(a)
+    position = quat_rotate(turn, transform_get_translation(b)) + transform_get_translation(a)
+    return type(a)(position, mul(turn, transform_get_rotation(b)))
+
+
+@library()
+def transform_multiply(a: T, b: T) -> Any:
+    """The transform that applies ``b``, then ``a``: ``a * b``."""
+    return mul(a, b)
+
+
+@library()
+def transform_inverse(xform: Transform) -> Any:
+    """The transform that undoes ``xform``, whose rotation is a unit quaternion."""
+    back = quat_inverse(transform_get_rotation(xform))
+    return type(xform)(-quat_rotate(back, transform_get_translation(xform)), back)
+
+
+@library()
+def transform_point(xform: Transform, point: Vector3) -> Any:
+    """``point``, a vector of length 3, turned and moved."""
+    turned = quat_rotate(transform_get_rotation(xform), point)
+    return turned + transform_get_translation(xform)
+
+
+@library()
+def transform_point(mat: Matrix4, point: V3) -> Any:
+    """The first three components of ``mat * (point, 1)``."""
+    return type(point)(
+        mat[0, 0] * point[0] + mat[0, 1] * point[1] + mat[0, 2] * point[2] + mat[0, 3],
+        mat[1, 0] * point[0] + mat[1, 1] * point[1] + mat[1, 2] * point[2] + mat[1, 3],
+        mat[2, 0] * point[0] + mat[2, 1] * point[1] + mat[2, 2] * point[2] + mat[2, 3],
+    )
+
+
+@library()
+def transform_vector(xform: Transform, vec: Vector3) -> Any:
+    """``vec``, a vector of length 3, turned."""
+    return quat_rotate(transform_get_rotation(xform), vec)
+
+
+@library()
+def transform_vector(mat: Matrix4, vec: V3) -> Any:
+    """The first three components of ``mat * (vec, 0)``."""
+    return type(vec)(
+        mat[0, 0] * vec[0] + mat[0, 1] * vec[1] + mat[0, 2] * vec[2],
+        mat[1, 0] * vec[0] + mat[1, 1] * vec[1] + mat[1, 2] * vec[2],
+        mat[2, 0] * vec[0] + mat[2, 1] * vec[1] + mat[2, 2] * vec[2],
+    )
+
+
+@library()
+def transform_compose(position: Vector3, rotation: Quaternion, scale: Vector3) -> Any:
+    """The 4x4 matrix that scales, turns and moves.
+
+    Args:
+        position: Where the origin goes, a vector of length 3.
+        rotation: A unit quaternion of the same dtype.
+        scale: A factor per axis, a vector of length 3 of the same dtype.
+
+    Returns:
+        The matrix with the upper rows ``[R diag(scale), position]``, of the same dtype.
+    """
+    r = quat_to_matrix(rotation)
+    return matrix(
+        r[0, 0] * scale[0], r[0, 1] * scale[1], r[0, 2] * scale[2], position[0],
+        r[1, 0] * scale[0], r[1, 1] * scale[1], r[1, 2] * scale[2], position[1],
+        r[2, 0] * scale[0], r[2, 1] * scale[1], r[2, 2] * scale[2], position[2],
+        0.0, 0.0, 0.0, 1.0,
+        shape=(4, 4), dtype=position.dtype,
+    )  # fmt: skip
+
+
+@library()
+def transform_decompose(m: Matrix4) -> Any:
+    """The parts that ``transform_compose`` makes a matrix of.
+
+    Args:
+        m: A 4x4 matrix of floats.
+
+    Returns:
+        The position, a vector of length 3; the rotation, a unit quaternion; the scale, a vector of
+        length 3: the lengths of the columns, the first one negative if the determinant of the upper
+        left block is.
+    """
+    dtype = m.dtype
+    a = vector(m[0, 0], m[1, 0], m[2, 0], length=3, dtype=dtype)
+    b = vector(m[0, 1], m[1, 1], m[2, 1], length=3, dtype=dtype)
+    c = vector(m[0, 2], m[1, 2], m[2, 2], length=3, dtype=dtype)
+    block = matrix(
+        a[0], b[0], c[0], a[1], b[1], c[1], a[2], b[2], c[2], shape=(3, 3), dtype=dtype
+    )
+    x = length(a)
+    y = length(b)
+    z = length(c)
+    if determinant(block) < 0.0:
+        x = -x
+    # A column of zeros stays one.
+    if x != 0.0:
+        a = a / x
+    if y != 0.0:
+        b = b / y
+    if z != 0.0:
+        c = c / z
+    turn = matrix(
+        a[0], b[0], c[0], a[1], b[1], c[1], a[2], b[2], c[2], shape=(3, 3), dtype=dtype
+    )
+    return (
+        vector(m[0, 3], m[1, 3], m[2, 3], length=3, dtype=dtype),
+        quat_from_matrix(turn),
+        vector(x, y, z, length=3, dtype=dtype),
+    )
+
+
+@library()
+def transform_from_matrix(mat: Matrix4) -> Any:
+    """The transform of a 4x4 matrix whose upper left block is a rotation; of its dtype."""
+    q = quat_from_matrix(mat)
+    return transformation(
+        mat[0, 3], mat[1, 3], mat[2, 3], q[0], q[1], q[2], q[3], dtype=mat.dtype
+    )
+
+
+@library()
+def transform_to_matrix(xform: Transform) -> Any:
+    """The 4x4 matrix, of the dtype of ``xform``, that maps columns ``(x, 1)`` as it maps ``x``."""
+    r = quat_to_matrix(transform_get_rotation(xform))
+    return matrix(
+        r[0, 0], r[0, 1], r[0, 2], xform[0],
+        r[1, 0], r[1, 1], r[1, 2], xform[1],
+        r[2, 0], r[2, 1], r[2, 2], xform[2],
+        0.0, 0.0, 0.0, 1.0,
+        shape=(4, 4), dtype=xform.dtype,
+    )  # fmt: skip

@@ -1,0 +1,109 @@
+"""Atomic updates of array elements.
+
+``ATOMIC`` and ``ATOMIC_CAS`` are sequentially consistent, so that what a thread wrote before one is
+seen by whoever reads its outcome; ``ATOMIC_ADD`` orders nothing but its own element.
+"""
+
+from __future__ import annotations
+
+from kernelcore.builtins.arithmetic import add
+from kernelcore.builtins.reference import is_narrow
+from kernelcore.codegen import memory, narrow
+from kernelcore.codegen.emitter import Emitter
+from kernelcore.errors import KernelCompileError
+from kernelcore.ir.core import Eqn
+from kernelcore.ir.op import Op
+from kernelcore.types import Scalar, boolean
+
+
+def emit_atomic_add(e: Emitter, eqn: Eqn) -> list[str]:
+    """Add to one element and give its old value; plainly if no other thread has the element."""
+    dtype, address = memory.element(e, eqn)
+    if dtype == boolean:
+        raise KernelCompileError("atomic_add on bool", eqn.loc)
+    value = e.value(eqn.inputs[-1])
+    if eqn.attrs.get("owned", False):
+        old = memory.load(e, dtype, address, e.access_suffix)
+        memory.store(e, dtype, _apply(e, add.op, dtype, old, value), address, e.access_suffix)
+        return [old]
+    if dtype.is_float and not is_narrow(dtype):
+        return [e.op(f"atomicrmw fadd ptr {address}, {e.type(dtype)} {value} monotonic")]
+    return [_update(e, dtype, add.op, address, value, "monotonic")]
+
+
+def emit_atomic(e: Emitter, eqn: Eqn) -> list[str]:
+    """Replace one element by a function of it and a value, and give its old value."""
+    dtype, address = memory.element(e, eqn)
+    value = e.value(eqn.inputs[-1])
+    return [_update(e, dtype, eqn.attrs["update"], address, value, "seq_cst")]
+
+
+def emit_atomic_cas(e: Emitter, eqn: Eqn) -> list[str]:
+    """Replace one element if its bits are those expected, and give its old value."""
+    dtype, address = memory.element(e, eqn)
+    expected, desired = (_to_bits(e, dtype, e.value(a)) for a in eqn.inputs[-2:])
+    pair = _compare_exchange(e, dtype, address, expected, desired, "seq_cst")
+    return [_from_bits(e, dtype, e.op(f"extractvalue {pair}, 0"))]
+
+
+def _update(
+    e: Emitter, dtype: Scalar, update: Op | None, address: str, value: str, order: str
+) -> str:
+    """One instruction where the processor has it, else compare and exchange until it succeeds."""
+    ty = _bits_type(dtype)
+    mnemonic = "xchg" if update is None else update.rmw.get(dtype.kind)
+    if mnemonic is not None:
+        bits = _to_bits(e, dtype, value)
+        return _from_bits(
+            e, dtype, e.op(f"atomicrmw {mnemonic} ptr {address}, {ty} {bits} {order}")
+        )
+    assert update is not None
+    align = f"align {dtype.size_bytes}"
+    first = e.op(f"load atomic {ty}, ptr {address} monotonic, {align}")
+    before, again, done = e.block, e.label("again"), e.label("updated")
+    e.jump(again)
+    e.place(again)
+    seen = e.phi(ty)
+    old = _from_bits(e, dtype, seen)
+    bits = _to_bits(e, dtype, _apply(e, update, dtype, old, value))
+    pair = _compare_exchange(e, dtype, address, seen, bits, order)
+    current, swapped = (e.op(f"extractvalue {pair}, {at}") for at in (0, 1))
+    e.add_edge(seen, first, before)
+    e.add_edge(seen, current, e.block)
+    e.branch(swapped, done, again)
+    e.place(done)
+    return old
+
+
+def _compare_exchange(
+    e: Emitter, dtype: Scalar, address: str, expected: str, desired: str, order: str
+) -> str:
+    """A pair of the bits found and whether they were those expected, with its type."""
+    ty = _bits_type(dtype)
+    operands = f"ptr {address}, {ty} {expected}, {ty} {desired}"
+    return f"{{ {ty}, i1 }} {e.op(f'cmpxchg {operands} {order} {order}')}"
+
+
+def _apply(e: Emitter, update: Op, dtype: Scalar, old: str, value: str) -> str:
+    assert update.lower is not None
+    return narrow.rounded(e, dtype, update.lower(e, narrow.held_as(dtype), old, value))
+
+
+def _bits_type(dtype: Scalar) -> str:
+    return f"i{8 * dtype.size_bytes}"
+
+
+def _to_bits(e: Emitter, dtype: Scalar, value: str) -> str:
+    """``value`` as the integer that memory holds."""
+    return _bitcast(
+        e, memory.encoded(e, dtype, value), memory.stored_type(dtype), _bits_type(dtype)
+    )
+
+
+def _from_bits(e: Emitter, dtype: Scalar, bits: str) -> str:
+    """The value that ``bits`` in memory stand for."""
+    return memory.decoded(e, dtype, _bitcast(e, bits, _bits_type(dtype), memory.stored_type(dtype)))
+
+
+def _bitcast(e: Emitter, value: str, source: str, target: str) -> str:
+    return value if source == target else e.op(f"bitcast {source} {value} to {target}")

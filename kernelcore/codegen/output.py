@@ -1,0 +1,85 @@
+"""What a kernel tells the outside besides its arrays: printed text, and why it failed."""
+
+from __future__ import annotations
+
+import hashlib
+
+from kernelcore.codegen import abi, narrow
+from kernelcore.codegen.cast import convert
+from kernelcore.codegen.emitter import Emitter, scalar_type
+from kernelcore.ir.core import Atom, Eqn
+from kernelcore.types import float64, int64, uint64
+
+FINISH_BLOCK = "finish"
+
+_NAN_BITS = 0x7FF8 << 48
+# Printable in the texts of LLVM as they are.
+_PLAIN = frozenset(range(0x20, 0x7F)) - frozenset(b'"\\')
+
+
+def emit_print(e: Emitter, eqn: Eqn) -> list[str]:
+    """Write a line to standard output, by one call, so that lines of threads stay whole."""
+    e.require_one_lane(eqn)
+    first, *rest = eqn.attrs["pieces"]
+    form, arguments = "", ["i32 1"]
+    for piece, atom in zip((first, *rest), (*eqn.inputs, None), strict=True):
+        for at, part in enumerate(piece.split("\0")):
+            # C ends a text at a zero byte, but prints one that it is given.
+            form += ("%c" if at else "") + part.replace("%", "%%")
+            arguments += ["i32 0"] if at else []
+        if atom is not None:
+            directive, argument = _passed(e, atom)
+            form += directive
+            arguments.append(argument)
+    arguments.insert(1, f"ptr {_text(e, form)}")
+    e.declare("declare i32 @dprintf(i32, ptr, ...)")
+    e.effect(f"call i32 (i32, ptr, ...) @dprintf({', '.join(arguments)})")
+    return []
+
+
+def emit_assert(e: Emitter, eqn: Eqn) -> list[str]:
+    """Go on if the condition holds; else report which assertion it is and leave the kernel."""
+    e.require_one_lane(eqn)
+    held, failed = e.label("held"), e.label("failed")
+    e.branch(e.value(eqn.inputs[0]), held, failed)
+    e.place(failed)
+    fail(e, abi.STATUS_FIRST_ASSERTION + e.assertions[eqn])
+    e.place(held)
+    return []
+
+
+def fail(e: Emitter, status: int) -> None:
+    """Leave the kernel with ``status``, unless another thread has failed before."""
+    field = e.op(f"getelementptr i8, ptr %grid, i64 {abi.GRID_STATUS_OFFSET}")
+    target = e.op(f"load ptr, ptr {field}")
+    e.op(f"cmpxchg ptr {target}, i64 {abi.STATUS_OK}, i64 {status} monotonic monotonic, align 8")
+    e.jump(FINISH_BLOCK)
+
+
+def _passed(e: Emitter, atom: Atom) -> tuple[str, str]:
+    """The directive of C's ``printf`` for ``atom``, and the argument for it."""
+    dtype, value = scalar_type(atom), e.value(atom)
+    match dtype.kind:
+        case "bool":
+            texts = f"ptr {_text(e, 'True')}, ptr {_text(e, 'False')}"
+            return "%s", f"ptr {e.op(f'select i1 {value}, {texts}')}"
+        case "int":
+            return "%lld", f"i64 {convert(e, dtype, int64, value)}"
+        case "uint":
+            return "%llu", f"i64 {convert(e, dtype, uint64, value)}"
+        case _:
+            wide = convert(e, narrow.held_as(dtype), float64, value)
+            # C shows the sign of a NaN.
+            bits = e.op(f"bitcast double {wide} to i64")
+            unordered = e.op(f"fcmp uno double {wide}, {wide}")
+            shown = e.op(f"select i1 {unordered}, i64 {_NAN_BITS}, i64 {bits}")
+            return "%g", f"double {e.op(f'bitcast i64 {shown} to double')}"
+
+
+def _text(e: Emitter, text: str) -> str:
+    """The address of a constant C string."""
+    data = text.encode(errors="replace") + b"\0"
+    name = f"@text.{hashlib.sha256(data).hexdigest()[:16]}"
+    shown = "".join(chr(b) if b in _PLAIN else f"\\{b:02X}" for b in data)
+    e.declare(f'{name} = private unnamed_addr constant [{len(data)} x i8] c"{shown}"')
+    return name

@@ -1,0 +1,148 @@
+"""What is evaluated while a function is compiled: ``static(...)``, types made in kernels."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from kernelcore import values
+from kernelcore.errors import KernelError, KernelTypeError, SrcLoc
+from kernelcore.frontend.host import host_value
+from kernelcore.frontend.scope import Names
+from kernelcore.frontend.value import Static, Value, describe_type
+from kernelcore.frontend.weak import Weak
+from kernelcore.ir.core import Const
+from kernelcore.types import Dense, StructType, is_pattern, type_of
+
+# Functions that make types, and the names of what they take.
+FACTORIES: Mapping[object, tuple[str, ...]] = MappingProxyType(
+    {
+        values.vector: ("length", "dtype"),
+        values.matrix: ("shape", "dtype"),
+        values.quaternion: ("dtype",),
+        values.transformation: ("dtype",),
+    }
+)
+
+
+def static(expr: object) -> object:
+    """Evaluate ``expr`` when the kernel is compiled, as Python does, and use the result as a constant.
+
+    The expression sees the names around the kernel; its value must be a number, a vector, matrix or
+    struct, a tuple of these, a type or a function. On the host it is ``expr`` itself.
+    """
+    return expr
+
+
+def evaluate_static(names: Names, node: ast.Call, local: Mapping[str, Value]) -> Value:
+    """The value of a call of ``static``; ``local`` are variables, of which known ones can be used.
+
+    Raises:
+        KernelTypeError: It does not take one expression, or that fails.
+    """
+    loc = names.loc(node)
+    if len(node.args) != 1 or node.keywords:
+        raise KernelTypeError("static() takes one expression", loc, "write static(expression)")
+    (expr,) = node.args
+    used = {n.id for n in ast.walk(expr) if isinstance(n, ast.Name)}
+    unknown = sorted(name for name in used if name in local and not _is_known(local[name]))
+    if unknown:
+        raise KernelTypeError(
+            f"static() uses '{unknown[0]}', which is known at run time only",
+            loc,
+            "use names of the scope around the kernel, and literals",
+        )
+    known = {name: _object(value) for name, value in local.items() if _is_known(value)}
+    code = compile(ast.Expression(expr), "<static>", "eval")
+    try:
+        found: object = eval(code, {**names.namespace(), **known})
+    except KernelError as error:
+        raise type(error)(f"static(): {error.message}", loc, error.remedy) from None
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        NameError,
+        TypeError,
+        ValueError,
+    ) as error:
+        kind = type(error).__name__
+        raise KernelTypeError(f"static(): {kind}: {error}", loc) from None
+    return host_value(found, ast.unparse(expr), loc)
+
+
+def _is_known(value: Value) -> bool:
+    return isinstance(value, Weak | Const | Static)
+
+
+def _object(value: Value) -> object:
+    return value.obj if isinstance(value, Static) else getattr(value, "value", None)
+
+
+def concrete(type_: Dense | StructType, loc: SrcLoc | None) -> Dense | StructType:
+    """``type_``, which must be no pattern.
+
+    Raises:
+        KernelTypeError: It stands for several types.
+    """
+    if is_pattern(type_):
+        raise KernelTypeError(
+            f"{type_} has no values: it stands for several types",
+            loc,
+            "give its length and its dtype",
+        )
+    return type_
+
+
+def make_type(
+    factory: object, args: Sequence[Value], keywords: Mapping[str, Value], loc: SrcLoc | None
+) -> tuple[Dense, Sequence[Value]]:
+    """The type that ``vector(..., length=, dtype=)`` or a sibling makes, and its components.
+
+    What is not given follows from the components.
+
+    Raises:
+        KernelTypeError: The type does not follow.
+    """
+    wanted = FACTORIES[factory]
+    unknown = [k for k in keywords if k not in wanted]
+    if unknown:
+        raise KernelTypeError(f"'{unknown[0]}': no such argument", loc, f"give {', '.join(wanted)}")
+    given = {name: _static_object(value, loc) for name, value in keywords.items()}
+    if "dtype" not in given:
+        typed = [a.type for a in args if isinstance(a, Const)] or [
+            t for a in args if (t := getattr(a, "type", None)) is not None
+        ]
+        given["dtype"] = typed[0] if typed else float
+    if "length" in wanted and "length" not in given:
+        given["length"] = len(args)
+    if "shape" in wanted and "shape" not in given:
+        raise KernelTypeError(
+            "the shape of the matrix is not known", loc, "give shape=(rows, columns)"
+        )
+    assert callable(factory)
+    make: Callable[..., object] = factory
+    try:
+        found = type_of(make(*(given[name] for name in wanted)))
+    except KernelError as error:
+        raise type(error)(error.message, loc, error.remedy) from None
+    assert isinstance(found, Dense)
+    concrete(found, loc)
+    return found, args
+
+
+def _static_object(value: Value, loc: SrcLoc | None) -> object:
+    match value:
+        case Static(obj):
+            return obj
+        case Weak(number):
+            return number
+        case tuple():
+            return tuple(_static_object(v, loc) for v in value)
+        case _:
+            raise KernelTypeError(
+                f"expected a length, shape or type, found {describe_type(value)}",
+                loc,
+                "types are made of literals and types",
+            )

@@ -1,0 +1,137 @@
+"""Components of composites: what an index, a slice or an attribute selects, and replaces."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from kernelcore.builtins import BUILTINS
+from kernelcore.builtins.syntax import COMPARE
+from kernelcore.frontend.scope import Scope
+from kernelcore.frontend.value import Leaf
+from kernelcore.frontend.weak import Weak, const
+from kernelcore.ir.core import Atom
+from kernelcore.types import Dense, Scalar
+
+T = TypeVar("T")
+
+# A known index, the range of a slice, or an index that is known at run time only.
+Index = int | range | Atom
+_SELECT, _EQUAL = BUILTINS["select"].op, COMPARE[ast.Eq].op
+_LETTERS = "xyzw"
+
+
+def take(
+    shape: Sequence[int],
+    leaves: Sequence[T],
+    indices: Sequence[Index],
+    choose: Callable[[Atom, list[list[T]]], list[T]],
+) -> tuple[tuple[int, ...], list[T]]:
+    """The shape and the leaves that ``indices`` select of a composite of ``shape``.
+
+    ``choose`` picks among the alternatives of an index that is not known.
+    """
+    if not indices:
+        return tuple(shape), list(leaves)
+    options = _split(shape, leaves)
+    first, *rest = indices
+    if isinstance(first, int):
+        return take(shape[1:], options[first], rest, choose)
+    if isinstance(first, range):
+        parts = [take(shape[1:], options[k], rest, choose) for k in first]
+        inner = parts[0][0] if parts else ()
+        return (len(first), *inner), [leaf for _, part in parts for leaf in part]
+    found = [take(shape[1:], option, rest, choose) for option in options]
+    return found[0][0], choose(first, [part for _, part in found])
+
+
+def put(
+    shape: Sequence[int],
+    leaves: Sequence[T],
+    indices: Sequence[Index],
+    new: Sequence[T],
+    choose: Callable[[Atom, int, T, T], T],
+) -> list[T]:
+    """``leaves`` with those that ``indices`` select replaced by ``new``.
+
+    ``choose(index, k, new, old)`` is the new leaf where ``index`` is ``k``, else the old one.
+    """
+    if not indices:
+        return list(new)
+    options = _split(shape, leaves)
+    first, *rest = indices
+    out = [list(option) for option in options]
+    if isinstance(first, int):
+        out[first] = put(shape[1:], options[first], rest, new, choose)
+    elif isinstance(first, range):
+        share = len(new) // max(len(first), 1)
+        for n, k in enumerate(first):
+            part = new[n * share : (n + 1) * share]
+            out[k] = put(shape[1:], options[k], rest, part, choose)
+    else:
+        for k, option in enumerate(options):
+            changed = put(shape[1:], option, rest, new, choose)
+            out[k] = [choose(first, k, a, b) for a, b in zip(changed, option, strict=True)]
+    return [leaf for part in out for leaf in part]
+
+
+def _split(shape: Sequence[int], leaves: Sequence[T]) -> list[Sequence[T]]:
+    size = len(leaves) // shape[0]
+    return [leaves[k * size : (k + 1) * size] for k in range(shape[0])]
+
+
+def of_shape(scalar: Scalar, shape: tuple[int, ...]) -> Scalar | Dense:
+    """The type of what an index or slice selects."""
+    if not shape:
+        return scalar
+    return Dense("vector" if len(shape) == 1 else "matrix", scalar, shape)
+
+
+def attribute(type_: Dense, name: str) -> list[Index] | None:
+    """The index that an attribute of a composite stands for, or None if it has no such one.
+
+    Several letters select several components: ``v.xy``; they must follow each other.
+    """
+    match type_.kind, name:
+        case "transform", "p":
+            return [range(3)]
+        case "transform", "q":
+            return [range(3, 7)]
+        case (("vector" | "quaternion"), _) if name and set(name) <= set(_LETTERS):
+            places = [_LETTERS.index(letter) for letter in name]
+            if max(places) >= type_.size:
+                return None
+            if len(places) == 1:
+                return [places[0]]
+            first, step = places[0], places[1] - places[0]
+            wanted = range(first, first + step * len(places), step) if step else range(0)
+            return [wanted] if list(wanted) == places else None
+        case _:
+            return None
+
+
+def attribute_type(type_: Dense, name: str, plain: Scalar | Dense) -> Scalar | Dense:
+    """The type of attribute ``name``, which would be ``plain`` for an index."""
+    if type_.kind == "transform" and name == "q":
+        return Dense("quaternion", type_.dtype, (4,))
+    return plain
+
+
+def choose_value(scope: Scope, index: Atom, options: list[list[Leaf]]) -> list[Leaf]:
+    """The leaves of option number ``index``, which is known at run time only."""
+    out = list(options[-1])
+    for k in range(len(options) - 2, -1, -1):
+        out = [select(scope, index, k, a, b) for a, b in zip(options[k], out, strict=True)]
+    return out
+
+
+def select(scope: Scope, index: Atom, k: int, new: Leaf, old: Leaf) -> Leaf:
+    """``new`` where ``index`` is ``k``, else ``old``."""
+    assert isinstance(index.type, Scalar)
+    assert not isinstance(new, Weak)
+    assert not isinstance(old, Weak)
+    if new is old:
+        return old
+    is_k = scope.builder.emit(_EQUAL, index, const(index.type, k, None))
+    return scope.builder.emit(_SELECT, is_k, new, old)

@@ -1,0 +1,278 @@
+"""Composite values: how they are made, and what operators and built-ins mean on them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from kernelcore.builtins import BUILTINS
+from kernelcore.builtins.library import LIBRARY
+from kernelcore.builtins.syntax import BINARY, COMPARE, UNARY
+from kernelcore.errors import KernelTypeError, SrcLoc
+from kernelcore.frontend.apply import apply_op, cast, logical, symbol
+from kernelcore.frontend.convert import converted
+from kernelcore.frontend.overloads import takes
+from kernelcore.frontend.scope import TRUE, Scope, scalar
+from kernelcore.frontend.value import (
+    ArrayView,
+    Compound,
+    Leaf,
+    Static,
+    Value,
+    build,
+    describe_type,
+    flatten,
+    unflatten,
+)
+from kernelcore.frontend.weak import Weak
+from kernelcore.ir.builder import zero
+from kernelcore.ir.core import Atom
+from kernelcore.ir.op import Op
+from kernelcore.types import ArrayOf, Dense, Element, Scalar, StructType, has_layout
+
+_SELECT = BUILTINS["select"].op
+_EQUAL, _NOT_EQUAL = COMPARE[ast.Eq].op, COMPARE[ast.NotEq].op
+_ORDER = {COMPARE[c].op for c in (ast.Lt, ast.LtE, ast.Gt, ast.GtE)}
+_LINEAR = {BINARY[ast.Add].op, BINARY[ast.Sub].op, UNARY[ast.USub].op, UNARY[ast.UAdd].op}
+_SCALING = {BINARY[ast.Mult].op, BINARY[ast.Div].op}
+
+
+def operate(
+    scope: Scope, op: Op, args: Sequence[Value], node: ast.AST, operands: Sequence[ast.expr]
+) -> Value:
+    """``op`` on ``args``, which ``operands`` were lowered to.
+
+    Raises:
+        KernelTypeError: ``op`` does not take these types.
+    """
+    if not any(isinstance(a, Compound | ArrayView | Static | tuple) for a in args):
+        return apply_op(scope, op, args, node, operands)
+    if op is _SELECT and len(args) == 3:
+        return _select(scope, args, node, operands)
+    overloads = LIBRARY.get(op.name)
+    if overloads is not None and takes(scope, overloads, args):
+        return scope.call_function(overloads, args, {}, node, scope)
+    return _componentwise(scope, op, args, node, operands)
+
+
+def _select(
+    scope: Scope, args: Sequence[Value], node: ast.AST, operands: Sequence[ast.expr]
+) -> Value:
+    """Leaf by leaf, whatever the two alternatives are, if they are alike."""
+    cond, left, right = args
+    (skeleton, lefts), (other, rights) = flatten(left), flatten(right)
+    if skeleton != other:
+        raise KernelTypeError(
+            f"the alternatives have different types: {describe_type(left)} and "
+            f"{describe_type(right)}",
+            scope.loc(node),
+            "convert one of them",
+        )
+    pairs = zip(lefts, rights, strict=True)
+    found = [
+        a if a is b else apply_op(scope, _SELECT, [cond, a, b], node, operands) for a, b in pairs
+    ]
+    return unflatten(skeleton, [scalar(v, scope.loc(node)) for v in found])
+
+
+def _componentwise(
+    scope: Scope, op: Op, args: Sequence[Value], node: ast.AST, operands: Sequence[ast.expr]
+) -> Value:
+    """``op`` on each component, with scalars as they are."""
+    loc = scope.at(node)
+    compounds = [a for a in args if isinstance(a, Compound)]
+    if any(isinstance(a, ArrayView | Static | tuple) for a in args):
+        return apply_op(scope, op, args, node, operands)  # refuses them
+    kinds = list(dict.fromkeys(c.type for c in compounds))
+    first = kinds[0]
+    if len(args) == len(op.params) and op in (_EQUAL, _NOT_EQUAL):
+        return _equal(scope, op, args, node, operands)
+    if not isinstance(first, Dense) or op in _ORDER:
+        raise _refused(op, args, node, loc)
+    if any(not isinstance(k, Dense) or _form(k) != _form(first) for k in kinds):
+        raise KernelTypeError(
+            f"operands of different types: {kinds[0]} and {kinds[1]}", loc, _remedy(op, args)
+        )
+    is_plain = first.kind in ("vector", "matrix")
+    is_scaled = op in _SCALING and len(compounds) == 1
+    if not (op in _LINEAR and len(compounds) == len(args)) and not is_scaled:
+        mixed = op in _LINEAR or op in _SCALING
+        if mixed or not is_plain:
+            raise _refused(op, args, node, loc)
+    leaves: list[Leaf] = []
+    for k in range(first.size):
+        parts = [a.members[k] if isinstance(a, Compound) else a for a in args]
+        leaves.append(scalar(apply_op(scope, op, parts, node, operands), loc))
+    dtype = scope.weak.type_now(leaves[0])
+    return Compound(replace(first, dtype=dtype), tuple(leaves))
+
+
+def _form(type_: StructType | Dense) -> object:
+    """What operands must share; their scalars are checked component by component."""
+    return (type_.kind, type_.shape) if isinstance(type_, Dense) else type_
+
+
+def _equal(
+    scope: Scope, op: Op, args: Sequence[Value], node: ast.AST, operands: Sequence[ast.expr]
+) -> Value:
+    """Whether all components are equal, or any is not."""
+    left, right = (flatten(a) for a in args)
+    if left[0] != right[0]:
+        raise _refused(op, args, node, scope.loc(node))
+    out: Atom = TRUE
+    for a, b in zip(left[1], right[1], strict=True):
+        same = apply_op(scope, _EQUAL, [a, b], node, operands)
+        one = scalar(same, scope.loc(node))
+        assert not isinstance(one, Weak)
+        out = one if out == TRUE else logical(scope, ast.And, out, one)
+    return out if op is _EQUAL else logical(scope, ast.Not, out)
+
+
+def _refused(op: Op, args: Sequence[Value], node: ast.AST, loc: SrcLoc | None) -> KernelTypeError:
+    found = " and ".join(describe_type(a) for a in args)
+    what = symbol(node) or f"{op.name}()"
+    return KernelTypeError(f"{what} is not defined for {found}", loc, _remedy(op, args))
+
+
+def _remedy(op: Op, args: Sequence[Value]) -> str | None:
+    if op in _SCALING and all(isinstance(a, Compound) for a in args):
+        return "use dot(), cross(), cw_mul() or cw_div(); '*' takes a scalar and a vector"
+    if op in _ORDER:
+        return "compare components, for example a.x < b.x"
+    if op in _LINEAR:
+        return "both sides must have the same composite type"
+    return "apply it to the components"
+
+
+def zeros(type_: Element, loc: SrcLoc | None) -> Value:
+    """The value of ``type_`` whose scalars are all zero.
+
+    Raises:
+        KernelTypeError: It holds an array.
+    """
+    if not has_layout(type_):
+        raise KernelTypeError(
+            f"struct {type_} holds arrays, which have no zero value", loc, "give every field"
+        )
+    return build(type_, iter([zero(s) for s in scalars_of(type_)]))
+
+
+def scalars_of(type_: Element) -> list[Scalar]:
+    """The scalars of a value of ``type_``, in order."""
+    match type_:
+        case Dense():
+            return [type_.scalar] * type_.size
+        case StructType(fields=fields):
+            members = (m for _, m in fields if not isinstance(m, ArrayOf))
+            return [s for m in members for s in scalars_of(m)]
+        case Scalar():
+            return [type_]
+
+
+def construct(
+    scope: Scope,
+    type_: Dense | StructType,
+    args: Sequence[Value],
+    keywords: Mapping[str, Value],
+    node: ast.AST,
+) -> Value:
+    """``type_(*args, **keywords)``.
+
+    Raises:
+        KernelTypeError: The type is not made of these.
+    """
+    loc = scope.at(node)
+    if isinstance(type_, StructType):
+        return _struct(scope, type_, args, keywords, loc)
+    if keywords:
+        name = next(iter(keywords))
+        raise KernelTypeError(f"{type_}(): '{name}': no such argument", loc, _usage(type_))
+    if not args:
+        return zeros(type_, loc)
+    only = args[0] if len(args) == 1 else None
+    if isinstance(only, Compound) and isinstance(only.type, Dense):
+        if only.type.shape == type_.shape:
+            return Compound(type_, tuple(cast(scope, type_.scalar, m, loc) for m in only.members))
+    elif only is not None and type_.kind in ("vector", "matrix"):
+        value = _component(scope, type_, only, loc)
+        return Compound(type_, (value,) * type_.size)
+    leaves: list[Value] = []
+    for arg in args:
+        is_part = isinstance(arg, Compound) and _may_hold(type_, arg)
+        leaves.extend(arg.members if is_part and isinstance(arg, Compound) else (arg,))
+    if len(leaves) != type_.size:
+        found = ", ".join(describe_type(a) for a in args)
+        raise KernelTypeError(
+            f"{type_}() takes {type_.size} components, found {found}", loc, _usage(type_)
+        )
+    return Compound(type_, tuple(_component(scope, type_, v, loc) for v in leaves))
+
+
+def _may_hold(type_: Dense, arg: Compound) -> bool:
+    """Whether the components of ``arg`` may stand for components of ``type_``."""
+    if not isinstance(arg.type, Dense):
+        return False
+    allowed = {
+        "vector": {"vector"},
+        "quaternion": {"vector"},
+        "transform": {"vector", "quaternion"},
+    }
+    return arg.type.kind in allowed.get(type_.kind, set())
+
+
+def _component(scope: Scope, type_: Dense, value: Value, loc: SrcLoc | None) -> Atom:
+    if isinstance(value, Compound):
+        raise KernelTypeError(
+            f"{type_}() takes {type_.scalar} components, found {describe_type(value)}",
+            loc,
+            _usage(type_),
+        )
+    found = converted(scope, value, type_.scalar, loc)
+    one = scalar(found, loc)
+    assert not isinstance(one, Weak)
+    return one
+
+
+def _usage(type_: Dense) -> str:
+    match type_.kind:
+        case "matrix":
+            return "give the components row by row, or use matrix_from_rows(), matrix_from_cols()"
+        case "quaternion":
+            return f"write {type_}(x, y, z, w) or {type_}(axis, w)"
+        case "transform":
+            return f"write {type_}(position, rotation)"
+        case _:
+            return f"write {type_}(), {type_}(s), or all {type_.size} components"
+
+
+def _struct(
+    scope: Scope,
+    type_: StructType,
+    args: Sequence[Value],
+    keywords: Mapping[str, Value],
+    loc: SrcLoc | None,
+) -> Value:
+    names = [name for name, _ in type_.fields]
+    given = dict(zip(names, args, strict=False))
+    unknown = [k for k in keywords if k not in names or k in given]
+    if len(args) > len(names) or unknown:
+        problem = f"'{unknown[0]}': no such field, or given twice" if unknown else "too many values"
+        raise KernelTypeError(f"{type_}(): {problem}", loc, f"its fields are {', '.join(names)}")
+    given.update(keywords)
+    if not given:
+        return zeros(type_, loc)
+    members: list[Value] = []
+    for name, member in type_.fields:
+        if name in given:
+            try:
+                members.append(converted(scope, given[name], member, loc))
+            except KernelTypeError as error:
+                raise KernelTypeError(
+                    f"{type_}(): field '{name}': {error.message}", loc, error.remedy
+                ) from None
+        elif isinstance(member, ArrayOf):
+            raise KernelTypeError(f"{type_}(): field '{name}' is an array, give one", loc)
+        else:
+            members.append(zeros(member, loc))
+    return Compound(type_, tuple(members))

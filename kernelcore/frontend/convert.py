@@ -1,0 +1,43 @@
+"""Values as a wanted type: literals adapt, everything else must have it already."""
+
+from __future__ import annotations
+
+from kernelcore.errors import KernelTypeError, SrcLoc
+from kernelcore.frontend.scope import Scope, scalar
+from kernelcore.frontend.value import ArrayView, Compound, Value, describe_type
+from kernelcore.types import ArrayOf, Dense, Scalar, SourceType, StructType
+
+
+def converted(scope: Scope, value: Value, want: SourceType, loc: SrcLoc | None) -> Value:
+    """``value`` as ``want``, a type that is no pattern.
+
+    Raises:
+        KernelTypeError: It has another type.
+    """
+    match want:
+        case Scalar():
+            if isinstance(value, Compound | ArrayView):
+                raise KernelTypeError(f"expected {want}, found {describe_type(value)}", loc)
+            return scope.weak.adapt(scalar(value, loc), want, loc)
+        case Dense() | StructType() if isinstance(value, Compound) and value.type == want:
+            return value
+        case ArrayOf() if isinstance(value, ArrayView) and _fits(value, want):
+            return value
+        case _:
+            remedy = None
+            if isinstance(want, Dense) and isinstance(value, Compound):
+                alike = isinstance(value.type, Dense) and value.type.shape == want.shape
+                remedy = f"convert it: {want}(...)" if alike else None
+            elif isinstance(want, Dense) and not isinstance(value, ArrayView):
+                remedy = f"make one: {want}(...)"
+            raise KernelTypeError(
+                f"expected {_named(want)}, found {describe_type(value)}", loc, remedy
+            )
+
+
+def _named(want: SourceType) -> str:
+    return f"an {want}" if isinstance(want, ArrayOf) else str(want)
+
+
+def _fits(view: ArrayView, want: ArrayOf) -> bool:
+    return view.element == want.element and len(view.free) == want.ndim

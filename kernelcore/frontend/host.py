@@ -1,0 +1,80 @@
+"""Python objects of outer scopes as values of the kernel language."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from kernelcore.builtins import Builtin
+from kernelcore.builtins.function import Function
+from kernelcore.errors import KernelTypeError, SrcLoc
+from kernelcore.frontend.value import Leaf, Static, Value, build, describe_object
+from kernelcore.frontend.weak import Weak
+from kernelcore.ir.core import Const
+from kernelcore.types import (
+    SCALARS,
+    Dense,
+    Scalar,
+    StructType,
+    boolean,
+    has_layout,
+    type_of,
+)
+
+_STATIC = (Builtin, Function)
+
+
+def host_value(obj: object, text: str, loc: SrcLoc | None) -> Value:
+    """A number, composite, tuple, type or function of an outer scope as a value.
+
+    Raises:
+        KernelTypeError: ``obj`` is none of these.
+    """
+    match obj:
+        case bool():
+            return Const(boolean, obj)
+        case int():
+            if obj.bit_length() >= sys.float_info.max_exp:
+                raise KernelTypeError("an integer too large for any type", loc)
+            return Weak(int(obj))
+        case float() if not isinstance(obj, np.generic):
+            return Weak(float(obj))
+        case tuple() | list() | range():
+            return tuple(host_value(m, text, loc) for m in obj)
+        case _:
+            pass
+    for dtype in SCALARS:
+        if type(obj) is dtype.numpy.type:
+            return _const(dtype, obj)
+    kind = type_of(type(obj))
+    if isinstance(kind, Dense | StructType) and has_layout(kind):
+        return build(kind, iter(_leaves(kind, obj)))
+    if type_of(obj) is not None or isinstance(obj, _STATIC):
+        return Static(obj)
+    raise KernelTypeError(
+        f"expected a value, found '{text}', {describe_object(obj)}",
+        loc,
+        "kernels read numbers, vectors, structs and functions of outer scopes; "
+        "pass anything else as a parameter",
+    )
+
+
+def _const(dtype: Scalar, value: object) -> Const:
+    kinds = {"bool": bool, "int": int, "uint": int, "float": float}
+    return Const(dtype, kinds[dtype.kind](value))  # pyright: ignore[reportArgumentType]
+
+
+def _leaves(kind: Dense | StructType | Scalar, value: object) -> list[Leaf]:
+    """The scalars in ``value``, an object of the Python class of ``kind``."""
+    match kind:
+        case Scalar():
+            return [_const(kind, value)]
+        case Dense():
+            return [_const(kind.scalar, x) for x in np.asarray(value).ravel()]
+        case StructType(fields=fields):
+            found: list[Leaf] = []
+            for name, member in fields:
+                assert isinstance(member, Scalar | Dense | StructType)
+                found.extend(_leaves(member, getattr(value, name)))
+            return found

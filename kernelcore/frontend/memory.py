@@ -1,0 +1,199 @@
+"""Launch indices and atomics: the calls that are no operation on scalars."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from kernelcore.builtins import BUILTINS
+from kernelcore.builtins.syntax import BINARY, UNARY
+from kernelcore.errors import KernelSyntaxError, KernelTypeError
+from kernelcore.frontend import intrinsics
+from kernelcore.frontend.apply import index
+from kernelcore.frontend.compound import operate
+from kernelcore.frontend.convert import converted
+from kernelcore.frontend.intrinsics import Intrinsic
+from kernelcore.frontend.scope import Scope
+from kernelcore.frontend.value import ArrayView, Value, build, flatten
+from kernelcore.frontend.view import Slot, slots
+from kernelcore.frontend.weak import Weak
+from kernelcore.ir.core import Atom, Var
+from kernelcore.ir.op import ATOMIC, ATOMIC_ADD, ATOMIC_CAS, TID, Op
+from kernelcore.types import MAX_TID_DIMS, Element, Scalar
+
+_NEG = UNARY[ast.USub].op
+
+
+def lower_tid(scope: Scope, count: int, node: ast.AST) -> tuple[Var, ...]:
+    """The first ``count`` launch indices.
+
+    Raises:
+        KernelSyntaxError: Outside of a kernel, or another count than before.
+    """
+    loc = scope.at(node)
+    if not scope.is_kernel:
+        raise KernelSyntaxError(
+            "tid() is called in a function", loc, "call it in the kernel and pass the index on"
+        )
+    if not 1 <= count <= MAX_TID_DIMS:
+        raise KernelSyntaxError(
+            f"tid() gives 1 to {MAX_TID_DIMS} indices, found {count} targets", loc
+        )
+    if scope.grid_rank not in (0, count):
+        raise KernelSyntaxError(
+            f"tid() gave {scope.grid_rank} indices before, and {count} here",
+            loc,
+            "unpack the same number of indices everywhere in a kernel",
+        )
+    scope.grid_rank = count
+    return tuple(scope.builder.emit(TID, axis=axis) for axis in range(count))
+
+
+def _tid(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
+    if args:
+        raise KernelTypeError("tid() takes no arguments", scope.loc(node), _usage(intrinsics.tid))
+    return lower_tid(scope, 1, node)[0]
+
+
+def accumulate(
+    scope: Scope,
+    places: Sequence[Slot],
+    type_: Element,
+    value: Value,
+    source: ast.expr,
+    node: ast.AST,
+) -> Value:
+    """Add ``value`` to scalars of an element; what they were before."""
+    return _update(scope, places, type_, value, source, node, _add)
+
+
+_Emit = Callable[[Scope, Slot, Atom], Var]
+
+
+def _add(scope: Scope, slot: Slot, value: Atom) -> Var:
+    return scope.builder.emit(ATOMIC_ADD, *slot.operands, value)
+
+
+def _update(
+    scope: Scope,
+    places: Sequence[Slot],
+    type_: Element,
+    value: Value,
+    source: ast.expr,
+    node: ast.AST,
+    emit: _Emit,
+) -> Value:
+    """``emit`` for each scalar of an element with that of ``value``; the old element."""
+    if emit is not _exchange and any(s.dtype.kind == "bool" for s in places):
+        raise KernelTypeError(
+            "an atomic on an element of type bool",
+            scope.loc(node),
+            "use an array of int32, or atomic_exch()",
+        )
+    _, leaves = flatten(converted(scope, value, type_, scope.loc(source)))
+    scope.at(node)
+    olds: list[Var] = []
+    for slot, leaf in zip(places, leaves, strict=True):
+        assert not isinstance(leaf, Weak)
+        olds.append(emit(scope, slot, leaf))
+    return build(type_, iter(olds))
+
+
+def _exchange(scope: Scope, slot: Slot, value: Atom) -> Var:
+    return scope.builder.emit(ATOMIC, *slot.operands, value, update=None)
+
+
+def _updater(op: Op) -> _Emit:
+    def emit(scope: Scope, slot: Slot, value: Atom) -> Var:
+        return scope.builder.emit(ATOMIC, *slot.operands, value, update=op)
+
+    return emit
+
+
+def _target(
+    scope: Scope, callee: Intrinsic, args: Sequence[Value], node: ast.Call, values: int
+) -> tuple[list[Slot], Element]:
+    """Where the element that an atomic names lies; ``values`` arguments follow its indices."""
+    loc = scope.loc(node)
+    view = args[0] if args else None
+    if not isinstance(view, ArrayView):
+        raise KernelTypeError(f"{callee.name}() takes an array first", loc, _usage(callee))
+    ndim = len(view.free)
+    if len(args) != ndim + 1 + values:
+        what = "a value" if values == 1 else "two values"
+        raise KernelTypeError(
+            f"{callee.name}() on an {view.type} takes {ndim} indices and {what}, "
+            f"found {len(args) - 1} arguments",
+            loc,
+            _usage(callee),
+        )
+    pairs = zip(args[1 : 1 + ndim], node.args[1 : 1 + ndim], strict=True)
+    indices = [index(scope, v, scope.loc(n)) for v, n in pairs]
+    scope.at(node)
+    return slots(scope, view, indices), view.element
+
+
+_Lower = Callable[[Scope, Sequence[Value], ast.Call], Value]
+
+
+def _atomic(callee: Intrinsic, emit: _Emit, *, only: str = "") -> _Lower:
+    """The lowering of an atomic with one value; ``only`` names kinds of scalars that it takes."""
+
+    def lower(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
+        places, type_ = _target(scope, callee, args, node, 1)
+        wrong = [s.dtype for s in places if only and s.dtype.kind not in only.split()]
+        if wrong:
+            raise KernelTypeError(
+                f"{callee.name}() takes arrays of integers, found {wrong[0]}", scope.loc(node)
+            )
+        return _update(scope, places, type_, args[-1], node.args[-1], node, emit)
+
+    return lower
+
+
+def _atomic_sub(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
+    places, type_ = _target(scope, intrinsics.atomic_sub, args, node, 1)
+    value = operate(scope, _NEG, [args[-1]], node, [node.args[-1]])
+    return accumulate(scope, places, type_, value, node.args[-1], node)
+
+
+def _atomic_cas(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
+    places, type_ = _target(scope, intrinsics.atomic_cas, args, node, 2)
+    if not isinstance(type_, Scalar):
+        raise KernelTypeError(
+            f"atomic_cas() takes arrays of scalars, found elements of {type_}",
+            scope.loc(node),
+            "several components cannot be compared at once",
+        )
+    pairs = zip(args[-2:], node.args[-2:], strict=True)
+    atoms: list[Atom] = []
+    for value, source in pairs:
+        atom = converted(scope, value, type_, scope.loc(source))
+        assert isinstance(atom, Atom)
+        atoms.append(atom)
+    scope.at(node)
+    return scope.builder.emit(ATOMIC_CAS, *places[0].operands, *atoms)
+
+
+def _usage(callee: Intrinsic) -> str:
+    return f"write {callee.usage}"
+
+
+_BITS = {
+    intrinsics.atomic_and: BINARY[ast.BitAnd].op,
+    intrinsics.atomic_or: BINARY[ast.BitOr].op,
+    intrinsics.atomic_xor: BINARY[ast.BitXor].op,
+}
+INTRINSICS: Mapping[Intrinsic, _Lower] = MappingProxyType(
+    {
+        intrinsics.tid: _tid,
+        intrinsics.atomic_add: _atomic(intrinsics.atomic_add, _add),
+        intrinsics.atomic_sub: _atomic_sub,
+        intrinsics.atomic_min: _atomic(intrinsics.atomic_min, _updater(BUILTINS["min"].op)),
+        intrinsics.atomic_max: _atomic(intrinsics.atomic_max, _updater(BUILTINS["max"].op)),
+        intrinsics.atomic_exch: _atomic(intrinsics.atomic_exch, _exchange),
+        intrinsics.atomic_cas: _atomic_cas,
+        **{i: _atomic(i, _updater(op), only="int uint") for i, op in _BITS.items()},
+    }
+)

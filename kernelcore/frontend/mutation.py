@@ -1,0 +1,60 @@
+"""Which variables a piece of code changes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from kernelcore.builtins.function import Function
+from kernelcore.errors import KernelNameError, SrcLoc
+from kernelcore.frontend.expr import static_object
+from kernelcore.frontend.scope import Scope
+from kernelcore.frontend.value import Compound
+
+
+def assigned_names(scope: Scope, body: Sequence[ast.stmt]) -> dict[str, SrcLoc | None]:
+    """The names that ``body`` assigns, to the first place that does."""
+    out: dict[str, SrcLoc | None] = {}
+    for stmt in body:
+        for node in own_nodes(stmt):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                out.setdefault(node.id, scope.loc(node))
+    return out
+
+
+def changed_names(scope: Scope, body: Sequence[ast.stmt]) -> dict[str, SrcLoc | None]:
+    """The names that ``body`` assigns, and those of composites of which it assigns a part.
+
+    A call of a function that updates its arguments assigns them too.
+    """
+    out = assigned_names(scope, body)
+    for stmt in body:
+        for node in own_nodes(stmt):
+            for name in _changed(scope, node):
+                out.setdefault(name.id, scope.loc(name))
+    return out
+
+
+def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """``node`` and the nodes inside it, without the bodies of functions defined there."""
+    yield node
+    for inner in ast.iter_child_nodes(node):
+        if not isinstance(inner, ast.FunctionDef | ast.Lambda):
+            yield from own_nodes(inner)
+
+
+def _changed(scope: Scope, node: ast.AST) -> list[ast.Name]:
+    if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
+        root: ast.expr = node
+        while isinstance(root, ast.Attribute | ast.Subscript):
+            root = root.value
+        is_part = isinstance(root, ast.Name) and isinstance(scope.env.get(root.id), Compound)
+        return [root] if is_part and isinstance(root, ast.Name) else []
+    if isinstance(node, ast.Call):
+        try:
+            callee = static_object(scope, node.func)
+        except KernelNameError:
+            return []  # reported where the call is lowered
+        if isinstance(callee, Function) and any(o.updates for o in callee.overloads):
+            return [a for a in node.args if isinstance(a, ast.Name)]
+    return []

@@ -1,0 +1,274 @@
+"""Overloads: which definition of a function a call means, and what it takes."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from functools import cache
+from weakref import WeakKeyDictionary
+
+from kernelcore.builtins.function import Function, Overload
+from kernelcore.errors import KernelTypeError, SrcLoc
+from kernelcore.frontend.annotations import Open, Wanted, bound_of, parameter_nodes, parameter_type
+from kernelcore.frontend.host import host_value
+from kernelcore.frontend.scope import Scope
+from kernelcore.frontend.source import Source, read_source
+from kernelcore.frontend.value import ArrayView, Compound, Static, Value, describe_type
+from kernelcore.frontend.weak import Weak, cast_name
+from kernelcore.ir.core import Const, Var
+from kernelcore.types import ArrayOf, Dense, Scalar, SourceType, TypeClass, float32
+
+
+class Rank(IntEnum):
+    """How well an argument fits a parameter; lower is better."""
+
+    EXACT = 0
+    DEFAULT = 1  # an open literal that takes the type it would have anyway
+    ADAPTED = 2  # an open literal that takes another type
+    PATTERN = 3
+    ANY = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """An overload that has been read.
+
+    Attributes:
+        source: Its text.
+        nodes: Its parameters.
+        wanted: What each of them asks for.
+        signature: How Python binds arguments to them.
+    """
+
+    source: Source
+    nodes: tuple[ast.arg, ...]
+    wanted: tuple[Wanted, ...]
+    signature: inspect.Signature
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A definition and its arguments, with the type that each is to be converted to.
+
+    A target is None where the argument is taken as it is.
+    """
+
+    overload: Overload
+    definition: Definition
+    values: tuple[Value, ...]
+    targets: tuple[SourceType | None, ...]
+    rank: tuple[int, ...]
+
+
+@cache
+def _definitions() -> WeakKeyDictionary[Overload, Definition]:
+    return WeakKeyDictionary()
+
+
+def define(overload: Overload) -> Definition:
+    """Read ``overload``, once.
+
+    Raises:
+        KernelError: Its source or an annotation is not in the kernel language.
+    """
+    known = _definitions().get(overload)
+    if known is None:
+        source = read_source(overload.pyfunc)
+        nodes = tuple(parameter_nodes(source))
+        wanted = tuple(parameter_type(source, node) for node in nodes)
+        known = Definition(source, nodes, wanted, inspect.signature(overload.pyfunc))
+        _definitions()[overload] = known
+    return known
+
+
+def takes(scope: Scope, function: Function, args: Sequence[Value]) -> bool:
+    """Whether an overload of ``function`` takes ``args``."""
+    return any(isinstance(_match(scope, o, args, {}, None), Match) for o in function.overloads)
+
+
+def resolve(
+    scope: Scope,
+    function: Function,
+    args: Sequence[Value],
+    keywords: Mapping[str, Value],
+    loc: SrcLoc | None,
+) -> Match:
+    """The overload of ``function`` that fits best; of equals, the first.
+
+    Raises:
+        KernelTypeError: None fits.
+    """
+    found = [_match(scope, o, args, keywords, loc) for o in function.overloads]
+    matches = [m for m in found if isinstance(m, Match)]
+    if matches:
+        return min(matches, key=lambda m: m.rank)
+    if len(found) == 1:
+        assert isinstance(found[0], KernelTypeError)
+        raise found[0]
+    given = ", ".join(describe_type(v) for v in (*args, *keywords.values())) or "nothing"
+    known = "; ".join(_signature(function.name, define(o)) for o in function.overloads)
+    raise KernelTypeError(
+        f"no overload of {function.name}() takes {given}", loc, f"the overloads are {known}"
+    )
+
+
+def _signature(name: str, definition: Definition) -> str:
+    pairs = zip(definition.nodes, definition.wanted, strict=True)
+    params = [node.arg if w is Open.ANY else f"{node.arg}: {_words(w)}" for node, w in pairs]
+    return f"{name}({', '.join(params)})"
+
+
+def _match(
+    scope: Scope,
+    overload: Overload,
+    args: Sequence[Value],
+    keywords: Mapping[str, Value],
+    loc: SrcLoc | None,
+) -> Match | KernelTypeError:
+    """How ``overload`` takes the arguments, or why not."""
+    definition = define(overload)
+    name, signature = overload.pyfunc.__name__, definition.signature
+    try:
+        bound = signature.bind(*args, **keywords)
+    except TypeError as error:
+        return KernelTypeError(
+            f"{name}(): {error}", loc, f"the signature is {_signature(name, definition)}"
+        )
+    values: list[Value] = []
+    for param in signature.parameters.values():
+        if param.name in bound.arguments:
+            values.append(bound.arguments[param.name])
+        else:
+            values.append(host_value(param.default, f"{param.name}={param.default!r}", loc))
+    variables = _bind_variables(scope, definition.wanted, values)
+    targets: list[SourceType | None] = []
+    ranks: list[int] = []
+    for node, want, value in zip(definition.nodes, definition.wanted, values, strict=True):
+        fixed = variables.get(want) if isinstance(want, typing.TypeVar) else None
+        fit = _fit(scope, want if fixed is None else fixed, value)
+        if fit is None:
+            text = _words(want if fixed is None else fixed)
+            return KernelTypeError(
+                f"{name}(): argument '{node.arg}': expected {text}, found {describe_type(value)}",
+                loc,
+                _remedy(want if fixed is None else fixed, value),
+            )
+        rank, target = fit
+        ranks.append(max(rank, Rank.PATTERN) if isinstance(want, typing.TypeVar) else rank)
+        targets.append(target)
+    rank = (max(ranks, default=0), sum(ranks))
+    return Match(overload, definition, tuple(values), tuple(targets), rank)
+
+
+def _bind_variables(
+    scope: Scope, wanted: Sequence[Wanted], values: Sequence[Value]
+) -> dict[typing.TypeVar, SourceType]:
+    """The type that each type variable stands for: that of its first argument that has one."""
+    found: dict[typing.TypeVar, SourceType] = {}
+    for want, value in zip(wanted, values, strict=True):
+        type_ = None if scope.weak.is_weak(value) else source_type(value)
+        if isinstance(want, typing.TypeVar) and type_ is not None and want not in found:
+            if any(_fit(scope, limit, value) is not None for limit in bound_of(want)):
+                found[want] = type_
+    return found
+
+
+def source_type(value: Value) -> SourceType | None:
+    """The type of ``value`` as a user writes it; None for literals, tuples and functions."""
+    match value:
+        case Var(type=Scalar() as type_) | Const(type=type_):
+            return type_
+        case Compound(type_, _):
+            return type_
+        case ArrayView():
+            return value.type
+        case _:
+            return None
+
+
+def _fit(scope: Scope, want: Wanted, value: Value) -> tuple[Rank, SourceType | None] | None:
+    """How ``value`` fits ``want``, and what to convert it to; None if it does not."""
+    if isinstance(want, typing.TypeVar):
+        fits = [f for limit in bound_of(want) if (f := _fit(scope, limit, value)) is not None]
+        return min(fits, key=lambda f: f[0]) if fits else None
+    if want is Open.ANY:
+        return Rank.ANY, None
+    if want is Open.FUNCTION:
+        return (Rank.EXACT, None) if isinstance(value, Static) else None
+    if isinstance(want, Scalar | TypeClass):
+        is_scalar = isinstance(value, Weak | Const | Var)
+        return _fit_scalar(scope, want, value) if is_scalar else None
+    found = source_type(value)
+    if found is None:
+        return None
+    if isinstance(want, ArrayOf) and isinstance(found, ArrayOf):
+        found = replace(found, is_indexed=want.is_indexed)
+    if found == want:
+        return Rank.EXACT, want
+    return (Rank.PATTERN, None) if admits(want, found) else None
+
+
+def _fit_scalar(
+    scope: Scope, want: Scalar | TypeClass, value: Weak | Const | Var
+) -> tuple[Rank, SourceType | None] | None:
+    weak = scope.weak
+    dtype = weak.type_now(value)
+    if isinstance(want, TypeClass):
+        if dtype in want.members:
+            return Rank.PATTERN, None
+        # An integer literal where floats are wanted.
+        is_open = isinstance(value, Weak) and value.kind == "int"
+        return (Rank.PATTERN, float32) if is_open and float32 in want.members else None
+    if not weak.is_weak(value):
+        return (Rank.EXACT, want) if dtype == want else None
+    if dtype == want:
+        return Rank.DEFAULT, want
+    may = want.is_float or (want.is_integer and dtype.is_integer)
+    return (Rank.ADAPTED, want) if may else None
+
+
+def admits(want: SourceType, found: SourceType) -> bool:
+    """Whether the pattern ``want`` stands for the type ``found``."""
+    match want, found:
+        case TypeClass(members=members), Scalar():
+            return found in members
+        case Dense(), Dense():
+            if want.kind != found.kind or len(want.shape) != len(found.shape):
+                return False
+            shapes = zip(want.shape, found.shape, strict=True)
+            return admits(want.dtype, found.dtype) and all(a in (None, b) for a, b in shapes)
+        case ArrayOf(), ArrayOf():
+            if want.ndim != found.ndim or found.element is None:
+                return False
+            return want.element is None or admits(want.element, found.element)
+        case _:
+            return want == found
+
+
+def _words(want: Wanted) -> str:
+    match want:
+        case Open():
+            return want.value
+        case typing.TypeVar():
+            return " or ".join(_words(limit) for limit in bound_of(want))
+        case ArrayOf():
+            return f"an {want}"
+        case TypeClass(name=name):
+            return {"Int": "an integer", "Float": "a float", "Number": "a number"}.get(
+                name, "a scalar"
+            )
+        case _:
+            return str(want)
+
+
+def _remedy(want: Wanted, value: Value) -> str | None:
+    is_scalar = isinstance(value, Weak | Const | Var)
+    if isinstance(want, Scalar) and is_scalar:
+        return f"cast it: {cast_name(want)}(...)"
+    if isinstance(want, Dense) and isinstance(value, Compound) and not want.is_pattern:
+        return f"convert it: {want}(...)"
+    return None

@@ -1,0 +1,60 @@
+"""Parameters of kernels: each is one or more parameters of the IR, taken together again here."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from kernelcore.frontend.scope import Scope
+from kernelcore.frontend.value import ArrayView, Axis, Compound, Value
+from kernelcore.ir.core import Const, Var
+from kernelcore.ir.op import LOAD
+from kernelcore.leaves import leaf_names, leaf_types
+from kernelcore.types import (
+    ArrayOf,
+    Dense,
+    Element,
+    Scalar,
+    SourceType,
+    StructType,
+    TypeClass,
+    int32,
+)
+
+
+def leaf_params(name: str, type_: SourceType) -> list[Var]:
+    """The parameters of the IR that a parameter of ``type_`` consists of."""
+    pairs = zip(leaf_names(name, type_), leaf_types(type_), strict=True)
+    return [Var(leaf, text) for text, leaf in pairs]
+
+
+def parameter_value(scope: Scope, type_: SourceType, params: Iterator[Var]) -> Value:
+    """The value of a parameter whose parts are the next of ``params``; composites are loaded."""
+    match type_:
+        case Scalar():
+            return next(params)
+        case Dense():
+            array = next(params)
+            places = itertools.product(*(range(n) for n in type_.extents))
+            indices = [tuple(Const(int32, k) for k in place) for place in places]
+            return Compound(
+                type_, tuple(scope.builder.emit(LOAD, array, *index) for index in indices)
+            )
+        case StructType(fields=fields):
+            return Compound(
+                type_, tuple(parameter_value(scope, member, params) for _, member in fields)
+            )
+        case ArrayOf(element=Scalar() | Dense() | StructType() as element, ndim=ndim):
+            arrays = tuple(next(params) for _ in range(_array_count(element)))
+            tables = [next(params) if type_.is_indexed else None for _ in range(ndim)]
+            return ArrayView(element, arrays, tuple(Axis(table=table) for table in tables))
+        case ArrayOf() | TypeClass():
+            raise ValueError(f"a parameter of the pattern {type_}")
+
+
+def _array_count(element: Element) -> int:
+    """How many arrays hold an array of ``element``: one, or one per scalar or composite field."""
+    if not isinstance(element, StructType):
+        return 1
+    members = (m for _, m in element.fields if not isinstance(m, ArrayOf))
+    return sum(_array_count(m) for m in members)

@@ -1,0 +1,207 @@
+"""Parts of composite values and arrays: what ``x[...]`` and ``x.name`` select."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelcore.errors import KernelTypeError, SrcLoc
+from kernelcore.frontend import component
+from kernelcore.frontend.apply import index
+from kernelcore.frontend.component import Index
+from kernelcore.frontend.scope import Scope, scalar, settle
+from kernelcore.frontend.value import Compound, Leaf, Value, describe_type, flatten
+from kernelcore.frontend.view import Bounds
+from kernelcore.frontend.weak import Weak
+from kernelcore.ir.core import Atom, Const
+from kernelcore.types import Dense, Member, StructType
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A lowered slice; what is left out is None."""
+
+    lower: Value | None
+    upper: Value | None
+    step: Value | None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One index or slice between brackets, and where it stands."""
+
+    value: Value | Slice
+    loc: SrcLoc | None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """From a composite to a part: a field or the components, and the type of the part."""
+
+    key: str | tuple[Index, ...]
+    type: Member
+
+
+def field_step(type_: Dense | StructType, node: ast.Attribute, loc: SrcLoc | None) -> Step:
+    """The step to an attribute.
+
+    Raises:
+        KernelTypeError: There is no such attribute.
+    """
+    if isinstance(type_, StructType):
+        found = type_.field(node.attr)
+        if found is not None:
+            return Step(node.attr, found)
+        names = [name for name, _ in type_.fields]
+        close = difflib.get_close_matches(node.attr, names, 1)
+        remedy = f"did you mean '{close[0]}'?" if close else f"it has {', '.join(names)}"
+        raise KernelTypeError(f"struct {type_} has no field '{node.attr}'", loc, remedy)
+    indices = component.attribute(type_, node.attr)
+    if indices is None:
+        known = {"vector": "xyzw"[: type_.size], "quaternion": "xyzw"}.get(type_.kind, "")
+        names = {"transform": ".p and .q"}.get(type_.kind, ", ".join(f".{c}" for c in known))
+        raise KernelTypeError(
+            f"{type_} has no attribute '{node.attr}'",
+            loc,
+            f"it has {names} and indices" if names else "index it: m[i, j]",
+        )
+    plain = _component_type(type_, indices)
+    return Step(tuple(indices), component.attribute_type(type_, node.attr, plain))
+
+
+def index_step(
+    scope: Scope, type_: Dense | StructType, entries: Sequence[Entry], loc: SrcLoc | None
+) -> Step:
+    """The step to the components that ``entries`` select.
+
+    Raises:
+        KernelTypeError: ``type_`` does not take them.
+    """
+    if isinstance(type_, StructType):
+        raise KernelTypeError(
+            f"struct {type_} cannot be indexed", loc, f"it has {_field_names(type_)}"
+        )
+    if len(entries) > len(type_.extents):
+        wanted = len(type_.extents)
+        raise KernelTypeError(
+            f"{type_} takes {wanted} {'index' if wanted == 1 else 'indices'}, found {len(entries)}",
+            loc,
+            "write v[i] for a vector, m[i, j] for a matrix",
+        )
+    indices = [
+        _component_index(scope, type_, entry, n)
+        for entry, n in zip(entries, type_.extents, strict=False)
+    ]
+    return Step(tuple(indices), _component_type(type_, indices))
+
+
+def _field_names(type_: StructType) -> str:
+    return ", ".join(f".{name}" for name, _ in type_.fields)
+
+
+def _component_type(type_: Dense, indices: Sequence[Index]) -> Member:
+    places = list(range(type_.size))
+    shape, _ = component.take(type_.extents, places, indices, lambda _, options: options[0])
+    return component.of_shape(type_.scalar, shape)
+
+
+def _component_index(scope: Scope, type_: Dense, entry: Entry, extent: int) -> Index:
+    loc, found = entry.loc, entry.value
+    if isinstance(found, Slice):
+        parts = (found.lower, found.upper, found.step)
+        known = [None if p is None else _literal(p, loc) for p in parts]
+        places = range(extent)[slice(*known)]
+        if not places:
+            raise KernelTypeError(f"an empty slice of {type_}", loc)
+        return places
+    value = scalar(found, loc)
+    if isinstance(value, Weak | Const):
+        at = _literal(value, loc)
+        if not -extent <= at < extent:
+            raise KernelTypeError(
+                f"index {at} is outside of {type_}", loc, f"write an index from 0 to {extent - 1}"
+            )
+        return at % extent
+    return index(scope, value, loc)
+
+
+def _literal(value: Value, loc: SrcLoc | None) -> int:
+    """An integer that is known while the function is compiled."""
+    number = value.value if isinstance(value, Weak | Const) else None
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise KernelTypeError(
+            f"expected an integer that is known at compile time, found {describe_type(value)}",
+            loc,
+            "write literals in slices of vectors and matrices",
+        )
+    return number
+
+
+def part(scope: Scope, value: Compound, step: Step) -> Value:
+    """The part of ``value`` that ``step`` leads to."""
+    if isinstance(step.key, str):
+        assert isinstance(value.type, StructType)
+        return value.members[_position(value.type, step.key)]
+    assert isinstance(value.type, Dense)
+    _, leaves = flatten(value)
+
+    def choose(at: Atom, options: list[list[Leaf]]) -> list[Leaf]:
+        return component.choose_value(scope, at, options)
+
+    _, found = component.take(value.type.extents, leaves, step.key, choose)
+    return Compound(step.type, tuple(found)) if isinstance(step.type, Dense) else found[0]
+
+
+def replaced(scope: Scope, value: Value, path: Sequence[Step], new: Value) -> Value:
+    """``value`` with the part that ``path`` leads to replaced by ``new``."""
+    if not path:
+        return new
+    assert isinstance(value, Compound)
+    step, *rest = path
+    inner = replaced(scope, part(scope, value, step), rest, new)
+    if isinstance(step.key, str):
+        assert isinstance(value.type, StructType)
+        members = list(value.members)
+        members[_position(value.type, step.key)] = inner
+        return Compound(value.type, tuple(members))
+    assert isinstance(value.type, Dense)
+
+    def choose(at: Atom, k: int, fresh: Leaf, old: Leaf) -> Leaf:
+        return component.select(scope, at, k, fresh, old)
+
+    leaves, fresh = flatten(value)[1], flatten(inner)[1]
+    return Compound(
+        value.type, tuple(component.put(value.type.extents, leaves, step.key, fresh, choose))
+    )
+
+
+def _position(type_: StructType, name: str) -> int:
+    return [field for field, _ in type_.fields].index(name)
+
+
+def array_index(scope: Scope, entry: Entry) -> Atom | Bounds:
+    """An index or a slice of an array.
+
+    Raises:
+        KernelTypeError: It is no integer, or the step of a slice is not known or zero.
+    """
+    loc, found = entry.loc, entry.value
+    if not isinstance(found, Slice):
+        return index(scope, found, loc)
+    step = 1 if found.step is None else _literal(found.step, loc)
+    if step == 0:
+        raise KernelTypeError("the step of a slice is zero", loc)
+    lower, upper = (_bound(scope, end, loc) for end in (found.lower, found.upper))
+    return Bounds(lower, upper, step)
+
+
+def _bound(scope: Scope, end: Value | None, loc: SrcLoc | None) -> Atom | None:
+    if end is None:
+        return None
+    one = scalar(end, loc)
+    # The end of a slice counts from the last element where it is negative.
+    if isinstance(one, Weak) and one.kind == "int":
+        return settle(one, loc)
+    return index(scope, one, loc)

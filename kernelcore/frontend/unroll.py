@@ -1,0 +1,59 @@
+"""Unrolling: loops over what is known while a function is compiled."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+
+from kernelcore.frontend.compile_time import static
+from kernelcore.frontend.expr import lower_expr, static_object
+from kernelcore.frontend.scope import Scope
+from kernelcore.frontend.value import Compound, Value
+from kernelcore.frontend.weak import Weak
+
+MAX_TURNS = 64
+
+
+def unrolled(scope: Scope, node: ast.For) -> list[Value] | None:
+    """The values that the target of a loop takes, where the loop is to be unrolled, else None.
+
+    A loop over ``static(...)`` is. One over a short known range is where it indexes a component of
+    a composite variable by its target, since such an index is best known.
+    """
+    call = node.iter
+    if not isinstance(call, ast.Call) or call.keywords:
+        return None
+    callee = static_object(scope, call.func)
+    if callee is static:
+        found = lower_expr(scope, call)
+        return list(found) if isinstance(found, tuple) else None
+    if callee is not builtins.range or not 1 <= len(call.args) <= 3:
+        return None
+    assert isinstance(node.target, ast.Name)
+    if not _indexes_components(scope, node, node.target.id):
+        return None
+    with scope.builder.region() as eqns:
+        bounds = [lower_expr(scope, a) for a in call.args]
+    known = [b.value for b in bounds if isinstance(b, Weak) and isinstance(b.value, int)]
+    if len(known) < len(bounds) or eqns or (len(known) == 3 and known[2] == 0):
+        return None
+    turns = range(*known)
+    return [Weak(k) for k in turns] if len(turns) <= MAX_TURNS else None
+
+
+def _indexes_components(scope: Scope, loop: ast.For, target: str) -> bool:
+    """Whether the body indexes a composite variable by ``target``."""
+    assigned = {n.id for n in ast.walk(loop) if isinstance(n, ast.Name) and n.id not in scope.env}
+    for node in ast.walk(loop):
+        if not isinstance(node, ast.Subscript):
+            continue
+        root = node.value
+        while isinstance(root, ast.Attribute | ast.Subscript):
+            root = root.value
+        names = {n.id for n in ast.walk(node.slice) if isinstance(n, ast.Name)}
+        is_composite = isinstance(root, ast.Name) and (
+            isinstance(scope.env.get(root.id), Compound) or root.id in assigned
+        )
+        if is_composite and target in names:
+            return True
+    return False

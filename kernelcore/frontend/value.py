@@ -1,0 +1,219 @@
+"""What expressions stand for while a function is lowered: trees whose leaves are scalars and arrays.
+
+The IR knows scalars and arrays of scalars only. A tree is taken apart with ``flatten`` wherever the
+IR carries it (loops, branches, calls), and put together again with ``unflatten``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from kernelcore.frontend.weak import Weak
+from kernelcore.ir.core import Atom, Const, Var
+from kernelcore.types import ArrayOf, ArrayType, Dense, Element, Scalar, StructType
+
+
+class Hole(Enum):
+    """The place of a leaf in a skeleton."""
+
+    HOLE = 0
+
+
+HOLE = Hole.HOLE
+
+
+@dataclass(frozen=True, slots=True)
+class Compound:
+    """A composite value: its components, or one member per field."""
+
+    type: Dense | StructType
+    members: tuple[Value, ...]
+
+    def __repr__(self) -> str:
+        return f"{self.type}({', '.join(map(repr, self.members))})"
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A dimension of a view: index ``i`` is ``start + i * step`` of the array below.
+
+    Everything is None where the view takes the dimension as it is. ``table`` is an array in which
+    the index is looked up last.
+    """
+
+    start: Atom | Hole | None = None
+    step: Atom | Hole | None = None
+    extent: Atom | Hole | None = None
+    table: Var | Hole | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayView:
+    """An array as the language has it.
+
+    Attributes:
+        element: The type of its elements.
+        arrays: The arrays of the IR that hold it: one per leaf of ``element``.
+        axes: Per dimension of ``arrays`` that is no component: a fixed index, or a dimension of
+            the view.
+    """
+
+    element: Element
+    arrays: tuple[Var | Hole, ...]
+    axes: tuple[Atom | Hole | Axis, ...]
+
+    @property
+    def free(self) -> list[int]:
+        """The positions in ``axes`` that are dimensions of the view."""
+        return [k for k, axis in enumerate(self.axes) if isinstance(axis, Axis)]
+
+    @property
+    def type(self) -> ArrayOf:
+        """Its type as a user writes it."""
+        tables = [a for a in self.axes if isinstance(a, Axis) and a.table is not None]
+        return ArrayOf(self.element, len(self.free), is_indexed=bool(tables))
+
+    @property
+    def name(self) -> str:
+        """The name of the parameter that it is a part of."""
+        first = self.arrays[0] if self.arrays else None
+        return first.name.split(".")[0] if isinstance(first, Var) else "array"
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """A Python object that is known while the function is compiled: a type or a function."""
+
+    obj: object
+
+
+Leaf = Var | Const | Weak
+Value = Var | Const | Weak | Hole | Compound | ArrayView | Static | tuple["Value", ...]
+
+
+def flatten(value: Value) -> tuple[Value, list[Leaf]]:
+    """The skeleton of ``value``, with a hole per leaf, and the leaves in order."""
+    leaves: list[Leaf] = []
+    return _take(value, leaves), leaves
+
+
+def _take(value: Value, leaves: list[Leaf]) -> Value:
+    match value:
+        case Compound(type_, members):
+            return Compound(type_, tuple(_take(m, leaves) for m in members))
+        case ArrayView(element, arrays, axes):
+            leaves.extend(a for a in arrays if isinstance(a, Var))
+            holes = (HOLE,) * len(arrays)
+            return ArrayView(element, holes, tuple(_take_axis(a, leaves) for a in axes))
+        case tuple():
+            return tuple(_take(m, leaves) for m in value)
+        case Static() | Hole():
+            return value
+        case _:
+            leaves.append(value)
+            return HOLE
+
+
+def _take_axis(axis: Atom | Hole | Axis, leaves: list[Leaf]) -> Hole | Axis:
+    if not isinstance(axis, Axis):
+        assert not isinstance(axis, Hole)
+        leaves.append(axis)
+        return HOLE
+    parts = (axis.start, axis.step, axis.extent, axis.table)
+    leaves.extend(p for p in parts if isinstance(p, Var | Const))
+    start, step, extent, table = (None if p is None else HOLE for p in parts)
+    return Axis(start, step, extent, table)
+
+
+def unflatten(skeleton: Value, leaves: Iterable[Leaf]) -> Value:
+    """The value with ``leaves`` in the holes of ``skeleton``."""
+    source = iter(leaves)
+    out = _put(skeleton, source)
+    assert next(source, None) is None
+    return out
+
+
+def _put(skeleton: Value, source: Iterator[Leaf]) -> Value:
+    match skeleton:
+        case Hole():
+            return next(source)
+        case Compound(type_, members):
+            return Compound(type_, tuple(_put(m, source) for m in members))
+        case ArrayView(element, arrays, axes):
+            found = tuple(_var(next(source)) for _ in arrays)
+            return ArrayView(element, found, tuple(_put_axis(a, source) for a in axes))
+        case tuple():
+            return tuple(_put(m, source) for m in skeleton)
+        case _:
+            return skeleton
+
+
+def _put_axis(axis: Atom | Hole | Axis, source: Iterator[Leaf]) -> Atom | Axis:
+    if not isinstance(axis, Axis):
+        return _atom(next(source))
+    parts = (axis.start, axis.step, axis.extent)
+    start, step, extent = (None if p is None else _atom(next(source)) for p in parts)
+    return Axis(start, step, extent, None if axis.table is None else _var(next(source)))
+
+
+def _atom(leaf: Leaf) -> Atom:
+    assert not isinstance(leaf, Weak)
+    return leaf
+
+
+def _var(leaf: Leaf) -> Var:
+    assert isinstance(leaf, Var)
+    return leaf
+
+
+def build(type_: Element, leaves: Iterator[Leaf]) -> Value:
+    """A value of ``type_`` of its scalar leaves."""
+    match type_:
+        case Scalar():
+            return next(leaves)
+        case Dense():
+            return Compound(type_, tuple(next(leaves) for _ in range(type_.size)))
+        case StructType(fields=fields):
+            members: list[Value] = []
+            for _, member in fields:
+                assert not isinstance(member, ArrayOf)
+                members.append(build(member, leaves))
+            return Compound(type_, tuple(members))
+
+
+def describe_type(value: Value) -> str:
+    """The type of ``value`` in words."""
+    match value:
+        case Weak():
+            return f"{value.kind} literal {value.value}"
+        case tuple():
+            return f"{len(value)} values"
+        case Compound(type_, _):
+            return repr(type_)
+        case ArrayView():
+            return f"an {value.type}"
+        case Static(obj):
+            return describe_object(obj)
+        case Hole():
+            return "a value"
+        case Var() | Const():
+            is_array = isinstance(value.type, ArrayType)
+            return f"an {value.type}" if is_array else str(value.type)
+
+
+def describe_object(obj: object) -> str:
+    """What a Python object is, in words."""
+    kind = type(obj).__name__
+    match obj:
+        case Scalar() | Dense() | StructType():
+            return f"the type {obj}"
+        case type():
+            return f"the type {obj.__name__}"
+        case _ if kind == "module":
+            return "a module"
+        case _ if kind in ("function", "builtin_function_or_method", "Function", "Builtin"):
+            return "a function"
+        case _:
+            return f"a Python object of type {kind}"

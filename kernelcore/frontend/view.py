@@ -1,0 +1,230 @@
+"""Array elements and views: what indices and slices select of an array."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from kernelcore.builtins import BUILTINS
+from kernelcore.builtins.syntax import BINARY
+from kernelcore.errors import KernelTypeError, SrcLoc
+from kernelcore.frontend.scope import Scope
+from kernelcore.frontend.value import ArrayView, Axis, Value, build, describe_type
+from kernelcore.frontend.weak import const
+from kernelcore.ir.core import Atom, Const, Var
+from kernelcore.ir.op import DIM, LOAD, Op
+from kernelcore.types import ArrayType, Scalar, int32, int64
+
+_ADD, _MUL = BINARY[ast.Add].op, BINARY[ast.Mult].op
+_CLAMP, _LEN = BUILTINS["clamp"].op, BUILTINS["range_len"].op
+_SELECT, _LESS = BUILTINS["select"].op, BUILTINS["less"].op
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """A slice of an array; ``step`` is known and not zero."""
+
+    lower: Atom | None
+    upper: Atom | None
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One scalar of an element: the array of the IR that holds it, and its indices there."""
+
+    array: Var
+    outer: tuple[Atom, ...]
+    components: tuple[Atom, ...]
+
+    @property
+    def operands(self) -> tuple[Atom, ...]:
+        """What LOAD, STORE and atomics take first."""
+        return (self.array, *self.outer, *self.components)
+
+    @property
+    def dtype(self) -> Scalar:
+        """The type of the scalar."""
+        assert isinstance(self.array.type, ArrayType)
+        return self.array.type.dtype
+
+
+def extent(scope: Scope, view: ArrayView, dim: int, loc: SrcLoc | None) -> Atom:
+    """The extent of dimension ``dim`` of ``view``.
+
+    Raises:
+        KernelTypeError: It has no such dimension.
+    """
+    if not 0 <= dim < len(view.free):
+        raise KernelTypeError(
+            f"'{view.name}' has {len(view.free)} dimensions, found axis {dim}", loc
+        )
+    place = view.free[dim]
+    axis = view.axes[place]
+    assert isinstance(axis, Axis)
+    if isinstance(axis.extent, Var | Const):
+        return axis.extent
+    if isinstance(axis.table, Var):
+        return scope.builder.emit(DIM, axis.table, axis=0)
+    array = view.arrays[0]
+    assert isinstance(array, Var)
+    return scope.builder.emit(DIM, array, axis=place)
+
+
+def slots(scope: Scope, view: ArrayView, indices: Sequence[Atom]) -> list[Slot]:
+    """Where the scalars of one element lie; one index per dimension of the view."""
+    outer = tuple(_base_indices(scope, view, indices))
+    found: list[Slot] = []
+    for array in view.arrays:
+        assert isinstance(array, Var)
+        assert isinstance(array.type, ArrayType)
+        places = itertools.product(*(range(n) for n in array.type.components))
+        found.extend(Slot(array, outer, tuple(Const(int32, k) for k in place)) for place in places)
+    return found
+
+
+def load(scope: Scope, view: ArrayView, indices: Sequence[Atom]) -> Value:
+    """The value of one element."""
+    places = slots(scope, view, indices)
+    return build(view.element, iter([scope.builder.emit(LOAD, *s.operands) for s in places]))
+
+
+def choose_slots(scope: Scope, index: Atom, options: list[list[Slot]]) -> list[Slot]:
+    """The slots of option number ``index``, which is known at run time only."""
+    if len(options) == 1:
+        return options[0]
+    found: list[Slot] = []
+    for first, second in zip(*options[:2], strict=True):
+        pairs = zip(first.components, second.components, strict=True)
+        place = next(k for k, (a, b) in enumerate(pairs) if a != b)
+        start = first.components[place]
+        at, start = _alike(scope, index, start)
+        if start != const(at.type, 0, None):
+            at = _arithmetic(scope, _ADD, at, start)
+        parts = (*first.components[:place], at, *first.components[place + 1 :])
+        found.append(replace(first, components=parts))
+    return found
+
+
+def _base_indices(scope: Scope, view: ArrayView, indices: Sequence[Atom]) -> Iterator[Atom]:
+    """Indices of the arrays that hold the view."""
+    remaining = iter(indices)
+    for axis in view.axes:
+        if isinstance(axis, Axis):
+            yield _looked_up(scope, axis, next(remaining))
+        else:
+            assert isinstance(axis, Var | Const)
+            yield axis
+
+
+def _looked_up(scope: Scope, axis: Axis, index: Atom) -> Atom:
+    if isinstance(axis.start, Var | Const) and isinstance(axis.step, Var | Const):
+        start, step, index = _alike(scope, axis.start, axis.step, index)
+        if not (isinstance(step, Const) and step.value == 1):
+            index = _arithmetic(scope, _MUL, index, step)
+        if not (isinstance(start, Const) and start.value == 0):
+            index = _arithmetic(scope, _ADD, start, index)
+    return scope.builder.emit(LOAD, axis.table, index) if isinstance(axis.table, Var) else index
+
+
+def _arithmetic(scope: Scope, op: Op, left: Atom, right: Atom) -> Atom:
+    if isinstance(left, Const) and isinstance(right, Const):
+        assert op.ref is not None
+        return const(left.type, int(op.ref(int(left.value), int(right.value))), None)
+    return scope.builder.emit(op, left, right)
+
+
+def _alike(scope: Scope, *indices: Atom) -> list[Atom]:
+    """``indices`` in one type: int64 if any of them is."""
+    is_wide = any(i.type == int64 and isinstance(i, Var) for i in indices)
+    dtype = int64 if is_wide else int32
+    return [scope.integer(i, dtype) for i in indices]
+
+
+def select(
+    scope: Scope, view: ArrayView, indices: Sequence[Atom | Bounds], loc: SrcLoc | None
+) -> Value:
+    """What ``indices`` select: an element, or a view of what they leave open.
+
+    Raises:
+        KernelTypeError: More indices than the array has dimensions.
+    """
+    if len(indices) > len(view.free):
+        raise too_many_indices(view, len(indices), loc)
+    if len(indices) == len(view.free) and not any(isinstance(i, Bounds) for i in indices):
+        return load(scope, view, [i for i in indices if not isinstance(i, Bounds)])
+    axes = list(view.axes)
+    for dim, index in enumerate(indices):
+        place = view.free[dim]
+        axis = axes[place]
+        assert isinstance(axis, Axis)
+        if isinstance(index, Bounds):
+            axes[place] = _sliced(scope, axis, index, extent(scope, view, dim, loc))
+        else:
+            axes[place] = _looked_up(scope, axis, index)
+    return ArrayView(view.element, view.arrays, tuple(axes))
+
+
+def too_many_indices(view: ArrayView, found: int, loc: SrcLoc | None) -> KernelTypeError:
+    """The error for an element that is indexed further than it goes."""
+    ndim = len(view.free)
+    sample = ", ".join("ijkl"[:ndim])
+    dims = "1 dimension" if ndim == 1 else f"{ndim} dimensions"
+    inner = "" if isinstance(view.element, Scalar) else "[k]"
+    return KernelTypeError(
+        f"'{view.name}' has {dims}, found {found} indices",
+        loc,
+        f"index every dimension: {view.name}[{sample}]{inner}",
+    )
+
+
+def one_element(view: ArrayView, indices: Sequence[Atom], loc: SrcLoc | None) -> None:
+    """Check that ``indices`` select one element.
+
+    Raises:
+        KernelTypeError: They do not.
+    """
+    if len(indices) > len(view.free):
+        raise too_many_indices(view, len(indices), loc)
+    if len(indices) < len(view.free):
+        raise KernelTypeError(
+            f"{describe_type(view)} is assigned through {len(indices)} indices",
+            loc,
+            "index every dimension: assign one element at a time",
+        )
+
+
+def _sliced(scope: Scope, axis: Axis, bounds: Bounds, size: Atom) -> Axis:
+    """``axis`` under a slice, with the meaning that slices have in Python."""
+    step = const(int32, bounds.step, None)
+    is_up = bounds.step > 0
+    low = const(int32, 0 if is_up else -1, None)
+    last = size if is_up else _arithmetic(scope, _ADD, size, const(int32, -1, None))
+    defaults: tuple[Atom, Atom] = (const(int32, 0, None), size)
+    if not is_up:
+        defaults = (last, const(int32, -1, None))
+    ends: list[Atom] = []
+    for given, default in zip((bounds.lower, bounds.upper), defaults, strict=True):
+        if given is None:
+            ends.append(default)
+            continue
+        end = scope.integer(given, int32)
+        if not (isinstance(end, Const) and end.value >= 0):
+            negative = scope.builder.emit(_LESS, end, const(int32, 0, None))
+            wrapped = scope.builder.emit(_ADD, end, size)
+            end = scope.builder.emit(_SELECT, negative, wrapped, end)
+        ends.append(scope.builder.emit(_CLAMP, end, low, last))
+    start, stop = ends
+    count = _count(scope, start, stop, step)
+    if isinstance(axis.start, Var | Const) and isinstance(axis.step, Var | Const):
+        start = _arithmetic(scope, _ADD, axis.start, _arithmetic(scope, _MUL, start, axis.step))
+        step = _arithmetic(scope, _MUL, step, axis.step)
+    return Axis(start, step, count, axis.table)
+
+
+def _count(scope: Scope, start: Atom, stop: Atom, step: Const) -> Atom:
+    if start == Const(int32, 0) and step.value == 1:
+        return stop
+    return scope.builder.emit(_LEN, start, stop, step)

@@ -1,0 +1,170 @@
+"""Parameters of kernels, and the types that those of a generic kernel take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from kernelcore.errors import KernelTypeError, SrcLoc
+from kernelcore.frontend.annotations import Open, Wanted, bound_of, wanted
+from kernelcore.frontend.overloads import admits
+from kernelcore.types import (
+    SCALARS,
+    ArrayOf,
+    Dense,
+    Scalar,
+    SourceType,
+    StructType,
+    boolean,
+    float32,
+    int32,
+    is_pattern,
+    type_of,
+)
+
+_BY_NAME = {s.name: s for s in SCALARS}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a kernel: its name, what its annotation asks for, and where it is declared."""
+
+    name: str
+    wanted: Wanted
+    loc: SrcLoc | None
+
+    @property
+    def type(self) -> SourceType | None:
+        """Its type; None if it may have several."""
+        if isinstance(self.wanted, Open | TypeVar) or is_pattern(self.wanted):
+            return None
+        return self.wanted
+
+
+def is_leaf(type_: SourceType | None) -> bool:
+    """Whether an argument of ``type_`` is taken as it is: a scalar, or an array of no structs."""
+    if isinstance(type_, ArrayOf):
+        return not type_.is_indexed and isinstance(type_.element, Scalar | Dense)
+    return isinstance(type_, Scalar)
+
+
+def overload_types(
+    name: str, parameters: Sequence[Parameter], types: Sequence[object] | Mapping[str, object]
+) -> tuple[SourceType, ...]:
+    """``types``, checked against what the parameters ask for.
+
+    Raises:
+        KernelTypeError: They do not fit.
+    """
+    if isinstance(types, Mapping):
+        unknown = [k for k in types if k not in {p.name for p in parameters}]
+        if unknown:
+            raise KernelTypeError(f"{name}: overload: no parameter '{unknown[0]}'")
+        rows = [types.get(p.name, p.type) for p in parameters]
+    else:
+        rows = list(types)
+    if len(rows) != len(parameters):
+        raise KernelTypeError(
+            f"{name}: overload: expected {len(parameters)} types, found {len(rows)}",
+            remedy="give one type per parameter, or a mapping from names to types",
+        )
+    found: list[SourceType] = []
+    variables: dict[TypeVar, SourceType] = {}
+    for parameter, row in zip(parameters, rows, strict=True):
+        type_ = wanted(row)
+        if type_ is None or isinstance(type_, Open | TypeVar) or is_pattern(type_):
+            raise KernelTypeError(
+                f"{name}: overload: parameter '{parameter.name}': {row!r} is not one type",
+                parameter.loc,
+                "give a type such as kc.array(dtype=float), kc.vec3 or float",
+            )
+        if not _admits(parameter.wanted, type_, variables):
+            raise KernelTypeError(
+                f"{name}: overload: parameter '{parameter.name}': {type_} is not what its "
+                "annotation asks for",
+                parameter.loc,
+            )
+        found.append(type_)
+    return tuple(found)
+
+
+def _admits(want: Wanted, type_: SourceType, variables: dict[TypeVar, SourceType]) -> bool:
+    if isinstance(want, TypeVar):
+        known = variables.setdefault(want, type_)
+        return known == type_ and any(_admits(w, type_, variables) for w in bound_of(want))
+    return want is Open.ANY or (not isinstance(want, Open) and admits(want, type_))
+
+
+def argument_types(
+    name: str, parameters: Sequence[Parameter], args: Sequence[object]
+) -> list[SourceType]:
+    """The types of the parameters of a generic kernel for arguments of a launch.
+
+    Raises:
+        KernelTypeError: Another number of arguments, or one whose type is not known.
+    """
+    if len(args) != len(parameters):
+        raise KernelTypeError(f"{name}(): expected {len(parameters)} arguments, found {len(args)}")
+    return [
+        p.type if p.type is not None else _argument_type(name, p, arg)
+        for p, arg in zip(parameters, args, strict=True)
+    ]
+
+
+def _argument_type(name: str, parameter: Parameter, arg: object) -> SourceType:
+    want = parameter.wanted
+    limits = bound_of(want) if isinstance(want, TypeVar) else (want,)
+    found = _array_type(limits, arg) if _is_array(arg) else _value_type(arg)
+    if found is None:
+        raise KernelTypeError(
+            f"{name}(): argument '{parameter.name}': the type of {type(arg).__name__} is not known",
+            parameter.loc,
+            "give arrays, numbers, vectors and structs, or choose types with kernel.overload(...)",
+        )
+    return found
+
+
+def _is_array(arg: object) -> bool:
+    is_value = type_of(type(arg)) is not None or isinstance(arg, np.generic)
+    return hasattr(arg, "dtype") and hasattr(arg, "shape") and not is_value
+
+
+def _array_type(limits: Sequence[Wanted], arg: Any) -> SourceType | None:
+    """The type of an array as one of ``limits`` has it: what is left of its dimensions is components."""
+    scalar = _BY_NAME.get(str(arg.dtype).rsplit(".", maxsplit=1)[-1])
+    shape = tuple(int(n) for n in arg.shape)
+    if scalar is None:
+        return None
+    for limit in limits:
+        ndim = limit.ndim if isinstance(limit, ArrayOf) else len(shape)
+        inner = shape[ndim:]
+        element: Scalar | Dense = scalar
+        if inner:
+            kind = "vector" if len(inner) == 1 else "matrix"
+            pattern = limit.element if isinstance(limit, ArrayOf) else None
+            kind = pattern.kind if isinstance(pattern, Dense) else kind
+            element = Dense(kind, scalar, inner)
+        found = ArrayOf(element, ndim)
+        if len(shape) >= ndim and _admits(limit, found, {}):
+            return found
+    return None
+
+
+def _value_type(arg: object) -> SourceType | None:
+    if isinstance(arg, np.generic):
+        return _BY_NAME.get(arg.dtype.name)
+    known = type_of(type(arg))
+    if isinstance(known, Dense | StructType):
+        return known
+    match arg:
+        case bool():
+            return boolean
+        case int():
+            return int32
+        case float():
+            return float32
+        case _:
+            return None
