@@ -2,11 +2,15 @@
 
 from typing import TYPE_CHECKING
 
+from kernelcore import types as types
+from kernelcore.array import IndexedArray as IndexedArray
 from kernelcore.array import array as array
+from kernelcore.array import array1d as array1d
 from kernelcore.array import array2d as array2d
 from kernelcore.array import array3d as array3d
 from kernelcore.array import array4d as array4d
 from kernelcore.array import indexedarray as indexedarray
+from kernelcore.array import indexedarray1d as indexedarray1d
 from kernelcore.array import indexedarray2d as indexedarray2d
 from kernelcore.array import indexedarray3d as indexedarray3d
 from kernelcore.array import indexedarray4d as indexedarray4d
@@ -15,6 +19,7 @@ from kernelcore.builtins import LIBRARY as _LIBRARY
 from kernelcore.builtins.function import Function as Function
 from kernelcore.errors import KernelArgumentError as KernelArgumentError
 from kernelcore.errors import KernelAssertionError as KernelAssertionError
+from kernelcore.errors import KernelAttributeError as KernelAttributeError
 from kernelcore.errors import KernelCompileError as KernelCompileError
 from kernelcore.errors import KernelError as KernelError
 from kernelcore.errors import KernelGradError as KernelGradError
@@ -22,6 +27,7 @@ from kernelcore.errors import KernelMemoryError as KernelMemoryError
 from kernelcore.errors import KernelNameError as KernelNameError
 from kernelcore.errors import KernelSyntaxError as KernelSyntaxError
 from kernelcore.errors import KernelTypeError as KernelTypeError
+from kernelcore.frontend.compile_time import constant as constant
 from kernelcore.frontend.compile_time import static as static
 from kernelcore.frontend.intrinsics import atomic_add as atomic_add
 from kernelcore.frontend.intrinsics import atomic_and as atomic_and
@@ -40,6 +46,7 @@ from kernelcore.kernel import func as func
 from kernelcore.kernel import kernel as kernel
 from kernelcore.kernel import overload_of as overload
 from kernelcore.launch import launch as launch
+from kernelcore.map import map_elements as map
 from kernelcore.runtime.native import num_threads as num_threads
 from kernelcore.runtime.native import set_num_threads as set_num_threads
 from kernelcore.structs import struct as struct
@@ -65,6 +72,11 @@ from kernelcore.values import vector as vector
 
 # The kernel language's name of the type.
 bool = boolean
+
+# They make types, and are looked for beside them.
+vars(types).update(
+    vector=vector, matrix=matrix, quaternion=quaternion, transformation=transformation
+)
 
 if TYPE_CHECKING:
     from kernelcore.builtins.arithmetic import *  # noqa: F403

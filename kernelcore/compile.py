@@ -126,7 +126,9 @@ def _with_snippets(func: Func, code: bytes) -> bytes:
 
 def _snippet_object(snippet: Snippet) -> bytes:
     """The object of ``snippet``: from the disk cache, else new."""
-    disk, key = default_cache(), native.key_of(snippet)
+    disk = default_cache()
+    text = "\0".join((native.key_of(snippet), cpu.host().triple, _codegen_version()))
+    key = hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
     code = disk.load(key) if disk else None
     if code is None:
         code = toolchain.compile_snippet(snippet)

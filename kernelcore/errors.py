@@ -76,7 +76,7 @@ class KernelGradError(KernelError):
 
 
 class KernelCompileError(KernelError):
-    """The backend rejected the generated code; a defect of kernelcore."""
+    """The text of a native function, or (a defect of kernelcore) generated code, was rejected."""
 
 
 class KernelMemoryError(KernelError, MemoryError):

@@ -114,10 +114,10 @@ def argument_types(
     ]
 
 
-def _argument_type(name: str, parameter: Parameter, arg: object) -> SourceType:
+def _argument_type(name: str, parameter: Parameter, arg: Any) -> SourceType:
     want = parameter.wanted
     limits = bound_of(want) if isinstance(want, TypeVar) else (want,)
-    found = _array_type(limits, arg) if _is_array(arg) else _value_type(arg)
+    found = _array_type(limits, arg) if is_array(arg) else _value_type(arg)
     if found is None:
         raise KernelTypeError(
             f"{name}(): argument '{parameter.name}': the type of {type(arg).__name__} is not known",
@@ -127,13 +127,14 @@ def _argument_type(name: str, parameter: Parameter, arg: object) -> SourceType:
     return found
 
 
-def _is_array(arg: object) -> bool:
+def is_array(arg: Any) -> bool:
+    """Whether ``arg`` is an array, and no scalar or composite value."""
     is_value = type_of(type(arg)) is not None or isinstance(arg, np.generic)
     return hasattr(arg, "dtype") and hasattr(arg, "shape") and not is_value
 
 
 def _array_type(limits: Sequence[Wanted], arg: Any) -> SourceType | None:
-    """The type of an array as one of ``limits`` has it: what is left of its dimensions is components."""
+    """The type of an array as one of ``limits`` has it: the other dimensions are components."""
     scalar = _BY_NAME.get(str(arg.dtype).rsplit(".", maxsplit=1)[-1])
     shape = tuple(int(n) for n in arg.shape)
     if scalar is None:
@@ -153,7 +154,7 @@ def _array_type(limits: Sequence[Wanted], arg: Any) -> SourceType | None:
     return None
 
 
-def _value_type(arg: object) -> SourceType | None:
+def _value_type(arg: Any) -> SourceType | None:
     if isinstance(arg, np.generic):
         return _BY_NAME.get(arg.dtype.name)
     known = type_of(type(arg))

@@ -13,7 +13,7 @@ from kernelcore.builtins.reference import is_narrow, nearest, trip_count
 from kernelcore.codegen.native_call import snippet_function
 from kernelcore.errors import KernelAssertionError, KernelError, SrcLoc
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
-from kernelcore.ir.native import snippet_of
+from kernelcore.ir.native import Form, no_tangent, snippet_of
 from kernelcore.ir.op import Op, OpKind
 from kernelcore.types import FLOATS, ArrayType, Scalar, Type
 
@@ -22,6 +22,7 @@ _FLOATS = frozenset(f.numpy for f in FLOATS)
 Env = dict[Var, Any]
 Step = Callable[[Env], None]
 Read = Callable[[Env], Any]
+Compute = Callable[..., Any]
 Run = Callable[[Env], tuple[Any, ...]]
 Point = list[int]
 
@@ -83,16 +84,19 @@ def convert(value: Any, dtype: Scalar) -> Any:
     return nearest(value, dtype) if is_narrow(dtype) else source.astype(dtype.numpy)[()]
 
 
-def _computing(ref: Callable[..., Any], inputs: Sequence[Atom], result: Scalar) -> Any:
+def _computing(ref: Callable[..., Any], inputs: Sequence[Atom], result: Scalar) -> Compute:
     """``ref`` as it is computed: float32 takes the place of floats of 16 bits, and is rounded."""
     narrow = [isinstance(a.type, Scalar) and is_narrow(a.type) for a in inputs]
-    kind = np.float32 if is_narrow(result) else result.numpy.type
+    kind: Compute = np.float32 if is_narrow(result) else result.numpy.type
 
     def compute(*values: Any) -> Any:
         wide = [np.float32(v) if n else v for v, n in zip(values, narrow, strict=True)]
         return convert(kind(ref(*wide)), result)
 
-    return compute if any(narrow) else lambda *values: kind(ref(*values))
+    def compute_at_once(*values: Any) -> Any:
+        return kind(ref(*values))
+
+    return compute if any(narrow) else compute_at_once
 
 
 def _element(array: Any, index: tuple[Any, ...], loc: SrcLoc | None) -> tuple[Any, ...]:
@@ -345,6 +349,8 @@ class _Compiler:
 
     def _native(self, eqn: Eqn) -> Step:
         snippet = snippet_of(eqn)
+        if snippet.form is Form.TANGENT:
+            raise no_tangent(eqn)
         call, outs, loc = snippet_function(snippet), eqn.outputs, eqn.loc
         groups = [(slot, _reads(atoms)) for slot, atoms in snippet.arguments(eqn.inputs)]
 

@@ -164,6 +164,10 @@ class Operation:
         )
 
     @cached_property
+    def _with_components(self) -> tuple[int, ...]:
+        return tuple(k for k, o in enumerate(self.operands) if as_array(o.type).components)
+
+    @cached_property
     def _reaches(self) -> list[tuple[int, int, int]]:
         return AccessMap(self.func).reaches()
 
@@ -174,8 +178,8 @@ class Operation:
             KernelArgumentError: Naming the parameter: other components than those of its elements,
                 or smaller than the launch that indexes it.
         """
-        for operand, shape in enumerate(operand_shapes):
-            self.check_components(operand, shape)
+        for operand in self._with_components:
+            self.check_components(operand, operand_shapes[operand])
         grid = evaluate(self.grid, operand_shapes)
         if 0 in [e for e in grid if isinstance(e, int)]:
             return

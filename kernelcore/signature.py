@@ -9,7 +9,8 @@ from enum import IntEnum
 from kernelcore.compile import Compiled
 from kernelcore.errors import KernelAssertionError, excerpt
 from kernelcore.ir.core import Func
-from kernelcore.ir.walk import assertions
+from kernelcore.ir.op import OpKind
+from kernelcore.ir.walk import assertions, walk_eqns
 from kernelcore.passes.access import AccessMap
 from kernelcore.runtime import native
 from kernelcore.types import SCALARS, ArrayType, Scalar, as_array
@@ -91,4 +92,5 @@ def make_signature(func: Func, compiled: Compiled, bindings: Sequence[Binding]) 
         "" if func.loc is None else excerpt(func.loc),
         AccessMap(func).reaches(),
         messages=messages(func),
+        may_block=any(e.op.kind is OpKind.PRINT for e in walk_eqns(func.body)),
     )

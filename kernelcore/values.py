@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernelcore import types
+from kernelcore.components import scalar_of_numpy
 from kernelcore.composite import value_class
 from kernelcore.errors import KernelTypeError
 from kernelcore.types import AnyFloat, AnyScalar, Dense, Scalar, TypeClass, scalar_of
@@ -25,6 +26,9 @@ def vector(*args: Any, length: Any = None, dtype: object = None) -> Any:
         KernelTypeError: No length, no scalar type, or other components.
     """
     components, (length, dtype) = _split(args, (length, dtype))
+    if components:
+        length = len(components) if length is None else length
+        dtype = _common(components) if dtype is None else dtype
     made = value_class(Dense("vector", _component(dtype), (_extent("vector", length),)))
     return made(*components) if components else made
 
@@ -39,6 +43,7 @@ def matrix(*args: Any, shape: Any = None, dtype: object = None) -> Any:
         KernelTypeError: No shape of two extents, no scalar type, or other components.
     """
     components, (shape, dtype) = _split(args, (shape, dtype))
+    dtype = _common(components) if components and dtype is None else dtype
     extents: Sequence[Any] = (Any, Any) if shape is Any else shape
     if not isinstance(extents, tuple | list) or len(extents) != 2:
         raise KernelTypeError(
@@ -60,7 +65,8 @@ def quaternion(*args: Any, dtype: object = None) -> Any:
         KernelTypeError: No float type, or other components.
     """
     components, (dtype,) = _split(args, (dtype,))
-    dtype = Any if dtype is None else dtype
+    if dtype is None:
+        dtype = _common(components) if components else Any
     made = value_class(Dense("quaternion", _float("quaternion", dtype), (4,)))
     return made(*components) if components else made
 
@@ -75,7 +81,8 @@ def transformation(*args: Any, dtype: object = None) -> Any:
         KernelTypeError: No float type, or other components.
     """
     components, (dtype,) = _split(args, (dtype,))
-    dtype = Any if dtype is None else dtype
+    if dtype is None:
+        dtype = _common(components) if components else Any
     made = value_class(Dense("transform", _float("transformation", dtype), (7,)))
     return made(*components) if components else made
 
@@ -89,6 +96,12 @@ def _split(args: tuple[Any, ...], given: tuple[Any, ...]) -> tuple[tuple[Any, ..
     for k, value in zip(missing, args, strict=False):
         found[k] = value
     return (), found
+
+
+def _common(components: Sequence[Any]) -> Scalar:
+    """The type of the first component that has one; float32 of Python's numbers."""
+    typed = (scalar_of_numpy(c.dtype) for c in components if hasattr(c, "dtype"))
+    return next((t for t in typed if t is not None), types.float32)
 
 
 def _component(dtype: object) -> Scalar | TypeClass:

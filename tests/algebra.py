@@ -113,9 +113,7 @@ def case(
     """Enter a function of the library, or one that uses it."""
     known = L[name] if function is None else function
     label = f"{name}-{args.replace(' ', '-')}"
-    CASES.append(
-        Case(label, known, tuple(args.split()), tuple(results.split()), reference, draw)
-    )
+    CASES.append(Case(label, known, tuple(args.split()), tuple(results.split()), reference, draw))
 
 
 def hat(u: np.ndarray) -> np.ndarray:
@@ -173,5 +171,5 @@ def crossing(v: np.ndarray) -> np.ndarray:
 
 
 def huber(v: np.ndarray, d: float) -> float:
-    size = np.linalg.norm(v)
+    size = float(np.linalg.norm(v))
     return 0.5 * size**2 if size <= abs(d) else d * (size - 0.5 * d)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import kernelcore as kc
 from kernelcore.builtins.decomposition import eig3, qr3, svd2, svd3
 from kernelcore.builtins.matrix import diag, transpose
 from kernelcore.builtins.quaternion import (
@@ -20,7 +21,6 @@ from kernelcore.builtins.quaternion import (
     quat_to_matrix,
     quat_to_rpy,
 )
-from kernelcore.builtins import spatial
 from kernelcore.builtins.transform import (
     transform_compose,
     transform_decompose,
@@ -50,7 +50,7 @@ from tests.algebra import (
     unit_axis,
 )
 
-__all__ = ["CASES", "spatial"]
+__all__ = ["CASES"]
 
 norm = np.linalg.norm
 
@@ -111,13 +111,14 @@ case(
 )
 case("quat_to_matrix", "q", "m33", turn)
 case(
-    "quat_rpy", "s s s", "q", lambda r, p, y: hamilton(about(2, y), hamilton(about(1, p), about(0, r)))
+    "quat_rpy",
+    "s s s",
+    "q",
+    lambda r, p, y: hamilton(about(2, y), hamilton(about(1, p), about(0, r))),
 )
 case("quat_slerp", "q q s", "q", slerp, fractions)
 case("quat_twist", "v3 q", "q", twist, unit_axis)
-case(
-    "quat_twist_angle", "v3 q", "s", lambda u, q: 2.0 * np.arccos(twist(u, q)[3]), unit_axis
-)
+case("quat_twist_angle", "v3 q", "s", lambda u, q: 2.0 * np.arccos(twist(u, q)[3]), unit_axis)
 case(
     "quat_twist_angle_signed",
     "v3 q",
@@ -182,9 +183,9 @@ def turns(*axes: int):
     return reference
 
 
-case("quat_from_euler", "v3", "q", turns(0, 1, 2), function=euler_xyz)
-case("quat_from_euler_zyx", "v3", "q", turns(2, 1, 0), function=euler_zyx)
-case("quat_from_euler_zxz", "v3", "q", turns(2, 0, 2), function=euler_zxz)
+case("quat_from_euler:xyz", "v3", "q", turns(0, 1, 2), function=euler_xyz)
+case("quat_from_euler:zyx", "v3", "q", turns(2, 1, 0), function=euler_zyx)
+case("quat_from_euler:zxz", "v3", "q", turns(2, 0, 2), function=euler_zxz)
 
 
 def euler_xyz_back(q: Any):
@@ -207,10 +208,10 @@ def euler_zxz_back(q: Any):
     return quat_to_matrix(mul(third, mul(second, first)))
 
 
-case("quat_to_euler_xyz", "q", "m33", turn, function=euler_xyz_back)
-case("quat_to_euler_yxz", "q", "m33", turn, function=euler_yxz_back)
-case("quat_to_euler_zyx", "q", "m33", turn, function=euler_zyx_back)
-case("quat_to_euler_zxz", "q", "m33", turn, function=euler_zxz_back)
+case("quat_to_euler:xyz", "q", "m33", turn, function=euler_xyz_back)
+case("quat_to_euler:yxz", "q", "m33", turn, function=euler_yxz_back)
+case("quat_to_euler:zyx", "q", "m33", turn, function=euler_zyx_back)
+case("quat_to_euler:zxz", "q", "m33", turn, function=euler_zxz_back)
 
 
 def moved(t: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -313,10 +314,12 @@ case("transform_wrench", "t v6", "v6", lambda t, x: np.linalg.inv(lift(t)).T @ x
 WEIGHTS = np.array([1.0, 2.5, -0.5])
 
 
+@kc.func
 def weighted(q: Any):
     return mul(mul(q, diag(type(q[0])(1.0, 2.5, -0.5))), transpose(q))
 
 
+@kc.func
 def weighted2(q: Any):
     return mul(mul(q, diag(type(q[0])(1.0, 2.5))), transpose(q))
 

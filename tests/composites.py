@@ -1,10 +1,11 @@
-"""Kernels on elements with components, and on every scalar type, made of IR without source."""
+"""Kernels on elements with components and on every scalar type; most are IR without source."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
 
+import kernelcore as kc
 from kernelcore import Kernel
 from kernelcore.builtins.arithmetic import add, mul, sub
 from kernelcore.ir.builder import Builder
@@ -116,3 +117,40 @@ def copies(dtype: Scalar) -> Kernel:
         b.emit_effect(STORE, same, i, value)
 
     return make(f"copies_{dtype}", [x, value, out, same], body)
+
+
+@kc.kernel
+def rigid(
+    m: kc.mat33d,
+    t: kc.vec3d,
+    x: kc.array(dtype=kc.vec3d),
+    y: kc.array(dtype=kc.vec3d),
+    energy: kc.array(dtype=kc.float64),
+):
+    """``y = m x + t`` per point, and half the squared length of that in ``energy[0]``."""
+    i = kc.tid()
+    moved = m * x[i] + t
+    y[i] = moved
+    half = kc.float64(0.5)
+    energy[0] += half * kc.dot(moved, moved)
+
+
+@kc.struct
+class Particle:
+    """A struct of a composite and a scalar."""
+
+    position: kc.vec3d
+    mass: kc.float64
+
+
+@kc.kernel
+def pull(
+    p: Particle,
+    others: kc.array(dtype=Particle),
+    p_mass: kc.float64,
+    force: kc.array(dtype=kc.vec3d),
+):
+    """``force = p_mass * p.mass * mass * (position - p.position)`` of the others."""
+    i = kc.tid()
+    towards = others[i].position - p.position
+    force[i] = towards * (p_mass * p.mass * others[i].mass)

@@ -15,13 +15,18 @@ import pytest
 from kernelcore import interp
 from kernelcore.builtins import BUILTINS, OPS
 from kernelcore.builtins.declare import Float, Int, builtin, registering
+from kernelcore.builtins.lowering import identity
 from kernelcore.builtins.syntax import BINARY, BOOLEAN, COMPARE, UNARY
 from kernelcore.codegen import cpu
 from kernelcore.codegen.emitter import scalar_type
 from kernelcore.codegen.llvm import emit_lanes
-from kernelcore.ir.core import Func
-from kernelcore.ir.op import Op
-from kernelcore.types import TYPE_CLASSES, Scalar, boolean, float32, float64
+from kernelcore.errors import KernelGradError
+from kernelcore.ir.builder import Builder
+from kernelcore.ir.core import Func, Var
+from kernelcore.ir.op import LOAD, STORE, Op
+from kernelcore.passes.forward import jvp
+from kernelcore.passes.reverse import vjp
+from kernelcore.types import TYPE_CLASSES, ArrayType, Scalar, boolean, float32, float64
 from tests.kernel_harness import (
     ULPS_EXACT,
     ULPS_LIBM,
@@ -191,6 +196,28 @@ def test_every_entry_is_documented_and_decides_on_its_derivative(op: Op) -> None
         names = {n.id for n in ast.walk(ast.parse(formula)) if isinstance(n, ast.Name)}
         assert names <= {*op.params, "out", "ct", *OPS}
         assert "ct" in names
+
+
+def test_entries_without_a_derivative_give_no_float() -> None:
+    # Hence no value that varies goes through one of them.
+    results = {op.result for op in OPS.values() if op.no_grad is not None}
+    assert results <= {"Bool", "Int"}
+
+
+def test_a_float_without_a_derivative_is_refused_with_its_reason() -> None:
+    def staircase(x: Float) -> Float:
+        """Steps."""
+
+    with registering():
+        entry = builtin(lower=identity, ref=np.floor, no_grad="it has steps")(staircase)
+
+    def write(b: Builder, x: Var, y: Var) -> None:
+        b.emit_effect(STORE, y, b.emit(entry.op, b.emit(LOAD, x)))
+
+    func = make("steps", [ArrayType(float64, 0)] * 2, write)
+    for differentiate in (lambda: jvp(func, [0]), lambda: vjp(func, [0], [1])):
+        with pytest.raises(KernelGradError, match=r"staircase\(\) has no derivative: it has steps"):
+            differentiate()
 
 
 def test_host_calls_evaluate_the_reference() -> None:

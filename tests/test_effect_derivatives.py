@@ -94,7 +94,7 @@ def test_derivatives_leave_counters_and_messages_out(
     case: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     op = operation(squaring(HARMLESS[case][0]))
-    counters = np.full(8, 9, np.int32)
+    counters = np.full(16, 9, np.int32)
     run_operation(op, [X, counters])
     assert capfd.readouterr().out == ("0.5\n-2\n3\n1.5\n" if case == "messages" else "")
     for interpret in (False, True):

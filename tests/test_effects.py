@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -267,6 +269,31 @@ def test_lines_of_many_threads_stay_whole(capfd: pytest.CaptureFixture[str]) -> 
     run(printing(int32, (" is ", ", the line of one thread\n")), 5000, [values])
     lines = capfd.readouterr().out.splitlines()
     assert sorted(lines) == sorted(f"{i} is {i}, the line of one thread" for i in range(5000))
+
+
+def test_a_python_thread_can_read_what_one_point_prints() -> None:
+    def write(b: Builder, x: Var) -> None:
+        body = region(b, [int32], lambda k: b.emit_effect(ops.PRINT, k, pieces=("", "\n")))
+        b.emit_for(ZERO, b.emit(ops.LOAD, x, ZERO), const(int32, 1), [], body)
+
+    read_end, write_end = os.pipe()
+    found: list[str] = []
+
+    def read() -> None:
+        with os.fdopen(read_end) as lines:
+            found.extend(lines)
+
+    reader, before = threading.Thread(target=read), os.dup(1)
+    reader.start()
+    os.dup2(write_end, 1)
+    os.close(write_end)
+    try:
+        run(make("counting", [ArrayType(int32, 1)], write), 1, [np.array([COUNT], np.int32)])
+    finally:
+        os.dup2(before, 1)
+        os.close(before)
+        reader.join()
+    assert found == [f"{k}\n" for k in range(COUNT)]
 
 
 def asserting() -> Func:

@@ -109,8 +109,10 @@ def test_a_composite_is_one_contiguous_array(cls: Any, value: Any, expected: Any
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(type_: Any, value: Any, message: str) -> None:
+    found = type_of(type_)
+    assert found is not None
     with pytest.raises(KernelArgumentError, match=message) as caught:
-        leaves(type_of(type_), value, "v")
+        leaves(found, value, "v")
     assert caught.value.remedy
 
 
@@ -127,7 +129,7 @@ def test_a_struct_is_its_fields() -> None:
 
 
 def test_an_array_of_structs_is_one_view_per_field() -> None:
-    data = np.zeros((2, 3), Particle.numpy_dtype())
+    data: Any = np.zeros((2, 3), Particle.numpy_dtype())
     type_ = array2d[Particle]
     found = leaves(type_, data)
     views = [data["pos"], data["mass"], data["count"]]
@@ -175,7 +177,7 @@ def test_an_indexed_array_is_its_data_and_its_indices() -> None:
     assert found[0] is data
     assert found[1].tolist() == [4, 1]
     assert leaf_types(type_) == [ArrayType(float32, 2, (3,)), ArrayType(int32, 1)]
-    structs = np.zeros(5, Material.numpy_dtype())
+    structs: Any = np.zeros(5, Material.numpy_dtype())
     found = leaves(indexedarray(dtype=Material), indexedarray(structs, [None]))
     assert len(found) == len(leaf_names("a", indexedarray(dtype=Material))) == 3
     assert found[2].tolist() == [0, 1, 2, 3, 4]

@@ -105,7 +105,7 @@ def test_fields_take_what_their_types_take() -> None:
     assert p.weight() == 20
     scene = Scene(points=points)
     assert scene.points is points
-    scene.points = memoryview(points)
+    scene.points = memoryview(bytes(24)).cast("f", (2, 3))
     scene.points = None
 
 
@@ -242,7 +242,7 @@ def test_definitions_that_are_no_structs() -> None:
     def undefined() -> None:
         @struct
         class Undefined:
-            x: missing  # noqa: F821
+            x: missing  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
 
     def pattern() -> None:
         @struct
@@ -262,7 +262,7 @@ def test_definitions_that_are_no_structs() -> None:
     def recursive_array() -> None:
         @struct
         class Tree:
-            children: array(dtype=Tree)
+            children: array(dtype=Tree)  # pyright: ignore[reportUndefinedVariable]
 
     def arrays_of_arrays() -> None:
         @struct

@@ -65,7 +65,7 @@ def traceable(operation: Operation, *, exported: Forms, compiled: Forms) -> Call
         if isinstance(o.type, Scalar)
     }
     composite = {
-        i: dtype_to_torch(element_type(o.type))
+        i: _composite_rule(_scalar_rule(root_name(operation), i, element_type(o.type)))
         for i, o in enumerate(operation.operands)
         if operation.is_composite(i)
     }
@@ -80,9 +80,7 @@ def traceable(operation: Operation, *, exported: Forms, compiled: Forms) -> Call
             return numbers(*args, **kwargs)  # Torch says what is wrong.
         given = [*args, *(kwargs[n] for n in rest)]
         given = [scalar[i](a, False) if i in scalar else a for i, a in enumerate(given)]
-        for i, dtype in composite.items():
-            if not isinstance(given[i], torch.Tensor):
-                given[i] = torch.as_tensor(given[i], dtype=dtype)
+        given = [composite[i](a) if i in composite else a for i, a in enumerate(given)]
         if not any(isinstance(given[i], torch.Tensor) for i in scalar):
             return numbers(*given)
         return tensors(*(scalar[i](a, True) if i in scalar else a for i, a in enumerate(given)))
@@ -114,6 +112,19 @@ def _scalar_rule(root: str, index: int, type_: Scalar) -> Callable[[Any, bool], 
         if is_integer and not low <= arg <= high:
             _refuse(root, index, f"{arg}")
         return tensor_from_number(arg, dtype)
+
+    return convert
+
+
+def _composite_rule(component: Callable[[Any, bool], Any]) -> Callable[[Any], Any]:
+    """What makes a tensor of an argument for a composite, whose components follow a rule."""
+
+    def convert(arg: Any) -> Any:
+        if hasattr(arg, "kernel_type"):  # A value of the language.
+            return component(arg.__array__(copy=True), True)
+        if not isinstance(arg, (list, tuple)):
+            return component(arg, True)
+        return torch.stack([convert(one) for one in arg])
 
     return convert
 

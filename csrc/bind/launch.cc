@@ -56,7 +56,7 @@ Launch read_dims(const Signature& signature, nb::handle dims) {
 
 void run_from_python(const Signature& signature, const void* block, Launch& launch) {
   std::optional<nb::gil_scoped_release> released;
-  if (launch.total > kInlinePoints) released.emplace();
+  if (launch.total > kInlinePoints || signature.may_block) released.emplace();
   run(signature, block, launch, Pool::instance());
 }
 

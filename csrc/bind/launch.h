@@ -7,7 +7,7 @@
 
 namespace kernelcore::bind {
 
-/// Runs on the thread pool; long runs let other Python threads go on.
+/// Runs on the thread pool; runs that are long or may block let other Python threads go on.
 void run_from_python(const Signature& signature, const void* block, Launch& launch);
 
 /// Launches over `dims` (an int or a sequence of them) with one argument per parameter.

@@ -17,8 +17,8 @@ namespace nb = nanobind;
 namespace kernelcore::bind {
 namespace {
 
-using FlatRelocation = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-                                  int64_t, int64_t>;
+using FlatRelocation =
+    std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
 
 void init_signature(Signature* self, std::string name, std::string key, uintptr_t address,
                     size_t block_size, const std::vector<FlatRelocation>& relocs,
@@ -26,8 +26,9 @@ void init_signature(Signature* self, std::string name, std::string key, uintptr_
                     const std::vector<std::string>& wheres, const nb::bytes& block_template,
                     int grid_rank, std::string where,
                     const std::vector<std::tuple<int, int, int>>& reaches,
-                    std::vector<std::string> messages) {
+                    std::vector<std::string> messages, bool may_block) {
   Signature made;
+  made.may_block = may_block;
   made.messages = std::move(messages);
   made.where = std::move(where);
   for (auto [parameter, axis, grid_axis] : reaches) {
@@ -87,7 +88,7 @@ void bind_launch(nb::module_& m) {
            nb::arg("block_size"), nb::arg("relocs"), nb::arg("param_names"), nb::arg("wheres"),
            nb::arg("template"), nb::arg("grid_rank") = 0, nb::arg("where") = "",
            nb::arg("reaches") = std::vector<std::tuple<int, int, int>>(),
-           nb::arg("messages") = std::vector<std::string>())
+           nb::arg("messages") = std::vector<std::string>(), nb::arg("may_block") = false)
       .def_ro("name", &Signature::name)
       .def_ro("key", &Signature::key)
       .def_ro("grid_rank", &Signature::grid_rank);
@@ -100,9 +101,9 @@ void bind_launch(nb::module_& m) {
                 "-> tuple[int, int, tuple[int, ...], bool]"),
         "First address, address past the end, shape, and whether elements are distinct.");
   m.def("set_error_types", &set_error_types, nb::arg("argument"), nb::arg("memory"),
-        nb::arg("internal"), nb::arg("assertion") = nb::handle(PyExc_AssertionError),
+        nb::arg("internal"), nb::arg("assertion"),
         nb::sig("def set_error_types(argument: type[Exception], memory: type[Exception], "
-                "internal: type[Exception], assertion: type[Exception] = AssertionError) -> None"),
+                "internal: type[Exception], assertion: type[Exception]) -> None"),
         "Set the exception classes that native errors are raised as.");
   m.def(
       "num_threads", [] { return Pool::instance().num_threads(); },

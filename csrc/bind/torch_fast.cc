@@ -187,7 +187,7 @@ nb::object run_operation(const Operation& op, Operands& operands) {
   Launch launch = op.launch_for(operands.views.data(), results.data());
   {
     std::optional<nb::gil_scoped_release> released;
-    if (launch.total > kInlinePoints) released.emplace();
+    if (launch.total > kInlinePoints || op.signature.may_block) released.emplace();
     run_functional(op.signature, operands.views.data(), results.data(), launch, Pool::instance());
   }
   return is_single ? single : all;

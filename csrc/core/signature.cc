@@ -88,7 +88,8 @@ void Signature::check_shape(size_t index, const ArrayView& view) const {
   }
   const int64_t* last = view.shape + r.outer_ndim();
   for (int k = 0; k < r.component_ndim(); ++k) {
-    if (last[k] == r.components[k]) [[likely]] continue;
+    if (last[k] == r.components[k]) [[likely]]
+      continue;
     throw argument_error(index,
                          "expected " + describe_array(r) + ", found shape " + shape_text(view),
                          "the last axes of such an array hold the components of an element");
@@ -149,8 +150,8 @@ std::string describe_array(const Relocation& r) {
   }
   if (r.ndim == 1) shape += ",";
   components += std::string(" ") + name_of(r.dtype) + " components";
-  std::string what = r.outer_ndim() == 0 ? "the " + components + " of a value"
-                                         : "elements of " + components;
+  std::string what =
+      r.outer_ndim() == 0 ? "the " + components + " of a value" : "elements of " + components;
   return "array of " + what + ": shape (" + shape + ")";
 }
 

@@ -39,6 +39,7 @@ struct Signature {
   std::string where;  // source excerpt of the kernel itself; may be empty
   std::vector<Reach> reaches;
   std::vector<std::string> messages;  // of the kernel's assertions, in order
+  bool may_block = false;             // a run may wait for another thread, such as a pipe's reader
 
   /// Throws an internal Error unless every field lies in the block and in range.
   void validate() const;

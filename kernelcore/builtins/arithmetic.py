@@ -186,6 +186,10 @@ def round(x: Float) -> Float:
     ...
 
 
+# NumPy's name for it.
+rint = round
+
+
 @builtin(lower=intrinsic("trunc"), ref=np.trunc, grad={})
 def trunc(x: Float) -> Float:
     """``x`` without its fraction."""
@@ -198,7 +202,9 @@ def frac(x: Float) -> Float:
     ...
 
 
-@builtin(lower=instr(int="and"), ref=np.bitwise_and, no_grad=INTEGER, rmw={"int": "and", "uint": "and"})
+@builtin(
+    lower=instr(int="and"), ref=np.bitwise_and, no_grad=INTEGER, rmw={"int": "and", "uint": "and"}
+)
 def bitand(x: Int, y: Int) -> Int:
     """Bits set in both."""
     ...
@@ -210,7 +216,9 @@ def bitor(x: Int, y: Int) -> Int:
     ...
 
 
-@builtin(lower=instr(int="xor"), ref=np.bitwise_xor, no_grad=INTEGER, rmw={"int": "xor", "uint": "xor"})
+@builtin(
+    lower=instr(int="xor"), ref=np.bitwise_xor, no_grad=INTEGER, rmw={"int": "xor", "uint": "xor"}
+)
 def bitxor(x: Int, y: Int) -> Int:
     """Bits set in exactly one."""
     ...

@@ -4,6 +4,9 @@ Each is a fixed number of exact rotations, so that the derivative of the code is
 the result wherever that has one: eigenvalues or singular values that differ.
 """
 
+# Types of the kernel language are values to a type checker.
+# pyright: basic, reportInvalidTypeForm=false
+
 from __future__ import annotations
 
 from typing import Any, TypeVar
@@ -65,9 +68,7 @@ def _column(a: Matrix3, j: int) -> Any:
 
 @library()
 def _from_columns(a: V3, b: V3, c: V3) -> Any:
-    return matrix(
-        a[0], b[0], c[0], a[1], b[1], c[1], a[2], b[2], c[2], shape=(3, 3), dtype=a.dtype
-    )
+    return matrix(a[0], b[0], c[0], a[1], b[1], c[1], a[2], b[2], c[2], shape=(3, 3), dtype=a.dtype)
 
 
 @library()
@@ -257,9 +258,7 @@ def svd3(A: Matrix3) -> Any:
     x = _first_direction(a)
     y = _next_direction(x, b)
     z = cross(x, y)
-    sigma = vector(
-        size * dot(x, a), size * dot(y, b), size * dot(z, c), length=3, dtype=A.dtype
-    )
+    sigma = vector(size * dot(x, a), size * dot(y, b), size * dot(z, c), length=3, dtype=A.dtype)
     return _from_columns(x, y, z), sigma, _from_columns(u, v, w)
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+from kernelcore.builtins.choice import choose
+from kernelcore.errors import KernelTypeError
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
@@ -17,19 +21,25 @@ class Overload:
             result.
         no_grad: Why it has no derivative, or None.
         is_library: Whether it is part of kernelcore.
+        captures: Parameters, the last ones, that a call passes from the variables of ``home``.
+        home: The scope that defines a function inside another one, else None.
     """
 
     pyfunc: Callable[..., Any]
     updates: tuple[str, ...] = ()
     no_grad: str | None = None
     is_library: bool = False
+    captures: tuple[str, ...] = ()
+    home: object = None
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Function:
     """A function that kernels call; it is specialised for the types of each call.
 
-    Calling it on the host runs the Python code of the first overload that takes as many arguments.
+    Calling it on the host runs the Python code of the overload whose annotations fit best. Updated
+    parameters are composites that are changed in place; if one is a number, the call returns the
+    result and the new values.
 
     Attributes:
         name: The name it was defined with.
@@ -51,7 +61,28 @@ class Function:
         self.overloads.append(overload)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.overloads[0].pyfunc(*args, **kwargs)
+        overload = self.overloads[0]
+        if len(self.overloads) > 1:
+            found = choose([o.pyfunc for o in self.overloads], args, kwargs)
+            if found is None:
+                given = ", ".join(type(a).__name__ for a in (*args, *kwargs.values())) or "nothing"
+                raise KernelTypeError(f"no overload of {self.name}() takes {given}")
+            overload = self.overloads[found]
+        result = overload.pyfunc(*args, **kwargs)
+        return _updated(overload, args, kwargs, result) if overload.updates else result
+
+
+def _updated(
+    overload: Overload, args: tuple[Any, ...], kwargs: dict[str, Any], result: tuple[Any, ...]
+) -> Any:
+    """The result of a call, once the composites among its updated arguments are changed."""
+    bound = inspect.signature(overload.pyfunc).bind(*args, **kwargs).arguments
+    old = [bound[name] for name in overload.updates]
+    if not all(hasattr(value, "__setitem__") for value in old):
+        return result
+    for value, new in zip(old, result[1:], strict=True):
+        value[:] = new
+    return result[0]
 
 
 def _annotations(pyfunc: Callable[..., Any]) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 # Overloads share a name; types of the kernel language are values to a type checker.
 # ruff: noqa: F811
-# pyright: reportRedeclaration=false
+# pyright: basic, reportRedeclaration=false, reportInvalidTypeForm=false, reportCallIssue=false
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def transpose(a: NumberMatrix) -> Any:
 
 
 @library()
-def matrix_from_rows(a: V) -> Any:
+def matrix_from_rows(a: NumberVector) -> Any:
     """The matrix with the row ``a``."""
     result = matrix(0, shape=(1, len(a)), dtype=a.dtype)
     for j in range(len(a)):
@@ -113,7 +113,7 @@ def matrix_from_rows(a: V, b: V, c: V, d: V, e: V, f: V) -> Any:
 
 
 @library()
-def matrix_from_cols(a: V) -> Any:
+def matrix_from_cols(a: NumberVector) -> Any:
     """The matrix with the column ``a``."""
     return transpose(matrix_from_rows(a))
 

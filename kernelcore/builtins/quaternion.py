@@ -1,12 +1,12 @@
 """Quaternions: rotations, their conversions and interpolation.
 
-A quaternion is (x, y, z, w) with the real part last. Rotations are unit quaternions; ``a * b`` turns
-by ``b`` first.
+A quaternion is (x, y, z, w) with the real part last. Rotations are unit quaternions; ``a * b``
+turns by ``b`` first.
 """
 
 # Overloads share a name; types of the kernel language are values to a type checker.
 # ruff: noqa: F811
-# pyright: reportRedeclaration=false
+# pyright: basic, reportRedeclaration=false, reportInvalidTypeForm=false
 
 from __future__ import annotations
 
@@ -30,13 +30,7 @@ F = TypeVar("F", bound=Float)
 
 
 @library()
-def quat_identity() -> Any:
-    """The rotation by no angle, (0, 0, 0, 1), of float32."""
-    return quaternion(0.0, 0.0, 0.0, 1.0, dtype=float32)
-
-
-@library()
-def quat_identity(dtype: Any) -> Any:
+def quat_identity(dtype: Any = float32) -> Any:
     """The rotation by no angle, (0, 0, 0, 1), of floats of ``dtype``."""
     return quaternion(0.0, 0.0, 0.0, 1.0, dtype=dtype)
 
@@ -82,7 +76,7 @@ def quat_rotate_inv(quat: Quaternion, vec: Vector3) -> Any:
 
 @library()
 def quat_from_axis_angle(axis: Vector3, angle: Float) -> Any:
-    """The rotation by ``angle`` radians, right-handed about ``axis``, a unit vector of its dtype."""
+    """The rotation by ``angle`` radians, right-handed about the unit vector ``axis``."""
     s = sin(0.5 * angle)
     return quaternion(axis[0] * s, axis[1] * s, axis[2] * s, cos(0.5 * angle), dtype=axis.dtype)
 
@@ -161,14 +155,13 @@ def quat_from_matrix(mat: Matrix3) -> Any:
 @library()
 def quat_from_matrix(mat: Matrix4) -> Any:
     """The unit quaternion of the rotation in the upper left 3x3 block of a 4x4 matrix."""
-    return quat_from_matrix(
-        matrix(
-            mat[0, 0], mat[0, 1], mat[0, 2],
-            mat[1, 0], mat[1, 1], mat[1, 2],
-            mat[2, 0], mat[2, 1], mat[2, 2],
-            shape=(3, 3), dtype=mat.dtype,
-        )  # fmt: skip
-    )
+    corner = matrix(
+        mat[0, 0], mat[0, 1], mat[0, 2],
+        mat[1, 0], mat[1, 1], mat[1, 2],
+        mat[2, 0], mat[2, 1], mat[2, 2],
+        shape=(3, 3), dtype=mat.dtype,
+    )  # fmt: skip
+    return quat_from_matrix(corner)
 
 
 @library()
@@ -295,6 +288,7 @@ def quat_to_euler(q: Quaternion, i: int, j: int, k: int) -> Any:
     b = _component(q, i)
     c = _component(q, j)
     d = _component(q, other) * parity
+    sine = 2.0 * (a * c - b * d)
     if k != i:
         a, b, c, d = a - c, b + d, c + a, d - b
     low = length(vector(a, b, length=2, dtype=q.dtype))
@@ -304,7 +298,8 @@ def quat_to_euler(q: Quaternion, i: int, j: int, k: int) -> Any:
     third = atan2(b, a) + atan2(d, c)
     if k != i:
         third = parity * third
-        middle -= 1.5707963267948966
+        # 2 atan2(high, low) - pi / 2, without the difference.
+        middle = atan2(sine, high * low)
     return vector(
         _choose(0, i, j, first, middle, third),
         _choose(1, i, j, first, middle, third),

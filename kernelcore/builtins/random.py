@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernelcore.builtins.elementary import cbrt, cos, exp, log, sin, sqrt
 from kernelcore.builtins.arithmetic import abs, floor
+from kernelcore.builtins.elementary import cbrt, cos, exp, log, sin, sqrt
 from kernelcore.builtins.library import library
 from kernelcore.builtins.search import lower_bound
 from kernelcore.types import ArrayOf, float32, float64, int32, uint32
@@ -236,12 +236,14 @@ def sample_unit_cube(state: uint32) -> Any:
 def poisson(state: uint32, lam: float) -> Any:
     """A uint32 from the Poisson distribution of mean ``lam``, a float32; replaces ``state``.
 
-    It is 0 for ``lam <= 0``. Large means are as fine as a float32 of their size is.
+    It is 0 for ``lam <= 0``; for 0 itself ``state`` stays. Large means are as fine as a float32 of their size is.
 
     Source: Knuth, "The Art of Computer Programming" 2, 3.4.1 (multiplication of uniforms) below 10;
     Hoermann, "The Transformed Rejection Method for Generating Poisson Random Variables", Insurance:
     Mathematics and Economics 12 (1993), algorithm PTRS, from 10 on.
     """
+    if lam == 0.0:
+        return uint32(0), state
     if lam >= _POISSON_SPLIT:
         return _poisson_rejection(state, lam)
     return _poisson_count(state, lam)

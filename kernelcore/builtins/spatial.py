@@ -6,6 +6,9 @@ part (velocity, force) at the bottom.
 Source of the formulas: Featherstone, "Rigid Body Dynamics Algorithms" (2008), chapter 2.
 """
 
+# Types of the kernel language are values to a type checker.
+# pyright: basic, reportInvalidTypeForm=false
+
 from __future__ import annotations
 
 from typing import Any, TypeVar

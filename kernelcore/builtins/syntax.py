@@ -24,6 +24,7 @@ BINARY = _table(
         ast.FloorDiv: "floordiv",
         ast.Mod: "mod",
         ast.Pow: "pow",
+        ast.MatMult: "mul",
         ast.BitAnd: "bitand",
         ast.BitOr: "bitor",
         ast.BitXor: "bitxor",

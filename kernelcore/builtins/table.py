@@ -15,4 +15,6 @@ with registering() as _declared:
     _ = arithmetic, elementary, logic
 
 OPS: Mapping[str, Op] = MappingProxyType({name: entry.op for name, entry in _declared.items()})
-BUILTINS: Mapping[str, Builtin[..., Any]] = MappingProxyType({**_declared, "where": logic.where})
+BUILTINS: Mapping[str, Builtin[..., Any]] = MappingProxyType(
+    {**_declared, "rint": arithmetic.rint, "where": logic.where}
+)

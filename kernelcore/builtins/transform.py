@@ -6,7 +6,7 @@ columns.
 
 # Overloads share a name; types of the kernel language are values to a type checker.
 # ruff: noqa: F811
-# pyright: reportRedeclaration=false
+# pyright: basic, reportRedeclaration=false, reportInvalidTypeForm=false
 
 from __future__ import annotations
 
@@ -32,17 +32,10 @@ Vector3 = vector(length=3, dtype=Float)
 Matrix4 = matrix(shape=(4, 4), dtype=Float)
 
 T = TypeVar("T", bound=Transform)
-V3 = TypeVar("V3", bound=Vector3)
 
 
 @library()
-def transform_identity() -> Any:
-    """The transform of float32 that moves nothing."""
-    return transformation(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, dtype=float32)
-
-
-@library()
-def transform_identity(dtype: Any) -> Any:
+def transform_identity(dtype: Any = float32) -> Any:
     """The transform of floats of ``dtype`` that moves nothing."""
     return transformation(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, dtype=dtype)
 
@@ -114,7 +107,7 @@ def transform_point(xform: Transform, point: Vector3) -> Any:
 
 
 @library()
-def transform_point(mat: Matrix4, point: V3) -> Any:
+def transform_point(mat: Matrix4, point: Vector3) -> Any:
     """The first three components of ``mat * (point, 1)``."""
     return type(point)(
         mat[0, 0] * point[0] + mat[0, 1] * point[1] + mat[0, 2] * point[2] + mat[0, 3],
@@ -130,7 +123,7 @@ def transform_vector(xform: Transform, vec: Vector3) -> Any:
 
 
 @library()
-def transform_vector(mat: Matrix4, vec: V3) -> Any:
+def transform_vector(mat: Matrix4, vec: Vector3) -> Any:
     """The first three components of ``mat * (vec, 0)``."""
     return type(vec)(
         mat[0, 0] * vec[0] + mat[0, 1] * vec[1] + mat[0, 2] * vec[2],
@@ -177,9 +170,7 @@ def transform_decompose(m: Matrix4) -> Any:
     a = vector(m[0, 0], m[1, 0], m[2, 0], length=3, dtype=dtype)
     b = vector(m[0, 1], m[1, 1], m[2, 1], length=3, dtype=dtype)
     c = vector(m[0, 2], m[1, 2], m[2, 2], length=3, dtype=dtype)
-    block = matrix(
-        a[0], b[0], c[0], a[1], b[1], c[1], a[2], b[2], c[2], shape=(3, 3), dtype=dtype
-    )
+    block = matrix(a[0], b[0], c[0], a[1], b[1], c[1], a[2], b[2], c[2], shape=(3, 3), dtype=dtype)
     x = length(a)
     y = length(b)
     z = length(c)
@@ -192,9 +183,7 @@ def transform_decompose(m: Matrix4) -> Any:
         b = b / y
     if z != 0.0:
         c = c / z
-    turn = matrix(
-        a[0], b[0], c[0], a[1], b[1], c[1], a[2], b[2], c[2], shape=(3, 3), dtype=dtype
-    )
+    turn = matrix(a[0], b[0], c[0], a[1], b[1], c[1], a[2], b[2], c[2], shape=(3, 3), dtype=dtype)
     return (
         vector(m[0, 3], m[1, 3], m[2, 3], length=3, dtype=dtype),
         quat_from_matrix(turn),
@@ -206,9 +195,7 @@ def transform_decompose(m: Matrix4) -> Any:
 def transform_from_matrix(mat: Matrix4) -> Any:
     """The transform of a 4x4 matrix whose upper left block is a rotation; of its dtype."""
     q = quat_from_matrix(mat)
-    return transformation(
-        mat[0, 3], mat[1, 3], mat[2, 3], q[0], q[1], q[2], q[3], dtype=mat.dtype
-    )
+    return transformation(mat[0, 3], mat[1, 3], mat[2, 3], q[0], q[1], q[2], q[3], dtype=mat.dtype)
 
 
 @library()

@@ -25,6 +25,7 @@ from kernelcore.ir.native import (
     Use,
     element_of,
     is_float_value,
+    no_tangent,
     scalars_of,
     snippet_of,
 )
@@ -42,11 +43,6 @@ _CXX_TYPES = {
     "float64": "double",
     **{f"{s}int{b}": f"std::{s}int{b}_t" for s in ("", "u") for b in (8, 16, 32, 64)},
 }
-
-
-def has_cxx_type(dtype: Scalar) -> bool:
-    """Whether snippets can be passed ``dtype``."""
-    return dtype.name in _CXX_TYPES
 
 
 def snippets(func: Func) -> list[Snippet]:
@@ -79,6 +75,8 @@ def emit_native(e: Emitter, eqn: Eqn) -> list[str]:
     """A call of a snippet."""
     e.require_one_lane(eqn)
     snippet = snippet_of(eqn)
+    if snippet.form is Form.TANGENT:
+        raise no_tangent(eqn)
     arguments = snippet.arguments(eqn.inputs)
     size = sum(words_of(slot.type) for slot, _ in arguments)
     block = e.slot(f"[{max(size + len(eqn.outputs), 1)} x i64]")
@@ -101,9 +99,7 @@ def emit_native(e: Emitter, eqn: Eqn) -> list[str]:
     return [memory.load(e, scalar_type(v), word(size + n)) for n, v in enumerate(eqn.outputs)]
 
 
-def _array_words(
-    e: Emitter, type_: ArrayType, atoms: Sequence[Atom]
-) -> list[tuple[str, str]]:
+def _array_words(e: Emitter, type_: ArrayType, atoms: Sequence[Atom]) -> list[tuple[str, str]]:
     array, indices = e.array(atoms[0]), atoms[1:]
     data = memory.address(e, array, indices)
     inner = slice(len(indices), len(indices) + type_.ndim)
@@ -125,22 +121,22 @@ def _unit(snippet: Snippet, symbol: str) -> str:
             pack += _store(f"adj_{p.name}", p.type, at)
             at += words_of(p.type)
     result = None if is_adjoint else snippet.result
-    call = f"snippet({', '.join(names)});"
+    call = f"kc_snippet({', '.join(names)});"
     if result is not None:
-        call = f"const {_value_type(result)} ret = {call}"
-        pack += _store("ret", result, at)
+        call = f"const {_value_type(result)} kc_ret = {call}"
+        pack += _store("kc_ret", result, at)
     lines = [
         _prelude(),
         "namespace {",
-        f"inline {'void' if result is None else _value_type(result)} snippet("
+        f"inline {'void' if result is None else _value_type(result)} kc_snippet("
         f"{', '.join(params)}) {{",
         f'#line 1 "{SNIPPET_FILE}"',
         snippet.text,
         '#line 1 "kernelcore.entry"',
         "}",
         "}  // namespace",
-        f'extern "C" void {symbol}(std::int64_t* block) {{',
-        "  (void)block;",
+        f'extern "C" void {symbol}(std::int64_t* kc_block) {{',
+        "  (void)kc_block;",
         *unpack,
         f"  {call}",
         *pack,
@@ -174,14 +170,14 @@ def _initializer(type_: NativeType, at: int) -> str:
     if not isinstance(type_, ArrayType):
         reads = (_read(s, at + n) for n, s in enumerate(scalars_of(type_)))
         return ", ".join(reads)
-    data = f"*reinterpret_cast<{_cxx(type_.dtype)}**>(block + {at})"
-    shape = ", ".join(f"block[{at + 1 + a}]" for a in range(type_.ndim))
-    strides = ", ".join(f"block[{at + 1 + type_.ndim + a}]" for a in range(type_.ndim))
+    data = f"*reinterpret_cast<{_cxx(type_.dtype)}**>(kc_block + {at})"
+    shape = ", ".join(f"kc_block[{at + 1 + a}]" for a in range(type_.ndim))
+    strides = ", ".join(f"kc_block[{at + 1 + type_.ndim + a}]" for a in range(type_.ndim))
     return f"{data}, {{{shape}}}, {{{strides}}}"
 
 
 def _read(dtype: Scalar, at: int) -> str:
-    return f"*reinterpret_cast<const {_cxx(dtype)}*>(block + {at})"
+    return f"*reinterpret_cast<const {_cxx(dtype)}*>(kc_block + {at})"
 
 
 def _store(name: str, type_: NativeType, at: int) -> list[str]:
@@ -194,7 +190,7 @@ def _store(name: str, type_: NativeType, at: int) -> list[str]:
     else:
         values = [f"{name}[{n}]" for n in range(count)]
     return [
-        f"  *reinterpret_cast<{element}*>(block + {at + n}) = {v};" for n, v in enumerate(values)
+        f"  *reinterpret_cast<{element}*>(kc_block + {at + n}) = {v};" for n, v in enumerate(values)
     ]
 
 

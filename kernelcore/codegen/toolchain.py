@@ -19,10 +19,18 @@ from kernelcore.ir.native import Snippet
 COMPILERS = ("c++", "g++", "clang++")
 # Results are those of the text as it is written: no contraction, no other freedom.
 FLAGS = (
-    "-std=c++17 -O2 -fPIC -w -ffp-contract=off -fno-math-errno -fno-exceptions "
-    "-fno-strict-aliasing -fno-asynchronous-unwind-tables -fno-threadsafe-statics "
-    "-fno-stack-protector"
-).split()
+    "-std=c++17",
+    "-O2",
+    "-fPIC",
+    "-w",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-exceptions",
+    "-fno-strict-aliasing",
+    "-fno-asynchronous-unwind-tables",
+    "-fno-threadsafe-statics",
+    "-fno-stack-protector",
+)
 _LINE = re.compile(rf"{re.escape(native.SNIPPET_FILE)}:(\d+)(?=:|,|$)", re.MULTILINE)
 
 
@@ -59,7 +67,7 @@ def _compiled(snippet: Snippet, source: str) -> bytes:
     command = find_compiler(f"the native snippet of {snippet.name}()")
     with tempfile.TemporaryDirectory(prefix="kernelcore.") as directory:
         text, code = Path(directory, "snippet.cc"), Path(directory, "snippet.o")
-        text.write_text(source)
+        text.write_text(source, encoding="utf-8")
         done = _run([*command, *FLAGS, "-c", str(text), "-o", str(code)])
         if done.returncode != 0 or not code.exists():
             raise _rejected(snippet, command[0], done.stderr or done.stdout)

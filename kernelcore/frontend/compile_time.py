@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import TypeVar
 
 from kernelcore import values
 from kernelcore.errors import KernelError, KernelTypeError, SrcLoc
@@ -26,8 +27,21 @@ FACTORIES: Mapping[object, tuple[str, ...]] = MappingProxyType(
 )
 
 
+T = TypeVar("T")
+
+
+def constant(value: T) -> T:
+    """``value`` itself, a number, vector, matrix, struct or tuple that kernels may use by its name.
+
+    Raises:
+        KernelTypeError: Kernels cannot use it.
+    """
+    host_value(value, repr(value), None)
+    return value
+
+
 def static(expr: object) -> object:
-    """Evaluate ``expr`` when the kernel is compiled, as Python does, and use the result as a constant.
+    """``expr`` as Python evaluates it when the kernel is compiled, used as a constant.
 
     The expression sees the names around the kernel; its value must be a number, a vector, matrix or
     struct, a tuple of these, a type or a function. On the host it is ``expr`` itself.

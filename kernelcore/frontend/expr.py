@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Callable
 
 from kernelcore.builtins import BUILTINS
@@ -15,6 +16,7 @@ from kernelcore.frontend.compile_time import evaluate_static, static
 from kernelcore.frontend.compound import operate
 from kernelcore.frontend.exact import power
 from kernelcore.frontend.host import host_value
+from kernelcore.frontend.output import lower_print
 from kernelcore.frontend.parts import (
     Entry,
     Slice,
@@ -206,7 +208,8 @@ def binary(
 ) -> Value:
     """``left op right``."""
     entry = BINARY.get(type(op))
-    if entry is None:
+    is_product = isinstance(op, ast.MatMult) and not isinstance(left, Compound)
+    if entry is None or is_product:
         raise unsupported(op, scope.loc(node))
     match op, left, right:
         case ast.Pow(), Weak(value=int() as base), Weak(value=int() as exponent) if exponent >= 0:
@@ -257,10 +260,12 @@ def _ternary(scope: Scope, node: ast.IfExp) -> Value:
 
 
 def _call(scope: Scope, node: ast.Call) -> Value:
-    for part in (*node.args, *node.keywords):
-        if isinstance(part, ast.Starred) or (isinstance(part, ast.keyword) and part.arg is None):
-            raise unsupported(part, scope.loc(part))
+    for arg in (*node.args, *node.keywords):
+        if isinstance(arg, ast.Starred) or (isinstance(arg, ast.keyword) and arg.arg is None):
+            raise unsupported(arg, scope.loc(arg))
     callee = static_object(scope, node.func)
+    if callee is builtins.print:
+        return lower_print(scope, node, lower_expr)
     if callee is static:
         local = {n: v for n in scope.env if (v := scope.get(n)) is not None}
         known = {n: v for n, v in local.items() if not isinstance(v, Unset)}

@@ -105,11 +105,13 @@ def _counted_while(
 ) -> None:
     """A ``for`` that can be left early: a ``while`` over the number of the iteration."""
     assert isinstance(node.target, ast.Name)
-    start, stop, step = bounds
-    assert isinstance(start.type, Scalar)
-    dtype = start.type
+    assert isinstance(bounds[0].type, Scalar)
+    narrow = bounds[0].type
+    # A narrow index can take more turns than it can count.
+    dtype = int32 if narrow.bits < int32.bits else narrow
+    start, stop, step = (_converted(scope, b, dtype, scope.loc(node.iter)) for b in bounds)
     is_plain = (start, step) == (const(dtype, 0, None), const(dtype, 1, None))
-    trips = stop if is_plain else scope.builder.emit(BUILTINS["range_len"].op, *bounds)
+    trips = stop if is_plain else scope.builder.emit(BUILTINS["range_len"].op, start, stop, step)
 
     def test() -> Atom:
         scope.at(node.iter)
@@ -122,6 +124,8 @@ def _counted_while(
         if not is_plain:
             index = scope.builder.emit(_MUL, trip, step)
             index = scope.builder.emit(_ADD, start, index)
+        if narrow != dtype:
+            index = scope.builder.emit(CAST, index, dtype=narrow)
         assert isinstance(index, Var)
         bind_index(index)
         scope.env[_TRIP] = scope.builder.emit(_ADD, trip, const(dtype, 1, None))
@@ -239,7 +243,7 @@ def _index_type(types: set[Scalar]) -> Scalar:
 
 
 def _converted(scope: Scope, value: Atom | Weak, dtype: Scalar, loc: SrcLoc | None) -> Atom:
-    if isinstance(value, Weak):
+    if isinstance(value, Weak | Const):
         return const(dtype, value.value, loc)
     return value if value.type == dtype else scope.builder.emit(CAST, value, dtype=dtype)
 

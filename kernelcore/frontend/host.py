@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from kernelcore.types import (
 _STATIC = (Builtin, Function)
 
 
-def host_value(obj: object, text: str, loc: SrcLoc | None) -> Value:
+def host_value(obj: Any, text: str, loc: SrcLoc | None) -> Value:
     """A number, composite, tuple, type or function of an outer scope as a value.
 
     Raises:

@@ -19,6 +19,8 @@ def assigned_names(scope: Scope, body: Sequence[ast.stmt]) -> dict[str, SrcLoc |
         for node in own_nodes(stmt):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 out.setdefault(node.id, scope.loc(node))
+            elif isinstance(node, ast.FunctionDef):
+                out.setdefault(node.name, scope.loc(node))
     return out
 
 
@@ -38,8 +40,8 @@ def changed_names(scope: Scope, body: Sequence[ast.stmt]) -> dict[str, SrcLoc | 
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
     """``node`` and the nodes inside it, without the bodies of functions defined there."""
     yield node
-    for inner in ast.iter_child_nodes(node):
-        if not isinstance(inner, ast.FunctionDef | ast.Lambda):
+    if not isinstance(node, ast.FunctionDef | ast.Lambda):
+        for inner in ast.iter_child_nodes(node):
             yield from own_nodes(inner)
 
 

@@ -75,8 +75,9 @@ def func_native(
     Derivatives are the author's to answer for, races between threads included: those of a text are
     not checked. Reverse mode runs ``adj_snippet``, which sees the parameters, ``adj_ret``, and per
     float parameter ``x`` its cotangent ``adj_x``: values to add to, and arrays, for which ``+=``
-    and ``-=`` are atomic. It sees arrays as they were after ``snippet``. There are no derivatives
-    in forward mode, and no second ones.
+    and ``-=`` are atomic. It sees arrays as they were after ``snippet``. Where ``snippet``
+    overwrites elements whose values before count, it sets their cotangents to zero. There are no
+    derivatives in forward mode, and no second ones.
 
     Args:
         snippet: The text.
@@ -166,6 +167,15 @@ def _make_snippet(callee: NativeFunction, definition: Definition) -> Snippet:
                 f"native function '{callee.name}' has code in Python",
                 source.loc(stmt),
                 "its body is the snippet: write ... here",
+            )
+    names = {node.arg for node in definition.nodes}
+    for node in definition.nodes:
+        if node.arg in {"ret", *(f"adj_{name}" for name in names)}:
+            raise KernelSyntaxError(
+                f"native function '{callee.name}': parameter '{node.arg}' has the name of a result "
+                "or of a cotangent",
+                source.loc(node),
+                "choose another name",
             )
     params: list[tuple[str, NativeType]] = []
     for node, want in zip(definition.nodes, definition.wanted, strict=True):

@@ -15,7 +15,7 @@ from kernelcore.builtins.function import Function, Overload
 from kernelcore.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.annotations import Open, Wanted, bound_of, parameter_nodes, parameter_type
 from kernelcore.frontend.host import host_value
-from kernelcore.frontend.scope import Scope
+from kernelcore.frontend.scope import Scope, is_value
 from kernelcore.frontend.source import Source, read_source
 from kernelcore.frontend.value import ArrayView, Compound, Static, Value, describe_type
 from kernelcore.frontend.weak import Weak, cast_name
@@ -75,14 +75,16 @@ def define(overload: Overload) -> Definition:
     Raises:
         KernelError: Its source or an annotation is not in the kernel language.
     """
-    known = _definitions().get(overload)
-    if known is None:
-        source = read_source(overload.pyfunc)
-        nodes = tuple(parameter_nodes(source))
-        wanted = tuple(parameter_type(source, node) for node in nodes)
-        known = Definition(source, nodes, wanted, inspect.signature(overload.pyfunc))
-        _definitions()[overload] = known
-    return known
+    return _definitions().get(overload) or remember(overload, read_source(overload.pyfunc))
+
+
+def remember(overload: Overload, source: Source) -> Definition:
+    """Say that the text of ``overload`` is ``source``."""
+    nodes = tuple(parameter_nodes(source))
+    wanted = tuple(parameter_type(source, node) for node in nodes)
+    found = Definition(source, nodes, wanted, inspect.signature(overload.pyfunc))
+    _definitions()[overload] = found
+    return found
 
 
 def takes(scope: Scope, function: Function, args: Sequence[Value]) -> bool:
@@ -132,8 +134,9 @@ def _match(
     """How ``overload`` takes the arguments, or why not."""
     definition = define(overload)
     name, signature = overload.pyfunc.__name__, definition.signature
+    captured = {n: v for n in overload.captures if is_value(v := scope.get(n))}
     try:
-        bound = signature.bind(*args, **keywords)
+        bound = signature.bind(*args, **keywords, **captured)
     except TypeError as error:
         return KernelTypeError(
             f"{name}(): {error}", loc, f"the signature is {_signature(name, definition)}"
@@ -171,9 +174,10 @@ def _bind_variables(
     found: dict[typing.TypeVar, SourceType] = {}
     for want, value in zip(wanted, values, strict=True):
         type_ = None if scope.weak.is_weak(value) else source_type(value)
-        if isinstance(want, typing.TypeVar) and type_ is not None and want not in found:
-            if any(_fit(scope, limit, value) is not None for limit in bound_of(want)):
-                found[want] = type_
+        if not isinstance(want, typing.TypeVar) or type_ is None or want in found:
+            continue
+        if any(_fit(scope, limit, value) is not None for limit in bound_of(want)):
+            found[want] = type_
     return found
 
 

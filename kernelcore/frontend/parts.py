@@ -16,7 +16,7 @@ from kernelcore.frontend.value import Compound, Leaf, Value, describe_type, flat
 from kernelcore.frontend.view import Bounds
 from kernelcore.frontend.weak import Weak
 from kernelcore.ir.core import Atom, Const
-from kernelcore.types import Dense, Member, StructType
+from kernelcore.types import Dense, Member, Scalar, StructType
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def _field_names(type_: StructType) -> str:
     return ", ".join(f".{name}" for name, _ in type_.fields)
 
 
-def _component_type(type_: Dense, indices: Sequence[Index]) -> Member:
+def _component_type(type_: Dense, indices: Sequence[Index]) -> Scalar | Dense:
     places = list(range(type_.size))
     shape, _ = component.take(type_.extents, places, indices, lambda _, options: options[0])
     return component.of_shape(type_.scalar, shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 from kernelcore.builtins.function import Function
 from kernelcore.errors import KernelNameError, KernelTypeError, SrcLoc
@@ -34,6 +34,11 @@ class Unset:
     """A name without a value on some path; ``loc`` is an assignment on another path."""
 
     loc: SrcLoc | None
+
+
+def is_value(found: Value | Unset | None) -> TypeGuard[Value]:
+    """Whether ``Scope.get`` found a value."""
+    return found is not None and not isinstance(found, Unset)
 
 
 class Names(Protocol):
@@ -136,11 +141,19 @@ class Scope:
             KernelNameError: Unknown, or not set on every path that leads here.
         """
         loc = self.loc(node)
-        found = self.get(node.id)
-        if found is None and node.id not in self.assigned:
+        if node.id not in self.env and node.id not in self.assigned:
             return host_value(self.names.resolve(node.id, loc), node.id, loc)
+        return self.require(node.id, loc)
+
+    def require(self, name: str, loc: SrcLoc | None) -> Value:
+        """The value of a variable.
+
+        Raises:
+            KernelNameError: It is not set on every path that leads here.
+        """
+        found = self.get(name)
         if found is None or isinstance(found, Unset):
-            raise _unset(node.id, found, loc)
+            raise _unset(name, found, loc)
         return found
 
     def flag(self, name: str) -> Atom:

@@ -17,9 +17,10 @@ from kernelcore.frontend.annotations import (
     result_types,
 )
 from kernelcore.frontend.branch import RETURN
+from kernelcore.frontend.call import lower_call
 from kernelcore.frontend.convert import converted
 from kernelcore.frontend.mutation import assigned_names
-from kernelcore.frontend.overloads import Match, resolve
+from kernelcore.frontend.overloads import Match, resolve, source_type
 from kernelcore.frontend.parameters import leaf_params, parameter_value
 from kernelcore.frontend.place import place_of
 from kernelcore.frontend.results import Results
@@ -78,6 +79,40 @@ def specialize_function(function: Function) -> Func:
     return _Program().kernel(source, types, is_kernel=False)
 
 
+def result_types_of(callee: object, types: Sequence[SourceType]) -> tuple[SourceType, ...]:
+    """The types of the results of ``callee``, a function or built-in, on arguments of ``types``.
+
+    Raises:
+        KernelError: It does not take them, or gives no values.
+    """
+    node = ast.Call(ast.Name("function"), [ast.Name(f"x{k}") for k in range(len(types))], [])
+    weak = WeakTypes(Builder())
+    scope = Scope(_Nowhere(), weak.builder, weak, _Program().call, is_kernel=False)
+    params = [leaf_params(f"x{k}", t) for k, t in enumerate(types)]
+    pairs = zip(types, params, strict=True)
+    value = lower_call(
+        scope, callee, [parameter_value(scope, t, iter(p)) for t, p in pairs], {}, node
+    )
+    found = [source_type(v) for v in (value if isinstance(value, tuple) else (value,))]
+    results = tuple(f for f in found if f is not None)
+    if not results or len(results) < len(found):
+        raise KernelTypeError("the function gives no value", remedy="return a value")
+    return results
+
+
+class _Nowhere:
+    """The names and places of no text."""
+
+    def loc(self, node: ast.AST) -> SrcLoc | None:
+        return None
+
+    def resolve(self, name: str, loc: SrcLoc | None) -> object:
+        raise ValueError(name)
+
+    def namespace(self) -> dict[str, Any]:
+        return {}
+
+
 def _concrete(name: str, wanted: Wanted, loc: SrcLoc | None) -> SourceType:
     """``wanted``, which must be one type."""
     if isinstance(wanted, Open | TypeVar) or is_pattern(wanted):
@@ -120,6 +155,7 @@ class _Program:
     ) -> Value:
         """Call ``function``; errors inside the library are those of the call."""
         loc = scope.loc(node)
+        _check_home(scope, function, loc)
         match = resolve(scope, function, args, keywords, loc)
         if match.overload in self.active:
             raise KernelSyntaxError(
@@ -290,6 +326,20 @@ def _parameter(scope: Scope, node: ast.arg, position: int, dtype: LeafType) -> V
     return param
 
 
+def _check_home(scope: Scope, function: Function, loc: SrcLoc | None) -> None:
+    """Refuse a call of a nested function where the variables that it uses are not, or not set."""
+    for overload in function.overloads:
+        for name in overload.captures:
+            if overload.home is not scope:
+                raise KernelSyntaxError(
+                    f"'{function.name}' uses '{name}' of the function around it, "
+                    "and is called in another one",
+                    loc,
+                    f"give '{function.name}' a parameter for '{name}'",
+                )
+            scope.require(name, loc)
+
+
 def _scalar(param: Var) -> Scalar:
     assert isinstance(param.type, Scalar)
     return param.type
@@ -301,5 +351,5 @@ def _leaf_type(scope: Scope, leaf: Leaf, wanted: Choice | None) -> LeafType:
         found = scope.weak.type_now(leaf)
         is_alike = wanted is not None and wanted.type.kind == found.kind
         return _Open(widest((found, wanted.type)) if is_alike and wanted else found)
-    assert isinstance(leaf.type, Scalar) or isinstance(leaf, Var)
+    assert not isinstance(leaf, Weak)
     return leaf.type

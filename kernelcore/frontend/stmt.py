@@ -17,11 +17,13 @@ from kernelcore.frontend.effects import writes
 from kernelcore.frontend.expr import binary, lower_condition, lower_expr, static_object
 from kernelcore.frontend.for_while import lower_for, lower_while
 from kernelcore.frontend.memory import accumulate, lower_tid
+from kernelcore.frontend.nested import define_nested
+from kernelcore.frontend.output import lower_assert
 from kernelcore.frontend.place import ElementPlace, place_of
 from kernelcore.frontend.results import Results
 from kernelcore.frontend.scope import TRUE, Scope, scalar
 from kernelcore.frontend.unsupported import unsupported
-from kernelcore.frontend.value import ArrayView, Compound, Value, describe_type
+from kernelcore.frontend.value import ArrayView, Compound, Value
 from kernelcore.frontend.weak import Weak
 from kernelcore.ir.core import Eqn, Var
 from kernelcore.types import Dense, StructType, type_of
@@ -79,6 +81,10 @@ class Block:
                 self._return(node)
             case ast.Expr():
                 self._expression(node)
+            case ast.FunctionDef(name=name):
+                scope.set(name, define_nested(scope, node))
+            case ast.Assert(test=test):
+                lower_assert(scope, node, lower_condition(scope, test))
             case ast.Pass():
                 pass
             case _:
@@ -212,7 +218,7 @@ def bind(scope: Scope, name: str, value: Value, loc: SrcLoc | None) -> None:
     old = scope.env.get(name)
     if isinstance(old, ArrayView) and not isinstance(value, ArrayView):
         raise KernelTypeError(
-            f"cannot assign to '{name}': it is {describe_type(scope.get(name))}",
+            f"cannot assign to '{name}': it is an {old.type}",
             loc,
             f"assign to its elements, {name}[i] = ..., or use another name",
         )

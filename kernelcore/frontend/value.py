@@ -1,4 +1,4 @@
-"""What expressions stand for while a function is lowered: trees whose leaves are scalars and arrays.
+"""What expressions stand for while a function is lowered: trees of scalars and arrays.
 
 The IR knows scalars and arrays of scalars only. A tree is taken apart with ``flatten`` wherever the
 IR carries it (loops, branches, calls), and put together again with ``unflatten``.

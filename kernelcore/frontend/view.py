@@ -101,7 +101,7 @@ def choose_slots(scope: Scope, index: Atom, options: list[list[Slot]]) -> list[S
         place = next(k for k, (a, b) in enumerate(pairs) if a != b)
         start = first.components[place]
         at, start = _alike(scope, index, start)
-        if start != const(at.type, 0, None):
+        if not (isinstance(start, Const) and start.value == 0):
             at = _arithmetic(scope, _ADD, at, start)
         parts = (*first.components[:place], at, *first.components[place + 1 :])
         found.append(replace(first, components=parts))

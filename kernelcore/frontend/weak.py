@@ -155,15 +155,15 @@ class WeakTypes:
     )
     deferred: KernelError | None = None
 
-    def is_weak(self, value: Value) -> bool:
+    def is_weak(self, value: object) -> bool:
         """Whether ``value`` still adapts."""
         return isinstance(value, Weak) or (isinstance(value, Var) and value in self.origins)
 
-    def type_now(self, value: Value) -> Scalar:
+    def type_now(self, value: object) -> Scalar:
         """The type that a scalar ``value`` has in this attempt if nothing widens it."""
         if isinstance(value, Weak):
             return default_type(value)
-        assert not isinstance(value, tuple)
+        assert isinstance(value, Var | Const)
         assert isinstance(value.type, Scalar)
         return value.type
 
@@ -177,21 +177,21 @@ class WeakTypes:
             return Choice(least, firm=choice is not None and choice.firm)
         return choice
 
-    def mark(self, var: Var, site: Site, choice: Choice, values: Iterable[Value]) -> None:
+    def mark(self, var: Var, site: Site, choice: Choice, values: Iterable[object]) -> None:
         """Note that ``site`` types ``var``, which stands for ``values``; a firm choice stays."""
         if not choice.firm:
             self.origins[var] = self.sites_alike(values, choice.type) | {site}
 
-    def sites(self, value: Value) -> frozenset[Site]:
+    def sites(self, value: object) -> frozenset[Site]:
         """The sites that type ``value``; none unless it is a weak Var."""
         return self.origins.get(value, _NO_SITES) if isinstance(value, Var) else _NO_SITES
 
-    def sites_alike(self, values: Iterable[Value], dtype: Scalar) -> frozenset[Site]:
+    def sites_alike(self, values: Iterable[object], dtype: Scalar) -> frozenset[Site]:
         """The sites that type those of ``values`` that become ``dtype`` without a conversion."""
         alike = (v for v in values if is_alike(self.type_now(v), dtype))
         return _NO_SITES.union(*(self.sites(v) for v in alike))
 
-    def outgrows(self, value: Value, choice: Choice, site: Site) -> bool:
+    def outgrows(self, value: object, choice: Choice, site: Site) -> bool:
         """Whether ``value`` asks that ``site``, where ``choice`` was made, has its own type."""
         wanted = Choice(self.type_now(value), firm=not self.is_weak(value))
         types = (wanted.type, choice.type)

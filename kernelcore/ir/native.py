@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, Flag, auto
 
-from kernelcore.errors import KernelTypeError, SrcLoc
+from kernelcore.errors import KernelGradError, KernelTypeError, SrcLoc
 from kernelcore.ir.core import Atom, Eqn, Var
 from kernelcore.types import ArrayType, Dense, Scalar, Type, int32, int64
 
@@ -33,6 +33,8 @@ class Form(Enum):
     FORWARD = "forward"
     REPLAY = "replay"  # in place of the forward text, where an adjoint runs the primal again
     ADJOINT = "adjoint"
+    # The derivative in forward mode: there is no text for it, but transposed it is the adjoint.
+    TANGENT = "tangent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,8 @@ class Snippet:
     Attributes:
         params: What the function takes.
         result: What it returns, or None.
-        given: Of the adjoint form: per parameter, whether the cotangent of an array is passed.
+        given: Of the adjoint and the tangent form: per parameter, whether the cotangent or tangent
+            of an array is passed.
         locs: The first lines of its texts, where they are known.
     """
 
@@ -102,6 +105,8 @@ class Snippet:
         match self.form:
             case Form.FORWARD:
                 return self.forward
+            case Form.TANGENT:
+                return ""
             case Form.REPLAY:
                 return self.replay or ""
             case Form.ADJOINT:
@@ -115,6 +120,8 @@ class Snippet:
     @property
     def slots(self) -> tuple[Slot, ...]:
         """What is passed, in order."""
+        if self.form is Form.TANGENT:
+            return self._slots_of_tangent()
         is_adjoint = self.form is Form.ADJOINT
         found: list[Slot] = []
         for p in self.params:
@@ -131,9 +138,21 @@ class Snippet:
                 found.append(Slot("adj_ret", self.result, is_cotangent=True))
         return tuple(found)
 
+    def _slots_of_tangent(self) -> tuple[Slot, ...]:
+        found: list[Slot] = []
+        for p in self.params:
+            use = Use.LOAD if p.is_recalled else Use.NONE
+            found.append(Slot(p.name, p.type, use, use))
+        for p, is_given in zip(self.params, self.given, strict=True):
+            if is_given or is_float_value(p):
+                found.append(Slot(f"t_{p.name}", p.type, p.use, p.use, is_cotangent=True))
+        return tuple(found)
+
     @property
     def output_types(self) -> tuple[Scalar, ...]:
         """The scalars that come out: of the result, or the cotangents of float values."""
+        if self.form is Form.TANGENT and self.result and not element_of(self.result).is_float:
+            return ()
         if self.form is not Form.ADJOINT:
             return () if self.result is None else scalars_of(self.result)
         return tuple(s for p in self.params if is_float_value(p) for s in scalars_of(p.type))
@@ -142,9 +161,15 @@ class Snippet:
         """The call of the adjoint text, with the cotangents of arrays marked in ``given``."""
         return replace(self, form=Form.ADJOINT, given=tuple(given))
 
+    def tangent_form(self, given: Sequence[bool]) -> Snippet:
+        """The derivative in forward mode, with the tangents of arrays marked in ``given``."""
+        return replace(self, form=Form.TANGENT, given=tuple(given))
+
     def replay_form(self) -> Snippet:
         """The call that stands for this one where an adjoint runs the primal again."""
-        return self if self.replay is None else replace(self, form=Form.REPLAY)
+        if self.replay is None or self.form is not Form.FORWARD:
+            return self
+        return replace(self, form=Form.REPLAY)
 
     def arguments(self, inputs: Sequence[Atom]) -> list[tuple[Slot, tuple[Atom, ...]]]:
         """``inputs`` by slot.
@@ -212,6 +237,22 @@ def snippet_of(eqn: Eqn) -> Snippet:
     snippet = eqn.attrs["snippet"]
     assert isinstance(snippet, Snippet)
     return snippet
+
+
+def no_tangent(eqn: Eqn) -> KernelGradError:
+    """The error for forward mode of a NATIVE Eqn."""
+    snippet = snippet_of(eqn)
+    if snippet.form is Form.FORWARD or snippet.form is Form.TANGENT:
+        text, remedy = "no derivative in forward mode", "differentiate it in reverse mode"
+        if snippet.adjoint is None:
+            text, remedy = "no derivative without an adjoint", "give adj_snippet"
+    else:
+        text, remedy = "no second derivative", "differentiate once"
+    return KernelGradError(
+        f"{snippet.name}() is a native snippet: it has {text}",
+        eqn.loc,
+        f"{remedy}, or write the function in the kernel language",
+    )
 
 
 def array_uses(eqn: Eqn) -> Iterator[ArrayUse]:

@@ -18,23 +18,30 @@ _SKIPPED = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*
 _TOKEN = re.compile(
     r"[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.])*|<<=|>>=|->|\+\+|--|&&|\|\||[-+*/%&|^<>=!]=|<<|>>|::|\S"
 )
-_UPDATES = frozenset({"*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=", "++", "--"})
-_SUMS = frozenset({"+=", "-="})
-_OPENING, _CLOSING = {"[": "]", "(": ")"}, {"]", ")"}
-# What an element may follow, or precede, and be only loaded.
-_BEFORE = frozenset("+ - / % < > <= >= == != && || ; , ( [ { } ? : = ! ^ | << ~ return".split())
-_BEFORE |= _SUMS | (_UPDATES - {"++", "--"}) | {"*"}
-_AFTER = frozenset("+ - * / % < > <= >= == != && || ; , ) ] } ? : & | ^ << >>".split())
-# Functions that take their arguments by value.
-_BY_VALUE = frozenset(
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_SUMS = _words("+= -=")
+_ASSIGNS = _words("*= /= %= &= |= ^= <<= >>=")
+_OPENING, _CLOSING = _words("[ ("), _words("] )")
+_STATEMENT_STARTS_AFTER = _words("; { } ) else")
+# What an element may follow, and what it may precede, where it is only loaded.
+_BEFORE = (
+    _SUMS | _ASSIGNS | _words("+ - * / % < > <= >= == != && || ; , ( [ { } ? : = ! ^ | << ~ return")
+)
+_AFTER = _words("+ - * / % < > <= >= == != && || ; , ) ] } ? : & | ^ << >>")
+# Functions that take their arguments by value, or give no reference to them that may be written.
+_MATH = _words(
     "sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh exp exp2 expm1 log log2 "
     "log10 log1p pow sqrt cbrt hypot erf erfc tgamma lgamma ceil floor trunc round nearbyint rint "
-    "fmod remainder copysign fabs abs fmin fmax fma fdim isnan isinf isfinite signbit float double "
-    "int bool unsigned long short if while for switch return sizeof min max".split()
+    "fmod remainder copysign fabs abs fmin fmax fma fdim isnan isinf isfinite signbit min max"
 )
-_BY_VALUE |= {f"{name}f" for name in _BY_VALUE} | {
-    f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)
-}
+_KEYWORDS = _words("float double int bool unsigned long short if while for switch return sizeof")
+_INTEGERS = {f"{s}int{bits}_t" for s in ("", "u") for bits in (8, 16, 32, 64)}
+_BY_VALUE = _MATH | _KEYWORDS | _INTEGERS | {f"{name}f" for name in _MATH}
 
 
 def make_snippet(
@@ -89,9 +96,9 @@ def _use_at(tokens: list[str], at: int) -> Use:
         return _ANYTHING
     after = tokens[end] if end < len(tokens) else ";"
     if after == "=":
-        return Use.STORE if before in (";", "{", "}", ")", "else") else _ANYTHING
+        return Use.STORE if before in _STATEMENT_STARTS_AFTER else _ANYTHING
     if after in _SUMS:
-        return Use.ADD if before in (";", "{", "}", ")", "else") else _ANYTHING
+        return Use.ADD if before in _STATEMENT_STARTS_AFTER else _ANYTHING
     if before not in _BEFORE or after not in _AFTER:
         return _ANYTHING
     if _may_bind_reference(tokens, at, before, after):

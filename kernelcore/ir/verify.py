@@ -213,7 +213,7 @@ class _Checker:
     def control_for(self, eqn: Eqn) -> None:
         (body,) = eqn.regions
         index = eqn.inputs[0].type
-        if index not in (int32, int64):
+        if not (isinstance(index, Scalar) and index.is_integer):
             raise self.fail(f"for over {index}", eqn.loc)
         carried = [v.type for v in eqn.outputs]
         self.expect(eqn, "operands", eqn.inputs, [index, index, index, *carried])

@@ -184,8 +184,10 @@ def _check_array(accesses: AccessMap, array: Atom) -> None:
     # What a snippet does to its arrays is for its author to answer for; see func_native.
     adds = accesses.has_own(array, OpKind.ATOMIC_ADD)
     stores = accesses.has_own(array, OpKind.STORE, *ATOMICS)
-    loads = accesses.has_own(array, OpKind.LOAD) or (adds and array in accesses.native)
-    if loads + stores + adds < 2 or accesses.owned(array):
+    loads = accesses.has_own(array, OpKind.LOAD)
+    uses = [a.use for a in accesses.native.get(array, ())]
+    is_seen = adds and any(u.loads or u.stores for u in uses)
+    if not is_seen and (loads + stores + adds < 2 or accesses.owned(array)):
         return
     kind = OpKind.LOAD if loads else OpKind.ATOMIC_ADD
     culprit = next(a for a in accesses.of(array) if a.eqn.op.kind is kind)

@@ -75,9 +75,8 @@ class _Liveness:
 
     def index_native(self, eqn: Eqn, observed: Collection[Atom] | None) -> None:
         written = [u.array for u in array_uses(eqn) if u.writes]
-        if any(observed is None or a in observed for a in written):
-            self.work.append(eqn)
-        elif not written and not eqn.outputs:
+        is_seen = any(observed is None or a in observed for a in written)
+        if is_seen or not (written or eqn.outputs):
             self.work.append(eqn)
         for array in written:
             self.private_writes.setdefault(array, []).append(eqn)

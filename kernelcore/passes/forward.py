@@ -6,16 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelcore.builtins.arithmetic import add
-from kernelcore.errors import KernelGradError
 from kernelcore.frontend.formula import lower_formula
 from kernelcore.ir.builder import Builder, zero
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
-from kernelcore.ir.native import array_uses, snippet_of
-from kernelcore.ir.op import ACCESSES, CAST, STACK, OpKind
+from kernelcore.ir.native import Form, array_uses, is_float_value, no_tangent, snippet_of
+from kernelcore.ir.op import ACCESSES, CAST, NATIVE, STACK, OpKind
 from kernelcore.ir.walk import LEADING
 from kernelcore.passes.access import AccessMap
 from kernelcore.passes.activity import check_derivative_exists, check_races, derivable, varied
-from kernelcore.types import Scalar, StackType
+from kernelcore.types import ArrayType, Scalar, StackType
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +125,28 @@ class _Forward:
             self.tangent[eqn.out] = total
 
     def native(self, eqn: Eqn) -> None:
+        """A snippet has no text for its tangents; what stands for them can be transposed."""
+        snippet = snippet_of(eqn)
         targets = (*eqn.outputs, *(u.array for u in array_uses(eqn) if u.writes))
-        if any(v in self.varied for v in targets):
-            raise KernelGradError(
-                f"{snippet_of(eqn)}() is a native snippet: it has no derivative in forward mode",
-                eqn.loc,
-                "differentiate in reverse mode, or write the function in the kernel language",
-            )
         if eqn.outputs or any(self.accesses.has(v, OpKind.LOAD) for v in targets):
             self.builder.append(eqn)
+        if not any(v in self.varied for v in targets):
+            return
+        if snippet.form is not Form.FORWARD or snippet.adjoint is None:
+            raise no_tangent(eqn)
+        given: list[bool] = []
+        tangents: list[Atom] = []
+        for param, (_, atoms) in zip(snippet.params, snippet.arguments(eqn.inputs), strict=True):
+            tangent = self.tangent.get(atoms[0])
+            is_array = isinstance(param.type, ArrayType)
+            given.append(is_array and tangent is not None)
+            if is_array and tangent is not None:
+                tangents += [tangent, *atoms[1:]]
+            elif is_float_value(param):
+                tangents += [self.of(a) for a in atoms]
+        form = snippet.tangent_form(given)
+        found = self.builder.emit_all(NATIVE, (*eqn.inputs, *tangents), snippet=form)
+        self.tangent.update(zip(eqn.outputs, found, strict=False))
 
     def memory(self, eqn: Eqn) -> None:
         array, *rest = eqn.inputs

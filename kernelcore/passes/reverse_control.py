@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from kernelcore.builtins.arithmetic import add, mul, range_len, sub
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
-from kernelcore.ir.op import OpKind
+from kernelcore.ir.op import CAST, OpKind
 from kernelcore.ir.walk import LEADING, bound_vars, captured_vars, walk_eqns
 from kernelcore.passes import reverse_native
-from kernelcore.types import Scalar, int64
+from kernelcore.types import Scalar, int32, int64, uint64
 
 if TYPE_CHECKING:
     from kernelcore.passes.reverse import Cotangents, Reverse
@@ -90,13 +90,21 @@ def _trips(reverse: Reverse, eqn: Eqn) -> tuple[Atom, Var]:
     """How often the primal body ran, and a counter to run over it."""
     if eqn.op.kind is OpKind.WHILE:
         return reverse.replay.trips(eqn), Var(int64, "k")
-    bounds = [reverse.replay.value(a) for a in eqn.inputs[:3]]
-    return reverse.builder.emit(range_len.op, *bounds), Var(bounds[0].type, "k")
+    emit, bounds = reverse.builder.emit, [reverse.replay.value(a) for a in eqn.inputs[:3]]
+    dtype = bounds[0].type
+    if dtype in (int32, int64):
+        return emit(range_len.op, *bounds), Var(dtype, "k")
+    # A narrow index can take more turns than it can count; an unsigned one cannot count down.
+    if dtype != uint64:
+        return emit(range_len.op, *(emit(CAST, b, dtype=int64) for b in bounds)), Var(int64, "k")
+    return emit(CAST, emit(range_len.op, *bounds), dtype=int64), Var(int64, "k")
 
 
 def _index(reverse: Reverse, eqn: Eqn, counter: Var) -> Atom:
     """The loop index of the primal at iteration ``counter``."""
     start, _, step = (reverse.replay.value(a) for a in eqn.inputs[:3])
+    if counter.type != start.type:
+        counter = reverse.builder.emit(CAST, counter, dtype=start.type)
     offset = reverse.builder.emit(mul.op, counter, step)
     return reverse.builder.emit(add.op, start, offset)
 

@@ -7,9 +7,18 @@ from typing import TYPE_CHECKING
 from kernelcore.errors import KernelGradError
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Eqn, Var
-from kernelcore.ir.native import Form, Snippet, array_uses, is_float_value, snippet_of
+from kernelcore.ir.native import (
+    Form,
+    Snippet,
+    SnippetParam,
+    array_uses,
+    is_float_value,
+    no_tangent,
+    scalars_of,
+    snippet_of,
+)
 from kernelcore.ir.op import NATIVE, WRITES
-from kernelcore.types import ArrayType, Scalar
+from kernelcore.types import ArrayType
 
 if TYPE_CHECKING:
     from kernelcore.passes.reverse import Cotangents, Reverse
@@ -29,24 +38,43 @@ def call(reverse: Reverse, eqn: Eqn, cotangents: Cotangents) -> None:
     adjoints: list[Atom] = []
     given: list[bool] = []
     targets: list[Atom] = []
-    arguments = snippet.arguments(eqn.inputs)
-    for param, (_, atoms) in zip(snippet.params, arguments, strict=True):
+    for param, primal, carrier in _carriers(snippet, eqn):
+        values = [a if isinstance(a.type, ArrayType) else reverse.replay.value(a) for a in primal]
         if not isinstance(param.type, ArrayType):
-            values = [reverse.replay.value(a) for a in atoms]
-            targets += atoms if is_float_value(param) else ()
+            inputs += values
+            targets += carrier if is_float_value(param) else ()
             given.append(False)
-        else:
-            indices = [reverse.replay.value(a) for a in atoms[1:]]
-            values = [atoms[0], *indices] if param.is_recalled else []
-            adjoint = reverse.adjoint.get(atoms[0])
-            given.append(adjoint is not None)
-            adjoints += [] if adjoint is None else [adjoint, *indices]
-        inputs += values
-    seeds = [reverse.take(cotangents, v) if _is_float(v) else _zero_of(v) for v in eqn.outputs]
+            continue
+        inputs += values if param.is_recalled else ()
+        adjoint = reverse.adjoint.get(carrier[0]) if carrier else None
+        given.append(adjoint is not None)
+        adjoints += [] if adjoint is None else [adjoint, *values[1:]]
+    results = scalars_of(snippet.result) if snippet.result is not None else ()
+    seeds: list[Atom] = [zero(dtype) for dtype in results]
+    if results and results[0].is_float:
+        seeds = [reverse.take(cotangents, v) for v in eqn.outputs]
     form = snippet.adjoint_form(given)
     found = reverse.builder.emit_all(NATIVE, (*inputs, *adjoints, *seeds), snippet=form)
     for target, term in zip(targets, found, strict=True):
         reverse.add(cotangents, target, term)
+
+
+def _carriers(
+    snippet: Snippet, eqn: Eqn
+) -> list[tuple[SnippetParam, tuple[Atom, ...], tuple[Atom, ...]]]:
+    """Per parameter: what is passed for it, and what its cotangent is the cotangent of.
+
+    That is the argument itself, or, in the tangent form, its tangent.
+    """
+    arguments = [atoms for _, atoms in snippet.arguments(eqn.inputs)]
+    count = len(snippet.params)
+    primal, rest = arguments[:count], iter(arguments[count:])
+    if snippet.form is Form.FORWARD:
+        return list(zip(snippet.params, primal, primal, strict=True))
+    return [
+        (p, atoms, next(rest) if is_given or is_float_value(p) else ())
+        for p, atoms, is_given in zip(snippet.params, primal, snippet.given, strict=True)
+    ]
 
 
 def touches_memory(reverse: Reverse, eqn: Eqn) -> bool:
@@ -55,19 +83,15 @@ def touches_memory(reverse: Reverse, eqn: Eqn) -> bool:
 
 
 def _check(reverse: Reverse, eqn: Eqn, snippet: Snippet) -> None:
-    if snippet.form is not Form.FORWARD:
-        raise KernelGradError(
-            f"{snippet.name}() is a native snippet: it has no second derivative",
-            eqn.loc,
-            "write the function in the kernel language to differentiate it twice",
-        )
+    if snippet.form not in (Form.FORWARD, Form.TANGENT):
+        raise no_tangent(eqn)
     if snippet.adjoint is None:
         raise KernelGradError(
             f"{snippet.name}() is a native snippet without an adjoint",
             eqn.loc,
             "give its derivative: @func_native(snippet, adj_snippet)",
         )
-    for param, (_, atoms) in zip(snippet.params, snippet.arguments(eqn.inputs), strict=True):
+    for param, atoms, _ in _carriers(snippet, eqn):
         if param.is_recalled:
             _check_recalled(reverse, eqn, snippet, atoms[0])
 
@@ -76,7 +100,9 @@ def _check_recalled(reverse: Reverse, eqn: Eqn, snippet: Snippet, array: Atom) -
     """Refuse an adjoint that reads an array whose elements the kernel has changed since."""
     accesses = reverse.replay.accesses
     others = [a for a in accesses.native.get(array, ()) if a.use.writes]
-    if accesses.has_own(array, *WRITES) or any(a.eqn is not eqn or a.is_in_loop for a in others):
+    if accesses.has_own(array, *WRITES) or any(
+        a.is_in_loop or not _is_same_call(a.eqn, eqn) for a in others
+    ):
         assert isinstance(array, Var)
         raise KernelGradError(
             f"the adjoint of {snippet.name}() reads '{array.name}', which the kernel writes "
@@ -94,10 +120,9 @@ def _check_recalled(reverse: Reverse, eqn: Eqn, snippet: Snippet, array: Atom) -
         )
 
 
-def _is_float(var: Var) -> bool:
-    return isinstance(var.type, Scalar) and var.type.is_float
-
-
-def _zero_of(var: Var) -> Atom:
-    assert isinstance(var.type, Scalar)
-    return zero(var.type)
+def _is_same_call(primal: Eqn, eqn: Eqn) -> bool:
+    """Whether ``eqn`` is ``primal``, or the tangent form of it."""
+    if snippet_of(eqn).form is Form.FORWARD:
+        return primal is eqn
+    is_primal = snippet_of(primal).form is Form.FORWARD
+    return is_primal and eqn.inputs[: len(primal.inputs)] == primal.inputs

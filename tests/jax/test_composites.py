@@ -121,6 +121,62 @@ def test_batches_of_batches_with_components() -> None:
     assert_close(nested(s, axis, x.T[:, 0]), reference(s, axis, x.T[:, 0]))
 
 
+def rigid(m: Any, t: Any, x: Any) -> tuple[Any, Any]:
+    return jax_kernel(composites.rigid, 2, output_dims={"energy": 1})(m, t, x)
+
+
+def rigid_jax(m: Any, t: Any, x: Any) -> tuple[Any, Any]:
+    y = x @ m.T + t
+    return y, 0.5 * jnp.sum(y * y).reshape(1)
+
+
+def test_kernels_from_source_agree_with_reference() -> None:
+    m, t, x = random(3, 3), random(3), random(4, 3)
+    assert_close(jax.jit(rigid)(m, t, x), rigid_jax(m, t, x))
+    for transform in (jax.jacrev, jax.jacfwd, jax.hessian):
+        found = jax.jit(transform(rigid, (0, 1, 2)))(m, t, x)
+        assert_close(found, transform(rigid_jax, (0, 1, 2))(m, t, x))
+    batches = (random(2, 3, 3), jnp.stack([t, 2 * t]), random(2, 4, 3))
+    for axes in ((0, 0, 0), (0, None, None), (None, 0, None)):
+        given = [a if axis == 0 else a[0] for a, axis in zip(batches, axes, strict=True)]
+        assert_close(jax.vmap(rigid, axes)(*given), jax.vmap(rigid_jax, axes)(*given))
+        found = jax.jacrev(jax.vmap(rigid, axes), (0, 1, 2))(*given)
+        assert_close(found, jax.jacrev(jax.vmap(rigid_jax, axes), (0, 1, 2))(*given))
+
+
+def test_values_of_the_language_are_taken() -> None:
+    m, t, x = kc.mat33d(0, 1, 0, 0, 0, 1, 1, 0, 0), kc.vec3d(1, 2, 3), random(4, 3)
+    assert_close(rigid(m, t, x)[0], x[:, jnp.array([1, 2, 0])] + jnp.array([1.0, 2.0, 3.0]))
+
+
+def test_arrays_of_elements_are_updated_in_a_copy() -> None:
+    call = jax_kernel(composites.gather_sum(), 2, in_out_argnames="total")
+    x, start = random(5, 3), random(1, 3)
+    for run in (lambda f: f, jax.jit):
+        total, squares = run(call)(x, start)
+        assert_close(total, start + x.sum(0))
+        assert_close(squares, (x * x).sum(1))
+    check_grads(call, (x, start), order=2)
+
+
+def test_structs_are_passed_by_their_leaves() -> None:
+    call = jax_kernel(composites.pull)
+    position, others, mass = random(3), random(4, 3), random(4)
+    expected = 6.0 * mass[:, None] * (others - position)
+    assert_close(call(position, 2.0, others, mass, 3.0)[0], expected)
+    (named,) = call(
+        p_position=position, p_mass_=2.0, others_position=others, others_mass=mass, p_mass=3.0
+    )
+    assert_close(named, expected)
+    check_grads(call, (position, 2.0, others, mass, 3.0), order=1)
+
+
+def test_what_the_launch_does_not_reach_is_zero() -> None:
+    x, axis = random(5, 3), random(3)
+    out = cross(2.0, axis, x, output_dims=9)
+    assert_close(out, jnp.zeros((9, 3)).at[:5].set(cross_jax(2.0, axis, x)))
+
+
 @DTYPES
 def test_every_dtype_passes_through(dtype: Any) -> None:
     call = jax_kernel(composites.copies(dtype), 2)
@@ -147,7 +203,7 @@ def test_integers_out_of_range_are_refused(dtype: Any) -> None:
     call = jax_kernel(composites.copies(dtype), 2)
     x = jnp.zeros(3, dtype.numpy)
     for value in (dtype.limits[0] - 1, dtype.limits[1] + 1):
-        with pytest.raises(kc.KernelArgumentError, match="'value'.*out of range"):
+        with pytest.raises(kc.KernelArgumentError, match=r"'value'.*out of range"):
             call(x, value)
 
 

@@ -15,11 +15,18 @@ import pytest
 import torch
 
 from kernelcore import _native
-from kernelcore.errors import KernelArgumentError, KernelCompileError, KernelMemoryError
+from kernelcore.errors import (
+    KernelArgumentError,
+    KernelAssertionError,
+    KernelCompileError,
+    KernelMemoryError,
+)
 from kernelcore.types import SCALARS
 from tests.native import kernels
 
-_native.set_error_types(KernelArgumentError, KernelMemoryError, KernelCompileError)
+_native.set_error_types(
+    KernelArgumentError, KernelMemoryError, KernelCompileError, KernelAssertionError
+)
 
 WHERE = '  File "k.py", line 3\n    x: kc.array(kc.float32),\n    ^'
 

@@ -14,11 +14,18 @@ from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelcore import _native
-from kernelcore.errors import KernelArgumentError, KernelCompileError, KernelMemoryError
+from kernelcore.errors import (
+    KernelArgumentError,
+    KernelAssertionError,
+    KernelCompileError,
+    KernelMemoryError,
+)
 from tests.native import kernels
 from tests.native.kernels import FLOAT32, INT64
 
-_native.set_error_types(KernelArgumentError, KernelMemoryError, KernelCompileError)
+_native.set_error_types(
+    KernelArgumentError, KernelMemoryError, KernelCompileError, KernelAssertionError
+)
 NAMESPACE = "kernelcore_native_test"
 LIBRARY = torch.library.Library(NAMESPACE, "FRAGMENT")
 VECTOR = (True, FLOAT32, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import ml_dtypes
@@ -147,6 +148,82 @@ def test_shapes_of_outputs_have_components_or_leave_them_out() -> None:
             torch_op(composites.cross(), output_dims=dims)
     with pytest.raises(kc.KernelArgumentError, match="launch shape of 1 dimension"):
         torch_op(composites.cross(), launch_dims=("x.shape[0]", "x.shape[1]"))
+
+
+rigid = torch_op(composites.rigid, output_dims={"energy": 1})
+
+
+def rigid_torch(m: torch.Tensor, t: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    y = x @ m.T + t
+    return y, 0.5 * (y * y).sum().reshape(1)
+
+
+def test_kernels_from_source_agree_with_reference() -> None:
+    m, t, x = (a.requires_grad_() for a in (random(3, 3), random(3), random(4, 3)))
+    torch.testing.assert_close(rigid(m, t, x), rigid_torch(m, t, x))
+    assert gradcheck(rigid, (m, t, x), check_forward_ad=True, check_batched_grad=True)
+    assert gradgradcheck(rigid, (m, t, x))
+    batches = (random(2, 3, 3), random(2, 3), random(2, 4, 3))
+    for dims in ((0, 0, 0), (0, None, None), (None, 0, None)):
+        given = [a if d == 0 else a[0] for a, d in zip(batches, dims, strict=True)]
+        found = torch.vmap(rigid, dims)(*given)
+        torch.testing.assert_close(found, torch.vmap(rigid_torch, dims)(*given))
+        found = torch.func.jacrev(lambda *a, d=dims: torch.vmap(rigid, d)(*a), (0, 1, 2))(*given)
+        expected = torch.func.jacrev(lambda *a, d=dims: torch.vmap(rigid_torch, d)(*a), (0, 1, 2))(
+            *given
+        )
+        torch.testing.assert_close(found, expected)
+
+
+def test_values_of_the_language_are_taken() -> None:
+    x = random(4, 3)
+    m, t = kc.mat33d(0, 1, 0, 0, 0, 1, 1, 0, 0), kc.vec3d(1, 2, 3)
+    expected = x[:, [1, 2, 0]] + torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+    rows = ([0, 1, 0], (0.0, 0.0, 1.0), [1, 0, 0])
+    torch._dynamo.reset()
+    for call in (rigid, torch.compile(rigid, fullgraph=True, backend="aot_eager")):
+        for given in ((m, t), (rows, (1, 2.0, 3)), (np.array(m), np.float32(t))):
+            torch.testing.assert_close(call(*given, x)[0], expected)
+        with pytest.raises(Exception, match="'t': expected"):
+            call(m, (1, "2", 3), x)
+
+
+def test_arrays_of_elements_are_updated_in_a_copy() -> None:
+    op = torch_op(composites.gather_sum(), outputs=("n2",), in_out=("total",))
+    x, start = random(5, 3).requires_grad_(), random(1, 3).requires_grad_()
+    total, squares = op(x, start)
+    torch.testing.assert_close(total, start + x.sum(0))
+    torch.testing.assert_close(squares, (x * x).sum(1))
+    assert gradgradcheck(op, (x, start))
+
+
+def test_structs_are_passed_by_their_leaves() -> None:
+    op = torch_op(composites.pull)
+    names = ["p_position", "p_mass_", "others_position", "others_mass", "p_mass"]
+    assert list(inspect.signature(op).parameters) == names
+    assert [a.name for a in overload(op)._schema.arguments] == names
+    position, others, mass = random(3), random(4, 3), random(4)
+    expected = 6.0 * mass[:, None] * (others - position)
+    torch.testing.assert_close(op(position, 2.0, others, mass, 3.0), expected)
+    named = dict(zip(names, (position, 2.0, others, mass, 3.0), strict=True))
+    torch.testing.assert_close(op(**named), expected)
+    leaves = [a.requires_grad_() for a in (position, random(1)[0], others, mass, random(1)[0])]
+    assert gradcheck(op, leaves)
+    # Fields of an array of structs are strided views of one memory.
+    records = np.zeros(4, [("position", "f8", 3), ("tag", "i1", 8), ("mass", "f8")])
+    records["position"], records["mass"] = others.detach(), mass.detach()
+    views = [torch.from_numpy(records[n]) for n in ("position", "mass")]
+    torch.testing.assert_close(op(position.detach(), 2.0, *views, 3.0), expected.detach())
+
+
+def test_what_the_launch_does_not_reach_is_zero() -> None:
+    x, axis = random(5, 3), random(3)
+    op = torch_op(composites.cross(), output_dims=9)
+    for _ in range(3):
+        out = op(2.0, axis, x)
+        torch.testing.assert_close(out[:5], cross(2.0, axis, x))
+        assert out.shape == (9, 3)
+        assert not out[5:].any()
 
 
 def numbers(dtype: Any) -> tuple[np.ndarray[Any, Any], Any]:

@@ -7,28 +7,14 @@ import torch
 from torch.autograd import grad
 
 import kernelcore as kc
-from tests.test_native_functions import gather_kernel, repeated_roots, saxpy_kernel
+from tests.native_programs import (
+    exponential_kernel,
+    gather_kernel,
+    repeated_roots,
+    saxpy_kernel,
+    scale_kernel,
+)
 from torch_ext import torch_op
-
-doubles = kc.array(dtype=kc.float64)
-
-
-@kc.func_native("out[i] = std::exp(x[i]);", "adj_x[i] += out[i] * adj_out[i];")
-def exponential(x: doubles, out: doubles, i: int): ...
-
-
-@kc.kernel
-def exponential_kernel(x: doubles, out: doubles):
-    exponential(x, out, kc.tid())
-
-
-@kc.func_native("x[i] *= a;", "adj_a += adj_x[i] * x[i] / a; adj_x[i] = a * adj_x[i];")
-def scale(x: doubles, a: kc.float64, i: int): ...
-
-
-@kc.kernel
-def scale_kernel(x: doubles, a: kc.float64):
-    scale(x, a, kc.tid())
 
 
 @kc.func_native("return x * x;")
@@ -41,8 +27,8 @@ def square_kernel(x: kc.array(dtype=float), out: kc.array(dtype=float)):
     out[i] = square(x[i])
 
 
-def leaf(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    return torch.rand(shape, dtype=dtype).add(0.5).requires_grad_()
+def leaf(*shape: int) -> torch.Tensor:
+    return torch.rand(shape).add(0.5).requires_grad_()
 
 
 def test_a_text_is_differentiated_by_its_adjoint() -> None:
@@ -71,21 +57,21 @@ def test_results_in_loops_are_differentiated() -> None:
 
 
 def test_an_adjoint_may_use_what_the_text_wrote() -> None:
-    x = leaf(6, dtype=torch.float64)
+    x = leaf(6)
     op = torch_op(exponential_kernel)
-    out = op(x.detach(), torch.zeros(6, dtype=torch.float64))
+    out = op(x.detach(), torch.zeros(6))
     torch.testing.assert_close(out, x.exp())
-    (found,) = grad(op(x, torch.zeros(6, dtype=torch.float64)).sum(), x)
+    (found,) = grad(op(x, torch.zeros(6)).sum(), x)
     torch.testing.assert_close(found, x.exp())
 
 
 def test_an_array_that_a_text_updates_is_copied_and_differentiated() -> None:
-    x, a = leaf(4, dtype=torch.float64), leaf(dtype=torch.float64)
+    x, a = leaf(4), leaf()
     before = x.detach().clone()
     out = torch_op(scale_kernel)(x, a)
     torch.testing.assert_close(out, x * a)
     torch.testing.assert_close(x.detach(), before)
-    ct = torch.rand(4, dtype=torch.float64)
+    ct = torch.rand(4)
     torch.testing.assert_close(grad(out, (x, a), ct), grad(x * a, (x, a), ct))
 
 

@@ -51,12 +51,12 @@ struct DTypeTraits {
 };
 
 inline constexpr DTypeTraits kDTypeTraits[kDTypeCount] = {
-    {"bool", ScalarKind::kBool, 1},     {"int32", ScalarKind::kInt, 4},
-    {"int64", ScalarKind::kInt, 8},     {"float32", ScalarKind::kFloat, 4},
-    {"float64", ScalarKind::kFloat, 8}, {"int8", ScalarKind::kInt, 1},
-    {"int16", ScalarKind::kInt, 2},     {"uint8", ScalarKind::kUInt, 1},
-    {"uint16", ScalarKind::kUInt, 2},   {"uint32", ScalarKind::kUInt, 4},
-    {"uint64", ScalarKind::kUInt, 8},   {"float16", ScalarKind::kFloat, 2},
+    {"bool", ScalarKind::kBool, 1},      {"int32", ScalarKind::kInt, 4},
+    {"int64", ScalarKind::kInt, 8},      {"float32", ScalarKind::kFloat, 4},
+    {"float64", ScalarKind::kFloat, 8},  {"int8", ScalarKind::kInt, 1},
+    {"int16", ScalarKind::kInt, 2},      {"uint8", ScalarKind::kUInt, 1},
+    {"uint16", ScalarKind::kUInt, 2},    {"uint32", ScalarKind::kUInt, 4},
+    {"uint64", ScalarKind::kUInt, 8},    {"float16", ScalarKind::kFloat, 2},
     {"bfloat16", ScalarKind::kFloat, 2},
 };
 

@@ -1,0 +1,69 @@
+"""Functions inside kernels and functions: what they use from around them is passed along."""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from kernelcore.builtins.function import Function, Overload
+from kernelcore.errors import KernelSyntaxError
+from kernelcore.frontend.mutation import own_nodes
+from kernelcore.frontend.overloads import remember
+from kernelcore.frontend.scope import Scope
+from kernelcore.frontend.source import Source
+from kernelcore.frontend.value import Static
+
+
+def define_nested(scope: Scope, node: ast.FunctionDef) -> Static:
+    """The function that ``node`` defines.
+
+    Variables of the function around it that it reads become parameters; a call passes their values
+    at the time of the call, as Python would read them then.
+
+    Raises:
+        KernelSyntaxError: It changes a variable from around it, or is decorated.
+    """
+    source = scope.names
+    assert isinstance(source, Source)
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Nonlocal | ast.Global):
+            raise KernelSyntaxError(
+                f"'{node.name}' changes a variable of the function around it",
+                scope.loc(inner),
+                "return the new value",
+            )
+    captured = _captured(scope, node)
+    tree = copy.deepcopy(node)
+    tree.decorator_list = []
+    tree.args.kwonlyargs.extend(ast.arg(name) for name in captured)
+    tree.args.kw_defaults.extend(None for _ in captured)
+    ast.fix_missing_locations(tree)
+    overload = Overload(_python_function(source, tree), captures=tuple(captured), home=scope)
+    remember(overload, Source(overload.pyfunc, tree, source.line_offset))
+    return Static(Function(node.name, [overload]))
+
+
+def _captured(scope: Scope, node: ast.FunctionDef) -> list[str]:
+    """The variables of ``scope`` that the function reads, in order of appearance."""
+    args = node.args
+    own = {a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)}
+    names = [n for stmt in node.body for n in ast.walk(stmt) if isinstance(n, ast.Name)]
+    own |= {n.id for n in names if isinstance(n.ctx, ast.Store)}
+    own |= {n.name for s in node.body for n in own_nodes(s) if isinstance(n, ast.FunctionDef)}
+    outer = [n.id for n in names if n.id in scope.assigned or n.id in scope.env]
+    return list(dict.fromkeys(name for name in outer if name not in own and name != node.name))
+
+
+def _python_function(source: Source, tree: ast.FunctionDef) -> Callable[..., Any]:
+    """``tree`` as a Python function, for its signature and its annotations."""
+    definition = ast.increment_lineno(copy.deepcopy(tree), source.line_offset)
+    # The body needs names that exist in kernels only, and is not run.
+    definition.body = [ast.copy_location(ast.Pass(), definition.body[0])]
+    module = ast.fix_missing_locations(ast.Module([definition], []))
+    namespace = source.namespace()
+    flags = __future__.annotations.compiler_flag
+    exec(compile(module, source.file, "exec", flags, dont_inherit=True), namespace)
+    return namespace[tree.name]

@@ -1,0 +1,145 @@
+"""map: a function of the kernel language over every element of arrays."""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, cast
+
+import numpy as np
+
+from kernelcore.builtins import Builtin
+from kernelcore.builtins.function import Function, Overload
+from kernelcore.errors import KernelArgumentError
+from kernelcore.frontend.annotations import Open, Wanted
+from kernelcore.frontend.intrinsics import tid
+from kernelcore.frontend.overloads import define
+from kernelcore.frontend.specialize import result_types_of
+from kernelcore.generic import Parameter, argument_types, is_array
+from kernelcore.kernel import Kernel
+from kernelcore.launch import launch
+from kernelcore.types import ArrayOf, Dense, Scalar, SourceType, StructType
+
+Callee = Function | Builtin[..., Any]
+
+
+def map_elements(
+    function: Function | Builtin[..., Any] | Callable[..., Any],
+    *inputs: Any,
+    out: Any = None,
+    return_kernel: bool = False,
+) -> Any:
+    """Apply ``function`` to the elements of arrays, under NumPy's rules of broadcasting.
+
+    Args:
+        function: A function of the kernel language, a built-in, or a Python function to be read as
+            the former.
+        inputs: Its arguments: arrays (NumPy, or anything that NumPy can view), whose elements are
+            passed, and values, which are passed as they are. At least one is an array.
+        out: An array for the result, of the broadcast shape, or a tuple of arrays; new ones by
+            default.
+        return_kernel: Whether to return the kernel instead of running it.
+
+    Returns:
+        An array per result, of the result's dtype; vectors and matrices add dimensions.
+
+    Raises:
+        KernelTypeError: The function does not take such elements, or gives no value.
+        KernelArgumentError: No argument is an array, or shapes do not fit.
+    """
+    callee = _callee(function)
+    depths = _component_dims(callee, len(inputs))
+    arrays = {k: np.asarray(a) for k, a in enumerate(inputs) if is_array(a)}
+    if not arrays:
+        raise KernelArgumentError("map: expected an array among the arguments, found none")
+    outer = {k: a.shape[: a.ndim - depths[k]] for k, a in arrays.items()}
+    try:
+        shape = np.broadcast_shapes(*outer.values())
+    except ValueError as error:
+        raise KernelArgumentError(f"map: {error}", remedy="give arrays whose shapes fit") from None
+    grid = shape or (1,)
+    args: list[Any] = list(inputs)
+    for k, array in arrays.items():
+        args[k] = np.broadcast_to(array, (*grid, *array.shape[len(outer[k]) :]))
+    params = [Parameter(f"x{k}", _wanted(args[k], depths[k]), None) for k in range(len(args))]
+    types = tuple(argument_types("map", params, args))
+    kernel, results = _kernel(callee, types, len(grid))
+    if return_kernel:
+        return kernel
+    outs = _outputs(results, shape, out)
+    launch(kernel, grid, inputs=args, outputs=outs if shape else [o[None] for o in outs])
+    return outs[0] if len(outs) == 1 else tuple(outs)
+
+
+def _component_dims(callee: Callee, count: int) -> list[int]:
+    """How many dimensions of each argument are components: those that an annotation asks for."""
+    if not isinstance(callee, Function) or len(callee.overloads) != 1:
+        return [0] * count
+    found = [
+        len(w.shape) if isinstance(w, Dense) else 0 for w in define(callee.overloads[0]).wanted
+    ]
+    return (found + [0] * count)[:count]
+
+
+def _wanted(arg: Any, depth: int) -> Wanted:
+    return ArrayOf(None, arg.ndim - depth) if is_array(arg) else Open.ANY
+
+
+def _callee(function: Any) -> Callee:
+    if isinstance(function, Function | Builtin):
+        return cast("Callee", function)
+    return Function(function.__name__, [Overload(function)])
+
+
+def _outputs(results: Sequence[SourceType], shape: tuple[int, ...], out: Any) -> list[Any]:
+    given: list[Any] = list(out) if isinstance(out, tuple | list) else [out]
+    if out is not None:
+        if len(given) != len(results):
+            raise KernelArgumentError(
+                f"map: expected {len(results)} arrays in out, found {len(given)}"
+            )
+        for array, type_ in zip(given, results, strict=True):
+            want = (*shape, *_components(type_))
+            if tuple(array.shape) != want:
+                raise KernelArgumentError(
+                    f"map: out: expected shape {want}, found {tuple(array.shape)}"
+                )
+        return given
+    return [np.empty((*shape, *_components(t)), _dtype(t)) for t in results]
+
+
+def _components(type_: SourceType) -> tuple[int, ...]:
+    return type_.extents if isinstance(type_, Dense) else ()
+
+
+def _dtype(type_: SourceType) -> np.dtype[Any]:
+    assert isinstance(type_, Scalar | Dense | StructType)
+    return type_.scalar.numpy if isinstance(type_, Dense) else type_.numpy
+
+
+@lru_cache(maxsize=256)
+def _kernel(
+    callee: Callee, types: tuple[SourceType, ...], ndim: int
+) -> tuple[Kernel, tuple[SourceType, ...]]:
+    """The kernel that applies ``callee``, and the types of its results."""
+    elements = [t.element if isinstance(t, ArrayOf) else t for t in types]
+    results = result_types_of(callee, [e for e in elements if e is not None])
+    inputs = [f"x{k}" for k in range(len(types))]
+    outputs = [f"y{k}" for k in range(len(results))]
+    index = ", ".join("ijkl"[:ndim])
+    pairs = zip(inputs, types, strict=True)
+    passed = [f"{n}[{index}]" if isinstance(t, ArrayOf) else n for n, t in pairs]
+    text = (
+        f"def map({', '.join(f'{n}: Any' for n in inputs + outputs)}):\n"
+        f"    {index} = tid()\n"
+        f"    {', '.join(f'{n}[{index}]' for n in outputs)} = function({', '.join(passed)})\n"
+    )
+    # Kept for error messages; the same text has the same name.
+    file = f"<kernelcore map {hashlib.sha256(text.encode()).hexdigest()[:16]}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    names: dict[str, Any] = {"Any": Any, "tid": tid, "function": callee}
+    exec(compile(text, file, "exec"), names)
+    arrays = [ArrayOf(r, ndim) for r in results if isinstance(r, Scalar | Dense | StructType)]
+    return Kernel(names["map"], (*types, *arrays)), results

@@ -1,0 +1,182 @@
+"""The types that one random program uses, and the parts that values of them have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+
+from kernelcore.types import (
+    FLOATS,
+    INTEGERS,
+    Dense,
+    Element,
+    Scalar,
+    StructType,
+    boolean,
+    int32,
+)
+from kernelcore.values import CLASSES
+
+T = TypeVar("T")
+
+# A piece of the path to a part: text, the extent that an index is below, or an extent and the
+# length of a slice of it.
+Piece = str | int | tuple[int, int]
+Route = tuple[Piece, ...]
+
+_NAMES = {found.kernel_type: name for name, found in reversed(CLASSES.items())}
+_SHAPES = ((2,), (3,), (4,), (5,), (2, 2), (3, 3), (2, 3))
+
+
+class Draws:
+    """Random choices that Hypothesis makes, so that it can shrink them towards the first."""
+
+    def __init__(self, draw: Callable[[Any], Any]) -> None:
+        self._draw = draw
+
+    def below(self, count: int) -> int:
+        """An integer from 0 to ``count - 1``."""
+        return self._draw(_below(count))
+
+    def pick(self, options: Sequence[T]) -> T:
+        """One of ``options``."""
+        return options[self.below(len(options)) if len(options) > 1 else 0]
+
+    def chance(self, percent: int) -> bool:
+        """True in ``percent`` of a hundred cases."""
+        return self.below(100) >= 100 - percent
+
+
+@cache
+def _below(count: int) -> st.SearchStrategy[int]:
+    return st.integers(0, count - 1)
+
+
+@dataclass
+class Palette:
+    """The types of one program; ``definitions`` is the text that names those without a name."""
+
+    scalars: list[Scalar]
+    dense: list[Dense] = field(default_factory=list[Dense])
+    structs: list[StructType] = field(default_factory=list[StructType])
+    named: dict[Dense, None] = field(default_factory=dict[Dense, None])
+
+    def spell(self, type_: Element) -> str:
+        """How the program names ``type_``, which need not be one of the palette."""
+        if isinstance(type_, Dense):
+            self.named[type_] = None
+        return spell(type_)
+
+    @property
+    def elements(self) -> list[Element]:
+        """All of them, the simplest first."""
+        return [*self.scalars, *self.dense, *self.structs]
+
+    def with_scalar(self, kind: Callable[[Scalar], bool]) -> list[Scalar]:
+        """The scalars of a kind."""
+        return [s for s in self.scalars if kind(s)]
+
+    @property
+    def definitions(self) -> str:
+        """The text that defines the types."""
+        unnamed = [d for d in {**dict.fromkeys(self.dense), **self.named} if d not in _NAMES]
+        lines = [f"{spell(d)} = {_factory(d)}\n" for d in unnamed]
+        for struct in self.structs:
+            lines.append(f"@kc.struct\nclass {struct.name}:\n")
+            lines += [f"    {name}: {spell(member)}\n" for name, member in struct.fields]
+        return "".join(lines)
+
+
+def draw_palette(draws: Draws) -> Palette:
+    """A few scalars, composites of them and structs of those."""
+    scalars = [draws.pick((*reversed(FLOATS),)), draws.pick(INTEGERS)]
+    scalars += [draws.pick((*FLOATS, *INTEGERS)) for _ in range(draws.below(3))]
+    palette = Palette(list(dict.fromkeys([*scalars, int32, boolean])))
+    numbers = [s for s in palette.scalars if s != boolean]
+    for _ in range(1 + draws.below(4)):
+        palette.dense.append(_draw_dense(draws, draws.pick(numbers)))
+    palette.dense = list(dict.fromkeys(palette.dense))
+    for number in range(draws.below(3)):
+        members = [draws.pick(palette.elements) for _ in range(1 + draws.below(3))]
+        fields = tuple((f"f{k}", member) for k, member in enumerate(members))
+        palette.structs.append(StructType(f"S{number}", fields))
+    return palette
+
+
+def _draw_dense(draws: Draws, scalar: Scalar) -> Dense:
+    if scalar.is_float and draws.chance(25):
+        return draws.pick((Dense("quaternion", scalar, (4,)), Dense("transform", scalar, (7,))))
+    shape = draws.pick(_SHAPES)
+    return Dense("vector" if len(shape) == 1 else "matrix", scalar, shape)
+
+
+def spell(type_: Element) -> str:
+    """How a program names ``type_``."""
+    match type_:
+        case Scalar():
+            return f"kc.{type_.name}"
+        case StructType():
+            return type_.name
+        case Dense():
+            if type_ in _NAMES:
+                return f"kc.{_NAMES[type_]}"
+            sizes = "x".join(str(n) for n in type_.extents)
+            return f"{type_.kind}{sizes}_{type_.dtype}"
+
+
+def _factory(type_: Dense) -> str:
+    dtype = spell(type_.scalar)
+    match type_.kind:
+        case "vector":
+            return f"kc.vector({type_.size}, {dtype})"
+        case "matrix":
+            return f"kc.matrix({type_.extents}, {dtype})"
+        case "quaternion":
+            return f"kc.quaternion({dtype})"
+        case _:
+            return f"kc.transformation({dtype})"
+
+
+@cache
+def routes(type_: Element, wanted: Element) -> tuple[Route, ...]:
+    """The ways from a value of ``type_`` to its parts of type ``wanted``."""
+    if type_ == wanted:
+        return ((),)
+    return tuple((*step, *rest) for step, part in _steps(type_) for rest in routes(part, wanted))
+
+
+@cache
+def _steps(type_: Element) -> tuple[tuple[Route, Element], ...]:
+    """From a value to its parts."""
+    match type_:
+        case StructType(fields=fields):
+            return tuple(((f".{n}",), m) for n, m in fields if isinstance(m, Element))
+        case Dense(kind="transform"):
+            scalar = type_.scalar
+            parts = ((".p",), Dense("vector", scalar, (3,))), (
+                (".q",),
+                Dense("quaternion", scalar, (4,)),
+            )
+            return (*parts, (("[", 7, "]"), scalar))
+        case Dense(kind="matrix", extents=(rows, columns)):
+            row = Dense("vector", type_.scalar, (columns,))
+            return ((("[", rows, ", ", columns, "]"), type_.scalar), (("[", rows, "]"), row))
+        case Dense(extents=(size,)):
+            return _vector_steps(type_, size)
+        case _:
+            return ()
+
+
+def _vector_steps(type_: Dense, size: int) -> tuple[tuple[Route, Element], ...]:
+    letters = "xyzw"[:size] if size <= 4 else ""
+    found: list[tuple[Route, Element]] = [((f".{c}",), type_.scalar) for c in letters[:2]]
+    found.append((("[", size, "]"), type_.scalar))
+    if type_.kind == "vector":
+        found += [
+            (("[", (size, n), "]"), Dense("vector", type_.scalar, (n,))) for n in range(2, size)
+        ]
+    return tuple(found)

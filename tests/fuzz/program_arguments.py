@@ -1,0 +1,82 @@
+"""Arguments for random programs: the same bits for every run of the same program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from kernelcore.composite import value_class
+from kernelcore.types import Dense, Element, Scalar, StructType
+from tests.fuzz.typed_programs import Program
+
+_EDGES = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-40, 65504.0, 3e38, 0.5, 2.0**31, 2.0**63)
+_SMALL = 12
+
+
+def arguments(program: Program, classes: Mapping[str, Any]) -> list[Any]:
+    """One argument per parameter; structs are instances of ``classes``."""
+    rng = np.random.default_rng(program.seed)
+    found: list[Any] = []
+    for p in program.params:
+        array = np.zeros(p.shape, p.type.numpy)
+        _fill(array, p.type, rng)
+        found.append(array if p.ndim else _value(p.type, array, classes))
+    return found
+
+
+def _fill(array: Any, type_: Element, rng: np.random.Generator) -> None:
+    """Random numbers in every scalar of ``array``, whose padding stays zero."""
+    match type_:
+        case StructType(fields=fields):
+            for name, member in fields:
+                assert isinstance(member, Element)
+                _fill(array[name], member, rng)
+        case Scalar() | Dense():
+            scalar = type_.scalar if isinstance(type_, Dense) else type_
+            array[...] = numbers(scalar, array.shape, rng)
+
+
+def numbers(scalar: Scalar, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
+    """Mostly small numbers, and some at the edges of the type."""
+    rare = rng.random(shape) < 0.12
+    with np.errstate(all="ignore"):
+        if scalar.is_float:
+            usual = np.round(rng.normal(0.0, 2.0, shape) * 16) / 16
+            edge = rng.choice(_EDGES, shape)
+            fine = rng.normal(0.0, 1.0, shape)
+            mixed = np.where(rng.random(shape) < 0.5, usual, fine)
+            return np.where(rare, edge, mixed).astype(scalar.numpy)
+        if scalar.kind == "bool":
+            return rng.random(shape) < 0.5
+        low, high = scalar.limits
+        usual = rng.integers(max(low, -_SMALL), _SMALL, shape)
+        edges = np.array([low, high, high - 1, high // 2], scalar.numpy)
+        return np.where(rare, rng.choice(edges, shape), usual.astype(scalar.numpy))
+
+
+def _value(type_: Element, array: Any, classes: Mapping[str, Any]) -> Any:
+    """The value that an array of no dimensions holds."""
+    match type_:
+        case Scalar():
+            return array[()]
+        case Dense():
+            return value_class(type_)(array)
+        case StructType(name=name, fields=fields):
+            members = {n: _value(m, array[n], classes) for n, m in fields if isinstance(m, Element)}
+            return classes[name](**members)
+
+
+def bits(array: Any, type_: Element) -> list[Any]:
+    """The scalars of an array as integers, one array per leaf; all NaNs are alike."""
+    match type_:
+        case StructType(fields=fields):
+            return [b for n, m in fields if isinstance(m, Element) for b in bits(array[n], m)]
+        case Scalar() | Dense():
+            scalar = type_.scalar if isinstance(type_, Dense) else type_
+            plain = np.array(array, scalar.numpy)
+            words = plain.view(f"u{scalar.size_bytes}")
+            if scalar.is_float:
+                words[np.isnan(plain.astype(np.float64))] = np.iinfo(words.dtype).max
+            return [words]

@@ -1,0 +1,66 @@
+"""Random well-typed programs: interpreter and machine code agree bit for bit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+import kernelcore as kc
+from kernelcore import interp
+from kernelcore.launch import argument_leaves
+from kernelcore.types import AnyNumber
+from tests.fuzz.program_arguments import arguments, bits
+from tests.fuzz.statements import POINTS
+from tests.fuzz.typed_programs import Program, define, programs
+
+# KC_FUZZ_PROGRAMS asks for a longer run, KC_FUZZ_SEED for another stretch of programs.
+COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "320"))
+FIRST = int(os.environ.get("KC_FUZZ_SEED", "0"))
+SHARDS = 8
+shards = pytest.mark.parametrize("shard", range(SHARDS))
+
+
+def fuzz(test: Any, shard: int) -> None:
+    """Run ``test`` on the programs of one shard, the same ones in every run."""
+    configured = settings(
+        max_examples=-(-COUNT // SHARDS),
+        deadline=None,
+        database=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
+    seed(FIRST * SHARDS + shard)(configured(given(programs())(test)))()
+
+
+@pytest.fixture(autouse=True)
+def _no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KC_CACHE", "0")
+
+
+def names() -> dict[str, Any]:
+    """What a program finds around it."""
+    vector = TypeVar("V", bound=kc.vector(length=Any, dtype=AnyNumber))
+    return {"kc": kc, "Any": Any, "V": vector}
+
+
+def check(program: Program) -> None:
+    """Interpret the program, run its machine code, and compare every bit."""
+    space = define(program.text, names())
+    kernel: kc.Kernel = space["kernel"]
+    interpreted, compiled = arguments(program, space), arguments(program, space)
+    interp.run(kernel.func, argument_leaves(kernel, interpreted), POINTS)
+    kc.launch(kernel, POINTS, compiled)
+    for p, want, found in zip(program.params, interpreted, compiled, strict=True):
+        if p.ndim:
+            for one, other in zip(bits(want, p.type), bits(found, p.type), strict=True):
+                np.testing.assert_array_equal(other, one, err_msg=p.name)
+
+
+@shards
+def test_interpreter_and_machine_code_agree(shard: int) -> None:
+    fuzz(check, shard)

@@ -1,0 +1,182 @@
+"""Random well-typed programs in the whole kernel language: types, functions, a kernel, arguments."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+import kernelcore as kc
+from kernelcore.types import Dense, Element, Scalar, StructType, int32
+from kernelcore.values import CLASSES
+from tests.fuzz.expressions import Expressions, Place, UserFunction
+from tests.fuzz.palette import Draws, Palette, draw_palette
+from tests.fuzz.statements import POINTS, Statements
+
+COLUMNS = 4
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of the kernel: ``ndim`` dimensions of ``type``, or a value."""
+
+    name: str
+    type: Element
+    ndim: int
+    writable: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents of its array dimensions."""
+        return (POINTS, COLUMNS)[: self.ndim]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program as text, and what its kernel takes."""
+
+    text: str
+    params: tuple[Parameter, ...]
+    seed: int = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"Program with arguments from seed {self.seed}:\n{self.text}"
+
+
+@st.composite
+def programs(draw: Callable[[Any], Any]) -> Program:
+    """Random programs."""
+    draws = Draws(draw)
+    seed = draws.below(1 << 16)
+    palette = draw_palette(draws)
+    functions: list[UserFunction] = []
+    texts: list[str] = []
+    for number in range(draws.below(4)):
+        text = _generic(draws, functions, number) if draws.chance(30) else None
+        texts.append(text or _function(draws, palette, functions, number))
+    params, body = _kernel(draws, palette, functions)
+    text = palette.definitions + "".join(texts) + body
+    return Program(text, params, seed)
+
+
+def _function(
+    draws: Draws, palette: Palette, functions: list[UserFunction], number: int
+) -> str:
+    """A function with typed parameters, and at times an overload."""
+    name = f"g{number}"
+    made: list[UserFunction] = []
+    text = ""
+    for _ in range(1 + draws.chance(25)):
+        params = tuple(draws.pick(palette.elements) for _ in range(1 + draws.below(3)))
+        if any(f.params == params for f in made):
+            continue
+        results = tuple(draws.pick(palette.elements) for _ in range(1 + draws.chance(35)))
+        names = [f"p{k}" for k in range(len(params))]
+        places = [Place(n, t, writable=True) for n, t in zip(names, params, strict=True)]
+        write = Expressions(draws, palette, places, functions=list(functions))
+        body = Statements(write, results, budget=4)
+        for _ in range(draws.below(4)):
+            body.statement(1, False)
+        body.finish(1)
+        typed = ", ".join(f"{n}: {palette.spell(t)}" for n, t in zip(names, params, strict=True))
+        text += f"@kc.func\ndef {name}({typed}):\n" + "\n".join(body.lines) + "\n"
+        made.append(UserFunction(name, params, results))
+    functions.extend(made)
+    return text
+
+
+def _is_plain(type_: Element) -> bool:
+    """Whether sums and minima are defined."""
+    if isinstance(type_, Dense):
+        return type_.kind in ("vector", "matrix")
+    return isinstance(type_, Scalar) and type_.kind != "bool"
+
+
+def _is_vector(type_: Element) -> bool:
+    return isinstance(type_, Dense) and type_.kind == "vector"
+
+
+def _is_any(type_: Element) -> bool:
+    return True
+
+
+_GENERIC: tuple[tuple[Callable[[Element], bool], str, int], ...] = (
+    (_is_any, "(a: Any, b: Any):\n    if a == b:\n        return a\n    return b", 2),
+    (_is_plain, "(a: Any, b: Any):\n    return kc.min(a + b, a - b)", 2),
+    (_is_plain, "(a: Any, b: Any):\n    c = a\n    c += b\n    return c if a == b else -c", 2),
+    (
+        _is_vector,
+        "(a: V, b: V):\n    r = type(a)()\n    for k in range(len(a)):\n"
+        "        r[k] = a[k] * b[0] - b[k]\n    return r",
+        2,
+    ),
+    (
+        _is_vector,
+        "(a: V):\n    s = a.dtype(2)\n    for k in range(len(a)):\n        s += a[k] * a[0]\n"
+        "    return s * a",
+        1,
+    ),
+)
+
+
+def _generic(draws: Draws, functions: list[UserFunction], number: int) -> str:
+    """A function whose parameters may have several types."""
+    fits, text, count = draws.pick(_GENERIC)
+    functions.append(UserFunction(f"g{number}", (int32,) * count, (int32,), fits))
+    return f"@kc.func\ndef g{number}{text}\n"
+
+
+def _kernel(
+    draws: Draws, palette: Palette, functions: list[UserFunction]
+) -> tuple[tuple[Parameter, ...], str]:
+    """The kernel: values, arrays that are read, arrays that thread ``i`` writes at ``i``."""
+    elements = palette.elements
+    params = [Parameter(f"s{k}", draws.pick(elements), 0) for k in range(1 + draws.below(3))]
+    params += [
+        Parameter(f"a{k}", draws.pick(elements), 1 + draws.below(2))
+        for k in range(1 + draws.below(3))
+    ]
+    params += [
+        Parameter(f"o{k}", draws.pick(elements), 1 + draws.below(2), writable=True)
+        for k in range(1 + draws.below(3))
+    ]
+    places: list[Place] = [Place("i", int32)]
+    rows: list[str] = []
+    for p in params:
+        if p.writable and p.ndim == 2:
+            rows.append(f"    r{p.name} = {p.name}[i]\n")
+            places.append(Place(f"r{p.name}", p.type, (COLUMNS,), writable=True))
+        elif p.writable:
+            places.append(Place(f"{p.name}[i]", p.type, writable=True))
+        else:
+            places.append(Place(p.name, p.type, p.shape))
+    write = Expressions(draws, palette, places, [("i", POINTS)], functions)
+    body = Statements(write)
+    for _ in range(3 + draws.below(4)):
+        body.statement(1, False)
+    for p in params:
+        if p.writable:
+            place = next(q for q in places if q.text in (f"r{p.name}", f"{p.name}[i]"))
+            body.assign(1, write.element(place, 1), place.type)
+    typed = ", ".join(f"{p.name}: {_annotation(palette, p)}" for p in params)
+    head = f"@kc.kernel\ndef kernel({typed}):\n    i = kc.tid()\n" + "".join(rows)
+    return tuple(params), head + "\n".join(body.lines) + "\n"
+
+
+def _annotation(palette: Palette, p: Parameter) -> str:
+    element = palette.spell(p.type)
+    if p.ndim == 0:
+        return element
+    return f"kc.array(dtype={element})" if p.ndim == 1 else f"kc.array2d(dtype={element})"
+
+
+def define(text: str, namespace: dict[str, Any]) -> dict[str, Any]:
+    """The names that ``text`` defines, with its source on record until the next program."""
+    file = "<program>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    exec(compile(text, file, "exec"), namespace)
+    return namespace
