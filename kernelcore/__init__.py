@@ -38,6 +38,7 @@ from kernelcore.frontend.intrinsics import atomic_min as atomic_min
 from kernelcore.frontend.intrinsics import atomic_or as atomic_or
 from kernelcore.frontend.intrinsics import atomic_sub as atomic_sub
 from kernelcore.frontend.intrinsics import atomic_xor as atomic_xor
+from kernelcore.frontend.intrinsics import printf as printf
 from kernelcore.frontend.intrinsics import tid as tid
 from kernelcore.frontend.native import NativeFunction as NativeFunction
 from kernelcore.frontend.native import func_native as func_native

@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from kernelcore.builtins.reference import is_narrow, nearest, trip_count
-from kernelcore.codegen.native_call import snippet_function
+from kernelcore.builtins.reference import as_scalar, convert, is_narrow, trip_count
+from kernelcore.codegen.native_call import passed, snippet_function
 from kernelcore.errors import KernelAssertionError, KernelError, SrcLoc
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.native import Form, no_tangent, snippet_of
 from kernelcore.ir.op import Op, OpKind
-from kernelcore.types import FLOATS, ArrayType, Scalar, Type
-
-_FLOATS = frozenset(f.numpy for f in FLOATS)
+from kernelcore.types import Scalar, Type
 
 Env = dict[Var, Any]
 Step = Callable[[Env], None]
@@ -61,27 +59,9 @@ def run_function(func: Func, args: Sequence[Any]) -> tuple[Any, ...]:
 
 def _bind(func: Func, args: Sequence[Any]) -> Env:
     return {
-        param: _scalar(arg, param.type) if isinstance(param.type, Scalar) else arg
+        param: as_scalar(arg, param.type) if isinstance(param.type, Scalar) else arg
         for param, arg in zip(func.params, args, strict=True)
     }
-
-
-def _scalar(value: Any, dtype: Scalar) -> Any:
-    """A Python or NumPy number that ``dtype`` takes as one of its NumPy scalars."""
-    return nearest(value, dtype) if is_narrow(dtype) else dtype(value)
-
-
-def convert(value: Any, dtype: Scalar) -> Any:
-    """NumPy scalar ``value`` as ``dtype``; floats saturate as integers, where NaN becomes 0."""
-    source = np.asarray(value)
-    if dtype.is_integer and source.dtype in _FLOATS:
-        number = float(value)
-        if math.isnan(number):
-            return dtype(0)
-        least, most = dtype.limits
-        inside = float(least) <= number < float(most)
-        return dtype(int(number) if inside else least if number < 0 else most)
-    return nearest(value, dtype) if is_narrow(dtype) else source.astype(dtype.numpy)[()]
 
 
 def _computing(ref: Callable[..., Any], inputs: Sequence[Atom], result: Scalar) -> Compute:
@@ -102,15 +82,6 @@ def _computing(ref: Callable[..., Any], inputs: Sequence[Atom], result: Scalar) 
 def _element(array: Any, index: tuple[Any, ...], loc: SrcLoc | None) -> tuple[Any, ...]:
     for axis, (i, extent) in enumerate(zip(index, array.shape, strict=True)):
         if not 0 <= i < extent:
-            raise KernelError(f"index {i} is out of bounds for axis {axis} of extent {extent}", loc)
-    return index
-
-
-def _leading(array: Any, index: tuple[Any, ...], loc: SrcLoc | None) -> tuple[Any, ...]:
-    """``index`` into the first dimensions of ``array``."""
-    for axis, i in enumerate(index):
-        if not 0 <= i < array.shape[axis]:
-            extent = array.shape[axis]
             raise KernelError(f"index {i} is out of bounds for axis {axis} of extent {extent}", loc)
     return index
 
@@ -258,7 +229,10 @@ class _Compiler:
 
     def _print(self, eqn: Eqn) -> Step:
         first, *rest = eqn.attrs["pieces"]
-        texts = [_shown(a.type) for a in eqn.inputs]
+        formats = eqn.attrs.get("formats", ("",) * len(eqn.inputs))
+        texts = [
+            _formatted(f) if f else _shown(a.type) for f, a in zip(formats, eqn.inputs, strict=True)
+        ]
         values = _reads(eqn.inputs)
 
         def step(env: Env) -> None:
@@ -355,13 +329,8 @@ class _Compiler:
         groups = [(slot, _reads(atoms)) for slot, atoms in snippet.arguments(eqn.inputs)]
 
         def step(env: Env) -> None:
-            values: list[Any] = []
-            for slot, reads in groups:
-                found = [get(env) for get in reads]
-                if isinstance(slot.type, ArrayType) and len(found) > 1:
-                    array, *index = found
-                    found = [array[_leading(array, tuple(index), loc)]]
-                values += found
+            given = ((slot, [get(env) for get in reads]) for slot, reads in groups)
+            values = [v for slot, found in given for v in passed(slot, found, loc)]
             env.update(zip(outs, call(values), strict=True))
 
         return step
@@ -377,6 +346,22 @@ class _Compiler:
         return step
 
 
+def _formatted(directive: str) -> Callable[[Any], str]:
+    """How ``printf`` writes a value under ``directive``."""
+
+    flags = len(directive) - len(directive.lstrip("%-+ #0"))
+    # C does not pad infinities and NaN with zeros.
+    unpadded = directive[:flags].replace("0", "") + directive[flags:]
+
+    def show(value: Any) -> str:
+        number = np.asarray(value).item()
+        if isinstance(number, int) or math.isfinite(number):
+            return directive % number
+        return unpadded % (math.nan if math.isnan(number) else number)
+
+    return show
+
+
 def _shown(dtype: Type) -> Callable[[Any], str]:
     """How values of a scalar type are printed: as Python's str, floats as C's ``%g``."""
     assert isinstance(dtype, Scalar)
@@ -385,7 +370,7 @@ def _shown(dtype: Type) -> Callable[[Any], str]:
 
 def _read(atom: Atom) -> Read:
     if isinstance(atom, Const):
-        value = _scalar(atom.value, atom.type)
+        value = as_scalar(atom.value, atom.type)
         return lambda env: value
     return lambda env: env[atom]
 

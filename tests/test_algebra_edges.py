@@ -30,7 +30,7 @@ from kernelcore.builtins.transform import (
     transform_identity,
     transform_set_translation,
 )
-from kernelcore.builtins.vector import argmax, argmin, length, normalize
+from kernelcore.builtins.vector import argmax, argmin, length, norm_huber, normalize
 from kernelcore.opshape import kernel_operation
 from tests.algebra import about, hamilton, turn
 from tests.operations import run_operation
@@ -259,6 +259,70 @@ def test_close_rotations_are_interpolated_with_their_derivative() -> None:
         slope = hamilton(np.array([0.15, 0.0, 0.0, 0.0]), want)
         grads = [pull(op, point, [1], [row[None]], False)[0][0] for row in np.eye(4)]
         np.testing.assert_allclose(np.stack(grads) @ step, slope, atol=1e-13)
+
+
+@kc.kernel
+def operators(m: M33D, v: V3D, a: QUATD, b: QUATD, column: V3D, row: V3D, q: QUATD, low: F64):
+    i = kc.tid()
+    column[i] = m[i] @ m[i] * v[i]
+    row[i] = v[i] * m[i]
+    q[i] = a[i] * b[i]
+    low[i] = smallest(v[i]) + min(v[i])
+
+
+def test_operators_are_products_of_the_library() -> None:
+    rng = np.random.default_rng(3)
+    m, v, a, b = (rng.standard_normal((2, *s)) for s in ((3, 3), (3,), (4,), (4,)))
+    op = kernel_operation(operators, ["column", "row", "q", "low"])
+    column, row, q, low = run_operation(op, [m, v, a, b])
+    for i in range(2):
+        np.testing.assert_allclose(column[i], m[i] @ m[i] @ v[i], rtol=1e-13)
+        np.testing.assert_allclose(row[i], v[i] @ m[i], rtol=1e-13)
+        np.testing.assert_allclose(q[i], hamilton(a[i], b[i]), rtol=1e-13)
+        assert low[i] == 2.0 * v[i].min()
+
+
+@kc.kernel
+def literals(v: V3D, a: QUATD, b: QUATD, loss: F64, q: QUATD):
+    i = kc.tid()
+    loss[i] = norm_huber(v[i]) + norm_huber(v[i], 0.1)
+    q[i] = quat_slerp(a[i], b[i], 0.3)
+
+
+def test_literals_take_the_type_of_the_other_arguments() -> None:
+    v, a, b = np.array([[0.3, -0.4, 1.2]]), about(2, 0.2)[None], about(2, 1.2)[None]
+    loss, q = run_operation(kernel_operation(literals, ["loss", "q"]), [v, a, b])
+    np.testing.assert_allclose(loss[0], 1.3 - 0.5 + 0.1 * (1.3 - 0.05), rtol=1e-15)
+    np.testing.assert_allclose(q[0], about(2, 0.5), rtol=1e-15)
+
+
+@kc.kernel
+def euler_round_trip(q: QUATD, axes: kc.array2d(dtype=int), back: QUATD):
+    i = kc.tid()
+    a, b, c = axes[i, 0], axes[i, 1], axes[i, 2]
+    back[i] = quat_from_euler(quat_to_euler(q[i], a, b, c), a, b, c)
+
+
+def test_axes_of_euler_angles_may_be_known_at_run_time_only() -> None:
+    axes = np.array([*itertools.permutations(range(3))], np.int32)
+    q = np.stack([hamilton(about(0, 0.3 * k), about(1, -0.5)) for k in range(len(axes))])
+    op = kernel_operation(euler_round_trip, ["back"])
+    (back,) = run_operation(op, [q, axes])
+    np.testing.assert_allclose(np.abs(np.sum(back * q, axis=1)), 1.0, rtol=1e-14)
+
+
+@kc.kernel
+def half_directions(v: kc.array(dtype=values.vec3h), u: kc.array(dtype=values.vec3h)):
+    i = kc.tid()
+    u[i] = normalize(v[i])
+
+
+def test_half_precision_is_taken() -> None:
+    v = np.array([[0.5, -2.0, 1.0], [0.0, 0.0, 0.0]], np.float16)
+    (u,) = run_operation(kernel_operation(half_directions, ["u"]), [v])
+    want = v[0].astype(float) / np.linalg.norm(v[0].astype(float))
+    np.testing.assert_allclose(u[0].astype(float), want, rtol=2e-3)
+    assert np.all(u[1] == 0.0)
 
 
 def test_slerp_takes_the_shorter_arc() -> None:

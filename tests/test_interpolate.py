@@ -1,5 +1,8 @@
 """Interpolation, steps, inverse error functions and search against closed forms and NumPy."""
 
+# Overloads of one name: a type checker sees the last one.
+# pyright: reportCallIssue=false
+
 import math
 
 import numpy as np

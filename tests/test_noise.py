@@ -1,5 +1,8 @@
 """Noise: values of the peer, lattice, range, periods, derivatives and divergence."""
 
+# Overloads of one name: a type checker sees the last one.
+# pyright: reportCallIssue=false
+
 import numpy as np
 import pytest
 

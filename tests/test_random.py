@@ -1,5 +1,8 @@
 """Random numbers: values of the peer for the same seeds, distributions, and what a call updates."""
 
+# Overloads of one name: a type checker sees the last one.
+# pyright: reportCallIssue=false
+
 import math
 
 import numpy as np
@@ -183,10 +186,12 @@ def test_indices_have_the_probabilities_of_the_distribution():
 
 def test_uniform_numbers_fill_their_range_evenly():
     numbers = _draws(randf, kc.float32, COUNT)
-    assert numbers.min() >= 0.0 and numbers.max() < 1.0
+    assert numbers.min() >= 0.0
+    assert numbers.max() < 1.0
     _assert_frequencies(np.histogram(numbers, 64, (0, 1))[0], np.full(64, COUNT / 64))
     integers = _draws(_randi_between, int32, COUNT)
-    assert integers.min() == -7 and integers.max() == 99
+    assert integers.min() == -7
+    assert integers.max() == 99
     _assert_frequencies(np.bincount(integers + 7), np.full(107, COUNT / 107))
     # Neighbouring streams are independent: pairs fill the square.
     pairs = np.histogram2d(numbers[:-1], numbers[1:], 8, ((0, 1), (0, 1)))[0]

@@ -30,8 +30,8 @@ def kernel_over(dtype: Scalar) -> kc.Kernel:
     def weigh(x: kc.array(dtype=dtype), out: kc.array(dtype=dtype)):  # pyright: ignore[reportInvalidTypeForm]
         i = kc.tid()
         total = 0
-        for k in range(3):
-            total += x[i] * (2 * k + 1)
+        for _ in range(3):
+            total += x[i] * 3
         out[i] = total + 7
 
     return kc.kernel(weigh)

@@ -5,19 +5,19 @@ Source: Bridson, Hourihan and Nordenstam, "Curl-Noise for Procedural Fluid Flow"
 
 # Overloads share a name; types of the kernel language are values to a type checker.
 # ruff: noqa: F811
-# pyright: reportRedeclaration=false
+# pyright: basic, reportRedeclaration=false, reportInvalidTypeForm=false
 
 from __future__ import annotations
 
 from typing import Any
 
 from kernelcore.builtins.library import library
-from kernelcore.builtins.noise import (  # pyright: ignore[reportPrivateUsage]
+from kernelcore.builtins.noise import (
     _around2,
     _around3,
     _around4,
 )
-from kernelcore.builtins.random import _hash  # pyright: ignore[reportPrivateUsage]
+from kernelcore.builtins.random import _hash
 from kernelcore.types import uint32
 from kernelcore.values import vec2, vec3, vec4
 

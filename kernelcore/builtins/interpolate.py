@@ -2,7 +2,7 @@
 
 # Overloads share a name; types of the kernel language are values to a type checker.
 # ruff: noqa: F811
-# pyright: reportRedeclaration=false
+# pyright: basic, reportRedeclaration=false, reportInvalidTypeForm=false
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from kernelcore.types import AnyFloat, AnyScalar
 from kernelcore.values import matrix, quaternion, transformation, vector
 
 F = TypeVar("F", bound=AnyFloat)
-S = TypeVar("S", bound=AnyScalar)
 V = TypeVar("V", bound=vector(length=Any, dtype=AnyFloat))
 M = TypeVar("M", bound=matrix(shape=(Any, Any), dtype=AnyFloat))
 Q = TypeVar("Q", bound=quaternion(dtype=AnyFloat))
@@ -66,7 +65,7 @@ def smoothstep(edge0: F, edge1: F, x: F) -> Any:
 
 
 @library()
-def step(x: S) -> Any:
+def step(x: AnyScalar) -> Any:
     """1 for ``x < 0`` and 0 otherwise, of the type of ``x``, a scalar of any dtype.
 
     The OPPOSITE of the Heaviside function and of ``step`` in shading languages: this is what
@@ -76,7 +75,7 @@ def step(x: S) -> Any:
 
 
 @library()
-def nonzero(x: S) -> Any:
+def nonzero(x: AnyScalar) -> Any:
     """1 for ``x != 0`` and 0 otherwise, of the type of ``x``, a scalar of any dtype."""
     return select(x != type(x)(0), type(x)(1), type(x)(0))
 
@@ -89,7 +88,7 @@ def _halley(y: F, miss: F) -> Any:
 
 
 @library()
-def _upper(p: F) -> Any:
+def _upper(p: AnyFloat) -> Any:
     """The y with ``erfc(y) = p``, for ``p`` in [0, 1]; NaN below 0.
 
     Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.2.23, for the start.
@@ -105,7 +104,7 @@ def _upper(p: F) -> Any:
 
 
 @library()
-def _middle(x: F) -> Any:
+def _middle(x: AnyFloat) -> Any:
     """The y with ``erf(y) = x``, for a magnitude of at most 0.5.
 
     Source: NIST Digital Library of Mathematical Functions, 7.17.2, for the start.
@@ -118,7 +117,7 @@ def _middle(x: F) -> Any:
 
 
 @library()
-def erfinv(x: F) -> Any:
+def erfinv(x: AnyFloat) -> Any:
     """The y with ``erf(y) = x``, floats: infinite at -1 and 1, NaN beyond.
 
     Two steps of Halley's method refine a start that is good to 4e-4, to a few units in the last
@@ -131,7 +130,7 @@ def erfinv(x: F) -> Any:
 
 
 @library()
-def erfcinv(x: F) -> Any:
+def erfcinv(x: AnyFloat) -> Any:
     """The y with ``erfc(y) = x``, floats: infinite at 0 and 2, NaN beyond; accurate near 0.
 
     As ``erfinv``; below the smallest normal number of the dtype it loses precision.

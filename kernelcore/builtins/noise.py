@@ -9,7 +9,7 @@ coordinates that are combined into one number, which the hash of ``random`` turn
 
 # Overloads share a name; types of the kernel language are values to a type checker.
 # ruff: noqa: F811
-# pyright: reportRedeclaration=false
+# pyright: basic, reportRedeclaration=false, reportInvalidTypeForm=false
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from typing import Any, TypeVar
 
 from kernelcore.builtins.arithmetic import floor
 from kernelcore.builtins.library import library
-from kernelcore.builtins.random import _hash, _unit  # pyright: ignore[reportPrivateUsage]
+from kernelcore.builtins.random import _hash, _unit
 from kernelcore.builtins.vector import normalize
 from kernelcore.types import float32, int32, uint32
 from kernelcore.values import vec2, vec3, vec4, vector
 
 vec5 = vector(length=5, dtype=float32)
 
+AnyVector = vector(length=Any, dtype=float32)
 # A jet is the value of a function of n coordinates and its n derivatives, a vector of n + 1.
-Jet = TypeVar("Jet", bound=vector(length=Any, dtype=float32))
+Jet = TypeVar("Jet", bound=AnyVector)
 
 _PX = 73856093
 _PY = 19349663
@@ -168,7 +169,7 @@ def _around2(state: uint32, xy: vec2) -> Any:
 
 
 @library()
-def _fraction(at: Jet) -> Any:
+def _fraction(at: AnyVector) -> Any:
     rest = at
     for i in range(len(at)):
         rest[i] = at[i] - floor(at[i])

@@ -6,7 +6,7 @@ permuted congruential generator of O'Neill (2014) with its output permutation RX
 
 # Overloads share a name; types of the kernel language are values to a type checker.
 # ruff: noqa: F811
-# pyright: reportRedeclaration=false
+# pyright: basic, reportRedeclaration=false, reportInvalidTypeForm=false
 
 from __future__ import annotations
 
@@ -236,7 +236,8 @@ def sample_unit_cube(state: uint32) -> Any:
 def poisson(state: uint32, lam: float) -> Any:
     """A uint32 from the Poisson distribution of mean ``lam``, a float32; replaces ``state``.
 
-    It is 0 for ``lam <= 0``; for 0 itself ``state`` stays. Large means are as fine as a float32 of their size is.
+    It is 0 for ``lam <= 0``; for 0 itself ``state`` stays. Large means are as fine as a float32 of
+    their size is.
 
     Source: Knuth, "The Art of Computer Programming" 2, 3.4.1 (multiplication of uniforms) below 10;
     Hoermann, "The Transformed Rejection Method for Generating Poisson Random Variables", Insurance:

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from kernelcore.types import Scalar, bfloat16, float64
+from kernelcore.types import FLOATS, Scalar, bfloat16, float64
+
+_FLOATS = frozenset(f.numpy for f in FLOATS)
 
 
 def is_narrow(dtype: Scalar) -> bool:
@@ -25,6 +27,24 @@ def nearest(value: Any, dtype: Scalar) -> Any:
         # NumPy makes a bfloat16 by way of a float32.
         source = _odd_float32(wide) if dtype == bfloat16 else wide
         return np.asarray(source).astype(dtype.numpy)[()]
+
+
+def as_scalar(value: Any, dtype: Scalar) -> Any:
+    """A Python or NumPy number that ``dtype`` takes as one of its NumPy scalars."""
+    return nearest(value, dtype) if is_narrow(dtype) else dtype(value)
+
+
+def convert(value: Any, dtype: Scalar) -> Any:
+    """NumPy scalar ``value`` as ``dtype``; floats saturate as integers, where NaN becomes 0."""
+    source = np.asarray(value)
+    if dtype.is_integer and source.dtype in _FLOATS:
+        number = float(value)
+        if math.isnan(number):
+            return dtype(0)
+        least, most = dtype.limits
+        inside = float(least) <= number < float(most)
+        return dtype(int(number) if inside else least if number < 0 else most)
+    return nearest(value, dtype) if is_narrow(dtype) else source.astype(dtype.numpy)[()]
 
 
 def _is_integer(value: Any) -> bool:

@@ -2,7 +2,7 @@
 
 # Overloads share a name; types of the kernel language are values to a type checker.
 # ruff: noqa: F811
-# pyright: reportRedeclaration=false
+# pyright: basic, reportRedeclaration=false, reportInvalidTypeForm=false
 
 from __future__ import annotations
 

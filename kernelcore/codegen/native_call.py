@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from kernelcore.codegen import cpu, native, toolchain
-from kernelcore.ir.native import Snippet, scalars_of
+from kernelcore.errors import KernelError, SrcLoc
+from kernelcore.ir.native import Slot, Snippet, scalars_of
 from kernelcore.types import ArrayType
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -48,6 +49,22 @@ def snippet_function(snippet: Snippet) -> Callable[[Sequence[Any]], tuple[Any, .
         return tuple(found)
 
     return call
+
+
+def passed(slot: Slot, found: Sequence[Any], loc: SrcLoc | None) -> Sequence[Any]:
+    """What a snippet is passed for ``slot``: scalars, or the view of an array at leading indices.
+
+    Raises:
+        KernelError: An index out of bounds.
+    """
+    if not isinstance(slot.type, ArrayType) or len(found) == 1:
+        return found
+    array, *index = found
+    for axis, i in enumerate(index):
+        if not 0 <= i < array.shape[axis]:
+            extent = array.shape[axis]
+            raise KernelError(f"index {i} is out of bounds for axis {axis} of extent {extent}", loc)
+    return [array[tuple(index)]]
 
 
 def _word(value: Any) -> np.ndarray[Any, Any]:

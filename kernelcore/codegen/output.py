@@ -22,14 +22,17 @@ def emit_print(e: Emitter, eqn: Eqn) -> list[str]:
     e.require_one_lane(eqn)
     first, *rest = eqn.attrs["pieces"]
     form, arguments = "", ["i32 1"]
-    for piece, atom in zip((first, *rest), (*eqn.inputs, None), strict=True):
+    formats = (*eqn.attrs.get("formats", ("",) * len(eqn.inputs)), "")
+    for piece, atom, wanted in zip((first, *rest), (*eqn.inputs, None), formats, strict=True):
         for at, part in enumerate(piece.split("\0")):
             # C ends a text at a zero byte, but prints one that it is given.
             form += ("%c" if at else "") + part.replace("%", "%%")
             arguments += ["i32 0"] if at else []
         if atom is not None:
             directive, argument = _passed(e, atom)
-            form += directive
+            # 64 bits are passed for an integer of any width.
+            length = "ll" if scalar_type(atom).is_integer else ""
+            form += f"{wanted[:-1]}{length}{wanted[-1]}" if wanted else directive
             arguments.append(argument)
     arguments.insert(1, f"ptr {_text(e, form)}")
     e.declare("declare i32 @dprintf(i32, ptr, ...)")

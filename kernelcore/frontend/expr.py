@@ -9,6 +9,7 @@ from collections.abc import Callable
 from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.syntax import BINARY, COMPARE, UNARY
 from kernelcore.errors import KernelNameError, KernelSyntaxError, KernelTypeError
+from kernelcore.frontend import intrinsics
 from kernelcore.frontend.apply import logical, truth
 from kernelcore.frontend.branch import branch
 from kernelcore.frontend.call import lower_call
@@ -16,7 +17,7 @@ from kernelcore.frontend.compile_time import evaluate_static, static
 from kernelcore.frontend.compound import operate
 from kernelcore.frontend.exact import power
 from kernelcore.frontend.host import host_value
-from kernelcore.frontend.output import lower_print
+from kernelcore.frontend.output import lower_print, lower_printf
 from kernelcore.frontend.parts import (
     Entry,
     Slice,
@@ -266,6 +267,8 @@ def _call(scope: Scope, node: ast.Call) -> Value:
     callee = static_object(scope, node.func)
     if callee is builtins.print:
         return lower_print(scope, node, lower_expr)
+    if callee is intrinsics.printf:
+        return lower_printf(scope, node, lower_expr)
     if callee is static:
         local = {n: v for n in scope.env if (v := scope.get(n)) is not None}
         known = {n: v for n, v in local.items() if not isinstance(v, Unset)}

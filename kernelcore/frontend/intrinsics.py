@@ -33,6 +33,12 @@ tid = Intrinsic(
     "The index of this thread in the launch: one int32 per target, up to 4.",
 )
 
+printf = Intrinsic(
+    "printf",
+    'printf("%d %f\n", i, x)',
+    "Print numbers under C's directives %d %i %u %x %o %f %e %g; one call is one piece of text.",
+)
+
 
 def _atomic(name: str, doc: str, *values: str) -> Intrinsic:
     usage = f"{name}(array, i, ..., {', '.join(values or ('value',))})"

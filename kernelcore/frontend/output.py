@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 
 from kernelcore.errors import KernelSyntaxError, KernelTypeError
-from kernelcore.frontend.scope import Scope, settle
+from kernelcore.frontend.apply import cast
+from kernelcore.frontend.scope import Scope, scalar, settle
 from kernelcore.frontend.value import Compound, Value, describe_type
 from kernelcore.frontend.weak import Weak
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import ASSERT, PRINT
-from kernelcore.types import Scalar
+from kernelcore.types import SCALARS, Scalar
 
 Lower = Callable[[Scope, ast.expr], Value]
 
@@ -100,6 +102,71 @@ def _argument(scope: Scope, line: _Line, arg: ast.expr, lower: Lower) -> None:
             line.value(scope, lower(scope, value), value)
         case _:
             line.value(scope, lower(scope, arg), arg)
+
+
+def lower_printf(scope: Scope, node: ast.Call, lower: Lower) -> Value:
+    """``printf("format", ...)``, with the directives of C for numbers.
+
+    Raises:
+        KernelTypeError: The format is no literal string, or does not fit the values.
+    """
+    first = node.args[0] if node.args else None
+    if not isinstance(first, ast.Constant) or not isinstance(first.value, str) or node.keywords:
+        raise KernelTypeError(
+            "printf() takes a literal format and values",
+            scope.loc(node),
+            'write printf("%d %f\\n", i, x)',
+        )
+    parts = _DIRECTIVE.split(first.value)
+    pieces, directives = parts[0::2], parts[1::2]
+    texts = [pieces[0]]
+    formats: list[str] = []
+    for directive, piece in zip(directives, pieces[1:], strict=True):
+        if directive == "%%":
+            texts[-1] += "%" + piece
+        else:
+            formats.append(directive)
+            texts.append(piece)
+    if any("%" in piece for piece in pieces):
+        raise KernelTypeError(
+            f"printf(): a directive of {first.value!r} is not known",
+            scope.loc(first),
+            "use %d %i %u %x %f %e %g with flags, width and precision, and %%",
+        )
+    if len(formats) != len(node.args) - 1:
+        raise KernelTypeError(
+            f"printf(): the format asks for {len(formats)} values, found {len(node.args) - 1}",
+            scope.loc(node),
+        )
+    values = [
+        _directed(scope, directive, arg, lower)
+        for directive, arg in zip(formats, node.args[1:], strict=True)
+    ]
+    scope.at(node)
+    scope.builder.emit_effect(PRINT, *values, pieces=tuple(texts), formats=tuple(formats))
+    return ()
+
+
+_DIRECTIVE = re.compile(r"(%%|%[-+ 0#]*[0-9]*(?:\.[0-9]+)?[diuxXofeEgG])")
+
+
+def _directed(scope: Scope, directive: str, arg: ast.expr, lower: Lower) -> Atom:
+    """The value of ``arg``, as ``directive`` takes it."""
+    loc = scope.loc(arg)
+    value = settle(scalar(lower(scope, arg), loc), loc)
+    assert isinstance(value.type, Scalar)
+    takes_float = directive[-1] in "feEgG"
+    if takes_float != value.type.is_float:
+        raise KernelTypeError(
+            f"printf(): {directive} takes {'a float' if takes_float else 'an integer'}, "
+            f"found {value.type}",
+            loc,
+            "convert it, or use another directive",
+        )
+    if directive[-1] in "uxXo" and value.type.kind == "int":
+        unsigned = next(s for s in SCALARS if s.kind == "uint" and s.bits == value.type.bits)
+        return cast(scope, unsigned, value, loc)
+    return value
 
 
 def lower_assert(scope: Scope, node: ast.Assert, condition: Atom) -> None:

@@ -98,6 +98,8 @@ def read_source(pyfunc: Callable[..., Any]) -> Source:
             f"the source of '{name}' is not available",
             remedy="define it with def in a file or a notebook cell",
         ) from None
+    if pyfunc.__code__.co_name == "<lambda>":
+        return Source(pyfunc, _lambda(pyfunc), 0)
     body, offset = _parse(lines, first)
     if not isinstance(body, ast.FunctionDef):
         loc = SrcLoc(pyfunc.__code__.co_filename, first, 0, _LONG_LINE)
@@ -105,6 +107,33 @@ def read_source(pyfunc: Callable[..., Any]) -> Source:
             "only functions defined with def can be compiled", loc, "define it with def"
         )
     return Source(pyfunc, body, offset)
+
+
+def _lambda(pyfunc: Callable[..., Any]) -> ast.FunctionDef:
+    """A lambda as the definition of a function, found by where its code is.
+
+    Raises:
+        KernelSyntaxError: The file has changed since.
+    """
+    file, first = pyfunc.__code__.co_filename, pyfunc.__code__.co_firstlineno
+    places = {p for p in pyfunc.__code__.co_positions() if None not in p}
+    try:
+        module = ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        module = ast.Module([], [])
+    for node in ast.walk(module):
+        if not isinstance(node, ast.Lambda) or node.lineno != first:
+            continue
+        body = node.body
+        if (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset) in places:
+            result = ast.copy_location(ast.Return(body), body)
+            function = ast.FunctionDef("lambda_", node.args, [result], [])
+            return ast.fix_missing_locations(ast.copy_location(function, node))
+    raise KernelSyntaxError(
+        "the source of a lambda is not available",
+        SrcLoc(file, first, 0, _LONG_LINE),
+        "define a function with def",
+    )
 
 
 def _parse(lines: Sequence[str], first: int) -> tuple[ast.stmt | None, int]:

@@ -28,7 +28,7 @@ class OpKind(Enum):
     ATOMIC_ADD = auto()  # (array, *indices, value) -> old element; attrs: owned
     ATOMIC = auto()  # (array, *indices, value) -> old element; attrs: update, an Op or None
     ATOMIC_CAS = auto()  # (array, *indices, expected, desired) -> old element
-    PRINT = auto()  # (*values); attrs: pieces, the texts around them
+    PRINT = auto()  # (*values); attrs: pieces, the texts around them; formats, if any
     ASSERT = auto()  # (condition); attrs: text
     STACK = auto()  # () -> stack; attrs: dtype
     PUSH = auto()  # (stack, value)

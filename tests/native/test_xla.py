@@ -168,3 +168,20 @@ def test_malformed_attributes_are_refused() -> None:
     x = jnp.zeros(8, jnp.float32)
     with pytest.raises(jax.errors.JaxRuntimeError, match="relocation length"):
         axpy(8, key=kernels.axpy().key, relocs=[(0, 0)])(x, jnp.float32(1), x)
+
+
+def test_components_are_checked_and_outer_axes_alone_cover_the_grid() -> None:
+    kernel = kernels.first_component((3,), 2)
+    x = jnp.arange(15, dtype=jnp.float32).reshape(5, 3)
+
+    def run(given: jax.Array, rows: int) -> jax.Array:
+        result = jax.ShapeDtypeStruct((rows, *given.shape[1:]), jnp.float32)
+        return call(kernel, GRID_OF_FIRST, result)(given)
+
+    np.testing.assert_array_equal(run(x, 5)[:, 0], x[:, 0])
+    larger = np.asarray(run(x, 9))
+    np.testing.assert_array_equal(larger[:5, 0], x[:, 0])
+    assert not larger[:, 1:].any()
+    assert not larger[5:].any()
+    with pytest.raises(Exception, match=r"shape \(n, 3\), found shape \(5, 4\)"):
+        run(jnp.zeros((5, 4), jnp.float32), 5)

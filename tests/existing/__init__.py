@@ -1,0 +1,1 @@
+"""Kernels as users of another system wrote them: only the import names kernelcore."""

@@ -1,0 +1,30 @@
+"""Runs kernels in the interpreter and as machine code, which must give the same bits."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import kernelcore as kc
+from kernelcore import interp
+from kernelcore.ir.verify import verify
+from kernelcore.launch import argument_leaves
+
+
+def run_both(kernel: kc.Kernel, dim: int | Sequence[int], args: Sequence[Any]) -> list[Any]:
+    """``args`` after a launch; after interpretation they are the same bits."""
+    kernel = kernel.for_arguments(args)
+    verify(kernel.func)
+    interpreted = copy.deepcopy(list(args))
+    interp.run(kernel.func, argument_leaves(kernel, interpreted), dim)
+    launched = copy.deepcopy(list(args))
+    kc.launch(kernel, dim, launched)
+    # Leaf by leaf, since what lies between the fields of a struct is nobody's.
+    rows = (argument_leaves(kernel, args) for args in (launched, interpreted))
+    for found, want in zip(*rows, strict=True):
+        if isinstance(found, np.ndarray):
+            assert found.tobytes() == want.tobytes(), f"{found}\n{want}"
+    return launched

@@ -1,0 +1,473 @@
+"""Composites, views, functions and compile-time code of the kernel language, against NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+import kernelcore as kc
+from tests.language import run_both
+
+RNG = np.random.default_rng(3)
+GRAVITY = kc.constant(kc.vec3d(0.0, -9.81, 0.0))
+
+
+class Phase(IntEnum):
+    SOLID = 1
+    FLUID = 2
+
+
+@kc.struct
+class Material:
+    density: kc.float64
+    phase: int
+
+
+@kc.struct
+class Body:
+    position: kc.vec3d
+    spin: kc.quatd
+    material: Material
+
+
+@kc.struct
+class Table:
+    values: kc.array(dtype=kc.float64)
+    scale: kc.float64
+    shift: kc.vec3d
+
+
+def test_components_are_read_and_assigned() -> None:
+    @kc.kernel
+    def kernel(x: kc.array(dtype=kc.vec3d), m: kc.array(dtype=kc.mat33d)):
+        i = kc.tid()
+        v = x[i]
+        v.x = v.y + 1.0
+        v[2] *= 3.0
+        v[-2] = v.z
+        x[i] = v
+        x[i].z += 0.5
+        x[i][0] -= 0.25
+        a = m[i]
+        a[0, 1] = 7.0
+        a[2] = v
+        m[i] = a
+        m[i][1, 0] = a[0][1]
+        m[i][1][2] = 9.0
+
+    x, m = RNG.normal(size=(4, 3)), RNG.normal(size=(4, 3, 3))
+    found_x, found_m = run_both(kernel, 4, [x, m])
+    v = np.stack([x[:, 1] + 1, x[:, 2] * 3, x[:, 2] * 3], axis=1)
+    want = m.copy()
+    want[:, 0, 1] = 7
+    want[:, 2] = v
+    want[:, 1, 0] = 7
+    want[:, 1, 2] = 9
+    np.testing.assert_array_equal(found_m, want)
+    np.testing.assert_array_equal(found_x, v + [-0.25, 0, 0.5])
+
+
+def test_variables_hold_values() -> None:
+    @kc.kernel
+    def kernel(x: kc.array(dtype=kc.vec3d), out: kc.array(dtype=kc.vec3d)):
+        i = kc.tid()
+        a = x[i]
+        b = a
+        b.x = 100.0
+        x[i].y = 50.0
+        out[i] = a
+
+    x = RNG.normal(size=(3, 3))
+    _, out = run_both(kernel, 3, [x, np.zeros((3, 3))])
+    np.testing.assert_array_equal(out, x)
+
+
+@pytest.mark.parametrize("k", range(4))
+def test_component_indices_may_be_known_at_run_time_only(k: int) -> None:
+    @kc.kernel
+    def kernel(
+        m: kc.array(dtype=kc.types.matrix((4, 5), kc.float64)),
+        k: int,
+        y: kc.array(dtype=kc.float64),
+    ):
+        i = kc.tid()
+        a = m[i]
+        a[k, k + 1] = a[k][k] * 2.0
+        row = a[k]
+        row[k] += 1.0
+        a[k] = row
+        y[i] = a[k, 0] + row[k]
+        m[i] = a
+        m[i][k, 4] = -1.0
+
+    m = RNG.normal(size=(2, 4, 5))
+    found, _, y = run_both(kernel, 2, [m, k, np.zeros(2)])
+    want = m.copy()
+    want[:, k, k + 1] = want[:, k, k] * 2
+    want[:, k, k] += 1
+    np.testing.assert_array_equal(y, want[:, k, 0] + want[:, k, k])
+    want[:, k, 4] = -1
+    np.testing.assert_array_equal(found, want)
+
+
+def test_parts_and_slices_of_composites() -> None:
+    @kc.kernel
+    def kernel(x: kc.array(dtype=kc.types.vector(5, kc.float64)), y: kc.array(dtype=kc.vec4d)):
+        i = kc.tid()
+        v = x[i]
+        v[0:2] = v[3:5]
+        x[i] = v
+        w = kc.vec4d(v[1:3], 1.0, v[-1])
+        w.zw = w.xy
+        y[i] = w.wzyx
+
+    x = RNG.normal(size=(3, 5))
+    found, y = run_both(kernel, 3, [x, np.zeros((3, 4))])
+    want = x.copy()
+    want[:, 0:2] = x[:, 3:5]
+    np.testing.assert_array_equal(found, want)
+    np.testing.assert_array_equal(y, want[:, [2, 1, 2, 1]])
+
+
+def test_composites_are_carried_by_loops_and_branches() -> None:
+    @kc.kernel
+    def kernel(n: kc.array(dtype=int), out: kc.array(dtype=kc.vec3d)):
+        i = kc.tid()
+        v = kc.vec3d(1.0, 2.0, 3.0)
+        b = Body()
+        for k in range(n[i]):
+            if k % 2 == 0:
+                v = 2.0 * v - GRAVITY
+            else:
+                v.y -= 1.0
+                b.position = v
+            if v.x > 20.0:
+                break
+            b.material.density += 1.0
+        while v.x > 3.0:
+            v /= 2.0
+        out[i] = v + b.material.density * b.position
+
+    counts = np.array([0, 1, 2, 3, 9], np.int32)
+    _, out = run_both(kernel, 5, [counts, np.zeros((5, 3))])
+    gravity = np.array([0.0, -9.81, 0.0])
+    for count, found in zip(counts, out, strict=True):
+        v, density, position = np.array([1.0, 2.0, 3.0]), 0.0, np.zeros(3)
+        for k in range(count):
+            if k % 2 == 0:
+                v = 2.0 * v - gravity
+            else:
+                v = v - [0, 1, 0]
+                position = v
+            if v[0] > 20.0:
+                break
+            density += 1.0
+        while v[0] > 3.0:
+            v = v / 2.0
+        np.testing.assert_array_equal(found, v + density * position)
+
+
+def test_structs_as_values_elements_and_results() -> None:
+    @kc.func
+    def heavier(b: Body, factor: kc.float64) -> Body:
+        b.material.density *= factor
+        return b
+
+    @kc.kernel
+    def kernel(bodies: kc.array(dtype=Body), probe: Body, phase: kc.array(dtype=int)):
+        i = kc.tid()
+        b = heavier(bodies[i], 2.0)
+        if b.material.phase == Phase.FLUID:
+            b.position += probe.position
+        bodies[i] = b
+        bodies[i].material.phase = int(b.material.density)
+        phase[i] = bodies[i].material.phase
+
+    bodies = np.zeros(3, Body.numpy_dtype())
+    bodies["material"]["density"] = [1.5, 2.5, 3.5]
+    bodies["material"]["phase"] = [1, 2, 2]
+    probe = Body(position=kc.vec3d(1.0, 2.0, 3.0))
+    found, _, phase = run_both(kernel, 3, [bodies, probe, np.zeros(3, np.int32)])
+    np.testing.assert_array_equal(found["material"]["density"], [3.0, 5.0, 7.0])
+    np.testing.assert_array_equal(found["position"], [[0, 0, 0], [1, 2, 3], [1, 2, 3]])
+    np.testing.assert_array_equal(phase, [3, 5, 7])
+
+
+def test_structs_hold_arrays() -> None:
+    @kc.kernel
+    def kernel(t: Table, out: kc.array(dtype=kc.vec3d)):
+        i = kc.tid()
+        total = kc.float64(0.0)
+        for k in range(t.values.shape[0]):
+            total += t.values[k] * t.scale
+        t.values[i] = total
+        out[i] = t.shift * total
+
+    values = np.array([1.0, 2.0])
+    table = Table(values=values, scale=0.5, shift=kc.vec3d(1.0, 2.0, 3.0))
+    out = np.zeros((1, 3))
+    kc.launch(kernel, 1, [table, out])
+    np.testing.assert_array_equal(values, [1.5, 2.0])
+    np.testing.assert_array_equal(out, [[1.5, 3.0, 4.5]])
+
+
+SLICES = ["1:4", ":", "::2", "5:1:-1", "::-1", "-3:", ":-2", "2:100", "4:2", "n:m", "-m:n", "n::3"]
+
+
+@pytest.mark.parametrize("text", SLICES)
+def test_slices_of_arrays_are_those_of_numpy(text: str, tmp_path: Any) -> None:
+    source = f"""
+import kernelcore as kc
+@kc.kernel
+def kernel(x: kc.array(dtype=kc.float64), n: int, m: int, out: kc.array(dtype=kc.float64)):
+    v = x[{text}]
+    out[0] = kc.float64(len(v))
+    for i in range(v.shape[0]):
+        out[1 + i] = v[i]
+"""
+    path = tmp_path / "sliced.py"
+    path.write_text(source)
+    names: dict[str, Any] = {}
+    exec(compile(source, str(path), "exec"), names)
+    x = RNG.normal(size=7)
+    for n, m in ((1, 3), (-5, 6), (9, -9)):
+        *_, out = run_both(names["kernel"], 1, [x, n, m, np.zeros(9)])
+        want = eval(f"x[{text}]", {"x": x, "n": n, "m": m})
+        assert out[0] == len(want)
+        np.testing.assert_array_equal(out[1 : 1 + len(want)], want)
+
+
+def test_views_of_views_and_writes_through_them() -> None:
+    @kc.func
+    def scale_row(row: kc.array(dtype=kc.float64), s: kc.float64):
+        for j in range(row.shape[0]):
+            row[j] = row[j] * s
+
+    @kc.kernel
+    def kernel(x: kc.array(dtype=kc.float64, ndim=3), y: kc.array2d[kc.vec3d]):
+        i = kc.tid()
+        plane = x[i, 1:]
+        scale_row(plane[::2][1][::-2], 10.0)
+        x[i][0, 1] += 1.0
+        y[i, ::-1][0].y = 5.0
+        y[i][1:][0] = kc.vec3d(kc.float64(x.shape[1]))
+
+    x, y = RNG.normal(size=(2, 5, 4)), np.zeros((2, 3, 3))
+    found_x, found_y = run_both(kernel, 2, [x, y])
+    want = x.copy()
+    want[:, 1:][:, ::2][:, 1][:, ::-2] *= 10
+    want[:, 0, 1] += 1
+    np.testing.assert_array_equal(found_x, want)
+    want_y = np.zeros((2, 3, 3))
+    want_y[:, 2, 1] = 5
+    want_y[:, 1] = 5
+    np.testing.assert_array_equal(found_y, want_y)
+
+
+def test_indexed_arrays_look_their_indices_up() -> None:
+    @kc.kernel
+    def kernel(x: kc.indexedarray(dtype=kc.vec3d, ndim=2), out: kc.array(dtype=kc.vec3d)):
+        i, j = kc.tid()
+        row = x[i]
+        row[j].x = 1.0
+        kc.atomic_add(out, i, row[j])
+        if i == 0 and j == 0:
+            out[2] = kc.vec3d(kc.float64(x.shape[0]), kc.float64(len(row)), 0.0)
+
+    data = RNG.normal(size=(4, 3, 3))
+    want = data.copy()
+    rows, columns = np.array([3, 1], np.int32), np.array([2, 0], np.int32)
+    out = np.zeros((3, 3))
+    kc.launch(kernel, (2, 2), [kc.indexedarray(data, [rows, columns]), out])
+    want[np.ix_(rows, columns, [0])] = 1
+    np.testing.assert_array_equal(data, want)
+    np.testing.assert_allclose(out[:2], want[np.ix_(rows, columns)].sum(1), rtol=1e-12)
+    np.testing.assert_array_equal(out[2], [2, 2, 0])
+
+
+@kc.func
+def describe(x: int) -> int:
+    return 1
+
+
+@kc.func
+def describe(x: float) -> int:  # noqa: F811
+    return 2
+
+
+@kc.func
+def describe(x: kc.types.vector(length=Any, dtype=Any)) -> int:  # noqa: F811
+    return 10 * len(x)
+
+
+@kc.func
+def describe(x: kc.vec3) -> int:  # noqa: F811
+    return 3
+
+
+@kc.func
+def describe(x: kc.array(dtype=Any)) -> int:  # noqa: F811
+    return 4
+
+
+@kc.func
+def describe(x: Any, y: Any) -> int:  # noqa: F811
+    return 5
+
+
+def test_overloads_are_chosen_by_type() -> None:
+    @kc.kernel
+    def kernel(a: kc.array(dtype=float), out: kc.array(dtype=int)):
+        out[0] = describe(1)
+        out[1] = describe(a[0])
+        out[2] = describe(kc.vec3())
+        out[3] = describe(kc.vec4d())
+        out[4] = describe(a)
+        out[5] = describe(1, kc.vec3())
+        out[6] = describe(2.0)
+
+    _, out = run_both(kernel, 1, [np.zeros(1, np.float32), np.zeros(7, np.int32)])
+    np.testing.assert_array_equal(out, [1, 2, 3, 40, 4, 5, 2])
+
+
+Number = TypeVar("Number", bound=kc.types.AnyNumber)
+
+
+def test_generic_kernels_take_the_types_of_their_arguments() -> None:
+    @kc.func
+    def twice(x: Number, y: Number) -> Any:
+        return x + y
+
+    @kc.kernel
+    def kernel(x: kc.array(dtype=Any), s: Any, out: kc.array(dtype=Any)):
+        i = kc.tid()
+        out[i] = twice(x[i] * s, x[i])
+
+    for dtype in (np.float32, np.float64, np.int16, np.uint64):
+        x = np.arange(3).astype(dtype)
+        *_, out = run_both(kernel, 3, [x, dtype(3), np.zeros(3, dtype)])
+        np.testing.assert_array_equal(out, x * dtype(3) + x)
+    chosen = kc.overload(kernel, {"x": kc.array(dtype=float), "s": float, "out": kc.array[float]})
+    assert chosen is kc.overload(kernel, [kc.array(dtype=float), float, kc.array[float]])
+    with pytest.raises(kc.KernelTypeError, match="generic"):
+        _ = kernel.func
+
+
+def test_functions_are_passed_and_nested() -> None:
+    @kc.func
+    def apply(f: Callable[..., Any], x: Any) -> Any:
+        return f(x)
+
+    @kc.func
+    def square(x: kc.float64) -> kc.float64:
+        return x * x
+
+    @kc.kernel
+    def kernel(x: kc.array(dtype=kc.float64), out: kc.array(dtype=kc.float64)):
+        i = kc.tid()
+        shift = x[i]
+
+        def moved(y: kc.float64) -> kc.float64:
+            def doubled(z: kc.float64) -> kc.float64:
+                return 2.0 * z
+
+            return doubled(y) + shift
+
+        shift = 3.0
+        out[i] = moved(x[i]) + apply(square, x[i]) + apply(kc.sqrt, x[i])
+
+    x = np.array([1.0, 4.0])
+    _, out = run_both(kernel, 2, [x, np.zeros(2)])
+    np.testing.assert_array_equal(out, 2 * x + 3 + x * x + np.sqrt(x))
+
+
+def test_functions_return_composites_on_every_path() -> None:
+    @kc.func
+    def pick(k: int, v: kc.vec3d) -> tuple[kc.vec3d, kc.float64]:
+        for j in range(3):
+            if j == k:
+                return v * kc.float64(j), v[j]
+        return -v, kc.float64(0.0)
+
+    @kc.kernel
+    def kernel(v: kc.vec3d, out: kc.array(dtype=kc.vec4d)):
+        i = kc.tid()
+        scaled, component = pick(i, v)
+        out[i] = kc.vec4d(scaled, component)
+
+    v = np.array([2.0, 3.0, 4.0])
+    _, out = run_both(kernel, 4, [kc.vec3d(*v), np.zeros((4, 4))])
+    np.testing.assert_array_equal(out[:3], [[0, 0, 0, 2], [2, 3, 4, 3], [4, 6, 8, 4]])
+    np.testing.assert_array_equal(out[3], [-2, -3, -4, 0])
+
+
+def test_static_code_runs_when_the_kernel_is_compiled() -> None:
+    weights = {"a": 0.5, "b": 0.25}
+
+    @kc.kernel
+    def kernel(out: kc.array(dtype=kc.float64)):
+        i = kc.tid()
+        if kc.static(len(weights) == 2):
+            out[i] = kc.static(sum(weights.values()))
+        for name in kc.static(("x", "y") and (1.0, 2.0)):
+            out[i] += name
+        for k in range(kc.static(len(weights))):
+            out[i] += kc.float64(k)
+
+    (out,) = run_both(kernel, 2, [np.zeros(2)])
+    np.testing.assert_array_equal(out, 0.75 + 3.0 + 1.0)
+
+
+def test_tuples_are_values() -> None:
+    @kc.kernel
+    def kernel(x: kc.array(dtype=kc.float64), out: kc.array(dtype=kc.float64)):
+        i = kc.tid()
+        pair = (x[i], 1.0)
+        for _ in range(2):
+            pair = (pair[0] + pair[1], pair[0])
+        a, (b, c) = pair[0], (pair[1], len(pair))
+        a, b = b, a
+        out[i] = a - b * kc.float64(c)
+
+    x = np.array([1.0, 2.0])
+    _, out = run_both(kernel, 2, [x, np.zeros(2)])
+    np.testing.assert_array_equal(out, (x + 1) - (2 * x + 1) * 2)
+
+
+def test_map_broadcasts_as_numpy_does() -> None:
+    def polar(x: Any, y: Any) -> Any:
+        return kc.sqrt(x * x + y * y), kc.atan2(y, x)
+
+    x, y = RNG.normal(size=(4, 1)), RNG.normal(size=3)
+    radius, angle = kc.map(polar, x, y)
+    np.testing.assert_array_equal(radius, np.sqrt(x * x + y * y))
+    np.testing.assert_allclose(angle, np.arctan2(y, x), rtol=1e-14)
+    out = np.zeros((4, 3))
+    assert kc.map(kc.max, x, np.float64(0.0), out=np.zeros((4, 1))).shape == (4, 1)
+    assert kc.map(lambda a, b: a - b, x, y, out=out) is out
+    np.testing.assert_array_equal(out, x - y)
+
+
+def test_map_over_vectors_and_values() -> None:
+    @kc.func
+    def rotate(q: kc.quatd, v: kc.vec3d) -> kc.vec3d:
+        return kc.quat_rotate(q, v)
+
+    points = RNG.normal(size=(5, 3))
+    half = np.sqrt(0.5)
+    found = kc.map(rotate, kc.quatd(0.0, 0.0, half, half), points)
+    np.testing.assert_allclose(found, points[:, [1, 0, 2]] * [-1, 1, 1], atol=1e-15)
+
+
+def test_printf_formats_as_c_does(capfd: pytest.CaptureFixture[str]) -> None:
+    @kc.kernel
+    def kernel(x: kc.array(dtype=float)):
+        i = kc.tid()
+        kc.printf("%03d|%-7.2f|%x|%+e 100%%\n", i, x[i], kc.int8(-1), x[i])
+
+    kc.launch(kernel, 1, [np.array([1.5], np.float32)])
+    assert capfd.readouterr().out == "000|1.50   |ff|+1.500000e+00 100%\n"
