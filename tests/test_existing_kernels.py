@@ -20,8 +20,8 @@ def test_bodies_attract_each_other():
         inputs=[pos, vel, mass],
         outputs=[new_pos, new_vel, 0.1, 0.01],
     )
-    args = (a.astype(float) for a in (pos, vel, mass))
-    expected = nbody.nbody_reference(*args, 0.1, 0.01)
+    exact = pos.astype(float), vel.astype(float), mass.astype(float)
+    expected = nbody.nbody_reference(*exact, 0.1, 0.01)
     np.testing.assert_allclose(new_pos, expected[0], rtol=2e-5, atol=2e-5)
     np.testing.assert_allclose(new_vel, expected[1], rtol=2e-4, atol=2e-4)
 
@@ -44,9 +44,7 @@ def test_fluid_has_the_density_and_forces_of_its_neighbours():
     wp.launch(sph.density_kernel, dim=n, inputs=[x, start, neighbor, fluid], outputs=[rho])
     wp.launch(sph.force_kernel, dim=n, inputs=[x, v, rho, start, neighbor, fluid], outputs=[f])
     gravity = np.array([0, -9.81, 0])
-    expected = sph.sph_reference(
-        x.astype(float), v.astype(float), h, 0.02, 3.0, 0.9, 0.1, gravity
-    )
+    expected = sph.sph_reference(x.astype(float), v.astype(float), h, 0.02, 3.0, 0.9, 0.1, gravity)
     np.testing.assert_allclose(rho, expected[0], rtol=2e-5)
     np.testing.assert_allclose(f, expected[1], rtol=2e-4, atol=2e-4)
 

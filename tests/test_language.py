@@ -13,6 +13,7 @@ import kernelcore as kc
 from tests.language import run_both
 
 RNG = np.random.default_rng(3)
+MAT45 = kc.types.matrix((4, 5), kc.float64)
 GRAVITY = kc.constant(kc.vec3d(0.0, -9.81, 0.0))
 
 
@@ -68,7 +69,7 @@ def test_components_are_read_and_assigned() -> None:
     want[:, 1, 0] = 7
     want[:, 1, 2] = 9
     np.testing.assert_array_equal(found_m, want)
-    np.testing.assert_array_equal(found_x, v + [-0.25, 0, 0.5])
+    np.testing.assert_array_equal(found_x, v + np.array([-0.25, 0, 0.5]))
 
 
 def test_variables_hold_values() -> None:

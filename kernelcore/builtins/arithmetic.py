@@ -10,6 +10,43 @@ from kernelcore.builtins import composed, reference
 from kernelcore.builtins.declare import Float, Int, Number, builtin
 from kernelcore.builtins.lowering import identity, instr, intrinsic
 
+__all__ = [
+    "abs",
+    "add",
+    "bit_count",
+    "bitand",
+    "bitor",
+    "bitxor",
+    "ceil",
+    "clamp",
+    "clz",
+    "copysign",
+    "ctz",
+    "div",
+    "floor",
+    "floordiv",
+    "fma",
+    "fmod",
+    "frac",
+    "invert",
+    "max",
+    "min",
+    "mod",
+    "mul",
+    "neg",
+    "pos",
+    "range_len",
+    "rint",
+    "rotl",
+    "rotr",
+    "round",
+    "shl",
+    "shr",
+    "sign",
+    "sub",
+    "trunc",
+]
+
 INTEGER = "result is an integer"
 
 

@@ -32,11 +32,13 @@ class Builtin(Generic[P, R]):
     """The face of an Op in Python: its signature is the stub's; the host evaluates ``ref``."""
 
     op: Op
+    module: str = __name__
 
     def __post_init__(self) -> None:
         # For help(); they take the place of the texts of this class.
         object.__setattr__(self, "__name__", self.op.name)
         object.__setattr__(self, "__doc__", self.op.doc)
+        object.__setattr__(self, "__module__", self.module)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         names = list(self.op.params)[len(args) :]
@@ -123,7 +125,7 @@ def builtin(
             domain=domain,
             int_domain=int_domain,
         )
-        entry: Builtin[P, R] = Builtin(op)
+        entry: Builtin[P, R] = Builtin(op, stub.__module__)
         _open_tables[-1][name] = cast("Builtin[..., Any]", entry)
         return entry
 

@@ -10,6 +10,38 @@ from kernelcore.builtins import composed, reference
 from kernelcore.builtins.declare import Float, builtin
 from kernelcore.builtins.lowering import intrinsic, libm
 
+__all__ = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cbrt",
+    "cos",
+    "cosh",
+    "degrees",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "hypot",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "pow",
+    "radians",
+    "rsqrt",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+]
+
 
 @builtin(lower=libm("sin"), ref=np.sin, grad={"x": "ct * cos(x)"})
 def sin(x: Float) -> Float:

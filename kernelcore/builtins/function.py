@@ -33,6 +33,24 @@ class Overload:
     home: object = None
 
 
+class _Doc:
+    """The texts of all overloads for help(); of the class itself, its own."""
+
+    def __init__(self, doc: str | None) -> None:
+        self._doc = doc
+
+    def __get__(self, function: Function | None, owner: type[Function]) -> str | None:
+        if function is None:
+            return self._doc
+        texts: list[str] = []
+        for overload in function.overloads:
+            code = overload.pyfunc.__code__
+            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            doc = inspect.getdoc(overload.pyfunc) or ""
+            texts.append(f"{function.name}({', '.join(names)})\n\n{doc}".rstrip())
+        return "\n\n".join(texts)
+
+
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Function:
     """A function that kernels call; it is specialised for the types of each call.
@@ -47,9 +65,16 @@ class Function:
         is_library: Whether it is part of kernelcore.
     """
 
+    __doc__ = _Doc(__doc__)  # pyright: ignore[reportAssignmentType]
+
     name: str
     overloads: list[Overload] = field(default_factory=list[Overload])
     is_library: bool = False
+
+    @property
+    def __name__(self) -> str:
+        """Its name, for help()."""
+        return self.name
 
     def add(self, overload: Overload) -> None:
         """Add a definition, in place of one with the same annotations."""

@@ -18,6 +18,11 @@ MODULES = (
     "transform",
     "spatial",
     "decomposition",
+    "search",
+    "random",
+    "noise",
+    "curlnoise",
+    "interpolate",
 )
 
 for _name in MODULES:

@@ -15,6 +15,8 @@ from kernelcore.builtins.logic import select
 from kernelcore.types import AnyFloat, AnyScalar
 from kernelcore.values import matrix, quaternion, transformation, vector
 
+__all__ = ["erfcinv", "erfinv", "lerp", "nonzero", "smoothstep", "step"]
+
 F = TypeVar("F", bound=AnyFloat)
 V = TypeVar("V", bound=vector(length=Any, dtype=AnyFloat))
 M = TypeVar("M", bound=matrix(shape=(Any, Any), dtype=AnyFloat))

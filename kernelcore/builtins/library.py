@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, TypeVar, cast
+from typing import Any
 
 from kernelcore.builtins.function import Function, Overload
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _functions: dict[str, Function] = {}
 
@@ -16,7 +14,9 @@ _functions: dict[str, Function] = {}
 LIBRARY: Mapping[str, Function] = MappingProxyType(_functions)
 
 
-def library(*, updates: tuple[str, ...] = (), no_grad: str | None = None) -> Callable[[F], F]:
+def library(
+    *, updates: tuple[str, ...] = (), no_grad: str | None = None
+) -> Callable[[Callable[..., Any]], Function]:
     """Enter the decorated function into the library; equal names are overloads of one function.
 
     A name that starts with an underscore is not entered: the function is for its module alone.
@@ -27,14 +27,13 @@ def library(*, updates: tuple[str, ...] = (), no_grad: str | None = None) -> Cal
         no_grad: Why there is no derivative, where the code would seem to have one.
     """
 
-    def register(pyfunc: F) -> F:
+    def register(pyfunc: Callable[..., Any]) -> Function:
         name = pyfunc.__name__
         function = Function(name, is_library=True)
         # What starts with an underscore belongs to its module.
         if not name.startswith("_"):
             function = _functions.setdefault(name, function)
         function.overloads.append(Overload(pyfunc, updates, no_grad, is_library=True))
-        # A Function is called as its overloads are; type checkers see the one being defined.
-        return cast("F", function)
+        return function
 
     return register

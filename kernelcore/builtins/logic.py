@@ -10,6 +10,23 @@ from kernelcore.builtins import composed, lowering, reference
 from kernelcore.builtins.declare import Any, Bool, Float, Number, builtin
 from kernelcore.builtins.lowering import compare, instr
 
+__all__ = [
+    "equal",
+    "greater",
+    "greater_equal",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "less",
+    "less_equal",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "not_equal",
+    "select",
+    "where",
+]
+
 TRUTH = "result is a truth value"
 
 

@@ -160,8 +160,12 @@ def _unsupported(
         remedy = f"convert it: float({texts[is_int.index(True)]})"
     elif cls == "Bool":
         remedy = f"compare it: {texts[0]} != 0"
-    elif cls == "Int" and _operator(node) is not None:
-        remedy = "use 'and', 'or', 'not' on truth values" if boolean in _types(members) else remedy
+    elif boolean in _types(members) and cls == "Int":
+        remedy = "use 'and', 'or', 'not' on truth values"
+    elif boolean in _types(members):
+        remedy = f"convert it: int({texts[_types(members).index(boolean)]})"
+    elif cls == "Int":
+        remedy = f"convert it: int({next(t for t, i in zip(texts, is_int, strict=True) if not i)})"
     what = symbol(node) or f"{op.name}()"
     return KernelTypeError(f"{what} takes {names}, found {found}", loc, remedy)
 
@@ -173,7 +177,7 @@ def class_words(cls: str) -> str:
 
 
 def _types(members: Sequence[Atom | Weak]) -> list[object]:
-    return [m.type for m in members if not isinstance(m, Weak)]
+    return [None if isinstance(m, Weak) else m.type for m in members]
 
 
 def symbol(node: ast.AST) -> str:
@@ -184,8 +188,9 @@ def symbol(node: ast.AST) -> str:
             return f"'{ast.unparse(sample)[1:-1].strip()}'"
         case ast.Compare():
             return "a comparison"
-        case ast.UnaryOp(op=ast.Not()):
-            return "'not'"
+        case ast.UnaryOp(op=op):
+            names = {ast.Not: "'not'", ast.Invert: "'~'", ast.USub: "unary '-'"}
+            return names.get(type(op), "unary '+'")
         case ast.BoolOp(op=op):
             return "'and'" if isinstance(op, ast.And) else "'or'"
         case _:

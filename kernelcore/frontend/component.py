@@ -111,6 +111,12 @@ def attribute(type_: Dense, name: str) -> list[Index] | None:
             return None
 
 
+def has_letters(type_: Dense, name: str) -> bool:
+    """Whether the letters of ``name`` are components of a vector or quaternion."""
+    is_named = type_.kind in ("vector", "quaternion")
+    return is_named and set(name) <= set(_LETTERS[: type_.size])
+
+
 def attribute_type(type_: Dense, name: str, plain: Scalar | Dense) -> Scalar | Dense:
     """The type of attribute ``name``, which would be ``plain`` for an index."""
     if type_.kind == "transform" and name == "q":

@@ -25,11 +25,11 @@ from kernelcore.frontend.value import (
     flatten,
     unflatten,
 )
-from kernelcore.frontend.weak import Weak
+from kernelcore.frontend.weak import Weak, cast_name
 from kernelcore.ir.builder import zero
-from kernelcore.ir.core import Atom
+from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import Op
-from kernelcore.types import ArrayOf, Dense, Element, Scalar, StructType, has_layout
+from kernelcore.types import ArrayOf, Dense, Element, Scalar, StructType, boolean, has_layout
 
 _SELECT = BUILTINS["select"].op
 _EQUAL, _NOT_EQUAL = COMPARE[ast.Eq].op, COMPARE[ast.NotEq].op
@@ -52,7 +52,12 @@ def operate(
         return _select(scope, args, node, operands)
     overloads = LIBRARY.get(op.name)
     if overloads is not None and takes(scope, overloads, args):
-        return scope.call_function(overloads, args, {}, node, scope)
+        try:
+            return scope.call_function(overloads, args, {}, node, scope)
+        except KernelTypeError:
+            if op not in _SCALING:
+                raise
+            raise _refused(op, args, node, scope.loc(node)) from None
     return _componentwise(scope, op, args, node, operands)
 
 
@@ -91,21 +96,50 @@ def _componentwise(
     if not isinstance(first, Dense) or op in _ORDER:
         raise _refused(op, args, node, loc)
     if any(not isinstance(k, Dense) or _form(k) != _form(first) for k in kinds):
-        raise KernelTypeError(
-            f"operands of different types: {kinds[0]} and {kinds[1]}", loc, _remedy(op, args)
-        )
+        raise _refused(op, args, node, loc)
     is_plain = first.kind in ("vector", "matrix")
     is_scaled = op in _SCALING and len(compounds) == 1
     if not (op in _LINEAR and len(compounds) == len(args)) and not is_scaled:
         mixed = op in _LINEAR or op in _SCALING
         if mixed or not is_plain:
             raise _refused(op, args, node, loc)
+    _check_scalars(scope, args, operands, loc)
     leaves: list[Leaf] = []
     for k in range(first.size):
         parts = [a.members[k] if isinstance(a, Compound) else a for a in args]
         leaves.append(scalar(apply_op(scope, op, parts, node, operands), loc))
     dtype = scope.weak.type_now(leaves[0])
     return Compound(replace(first, dtype=dtype), tuple(leaves))
+
+
+def _check_scalars(
+    scope: Scope, args: Sequence[Value], operands: Sequence[ast.expr], loc: SrcLoc | None
+) -> None:
+    """Refuse components of different types here, where the operands as a whole are known."""
+    known = [
+        (value, operand, scalar_type)
+        for value, operand in zip(args, operands, strict=True)
+        if (scalar_type := _firm_scalar(scope, value)) is not None
+    ]
+    wanted = next(scalar_type for value, _, scalar_type in known if isinstance(value, Compound))
+    for value, operand, scalar_type in known:
+        if scalar_type not in (wanted, boolean):
+            first = next(v for v, _, s in known if s == wanted and isinstance(v, Compound))
+            target = first.type if isinstance(value, Compound) else cast_name(wanted)
+            raise KernelTypeError(
+                f"operands of different types: {describe_type(first)} and {describe_type(value)}",
+                loc,
+                f"convert one: {target}({ast.unparse(operand)})",
+            )
+
+
+def _firm_scalar(scope: Scope, value: Value) -> Scalar | None:
+    """The type of a scalar, or of the components; None for literals."""
+    if isinstance(value, Compound):
+        return value.type.scalar if isinstance(value.type, Dense) else None
+    if scope.weak.is_weak(value) or not isinstance(value, Var | Const):
+        return None
+    return scope.weak.type_now(value)
 
 
 def _form(type_: StructType | Dense) -> object:
@@ -136,13 +170,32 @@ def _refused(op: Op, args: Sequence[Value], node: ast.AST, loc: SrcLoc | None) -
 
 
 def _remedy(op: Op, args: Sequence[Value]) -> str | None:
-    if op in _SCALING and all(isinstance(a, Compound) for a in args):
-        return "use dot(), cross(), cw_mul() or cw_div(); '*' takes a scalar and a vector"
+    types = [a.type for a in args if isinstance(a, Compound)]
+    kinds = [t.kind for t in types if isinstance(t, Dense)]
+    if len(kinds) < len(types):
+        return "apply it to the fields"
+    if op in _SCALING and len(kinds) == len(args):
+        return _product_remedy(kinds)
     if op in _ORDER:
         return "compare components, for example a.x < b.x"
-    if op in _LINEAR:
-        return "both sides must have the same composite type"
+    if len(types) == len(args) or op in (_EQUAL, _NOT_EQUAL):
+        return "both sides must have the same type"
+    if op in _LINEAR and kinds[0] in ("vector", "matrix"):
+        return f"make a {kinds[0]} of the scalar first: {types[0]}(...)"
     return "apply it to the components"
+
+
+def _product_remedy(kinds: Sequence[str]) -> str:
+    """What to write for a product that there is not."""
+    match kinds:
+        case "quaternion", "vector":
+            return "write quat_rotate(q, v)"
+        case "transform", "vector":
+            return "write transform_point(t, v) or transform_vector(t, v)"
+        case _ if "matrix" in kinds:
+            return "the columns of the left must be as many as the rows of the right"
+        case _:
+            return "use dot(), cross(), cw_mul() or cw_div(); '*' takes a scalar and a vector"
 
 
 def zeros(type_: Element, loc: SrcLoc | None) -> Value:
@@ -197,16 +250,20 @@ def construct(
     elif only is not None and type_.kind in ("vector", "matrix"):
         value = _component(scope, type_, only, loc)
         return Compound(type_, (value,) * type_.size)
-    leaves: list[Value] = []
-    for arg in args:
+    sources = node.args if isinstance(node, ast.Call) and len(node.args) == len(args) else ()
+    places = [scope.loc(s) for s in sources] or [loc] * len(args)
+    leaves: list[tuple[Value, SrcLoc | None]] = []
+    for arg, place in zip(args, places, strict=True):
         is_part = isinstance(arg, Compound) and _may_hold(type_, arg)
-        leaves.extend(arg.members if is_part and isinstance(arg, Compound) else (arg,))
+        members = arg.members if is_part and isinstance(arg, Compound) else (arg,)
+        leaves.extend((member, place) for member in members)
     if len(leaves) != type_.size:
-        found = ", ".join(describe_type(a) for a in args)
+        has_parts = any(isinstance(a, Compound) for a in args)
+        found = ", ".join(describe_type(a) for a in args) if has_parts else str(len(leaves))
         raise KernelTypeError(
             f"{type_}() takes {type_.size} components, found {found}", loc, _usage(type_)
         )
-    return Compound(type_, tuple(_component(scope, type_, v, loc) for v in leaves))
+    return Compound(type_, tuple(_component(scope, type_, v, place) for v, place in leaves))
 
 
 def _may_hold(type_: Dense, arg: Compound) -> bool:
@@ -257,7 +314,10 @@ def _struct(
     given = dict(zip(names, args, strict=False))
     unknown = [k for k in keywords if k not in names or k in given]
     if len(args) > len(names) or unknown:
-        problem = f"'{unknown[0]}': no such field, or given twice" if unknown else "too many values"
+        problem = f"expected at most {len(names)} values, found {len(args)}"
+        if unknown:
+            what = "given twice" if unknown[0] in names else "no such field"
+            problem = f"'{unknown[0]}': {what}"
         raise KernelTypeError(f"{type_}(): {problem}", loc, f"its fields are {', '.join(names)}")
     given.update(keywords)
     if not given:
@@ -272,7 +332,11 @@ def _struct(
                     f"{type_}(): field '{name}': {error.message}", loc, error.remedy
                 ) from None
         elif isinstance(member, ArrayOf):
-            raise KernelTypeError(f"{type_}(): field '{name}' is an array, give one", loc)
+            raise KernelTypeError(
+                f"{type_}(): field '{name}' is missing, an {member}",
+                loc,
+                "arrays have no zero value: give one",
+            )
         else:
             members.append(zeros(member, loc))
     return Compound(type_, tuple(members))

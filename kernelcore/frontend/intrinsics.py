@@ -13,11 +13,13 @@ class Intrinsic:
     Attributes:
         name: Its public name.
         usage: How it is written.
+        derivative: Whether it has one.
     """
 
-    def __init__(self, name: str, usage: str, doc: str) -> None:
+    def __init__(self, name: str, usage: str, doc: str, derivative: str = "none") -> None:
         self.name = name
         self.usage = usage
+        self.derivative = derivative
         self.__doc__ = doc
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -35,18 +37,26 @@ tid = Intrinsic(
 
 printf = Intrinsic(
     "printf",
-    'printf("%d %f\n", i, x)',
+    'printf("%d %f\\n", i, x)',
     "Print numbers under C's directives %d %i %u %x %o %f %e %g; one call is one piece of text.",
 )
 
 
-def _atomic(name: str, doc: str, *values: str) -> Intrinsic:
+def _atomic(name: str, doc: str, *values: str, derivative: str = "none") -> Intrinsic:
     usage = f"{name}(array, i, ..., {', '.join(values or ('value',))})"
-    return Intrinsic(name, usage, f"{doc} Returns what the element was before.")
+    return Intrinsic(name, usage, f"{doc} Returns what the element was before.", derivative)
 
 
-atomic_add = _atomic("atomic_add", "Add ``value`` to an array element; no update is lost.")
-atomic_sub = _atomic("atomic_sub", "Subtract ``value`` from an array element; no update is lost.")
+atomic_add = _atomic(
+    "atomic_add",
+    "Add ``value`` to an array element; no update is lost.",
+    derivative="of the sum",
+)
+atomic_sub = _atomic(
+    "atomic_sub",
+    "Subtract ``value`` from an array element; no update is lost.",
+    derivative="of the sum",
+)
 atomic_min = _atomic("atomic_min", "Make an array element the smaller of itself and ``value``.")
 atomic_max = _atomic("atomic_max", "Make an array element the larger of itself and ``value``.")
 atomic_exch = _atomic("atomic_exch", "Replace an array element by ``value``.")

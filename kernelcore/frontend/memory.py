@@ -68,6 +68,14 @@ def accumulate(
     return _update(scope, places, type_, value, source, node, _add)
 
 
+def negated(scope: Scope, value: Value, type_: Element, source: ast.expr, node: ast.AST) -> Value:
+    """What subtracts ``value``, which ``source`` was lowered to, from an element when it is added."""
+    if isinstance(value, Weak) and isinstance(type_, Scalar) and type_.kind == "uint":
+        # An unsigned type has no negative literals, but its negation wraps.
+        value = converted(scope, value, type_, scope.loc(source))
+    return operate(scope, _NEG, [value], node, [source])
+
+
 _Emit = Callable[[Scope, Slot, Atom], Var]
 
 
@@ -154,7 +162,7 @@ def _atomic(callee: Intrinsic, emit: _Emit, *, only: str = "") -> _Lower:
 
 def _atomic_sub(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
     places, type_ = _target(scope, intrinsics.atomic_sub, args, node, 1)
-    value = operate(scope, _NEG, [args[-1]], node, [node.args[-1]])
+    value = negated(scope, args[-1], type_, node.args[-1], node)
     return accumulate(scope, places, type_, value, node.args[-1], node)
 
 

@@ -56,12 +56,19 @@ def field_step(type_: Dense | StructType, node: ast.Attribute, loc: SrcLoc | Non
             return Step(node.attr, found)
         names = [name for name, _ in type_.fields]
         close = difflib.get_close_matches(node.attr, names, 1)
-        remedy = f"did you mean '{close[0]}'?" if close else f"it has {', '.join(names)}"
+        remedy = f"did you mean '{close[0]}'?" if close else f"it has {_field_names(type_)}"
         raise KernelTypeError(f"struct {type_} has no field '{node.attr}'", loc, remedy)
     indices = component.attribute(type_, node.attr)
+    if indices is None and component.has_letters(type_, node.attr):
+        parts = ", ".join(f"{ast.unparse(node.value)}.{letter}" for letter in node.attr)
+        raise KernelTypeError(
+            f"the components of '.{node.attr}' do not follow each other",
+            loc,
+            f"make a vector of them: vector({parts})",
+        )
     if indices is None:
         known = {"vector": "xyzw"[: type_.size], "quaternion": "xyzw"}.get(type_.kind, "")
-        names = {"transform": ".p and .q"}.get(type_.kind, ", ".join(f".{c}" for c in known))
+        names = {"transform": ".p, .q"}.get(type_.kind, ", ".join(f".{c}" for c in known))
         raise KernelTypeError(
             f"{type_} has no attribute '{node.attr}'",
             loc,
@@ -112,9 +119,13 @@ def _component_index(scope: Scope, type_: Dense, entry: Entry, extent: int) -> I
     if isinstance(found, Slice):
         parts = (found.lower, found.upper, found.step)
         known = [None if p is None else _literal(p, loc) for p in parts]
+        if known[2] == 0:
+            raise _zero_step(loc)
         places = range(extent)[slice(*known)]
         if not places:
-            raise KernelTypeError(f"an empty slice of {type_}", loc)
+            raise KernelTypeError(
+                f"an empty slice of {type_}", loc, f"its components are 0 to {extent - 1}"
+            )
         return places
     value = scalar(found, loc)
     if isinstance(value, Weak | Const):
@@ -127,14 +138,22 @@ def _component_index(scope: Scope, type_: Dense, entry: Entry, extent: int) -> I
     return index(scope, value, loc)
 
 
-def _literal(value: Value, loc: SrcLoc | None) -> int:
+def _zero_step(loc: SrcLoc | None) -> KernelTypeError:
+    return KernelTypeError("the step of a slice is zero", loc, "write a step such as 2 or -1")
+
+
+def _literal(
+    value: Value,
+    loc: SrcLoc | None,
+    remedy: str = "write literals in slices of vectors and matrices",
+) -> int:
     """An integer that is known while the function is compiled."""
     number = value.value if isinstance(value, Weak | Const) else None
     if isinstance(number, bool) or not isinstance(number, int):
         raise KernelTypeError(
             f"expected an integer that is known at compile time, found {describe_type(value)}",
             loc,
-            "write literals in slices of vectors and matrices",
+            remedy,
         )
     return number
 
@@ -190,9 +209,10 @@ def array_index(scope: Scope, entry: Entry) -> Atom | Bounds:
     loc, found = entry.loc, entry.value
     if not isinstance(found, Slice):
         return index(scope, found, loc)
-    step = 1 if found.step is None else _literal(found.step, loc)
+    remedy = "the step of a slice is a literal; use a loop over range(start, stop, step)"
+    step = 1 if found.step is None else _literal(found.step, loc, remedy)
     if step == 0:
-        raise KernelTypeError("the step of a slice is zero", loc)
+        raise _zero_step(loc)
     lower, upper = (_bound(scope, end, loc) for end in (found.lower, found.upper))
     return Bounds(lower, upper, step)
 

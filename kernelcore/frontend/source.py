@@ -47,9 +47,10 @@ class Source:
             last = _LONG_LINE
         line += self.line_offset
         text = linecache.getline(self.file, line).rstrip("\n")
-        # ast counts UTF-8 bytes; a SrcLoc counts characters.
-        encoded = text.encode()
-        first, last = (len(encoded[:c].decode(errors="ignore")) for c in (first, last))
+        if not text.isascii():
+            # ast counts UTF-8 bytes; a SrcLoc counts characters.
+            encoded = text.encode()
+            first, last = (len(encoded[:c].decode(errors="ignore")) for c in (first, last))
         return SrcLoc(self.file, line, first, last)
 
     def name_loc(self) -> SrcLoc:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, TypeVar
 
 from kernelcore.builtins.function import Function, Overload
@@ -27,12 +28,12 @@ from kernelcore.frontend.results import Results
 from kernelcore.frontend.scope import FALSE, Scope
 from kernelcore.frontend.source import Source, read_source
 from kernelcore.frontend.stmt import Block
-from kernelcore.frontend.value import Leaf, Value, flatten, unflatten
+from kernelcore.frontend.value import Compound, Leaf, Static, Value, flatten, unflatten
 from kernelcore.frontend.weak import Choice, Promotion, Site, Weak, WeakTypes, widest
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Func, Region, Var
 from kernelcore.ir.op import CALL
-from kernelcore.types import Scalar, SourceType, Type, boolean, is_pattern
+from kernelcore.types import Dense, Scalar, SourceType, StructType, Type, boolean, is_pattern
 
 
 def kernel_parameters(pyfunc: Callable[..., Any]) -> tuple[tuple[str, Wanted, SrcLoc | None], ...]:
@@ -136,12 +137,34 @@ LeafType = Type | _Open
 Key = tuple[tuple[Value, tuple[LeafType, ...]], ...]
 
 
+Specializations = dict[Hashable, tuple[Func, Value]]
+
+
+@cache
+def _shared(overload: Overload) -> Specializations:
+    """The specialisations of a function of the library, which all kernels share."""
+    del overload
+    return {}
+
+
+def _has_function(form: Value) -> bool:
+    match form:
+        case Static(obj):
+            return not isinstance(obj, Scalar | Dense | StructType | type)
+        case Compound(_, members):
+            return any(_has_function(m) for m in members)
+        case tuple():
+            return any(_has_function(m) for m in form)
+        case _:
+            return False
+
+
 @dataclass(slots=True)
 class _Program:
     """The functions that one kernel reaches, each specialised once per argument types."""
 
-    done: dict[tuple[Overload, str], tuple[Func, Value]] = field(
-        default_factory=lambda: dict[tuple[Overload, str], tuple[Func, Value]]()
+    done: dict[Overload, Specializations] = field(
+        default_factory=lambda: dict[Overload, Specializations]()
     )
     active: list[Overload] = field(default_factory=lambda: list[Overload]())
 
@@ -228,20 +251,22 @@ class _Program:
         return first
 
     def _specialized(self, match: Match, forms: Key) -> tuple[Func, Value]:
-        # As text, since what is known at compile time need not have a hash.
-        key = (match.overload, repr(forms))
-        if key not in self.done:
-            self.active.append(match.overload)
+        overload = match.overload
+        # Literals as text, since 0, 0.0 and -0.0 are equal.
+        key = tuple((repr(f) if isinstance(f, Weak) else f, types) for f, types in forms)
+        is_shared = overload.is_library and not any(_has_function(f) for f, _ in forms)
+        known = _shared(overload) if is_shared else self.done.setdefault(overload, {})
+        if key not in known:
+            self.active.append(overload)
             try:
-                source = match.definition.source
 
                 def bind(scope: Scope) -> list[Var]:
                     return _bind(scope, match.definition.nodes, forms)
 
-                self.done[key] = self.lower(source, bind, is_kernel=False)
+                known[key] = self.lower(match.definition.source, bind, is_kernel=False)
             finally:
                 self.active.pop()
-        return self.done[key]
+        return known[key]
 
     def kernel(self, source: Source, types: Sequence[SourceType], *, is_kernel: bool) -> Func:
         """A kernel, or a function on its own, whose parameters have ``types``."""

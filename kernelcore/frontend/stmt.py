@@ -16,7 +16,7 @@ from kernelcore.frontend.convert import converted
 from kernelcore.frontend.effects import writes
 from kernelcore.frontend.expr import binary, lower_condition, lower_expr, static_object
 from kernelcore.frontend.for_while import lower_for, lower_while
-from kernelcore.frontend.memory import accumulate, lower_tid
+from kernelcore.frontend.memory import accumulate, lower_tid, negated
 from kernelcore.frontend.nested import define_nested
 from kernelcore.frontend.output import lower_assert
 from kernelcore.frontend.place import ElementPlace, place_of
@@ -152,7 +152,7 @@ class Block:
                     "write the value to a variable first, and add that on a line of its own",
                 )
             if isinstance(node.op, ast.Sub):
-                value = operate(scope, UNARY[ast.USub].op, [value], node, [node.value])
+                value = negated(scope, value, place.type, node.value, node)
             accumulate(scope, place.slots, place.type, value, node.value, node)
             return
         scope.at(target)

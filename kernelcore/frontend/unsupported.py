@@ -14,13 +14,28 @@ _EXPRESSIONS = (
     "array elements and calls"
 )
 _COLLECT = "use a for loop over range() and write to an array"
+_TEXT = "kernels compute with numbers; text is for print() and for the message of an assert"
+# What constants that are no numbers are called, and what to write instead, by Python type.
+_CONSTANTS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "str": ("a string", _TEXT),
+        "bytes": ("a bytes literal", "pass the bytes as an array of uint8"),
+        "NoneType": ("None", "use a number that stands for 'no value'"),
+        "ellipsis": ("an ellipsis literal", "write every index out"),
+        "complex": ("a complex literal", "use a vec2 of the real and the imaginary part"),
+    }
+)
 
 _WHAT: Mapping[type[ast.AST], tuple[str, str]] = MappingProxyType(
     {
         ast.With: ("'with'", _STATEMENTS),
+        ast.AsyncFunctionDef: ("'async def'", "write def: kernels do not wait"),
+        ast.AsyncFor: ("'async for'", "write for: kernels do not wait"),
+        ast.AsyncWith: ("'async with'", _STATEMENTS),
+        ast.TryStar: ("'try'", "test the values before you use them: kernels raise nothing"),
         ast.Try: ("'try'", "test the values before you use them: kernels raise nothing"),
         ast.Raise: ("'raise'", "write a status to an array and check it on the host"),
-        ast.Delete: ("'del'", _STATEMENTS),
+        ast.Delete: ("'del'", "leave it out: names cost nothing"),
         ast.Match: ("'match'", "use if, elif and else"),
         ast.Import: ("'import'", "import at the top of the module"),
         ast.ImportFrom: ("'import'", "import at the top of the module"),
@@ -39,10 +54,13 @@ _WHAT: Mapping[type[ast.AST], tuple[str, str]] = MappingProxyType(
         ast.List: ("a list", "use a tuple or a vector, or pass an array as a parameter"),
         ast.Set: ("a set", "use a tuple or a vector, or pass an array as a parameter"),
         ast.Dict: ("a dict", "use a tuple or a vector, or pass an array as a parameter"),
-        ast.JoinedStr: ("a string", _EXPRESSIONS),
-        ast.Starred: ("'*'", "write the arguments or targets out"),
+        ast.JoinedStr: ("a string", _TEXT),
+        ast.Starred: ("'*'", "write the arguments, targets or members out"),
         ast.keyword: ("'**'", "write the arguments out"),
-        ast.MatMult: ("'@' on these types", "it multiplies matrices and vectors; write '*'"),
+        ast.MatMult: (
+            "'@' on these types",
+            "it multiplies vectors, matrices, quaternions and transforms; write '*' for numbers",
+        ),
         ast.Is: ("'is'", "use =="),
         ast.IsNot: ("'is not'", "use !="),
         ast.In: ("'in'", "compare with each element in a loop"),
@@ -55,8 +73,7 @@ def unsupported(node: ast.AST, loc: SrcLoc | None) -> KernelSyntaxError:
     """The error for a node that the kernel language does not have."""
     if isinstance(node, ast.Constant):
         kind = type(node.value).__name__
-        names = {"str": "a string", "NoneType": "None", "ellipsis": "an ellipsis literal"}
-        what, remedy = names.get(kind, f"a {kind} literal"), _EXPRESSIONS
+        what, remedy = _CONSTANTS.get(kind, (f"a {kind} literal", _EXPRESSIONS))
     else:
         default = _EXPRESSIONS if isinstance(node, ast.expr) else _STATEMENTS
         what, remedy = _WHAT.get(type(node), (type(node).__name__, default))

@@ -1,5 +1,11 @@
 """Cloth as masses and springs: forces are gathered per spring with atomics."""
 
+# Written as its users write it.
+# ruff: noqa: E741
+
+# Library functions reach the package at run time.
+# pyright: reportAttributeAccessIssue=false
+
 import numpy as np
 
 import kernelcore as wp

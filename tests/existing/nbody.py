@@ -1,5 +1,8 @@
 """One step of gravitating bodies, all pairs."""
 
+# Library functions reach the package at run time.
+# pyright: reportAttributeAccessIssue=false
+
 import numpy as np
 
 import kernelcore as wp

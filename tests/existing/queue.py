@@ -1,5 +1,8 @@
 """A work queue without locks: slots are claimed with atomics, and each item by one thread."""
 
+# Written as its users write it.
+# ruff: noqa: SIM108, UP018, RUF046
+
 import numpy as np
 
 import kernelcore as wp

@@ -1,5 +1,11 @@
 """A renderer that marches rays through a signed distance function."""
 
+# Written as its users write it.
+# ruff: noqa: UP018
+
+# Library functions reach the package at run time.
+# pyright: reportAttributeAccessIssue=false
+
 import numpy as np
 
 import kernelcore as wp

@@ -1,5 +1,11 @@
 """Smoothed particle hydrodynamics over neighbour lists in CSR form."""
 
+# Written as its users write it.
+# ruff: noqa: UP018
+
+# Library functions reach the package at run time.
+# pyright: reportAttributeAccessIssue=false
+
 import numpy as np
 
 import kernelcore as wp

@@ -26,6 +26,7 @@ from tests.fuzz.host_values import (
     HostStruct,
     Record,
     apply,
+    boxed,
     copied,
     type_of,
 )
@@ -65,7 +66,8 @@ class _Rewrite(ast.NodeTransformer):
         return self.visit(ast.Assign([node.target], ast.BinOp(old, node.op, node.value)))
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        assert node.value is not None
+        if node.value is None:
+            return node
         value = _call("_declared", node.annotation, self.visit(node.value))
         return ast.Assign([node.target], value)
 
@@ -179,9 +181,7 @@ def run_on_host(program: Program, classes: Mapping[str, Any]) -> list[Any]:
     )  # fmt: skip
     tree = ast.fix_missing_locations(_Rewrite().visit(ast.parse(program.text)))
     code = compile(tree, "<host program>", "exec", dont_inherit=True)
-    known = dict(space)
-    exec(code, known, space)
-    known.update(space)
+    exec(code, space)
     given = arguments(program, classes)
     args = [
         _boxed(g, p.type) if p.ndim else _host(p.type, g)
@@ -201,10 +201,10 @@ def _boxed(array: Any, type_: Element) -> Any:
     """An array of host values."""
     ndim = array.ndim - (len(type_.extents) if isinstance(type_, Dense) else 0)
     shape = array.shape[:ndim]
-    boxed = np.empty(shape, object)
+    elements = np.empty(shape, object)
     for index in np.ndindex(shape):
-        boxed[index] = _host(type_, array[index])
-    return boxed
+        elements[index] = _host(type_, array[index])
+    return elements
 
 
 def _host(type_: Element, value: Any) -> Any:
@@ -213,9 +213,9 @@ def _host(type_: Element, value: Any) -> Any:
         case Scalar():
             return value
         case Dense():
-            data = np.empty(type_.extents, object)
-            data.flat = list(np.asarray(value).flat)
-            return Composite(type_.kind, type_.scalar, data)
+            return Composite(
+                type_.kind, type_.scalar, boxed(np.asarray(value).flat, type_.extents)
+            )
         case StructType(fields=fields):
             parts = [
                 _host(m, value[n] if isinstance(value, np.void) else getattr(value, n))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,11 @@ from kernelcore.interp import convert
 from kernelcore.types import SCALARS, Dense, Element, Scalar, StructType, boolean
 
 _SCALARS = {s.numpy: s for s in SCALARS}
+
+
+def boxed(values: Iterable[Any], shape: tuple[int, ...]) -> Any:
+    """``values`` in an array of objects; NumPy would make Python numbers of a list."""
+    return np.fromiter(values, object).reshape(shape)
 
 
 @dataclass(eq=False)
@@ -36,9 +41,7 @@ class Composite:
 
     def like(self, values: Any) -> Composite:
         """One of the same type with other components."""
-        data = np.empty(self.data.shape, object)
-        data.flat = list(values)
-        return Composite(self.kind, self.scalar, data)
+        return Composite(self.kind, self.scalar, boxed(values, self.data.shape))
 
     def part(self, data: Any) -> Any:
         """What an index or a slice selects."""
@@ -307,9 +310,8 @@ def multiply(a: Composite, b: Composite) -> Composite:
     if a.kind == "vector":
         return multiply(transpose(b), a)
     if b.kind == "vector":
-        data = np.empty(len(a), object)
-        data[:] = [dot(a[k], b) for k in range(len(a))]
-        return Composite("vector", a.scalar, data)
+        rows = boxed([dot(a[k], b) for k in range(len(a))], (len(a),))
+        return Composite("vector", a.scalar, rows)
     columns = transpose(b)
     out = Composite("matrix", a.scalar, np.empty((len(a), len(columns)), object))
     return out.like([dot(a[i], columns[j]) for i in range(len(a)) for j in range(len(columns))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -32,15 +33,23 @@ _NAMES = {found.kernel_type: name for name, found in reversed(CLASSES.items())}
 _SHAPES = ((2,), (3,), (4,), (5,), (2, 2), (3, 3), (2, 3))
 
 
-class Draws:
-    """Random choices that Hypothesis makes, so that it can shrink them towards the first."""
+_CHUNK = st.binary(min_size=32, max_size=32)
 
-    def __init__(self, draw: Callable[[Any], Any]) -> None:
-        self._draw = draw
+
+class Draws:
+    """Random choices that Hypothesis makes, so that it can shrink them towards the first.
+
+    They come from chunks of bytes: where Hypothesis knows single choices, it repeats many programs.
+    """
+
+    def __init__(self, draw: Callable[[st.SearchStrategy[bytes]], bytes]) -> None:
+        self._bytes = (byte for _ in itertools.count() for byte in draw(_CHUNK))
 
     def below(self, count: int) -> int:
-        """An integer from 0 to ``count - 1``."""
-        return self._draw(_below(count))
+        """An integer from 0 to ``count - 1``, which is below 65536."""
+        size = 1 if count <= 1 << 8 else 2
+        number = int.from_bytes(bytes(itertools.islice(self._bytes, size)))
+        return number * count >> 8 * size
 
     def pick(self, options: Sequence[T]) -> T:
         """One of ``options``."""
@@ -49,11 +58,6 @@ class Draws:
     def chance(self, percent: int) -> bool:
         """True in ``percent`` of a hundred cases."""
         return self.below(100) >= 100 - percent
-
-
-@cache
-def _below(count: int) -> st.SearchStrategy[int]:
-    return st.integers(0, count - 1)
 
 
 @dataclass

@@ -218,7 +218,8 @@ class Statements:
         """A loop over a range with literal bounds."""
         index, count = self.name("k"), 2 + self.write.draws.below(3)
         self.line(depth, f"for {index} in range({count}):")
-        self.loop_body(depth, Place(index, int32), [(index, count)])
+        # The index is a literal where the loop is unrolled.
+        self.loop_body(depth, Place(f"kc.int32({index})", int32), [(index, count)])
 
     def while_loop(self, depth: int, in_loop: bool) -> None:
         """A loop with a condition, that ends after some turns at the latest."""

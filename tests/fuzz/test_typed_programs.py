@@ -14,6 +14,7 @@ import kernelcore as kc
 from kernelcore import interp
 from kernelcore.launch import argument_leaves
 from kernelcore.types import AnyNumber
+from tests.fuzz.host_language import run_on_host
 from tests.fuzz.program_arguments import arguments, bits
 from tests.fuzz.statements import POINTS
 from tests.fuzz.typed_programs import Program, define, programs
@@ -53,12 +54,19 @@ def check(program: Program) -> None:
     space = define(program.text, names())
     kernel: kc.Kernel = space["kernel"]
     interpreted, compiled = arguments(program, space), arguments(program, space)
+    on_host = run_on_host(program, space)
     interp.run(kernel.func, argument_leaves(kernel, interpreted), POINTS)
     kc.launch(kernel, POINTS, compiled)
-    for p, want, found in zip(program.params, interpreted, compiled, strict=True):
+    compare(program, interpreted, compiled, "machine code and interpreter")
+    compare(program, on_host, interpreted, "interpreter and host")
+
+
+def compare(program: Program, wanted: list[Any], found: list[Any], what: str) -> None:
+    """Assert that the arrays have the same bits."""
+    for p, want, got in zip(program.params, wanted, found, strict=True):
         if p.ndim:
-            for one, other in zip(bits(want, p.type), bits(found, p.type), strict=True):
-                np.testing.assert_array_equal(other, one, err_msg=p.name)
+            for one, other in zip(bits(want, p.type), bits(got, p.type), strict=True):
+                np.testing.assert_array_equal(other, one, err_msg=f"{p.name}: {what}")
 
 
 @shards
