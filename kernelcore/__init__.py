@@ -81,8 +81,19 @@ vars(types).update(
 
 if TYPE_CHECKING:
     from kernelcore.builtins.arithmetic import *  # noqa: F403
+    from kernelcore.builtins.curlnoise import *  # noqa: F403
+    from kernelcore.builtins.decomposition import *  # noqa: F403
     from kernelcore.builtins.elementary import *  # noqa: F403
+    from kernelcore.builtins.interpolate import *  # noqa: F403
     from kernelcore.builtins.logic import *  # noqa: F403
+    from kernelcore.builtins.matrix import *  # noqa: F403
+    from kernelcore.builtins.noise import *  # noqa: F403
+    from kernelcore.builtins.quaternion import *  # noqa: F403
+    from kernelcore.builtins.random import *  # noqa: F403
+    from kernelcore.builtins.search import *  # noqa: F403
+    from kernelcore.builtins.spatial import *  # noqa: F403
+    from kernelcore.builtins.transform import *  # noqa: F403
+    from kernelcore.builtins.vector import *  # noqa: F403
     from kernelcore.values import *  # noqa: F403
 else:
     # The table alone says what there is.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -62,8 +62,16 @@ def overload_types(
     if isinstance(types, Mapping):
         unknown = [k for k in types if k not in {p.name for p in parameters}]
         if unknown:
-            raise KernelTypeError(f"{name}: overload: no parameter '{unknown[0]}'")
+            raise KernelTypeError(
+                f"{name}: overload: no parameter '{unknown[0]}'",
+                remedy=f"its parameters are {', '.join(p.name for p in parameters)}",
+            )
         rows = [types.get(p.name, p.type) for p in parameters]
+    elif not isinstance(types, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise KernelTypeError(
+            f"{name}: overload: expected a list of types, found {type(types).__name__}",
+            remedy="give one type per parameter, or a mapping from names to types",
+        )
     else:
         rows = list(types)
     if len(rows) != len(parameters):
@@ -77,7 +85,7 @@ def overload_types(
         type_ = wanted(row)
         if type_ is None or isinstance(type_, Open | TypeVar) or is_pattern(type_):
             raise KernelTypeError(
-                f"{name}: overload: parameter '{parameter.name}': {row!r} is not one type",
+                f"{name}: overload: parameter '{parameter.name}': expected one type, found {row!r}",
                 parameter.loc,
                 "give a type such as kc.array(dtype=float), kc.vec3 or float",
             )

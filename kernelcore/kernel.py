@@ -9,9 +9,10 @@ from functools import cached_property
 from typing import Any, overload
 
 from kernelcore import inspection
-from kernelcore.builtins.function import Function, Overload
+from kernelcore.builtins.function import Function, Overload, require_function
 from kernelcore.compile import compile_func
 from kernelcore.errors import KernelArgumentError, KernelError
+from kernelcore.frontend.source import read_source
 from kernelcore.frontend.specialize import kernel_parameters, specialize_kernel
 from kernelcore.generic import Parameter, argument_types, is_leaf, overload_types
 from kernelcore.ir.core import Func
@@ -49,7 +50,7 @@ class Kernel:
     def __call__(self, *args: object, **kwargs: object) -> None:
         raise KernelError(
             f"kernel '{self.name}' was called like a function",
-            self.func.loc,
+            read_source(self.pyfunc).name_loc(),
             f"run it with kernelcore.launch({self.name}, dim=..., inputs=[...])",
         )
 
@@ -210,8 +211,20 @@ def kernel() -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(
     pyfunc: Callable[..., Any] | None = None,
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
-    """Make a kernel of a Python function whose parameters are annotated with kernelcore types."""
-    return Kernel if pyfunc is None else Kernel(pyfunc)
+    """Make a kernel of a Python function whose parameters are annotated with kernelcore types.
+
+    The function is read when the kernel is first needed; constants of the scopes around it have the
+    values that they have then.
+
+    Raises:
+        KernelTypeError: ``pyfunc`` is no plain Python function.
+    """
+    return _kernel if pyfunc is None else _kernel(pyfunc)
+
+
+def _kernel(pyfunc: Callable[..., Any]) -> Kernel:
+    require_function(pyfunc, "kernel")
+    return Kernel(pyfunc)
 
 
 @overload
@@ -224,13 +237,18 @@ def func(
     """Make a function of the kernel language, to be called from kernels and other functions.
 
     A second function of the same name in the same place is an overload of the first; with the same
-    annotations it takes its place.
+    annotations it takes its place. Where code runs again, as a cell of a notebook does, or defines
+    a name that another file defined, it replaces all that the name stood for.
+
+    Raises:
+        KernelTypeError: ``pyfunc`` is no plain Python function.
     """
     return _defined if pyfunc is None else _defined(pyfunc)
 
 
 def _defined(pyfunc: Callable[..., Any]) -> Function:
     """A function with ``pyfunc`` as its last overload."""
+    require_function(pyfunc, "func")
     function = _earlier(pyfunc) or Function(pyfunc.__name__)
     function.add(Overload(pyfunc))
     return function
@@ -242,5 +260,13 @@ def _earlier(pyfunc: Callable[..., Any]) -> Function | None:
     while frame is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back
     found = None if frame is None else frame.f_locals.get(pyfunc.__name__)
-    is_earlier = isinstance(found, Function) and not found.is_library
-    return found if is_earlier and isinstance(found, Function) else None
+    if not isinstance(found, Function) or found.is_library:
+        return None
+    return found if all(_is_beside(o.pyfunc, pyfunc) for o in found.overloads) else None
+
+
+def _is_beside(earlier: Callable[..., Any], later: Callable[..., Any]) -> bool:
+    """Whether one run of one piece of code defines both: in order, or by a loop."""
+    first, second = earlier.__code__, later.__code__
+    is_below = second.co_firstlineno > first.co_firstlineno
+    return first is second or (first.co_filename == second.co_filename and is_below)

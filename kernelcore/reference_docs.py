@@ -19,17 +19,19 @@ Row = tuple[str, str, str]
 TITLE = """\
 # Built-ins
 
-What kernels can call, as `kc.name`; Python's `abs`, `min`, `max`, `round`, `pow` and the functions of
-`math` by their own names. The file is written by `pytest tests/test_docs.py --update-golden`.
+What kernels can call, as `kc.name`; Python's `abs`, `min`, `max`, `pow` and `round` are those of
+kernelcore there. This file is written by `pytest tests/test_docs.py --update-golden`.
 
-`Float`, `Int`, `Number` and `Scalar` stand for any dtype of that kind (`kc.types.AnyFloat` and so on),
-`Any` for anything. In the first three sections equal classes in a signature mean equal types; such a
-built-in of numbers also takes vectors and matrices of one shape, component by component. In the
-others equal letters mean equal types, and the rest of a signature says what a letter stands for.
+`Float`, `Int`, `Number` and `Scalar` stand for every dtype of that kind (`kc.types.AnyFloat` and so
+on), `Any` for anything. A built-in with a result in its signature is an operation on scalars: equal
+names of kinds mean equal types. It takes vectors or matrices of one shape as well, with scalars
+among them, and works on each component; `equal` and `not_equal` then give one bool, the other
+comparisons and the product of two vectors are refused. The other built-ins are functions in the
+kernel language: equal letters mean equal types, and the signature says what a letter stands for.
 
 A derivative is the cotangent of an argument in terms of the arguments, the result `out` and its
-cotangent `ct`; an argument without a formula has derivative zero. A function with the derivative
-"of its body" is written in the kernel language, and differentiated like a user's own.
+cotangent `ct`; an argument without a formula has derivative zero. A function whose derivative is
+that "of its body" is differentiated as a user's own is.
 """
 
 
@@ -67,9 +69,10 @@ def _functions() -> Mapping[tuple[str, str], list[Overload]]:
 
 def _section(module: str, rows: Iterable[Row]) -> str:
     heading, _, rest = (inspect.getdoc(sys.modules[module]) or "").partition("\n")
-    lines = [f"## {heading.rstrip('.')}", "", rest.strip(), "" if rest else None]
-    table = ["| signature | derivative | |", "|---|---|---|", *(f"| {' | '.join(r)} |" for r in rows)]
-    return "\n".join([*(text for text in lines if text is not None), *table, ""])
+    text = [rest.strip().replace("``", "`"), ""] if rest else []
+    table = [f"| {' | '.join(row)} |" for row in (("signature", "derivative", ""), *rows)]
+    table.insert(1, "|---|---|---|")
+    return "\n".join([f"## {heading.rstrip('.')}", "", *text, *table, ""])
 
 
 def _entry_row(op: Op, names: Sequence[str]) -> Row:
@@ -85,25 +88,28 @@ def _entry_row(op: Op, names: Sequence[str]) -> Row:
 def _function_row(name: str, overloads: Sequence[Overload]) -> Row:
     derivatives = [f"none: {o.no_grad}" if o.no_grad else "of its body" for o in overloads]
     texts = [_cell(_first_line(o.pyfunc.__doc__)) for o in overloads]
-    signatures = [_signature(name, o) for o in overloads]
+    notes = [f"{_code(k)} any {_code(b)}" for o in overloads for k, b in _letters(o).items()]
+    notes += [f"assigns {_code(parameter)}" for o in overloads for parameter in o.updates]
+    signatures = [_code(f"{name}({_parameters(o)})") for o in overloads]
+    signatures += [", ".join(dict.fromkeys(notes))] if notes else []
     return _lines(signatures), _lines(dict.fromkeys(derivatives)), _lines(dict.fromkeys(texts))
 
 
-def _signature(name: str, overload: Overload) -> str:
-    """A call of ``overload``, what its type variables stand for, and what it assigns."""
+def _parameters(overload: Overload) -> str:
+    found: list[str] = []
     annotations = annotations_of(overload.pyfunc)
-    params: list[str] = []
-    bounds: dict[str, str] = {}
     for parameter in inspect.signature(overload.pyfunc).parameters.values():
-        wanted = annotations.get(parameter.name, Any)
-        if isinstance(wanted, TypeVar):
-            bounds[wanted.__name__] = type_text(wanted.__bound__ or Any)
         is_given = parameter.default is not inspect.Parameter.empty
         default = f" = {parameter.default}" if is_given else ""
-        params.append(f"{parameter.name}: {type_text(wanted)}{default}")
-    notes = [f"{_code(name)} any {_code(bound)}" for name, bound in bounds.items()]
-    notes += [f"assigns {_code(name)}" for name in overload.updates]
-    return ", ".join([_code(f"{name}({', '.join(params)})"), *notes])
+        wanted = type_text(annotations.get(parameter.name, Any))
+        found.append(f"{parameter.name}: {wanted}{default}")
+    return ", ".join(found)
+
+
+def _letters(overload: Overload) -> Mapping[str, str]:
+    """The type variables of a signature, and what they stand for."""
+    wanted = annotations_of(overload.pyfunc).values()
+    return {w.__name__: type_text(w.__bound__ or Any) for w in wanted if isinstance(w, TypeVar)}
 
 
 def annotations_of(pyfunc: Callable[..., Any]) -> Mapping[str, object]:

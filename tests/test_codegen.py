@@ -185,7 +185,7 @@ def test_argument_blocks_align_every_field() -> None:
         total = call(
             b, "add", total, b.emit(ops.CAST, b.emit(ops.LOAD, a, zero, zero), dtype=int64)
         )
-        total = call(b, "select", both, total, const(int64, -1))
+        total = call(b, "where", both, total, const(int64, -1))
         b.emit_effect(ops.STORE, out, b.emit(ops.CAST, total, dtype=int32))
 
     func = make("fields", types, write)

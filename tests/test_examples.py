@@ -17,14 +17,16 @@ def run(name: str, *args: str) -> str:
 
 
 def test_every_example_is_tested() -> None:
-    tested = {"00_how_it_works.py", "01_tv_denoise.py"}
+    tested = {"00_how_it_works.py", "01_tv_denoise.py", "02_composites.py"}
     assert {p.name for p in EXAMPLES.glob("*.py")} == tested
 
 
-def test_the_kernel_of_the_readme_runs(tmp_path: Path) -> None:
+def test_the_code_of_the_readme_runs(tmp_path: Path) -> None:
     text = (EXAMPLES.parent / "README.md").read_text()
+    blocks = [part.split("```")[0] for part in text.split("```python\n")[1:]]
+    assert len(blocks) > 1
     script = tmp_path / "readme.py"
-    script.write_text(text.split("```python\n")[1].split("```")[0])
+    script.write_text("\n".join(blocks))
     run(str(script))
 
 
@@ -41,3 +43,9 @@ def test_denoising_runs_and_the_three_ways_agree(tmp_path: Path) -> None:
     difference = float(text.split("between the three: ")[1].split()[0])
     assert difference < 1e-4
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_composites_agree_with_numpy() -> None:
+    lines = run("02_composites.py").splitlines()
+    assert len(lines) == 7
+    assert all(float(line.split()[-1]) < 1e-12 for line in lines)

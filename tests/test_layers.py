@@ -22,7 +22,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("kernelcore.ir",),
     ("kernelcore.builtins",),
     ("kernelcore.frontend",),
-    ("kernelcore.passes",),
+    ("kernelcore.passes", "kernelcore.reference_docs"),
     ("kernelcore.codegen", "kernelcore.interp"),
     ("kernelcore.cache",),
     ("kernelcore.compile",),

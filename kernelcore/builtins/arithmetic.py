@@ -10,43 +10,6 @@ from kernelcore.builtins import composed, reference
 from kernelcore.builtins.declare import Float, Int, Number, builtin
 from kernelcore.builtins.lowering import identity, instr, intrinsic
 
-__all__ = [
-    "abs",
-    "add",
-    "bit_count",
-    "bitand",
-    "bitor",
-    "bitxor",
-    "ceil",
-    "clamp",
-    "clz",
-    "copysign",
-    "ctz",
-    "div",
-    "floor",
-    "floordiv",
-    "fma",
-    "fmod",
-    "frac",
-    "invert",
-    "max",
-    "min",
-    "mod",
-    "mul",
-    "neg",
-    "pos",
-    "range_len",
-    "rint",
-    "rotl",
-    "rotr",
-    "round",
-    "shl",
-    "shr",
-    "sign",
-    "sub",
-    "trunc",
-]
-
 INTEGER = "result is an integer"
 
 
@@ -136,8 +99,8 @@ def sign(x: Number) -> Number:
     lower=composed.min,
     ref=reference.minimum,
     grad={
-        "x": "select(x < y, ct, select(x == y, 0.5 * ct, 0.0))",
-        "y": "select(y < x, ct, select(x == y, 0.5 * ct, 0.0))",
+        "x": "where(x < y, ct, where(x == y, 0.5 * ct, 0.0))",
+        "y": "where(y < x, ct, where(x == y, 0.5 * ct, 0.0))",
     },
     rmw={"int": "min", "uint": "umin"},
 )
@@ -150,8 +113,8 @@ def min(x: Number, y: Number) -> Number:
     lower=composed.max,
     ref=reference.maximum,
     grad={
-        "x": "select(x > y, ct, select(x == y, 0.5 * ct, 0.0))",
-        "y": "select(y > x, ct, select(x == y, 0.5 * ct, 0.0))",
+        "x": "where(x > y, ct, where(x == y, 0.5 * ct, 0.0))",
+        "y": "where(y > x, ct, where(x == y, 0.5 * ct, 0.0))",
     },
     rmw={"int": "max", "uint": "umax"},
 )
@@ -164,9 +127,9 @@ def max(x: Number, y: Number) -> Number:
     lower=composed.clamp,
     ref=reference.clamp,
     grad={
-        "x": "select(lo <= x, select(x <= hi, ct, 0.0), 0.0)",
-        "lo": "select(x < lo, select(lo <= hi, ct, 0.0), 0.0)",
-        "hi": "select(x > hi, ct, select(lo > hi, ct, 0.0))",
+        "x": "where(lo <= x, where(x <= hi, ct, 0.0), 0.0)",
+        "lo": "where(x < lo, where(lo <= hi, ct, 0.0), 0.0)",
+        "hi": "where(x > hi, ct, where(lo > hi, ct, 0.0))",
     },
 )
 def clamp(x: Number, lo: Number, hi: Number) -> Number:

@@ -21,8 +21,6 @@ from kernelcore.builtins.random import _hash
 from kernelcore.types import uint32
 from kernelcore.values import vec2, vec3, vec4
 
-__all__ = ["curlnoise"]
-
 
 @library()
 def _curl(a: vec3, b: vec3, c: vec3) -> Any:

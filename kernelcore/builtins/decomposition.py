@@ -18,8 +18,6 @@ from kernelcore.builtins.vector import cross, dot, length
 from kernelcore.types import AnyFloat as Float
 from kernelcore.values import matrix, vector
 
-__all__ = ["eig3", "qr3", "svd2", "svd3"]
-
 Vector3 = vector(length=3, dtype=Float)
 Matrix2 = matrix(shape=(2, 2), dtype=Float)
 Matrix3 = matrix(shape=(3, 3), dtype=Float)

@@ -10,38 +10,6 @@ from kernelcore.builtins import composed, reference
 from kernelcore.builtins.declare import Float, builtin
 from kernelcore.builtins.lowering import intrinsic, libm
 
-__all__ = [
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "cbrt",
-    "cos",
-    "cosh",
-    "degrees",
-    "erf",
-    "erfc",
-    "exp",
-    "exp2",
-    "expm1",
-    "hypot",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "pow",
-    "radians",
-    "rsqrt",
-    "sin",
-    "sinh",
-    "sqrt",
-    "tan",
-    "tanh",
-]
-
 
 @builtin(lower=libm("sin"), ref=np.sin, grad={"x": "ct * cos(x)"})
 def sin(x: Float) -> Float:
@@ -204,8 +172,8 @@ def rsqrt(x: Float) -> Float:
     lower=libm("hypot"),
     ref=np.hypot,
     grad={
-        "x": "select(out == 0.0, 0.0, ct * x / out)",
-        "y": "select(out == 0.0, 0.0, ct * y / out)",
+        "x": "where(out == 0.0, 0.0, ct * x / out)",
+        "y": "where(out == 0.0, 0.0, ct * y / out)",
     },
     domain=(0.1, 3.0),
 )
@@ -224,8 +192,8 @@ def cbrt(x: Float) -> Float:
     lower=libm("pow"),
     ref=reference.power,
     grad={
-        "x": "select(y == 0.0, 0.0, ct * y * pow(x, y - 1.0))",
-        "y": "select(x == 0.0, 0.0, ct * out * log(x))",
+        "x": "where(y == 0.0, 0.0, ct * y * pow(x, y - 1.0))",
+        "y": "where(x == 0.0, 0.0, ct * out * log(x))",
     },
     domain=(0.5, 2.0),
 )

@@ -23,6 +23,7 @@ class Overload:
         is_library: Whether it is part of kernelcore.
         captures: Parameters, the last ones, that a call passes from the variables of ``home``.
         home: The scope that defines a function inside another one, else None.
+        read: What the frontend has read of it, once; it lives as long as the overload.
     """
 
     pyfunc: Callable[..., Any]
@@ -31,6 +32,7 @@ class Overload:
     is_library: bool = False
     captures: tuple[str, ...] = ()
     home: object = None
+    read: list[Any] = field(default_factory=list[Any], repr=False)
 
 
 class _Doc:
@@ -95,6 +97,19 @@ class Function:
             overload = self.overloads[found]
         result = overload.pyfunc(*args, **kwargs)
         return _updated(overload, args, kwargs, result) if overload.updates else result
+
+
+def require_function(found: object, decorator: str) -> None:
+    """Check that ``found``, which ``decorator`` is applied to, is a plain Python function.
+
+    Raises:
+        KernelTypeError: It is something else.
+    """
+    if not inspect.isfunction(found):
+        raise KernelTypeError(
+            f"@{decorator} takes a function that is defined with def, found {found!r}",
+            remedy=f"put @{decorator} directly above def, once and alone",
+        )
 
 
 def _updated(

@@ -11,11 +11,9 @@ from typing import Any, TypeVar
 from kernelcore.builtins.arithmetic import abs, clamp
 from kernelcore.builtins.elementary import erf, erfc, exp, log, sqrt
 from kernelcore.builtins.library import library
-from kernelcore.builtins.logic import select
+from kernelcore.builtins.logic import where
 from kernelcore.types import AnyFloat, AnyScalar
 from kernelcore.values import matrix, quaternion, transformation, vector
-
-__all__ = ["erfcinv", "erfinv", "lerp", "nonzero", "smoothstep", "step"]
 
 F = TypeVar("F", bound=AnyFloat)
 V = TypeVar("V", bound=vector(length=Any, dtype=AnyFloat))
@@ -73,13 +71,13 @@ def step(x: AnyScalar) -> Any:
     The OPPOSITE of the Heaviside function and of ``step`` in shading languages: this is what
     ``step`` of NVIDIA Warp is, so that its kernels keep their meaning.
     """
-    return select(x < type(x)(0), type(x)(1), type(x)(0))
+    return where(x < type(x)(0), type(x)(1), type(x)(0))
 
 
 @library()
 def nonzero(x: AnyScalar) -> Any:
     """1 for ``x != 0`` and 0 otherwise, of the type of ``x``, a scalar of any dtype."""
-    return select(x != type(x)(0), type(x)(1), type(x)(0))
+    return where(x != type(x)(0), type(x)(1), type(x)(0))
 
 
 @library()
@@ -128,7 +126,7 @@ def erfinv(x: AnyFloat) -> Any:
     if abs(x) <= 0.5:
         return _middle(x)
     y = _upper(1.0 - abs(x))
-    return select(x < 0.0, -y, y)
+    return where(x < 0.0, -y, y)
 
 
 @library()
@@ -142,3 +140,12 @@ def erfcinv(x: AnyFloat) -> Any:
     if x > 1.5:
         return -_upper(2.0 - x)
     return _middle(1.0 - x)
+
+
+@library()
+def select(cond: Any, value_if_false: Any, value_if_true: Any) -> Any:
+    """``value_if_true`` if ``cond`` holds, else ``value_if_false``: note the order; see ``where``.
+
+    Any two values of one type; both are evaluated.
+    """
+    return where(cond, value_if_true, value_if_false)

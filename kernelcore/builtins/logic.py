@@ -10,23 +10,6 @@ from kernelcore.builtins import composed, lowering, reference
 from kernelcore.builtins.declare import Any, Bool, Float, Number, builtin
 from kernelcore.builtins.lowering import compare, instr
 
-__all__ = [
-    "equal",
-    "greater",
-    "greater_equal",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "less",
-    "less_equal",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "not_equal",
-    "select",
-    "where",
-]
-
 TRUTH = "result is a truth value"
 
 
@@ -105,12 +88,9 @@ def isfinite(x: Float) -> Bool:
 @builtin(
     lower=lowering.select,
     ref=reference.select,
-    grad={"x": "select(c, ct, 0.0)", "y": "select(c, 0.0, ct)"},
+    grad={"x": "where(c, ct, 0.0)", "y": "where(c, 0.0, ct)"},
 )
-def select(c: Bool, x: Any, y: Any) -> Any:
+def where(c: Bool, x: Any, y: Any) -> Any:
     """``x`` if ``c`` holds, else ``y``; both are evaluated."""
     ...
 
-
-# NumPy's name for it.
-where = select

@@ -14,22 +14,6 @@ from kernelcore.types import AnyFloat as Float
 from kernelcore.types import AnyNumber as Number
 from kernelcore.values import matrix, vector
 
-__all__ = [
-    "ddot",
-    "determinant",
-    "diag",
-    "get_diag",
-    "identity",
-    "inverse",
-    "matrix_from_cols",
-    "matrix_from_rows",
-    "mul",
-    "outer",
-    "skew",
-    "trace",
-    "transpose",
-]
-
 NumberVector = vector(length=Any, dtype=Number)
 NumberMatrix = matrix(shape=(Any, Any), dtype=Number)
 Matrix2 = matrix(shape=(2, 2), dtype=Float)

@@ -22,8 +22,6 @@ from kernelcore.builtins.vector import normalize
 from kernelcore.types import float32, int32, uint32
 from kernelcore.values import vec2, vec3, vec4, vector
 
-__all__ = ["noise", "pnoise"]
-
 vec5 = vector(length=5, dtype=float32)
 
 AnyVector = vector(length=Any, dtype=float32)

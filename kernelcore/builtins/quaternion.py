@@ -20,26 +20,6 @@ from kernelcore.types import AnyFloat as Float
 from kernelcore.types import float32
 from kernelcore.values import matrix, quaternion, vector
 
-__all__ = [
-    "mul",
-    "quat_from_axis_angle",
-    "quat_from_euler",
-    "quat_from_matrix",
-    "quat_identity",
-    "quat_inverse",
-    "quat_rotate",
-    "quat_rotate_inv",
-    "quat_rpy",
-    "quat_slerp",
-    "quat_to_axis_angle",
-    "quat_to_euler",
-    "quat_to_matrix",
-    "quat_to_rpy",
-    "quat_twist",
-    "quat_twist_angle",
-    "quat_twist_angle_signed",
-]
-
 Quaternion = quaternion(dtype=Float)
 Vector3 = vector(length=3, dtype=Float)
 Matrix3 = matrix(shape=(3, 3), dtype=Float)

@@ -19,25 +19,6 @@ from kernelcore.builtins.search import lower_bound
 from kernelcore.types import ArrayOf, float32, float64, int32, uint32
 from kernelcore.values import vec2, vec3
 
-__all__ = [
-    "poisson",
-    "rand_init",
-    "randf",
-    "randi",
-    "randn",
-    "randu",
-    "sample_cdf",
-    "sample_triangle",
-    "sample_unit_cube",
-    "sample_unit_disk",
-    "sample_unit_hemisphere",
-    "sample_unit_hemisphere_surface",
-    "sample_unit_ring",
-    "sample_unit_sphere",
-    "sample_unit_sphere_surface",
-    "sample_unit_square",
-]
-
 Cdf = ArrayOf(float32, 1)
 
 _TWO_PI = 6.283185307179586

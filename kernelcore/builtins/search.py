@@ -12,8 +12,6 @@ from kernelcore.builtins.library import library
 from kernelcore.types import AnyScalar as Scalar
 from kernelcore.types import ArrayOf
 
-__all__ = ["lower_bound"]
-
 Array = ArrayOf(None, 1)
 
 

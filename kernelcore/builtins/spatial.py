@@ -20,18 +20,6 @@ from kernelcore.builtins.vector import cross, dot
 from kernelcore.types import AnyFloat as Float
 from kernelcore.values import matrix, transformation, vector
 
-__all__ = [
-    "spatial_adjoint",
-    "spatial_bottom",
-    "spatial_cross",
-    "spatial_cross_dual",
-    "spatial_dot",
-    "spatial_top",
-    "transform_twist",
-    "transform_wrench",
-    "velocity_at_point",
-]
-
 Spatial = vector(length=6, dtype=Float)
 Vector3 = vector(length=3, dtype=Float)
 Matrix3 = matrix(shape=(3, 3), dtype=Float)

@@ -16,5 +16,5 @@ with registering() as _declared:
 
 OPS: Mapping[str, Op] = MappingProxyType({name: entry.op for name, entry in _declared.items()})
 BUILTINS: Mapping[str, Builtin[..., Any]] = MappingProxyType(
-    {**_declared, "rint": arithmetic.rint, "where": logic.where}
+    {**_declared, "rint": arithmetic.rint}
 )

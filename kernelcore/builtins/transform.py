@@ -26,25 +26,6 @@ from kernelcore.types import AnyFloat as Float
 from kernelcore.types import float32
 from kernelcore.values import matrix, quaternion, transformation, vector
 
-__all__ = [
-    "mul",
-    "transform_compose",
-    "transform_decompose",
-    "transform_from_matrix",
-    "transform_get_rotation",
-    "transform_get_translation",
-    "transform_identity",
-    "transform_inverse",
-    "transform_multiply",
-    "transform_point",
-    "transform_set_rotation",
-    "transform_set_rotation_copy",
-    "transform_set_translation",
-    "transform_set_translation_copy",
-    "transform_to_matrix",
-    "transform_vector",
-]
-
 Transform = transformation(dtype=Float)
 Quaternion = quaternion(dtype=Float)
 Vector3 = vector(length=3, dtype=Float)

@@ -15,25 +15,6 @@ from kernelcore.types import AnyFloat as Float
 from kernelcore.types import AnyNumber as Number
 from kernelcore.values import matrix, quaternion, vector
 
-__all__ = [
-    "argmax",
-    "argmin",
-    "cross",
-    "cw_div",
-    "cw_mul",
-    "dot",
-    "length",
-    "length_sq",
-    "max",
-    "min",
-    "norm_huber",
-    "norm_l1",
-    "norm_l2",
-    "norm_pseudo_huber",
-    "normalize",
-    "smooth_normalize",
-]
-
 FloatVector = vector(length=Any, dtype=Float)
 NumberVector = vector(length=Any, dtype=Number)
 NumberMatrix = matrix(shape=(Any, Any), dtype=Number)

@@ -16,7 +16,7 @@ from kernelcore.errors import (
     KernelTypeError,
     SrcLoc,
 )
-from kernelcore.frontend.source import Source
+from kernelcore.frontend.source import EXPRESSION_ERRORS, Source
 from kernelcore.types import Scalar, SourceType, is_pattern, scalar_of, type_of
 
 _EXPECTED = (
@@ -64,11 +64,18 @@ def parameter_type(source: Source, node: ast.arg) -> Wanted:
     annotation = _evaluate(source, node.arg, node.annotation)
     found = wanted(annotation)
     if found is None:
+        is_class = isinstance(annotation, type) and annotation.__module__ != "builtins"
         raise KernelTypeError(
             f"parameter '{node.arg}': unsupported annotation {ast.unparse(node.annotation)}",
             source.loc(node.annotation),
-            _EXPECTED,
+            f"decorate class {annotation.__name__} with @kc.struct" if is_class else _EXPECTED,
         )
+    if isinstance(found, typing.TypeVar):
+        try:
+            bound_of(found)
+        except KernelTypeError as error:
+            message = f"parameter '{node.arg}': {error.message}"
+            raise KernelTypeError(message, source.loc(node.annotation), error.remedy) from None
     return found
 
 
@@ -169,5 +176,8 @@ def _evaluate(source: Source, name: str, node: ast.expr) -> object:
         ) from None
     except KernelError as error:
         raise type(error)(error.message, source.loc(node), error.remedy) from None
-    except (AttributeError, TypeError, ValueError, SyntaxError) as error:
-        raise KernelTypeError(f"annotation of '{name}': {error}", source.loc(node)) from None
+    except EXPRESSION_ERRORS as error:
+        kind = type(error).__name__
+        raise KernelTypeError(
+            f"annotation of '{name}': {kind}: {error}", source.loc(node), _EXPECTED
+        ) from None

@@ -41,7 +41,7 @@ def apply_op(
     loc = scope.at(node)
     if len(args) != len(op.params):
         raise KernelTypeError(
-            f"{op.name}() takes {len(op.params)} arguments, found {len(args)}",
+            f"{op.name}() takes {arguments(len(op.params))}, found {len(args)}",
             loc,
             f"the signature is {signature(op)}",
         )
@@ -168,6 +168,12 @@ def _unsupported(
         remedy = f"convert it: int({next(t for t, i in zip(texts, is_int, strict=True) if not i)})"
     what = symbol(node) or f"{op.name}()"
     return KernelTypeError(f"{what} takes {names}, found {found}", loc, remedy)
+
+
+def arguments(count: int, what: str = "argument") -> str:
+    """So many arguments, in words."""
+    several = {"index": "indices"}.get(what, f"{what}s")
+    return f"{count} {what if count == 1 else several}"
 
 
 def class_words(cls: str) -> str:

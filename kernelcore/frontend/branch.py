@@ -178,6 +178,8 @@ def _join(
 ) -> tuple[Atom, Atom, Choice | None]:
     """Both values of ``name`` in one type, and its choice if that is still open."""
     weak = scope.weak
+    if not all(is_scalar(v) for v in values) and is_retyped(*values):
+        raise retyped(name, "branch", *values, loc)
     members = [carried_scalar(name, v, loc) for v in values]
     firm = [v for v in members if not weak.is_weak(v)]
     choice = None
@@ -205,16 +207,28 @@ def carried_scalar(name: str, value: Value, loc: SrcLoc | None) -> Atom | Weak:
     Raises:
         KernelTypeError: It is an array, a function, or composite where the other path's is not.
     """
-    if isinstance(value, Weak | Const) or (
-        isinstance(value, Var) and isinstance(value.type, Scalar)
-    ):
+    if is_scalar(value):
+        assert isinstance(value, Weak | Const | Var)
         return value
     raise KernelTypeError(
-        f"'{name.split('.')[0]}' has different types or stands for different arrays on the paths "
-        "that meet here",
+        f"'{name.split('.')[0]}' stands for different arrays or functions on the paths that meet "
+        "here",
         loc,
-        "give it the same type on every path; branch around the element access for arrays",
+        "use it in each branch, where it is known",
     )
+
+
+def is_scalar(value: Value) -> bool:
+    """Whether ``value`` is one scalar."""
+    return isinstance(value, Weak | Const) or (
+        isinstance(value, Var) and isinstance(value.type, Scalar)
+    )
+
+
+def is_retyped(old: Value, new: Value) -> bool:
+    """Whether a name that is ``old`` on one path and ``new`` on another has two types."""
+    is_array = any(isinstance(v, Var) and not is_scalar(v) for v in (old, new))
+    return not is_array and describe_type(old) != describe_type(new)
 
 
 def retyped(name: str, where: str, old: Value, new: Value, loc: SrcLoc | None) -> KernelTypeError:

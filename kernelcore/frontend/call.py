@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import cast as as_type
 
@@ -13,7 +13,7 @@ from kernelcore.builtins import BUILTINS, LIBRARY, Builtin
 from kernelcore.builtins.function import Function
 from kernelcore.errors import KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend import compile_time
-from kernelcore.frontend.apply import cast, signature
+from kernelcore.frontend.apply import arguments, cast, signature
 from kernelcore.frontend.compound import construct, operate
 from kernelcore.frontend.intrinsics import Intrinsic
 from kernelcore.frontend.memory import INTRINSICS
@@ -28,7 +28,7 @@ from kernelcore.frontend.value import (
     describe_type,
 )
 from kernelcore.frontend.view import extent
-from kernelcore.frontend.weak import Weak
+from kernelcore.frontend.weak import Weak, cast_name
 from kernelcore.ir.op import Op
 from kernelcore.types import Dense, Scalar, StructType, type_of
 
@@ -74,7 +74,9 @@ def lower_call(
     if isinstance(type_, Scalar):
         if len(args) != 1 or keywords:
             raise KernelTypeError(
-                f"{type_}() takes 1 argument, found {len(args) + len(keywords)}", loc
+                f"{type_}() takes 1 argument, found {len(args) + len(keywords)}",
+                loc,
+                f"write {cast_name(type_)}(x)",
             )
         return cast(scope, type_, args[0], loc)
     if isinstance(type_, Dense | StructType):
@@ -83,7 +85,7 @@ def lower_call(
         return _length(scope, [*args, *keywords.values()], node)
     if callee is builtins.type:
         return _type(scope, args, node)
-    if callee in compile_time.FACTORIES:
+    if isinstance(callee, Hashable) and callee in compile_time.FACTORIES:
         made, rest = compile_time.make_type(callee, args, keywords, loc)
         return construct(scope, made, rest, {}, node)
     if isinstance(callee, type(builtins.abs)) and callee in _PYTHON:
@@ -120,7 +122,7 @@ def _call_builtin(
         return scope.call_function(library, args, keywords, node, scope)
     if len(args) > len(op.params) or len(values) < len(op.params):
         raise KernelTypeError(
-            f"{op.name}() takes {len(op.params)} arguments, found {len(args) + len(keywords)}",
+            f"{op.name}() takes {arguments(len(op.params))}, found {len(args) + len(keywords)}",
             scope.loc(node),
             f"the signature is {signature(op)}",
         )
@@ -143,7 +145,7 @@ def _type(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
     if len(args) == 1 and isinstance(args[0], ArrayView):
         raise KernelTypeError("type() of an array", loc, "write x.dtype for that of its elements")
     if len(args) != 1:
-        raise KernelTypeError(f"type() takes 1 argument, found {len(args)}", loc)
+        raise KernelTypeError(f"type() takes 1 argument, found {len(args)}", loc, "write type(x)")
     return Static(scope.weak.type_now(scalar(args[0], loc)))
 
 
@@ -159,7 +161,9 @@ def _length(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
         case _:
             found = ", ".join(describe_type(a) for a in args) or "nothing"
             raise KernelTypeError(
-                f"len() takes one array, vector, matrix or tuple, found {found}", loc
+                f"len() takes one array, vector, matrix or tuple, found {found}",
+                loc,
+                "write x.shape[k] for the extent of another axis",
             )
 
 
@@ -174,7 +178,7 @@ def _not_callable(callee: object, node: ast.Call, loc: SrcLoc | None) -> KernelS
     elif callable(callee):
         remedy = "kernels call built-ins, and functions decorated with @func"
     else:
-        remedy = None
+        remedy = "kernels call built-ins, and functions decorated with @func"
     return KernelSyntaxError(
         f"a kernel cannot call '{text}', {describe_object(callee)}", loc, remedy
     )

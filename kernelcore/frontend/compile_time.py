@@ -11,6 +11,7 @@ from kernelcore import values
 from kernelcore.errors import KernelError, KernelTypeError, SrcLoc
 from kernelcore.frontend.host import host_value
 from kernelcore.frontend.scope import Names
+from kernelcore.frontend.source import EXPRESSION_ERRORS
 from kernelcore.frontend.value import Static, Value, describe_type
 from kernelcore.frontend.weak import Weak
 from kernelcore.ir.core import Const
@@ -73,17 +74,14 @@ def evaluate_static(names: Names, node: ast.Call, local: Mapping[str, Value]) ->
         found: object = eval(code, {**names.namespace(), **known})
     except KernelError as error:
         raise type(error)(f"static(): {error.message}", loc, error.remedy) from None
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        NameError,
-        TypeError,
-        ValueError,
-    ) as error:
-        kind = type(error).__name__
-        raise KernelTypeError(f"static(): {kind}: {error}", loc) from None
-    return host_value(found, ast.unparse(expr), loc)
+    except EXPRESSION_ERRORS as error:
+        text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise KernelTypeError(
+            f"static(): {text}",
+            loc,
+            "Python evaluates the expression once, while the kernel is compiled",
+        ) from None
+    return host_value(found, "static(...)", loc)
 
 
 def _is_known(value: Value) -> bool:
@@ -122,7 +120,10 @@ def make_type(
     wanted = FACTORIES[factory]
     unknown = [k for k in keywords if k not in wanted]
     if unknown:
-        raise KernelTypeError(f"'{unknown[0]}': no such argument", loc, f"give {', '.join(wanted)}")
+        name = getattr(factory, "__name__", "")
+        raise KernelTypeError(
+            f"{name}(): '{unknown[0]}': no such argument", loc, f"give {' and '.join(wanted)}"
+        )
     given = {name: _static_object(value, loc) for name, value in keywords.items()}
     if "dtype" not in given:
         typed = [a.type for a in args if isinstance(a, Const)] or [

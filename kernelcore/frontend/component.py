@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 # A known index, the range of a slice, or an index that is known at run time only.
 Index = int | range | Atom
-_SELECT, _EQUAL = BUILTINS["select"].op, COMPARE[ast.Eq].op
+_WHERE, _EQUAL = BUILTINS["where"].op, COMPARE[ast.Eq].op
 _LETTERS = "xyzw"
 
 
@@ -140,4 +140,4 @@ def select(scope: Scope, index: Atom, k: int, new: Leaf, old: Leaf) -> Leaf:
     if new is old:
         return old
     is_k = scope.builder.emit(_EQUAL, index, const(index.type, k, None))
-    return scope.builder.emit(_SELECT, is_k, new, old)
+    return scope.builder.emit(_WHERE, is_k, new, old)

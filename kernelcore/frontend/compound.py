@@ -31,7 +31,7 @@ from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import Op
 from kernelcore.types import ArrayOf, Dense, Element, Scalar, StructType, boolean, has_layout
 
-_SELECT = BUILTINS["select"].op
+_WHERE = BUILTINS["where"].op
 _EQUAL, _NOT_EQUAL = COMPARE[ast.Eq].op, COMPARE[ast.NotEq].op
 _ORDER = {COMPARE[c].op for c in (ast.Lt, ast.LtE, ast.Gt, ast.GtE)}
 _LINEAR = {BINARY[ast.Add].op, BINARY[ast.Sub].op, UNARY[ast.USub].op, UNARY[ast.UAdd].op}
@@ -48,7 +48,7 @@ def operate(
     """
     if not any(isinstance(a, Compound | ArrayView | Static | tuple) for a in args):
         return apply_op(scope, op, args, node, operands)
-    if op is _SELECT and len(args) == 3:
+    if op is _WHERE and len(args) == 3:
         return _select(scope, args, node, operands)
     overloads = LIBRARY.get(op.name)
     if overloads is not None and takes(scope, overloads, args):
@@ -76,7 +76,7 @@ def _select(
         )
     pairs = zip(lefts, rights, strict=True)
     found = [
-        a if a is b else apply_op(scope, _SELECT, [cond, a, b], node, operands) for a, b in pairs
+        a if a is b else apply_op(scope, _WHERE, [cond, a, b], node, operands) for a, b in pairs
     ]
     return unflatten(skeleton, [scalar(v, scope.loc(node)) for v in found])
 
@@ -126,8 +126,9 @@ def _check_scalars(
         if scalar_type not in (wanted, boolean):
             first = next(v for v, _, s in known if s == wanted and isinstance(v, Compound))
             target = first.type if isinstance(value, Compound) else cast_name(wanted)
+            found = [describe_type(v) for v, _, _ in known if v is first or v is value]
             raise KernelTypeError(
-                f"operands of different types: {describe_type(first)} and {describe_type(value)}",
+                f"operands of different types: {' and '.join(found)}",
                 loc,
                 f"convert one: {target}({ast.unparse(operand)})",
             )

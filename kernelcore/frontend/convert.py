@@ -17,7 +17,9 @@ def converted(scope: Scope, value: Value, want: SourceType, loc: SrcLoc | None) 
     match want:
         case Scalar():
             if isinstance(value, Compound | ArrayView):
-                raise KernelTypeError(f"expected {want}, found {describe_type(value)}", loc)
+                is_array = isinstance(value, ArrayView)
+                remedy = "index the array: a[i]" if is_array else "take a component or a field"
+                raise KernelTypeError(f"expected {want}, found {describe_type(value)}", loc, remedy)
             return scope.weak.adapt(scalar(value, loc), want, loc)
         case Dense() | StructType() if isinstance(value, Compound) and value.type == want:
             return value
@@ -27,7 +29,7 @@ def converted(scope: Scope, value: Value, want: SourceType, loc: SrcLoc | None) 
             remedy = None
             if isinstance(want, Dense) and isinstance(value, Compound):
                 alike = isinstance(value.type, Dense) and value.type.shape == want.shape
-                remedy = f"convert it: {want}(...)" if alike else None
+                remedy = f"{'convert it' if alike else 'make one'}: {want}(...)"
             elif isinstance(want, Dense) and not isinstance(value, ArrayView):
                 remedy = f"make one: {want}(...)"
             raise KernelTypeError(

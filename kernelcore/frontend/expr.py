@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import difflib
 from collections.abc import Callable
 
 from kernelcore.builtins import BUILTINS
@@ -130,9 +131,11 @@ def static_object(scope: Scope, node: ast.expr) -> object:
                 return _MISSING
             found = getattr(owner, attr, _MISSING)
             if found is _MISSING:
+                close = difflib.get_close_matches(attr, dir(owner), 1)
                 raise KernelNameError(
                     f"'{ast.unparse(base)}', {describe_object(owner)}, has no attribute '{attr}'",
                     scope.loc(node),
+                    f"did you mean '{ast.unparse(base)}.{close[0]}'?" if close else None,
                 )
             return found
         case _:
@@ -255,7 +258,7 @@ def _ternary(scope: Scope, node: ast.IfExp) -> Value:
     if isinstance(node.body, atoms) and isinstance(node.orelse, atoms):
         values = [cond, lower_expr(scope, node.body), lower_expr(scope, node.orelse)]
         operands = [node.test, node.body, node.orelse]
-        return operate(scope, BUILTINS["select"].op, values, node, operands)
+        return operate(scope, BUILTINS["where"].op, values, node, operands)
     branch(scope, node, cond, choose(node.body), choose(node.orelse))
     return scope.take(_VALUE)
 
@@ -286,8 +289,11 @@ def _local_callee(scope: Scope, node: ast.expr) -> object:
         value = lower_expr(scope, node)
         if isinstance(value, Static):
             return value.obj
+    what = ""
+    if isinstance(node, ast.Name):
+        what = f", {describe_type(scope.lookup(node))}"
     raise KernelSyntaxError(
-        f"a kernel cannot call '{ast.unparse(node)}'",
+        f"a kernel cannot call '{ast.unparse(node)}'{what}",
         scope.loc(node),
         "kernels call built-ins, and functions decorated with @func",
     )
@@ -314,10 +320,12 @@ def _attribute(scope: Scope, node: ast.Attribute) -> Value:
         case _, Compound(Dense() | StructType() as type_, _):
             return part(scope, owner, field_step(type_, node, loc))
         case _:
+            remedy = "arrays have .shape, .ndim and .dtype, vectors .x .y .z .w, structs their fields"
+            if isinstance(owner, ArrayView) and isinstance(owner.element, Dense | StructType):
+                sample = ", ".join("ijkl"[: len(owner.free)])
+                remedy = f"index it first: {ast.unparse(node.value)}[{sample}].{node.attr}"
             raise KernelTypeError(
-                f"{describe_type(owner)} has no attribute '{node.attr}'",
-                loc,
-                "arrays have .shape, .ndim and .dtype, vectors .x .y .z .w, structs their fields",
+                f"{describe_type(owner)} has no attribute '{node.attr}'", loc, remedy
             )
 
 
@@ -356,7 +364,9 @@ def _member(
         )
     if not -len(owner) <= at.value < len(owner):
         raise KernelTypeError(
-            f"index {at.value} is outside of a tuple of {len(owner)}", scope.loc(node)
+            f"index {at.value} is outside of a tuple of {len(owner)}",
+            scope.loc(node),
+            f"write an index from 0 to {len(owner) - 1}",
         )
     return owner[at.value]
 

@@ -39,7 +39,9 @@ def lower_for(scope: Scope, node: ast.For, body: Callable[[], None]) -> None:
     _no_else(scope, node)
     if not isinstance(node.target, ast.Name):
         raise KernelSyntaxError(
-            "the target of a for loop must be a name", scope.loc(node.target), "for i in range(n)"
+            "the target of a for loop must be a name",
+            scope.loc(node.target),
+            "write for i in range(n), and read x[i] in the loop",
         )
     target = node.target.id
     old = scope.env.get(target)
@@ -197,12 +199,16 @@ def _bounds(scope: Scope, node: ast.For) -> tuple[Bounds, Choice]:
     call = node.iter
     callee = static_object(scope, call.func) if isinstance(call, ast.Call) else None
     if not isinstance(call, ast.Call) or call.keywords or callee is not builtins.range:
+        is_call = isinstance(call, ast.Call)
+        text = "n" if is_call else f"len({ast.unparse(call)})"
         raise KernelSyntaxError(
-            "a for loop runs over range()", scope.loc(call), "write for i in range(n)"
+            "a for loop runs over range()", scope.loc(call), f"write for i in range({text})"
         )
     if not 1 <= len(call.args) <= 3:
         raise KernelTypeError(
-            f"range() takes 1 to 3 arguments, found {len(call.args)}", scope.loc(call)
+            f"range() takes 1 to 3 arguments, found {len(call.args)}",
+            scope.loc(call),
+            "write range(n), range(start, stop) or range(start, stop, step)",
         )
     values: list[Atom | Weak] = []
     for arg in call.args:

@@ -42,7 +42,7 @@ def host_value(obj: Any, text: str, loc: SrcLoc | None) -> Value:
         case float() if not isinstance(obj, np.generic):
             return Weak(float(obj))
         case tuple() | list() | range():
-            return tuple(host_value(m, text, loc) for m in obj)
+            return tuple(host_value(m, f"{text}[{k}]", loc) for k, m in enumerate(obj))
         case _:
             pass
     for dtype in SCALARS:

@@ -44,7 +44,7 @@ printf = Intrinsic(
 
 def _atomic(name: str, doc: str, *values: str, derivative: str = "none") -> Intrinsic:
     usage = f"{name}(array, i, ..., {', '.join(values or ('value',))})"
-    return Intrinsic(name, usage, f"{doc} Returns what the element was before.", derivative)
+    return Intrinsic(name, usage, f"{doc} Returns its old value.", derivative)
 
 
 atomic_add = _atomic(

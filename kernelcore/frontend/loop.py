@@ -7,7 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelcore.errors import KernelTypeError, SrcLoc
-from kernelcore.frontend.branch import RETURN, Env, carried_scalar, hint, retyped, same
+from kernelcore.frontend.branch import (
+    RETURN,
+    Env,
+    carried_scalar,
+    hint,
+    is_retyped,
+    is_scalar,
+    retyped,
+    same,
+)
 from kernelcore.frontend.scope import TRUE, Scope, Unset
 from kernelcore.frontend.value import Value
 from kernelcore.frontend.weak import Choice, Promotion, Site, Weak
@@ -127,6 +136,8 @@ class Loop:
             if has_returned and not item.name.startswith("$"):
                 value = param  # never read
             assert not isinstance(value, Unset)
+            if not is_scalar(value) and is_retyped(item.before, value):
+                raise retyped(item.name, "loop", item.before, value, loc)
             one = carried_scalar(item.name, value, loc)
             is_weak.append(self.scope.weak.is_weak(one))
             ends.append(self._end(item, one, loc))
@@ -140,9 +151,11 @@ class Loop:
             if name in carried or before is None or isinstance(before, Unset):
                 continue
             if after is None or isinstance(after, Unset) or not same(before, after):
+                if after is not None and not isinstance(after, Unset) and is_retyped(before, after):
+                    raise retyped(name.split(".")[0], "loop", before, after, loc)
                 raise KernelTypeError(
-                    f"'{name.split('.')[0]}' changes its type, or the array that it stands for, "
-                    "in the loop",
+                    f"'{name.split('.')[0]}' stands for another array, or another function, after "
+                    "the loop than before",
                     loc,
                     "use another name in the loop",
                 )

@@ -10,7 +10,7 @@ from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.syntax import BINARY, UNARY
 from kernelcore.errors import KernelSyntaxError, KernelTypeError
 from kernelcore.frontend import intrinsics
-from kernelcore.frontend.apply import index
+from kernelcore.frontend.apply import arguments, index
 from kernelcore.frontend.compound import operate
 from kernelcore.frontend.convert import converted
 from kernelcore.frontend.intrinsics import Intrinsic
@@ -38,7 +38,9 @@ def lower_tid(scope: Scope, count: int, node: ast.AST) -> tuple[Var, ...]:
         )
     if not 1 <= count <= MAX_TID_DIMS:
         raise KernelSyntaxError(
-            f"tid() gives 1 to {MAX_TID_DIMS} indices, found {count} targets", loc
+            f"tid() gives 1 to {MAX_TID_DIMS} indices, found {count} targets",
+            loc,
+            "launch over fewer dimensions, and compute the other indices with // and %",
         )
     if scope.grid_rank not in (0, count):
         raise KernelSyntaxError(
@@ -69,7 +71,7 @@ def accumulate(
 
 
 def negated(scope: Scope, value: Value, type_: Element, source: ast.expr, node: ast.AST) -> Value:
-    """What subtracts ``value``, which ``source`` was lowered to, from an element when it is added."""
+    """What to add to an element to subtract ``value``, which ``source`` was lowered to."""
     if isinstance(value, Weak) and isinstance(type_, Scalar) and type_.kind == "uint":
         # An unsigned type has no negative literals, but its negation wraps.
         value = converted(scope, value, type_, scope.loc(source))
@@ -131,8 +133,8 @@ def _target(
     if len(args) != ndim + 1 + values:
         what = "a value" if values == 1 else "two values"
         raise KernelTypeError(
-            f"{callee.name}() on an {view.type} takes {ndim} indices and {what}, "
-            f"found {len(args) - 1} arguments",
+            f"{callee.name}() on an {view.type} takes {arguments(ndim, 'index')} and {what}, "
+            f"found {arguments(len(args) - 1)}",
             loc,
             _usage(callee),
         )
@@ -153,7 +155,9 @@ def _atomic(callee: Intrinsic, emit: _Emit, *, only: str = "") -> _Lower:
         wrong = [s.dtype for s in places if only and s.dtype.kind not in only.split()]
         if wrong:
             raise KernelTypeError(
-                f"{callee.name}() takes arrays of integers, found {wrong[0]}", scope.loc(node)
+                f"{callee.name}() takes arrays of integers, found {wrong[0]}",
+                scope.loc(node),
+                "use an array of an integer type",
             )
         return _update(scope, places, type_, args[-1], node.args[-1], node, emit)
 

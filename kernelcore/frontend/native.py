@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from kernelcore.builtins.function import Function, Overload
+from kernelcore.builtins.function import Function, Overload, require_function
 from kernelcore.errors import KernelError, KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend.annotations import result_types
 from kernelcore.frontend.convert import converted
@@ -100,6 +100,7 @@ def func_native(
         raise KernelTypeError("func_native: expected C++ text, found None")
 
     def make(pyfunc: Callable[..., Any]) -> NativeFunction:
+        require_function(pyfunc, "func_native(...)")
         return NativeFunction(Function(pyfunc.__name__, [Overload(pyfunc)]), given)
 
     return make

@@ -10,10 +10,11 @@ from typing import Any
 
 from kernelcore.builtins.function import Function, Overload
 from kernelcore.errors import KernelSyntaxError
+from kernelcore.frontend.expr import static_object
 from kernelcore.frontend.mutation import own_nodes
-from kernelcore.frontend.overloads import remember
+from kernelcore.frontend.overloads import recursion, remember
 from kernelcore.frontend.scope import Scope
-from kernelcore.frontend.source import Source
+from kernelcore.frontend.source import EXPRESSION_ERRORS, Source
 from kernelcore.frontend.value import Static
 
 
@@ -36,6 +37,7 @@ def define_nested(scope: Scope, node: ast.FunctionDef) -> Static:
                 "return the new value",
             )
     captured = _captured(scope, node)
+    _check_header(scope, node)
     tree = copy.deepcopy(node)
     tree.decorator_list = []
     tree.args.kwonlyargs.extend(ast.arg(name) for name in captured)
@@ -44,6 +46,38 @@ def define_nested(scope: Scope, node: ast.FunctionDef) -> Static:
     overload = Overload(_python_function(source, tree), captures=tuple(captured), home=scope)
     remember(overload, Source(overload.pyfunc, tree, source.line_offset))
     return Static(Function(node.name, [overload]))
+
+
+def _check_header(scope: Scope, node: ast.FunctionDef) -> None:
+    """Refuse decorators, but for those of kernelcore, defaults that only a launch knows, recursion.
+
+    Raises:
+        KernelSyntaxError: It has one of these.
+    """
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name):
+            if inner.func.id == node.name:
+                raise recursion(node.name, scope.loc(inner))
+    for decorator in node.decorator_list:
+        callee = decorator.func if isinstance(decorator, ast.Call) else decorator
+        found = static_object(scope, callee)
+        if not getattr(found, "__module__", "").startswith("kernelcore."):
+            raise KernelSyntaxError(
+                f"'{node.name}' is decorated with '{ast.unparse(decorator)}', "
+                "which cannot be compiled",
+                scope.loc(decorator),
+                "leave the decorator out: functions inside kernels need none",
+            )
+    for default in (*node.args.defaults, *node.args.kw_defaults):
+        names = [n for n in ast.walk(default or node.args) if isinstance(n, ast.Name)]
+        for name in names if default is not None else []:
+            if name.id in scope.assigned or name.id in scope.env:
+                raise KernelSyntaxError(
+                    f"a default of '{node.name}' uses '{name.id}', a variable of the function "
+                    "around it",
+                    scope.loc(default or node),
+                    f"read '{name.id}' in the body, or pass it in the call",
+                )
 
 
 def _captured(scope: Scope, node: ast.FunctionDef) -> list[str]:
@@ -65,5 +99,12 @@ def _python_function(source: Source, tree: ast.FunctionDef) -> Callable[..., Any
     module = ast.fix_missing_locations(ast.Module([definition], []))
     namespace = source.namespace()
     flags = __future__.annotations.compiler_flag
-    exec(compile(module, source.file, "exec", flags, dont_inherit=True), namespace)
+    try:
+        exec(compile(module, source.file, "exec", flags, dont_inherit=True), namespace)
+    except EXPRESSION_ERRORS as error:
+        raise KernelSyntaxError(
+            f"a default of '{tree.name}': {type(error).__name__}: {error}",
+            source.loc(tree),
+            "defaults are constants",
+        ) from None
     return namespace[tree.name]

@@ -8,11 +8,9 @@ import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from functools import cache
-from weakref import WeakKeyDictionary
 
 from kernelcore.builtins.function import Function, Overload
-from kernelcore.errors import KernelTypeError, SrcLoc
+from kernelcore.errors import KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend.annotations import Open, Wanted, bound_of, parameter_nodes, parameter_type
 from kernelcore.frontend.host import host_value
 from kernelcore.frontend.scope import Scope, is_value
@@ -42,12 +40,14 @@ class Definition:
         nodes: Its parameters.
         wanted: What each of them asks for.
         signature: How Python binds arguments to them.
+        captures: Those that a call does not write, but passes from around a nested function.
     """
 
     source: Source
     nodes: tuple[ast.arg, ...]
     wanted: tuple[Wanted, ...]
     signature: inspect.Signature
+    captures: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,27 +64,33 @@ class Match:
     rank: tuple[int, ...]
 
 
-@cache
-def _definitions() -> WeakKeyDictionary[Overload, Definition]:
-    return WeakKeyDictionary()
-
-
 def define(overload: Overload) -> Definition:
     """Read ``overload``, once.
 
     Raises:
         KernelError: Its source or an annotation is not in the kernel language.
     """
-    return _definitions().get(overload) or remember(overload, read_source(overload.pyfunc))
+    known: list[Definition] = overload.read
+    return known[0] if known else remember(overload, read_source(overload.pyfunc))
 
 
 def remember(overload: Overload, source: Source) -> Definition:
     """Say that the text of ``overload`` is ``source``."""
     nodes = tuple(parameter_nodes(source))
     wanted = tuple(parameter_type(source, node) for node in nodes)
-    found = Definition(source, nodes, wanted, inspect.signature(overload.pyfunc))
-    _definitions()[overload] = found
+    signature = inspect.signature(overload.pyfunc)
+    found = Definition(source, nodes, wanted, signature, overload.captures)
+    overload.read[:] = [found]
     return found
+
+
+def recursion(name: str, loc: SrcLoc | None) -> KernelSyntaxError:
+    """The error for a function that calls itself."""
+    return KernelSyntaxError(
+        f"'{name}' calls itself, directly or through others",
+        loc,
+        "write a loop: functions of the kernel language cannot recurse",
+    )
 
 
 def takes(scope: Scope, function: Function, args: Sequence[Value]) -> bool:
@@ -119,8 +125,21 @@ def resolve(
 
 
 def _signature(name: str, definition: Definition) -> str:
-    pairs = zip(definition.nodes, definition.wanted, strict=True)
-    params = [node.arg if w is Open.ANY else f"{node.arg}: {_words(w)}" for node, w in pairs]
+    names = {node.arg: want for node, want in zip(definition.nodes, definition.wanted, strict=True)}
+    first: dict[Wanted, str] = {}
+    params: list[str] = []
+    for param in definition.signature.parameters.values():
+        want = names[param.name]
+        if param.name in definition.captures:
+            continue
+        if param.kind is inspect.Parameter.KEYWORD_ONLY and "*" not in params:
+            params.append("*")
+        text = param.name if want is Open.ANY else f"{param.name}: {_words(want)}"
+        if isinstance(want, typing.TypeVar) and want in first:
+            text = f"{param.name}: the type of {first[want]}"
+        first.setdefault(want, param.name)
+        has_default = param.default is not inspect.Parameter.empty
+        params.append(f"{text} = {param.default!r}" if has_default else text)
     return f"{name}({', '.join(params)})"
 
 
@@ -146,7 +165,7 @@ def _match(
         if param.name in bound.arguments:
             values.append(bound.arguments[param.name])
         else:
-            values.append(host_value(param.default, f"{param.name}={param.default!r}", loc))
+            values.append(host_value(param.default, f"{param.name}=...", loc))
     variables = _bind_variables(scope, definition.wanted, values)
     targets: list[SourceType | None] = []
     ranks: list[int] = []
@@ -158,7 +177,8 @@ def _match(
             return KernelTypeError(
                 f"{name}(): argument '{node.arg}': expected {text}, found {describe_type(value)}",
                 loc,
-                _remedy(want if fixed is None else fixed, value),
+                _remedy(want if fixed is None else fixed, value)
+                or f"the signature is {_signature(name, definition)}",
             )
         rank, target = fit
         ranks.append(max(rank, Rank.PATTERN) if isinstance(want, typing.TypeVar) else rank)
@@ -274,5 +294,12 @@ def _remedy(want: Wanted, value: Value) -> str | None:
     if isinstance(want, Scalar) and is_scalar:
         return f"cast it: {cast_name(want)}(...)"
     if isinstance(want, Dense) and isinstance(value, Compound) and not want.is_pattern:
-        return f"convert it: {want}(...)"
+        alike = isinstance(value.type, Dense) and value.type.shape == want.shape
+        return f"convert it: {want}(...)" if alike else None
+    if want is Open.FUNCTION:
+        return "pass a built-in, or a function decorated with @func"
+    if isinstance(value, ArrayView) and not isinstance(want, ArrayOf):
+        return "index the array: a[i]"
+    if isinstance(want, Scalar | TypeClass) and isinstance(value, Compound):
+        return "take a component or a field"
     return None

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from kernelcore.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.branch import RESULT, RETURN
 from kernelcore.frontend.compound import scalars_of, zeros
-from kernelcore.frontend.scope import TRUE, Scope, Unset
+from kernelcore.frontend.scope import FALSE, TRUE, Scope, Unset
 from kernelcore.frontend.value import (
     ArrayView,
     Compound,
@@ -85,7 +85,11 @@ class Results:
         """The error for results of another form than elsewhere."""
         wanted = self.skeleton
         counts = [len(v) if isinstance(v, tuple) else 1 for v in (wanted, value)]
-        if counts[0] != counts[1]:
+        if wanted == () and self.has_promise:
+            text = f"return of {describe_type(value)}, where the annotation says None"
+        elif counts[0] != counts[1] and self.has_promise:
+            text = f"return of {describe_type(value)}, where the annotation says {counts[0]} values"
+        elif counts[0] != counts[1]:
             text = f"returns of {counts[0]} and of {counts[1]} values"
         else:
             what = "the annotation says" if self.has_promise else "another return gives"
@@ -109,8 +113,10 @@ class Results:
         given = [v for v in values if not isinstance(v, Unset)]
         is_empty = self.skeleton == ()
         if not is_empty and (scope.flag(RETURN) != TRUE or len(given) < len(values)):
+            never = scope.flag(RETURN) == FALSE
+            what = "promises a value, and returns none" if never else "returns a value on some paths only"
             raise KernelTypeError(
-                f"'{self.tree.name}' returns a value on some paths only",
+                f"'{self.tree.name}' {what}",
                 loc,
                 "return a value at the end of the function",
             )

@@ -152,6 +152,13 @@ class Scope:
             KernelNameError: It is not set on every path that leads here.
         """
         found = self.get(name)
+        if found is None and name in self.names.namespace():
+            raise KernelNameError(
+                f"'{name}' is used before it is assigned: since the function assigns it, it is not "
+                f"the '{name}' of the scope around it",
+                loc,
+                "assign to another name: constants of outer scopes cannot be changed",
+            )
         if found is None or isinstance(found, Unset):
             raise _unset(name, found, loc)
         return found
@@ -207,15 +214,21 @@ def scalar(value: Value, loc: SrcLoc | None) -> Atom | Weak:
         case Weak() | Const() | Var(type=Scalar()):
             return value
         case tuple() if not value:
-            raise KernelTypeError("expected a value, found a call that returns nothing", loc)
+            raise KernelTypeError(
+                "expected a value, found a call that returns nothing, or an empty tuple",
+                loc,
+                "return a value in the function, or call it on a line of its own",
+            )
         case tuple():
             raise KernelTypeError(
-                f"expected one value, found {len(value)}", loc, "unpack them: a, b = ..."
+                f"expected one value, found {describe_type(value)}",
+                loc,
+                "unpack them: a, b = ...",
             )
         case ArrayView():
-            text, remedy = f"a scalar, found {value.type}", "index the array: a[i]"
+            text, remedy = f"a scalar, found {describe_type(value)}", "index the array: a[i]"
         case Static():
-            text, remedy = f"a value, found {describe_type(value)}", None
+            text, remedy = f"a value, found {describe_type(value)}", "call it: name(...)"
         case _:
             text, remedy = f"a scalar, found {describe_type(value)}", "take a component or a field"
     raise KernelTypeError(f"expected {text}", loc, remedy)

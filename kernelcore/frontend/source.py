@@ -15,6 +15,22 @@ from kernelcore.builtins import BUILTINS
 from kernelcore.errors import KernelNameError, KernelSyntaxError, SrcLoc
 
 _LONG_LINE = 1 << 20
+# What an expression that a user wrote may raise when Python evaluates it.
+EXPRESSION_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    NameError,
+    OSError,
+    RuntimeError,
+    StopIteration,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,23 +107,45 @@ def read_source(pyfunc: Callable[..., Any]) -> Source:
     Raises:
         KernelSyntaxError: There is none, or it is no plain function definition.
     """
+    if not inspect.isfunction(pyfunc):
+        raise KernelSyntaxError(
+            f"expected a function that is defined with def, found {pyfunc!r}",
+            remedy="put @kernel or @func directly above def",
+        )
+    if hasattr(pyfunc, "__wrapped__"):
+        raise KernelSyntaxError(
+            f"'{pyfunc.__name__}' is wrapped by a decorator, which cannot be compiled",
+            _start(pyfunc),
+            remedy="decorate the function itself: put @kernel or @func directly above def",
+        )
     try:
         lines, first = inspect.getsourcelines(pyfunc)
     except (OSError, TypeError):
-        name = getattr(pyfunc, "__name__", repr(pyfunc))
         raise KernelSyntaxError(
-            f"the source of '{name}' is not available",
-            remedy="define it with def in a file or a notebook cell",
+            f"the source of '{pyfunc.__name__}' is not available",
+            remedy="define it with def in a file or a notebook cell; code that exec() runs needs an "
+            "entry in linecache",
         ) from None
     if pyfunc.__code__.co_name == "<lambda>":
         return Source(pyfunc, _lambda(pyfunc), 0)
     body, offset = _parse(lines, first)
     if not isinstance(body, ast.FunctionDef):
-        loc = SrcLoc(pyfunc.__code__.co_filename, first, 0, _LONG_LINE)
         raise KernelSyntaxError(
-            "only functions defined with def can be compiled", loc, "define it with def"
+            "only functions defined with def can be compiled", _start(pyfunc), "define it with def"
+        )
+    if body.name != pyfunc.__code__.co_name:
+        raise KernelSyntaxError(
+            f"the file of '{pyfunc.__code__.co_name}' has changed since it was defined",
+            _start(pyfunc),
+            "run the definition again: a kernel is read when it is first needed",
         )
     return Source(pyfunc, body, offset)
+
+
+def _start(pyfunc: Callable[..., Any]) -> SrcLoc:
+    """The line on which ``pyfunc`` starts."""
+    code = pyfunc.__code__
+    return SrcLoc(code.co_filename, code.co_firstlineno, 0, _LONG_LINE)
 
 
 def _lambda(pyfunc: Callable[..., Any]) -> ast.FunctionDef:

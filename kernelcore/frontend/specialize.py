@@ -21,7 +21,7 @@ from kernelcore.frontend.branch import RETURN
 from kernelcore.frontend.call import lower_call
 from kernelcore.frontend.convert import converted
 from kernelcore.frontend.mutation import assigned_names
-from kernelcore.frontend.overloads import Match, resolve, source_type
+from kernelcore.frontend.overloads import Match, recursion, resolve, source_type
 from kernelcore.frontend.parameters import leaf_params, parameter_value
 from kernelcore.frontend.place import place_of
 from kernelcore.frontend.results import Results
@@ -43,6 +43,12 @@ def kernel_parameters(pyfunc: Callable[..., Any]) -> tuple[tuple[str, Wanted, Sr
         KernelError: They are not parameters of a kernel.
     """
     source = read_source(pyfunc)
+    if pyfunc.__code__.co_name == "<lambda>":
+        raise KernelSyntaxError(
+            "a kernel is defined with def, found a lambda",
+            source.loc(source.tree),
+            "write @kernel above a def whose parameters are annotated",
+        )
     for default in (*source.tree.args.defaults, *source.tree.args.kw_defaults):
         if default is not None:
             raise KernelSyntaxError(
@@ -50,6 +56,12 @@ def kernel_parameters(pyfunc: Callable[..., Any]) -> tuple[tuple[str, Wanted, Sr
                 source.loc(default),
                 "pass the value when you launch the kernel",
             )
+    if result_types(source) != () and source.tree.returns is not None:
+        raise KernelSyntaxError(
+            "a kernel returns nothing",
+            source.loc(source.tree.returns),
+            "write results to arrays, and leave the annotation out",
+        )
     nodes = parameter_nodes(source)
     return tuple((node.arg, required_type(source, node), source.loc(node)) for node in nodes)
 
@@ -181,11 +193,7 @@ class _Program:
         _check_home(scope, function, loc)
         match = resolve(scope, function, args, keywords, loc)
         if match.overload in self.active:
-            raise KernelSyntaxError(
-                f"'{function.name}' calls itself, directly or through others",
-                loc,
-                "write a loop: functions of the kernel language cannot recurse",
-            )
+            raise recursion(function.name, loc)
         try:
             result = self._call(match, node, scope)
         except KernelError as error:
@@ -281,7 +289,14 @@ class _Program:
                 params.extend(parts)
             return params
 
-        func, _ = self.lower(source, bind, is_kernel=is_kernel)
+        try:
+            func, _ = self.lower(source, bind, is_kernel=is_kernel)
+        except RecursionError:
+            raise KernelSyntaxError(
+                f"'{source.tree.name}' is nested too deeply",
+                source.name_loc(),
+                "split long expressions and long chains of branches",
+            ) from None
         locs = [
             source.loc(n) for n, t in zip(nodes, types, strict=True) for _ in leaf_params(n.arg, t)
         ]

@@ -5,13 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from kernelcore.builtins.syntax import UNARY
 from kernelcore.errors import KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend import intrinsics
 from kernelcore.frontend.annotations import scalar_annotation
 from kernelcore.frontend.apply import cast
 from kernelcore.frontend.branch import BREAK, CONTINUE, RETURN, branch, guard, stopped
-from kernelcore.frontend.compound import operate
 from kernelcore.frontend.convert import converted
 from kernelcore.frontend.effects import writes
 from kernelcore.frontend.expr import binary, lower_condition, lower_expr, static_object
@@ -23,7 +21,7 @@ from kernelcore.frontend.place import ElementPlace, place_of
 from kernelcore.frontend.results import Results
 from kernelcore.frontend.scope import TRUE, Scope, scalar
 from kernelcore.frontend.unsupported import unsupported
-from kernelcore.frontend.value import ArrayView, Compound, Value
+from kernelcore.frontend.value import ArrayView, Compound, Value, flatten
 from kernelcore.frontend.weak import Weak
 from kernelcore.ir.core import Eqn, Var
 from kernelcore.types import Dense, StructType, type_of
@@ -93,7 +91,8 @@ class Block:
     def _assigned_value(self, node: ast.Assign) -> Value:
         """The right-hand side; ``tid()`` gives one index per target."""
         target, value = node.targets[0], node.value
-        if isinstance(target, ast.Tuple) and isinstance(value, ast.Call) and not value.args:
+        is_several = isinstance(target, ast.Tuple | ast.List)
+        if is_several and isinstance(value, ast.Call) and not value.args and not value.keywords:
             callee = static_object(self.scope, value.func)
             if callee is intrinsics.tid:
                 return lower_tid(self.scope, len(target.elts), value)
@@ -110,7 +109,7 @@ class Block:
         scope, loc = self.scope, self.scope.loc(target)
         match target:
             case ast.Name(id=name):
-                bind(scope, name, value, loc)
+                bind(scope, name, value, target, source)
             case ast.Subscript() | ast.Attribute():
                 place_of(scope, target).store(scope, value, source, target)
             case ast.Tuple(elts=targets) | ast.List(elts=targets):
@@ -120,7 +119,9 @@ class Block:
                         raise unsupported(star, scope.loc(star))
                 if len(values) != len(targets):
                     raise KernelTypeError(
-                        f"expected {len(targets)} values, one per target, found {len(values)}", loc
+                        f"expected {len(targets)} values, one per target, found {len(values)}",
+                        loc,
+                        "write as many targets as there are values",
                     )
                 for inner, member in zip(targets, values, strict=True):
                     self._assign(inner, member, source)
@@ -147,7 +148,8 @@ class Block:
             value = lower_expr(scope, node.value)
             if any(writes(scope.builder.eqns[start:], slot.array) for slot in place.slots):
                 raise KernelSyntaxError(
-                    f"'{ast.unparse(target)}' is written while a value for it is computed",
+                    f"'{place.view.name}' is written while a value for '{ast.unparse(target)}' is "
+                    "computed",
                     scope.loc(node),
                     "write the value to a variable first, and add that on a line of its own",
                 )
@@ -209,8 +211,8 @@ class Block:
             )
 
 
-def bind(scope: Scope, name: str, value: Value, loc: SrcLoc | None) -> None:
-    """Give ``name`` a value.
+def bind(scope: Scope, name: str, value: Value, target: ast.expr, source: ast.expr) -> None:
+    """Give ``name`` a value, which ``source`` was lowered to.
 
     Raises:
         KernelTypeError: ``name`` is an array parameter, or there is no value.
@@ -219,11 +221,11 @@ def bind(scope: Scope, name: str, value: Value, loc: SrcLoc | None) -> None:
     if isinstance(old, ArrayView) and not isinstance(value, ArrayView):
         raise KernelTypeError(
             f"cannot assign to '{name}': it is an {old.type}",
-            loc,
+            scope.loc(target),
             f"assign to its elements, {name}[i] = ..., or use another name",
         )
     if isinstance(value, tuple) and not value:
-        scalar(value, loc)
+        scalar(value, scope.loc(source))
     scope.set(name, value)
 
 
@@ -236,19 +238,25 @@ def _members(value: Value) -> tuple[Value, ...]:
 
 def named(scope: Scope, target: ast.expr, value: Value) -> Value:
     """``value`` under the names of the user's variables that ``target`` consists of."""
-    match target, value:
-        case ast.Name(id=name), Var():
-            return _renamed(scope, value, name)
-        case ast.Tuple(elts=targets) | ast.List(elts=targets), tuple():
-            if len(targets) == len(value):
-                return tuple(named(scope, t, v) for t, v in zip(targets, value, strict=True))
-        case _:
-            pass
-    return value
+    _, leaves = flatten(value)
+    held = [*leaves, *scope.env.values()]
+
+    def inside(target: ast.expr, value: Value) -> Value:
+        match target, value:
+            case ast.Name(id=name), Var() if sum(value is other for other in held) == 1:
+                return _renamed(scope, value, name)
+            case ast.Tuple(elts=targets) | ast.List(elts=targets), tuple():
+                if len(targets) == len(value):
+                    return tuple(inside(t, v) for t, v in zip(targets, value, strict=True))
+            case _:
+                pass
+        return value
+
+    return inside(target, value)
 
 
 def _renamed(scope: Scope, value: Var, name: str) -> Var:
-    """``value`` with a name, if it was made just now, so that nothing holds it, and has none."""
+    """``value``, which nothing else holds, with a name if it was made just now and has none."""
     eqns = scope.builder.eqns
     if value.name or not eqns or not any(value is out for out in eqns[-1].outputs):
         return value

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import builtins
 
+from kernelcore.errors import KernelTypeError
 from kernelcore.frontend.compile_time import static
 from kernelcore.frontend.expr import lower_expr, static_object
 from kernelcore.frontend.scope import Scope
-from kernelcore.frontend.value import Compound, Value
+from kernelcore.frontend.value import Compound, Value, describe_type
 from kernelcore.frontend.weak import Weak
 
 MAX_TURNS = 64
@@ -26,7 +27,13 @@ def unrolled(scope: Scope, node: ast.For) -> list[Value] | None:
     callee = static_object(scope, call.func)
     if callee is static:
         found = lower_expr(scope, call)
-        return list(found) if isinstance(found, tuple) else None
+        if not isinstance(found, tuple):
+            raise KernelTypeError(
+                f"a loop over static() takes a tuple, a list or a range, found {describe_type(found)}",
+                scope.loc(call),
+                "write for i in static((1, 2, 3))",
+            )
+        return list(found)
     if callee is not builtins.range or not 1 <= len(call.args) <= 3:
         return None
     assert isinstance(node.target, ast.Name)
@@ -38,7 +45,9 @@ def unrolled(scope: Scope, node: ast.For) -> list[Value] | None:
     if len(known) < len(bounds) or eqns or (len(known) == 3 and known[2] == 0):
         return None
     turns = range(*known)
-    return [Weak(k) for k in turns] if len(turns) <= MAX_TURNS else None
+    # len() of a range does not take numbers beyond those of C.
+    is_short = not turns[MAX_TURNS:]
+    return [Weak(k) for k in turns] if is_short else None
 
 
 def _indexes_components(scope: Scope, loop: ast.For, target: str) -> bool:

@@ -89,6 +89,15 @@ class Static:
     obj: object
 
 
+# Kinds of Python objects that users know as functions.
+_FUNCTIONS = (
+    "function",
+    "builtin_function_or_method",
+    "Function",
+    "NativeFunction",
+    "Builtin",
+    "Intrinsic",
+)
 Leaf = Var | Const | Weak
 Value = Var | Const | Weak | Hole | Compound | ArrayView | Static | tuple["Value", ...]
 
@@ -189,7 +198,7 @@ def describe_type(value: Value) -> str:
         case Weak():
             return f"{value.kind} literal {value.value}"
         case tuple():
-            return f"{len(value)} values"
+            return f"a tuple of {len(value)}" if value else "nothing"
         case Compound(type_, _):
             return repr(type_)
         case ArrayView():
@@ -213,7 +222,9 @@ def describe_object(obj: object) -> str:
             return f"the type {obj.__name__}"
         case _ if kind == "module":
             return "a module"
-        case _ if kind in ("function", "builtin_function_or_method", "Function", "Builtin"):
+        case _ if kind in _FUNCTIONS:
             return "a function"
+        case _ if kind == "Kernel":
+            return "a kernel"
         case _:
             return f"a Python object of type {kind}"

@@ -19,7 +19,7 @@ from kernelcore.types import ArrayType, Scalar, int32, int64
 
 _ADD, _MUL = BINARY[ast.Add].op, BINARY[ast.Mult].op
 _CLAMP, _LEN = BUILTINS["clamp"].op, BUILTINS["range_len"].op
-_SELECT, _LESS = BUILTINS["select"].op, BUILTINS["less"].op
+_WHERE, _LESS = BUILTINS["where"].op, BUILTINS["less"].op
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,9 @@ def extent(scope: Scope, view: ArrayView, dim: int, loc: SrcLoc | None) -> Atom:
     """
     if not 0 <= dim < len(view.free):
         raise KernelTypeError(
-            f"'{view.name}' has {len(view.free)} dimensions, found axis {dim}", loc
+            f"'{view.name}' has {len(view.free)} dimensions, found axis {dim}",
+            loc,
+            "axes count from 0",
         )
     place = view.free[dim]
     axis = view.axes[place]
@@ -173,10 +175,11 @@ def too_many_indices(view: ArrayView, found: int, loc: SrcLoc | None) -> KernelT
     sample = ", ".join("ijkl"[:ndim])
     dims = "1 dimension" if ndim == 1 else f"{ndim} dimensions"
     inner = "" if isinstance(view.element, Scalar) else "[k]"
+    is_whole = len(view.free) == len(view.axes)
     return KernelTypeError(
-        f"'{view.name}' has {dims}, found {found} indices",
+        f"{'' if is_whole else 'this part of '}'{view.name}' has {dims}, found {found} indices",
         loc,
-        f"index every dimension: {view.name}[{sample}]{inner}",
+        f"index every dimension: {view.name if is_whole else 'part'}[{sample}]{inner}",
     )
 
 
@@ -214,7 +217,7 @@ def _sliced(scope: Scope, axis: Axis, bounds: Bounds, size: Atom) -> Axis:
         if not (isinstance(end, Const) and end.value >= 0):
             negative = scope.builder.emit(_LESS, end, const(int32, 0, None))
             wrapped = scope.builder.emit(_ADD, end, size)
-            end = scope.builder.emit(_SELECT, negative, wrapped, end)
+            end = scope.builder.emit(_WHERE, negative, wrapped, end)
         ends.append(scope.builder.emit(_CLAMP, end, low, last))
     start, stop = ends
     count = _count(scope, start, stop, step)

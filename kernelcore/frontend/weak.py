@@ -124,7 +124,9 @@ def const(dtype: Scalar, value: int | float, loc: SrcLoc | None) -> Const:
         return Const(dtype, float(nearest(value, dtype)) if is_narrow(dtype) else float(value))
     if not holds(dtype, int(value)):
         wide = [t for t in (int64, uint64) if holds(t, int(value))]
-        remedy = f"write {wide[0]}({value})" if dtype == int32 and wide else None
+        remedy = f"it holds {dtype.limits[0]} to {dtype.limits[1]}"
+        if dtype == int32 and wide:
+            remedy = f"write {wide[0]}({value})"
         raise KernelTypeError(f"{value} does not fit in {dtype}", loc, remedy)
     return Const(dtype, int(value))
 

@@ -44,7 +44,7 @@ class UserFunction:
 
 @dataclass
 class Expressions:
-    """Writes expressions over ``places``, ``counters`` (names below an extent) and ``functions``."""
+    """Writes expressions over what is there; ``counters`` are names and what they are below."""
 
     draws: Draws
     palette: Palette
@@ -165,7 +165,7 @@ class Expressions:
         if choice == 4:
             name = self.draws.pick(("clamp", "fma") if type_.is_float else ("clamp",))
             return f"kc.{name}({first}, {second}, {third})"
-        return f"kc.{self.draws.pick(('select', 'where'))}({self.test(depth)}, {first}, {second})"
+        return f"kc.where({self.test(depth)}, {first}, {second})"
 
     def cast(self, type_: Element, depth: int) -> str:
         """A conversion from any scalar."""
@@ -334,9 +334,7 @@ class Expressions:
     def vector(self, type_: Dense, depth: int) -> str:
         """An operation whose result is a vector."""
         size, scalar = type_.size, type_.scalar
-        matrices = [
-            d for d in self.palette.dense if d.kind == "matrix" and d.dtype == scalar
-        ]
+        matrices = [d for d in self.palette.dense if d.kind == "matrix" and d.dtype == scalar]
         left = [d for d in matrices if d.extents[0] == size]
         if left and self.draws.chance(50):
             source = self.draws.pick(left)
@@ -357,7 +355,9 @@ class Expressions:
         scalar = type_.scalar
         choice = self.draws.below(3)
         if choice == 0:
-            return f"kc.transpose({self.expression(Dense('matrix', scalar, (columns, rows)), depth)})"
+            return (
+                f"kc.transpose({self.expression(Dense('matrix', scalar, (columns, rows)), depth)})"
+            )
         if choice == 1:
             inner = self.draws.pick((2, 3))
             left, right = (Dense("matrix", scalar, s) for s in ((rows, inner), (inner, columns)))

@@ -41,7 +41,9 @@ class _Rewrite(ast.NodeTransformer):
     """Operators to calls; copies of what is assigned and returned."""
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        return _call("_apply", BINARY[type(node.op)].op.name, *map(self.visit, (node.left, node.right)))
+        return _call(
+            "_apply", BINARY[type(node.op)].op.name, *map(self.visit, (node.left, node.right))
+        )
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         operand = self.visit(node.operand)
@@ -54,11 +56,15 @@ class _Rewrite(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         values = [self.visit(v) for v in (node.left, *node.comparators)]
         names = [COMPARE[type(op)].op.name for op in node.ops]
-        links = [_call("_apply", n, a, b) for n, a, b in zip(names, values, values[1:], strict=False)]
+        links = [
+            _call("_apply", n, a, b) for n, a, b in zip(names, values, values[1:], strict=False)
+        ]
         return links[0] if len(links) == 1 else ast.BoolOp(ast.And(), links)
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        return ast.Assign([self.visit(t) for t in node.targets], _call("_copy", self.visit(node.value)))
+        return ast.Assign(
+            [self.visit(t) for t in node.targets], _call("_copy", self.visit(node.value))
+        )
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         old = copy.deepcopy(node.target)
@@ -130,8 +136,6 @@ class Language:
             return HostDense(CLASSES[name].kernel_type)
         if name in LIBRARY:
             return LIBRARY[name]
-        if name == "where":
-            name = "select"
         assert name in OPS
         return lambda *args: apply(name, *args)
 
@@ -167,7 +171,7 @@ def _range(*bounds: Any) -> Iterator[Any]:
 
 
 def _declared(annotation: Any, value: Any) -> Any:
-    return annotation(value) if isinstance(value, bool | int | float) else copied(value)
+    return annotation(value) if type(value) in (bool, int, float) else copied(value)
 
 
 def run_on_host(program: Program, classes: Mapping[str, Any]) -> list[Any]:
@@ -190,10 +194,10 @@ def run_on_host(program: Program, classes: Mapping[str, Any]) -> list[Any]:
     with np.errstate(all="ignore"):
         for language.point in range(POINTS):
             space["kernel"](*args)
-    for p, array, boxed in zip(program.params, given, args, strict=True):
+    for p, array, elements in zip(program.params, given, args, strict=True):
         if p.ndim:
             for index in np.ndindex(array.shape[: p.ndim]):
-                _write(array, index, boxed[index])
+                _write(array, index, elements[index])
     return given
 
 
@@ -213,9 +217,7 @@ def _host(type_: Element, value: Any) -> Any:
         case Scalar():
             return value
         case Dense():
-            return Composite(
-                type_.kind, type_.scalar, boxed(np.asarray(value).flat, type_.extents)
-            )
+            return Composite(type_.kind, type_.scalar, boxed(np.asarray(value).flat, type_.extents))
         case StructType(fields=fields):
             parts = [
                 _host(m, value[n] if isinstance(value, np.void) else getattr(value, n))

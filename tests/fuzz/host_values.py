@@ -83,7 +83,7 @@ class HostScalar:
     type: Scalar
 
     def __call__(self, value: Any) -> Any:
-        if isinstance(value, bool | int | float):
+        if not isinstance(value, np.generic):
             return nearest(value, self.type) if is_narrow(self.type) else self.type(value)
         return convert(value, self.type)
 
@@ -187,7 +187,7 @@ def apply(name: str, *args: Any) -> Any:
     if name in ("equal", "not_equal"):
         same = all(scalar_op("equal", a, b) for a, b in zip(*map(scalars, args), strict=True))
         return np.bool_(same == (name == "equal"))
-    if name == "select":
+    if name == "where":
         return args[1] if args[0] else args[2]
     if name == "mul" and len(composites) == 2:
         return multiply(*args)

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from hypothesis import strategies as st
 
@@ -161,9 +161,12 @@ def _steps(type_: Element) -> tuple[tuple[Route, Element], ...]:
             return tuple(((f".{n}",), m) for n, m in fields if isinstance(m, Element))
         case Dense(kind="transform"):
             scalar = type_.scalar
-            parts = ((".p",), Dense("vector", scalar, (3,))), (
-                (".q",),
-                Dense("quaternion", scalar, (4,)),
+            parts = (
+                ((".p",), Dense("vector", scalar, (3,))),
+                (
+                    (".q",),
+                    Dense("quaternion", scalar, (4,)),
+                ),
             )
             return (*parts, (("[", 7, "]"), scalar))
         case Dense(kind="matrix", extents=(rows, columns)):

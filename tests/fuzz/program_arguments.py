@@ -11,7 +11,21 @@ from kernelcore.composite import value_class
 from kernelcore.types import Dense, Element, Scalar, StructType
 from tests.fuzz.typed_programs import Program
 
-_EDGES = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-40, 65504.0, 3e38, 0.5, 2.0**31, 2.0**63)
+_EDGES = (
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-40,
+    65504.0,
+    3e38,
+    0.5,
+    2.0**31,
+    2.0**63,
+)
 _SMALL = 12
 
 

@@ -122,7 +122,9 @@ class Statements:
         text, type_ = self.target(wanted)
         draws = self.write.draws
         if isinstance(type_, Dense):
-            op = draws.pick(("+=", "-=", "*=") if not type_.scalar.is_float else ("+=", "-=", "*=", "/="))
+            op = draws.pick(
+                ("+=", "-=", "*=") if not type_.scalar.is_float else ("+=", "-=", "*=", "/=")
+            )
             operand: Element = type_ if op in ("+=", "-=") else type_.scalar
             self.line(depth, f"{text} {op} {self.write.expression(operand)}")
             return None
@@ -230,9 +232,7 @@ class Statements:
         self.line(depth + 1, f"{counter} += 1")
         self.loop_body(depth, Place(counter, int32), [(counter, limit + 1)])
 
-    def loop_body(
-        self, depth: int, index: Place, counters: Sequence[tuple[str, int]]
-    ) -> None:
+    def loop_body(self, depth: int, index: Place, counters: Sequence[tuple[str, int]]) -> None:
         """What is in a loop; its index is there, and bounded."""
         places, known = list(self.write.places), list(self.write.counters)
         self.write.places.append(index)

@@ -1,18 +1,15 @@
-"""Random well-typed programs in the whole kernel language: types, functions, a kernel, arguments."""
+"""Random well-typed programs in the whole kernel language: types, functions, a kernel."""
 
 from __future__ import annotations
 
 import linecache
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from hypothesis import strategies as st
 
-import kernelcore as kc
-from kernelcore.types import Dense, Element, Scalar, StructType, int32
-from kernelcore.values import CLASSES
+from kernelcore.types import Dense, Element, Scalar, int32
 from tests.fuzz.expressions import Expressions, Place, UserFunction
 from tests.fuzz.palette import Draws, Palette, draw_palette
 from tests.fuzz.statements import POINTS, Statements
@@ -63,9 +60,7 @@ def programs(draw: Callable[[Any], Any]) -> Program:
     return Program(text, params, seed)
 
 
-def _function(
-    draws: Draws, palette: Palette, functions: list[UserFunction], number: int
-) -> str:
+def _function(draws: Draws, palette: Palette, functions: list[UserFunction], number: int) -> str:
     """A function with typed parameters, and at times an overload."""
     name = f"g{number}"
     made: list[UserFunction] = []

@@ -1,0 +1,108 @@
+"""Structs, arrays of vectors, views, overloads and generic functions, checked against NumPy."""
+
+# Overloads share a name.
+# ruff: noqa: F811
+# pyright: reportRedeclaration=false
+
+from typing import Any
+
+import numpy as np
+
+import kernelcore as kc
+
+
+@kc.struct
+class Body:
+    position: kc.vec3d
+    velocity: kc.vec3d
+    mass: kc.float64
+
+
+@kc.func
+def energy(b: Body):
+    return 0.5 * b.mass * kc.length_sq(b.velocity)
+
+
+@kc.func
+def energy(a: Body, b: Body):
+    return -a.mass * b.mass / kc.length(a.position - b.position)
+
+
+@kc.func
+def total(x: kc.array(dtype=Any)):
+    result = x[0]
+    for k in range(1, x.shape[0]):
+        result += x[k]
+    return result
+
+
+@kc.kernel
+def energies(bodies: kc.array(dtype=Body), e: kc.array(dtype=kc.float64)):
+    i = kc.tid()
+    e[i] = energy(bodies[i])
+    for j in range(i):
+        e[i] += energy(bodies[i], bodies[j])
+
+
+@kc.kernel
+def drift(bodies: kc.array(dtype=Body), dt: kc.float64, path: kc.array2d[kc.vec3d]):
+    i = kc.tid()
+    b = bodies[i]
+    for k in range(path.shape[1]):
+        path[i, k] = b.position
+        b.position += dt * b.velocity
+    bodies[i] = b
+
+
+@kc.kernel
+def sums(x: kc.array2d[Any], every_second: kc.array(dtype=Any)):
+    i = kc.tid()
+    every_second[i] = total(x[i, ::2])
+
+
+def check(claim: str, found: np.ndarray, wanted: np.ndarray) -> None:
+    """Print how far ``found`` is from what NumPy says, which is next to nothing."""
+    difference = np.abs(found - wanted).max() / np.abs(wanted).max()
+    assert difference < 1e-12, (claim, found, wanted)
+    print(f"{claim:56s} relative difference {difference:.0e}")
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    count, steps, dt = 6, 8, 0.125
+    bodies: Any = np.zeros(count, Body.numpy_dtype())
+    bodies["position"] = rng.normal(size=(count, 3))
+    bodies["velocity"] = rng.normal(size=(count, 3))
+    bodies["mass"] = rng.uniform(1.0, 2.0, count)
+    x, v, m = (bodies[name].copy() for name in ("position", "velocity", "mass"))
+
+    e = np.zeros(count)
+    kc.launch(energies, count, [bodies], [e])
+    between = x[:, None] - x[None]
+    distance = np.linalg.norm(between, axis=2) + np.eye(count)
+    pairs = m[:, None] * m[None] * (1.0 - np.eye(count)) / distance
+    kinetic = 0.5 * m @ (v * v).sum(1)
+    check("overloads: energy of one body and of two", e.sum(), kinetic - 0.5 * pairs.sum())
+
+    slope = {name: np.zeros_like(bodies[name]) for name in ("position", "velocity", "mass")}
+    kc.launch(energies, count, [bodies], [e], [slope], [np.ones(count)], adjoint=True)
+    force = -(pairs / distance**2)[..., None] * between
+    check("adjoint: the slope of the energy is minus the force", slope["position"], -force.sum(1))
+    check("adjoint: its slope by velocity is the momentum", slope["velocity"], m[:, None] * v)
+
+    path = np.zeros((count, steps, 3))
+    kc.launch(drift, count, [bodies, dt], [path])
+    times = dt * np.arange(steps)[:, None]
+    check("a struct is read, changed and written as a value", path, x[:, None] + times * v[:, None])
+    check("arrays of structs are NumPy's, in place", bodies["position"], x + steps * dt * v)
+
+    of_vectors, of_numbers = np.zeros((count, 3)), np.zeros(count)
+    kernel = kc.overload(sums, [kc.array2d[kc.vec3d], kc.array(dtype=kc.vec3d)])
+    kc.launch(kernel, count, [path], [of_vectors])
+    kc.launch(sums, count, [path[..., 0]], [of_numbers])
+    check("generic: sums over a view of vectors", of_vectors, path[:, ::2].sum(1))
+    check("generic: the same kernel on numbers", of_numbers, path[:, ::2, 0].sum(1))
+
+
+if __name__ == "__main__":
+    main()
