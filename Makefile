@@ -5,13 +5,18 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(shell find csrc -type f)
 CXX_FILES := $(shell find csrc -path csrc/third_party -prune -o \( -name '*.cc' -o -name '*.h' \) -print)
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint fuzz bench clean
 
 demo: $(VENV)/.built
 	$(BIN)/python examples/01_tv_denoise.py
 
 test: $(VENV)/.built
 	$(BIN)/python -m pytest -n 2 tests
+
+# A long run of random programs; KC_FUZZ_SEED chooses other ones.
+fuzz: export KC_FUZZ_PROGRAMS ?= 20000
+fuzz: $(VENV)/.built
+	$(BIN)/python -m pytest -n 2 tests/fuzz/test_typed_programs.py
 
 lint: $(VENV)/.built
 	$(BIN)/ruff check .

@@ -45,9 +45,9 @@ from kernelcore.frontend.native import func_native as func_native
 from kernelcore.kernel import Kernel as Kernel
 from kernelcore.kernel import func as func
 from kernelcore.kernel import kernel as kernel
-from kernelcore.kernel import overload_of as overload
+from kernelcore.kernel import overload as overload
 from kernelcore.launch import launch as launch
-from kernelcore.map import map_elements as map
+from kernelcore.map import map as map
 from kernelcore.runtime.native import num_threads as num_threads
 from kernelcore.runtime.native import set_num_threads as set_num_threads
 from kernelcore.structs import struct as struct
@@ -75,7 +75,7 @@ from kernelcore.values import vector as vector
 bool = boolean
 
 # They make types, and are looked for beside them.
-vars(types).update(
+types.__dict__.update(
     vector=vector, matrix=matrix, quaternion=quaternion, transformation=transformation
 )
 

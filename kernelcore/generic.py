@@ -26,6 +26,8 @@ from kernelcore.types import (
 )
 
 _BY_NAME = {s.name: s for s in SCALARS}
+# Typed loosely: NumPy leaves the bit width of its scalars open.
+_NUMPY_SCALAR: type[Any] = np.generic
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,7 @@ def _argument_type(name: str, parameter: Parameter, arg: Any) -> SourceType:
 
 def is_array(arg: Any) -> bool:
     """Whether ``arg`` is an array, and no scalar or composite value."""
-    is_value = type_of(type(arg)) is not None or isinstance(arg, np.generic)
+    is_value = type_of(type(arg)) is not None or isinstance(arg, _NUMPY_SCALAR)
     return hasattr(arg, "dtype") and hasattr(arg, "shape") and not is_value
 
 
@@ -163,7 +165,7 @@ def _array_type(limits: Sequence[Wanted], arg: Any) -> SourceType | None:
 
 
 def _value_type(arg: Any) -> SourceType | None:
-    if isinstance(arg, np.generic):
+    if isinstance(arg, _NUMPY_SCALAR):
         return _BY_NAME.get(arg.dtype.name)
     known = type_of(type(arg))
     if isinstance(known, Dense | StructType):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, overload
+from typing import Any
 
 from kernelcore import inspection
 from kernelcore.builtins.function import Function, Overload, require_function
@@ -124,6 +125,11 @@ class Kernel:
         return Direct(optimize(self.func))
 
     @cached_property
+    def ready(self) -> Direct | None:
+        """``direct`` if arguments are taken as they are, None if they have to be looked at."""
+        return None if self.is_generic or not self.is_plain else self.direct
+
+    @cached_property
     def shared(self) -> Direct:
         """The kernel on arrays that may share memory: it accumulates with atomics only."""
         return Direct(self.func)
@@ -156,7 +162,7 @@ def not_a_kernel(found: object) -> KernelArgumentError:
     )
 
 
-def overload_of(kernel: Kernel, types: Sequence[object] | Mapping[str, object]) -> Kernel:
+def overload(kernel: Kernel, types: Sequence[object] | Mapping[str, object]) -> Kernel:
     """The kernel that a generic ``kernel`` is for given types; see ``Kernel.overload``."""
     if not isinstance(kernel, Kernel):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise not_a_kernel(kernel)
@@ -204,9 +210,9 @@ class Direct:
         self.exclusive = tuple(i for i, p in enumerate(func.params) if p in owned)
 
 
-@overload
+@typing.overload
 def kernel(pyfunc: Callable[..., Any]) -> Kernel: ...
-@overload
+@typing.overload
 def kernel() -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(
     pyfunc: Callable[..., Any] | None = None,
@@ -227,9 +233,9 @@ def _kernel(pyfunc: Callable[..., Any]) -> Kernel:
     return Kernel(pyfunc)
 
 
-@overload
+@typing.overload
 def func(pyfunc: Callable[..., Any]) -> Function: ...
-@overload
+@typing.overload
 def func() -> Callable[[Callable[..., Any]], Function]: ...
 def func(
     pyfunc: Callable[..., Any] | None = None,

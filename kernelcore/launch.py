@@ -67,11 +67,11 @@ def launch(
             "pass adjoint=True as well",
         )
     args = (*inputs, *outputs)
-    if kernel.is_generic:
+    direct = kernel.ready
+    if direct is None:
         kernel = kernel.for_arguments(args)
-    if not kernel.is_plain:
         args = argument_leaves(kernel, args)
-    direct = kernel.direct
+        direct = kernel.direct
     if direct.exclusive and _shares_memory(kernel, args):
         direct = kernel.shared
     native.launch(direct.signature, dim, args)

@@ -25,7 +25,7 @@ from kernelcore.types import ArrayOf, Dense, Scalar, SourceType, StructType
 Callee = Function | Builtin[..., Any]
 
 
-def map_elements(
+def map(
     function: Function | Builtin[..., Any] | Callable[..., Any],
     *inputs: Any,
     out: Any = None,
@@ -94,7 +94,7 @@ def _callee(function: Any) -> Callee:
 
 
 def _outputs(results: Sequence[SourceType], shape: tuple[int, ...], out: Any) -> list[Any]:
-    given: list[Any] = list(out) if isinstance(out, tuple | list) else [out]
+    given = list(cast("Sequence[Any]", out)) if isinstance(out, tuple | list) else [out]
     if out is not None:
         if len(given) != len(results):
             raise KernelArgumentError(

@@ -260,7 +260,9 @@ class StructType:
     @property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype of the same layout, for structs that hold no arrays."""
-        pairs = [(name, member.numpy) for name, member in self.fields if has_layout(member)]
+        pairs: list[tuple[str, np.dtype[Any]]] = [
+            (name, member.numpy) for name, member in self.fields if not isinstance(member, ArrayOf)
+        ]
         return np.dtype(pairs, align=True)
 
     def __repr__(self) -> str:

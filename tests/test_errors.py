@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kernelcore as kc
@@ -292,6 +293,45 @@ def test_every_error_has_a_name_of_its_own() -> None:
     )
     names = [name for table in tables for name in table]
     assert len(set(names)) == len(names)
+
+
+GENERIC = """\
+from typing import Any, TypeVar
+import kernelcore as kc
+T = TypeVar("T", bound=kc.types.AnyFloat)
+@kc.kernel
+def kernel(x: kc.array(dtype=Any), a: T, b: T):
+    x[0] = a
+"""
+FLOATS = kc.array(dtype=float)
+# Uses of a generic kernel that fail, by the claim that each breaks.
+USES: dict[str, Callable[[kc.Kernel], object]] = {
+    "generic_without_types": lambda k: k.func,
+    "generic_called": lambda k: k(),
+    "generic_overload_count": lambda k: k.overload([float]),
+    "generic_overload_no_list": lambda k: kc.overload(k, 5),  # pyright: ignore[reportArgumentType]
+    "generic_overload_name": lambda k: k.overload({"c": float}),
+    "generic_overload_left_out": lambda k: k.overload({"x": FLOATS, "a": float}),
+    "generic_overload_no_type": lambda k: k.overload(["x", float, float]),
+    "generic_overload_pattern": lambda k: k.overload([kc.array(dtype=Any), float, float]),
+    "generic_overload_refused": lambda k: k.overload([float, float, float]),
+    "generic_overload_out_of_bound": lambda k: k.overload([FLOATS, int, int]),
+    "generic_overload_two_types": lambda k: k.overload([FLOATS, kc.float64, float]),
+    "generic_launch_count": lambda k: kc.launch(k, 1, [np.zeros(1)]),
+    "generic_launch_unknown_type": lambda k: kc.launch(k, 1, [np.zeros(1), 1.0, "text"]),
+    "generic_launch_unknown_dtype": lambda k: kc.launch(k, 1, [np.zeros(1, complex), 1.0, 1.0]),
+}
+
+
+@pytest.mark.parametrize("name", USES)
+def test_use_of_a_generic_kernel_is_refused(
+    name: str, tmp_path: Path, golden: Callable[[str, str], None]
+) -> None:
+    kernel = module("", GENERIC, tmp_path)["kernel"]
+    with pytest.raises(kc.KernelError) as caught:
+        USES[name](kernel)
+    text = f"{type(caught.value).__name__}: {caught.value}".replace(f"{tmp_path}/", "")
+    golden(f"errors/{name}.txt", text)
 
 
 def test_source_must_be_available() -> None:

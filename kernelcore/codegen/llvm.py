@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from types import MappingProxyType
 
 from kernelcore.codegen import abi, atomic, control, memory, narrow, output
@@ -27,6 +28,9 @@ METADATA = """\
 !3 = distinct !{!3, !4}
 !4 = !{!"llvm.loop.vectorize.enable", i1 false}
 """
+
+# As many adjacent components LLVM loads as vectors, and sorts by shuffles.
+MAX_INTERLEAVED = 4
 
 # What keeps LLVM from vectorising the loop over grid points.
 _SCALAR_KINDS = ATOMICS | MESSAGES | {OpKind.FOR, OpKind.WHILE, OpKind.STACK, OpKind.NATIVE}
@@ -98,37 +102,51 @@ def _load_arguments(e: Emitter, func: Func) -> None:
 
 
 def _emit_points(e: Emitter, func: Func, dims: Sequence[str]) -> None:
-    """The grid loop; twice, once for packed last axes, where LLVM can vectorise it."""
+    """The grid loop; twice where it pays to know the last strides: once for packed last axes."""
 
     def body() -> None:
         e.region(func.body)
 
-    arrays = [p for p in func.params if isinstance(p.type, ArrayType) and p.type.ndim]
-    if arrays and not any(q.op.kind in _SCALAR_KINDS for q in walk_eqns(func.body)):
+    arrays = {p: p.type for p in func.params if isinstance(p.type, ArrayType) and p.type.ndim}
+    is_vectorised = not any(q.op.kind in _SCALAR_KINDS for q in walk_eqns(func.body))
+    has_components = any(t.components for t in arrays.values())
+    # LLVM would gather the components of larger elements one by one, slower than scalar code.
+    is_vectorised &= all(prod(t.components) <= MAX_INTERLEAVED for t in arrays.values())
+    if arrays and (is_vectorised or has_components):
         strided, packed = e.label("strided"), e.label("packed")
         found = {param: e.array(param) for param in arrays}
-        forms = {param: _packed_form(param, array) for param, array in found.items()}
+        forms = {p: _packed_form(type_, found[p]) for p, type_ in arrays.items()}
         e.branch(_all_equal(e, found, forms), packed, strided)
         e.place(packed)
         e.bind_all(forms)
-        emit_points(e, dims, PACKED_LOOP_SUFFIX, body, output.FINISH_BLOCK)
+        suffix = PACKED_LOOP_SUFFIX if is_vectorised else STRIDED_LOOP_SUFFIX
+        emit_points(e, dims, suffix, body, output.FINISH_BLOCK)
         e.place(strided)
         e.bind_all(found)
     emit_points(e, dims, STRIDED_LOOP_SUFFIX, body, output.FINISH_BLOCK)
 
 
-def _packed_form(param: Var, array: ArrayValue) -> ArrayValue:
-    assert isinstance(param.type, ArrayType)
-    size_bytes = str(param.type.dtype.size_bytes)
-    return ArrayValue(array.data, array.shape, (*array.strides[:-1], size_bytes))
+def _packed_form(type_: ArrayType, array: ArrayValue) -> ArrayValue:
+    """``array`` with adjacent components, and adjacent elements along the last other axis."""
+    strides: list[str] = []
+    size_bytes = type_.dtype.size_bytes
+    for extent in reversed(type_.components):
+        strides.insert(0, str(size_bytes))
+        size_bytes *= extent
+    outer = type_.outer_ndim
+    if outer:
+        strides.insert(0, str(size_bytes))
+    return ArrayValue(array.data, array.shape, (*array.strides[: max(outer - 1, 0)], *strides))
 
 
 def _all_equal(e: Emitter, found: Mapping[Var, ArrayValue], forms: Mapping[Var, ArrayValue]) -> str:
-    """Whether the last strides of ``found`` are those of ``forms``."""
+    """Whether the strides of ``found`` are those of ``forms``."""
     result = "true"
     for param, array in found.items():
-        same = e.op(f"icmp eq i64 {array.strides[-1]}, {forms[param].strides[-1]}")
-        result = e.op(f"and i1 {result}, {same}")
+        for stride, wanted in zip(array.strides, forms[param].strides, strict=True):
+            if stride != wanted:
+                same = e.op(f"icmp eq i64 {stride}, {wanted}")
+                result = e.op(f"and i1 {result}, {same}")
     return result
 
 

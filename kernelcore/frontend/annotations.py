@@ -64,11 +64,12 @@ def parameter_type(source: Source, node: ast.arg) -> Wanted:
     annotation = _evaluate(source, node.arg, node.annotation)
     found = wanted(annotation)
     if found is None:
+        name = getattr(annotation, "__name__", "")
         is_class = isinstance(annotation, type) and annotation.__module__ != "builtins"
         raise KernelTypeError(
             f"parameter '{node.arg}': unsupported annotation {ast.unparse(node.annotation)}",
             source.loc(node.annotation),
-            f"decorate class {annotation.__name__} with @kc.struct" if is_class else _EXPECTED,
+            f"decorate class {name} with @kc.struct" if is_class else _EXPECTED,
         )
     if isinstance(found, typing.TypeVar):
         try:

@@ -195,7 +195,11 @@ def symbol(node: ast.AST) -> str:
         case ast.Compare():
             return "a comparison"
         case ast.UnaryOp(op=op):
-            names = {ast.Not: "'not'", ast.Invert: "'~'", ast.USub: "unary '-'"}
+            names: dict[type[ast.unaryop], str] = {
+                ast.Not: "'not'",
+                ast.Invert: "'~'",
+                ast.USub: "unary '-'",
+            }
             return names.get(type(op), "unary '+'")
         case ast.BoolOp(op=op):
             return "'and'" if isinstance(op, ast.And) else "'or'"

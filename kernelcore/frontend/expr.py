@@ -320,7 +320,9 @@ def _attribute(scope: Scope, node: ast.Attribute) -> Value:
         case _, Compound(Dense() | StructType() as type_, _):
             return part(scope, owner, field_step(type_, node, loc))
         case _:
-            remedy = "arrays have .shape, .ndim and .dtype, vectors .x .y .z .w, structs their fields"
+            remedy = (
+                "arrays have .shape, .ndim and .dtype, vectors .x .y .z .w, structs their fields"
+            )
             if isinstance(owner, ArrayView) and isinstance(owner.element, Dense | StructType):
                 sample = ", ".join("ijkl"[: len(owner.free)])
                 remedy = f"index it first: {ast.unparse(node.value)}[{sample}].{node.attr}"

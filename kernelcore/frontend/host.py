@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -39,10 +40,11 @@ def host_value(obj: Any, text: str, loc: SrcLoc | None) -> Value:
             if obj.bit_length() >= sys.float_info.max_exp:
                 raise KernelTypeError("an integer too large for any type", loc)
             return Weak(int(obj))
-        case float() if not isinstance(obj, np.generic):
+        case float() if type(obj) is not np.float64:
             return Weak(float(obj))
         case tuple() | list() | range():
-            return tuple(host_value(m, f"{text}[{k}]", loc) for k, m in enumerate(obj))
+            members = cast("Sequence[Any]", obj)
+            return tuple(host_value(m, f"{text}[{k}]", loc) for k, m in enumerate(members))
         case _:
             pass
     for dtype in SCALARS:

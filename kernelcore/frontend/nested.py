@@ -55,9 +55,9 @@ def _check_header(scope: Scope, node: ast.FunctionDef) -> None:
         KernelSyntaxError: It has one of these.
     """
     for inner in ast.walk(node):
-        if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name):
-            if inner.func.id == node.name:
-                raise recursion(node.name, scope.loc(inner))
+        callee = inner.func if isinstance(inner, ast.Call) else None
+        if isinstance(callee, ast.Name) and callee.id == node.name:
+            raise recursion(node.name, scope.loc(inner))
     for decorator in node.decorator_list:
         callee = decorator.func if isinstance(decorator, ast.Call) else decorator
         found = static_object(scope, callee)

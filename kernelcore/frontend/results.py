@@ -114,7 +114,11 @@ class Results:
         is_empty = self.skeleton == ()
         if not is_empty and (scope.flag(RETURN) != TRUE or len(given) < len(values)):
             never = scope.flag(RETURN) == FALSE
-            what = "promises a value, and returns none" if never else "returns a value on some paths only"
+            what = (
+                "promises a value, and returns none"
+                if never
+                else "returns a value on some paths only"
+            )
             raise KernelTypeError(
                 f"'{self.tree.name}' {what}",
                 loc,

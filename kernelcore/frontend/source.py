@@ -123,8 +123,8 @@ def read_source(pyfunc: Callable[..., Any]) -> Source:
     except (OSError, TypeError):
         raise KernelSyntaxError(
             f"the source of '{pyfunc.__name__}' is not available",
-            remedy="define it with def in a file or a notebook cell; code that exec() runs needs an "
-            "entry in linecache",
+            remedy="define it with def in a file or a notebook cell; code that exec() runs needs "
+            "an entry in linecache",
         ) from None
     if pyfunc.__code__.co_name == "<lambda>":
         return Source(pyfunc, _lambda(pyfunc), 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from kernelcore.errors import KernelSyntaxError, KernelTypeError, SrcLoc
+from kernelcore.errors import KernelSyntaxError, KernelTypeError
 from kernelcore.frontend import intrinsics
 from kernelcore.frontend.annotations import scalar_annotation
 from kernelcore.frontend.apply import cast

@@ -29,7 +29,8 @@ def unrolled(scope: Scope, node: ast.For) -> list[Value] | None:
         found = lower_expr(scope, call)
         if not isinstance(found, tuple):
             raise KernelTypeError(
-                f"a loop over static() takes a tuple, a list or a range, found {describe_type(found)}",
+                "a loop over static() takes a tuple, a list or a range, found "
+                f"{describe_type(found)}",
                 scope.loc(call),
                 "write for i in static((1, 2, 3))",
             )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kernelcore.types import Dense, Element, Scalar, StructType, boolean, int32
-from tests.fuzz.palette import Draws, Palette, Piece, routes
+from kernelcore.types import ArrayOf, Dense, Element, Scalar, StructType, boolean, int32
+from tests.fuzz.palette import COLUMNS, Draws, Palette, Piece, Place, UserFunction, routes
 
 DEPTH = 3
 _INT_LITERALS = ("1", "2", "3", "7", "0", "100")
@@ -17,29 +17,6 @@ _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 _FLOAT_UNARY = ("sqrt", "floor", "ceil", "round", "trunc", "frac", "rsqrt", "abs", "sign")
 _INT_UNARY = ("abs", "sign", "bit_count", "clz", "ctz", "invert")
 _CAST_NAMES = {"float32": "float", "int32": "int", "bool": "bool"}
-
-
-@dataclass(frozen=True)
-class Place:
-    """A variable, a parameter or an array element: what a program can read.
-
-    ``indices`` are the extents of the array dimensions that are still to be indexed.
-    """
-
-    text: str
-    type: Element
-    indices: tuple[int, ...] = ()
-    writable: bool = False
-
-
-@dataclass(frozen=True)
-class UserFunction:
-    """A function of the program; a generic one takes and gives one type that ``fits`` admits."""
-
-    name: str
-    params: tuple[Element, ...]
-    results: tuple[Element, ...]
-    fits: Callable[[Element], bool] | None = None
 
 
 @dataclass
@@ -213,13 +190,37 @@ class Expressions:
 
     def gives(self, function: UserFunction, type_: Element) -> bool:
         """Whether a result of ``function`` can be of ``type_``."""
-        return function.fits(type_) if function.fits else type_ in function.results
+        if function.fits:
+            return function.fits(type_)
+        return type_ in function.results and not function.writes and self.has_rows(function)
+
+    def has_rows(self, function: UserFunction) -> bool:
+        """Whether there are arrays to call ``function`` with."""
+        wanted = [p for p in function.params if isinstance(p, ArrayOf)]
+        return all(self.rows(p, function.writes) for p in wanted)
+
+    def rows(self, type_: ArrayOf, writable: bool) -> list[Place]:
+        """Arrays that are a row, or have one."""
+        return [
+            p
+            for p in self.places
+            if p.indices[-1:] == (COLUMNS,) and p.type == type_.element and p.writable >= writable
+        ]
 
     def calling(self, function: UserFunction, type_: Element, depth: int) -> str:
         """A call; the arguments of a generic function are of ``type_``."""
         params = [type_] * len(function.params) if function.fits else function.params
-        args = ", ".join(self.expression(p, min(depth, 1)) for p in params)
-        return f"{function.name}({args})"
+        args: list[str] = []
+        for k, param in enumerate(params):
+            if isinstance(param, ArrayOf):
+                row = self.draws.pick(self.rows(param, function.writes))
+                outer = [self.index(n, 0) for n in row.indices[:-1]]
+                args.append(f"{row.text}[{', '.join(outer)}]" if outer else row.text)
+            else:
+                args.append(self.expression(param, min(depth, 1)))
+            if function.fits is None and k + 1 == len(params) and self.draws.chance(15):
+                args[-1] = f"p{k}={args[-1]}"
+        return f"{function.name}({', '.join(args)})"
 
     # Conditions
 

@@ -10,13 +10,14 @@ import ast
 import builtins
 import copy
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kernelcore.builtins import OPS
 from kernelcore.builtins.syntax import BINARY, COMPARE, UNARY
-from kernelcore.types import SCALARS, Dense, Element, Scalar, StructType
+from kernelcore.types import SCALARS, ArrayOf, Dense, Element, Scalar, StructType
 from kernelcore.values import CLASSES
 from tests.fuzz.host_values import (
     LIBRARY,
@@ -35,6 +36,13 @@ from tests.fuzz.statements import POINTS
 from tests.fuzz.typed_programs import Program
 
 _BY_NAME = {s.name: s for s in SCALARS}
+
+
+@dataclass(frozen=True)
+class HostArray:
+    """The type of an array; the arrays themselves are NumPy's, of objects."""
+
+    type: ArrayOf
 
 
 class _Rewrite(ast.NodeTransformer):
@@ -98,10 +106,11 @@ class Language:
     def kernel(self, pyfunc: Callable[..., None]) -> Callable[..., None]:
         return pyfunc
 
-    def array(self, dtype: object) -> None:
-        return None
+    def array(self, dtype: Any) -> HostArray:
+        return HostArray(ArrayOf(dtype.type, 1))
 
-    array2d = array
+    def array2d(self, dtype: Any) -> HostArray:
+        return HostArray(ArrayOf(dtype.type, 2))
 
     def vector(self, length: int, dtype: HostScalar) -> HostDense:
         return HostDense(Dense("vector", dtype.type, (length,)))
@@ -146,7 +155,8 @@ class _Function:
     def __init__(self, *overloads: Callable[..., Any]) -> None:
         self.overloads = overloads
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **last: Any) -> Any:
+        args = (*args, *last.values())
         types = [type_of(a) for a in args]
         for overload in self.overloads:
             wanted = [getattr(a, "type", None) for a in overload.__annotations__.values()]

@@ -11,7 +11,7 @@ import numpy as np
 from kernelcore.builtins import OPS
 from kernelcore.builtins.reference import is_narrow, nearest
 from kernelcore.interp import convert
-from kernelcore.types import SCALARS, Dense, Element, Scalar, StructType, boolean
+from kernelcore.types import SCALARS, ArrayOf, Dense, Element, Scalar, StructType, boolean
 
 _SCALARS = {s.numpy: s for s in SCALARS}
 
@@ -59,6 +59,9 @@ class Composite:
         self.data[key] = value.data if isinstance(value, Composite) else value
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("xy", "yz", "zw"):
+            start = "xyzw".index(name[0])
+            return self[start : start + 2]
         if name == "p":
             return self[0:3]
         if name == "q":
@@ -70,6 +73,8 @@ class Composite:
     def __setattr__(self, name: str, value: Any) -> None:
         if name in ("x", "y", "z", "w"):
             self.data["xyzw".index(name)] = value
+        elif name in ("xy", "yz", "zw"):
+            getattr(self, name)[:] = value
         elif name in ("p", "q"):
             self[slice(0, 3) if name == "p" else slice(3, 7)] = value
         else:
@@ -155,8 +160,12 @@ def copied(value: Any) -> Any:
             return value
 
 
-def type_of(value: Any) -> Element:
-    """The type of a value."""
+def type_of(value: Any) -> Element | ArrayOf:
+    """The type of a value, or of a view of an array."""
+    if isinstance(value, np.ndarray):
+        element = type_of(value.flat[0])
+        assert isinstance(element, Element)
+        return ArrayOf(element, value.ndim)
     return value.type if isinstance(value, Composite | Record) else _SCALARS[value.dtype]
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kernelcore.types import (
     FLOATS,
     INTEGERS,
+    ArrayOf,
     Dense,
     Element,
     Scalar,
@@ -33,6 +34,8 @@ _NAMES = {found.kernel_type: name for name, found in reversed(CLASSES.items())}
 _SHAPES = ((2,), (3,), (4,), (5,), (2, 2), (3, 3), (2, 3))
 
 
+# The extent of rows of arrays.
+COLUMNS = 4
 _CHUNK = st.binary(min_size=32, max_size=32)
 
 
@@ -93,6 +96,33 @@ class Palette:
             lines.append(f"@kc.struct\nclass {struct.name}:\n")
             lines += [f"    {name}: {spell(member)}\n" for name, member in struct.fields]
         return "".join(lines)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A variable, a parameter or an array element: what a program can read.
+
+    ``indices`` are the extents of the array dimensions that are still to be indexed.
+    """
+
+    text: str
+    type: Element
+    indices: tuple[int, ...] = ()
+    writable: bool = False
+
+
+@dataclass(frozen=True)
+class UserFunction:
+    """A function of the program; a generic one takes and gives one type that ``fits`` admits.
+
+    A parameter that is an array is a row; a function that ``writes`` may store to it.
+    """
+
+    name: str
+    params: tuple[Element | ArrayOf, ...]
+    results: tuple[Element, ...]
+    fits: Callable[[Element], bool] | None = None
+    writes: bool = False
 
 
 def draw_palette(draws: Draws) -> Palette:
@@ -183,6 +213,9 @@ def _vector_steps(type_: Dense, size: int) -> tuple[tuple[Route, Element], ...]:
     found: list[tuple[Route, Element]] = [((f".{c}",), type_.scalar) for c in letters[:2]]
     found.append((("[", size, "]"), type_.scalar))
     if type_.kind == "vector":
+        pair = Dense("vector", type_.scalar, (2,))
+        if size > 2:
+            found += [((f".{letters[k : k + 2]}",), pair) for k in range(len(letters) - 1)]
         found += [
             (("[", (size, n), "]"), Dense("vector", type_.scalar, (n,))) for n in range(2, size)
         ]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kernelcore.types import Dense, Element, Scalar, StructType, boolean, int32
-from tests.fuzz.expressions import Expressions, Place
-from tests.fuzz.palette import routes
+from tests.fuzz.expressions import Expressions
+from tests.fuzz.palette import Place, routes
 
 POINTS = 3
 _NUMBER_OPS = ("+=", "-=", "*=")
@@ -48,10 +48,17 @@ class Statements:
         options += [self.augment, self.augment, self.store, self.change]
         options += [self.unpack, self.view, self.swap]
         if depth < 4 and self.budget > 0:
-            options += [self.branch, self.branch, self.for_loop, self.while_loop, self.unrolled]
+            options += [
+                self.branch,
+                self.branch,
+                self.for_loop,
+                self.for_loop,
+                self.while_loop,
+                self.unrolled,
+            ]
         if in_loop:
-            options += [self.leave]
-        if depth > 1 and self.write.draws.chance(12):
+            options += [self.leave, self.leave, self.leave]
+        if depth > 1 and self.write.draws.chance(6):
             options = [self.give_up]
         self.write.draws.pick(options)(depth, in_loop)
 
@@ -146,7 +153,13 @@ class Statements:
 
     def unpack(self, depth: int, in_loop: bool) -> None:
         """The results of a call with several."""
-        found = [f for f in self.write.functions if len(f.results) > 1]
+        if self.write.draws.chance(30):
+            return self.pack(depth)
+        found = [
+            f
+            for f in self.write.functions
+            if self.write.has_rows(f) and (f.writes or len(f.results) > 1)
+        ]
         if not found:
             return self.declare(depth, in_loop)
         function = self.write.draws.pick(found)
@@ -156,6 +169,15 @@ class Statements:
         for name, type_ in zip(names, function.results, strict=True):
             self.write.places.append(Place(name, type_, writable=True))
         return None
+
+    def pack(self, depth: int) -> None:
+        """A variable that is a tuple."""
+        types = [self.write.draws.pick(self.write.palette.elements) for _ in range(2)]
+        name = self.name("t")
+        parts = ", ".join(self.write.expression(t, 2) for t in types)
+        self.line(depth, f"{name} = ({parts})")
+        for k, type_ in enumerate(types):
+            self.write.places.append(Place(f"{name}[{k}]", type_))
 
     def view(self, depth: int, in_loop: bool) -> None:
         """A part of an array under a name of its own."""

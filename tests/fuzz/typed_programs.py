@@ -9,12 +9,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kernelcore.types import Dense, Element, Scalar, int32
-from tests.fuzz.expressions import Expressions, Place, UserFunction
-from tests.fuzz.palette import Draws, Palette, draw_palette
+from kernelcore.types import ArrayOf, Dense, Element, Scalar, int32
+from tests.fuzz.expressions import Expressions
+from tests.fuzz.palette import COLUMNS, Draws, Palette, Place, UserFunction, draw_palette
 from tests.fuzz.statements import POINTS, Statements
-
-COLUMNS = 4
 
 
 @dataclass(frozen=True)
@@ -25,6 +23,11 @@ class Parameter:
     type: Element
     ndim: int
     writable: bool = False
+
+    @property
+    def annotation(self) -> Element | ArrayOf:
+        """What it is declared as."""
+        return ArrayOf(self.type, self.ndim) if self.ndim else self.type
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -66,20 +69,34 @@ def _function(draws: Draws, palette: Palette, functions: list[UserFunction], num
     made: list[UserFunction] = []
     text = ""
     for _ in range(1 + draws.chance(25)):
-        params = tuple(draws.pick(palette.elements) for _ in range(1 + draws.below(3)))
+        params: tuple[Element | ArrayOf, ...] = tuple(
+            draws.pick(palette.elements) for _ in range(1 + draws.below(3))
+        )
+        if draws.chance(30):
+            params = (*params, ArrayOf(draws.pick(palette.elements), 1))
         if any(f.params == params for f in made):
             continue
         results = tuple(draws.pick(palette.elements) for _ in range(1 + draws.chance(35)))
         names = [f"p{k}" for k in range(len(params))]
-        places = [Place(n, t, writable=True) for n, t in zip(names, params, strict=True)]
+        writes = isinstance(params[-1], ArrayOf) and draws.chance(50)
+        places = [
+            Place(n, t.element, (COLUMNS,), writes)
+            if isinstance(t, ArrayOf) and isinstance(t.element, Element)
+            else Place(n, t, writable=True)
+            for n, t in zip(names, params, strict=True)
+        ]
         write = Expressions(draws, palette, places, functions=list(functions))
         body = Statements(write, results, budget=4)
         for _ in range(draws.below(4)):
             body.statement(1, False)
+        if writes:
+            body.store(1, False)
         body.finish(1)
-        typed = ", ".join(f"{n}: {palette.spell(t)}" for n, t in zip(names, params, strict=True))
+        typed = ", ".join(
+            f"{n}: {_annotation(palette, t)}" for n, t in zip(names, params, strict=True)
+        )
         text += f"@kc.func\ndef {name}({typed}):\n" + "\n".join(body.lines) + "\n"
-        made.append(UserFunction(name, params, results))
+        made.append(UserFunction(name, params, results, writes=writes))
     functions.extend(made)
     return text
 
@@ -139,6 +156,10 @@ def _kernel(
         Parameter(f"o{k}", draws.pick(elements), 1 + draws.below(2), writable=True)
         for k in range(1 + draws.below(3))
     ]
+    rows_of = [p for f in functions for p in f.params if isinstance(p, ArrayOf)]
+    for k, row in enumerate(rows_of[:2]):
+        assert isinstance(row.element, Element)
+        params.append(Parameter(f"o{k + 3}", row.element, 2, writable=True))
     places: list[Place] = [Place("i", int32)]
     rows: list[str] = []
     for p in params:
@@ -157,16 +178,18 @@ def _kernel(
         if p.writable:
             place = next(q for q in places if q.text in (f"r{p.name}", f"{p.name}[i]"))
             body.assign(1, write.element(place, 1), place.type)
-    typed = ", ".join(f"{p.name}: {_annotation(palette, p)}" for p in params)
+    typed = ", ".join(f"{p.name}: {_annotation(palette, p.annotation)}" for p in params)
     head = f"@kc.kernel\ndef kernel({typed}):\n    i = kc.tid()\n" + "".join(rows)
     return tuple(params), head + "\n".join(body.lines) + "\n"
 
 
-def _annotation(palette: Palette, p: Parameter) -> str:
-    element = palette.spell(p.type)
-    if p.ndim == 0:
-        return element
-    return f"kc.array(dtype={element})" if p.ndim == 1 else f"kc.array2d(dtype={element})"
+def _annotation(palette: Palette, type_: Element | ArrayOf) -> str:
+    if not isinstance(type_, ArrayOf):
+        return palette.spell(type_)
+    assert isinstance(type_.element, Element)
+    element = palette.spell(type_.element)
+    name = "array" if type_.ndim == 1 else f"array{type_.ndim}d"
+    return f"kc.{name}(dtype={element})"
 
 
 def define(text: str, namespace: dict[str, Any]) -> dict[str, Any]:
