@@ -1,4 +1,4 @@
-"""Array annotations of kernel parameters, and arrays that are looked up through indices."""
+"""``array``: annotations of parameters and data arrays; arrays looked up through indices."""
 
 from __future__ import annotations
 
@@ -10,28 +10,55 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelcore.components import describe, scalar_of_numpy
+from kernelcore.creation import make_array, zeros
 from kernelcore.errors import KernelArgumentError, KernelTypeError
 from kernelcore.types import MAX_ARRAY_DIMS, ArrayOf, StructType, has_layout, int32, type_of
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayAnnotation:
-    """Makes the types of array parameters: ``array(dtype=float, ndim=2)``, ``array2d[vec3]``.
+    """Makes the types of array parameters, and data arrays.
 
-    ``dtype`` is a kernelcore scalar type, Python's bool, int (32 bits) or float (32 bits), the
-    class of a vector, matrix, quaternion, transform or struct, or typing.Any for any of them.
-    ``is_open`` says that a call may give another number of dimensions than ``ndim``.
+    ``array(dtype=float, ndim=2)`` and ``array2d[vec3]`` are annotations. ``dtype`` is a kernelcore
+    scalar type, Python's bool, int (32 bits) or float (32 bits), the class of a vector, matrix,
+    quaternion, transform or struct, or typing.Any for any of them. ``is_open`` says that a call may
+    give another number of dimensions than ``ndim``.
+
+    With data or a shape it makes an Array: ``array([1.0, 2.0], dtype=float)``; see
+    ``creation.make_array`` for the arguments. With a shape alone the array holds zeros.
 
     Raises:
         KernelTypeError: No type of an element, or a number of dimensions that kernels do not have.
+        KernelArgumentError: Data of another shape.
     """
 
     name: str
     ndim: int
     is_open: bool = False
 
-    def __call__(self, dtype: object = float, ndim: int | None = None) -> ArrayOf:
-        return _array_of(self, dtype, ndim, is_indexed=False)
+    def __call__(
+        self,
+        data: Any = None,
+        dtype: Any = None,
+        shape: Any = None,
+        *,
+        ndim: int | None = None,
+        **options: Any,
+    ) -> Any:
+        is_type = data is Any or type_of(data) is not None
+        if shape is None and not options and (data is None or is_type):
+            # As an annotation, it also takes dtype and ndim in order.
+            element, dims = (data, ndim if dtype is None else dtype) if is_type else (dtype, ndim)
+            return _array_of(self, float if element is None else element, dims, is_indexed=False)
+        if data is None or is_type:
+            if shape is None:
+                raise KernelArgumentError(
+                    f"{self.name}: expected data or a shape, found {', '.join(options)} alone",
+                    remedy="give data, or leave these out to annotate a parameter",
+                )
+            return zeros(shape, float if dtype is None else dtype, **options)
+        wanted = self.ndim if ndim is None and not self.is_open else ndim
+        return make_array(data, dtype, shape, ndim=wanted, **options)
 
     def __getitem__(self, dtype: object) -> ArrayOf:
         return _array_of(self, dtype, None, is_indexed=False)

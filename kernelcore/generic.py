@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelcore.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.annotations import Open, Wanted, bound_of, wanted
-from kernelcore.frontend.overloads import admits
+from kernelcore.frontend.overloads import admits, words_of
 from kernelcore.types import (
     SCALARS,
     ArrayOf,
@@ -91,11 +91,13 @@ def overload_types(
                 parameter.loc,
                 "give a type such as kc.array(dtype=float), kc.vec3 or float",
             )
+        known = variables.get(parameter.wanted) if isinstance(parameter.wanted, TypeVar) else None
+        asked = words_of(known or parameter.wanted)
         if not _admits(parameter.wanted, type_, variables):
             raise KernelTypeError(
-                f"{name}: overload: parameter '{parameter.name}': {type_} is not what its "
-                "annotation asks for",
+                f"{name}: overload: parameter '{parameter.name}': expected {asked}, found {type_}",
                 parameter.loc,
+                "give types that fit the annotations; those of one TypeVar are equal",
             )
         found.append(type_)
     return tuple(found)
@@ -117,7 +119,10 @@ def argument_types(
         KernelTypeError: Another number of arguments, or one whose type is not known.
     """
     if len(args) != len(parameters):
-        raise KernelTypeError(f"{name}(): expected {len(parameters)} arguments, found {len(args)}")
+        raise KernelTypeError(
+            f"{name}(): expected {len(parameters)} arguments, found {len(args)}",
+            remedy=f"its parameters are {', '.join(p.name for p in parameters)}",
+        )
     return [
         p.type if p.type is not None else _argument_type(name, p, arg)
         for p, arg in zip(parameters, args, strict=True)
@@ -130,16 +135,21 @@ def _argument_type(name: str, parameter: Parameter, arg: Any) -> SourceType:
     found = _array_type(limits, arg) if is_array(arg) else _value_type(arg)
     if found is None:
         raise KernelTypeError(
-            f"{name}(): argument '{parameter.name}': the type of {type(arg).__name__} is not known",
+            f"{name}(): argument '{parameter.name}': expected {words_of(want)}, found {_kind(arg)}",
             parameter.loc,
             "give arrays, numbers, vectors and structs, or choose types with kernel.overload(...)",
         )
     return found
 
 
+def _kind(arg: Any) -> str:
+    """An argument in words."""
+    return f"an array of {arg.dtype}" if is_array(arg) else type(arg).__name__
+
+
 def is_array(arg: Any) -> bool:
     """Whether ``arg`` is an array, and no scalar or composite value."""
-    is_value = type_of(type(arg)) is not None or isinstance(arg, _NUMPY_SCALAR)
+    is_value = type_of(arg.__class__) is not None or isinstance(arg, _NUMPY_SCALAR)
     return hasattr(arg, "dtype") and hasattr(arg, "shape") and not is_value
 
 
@@ -167,7 +177,7 @@ def _array_type(limits: Sequence[Wanted], arg: Any) -> SourceType | None:
 def _value_type(arg: Any) -> SourceType | None:
     if isinstance(arg, _NUMPY_SCALAR):
         return _BY_NAME.get(arg.dtype.name)
-    known = type_of(type(arg))
+    known = type_of(arg.__class__)
     if isinstance(known, Dense | StructType):
         return known
     match arg:

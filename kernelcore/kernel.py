@@ -13,8 +13,9 @@ from kernelcore import inspection
 from kernelcore.builtins.function import Function, Overload, require_function
 from kernelcore.compile import compile_func
 from kernelcore.errors import KernelArgumentError, KernelError
+from kernelcore.frontend.parameters import kernel_parameters
 from kernelcore.frontend.source import read_source
-from kernelcore.frontend.specialize import kernel_parameters, specialize_kernel
+from kernelcore.frontend.specialize import specialize_kernel
 from kernelcore.generic import Parameter, argument_types, is_leaf, overload_types
 from kernelcore.ir.core import Func
 from kernelcore.ir.walk import walk_eqns

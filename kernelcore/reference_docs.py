@@ -86,13 +86,12 @@ def _entry_row(op: Op, names: Sequence[str]) -> Row:
 
 
 def _function_row(name: str, overloads: Sequence[Overload]) -> Row:
-    derivatives = [f"none: {o.no_grad}" if o.no_grad else "of its body" for o in overloads]
     texts = [_cell(_first_line(o.pyfunc.__doc__)) for o in overloads]
     notes = [f"{_code(k)} any {_code(b)}" for o in overloads for k, b in _letters(o).items()]
     notes += [f"assigns {_code(parameter)}" for o in overloads for parameter in o.updates]
     signatures = [_code(f"{name}({_parameters(o)})") for o in overloads]
     signatures += [", ".join(dict.fromkeys(notes))] if notes else []
-    return _lines(signatures), _lines(dict.fromkeys(derivatives)), _lines(dict.fromkeys(texts))
+    return _lines(signatures), "of its body", _lines(dict.fromkeys(texts))
 
 
 def _parameters(overload: Overload) -> str:

@@ -295,6 +295,13 @@ def test_every_error_has_a_name_of_its_own() -> None:
     assert len(set(names)) == len(names)
 
 
+def test_deep_nesting_is_refused(tmp_path: Path) -> None:
+    body = "a = " + "a if n > 0 else " * 600 + "a"
+    found = message_of_body(HEAD, SIGNATURE, body, tmp_path)
+    assert found.startswith("KernelSyntaxError: 'kernel' is nested too deeply\n")
+    assert "help: split long expressions and long chains of branches" in found
+
+
 GENERIC = """\
 from typing import Any, TypeVar
 import kernelcore as kc

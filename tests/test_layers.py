@@ -15,8 +15,13 @@ MAX_LINES = 400
 # Lowest first. A row is one layer; its entries are modules or packages.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("kernelcore.errors", "kernelcore.types", "kernelcore._native", "kernelcore.runtime"),
+    ("kernelcore.recording",),
     ("kernelcore.components", "kernelcore.products"),
-    ("kernelcore.composite", "kernelcore.values", "kernelcore.array"),
+    ("kernelcore.composite", "kernelcore.values"),
+    ("kernelcore.element", "kernelcore.indexing"),
+    ("kernelcore.data",),
+    ("kernelcore.creation",),
+    ("kernelcore.array",),
     ("kernelcore.structs",),
     ("kernelcore.leaves",),
     ("kernelcore.ir",),

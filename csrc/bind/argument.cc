@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include "bind/array_memory.h"
 #include "core/error.h"
 #include "core/scalar.h"
 
@@ -41,9 +42,20 @@ std::string dtype_text(PyObject* object, int dtype) {
     PyErr_Clear();
     return dtype >= 0 ? name_of(static_cast<DType>(dtype)) : "another dtype";
   }
+  // Classes of composites and structs are named by their type in the kernel language.
+  nb::object kernel_type = nb::steal(PyObject_GetAttrString(attribute.ptr(), "kernel_type"));
+  if (kernel_type.is_valid()) return text_of(kernel_type);
+  PyErr_Clear();
   std::string text = text_of(attribute);
   size_t dot = text.rfind('.');
   return dot == std::string::npos ? text : text.substr(dot + 1);
+}
+
+/// Dimensions as the owner of the array counts them: data arrays leave those of components out.
+int ndim_of(PyObject* object, const ArrayInfo& info) {
+  if (!is_array_memory(Py_TYPE(object))) return info.view.ndim;
+  nb::object ndim = nb::steal(PyObject_GetAttrString(object, "ndim"));
+  return ndim.is_valid() ? nb::cast<int>(ndim) : info.view.ndim;
 }
 
 bool is_torch_like(PyObject* object) {
@@ -137,7 +149,7 @@ void check_array(const Signature& signature, size_t index, const ArrayInfo& info
     bool shows_shape = is_dtype && r.component_ndim() != 0 && info.view.ndim <= kMaxArrayDims;
     std::string found = shows_shape
                             ? "shape " + shape_text(info.view)
-                            : describe_array(dtype_text(object, info.dtype), info.view.ndim);
+                            : describe_array(dtype_text(object, info.dtype), ndim_of(object, info));
     fail(signature, index, describe_array(r), found, help);
   }
   if (info.device.device_type != kDLCPU) [[unlikely]] {

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <array>
 
+#include "bind/array_memory.h"
+
 namespace nb = nanobind;
 
 namespace kernelcore::bind {
 namespace {
 
-enum class Route : uint8_t { kExchange, kBuffer, kCapsule, kNone };
+enum class Route : uint8_t { kMemory, kExchange, kBuffer, kCapsule, kNone };
 
 /// How arrays of one Python type are read.
 struct TypeEntry {
@@ -45,6 +47,10 @@ PyObject* version_counter_of(PyObject* type) {
 TypeEntry classify(PyObject* object) {
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
   TypeEntry entry{.type = Py_TYPE(object)};
+  if (is_array_memory(Py_TYPE(object))) {
+    entry.route = Route::kMemory;
+    return entry;
+  }
   entry.api = exchange_api_of(type);
   if (entry.api != nullptr) {
     entry.route = Route::kExchange;
@@ -174,6 +180,13 @@ ReadStatus read_buffer(PyObject* object, bool writable, ArrayInfo& info, Leases&
   return ReadStatus::kOk;
 }
 
+ReadStatus read_memory(PyObject* object, ArrayInfo& info) {
+  const ArrayMemory* memory = array_memory_of(object);
+  if (memory == nullptr) return ReadStatus::kNotAnArray;
+  info = memory->info;
+  return ReadStatus::kOk;
+}
+
 bool has_lazy_sign(PyObject* object) {
   static PyObject* const kIsNeg = PyUnicode_InternFromString("is_neg");
   nb::object result = nb::steal(PyObject_CallMethodObjArgs(object, kIsNeg, nullptr));
@@ -286,7 +299,9 @@ void read_dl_tensor(const DLTensor& tensor, ArrayInfo& info) {
 }
 
 void note_written(PyObject* object) {
-  PyObject* note = entry_of(object).note_written;
+  const TypeEntry& entry = entry_of(object);
+  if (entry.route == Route::kMemory) ++*array_memory_of(object)->version;
+  PyObject* note = entry.note_written;
   if (note == nullptr) return;
   nb::object result = nb::steal(PyObject_CallFunctionObjArgs(note, object, nullptr));
   // Tensors of inference mode keep no version.
@@ -296,6 +311,8 @@ void note_written(PyObject* object) {
 ReadStatus read_array(PyObject* object, bool writable, ArrayInfo& info, Leases& leases) {
   const TypeEntry& entry = entry_of(object);
   switch (entry.route) {
+    case Route::kMemory:
+      return read_memory(object, info);
     case Route::kExchange:
       return read_exchange(object, entry, info);
     case Route::kBuffer:

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "bind/array_memory.h"
 #include "bind/errors.h"
 #include "bind/launch.h"
 #include "bind/torch_module.h"
@@ -139,6 +140,7 @@ NB_MODULE(_native, m) {
   // Frameworks keep registered operators, and with them our objects, past the end of the process.
   nanobind::set_leak_warnings(std::getenv("KC_LEAK_WARNINGS") != nullptr);
   kernelcore::bind::register_error_translator();
+  kernelcore::bind::bind_array_memory(m);
   kernelcore::bind::bind_launch(m);
   kernelcore::bind::bind_registry(m);
   kernelcore::bind::bind_xla(m);

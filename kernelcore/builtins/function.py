@@ -19,7 +19,6 @@ class Overload:
         pyfunc: The Python function.
         updates: Parameters that a call assigns: the definition returns their new values after its
             result.
-        no_grad: Why it has no derivative, or None.
         is_library: Whether it is part of kernelcore.
         captures: Parameters, the last ones, that a call passes from the variables of ``home``.
         home: The scope that defines a function inside another one, else None.
@@ -28,7 +27,6 @@ class Overload:
 
     pyfunc: Callable[..., Any]
     updates: tuple[str, ...] = ()
-    no_grad: str | None = None
     is_library: bool = False
     captures: tuple[str, ...] = ()
     home: object = None

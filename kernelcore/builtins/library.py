@@ -14,9 +14,7 @@ _functions: dict[str, Function] = {}
 LIBRARY: Mapping[str, Function] = MappingProxyType(_functions)
 
 
-def library(
-    *, updates: tuple[str, ...] = (), no_grad: str | None = None
-) -> Callable[[Callable[..., Any]], Function]:
+def library(*, updates: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], Function]:
     """Enter the decorated function into the library; equal names are overloads of one function.
 
     A name that starts with an underscore is not entered: the function is for its module alone.
@@ -24,7 +22,6 @@ def library(
     Args:
         updates: Parameters that a call assigns; the function returns their new values after its
             result.
-        no_grad: Why there is no derivative, where the code would seem to have one.
     """
 
     def register(pyfunc: Callable[..., Any]) -> Function:
@@ -33,7 +30,7 @@ def library(
         # What starts with an underscore belongs to its module.
         if not name.startswith("_"):
             function = _functions.setdefault(name, function)
-        function.overloads.append(Overload(pyfunc, updates, no_grad, is_library=True))
+        function.overloads.append(Overload(pyfunc, updates, is_library=True))
         return function
 
     return register

@@ -153,9 +153,12 @@ def short_circuit(
     is_and = issubclass(operator, ast.And)
     if isinstance(left, Const):
         return right() if left.value == is_and else left
+    before = scope.env
+    scope.env = dict(before)
     with scope.builder.region() as eqns:
         value = right()
-    if all(e.op.kind in _CHEAP for e in eqns):
+    after, scope.env = scope.env, before
+    if after == before and all(e.op.kind in _CHEAP for e in eqns):
         for eqn in eqns:
             scope.builder.append(eqn)
         if isinstance(value, Const):
@@ -166,7 +169,7 @@ def short_circuit(
     def evaluate() -> None:
         for eqn in eqns:
             scope.builder.append(eqn)
-        scope.env[_VALUE] = value
+        scope.env = {**after, _VALUE: value}
 
     def decide() -> None:
         scope.env[_VALUE] = Const(boolean, not is_and)

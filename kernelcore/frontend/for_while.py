@@ -10,7 +10,7 @@ from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.syntax import BINARY, COMPARE
 from kernelcore.errors import KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend.apply import logical
-from kernelcore.frontend.branch import BREAK, CONTINUE, RESULT, RETURN, stopped
+from kernelcore.frontend.branch import BREAK, CONTINUE, RESULT, RETURN, branch, stopped
 from kernelcore.frontend.expr import lower_condition, lower_expr, short_circuit, static_object
 from kernelcore.frontend.loop import Loop
 from kernelcore.frontend.mutation import changed_names
@@ -84,6 +84,9 @@ def lower_while(scope: Scope, node: ast.While, body: Callable[[], None]) -> None
         KernelSyntaxError: It has an ``else``.
     """
     _no_else(scope, node)
+    if changed_names(scope, [ast.copy_location(ast.Expr(node.test), node.test)]):
+        _updating_while(scope, node, body)
+        return
     tests: list[Atom] = []
 
     def test() -> Atom:
@@ -96,6 +99,25 @@ def lower_while(scope: Scope, node: ast.While, body: Callable[[], None]) -> None
     # Such a loop ends by ``return`` or not at all.
     if tests == [TRUE] and not _breaks(node.body) and scope.flag(RETURN) != FALSE:
         scope.env[RETURN] = TRUE
+
+
+def _updating_while(scope: Scope, node: ast.While, body: Callable[[], None]) -> None:
+    """A ``while`` whose condition changes variables: the body evaluates it first."""
+
+    def lower_body() -> None:
+        cond = lower_condition(scope, node.test)
+
+        def leave() -> None:
+            scope.env[BREAK] = TRUE
+
+        branch(scope, node, cond, body, leave, purpose="$test")
+
+    test = ast.copy_location(ast.Expr(node.test), node.test)
+    loop = _start(scope, node, [test, *node.body, ast.Break()], {})
+    loop.lower_while(
+        lambda: _unless_left(scope, lambda: TRUE, node.test), _in_loop(scope, lower_body)
+    )
+    _end(scope, loop)
 
 
 def _counted_while(

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kernelcore.errors import KernelTypeError, SrcLoc
+from kernelcore.errors import KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend.branch import (
     RETURN,
     Env,
@@ -144,8 +144,24 @@ class Loop:
         return tuple(ends), is_weak
 
     def _check_fixed(self) -> None:
-        """Refuse a change of what is no scalar: the form of a composite, or an array."""
+        """Refuse a change of what is no scalar, the form of a composite or an array.
+
+        Raises:
+            KernelTypeError: A variable stands for something else than before the loop.
+            KernelSyntaxError: A variable was changed by a call that does not show it.
+        """
         carried = {c.name for c in self.carried}
+        for name, before in self.outer.items():
+            after = self.scope.env.get(name)
+            if name in self.assigned or name.startswith("$") or isinstance(before, Unset):
+                continue
+            if after is None or isinstance(after, Unset) or not same(before, after):
+                raise KernelSyntaxError(
+                    f"a call in the loop updates '{name.split('.')[0]}' through another name of "
+                    "the function",
+                    self.scope.loc(self.node),
+                    "call the function by its own name",
+                )
         for name, loc in self.assigned.items():
             before, after = self.outer.get(name), self.scope.env.get(name)
             if name in carried or before is None or isinstance(before, Unset):

@@ -47,16 +47,24 @@ def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
 
 def _changed(scope: Scope, node: ast.AST) -> list[ast.Name]:
     if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
-        root: ast.expr = node
-        while isinstance(root, ast.Attribute | ast.Subscript):
-            root = root.value
-        is_part = isinstance(root, ast.Name) and isinstance(scope.env.get(root.id), Compound)
-        return [root] if is_part and isinstance(root, ast.Name) else []
+        return _variable_of(scope, node)
     if isinstance(node, ast.Call):
         try:
             callee = static_object(scope, node.func)
         except KernelNameError:
             return []  # reported where the call is lowered
         if isinstance(callee, Function) and any(o.updates for o in callee.overloads):
-            return [a for a in node.args if isinstance(a, ast.Name)]
+            given = [*node.args, *(k.value for k in node.keywords)]
+            return [name for argument in given for name in _variable_of(scope, argument)]
     return []
+
+
+def _variable_of(scope: Scope, node: ast.expr) -> list[ast.Name]:
+    """The variable that ``node`` is, or is a part of; an array is none."""
+    root = node
+    while isinstance(root, ast.Attribute | ast.Subscript):
+        root = root.value
+    if not isinstance(root, ast.Name):
+        return []
+    is_variable = root is node or isinstance(scope.env.get(root.id), Compound)
+    return [root] if is_variable else []

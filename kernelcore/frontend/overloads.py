@@ -134,7 +134,7 @@ def _signature(name: str, definition: Definition) -> str:
             continue
         if param.kind is inspect.Parameter.KEYWORD_ONLY and "*" not in params:
             params.append("*")
-        text = param.name if want is Open.ANY else f"{param.name}: {_words(want)}"
+        text = param.name if want is Open.ANY else f"{param.name}: {words_of(want)}"
         if isinstance(want, typing.TypeVar) and want in first:
             text = f"{param.name}: the type of {first[want]}"
         first.setdefault(want, param.name)
@@ -173,7 +173,7 @@ def _match(
         fixed = variables.get(want) if isinstance(want, typing.TypeVar) else None
         fit = _fit(scope, want if fixed is None else fixed, value)
         if fit is None:
-            text = _words(want if fixed is None else fixed)
+            text = words_of(want if fixed is None else fixed)
             return KernelTypeError(
                 f"{name}(): argument '{node.arg}': expected {text}, found {describe_type(value)}",
                 loc,
@@ -273,12 +273,13 @@ def admits(want: SourceType, found: SourceType) -> bool:
             return want == found
 
 
-def _words(want: Wanted) -> str:
+def words_of(want: Wanted) -> str:
+    """What ``want`` asks for, in words."""
     match want:
         case Open():
             return want.value
         case typing.TypeVar():
-            return " or ".join(_words(limit) for limit in bound_of(want))
+            return " or ".join(words_of(limit) for limit in bound_of(want))
         case ArrayOf():
             return f"an {want}"
         case TypeClass(name=name):

@@ -7,6 +7,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kernelcore.builtins import BUILTINS
 from kernelcore.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend import component
 from kernelcore.frontend.apply import index
@@ -14,9 +15,11 @@ from kernelcore.frontend.component import Index
 from kernelcore.frontend.scope import Scope, scalar, settle
 from kernelcore.frontend.value import Compound, Leaf, Value, describe_type, flatten
 from kernelcore.frontend.view import Bounds
-from kernelcore.frontend.weak import Weak
+from kernelcore.frontend.weak import Weak, const
 from kernelcore.ir.core import Atom, Const
-from kernelcore.types import Dense, Member, Scalar, StructType
+from kernelcore.types import Dense, Member, Scalar, StructType, int32
+
+_CLAMP = BUILTINS["clamp"].op
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,4 +227,11 @@ def _bound(scope: Scope, end: Value | None, loc: SrcLoc | None) -> Atom | None:
     # The end of a slice counts from the last element where it is negative.
     if isinstance(one, Weak) and one.kind == "int":
         return settle(one, loc)
-    return index(scope, one, loc)
+    at = index(scope, one, loc)
+    dtype = scope.weak.type_now(one)
+    if isinstance(at, Const) or at.type == int32:
+        return at
+    # Ends beyond the array are the array's: those of 64 bits are limited to what int32 holds.
+    low = const(dtype, max(int32.limits[0], dtype.limits[0]), loc)
+    high = const(dtype, int32.limits[1], loc)
+    return scope.integer(scope.builder.emit(_CLAMP, settle(one, loc), low, high), int32)

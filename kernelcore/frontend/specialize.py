@@ -20,10 +20,11 @@ from kernelcore.frontend.annotations import (
 from kernelcore.frontend.branch import RETURN
 from kernelcore.frontend.call import lower_call
 from kernelcore.frontend.convert import converted
+from kernelcore.frontend.effects import has_effects
 from kernelcore.frontend.mutation import assigned_names
 from kernelcore.frontend.overloads import Match, recursion, resolve, source_type
-from kernelcore.frontend.parameters import leaf_params, parameter_value
-from kernelcore.frontend.place import place_of
+from kernelcore.frontend.parameters import kernel_parameters, leaf_params, parameter_value
+from kernelcore.frontend.place import Place, place_of
 from kernelcore.frontend.results import Results
 from kernelcore.frontend.scope import FALSE, Scope
 from kernelcore.frontend.source import Source, read_source
@@ -34,36 +35,6 @@ from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Func, Region, Var
 from kernelcore.ir.op import CALL
 from kernelcore.types import Dense, Scalar, SourceType, StructType, Type, boolean, is_pattern
-
-
-def kernel_parameters(pyfunc: Callable[..., Any]) -> tuple[tuple[str, Wanted, SrcLoc | None], ...]:
-    """Names, annotated types and places of the parameters of the kernel ``pyfunc``.
-
-    Raises:
-        KernelError: They are not parameters of a kernel.
-    """
-    source = read_source(pyfunc)
-    if pyfunc.__code__.co_name == "<lambda>":
-        raise KernelSyntaxError(
-            "a kernel is defined with def, found a lambda",
-            source.loc(source.tree),
-            "write @kernel above a def whose parameters are annotated",
-        )
-    for default in (*source.tree.args.defaults, *source.tree.args.kw_defaults):
-        if default is not None:
-            raise KernelSyntaxError(
-                "kernel parameters have no defaults",
-                source.loc(default),
-                "pass the value when you launch the kernel",
-            )
-    if result_types(source) != () and source.tree.returns is not None:
-        raise KernelSyntaxError(
-            "a kernel returns nothing",
-            source.loc(source.tree.returns),
-            "write results to arrays, and leave the annotation out",
-        )
-    nodes = parameter_nodes(source)
-    return tuple((node.arg, required_type(source, node), source.loc(node)) for node in nodes)
 
 
 def specialize_kernel(
@@ -248,7 +219,7 @@ class _Program:
                 case ast.Name(id=variable) if scope.get(variable) is not None:
                     scope.set(variable, value)
                 case ast.Attribute() | ast.Subscript():
-                    place_of(scope, target).store(scope, value, target, node)
+                    _updated_place(scope, target).store(scope, value, target, node)
                 case _:
                     raise KernelTypeError(
                         f"{match.overload.pyfunc.__name__}() updates its argument '{name}': "
@@ -364,6 +335,23 @@ def _parameter(scope: Scope, node: ast.arg, position: int, dtype: LeafType) -> V
     param = Var(choice.type, node.arg)
     scope.weak.mark(param, site, choice, ())
     return param
+
+
+def _updated_place(scope: Scope, target: ast.Attribute | ast.Subscript) -> Place:
+    """The place ``target``, which has been evaluated as an argument, for its new value.
+
+    Raises:
+        KernelSyntaxError: Its indices would have effects twice.
+    """
+    start, before = len(scope.builder.eqns), dict(scope.env)
+    place = place_of(scope, target)
+    if has_effects(scope.builder.eqns[start:]) or scope.env != before:
+        raise KernelSyntaxError(
+            f"the index in '{ast.unparse(target)}' has effects, and the element is updated",
+            scope.loc(target),
+            "assign the index to a variable first",
+        )
+    return place
 
 
 def _check_home(scope: Scope, function: Function, loc: SrcLoc | None) -> None:

@@ -144,7 +144,7 @@ class Block:
         start = len(scope.builder.eqns)
         place = place_of(scope, target)
         is_sum = isinstance(node.op, ast.Add | ast.Sub)
-        if isinstance(place, ElementPlace) and is_sum:
+        if isinstance(place, ElementPlace) and is_sum and not isinstance(place.type, StructType):
             value = lower_expr(scope, node.value)
             if any(writes(scope.builder.eqns[start:], slot.array) for slot in place.slots):
                 raise KernelSyntaxError(

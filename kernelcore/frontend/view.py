@@ -100,9 +100,16 @@ def choose_slots(scope: Scope, index: Atom, options: list[list[Slot]]) -> list[S
     found: list[Slot] = []
     for first, second in zip(*options[:2], strict=True):
         pairs = zip(first.components, second.components, strict=True)
-        place = next(k for k, (a, b) in enumerate(pairs) if a != b)
-        start = first.components[place]
+        place = next(k for k, (a, b) in enumerate(pairs) if _differ(a, b))
+        start, following = first.components[place], second.components[place]
+        assert isinstance(start, Const)
+        assert isinstance(following, Const)
         at, start = _alike(scope, index, start)
+        step = int(following.value) - int(start.value)
+        if step != 1:
+            at = _arithmetic(
+                scope, _MUL, at, const(int64 if at.type == int64 else int32, step, None)
+            )
         if not (isinstance(start, Const) and start.value == 0):
             at = _arithmetic(scope, _ADD, at, start)
         parts = (*first.components[:place], at, *first.components[place + 1 :])

@@ -9,6 +9,7 @@ from typing import Any
 from kernelcore.errors import KernelTypeError, SrcLoc
 from kernelcore.ir import op as ops
 from kernelcore.ir.core import NO_ATTRS, Atom, Const, Eqn, Func, Region, Var
+from kernelcore.ir.custom import Rules
 from kernelcore.ir.native import Snippet
 from kernelcore.ir.op import Op, OpKind
 from kernelcore.types import ArrayType, Scalar, StackType, Type, boolean, int32
@@ -37,7 +38,9 @@ def result_types(op: Op, inputs: Sequence[Atom], attrs: Mapping[str, Any]) -> tu
             snippet: Snippet = attrs["snippet"]
             snippet.arguments(inputs)
             return snippet.output_types
-        case OpKind.IF | OpKind.FOR | OpKind.WHILE:
+        case OpKind.GRAD:
+            return tuple(a.type for a in inputs if isinstance(a.type, Scalar) and a.type.is_float)
+        case OpKind.IF | OpKind.FOR | OpKind.WHILE | OpKind.CUSTOM:
             raise ValueError(f"{op.name}: outputs follow from its regions")
 
 
@@ -127,6 +130,12 @@ class Builder:
         """Append a ``while``; both regions take the carried values, ``cond`` yields one bool."""
         outs = _outputs(body.yields, names)
         self.append(Eqn(ops.WHILE, tuple(init), outs, NO_ATTRS, (cond, body), self.loc))
+        return outs
+
+    def emit_custom(self, inputs: Sequence[Atom], body: Region, rules: Rules) -> tuple[Var, ...]:
+        """Append a call of a function with rules; ``body`` is its code on ``inputs``."""
+        outs = _outputs(body.yields, ())
+        self.append(Eqn(ops.CUSTOM, tuple(inputs), outs, {"rules": rules}, (body,), self.loc))
         return outs
 
 

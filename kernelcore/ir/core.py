@@ -12,6 +12,7 @@ Control flow is an Eqn with regions; what a loop carries are the parameters of i
     outs = for(start, stop, step, *init) regions: (i, *carried) -> carried
     outs = while(*init)                  regions: (*carried) -> bool, (*carried) -> carried
     outs = call[callee](*args)           no regions; removed by inlining
+    outs = custom[rules](*args)          regions: () -> outs, which uses the arguments themselves
 """
 
 from __future__ import annotations

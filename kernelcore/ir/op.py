@@ -38,6 +38,8 @@ class OpKind(Enum):
     WHILE = auto()
     CALL = auto()  # attrs: callee
     NATIVE = auto()  # (*values and arrays) -> scalars; attrs: snippet (``native.py``)
+    CUSTOM = auto()  # (*arguments) -> results; attrs: rules (``custom.py``)
+    GRAD = auto()  # (*scalars) -> their cotangents; attrs: callee; removed by ``gradient.py``
 
 
 # What reads, and what writes, an element of its first input.
@@ -128,3 +130,5 @@ FOR = Op("for", OpKind.FOR)
 WHILE = Op("while", OpKind.WHILE)
 CALL = Op("call", OpKind.CALL)
 NATIVE = Op("native", OpKind.NATIVE)
+CUSTOM = Op("custom", OpKind.CUSTOM)
+GRAD = Op("grad", OpKind.GRAD)

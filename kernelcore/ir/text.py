@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
+from kernelcore.ir.custom import Rules
 from kernelcore.ir.native import Snippet
 from kernelcore.ir.op import Op
 from kernelcore.types import Type
@@ -80,11 +81,17 @@ class _Printer:
     def attr(self, value: object) -> str:
         if isinstance(value, Func):
             return value.name if self.named else canonical(value)
+        if isinstance(value, Rules):
+            return value.name if self.named else self.rules(value)
         if isinstance(value, Op):
             return value.name
         if isinstance(value, Snippet):
             return str(value) if self.named else repr(value)
         return repr(value) if isinstance(value, str) else str(value)
+
+    def rules(self, rules: Rules) -> str:
+        texts = [f"{kind}: {canonical(func)}" for kind, func in rules.functions()]
+        return "{" + "; ".join(texts) + "}"
 
 
 def _type(type_: Type) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kernelcore.errors import KernelTypeError, SrcLoc, VerifyError
 from kernelcore.ir.builder import result_types
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
+from kernelcore.ir.custom import rules_of
 from kernelcore.ir.op import Op, OpKind
 from kernelcore.types import (
     MAX_GRID_DIMS,
@@ -65,6 +66,8 @@ _FORMS = {
     OpKind.WHILE: _Form(regions=2),
     OpKind.CALL: _Form(attrs=("callee",)),
     OpKind.NATIVE: _Form(attrs=("snippet",)),
+    OpKind.CUSTOM: _Form(regions=1, attrs=("rules",)),
+    OpKind.GRAD: _Form(attrs=("callee",)),
 }
 
 
@@ -114,6 +117,8 @@ class _Checker:
                 self.control_for(eqn)
             case OpKind.WHILE:
                 self.control_while(eqn)
+            case OpKind.CUSTOM:
+                self.control_custom(eqn)
             case _:
                 self.plain(eqn)
 
@@ -170,7 +175,7 @@ class _Checker:
                     raise self.fail(f"{eqn.op.name} on {stack}", eqn.loc)
                 pushed = want if eqn.op.kind is OpKind.PUSH else []
                 self.expect(eqn, "operands", eqn.inputs[1:], pushed)
-            case OpKind.CALL:
+            case OpKind.CALL | OpKind.GRAD:
                 callee: Func = eqn.attrs["callee"]
                 self.expect(eqn, "arguments", eqn.inputs, [p.type for p in callee.params])
                 verify(callee)
@@ -228,3 +233,17 @@ class _Checker:
         self.expect(eqn, "condition", cond.yields, [boolean])
         self.expect(eqn, "parameters", body.params, carried)
         self.expect(eqn, "yields", body.yields, carried)
+
+    def control_custom(self, eqn: Eqn) -> None:
+        (body,) = eqn.regions
+        rules = rules_of(eqn)
+        self.expect(eqn, "parameters", body.params, [])
+        self.expect(eqn, "yields", body.yields, [v.type for v in eqn.outputs])
+        try:
+            wanted = rules.signatures(eqn.inputs, eqn.outputs)
+        except KernelTypeError as error:
+            raise self.fail(error.message, eqn.loc) from None
+        for func, params, results in wanted:
+            self.expect(eqn, f"parameters of {func.name}", func.params, params)
+            self.expect(eqn, f"results of {func.name}", func.body.yields, results)
+            verify(func)

@@ -57,8 +57,8 @@ def _fold(eqn: Eqn, inputs: tuple[Atom, ...]) -> Const:
     dtype = eqn.out.type
     assert eqn.op.ref is not None
     assert isinstance(dtype, Scalar)
-    values: list[Any] = [a.type.numpy.type(a.value) for a in inputs if isinstance(a, Const)]
     with np.errstate(all="ignore"):
+        values: list[Any] = [a.type.numpy.type(a.value) for a in inputs if isinstance(a, Const)]
         return Const(dtype, dtype(eqn.op.ref(*values)).item())
 
 

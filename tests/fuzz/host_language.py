@@ -64,7 +64,7 @@ class _Rewrite(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         values = [self.visit(v) for v in (node.left, *node.comparators)]
         names = [COMPARE[type(op)].op.name for op in node.ops]
-        links = [
+        links: list[ast.expr] = [
             _call("_apply", n, a, b) for n, a, b in zip(names, values, values[1:], strict=False)
         ]
         return links[0] if len(links) == 1 else ast.BoolOp(ast.And(), links)

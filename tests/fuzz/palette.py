@@ -94,7 +94,11 @@ class Palette:
         lines = [f"{spell(d)} = {_factory(d)}\n" for d in unnamed]
         for struct in self.structs:
             lines.append(f"@kc.struct\nclass {struct.name}:\n")
-            lines += [f"    {name}: {spell(member)}\n" for name, member in struct.fields]
+            lines += [
+                f"    {name}: {spell(member)}\n"
+                for name, member in struct.fields
+                if isinstance(member, Element)
+            ]
         return "".join(lines)
 
 

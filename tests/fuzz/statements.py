@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kernelcore.types import Dense, Element, Scalar, StructType, boolean, int32
+from kernelcore.types import Dense, Element, Scalar, StructType, int32
 from tests.fuzz.expressions import Expressions
 from tests.fuzz.palette import Place, routes
 
@@ -88,11 +88,8 @@ class Statements:
             type_ = place.type if draws.chance(40) else draws.pick(scalars)
             if wanted(type_) and routes(place.type, type_):
                 return self.write.part(place, type_, 1), type_
-        fallback = next((p for p in targets if wanted(p.type)), None)
-        if fallback is None:
-            self.fresh += 1
-            return f"v{self.fresh}", int32
-        return self.write.element(fallback, 1), fallback.type
+        place = next(p for p in targets if wanted(p.type))
+        return self.write.element(place, 1), place.type
 
     def store(self, depth: int, in_loop: bool) -> None:
         """An assignment to an array element or a part of it."""
@@ -109,8 +106,6 @@ class Statements:
 
     def assign(self, depth: int, text: str, type_: Element) -> None:
         self.line(depth, f"{text} = {self.write.expression(type_)}")
-        if text.isidentifier() and all(p.text != text for p in self.write.places):
-            self.write.places.append(Place(text, type_, writable=True))
 
     def augment(self, depth: int, in_loop: bool) -> None:
         """An augmented assignment."""
@@ -281,8 +276,3 @@ class Statements:
         """The return of a function with results."""
         assert self.results is not None
         self.line(depth, f"return {', '.join(self.write.expression(r, 2) for r in self.results)}")
-
-
-def is_truth(type_: Element) -> bool:
-    """Whether ``type_`` is the type of conditions."""
-    return type_ == boolean

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import os
+import textwrap
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from kernelcore.errors import VerifyError
 from kernelcore.frontend.specialize import specialize_kernel
 from kernelcore.passes.pipeline import normalize
 from tests.fuzz.mutations import TREES, mutated
-from tests.refused_composites import HEAD
+from tests.refused_composites import HEAD, SIGNATURE
 
 # KC_FUZZ_MUTATIONS asks for a longer run, KC_FUZZ_SEED for another stretch of seeds.
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0"))
@@ -59,6 +60,24 @@ def test_what_is_damaged_compiles(tree: ast.Module, names: dict[str, Any]) -> No
         compile(_text("<kernel>", ast.unparse(tree)), "<kernel>", "exec", dont_inherit=True), found
     )
     normalize(specialize_kernel(found["kernel"]))
+
+
+# Bodies that once ended inside of the compiler.
+ONCE_FOUND = (
+    "for j in range(10**30):\n    s = v[j]",
+    "y[0] = SIZES(half, a)",
+    "u = v[::0]",
+    "u = half(1e300)",
+    "def f(e: int = n):\n    return e\nn = f()",
+    "n = kc.static(next(iter(())))",
+    "y[0] = " + "a if n > 0 else " * 600 + "a",
+    "".join(f"if n == {k}:\n    return\n" for k in range(600)),
+)
+
+
+@pytest.mark.parametrize("body", ONCE_FOUND, ids=range(len(ONCE_FOUND)))
+def test_what_was_found_stays_fixed(body: str, names: dict[str, Any]) -> None:
+    check(SIGNATURE + textwrap.indent(body, "    ") + "\n", names)
 
 
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")

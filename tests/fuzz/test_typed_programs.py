@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import HealthCheck, Phase, given, note, seed, settings
 
 import kernelcore as kc
 from kernelcore import interp
@@ -37,7 +37,7 @@ def fuzz(test: Any, shard: int) -> None:
         deadline=None,
         database=None,
         phases=(Phase.generate, Phase.shrink),
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
     seed(FIRST * SHARDS + shard)(configured(given(programs())(test)))()
 
@@ -49,8 +49,14 @@ def _no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def names() -> dict[str, Any]:
     """What a program finds around it."""
-    vector = TypeVar("V", bound=kc.vector(length=Any, dtype=AnyNumber))
-    return {"kc": kc, "Any": Any, "V": vector}
+    V = TypeVar("V", bound=kc.vector(length=Any, dtype=AnyNumber))
+    return {"kc": kc, "Any": Any, "V": V}
+
+
+def check_and_tell(program: Program) -> None:
+    """``check``; a program that fails is shown as text."""
+    note(repr(program))
+    check(program)
 
 
 def check(program: Program) -> None:
@@ -76,4 +82,4 @@ def compare(program: Program, wanted: list[Any], found: list[Any], what: str) ->
 
 @shards
 def test_python_interpreter_and_machine_code_agree(shard: int) -> None:
-    fuzz(check, shard)
+    fuzz(check_and_tell, shard)

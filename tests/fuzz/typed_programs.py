@@ -79,12 +79,7 @@ def _function(draws: Draws, palette: Palette, functions: list[UserFunction], num
         results = tuple(draws.pick(palette.elements) for _ in range(1 + draws.chance(35)))
         names = [f"p{k}" for k in range(len(params))]
         writes = isinstance(params[-1], ArrayOf) and draws.chance(50)
-        places = [
-            Place(n, t.element, (COLUMNS,), writes)
-            if isinstance(t, ArrayOf) and isinstance(t.element, Element)
-            else Place(n, t, writable=True)
-            for n, t in zip(names, params, strict=True)
-        ]
+        places = [_place(n, t, writes) for n, t in zip(names, params, strict=True)]
         write = Expressions(draws, palette, places, functions=list(functions))
         body = Statements(write, results, budget=4)
         for _ in range(draws.below(4)):
@@ -99,6 +94,14 @@ def _function(draws: Draws, palette: Palette, functions: list[UserFunction], num
         made.append(UserFunction(name, params, results, writes=writes))
     functions.extend(made)
     return text
+
+
+def _place(name: str, type_: Element | ArrayOf, writes: bool) -> Place:
+    """A parameter of a function."""
+    if not isinstance(type_, ArrayOf):
+        return Place(name, type_, writable=True)
+    assert isinstance(type_.element, Element)
+    return Place(name, type_.element, (COLUMNS,), writes)
 
 
 def _is_plain(type_: Element) -> bool:

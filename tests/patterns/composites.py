@@ -306,7 +306,7 @@ def copied(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     c = b * 1.0
     c[1] *= b[0]
     a = a * c
-    return a + b * c, c
+    return c, a + b * c
 
 
 @pattern(tensors((3, 3)), rows(copied), outputs=["y"], in_out=["x"])

@@ -1,0 +1,27 @@
+// The native half of data arrays: launches read it without asking Python for anything.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "bind/array_reader.h"
+
+namespace kernelcore::bind {
+
+/// What launches read of a data array. The array, a Python subclass, keeps the memory alive.
+struct ArrayMemory {
+  ArrayInfo info;
+  std::shared_ptr<uint64_t> version;  // counts writes, also through views; guarded by the GIL
+};
+
+/// The native half of `object`, of a type that `is_array_memory`; null before it is initialized.
+ArrayMemory* array_memory_of(PyObject* object);
+
+/// Whether objects of `type` have one.
+bool is_array_memory(PyTypeObject* type);
+
+void bind_array_memory(nanobind::module_& m);
+
+}  // namespace kernelcore::bind

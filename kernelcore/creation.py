@@ -1,0 +1,288 @@
+"""Functions that make data arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kernelcore.components import describe
+from kernelcore.composite import Composite
+from kernelcore.data import Array
+from kernelcore.element import (
+    Numbers,
+    as_numpy,
+    element_of,
+    inferred,
+    numpy_layout,
+    require_cpu,
+    take_elements,
+)
+from kernelcore.errors import KernelArgumentError
+from kernelcore.types import MAX_ARRAY_DIMS, Element, StructType, boolean, float32, int32, type_of
+
+Shape = int | Sequence[int]
+
+
+def make_array(
+    data: Any,
+    dtype: Any = None,
+    shape: Shape | None = None,
+    *,
+    ndim: int | None = None,
+    copy: bool = True,
+    device: str | None = None,
+    requires_grad: bool = False,
+    grad: Array | None = None,
+) -> Array:
+    """A data array of ``data``; what ``kernelcore.array`` does if it is given data.
+
+    Args:
+        data: Nested sequences of numbers, vectors or structs, or anything that NumPy can view:
+            NumPy arrays, data arrays, torch tensors in CPU memory. Components of vectors and
+            matrices are trailing axes.
+        dtype: The type of an element; by default that of the data.
+        shape: The shape, if not that of the data.
+        ndim: The number of dimensions to check for.
+        copy: Whether to copy; without, the array shares the memory of ``data``.
+        device: 'cpu' or None.
+        requires_grad: Whether a Tape computes its gradient.
+        grad: The array to keep the gradient in.
+
+    Raises:
+        KernelTypeError: Elements that ``dtype`` cannot take.
+        KernelArgumentError: Another shape, or memory that cannot be shared.
+    """
+    require_cpu("array", device)
+    if dtype is None or dtype is Any:
+        dtype = data.dtype if isinstance(data, Array) else inferred(data)
+    element, known = element_of(dtype)
+    values = take_elements(element, data) if copy else _shared(element, data)
+    result = Array(values, known, requires_grad=requires_grad or grad is not None)
+    if shape is not None:
+        result = Array(result.reshape(_extents(shape)).numpy(), known, requires_grad=requires_grad)
+    if ndim is not None and result.ndim != ndim:
+        raise KernelArgumentError(
+            f"array: expected {ndim} dimensions, found {result.ndim}",
+            remedy=f"the data have the shape {result.shape}, less components",
+        )
+    _check_ndim(result.ndim)
+    if grad is not None:
+        result.grad = grad
+    return result
+
+
+def _shared(element: Element, data: Any) -> Numbers:
+    """``data`` as a view of its memory; nested sequences have none, and are copied."""
+    if isinstance(data, list | tuple):
+        return take_elements(element, data)
+    array = as_numpy(data)
+    layout, extents = numpy_layout(element)
+    is_inner = array.ndim >= len(extents) and array.shape[array.ndim - len(extents) :] == extents
+    if array.dtype == layout and is_inner:
+        return array
+    raise KernelArgumentError(
+        f"array: expected memory of {element} to share, found {describe(array)}",
+        remedy="convert it first, or leave copy=False out",
+    )
+
+
+def _extents(shape: Shape) -> tuple[int, ...]:
+    return (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)  # pyright: ignore
+
+
+def _check_ndim(ndim: int) -> None:
+    if ndim > MAX_ARRAY_DIMS:
+        raise KernelArgumentError(
+            f"array: expected at most {MAX_ARRAY_DIMS} dimensions, found {ndim}",
+            remedy="components of vectors and matrices are none if dtype is their class",
+        )
+
+
+def _new(name: str, shape: Shape | None, n: int | None, dtype: Any, device: str | None) -> Array:
+    """An array of zeros."""
+    require_cpu(name, device)
+    if (shape is None) == (n is None):
+        raise KernelArgumentError(
+            f"{name}: expected a shape", remedy=f"write kc.{name}(n) or kc.{name}((rows, columns))"
+        )
+    given: Any = n if shape is None else shape
+    extents = _extents(given)
+    _check_ndim(len(extents))
+    if any(extent < 0 for extent in extents):
+        raise KernelArgumentError(f"{name}: expected extents of at least 0, found {extents}")
+    element, known = element_of(dtype)
+    layout, inner = numpy_layout(element)
+    return Array(np.zeros((*extents, *inner), layout), known)
+
+
+def zeros(
+    shape: Shape | None = None,
+    dtype: Any = float,
+    device: str | None = None,
+    requires_grad: bool = False,
+    *,
+    n: int | None = None,
+) -> Array:
+    """An array of zeros; ``n`` is another word for the extent of one dimension."""
+    found = _new("zeros", shape, n, dtype, device)
+    found.requires_grad = requires_grad
+    return found
+
+
+def empty(
+    shape: Shape | None = None,
+    dtype: Any = float,
+    device: str | None = None,
+    requires_grad: bool = False,
+    *,
+    n: int | None = None,
+) -> Array:
+    """An array that is to be written before it is read; here it starts as zeros."""
+    found = _new("empty", shape, n, dtype, device)
+    found.requires_grad = requires_grad
+    return found
+
+
+def ones(
+    shape: Shape | None = None,
+    dtype: Any = float,
+    device: str | None = None,
+    requires_grad: bool = False,
+    *,
+    n: int | None = None,
+) -> Array:
+    """An array of ones, in every component of an element."""
+    return _filled(_new("ones", shape, n, dtype, device), 1, requires_grad)
+
+
+def full(
+    shape: Shape | None = None,
+    value: Any = 0,
+    dtype: Any = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+    *,
+    n: int | None = None,
+) -> Array:
+    """An array of elements ``value``; by default of its type, Python's numbers of 32 bits."""
+    wanted = _type_of_value(value) if dtype is None else dtype
+    return _filled(_new("full", shape, n, wanted, device), value, requires_grad)
+
+
+def _type_of_value(value: Any) -> Any:
+    match value:
+        case bool():
+            return boolean
+        case int():
+            return int32
+        case np.generic():
+            return value.dtype
+        case float():
+            return float32
+        case _ if isinstance(value, Composite) or isinstance(type_of(type(value)), StructType):
+            return type(value)
+        case _:
+            return inferred(value)
+
+
+def _filled(array: Array, value: Any, requires_grad: bool) -> Array:
+    array.fill_(value)
+    array.requires_grad = requires_grad
+    return array
+
+
+def zeros_like(
+    src: Array, device: str | None = None, requires_grad: bool | None = None
+) -> Array:
+    """Zeros of the shape, dtype and ``requires_grad`` of ``src``."""
+    wanted = src.requires_grad if requires_grad is None else requires_grad
+    return zeros(src.shape, src.dtype, device, wanted)
+
+
+def empty_like(
+    src: Array, device: str | None = None, requires_grad: bool | None = None
+) -> Array:
+    """As ``empty``, of the shape, dtype and ``requires_grad`` of ``src``."""
+    return zeros_like(src, device, requires_grad)
+
+
+def ones_like(
+    src: Array, device: str | None = None, requires_grad: bool | None = None
+) -> Array:
+    """Ones of the shape, dtype and ``requires_grad`` of ``src``."""
+    return full_like(src, 1, device, requires_grad)
+
+
+def full_like(
+    src: Array, value: Any, device: str | None = None, requires_grad: bool | None = None
+) -> Array:
+    """Elements ``value`` of the shape, dtype and ``requires_grad`` of ``src``."""
+    wanted = src.requires_grad if requires_grad is None else requires_grad
+    return full(src.shape, value, src.dtype, device, wanted)
+
+
+def clone(src: Array, device: str | None = None, requires_grad: bool | None = None) -> Array:
+    """A contiguous copy, which a Tape records; ``requires_grad`` as in ``src`` by default."""
+    require_cpu("clone", device)
+    return src.clone(requires_grad)
+
+
+def copy(
+    dest: Array, src: Array, dest_offset: int = 0, src_offset: int = 0, count: int = 0
+) -> None:
+    """Overwrite elements of ``dest`` with elements of ``src``, which a Tape records.
+
+    Args:
+        dest: An array of the dtype of ``src``.
+        src: An array.
+        dest_offset: The first element to write, counted in row-major order.
+        src_offset: The first element to read.
+        count: How many; 0 for all of ``src`` from its offset on.
+
+    Raises:
+        KernelArgumentError: Another dtype or shape, or elements that are not there.
+    """
+    if src.dtype != dest.dtype:
+        raise KernelArgumentError(
+            f"copy: expected an array of {dest.element}, found {src.element}",
+            remedy="convert it with kc.array(src, dtype=...)",
+        )
+    if not (dest_offset or src_offset or count) and dest.shape == src.shape:
+        dest.assign(src)
+        return
+    count = count or src.size - src_offset
+    for name, size, offset in (("dest", dest.size, dest_offset), ("src", src.size, src_offset)):
+        if offset < 0 or count < 0 or offset + count > size:
+            raise KernelArgumentError(
+                f"copy: {name} has {size} elements, expected {offset + count}",
+                remedy="give other offsets or another count",
+            )
+    target = dest.flatten()[dest_offset : dest_offset + count]
+    target.assign(src.flatten()[src_offset : src_offset + count])
+
+
+def from_numpy(
+    arr: Numbers,
+    dtype: Any = None,
+    shape: Shape | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Array:
+    """A data array with a copy of a NumPy array; ``dtype`` is that of NumPy if none is given."""
+    return make_array(arr, dtype, shape, device=device, requires_grad=requires_grad)
+
+
+def dtype_from_numpy(numpy_dtype: Any) -> Any:
+    """The scalar type of the same layout as a NumPy dtype.
+
+    Raises:
+        KernelTypeError: There is none.
+    """
+    return element_of(np.dtype(numpy_dtype))[1]
+
+
+def dtype_to_numpy(dtype: Any) -> np.dtype[Any]:
+    """The NumPy dtype of an element; that of a vector or matrix is a subarray."""
+    return element_of(dtype)[0].numpy

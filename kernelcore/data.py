@@ -1,0 +1,366 @@
+"""Array: strided memory with elements of the kernel language, gradients and a count of writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self, cast
+
+import numpy as np
+
+from kernelcore._native import ArrayMemory
+from kernelcore.components import describe
+from kernelcore.element import (
+    Numbers,
+    broadcast_elements,
+    element_of,
+    element_value,
+    has_gradient,
+    numpy_layout,
+    require_cpu,
+    scalar_in,
+)
+from kernelcore.errors import KernelArgumentError
+from kernelcore.indexing import axis_order, place_of, reinterpreted, reshaped
+from kernelcore.recording import recorder
+from kernelcore.types import Element
+
+
+class Array(ArrayMemory):
+    """An array of scalars, vectors, matrices or structs in CPU memory.
+
+    Views (slices, ``reshape``, ``transpose``, ...) share memory, count of writes and gradients
+    with the array that they are taken from. Comparison with ``==`` and hashing go by identity, so
+    that arrays can be keys; compare ``numpy()`` for the elements.
+
+    What a launch or a method writes is counted. Who writes through ``numpy()`` or another library
+    calls ``mark_write()`` afterwards; a ``Tape`` then notices values that it still needed.
+    """
+
+    __slots__ = ("__weakref__", "_base", "_data", "_derive", "_dtype", "_element", "_grad", "_requires_grad")
+
+    def __init__(
+        self,
+        data: Numbers,
+        dtype: Any,
+        *,
+        requires_grad: bool = False,
+        memory: Array | None = None,
+    ) -> None:
+        """Of NumPy's memory as it is; ``kernelcore.array`` converts, copies and checks.
+
+        Args:
+            data: A NumPy array in the layout of the elements: components of vectors and matrices
+                are trailing axes, structs a structured dtype.
+            dtype: A scalar type, or the class of a composite or of a struct.
+            requires_grad: Whether a Tape computes its gradient.
+            memory: An array that ``data`` is a view of.
+
+        Raises:
+            KernelArgumentError: ``data`` has another layout.
+        """
+        element, self._dtype = element_of(dtype)
+        self._element = element
+        layout, extents = numpy_layout(element)
+        ndim = data.ndim - len(extents)
+        if data.dtype != layout or ndim < 0 or data.shape[ndim:] != extents:
+            raise KernelArgumentError(
+                f"expected the layout of {element}, found {describe(data)}",
+                remedy="make arrays with kc.array(data, dtype=...)",
+            )
+        super().__init__(data, memory)
+        # A view of its own, whose shape nobody can assign.
+        self._data = data.view()
+        self._base: Array | None = None
+        self._derive: Callable[[Array], Array] | None = None
+        self._grad: Array | None = None
+        self._requires_grad = False
+        self.requires_grad = requires_grad
+
+    # What it is
+
+    @property
+    def dtype(self) -> Any:
+        """The type of an element: a scalar type, or the class of a composite or of a struct."""
+        return self._dtype
+
+    @property
+    def element(self) -> Element:
+        """The type of an element in the kernel language."""
+        return self._element
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions; components of an element are none."""
+        return self._data.ndim - self._component_ndim
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents of the dimensions."""
+        return self._data.shape[: self.ndim]
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes between neighbours along each dimension."""
+        return self._data.strides[: self.ndim]
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def ptr(self) -> int:
+        """The address of the first element."""
+        return self._data.ctypes.data
+
+    @property
+    def device(self) -> str:
+        """Where the memory is: 'cpu'."""
+        return "cpu"
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in row-major order without gaps."""
+        return bool(self._data.flags.c_contiguous)
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the memory must not be written."""
+        return not self._data.flags.writeable
+
+    @property
+    def _component_ndim(self) -> int:
+        return 0 if self._data.dtype.names else len(getattr(self._dtype, "shape", ()))
+
+    def __len__(self) -> int:
+        return len(self._data) if self.ndim else self._no_dimensions()
+
+    def _no_dimensions(self) -> int:
+        raise TypeError("an array without dimensions has no length")
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        name = getattr(self._dtype, "__name__", str(self._dtype))
+        if self.size == 0:
+            return f"array([], shape={self.shape}, dtype={name})"
+        text = np.array2string(self._data, separator=", ", prefix="array(")
+        return f"array({text}, dtype={name})"
+
+    def __str__(self) -> str:
+        return str(self._data)
+
+    # Gradients
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a Tape computes its gradient; that of a view is that of its array."""
+        return self._base.requires_grad if self._base is not None else self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if self._base is not None:
+            raise KernelArgumentError(
+                "a view shares gradients with the array that it is taken from",
+                remedy="set requires_grad of that array",
+            )
+        if value and not has_gradient(self.element):
+            raise KernelArgumentError(
+                f"arrays of {self.element} have no gradient", remedy="use a float dtype"
+            )
+        self._requires_grad = bool(value)
+
+    @property
+    def grad(self) -> Array | None:
+        """The gradient, an array of the same shape and dtype; None without ``requires_grad``.
+
+        It starts as zeros. That of a view is a view of the gradient of its array.
+        """
+        base = self._base
+        if base is not None:
+            whole = base.grad
+            if whole is None:
+                return None
+            if self._grad is None or self._grad._base is not whole:
+                assert self._derive is not None
+                self._grad = self._derive(whole)
+        elif self._requires_grad and self._grad is None:
+            self._grad = Array(np.zeros(self._data.shape, self._data.dtype), self._dtype)
+        return self._grad if self.requires_grad else None
+
+    @grad.setter
+    def grad(self, value: Array | None) -> None:
+        if self._base is not None:
+            raise KernelArgumentError(
+                "the gradient of a view is part of that of its array",
+                remedy="assign to its elements: view.grad.assign(...)",
+            )
+        if value is not None and (value.dtype != self.dtype or value.shape != self.shape):
+            raise KernelArgumentError(
+                f"grad: expected an array of shape {self.shape} and dtype {self.element}, found "
+                f"shape {value.shape} and dtype {value.element}"
+            )
+        self._grad = value
+
+    # Views
+
+    def _view(self, data: Numbers, derive: Callable[[Array], Array]) -> Array:
+        """An array of part of the memory; ``derive`` takes the same part of the gradient."""
+        view = Array(data, self._dtype, memory=self)
+        view._base, view._derive = self, derive
+        return view
+
+    def __getitem__(self, index: Any) -> Any:
+        place = place_of(index, self.ndim)
+        found = self._data[place]
+        if not any(isinstance(one, slice) for one in place):
+            return element_value(self._dtype, np.asarray(found))
+        return self._view(found, lambda whole: whole[place])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        place = place_of(index, self.ndim)
+        part = self._data[(*place, ...)]
+        self._view(part, lambda whole: whole._part(place)).assign(value)
+
+    def _part(self, place: tuple[Any, ...]) -> Array:
+        return self._view(self._data[(*place, ...)], lambda whole: whole._part(place))
+
+    def reshape(self, *shape: Any) -> Array:
+        """A view of other extents, one of which may be -1.
+
+        Raises:
+            KernelArgumentError: Another number of elements, or no such view of this memory.
+        """
+        given = tuple(shape[0]) if len(shape) == 1 and np.ndim(shape[0]) else shape
+        data = reshaped(self._data, self.ndim, given)
+        return self._view(data, lambda whole: whole.reshape(given))
+
+    def flatten(self) -> Array:
+        """A view of one dimension.
+
+        Raises:
+            KernelArgumentError: There is none, since the elements have no constant stride.
+        """
+        return self.reshape(self.size)
+
+    def transpose(self, axes: Sequence[int] | None = None) -> Array:
+        """A view with its dimensions reversed, or in the order ``axes``."""
+        order = axis_order(axes, self.ndim)
+        inner = range(self.ndim, self._data.ndim)
+        data = self._data.transpose((*order, *inner))
+        return self._view(data, lambda whole: whole.transpose(order))
+
+    def view(self, dtype: Any) -> Array:
+        """The same memory with elements of another type of the same size.
+
+        Gradients are shared if both consist of the same scalars; else the view has none.
+
+        Raises:
+            KernelArgumentError: The sizes differ, or an element of this view has gaps.
+        """
+        mine, (other, known) = self.element, element_of(dtype)
+        data = reinterpreted(self._data, self.ndim, mine, other)
+        found = Array(data, known, memory=self)
+        if scalar_in(mine) == scalar_in(other):
+            found._base, found._derive = self, lambda whole: whole.view(known)
+        return found
+
+    # Copies
+
+    def contiguous(self) -> Array:
+        """This array if its elements lie in order without gaps, else a copy."""
+        return self if self.is_contiguous else self.clone()
+
+    def clone(self, requires_grad: bool | None = None) -> Array:
+        """A contiguous copy, with ``requires_grad`` of this array if none is given."""
+        wanted = self.requires_grad if requires_grad is None else requires_grad
+        data = np.empty(self._data.shape, self._data.dtype)
+        found = Array(data, self._dtype, requires_grad=wanted)
+        found.assign(self)
+        return found
+
+    def copy(self) -> Array:
+        """As ``clone``."""
+        return self.clone()
+
+    def to(self, device: str | None) -> Array:
+        """This array, if ``device`` is where it is.
+
+        Raises:
+            KernelArgumentError: Another device: there is only the CPU.
+        """
+        require_cpu("to", device)
+        return self
+
+    # Writing
+
+    def assign(self, source: Any) -> None:
+        """Overwrite the elements with those of ``source``, which is broadcast.
+
+        A Tape records it: the gradient passes to ``source``, if that is an Array.
+
+        Raises:
+            KernelArgumentError: Shapes do not fit, or the memory is read-only.
+            KernelTypeError: The elements cannot be converted.
+        """
+        if self.is_read_only:
+            raise KernelArgumentError("the array is read-only", remedy="write to a copy of it")
+        values = broadcast_elements(self._element, source, self.shape)
+        self._data[...] = values
+        self.mark_write()
+        tape = recorder.get()
+        if tape is not None:
+            tape.record_copy(self, source if isinstance(source, Array) else None)
+
+    def fill_(self, value: Any) -> Self:
+        """Set every element to ``value``: an element, or a number for all components."""
+        self.assign(value)
+        return self
+
+    def zero_(self) -> Self:
+        """Set every element to zero."""
+        return self.fill_(np.zeros((), self._data.dtype) if self._data.dtype.names else 0)
+
+    # Other libraries
+
+    def numpy(self) -> Numbers:
+        """A NumPy array of the same memory; components are trailing axes."""
+        return self._data.view()
+
+    def list(self) -> list[Any]:
+        """The elements in row-major order: Python numbers, or values of the element's class."""
+        inner = self._data.shape[self.ndim :]
+        flat = self._data.reshape((self.size, *inner))
+        if not inner and flat.dtype.names is None:
+            return flat.tolist()
+        return [element_value(self._dtype, np.asarray(one)) for one in flat]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Numbers:
+        return np.array(self._data, dtype, copy=copy)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return self._data.__array_interface__
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[Any, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        export = cast("Any", self._data).__dlpack__
+        return export(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._data.__dlpack_device__()
+
+    def __reduce__(self) -> tuple[Callable[..., Array], tuple[Numbers, Any, bool]]:
+        # Gradients stay behind.
+        return _restore, (np.array(self._data), self._dtype, self.requires_grad)
+
+
+def _restore(data: Numbers, dtype: Any, requires_grad: bool) -> Array:
+    return Array(data, dtype, requires_grad=requires_grad)

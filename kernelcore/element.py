@@ -1,0 +1,213 @@
+"""Elements of data arrays: their layout in NumPy, and Python objects as them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelcore.components import describe, scalar_of_numpy, take_array, take_scalar
+from kernelcore.composite import Composite, value_class
+from kernelcore.errors import KernelArgumentError, KernelTypeError
+from kernelcore.types import (
+    Dense,
+    Element,
+    Scalar,
+    StructType,
+    element_type,
+    float32,
+    has_layout,
+    type_of,
+)
+
+Numbers = npt.NDArray[Any]
+
+
+def element_of(dtype: object) -> tuple[Element, Any]:
+    """The type that ``dtype`` stands for, and the dtype of arrays of it: a Scalar, or a class.
+
+    Raises:
+        KernelTypeError: There are no arrays of it.
+    """
+    found = type_of(dtype)
+    if found is None and isinstance(dtype, np.dtype | str):
+        found = _scalar_named(dtype)
+    elif found is None and isinstance(dtype, type) and issubclass(dtype, np.generic):
+        found = scalar_of_numpy(np.dtype(dtype))
+    match found:
+        case Scalar():
+            return found, found
+        case Dense() if not found.is_pattern:
+            return found, value_class(found)
+        case StructType() if has_layout(found) and isinstance(dtype, type):
+            return found, dtype
+        case _:
+            raise KernelTypeError(
+                f"expected the dtype of an array, found {dtype!r}",
+                remedy="use float, int, bool, a type such as kc.float64 or kc.vec3, or a struct",
+            )
+
+
+def _scalar_named(dtype: np.dtype[Any] | str) -> Scalar | None:
+    try:
+        return scalar_of_numpy(np.dtype(dtype))
+    except TypeError:
+        return None
+
+
+def numpy_layout(element: Element) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """The NumPy dtype of an array of ``element``, and the extents of its trailing axes."""
+    if isinstance(element, Dense):
+        return element.scalar.numpy, element.extents
+    return element.numpy, ()
+
+
+def has_gradient(element: Element) -> bool:
+    """Whether a part of ``element`` is a float."""
+    match element:
+        case StructType(fields=fields):
+            return any(has_gradient(cast("Element", member)) for _, member in fields)
+        case Dense():
+            return element.scalar.is_float
+        case _:
+            return element_type(element).is_float
+
+
+def inferred(data: Any) -> Any:
+    """The dtype of an array of ``data``, where none is given.
+
+    Raises:
+        KernelTypeError: Its elements are none of the kernel language.
+    """
+    first = data
+    while isinstance(first, list | tuple) and first:
+        first = cast("Sequence[Any]", first)[0]
+    if isinstance(type_of(type(first)), Dense | StructType):
+        return type(first)
+    found = scalar_of_numpy(as_numpy(data).dtype)
+    if found is None:
+        raise KernelTypeError(
+            f"no dtype for {describe(data)}", remedy="give dtype, such as kc.float32 or kc.vec3"
+        )
+    return float32 if isinstance(data, list | tuple) and not data else found
+
+
+def as_numpy(data: Any) -> Numbers:
+    """``data`` as NumPy sees it, without a copy where that can be.
+
+    Raises:
+        KernelTypeError: NumPy takes it for no array.
+    """
+    try:
+        return np.asarray(data)
+    except (TypeError, ValueError) as error:
+        raise KernelTypeError(
+            f"expected an array or nested sequences, found {describe(data)}: {error}"
+        ) from None
+
+
+def take_elements(element: Element, data: Any) -> Numbers:
+    """``data`` as a new array of the layout of ``element``; its numbers are converted.
+
+    Raises:
+        KernelTypeError: Its trailing shape is not that of the components, a number is out of
+            range, or its kind would lose something.
+    """
+    dtype, extents = numpy_layout(element)
+    if isinstance(element, StructType):
+        return _take_structs(element, data)
+    array = as_numpy(data)
+    if array.shape[array.ndim - len(extents) :] != extents or array.ndim < len(extents):
+        raise KernelTypeError(
+            f"expected elements of type {element}, found {describe(array)}",
+            remedy=f"the trailing shape has to be {extents}",
+        )
+    if array.size == 0:
+        return np.zeros(array.shape, dtype)
+    return take_array(_scalar(element), array, array.shape)
+
+
+def scalar_in(element: Element) -> Scalar | StructType:
+    """The scalar that ``element`` is made of; a struct is itself."""
+    return element.scalar if isinstance(element, Dense) else element
+
+
+def _scalar(element: Scalar | Dense) -> Scalar:
+    return element.scalar if isinstance(element, Dense) else element
+
+
+def require_cpu(name: str, device: str | None) -> None:
+    """Refuse a device other than the CPU.
+
+    Raises:
+        KernelArgumentError: Naming the function that was called.
+    """
+    if device is not None and str(device) != "cpu":
+        raise KernelArgumentError(
+            f"{name}: expected device 'cpu', found {str(device)!r}: kernelcore has no memory of "
+            "other devices",
+            remedy="use device='cpu'",
+        )
+
+
+def _take_structs(element: StructType, data: Any) -> Numbers:
+    dtype = element.numpy
+    found: Any = data
+    if isinstance(data, list | tuple):
+        records = [_record(element, item) for item in cast("Sequence[Any]", data)]
+        return np.stack(records) if records else np.zeros(0, dtype)
+    if not isinstance(data, np.ndarray) and type_of(type(found)) == element:
+        return np.array(found.to_numpy())
+    array = as_numpy(data)
+    if array.dtype.names != dtype.names:
+        raise KernelTypeError(
+            f"expected structs {element}, found {describe(array)}",
+            remedy=f"give a list of {element}, or a NumPy array of dtype {element}.numpy_dtype()",
+        )
+    return array.astype(dtype)
+
+
+def _record(element: StructType, item: Any) -> Numbers:
+    if isinstance(item, list | tuple) or type_of(type(item)) == element:
+        return _take_structs(element, item)
+    return np.array(item, element.numpy)
+
+
+def element_value(dtype: Any, data: Numbers) -> Any:
+    """The element in ``data``, an array without dimensions but those of components."""
+    if isinstance(dtype, Scalar):
+        return data[()]
+    if issubclass(dtype, Composite):
+        return dtype(np.array(data))
+    return dtype.from_numpy(data[()])
+
+
+def broadcast_elements(element: Element, value: Any, outer: tuple[int, ...]) -> Numbers:
+    """``value``, an element or an array of them, as NumPy broadcasts it to the elements.
+
+    A number stands for a vector or matrix with all components equal to it. An array of the same
+    layout is not copied.
+
+    Raises:
+        KernelTypeError: It is no element.
+        KernelArgumentError: Its shape does not broadcast to ``outer``.
+    """
+    layout, extents = numpy_layout(element)
+    if isinstance(value, bool | int | float) and not isinstance(element, StructType):
+        return np.asarray(take_scalar(_scalar(element), value))
+    given = as_numpy(value) if hasattr(value, "__array_interface__") else None
+    if given is None or given.dtype != layout or given.shape[given.ndim - len(extents) :] != extents:
+        given = take_elements(element, value)
+    lead = given.shape[: given.ndim - len(extents)]
+    try:
+        fits = np.broadcast_shapes(lead, outer) == outer
+    except ValueError:
+        fits = False
+    if not fits:
+        raise KernelArgumentError(
+            f"expected elements of shape {outer}, found shape {lead}",
+            remedy="give as many elements as are written, or one for all of them",
+        )
+    return given

@@ -1,0 +1,41 @@
+"""Who is told of launches and copies while they are recorded."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+from kernelcore.errors import SrcLoc
+
+
+class Recorder(Protocol):
+    """Keeps launches and copies, for a backward pass for instance."""
+
+    def record_copy(self, target: Any, source: Any | None) -> None:
+        """Told after the elements of array ``target`` became those of ``source``.
+
+        ``source`` is None if they became values that do not depend on an array.
+        """
+        ...
+
+    def record_launch(self, kernel: Any, dim: Any, args: Sequence[Any], run: Any) -> None:
+        """Record the launch ``run()`` of ``kernel``, which it calls."""
+        ...
+
+
+# Of this thread (and asynchronous task): what others launch is not recorded.
+recorder: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
+
+_PACKAGE = __name__.partition(".")[0] + "."
+
+
+def call_site() -> SrcLoc | None:
+    """The line outside of kernelcore that is being executed."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        if not frame.f_globals.get("__name__", "").startswith(_PACKAGE):
+            return SrcLoc(frame.f_code.co_filename, frame.f_lineno, 0, 0)
+        frame = frame.f_back
+    return None
