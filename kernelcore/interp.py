@@ -111,6 +111,7 @@ class _Compiler:
             OpKind.WHILE: self._while,
             OpKind.CALL: self._call,
             OpKind.NATIVE: self._native,
+            OpKind.CUSTOM: self._custom,
         }
 
     def region(self, region: Region) -> Run:
@@ -332,6 +333,14 @@ class _Compiler:
             given = ((slot, [get(env) for get in reads]) for slot, reads in groups)
             values = [v for slot, found in given for v in passed(slot, found, loc)]
             env.update(zip(outs, call(values), strict=True))
+
+        return step
+
+    def _custom(self, eqn: Eqn) -> Step:
+        run, outputs = self.region(eqn.regions[0]), eqn.outputs
+
+        def step(env: Env) -> None:
+            env.update(zip(outputs, run(env), strict=True))
 
         return step
 

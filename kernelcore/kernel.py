@@ -20,6 +20,7 @@ from kernelcore.generic import Parameter, argument_types, is_leaf, overload_type
 from kernelcore.ir.core import Func
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.access import Effect, effects
+from kernelcore.passes.custom import lower_custom
 from kernelcore.passes.dce import drop_unused_params
 from kernelcore.passes.pipeline import normalize, optimize
 from kernelcore.passes.reverse import vjp
@@ -133,7 +134,7 @@ class Kernel:
     @cached_property
     def shared(self) -> Direct:
         """The kernel on arrays that may share memory: it accumulates with atomics only."""
-        return Direct(self.func)
+        return Direct(lower_custom(self.func))
 
     def adjoint(self, wrt: tuple[int, ...], seeds: tuple[int, ...]) -> Adjoint:
         """The adjoint for cotangents of parameters ``wrt``, given those of arrays ``seeds``.

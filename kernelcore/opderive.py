@@ -16,6 +16,7 @@ from kernelcore.opspec import (
 )
 from kernelcore.passes.access import AccessMap, Effect, effects
 from kernelcore.passes.batch import batch as batch_func
+from kernelcore.passes.custom import refuse_recalled
 from kernelcore.passes.dce import dce, drop_unused_params
 from kernelcore.passes.forward import Derived
 from kernelcore.passes.forward import jvp as jvp_func
@@ -112,6 +113,7 @@ class _Assembly:
             operand = op.operands[k]
             self.operands.append(Operand(f"t_{operand.name}", operand.type, op.like(k)))
         params = [p for k in self.given if (p := op.param_of_operand(k)) is not None]
+        refuse_recalled(op.func)
         return self.finish(jvp_func(op.func, params), self.bind_tangent, range(op.visible))
 
     def vjp(self, wrt: tuple[int, ...]) -> DerivedOperation:
@@ -122,6 +124,7 @@ class _Assembly:
         params = [p for k in wrt if (p := op.param_of_operand(k)) is not None]
         seeds = [op.param_of_result(j) for j in self.given]
         self.wrt = frozenset(wrt)
+        refuse_recalled(op.func)
         return self.finish(vjp_func(op.func, params, seeds), self.bind_cotangent, wrt)
 
     def finish(self, derived: Derived, bind: Bind, order: Sequence[int]) -> DerivedOperation:

@@ -104,6 +104,7 @@ LANGUAGE = {
     "huge_float_to_int": "k = 1 << 40\nn = n + k",
     "integer_literal_too_big_for_array": "c[0] = 4294967296",
     "negative_literal_in_unsigned": "u[0] = -1",
+    "float_literal_too_big": "a = a * 1e300",
     "no_such_cast": "s = complex(n)",
     "cast_of_two": "n = int(1, 2)",
     "cast_of_nothing": "n = int()",

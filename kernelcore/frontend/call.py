@@ -44,6 +44,10 @@ _PYTHON: Mapping[object, tuple[str, bool]] = MappingProxyType(
 )
 
 
+# Those that take two arguments or more.
+_FOLDED = (BUILTINS["min"].op, BUILTINS["max"].op)
+
+
 def lower_call(
     scope: Scope,
     callee: object,
@@ -117,6 +121,8 @@ def _call_builtin(
                 f"the signature is {signature(op)}",
             )
         values[name], nodes[name] = keywords[name], keyword.value
+    if op in _FOLDED and len(args) > 2 and not keywords:
+        return _fold_left(scope, op, args, node)
     library = LIBRARY.get(op.name)
     if library is not None and len(args) != len(op.params) and not keywords:
         return scope.call_function(library, args, keywords, node, scope)

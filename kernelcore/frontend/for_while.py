@@ -10,13 +10,13 @@ from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.syntax import BINARY, COMPARE
 from kernelcore.errors import KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend.apply import logical
-from kernelcore.frontend.branch import BREAK, CONTINUE, RESULT, RETURN, branch, stopped
+from kernelcore.frontend.branch import BREAK, CONTINUE, LEFT, RESULT, RETURN, branch, guard, stopped
 from kernelcore.frontend.expr import lower_condition, lower_expr, short_circuit, static_object
 from kernelcore.frontend.loop import Loop
 from kernelcore.frontend.mutation import changed_names
 from kernelcore.frontend.scope import FALSE, TRUE, Scope, scalar
-from kernelcore.frontend.unroll import unrolled
-from kernelcore.frontend.value import ArrayView, describe_type
+from kernelcore.frontend.unroll import is_static_loop, unrolled
+from kernelcore.frontend.value import ArrayView, Value, describe_type
 from kernelcore.frontend.weak import Choice, Promotion, Site, Weak, const
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Const, Var
@@ -52,10 +52,9 @@ def lower_for(scope: Scope, node: ast.For, body: Callable[[], None]) -> None:
             "use another name for the index",
         )
     turns = unrolled(scope, node)
-    if turns is not None and not (_leaves(node.body) or _continues(node.body)):
-        for turn in turns:
-            scope.set(target, turn)
-            body()
+    is_left = _leaves(node.body) or _continues(node.body)
+    if turns is not None and (is_static_loop(scope, node) or not is_left):
+        _unroll(scope, node, turns, body)
         return
     bounds, choice = _bounds(scope, node)
 
@@ -75,6 +74,34 @@ def lower_for(scope: Scope, node: ast.For, body: Callable[[], None]) -> None:
     loop = _start(scope, node, node.body, {target: scope.loc(node.target)})
     loop.lower_for(bounds, index, _in_loop(scope, lower_body))
     _end(scope, loop)
+
+
+def _unroll(scope: Scope, node: ast.For, turns: Sequence[Value], body: Callable[[], None]) -> None:
+    """The body once per turn; what follows a turn that may leave the loop is guarded."""
+    assert isinstance(node.target, ast.Name)
+    target = node.target.id
+    outer = {n: scope.env[n] for n in (BREAK, CONTINUE) if n in scope.env}
+    scope.env[BREAK] = scope.env[CONTINUE] = FALSE
+
+    def run(rest: Sequence[Value]) -> None:
+        for position, turn in enumerate(rest):
+            scope.set(target, turn)
+            body()
+            scope.env.pop(LEFT, None)
+            scope.env[CONTINUE] = FALSE
+            stop = stopped(scope)
+            if stop == TRUE:
+                return
+            if isinstance(stop, Var):
+                later = rest[position + 1 :]
+                guard(scope, node, stop, lambda later=later: run(later))
+                scope.env.pop(LEFT, None)
+                return
+
+    run(turns)
+    for name in (BREAK, CONTINUE):
+        scope.env.pop(name, None)
+    scope.env.update(outer)
 
 
 def lower_while(scope: Scope, node: ast.While, body: Callable[[], None]) -> None:
@@ -247,6 +274,10 @@ def _bounds(scope: Scope, node: ast.For) -> tuple[Bounds, Choice]:
                 f"convert it: int({ast.unparse(arg)})",
             )
         values.append(value)
+    if len(values) == 3 and isinstance(values[2], Weak | Const) and values[2].value == 0:
+        raise KernelTypeError(
+            "the step of range() is zero", scope.loc(call.args[2]), "write a step such as 2 or -1"
+        )
     if len(values) == 1:
         values.insert(0, Weak(0))
     if len(values) == 2:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from kernelcore.errors import KernelSyntaxError, KernelTypeError
 from kernelcore.frontend import component
 from kernelcore.frontend.convert import converted
+from kernelcore.frontend.effects import has_effects
 from kernelcore.frontend.expr import lower_entries
 from kernelcore.frontend.parts import (
     Step,
@@ -103,6 +104,23 @@ def place_of(scope: Scope, node: ast.Subscript | ast.Attribute) -> Place:
     return found
 
 
+def updated_place(scope: Scope, target: ast.Attribute | ast.Subscript) -> Place:
+    """The place ``target``, which has been evaluated as an argument, for its new value.
+
+    Raises:
+        KernelSyntaxError: Its indices would have effects twice.
+    """
+    start, before = len(scope.builder.eqns), dict(scope.env)
+    place = place_of(scope, target)
+    if has_effects(scope.builder.eqns[start:]) or scope.env != before:
+        raise KernelSyntaxError(
+            f"the index in '{ast.unparse(target)}' has effects, and the element is updated",
+            scope.loc(target),
+            "assign the index to a variable first",
+        )
+    return place
+
+
 def _owner(scope: Scope, node: ast.expr) -> ArrayView | Place:
     """What ``node``, a target or what it is a part of, names."""
     loc = scope.loc(node)
@@ -112,6 +130,7 @@ def _owner(scope: Scope, node: ast.expr) -> ArrayView | Place:
             if isinstance(value, ArrayView):
                 return value
             if isinstance(value, Compound) and node.id in scope.env:
+                scope.check_own(node.id, loc)
                 return VariablePlace(node.id, value.type)
             raise KernelTypeError(
                 f"'{node.id}' has no parts to assign: it is {describe_type(value)}",

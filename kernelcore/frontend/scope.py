@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeGuard
 
 from kernelcore.builtins.function import Function
-from kernelcore.errors import KernelNameError, KernelTypeError, SrcLoc
+from kernelcore.errors import KernelNameError, KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend.host import host_value
 from kernelcore.frontend.value import (
     ArrayView,
@@ -76,6 +76,7 @@ class Scope:
         env: Values of the names assigned so far; flags and results have names that start with $.
             Composite values are kept as a skeleton under their name, and leaves under ``name.k``.
         assigned: Every name that the function assigns, and so no name of an outer scope.
+        captured: Variables of the function around a nested one, which it only reads.
         grid_rank: Launch dimensions that tid() reads so far.
         loop_depth: How many loops the code is in.
     """
@@ -89,6 +90,7 @@ class Scope:
     assigned: Mapping[str, SrcLoc | None] = field(
         default_factory=lambda: dict[str, SrcLoc | None]()
     )
+    captured: frozenset[str] = frozenset()
     grid_rank: int = 0
     loop_depth: int = 0
 
@@ -162,6 +164,19 @@ class Scope:
         if found is None or isinstance(found, Unset):
             raise _unset(name, found, loc)
         return found
+
+    def check_own(self, name: str, loc: SrcLoc | None) -> None:
+        """Check that the function may change the variable ``name``.
+
+        Raises:
+            KernelSyntaxError: It belongs to the function around it.
+        """
+        if name in self.captured:
+            raise KernelSyntaxError(
+                f"'{name}' is a variable of the function around this one, which cannot change it",
+                loc,
+                f"pass '{name}' as a parameter, and return the new value",
+            )
 
     def flag(self, name: str) -> Atom:
         """The value of a control-flow flag."""

@@ -20,11 +20,10 @@ from kernelcore.frontend.annotations import (
 from kernelcore.frontend.branch import RETURN
 from kernelcore.frontend.call import lower_call
 from kernelcore.frontend.convert import converted
-from kernelcore.frontend.effects import has_effects
 from kernelcore.frontend.mutation import assigned_names
 from kernelcore.frontend.overloads import Match, recursion, resolve, source_type
 from kernelcore.frontend.parameters import kernel_parameters, leaf_params, parameter_value
-from kernelcore.frontend.place import Place, place_of
+from kernelcore.frontend.place import updated_place
 from kernelcore.frontend.results import Results
 from kernelcore.frontend.scope import FALSE, Scope
 from kernelcore.frontend.source import Source, read_source
@@ -217,9 +216,10 @@ class _Program:
             target = bound.arguments[name]
             match target:
                 case ast.Name(id=variable) if scope.get(variable) is not None:
+                    scope.check_own(variable, scope.loc(target))
                     scope.set(variable, value)
                 case ast.Attribute() | ast.Subscript():
-                    _updated_place(scope, target).store(scope, value, target, node)
+                    updated_place(scope, target).store(scope, value, target, node)
                 case _:
                     raise KernelTypeError(
                         f"{match.overload.pyfunc.__name__}() updates its argument '{name}': "
@@ -240,6 +240,7 @@ class _Program:
             try:
 
                 def bind(scope: Scope) -> list[Var]:
+                    scope.captured = frozenset(overload.captures)
                     return _bind(scope, match.definition.nodes, forms)
 
                 known[key] = self.lower(match.definition.source, bind, is_kernel=False)
@@ -335,23 +336,6 @@ def _parameter(scope: Scope, node: ast.arg, position: int, dtype: LeafType) -> V
     param = Var(choice.type, node.arg)
     scope.weak.mark(param, site, choice, ())
     return param
-
-
-def _updated_place(scope: Scope, target: ast.Attribute | ast.Subscript) -> Place:
-    """The place ``target``, which has been evaluated as an argument, for its new value.
-
-    Raises:
-        KernelSyntaxError: Its indices would have effects twice.
-    """
-    start, before = len(scope.builder.eqns), dict(scope.env)
-    place = place_of(scope, target)
-    if has_effects(scope.builder.eqns[start:]) or scope.env != before:
-        raise KernelSyntaxError(
-            f"the index in '{ast.unparse(target)}' has effects, and the element is updated",
-            scope.loc(target),
-            "assign the index to a variable first",
-        )
-    return place
 
 
 def _check_home(scope: Scope, function: Function, loc: SrcLoc | None) -> None:

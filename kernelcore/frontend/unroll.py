@@ -15,6 +15,12 @@ from kernelcore.frontend.weak import Weak
 MAX_TURNS = 64
 
 
+def is_static_loop(scope: Scope, node: ast.For) -> bool:
+    """Whether ``node`` is a loop over ``static(...)``."""
+    call = node.iter
+    return isinstance(call, ast.Call) and static_object(scope, call.func) is static
+
+
 def unrolled(scope: Scope, node: ast.For) -> list[Value] | None:
     """The values that the target of a loop takes, where the loop is to be unrolled, else None.
 

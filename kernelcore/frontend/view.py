@@ -107,14 +107,18 @@ def choose_slots(scope: Scope, index: Atom, options: list[list[Slot]]) -> list[S
         at, start = _alike(scope, index, start)
         step = int(following.value) - int(start.value)
         if step != 1:
-            at = _arithmetic(
-                scope, _MUL, at, const(int64 if at.type == int64 else int32, step, None)
-            )
+            dtype = int64 if at.type == int64 else int32
+            at = _arithmetic(scope, _MUL, at, const(dtype, step, None))
         if not (isinstance(start, Const) and start.value == 0):
             at = _arithmetic(scope, _ADD, at, start)
         parts = (*first.components[:place], at, *first.components[place + 1 :])
         found.append(replace(first, components=parts))
     return found
+
+
+def _differ(one: Atom, other: Atom) -> bool:
+    """Whether both are known and different; what is not known is the same for all options."""
+    return isinstance(one, Const) and isinstance(other, Const) and one != other
 
 
 def _base_indices(scope: Scope, view: ArrayView, indices: Sequence[Atom]) -> Iterator[Atom]:

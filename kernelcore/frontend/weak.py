@@ -14,7 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from kernelcore.builtins.reference import is_narrow, nearest
+import numpy as np
+
+from kernelcore.builtins.reference import as_scalar, is_narrow, nearest
 from kernelcore.errors import KernelError, KernelTypeError, SrcLoc
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Const, Var
@@ -118,10 +120,17 @@ def const(dtype: Scalar, value: int | float, loc: SrcLoc | None) -> Const:
     """``value`` as a literal of the numeric type ``dtype``.
 
     Raises:
-        KernelTypeError: An integer that ``dtype`` does not hold.
+        KernelTypeError: An integer that ``dtype`` does not hold, or a number beyond its largest.
     """
     if dtype.is_float:
-        return Const(dtype, float(nearest(value, dtype)) if is_narrow(dtype) else float(value))
+        found = _rounded(dtype, value)
+        with np.errstate(over="ignore"):
+            is_finite = math.isfinite(as_scalar(found.value, dtype))
+        if math.isfinite(value) and not is_finite:
+            raise KernelTypeError(
+                f"{value} does not fit in {dtype}", loc, "use float64, or math.inf for infinity"
+            )
+        return found
     if not holds(dtype, int(value)):
         wide = [t for t in (int64, uint64) if holds(t, int(value))]
         remedy = f"it holds {dtype.limits[0]} to {dtype.limits[1]}"
@@ -129,6 +138,11 @@ def const(dtype: Scalar, value: int | float, loc: SrcLoc | None) -> Const:
             remedy = f"write {wide[0]}({value})"
         raise KernelTypeError(f"{value} does not fit in {dtype}", loc, remedy)
     return Const(dtype, int(value))
+
+
+def _rounded(dtype: Scalar, value: int | float) -> Const:
+    """``value`` as a float, infinite beyond the largest."""
+    return Const(dtype, float(nearest(value, dtype)) if is_narrow(dtype) else float(value))
 
 
 def holds(dtype: Scalar, value: int) -> bool:
@@ -263,7 +277,9 @@ def cast_name(dtype: Scalar) -> str:
 
 def truncated(value: int | float, dtype: Scalar, loc: SrcLoc | None) -> Const:
     """A literal cast to a numeric ``dtype``: towards zero, saturating, NaN to 0."""
-    if dtype.is_float or isinstance(value, int):
+    if dtype.is_float:
+        return _rounded(dtype, value)
+    if isinstance(value, int):
         return const(dtype, value, loc)
     if math.isnan(value):
         return Const(dtype, 0)

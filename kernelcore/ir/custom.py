@@ -6,7 +6,7 @@ batch). Its region is the code of the function, on the inputs themselves. The co
 Func, which is put in place where a derivative is made:
 
     adjoint(*params, *cotangents of all results, *cotangents of float arrays) -> of float scalars
-    jvp(*params, *tangents of float params) -> tangents of float results
+    jvp(*params, *tangents of float scalars, *tangents of float arrays) -> of float results
     replay(*params) -> results
 """
 
@@ -93,7 +93,7 @@ class Rules:
             found.append((self.adjoint, [*params, *results, *arrays], scalars))
         if self.jvp is not None:
             tangents = [t for t in results if element_type(t).is_float]
-            found.append((self.jvp, [*params, *floats], tangents))
+            found.append((self.jvp, [*params, *scalars, *arrays], tangents))
         if self.replay is not None:
             found.append((self.replay, params, results))
         return found

@@ -67,6 +67,11 @@ def _spread_eqn(eqn: Eqn, found: set[Atom]) -> None:
             _spread_loop(eqn, found)
         case OpKind.NATIVE:
             _spread_native(eqn, found)
+        case OpKind.CUSTOM:
+            if any(a in found for a in eqn.inputs):
+                inner = walk_eqns(eqn.regions[0])
+                written = [e.inputs[0] for e in inner if e.op.kind in WRITES]
+                found.update(v for v in (*eqn.outputs, *written) if is_float(v))
         case _:
             pass
 
@@ -115,8 +120,10 @@ def derivable(func: Func, sources: Iterable[Var]) -> Func:
     """
     found = varied(func, sources)
     eqns = list(walk_eqns(func.body))
+    # What a function with its own derivative does is for its author to answer for.
+    hidden = {e for c in eqns if c.op.kind is OpKind.CUSTOM for e in walk_eqns(c.regions[0])}
     for eqn in eqns:
-        if eqn.op.kind in ATOMICS and eqn.inputs[0] in found:
+        if eqn.op.kind in ATOMICS and eqn.inputs[0] in found and eqn not in hidden:
             raise KernelGradError(
                 f"no derivative: '{_name(eqn.inputs[0])}' varies, and is updated by an atomic that "
                 "does not add: what remains depends on the order of threads",

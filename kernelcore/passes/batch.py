@@ -43,10 +43,10 @@ def batch(func: Func, batched: Sequence[bool]) -> Func:
 def _eqn(eqn: Eqn, arrays: dict[Atom, Var], instance: Var) -> Eqn:
     if eqn.op.kind is OpKind.TID:
         return replace(eqn, attrs={**eqn.attrs, "axis": eqn.attrs["axis"] + 1})
-    if eqn.op.kind is OpKind.NATIVE:
+    if eqn.op.kind in (OpKind.NATIVE, OpKind.CUSTOM):
         pairs = [(arrays[a], instance) if a in arrays else (a,) for a in eqn.inputs]
-        return replace(eqn, inputs=tuple(a for pair in pairs for a in pair))
-    if eqn.inputs and eqn.inputs[0] in arrays:
+        eqn = replace(eqn, inputs=tuple(a for pair in pairs for a in pair))
+    elif eqn.inputs and eqn.inputs[0] in arrays:
         array, *rest = eqn.inputs
         if eqn.op.kind in ACCESSES:
             return replace(eqn, inputs=(arrays[array], instance, *rest))

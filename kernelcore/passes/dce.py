@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.native import array_uses
@@ -121,6 +122,9 @@ class _Liveness:
         match eqn.op.kind:
             case OpKind.IF:
                 self.need(eqn.inputs[0])
+            case OpKind.CUSTOM:
+                # Its rules take all arguments and give all results.
+                self.need(*eqn.inputs, *eqn.regions[0].yields)
             case OpKind.FOR:
                 self.need(*eqn.inputs[:3])
             case OpKind.WHILE:
@@ -141,6 +145,8 @@ class _Liveness:
     def prune_eqn(self, eqn: Eqn) -> Eqn:
         if not eqn.regions:
             return eqn
+        if eqn.op.kind is OpKind.CUSTOM:
+            return replace(eqn, regions=(self.prune(eqn.regions[0]),))
         kept = [i for i in range(len(eqn.outputs)) if self.slot_is_live(eqn, i)]
         lead, _ = LEADING[eqn.op.kind]
         carried = [eqn.inputs[lead + i] for i in kept] if eqn.op.kind is not OpKind.IF else []

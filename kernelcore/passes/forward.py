@@ -12,8 +12,10 @@ from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.native import Form, array_uses, is_float_value, no_tangent, snippet_of
 from kernelcore.ir.op import ACCESSES, CAST, NATIVE, STACK, OpKind
 from kernelcore.ir.walk import LEADING
+from kernelcore.passes import forward_custom
 from kernelcore.passes.access import AccessMap
 from kernelcore.passes.activity import check_derivative_exists, check_races, derivable, varied
+from kernelcore.passes.custom import replayed
 from kernelcore.types import ArrayType, Scalar, StackType
 
 
@@ -52,12 +54,14 @@ def jvp(func: Func, active: Sequence[int]) -> Derived:
         KernelGradError: ``func`` has no exact derivative.
     """
     sources = {func.params[i] for i in active}
-    func = derivable(func, sources)
+    func = derivable(replayed(func), sources)
     check_races(func)
-    return _Forward(func, sources).run()
+    return Forward(func, sources).run()
 
 
-class _Forward:
+class Forward:
+    """State of one pass in forward mode."""
+
     def __init__(self, func: Func, active: Iterable[Var]) -> None:
         self.func = func
         self.varied = varied(func, active)
@@ -106,6 +110,8 @@ class _Forward:
                 self.builder.append(eqn)
             case OpKind.NATIVE:
                 self.native(eqn)
+            case OpKind.CUSTOM:
+                forward_custom.call(self, eqn)
             case _:
                 raise ValueError(f"{eqn.op.name}: no derivative of this kind")
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
+from kernelcore.ir.custom import rules_of
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import clone_eqn, replace_body, substitute
 
@@ -32,8 +34,19 @@ class _Inliner:
                 eqns.extend(self.call(eqn, inputs, env))
                 continue
             regions = tuple(self.region(r, env) for r in eqn.regions)
-            eqns.append(Eqn(eqn.op, inputs, eqn.outputs, eqn.attrs, regions, eqn.loc))
+            attrs = self.attrs(eqn)
+            eqns.append(Eqn(eqn.op, inputs, eqn.outputs, attrs, regions, eqn.loc))
         return Region(region.params, tuple(eqns), tuple(substitute(a, env) for a in region.yields))
+
+    def attrs(self, eqn: Eqn) -> Mapping[str, Any]:
+        """Those of ``eqn``; functions among them have no calls either."""
+        match eqn.op.kind:
+            case OpKind.GRAD:
+                return {"callee": self.func(eqn.attrs["callee"])}
+            case OpKind.CUSTOM:
+                return {"rules": rules_of(eqn).map(self.func)}
+            case _:
+                return eqn.attrs
 
     def call(self, eqn: Eqn, args: Sequence[Atom], env: dict[Var, Atom]) -> list[Eqn]:
         """The code of a call; its results are added to ``env``."""

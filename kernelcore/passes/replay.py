@@ -120,7 +120,7 @@ class Replay:
         """Whether running ``eqn`` again gives the same outputs."""
         if eqn.op.kind is OpKind.LOAD:
             return not self.accesses.has(eqn.inputs[0], *WRITES)
-        if eqn.op.kind is OpKind.IF:
+        if eqn.op.kind in (OpKind.IF, OpKind.CUSTOM):
             return all(self._repeatable(e) for r in eqn.regions for e in r.eqns)
         if eqn.op.kind is OpKind.NATIVE:
             return not has_effect(eqn) and not any(

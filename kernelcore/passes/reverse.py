@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from kernelcore.builtins.arithmetic import add
 from kernelcore.frontend.formula import formula_names, lower_formula
 from kernelcore.ir.builder import Builder, zero
-from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
+from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ATOMIC_ADD, CAST, LOAD, POP, PUSH, STACK, STORE, WRITES, OpKind
-from kernelcore.passes import reverse_control, reverse_native
+from kernelcore.ir.walk import replace_body
+from kernelcore.passes import reverse_control, reverse_custom, reverse_native
 from kernelcore.passes.activity import (
     check_conditions,
     check_derivative_exists,
@@ -23,6 +24,7 @@ from kernelcore.passes.activity import (
     derivable,
     varied,
 )
+from kernelcore.passes.custom import replayed
 from kernelcore.passes.forward import Derived, make_derived
 from kernelcore.passes.replay import Replay
 from kernelcore.types import ArrayType, Scalar, StackType
@@ -42,10 +44,23 @@ def vjp(func: Func, wrt: Sequence[int], seeds: Sequence[int]) -> Derived:
     Raises:
         KernelGradError: ``func`` has no exact derivative.
     """
-    func = derivable(func, [func.params[i] for i in wrt])
+    func = derivable(replayed(func), [func.params[i] for i in wrt])
     check_races(func)
     check_conditions(func)
     return Reverse(func, wrt, seeds).run()
+
+
+def pullback(func: Func) -> Func:
+    """Of the parameters of ``func``: the cotangents of its floats, given 1 for every float result.
+
+    Raises:
+        KernelGradError: ``func`` has no exact derivative.
+    """
+    wrt = [i for i, p in enumerate(func.params) if isinstance(p.type, Scalar) and p.type.is_float]
+    func = derivable(replayed(func), [func.params[i] for i in wrt])
+    check_races(func)
+    check_conditions(func)
+    return Reverse(func, wrt, ()).pull()
 
 
 class Reverse:
@@ -83,6 +98,20 @@ class Reverse:
         eqns = (*self.replay.forward(), *self.stacks, *root.eqns)
         adjoints = {p: self.adjoint[p] for p in func.params if p in self.adjoint}
         return make_derived(func, "vjp", adjoints, eqns)
+
+    def pull(self) -> Func:
+        """The function from the parameters to their cotangents, where all results have 1."""
+        func = self.func
+        root = self.replay.open(func.body, is_root=True)
+        cotangents: Cotangents = {}
+        with self.builder.into(root.eqns):
+            for result in func.body.yields:
+                if isinstance(result.type, Scalar) and result.type.is_float:
+                    self.add(cotangents, result, Const(result.type, 1.0))
+            self.region(func.body, cotangents)
+        eqns = (*self.replay.forward(), *self.stacks, *root.eqns)
+        yields = tuple(self.take(cotangents, p) for p in func.params if p in self.wrt)
+        return replace_body(func, Region(func.params, eqns, yields))
 
     # Cotangents of scalars
 
@@ -129,6 +158,8 @@ class Reverse:
                 reverse_control.loop(self, eqn, cotangents)
             case OpKind.NATIVE:
                 reverse_native.call(self, eqn, cotangents)
+            case OpKind.CUSTOM:
+                reverse_custom.call(self, eqn, cotangents)
             case OpKind.TID | OpKind.DIM | OpKind.STACK | OpKind.ATOMIC | OpKind.ATOMIC_CAS:
                 pass
             case _:

@@ -11,7 +11,7 @@ from kernelcore.ir.custom import Absent, Argument, Rules, instantiate, rules_of
 from kernelcore.ir.op import WRITES
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.custom import check_loads, float_arguments
-from kernelcore.passes.transpose import Seeds, transposed
+from kernelcore.passes.transpose import transposed
 from kernelcore.types import ArrayType, Scalar
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ def _transposed(reverse: Reverse, eqn: Eqn, rule: Func, cotangents: Cotangents) 
         if isinstance(v.type, Scalar) and v.type.is_float
     ]
     arguments = _arguments(reverse, rules, eqn)
-    types = tuple(a[0].type for a in targets if isinstance(a[0].type, Scalar))
-    return transposed(reverse.builder, eqn, rule, arguments, Seeds(len(arguments), types), weights)
+    types = [a[0].type for a in targets if isinstance(a[0].type, Scalar)]
+    return transposed(reverse.builder, eqn, rule, arguments, types, weights)
 
 
 def _arguments(reverse: Reverse, rules: Rules, eqn: Eqn) -> list[Argument]:

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from kernelcore.builtins.arithmetic import add, mul
 from kernelcore.errors import KernelGradError
 from kernelcore.ir.builder import Builder, zero
-from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
-from kernelcore.ir.custom import Argument, instantiate, rules_of
+from kernelcore.ir.core import Atom, Const, Eqn, Func
+from kernelcore.ir.custom import Absent, Argument, instantiate, rules_of
 from kernelcore.ir.op import CAST
+from kernelcore.ir.walk import replace_body
 from kernelcore.passes.linear import nonlinear_place
 from kernelcore.types import ArrayType, Scalar
-
-
-@dataclass(frozen=True, slots=True)
-class Seeds:
-    """Parameters of a rule in which it is linear.
-
-    Attributes:
-        first: Position of the first of them.
-        types: Their types, all scalars.
-    """
-
-    first: int
-    types: tuple[Scalar, ...]
 
 
 def transposed(
@@ -33,7 +20,7 @@ def transposed(
     eqn: Eqn,
     rule: Func,
     arguments: Sequence[Argument],
-    seeds: Seeds,
+    seeds: Sequence[Scalar],
     weights: Sequence[Atom | None],
 ) -> list[Atom]:
     """Emit the transpose of ``rule``: per seed, the weighted sum of the results for it alone.
@@ -41,16 +28,19 @@ def transposed(
     Args:
         builder: Where the code goes.
         eqn: The call of the function that has the rule.
-        rule: A Func of ``arguments``, then seeds.
+        rule: A Func of arguments, then of seeds, then of arrays that are zero.
         arguments: Those of the call.
-        seeds: The parameters in which the rule is linear.
+        seeds: The types of the parameters in which the rule is linear.
         weights: One per result of the rule; None stands for zero.
 
     Raises:
         KernelGradError: The rule is not linear.
     """
-    last = seeds.first + len(seeds.types)
-    place = nonlinear_place(rule, rule.params[seeds.first : last])
+    count = len(arguments) + len(seeds)
+    rest = [Absent(a) for a in arguments if _is_float_array(a[0])]
+    # Without what it does to arrays of zeros.
+    alone = instantiate(rule, [*((p,) for p in rule.params[:count]), *rest])
+    place = nonlinear_place(replace_body(rule, alone), rule.params[len(arguments) : count])
     if place is not None:
         name = rules_of(eqn).name
         raise KernelGradError(
@@ -60,12 +50,12 @@ def transposed(
             f"give both: @func_grad({name}) and @func_jvp({name})",
         )
     found: list[Atom] = []
-    for k, dtype in enumerate(seeds.types):
-        units = [Const(t, 1.0) if n == k else zero(t) for n, t in enumerate(seeds.types)]
+    for k, dtype in enumerate(seeds):
+        units = [Const(t, 1.0) if n == k else zero(t) for n, t in enumerate(seeds)]
         if not dtype.is_float:
             found.append(zero(dtype))
             continue
-        body = instantiate(rule, [*arguments, *((u,) for u in units)])
+        body = instantiate(rule, [*arguments, *((u,) for u in units), *rest])
         for inner in body.eqns:
             builder.append(inner)
         total: Atom | None = None
@@ -79,11 +69,5 @@ def transposed(
     return found
 
 
-def scalar_types(atoms: Sequence[Var]) -> tuple[Scalar, ...]:
-    """The types of ``atoms``, which are scalars."""
-    return tuple(a.type for a in atoms if isinstance(a.type, Scalar))
-
-
-def has_arrays(params: Sequence[Var]) -> bool:
-    """Whether one of ``params`` is an array of floats."""
-    return any(isinstance(p.type, ArrayType) and p.type.dtype.is_float for p in params)
+def _is_float_array(atom: Atom) -> bool:
+    return isinstance(atom.type, ArrayType) and atom.type.dtype.is_float

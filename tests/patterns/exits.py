@@ -382,7 +382,7 @@ def kinks_beside_the_point(x: F64, y: F64, z: F64):
 
 
 def long(x: float, y: float) -> float:
-    for k in range(60):
+    for k in range(25):
         x, y = np.sin(x) * y + 0.3, np.cos(y) * x - 0.1 * x * y / (1.0 + k)
     return x * y
 
@@ -393,7 +393,7 @@ def long_chain(x: F64, y: F64, z: F64):
     i = kc.tid()
     a = x[i]
     b = y[i]
-    for k in kc.static(range(60)):
+    for k in kc.static(range(25)):
         c = kc.sin(a) * b + 0.3
         b = kc.cos(b) * a - 0.1 * a * b / (1.0 + kc.float64(k))
         a = c
