@@ -43,6 +43,8 @@ from kernelcore.errors import KernelSyntaxError as KernelSyntaxError
 from kernelcore.errors import KernelTypeError as KernelTypeError
 from kernelcore.frontend.compile_time import constant as constant
 from kernelcore.frontend.compile_time import static as static
+from kernelcore.frontend.cotangents import adjoint as adjoint
+from kernelcore.frontend.gradient import grad as grad
 from kernelcore.frontend.intrinsics import atomic_add as atomic_add
 from kernelcore.frontend.intrinsics import atomic_and as atomic_and
 from kernelcore.frontend.intrinsics import atomic_cas as atomic_cas
@@ -56,6 +58,9 @@ from kernelcore.frontend.intrinsics import printf as printf
 from kernelcore.frontend.intrinsics import tid as tid
 from kernelcore.frontend.native import NativeFunction as NativeFunction
 from kernelcore.frontend.native import func_native as func_native
+from kernelcore.frontend.rules import func_grad as func_grad
+from kernelcore.frontend.rules import func_jvp as func_jvp
+from kernelcore.frontend.rules import func_replay as func_replay
 from kernelcore.kernel import Kernel as Kernel
 from kernelcore.kernel import func as func
 from kernelcore.kernel import kernel as kernel

@@ -36,7 +36,8 @@ def describe(value: object) -> str:
         return f"an array of shape {array.shape} and dtype {array.dtype}"
     if isinstance(value, list | tuple):
         return f"{cast('Sequence[object]', value)!r}"
-    return f"a {type(value).__name__}"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
 
 
 def is_number(value: object) -> bool:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from kernelcore.components import describe
-from kernelcore.composite import Composite
 from kernelcore.data import Array
 from kernelcore.element import (
     Numbers,
@@ -20,7 +19,7 @@ from kernelcore.element import (
     take_elements,
 )
 from kernelcore.errors import KernelArgumentError
-from kernelcore.types import MAX_ARRAY_DIMS, Element, StructType, boolean, float32, int32, type_of
+from kernelcore.types import MAX_ARRAY_DIMS, Element
 
 Shape = int | Sequence[int]
 
@@ -172,19 +171,12 @@ def full(
 
 
 def _type_of_value(value: Any) -> Any:
-    match value:
-        case bool():
-            return boolean
-        case int():
-            return int32
-        case np.generic():
-            return value.dtype
-        case float():
-            return float32
-        case _ if isinstance(value, Composite) or isinstance(type_of(type(value)), StructType):
-            return type(value)
-        case _:
-            return inferred(value)
+    given: object = value
+    if isinstance(given, np.generic):
+        return value.dtype
+    if isinstance(given, bool | int | float):
+        return element_of(type(given))[1]
+    return inferred(value)
 
 
 def _filled(array: Array, value: Any, requires_grad: bool) -> Array:
@@ -193,24 +185,18 @@ def _filled(array: Array, value: Any, requires_grad: bool) -> Array:
     return array
 
 
-def zeros_like(
-    src: Array, device: str | None = None, requires_grad: bool | None = None
-) -> Array:
+def zeros_like(src: Array, device: str | None = None, requires_grad: bool | None = None) -> Array:
     """Zeros of the shape, dtype and ``requires_grad`` of ``src``."""
     wanted = src.requires_grad if requires_grad is None else requires_grad
     return zeros(src.shape, src.dtype, device, wanted)
 
 
-def empty_like(
-    src: Array, device: str | None = None, requires_grad: bool | None = None
-) -> Array:
+def empty_like(src: Array, device: str | None = None, requires_grad: bool | None = None) -> Array:
     """As ``empty``, of the shape, dtype and ``requires_grad`` of ``src``."""
     return zeros_like(src, device, requires_grad)
 
 
-def ones_like(
-    src: Array, device: str | None = None, requires_grad: bool | None = None
-) -> Array:
+def ones_like(src: Array, device: str | None = None, requires_grad: bool | None = None) -> Array:
     """Ones of the shape, dtype and ``requires_grad`` of ``src``."""
     return full_like(src, 1, device, requires_grad)
 

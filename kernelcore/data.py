@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self, cast
 
 import numpy as np
@@ -15,6 +15,7 @@ from kernelcore.element import (
     element_of,
     element_value,
     has_gradient,
+    member_dtype,
     numpy_layout,
     require_cpu,
     scalar_in,
@@ -22,7 +23,7 @@ from kernelcore.element import (
 from kernelcore.errors import KernelArgumentError
 from kernelcore.indexing import axis_order, place_of, reinterpreted, reshaped
 from kernelcore.recording import recorder
-from kernelcore.types import Element
+from kernelcore.types import Element, StructType
 
 
 class Array(ArrayMemory):
@@ -36,7 +37,17 @@ class Array(ArrayMemory):
     calls ``mark_write()`` afterwards; a ``Tape`` then notices values that it still needed.
     """
 
-    __slots__ = ("__weakref__", "_base", "_data", "_derive", "_dtype", "_element", "_grad", "_requires_grad")
+    __slots__ = (
+        "__weakref__",
+        "_base",
+        "_data",
+        "_derive",
+        "_dtype",
+        "_element",
+        "_fields",
+        "_grad",
+        "_requires_grad",
+    )
 
     def __init__(
         self,
@@ -74,6 +85,7 @@ class Array(ArrayMemory):
         self._derive: Callable[[Array], Array] | None = None
         self._grad: Array | None = None
         self._requires_grad = False
+        self._fields: dict[str, Array] | None = None
         self.requires_grad = requires_grad
 
     # What it is
@@ -161,6 +173,8 @@ class Array(ArrayMemory):
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if self._base is not None:
+            if value == self.requires_grad:
+                return
             raise KernelArgumentError(
                 "a view shares gradients with the array that it is taken from",
                 remedy="set requires_grad of that array",
@@ -205,9 +219,9 @@ class Array(ArrayMemory):
 
     # Views
 
-    def _view(self, data: Numbers, derive: Callable[[Array], Array]) -> Array:
+    def _view(self, data: Numbers, derive: Callable[[Array], Array], dtype: object = None) -> Array:
         """An array of part of the memory; ``derive`` takes the same part of the gradient."""
-        view = Array(data, self._dtype, memory=self)
+        view = Array(data, self._dtype if dtype is None else dtype, memory=self)
         view._base, view._derive = self, derive
         return view
 
@@ -222,6 +236,20 @@ class Array(ArrayMemory):
         place = place_of(index, self.ndim)
         part = self._data[(*place, ...)]
         self._view(part, lambda whole: whole._part(place)).assign(value)
+
+    @property
+    def fields(self) -> Mapping[str, Array] | None:
+        """For structs, a view per field, by name; else None."""
+        if self._fields is None and isinstance(self._element, StructType):
+            self._fields = {
+                name: self._view(
+                    self._data[name],
+                    lambda whole, n=name: _field(whole, n),
+                    member_dtype(self._dtype, name),
+                )
+                for name, _ in self._element.fields
+            }
+        return self._fields
 
     def _part(self, place: tuple[Any, ...]) -> Array:
         return self._view(self._data[(*place, ...)], lambda whole: whole._part(place))
@@ -360,6 +388,11 @@ class Array(ArrayMemory):
     def __reduce__(self) -> tuple[Callable[..., Array], tuple[Numbers, Any, bool]]:
         # Gradients stay behind.
         return _restore, (np.array(self._data), self._dtype, self.requires_grad)
+
+
+def _field(array: Array, name: str) -> Array:
+    assert array.fields is not None
+    return array.fields[name]
 
 
 def _restore(data: Numbers, dtype: Any, requires_grad: bool) -> Array:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from kernelcore.components import describe, scalar_of_numpy, take_array, take_scalar
 from kernelcore.composite import Composite, value_class
-from kernelcore.errors import KernelArgumentError, KernelTypeError
+from kernelcore.errors import KernelArgumentError, KernelTypeError, SrcLoc
 from kernelcore.types import (
     Dense,
     Element,
@@ -31,18 +31,17 @@ def element_of(dtype: object) -> tuple[Element, Any]:
     Raises:
         KernelTypeError: There are no arrays of it.
     """
+    given: Any = dtype
     found = type_of(dtype)
-    if found is None and isinstance(dtype, np.dtype | str):
-        found = _scalar_named(dtype)
-    elif found is None and isinstance(dtype, type) and issubclass(dtype, np.generic):
-        found = scalar_of_numpy(np.dtype(dtype))
+    if found is None:
+        found = _scalar_of(given)
     match found:
         case Scalar():
             return found, found
         case Dense() if not found.is_pattern:
             return found, value_class(found)
-        case StructType() if has_layout(found) and isinstance(dtype, type):
-            return found, dtype
+        case StructType() if has_layout(found) and not isinstance(dtype, StructType):
+            return found, given
         case _:
             raise KernelTypeError(
                 f"expected the dtype of an array, found {dtype!r}",
@@ -50,9 +49,13 @@ def element_of(dtype: object) -> tuple[Element, Any]:
             )
 
 
-def _scalar_named(dtype: np.dtype[Any] | str) -> Scalar | None:
+def _scalar_of(dtype: Any) -> Scalar | None:
+    """The scalar of the layout of a dtype of NumPy, or of its name."""
+    is_class = isinstance(dtype, type) and issubclass(dtype, np.generic)
+    if not is_class and not isinstance(dtype, np.dtype | str):
+        return None
     try:
-        return scalar_of_numpy(np.dtype(dtype))
+        return scalar_of_numpy(np.dtype(cast("Any", dtype)))
     except TypeError:
         return None
 
@@ -62,6 +65,12 @@ def numpy_layout(element: Element) -> tuple[np.dtype[Any], tuple[int, ...]]:
     if isinstance(element, Dense):
         return element.scalar.numpy, element.extents
     return element.numpy, ()
+
+
+def member_dtype(dtype: Any, name: str) -> Any:
+    """The dtype of arrays of field ``name`` of the struct class ``dtype``."""
+    member = dtype.kernel_type.field(name)
+    return element_of(dtype._classes[name] if isinstance(member, StructType) else member)[1]
 
 
 def has_gradient(element: Element) -> bool:
@@ -81,11 +90,12 @@ def inferred(data: Any) -> Any:
     Raises:
         KernelTypeError: Its elements are none of the kernel language.
     """
-    first = data
+    first: Any = data
     while isinstance(first, list | tuple) and first:
         first = cast("Sequence[Any]", first)[0]
-    if isinstance(type_of(type(first)), Dense | StructType):
-        return type(first)
+    kind = cast("Any", first.__class__)
+    if isinstance(type_of(kind), Dense | StructType):
+        return kind
     found = scalar_of_numpy(as_numpy(data).dtype)
     if found is None:
         raise KernelTypeError(
@@ -138,7 +148,7 @@ def _scalar(element: Scalar | Dense) -> Scalar:
     return element.scalar if isinstance(element, Dense) else element
 
 
-def require_cpu(name: str, device: str | None) -> None:
+def require_cpu(name: str, device: object, loc: SrcLoc | None = None) -> None:
     """Refuse a device other than the CPU.
 
     Raises:
@@ -148,18 +158,18 @@ def require_cpu(name: str, device: str | None) -> None:
         raise KernelArgumentError(
             f"{name}: expected device 'cpu', found {str(device)!r}: kernelcore has no memory of "
             "other devices",
-            remedy="use device='cpu'",
+            loc,
+            "use device='cpu'",
         )
 
 
 def _take_structs(element: StructType, data: Any) -> Numbers:
     dtype = element.numpy
-    found: Any = data
-    if isinstance(data, list | tuple):
-        records = [_record(element, item) for item in cast("Sequence[Any]", data)]
+    if isinstance(data, list):
+        records = [_record(element, item) for item in cast("list[Any]", data)]
         return np.stack(records) if records else np.zeros(0, dtype)
-    if not isinstance(data, np.ndarray) and type_of(type(found)) == element:
-        return np.array(found.to_numpy())
+    if _is_value(element, data):
+        return np.array(data.to_numpy())
     array = as_numpy(data)
     if array.dtype.names != dtype.names:
         raise KernelTypeError(
@@ -170,9 +180,13 @@ def _take_structs(element: StructType, data: Any) -> Numbers:
 
 
 def _record(element: StructType, item: Any) -> Numbers:
-    if isinstance(item, list | tuple) or type_of(type(item)) == element:
+    if isinstance(item, list) or _is_value(element, item):
         return _take_structs(element, item)
     return np.array(item, element.numpy)
+
+
+def _is_value(element: StructType, value: Any) -> bool:
+    return type_of(value.__class__) == element
 
 
 def element_value(dtype: Any, data: Numbers) -> Any:
@@ -198,7 +212,11 @@ def broadcast_elements(element: Element, value: Any, outer: tuple[int, ...]) -> 
     if isinstance(value, bool | int | float) and not isinstance(element, StructType):
         return np.asarray(take_scalar(_scalar(element), value))
     given = as_numpy(value) if hasattr(value, "__array_interface__") else None
-    if given is None or given.dtype != layout or given.shape[given.ndim - len(extents) :] != extents:
+    if (
+        given is None
+        or given.dtype != layout
+        or given.shape[given.ndim - len(extents) :] != extents
+    ):
         given = take_elements(element, value)
     lead = given.shape[: given.ndim - len(extents)]
     try:

@@ -10,6 +10,7 @@ import numpy as np
 from kernelcore.array import IndexedArray
 from kernelcore.components import describe, take_array
 from kernelcore.composite import Composite
+from kernelcore.data import Array
 from kernelcore.errors import KernelArgumentError, KernelError
 from kernelcore.structs import struct_fields
 from kernelcore.types import (
@@ -189,17 +190,12 @@ def _array_leaves(element: object, value: Any, name: str) -> list[Any]:
 
 def _struct_arrays(type_: StructType, value: Any, name: str) -> list[Any]:
     """One array per leaf field of an array of structs."""
-    given: object = value
-    if isinstance(given, Mapping):
-        arrays = dict(cast("Mapping[str, Any]", given))
-    else:
-        found, names = describe(value), getattr(getattr(value, "dtype", None), "names", None)
-        if not isinstance(given, np.ndarray) or names is None:
-            raise KernelArgumentError(
-                f"{name}: expected an array of struct {type_}, found {found}",
-                remedy=f"give a NumPy array of dtype {type_}.numpy_dtype(), or an array per field",
-            )
-        arrays = {n: value[n] for n in names}
+    arrays = _field_arrays(value)
+    if arrays is None:
+        raise KernelArgumentError(
+            f"{name}: expected an array of struct {type_}, found {describe(value)}",
+            remedy=f"give a NumPy array of dtype {type_}.numpy_dtype(), or an array per field",
+        )
     result: list[Any] = []
     for field, member in type_.fields:
         inner = f"{name}.{field}"
@@ -211,10 +207,21 @@ def _struct_arrays(type_: StructType, value: Any, name: str) -> list[Any]:
         if isinstance(member, StructType):
             result.extend(_struct_arrays(member, arrays[field], inner))
             continue
-        if not isinstance(given, Mapping):
-            _check_field(cast("Element", member), arrays[field], inner, cast("Any", given).ndim)
+        if isinstance(value, np.ndarray):
+            _check_field(cast("Element", member), arrays[field], inner, cast("Any", value).ndim)
         result.append(arrays[field])
     return result
+
+
+def _field_arrays(value: Any) -> Mapping[str, Any] | None:
+    """An array per field of an array of structs, or None if it is none."""
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, Any]", value)
+    if isinstance(value, Array):
+        return value.fields
+    given: object = value
+    names = value.dtype.names if isinstance(given, np.ndarray) else None
+    return None if names is None else {n: value[n] for n in names}
 
 
 def _check_field(member: Element, view: Any, name: str, ndim: int) -> None:

@@ -20,7 +20,7 @@ from kernelcore.types import MAX_EXTENT, ArrayType
 
 ShapeSpec = SupportsIndex | str | Sequence[SupportsIndex | str] | None
 
-_EXTENT = re.compile(r"\s*(\w+(?:\.\w+)*?)\s*\.\s*shape\s*\[\s*(\d+)\s*\]\s*")
+_EXTENT = re.compile(r"\s*(\w+(?:\.\w+(?:\[\d+\])?)*?)\s*\.\s*shape\s*\[\s*(\d+)\s*\]\s*")
 
 
 def kernel_operation(

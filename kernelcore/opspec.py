@@ -145,8 +145,11 @@ class Operation:
 
     @cached_property
     def argument_names(self) -> tuple[str, ...]:
-        """The names of the operands as identifiers, all different: 's.mass' is 's_mass'."""
-        names = [o.name.replace(".", "_") for o in self.operands]
+        """The names of the operands as identifiers, all different.
+
+        's.mass' is 's_mass', and 'x.indices[0]' is 'x_indices_0'.
+        """
+        names = [_identifier(o.name) for o in self.operands]
         declared = {o.name for o in self.operands}
         for index, name in enumerate(names):
             # A name that was declared stays; one that was made gives way.
@@ -278,6 +281,10 @@ def zero_fill(accesses: AccessMap, param: Var, effect: Effect) -> ZeroFill:
     if effect.loads or effect.accumulates or not accesses.covers_grid(param):
         return ZeroFill.ALWAYS
     return ZeroFill.IF_PARTIAL
+
+
+def _identifier(name: str) -> str:
+    return name.replace(".", "_").replace("[", "_").replace("]", "")
 
 
 def primal_operation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import sys
 from collections.abc import Sequence
 from contextvars import ContextVar
@@ -20,8 +21,8 @@ class Recorder(Protocol):
         """
         ...
 
-    def record_launch(self, kernel: Any, dim: Any, args: Sequence[Any], run: Any) -> None:
-        """Record the launch ``run()`` of ``kernel``, which it calls."""
+    def record_launch(self, kernel: Any, dim: Any, args: Sequence[Any]) -> None:
+        """Run ``kernel``, and record it."""
         ...
 
 
@@ -29,6 +30,19 @@ class Recorder(Protocol):
 recorder: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
 
 _PACKAGE = __name__.partition(".")[0] + "."
+
+
+def as_text(site: SrcLoc | None) -> str:
+    """Where a call was, for a message."""
+    return "an unknown line" if site is None else str(site)
+
+
+def whole_line(site: SrcLoc | None) -> SrcLoc | None:
+    """All of the source line of ``site``, for an error."""
+    if site is None:
+        return None
+    text = linecache.getline(site.file, site.line).rstrip()
+    return SrcLoc(site.file, site.line, len(text) - len(text.lstrip()), len(text))
 
 
 def call_site() -> SrcLoc | None:

@@ -11,7 +11,7 @@ import numpy as np
 import kernelcore as kc
 from kernelcore import interp
 from kernelcore.ir.verify import verify
-from kernelcore.launch import argument_leaves
+from kernelcore.execute import argument_leaves
 
 
 def run_both(kernel: kc.Kernel, dim: int | Sequence[int], args: Sequence[Any]) -> list[Any]:

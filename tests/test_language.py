@@ -215,6 +215,22 @@ def test_structs_hold_arrays() -> None:
     np.testing.assert_array_equal(out, [[1.5, 3.0, 4.5]])
 
 
+def test_cotangents_of_arrays_of_structs_are_arrays_of_structs() -> None:
+    @kc.kernel
+    def kernel(bodies: kc.array(dtype=Body), out: kc.array(dtype=kc.float64)):
+        i = kc.tid()
+        out[i] = bodies[i].material.density * kc.length_sq(bodies[i].position)
+
+    bodies = np.zeros(3, Body.numpy_dtype())
+    bodies["material"]["density"] = [1.5, 2.5, 3.5]
+    bodies["position"] = RNG.normal(size=(3, 3))
+    found, out = np.zeros_like(bodies), np.zeros(3)
+    kc.launch(kernel, 3, [bodies], [out], [found], [np.ones(3)], adjoint=True)
+    p, density = bodies["position"], bodies["material"]["density"]
+    np.testing.assert_allclose(found["position"], 2 * density[:, None] * p, rtol=1e-14)
+    np.testing.assert_allclose(found["material"]["density"], (p * p).sum(1), rtol=1e-14)
+
+
 SLICES = ["1:4", ":", "::2", "5:1:-1", "::-1", "-3:", ":-2", "2:100", "4:2", "n:m", "-m:n", "n::3"]
 
 

@@ -82,7 +82,70 @@ def store_and_sum(x: F64, y: F64):
     y[0] += x[i]
 
 
+@kc.struct
+class Particle:
+    position: kc.vec3d
+    mass: kc.float64
+
+
+@kc.kernel
+def neighbour_of_a_vector(x: F64, h: kc.array(dtype=kc.vec3d)):
+    i = kc.tid()
+    h[i].x = h[i + 1].y * x[i]
+
+
+@kc.kernel
+def field_of_one_struct_for_all(x: F64, p: kc.array(dtype=Particle)):
+    i = kc.tid()
+    p[i].position *= x[i]
+    p[0].mass *= x[i]
+
+
+@kc.kernel
+def indexed_in_place(x: F64, h: kc.indexedarray(dtype=kc.float64)):
+    i = kc.tid()
+    h[i] *= x[i]
+
+
+@kc.kernel
+def views_that_overlap(x: F64, h: F64):
+    i = kc.tid()
+    h[1:][i] = h[i] * x[i]
+
+
+@kc.kernel
+def two_ends_of_a_view(x: F64, h: F64):
+    i = kc.tid()
+    h[::-1][i] = h[i] * x[i]
+
+
+@kc.func
+def scaled(row: F64, s: kc.float64):
+    for k in range(len(row)):
+        row[k] *= s
+
+
+@kc.kernel
+def whole_array_in_a_function(x: F64, h: F64):
+    i = kc.tid()
+    scaled(h[:], x[i])
+
+
+@kc.kernel
+def component_sum_then_read(x: F64, h: kc.array(dtype=kc.vec3d)):
+    i = kc.tid()
+    h[0][i % 3] -= x[i]
+    h[0].x = h[0].y * x[i]
+
+
 REFUSED = [
+    neighbour_of_a_vector,
+    field_of_one_struct_for_all,
+    indexed_in_place,
+    views_that_overlap,
+    two_ends_of_a_view,
+    whole_array_in_a_function,
+    component_sum_then_read,
     one_cell_for_all,
     cell_for_two,
     cell_by_data,

@@ -97,11 +97,15 @@ nb::tuple array_span(const Signature& signature, size_t index, nb::handle object
   Leases leases(1);
   ArrayView view;
   read_array_argument(signature, index, object.ptr(), view, leases);
-  nb::list shape;
-  for (int k = 0; k < view.ndim; ++k) shape.append(view.shape[k]);
-  auto [begin, end] = byte_span(view, size_bytes(signature.relocations[index].dtype));
-  bool distinct = is_distinct(view, size_bytes(signature.relocations[index].dtype));
-  return nb::make_tuple(begin, end, nb::tuple(shape), distinct);
+  nb::list shape, stride_bytes;
+  for (int k = 0; k < view.ndim; ++k) {
+    shape.append(view.shape[k]);
+    stride_bytes.append(view.stride_bytes[k]);
+  }
+  size_t item_bytes = size_bytes(signature.relocations[index].dtype);
+  auto [begin, end] = byte_span(view, item_bytes);
+  return nb::make_tuple(begin, end, nb::tuple(shape), nb::tuple(stride_bytes), item_bytes,
+                        is_distinct(view, item_bytes));
 }
 
 }  // namespace kernelcore::bind

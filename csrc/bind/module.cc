@@ -99,8 +99,9 @@ void bind_launch(nb::module_& m) {
         "Run a kernel over a grid with one argument per parameter, in order.");
   m.def("array_span", &array_span, nb::arg("signature"), nb::arg("index"), nb::arg("array"),
         nb::sig("def array_span(signature: Signature, index: int, array: object) "
-                "-> tuple[int, int, tuple[int, ...], bool]"),
-        "First address, address past the end, shape, and whether elements are distinct.");
+                "-> tuple[int, int, tuple[int, ...], tuple[int, ...], int, bool]"),
+        "First address, address past the end, shape, strides and size of an element in bytes, and "
+        "whether elements are distinct.");
   m.def("set_error_types", &set_error_types, nb::arg("argument"), nb::arg("memory"),
         nb::arg("internal"), nb::arg("assertion"),
         nb::sig("def set_error_types(argument: type[Exception], memory: type[Exception], "

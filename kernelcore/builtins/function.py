@@ -23,6 +23,7 @@ class Overload:
         captures: Parameters, the last ones, that a call passes from the variables of ``home``.
         home: The scope that defines a function inside another one, else None.
         read: What the frontend has read of it, once; it lives as long as the overload.
+        rules: The Python functions of its own derivatives, by what they give.
     """
 
     pyfunc: Callable[..., Any]
@@ -31,6 +32,9 @@ class Overload:
     captures: tuple[str, ...] = ()
     home: object = None
     read: list[Any] = field(default_factory=list[Any], repr=False)
+    rules: dict[str, Callable[..., Any]] = field(
+        default_factory=dict[str, Callable[..., Any]], repr=False
+    )
 
 
 class _Doc:

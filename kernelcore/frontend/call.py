@@ -15,6 +15,7 @@ from kernelcore.errors import KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend import compile_time
 from kernelcore.frontend.apply import arguments, cast, signature
 from kernelcore.frontend.compound import construct, operate
+from kernelcore.frontend.gradient import Gradient, grad, gradient_of, lower_gradient
 from kernelcore.frontend.intrinsics import Intrinsic
 from kernelcore.frontend.memory import INTRINSICS
 from kernelcore.frontend.native import NativeFunction, lower_native_call
@@ -68,6 +69,10 @@ def lower_call(
         return scope.call_function(callee, args, keywords, node, scope)
     if isinstance(callee, NativeFunction):
         return lower_native_call(scope, callee, args, keywords, node)
+    if callee is grad:
+        return gradient_of(args, keywords, loc)
+    if isinstance(callee, Gradient):
+        return lower_gradient(scope, callee, args, keywords, node, lower_call)
     if isinstance(callee, Intrinsic):
         if keywords:
             raise KernelTypeError(

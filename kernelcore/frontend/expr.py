@@ -287,8 +287,8 @@ def _call(scope: Scope, node: ast.Call) -> Value:
 
 
 def _local_callee(scope: Scope, node: ast.expr) -> object:
-    """The type that an expression of the kernel stands for: ``type(v)``, ``v.dtype``."""
-    if isinstance(node, ast.Attribute | ast.Call):
+    """What an expression of the kernel stands for: ``type(v)``, ``v.dtype``, a member of a tuple."""
+    if isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
         value = lower_expr(scope, node)
         if isinstance(value, Static):
             return value.obj

@@ -13,6 +13,7 @@ from kernelcore.errors import KernelSyntaxError
 from kernelcore.frontend.expr import static_object
 from kernelcore.frontend.mutation import own_nodes
 from kernelcore.frontend.overloads import recursion, remember
+from kernelcore.frontend.rules import DECORATORS
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.source import EXPRESSION_ERRORS, Source
 from kernelcore.frontend.value import Static
@@ -61,6 +62,12 @@ def _check_header(scope: Scope, node: ast.FunctionDef) -> None:
     for decorator in node.decorator_list:
         callee = decorator.func if isinstance(decorator, ast.Call) else decorator
         found = static_object(scope, callee)
+        if any(found is rule for rule in DECORATORS):
+            raise KernelSyntaxError(
+                f"'{node.name}' is a rule for a derivative, and is defined inside of a function",
+                scope.loc(decorator),
+                "define it beside the function that it is for, outside of kernels",
+            )
         if not getattr(found, "__module__", "").startswith("kernelcore."):
             raise KernelSyntaxError(
                 f"'{node.name}' is decorated with '{ast.unparse(decorator)}', "

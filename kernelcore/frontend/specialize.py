@@ -20,11 +20,13 @@ from kernelcore.frontend.annotations import (
 from kernelcore.frontend.branch import RETURN
 from kernelcore.frontend.call import lower_call
 from kernelcore.frontend.convert import converted
+from kernelcore.frontend.cotangents import refuse_cotangents
 from kernelcore.frontend.mutation import assigned_names
 from kernelcore.frontend.overloads import Match, recursion, resolve, source_type
 from kernelcore.frontend.parameters import kernel_parameters, leaf_params, parameter_value
 from kernelcore.frontend.place import updated_place
 from kernelcore.frontend.results import Results
+from kernelcore.frontend.rules import Bind, Callee, Finish, emit_with_rules, make_rules
 from kernelcore.frontend.scope import FALSE, Scope
 from kernelcore.frontend.source import Source, read_source
 from kernelcore.frontend.stmt import Block
@@ -32,6 +34,7 @@ from kernelcore.frontend.value import Compound, Leaf, Static, Value, flatten, un
 from kernelcore.frontend.weak import Choice, Promotion, Site, Weak, WeakTypes, widest
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Func, Region, Var
+from kernelcore.ir.custom import Rules
 from kernelcore.ir.op import CALL
 from kernelcore.types import Dense, Scalar, SourceType, StructType, Type, boolean, is_pattern
 
@@ -149,6 +152,9 @@ class _Program:
         default_factory=lambda: dict[Overload, Specializations]()
     )
     active: list[Overload] = field(default_factory=lambda: list[Overload]())
+    # Functions whose rules are being lowered: a call inside is one of their code.
+    ruled: list[Overload] = field(default_factory=lambda: list[Overload]())
+    rules: dict[Func, Rules] = field(default_factory=lambda: dict[Func, Rules]())
 
     def call(
         self,
@@ -197,13 +203,35 @@ class _Program:
             for param, (leaf, _) in zip(func.params, leaves, strict=True)
         ]
         scope.at(node)
-        outs = scope.builder.emit_all(CALL, atoms, callee=func)
-        if atoms and all(scope.weak.is_weak(v) for v in match.values):
+        if match.overload.rules and match.overload not in self.ruled:
+            rules = self._rules(match, func, tuple(f for f, _ in forms), form)
+            outs = emit_with_rules(scope.builder, func, atoms, rules)
+        else:
+            outs = scope.builder.emit_all(CALL, atoms, callee=func)
+        # Parameters of one type make results of one type.
+        is_open = None in match.targets and all(scope.weak.is_weak(v) for v in match.values)
+        if atoms and is_open:
             for out in outs:
                 if isinstance(out.type, Scalar) and out.type != boolean:
                     is_firm = wanted is not None and wanted.firm
                     scope.weak.mark(out, site, Choice(out.type, is_firm), ())
         return unflatten(form, outs)
+
+    def _rules(self, match: Match, func: Func, forms: tuple[Value, ...], form: Value) -> Rules:
+        """The rules of an overload that has some, for the types of a call."""
+        if func not in self.rules:
+            names = tuple(node.arg for node in match.definition.nodes)
+            callee = Callee(match.overload.pyfunc.__name__, names, forms, func, form)
+            self.ruled.append(match.overload)
+            try:
+                self.rules[func] = make_rules(match.overload, callee, self.lower_rule)
+            finally:
+                self.ruled.pop()
+        return self.rules[func]
+
+    def lower_rule(self, source: Source, bind: Bind, finish: Finish | None) -> tuple[Func, Value]:
+        """The code of a rule."""
+        return self.lower(source, bind, is_kernel=False, finish=finish)
 
     def _update(self, match: Match, result: Value, node: ast.AST, scope: Scope) -> Value:
         """Assign the arguments that the function updates; the rest of ``result``."""
@@ -232,7 +260,8 @@ class _Program:
     def _specialized(self, match: Match, forms: Key) -> tuple[Func, Value]:
         overload = match.overload
         # Literals as text, since 0, 0.0 and -0.0 are equal.
-        key = tuple((repr(f) if isinstance(f, Weak) else f, types) for f, types in forms)
+        row = tuple((repr(f) if isinstance(f, Weak) else f, types) for f, types in forms)
+        key = (row, tuple(self.ruled))
         is_shared = overload.is_library and not any(_has_function(f) for f, _ in forms)
         known = _shared(overload) if is_shared else self.done.setdefault(overload, {})
         if key not in known:
@@ -275,14 +304,16 @@ class _Program:
         return Func(func.name, func.body, func.grid_rank, func.loc, tuple(locs))
 
     def lower(
-        self, source: Source, bind: Callable[[Scope], list[Var]], *, is_kernel: bool
+        self, source: Source, bind: Bind, *, is_kernel: bool, finish: Finish | None = None
     ) -> tuple[Func, Value]:
         """Lower a function, again and again while weak types are found to be wider."""
+        if finish is None:
+            refuse_cotangents(source)
         chosen: dict[Site, Choice] = {}
         while True:
             weak = WeakTypes(Builder(), dict(chosen))
             try:
-                found = self._attempt(source, bind, weak, is_kernel)
+                found = self._attempt(source, bind, weak, is_kernel, finish)
             except KernelError as error:
                 # Errors count only where the types are final.
                 if not weak.requests:
@@ -297,23 +328,25 @@ class _Program:
     def _attempt(
         self,
         source: Source,
-        bind: Callable[[Scope], list[Var]],
+        bind: Bind,
         weak: WeakTypes,
         is_kernel: bool,
+        finish: Finish | None,
     ) -> tuple[Func, Value]:
         builder = weak.builder
         tree = source.tree
         scope = Scope(source, builder, weak, self.call, is_kernel)
         scope.assigned = assigned_names(scope, tree.body)
-        results = None if is_kernel else Results(tree, result_types(source))
+        results = None if is_kernel or finish else Results(tree, result_types(source))
         with builder.region() as eqns:
             params = bind(scope)
             scope.env[RETURN] = FALSE
             if results is not None:
                 results.prepare(scope)
             Block(scope, results).lower(tree.body)
+            end = finish(scope) if finish is not None else ((), ())
         loc = source.name_loc()
-        form, yields = results.collect(scope, loc) if results is not None else ((), ())
+        form, yields = results.collect(scope, loc) if results is not None else end
         body = Region(tuple(params), tuple(eqns), yields)
         return Func(tree.name, body, scope.grid_rank, loc), form
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from kernelcore import _native
@@ -25,7 +26,7 @@ set_num_threads = _native.set_num_threads
 
 
 class Span(NamedTuple):
-    """The memory of an array: first address, address past the end, and shape.
+    """The memory of an array: first address, address past the end, shape and strides.
 
     ``is_distinct`` says that no two indices reach the same element.
     """
@@ -33,11 +34,30 @@ class Span(NamedTuple):
     begin: int
     end: int
     shape: tuple[int, ...]
+    stride_bytes: tuple[int, ...]
+    item_bytes: int
     is_distinct: bool
 
     def overlaps(self, other: Span) -> bool:
-        """Whether the two may have an element in common."""
-        return self.begin < other.end and other.begin < self.end
+        """Whether the two may have an element in common; not where they interleave."""
+        if self.begin >= other.end or other.begin >= self.end:
+            return False
+        (mine, my_strides), (theirs, their_strides) = self._blocks(), other._blocks()
+        period = math.gcd(*my_strides, *their_strides)
+        if period == 0:
+            return True
+        # Both repeat with the period: their blocks are apart if they are within one turn.
+        distance = (other.begin - self.begin) % period
+        return distance < mine or distance + theirs > period
+
+    def _blocks(self) -> tuple[int, list[int]]:
+        """The size of blocks of adjacent elements, and the strides from block to block."""
+        size = self.item_bytes
+        axes = zip(self.stride_bytes, self.shape, strict=True)
+        left = sorted((abs(stride), extent) for stride, extent in axes if extent > 1)
+        while left and left[0][0] == size:
+            size *= left.pop(0)[1]
+        return size, [stride for stride, _ in left]
 
 
 def array_span(signature: Signature, index: int, array: object) -> Span:

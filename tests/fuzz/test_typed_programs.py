@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, given, note, seed, settings
 import kernelcore as kc
 from kernelcore import interp
 from kernelcore.ir.verify import verify
-from kernelcore.launch import argument_leaves
+from kernelcore.execute import argument_leaves
 from kernelcore.types import AnyNumber
 from tests.fuzz.host_language import run_on_host
 from tests.fuzz.program_arguments import arguments, bits

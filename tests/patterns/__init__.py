@@ -1,11 +1,22 @@
 """Kernels whose derivatives are hard to get right, each with its meaning in NumPy."""
 
-from tests.patterns import composites, exits, functions, loops, memory, rotations, structs, views
+from tests.patterns import (
+    arrays,
+    composites,
+    exits,
+    functions,
+    loops,
+    memory,
+    rotations,
+    structs,
+    views,
+)
 from tests.patterns.declare import PATTERNS, Pattern
 
 __all__ = [
     "PATTERNS",
     "Pattern",
+    "arrays",
     "composites",
     "exits",
     "functions",

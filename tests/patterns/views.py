@@ -191,7 +191,7 @@ def looked_up_twice(x: np.ndarray, r: np.ndarray, c: np.ndarray) -> tuple[np.nda
 @pattern(
     lambda rng: [rng.uniform(0, 1, (3, 4)), np.array([2, 0, 2], np.int32), np.array([3, 1], np.int32)],
     looked_up_twice,
-    launch_dims=(3, 2),
+    launch_dims=("x.indices[0].shape[0]", "x.indices[1].shape[0]"),
 )
 @kc.kernel
 def indexed_array_of_two_dimensions(x: kc.indexedarray(dtype=kc.float64, ndim=2), y: F64_2D):

@@ -1,0 +1,160 @@
+"""Runs the adjoints of kernels over cotangents that the caller provides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kernelcore.errors import KernelArgumentError
+from kernelcore.execute import Dims, argument_leaves, check_count
+from kernelcore.kernel import Adjoint, Kernel
+from kernelcore.leaves import cotangent_leaves
+from kernelcore.passes.activity import is_float
+from kernelcore.runtime import native
+from kernelcore.types import ArrayType
+
+
+def launch_adjoint(
+    kernel: Kernel,
+    dim: Dims,
+    args: tuple[Any, ...],
+    given: tuple[Sequence[Any] | None, Sequence[Any] | None],
+    num_inputs: int,
+) -> None:
+    """Add to the cotangents that are ``given`` for inputs, from those for outputs; see ``launch``.
+
+    Raises:
+        KernelArgumentError: A cotangent does not fit, or a value that is needed is overwritten.
+        KernelGradError: The kernel has no exact derivative.
+    """
+    kernel = kernel.for_arguments(args)
+    cotangents = _cotangents(kernel, given, num_inputs, len(args))
+    args = argument_leaves(kernel, args)
+    _refuse_in_place(kernel, [i for i, p in enumerate(kernel.func.params) if is_float(p)])
+    written = [effect.writes for effect in kernel.effects]
+    wrt = tuple(i for i in cotangents if not written[i])
+    seeds = tuple(i for i in cotangents if written[i])
+    adjoint = kernel.adjoint(wrt, seeds)
+    _refuse_in_place(kernel, [i for i, is_cotangent in adjoint.order if not is_cotangent])
+    execute_adjoint(kernel, adjoint, dim, args, cotangents)
+
+
+def execute_adjoint(
+    kernel: Kernel,
+    adjoint: Adjoint,
+    dim: Dims,
+    args: Sequence[Any],
+    cotangents: Mapping[int, Any],
+    saved: Mapping[int, Any] | None = None,
+) -> None:
+    """Run ``adjoint`` of ``kernel``.
+
+    Args:
+        kernel: The primal, which is not generic.
+        adjoint: Its adjoint.
+        dim: The grid of the primal.
+        args: What the primal ran on, by parameter of the IR.
+        cotangents: An array per cotangent parameter of ``adjoint``, by primal parameter.
+        saved: What arrays held before the primal, where they are to be used instead.
+
+    Raises:
+        KernelArgumentError: Shapes do not fit, or arrays share memory.
+    """
+    primal = {**dict(enumerate(args)), **(saved or {})}
+    actual = tuple(cotangents[i] if is_ct else primal[i] for i, is_ct in adjoint.order)
+    _check_adjoint_memory(kernel, adjoint, tuple(args), actual)
+    native.launch(adjoint.direct.signature, dim, actual)
+
+
+def _cotangents(
+    kernel: Kernel,
+    given: tuple[Sequence[Any] | None, Sequence[Any] | None],
+    num_inputs: int,
+    num_args: int,
+) -> dict[int, Any]:
+    """The cotangent arrays by parameter of the IR."""
+    check_count(kernel, num_args)
+    func = kernel.func
+    counts = (num_inputs, num_args - num_inputs)
+    rows: list[Any] = []
+    for name, arrays, count in zip(("adj_inputs", "adj_outputs"), given, counts, strict=True):
+        row = [None] * count if arrays is None else list(arrays)
+        if len(row) != count:
+            raise KernelArgumentError(
+                f"{kernel.name}(): {name}: expected {count} entries, found {len(row)}",
+                func.loc,
+                "give one array or None per argument",
+            )
+        rows.extend(row)
+    parts: list[Any] = []
+    for parameter, row in zip(kernel.parameters, rows, strict=True):
+        assert parameter.type is not None
+        parts.extend(cotangent_leaves(parameter.type, row, f"cotangent of '{parameter.name}'"))
+    found = {i: a for i, a in enumerate(parts) if a is not None}
+    for i in found:
+        if not is_float(func.params[i]):
+            raise KernelArgumentError(
+                f"{kernel.name}(): argument '{func.params[i].name}' of type {func.params[i].type} "
+                "has no cotangent",
+                func.param_loc(i),
+                "pass None for it in adj_inputs or adj_outputs",
+            )
+    return found
+
+
+def _refuse_in_place(kernel: Kernel, params: Sequence[int]) -> None:
+    for i in params:
+        param, effect = kernel.func.params[i], kernel.effects[i]
+        if effect.loads and effect.writes and isinstance(param.type, ArrayType):
+            raise KernelArgumentError(
+                f"{kernel.name}(): '{param.name}' is loaded and written, so what the adjoint needs "
+                "of it is gone after the launch",
+                kernel.func.param_loc(i),
+                "use torch_op or jax_kernel, which keep the values, or write to a second array",
+            )
+
+
+def _check_adjoint_memory(
+    kernel: Kernel, adjoint: Adjoint, args: tuple[Any, ...], actual: tuple[Any, ...]
+) -> None:
+    """Refuse cotangents of another shape than their argument, and arrays that share memory.
+
+    What the launch wrote must not share memory with what the adjoint loads, and no cotangent with
+    anything.
+    """
+    func = kernel.func
+    written = {i for i, effect in enumerate(kernel.effects) if effect.writes}
+    primal = {
+        i: native.array_span(kernel.direct.signature, i, args[i])
+        for i, p in enumerate(func.params)
+        if isinstance(p.type, ArrayType)
+    }
+    known = [(f"'{func.params[i].name}'", primal[i], i in written) for i in primal]
+    for place, (i, is_cotangent) in enumerate(adjoint.order):
+        if not is_cotangent:
+            continue
+        span = native.array_span(adjoint.direct.signature, place, actual[place])
+        name, loc = func.params[i].name, func.param_loc(i)
+        shape = primal[i].shape if i in primal else ()
+        if span.shape != shape:
+            raise KernelArgumentError(
+                f"{kernel.name}(): cotangent of '{name}': expected shape {shape}, "
+                f"found {span.shape}",
+                loc,
+                "give an array of the shape of the argument",
+            )
+        known.append((f"the cotangent of '{name}'", span, True))
+    for n, (name, span, is_written) in enumerate(known):
+        for other, other_span, other_written in known[:n]:
+            if (is_written or other_written) and span.overlaps(other_span):
+                raise KernelArgumentError(
+                    f"{kernel.name}(): {other} and {name} share memory",
+                    func.loc,
+                    "give each its own array",
+                )
+        if is_written and not span.is_distinct:
+            raise KernelArgumentError(
+                f"{kernel.name}(): elements of {name} share memory with each other",
+                func.loc,
+                "give an array with an element per index, not an expanded view",
+            )

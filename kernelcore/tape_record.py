@@ -1,0 +1,304 @@
+"""What a Tape keeps of a launch or a copy, and how it runs them backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from kernelcore.data import Array
+from kernelcore.element import Numbers, as_numpy, has_gradient
+from kernelcore.errors import KernelArgumentError, KernelError, KernelGradError, SrcLoc
+from kernelcore.execute import Dims
+from kernelcore.kernel import Adjoint, Kernel
+from kernelcore.launch_adjoint import execute_adjoint
+from kernelcore.passes.access import effects
+from kernelcore.passes.activity import is_float
+from kernelcore.recording import as_text, whole_line
+from kernelcore.types import ArrayType
+
+
+class Record(Protocol):
+    """One thing that happened while a Tape was active."""
+
+    @property
+    def label(self) -> str:
+        """What happened and where, for messages."""
+        ...
+
+    @property
+    def inputs(self) -> Sequence[Array]:
+        """Arrays whose elements were used."""
+        ...
+
+    @property
+    def outputs(self) -> Sequence[Array]:
+        """Arrays that were written."""
+        ...
+
+    def backward(self, writers: Mapping[tuple[int, int], str]) -> None:
+        """Turn cotangents of what was after it into those of what was before.
+
+        ``writers`` says who wrote the memory of an array for the n-th time, by its root and n.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CopyRecord:
+    """Elements of ``target`` became those of ``source``, or constants."""
+
+    target: Array
+    source: Array | None
+    site: SrcLoc | None
+
+    @property
+    def label(self) -> str:
+        return f"the assignment at {as_text(self.site)}"
+
+    @property
+    def inputs(self) -> Sequence[Array]:
+        return () if self.source is None else (self.source,)
+
+    @property
+    def outputs(self) -> Sequence[Array]:
+        return (self.target,)
+
+    def backward(self, writers: Mapping[tuple[int, int], str]) -> None:
+        whole = self.target.grad
+        if whole is None:
+            return
+        cotangent = np.array(whole.numpy())
+        clear(whole)
+        source = None if self.source is None else self.source.grad
+        if source is not None:
+            _check_same_scalars(self)
+            add_to(source, _summed(cotangent, source.numpy().shape))
+
+
+def _check_same_scalars(record: CopyRecord) -> None:
+    assert record.source is not None
+    if record.source.element != record.target.element:
+        raise KernelGradError(
+            f"{record.label} converts {record.source.element} to {record.target.element}, "
+            "which has no gradient",
+            whole_line(record.site),
+            "convert it in a kernel",
+        )
+
+
+def _summed(cotangent: Numbers, shape: tuple[int, ...]) -> Numbers:
+    """The cotangent of an array of ``shape``, given that of what it was broadcast to."""
+    lead = tuple(range(cotangent.ndim - len(shape)))
+    if lead:
+        cotangent = cotangent.sum(axis=lead)
+    ones = tuple(k for k, n in enumerate(shape) if n == 1 and cotangent.shape[k] != 1)
+    return cotangent.sum(axis=ones, keepdims=True) if ones else cotangent
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FuncRecord:
+    """Something else happened, which ``function`` runs backwards."""
+
+    function: Callable[[], object]
+    arrays: tuple[Array, ...]
+    site: SrcLoc | None
+
+    @property
+    def label(self) -> str:
+        return f"the function recorded at {as_text(self.site)}"
+
+    @property
+    def inputs(self) -> Sequence[Array]:
+        return self.arrays
+
+    @property
+    def outputs(self) -> Sequence[Array]:
+        return ()
+
+    def backward(self, writers: Mapping[tuple[int, int], str]) -> None:
+        self.function()
+
+
+@dataclass(eq=False, slots=True)
+class LaunchRecord:
+    """A launch.
+
+    Attributes:
+        kernel: The kernel, which is not generic.
+        dim: Its grid.
+        leaves: Its arguments, by parameter of the IR.
+        site: Where it was launched.
+        wrt: Parameters whose arrays require gradients.
+        adjoint: The adjoint for these, or why there is none; None if nothing needs it.
+        saved: What arrays held before the launch that the adjoint needs, by parameter.
+        versions: The count of writes of other arrays that it needs, after the launch.
+    """
+
+    kernel: Kernel
+    dim: Dims
+    leaves: tuple[Any, ...]
+    site: SrcLoc | None
+    wrt: tuple[int, ...] = ()
+    adjoint: Adjoint | KernelGradError | None = None
+    saved: dict[int, Numbers] = field(default_factory=dict[int, Numbers])
+    versions: dict[int, int] = field(default_factory=dict[int, int])
+
+    @property
+    def label(self) -> str:
+        return f"the launch of {self.kernel.name} at {as_text(self.site)}"
+
+    @property
+    def inputs(self) -> Sequence[Array]:
+        return [a for i, a in self._arrays() if self.kernel.effects[i].loads]
+
+    @property
+    def outputs(self) -> Sequence[Array]:
+        return [a for i, a in self._arrays() if self.kernel.effects[i].writes]
+
+    def _arrays(self) -> Iterable[tuple[int, Array]]:
+        return ((i, leaf) for i, leaf in enumerate(self.leaves) if isinstance(leaf, Array))
+
+    def prepare(self) -> None:
+        """Before the launch: find out what the backward pass needs, and keep what will be gone."""
+        written = [effect.writes for effect in self.kernel.effects]
+        params = self.kernel.func.params
+        for i, leaf in enumerate(self.leaves):
+            if isinstance(params[i].type, ArrayType) and is_float(params[i]) and is_tracked(leaf):
+                self.wrt += (i,)
+        if not any(written[i] for i in self.wrt):
+            return
+        try:
+            self.adjoint = self.kernel.adjoint(self.wrt, ())
+        except KernelGradError as error:
+            self.adjoint = error
+            return
+        for i, is_cotangent in self.adjoint.order:
+            if is_cotangent or not self.kernel.effects[i].loads:
+                continue
+            # Other libraries' arrays have no count of writes.
+            if written[i] or not isinstance(self.leaves[i], Array | bool | int | float):
+                self.saved[i] = np.array(as_numpy(self.leaves[i]))
+
+    def finish(self) -> None:
+        """After the launch: note how often what the backward pass needs was written."""
+        if isinstance(self.adjoint, Adjoint):
+            for i, is_cotangent in self.adjoint.order:
+                leaf = self.leaves[i]
+                if not is_cotangent and i not in self.saved and isinstance(leaf, Array):
+                    self.versions[i] = leaf.version
+
+    def backward(self, writers: Mapping[tuple[int, int], str]) -> None:
+        if self.adjoint is None:
+            return
+        if isinstance(self.adjoint, KernelGradError):
+            error = self.adjoint
+            raise KernelGradError(f"{self.label}: {error.message}", error.loc, error.remedy)
+        self._check_versions(writers)
+        cotangents, extra = self._cotangents(self.adjoint)
+        try:
+            execute_adjoint(
+                self.kernel,
+                self.adjoint,
+                self.dim,
+                self.leaves,
+                cotangents,
+                self._values(self.adjoint),
+            )
+        except KernelArgumentError as error:
+            message = f"{self.label}, backwards: {error.message}"
+            raise KernelGradError(message, error.loc, error.remedy) from None
+        for i, part in extra.items():
+            add_to(self.leaves[i].grad, part)
+
+    def _check_versions(self, writers: Mapping[tuple[int, int], str]) -> None:
+        for i, version in self.versions.items():
+            array = self.leaves[i]
+            if not self.kernel.effects[i].loads or array.version == version:
+                continue
+            culprit = writers.get(
+                (id(array.root), version + 1), "an assignment or a launch that was not recorded"
+            )
+            raise KernelGradError(
+                f"{self.label} needs '{self.kernel.func.params[i].name}' as it was then, but "
+                f"{culprit} has written to it since",
+                whole_line(self.site),
+                "write to another array there, or launch with a copy: kc.clone(...)",
+            )
+
+    def _cotangents(self, adjoint: Adjoint) -> tuple[dict[int, Any], dict[int, Numbers]]:
+        """An array per cotangent parameter, and those among them to be added afterwards.
+
+        An array that was passed for several parameters collects its cotangents one by one.
+        """
+        found: dict[int, Any] = {}
+        extra: dict[int, Numbers] = {}
+        taken: list[Numbers] = []
+        needed = [i for i, is_cotangent in adjoint.order if is_cotangent]
+        # What was written goes first: its cotangents are read and cleared in place.
+        for i in sorted(needed, key=lambda i: not self.kernel.effects[i].writes):
+            leaf, param = self.leaves[i], self.kernel.func.params[i]
+            if i not in self.wrt:
+                assert isinstance(param.type, ArrayType)
+                found[i] = np.zeros(np.shape(as_numpy(leaf)), param.type.dtype.numpy)
+                continue
+            known = leaf.grad.numpy()
+            is_shared = any(np.may_share_memory(known, other) for other in taken)
+            if is_shared and not self.kernel.effects[i].writes:
+                extra[i] = found[i] = np.zeros(known.shape, known.dtype)
+            else:
+                found[i] = leaf.grad
+                taken.append(known)
+        return found, extra
+
+    def _values(self, adjoint: Adjoint) -> dict[int, Any]:
+        """What is saved; copies where the adjoint writes, so that it can run again."""
+        does = dict(zip(adjoint.order, effects(adjoint.func), strict=True))
+        return {
+            i: np.array(array) if does[i, False].writes else array
+            for i, array in self.saved.items()
+        }
+
+
+def is_tracked(leaf: Any) -> bool:
+    """Whether ``leaf`` is an array that requires a gradient.
+
+    Raises:
+        KernelArgumentError: It is a tensor of torch that does.
+    """
+    if not getattr(leaf, "requires_grad", False):
+        return False
+    if isinstance(leaf, Array):
+        return has_gradient(leaf.element)
+    raise KernelArgumentError(
+        f"a Tape computes no gradients of a {type(leaf).__name__} of another library",
+        remedy="make an operator of the kernel with torch_op, or pass tensor.detach()",
+    )
+
+
+def clear(array: Array) -> None:
+    """Zero ``array``; nobody records it."""
+    array.numpy()[...] = np.zeros((), array.numpy().dtype)
+    array.mark_write()
+
+
+def add_to(array: Array, term: Any) -> None:
+    """Add ``term``, an array of the same layout, to ``array``; nobody records it."""
+    _add(array.numpy(), np.asarray(term))
+    array.mark_write()
+
+
+def _add(total: Numbers, term: Numbers) -> None:
+    if total.dtype.names is None:
+        if total.dtype.kind not in "biu":
+            total += term
+        return
+    for name in total.dtype.names:
+        _add(total[name], term[name])
+
+
+def described(error: KernelError) -> str:
+    """The message of ``error`` without its source line."""
+    return error.message

@@ -1,0 +1,89 @@
+"""Time of the adjoint of every derivative pattern as a multiple of the time of the pattern."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import kernelcore as kc
+from kernelcore import opderive
+from kernelcore.kernel import Direct
+from kernelcore.opshape import kernel_operation
+from kernelcore.opspec import Operation, evaluate
+from kernelcore.passes.pipeline import optimize
+from kernelcore.runtime import native
+from kernelcore.signature import Role, ZeroFill
+from tests.bench.timing import interleaved
+from tests.patterns import PATTERNS, Pattern
+
+INSTANCES = 4000
+GOAL = 3.0
+WORST = 12
+
+
+def prepared(op: Operation, operands: Sequence[Any]) -> Callable[[], object]:
+    """A call of ``op``: copies of what it updates, zeros where it needs them, and one launch."""
+    shapes = [np.shape(o) for o in operands]
+    grid = evaluate(op.grid, shapes)
+    results = [np.empty(evaluate(r.shape, shapes), r.type.dtype.numpy) for r in op.results]
+    args: list[Any] = []
+    copies: list[tuple[np.ndarray, Any]] = []
+    for bound in op.bindings:
+        if bound.role in (Role.VALUE, Role.INPUT):
+            args.append(operands[bound.operand])
+            continue
+        args.append(results[bound.result])
+        if bound.operand >= 0:
+            copies.append((results[bound.result], operands[bound.operand]))
+        elif bound.zero is not ZeroFill.NEVER:
+            copies.append((results[bound.result], 0))
+    signature = Direct(optimize(op.func)).signature
+
+    def call() -> None:
+        for target, source in copies:
+            target[...] = source
+        native.launch(signature, grid, args)
+
+    return call
+
+
+def batched(pattern: Pattern) -> tuple[Operation, list[np.ndarray]]:
+    """``INSTANCES`` instances of a pattern as one operation, and its operands."""
+    op = kernel_operation(pattern.kernel, **pattern.options)
+    point = [np.asarray(a) for a in pattern.arguments(np.random.default_rng(0))]
+    op = opderive.batch(op, [True] * len(point))
+    return op, [np.repeat(a[None], INSTANCES, axis=0) for a in point]
+
+
+def times(pattern: Pattern) -> tuple[float, float]:
+    """Microseconds of the pattern, and of its adjoint with respect to all floats."""
+    op, operands = batched(pattern)
+    shapes = [np.shape(o) for o in operands]
+    cotangents = [np.ones(evaluate(r.shape, shapes), r.type.dtype.numpy) for r in op.outputs]
+    wrt = [k for k, a in enumerate(operands) if a.dtype.kind == "f"]
+    adjoint = opderive.vjp(op, wrt, range(op.visible)).operation
+    medians = interleaved(
+        {
+            "forward": prepared(op, operands),
+            "adjoint": prepared(adjoint, [*operands, *cotangents]),
+        }
+    )
+    return medians["forward"], medians["adjoint"]
+
+
+def main() -> None:
+    kc.set_num_threads(1)
+    rows = sorted(((*times(p), p.name) for p in PATTERNS), key=lambda r: r[0] / r[1])
+    mean = math.exp(sum(math.log(b / a) for a, b, _ in rows) / len(rows))
+    print(f"\nadjoint of {len(rows)} patterns, {INSTANCES} instances each; the slowest")
+    for forward, adjoint, name in rows[:WORST]:
+        print(f"  {name:44s} {forward:10.2f} us {adjoint:10.2f} us   x{adjoint / forward:.2f}")
+    verdict = "met" if mean <= GOAL else "missed"
+    print(f"  geometric mean: goal <= {GOAL}: x{mean:.2f}, {verdict}")
+
+
+if __name__ == "__main__":
+    main()
