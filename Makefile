@@ -13,10 +13,15 @@ demo: $(VENV)/.built
 test: $(VENV)/.built
 	$(BIN)/python -m pytest -n 2 tests
 
-# A long run of random programs; KC_FUZZ_SEED chooses other ones.
-fuzz: export KC_FUZZ_PROGRAMS ?= 20000
+# A long run of random programs, in processes of 1000, since LLVM keeps memory of every module;
+# KC_FUZZ_SEED chooses other programs.
+FUZZ_ROUNDS ?= 20
+fuzz: export KC_FUZZ_PROGRAMS = 1000
 fuzz: $(VENV)/.built
-	$(BIN)/python -m pytest -n 2 tests/fuzz/test_typed_programs.py
+	@for round in $$(seq $(FUZZ_ROUNDS)); do \
+	  KC_FUZZ_SEED=$$(( $${KC_FUZZ_SEED:-0} + round )) \
+	  $(BIN)/python -m pytest -q -n 2 tests/fuzz/test_typed_programs.py || exit 1; \
+	done
 
 lint: $(VENV)/.built
 	$(BIN)/ruff check .

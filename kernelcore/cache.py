@@ -15,15 +15,31 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-_KEY = re.compile("[0-9a-f]{32}")
+KEY_DIGITS = 32
+
+_KEY = re.compile(f"[0-9a-f]{{{KEY_DIGITS}}}")
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 @dataclass(frozen=True, slots=True)
 class DiskCache:
-    """A directory of entries that only its owner can reach."""
+    """A directory of entries that only its owner can reach.
+
+    Attributes:
+        directory: Where the entries are.
+        suffix: What the names of entries end in, so that one directory holds several kinds.
+    """
 
     directory: Path
+    suffix: str = "o"
+
+    def entries(self) -> list[Path]:
+        """The files of all entries, intact or not."""
+        try:
+            found = sorted(self.directory.iterdir())
+        except OSError:
+            return []
+        return [p for p in found if p.suffix == f".{self.suffix}" and _KEY.fullmatch(p.stem)]
 
     def load(self, key: str) -> bytes | None:
         """The code under ``key``, or None where there is none that is intact and ours."""
@@ -62,19 +78,20 @@ class DiskCache:
         return True
 
     def _path(self, key: str) -> Path:
-        return self.directory / f"{key}.o"
+        return self.directory / f"{key}.{self.suffix}"
 
 
-def default_cache() -> DiskCache | None:
-    """The cache that the environment asks for, or None where it is off."""
+def default_cache(suffix: str = "o") -> DiskCache | None:
+    """The cache that the environment asks for, or None where it is off; machine code ends in o."""
     if os.environ.get("KC_CACHE", "1") == "0":
         return None
     chosen = os.environ.get("KC_CACHE_DIR")
     try:
-        return DiskCache(Path(chosen).expanduser() if chosen else _user_cache_dir() / "kernelcore")
+        directory = Path(chosen).expanduser() if chosen else _user_cache_dir() / "kernelcore"
     except RuntimeError:
         # There is no home directory.
         return None
+    return DiskCache(directory, suffix)
 
 
 def _user_cache_dir() -> Path:

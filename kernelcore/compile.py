@@ -8,17 +8,17 @@ import threading
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
-from kernelcore.cache import default_cache
+from kernelcore.cache import KEY_DIGITS, default_cache
 from kernelcore.codegen import abi, cpu, native, toolchain
 from kernelcore.codegen.abi import Field
+from kernelcore.codegen.host import Host, host
 from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Func
 from kernelcore.ir.native import Snippet
 from kernelcore.ir.text import canonical
-
-KEY_DIGITS = 32
+from kernelcore.passes.custom import lower_custom
 
 _lock = threading.RLock()
 # A child that is forked while another thread compiles must not find the lock taken for ever.
@@ -58,7 +58,7 @@ def symbol_of(key: str) -> str:
     return f"kc_{key}"
 
 
-def content_hash(func: Func, target: cpu.Host) -> str:
+def content_hash(func: Func, target: Host) -> str:
     """32 hexadecimal digits that name the code of ``func`` on ``target``."""
     text = "\0".join((canonical(func), repr(target), _codegen_version()))
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
@@ -73,7 +73,8 @@ def compile_func(func: Func) -> Compiled:
     Raises:
         KernelCompileError: The code generator or LLVM rejects ``func``.
     """
-    key = content_hash(func, cpu.host())
+    func = lower_custom(func)
+    key = content_hash(func, host())
     with _lock:
         registry = _registry()
         found = registry.get(key)
@@ -127,7 +128,7 @@ def _with_snippets(func: Func, code: bytes) -> bytes:
 def _snippet_object(snippet: Snippet) -> bytes:
     """The object of ``snippet``: from the disk cache, else new."""
     disk = default_cache()
-    text = "\0".join((native.key_of(snippet), cpu.host().triple, _codegen_version()))
+    text = "\0".join((native.key_of(snippet), host().triple, _codegen_version()))
     key = hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
     code = disk.load(key) if disk else None
     if code is None:
@@ -152,8 +153,9 @@ def _registry() -> MutableMapping[str, Compiled]:
 def _codegen_version() -> str:
     """A digest of everything that decides which code an Op becomes."""
     digest = hashlib.sha256()
-    for package in ("kernelcore.builtins", "kernelcore.codegen"):
-        sources = (f for f in resources.files(package).iterdir() if f.name.endswith((".py", ".h")))
+    for package in ("builtins", "codegen"):
+        files = Path(__file__).with_name(package).iterdir()
+        sources = (f for f in files if f.name.endswith((".py", ".h")))
         for file in sorted(sources, key=lambda f: f.name):
             digest.update(file.name.encode())
             digest.update(file.read_bytes())

@@ -9,13 +9,13 @@ import numpy as np
 
 from kernelcore.components import describe
 from kernelcore.data import Array
+from kernelcore.device import require_cpu
 from kernelcore.element import (
     Numbers,
     as_numpy,
     element_of,
     inferred,
     numpy_layout,
-    require_cpu,
     take_elements,
 )
 from kernelcore.errors import KernelArgumentError

@@ -9,6 +9,7 @@ import numpy as np
 
 from kernelcore._native import ArrayMemory
 from kernelcore.components import describe
+from kernelcore.device import CPU, Device, require_cpu
 from kernelcore.element import (
     Numbers,
     broadcast_elements,
@@ -17,7 +18,6 @@ from kernelcore.element import (
     has_gradient,
     member_dtype,
     numpy_layout,
-    require_cpu,
     scalar_in,
 )
 from kernelcore.errors import KernelArgumentError
@@ -46,7 +46,9 @@ class Array(ArrayMemory):
         "_element",
         "_fields",
         "_grad",
+        "_ndim",
         "_requires_grad",
+        "_root",
     )
 
     def __init__(
@@ -69,8 +71,7 @@ class Array(ArrayMemory):
         Raises:
             KernelArgumentError: ``data`` has another layout.
         """
-        element, self._dtype = element_of(dtype)
-        self._element = element
+        element, known = element_of(dtype)
         layout, extents = numpy_layout(element)
         ndim = data.ndim - len(extents)
         if data.dtype != layout or ndim < 0 or data.shape[ndim:] != extents:
@@ -79,6 +80,8 @@ class Array(ArrayMemory):
                 remedy="make arrays with kc.array(data, dtype=...)",
             )
         super().__init__(data, memory)
+        self._element, self._dtype, self._ndim = element, known, ndim
+        self._root: Array = self if memory is None else memory.root
         # A view of its own, whose shape nobody can assign.
         self._data = data.view()
         self._base: Array | None = None
@@ -87,8 +90,6 @@ class Array(ArrayMemory):
         self._requires_grad = False
         self._fields: dict[str, Array] | None = None
         self.requires_grad = requires_grad
-
-    # What it is
 
     @property
     def dtype(self) -> Any:
@@ -103,7 +104,7 @@ class Array(ArrayMemory):
     @property
     def ndim(self) -> int:
         """The number of dimensions; components of an element are none."""
-        return self._data.ndim - self._component_ndim
+        return self._ndim
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -126,9 +127,14 @@ class Array(ArrayMemory):
         return self._data.ctypes.data
 
     @property
-    def device(self) -> str:
+    def device(self) -> Device:
         """Where the memory is: 'cpu'."""
-        return "cpu"
+        return CPU
+
+    @property
+    def root(self) -> Array:
+        """The array whose memory this is a view of; itself if it is none."""
+        return self._root
 
     @property
     def is_contiguous(self) -> bool:
@@ -140,15 +146,10 @@ class Array(ArrayMemory):
         """Whether the memory must not be written."""
         return not self._data.flags.writeable
 
-    @property
-    def _component_ndim(self) -> int:
-        return 0 if self._data.dtype.names else len(getattr(self._dtype, "shape", ()))
-
     def __len__(self) -> int:
-        return len(self._data) if self.ndim else self._no_dimensions()
-
-    def _no_dimensions(self) -> int:
-        raise TypeError("an array without dimensions has no length")
+        if self.ndim == 0:
+            raise TypeError("an array without dimensions has no length")
+        return len(self._data)
 
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
@@ -162,8 +163,6 @@ class Array(ArrayMemory):
 
     def __str__(self) -> str:
         return str(self._data)
-
-    # Gradients
 
     @property
     def requires_grad(self) -> bool:
@@ -216,8 +215,6 @@ class Array(ArrayMemory):
                 f"shape {value.shape} and dtype {value.element}"
             )
         self._grad = value
-
-    # Views
 
     def _view(self, data: Numbers, derive: Callable[[Array], Array], dtype: object = None) -> Array:
         """An array of part of the memory; ``derive`` takes the same part of the gradient."""
@@ -294,8 +291,6 @@ class Array(ArrayMemory):
             found._base, found._derive = self, lambda whole: whole.view(known)
         return found
 
-    # Copies
-
     def contiguous(self) -> Array:
         """This array if its elements lie in order without gaps, else a copy."""
         return self if self.is_contiguous else self.clone()
@@ -312,7 +307,7 @@ class Array(ArrayMemory):
         """As ``clone``."""
         return self.clone()
 
-    def to(self, device: str | None) -> Array:
+    def to(self, device: object) -> Array:
         """This array, if ``device`` is where it is.
 
         Raises:
@@ -320,8 +315,6 @@ class Array(ArrayMemory):
         """
         require_cpu("to", device)
         return self
-
-    # Writing
 
     def assign(self, source: Any) -> None:
         """Overwrite the elements with those of ``source``, which is broadcast.
@@ -335,11 +328,16 @@ class Array(ArrayMemory):
         if self.is_read_only:
             raise KernelArgumentError("the array is read-only", remedy="write to a copy of it")
         values = broadcast_elements(self._element, source, self.shape)
-        self._data[...] = values
-        self.mark_write()
+
+        def write() -> None:
+            self._data[...] = values
+            self.mark_write()
+
         tape = recorder.get()
-        if tape is not None:
-            tape.record_copy(self, source if isinstance(source, Array) else None)
+        if tape is None:
+            write()
+        else:
+            tape.record_copy(self, source if isinstance(source, Array) else None, write)
 
     def fill_(self, value: Any) -> Self:
         """Set every element to ``value``: an element, or a number for all components."""
@@ -349,8 +347,6 @@ class Array(ArrayMemory):
     def zero_(self) -> Self:
         """Set every element to zero."""
         return self.fill_(np.zeros((), self._data.dtype) if self._data.dtype.names else 0)
-
-    # Other libraries
 
     def numpy(self) -> Numbers:
         """A NumPy array of the same memory; components are trailing axes."""
@@ -369,18 +365,13 @@ class Array(ArrayMemory):
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
+        if self._data.dtype.kind == "V" and self._data.dtype.names is None:
+            raise AttributeError("no bfloat16: NumPy asks __array__ then, which keeps the dtype")
         return self._data.__array_interface__
 
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[Any, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        export = cast("Any", self._data).__dlpack__
-        return export(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+    def __dlpack__(self, **options: Any) -> Any:
+        """As NumPy does it: ``stream``, ``max_version``, ``dl_device`` and ``copy``."""
+        return cast("Any", self._data).__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._data.__dlpack_device__()

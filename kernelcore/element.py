@@ -8,9 +8,10 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from kernelcore._native import ArrayMemory
 from kernelcore.components import describe, scalar_of_numpy, take_array, take_scalar
 from kernelcore.composite import Composite, value_class
-from kernelcore.errors import KernelArgumentError, KernelTypeError, SrcLoc
+from kernelcore.errors import KernelArgumentError, KernelTypeError
 from kernelcore.types import (
     Dense,
     Element,
@@ -93,7 +94,7 @@ def inferred(data: Any) -> Any:
     first: Any = data
     while isinstance(first, list | tuple) and first:
         first = cast("Sequence[Any]", first)[0]
-    kind = cast("Any", first.__class__)
+    kind: Any = cast("Any", first).__class__
     if isinstance(type_of(kind), Dense | StructType):
         return kind
     found = scalar_of_numpy(as_numpy(data).dtype)
@@ -110,6 +111,8 @@ def as_numpy(data: Any) -> Numbers:
     Raises:
         KernelTypeError: NumPy takes it for no array.
     """
+    if isinstance(data, ArrayMemory):
+        return cast("Any", data).numpy()
     try:
         return np.asarray(data)
     except (TypeError, ValueError) as error:
@@ -146,21 +149,6 @@ def scalar_in(element: Element) -> Scalar | StructType:
 
 def _scalar(element: Scalar | Dense) -> Scalar:
     return element.scalar if isinstance(element, Dense) else element
-
-
-def require_cpu(name: str, device: object, loc: SrcLoc | None = None) -> None:
-    """Refuse a device other than the CPU.
-
-    Raises:
-        KernelArgumentError: Naming the function that was called.
-    """
-    if device is not None and str(device) != "cpu":
-        raise KernelArgumentError(
-            f"{name}: expected device 'cpu', found {str(device)!r}: kernelcore has no memory of "
-            "other devices",
-            loc,
-            "use device='cpu'",
-        )
 
 
 def _take_structs(element: StructType, data: Any) -> Numbers:
@@ -211,7 +199,7 @@ def broadcast_elements(element: Element, value: Any, outer: tuple[int, ...]) -> 
     layout, extents = numpy_layout(element)
     if isinstance(value, bool | int | float) and not isinstance(element, StructType):
         return np.asarray(take_scalar(_scalar(element), value))
-    given = as_numpy(value) if hasattr(value, "__array_interface__") else None
+    given = as_numpy(value) if isinstance(value, np.ndarray | ArrayMemory) else None
     if (
         given is None
         or given.dtype != layout

@@ -24,13 +24,11 @@ def execute(kernel: Kernel, dim: Dims, args: tuple[Any, ...], *, record: bool = 
     tape = recorder.get() if record else None
     if tape is not None:
         tape.record_launch(kernel, dim, args)
-        return
-    direct = kernel.ready
-    if direct is None or direct.exclusive:
+    elif (signature := kernel.quick) is not None:
+        native.launch(signature, dim, args)
+    else:
         kernel = kernel.for_arguments(args)
         execute_leaves(kernel, dim, argument_leaves(kernel, args))
-    else:
-        native.launch(direct.signature, dim, args)
 
 
 def execute_leaves(kernel: Kernel, dim: Dims, args: tuple[Any, ...]) -> None:

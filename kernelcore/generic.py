@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from kernelcore.data import Array
 from kernelcore.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.annotations import Open, Wanted, bound_of, wanted
 from kernelcore.frontend.overloads import admits, words_of
@@ -155,6 +156,11 @@ def is_array(arg: Any) -> bool:
 
 def _array_type(limits: Sequence[Wanted], arg: Any) -> SourceType | None:
     """The type of an array as one of ``limits`` has it: the other dimensions are components."""
+    if isinstance(arg, Array):
+        own = ArrayOf(arg.element, arg.ndim)
+        if any(_admits(limit, own, {}) for limit in limits):
+            return own
+        arg = arg.numpy()
     scalar = _BY_NAME.get(str(arg.dtype).rsplit(".", maxsplit=1)[-1])
     shape = tuple(int(n) for n in arg.shape)
     if scalar is None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kernelcore.codegen import cpu
 from kernelcore.errors import KernelError
-from kernelcore.ir.core import Func
-from kernelcore.ir.text import pretty
+from kernelcore.ir.core import Func, Region, Var
+from kernelcore.ir.op import OpKind
+from kernelcore.ir.text import pretty, pretty_names
 from kernelcore.passes.access import effects
 from kernelcore.passes.activity import is_float
 from kernelcore.passes.forward import jvp
 from kernelcore.passes.pipeline import normalize, optimize
 from kernelcore.passes.reverse import vjp
+from kernelcore.types import StackType
 
 STAGES = ("source", "ir", "jvp", "vjp", "llvm", "asm")
 
@@ -35,7 +37,8 @@ def stage_text(pyfunc: Callable[..., Any], func: Func, stage: str) -> str:
             active = [i for i, p in enumerate(func.params) if is_float(p)]
             return pretty(normalize(jvp(func, active).func))
         case "vjp":
-            return pretty(normalize(vjp(func, *_all_derivatives(func)).func))
+            adjoint = normalize(vjp(func, *_all_derivatives(func)).func)
+            return _records(adjoint) + pretty(adjoint)
         case "llvm":
             return cpu.llvm_text(optimize(func), func.name)
         case "asm":
@@ -51,3 +54,35 @@ def _all_derivatives(func: Func) -> tuple[list[int], list[int]]:
     marks = list(enumerate(zip(func.params, effects(func), strict=True)))
     wrt = [i for i, (p, e) in marks if is_float(p) and (e.loads or not e.writes)]
     return wrt, [i for i, (p, e) in marks if is_float(p) and e.writes]
+
+
+def _records(func: Func) -> str:
+    """What ``func`` keeps on stacks, as a comment: a line per stack, with the loops around it."""
+    names = pretty_names(func)
+    lines: list[str] = []
+    for stack, loops in _pushes(func.body, (), names):
+        assert isinstance(stack.type, StackType)
+        dtype = stack.type.dtype
+        size = f"{dtype.size_bytes} byte{'' if dtype.size_bytes == 1 else 's'}"
+        place = " > ".join(loops) or "no loop"
+        lines.append(f"#   {names[stack]}: {dtype}, {size} per value, pushed in {place}\n")
+    if not lines:
+        return "# records nothing\n"
+    return "# records, per thread:\n" + "".join(lines)
+
+
+def _pushes(
+    region: Region, loops: tuple[str, ...], names: Mapping[Var, str]
+) -> Iterator[tuple[Var, tuple[str, ...]]]:
+    """Every stack with the loops around each place that pushes on it."""
+    for eqn in region.eqns:
+        if eqn.op.kind is OpKind.PUSH:
+            assert isinstance(eqn.inputs[0], Var)
+            yield eqn.inputs[0], loops
+        inner = loops
+        if eqn.op.kind in (OpKind.FOR, OpKind.WHILE):
+            is_for = eqn.op.kind is OpKind.FOR
+            text = f"for {names[eqn.regions[0].params[0]]}" if is_for else "while"
+            inner = (*loops, f"{text} (line {eqn.loc.line})" if eqn.loc else text)
+        for body in eqn.regions:
+            yield from _pushes(body, inner, names)

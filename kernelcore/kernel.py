@@ -20,10 +20,10 @@ from kernelcore.generic import Parameter, argument_types, is_leaf, overload_type
 from kernelcore.ir.core import Func
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.access import Effect, effects
-from kernelcore.passes.custom import lower_custom
 from kernelcore.passes.dce import drop_unused_params
 from kernelcore.passes.pipeline import normalize, optimize
 from kernelcore.passes.reverse import vjp
+from kernelcore.runtime import native
 from kernelcore.signature import Binding, Role, make_signature
 from kernelcore.types import ArrayType, SourceType
 
@@ -132,9 +132,15 @@ class Kernel:
         return None if self.is_generic or not self.is_plain else self.direct
 
     @cached_property
+    def quick(self) -> native.Signature | None:
+        """What to launch if no argument has to be looked at before; else None."""
+        direct = self.ready
+        return None if direct is None or direct.exclusive else direct.signature
+
+    @cached_property
     def shared(self) -> Direct:
         """The kernel on arrays that may share memory: it accumulates with atomics only."""
-        return Direct(lower_custom(self.func))
+        return Direct(self.func)
 
     def adjoint(self, wrt: tuple[int, ...], seeds: tuple[int, ...]) -> Adjoint:
         """The adjoint for cotangents of parameters ``wrt``, given those of arrays ``seeds``.
@@ -150,8 +156,8 @@ class Kernel:
         """One stage of the compiler's work as text.
 
         Args:
-            stage: 'source', 'ir', 'jvp', 'vjp' (with respect to all float parameters), 'llvm' or
-                'asm'.
+            stage: 'source', 'ir', 'jvp', 'vjp' (with respect to all float parameters; it starts
+                with what it records), 'llvm' or 'asm'.
         """
         return inspection.stage_text(self.pyfunc, self.func, stage)
 

@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernelcore.command import Launch
-from kernelcore.element import require_cpu
+from kernelcore.device import require_cpu
 from kernelcore.errors import KernelArgumentError
 from kernelcore.execute import Dims, execute
 from kernelcore.kernel import Kernel, not_a_kernel
 from kernelcore.launch_adjoint import launch_adjoint
+from kernelcore.recording import recorder
+from kernelcore.runtime import native
+
+_run, _recording = native.launch_parts, recorder.get
 
 
 def launch(
@@ -63,16 +67,22 @@ def launch(
     """
     if kernel.__class__ is not Kernel:
         raise not_a_kernel(kernel)
+    is_plain = not (adjoint or record_cmd) and adj_inputs is adj_outputs is device is None
+    # The way of most launches, as short as it can be.
+    if is_plain and _recording() is None and (signature := kernel.quick) is not None:
+        _run(signature, dim, inputs, outputs)
+        return None
+    args = (*inputs, *outputs)
     if device is not None and device != "cpu":
         require_cpu("launch", device, kernel.func.loc)
+    if adjoint and record_cmd:
+        raise KernelArgumentError(
+            "launch: adjoints are not recorded as commands",
+            kernel.func.loc,
+            "leave out adjoint or record_cmd",
+        )
     if adjoint:
-        if record_cmd:
-            raise KernelArgumentError(
-                "launch: adjoints are not recorded as commands",
-                kernel.func.loc,
-                "leave out adjoint or record_cmd",
-            )
-        launch_adjoint(kernel, dim, (*inputs, *outputs), (adj_inputs, adj_outputs), len(inputs))
+        launch_adjoint(kernel, dim, args, (adj_inputs, adj_outputs), len(inputs))
         return None
     if adj_inputs is not None or adj_outputs is not None:
         raise KernelArgumentError(
@@ -81,6 +91,6 @@ def launch(
             "pass adjoint=True as well",
         )
     if record_cmd:
-        return Launch(kernel, dim, (*inputs, *outputs), record_tape=record_tape)
-    execute(kernel, dim, (*inputs, *outputs), record=record_tape)
+        return Launch(kernel, dim, args, record_tape=record_tape)
+    execute(kernel, dim, args, record=record_tape)
     return None

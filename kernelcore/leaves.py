@@ -30,7 +30,8 @@ def leaves(type_: SourceType, value: Any, name: str = "argument") -> list[Any]:
     """One object per IR parameter of a parameter of ``type_``, in the order of ``leaf_names``.
 
     Scalars and plain arrays are themselves, and not checked. A vector, matrix, quaternion or
-    transform is a C-contiguous array of its components; views of values are read-only.
+    transform is a C-contiguous array of its components; views of values are read-only. An Array
+    without dimensions is a value by reference, itself.
 
     Args:
         type_: What the parameter is declared as; no pattern.
@@ -137,6 +138,8 @@ def _with_dims(leaf: Scalar | ArrayType, ndim: int) -> ArrayType:
 
 
 def _components(type_: Dense, value: Any, name: str) -> Any:
+    if isinstance(value, Array) and value.element == type_ and value.ndim == 0:
+        return value
     if isinstance(value, Composite) and value.kernel_type == type_:
         return np.ascontiguousarray(value)
     if isinstance(value, Composite):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, Protocol
 
@@ -14,10 +14,10 @@ from kernelcore.errors import SrcLoc
 class Recorder(Protocol):
     """Keeps launches and copies, for a backward pass for instance."""
 
-    def record_copy(self, target: Any, source: Any | None) -> None:
-        """Told after the elements of array ``target`` became those of ``source``.
+    def record_copy(self, target: Any, source: Any | None, write: Callable[[], None]) -> None:
+        """Call ``write``, after which the elements of array ``target`` are those of ``source``.
 
-        ``source`` is None if they became values that do not depend on an array.
+        ``source`` is None if they are values then that do not depend on an array.
         """
         ...
 

@@ -13,9 +13,9 @@ from kernelcore.data import Array
 from kernelcore.errors import KernelArgumentError, KernelGradError
 from kernelcore.execute import Dims, argument_leaves, execute_leaves
 from kernelcore.kernel import Kernel
-from kernelcore.passes.activity import is_float, varied
 from kernelcore.recording import Recorder, call_site, recorder, whole_line
 from kernelcore.runtime import native
+from kernelcore.tape_cut import Cuts, memory_span
 from kernelcore.tape_graph import dot_text, mermaid_text
 from kernelcore.tape_record import (
     CopyRecord,
@@ -26,7 +26,6 @@ from kernelcore.tape_record import (
     clear,
     is_tracked,
 )
-from kernelcore.types import ArrayType
 
 
 class Tape:
@@ -41,12 +40,21 @@ class Tape:
     not recorded. Of NumPy's and other libraries' arrays that the adjoint needs, copies are kept.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keep_overwritten: bool = False) -> None:
+        """An empty tape.
+
+        Args:
+            keep_overwritten: Whether to copy what the backward pass needs before a recorded launch
+                or assignment overwrites it; else the backward pass refuses. What a kernel both
+                loads and writes is copied in any case.
+        """
+        self._keep_overwritten = keep_overwritten
+        self._needs: dict[int, list[tuple[LaunchRecord, int]]] = {}
         self._records: list[Record] = []
         self._tokens: list[Token[Recorder | None]] = []
         self._outer: Tape | None = None
-        self._writers: dict[tuple[int, int], str] = {}
-        self._cut: list[tuple[native.Span, str, Any]] = []
+        self._writers: dict[int, list[tuple[int, Record]]] = {}
+        self._cuts = Cuts()
 
     def __enter__(self) -> Self:
         if self._tokens:
@@ -88,24 +96,17 @@ class Tape:
         kernel = kernel.for_arguments(args)
         leaves = argument_leaves(kernel, args)
         site = call_site()
-        pairs = [(tape, LaunchRecord(kernel, dim, leaves, site)) for tape in self._chain()]
-        for tape, record in pairs:
-            record.prepare()
-            tape._check_cut(record)
-        execute_leaves(kernel, dim, leaves)
-        for tape, record in pairs:
-            record.finish()
-            tape._keep(record)
+        self._record(
+            lambda: LaunchRecord(kernel, dim, leaves, site),
+            lambda: execute_leaves(kernel, dim, leaves),
+        )
 
-    def record_copy(self, target: Array, source: Array | None) -> None:
-        """Record that the elements of ``target`` became those of ``source``, or constants."""
+    def record_copy(self, target: Array, source: Array | None, write: Callable[[], None]) -> None:
+        """Call ``write``, after which ``target`` holds ``source`` or constants, and record it."""
         site = call_site()
-        for tape in self._chain():
-            tape._keep(CopyRecord(target, source, site))
+        self._record(lambda: CopyRecord(target, source, site), write)
 
-    def record_func(
-        self, backward: Callable[[], object], arrays: Sequence[Array] = ()
-    ) -> None:
+    def record_func(self, backward: Callable[[], object], arrays: Sequence[Array] = ()) -> None:
         """Record a function that the backward pass calls at this place.
 
         Args:
@@ -113,77 +114,68 @@ class Tape:
                 ``grad`` of inputs.
             arrays: The arrays whose gradients it touches, for ``gradients`` and ``zero``.
         """
-        self._keep(FuncRecord(backward, tuple(arrays), call_site()))
+        site = call_site()
+        self._record(lambda: FuncRecord(backward, tuple(arrays), site), lambda: None)
+
+    def _record(self, make: Callable[[], Record], run: Callable[[], None]) -> None:
+        pairs = [(tape, make()) for tape in self._chain()]
+        for tape, record in pairs:
+            record.prepare()
+            tape._check_gaps(record)
+            tape._cuts.check(record)
+        untouched = [need for tape, record in pairs for need in tape._before_write(record)]
+        run()
+        for earlier, i in untouched:
+            earlier.versions[i] = earlier.leaves[i].version
+        for tape, record in pairs:
+            record.finish()
+            tape._keep(record)
 
     def _keep(self, record: Record) -> None:
         self._records.append(record)
         for array in record.outputs:
-            self._writers[id(array.root), array.version] = record.label
+            self._writers.setdefault(id(array.root), []).append((array.version, record))
         if isinstance(record, LaunchRecord):
-            self._mark_cut(record)
-        elif isinstance(record, CopyRecord):
-            self._mark_cut_copy(record)
+            for i in record.versions:
+                self._needs.setdefault(id(record.leaves[i].root), []).append((record, i))
+        self._cuts.learn(record)
 
-    # Gradients that would be cut: arrays without gradients that depend on arrays with them
+    def _before_write(self, record: Record) -> list[tuple[LaunchRecord, int]]:
+        """What the backward pass needs of arrays that ``record`` writes elsewhere.
 
-    def _loaded_cuts(self, record: LaunchRecord) -> dict[int, str]:
-        """Parameters that load what depends on arrays with gradients, and who wrote it."""
-        found: dict[int, str] = {}
-        if not self._cut:
-            return found
-        for i, (param, effect) in enumerate(
-            zip(record.kernel.func.params, record.kernel.effects, strict=True)
-        ):
-            if not effect.loads or not is_float(param) or not isinstance(param.type, ArrayType):
-                continue
-            if i in record.wrt:
-                continue
-            span = _span(record, i)
-            for cut, label, _ in self._cut:
-                if span.overlaps(cut):
-                    found[i] = label
-        return found
+        Of what it is about to overwrite, a copy is kept if that is asked for.
+        """
+        untouched: list[tuple[LaunchRecord, int]] = []
+        spans: dict[int, list[native.Span]] = {}
+        for array in record.outputs:
+            spans.setdefault(id(array.root), []).append(memory_span(array))
+        for root, written in spans.items():
+            left: list[tuple[LaunchRecord, int]] = []
+            for earlier, i in self._needs.pop(root, ()):
+                leaf = earlier.leaves[i]
+                if leaf.version != earlier.versions[i]:
+                    continue
+                span = memory_span(leaf)
+                if not any(span.overlaps(other) for other in written):
+                    left.append((earlier, i))
+                elif self._keep_overwritten:
+                    earlier.saved[i] = np.array(leaf.numpy())
+                    del earlier.versions[i]
+            self._needs[root] = left
+            untouched += left
+        return untouched
 
-    def _check_cut(self, record: LaunchRecord) -> None:
-        cuts = self._loaded_cuts(record)
-        if not cuts:
-            return
-        func = record.kernel.func
-        reached = varied(func, [func.params[i] for i in cuts])
-        for i in record.wrt:
-            if record.kernel.effects[i].writes and func.params[i] in reached:
-                j, label = next(iter(cuts.items()))
+    def _check_gaps(self, record: Record) -> None:
+        """Refuse arrays that the tape wrote, and something else wrote since without a record."""
+        for array in (*record.inputs, *record.outputs):
+            known = self._writers.get(id(array.root))
+            if known and array.version != known[-1][0] and is_tracked(array):
                 raise KernelGradError(
-                    f"{record.label}: the gradient of '{func.params[i].name}' would be cut at "
-                    f"'{func.params[j].name}', which {label} computed from arrays with gradients",
+                    f"{record.label} uses '{record.name_of(array)}', which {known[-1][1].label} "
+                    "wrote, and something that was not recorded has written to since",
                     whole_line(record.site),
-                    "make that array with requires_grad=True, or launch what writes it with "
-                    "record_tape=False if it is to be a constant",
+                    "record all that writes it, or write to another array",
                 )
-
-    def _mark_cut(self, record: LaunchRecord) -> None:
-        func, does = record.kernel.func, record.kernel.effects
-        unmarked = [
-            i
-            for i, param in enumerate(func.params)
-            if does[i].writes and is_float(param) and i not in record.wrt
-        ]
-        sources = [*record.wrt, *self._loaded_cuts(record)] if unmarked else []
-        if not sources:
-            return
-        reached = varied(func, [func.params[i] for i in sources])
-        for i in unmarked:
-            if func.params[i] in reached:
-                self._cut.append((_span(record, i), record.label, record.leaves[i]))
-
-    def _mark_cut_copy(self, record: CopyRecord) -> None:
-        target, source = _memory(record.target), record.source
-        if record.target.is_contiguous:
-            inside = [c for c in self._cut if target[0] <= c[0].begin and c[0].end <= target[1]]
-            self._cut = [c for c in self._cut if c not in inside]
-        if source is not None and source.requires_grad and not record.target.requires_grad:
-            span = native.Span(*target, record.target.shape, True)
-            self._cut.append((span, record.label, record.target))
 
     # Gradients
 
@@ -254,7 +246,8 @@ class Tape:
         self.zero()
         self._records.clear()
         self._writers.clear()
-        self._cut.clear()
+        self._cuts = Cuts()
+        self._needs.clear()
 
     def visualize(
         self,
@@ -292,7 +285,7 @@ def _check_loss(loss: Any) -> None:
     if not is_one:
         found = f"shape {loss.shape} of {loss.element}" if isinstance(loss, Array) else repr(loss)
         if isinstance(loss, Array) and not loss.requires_grad:
-            found += " without"
+            found += " without requires_grad"
         raise KernelArgumentError(
             f"backward: expected a loss of one float with requires_grad, found {found}",
             remedy="make it with kc.zeros(1, requires_grad=True), or give grads",
@@ -314,12 +307,3 @@ def _seed(array: Any, cotangent: Any) -> None:
             remedy="give cotangents of the shape and dtype of their array",
         )
     add_to(gradient, found)
-
-
-def _span(record: LaunchRecord, i: int) -> native.Span:
-    return native.array_span(record.kernel.direct.signature, i, record.leaves[i])
-
-
-def _memory(array: Array) -> tuple[int, int]:
-    begin, end = np.lib.array_utils.byte_bounds(array.numpy())
-    return (begin, end)

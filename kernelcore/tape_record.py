@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelcore.data import Array
 from kernelcore.element import Numbers, as_numpy, has_gradient
-from kernelcore.errors import KernelArgumentError, KernelError, KernelGradError, SrcLoc
+from kernelcore.errors import KernelArgumentError, KernelGradError, SrcLoc
 from kernelcore.execute import Dims
 from kernelcore.kernel import Adjoint, Kernel
 from kernelcore.launch_adjoint import execute_adjoint
@@ -22,6 +22,11 @@ from kernelcore.types import ArrayType
 
 class Record(Protocol):
     """One thing that happened while a Tape was active."""
+
+    @property
+    def site(self) -> SrcLoc | None:
+        """Where it happened."""
+        ...
 
     @property
     def label(self) -> str:
@@ -38,12 +43,25 @@ class Record(Protocol):
         """Arrays that were written."""
         ...
 
-    def backward(self, writers: Mapping[tuple[int, int], str]) -> None:
-        """Turn cotangents of what was after it into those of what was before.
-
-        ``writers`` says who wrote the memory of an array for the n-th time, by its root and n.
-        """
+    def name_of(self, array: Array) -> str:
+        """What it calls one of its arrays."""
         ...
+
+    def prepare(self) -> None:
+        """Told before it happens."""
+        ...
+
+    def finish(self) -> None:
+        """Told after it happened."""
+        ...
+
+    def backward(self, writers: Writers) -> None:
+        """Turn cotangents of what was after it into those of what was before."""
+        ...
+
+
+# Who wrote the memory of an array, by its root: the count of writes after it, and the record.
+Writers = Mapping[int, Sequence[tuple[int, Record]]]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -66,7 +84,16 @@ class CopyRecord:
     def outputs(self) -> Sequence[Array]:
         return (self.target,)
 
-    def backward(self, writers: Mapping[tuple[int, int], str]) -> None:
+    def name_of(self, array: Array) -> str:
+        return "target" if array is self.target else "source"
+
+    def prepare(self) -> None:
+        pass
+
+    def finish(self) -> None:
+        pass
+
+    def backward(self, writers: Writers) -> None:
         whole = self.target.grad
         if whole is None:
             return
@@ -118,7 +145,16 @@ class FuncRecord:
     def outputs(self) -> Sequence[Array]:
         return ()
 
-    def backward(self, writers: Mapping[tuple[int, int], str]) -> None:
+    def name_of(self, array: Array) -> str:
+        return "array"
+
+    def prepare(self) -> None:
+        pass
+
+    def finish(self) -> None:
+        pass
+
+    def backward(self, writers: Writers) -> None:
         self.function()
 
 
@@ -190,7 +226,11 @@ class LaunchRecord:
                 if not is_cotangent and i not in self.saved and isinstance(leaf, Array):
                     self.versions[i] = leaf.version
 
-    def backward(self, writers: Mapping[tuple[int, int], str]) -> None:
+    def name_of(self, array: Array) -> str:
+        params = self.kernel.func.params
+        return next(params[i].name for i, leaf in self._arrays() if leaf is array)
+
+    def backward(self, writers: Writers) -> None:
         if self.adjoint is None:
             return
         if isinstance(self.adjoint, KernelGradError):
@@ -213,19 +253,19 @@ class LaunchRecord:
         for i, part in extra.items():
             add_to(self.leaves[i].grad, part)
 
-    def _check_versions(self, writers: Mapping[tuple[int, int], str]) -> None:
+    def _check_versions(self, writers: Writers) -> None:
         for i, version in self.versions.items():
             array = self.leaves[i]
             if not self.kernel.effects[i].loads or array.version == version:
                 continue
-            culprit = writers.get(
-                (id(array.root), version + 1), "an assignment or a launch that was not recorded"
-            )
+            later = [r.label for count, r in writers.get(id(array.root), ()) if count > version]
+            culprit = later[0] if later else "an assignment or a launch that was not recorded"
             raise KernelGradError(
                 f"{self.label} needs '{self.kernel.func.params[i].name}' as it was then, but "
                 f"{culprit} has written to it since",
                 whole_line(self.site),
-                "write to another array there, or launch with a copy: kc.clone(...)",
+                "write to another array there, or record with kc.Tape(keep_overwritten=True), "
+                "which copies what is about to be overwritten",
             )
 
     def _cotangents(self, adjoint: Adjoint) -> tuple[dict[int, Any], dict[int, Numbers]]:
@@ -297,8 +337,3 @@ def _add(total: Numbers, term: Numbers) -> None:
         return
     for name in total.dtype.names:
         _add(total[name], term[name])
-
-
-def described(error: KernelError) -> str:
-    """The message of ``error`` without its source line."""
-    return error.message

@@ -11,6 +11,7 @@ import pytest
 
 from kernelcore import interp
 from kernelcore.codegen import abi, cpu
+from kernelcore.codegen.host import host
 from kernelcore.codegen.llvm import emit_kernel, emit_lanes
 from kernelcore.compile import compile_func
 from kernelcore.errors import KernelCompileError, KernelError
@@ -271,6 +272,6 @@ def test_the_interpreter_names_the_index_out_of_bounds() -> None:
 
 def test_vectorised_code_uses_the_widest_registers() -> None:
     # Processors without 512-bit units ask for no width; then LLVM's own choice stands.
-    asks_for_512_bits = bool(cpu.host().attributes)
+    asks_for_512_bits = bool(host().attributes)
     assert ("zmm" in cpu.assembly(cpu.llvm_text(axpy()))) == asks_for_512_bits
     assert compile_func(axpy()).address == compile_func(axpy()).address

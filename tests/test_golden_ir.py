@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -17,7 +18,9 @@ KERNELS = [tv_stencil, dynamic_product, loop_with_break, in_place_in_loop]
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
 @pytest.mark.parametrize("stage", ["ir", "jvp", "vjp"])
 def test_ir(kernel, stage: str, golden: Callable[[str, str], None]) -> None:
-    golden(f"ir/{kernel.name}.{stage}.txt", kernel.inspect(stage))
+    # Where the patterns stand in their file is no matter.
+    text = re.sub(r"\(line \d+\)", "(line ...)", kernel.inspect(stage))
+    golden(f"ir/{kernel.name}.{stage}.txt", text)
 
 
 def test_llvm_text_does_not_depend_on_the_machine(golden: Callable[[str, str], None]) -> None:

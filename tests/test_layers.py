@@ -14,8 +14,11 @@ MAX_LINES = 400
 
 # Lowest first. A row is one layer; its entries are modules or packages.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("kernelcore.errors", "kernelcore.types", "kernelcore._native", "kernelcore.runtime"),
-    ("kernelcore.recording",),
+    (
+        *("kernelcore.errors", "kernelcore.types", "kernelcore._native", "kernelcore.runtime"),
+        "kernelcore.cache",
+    ),
+    ("kernelcore.recording", "kernelcore.device"),
     ("kernelcore.components", "kernelcore.products"),
     ("kernelcore.composite", "kernelcore.values"),
     ("kernelcore.element", "kernelcore.indexing"),
@@ -29,15 +32,16 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("kernelcore.frontend",),
     ("kernelcore.passes", "kernelcore.reference_docs"),
     ("kernelcore.codegen", "kernelcore.interp"),
-    ("kernelcore.cache",),
     ("kernelcore.compile",),
     ("kernelcore.signature", "kernelcore.inspection"),
     ("kernelcore.generic",),
     ("kernelcore.kernel",),
     ("kernelcore.execute", "kernelcore.opspec"),
     ("kernelcore.launch_adjoint", "kernelcore.command"),
-    ("kernelcore.launch", "kernelcore.tape", "kernelcore.tape_record", "kernelcore.tape_graph"),
-    ("kernelcore.map",),
+    ("kernelcore.launch", "kernelcore.tape_record"),
+    ("kernelcore.tape_cut", "kernelcore.tape_graph"),
+    ("kernelcore.tape",),
+    ("kernelcore.map", "kernelcore.autodiff"),
     ("kernelcore.opderive", "kernelcore.opshape"),
     ("kernelcore",),
     ("torch_ext", "jax_ffi"),

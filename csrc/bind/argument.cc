@@ -64,6 +64,9 @@ bool is_torch_like(PyObject* object) {
 
 std::string conversion_help(PyObject* object, const Relocation& r, const ArrayInfo& info) {
   std::string wanted = name_of(r.dtype);
+  if (is_array_memory(Py_TYPE(object))) {
+    return "convert it with kc.array(data, dtype=...), or annotate the parameter as it is";
+  }
   std::string help = "convert it with " + (is_torch_like(object) ? ".to(torch." + wanted + ")"
                                                                  : ".astype('" + wanted + "')");
   if (info.dtype < 0) return help;
@@ -141,7 +144,8 @@ void check_array(const Signature& signature, size_t index, const ArrayInfo& info
                  PyObject* object) {
   const Relocation& r = signature.relocations[index];
   if (info.dtype != static_cast<int>(r.dtype) || info.view.ndim != r.ndim) [[unlikely]] {
-    bool is_dtype = info.dtype == static_cast<int>(r.dtype);
+    bool is_dtype =
+        info.dtype == static_cast<int>(r.dtype) && !is_array_memory(Py_TYPE(object));
     std::string help = is_dtype
                            ? "reshape it, or annotate the parameter with its number of dimensions"
                            : conversion_help(object, r, info);

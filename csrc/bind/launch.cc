@@ -52,6 +52,56 @@ Launch read_dims(const Signature& signature, nb::handle dims) {
                                "pass one argument per parameter, inputs first, then outputs");
 }
 
+/// A list or tuple as it is, another iterable as a tuple.
+nb::object as_sequence(nb::handle given) {
+  if (PyTuple_Check(given.ptr()) != 0 || PyList_Check(given.ptr()) != 0) return nb::borrow(given);
+  nb::object items = nb::steal(PySequence_Tuple(given.ptr()));
+  if (!items.is_valid()) throw nb::python_error();
+  return items;
+}
+
+/// The arguments of a launch, held so that converting one cannot take another away.
+class Arguments {
+ public:
+  Arguments(nb::handle inputs, nb::handle outputs)
+      : inputs_(as_sequence(inputs)),
+        outputs_(outputs.is_valid() ? as_sequence(outputs) : nb::object()),
+        items_(size_of(inputs_) + size_of(outputs_)) {
+    append(inputs_);
+    append(outputs_);
+  }
+  ~Arguments() {
+    for (size_t i = 0; i < count_; ++i) Py_DECREF(items_[i]);
+  }
+  Arguments(const Arguments&) = delete;
+  Arguments& operator=(const Arguments&) = delete;
+
+  size_t size() const { return count_; }
+  PyObject* operator[](size_t i) { return items_[i]; }
+
+ private:
+  static size_t size_of(const nb::object& part) {
+    if (!part.is_valid()) return 0;
+    bool is_list = PyList_Check(part.ptr()) != 0;
+    return static_cast<size_t>(is_list ? PyList_Size(part.ptr()) : PyTuple_Size(part.ptr()));
+  }
+  void append(const nb::object& part) {
+    bool is_list = part.is_valid() && PyList_Check(part.ptr()) != 0;
+    size_t size = size_of(part);
+    for (size_t i = 0; i < size; ++i) {
+      auto at = static_cast<Py_ssize_t>(i);
+      items_[count_] = is_list ? PyList_GetItem(part.ptr(), at) : PyTuple_GetItem(part.ptr(), at);
+      Py_INCREF(items_[count_]);
+      ++count_;
+    }
+  }
+
+  nb::object inputs_;
+  nb::object outputs_;
+  SmallBuffer<PyObject*, 16> items_;
+  size_t count_ = 0;
+};
+
 }  // namespace
 
 void run_from_python(const Signature& signature, const void* block, Launch& launch) {
@@ -60,35 +110,29 @@ void run_from_python(const Signature& signature, const void* block, Launch& laun
   run(signature, block, launch, Pool::instance());
 }
 
-void launch(const Signature& signature, nb::handle dims, nb::handle args) {
+void launch(const Signature& signature, nb::handle dims, nb::handle inputs, nb::handle outputs) {
   size_t count = signature.relocations.size();
-  nb::tuple arguments = PyTuple_Check(args.ptr()) != 0
-                            ? nb::borrow<nb::tuple>(args)
-                            : nb::steal<nb::tuple>(PySequence_Tuple(args.ptr()));
-  if (!arguments.is_valid()) throw nb::python_error();
-  if (nb::len(arguments) != count) fail_count(signature, nb::len(arguments));
+  Arguments arguments(inputs, outputs);
+  if (arguments.size() != count) fail_count(signature, arguments.size());
   Launch request = read_dims(signature, dims);
   Leases leases(count);
   ArgumentBlock block(signature);
   SmallBuffer<ArrayView, 16> views(count);
-  auto argument = [&](size_t i) {
-    return PyTuple_GetItem(arguments.ptr(), static_cast<Py_ssize_t>(i));
-  };
   // Values first: converting one may run Python code, which must not find arrays half read.
   for (size_t i = 0; i < count; ++i) {
     const Relocation& r = signature.relocations[i];
-    if (r.role == Role::kValue) read_value_argument(signature, i, argument(i), block.field(r));
+    if (r.role == Role::kValue) read_value_argument(signature, i, arguments[i], block.field(r));
   }
   for (size_t i = 0; i < count; ++i) {
     const Relocation& r = signature.relocations[i];
     if (r.role == Role::kValue) continue;
-    read_array_argument(signature, i, argument(i), views[i], leases);
+    read_array_argument(signature, i, arguments[i], views[i], leases);
     block.write_array(r, views[i]);
   }
   check_reach(signature, views.data(), request);
   run_from_python(signature, block.data(), request);
   for (size_t i = 0; i < count; ++i) {
-    if (signature.relocations[i].is_written()) note_written(argument(i));
+    if (signature.relocations[i].is_written()) note_written(arguments[i]);
   }
 }
 

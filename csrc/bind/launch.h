@@ -10,8 +10,10 @@ namespace kernelcore::bind {
 /// Runs on the thread pool; runs that are long or may block let other Python threads go on.
 void run_from_python(const Signature& signature, const void* block, Launch& launch);
 
-/// Launches over `dims` (an int or a sequence of them) with one argument per parameter.
-void launch(const Signature& signature, nanobind::handle dims, nanobind::handle args);
+/// Launches over `dims` (an int or a sequence of them) with one argument per parameter: those in
+/// `inputs`, then those in `outputs`, which may be null.
+void launch(const Signature& signature, nanobind::handle dims, nanobind::handle inputs,
+            nanobind::handle outputs);
 
 /// (first address, address past the end, shape, whether no two indices reach the same element) of
 /// the array for parameter `index`.

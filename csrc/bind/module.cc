@@ -9,6 +9,7 @@
 #include "bind/errors.h"
 #include "bind/launch.h"
 #include "bind/torch_module.h"
+#include "core/elf_loader.h"
 #include "core/pool.h"
 #include "core/registry.h"
 #include "kernelcore/xla_handler.h"
@@ -93,10 +94,20 @@ void bind_launch(nb::module_& m) {
       .def_ro("name", &Signature::name)
       .def_ro("key", &Signature::key)
       .def_ro("grid_rank", &Signature::grid_rank);
-  m.def("launch", &launch, nb::arg("signature"), nb::arg("dims"), nb::arg("args"),
-        nb::sig("def launch(signature: Signature, dims: int | collections.abc.Sequence[int], "
-                "args: collections.abc.Sequence[typing.Any]) -> None"),
-        "Run a kernel over a grid with one argument per parameter, in order.");
+  m.def(
+      "launch",
+      [](const Signature& signature, nb::handle dims, nb::handle args) {
+        launch(signature, dims, args, nb::handle());
+      },
+      nb::arg("signature"), nb::arg("dims"), nb::arg("args"),
+      nb::sig("def launch(signature: Signature, dims: int | collections.abc.Sequence[int], "
+              "args: collections.abc.Sequence[typing.Any]) -> None"),
+      "Run a kernel over a grid with one argument per parameter, in order.");
+  m.def("launch_parts", &launch,
+        nb::sig("def launch_parts(signature: Signature, dims: int | collections.abc.Sequence[int], "
+                "inputs: collections.abc.Sequence[typing.Any], "
+                "outputs: collections.abc.Sequence[typing.Any], /) -> None"),
+        "As launch, with the arguments in two parts.");
   m.def("array_span", &array_span, nb::arg("signature"), nb::arg("index"), nb::arg("array"),
         nb::sig("def array_span(signature: Signature, index: int, array: object) "
                 "-> tuple[int, int, tuple[int, ...], tuple[int, ...], int, bool]"),
@@ -133,6 +144,19 @@ void bind_registry(nb::module_& m) {
         "Set the callable that is asked to register a kernel of unknown hash.");
 }
 
+void bind_loader(nb::module_& m) {
+#ifdef __linux__
+  m.def(
+      "load_object",
+      [](const nb::bytes& code, const std::string& symbol) {
+        const auto* first = static_cast<const std::byte*>(code.data());
+        return load_object({first, code.size()}, symbol);
+      },
+      nb::arg("code"), nb::arg("symbol"),
+      "Load a relocatable object for as long as the process lives; the address of a function in it.");
+#endif
+}
+
 }  // namespace
 }  // namespace kernelcore::bind
 
@@ -143,6 +167,7 @@ NB_MODULE(_native, m) {
   kernelcore::bind::register_error_translator();
   kernelcore::bind::bind_array_memory(m);
   kernelcore::bind::bind_launch(m);
+  kernelcore::bind::bind_loader(m);
   kernelcore::bind::bind_registry(m);
   kernelcore::bind::bind_xla(m);
   kernelcore::bind::bind_torch(m);

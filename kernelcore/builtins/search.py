@@ -12,11 +12,11 @@ from kernelcore.builtins.library import library
 from kernelcore.types import AnyScalar as Scalar
 from kernelcore.types import ArrayOf
 
-Array = ArrayOf(None, 1)
+_Array = ArrayOf(None, 1)
 
 
 @library()
-def lower_bound(arr: Array, value: Scalar) -> Any:
+def lower_bound(arr: _Array, value: Scalar) -> Any:
     """Index of the first element of ``arr`` that is not below ``value``; its extent if none is.
 
     Args:
@@ -30,7 +30,7 @@ def lower_bound(arr: Array, value: Scalar) -> Any:
 
 
 @library()
-def lower_bound(arr: Array, arr_begin: int, arr_end: int, value: Scalar) -> Any:
+def lower_bound(arr: _Array, arr_begin: int, arr_end: int, value: Scalar) -> Any:
     """Index of the first element of ``arr[arr_begin:arr_end]`` that is not below ``value``.
 
     Args:

@@ -3,56 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import llvmlite.binding as _binding  # pyright: ignore[reportMissingTypeStubs]
-
+from kernelcore.codegen.engine import engine, lock
+from kernelcore.codegen.host import host
 from kernelcore.codegen.llvm import emit_kernel
 from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Func
-
-llvm: Any = _binding
-
-# LLVM is entered by one thread at a time; llvmlite's own lock covers single calls only.
-_lock = threading.RLock()
+from kernelcore.runtime import native
 
 OPTIMIZATION_LEVEL = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """The processor that code is made for."""
-
-    triple: str
-    cpu: str
-    features: str
-    llvm_version: tuple[int, ...]
-
-    @property
-    def attributes(self) -> dict[str, str]:
-        """LLVM attributes of every function for this processor."""
-        # LLVM itself prefers half of what 512-bit units can do.
-        wide = "+avx512f" in self.features.split(",")
-        return {"prefer-vector-width": "512"} if wide else {}
-
-
-@cache
-def host() -> Host:
-    """The processor of this process."""
-    with _lock:
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        llvm.initialize_native_asmparser()
-        return Host(
-            triple=llvm.get_process_triple(),
-            cpu=llvm.get_host_cpu_name(),
-            features=llvm.get_host_cpu_features().flatten(),
-            llvm_version=tuple(llvm.llvm_version_info),
-        )
 
 
 def llvm_text(func: Func, symbol: str = "kernel") -> str:
@@ -62,13 +24,13 @@ def llvm_text(func: Func, symbol: str = "kernel") -> str:
 
 def optimized(text: str) -> str:
     """LLVM ``text`` as it is after optimisation."""
-    with _lock:
+    with lock:
         return str(_optimize(text)[0])
 
 
 def assembly(text: str) -> str:
     """The assembly of LLVM ``text`` on this host."""
-    with _lock:
+    with lock:
         module, machine = _optimize(text)
         return machine.emit_assembly(module)
 
@@ -79,7 +41,7 @@ def object_code(text: str) -> bytes:
     Raises:
         KernelCompileError: LLVM does not accept ``text``.
     """
-    with _lock:
+    with lock:
         module, machine = _optimize(text)
         return machine.emit_object(module)
 
@@ -90,25 +52,16 @@ def load(code: bytes, symbol: str) -> int:
     Raises:
         KernelCompileError: The object cannot be linked.
     """
-    with _lock:
-        jit, number = _linker(), next(_library_numbers())
-        library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
-        library.export_symbol(symbol)
-        try:
-            tracker = library.link(jit, f"kernelcore.{number}")
-        except RuntimeError as error:
-            raise KernelCompileError(f"cannot link {symbol}: {error}") from error
-        address: int = tracker[symbol]
-        # Threads of native code may be inside, so the code is never unloaded.
-        tracker.detach()
-        return address
+    if native.load_object is not None:
+        return native.load_object(code, symbol)
+    return _linked(code, symbol)
 
 
 def thunk(function_address: int, context_address: int) -> int:
     """The address of a new ``void(ptr, int64, int64)`` that calls a function with a context.
 
     The function is ``void(ptr, int64, int64, ptr context)``. The thunk is never unloaded. Its call
-    is a jump, so exceptions of the function pass to the caller.
+    is a jump: while the function runs the stack has no frame of the thunk, and exceptions pass.
     """
     symbol = f"kc_thunk_{function_address:x}_{context_address:x}"
     context = f"ptr inttoptr (i64 {context_address} to ptr)"
@@ -123,8 +76,7 @@ define void @{symbol}(ptr %data, i64 %first, i64 %second) {{
 
 
 def _optimize(text: str) -> tuple[Any, Any]:
-    target = host()
-    machine = _machine()
+    llvm, target, machine = engine(), host(), _machine()
     try:
         module = llvm.parse_assembly(text)
         module.triple = target.triple
@@ -142,7 +94,7 @@ def _optimize(text: str) -> tuple[Any, Any]:
 
 def _machine() -> Any:
     target = host()
-    return llvm.Target.from_triple(target.triple).create_target_machine(
+    return engine().Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu,
         features=target.features,
         opt=OPTIMIZATION_LEVEL,
@@ -151,9 +103,26 @@ def _machine() -> Any:
     )
 
 
+def _linked(code: bytes, symbol: str) -> int:
+    """``load`` by LLVM's linker, for the formats of other systems."""
+    llvm = engine()
+    with lock:
+        jit, number = _linker(), next(_library_numbers())
+        library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        library.export_symbol(symbol)
+        try:
+            tracker = library.link(jit, f"kernelcore.{number}")
+        except RuntimeError as error:
+            raise KernelCompileError(f"cannot link {symbol}: {error}") from error
+        address: int = tracker[symbol]
+        # Threads of native code may be inside, so the code is never unloaded.
+        tracker.detach()
+        return address
+
+
 @cache
 def _linker() -> Any:
-    return llvm.create_lljit_compiler(_machine())
+    return engine().create_lljit_compiler(_machine())
 
 
 @cache

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.builtins.reference import nearest
+from kernelcore.codegen.records import Member
 from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 from kernelcore.ir.op import OpKind
@@ -43,6 +44,7 @@ class Emitter:
     edges later with ``add_edge``, when the value of the back edge is known. ``point`` is the launch
     index, one int32 per grid dimension; ``wide_indices`` gives values that exist as int64 too.
     ``access_suffix`` is appended to accesses of arrays. ``assertions`` numbers the ASSERTs.
+    ``members`` says which record of which shared stack every stack is, ``records`` what those are.
     """
 
     def __init__(self, lanes: int, handlers: Mapping[OpKind, Handler]) -> None:
@@ -54,6 +56,8 @@ class Emitter:
         self.declarations: dict[str, None] = {}
         self.slots: list[str] = []
         self.stacks: list[StackValue] = []
+        self.members: Mapping[Atom, Member] = {}
+        self.records: dict[int, StackValue] = {}
         self.assertions: Mapping[Eqn, int] = {}
         self._env: dict[Var, Value] = {}
         self._handlers = handlers

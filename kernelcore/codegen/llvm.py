@@ -11,6 +11,7 @@ from kernelcore.codegen.cast import emit_cast
 from kernelcore.codegen.emitter import ArrayValue, Emitter, Handler, Value, scalar_type
 from kernelcore.codegen.grid import emit_points
 from kernelcore.codegen.native import emit_native
+from kernelcore.codegen.records import stack_records
 from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Eqn, Func, Var
 from kernelcore.ir.op import ATOMICS, MESSAGES, OpKind
@@ -32,6 +33,9 @@ METADATA = """\
 # As many adjacent components LLVM loads as vectors, and sorts by shuffles.
 MAX_INTERLEAVED = 4
 
+# Beyond, arithmetic hides what strides cost, and the time to compile a second loop is saved.
+MAX_EQNS_OF_TWO_LOOPS = 600
+
 # What keeps LLVM from vectorising the loop over grid points.
 _SCALAR_KINDS = ATOMICS | MESSAGES | {OpKind.FOR, OpKind.WHILE, OpKind.STACK, OpKind.NATIVE}
 
@@ -51,6 +55,7 @@ def emit_kernel(func: Func, symbol: str, attributes: Mapping[str, str] | None = 
         raise KernelCompileError(f"'{func.name}' yields values: it is no kernel", func.loc)
     e = Emitter(1, HANDLERS)
     e.assertions = {eqn: at for at, eqn in enumerate(assertions(func))}
+    e.members = stack_records(func)
     _load_arguments(e, func)
     dims = [e.op(f"load i64, ptr {_at(e, '%grid', 8 * a)}") for a in range(func.rank)]
     some = e.op("icmp slt i64 %begin, %end")
@@ -109,7 +114,8 @@ def _emit_points(e: Emitter, func: Func, dims: Sequence[str]) -> None:
 
     arrays = {p: p.type for p in func.params if isinstance(p.type, ArrayType) and p.type.ndim}
     is_vectorised = not any(q.op.kind in _SCALAR_KINDS for q in walk_eqns(func.body))
-    has_components = any(t.components for t in arrays.values())
+    is_short = sum(1 for _ in walk_eqns(func.body)) <= MAX_EQNS_OF_TWO_LOOPS
+    has_components = is_short and any(t.components for t in arrays.values())
     # LLVM would gather the components of larger elements one by one, slower than scalar code.
     is_vectorised &= all(prod(t.components) <= MAX_INTERLEAVED for t in arrays.values())
     if arrays and (is_vectorised or has_components):

@@ -8,7 +8,9 @@ from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.builtins.reference import is_narrow
 from kernelcore.codegen import narrow
 from kernelcore.codegen.emitter import ArrayValue, Emitter, StackValue, scalar_type
+from kernelcore.codegen.records import Member
 from kernelcore.ir.core import Atom, Eqn
+from kernelcore.ir.op import OpKind
 from kernelcore.types import ArrayType, Scalar, StackType, boolean
 
 FIRST_CAPACITY = 32
@@ -100,34 +102,45 @@ def _wide_index(e: Emitter, index: Atom) -> str:
 def emit_stack(e: Emitter, eqn: Eqn) -> list[StackValue]:
     """An empty stack. Its memory is kept from one grid point to the next."""
     e.require_one_lane(eqn)
-    stack = StackValue(e.slot("ptr"), e.slot("i64"), e.slot("i64"))
-    e.stacks.append(stack)
-    e.effect(f"store i64 0, ptr {stack.size}")
-    return [stack]
+    member = e.members[eqn.out]
+    if member.leads[OpKind.STACK]:
+        stack = StackValue(e.slot("ptr"), e.slot("i64"), e.slot("i64"))
+        e.stacks.append(stack)
+        e.records[member.record] = stack
+        e.effect(f"store i64 0, ptr {stack.size}")
+    return [e.records[member.record]]
 
 
 def emit_push(e: Emitter, eqn: Eqn) -> list[str]:
     """Append to a stack, which doubles when it is full."""
     stack, dtype = e.stack(eqn.inputs[0]), _stack_dtype(eqn)
+    member = e.members[eqn.inputs[0]]
     size = e.op(f"load i64, ptr {stack.size}")
-    capacity = e.op(f"load i64, ptr {stack.capacity}")
-    grow, room = e.label("grow"), e.label("room")
-    e.branch(e.op(f"icmp eq i64 {size}, {capacity}"), grow, room)
-    e.place(grow)
-    _grow(e, stack, capacity, dtype)
-    e.jump(room)
-    e.place(room)
-    store(e, dtype, e.value(eqn.inputs[1]), _top(e, stack, size, dtype))
-    e.effect(f"store i64 {e.op(f'add i64 {size}, 1')}, ptr {stack.size}")
+    if member.leads[OpKind.PUSH]:
+        capacity = e.op(f"load i64, ptr {stack.capacity}")
+        grow, room = e.label("grow"), e.label("room")
+        e.branch(e.op(f"icmp eq i64 {size}, {capacity}"), grow, room)
+        e.place(grow)
+        _grow(e, stack, capacity, member.record_bytes)
+        e.jump(room)
+        e.place(room)
+        e.effect(f"store i64 {e.op(f'add i64 {size}, 1')}, ptr {stack.size}")
+    else:
+        # The record is there already: the first of its members has made it.
+        size = e.op(f"sub i64 {size}, 1")
+    store(e, dtype, e.value(eqn.inputs[1]), _top(e, stack, size, member))
     return []
 
 
 def emit_pop(e: Emitter, eqn: Eqn) -> list[str]:
     """Take the last element off a stack."""
     stack, dtype = e.stack(eqn.inputs[0]), _stack_dtype(eqn)
-    size = e.op(f"sub i64 {e.op(f'load i64, ptr {stack.size}')}, 1")
-    e.effect(f"store i64 {size}, ptr {stack.size}")
-    return [load(e, dtype, _top(e, stack, size, dtype))]
+    member = e.members[eqn.inputs[0]]
+    size = e.op(f"load i64, ptr {stack.size}")
+    if member.leads[OpKind.POP]:
+        size = e.op(f"sub i64 {size}, 1")
+        e.effect(f"store i64 {size}, ptr {stack.size}")
+    return [load(e, dtype, _top(e, stack, size, member))]
 
 
 def clear_stacks(e: Emitter) -> list[str]:
@@ -150,12 +163,12 @@ def free_stacks(e: Emitter) -> None:
         e.effect(f"call void @free(ptr {e.op(f'load ptr, ptr {stack.data}')})")
 
 
-def _grow(e: Emitter, stack: StackValue, capacity: str, dtype: Scalar) -> None:
+def _grow(e: Emitter, stack: StackValue, capacity: str, record_bytes: int) -> None:
     doubled = e.op(f"shl i64 {capacity}, 1")
     fresh = e.op(f"icmp eq i64 {capacity}, 0")
     wanted = e.op(f"select i1 {fresh}, i64 {FIRST_CAPACITY}, i64 {doubled}")
     old = e.op(f"load ptr, ptr {stack.data}")
-    size_bytes = e.op(f"mul i64 {wanted}, {dtype.size_bytes}")
+    size_bytes = e.op(f"mul i64 {wanted}, {record_bytes}")
     e.declare("declare ptr @realloc(ptr, i64)")
     data = e.op(f"call ptr @realloc(ptr {old}, i64 {size_bytes})")
     grown = e.label("grown")
@@ -165,9 +178,11 @@ def _grow(e: Emitter, stack: StackValue, capacity: str, dtype: Scalar) -> None:
     e.effect(f"store i64 {wanted}, ptr {stack.capacity}")
 
 
-def _top(e: Emitter, stack: StackValue, position: str, dtype: Scalar) -> str:
+def _top(e: Emitter, stack: StackValue, position: str, member: Member) -> str:
     data = e.op(f"load ptr, ptr {stack.data}")
-    return e.op(f"getelementptr {stored_type(dtype)}, ptr {data}, i64 {position}")
+    offset = e.op(f"mul i64 {position}, {member.record_bytes}")
+    record = e.op(f"getelementptr i8, ptr {data}, i64 {offset}")
+    return e.op(f"getelementptr i8, ptr {record}, i64 {member.offset_bytes}")
 
 
 def _stack_dtype(eqn: Eqn) -> Scalar:

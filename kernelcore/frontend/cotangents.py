@@ -7,6 +7,7 @@ import copy
 from collections.abc import Mapping
 
 from kernelcore.errors import KernelNameError, KernelSyntaxError, KernelTypeError
+from kernelcore.frontend.mutation import own_nodes
 from kernelcore.frontend.source import Source
 
 
@@ -43,6 +44,8 @@ def with_cotangents(source: Source, params: Mapping[str, bool]) -> Source:
     tree = _Rewriter(source, params).visit(copy.deepcopy(source.tree))
     assert isinstance(tree, ast.FunctionDef)
     tree.returns = None
+    # What is returned is implied.
+    tree.body.append(ast.copy_location(ast.Return(), tree.body[-1]))
     return Source(source.pyfunc, tree, source.line_offset)
 
 
@@ -53,7 +56,7 @@ def refuse_cotangents(source: Source) -> None:
         KernelSyntaxError: It is used.
     """
     rewriter = _Rewriter(source, {})
-    for node in ast.walk(source.tree):
+    for node in (n for stmt in source.tree.body for n in own_nodes(stmt)):
         if isinstance(node, ast.Subscript) and rewriter.is_adjoint(node.value):
             raise KernelSyntaxError(
                 f"'{ast.unparse(node)}' in a function that is no gradient",

@@ -122,9 +122,7 @@ def lower_gradient(
         form, leaves = flatten(value)
         types = [leaf.type for leaf in leaves if isinstance(leaf, Var)]
         scalars = [t for t in types if isinstance(t, Scalar)]
-        gradients.append(
-            unflatten(form, [next(found) if t.is_float else zero(t) for t in scalars])
-        )
+        gradients.append(unflatten(form, [next(found) if t.is_float else zero(t) for t in scalars]))
     return gradients[0] if len(gradients) == 1 else tuple(gradients)
 
 

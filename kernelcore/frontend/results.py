@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kernelcore.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.branch import RESULT, RETURN
@@ -29,13 +29,20 @@ class Results:
     Args:
         tree: The function.
         annotated: The types that it promises, or None.
+        implied: What every bare return gives; None for nothing.
 
     Attributes:
         skeleton: The form of the results; None until it is known.
     """
 
-    def __init__(self, tree: ast.FunctionDef, annotated: Sequence[SourceType] | None) -> None:
+    def __init__(
+        self,
+        tree: ast.FunctionDef,
+        annotated: Sequence[SourceType] | None,
+        implied: Callable[[Scope], Value] | None = None,
+    ) -> None:
         self.tree = tree
+        self.implied = implied
         self.choices: list[Choice] | None = None
         self.prepared: list[Choice] = []
         self.has_promise = annotated is not None
@@ -63,6 +70,8 @@ class Results:
             KernelTypeError: Another number of values, or other types, than elsewhere.
         """
         loc = scope.loc(node)
+        if self.implied is not None:
+            value = self.implied(scope)
         form, leaves = flatten(value)
         values = [_returned(leaf, loc) for leaf in leaves]
         members = value if isinstance(value, tuple) else (value,)

@@ -44,10 +44,13 @@ def func_grad(function: Function) -> _Decorator:
     and adds the cotangents of the parameters to ``adjoint[x]``: ``kc.adjoint[x] += adj_ret * 2.0``,
     ``kc.adjoint[v].x += ...``, and for arrays ``kc.adjoint[a][i] += ...``, which is atomic. It
     returns nothing. The cotangent of an array that has none is zero, and what is added to it is
-    dropped. What it gives must be linear in the cotangents of the results: where arrays do not
-    matter, forward mode follows from it. It takes the place of the derivative of the code, races
-    between threads included, in all modes and orders; a call of ``function`` inside of it is a call
-    of the code.
+    dropped; where ``function`` overwrites elements whose values before count, the rule sets their
+    cotangents to zero.
+
+    The rule takes the place of the derivative of the code in all orders, and the author answers for
+    it, races between threads included; a call of ``function`` inside of it is a call of the code.
+    If it is linear in the cotangents of the results, forward mode follows from it where arrays do
+    not matter.
 
     Args:
         function: A function decorated with ``@func``; of overloads, the one with the same
@@ -64,9 +67,9 @@ def func_replay(function: Function) -> _Decorator:
 
     The decorated function takes what ``function`` takes, and gives the same results, without its
     effects: what an atomic returned is loaded from where ``function`` has kept it, for example.
-    Without ``func_grad`` and ``func_jvp``, its derivatives are those of ``function``. Arrays that it
-    reads and only ``function`` writes are those after the launch: ``launch(..., adjoint=True)`` has
-    them, operators of frameworks do not.
+    Without ``func_grad`` and ``func_jvp``, it is what is differentiated. Arrays that it reads and
+    only ``function`` writes are those after the launch: ``launch(..., adjoint=True)`` has them,
+    operators of frameworks do not.
 
     Args:
         function: A function decorated with ``@func``; of overloads, the one with the same
@@ -134,9 +137,9 @@ def _annotations(pyfunc: Callable[..., Any]) -> list[str]:
     return [repr(p.annotation) for p in inspect.signature(pyfunc).parameters.values()]
 
 
-# Lowers a text with its parameters bound, and takes the results from the scope at its end.
+# Lowers a text: how its parameters are bound, and what a bare return gives, if anything.
 Bind = Callable[[Scope], list[Var]]
-Finish = Callable[[Scope], tuple[Value, tuple[Atom, ...]]]
+Finish = Callable[[Scope], Value]
 Lower = Callable[[Source, Bind, Finish | None], tuple[Func, Value]]
 
 
@@ -216,12 +219,12 @@ def _make_adjoint(callee: Callee, source: Source, lower: Lower) -> Func:
                 arrays += [v for v in leaves if isinstance(v, Var) and v not in own]
         return [*params, *arrays]
 
-    def finish(scope: Scope) -> tuple[Value, tuple[Atom, ...]]:
+    def finish(scope: Scope) -> Value:
         yields: list[Atom] = []
         for node, (form, types) in zip(nodes[:count], callee.params, strict=True):
             if any(_is_float(t) for t in types):
                 yields += _final(scope, source, node, form, types)
-        return (), tuple(yields)
+        return tuple(yields)
 
     return lower(rewritten, bind, finish)[0]
 
@@ -241,9 +244,7 @@ def _final(
         )
     pairs = zip(leaves, types, strict=True)
     return [
-        scope.weak.adapt(leaf, t, loc)
-        for leaf, t in pairs
-        if isinstance(t, Scalar) and t.is_float
+        scope.weak.adapt(leaf, t, loc) for leaf, t in pairs if isinstance(t, Scalar) and t.is_float
     ]
 
 
@@ -264,7 +265,8 @@ def _make_replay(callee: Callee, source: Source, lower: Lower) -> Func:
 def _make_jvp(callee: Callee, source: Source, lower: Lower) -> Func:
     nodes = parameter_nodes(source)
     marks = [any(_is_float(t) for t in types) for _, types in callee.params]
-    moving = [(n, row) for n, row, is_float in zip(callee.names, callee.params, marks) if is_float]
+    rows = zip(callee.names, callee.params, marks, strict=True)
+    moving = [(name, row) for name, row, is_float in rows if is_float]
     wanted = [*callee.names, *(f"t_{name}" for name, _ in moving)]
     _check_count(callee, source, nodes, wanted, "tangent")
     count = len(callee.forms)
@@ -287,7 +289,9 @@ def _make_jvp(callee: Callee, source: Source, lower: Lower) -> Func:
     floats = [row for row in callee.results if any(_is_float(t) for t in row[1])]
     members = tuple(form for form, _ in floats)
     types = [t for _, row in floats for t in row]
-    _check_results(callee, source, (func, form), members[0] if len(members) == 1 else members, types)
+    _check_results(
+        callee, source, (func, form), members[0] if len(members) == 1 else members, types
+    )
     yields = tuple(a for a in func.body.yields if _is_float(a.type))
     body = Region(func.params, func.body.eqns, yields)
     return Func(func.name, body, func.grid_rank, func.loc, func.param_locs)

@@ -337,16 +337,15 @@ class _Program:
         tree = source.tree
         scope = Scope(source, builder, weak, self.call, is_kernel)
         scope.assigned = assigned_names(scope, tree.body)
-        results = None if is_kernel or finish else Results(tree, result_types(source))
+        results = None if is_kernel else Results(tree, result_types(source), finish)
         with builder.region() as eqns:
             params = bind(scope)
             scope.env[RETURN] = FALSE
             if results is not None:
                 results.prepare(scope)
             Block(scope, results).lower(tree.body)
-            end = finish(scope) if finish is not None else ((), ())
         loc = source.name_loc()
-        form, yields = results.collect(scope, loc) if results is not None else end
+        form, yields = results.collect(scope, loc) if results is not None else ((), ())
         body = Region(tuple(params), tuple(eqns), yields)
         return Func(tree.name, body, scope.grid_rank, loc), form
 

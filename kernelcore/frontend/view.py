@@ -104,8 +104,8 @@ def choose_slots(scope: Scope, index: Atom, options: list[list[Slot]]) -> list[S
         start, following = first.components[place], second.components[place]
         assert isinstance(start, Const)
         assert isinstance(following, Const)
-        at, start = _alike(scope, index, start)
         step = int(following.value) - int(start.value)
+        at, start = _alike(scope, index, start)
         if step != 1:
             dtype = int64 if at.type == int64 else int32
             at = _arithmetic(scope, _MUL, at, const(dtype, step, None))

@@ -24,7 +24,7 @@ from kernelcore.types import ArrayType, Scalar, Type, element_type, int32, int64
 
 # An array or a scalar: its Atom, and of an array the leading indices.
 Argument = tuple[Atom, ...]
-Signature = tuple[Func, list[Type], list[Type]]
+Signature = tuple[Func, Sequence[Type], Sequence[Type]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def instantiate(func: Func, given: Sequence[Argument | Absent]) -> Region:
     env: dict[Var, Atom] = {}
     views: dict[Var, Argument | Absent] = {}
     for param, argument in zip(func.params, given, strict=True):
-        if isinstance(argument, Absent) or len(argument) > 1:
+        if isinstance(argument, Absent) or len(argument) != 1:
             views[param] = argument
         else:
             env[param] = argument[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.custom import Rules
@@ -14,6 +15,13 @@ from kernelcore.types import Type
 def pretty(func: Func) -> str:
     """``func`` with the user's names, made unique by a number where they clash."""
     return _Printer(named=True).func(func)
+
+
+def pretty_names(func: Func) -> Mapping[Var, str]:
+    """The names that ``pretty`` prints, with their percent sign."""
+    printer = _Printer(named=True)
+    printer.func(func)
+    return printer.names
 
 
 def canonical(func: Func) -> str:

@@ -69,8 +69,10 @@ def _spread_eqn(eqn: Eqn, found: set[Atom]) -> None:
             _spread_native(eqn, found)
         case OpKind.CUSTOM:
             if any(a in found for a in eqn.inputs):
-                inner = walk_eqns(eqn.regions[0])
+                inner = list(walk_eqns(eqn.regions[0]))
                 written = [e.inputs[0] for e in inner if e.op.kind in WRITES]
+                calls = [e for e in inner if e.op.kind is OpKind.NATIVE]
+                written += [u.array for e in calls for u in array_uses(e) if u.writes]
                 found.update(v for v in (*eqn.outputs, *written) if is_float(v))
         case _:
             pass
@@ -124,17 +126,31 @@ def derivable(func: Func, sources: Iterable[Var]) -> Func:
     hidden = {e for c in eqns if c.op.kind is OpKind.CUSTOM for e in walk_eqns(c.regions[0])}
     for eqn in eqns:
         if eqn.op.kind in ATOMICS and eqn.inputs[0] in found and eqn not in hidden:
-            raise KernelGradError(
-                f"no derivative: '{_name(eqn.inputs[0])}' varies, and is updated by an atomic that "
-                "does not add: what remains depends on the order of threads",
-                eqn.loc,
-                "use atomic_add, or compute it in a kernel that is not differentiated",
-            )
+            raise _not_added(eqn)
     if any(e.op.kind in MESSAGES for e in eqns):
         func = dce(replace_body(func, _without_messages(func.body)))
     if any(e.op.kind in _RETURN_OLD and e.inputs[0] not in found for e in eqns):
         func = dce(func, [p for p in func.params if p in found])
     return func
+
+
+def _not_added(eqn: Eqn) -> KernelGradError:
+    """The error for an array that varies and that ``eqn`` updates."""
+    name, update = _name(eqn.inputs[0]), eqn.attrs.get("update")
+    if update is not None:
+        return KernelGradError(
+            f"no derivative: '{name}' varies, and is updated by an atomic {update.name}: the "
+            "derivative belongs to the threads whose value remains, known when all have run",
+            eqn.loc,
+            f"let one thread take the {update.name} in a loop, use atomic_add, or compute it in a "
+            "kernel that is not differentiated",
+        )
+    return KernelGradError(
+        f"no derivative: '{name}' varies, and is updated by an atomic that does not add: what "
+        "remains depends on the order of threads",
+        eqn.loc,
+        "use atomic_add, or compute it in a kernel that is not differentiated",
+    )
 
 
 def _without_messages(region: Region) -> Region:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from kernelcore.errors import KernelGradError
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.custom import Argument, Rules, instantiate, rules_of
+from kernelcore.ir.native import array_uses
 from kernelcore.ir.op import WRITES, OpKind
 from kernelcore.ir.walk import replace_body, substitute, walk_eqns
 from kernelcore.passes.access import AccessMap, effects
@@ -60,17 +61,37 @@ def _region(region: Region, env: dict[Var, Atom], change: _Change) -> Region:
 
 
 def recalled(func: Func) -> Iterator[tuple[Var, Eqn]]:
-    """Arrays that replays load and that only the launch itself writes, with the calls."""
+    """Arrays that derivatives load and that only calls with a replay write, with these calls."""
     replay = replayed(func)
     if replay is func:
         return
-    pairs = zip(func.params, effects(func), effects(replay), strict=True)
-    arrays = {p for p, own, again in pairs if own.writes and again.loads and not again.writes}
+    by_rules = {
+        array
+        for eqn in walk_eqns(replay.body)
+        if eqn.op.kind is OpKind.CUSTOM
+        for _, rule in rules_of(eqn).functions()
+        for array in loaded(rule, rules_of(eqn).arguments(eqn.inputs))
+    }
+    rows = zip(func.params, effects(func), effects(replay), strict=True)
+    arrays = {
+        param
+        for param, own, again in rows
+        if own.writes and not again.writes and (again.loads or param in by_rules)
+    }
     for eqn in walk_eqns(func.body):
         if eqn.op.kind is OpKind.CUSTOM and rules_of(eqn).replay is not None:
-            for array in loaded(rules_of(eqn).replay, rules_of(eqn).arguments(eqn.inputs)):
-                if array in arrays:
-                    yield array, eqn
+            yield from ((array, eqn) for array in written(eqn) if array in arrays)
+
+
+def written(eqn: Eqn) -> list[Var]:
+    """The arrays that the code of a CUSTOM Eqn writes."""
+    found: dict[Var, None] = {}
+    for inner in walk_eqns(eqn.regions[0]):
+        if inner.op.kind in WRITES and isinstance(inner.inputs[0], Var):
+            found[inner.inputs[0]] = None
+        elif inner.op.kind is OpKind.NATIVE:
+            found.update((use.array, None) for use in array_uses(inner) if use.writes)
+    return list(found)
 
 
 def refuse_recalled(func: Func) -> None:
@@ -81,17 +102,16 @@ def refuse_recalled(func: Func) -> None:
     """
     for array, eqn in recalled(func):
         raise KernelGradError(
-            f"the replay of {rules_of(eqn).name}() reads '{array.name}' as the launch left it",
+            f"{rules_of(eqn).name}() has a replay, and its derivative reads '{array.name}' as the "
+            "launch left it",
             eqn.loc,
             "differentiate it with kernelcore.launch(..., adjoint=True), which is given the arrays "
             "after the launch",
         )
 
 
-def loaded(rule: Func | None, arguments: Sequence[Argument]) -> list[Var]:
+def loaded(rule: Func, arguments: Sequence[Argument]) -> list[Var]:
     """The arrays among ``arguments`` whose elements ``rule`` loads."""
-    if rule is None:
-        return []
     pairs = zip(effects(rule), arguments, strict=False)
     return [a[0] for effect, a in pairs if effect.loads and isinstance(a[0], Var)]
 

@@ -8,8 +8,7 @@ from kernelcore.errors import KernelGradError
 from kernelcore.ir.core import Atom, Eqn, Func, Region
 from kernelcore.ir.custom import Absent, Argument, Rules, instantiate, rules_of
 from kernelcore.ir.op import WRITES, OpKind
-from kernelcore.ir.walk import walk_eqns
-from kernelcore.passes.custom import check_loads, float_arguments
+from kernelcore.passes.custom import check_loads, float_arguments, written
 from kernelcore.passes.transpose import transposed
 from kernelcore.types import ArrayType, Scalar
 
@@ -57,9 +56,8 @@ def _own(forward: Forward, eqn: Eqn, rules: Rules, rule: Func) -> tuple[Atom, ..
 def _transposed(forward: Forward, eqn: Eqn, rules: Rules, rule: Func) -> list[Atom]:
     """The tangents that follow from an adjoint."""
     targets = float_arguments(rules, eqn.inputs)
-    written = {e.inputs[0] for e in walk_eqns(eqn.regions[0]) if e.op.kind in WRITES}
-    arrays = {a[0] for a in targets if isinstance(a[0].type, ArrayType)}
-    if any(a in forward.varied for a in arrays | written):
+    arrays = [a[0] for a in targets if isinstance(a[0].type, ArrayType)]
+    if any(a in forward.varied for a in (*arrays, *written(eqn))):
         raise KernelGradError(
             f"{rules.name}() takes arrays that vary, and has a derivative in reverse mode only",
             eqn.loc,

@@ -8,9 +8,7 @@ from kernelcore.errors import KernelGradError
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Eqn, Func, Var
 from kernelcore.ir.custom import Absent, Argument, Rules, instantiate, rules_of
-from kernelcore.ir.op import WRITES
-from kernelcore.ir.walk import walk_eqns
-from kernelcore.passes.custom import check_loads, float_arguments
+from kernelcore.passes.custom import check_loads, float_arguments, written
 from kernelcore.passes.transpose import transposed
 from kernelcore.types import ArrayType, Scalar
 
@@ -93,6 +91,4 @@ def _cotangent(reverse: Reverse, cotangents: Cotangents, out: Var) -> Atom:
 
 def _touches_memory(reverse: Reverse, eqn: Eqn) -> bool:
     """Whether the function writes an array that has cotangents."""
-    return any(
-        e.op.kind in WRITES and e.inputs[0] in reverse.adjoint for e in walk_eqns(eqn.regions[0])
-    )
+    return any(array in reverse.adjoint for array in written(eqn))

@@ -11,7 +11,9 @@ from kernelcore.ir.core import Atom, Const, Eqn, Func
 from kernelcore.ir.custom import Absent, Argument, instantiate, rules_of
 from kernelcore.ir.op import CAST
 from kernelcore.ir.walk import replace_body
+from kernelcore.passes.dce import dce
 from kernelcore.passes.linear import nonlinear_place
+from kernelcore.passes.simplify import simplify
 from kernelcore.types import ArrayType, Scalar
 
 
@@ -40,7 +42,8 @@ def transposed(
     rest = [Absent(a) for a in arguments if _is_float_array(a[0])]
     # Without what it does to arrays of zeros.
     alone = instantiate(rule, [*((p,) for p in rule.params[:count]), *rest])
-    place = nonlinear_place(replace_body(rule, alone), rule.params[len(arguments) : count])
+    alone_func = dce(simplify(replace_body(rule, alone)))
+    place = nonlinear_place(alone_func, rule.params[len(arguments) : count])
     if place is not None:
         name = rules_of(eqn).name
         raise KernelGradError(

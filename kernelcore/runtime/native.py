@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 from kernelcore import _native
@@ -19,10 +20,13 @@ _native.set_error_types(
 
 Signature = _native.Signature
 launch = _native.launch
+launch_parts = _native.launch_parts
 register_kernel = _native.register_kernel
 set_resolver = _native.set_resolver
 num_threads = _native.num_threads
 set_num_threads = _native.set_num_threads
+# It reads ELF; other systems have other formats.
+load_object: Callable[[bytes, str], int] | None = getattr(_native, "load_object", None)
 
 
 class Span(NamedTuple):

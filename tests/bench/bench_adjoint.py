@@ -16,6 +16,7 @@ from kernelcore.opspec import Operation, evaluate
 from kernelcore.passes.pipeline import optimize
 from kernelcore.runtime import native
 from kernelcore.signature import Role, ZeroFill
+from kernelcore.types import element_type
 from tests.bench.timing import interleaved
 from tests.patterns import PATTERNS, Pattern
 
@@ -53,7 +54,8 @@ def prepared(op: Operation, operands: Sequence[Any]) -> Callable[[], object]:
 def batched(pattern: Pattern) -> tuple[Operation, list[np.ndarray]]:
     """``INSTANCES`` instances of a pattern as one operation, and its operands."""
     op = kernel_operation(pattern.kernel, **pattern.options)
-    point = [np.asarray(a) for a in pattern.arguments(np.random.default_rng(0))]
+    given = zip(pattern.arguments(np.random.default_rng(0)), op.operands, strict=True)
+    point = [np.asarray(a, element_type(o.type).numpy) for a, o in given]
     op = opderive.batch(op, [True] * len(point))
     return op, [np.repeat(a[None], INSTANCES, axis=0) for a in point]
 

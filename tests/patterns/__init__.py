@@ -8,6 +8,7 @@ from tests.patterns import (
     loops,
     memory,
     rotations,
+    rules,
     structs,
     views,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "loops",
     "memory",
     "rotations",
+    "rules",
     "structs",
     "views",
 ]

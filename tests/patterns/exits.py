@@ -189,14 +189,14 @@ def overwritten(x: float, n: int) -> float:
         a = np.sin(a) + c
         c = c * c
         b = b * a - c
-        if b > 1.0:
+        if b > 0.8:
             a, b = b, a * x
             a = a * a * 0.5
     x = a * b
     return x * a + b
 
 
-@pattern(lambda rng: [rng.uniform(0.4, 1.1, 4), counts(0, 1, 3, 5)], rows(overwritten, 2))
+@pattern(lambda rng: [rng.uniform(0.9, 1.2, 4), counts(0, 1, 2, 3)], rows(overwritten, 2))
 @kc.kernel
 def scalars_overwritten_and_needed(x: F64, n: I32, y: F64):
     i = kc.tid()
@@ -207,7 +207,7 @@ def scalars_overwritten_and_needed(x: F64, n: I32, y: F64):
         a = kc.sin(a) + c
         c = c * c
         b = b * a - c
-        if b > 1.0:
+        if b > 0.8:
             a, b = b, a * x[i]
             a = a * a * 0.5
     y[i] = a * b * a + b

@@ -1,0 +1,16 @@
+// Loads relocatable ELF objects into the process, without a linker.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace kernelcore {
+
+/// The address of the function `symbol` that the ELF object `code` defines. What the object does
+/// not define is looked up in the process. The code is never unloaded, and cannot be unwound.
+/// Throws Error if the object is malformed, of another machine, or refers to what there is not.
+uintptr_t load_object(std::span<const std::byte> code, const std::string& symbol);
+
+}  // namespace kernelcore

@@ -1,0 +1,28 @@
+"""Gradients of values as functions of JAX have them."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jax_ffi import jax_kernel
+from tests.value_programs import SHAPES, SIZE, every_value, gradients, leaves, values
+
+
+def test_values_of_every_kind_have_gradients() -> None:
+    given, ct = values(), np.random.default_rng(1).random(SIZE)
+
+    def loss(arrays: dict[str, jax.Array]) -> jax.Array:
+        (out,) = jax_kernel(every_value)(*leaves(arrays))
+        return jnp.vdot(out, ct)
+
+    arrays = {name: jnp.asarray(a) for name, a in given.items()}
+    found = jax.jit(jax.grad(loss))(arrays)
+    expected = gradients(given, ct)
+    assert set(found) == {"x", *SHAPES}
+    for name, value in found.items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-12)
+    _, tangent = jax.jvp(loss, (arrays,), (arrays,))
+    want = sum(np.sum(expected[n] * a) for n, a in given.items())
+    np.testing.assert_allclose(tangent, want, rtol=1e-12)

@@ -1,0 +1,59 @@
+"""Kernels of functions with rules that are not the derivatives of their code."""
+
+from __future__ import annotations
+
+import kernelcore as kc
+
+floats = kc.array(dtype=float)
+
+
+@kc.func
+def rounded(x: float):
+    return kc.round(x)
+
+
+@kc.func_grad(rounded)
+def rounded_grad(x: float, adj_ret: float):
+    kc.adjoint[x] += adj_ret
+
+
+@kc.kernel
+def quantize(x: floats, y: floats):
+    """y = round(4 x) x, where the derivative of round counts as 1."""
+    i = kc.tid()
+    y[i] = rounded(4.0 * x[i]) * x[i]
+
+
+@kc.func
+def clipped(x: float):
+    return x
+
+
+@kc.func_grad(clipped)
+def clipped_grad(x: float, adj_ret: float):
+    kc.adjoint[x] += kc.clamp(adj_ret, -1.0, 1.0)
+
+
+@kc.kernel
+def clip_gradient(x: floats, y: floats):
+    """y = x, with cotangents cut to [-1, 1]."""
+    i = kc.tid()
+    y[i] = clipped(x[i])
+
+
+@kc.func
+def gated(x: float, gate: float):
+    return x if gate > 0.0 else 0.0
+
+
+@kc.func_jvp(gated)
+def gated_jvp(x: float, gate: float, t_x: float, t_gate: float):
+    s = 1.0 / (1.0 + kc.exp(-gate))
+    return t_x * s + x * s * (1.0 - s) * t_gate
+
+
+@kc.kernel
+def soft_gate(x: floats, gate: floats, y: floats):
+    """y = x where gate > 0, else 0, with the derivatives of x sigmoid(gate)."""
+    i = kc.tid()
+    y[i] = gated(x[i], gate[i])

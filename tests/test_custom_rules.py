@@ -1,0 +1,749 @@
+"""Derivatives that users give: what they replace, how modes follow from each other, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kernelcore as kc
+from kernelcore import interp, opderive
+from kernelcore.ir.text import canonical
+from kernelcore.ir.verify import verify
+from kernelcore.opshape import kernel_operation
+from kernelcore.passes.batch import batch
+from kernelcore.passes.forward import jvp
+from kernelcore.passes.pipeline import normalize, optimize
+from kernelcore.passes.reverse import vjp
+from tests.kernel_harness import agree
+from tests.operations import run_operation
+
+floats = kc.array(dtype=float)
+ints = kc.array(dtype=int)
+
+
+@kc.func
+def rounded(x: float):
+    return kc.round(x)
+
+
+@kc.func_grad(rounded)
+def rounded_grad(x: float, adj_ret: float):
+    kc.adjoint[x] += adj_ret
+
+
+@kc.kernel
+def quantize(x: floats, y: floats):
+    i = kc.tid()
+    y[i] = rounded(4.0 * x[i]) * x[i]
+
+
+def array(*values: float) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+def gradient(kernel: kc.Kernel, x: np.ndarray, *rest: Any, ct: Any = None) -> np.ndarray:
+    """The cotangents of ``x`` for cotangents of one result that is as long."""
+    adj, out = np.zeros_like(x), np.zeros_like(x)
+    ct = np.ones_like(x) if ct is None else ct
+    nones = [None] * len(rest)
+    kc.launch(kernel, x.size, [x, *rest], [out], [adj, *nones], [ct], adjoint=True)
+    return adj
+
+
+def tangent(kernel: kc.Kernel, x: np.ndarray, t: np.ndarray) -> np.ndarray:
+    derived = normalize(jvp(kernel.func, [0]).func)
+    verify(derived)
+    found = agree(optimize(derived), [x, np.zeros_like(x), t, np.zeros_like(x)], x.size)
+    return found[-1]
+
+
+def mapped(function: Any) -> kc.Kernel:
+    @kc.kernel
+    def run(x: floats, y: floats):
+        i = kc.tid()
+        y[i] = function(x[i])
+
+    return run
+
+
+def test_a_straight_through_estimator_passes_cotangents_on() -> None:
+    x = array(0.3, 0.6, 1.1)
+    found = agree(quantize.func, [x, np.zeros_like(x)], 3)[-1]
+    np.testing.assert_array_equal(found, np.round(4 * x) * x)
+    np.testing.assert_allclose(gradient(quantize, x), np.round(4 * x) + 4 * x, rtol=1e-6)
+    t = array(1, 2, 3)
+    np.testing.assert_allclose(tangent(quantize, x, t), t * (np.round(4 * x) + 4 * x), rtol=1e-6)
+
+
+def test_second_derivatives_are_those_of_the_rule() -> None:
+    op = kernel_operation(quantize)
+    x = array(0.3, 0.6)
+    first = opderive.vjp(op, [0], [0]).operation
+    second = opderive.vjp(first, [0], [0])
+    (found,) = run_operation(second.operation, [x, np.ones_like(x), np.ones_like(x)])
+    # Of round(4 x) + 4 x, where the derivative of round counts as 1 again.
+    np.testing.assert_allclose(found, [8, 8], rtol=1e-6)
+    pushed = opderive.jvp(first, [0])
+    (found,) = run_operation(pushed.operation, [x, np.ones_like(x), np.ones_like(x)])
+    np.testing.assert_allclose(found, [8, 8], rtol=1e-6)
+
+
+def test_every_derived_kernel_is_well_formed_and_has_one_meaning() -> None:
+    func = quantize.func
+    x, ct = array(0.3, 0.6), array(1, 2)
+    verify(func)
+    for derived in (vjp(func, [0], [1]).func, jvp(func, [0]).func):
+        verify(derived)
+        verify(normalize(derived))
+        agree(optimize(normalize(derived)), [x, np.zeros_like(x), np.zeros_like(x), ct], 2)
+    twice = vjp(normalize(vjp(func, [0], [1]).func), [0], [2]).func
+    verify(normalize(twice))
+
+
+def test_a_rule_is_batched() -> None:
+    batched = batch(quantize.func, [True, True])
+    verify(batched)
+    x, ct = np.random.default_rng(0).random((2, 3), np.float32), np.ones((2, 3), np.float32)
+    adj = np.zeros_like(x)
+    derived = optimize(normalize(vjp(batched, [0], [1]).func))
+    adj = agree(derived, [x, np.zeros_like(x), adj, ct], (2, 3))[2]
+    np.testing.assert_allclose(adj, np.round(4 * x) + 4 * x, rtol=1e-6)
+
+
+@kc.func
+def gather(a: floats, i: int):
+    return a[i]
+
+
+@kc.func_grad(gather)
+def gather_grad(a: floats, i: int, adj_ret: float):
+    kc.adjoint[a][i] += 10.0 * adj_ret
+
+
+@kc.kernel
+def gather_kernel(a: floats, index: ints, y: floats):
+    i = kc.tid()
+    y[i] = gather(a, index[i])
+
+
+def test_a_rule_of_arrays_is_batched() -> None:
+    a, index = np.ones((2, 3), np.float32), np.array([2, 0, 2, 2], np.int32)
+    batched = batch(gather_kernel.func, [True, False, True])
+    derived = optimize(normalize(vjp(batched, [0], [2]).func))
+    verify(derived)
+    ct, adj = np.ones((2, 4), np.float32), np.zeros_like(a)
+    found = agree(derived, [a, index, np.zeros((2, 4), np.float32), adj, ct], (2, 4))
+    np.testing.assert_array_equal(found[3], [[10, 0, 30]] * 2)
+
+
+def test_cotangents_that_nobody_asks_for_are_dropped() -> None:
+    @kc.func
+    def scaled(a: floats, i: int, x: float):
+        return a[i] * x
+
+    @kc.func_grad(scaled)
+    def scaled_grad(a: floats, i: int, x: float, adj_ret: float):
+        kc.adjoint[a][i] += x * adj_ret
+        kc.adjoint[x] += a[i] * adj_ret + kc.adjoint[a][i] + float(kc.adjoint[a].shape[0])
+
+    @kc.kernel
+    def run(x: floats, a: floats, y: floats):
+        i = kc.tid()
+        y[i] = scaled(a, i, x[i])
+
+    x, a = array(2, 3), array(5, 7)
+    np.testing.assert_array_equal(gradient(run, x, a), a + 2)
+
+
+def test_rows_of_arrays_have_cotangents() -> None:
+    @kc.func
+    def first(row: floats):
+        return row[0]
+
+    @kc.func_grad(first)
+    def first_grad(row: floats, adj_ret: float):
+        kc.adjoint[row][1] += 2.0 * adj_ret
+
+    @kc.kernel
+    def run(m: kc.array2d(dtype=float), y: floats):
+        i = kc.tid()
+        y[i] = first(m[i])
+
+    m, y, adj = np.ones((2, 3), np.float32), np.zeros(2, np.float32), np.zeros((2, 3), np.float32)
+    kc.launch(run, 2, [m], [y], [adj], [array(1, 2)], adjoint=True)
+    np.testing.assert_array_equal(adj, [[0, 2, 0], [0, 4, 0]])
+
+
+@kc.struct
+class Pair:
+    x: kc.vec2
+    n: int
+    w: float
+
+
+def test_fields_of_structs_have_cotangents() -> None:
+    @kc.func
+    def weigh(p: Pair):
+        return p.x[0] * p.w * float(p.n)
+
+    @kc.func_grad(weigh)
+    def weigh_grad(p: Pair, adj_ret: float):
+        kc.adjoint[p].x[1] += adj_ret
+        kc.adjoint[p].w += 2.0 * adj_ret
+
+    @kc.kernel
+    def run(p: Pair, y: floats):
+        i = kc.tid()
+        y[i] = weigh(p)
+
+    value = Pair()
+    value.x, value.n, value.w = kc.vec2(2.0, 3.0), 4, 5.0
+    adj = {"x": np.zeros(2, np.float32), "w": np.zeros((), np.float32)}
+    y = np.zeros(3, np.float32)
+    kc.launch(run, 3, [value], [y], [adj], [np.ones(3, np.float32)], adjoint=True)
+    assert adj["x"].tolist() == [0, 3]
+    assert adj["w"] == 6
+
+
+def test_either_mode_follows_from_the_other() -> None:
+    @kc.func
+    def product(x: float, y: kc.float64):
+        return x * float(y), kc.float64(x) + y
+
+    @kc.func_jvp(product)
+    def product_jvp(x: float, y: kc.float64, t_x: float, t_y: kc.float64):
+        total = t_x * float(y) + x * float(t_y)
+        for _ in range(2):
+            total = total + 0.0 * total
+        return total, kc.float64(t_x) + (t_y if y > 0.0 else kc.float64(0.0))
+
+    @kc.kernel
+    def run(x: floats, y: kc.array(dtype=kc.float64), out: kc.array(dtype=kc.float64)):
+        i = kc.tid()
+        p, s = product(x[i], y[i])
+        out[i] = kc.float64(p) * 2.0 + s
+
+    x, y = array(2, 3), np.array([5.0, 7.0])
+    adj_x, adj_y, out = np.zeros_like(x), np.zeros_like(y), np.zeros_like(y)
+    kc.launch(run, 2, [x, y], [out], [adj_x, adj_y], [np.ones(2)], adjoint=True)
+    np.testing.assert_allclose(adj_x, 2 * y + 1)
+    np.testing.assert_allclose(adj_y, 2 * x + 1)
+
+
+def test_code_is_used_inside_of_its_own_rule() -> None:
+    @kc.func
+    def square(x: float):
+        return x * x
+
+    @kc.func_grad(square)
+    def square_grad(x: float, adj_ret: float):
+        kc.adjoint[x] += square(x) * adj_ret
+
+    x = array(2, 3)
+    np.testing.assert_array_equal(gradient(mapped(square), x), x * x)
+    op = kernel_operation(mapped(square))
+    twice = opderive.vjp(opderive.vjp(op, [0], [0]).operation, [0], [0])
+    (found,) = run_operation(twice.operation, [x, np.ones_like(x), np.ones_like(x)])
+    np.testing.assert_array_equal(found, 2 * x)
+
+
+def test_a_rule_may_return_early_and_loop() -> None:
+    @kc.func
+    def kink(x: float):
+        return kc.abs(x)
+
+    @kc.func_grad(kink)
+    def kink_grad(x: float, adj_ret: float) -> None:
+        if x == 0.0:
+            return
+        for k in range(3):
+            if k == 2:
+                return
+            kc.adjoint[x] = kc.adjoint[x] + kc.sign(x) * adj_ret
+        kc.adjoint[x] += 100.0
+
+    found = gradient(mapped(kink), array(-1, 0, 2))
+    np.testing.assert_array_equal(found, [-2, 0, 2])
+
+
+def test_generic_functions_have_rules() -> None:
+    @kc.func
+    def double(x: Any):
+        return x + x
+
+    @kc.func_grad(double)
+    def double_grad(x: Any, adj_ret: Any):
+        kc.adjoint[x] += adj_ret * 3.0
+
+    @kc.kernel
+    def run(x: floats, y: floats):
+        i = kc.tid()
+        v = double(kc.vec2(x[i], 1.0))
+        y[i] = double(x[i]) + v.x
+
+    np.testing.assert_array_equal(gradient(run, array(1, 2)), [6, 6])
+
+
+def test_a_rule_belongs_to_one_overload() -> None:
+    @kc.func
+    def twice(x: float):
+        return x + x
+
+    @kc.func
+    def twice(x: kc.vec2):  # noqa: F811
+        return x + x
+
+    @kc.func_grad(twice)
+    def twice_grad(x: kc.vec2, adj_ret: kc.vec2):
+        kc.adjoint[x] += 5.0 * adj_ret
+
+    @kc.kernel
+    def run(x: floats, y: floats):
+        i = kc.tid()
+        y[i] = twice(x[i]) + twice(kc.vec2(x[i], 0.0)).x
+
+    np.testing.assert_array_equal(gradient(run, array(1, 2)), [7, 7])
+
+
+def test_rules_are_part_of_what_a_kernel_means() -> None:
+    def with_factor(factor: float) -> kc.Kernel:
+        @kc.func
+        def same(x: float):
+            return x
+
+        @kc.func_grad(same)
+        def same_grad(x: float, adj_ret: float):
+            kc.adjoint[x] += factor * adj_ret
+
+        return mapped(same)
+
+    one, two = with_factor(1.0), with_factor(2.0)
+    assert canonical(one.func) != canonical(two.func)
+    assert kernel_operation(one).key != kernel_operation(two).key
+    assert canonical(optimize(one.func)) == canonical(optimize(two.func))
+
+
+@kc.func
+def ticket(counter: ints, kept: ints, i: int):
+    n = kc.atomic_add(counter, 0, 1)
+    kept[i] = n
+    return n
+
+
+@kc.func_replay(ticket)
+def ticket_replay(counter: ints, kept: ints, i: int):
+    return kept[i]
+
+
+@kc.kernel
+def compact(x: floats, counter: ints, kept: ints, y: floats):
+    i = kc.tid()
+    n = ticket(counter, kept, i)
+    y[n] = x[i] * x[i]
+
+
+def test_a_replay_recalls_what_an_atomic_returned() -> None:
+    x = array(1, 2, 3, 4)
+    counter, kept, y = np.zeros(1, np.int32), np.zeros(4, np.int32), np.zeros_like(x)
+    kc.launch(compact, 4, [x, counter, kept], [y])
+    assert sorted(kept.tolist()) == [0, 1, 2, 3]
+    adj, ct = np.zeros_like(x), array(10, 20, 30, 40)
+    kc.launch(compact, 4, [x, counter, kept], [y], [adj, None, None], [ct], adjoint=True)
+    np.testing.assert_array_equal(adj, 2 * x * ct[kept])
+    assert counter.tolist() == [4]
+
+
+def test_operators_do_not_have_what_a_replay_recalls() -> None:
+    op = kernel_operation(compact, outputs=["y"], in_out=["counter", "kept"])
+    for derive in (lambda: opderive.vjp(op, [0], [2]), lambda: opderive.jvp(op, [0])):
+        refused(derive, "its derivative reads 'kept' as the launch left it")
+
+    @kc.func
+    def noted(x: float, kept: floats, i: int):
+        kept[i] = 2.0 * x
+        return x * x
+
+    @kc.func_replay(noted)
+    def noted_replay(x: float, kept: floats, i: int):
+        return x * x
+
+    @kc.func_grad(noted)
+    def noted_grad(x: float, kept: floats, i: int, adj_ret: float):
+        kc.adjoint[x] += kept[i] * adj_ret
+
+    @kc.kernel
+    def run(x: floats, kept: floats, y: floats):
+        i = kc.tid()
+        y[i] = noted(x[i], kept, i)
+
+    x, kept, out, adj = array(1, 2), array(0, 0), array(0, 0), array(0, 0)
+    kc.launch(run, 2, [x], [kept, out])
+    kc.launch(run, 2, [x], [kept, out], [adj], [None, array(1, 1)], adjoint=True)
+    np.testing.assert_array_equal(adj, 2 * x)
+    op = kernel_operation(run)
+    refused(lambda: opderive.vjp(op, [0], [1]), "its derivative reads 'kept' as the launch left it")
+
+
+def test_a_replay_may_go_with_a_gradient() -> None:
+    @kc.func
+    def slow(x: float):
+        return x * x
+
+    @kc.func_replay(slow)
+    def slow_replay(x: float):
+        return 100.0 * x
+
+    @kc.func_grad(slow)
+    def slow_grad(x: float, adj_ret: float):
+        kc.adjoint[x] += 7.0 * adj_ret
+
+    @kc.kernel
+    def run(x: floats, y: floats):
+        i = kc.tid()
+        v = slow(x[i])
+        y[i] = v * v
+
+    x = array(2, 3)
+    np.testing.assert_array_equal(agree(run.func, [x, np.zeros_like(x)], 2)[-1], x**4)
+    np.testing.assert_array_equal(gradient(run, x), 2 * 100 * x * 7)
+
+
+def test_gradients_in_kernels_have_derivatives() -> None:
+    @kc.func
+    def wave(x: float, y: float):
+        s = x
+        for _ in range(3):
+            s = s * kc.sin(y) + x
+        return s
+
+    @kc.kernel
+    def run(x: floats, y: floats):
+        i = kc.tid()
+        a, b = kc.grad(wave)(x[i], y=2.0 * x[i])
+        y[i] = a + b
+
+    x = np.array([0.3, 0.7, 1.1])
+    s, c = np.sin(2 * x), np.cos(2 * x)
+    found = agree(run.func, [x.astype(np.float32), np.zeros(3, np.float32)], 3)[-1]
+    # wave = x (s^3 + s^2 + s + 1)
+    np.testing.assert_allclose(
+        found, (s**3 + s**2 + s + 1) + x * c * (3 * s**2 + 2 * s + 1), rtol=1e-5
+    )
+
+    def value(x: np.ndarray) -> np.ndarray:
+        s, c = np.sin(2 * x), np.cos(2 * x)
+        return (s**3 + s**2 + s + 1) + x * c * (3 * s**2 + 2 * s + 1)
+
+    expected = (value(x + 1e-5) - value(x - 1e-5)) / 2e-5
+    np.testing.assert_allclose(gradient(run, x.astype(np.float32)), expected, rtol=1e-4)
+
+
+def test_the_gradient_of_several_results_is_that_of_their_sum() -> None:
+    @kc.func
+    def both(x: float, n: int, y: float):
+        return x * y * float(n), x + y
+
+    @kc.kernel
+    def run(out: floats):
+        a, b, c = kc.grad(both)(2.0, 3, 5.0)
+        out[0], out[1], out[2] = a, float(b), c
+
+    found = agree(run.func, [np.zeros(3, np.float32)], 1)[0]
+    assert found.tolist() == [16, 0, 7]
+
+
+def test_gradients_take_composites() -> None:
+    gradient_of_length = kc.grad(kc.length)
+
+    @kc.kernel
+    def run(v: kc.array(dtype=kc.vec3), out: kc.array(dtype=kc.vec3)):
+        i = kc.tid()
+        out[i] = gradient_of_length(v[i])
+
+    v = np.array([[1, 2, 2], [0, 3, 4]], np.float32)
+    found = agree(run.func, [v, np.zeros_like(v)], 2)[-1]
+    np.testing.assert_allclose(found, v / np.linalg.norm(v, axis=1, keepdims=True), rtol=1e-6)
+
+
+@kc.func
+def compounded(x: float, n: int):
+    s = x
+    for _ in range(n):
+        s = s * s + x
+    return s
+
+
+def test_gradients_are_taken_in_loops_and_in_rules() -> None:
+    @kc.func
+    def steps(x: float):
+        total = 0.0
+        for k in range(4):
+            d, _ = kc.grad(compounded)(x, k)
+            total += d
+        return total
+
+    @kc.func
+    def flat(x: float):
+        return compounded(x, 3)
+
+    @kc.func_grad(flat)
+    def flat_grad(x: float, adj_ret: float):
+        kc.adjoint[x] += kc.grad(flat)(x) * adj_ret
+
+    @kc.kernel
+    def run(x: floats, y: floats):
+        i = kc.tid()
+        y[i] = steps(x[i]) + flat(x[i])
+
+    def value(x: np.ndarray) -> np.ndarray:
+        s, d = x, np.ones_like(x)
+        total = d.copy()
+        for _ in range(3):
+            s, d = s * s + x, 2 * s * d + 1
+            total = total + d
+        return total + s
+
+    x = np.array([0.3, 0.5, -0.4])
+    found = agree(run.func, [x.astype(np.float32), np.zeros(3, np.float32)], 3)[-1]
+    np.testing.assert_allclose(found, value(x), rtol=1e-5)
+    expected = (value(x + 1e-5) - value(x - 1e-5)) / 2e-5
+    np.testing.assert_allclose(gradient(run, x.astype(np.float32)), expected, rtol=1e-4)
+
+
+def test_a_rule_applies_wherever_the_function_is_called() -> None:
+    @kc.func
+    def split(v: kc.vec2, s: float):
+        return s * v, Pair(v, 3, s)
+
+    @kc.func_grad(split)
+    def split_grad(v: kc.vec2, s: float, adj_v: kc.vec2, adj_p: Pair):
+        kc.adjoint[v] += 2.0 * adj_v + adj_p.x
+        kc.adjoint[s] += 5.0 * adj_p.w
+
+    @kc.func
+    def inner(x: float):
+        w, p = split(kc.vec2(x, 2.0 * x), x)
+        return w[0] + p.x[1] + p.w * float(p.n)
+
+    @kc.func
+    def apply(f: Callable, x: float):
+        return f(x) if x > 0.0 else 0.0
+
+    @kc.kernel
+    def run(x: floats, y: floats):
+        i = kc.tid()
+        y[i] = apply(inner, x[i])
+
+    # ct_v = (2, 1), and v = (x, 2 x); ct_s = 5 * 3.
+    np.testing.assert_array_equal(gradient(run, array(1, -1)), [2 + 2 + 15, 0])
+
+
+def refused(build: Callable[[], Any], text: str) -> kc.KernelError:
+    with pytest.raises(kc.KernelError, match=text) as found:
+        build()
+    assert found.value.remedy
+    return found.value
+
+
+def rule(decorator: Callable[..., Any], make: Callable[[], Callable[..., Any]]) -> kc.Kernel:
+    @kc.func
+    def square(x: float):
+        return x * x
+
+    decorator(square)(make())
+    return mapped(square)
+
+
+def test_a_rule_that_does_not_fit_is_refused_where_it_is_written() -> None:
+    def too_few():
+        def adj(x: float): ...
+
+        return adj
+
+    def another_type():
+        def adj(x: float, adj_ret: kc.vec3): ...
+
+        return adj
+
+    def no_parameter():
+        def adj(x: float, adj_ret: float):
+            kc.adjoint[adj_ret] += 1.0
+
+        return adj
+
+    def returns():
+        def adj(x: float, adj_ret: float):
+            return x
+
+        return adj
+
+    def tangents():
+        def push(x: float, t_x: float):
+            return x, t_x
+
+        return push
+
+    def replay():
+        def again(x: float):
+            return int(x)
+
+        return again
+
+    cases = [
+        (kc.func_grad, too_few, "takes 2 arguments, 'adj' has 1"),
+        (kc.func_grad, another_type, "the annotation is kc.vec3, expected float32"),
+        (kc.func_grad, no_parameter, "takes a parameter of the function, found 'adj_ret'"),
+        (kc.func_grad, returns, "a gradient returns nothing"),
+        (kc.func_jvp, tangents, "returns float32, float32, expected float32"),
+        (kc.func_replay, replay, "returns int32, expected float32"),
+    ]
+    for decorator, make, text in cases:
+        error = refused(lambda d=decorator, m=make: rule(d, m).func, text)
+        assert error.loc is not None
+        assert error.loc.file == __file__
+
+
+def test_rules_are_for_functions_of_the_user() -> None:
+    for decorator in (kc.func_grad, kc.func_replay, kc.func_jvp):
+        for other in (np.sin, kc.sin, kc.length, quantize):
+            refused(lambda d=decorator, o=other: d(o), "expected a function decorated with @func")
+    refused(lambda: kc.grad(np.sin), "takes a function")
+    refused(lambda: kc.adjoint[0], "outside of a gradient")
+
+
+def test_cotangents_are_named_in_gradients_only() -> None:
+    @kc.kernel
+    def adds(x: floats):
+        kc.adjoint[x][0] += 1.0
+
+    assert refused(lambda: adds.func, "in a function that is no gradient").loc is not None
+
+
+def test_a_rule_that_is_not_linear_has_no_transpose() -> None:
+    def clipping():
+        def adj(x: float, adj_ret: float):
+            kc.adjoint[x] += kc.clamp(adj_ret, -1.0, 1.0)
+
+        return adj
+
+    def affine():
+        def push(x: float, t_x: float):
+            return 2.0 * x * t_x + 1.0
+
+        return push
+
+    def squared():
+        def push(x: float, t_x: float):
+            return t_x * t_x
+
+        return push
+
+    clipped = rule(kc.func_grad, clipping)
+    ct = array(-3, 0.5, 3)
+    np.testing.assert_array_equal(gradient(clipped, array(1, 1, 1), ct=ct), [-1, 0.5, 1])
+    refused(lambda: clipped.inspect("jvp"), "is not seen to be linear")
+    for make in (affine, squared):
+        refused(lambda m=make: rule(kc.func_jvp, m).inspect("vjp"), "is not seen to be linear")
+
+
+def test_arrays_that_vary_need_a_rule_per_mode() -> None:
+    refused(lambda: gather_kernel.inspect("jvp"), "has a derivative in reverse mode only")
+
+    @kc.func
+    def take(a: floats, i: int):
+        return a[i]
+
+    @kc.func_jvp(take)
+    def take_jvp(a: floats, i: int, t_a: floats):
+        return t_a[i]
+
+    @kc.kernel
+    def run(a: floats, y: floats):
+        i = kc.tid()
+        y[i] = take(a, i)
+
+    np.testing.assert_array_equal(tangent(run, array(1, 2), array(3, 4)), [3, 4])
+    refused(lambda: run.inspect("vjp"), "has a derivative in forward mode only")
+
+
+def test_a_rule_may_not_read_what_the_kernel_writes() -> None:
+    @kc.func
+    def square(x: float, a: floats, i: int):
+        return x * x
+
+    @kc.func_grad(square)
+    def square_grad(x: float, a: floats, i: int, adj_ret: float):
+        kc.adjoint[x] += a[i] * adj_ret
+
+    @kc.kernel
+    def run(x: floats, y: floats):
+        i = kc.tid()
+        y[i] = square(x[i], y, i)
+
+    refused(lambda: run.inspect("vjp"), "reads 'y', which the kernel writes")
+
+
+def test_gradients_have_arguments_that_are_values() -> None:
+    @kc.kernel
+    def of_array(a: floats):
+        a[0] = kc.grad(gather)(a, 0)
+
+    @kc.func
+    def count(x: float):
+        return int(x)
+
+    @kc.kernel
+    def of_integer(a: floats):
+        a[0] = kc.grad(count)(a[0])
+
+    @kc.kernel
+    def of_number(a: floats):
+        a[0] = kc.grad(1.0)(a[0])
+
+    refused(lambda: of_array.func, "whose gradient would be an array")
+    refused(lambda: of_integer.func, "gives int32, which has no gradient")
+    refused(lambda: of_number.func, "grad\\(\\) takes a function, found float literal")
+
+
+def test_rules_inside_of_functions_are_refused() -> None:
+    @kc.kernel
+    def run(x: floats):
+        @kc.func_grad(rounded)
+        def inner(x: float, adj_ret: float):
+            kc.adjoint[x] += adj_ret
+
+        x[0] = rounded(x[0])
+
+    refused(lambda: run.func, "is a rule for a derivative, and is defined inside")
+
+
+def test_code_of_a_function_without_a_derivative_is_covered_by_its_rule() -> None:
+    @kc.func
+    def largest(x: float, a: floats):
+        kc.atomic_max(a, 0, x)
+        return x
+
+    @kc.func_grad(largest)
+    def largest_grad(x: float, a: floats, adj_ret: float):
+        kc.adjoint[x] += adj_ret + (kc.adjoint[a][0] if x == 3.0 else 0.0)
+
+    @kc.kernel
+    def run(x: floats, a: floats, y: floats):
+        i = kc.tid()
+        y[i] = largest(x[i], a)
+
+    op = kernel_operation(run, outputs=["y"], in_out=["a"], launch_dims="x")
+    derived = opderive.vjp(op, [0], [0, 1])
+    x, a = array(1, 3, 2), array(0)
+    (found,) = run_operation(derived.operation, [x, a, array(10), array(1, 1, 1)])
+    np.testing.assert_array_equal(found, [1, 11, 1])
+
+
+def test_the_interpreter_runs_rules_derived_twice() -> None:
+    derived = vjp(quantize.func, [0], [1]).func
+    x, adj = array(0.3), array(0)
+    interp.run(derived, [x, array(0), adj, array(1)], 1)
+    np.testing.assert_allclose(adj, np.round(4 * x) + 4 * x)
