@@ -181,8 +181,8 @@ class _Point:
         start: list[Array] = []
         for param, value in zip(kernel.func.params, values, strict=True):
             try:
-                start.append(np.array(value, element_type(param.type).numpy))
-            except (TypeError, ValueError) as error:
+                start.append(np.array(_plain(value), element_type(param.type).numpy))
+            except (BufferError, RuntimeError, TypeError, ValueError) as error:
                 raise KernelArgumentError(
                     f"{kernel.name}(): argument '{param.name}': {error}",
                     kernel.func.loc,
@@ -292,6 +292,11 @@ class _Point:
         params = self.kernel.func.params
         pairs = zip(params, arrays, strict=True)
         return [a if isinstance(p.type, ArrayType) else _number(p.type, a) for p, a in pairs]
+
+
+def _plain(value: Any) -> Any:
+    """``value``; of a tensor of torch, one that NumPy takes."""
+    return value.detach() if hasattr(value, "detach") else value
 
 
 def _number(type_: object, array: Array) -> Any:

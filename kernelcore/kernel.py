@@ -192,6 +192,18 @@ class Adjoint:
         self.order = tuple((source.get(i, i), i in source) for i in kept)
 
     @cached_property
+    def reads(self) -> frozenset[int]:
+        """The primal parameters whose elements it loads."""
+        pairs = zip(self.order, effects(self.func), strict=True)
+        return frozenset(i for (i, is_cotangent), e in pairs if e.loads and not is_cotangent)
+
+    @cached_property
+    def writes(self) -> frozenset[int]:
+        """The primal parameters whose elements it writes."""
+        pairs = zip(self.order, effects(self.func), strict=True)
+        return frozenset(i for (i, is_cotangent), e in pairs if e.writes and not is_cotangent)
+
+    @cached_property
     def direct(self) -> Direct:
         """The adjoint on arrays that the caller provides, which do not share memory."""
         return Direct(optimize(self.func))

@@ -12,6 +12,9 @@ import numpy as np
 
 from kernelcore.builtins import Builtin
 from kernelcore.builtins.function import Function, Overload
+from kernelcore.creation import zeros
+from kernelcore.data import Array
+from kernelcore.element import as_numpy, has_gradient
 from kernelcore.errors import KernelArgumentError
 from kernelcore.frontend.annotations import Open, Wanted
 from kernelcore.frontend.intrinsics import tid
@@ -20,6 +23,7 @@ from kernelcore.frontend.specialize import result_types_of
 from kernelcore.generic import Parameter, argument_types, is_array
 from kernelcore.kernel import Kernel
 from kernelcore.launch import launch
+from kernelcore.recording import recorder
 from kernelcore.types import ArrayOf, Dense, Scalar, SourceType, StructType
 
 Callee = Function | Builtin[..., Any]
@@ -43,7 +47,9 @@ def map(
         return_kernel: Whether to return the kernel instead of running it.
 
     Returns:
-        An array per result, of the result's dtype; vectors and matrices add dimensions.
+        An array per result, of the result's dtype: a data array if one of ``inputs`` is one, which
+        requires a gradient if one of them does; else a NumPy array, to which vectors and matrices
+        add dimensions.
 
     Raises:
         KernelTypeError: The function does not take such elements, or gives no value.
@@ -51,9 +57,12 @@ def map(
     """
     callee = _callee(function)
     depths = _component_dims(callee, len(inputs))
-    arrays = {k: np.asarray(a) for k, a in enumerate(inputs) if is_array(a)}
+    arrays = {k: as_numpy(a) for k, a in enumerate(inputs) if is_array(a)}
     if not arrays:
         raise KernelArgumentError("map: expected an array among the arguments, found none")
+    for k, array in arrays.items():
+        if isinstance(inputs[k], Array):
+            depths[k] = array.ndim - inputs[k].ndim
     outer = {k: a.shape[: a.ndim - depths[k]] for k, a in arrays.items()}
     try:
         shape = np.broadcast_shapes(*outer.values())
@@ -62,14 +71,20 @@ def map(
     grid = shape or (1,)
     args: list[Any] = list(inputs)
     for k, array in arrays.items():
-        args[k] = np.broadcast_to(array, (*grid, *array.shape[len(outer[k]) :]))
+        if not isinstance(inputs[k], Array) or outer[k] != grid:
+            args[k] = _broadcast(inputs[k], array, (*grid, *array.shape[len(outer[k]) :]))
     params = [Parameter(f"x{k}", _wanted(args[k], depths[k]), None) for k in range(len(args))]
     types = tuple(argument_types("map", params, args))
     kernel, results = _kernel(callee, types, len(grid))
     if return_kernel:
         return kernel
-    outs = _outputs(results, shape, out)
-    launch(kernel, grid, inputs=args, outputs=outs if shape else [o[None] for o in outs])
+    data = [a for a in inputs if isinstance(a, Array)]
+    if out is not None or not data:
+        outs = _outputs(results, shape, out)
+    else:
+        is_tracked = any(a.requires_grad for a in data)
+        outs = [_new_array(type_, shape, is_tracked) for type_ in results]
+    launch(kernel, grid, inputs=args, outputs=outs if shape else [_with_axis(o) for o in outs])
     return outs[0] if len(outs) == 1 else tuple(outs)
 
 
@@ -84,6 +99,8 @@ def _component_dims(callee: Callee, count: int) -> list[int]:
 
 
 def _wanted(arg: Any, depth: int) -> Wanted:
+    if isinstance(arg, Array):
+        return ArrayOf(None, arg.ndim)
     return ArrayOf(None, arg.ndim - depth) if is_array(arg) else Open.ANY
 
 
@@ -102,12 +119,35 @@ def _outputs(results: Sequence[SourceType], shape: tuple[int, ...], out: Any) ->
             )
         for array, type_ in zip(given, results, strict=True):
             want = (*shape, *_components(type_))
-            if tuple(array.shape) != want:
-                raise KernelArgumentError(
-                    f"map: out: expected shape {want}, found {tuple(array.shape)}"
-                )
+            found = array.numpy().shape if isinstance(array, Array) else tuple(array.shape)
+            if found != want:
+                raise KernelArgumentError(f"map: out: expected shape {want}, found {found}")
         return given
     return [np.empty((*shape, *_components(t)), _dtype(t)) for t in results]
+
+
+def _new_array(type_: SourceType, shape: tuple[int, ...], is_tracked: bool) -> Any:
+    if isinstance(type_, StructType):
+        return np.empty(shape, type_.numpy)
+    assert isinstance(type_, Scalar | Dense)
+    return zeros(shape, type_, requires_grad=is_tracked and has_gradient(type_))
+
+
+def _with_axis(array: Any) -> Any:
+    return array.reshape(1) if isinstance(array, Array) else array[None]
+
+
+def _broadcast(given: Any, array: Any, shape: tuple[int, ...]) -> Any:
+    """``array``, what NumPy sees of ``given``, as an array of ``shape``."""
+    data = np.broadcast_to(array, shape)
+    if not isinstance(given, Array):
+        return data
+    if given.requires_grad and recorder.get() is not None:
+        raise KernelArgumentError(
+            f"map: an array of shape {given.shape} is broadcast, which has no gradient on a Tape",
+            remedy="give arrays of one shape, or an array without requires_grad",
+        )
+    return Array(data, given.dtype)
 
 
 def _components(type_: SourceType) -> tuple[int, ...]:

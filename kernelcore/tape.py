@@ -15,6 +15,7 @@ from kernelcore.execute import Dims, argument_leaves, execute_leaves
 from kernelcore.kernel import Kernel
 from kernelcore.recording import Recorder, call_site, recorder, whole_line
 from kernelcore.runtime import native
+from kernelcore.tape_alias import Aliases
 from kernelcore.tape_cut import Cuts, memory_span
 from kernelcore.tape_graph import dot_text, mermaid_text
 from kernelcore.tape_record import (
@@ -55,6 +56,7 @@ class Tape:
         self._outer: Tape | None = None
         self._writers: dict[int, list[tuple[int, Record]]] = {}
         self._cuts = Cuts()
+        self._aliases = Aliases()
 
     def __enter__(self) -> Self:
         if self._tokens:
@@ -122,6 +124,7 @@ class Tape:
         for tape, record in pairs:
             record.prepare()
             tape._check_gaps(record)
+            tape._aliases.check(record)
             tape._cuts.check(record)
         untouched = [need for tape, record in pairs for need in tape._before_write(record)]
         run()
@@ -247,6 +250,7 @@ class Tape:
         self._records.clear()
         self._writers.clear()
         self._cuts = Cuts()
+        self._aliases = Aliases()
         self._needs.clear()
 
     def visualize(

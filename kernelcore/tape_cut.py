@@ -39,8 +39,6 @@ class Cuts:
         ):
             if not effect.loads or not is_float(param) or not isinstance(param.type, ArrayType):
                 continue
-            if i in record.wrt:
-                continue
             label = self._found_at(_span(record, i))
             if label is not None:
                 found[i] = label

@@ -14,7 +14,6 @@ from kernelcore.errors import KernelArgumentError, KernelGradError, SrcLoc
 from kernelcore.execute import Dims
 from kernelcore.kernel import Adjoint, Kernel
 from kernelcore.launch_adjoint import execute_adjoint
-from kernelcore.passes.access import effects
 from kernelcore.passes.activity import is_float
 from kernelcore.recording import as_text, whole_line
 from kernelcore.types import ArrayType
@@ -197,6 +196,10 @@ class LaunchRecord:
     def _arrays(self) -> Iterable[tuple[int, Array]]:
         return ((i, leaf) for i, leaf in enumerate(self.leaves) if isinstance(leaf, Array))
 
+    def name_of(self, array: Array) -> str:
+        params = self.kernel.func.params
+        return next(params[i].name for i, leaf in self._arrays() if leaf is array)
+
     def prepare(self) -> None:
         """Before the launch: find out what the backward pass needs, and keep what will be gone."""
         written = [effect.writes for effect in self.kernel.effects]
@@ -211,24 +214,22 @@ class LaunchRecord:
         except KernelGradError as error:
             self.adjoint = error
             return
-        for i, is_cotangent in self.adjoint.order:
-            if is_cotangent or not self.kernel.effects[i].loads:
-                continue
+        for i in self.adjoint.reads | self.adjoint.writes:
+            loads = self.kernel.effects[i].loads
             # Other libraries' arrays have no count of writes.
-            if written[i] or not isinstance(self.leaves[i], Array | bool | int | float):
+            if (loads and written[i]) or not (written[i] or isinstance(self.leaves[i], Array)):
                 self.saved[i] = np.array(as_numpy(self.leaves[i]))
 
     def finish(self) -> None:
         """After the launch: note how often what the backward pass needs was written."""
-        if isinstance(self.adjoint, Adjoint):
-            for i, is_cotangent in self.adjoint.order:
-                leaf = self.leaves[i]
-                if not is_cotangent and i not in self.saved and isinstance(leaf, Array):
-                    self.versions[i] = leaf.version
-
-    def name_of(self, array: Array) -> str:
-        params = self.kernel.func.params
-        return next(params[i].name for i, leaf in self._arrays() if leaf is array)
+        if not isinstance(self.adjoint, Adjoint):
+            return
+        for i in self.adjoint.reads - self.saved.keys():
+            leaf = self.leaves[i]
+            if isinstance(leaf, Array):
+                self.versions[i] = leaf.version
+            else:
+                self.saved[i] = np.array(as_numpy(leaf))
 
     def backward(self, writers: Writers) -> None:
         if self.adjoint is None:
@@ -256,7 +257,7 @@ class LaunchRecord:
     def _check_versions(self, writers: Writers) -> None:
         for i, version in self.versions.items():
             array = self.leaves[i]
-            if not self.kernel.effects[i].loads or array.version == version:
+            if array.version == version:
                 continue
             later = [r.label for count, r in writers.get(id(array.root), ()) if count > version]
             culprit = later[0] if later else "an assignment or a launch that was not recorded"
@@ -295,10 +296,8 @@ class LaunchRecord:
 
     def _values(self, adjoint: Adjoint) -> dict[int, Any]:
         """What is saved; copies where the adjoint writes, so that it can run again."""
-        does = dict(zip(adjoint.order, effects(adjoint.func), strict=True))
         return {
-            i: np.array(array) if does[i, False].writes else array
-            for i, array in self.saved.items()
+            i: np.array(array) if i in adjoint.writes else array for i, array in self.saved.items()
         }
 
 

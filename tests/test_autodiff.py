@@ -151,6 +151,22 @@ def test_float32_is_checked_with_the_defaults() -> None:
         jacobian_fd(wave, 7, [x], [np.zeros(7, np.float32)], eps=1e-12)
 
 
+def test_arrays_of_every_kind_are_arguments() -> None:
+    @kc.kernel
+    def weigh(v: kc.array(dtype=kc.vec3d), w: kc.indexedarray(dtype=kc.float64), y: F64):
+        i = kc.tid()
+        y[i] = kc.length(v[i]) * w[i]
+
+    rows = np.array([[1.0, 2.0, 2.0], [3.0, 4.0, 5.0]])
+    table = kc.indexedarray(np.arange(5.0), [np.array([3, 1], np.int32)])
+    for v in (rows, rows[::-1][::-1], kc.array(rows, dtype=kc.vec3d)):
+        y = kc.zeros(2, dtype=kc.float64)
+        found = jacobian(weigh, 2, [v, table], [y])
+        np.testing.assert_allclose(found["v", "y"][0, :3], 3.0 * rows[0] / 3.0)
+        np.testing.assert_allclose(found["w", "y"][0], [0, 0, 0, 3.0, 0])
+        assert gradcheck(weigh, 2, [v, table], [y], atol=1e-7, rtol=1e-7)
+
+
 def test_kernels_are_expected() -> None:
     with pytest.raises(kc.KernelArgumentError, match="expected a kernel"):
         gradcheck(np.sin, 3)  # pyright: ignore[reportArgumentType]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from kernelcore.codegen import abi, cpu
+from kernelcore.codegen.records import stack_records
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Func, Var
@@ -163,6 +165,52 @@ def test_stacks_grow_and_are_empty_at_every_point(dtype: Scalar) -> None:
     x = values.astype(dtype.numpy)
     found = agree(reversal(dtype), [x, np.zeros_like(x)], 3)[-1]
     np.testing.assert_array_equal(found, x[:, ::-1])
+
+
+def two_stacks(is_nested: bool) -> Func:
+    """``out[i, j] = x[i, -j] + float(-j)`` through stacks of both; ``is_nested``: popped at once."""
+
+    def write(b: Builder, x: Var, out: Var) -> None:
+        i = b.emit(ops.TID, axis=0)
+        stacks = [b.emit(ops.STACK, dtype=t) for t in (int32, float64)]
+        zero, one, n = const(int32, 0), const(int32, 1), b.emit(ops.DIM, x, axis=1)
+
+        def push(j: Var) -> None:
+            b.emit_effect(ops.PUSH, stacks[0], j)
+            if is_nested:
+                b.emit_for(zero, one, one, [], region(b, [int32], pop_first(j)))
+            b.emit_effect(ops.PUSH, stacks[1], b.emit(ops.LOAD, x, i, j))
+
+        def pop_first(j: Var) -> Callable[[Var], None]:
+            def pop(_: Var) -> None:
+                number = b.emit(ops.CAST, b.emit(ops.POP, stacks[0]), dtype=float64)
+                b.emit_effect(ops.STORE, out, i, j, number)
+
+            return pop
+
+        def pop(j: Var) -> None:
+            value = b.emit(ops.POP, stacks[1])
+            b.emit(ops.ATOMIC_ADD, out, i, j, value)
+            if not is_nested:
+                number = b.emit(ops.CAST, b.emit(ops.POP, stacks[0]), dtype=float64)
+                b.emit(ops.ATOMIC_ADD, out, i, j, number)
+
+        b.emit_for(zero, n, one, [], region(b, [int32], push))
+        b.emit_for(zero, n, one, [], region(b, [int32], pop))
+
+    array = ArrayType(float64, 2)
+    return make("two_stacks", [array, array], write, grid_rank=1)
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_stacks_that_are_pushed_and_popped_together_share_memory(is_nested: bool) -> None:
+    func = two_stacks(is_nested)
+    members = stack_records(func).values()
+    assert len({m.record for m in members}) == (2 if is_nested else 1)
+    x = np.random.default_rng(3).standard_normal((3, 200))
+    numbers = np.arange(200) if is_nested else np.arange(200)[::-1]
+    found = agree(func, [x, np.zeros_like(x)], 3)[-1]
+    np.testing.assert_array_equal(found, x[:, ::-1] + numbers)
 
 
 def test_a_stack_that_cannot_grow_fails_the_launch() -> None:

@@ -278,6 +278,20 @@ def test_generic_kernels_take_the_type_of_an_array(dtype: Any) -> None:
     np.testing.assert_array_equal(y.numpy(), np.full_like(y.numpy(), 4))
 
 
+def test_map_of_arrays_gives_arrays() -> None:
+    q = kc.array(np.eye(4), dtype=kc.quat)
+    found = kc.map(kc.quat_inverse, q)
+    assert (found.dtype, found.shape) == (kc.quat, (4,))
+    np.testing.assert_array_equal(found.numpy(), np.diag([-1.0, -1.0, -1.0, 1.0]))
+    lengths = kc.map(kc.length, kc.ones((2, 3), dtype=kc.vec4))
+    assert (lengths.dtype, lengths.shape) == (kc.float32, (2, 3))
+    total = kc.map(kc.max, kc.zeros((2, 1)), kc.array([1.0, -1.0], dtype=float))
+    assert total.list() == [1.0, 0.0, 1.0, 0.0]
+    out = kc.zeros(2, dtype=kc.vec2)
+    kc.map(kc.normalize, kc.array([[3.0, 4.0], [0.0, 2.0]], dtype=kc.vec2), out=out)
+    np.testing.assert_allclose(out.numpy(), [[0.6, 0.8], [0.0, 1.0]], rtol=1e-6)
+
+
 def test_bfloat16_is_that_of_ml_dtypes() -> None:
     a = kc.array([1.0, 2.5], dtype=kc.bfloat16)
     assert a.numpy().dtype == ml_dtypes.bfloat16

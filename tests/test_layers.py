@@ -39,7 +39,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("kernelcore.execute", "kernelcore.opspec"),
     ("kernelcore.launch_adjoint", "kernelcore.command"),
     ("kernelcore.launch", "kernelcore.tape_record"),
-    ("kernelcore.tape_cut", "kernelcore.tape_graph"),
+    ("kernelcore.tape_alias", "kernelcore.tape_cut", "kernelcore.tape_graph"),
     ("kernelcore.tape",),
     ("kernelcore.map", "kernelcore.autodiff"),
     ("kernelcore.opderive", "kernelcore.opshape"),

@@ -50,6 +50,11 @@ def constant(y: F64, c: kc.float64):
     y[i] = c
 
 
+@kc.func
+def cube(x: kc.float64):
+    return x * x * x
+
+
 @kc.kernel
 def total(y: F64, loss: F64):
     i = kc.tid()
@@ -281,6 +286,16 @@ def test_numpy_arrays_are_constants_that_may_change_later() -> None:
     c[:] = 0.0
     tape.backward(grads={y: np.ones(2)})
     np.testing.assert_array_equal(grad(x), [3.0, 4.0])
+
+
+def test_map_takes_part() -> None:
+    x, loss = marked([1.0, 2.0, 3.0]), blank()
+    with kc.Tape() as tape:
+        y = kc.map(cube, x)
+        kc.launch(total, 3, [y], [loss])
+    tape.backward(loss)
+    np.testing.assert_array_equal(y.numpy(), x.numpy() ** 3)
+    np.testing.assert_array_equal(grad(x), 3.0 * x.numpy() ** 2)
 
 
 def test_tapes_nest_and_launches_can_be_left_out() -> None:

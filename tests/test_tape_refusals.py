@@ -85,6 +85,21 @@ def aliased() -> None:
     tape.backward(grads={x: np.ones(2)})
 
 
+def written_through_another_array() -> None:
+    data = np.ones(2)
+    x, twin = (kc.array(data, copy=False, requires_grad=True) for _ in range(2))
+    with kc.Tape():
+        kc.launch(square, 2, [x], [blank(2)])
+        kc.launch(square, 2, [blank(2)], [twin])
+
+
+def written_through_numpy() -> None:
+    x, y = marked([1.0, 2.0]), blank(2)
+    with kc.Tape():
+        kc.launch(square, 2, [x], [y])
+        kc.launch(constant, 2, [y.numpy(), 1.0])
+
+
 def without_derivative() -> None:
     x, y = marked([1.0, 2.0]), blank(1)
     with kc.Tape() as tape:
@@ -123,6 +138,8 @@ REFUSED: dict[str, Callable[[], Any]] = {
         cut_twice,
         cut_by_a_copy,
         aliased,
+        written_through_another_array,
+        written_through_numpy,
         without_derivative,
         converted,
         entered_twice,

@@ -6,7 +6,7 @@ import ast
 import copy
 from collections.abc import Mapping
 
-from kernelcore.errors import KernelNameError, KernelSyntaxError, KernelTypeError
+from kernelcore.errors import KernelSyntaxError, KernelTypeError
 from kernelcore.frontend.mutation import own_nodes
 from kernelcore.frontend.source import Source
 
@@ -55,9 +55,12 @@ def refuse_cotangents(source: Source) -> None:
     Raises:
         KernelSyntaxError: It is used.
     """
-    rewriter = _Rewriter(source, {})
+    rewriter = None
     for node in (n for stmt in source.tree.body for n in own_nodes(stmt)):
-        if isinstance(node, ast.Subscript) and rewriter.is_adjoint(node.value):
+        if not isinstance(node, ast.Subscript):
+            continue
+        rewriter = rewriter or _Rewriter(source, {})
+        if rewriter.is_adjoint(node.value):
             raise KernelSyntaxError(
                 f"'{ast.unparse(node)}' in a function that is no gradient",
                 source.loc(node),
@@ -69,6 +72,7 @@ class _Rewriter(ast.NodeTransformer):
     def __init__(self, source: Source, params: Mapping[str, bool]) -> None:
         self.source = source
         self.params = params
+        self.names = source.namespace()
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
         is_none = isinstance(node.value, ast.Constant) and node.value.value is None
@@ -113,9 +117,4 @@ class _Rewriter(ast.NodeTransformer):
 
     def object_of(self, name: str) -> object:
         """What ``name`` stands for around the text; None where it is a variable or unknown."""
-        if name in self.params:
-            return None
-        try:
-            return self.source.resolve(name, None)
-        except KernelNameError:
-            return None
+        return None if name in self.params else self.names.get(name)

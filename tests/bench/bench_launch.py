@@ -28,8 +28,10 @@ def main() -> None:
     wp.init()
     x, y, z = (np.ones(1, np.float32) for _ in range(3))
     wx, wy, wz = (wp.array(v, dtype=float, device="cpu", copy=False) for v in (x, y, z))
+    kx, ky, kz = (kc.array(v) for v in (x, y, z))
     medians = interleaved(
         {
+            "kernelcore.launch, kernelcore arrays": lambda: kc.launch(axpy, 1, [kx, ky, 2.0], [kz]),
             "kernelcore.launch, NumPy arrays": lambda: kc.launch(axpy, 1, [x, y, 2.0], [z]),
             "warp.launch, Warp arrays": lambda: wp.launch(
                 axpy_warp, 1, [wx, wy, 2.0], [wz], device="cpu"

@@ -142,7 +142,9 @@ class CompositeGenerator(Generator):
             self.line(depth, f"q.{self.rng.choice(['position', 'velocity'])} = {name}")
             self.line(depth, f"q.mass *= kc.cos({self.expression()})")
         else:
-            self.line(depth, f"q = moved({self.rng.choice(['q', 'b', 'bodies[i]'])}, {self.leaf()})")
+            self.line(
+                depth, f"q = moved({self.rng.choice(['q', 'b', 'bodies[i]'])}, {self.leaf()})"
+            )
 
     def store(self, depth: int, in_loop: bool) -> None:
         name = self.rng.choice(self.vectors)
@@ -171,7 +173,11 @@ def source(seed: int) -> str:
     for _ in range(5):
         generator.statement(1, False)
     result = " + ".join(
-        [*generator.floats, *(f"kc.dot({v}, w)" for v in generator.vectors), "q.mass * q.position.x"]
+        [
+            *generator.floats,
+            *(f"kc.dot({v}, w)" for v in generator.vectors),
+            "q.mass * q.position.x",
+        ]
     )
     return HEADER.format(seed=seed) + "\n".join(generator.lines) + f"\n    y[i] = {result}\n"
 

@@ -171,9 +171,7 @@ def extremes(m: np.ndarray) -> tuple[float, float]:
     return m[k] ** 2 * m[(k + 1) % len(m)], float(np.max(m) * np.sum(np.exp(m - np.max(m))))
 
 
-@pattern(
-    tensors((4, 5)), rows(extremes), launch_dims=("m.shape[0]",)
-)
+@pattern(tensors((4, 5)), rows(extremes), launch_dims=("m.shape[0]",))
 @kc.kernel
 def smallest_and_largest_of_a_row(m: F64_2D, y: F64, z: F64):
     i = kc.tid()
@@ -229,14 +227,17 @@ def cholesky(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.linalg.solve(lower, b), lower * lower
 
 
-@pattern(tensors((2, 3, 3), (2, 3)), rows(cholesky, 2))
+@pattern(tensors((2, 2, 2), (2, 2)), rows(cholesky, 2), launch_dims="b")
 @kc.kernel
 def factorization_of_a_local_matrix(
-    a: kc.array(dtype=kc.mat33d), b: kc.array(dtype=kc.vec3d), x: kc.array(dtype=kc.vec3d), m: kc.array(dtype=kc.mat33d)
+    a: kc.array(dtype=kc.mat22d),
+    b: kc.array(dtype=kc.vec2d),
+    x: kc.array(dtype=kc.vec2d),
+    m: kc.array(dtype=kc.mat22d),
 ):
     i = kc.tid()
-    n = int(a.shape[0]) + 1
-    s = a[i] * kc.transpose(a[i]) + kc.identity(3, dtype=kc.float64)
+    n = b.shape[0]
+    s = a[i] * kc.transpose(a[i]) + kc.identity(2, dtype=kc.float64)
     for c in range(n):
         for k in range(c):
             s[c, c] -= s[c, k] * s[c, k]

@@ -11,7 +11,7 @@ import kernelcore as kc
 from tests.patterns.declare import F64, F64_2D, I32, MAT33, VEC3, pattern, rows, tensors, vectors
 
 Float = TypeVar("Float", bound=kc.types.AnyFloat)
-FloatVector = TypeVar("FloatVector", bound=kc.types.vector(length=Any, dtype=kc.types.AnyFloat))
+FloatVector = TypeVar("FloatVector", bound=kc.vector(length=Any, dtype=kc.types.AnyFloat))
 
 
 @kc.func
@@ -130,9 +130,11 @@ def size_reference(x: np.ndarray) -> float:
 @pattern(
     tensors((2, 3, 3), (2, 3)),
     rows(
-        lambda m, v: np.sqrt(v[0] ** 2 + 1) * size_reference(m[0]) * size_reference(m[1])
-        - np.sqrt(v[0] ** 2 + 1) * size_reference(m[2, ::2])
-        + size_reference(v),
+        lambda m, v: (
+            np.sqrt(v[0] ** 2 + 1) * size_reference(m[0]) * size_reference(m[1])
+            - np.sqrt(v[0] ** 2 + 1) * size_reference(m[2, ::2])
+            + size_reference(v)
+        ),
         2,
     ),
 )
@@ -173,9 +175,7 @@ def smoothed_reference(h: np.ndarray, w: float) -> tuple[np.ndarray, float]:
     return h, total
 
 
-@pattern(
-    tensors((3, 4), (3,)), rows(smoothed_reference, 2), launch_dims="w"
-)
+@pattern(tensors((3, 4), (3,)), rows(smoothed_reference, 2), launch_dims="w")
 @kc.kernel
 def function_that_updates_a_view(h: F64_2D, w: F64, y: F64):
     i = kc.tid()
@@ -239,7 +239,11 @@ def lookup(limit: float, n: int, x: np.ndarray) -> float:
 
 
 @pattern(
-    lambda rng: [np.array([1.2, 2.0, 9.0, 2.8]), np.array([0, 2, 1, 3], np.int32), rng.uniform(1.1, 1.5, 4)],
+    lambda rng: [
+        np.array([1.2, 2.0, 9.0, 2.8]),
+        np.array([0, 2, 1, 3], np.int32),
+        rng.uniform(1.1, 1.5, 4),
+    ],
     rows(lookup, 2),
 )
 @kc.kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import kernelcore as kc
-from tests.patterns.declare import F64, I32, each, pattern, vectors
+from tests.patterns.declare import F64, I32, VEC3, each, pattern, rows, vectors
 
 
 def product(x: np.ndarray, n: int) -> tuple[np.ndarray]:
@@ -235,3 +235,73 @@ def negative_step(x: F64, y: F64):
     for k in range(len(x) - 1, -1, -2):
         s = s * x[k] + x[k] * x[k]
     y[i] = s
+
+
+def kinked(x: float, y: float) -> float:
+    a = min(max(x, 0.3 * y), 1.2) * abs(y - x * x)
+    b = x if x > y else y * y
+    c = np.copysign(x * y, x - y) + (np.sin(a) if a > 0.4 and b < 2.0 else np.cos(b))
+    return a * b + c + np.floor(x * 3.0 + 0.05) * y + x % 0.7
+
+
+@pattern(vectors(7, 7), rows(kinked, 2))
+@kc.kernel
+def kinks_beside_the_point(x: F64, y: F64, z: F64):
+    i = kc.tid()
+    u = x[i]
+    v = y[i]
+    a = kc.clamp(kc.max(u, 0.3 * v), -9.0, 1.2) * kc.abs(v - u * u)
+    b = u if u > v else v * v
+    c = kc.select(u > v, -u * v, u * v)
+    c += kc.where(a > 0.4 and b < 2.0, kc.sin(a), kc.cos(b))
+    z[i] = a * b + c + kc.floor(u * 3.0 + 0.05) * v + u % 0.7
+
+
+def long(x: float, y: float) -> float:
+    for k in range(12):
+        x, y = np.sin(x) * y + 0.3, np.cos(y) * x - 0.1 * x * y / (1.0 + k)
+    return x * y
+
+
+@pattern(vectors(3, 3), rows(long, 2))
+@kc.kernel
+def long_chain(x: F64, y: F64, z: F64):
+    i = kc.tid()
+    a = x[i]
+    b = y[i]
+    for k in kc.static(range(12)):  # pyright: ignore[reportGeneralTypeIssues]
+        c = kc.sin(a) * b + 0.3
+        b = kc.cos(b) * a - 0.1 * a * b / (1.0 + kc.float64(k))
+        a = c
+    z[i] = a * b
+
+
+def walked(x: np.ndarray, p: np.ndarray) -> np.ndarray:
+    v, d = np.array(p), np.array([0.3, 0.4, 0.5])
+    for k in range(8):
+        gap = np.linalg.norm(v - x) - 0.3
+        if gap < 0.02:
+            return v * k
+        if v @ v > 9.0:
+            break
+        d = d * 0.9 + 0.1 * (x - v)
+        v = v + gap * d / np.linalg.norm(d)
+    return d
+
+
+@pattern(lambda rng: [rng.uniform(0.5, 1.5, (4, 3)), rng.uniform(0.0, 0.3, 3)], rows(walked))
+@kc.kernel
+def sphere_tracing(x: VEC3, p: kc.vec3d, y: VEC3):
+    i = kc.tid()
+    v = p
+    d = kc.vec3d(0.3, 0.4, 0.5)
+    for k in range(8):
+        gap = kc.length(v - x[i]) - 0.3
+        if gap < 0.02:
+            y[i] = v * kc.float64(k)
+            return
+        if kc.dot(v, v) > 9.0:
+            break
+        d = d * 0.9 + 0.1 * (x[i] - v)
+        v += gap * d / kc.length(d)
+    y[i] = d

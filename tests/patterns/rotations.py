@@ -103,7 +103,8 @@ def moved(s: np.ndarray, t: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 @pattern(
-    lambda rng: tensors((7,), (2, 7), (2, 3))(rng), lambda s, t, x: rows(lambda t, x: moved(s, t, x), 2)(t, x)
+    lambda rng: tensors((7,), (2, 7), (2, 3))(rng),
+    lambda s, t, x: rows(lambda t, x: moved(s, t, x), 2)(t, x),
 )
 @kc.kernel
 def rigid_transforms(
@@ -229,9 +230,9 @@ def crossed(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, float]:
 @pattern(tensors((2, 6), (2, 6)), rows(crossed, 2))
 @kc.kernel
 def spatial_products(
-    a: kc.array(dtype=kc.types.vector(6, kc.float64)),
-    b: kc.array(dtype=kc.types.vector(6, kc.float64)),
-    y: kc.array(dtype=kc.types.vector(6, kc.float64)),
+    a: kc.array(dtype=kc.vector(6, kc.float64)),
+    b: kc.array(dtype=kc.vector(6, kc.float64)),
+    y: kc.array(dtype=kc.vector(6, kc.float64)),
     s: F64,
 ):
     i = kc.tid()

@@ -59,7 +59,7 @@ def struct_by_value(b: Body, x: VEC3, y: F64):
     y[i] = b.mass * kc.dot(b.velocity, b.velocity) / kc.length(x[i] - b.position)
 
 
-def nested_value(*a: Any) -> tuple[np.ndarray]:
+def nested_value(*a: Any) -> tuple[np.ndarray, ...]:
     position, velocity, mass, density, colour, kind, inertia, x = a
     spin = inertia @ np.cross(position, velocity) * mass
     return rows(lambda v: spin * (v @ colour) + density * v * kind)(x)
@@ -175,9 +175,11 @@ def struct_carried_by_a_loop(bodies: kc.array(dtype=Body), n: I32, h: kc.float64
     y[i] = b.velocity + b.position * b.mass
 
 
-def spline(knots: np.ndarray, weights: np.ndarray, scale: float, x: np.ndarray) -> tuple[Any]:
+def spline(knots: np.ndarray, weights: np.ndarray, scale: float, x: np.ndarray) -> tuple[Any, ...]:
     return rows(
-        lambda v: sum(w * np.exp(-scale * (v - k) ** 2) for k, w in zip(knots, weights, strict=True))
+        lambda v: sum(
+            w * np.exp(-scale * (v - k) ** 2) for k, w in zip(knots, weights, strict=True)
+        )
     )(x)
 
 
@@ -208,7 +210,11 @@ def swapped(x: np.ndarray, v: np.ndarray, mass: float) -> tuple[Any, ...]:
     return v * mass, x * 2.0 * (v @ x), mass * mass * x[0]
 
 
-@pattern(tensors((3, 3), (3, 3), (3,)), rows(swapped, 3), outputs=["out.position", "out.velocity", "out.mass"])
+@pattern(
+    tensors((3, 3), (3, 3), (3,)),
+    rows(swapped, 3),
+    outputs=["out.position", "out.velocity", "out.mass"],
+)
 @kc.kernel
 def struct_stored_whole(bodies: kc.array(dtype=Body), out: kc.array(dtype=Body)):
     i = kc.tid()

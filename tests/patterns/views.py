@@ -25,7 +25,11 @@ def weighed(row: np.ndarray, w: np.ndarray) -> float:
     return s
 
 
-@pattern(tensors((3, 4), (5,)), rows(lambda m, w: weighed(m, w) * weighed(w[1:4], m)), launch_dims=("m.shape[0]",))
+@pattern(
+    tensors((3, 4), (5,)),
+    rows(lambda m, w: weighed(m, w) * weighed(w[1:4], m)),
+    launch_dims=("m.shape[0]",),
+)
 @kc.kernel
 def rows_passed_to_functions(m: F64_2D, w: F64, y: F64):
     i = kc.tid()
@@ -189,7 +193,11 @@ def looked_up_twice(x: np.ndarray, r: np.ndarray, c: np.ndarray) -> tuple[np.nda
 
 
 @pattern(
-    lambda rng: [rng.uniform(0, 1, (3, 4)), np.array([2, 0, 2], np.int32), np.array([3, 1], np.int32)],
+    lambda rng: [
+        rng.uniform(0, 1, (3, 4)),
+        np.array([2, 0, 2], np.int32),
+        np.array([3, 1], np.int32),
+    ],
     looked_up_twice,
     launch_dims=("x.indices[0].shape[0]", "x.indices[1].shape[0]"),
 )
@@ -264,7 +272,10 @@ def windows(u: np.ndarray, w: np.ndarray) -> tuple[np.ndarray]:
     return (
         np.array(
             [
-                [np.sum(np.tanh(u[i : i + 3, j : j + 3]) * w) * u[i + 1, j + 1] for j in range(m - 2)]
+                [
+                    np.sum(np.tanh(u[i : i + 3, j : j + 3]) * w) * u[i + 1, j + 1]
+                    for j in range(m - 2)
+                ]
                 for i in range(n - 2)
             ]
         ),
