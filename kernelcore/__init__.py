@@ -1,90 +1,11 @@
 """Compute kernels written once in Python syntax, native operators everywhere, exact derivatives."""
 
+import sys
 from typing import TYPE_CHECKING
 
+from kernelcore import public
 from kernelcore import types as types
-from kernelcore.array import IndexedArray as IndexedArray
-from kernelcore.array import array as array
-from kernelcore.array import array1d as array1d
-from kernelcore.array import array2d as array2d
-from kernelcore.array import array3d as array3d
-from kernelcore.array import array4d as array4d
-from kernelcore.array import indexedarray as indexedarray
-from kernelcore.array import indexedarray1d as indexedarray1d
-from kernelcore.array import indexedarray2d as indexedarray2d
-from kernelcore.array import indexedarray3d as indexedarray3d
-from kernelcore.array import indexedarray4d as indexedarray4d
-from kernelcore.autodiff import gradcheck as gradcheck
-from kernelcore.autodiff import jacobian as jacobian
-from kernelcore.autodiff import jacobian_fd as jacobian_fd
-from kernelcore.builtins import BUILTINS as _BUILTINS
-from kernelcore.builtins import LIBRARY as _LIBRARY
-from kernelcore.builtins.function import Function as Function
-from kernelcore.command import Launch as Launch
-from kernelcore.creation import clone as clone
-from kernelcore.creation import copy as copy
-from kernelcore.creation import dtype_from_numpy as dtype_from_numpy
-from kernelcore.creation import dtype_to_numpy as dtype_to_numpy
-from kernelcore.creation import empty as empty
-from kernelcore.creation import empty_like as empty_like
-from kernelcore.creation import from_numpy as from_numpy
-from kernelcore.creation import full as full
-from kernelcore.creation import full_like as full_like
-from kernelcore.creation import ones as ones
-from kernelcore.creation import ones_like as ones_like
-from kernelcore.creation import zeros as zeros
-from kernelcore.creation import zeros_like as zeros_like
-from kernelcore.data import Array as Array
-from kernelcore.device import Device as Device
-from kernelcore.device import ScopedDevice as ScopedDevice
-from kernelcore.device import get_cuda_devices as get_cuda_devices
-from kernelcore.device import get_device as get_device
-from kernelcore.device import get_devices as get_devices
-from kernelcore.device import init as init
-from kernelcore.device import is_cuda_available as is_cuda_available
-from kernelcore.device import set_device as set_device
-from kernelcore.device import synchronize as synchronize
-from kernelcore.device import synchronize_device as synchronize_device
-from kernelcore.errors import KernelArgumentError as KernelArgumentError
-from kernelcore.errors import KernelAssertionError as KernelAssertionError
-from kernelcore.errors import KernelAttributeError as KernelAttributeError
-from kernelcore.errors import KernelCompileError as KernelCompileError
-from kernelcore.errors import KernelError as KernelError
-from kernelcore.errors import KernelGradError as KernelGradError
-from kernelcore.errors import KernelMemoryError as KernelMemoryError
-from kernelcore.errors import KernelNameError as KernelNameError
-from kernelcore.errors import KernelSyntaxError as KernelSyntaxError
-from kernelcore.errors import KernelTypeError as KernelTypeError
-from kernelcore.frontend.compile_time import constant as constant
-from kernelcore.frontend.compile_time import static as static
-from kernelcore.frontend.cotangents import adjoint as adjoint
-from kernelcore.frontend.gradient import grad as grad
-from kernelcore.frontend.intrinsics import atomic_add as atomic_add
-from kernelcore.frontend.intrinsics import atomic_and as atomic_and
-from kernelcore.frontend.intrinsics import atomic_cas as atomic_cas
-from kernelcore.frontend.intrinsics import atomic_exch as atomic_exch
-from kernelcore.frontend.intrinsics import atomic_max as atomic_max
-from kernelcore.frontend.intrinsics import atomic_min as atomic_min
-from kernelcore.frontend.intrinsics import atomic_or as atomic_or
-from kernelcore.frontend.intrinsics import atomic_sub as atomic_sub
-from kernelcore.frontend.intrinsics import atomic_xor as atomic_xor
-from kernelcore.frontend.intrinsics import printf as printf
-from kernelcore.frontend.intrinsics import tid as tid
-from kernelcore.frontend.native import NativeFunction as NativeFunction
-from kernelcore.frontend.native import func_native as func_native
-from kernelcore.frontend.rules import func_grad as func_grad
-from kernelcore.frontend.rules import func_jvp as func_jvp
-from kernelcore.frontend.rules import func_replay as func_replay
-from kernelcore.kernel import Kernel as Kernel
-from kernelcore.kernel import func as func
-from kernelcore.kernel import kernel as kernel
-from kernelcore.kernel import overload as overload
-from kernelcore.launch import launch as launch
-from kernelcore.map import map as map
-from kernelcore.runtime.native import num_threads as num_threads
-from kernelcore.runtime.native import set_num_threads as set_num_threads
-from kernelcore.structs import struct as struct
-from kernelcore.tape import Tape as Tape
+from kernelcore.lazy import Exporting
 from kernelcore.types import ArrayType as ArrayType
 from kernelcore.types import bfloat16 as bfloat16
 from kernelcore.types import boolean as boolean
@@ -113,7 +34,22 @@ types.__dict__.update(
     vector=vector, matrix=matrix, quaternion=quaternion, transformation=transformation
 )
 
+# Type checkers see the names; a running program imports what it uses.
 if TYPE_CHECKING:
+    from kernelcore.array import IndexedArray as IndexedArray
+    from kernelcore.array import array as array
+    from kernelcore.array import array1d as array1d
+    from kernelcore.array import array2d as array2d
+    from kernelcore.array import array3d as array3d
+    from kernelcore.array import array4d as array4d
+    from kernelcore.array import indexedarray as indexedarray
+    from kernelcore.array import indexedarray1d as indexedarray1d
+    from kernelcore.array import indexedarray2d as indexedarray2d
+    from kernelcore.array import indexedarray3d as indexedarray3d
+    from kernelcore.array import indexedarray4d as indexedarray4d
+    from kernelcore.autodiff import gradcheck as gradcheck
+    from kernelcore.autodiff import jacobian as jacobian
+    from kernelcore.autodiff import jacobian_fd as jacobian_fd
     from kernelcore.builtins.arithmetic import *  # noqa: F403
     from kernelcore.builtins.curlnoise import *  # noqa: F403
     from kernelcore.builtins.decomposition import *  # noqa: F403
@@ -128,9 +64,77 @@ if TYPE_CHECKING:
     from kernelcore.builtins.spatial import *  # noqa: F403
     from kernelcore.builtins.transform import *  # noqa: F403
     from kernelcore.builtins.vector import *  # noqa: F403
+    from kernelcore.command import Launch as Launch
+    from kernelcore.creation import clone as clone
+    from kernelcore.creation import copy as copy
+    from kernelcore.creation import dtype_from_numpy as dtype_from_numpy
+    from kernelcore.creation import dtype_to_numpy as dtype_to_numpy
+    from kernelcore.creation import empty as empty
+    from kernelcore.creation import empty_like as empty_like
+    from kernelcore.creation import from_dlpack as from_dlpack
+    from kernelcore.creation import from_numpy as from_numpy
+    from kernelcore.creation import full as full
+    from kernelcore.creation import full_like as full_like
+    from kernelcore.creation import ones as ones
+    from kernelcore.creation import ones_like as ones_like
+    from kernelcore.creation import to_dlpack as to_dlpack
+    from kernelcore.creation import zeros as zeros
+    from kernelcore.creation import zeros_like as zeros_like
+    from kernelcore.data import Array as Array
+    from kernelcore.device import Device as Device
+    from kernelcore.device import ScopedDevice as ScopedDevice
+    from kernelcore.device import get_cuda_devices as get_cuda_devices
+    from kernelcore.device import get_device as get_device
+    from kernelcore.device import get_devices as get_devices
+    from kernelcore.device import init as init
+    from kernelcore.device import is_cuda_available as is_cuda_available
+    from kernelcore.device import set_device as set_device
+    from kernelcore.device import synchronize as synchronize
+    from kernelcore.device import synchronize_device as synchronize_device
+    from kernelcore.errors import KernelArgumentError as KernelArgumentError
+    from kernelcore.errors import KernelAssertionError as KernelAssertionError
+    from kernelcore.errors import KernelAttributeError as KernelAttributeError
+    from kernelcore.errors import KernelCompileError as KernelCompileError
+    from kernelcore.errors import KernelError as KernelError
+    from kernelcore.errors import KernelGradError as KernelGradError
+    from kernelcore.errors import KernelMemoryError as KernelMemoryError
+    from kernelcore.errors import KernelNameError as KernelNameError
+    from kernelcore.errors import KernelSyntaxError as KernelSyntaxError
+    from kernelcore.errors import KernelTypeError as KernelTypeError
+    from kernelcore.frontend.compile_time import constant as constant
+    from kernelcore.frontend.compile_time import static as static
+    from kernelcore.frontend.cotangents import adjoint as adjoint
+    from kernelcore.frontend.gradient import grad as grad
+    from kernelcore.frontend.intrinsics import atomic_add as atomic_add
+    from kernelcore.frontend.intrinsics import atomic_and as atomic_and
+    from kernelcore.frontend.intrinsics import atomic_cas as atomic_cas
+    from kernelcore.frontend.intrinsics import atomic_exch as atomic_exch
+    from kernelcore.frontend.intrinsics import atomic_max as atomic_max
+    from kernelcore.frontend.intrinsics import atomic_min as atomic_min
+    from kernelcore.frontend.intrinsics import atomic_or as atomic_or
+    from kernelcore.frontend.intrinsics import atomic_sub as atomic_sub
+    from kernelcore.frontend.intrinsics import atomic_xor as atomic_xor
+    from kernelcore.frontend.intrinsics import printf as printf
+    from kernelcore.frontend.intrinsics import tid as tid
+    from kernelcore.frontend.native import NativeFunction as NativeFunction
+    from kernelcore.frontend.native import func_native as func_native
+    from kernelcore.frontend.rules import func_grad as func_grad
+    from kernelcore.frontend.rules import func_jvp as func_jvp
+    from kernelcore.frontend.rules import func_replay as func_replay
+    from kernelcore.function import Function as Function
+    from kernelcore.kernel import Kernel as Kernel
+    from kernelcore.kernel import func as func
+    from kernelcore.kernel import kernel as kernel
+    from kernelcore.kernel import overload as overload
+    from kernelcore.launch import launch as launch
+    from kernelcore.map import map as map
+    from kernelcore.runtime.native import num_threads as num_threads
+    from kernelcore.runtime.native import set_num_threads as set_num_threads
+    from kernelcore.structs import struct as struct
+    from kernelcore.tape import Tape as Tape
     from kernelcore.values import *  # noqa: F403
 else:
-    # The table alone says what there is.
     globals().update(_CLASSES)
-    globals().update(_LIBRARY)
-    globals().update(_BUILTINS)
+    # Importing the compiler takes longer than the rest, and declaring kernels does not need it.
+    sys.modules[__name__].__class__ = Exporting
+    sys.modules[__name__].__dict__.update(__homes__=public.HOMES, __others__=public.operations)

@@ -260,6 +260,43 @@ def from_numpy(
     return make_array(arr, dtype, shape, device=device, requires_grad=requires_grad)
 
 
+def from_dlpack(source: Any, dtype: Any = None) -> Array:
+    """A data array over the memory of any array in CPU memory that exports DLPack.
+
+    ``source`` may also be the capsule of such an export.
+
+    Raises:
+        KernelArgumentError: NumPy cannot take the export, or ``dtype`` is not of its layout.
+    """
+    try:
+        is_capsule = type(source).__name__ == "PyCapsule"
+        data: Any = np.from_dlpack(_Exported(source) if is_capsule else source)
+    except (AttributeError, BufferError, RuntimeError, TypeError) as error:
+        raise KernelArgumentError(
+            f"from_dlpack: expected an array in CPU memory, found {describe(source)}: {error}",
+            remedy="copy it to the CPU; kc.array(...) makes a copy of whatever NumPy can view",
+        ) from None
+    return make_array(data, dtype, copy=False)
+
+
+class _Exported:
+    """An array of which there is a capsule only, in CPU memory."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def to_dlpack(array: Array) -> Any:
+    """A DLPack capsule of the memory of ``array``; new code passes the array itself."""
+    return array.__dlpack__()
+
+
 def dtype_from_numpy(numpy_dtype: Any) -> Any:
     """The scalar type of the same layout as a NumPy dtype.
 

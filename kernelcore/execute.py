@@ -46,6 +46,8 @@ def argument_leaves(kernel: Kernel, args: Sequence[Any]) -> tuple[Any, ...]:
         KernelArgumentError: Another number of arguments, or one that does not fit its type.
     """
     check_count(kernel, len(args))
+    if kernel.is_plain:
+        return tuple(args)
     found: list[Any] = []
     for parameter, arg in zip(kernel.parameters, args, strict=True):
         assert parameter.type is not None

@@ -5,27 +5,29 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kernelcore import inspection
-from kernelcore.builtins.function import Function, Overload, require_function
-from kernelcore.compile import compile_func
 from kernelcore.errors import KernelArgumentError, KernelError
-from kernelcore.frontend.parameters import kernel_parameters
-from kernelcore.frontend.source import read_source
-from kernelcore.frontend.specialize import specialize_kernel
-from kernelcore.generic import Parameter, argument_types, is_leaf, overload_types
-from kernelcore.ir.core import Func
-from kernelcore.ir.walk import walk_eqns
-from kernelcore.passes.access import Effect, effects
-from kernelcore.passes.dce import drop_unused_params
-from kernelcore.passes.pipeline import normalize, optimize
-from kernelcore.passes.reverse import vjp
-from kernelcore.runtime import native
-from kernelcore.signature import Binding, Role, make_signature
-from kernelcore.types import ArrayType, SourceType
+from kernelcore.function import Function, Overload, require_function
+from kernelcore.lazy import Deferred
+
+# Modules that declare kernels are imported without the compiler.
+if TYPE_CHECKING:
+    from kernelcore import compiled, generic, inspection
+    from kernelcore.compiled import Adjoint, Direct
+    from kernelcore.generic import Parameter
+    from kernelcore.ir.core import Func
+    from kernelcore.passes import access, pipeline
+    from kernelcore.passes.access import Effect
+    from kernelcore.runtime import native
+    from kernelcore.types import SourceType
+else:
+    compiled = Deferred("kernelcore.compiled")
+    generic = Deferred("kernelcore.generic")
+    inspection = Deferred("kernelcore.inspection")
+    access = Deferred("kernelcore.passes.access")
+    pipeline = Deferred("kernelcore.passes.pipeline")
 
 
 class Kernel:
@@ -53,7 +55,7 @@ class Kernel:
     def __call__(self, *args: object, **kwargs: object) -> None:
         raise KernelError(
             f"kernel '{self.name}' was called like a function",
-            read_source(self.pyfunc).name_loc(),
+            compiled.name_loc(self.pyfunc),
             f"run it with kernelcore.launch({self.name}, dim=..., inputs=[...])",
         )
 
@@ -67,10 +69,7 @@ class Kernel:
         Raises:
             KernelError: An annotation is not in the kernel language.
         """
-        found = tuple(Parameter(*row) for row in kernel_parameters(self.pyfunc))
-        if self._types is None:
-            return found
-        return tuple(replace(p, wanted=type_) for p, type_ in zip(found, self._types, strict=True))
+        return compiled.parameters(self.pyfunc, self._types)
 
     @cached_property
     def is_generic(self) -> bool:
@@ -80,7 +79,7 @@ class Kernel:
     @cached_property
     def is_plain(self) -> bool:
         """Whether every parameter is one parameter of the IR, given as it is."""
-        return all(is_leaf(p.type) for p in self.parameters)
+        return all(generic.is_leaf(p.type) for p in self.parameters)
 
     def overload(self, types: Sequence[object] | Mapping[str, object]) -> Kernel:
         """The kernel for parameters of given types.
@@ -92,7 +91,7 @@ class Kernel:
         Raises:
             KernelTypeError: A type does not match the declaration.
         """
-        chosen = overload_types(self.name, self.parameters, types)
+        chosen = generic.overload_types(self.name, self.parameters, types)
         if chosen not in self._overloads:
             self._overloads[chosen] = Kernel(self.pyfunc, chosen)
         return self._overloads[chosen]
@@ -105,7 +104,7 @@ class Kernel:
         """
         if not self.is_generic:
             return self
-        return self.overload(argument_types(self.name, self.parameters, args))
+        return self.overload(generic.argument_types(self.name, self.parameters, args))
 
     @cached_property
     def func(self) -> Func:
@@ -114,17 +113,17 @@ class Kernel:
         Raises:
             KernelError: The source is not in the kernel language; says where.
         """
-        return normalize(specialize_kernel(self.pyfunc, self._types))
+        return compiled.normalized(self.pyfunc, self._types)
 
     @cached_property
     def effects(self) -> tuple[Effect, ...]:
         """What the kernel does to each parameter."""
-        return effects(self.func)
+        return access.effects(self.func)
 
     @cached_property
     def direct(self) -> Direct:
         """The kernel on arrays that the caller provides, which do not share memory."""
-        return Direct(optimize(self.func))
+        return compiled.Direct(pipeline.optimize(self.func))
 
     @cached_property
     def ready(self) -> Direct | None:
@@ -140,7 +139,7 @@ class Kernel:
     @cached_property
     def shared(self) -> Direct:
         """The kernel on arrays that may share memory: it accumulates with atomics only."""
-        return Direct(self.func)
+        return compiled.Direct(self.func)
 
     def adjoint(self, wrt: tuple[int, ...], seeds: tuple[int, ...]) -> Adjoint:
         """The adjoint for cotangents of parameters ``wrt``, given those of arrays ``seeds``.
@@ -149,7 +148,7 @@ class Kernel:
             KernelGradError: The kernel has no exact derivative.
         """
         if (wrt, seeds) not in self._adjoints:
-            self._adjoints[wrt, seeds] = Adjoint(self.func, wrt, seeds)
+            self._adjoints[wrt, seeds] = compiled.Adjoint(self.func, wrt, seeds)
         return self._adjoints[wrt, seeds]
 
     def inspect(self, stage: str) -> str:
@@ -175,59 +174,6 @@ def overload(kernel: Kernel, types: Sequence[object] | Mapping[str, object]) -> 
     if not isinstance(kernel, Kernel):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise not_a_kernel(kernel)
     return kernel.overload(types)
-
-
-class Adjoint:
-    """An adjoint kernel for arrays that the caller provides.
-
-    Attributes:
-        func: The adjoint, without the parameters it does not use.
-        order: Per parameter of ``func``: the primal parameter, and whether this is its cotangent.
-    """
-
-    def __init__(self, primal: Func, wrt: tuple[int, ...], seeds: tuple[int, ...]) -> None:
-        derived = vjp(primal, wrt, seeds)
-        self.func, kept = drop_unused_params(normalize(derived.func))
-        source = {new: old for old, new in derived.derivative_of.items()}
-        self.order = tuple((source.get(i, i), i in source) for i in kept)
-
-    @cached_property
-    def reads(self) -> frozenset[int]:
-        """The primal parameters whose elements it loads."""
-        pairs = zip(self.order, effects(self.func), strict=True)
-        return frozenset(i for (i, is_cotangent), e in pairs if e.loads and not is_cotangent)
-
-    @cached_property
-    def writes(self) -> frozenset[int]:
-        """The primal parameters whose elements it writes."""
-        pairs = zip(self.order, effects(self.func), strict=True)
-        return frozenset(i for (i, is_cotangent), e in pairs if e.writes and not is_cotangent)
-
-    @cached_property
-    def direct(self) -> Direct:
-        """The adjoint on arrays that the caller provides, which do not share memory."""
-        return Direct(optimize(self.func))
-
-
-class Direct:
-    """A kernel over arrays that the caller provides.
-
-    Attributes:
-        signature: The kernel as native launchers take it.
-        exclusive: Parameters that the code updates without atomics, since no two threads touch
-            the same element; true only if no other array and no other index reaches it.
-    """
-
-    def __init__(self, func: Func) -> None:
-        compiled = compile_func(func)
-        bindings: list[Binding] = []
-        for index, (param, effect) in enumerate(zip(func.params, effects(func), strict=True)):
-            role = Role.OUTPUT if effect.writes else Role.INPUT
-            is_array = isinstance(param.type, ArrayType)
-            bindings.append(Binding(role if is_array else Role.VALUE, index))
-        self.signature = make_signature(func, compiled, bindings)
-        owned = {e.inputs[0] for e in walk_eqns(func.body) if e.attrs.get("owned")}
-        self.exclusive = tuple(i for i, p in enumerate(func.params) if p in owned)
 
 
 @typing.overload

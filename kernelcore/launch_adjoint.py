@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kernelcore.compiled import Adjoint
 from kernelcore.errors import KernelArgumentError
 from kernelcore.execute import Dims, argument_leaves, check_count
-from kernelcore.kernel import Adjoint, Kernel
+from kernelcore.kernel import Kernel
 from kernelcore.leaves import cotangent_leaves
 from kernelcore.passes.activity import is_float
 from kernelcore.runtime import native

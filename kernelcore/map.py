@@ -11,7 +11,6 @@ from typing import Any, cast
 import numpy as np
 
 from kernelcore.builtins import Builtin
-from kernelcore.builtins.function import Function, Overload
 from kernelcore.creation import zeros
 from kernelcore.data import Array
 from kernelcore.element import as_numpy, has_gradient
@@ -20,6 +19,7 @@ from kernelcore.frontend.annotations import Open, Wanted
 from kernelcore.frontend.intrinsics import tid
 from kernelcore.frontend.overloads import define
 from kernelcore.frontend.specialize import result_types_of
+from kernelcore.function import Function, Overload
 from kernelcore.generic import Parameter, argument_types, is_array
 from kernelcore.kernel import Kernel
 from kernelcore.launch import launch

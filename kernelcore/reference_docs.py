@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kernelcore.builtins import BUILTINS, LIBRARY, Builtin
-from kernelcore.builtins.function import Overload
 from kernelcore.frontend import intrinsics
 from kernelcore.frontend.intrinsics import Intrinsic
+from kernelcore.function import Overload
 from kernelcore.ir.op import Op
 from kernelcore.types import AnyScalar, ArrayOf, Dense, type_of
 

@@ -51,9 +51,10 @@ class Aliases:
                 raise _error(record, record.kernel.func.params[i].name)
 
     def _see(self, root: Array) -> None:
-        key, memory = id(root), _bounds(root.numpy())
+        key = id(root)
         if key in self._bounds:
             return
+        memory = _bounds(root.numpy())
         twins = [other for other, known in self._bounds.items() if _overlap(memory, known)]
         self._roots.append(root)
         self._bounds[key], self._twins[key] = memory, twins

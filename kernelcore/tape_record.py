@@ -8,11 +8,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from kernelcore.compiled import Adjoint
 from kernelcore.data import Array
 from kernelcore.element import Numbers, as_numpy, has_gradient
 from kernelcore.errors import KernelArgumentError, KernelGradError, SrcLoc
 from kernelcore.execute import Dims
-from kernelcore.kernel import Adjoint, Kernel
+from kernelcore.kernel import Kernel
 from kernelcore.launch_adjoint import execute_adjoint
 from kernelcore.passes.activity import is_float
 from kernelcore.recording import as_text, whole_line
@@ -180,18 +181,17 @@ class LaunchRecord:
     adjoint: Adjoint | KernelGradError | None = None
     saved: dict[int, Numbers] = field(default_factory=dict[int, Numbers])
     versions: dict[int, int] = field(default_factory=dict[int, int])
+    inputs: Sequence[Array] = field(init=False)
+    outputs: Sequence[Array] = field(init=False)
+
+    def __post_init__(self) -> None:
+        does = self.kernel.effects
+        self.inputs = [a for i, a in self._arrays() if does[i].loads]
+        self.outputs = [a for i, a in self._arrays() if does[i].writes]
 
     @property
     def label(self) -> str:
         return f"the launch of {self.kernel.name} at {as_text(self.site)}"
-
-    @property
-    def inputs(self) -> Sequence[Array]:
-        return [a for i, a in self._arrays() if self.kernel.effects[i].loads]
-
-    @property
-    def outputs(self) -> Sequence[Array]:
-        return [a for i, a in self._arrays() if self.kernel.effects[i].writes]
 
     def _arrays(self) -> Iterable[tuple[int, Array]]:
         return ((i, leaf) for i, leaf in enumerate(self.leaves) if isinstance(leaf, Array))

@@ -10,8 +10,8 @@ import numpy as np
 
 import kernelcore as kc
 from kernelcore import interp
-from kernelcore.ir.verify import verify
 from kernelcore.execute import argument_leaves
+from kernelcore.ir.verify import verify
 
 
 def run_both(kernel: kc.Kernel, dim: int | Sequence[int], args: Sequence[Any]) -> list[Any]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from kernelcore import interp
+from kernelcore.compiled import Direct
 from kernelcore.ir.verify import verify
-from kernelcore.kernel import Direct
 from kernelcore.opspec import Operation, evaluate
 from kernelcore.passes.pipeline import optimize
 from kernelcore.runtime import native

@@ -168,7 +168,7 @@ def test_stacks_grow_and_are_empty_at_every_point(dtype: Scalar) -> None:
 
 
 def two_stacks(is_nested: bool) -> Func:
-    """``out[i, j] = x[i, -j] + float(-j)`` through stacks of both; ``is_nested``: popped at once."""
+    """A row backwards plus indices, through two stacks; ``is_nested``: one is popped at once."""
 
     def write(b: Builder, x: Var, out: Var) -> None:
         i = b.emit(ops.TID, axis=0)

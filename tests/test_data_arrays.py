@@ -254,6 +254,17 @@ def test_numpy_and_dlpack_see_the_same_memory() -> None:
     assert np.from_dlpack(a[:, ::-2]).tolist() == a.numpy()[:, ::-2].tolist()
 
 
+def test_dlpack_is_taken_without_a_copy() -> None:
+    data = np.arange(6.0).reshape(2, 3)
+    for array in (kc.from_dlpack(data), kc.from_dlpack(kc.array(data, copy=False))):
+        assert np.shares_memory(array.numpy(), data)
+    rows = kc.from_dlpack(data, dtype=kc.vec3d)
+    rows[0] = kc.vec3d(9.0, 9.0, 9.0)
+    assert data[0].tolist() == [9.0, 9.0, 9.0]
+    again = kc.from_dlpack(kc.to_dlpack(rows))
+    assert np.shares_memory(again.numpy(), data)
+
+
 def test_launches_take_arrays_of_every_kind() -> None:
     x, y = kc.array([1.0, 2.0, 3.0], dtype=float), kc.zeros(6)
     kc.launch(double, 3, [x[::-1]], [y[::-2]])
@@ -346,6 +357,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "negative": lambda: kc.zeros(-1),
     "no_shape": lambda: kc.zeros(),
     "share": lambda: kc.array(np.zeros(3), dtype=float, copy=False),
+    "dlpack": lambda: kc.from_dlpack([1.0]),
     "device": lambda: kc.zeros(3, device="cuda"),
     "set_device": lambda: kc.set_device("cuda:0"),
     "to": lambda: X.to("cuda:0"),

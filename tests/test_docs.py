@@ -16,7 +16,8 @@ from kernelcore.frontend.intrinsics import Intrinsic
 from kernelcore.reference_docs import builtins_markdown
 
 MAX_FIRST_LINE = 100
-INTRINSICS = {name: found for name, found in vars(kc).items() if isinstance(found, Intrinsic)}
+EXPORTED = {name: getattr(kc, name) for name in dir(kc)}
+INTRINSICS = {name: found for name, found in EXPORTED.items() if isinstance(found, Intrinsic)}
 PUBLIC: dict[str, Any] = {**LIBRARY, **BUILTINS, **INTRINSICS}
 DOCS = {name: inspect.getdoc(found) for name, found in [*BUILTINS.items(), *INTRINSICS.items()]} | {
     f"{name}-{k}": inspect.getdoc(overload.pyfunc)

@@ -18,6 +18,7 @@ from jax_ffi import jax_kernel
 from kernelcore import interp
 from kernelcore.builtins import OPS
 from kernelcore.codegen import abi
+from kernelcore.compiled import Direct
 from kernelcore.errors import KernelAssertionError, SrcLoc
 from kernelcore.generic import Parameter
 from kernelcore.ir import op as ops
@@ -25,7 +26,7 @@ from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Func, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import walk_eqns
-from kernelcore.kernel import Direct, Kernel
+from kernelcore.kernel import Kernel
 from kernelcore.passes.batch import batch
 from kernelcore.passes.pipeline import normalize, optimize
 from kernelcore.runtime import native

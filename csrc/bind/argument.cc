@@ -144,8 +144,7 @@ void check_array(const Signature& signature, size_t index, const ArrayInfo& info
                  PyObject* object) {
   const Relocation& r = signature.relocations[index];
   if (info.dtype != static_cast<int>(r.dtype) || info.view.ndim != r.ndim) [[unlikely]] {
-    bool is_dtype =
-        info.dtype == static_cast<int>(r.dtype) && !is_array_memory(Py_TYPE(object));
+    bool is_dtype = info.dtype == static_cast<int>(r.dtype) && !is_array_memory(Py_TYPE(object));
     std::string help = is_dtype
                            ? "reshape it, or annotate the parameter with its number of dimensions"
                            : conversion_help(object, r, info);

@@ -7,7 +7,7 @@ import importlib.util
 import json
 import platform
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass
 from functools import cache
 from pathlib import Path
 
@@ -47,10 +47,10 @@ def host() -> Host:
         return _described()
     stored = disk.load(key)
     if stored is not None:
-        fields = json.loads(stored)
-        return Host(**{**fields, "llvm_version": tuple(fields["llvm_version"])})
+        triple, cpu, features, version = json.loads(stored)
+        return Host(triple, cpu, features, tuple(version))
     found = _described()
-    disk.store(key, json.dumps(asdict(found)).encode())
+    disk.store(key, json.dumps(astuple(found)).encode())
     return found
 
 
@@ -79,7 +79,7 @@ def _key() -> str | None:
     kept = [line for line in lines if line.split(":")[0].strip() in _FIELDS]
     if version is None or not kept:
         return None
-    said = "\0".join((*kept, version, platform.machine(), sys.platform))
+    said = "\0".join((*Host.__slots__, *kept, version, platform.machine(), sys.platform))
     return hashlib.sha256(said.encode()).hexdigest()[:KEY_DIGITS]
 
 

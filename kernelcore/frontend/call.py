@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import cast as as_type
 
 from kernelcore.builtins import BUILTINS, LIBRARY, Builtin
-from kernelcore.builtins.function import Function
 from kernelcore.errors import KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend import compile_time
 from kernelcore.frontend.apply import arguments, cast, signature
@@ -30,6 +29,7 @@ from kernelcore.frontend.value import (
 )
 from kernelcore.frontend.view import extent
 from kernelcore.frontend.weak import Weak, cast_name
+from kernelcore.function import Function
 from kernelcore.ir.op import Op
 from kernelcore.types import Dense, Scalar, StructType, type_of
 

@@ -9,12 +9,12 @@ from functools import cache
 from typing import Any
 
 from kernelcore.builtins import BUILTINS
-from kernelcore.builtins.function import Function
 from kernelcore.errors import KernelError, KernelNameError, SrcLoc
 from kernelcore.frontend.expr import lower_expr
 from kernelcore.frontend.scope import Scope, scalar
 from kernelcore.frontend.value import Value
 from kernelcore.frontend.weak import Choice, Site, WeakTypes
+from kernelcore.function import Function
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom
 from kernelcore.types import Scalar

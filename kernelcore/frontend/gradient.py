@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelcore.builtins import Builtin
-from kernelcore.builtins.function import Function
 from kernelcore.errors import KernelError, KernelTypeError, SrcLoc
 from kernelcore.frontend.convert import converted
 from kernelcore.frontend.overloads import resolve
 from kernelcore.frontend.scope import Scope, settle
 from kernelcore.frontend.value import Static, Value, describe_type, flatten, unflatten
+from kernelcore.function import Function
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Func, Region, Var
 from kernelcore.ir.op import GRAD

@@ -9,10 +9,10 @@ from typing import Any, cast
 import numpy as np
 
 from kernelcore.builtins import Builtin
-from kernelcore.builtins.function import Function
 from kernelcore.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.value import Leaf, Static, Value, build, describe_object
 from kernelcore.frontend.weak import Weak
+from kernelcore.function import Function
 from kernelcore.ir.core import Const
 from kernelcore.types import (
     SCALARS,

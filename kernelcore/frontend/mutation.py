@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from kernelcore.builtins.function import Function
 from kernelcore.errors import KernelNameError, SrcLoc
 from kernelcore.frontend.expr import static_object
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.value import Compound
+from kernelcore.function import Function
 
 
 def assigned_names(scope: Scope, body: Sequence[ast.stmt]) -> dict[str, SrcLoc | None]:

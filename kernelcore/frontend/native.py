@@ -10,7 +10,6 @@ from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from kernelcore.builtins.function import Function, Overload, require_function
 from kernelcore.errors import KernelError, KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend.annotations import result_types
 from kernelcore.frontend.convert import converted
@@ -18,6 +17,7 @@ from kernelcore.frontend.overloads import Definition, define, resolve
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.source import Source
 from kernelcore.frontend.value import ArrayView, Axis, Compound, Value, describe_type, flatten
+from kernelcore.function import Function, Overload, require_function
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.native import Form, NativeType, Snippet, element_of
 from kernelcore.ir.op import NATIVE

@@ -8,7 +8,6 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from kernelcore.builtins.function import Function, Overload
 from kernelcore.errors import KernelSyntaxError
 from kernelcore.frontend.expr import static_object
 from kernelcore.frontend.mutation import own_nodes
@@ -17,6 +16,7 @@ from kernelcore.frontend.rules import DECORATORS
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.source import EXPRESSION_ERRORS, Source
 from kernelcore.frontend.value import Static
+from kernelcore.function import Function, Overload
 
 
 def define_nested(scope: Scope, node: ast.FunctionDef) -> Static:

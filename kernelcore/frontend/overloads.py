@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from kernelcore.builtins.function import Function, Overload
 from kernelcore.errors import KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend.annotations import Open, Wanted, bound_of, parameter_nodes, parameter_type
 from kernelcore.frontend.host import host_value
@@ -17,6 +16,7 @@ from kernelcore.frontend.scope import Scope, is_value
 from kernelcore.frontend.source import Source, read_source
 from kernelcore.frontend.value import ArrayView, Compound, Static, Value, describe_type
 from kernelcore.frontend.weak import Weak, cast_name
+from kernelcore.function import Function, Overload
 from kernelcore.ir.core import Const, Var
 from kernelcore.types import ArrayOf, Dense, Scalar, SourceType, TypeClass, float32
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kernelcore.builtins.function import Function, Overload, require_function
 from kernelcore.errors import KernelTypeError
 from kernelcore.frontend.annotations import Open, bound_of, parameter_nodes, parameter_type
 from kernelcore.frontend.cotangents import cotangent_name, with_cotangents
@@ -26,6 +25,7 @@ from kernelcore.frontend.value import (
     flatten,
     unflatten,
 )
+from kernelcore.function import Function, Overload, require_function
 from kernelcore.ir.builder import Builder, zero
 from kernelcore.ir.core import Atom, Func, Region, Var
 from kernelcore.ir.custom import Rules, instantiate

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeGuard
 
-from kernelcore.builtins.function import Function
 from kernelcore.errors import KernelNameError, KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend.host import host_value
 from kernelcore.frontend.value import (
@@ -20,6 +19,7 @@ from kernelcore.frontend.value import (
     unflatten,
 )
 from kernelcore.frontend.weak import Weak, WeakTypes, const, default_type
+from kernelcore.function import Function
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import CAST

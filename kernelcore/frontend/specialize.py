@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeVar
 
-from kernelcore.builtins.function import Function, Overload
 from kernelcore.errors import KernelError, KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend.annotations import (
     Open,
@@ -32,6 +31,7 @@ from kernelcore.frontend.source import Source, read_source
 from kernelcore.frontend.stmt import Block
 from kernelcore.frontend.value import Compound, Leaf, Static, Value, flatten, unflatten
 from kernelcore.frontend.weak import Choice, Promotion, Site, Weak, WeakTypes, widest
+from kernelcore.function import Function, Overload
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Func, Region, Var
 from kernelcore.ir.custom import Rules

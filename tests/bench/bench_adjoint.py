@@ -10,7 +10,7 @@ import numpy as np
 
 import kernelcore as kc
 from kernelcore import opderive
-from kernelcore.kernel import Direct
+from kernelcore.compiled import Direct
 from kernelcore.opshape import kernel_operation
 from kernelcore.opspec import Operation, evaluate
 from kernelcore.passes.pipeline import optimize

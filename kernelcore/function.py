@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelcore.builtins.choice import choose
+from kernelcore.choice import choose
 from kernelcore.errors import KernelTypeError
 
 

@@ -1,0 +1,104 @@
+"""What a kernel becomes when it is needed: parameters, IR, machine code, adjoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from kernelcore.compile import compile_func
+from kernelcore.errors import SrcLoc
+from kernelcore.frontend.parameters import kernel_parameters
+from kernelcore.frontend.source import read_source
+from kernelcore.frontend.specialize import specialize_kernel
+from kernelcore.generic import Parameter
+from kernelcore.ir.core import Func
+from kernelcore.ir.walk import walk_eqns
+from kernelcore.passes.access import effects
+from kernelcore.passes.dce import drop_unused_params
+from kernelcore.passes.pipeline import normalize, optimize
+from kernelcore.passes.reverse import vjp
+from kernelcore.signature import Binding, Role, make_signature
+from kernelcore.types import ArrayType, SourceType
+
+
+def name_loc(pyfunc: Callable[..., Any]) -> SrcLoc | None:
+    """Where the name of ``pyfunc`` is defined."""
+    return read_source(pyfunc).name_loc()
+
+
+def parameters(
+    pyfunc: Callable[..., Any], types: tuple[SourceType, ...] | None
+) -> tuple[Parameter, ...]:
+    """The parameters of the kernel ``pyfunc``, of ``types`` if they are given.
+
+    Raises:
+        KernelError: An annotation is not in the kernel language.
+    """
+    found = tuple(Parameter(*row) for row in kernel_parameters(pyfunc))
+    if types is None:
+        return found
+    return tuple(replace(p, wanted=type_) for p, type_ in zip(found, types, strict=True))
+
+
+def normalized(pyfunc: Callable[..., Any], types: tuple[SourceType, ...] | None) -> Func:
+    """The kernel ``pyfunc`` for parameters of ``types`` as normalized IR.
+
+    Raises:
+        KernelError: The source is not in the kernel language; says where.
+    """
+    return normalize(specialize_kernel(pyfunc, types))
+
+
+class Adjoint:
+    """An adjoint kernel for arrays that the caller provides.
+
+    Attributes:
+        func: The adjoint, without the parameters it does not use.
+        order: Per parameter of ``func``: the primal parameter, and whether this is its cotangent.
+    """
+
+    def __init__(self, primal: Func, wrt: tuple[int, ...], seeds: tuple[int, ...]) -> None:
+        derived = vjp(primal, wrt, seeds)
+        self.func, kept = drop_unused_params(normalize(derived.func))
+        source = {new: old for old, new in derived.derivative_of.items()}
+        self.order = tuple((source.get(i, i), i in source) for i in kept)
+
+    @cached_property
+    def reads(self) -> frozenset[int]:
+        """The primal parameters whose elements it loads."""
+        pairs = zip(self.order, effects(self.func), strict=True)
+        return frozenset(i for (i, is_cotangent), e in pairs if e.loads and not is_cotangent)
+
+    @cached_property
+    def writes(self) -> frozenset[int]:
+        """The primal parameters whose elements it writes."""
+        pairs = zip(self.order, effects(self.func), strict=True)
+        return frozenset(i for (i, is_cotangent), e in pairs if e.writes and not is_cotangent)
+
+    @cached_property
+    def direct(self) -> Direct:
+        """The adjoint on arrays that the caller provides, which do not share memory."""
+        return Direct(optimize(self.func))
+
+
+class Direct:
+    """A kernel over arrays that the caller provides.
+
+    Attributes:
+        signature: The kernel as native launchers take it.
+        exclusive: Parameters that the code updates without atomics, since no two threads touch
+            the same element; true only if no other array and no other index reaches it.
+    """
+
+    def __init__(self, func: Func) -> None:
+        compiled = compile_func(func)
+        bindings: list[Binding] = []
+        for index, (param, effect) in enumerate(zip(func.params, effects(func), strict=True)):
+            role = Role.OUTPUT if effect.writes else Role.INPUT
+            is_array = isinstance(param.type, ArrayType)
+            bindings.append(Binding(role if is_array else Role.VALUE, index))
+        self.signature = make_signature(func, compiled, bindings)
+        owned = {e.inputs[0] for e in walk_eqns(func.body) if e.attrs.get("owned")}
+        self.exclusive = tuple(i for i, p in enumerate(func.params) if p in owned)

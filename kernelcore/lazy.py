@@ -1,0 +1,59 @@
+"""Imports that wait for their first use: ``import kernelcore`` costs less than what it can do."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
+from typing import Any
+
+
+class Deferred:
+    """A module of kernelcore that is imported when something in it is first needed."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        # What is not the module's own is never asked of it twice.
+        found = getattr(importlib.import_module(self._name), attribute)
+        setattr(self, attribute, found)
+        return found
+
+
+class Exporting(ModuleType):
+    """A package whose public names are imported when they are first needed.
+
+    A submodule of the same name as a function does not hide the function.
+
+    Attributes:
+        __homes__: The module that each name is imported from.
+        __others__: Gives the names that are in none of them.
+    """
+
+    __homes__: Mapping[str, str]
+    __others__: Callable[[], Mapping[str, Any]]
+
+    def __getattr__(self, name: str) -> Any:
+        home = self.__homes__.get(name)
+        if home is not None:
+            found = getattr(importlib.import_module(home), name)
+        elif name.startswith("_") or name not in (others := self.__others__()):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        else:
+            found = others[name]
+        self.__dict__[name] = found
+        return found
+
+    def __setattr__(self, name: str, value: object) -> None:
+        is_hidden = isinstance(value, ModuleType) and name in self.__homes__
+        if not is_hidden:
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> Iterable[str]:
+        return sorted({*self.__dict__, *self.__homes__, *self.__others__()})
+
+
+def homes(rows: Mapping[str, str]) -> dict[str, str]:
+    """The home of every name, of names by module."""
+    return {name: module for module, names in rows.items() for name in names.split()}

@@ -1,0 +1,60 @@
+"""Where the public names of kernelcore are that are imported when they are first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kernelcore.lazy import Deferred, homes
+
+if TYPE_CHECKING:
+    from kernelcore import builtins
+else:
+    builtins = Deferred("kernelcore.builtins")
+
+# ``kernelcore/__init__.py`` has the same names for type checkers.
+HOMES = homes(
+    {
+        "kernelcore.array": (
+            "IndexedArray array array1d array2d array3d array4d indexedarray indexedarray1d "
+            "indexedarray2d indexedarray3d indexedarray4d"
+        ),
+        "kernelcore.autodiff": "gradcheck jacobian jacobian_fd",
+        "kernelcore.function": "Function",
+        "kernelcore.command": "Launch",
+        "kernelcore.creation": (
+            "clone copy dtype_from_numpy dtype_to_numpy empty empty_like from_dlpack from_numpy "
+            "full full_like ones ones_like to_dlpack zeros zeros_like"
+        ),
+        "kernelcore.data": "Array",
+        "kernelcore.device": (
+            "Device ScopedDevice get_cuda_devices get_device get_devices init "
+            "is_cuda_available set_device synchronize synchronize_device"
+        ),
+        "kernelcore.errors": (
+            "KernelArgumentError KernelAssertionError KernelAttributeError KernelCompileError "
+            "KernelError KernelGradError KernelMemoryError KernelNameError KernelSyntaxError "
+            "KernelTypeError"
+        ),
+        "kernelcore.frontend.compile_time": "constant static",
+        "kernelcore.frontend.cotangents": "adjoint",
+        "kernelcore.frontend.gradient": "grad",
+        "kernelcore.frontend.intrinsics": (
+            "atomic_add atomic_and atomic_cas atomic_exch atomic_max atomic_min atomic_or "
+            "atomic_sub atomic_xor printf tid"
+        ),
+        "kernelcore.frontend.native": "NativeFunction func_native",
+        "kernelcore.frontend.rules": "func_grad func_jvp func_replay",
+        "kernelcore.kernel": "Kernel func kernel overload",
+        "kernelcore.launch": "launch",
+        "kernelcore.map": "map",
+        "kernelcore.runtime.native": "num_threads set_num_threads",
+        "kernelcore.structs": "struct",
+        "kernelcore.tape": "Tape",
+    }
+)
+
+
+def operations() -> Mapping[str, Any]:
+    """Every built-in and library function."""
+    return {**builtins.LIBRARY, **builtins.BUILTINS}
