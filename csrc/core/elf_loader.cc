@@ -159,12 +159,12 @@ class Loader {
     resolve_symbols();
     for (const Elf64_Shdr& section : object_.sections()) {
       if (section.sh_type == SHT_REL) fail("relocations without addends");
+      if (section.sh_type == SHT_INIT_ARRAY) fail("code that runs when it is loaded");
       if (section.sh_type == SHT_RELA) relocate_section(section);
     }
     uintptr_t found = defined(symbol);
     pages.make_executable(executable_bytes_);
     pages.release();
-    run_initializers();
     return found;
   }
 
@@ -267,18 +267,6 @@ class Loader {
       return addresses_[i];
     }
     fail("it does not define '" + name + "'");
-  }
-
-  void run_initializers() const {
-    for (size_t i = 0; i < offsets_.size(); ++i) {
-      const Elf64_Shdr& section = object_.sections()[i];
-      if (section.sh_type != SHT_INIT_ARRAY || offsets_[i] == kNowhere) continue;
-      for (uint64_t at = 0; at + sizeof(void*) <= section.sh_size; at += sizeof(void*)) {
-        void (*initialize)();
-        std::memcpy(&initialize, base_ + offsets_[i] + at, sizeof initialize);
-        initialize();
-      }
-    }
   }
 
   Object object_;

@@ -93,4 +93,3 @@ def isfinite(x: Float) -> Bool:
 def where(c: Bool, x: Any, y: Any) -> Any:
     """``x`` if ``c`` holds, else ``y``; both are evaluated."""
     ...
-

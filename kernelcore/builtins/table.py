@@ -15,6 +15,4 @@ with registering() as _declared:
     _ = arithmetic, elementary, logic
 
 OPS: Mapping[str, Op] = MappingProxyType({name: entry.op for name, entry in _declared.items()})
-BUILTINS: Mapping[str, Builtin[..., Any]] = MappingProxyType(
-    {**_declared, "rint": arithmetic.rint}
-)
+BUILTINS: Mapping[str, Builtin[..., Any]] = MappingProxyType({**_declared, "rint": arithmetic.rint})

@@ -94,12 +94,16 @@ def _optimize(text: str) -> tuple[Any, Any]:
 
 def _machine() -> Any:
     target = host()
-    return engine().Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu,
-        features=target.features,
-        opt=OPTIMIZATION_LEVEL,
-        reloc="pic",
-        codemodel="small",
+    return (
+        engine()
+        .Target.from_triple(target.triple)
+        .create_target_machine(
+            cpu=target.cpu,
+            features=target.features,
+            opt=OPTIMIZATION_LEVEL,
+            reloc="pic",
+            codemodel="small",
+        )
     )
 
 

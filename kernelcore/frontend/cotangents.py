@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Mapping
+from typing import Any
 
 from kernelcore.errors import KernelSyntaxError, KernelTypeError
 from kernelcore.frontend.mutation import own_nodes
@@ -14,11 +15,18 @@ from kernelcore.frontend.source import Source
 class Adjoint:
     """``adjoint``: in a function for a gradient, ``adjoint[x]`` is the cotangent of ``x``."""
 
-    def __getitem__(self, parameter: object) -> object:
-        raise KernelTypeError(
-            "adjoint[...] was used outside of a gradient",
-            remedy="use it in a function decorated with @func_grad(f)",
-        )
+    def __getitem__(self, parameter: object) -> Any:
+        raise _outside()
+
+    def __setitem__(self, parameter: object, value: object) -> None:
+        raise _outside()
+
+
+def _outside() -> KernelTypeError:
+    return KernelTypeError(
+        "adjoint[...] was used outside of a gradient",
+        remedy="use it in a function decorated with @func_grad(f)",
+    )
 
 
 adjoint = Adjoint()

@@ -33,6 +33,7 @@ def host_value(obj: Any, text: str, loc: SrcLoc | None) -> Value:
     Raises:
         KernelTypeError: ``obj`` is none of these.
     """
+    whole: Any = obj
     match obj:
         case bool():
             return Const(boolean, obj)
@@ -47,16 +48,17 @@ def host_value(obj: Any, text: str, loc: SrcLoc | None) -> Value:
             return tuple(host_value(m, f"{text}[{k}]", loc) for k, m in enumerate(members))
         case _:
             pass
+    found: type[Any] = whole.__class__
     for dtype in SCALARS:
-        if type(obj) is dtype.numpy.type:
-            return _const(dtype, obj)
-    kind = type_of(type(obj))
+        if found is dtype.numpy.type:
+            return _const(dtype, whole)
+    kind = type_of(found)
     if isinstance(kind, Dense | StructType) and has_layout(kind):
-        return build(kind, iter(_leaves(kind, obj)))
-    if type_of(obj) is not None or isinstance(obj, _STATIC):
-        return Static(obj)
+        return build(kind, iter(_leaves(kind, whole)))
+    if type_of(whole) is not None or isinstance(whole, _STATIC):
+        return Static(whole)
     raise KernelTypeError(
-        f"expected a value, found '{text}', {describe_object(obj)}",
+        f"expected a value, found '{text}', {describe_object(whole)}",
         loc,
         "kernels read numbers, vectors, structs and functions of outer scopes; "
         "pass anything else as a parameter",

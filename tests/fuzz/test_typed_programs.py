@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, Phase, given, note, seed, settings
 
 import kernelcore as kc
 from kernelcore import interp
-from kernelcore.ir.verify import verify
 from kernelcore.execute import argument_leaves
+from kernelcore.ir.verify import verify
 from kernelcore.types import AnyNumber
 from tests.fuzz.host_language import run_on_host
 from tests.fuzz.program_arguments import arguments, bits
