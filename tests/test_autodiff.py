@@ -123,7 +123,7 @@ def energy(bodies: kc.array(dtype=Body), g: kc.vec3d, one: Body, turn: kc.mat22d
 
 def test_composites_structs_and_values_have_entries_per_component() -> None:
     rng = np.random.default_rng(0)
-    bodies = np.zeros(2, Body.numpy_dtype())
+    bodies: Any = np.zeros(2, Body.numpy_dtype())
     bodies["position"], bodies["mass"] = rng.random((2, 3)), rng.random(2)
     one = Body()
     one.position, one.mass = kc.vec3d(1.0, 2.0, 3.0), 0.5

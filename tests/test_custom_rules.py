@@ -608,7 +608,8 @@ def test_a_rule_that_does_not_fit_is_refused_where_it_is_written() -> None:
 
 def test_rules_are_for_functions_of_the_user() -> None:
     for decorator in (kc.func_grad, kc.func_replay, kc.func_jvp):
-        for other in (np.sin, kc.sin, kc.length, quantize):
+        others: list[Any] = [np.sin, kc.sin, kc.length, quantize]
+        for other in others:
             refused(lambda d=decorator, o=other: d(o), "expected a function decorated with @func")
     refused(lambda: kc.grad(np.sin), "takes a function")
     refused(lambda: kc.adjoint[0], "outside of a gradient")

@@ -25,7 +25,7 @@ def describe(x: float) -> int:  # noqa: F811
 
 
 @kc.func
-def describe(x: kc.types.vector(length=Any, dtype=Any)) -> int:  # noqa: F811
+def describe(x: kc.vector(length=Any, dtype=Any)) -> int:  # noqa: F811
     return 10 * len(x)
 
 

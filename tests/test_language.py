@@ -12,7 +12,7 @@ import kernelcore as kc
 from tests.language import run_both
 
 RNG = np.random.default_rng(3)
-MAT45 = kc.types.matrix((4, 5), kc.float64)
+MAT45 = kc.matrix((4, 5), kc.float64)
 GRAVITY = kc.constant(kc.vec3d(0.0, -9.81, 0.0))
 
 
@@ -90,7 +90,7 @@ def test_variables_hold_values() -> None:
 def test_component_indices_may_be_known_at_run_time_only(k: int) -> None:
     @kc.kernel
     def kernel(
-        m: kc.array(dtype=kc.types.matrix((4, 5), kc.float64)),
+        m: kc.array(dtype=kc.matrix((4, 5), kc.float64)),
         k: int,
         y: kc.array(dtype=kc.float64),
     ):
@@ -116,7 +116,7 @@ def test_component_indices_may_be_known_at_run_time_only(k: int) -> None:
 
 def test_parts_and_slices_of_composites() -> None:
     @kc.kernel
-    def kernel(x: kc.array(dtype=kc.types.vector(5, kc.float64)), y: kc.array(dtype=kc.vec4d)):
+    def kernel(x: kc.array(dtype=kc.vector(5, kc.float64)), y: kc.array(dtype=kc.vec4d)):
         i = kc.tid()
         v = x[i]
         v[0:2] = v[3:5]
@@ -187,7 +187,7 @@ def test_structs_as_values_elements_and_results() -> None:
         bodies[i].material.phase = int(b.material.density)
         phase[i] = bodies[i].material.phase
 
-    bodies = np.zeros(3, Body.numpy_dtype())
+    bodies: Any = np.zeros(3, Body.numpy_dtype())
     bodies["material"]["density"] = [1.5, 2.5, 3.5]
     bodies["material"]["phase"] = [1, 2, 2]
     probe = Body(position=kc.vec3d(1.0, 2.0, 3.0))
@@ -221,7 +221,7 @@ def test_cotangents_of_arrays_of_structs_are_arrays_of_structs() -> None:
         i = kc.tid()
         out[i] = bodies[i].material.density * kc.length_sq(bodies[i].position)
 
-    bodies = np.zeros(3, Body.numpy_dtype())
+    bodies: Any = np.zeros(3, Body.numpy_dtype())
     bodies["material"]["density"] = [1.5, 2.5, 3.5]
     bodies["position"] = RNG.normal(size=(3, 3))
     found, out = np.zeros_like(bodies), np.zeros(3)
@@ -299,7 +299,7 @@ def test_indexed_arrays_look_their_indices_up() -> None:
     rows, columns = np.array([3, 1], np.int32), np.array([2, 0], np.int32)
     out = np.zeros((3, 3))
     kc.launch(kernel, (2, 2), [kc.indexedarray(data, [rows, columns]), out])
-    want[np.ix_(rows, columns, [0])] = 1
+    want[np.ix_(rows, columns, np.array([0]))] = 1
     np.testing.assert_array_equal(data, want)
     np.testing.assert_allclose(out[:2], want[np.ix_(rows, columns)].sum(1), rtol=1e-12)
     np.testing.assert_array_equal(out[2], [2, 2, 0])

@@ -128,7 +128,7 @@ def packed() -> np.ndarray:
     return np.zeros(4, np.dtype([("tag", np.int8), ("value", np.float32)]))["value"]
 
 
-REFUSED: dict[str, Callable[[], None]] = {
+REFUSED: dict[str, Callable[[], object]] = {
     "dtype": lambda: kc.launch(saxpy, 4, [X.astype(np.float64), Y, 1.0], [Z]),
     "rank": lambda: kc.launch(saxpy, 4, [X[:, None], Y, 1.0], [Z]),
     "read_only": lambda: kc.launch(saxpy, 4, [X, Y, 1.0], [read_only()]),

@@ -45,7 +45,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("kernelcore.tape",),
     ("kernelcore.map", "kernelcore.autodiff"),
     ("kernelcore.opderive", "kernelcore.opshape"),
-    ("kernelcore",),
+    ("kernelcore", "kernelcore.__main__"),
     ("torch_ext", "jax_ffi"),
 )
 # What adapters may know of kernelcore.

@@ -47,7 +47,7 @@ X86_64 = {
     "PC64": (
         24,
         "probe: leaq slot(%rip), %rcx; movq (%rcx), %rax; movq (%rax, %rcx), %rax; ret;"
-        " .section .rodata; slot: .quad answer - .",
+        " slot: .quad answer - .",
     ),
     "GOTPCRELX": (
         41,

@@ -153,7 +153,8 @@ void bind_loader(nb::module_& m) {
         return load_object({first, code.size()}, symbol);
       },
       nb::arg("code"), nb::arg("symbol"),
-      "Load a relocatable object for as long as the process lives; the address of a function in it.");
+      "Load a relocatable object for as long as the process lives; the address of a function in "
+      "it.");
 #endif
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kernelcore import values
 from kernelcore.errors import KernelError, KernelTypeError, SrcLoc
@@ -41,7 +41,7 @@ def constant(value: T) -> T:
     return value
 
 
-def static(expr: object) -> object:
+def static(expr: Any) -> Any:
     """``expr`` as Python evaluates it when the kernel is compiled, used as a constant.
 
     The expression sees the names around the kernel; its value must be a number, a vector, matrix or

@@ -24,16 +24,16 @@ from kernelcore.types import (
     type_of,
 )
 
-_STATIC = (Builtin, Function)
+_STATIC: tuple[type[Any], ...] = (Builtin, Function)
 
 
-def host_value(obj: Any, text: str, loc: SrcLoc | None) -> Value:
+def host_value(obj: object, text: str, loc: SrcLoc | None) -> Value:
     """A number, composite, tuple, type or function of an outer scope as a value.
 
     Raises:
         KernelTypeError: ``obj`` is none of these.
     """
-    whole: Any = obj
+    whole = cast("Any", obj)
     match obj:
         case bool():
             return Const(boolean, obj)
@@ -48,7 +48,7 @@ def host_value(obj: Any, text: str, loc: SrcLoc | None) -> Value:
             return tuple(host_value(m, f"{text}[{k}]", loc) for k, m in enumerate(members))
         case _:
             pass
-    found: type[Any] = whole.__class__
+    found = cast("type[Any]", obj.__class__)
     for dtype in SCALARS:
         if found is dtype.numpy.type:
             return _const(dtype, whole)

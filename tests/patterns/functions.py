@@ -1,8 +1,5 @@
 """Patterns of functions: several results, nesting, functions as arguments, overloads, generics."""
 
-# Overloads share a name.
-# pyright: reportRedeclaration=false
-
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,0 +1,118 @@
+"""``python -m kernelcore``: what is installed, what a kernel becomes, what the disk cache holds."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import runpy
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from importlib import metadata
+
+from kernelcore import inspection
+from kernelcore.cache import default_cache
+from kernelcore.codegen.host import host
+from kernelcore.errors import KernelError
+from kernelcore.kernel import Kernel
+from kernelcore.runtime import native
+
+# Kinds of files in the directory of the cache: machine code, and descriptions of processors.
+KINDS = ("o", "host")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    chosen = _parser().parse_args(arguments)
+    try:
+        match chosen.command:
+            case "inspect":
+                _inspect(chosen.kernel, chosen.stage)
+            case "cache":
+                _clear() if chosen.action == "clear" else _list()
+            case _:
+                _info()
+    except KernelError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # The reader has what it wanted; Python must not write the rest when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m kernelcore", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("info", help="versions, processor, threads, disk cache")
+    inspect = commands.add_parser("inspect", help="one stage of the compiler's work on a kernel")
+    inspect.add_argument("kernel", metavar="FILE:KERNEL", help="the kernel of that name in a file")
+    inspect.add_argument("--stage", choices=inspection.STAGES, default="ir")
+    cache = commands.add_parser("cache", help="the disk cache of machine code")
+    cache.add_argument("action", choices=("ls", "clear"))
+    return parser
+
+
+def _info() -> None:
+    target = host()
+    rows = {
+        "kernelcore": metadata.version("kernelcore"),
+        "python": platform.python_version(),
+        "numpy": metadata.version("numpy"),
+        "llvmlite": f"{metadata.version('llvmlite')}, LLVM {'.'.join(map(str, target.llvm_version))}",
+        "target": f"{target.triple}, {target.cpu}",
+        "threads": str(native.num_threads()),
+        "cache": _cache_text(),
+    }
+    for name, text in rows.items():
+        print(f"{name:12}{text}")
+
+
+def _cache_text() -> str:
+    cache = default_cache()
+    if cache is None:
+        return "off"
+    sizes = [path.stat().st_size for path in cache.entries()]
+    return f"{cache.directory}, {len(sizes)} kernels, {sum(sizes)} bytes"
+
+
+def _inspect(named: str, stage: str) -> None:
+    """Print one stage of the kernel that ``named``, as FILE:KERNEL, stands for.
+
+    Raises:
+        KernelError: There is no such file or kernel, or it has no such stage.
+    """
+    file, _, name = named.rpartition(":")
+    if not os.path.isfile(file):
+        raise KernelError(f"inspect: expected FILE:KERNEL, found '{named}': no file '{file}'")
+    # As ``python FILE`` does, so that it finds the modules beside it.
+    sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
+    found = runpy.run_path(file)
+    kernels = sorted(name for name, value in found.items() if isinstance(value, Kernel))
+    if name not in kernels:
+        there_are = ", ".join(kernels) or "none"
+        raise KernelError(f"inspect: no kernel '{name}' in {file}; there are {there_are}")
+    print(found[name].inspect(stage))
+
+
+def _list() -> None:
+    cache = default_cache()
+    for path in [] if cache is None else cache.entries():
+        status = path.stat()
+        changed = datetime.fromtimestamp(status.st_mtime).isoformat(" ", "seconds")
+        print(f"{path.stem}  {status.st_size:9} bytes  {changed}")
+
+
+def _clear() -> None:
+    removed = 0
+    for kind in KINDS:
+        cache = default_cache(kind)
+        for path in [] if cache is None else cache.entries():
+            path.unlink(missing_ok=True)
+            removed += 1
+    print(f"{removed} entries removed")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
