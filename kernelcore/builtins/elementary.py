@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from kernelcore.builtins import composed, reference
@@ -117,6 +119,16 @@ def exp(x: Float) -> Float:
 @builtin(lower=libm("exp2"), ref=np.exp2, grad={"x": "ct * out * 0.6931471805599453"})
 def exp2(x: Float) -> Float:
     """2 raised to ``x``."""
+    ...
+
+
+@builtin(
+    lower=libm("exp10"),
+    ref=partial(np.power, 10),
+    grad={"x": "2.302585092994046 * ct * out"},
+)
+def exp10(x: Float) -> Float:
+    """10 raised to ``x``."""
     ...
 
 
