@@ -56,11 +56,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _info() -> None:
     target = host()
+    llvm = ".".join(map(str, target.llvm_version))
     rows = {
         "kernelcore": metadata.version("kernelcore"),
         "python": platform.python_version(),
         "numpy": metadata.version("numpy"),
-        "llvmlite": f"{metadata.version('llvmlite')}, LLVM {'.'.join(map(str, target.llvm_version))}",
+        "llvmlite": f"{metadata.version('llvmlite')}, LLVM {llvm}",
         "target": f"{target.triple}, {target.cpu}",
         "threads": str(native.num_threads()),
         "cache": _cache_text(),

@@ -116,6 +116,11 @@ class IndexedArray:
 
     def __init__(self, data: Any, indices: Sequence[Any]) -> None:
         shape = shape_of(data)
+        if not isinstance(indices, Sequence | np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise KernelArgumentError(
+                f"indexedarray: expected a list of index arrays, found {describe(indices)}",
+                remedy="give one index array or None per dimension",
+            )
         if len(indices) > min(len(shape), MAX_ARRAY_DIMS):
             raise KernelArgumentError(
                 f"indexedarray: expected at most {min(len(shape), MAX_ARRAY_DIMS)} index arrays "
@@ -163,7 +168,10 @@ def shape_of(data: Any) -> tuple[int, ...]:
 
 def _index_array(position: int, index: Any, extent: int) -> npt.NDArray[np.int32]:
     """A private copy of ``index``, so that what was checked stays in range."""
-    array = np.asarray(index)
+    try:
+        array = np.asarray(index)
+    except ValueError:
+        array = np.asarray(None)
     found = scalar_of_numpy(array.dtype)
     is_empty_list = array.size == 0 and not hasattr(index, "dtype")
     is_typed = hasattr(index, "dtype")
@@ -206,9 +214,10 @@ def _array_of(
         )
     ndim = maker.ndim if ndim is None else ndim
     lowest, highest = (1, MAX_ARRAY_DIMS) if maker.is_open else (maker.ndim, maker.ndim)
-    if not lowest <= ndim <= highest:
+    is_int = isinstance(ndim, int)  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not is_int or not lowest <= ndim <= highest:
         raise KernelTypeError(
-            f"{maker.name}: expected {lowest} to {highest} dimensions, found {ndim}",
+            f"{maker.name}: expected {lowest} to {highest} dimensions, found {ndim!r}",
             remedy="use array(dtype=..., ndim=...)",
         )
     return ArrayOf(element, ndim, is_indexed)

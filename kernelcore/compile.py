@@ -83,6 +83,16 @@ def compile_func(func: Func) -> Compiled:
         return found
 
 
+def object_of(func: Func, symbol: str) -> bytes:
+    """A relocatable object that defines the kernel ``func`` as ``symbol``.
+
+    Raises:
+        KernelCompileError: The code generator or LLVM rejects ``func``.
+    """
+    func = lower_custom(func)
+    return _with_snippets(func, cpu.object_code(cpu.llvm_text(func, symbol)))
+
+
 def resolve(key: str) -> int | None:
     """The address of the kernel with content hash ``key``, if this process or the disk has it."""
     with _lock:
@@ -111,7 +121,7 @@ def _load_or_compile(func: Func, key: str) -> Compiled:
         except KernelCompileError:
             # An intact entry that does not link here is as good as none.
             code = None
-    code = _with_snippets(func, cpu.object_code(cpu.llvm_text(func, symbol_of(key))))
+    code = object_of(func, symbol_of(key))
     if disk:
         disk.store(key, code)
     return _compiled(func, key, code)

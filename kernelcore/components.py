@@ -82,7 +82,10 @@ def take_array(dtype: Scalar, value: object, shape: tuple[int, ...]) -> Array:
     try:
         array = np.asarray(value)
     except (TypeError, ValueError) as error:
-        raise KernelTypeError(f"expected shape {shape}, found {describe(value)}: {error}") from None
+        raise KernelTypeError(
+            f"expected shape {shape}, found {describe(value)}: {error}",
+            remedy="give a sequence or an array of that shape",
+        ) from None
     found = scalar_of_numpy(array.dtype)
     if array.shape != shape or found is None:
         raise KernelTypeError(

@@ -213,21 +213,27 @@ class Composite(metaclass=CompositeClass):
 
 
 class Component:
-    """A component of a value by name."""
+    """A component of a value by its letter, or several that follow each other: ``xy``, ``wzyx``."""
 
     def __init__(self, name: str) -> None:
+        places = ["xyzw".index(letter) for letter in name]
         self.name = name
-        self.position = "xyzw".index(name)
+        self.last = max(places)
+        self.index: int | slice = places[0]
+        if len(places) > 1:
+            step = places[1] - places[0]
+            stop = places[-1] + step
+            self.index = slice(places[0], None if stop < 0 else stop, step)
 
     def __get__(self, value: Composite | None, owner: type) -> Any:
-        return self if value is None else value[self._place(value)]
+        return self if value is None else value[self._checked(value)]
 
     def __set__(self, value: Composite, component: Any) -> None:
-        value[self._place(value)] = component
+        value[self._checked(value)] = component
 
-    def _place(self, value: Composite) -> int:
-        if self.position < len(value):
-            return self.position
+    def _checked(self, value: Composite) -> int | slice:
+        if self.last < len(value):
+            return self.index
         name = type(value).__name__
         raise KernelAttributeError(
             f"{name} has no component '{self.name}'",
@@ -312,6 +318,14 @@ class Transform(Composite):
         parts = (", ".join(component_texts(part)) for part in np.split(self._data, [3]))
         return f"{type(self).__name__}(({'), ('.join(parts)}))"
 
+
+# Letters at equal distances, as kernels take them.
+for _name in (
+    *("xy", "yx", "yz", "zy", "zw", "wz", "xz", "zx", "yw", "wy", "xw", "wx"),
+    *("xyz", "zyx", "yzw", "wzy", "xyzw", "wzyx"),
+):
+    setattr(Vector, _name, Component(_name))
+    setattr(Quaternion, _name, Component(_name))
 
 _BASES: dict[str, type[Composite]] = {
     "vector": Vector,

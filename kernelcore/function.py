@@ -95,7 +95,10 @@ class Function:
             found = choose([o.pyfunc for o in self.overloads], args, kwargs)
             if found is None:
                 given = ", ".join(type(a).__name__ for a in (*args, *kwargs.values())) or "nothing"
-                raise KernelTypeError(f"no overload of {self.name}() takes {given}")
+                raise KernelTypeError(
+                    f"no overload of {self.name}() takes {given}",
+                    remedy=f"help({self.name}) shows the overloads",
+                )
             overload = self.overloads[found]
         result = overload.pyfunc(*args, **kwargs)
         return _updated(overload, args, kwargs, result) if overload.updates else result

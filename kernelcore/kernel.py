@@ -6,6 +6,7 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelcore.errors import KernelArgumentError, KernelError
@@ -14,7 +15,7 @@ from kernelcore.lazy import Deferred
 
 # Modules that declare kernels are imported without the compiler.
 if TYPE_CHECKING:
-    from kernelcore import compiled, generic, inspection
+    from kernelcore import compiled, export, generic, inspection
     from kernelcore.compiled import Adjoint, Direct
     from kernelcore.generic import Parameter
     from kernelcore.ir.core import Func
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from kernelcore.types import SourceType
 else:
     compiled = Deferred("kernelcore.compiled")
+    export = Deferred("kernelcore.export")
     generic = Deferred("kernelcore.generic")
     inspection = Deferred("kernelcore.inspection")
     access = Deferred("kernelcore.passes.access")
@@ -159,6 +161,23 @@ class Kernel:
                 with what it records), 'llvm' or 'asm'.
         """
         return inspection.stage_text(self.pyfunc, self.func, stage)
+
+    def export(self, path: str | Path) -> tuple[Path, Path]:
+        """Write the kernel as an object file for C programs, and a header beside it.
+
+        The code is made for the processor of this machine. The header defines the arguments as a
+        struct and declares the function, which runs a part of the grid on the calling thread.
+
+        Args:
+            path: Of the object; the header has the same name with the suffix .h.
+
+        Returns:
+            The paths of the object and of the header.
+
+        Raises:
+            KernelCompileError: A name is none in C.
+        """
+        return export.export(self.func, Path(path))
 
 
 def not_a_kernel(found: object) -> KernelArgumentError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import linecache
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -11,10 +12,11 @@ from typing import Any, cast
 import numpy as np
 
 from kernelcore.builtins import Builtin
+from kernelcore.components import describe
 from kernelcore.creation import zeros
 from kernelcore.data import Array
 from kernelcore.element import as_numpy, has_gradient
-from kernelcore.errors import KernelArgumentError
+from kernelcore.errors import KernelArgumentError, KernelTypeError
 from kernelcore.frontend.annotations import Open, Wanted
 from kernelcore.frontend.intrinsics import tid
 from kernelcore.frontend.overloads import define
@@ -59,7 +61,10 @@ def map(
     depths = _component_dims(callee, len(inputs))
     arrays = {k: as_numpy(a) for k, a in enumerate(inputs) if is_array(a)}
     if not arrays:
-        raise KernelArgumentError("map: expected an array among the arguments, found none")
+        raise KernelArgumentError(
+            "map: expected an array among the arguments, found none",
+            remedy="call the function itself for values alone",
+        )
     for k, array in arrays.items():
         if isinstance(inputs[k], Array):
             depths[k] = array.ndim - inputs[k].ndim
@@ -107,6 +112,11 @@ def _wanted(arg: Any, depth: int) -> Wanted:
 def _callee(function: Any) -> Callee:
     if isinstance(function, Function | Builtin):
         return cast("Callee", function)
+    if not inspect.isfunction(function):
+        raise KernelTypeError(
+            f"map: expected a function of the kernel language, found {function!r}",
+            remedy="give a built-in, a function decorated with @func, or one defined with def",
+        )
     return Function(function.__name__, [Overload(function)])
 
 
@@ -115,13 +125,22 @@ def _outputs(results: Sequence[SourceType], shape: tuple[int, ...], out: Any) ->
     if out is not None:
         if len(given) != len(results):
             raise KernelArgumentError(
-                f"map: expected {len(results)} arrays in out, found {len(given)}"
+                f"map: expected {len(results)} arrays in out, found {len(given)}",
+                remedy="give an array per result",
             )
         for array, type_ in zip(given, results, strict=True):
+            if not is_array(array):
+                raise KernelArgumentError(
+                    f"map: out: expected an array, found {describe(array)}",
+                    remedy="give an array per result",
+                )
             want = (*shape, *_components(type_))
             found = array.numpy().shape if isinstance(array, Array) else tuple(array.shape)
             if found != want:
-                raise KernelArgumentError(f"map: out: expected shape {want}, found {found}")
+                raise KernelArgumentError(
+                    f"map: out: expected shape {want}, found {found}",
+                    remedy="give arrays of the shape that the arguments are broadcast to",
+                )
         return given
     return [np.empty((*shape, *_components(t)), _dtype(t)) for t in results]
 

@@ -178,8 +178,13 @@ def struct(cls: type) -> type[Any]:
     A field is a scalar, a vector, matrix, quaternion or transform, another struct, or an array.
 
     Raises:
-        KernelTypeError: An annotation is no type of a field, or the class is more than fields.
+        KernelTypeError: ``cls`` is no class, an annotation is no type of a field, or the class is
+            more than fields.
     """
+    if not isinstance(cls, type):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise KernelTypeError(
+            f"@struct takes a class, found {cls!r}", remedy="put @struct directly above class"
+        )
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     file, line = frame.f_code.co_filename, frame.f_lineno
     text = linecache.getline(file, line).rstrip()

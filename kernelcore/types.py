@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -17,7 +17,10 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A machine scalar; ``kind`` is 'bool', 'int', 'uint' or 'float'. Calling it converts."""
+    """A machine scalar; ``kind`` is 'bool', 'int', 'uint' or 'float'.
+
+    Calling it converts as a kernel does: a float saturates as an integer, and NaN is 0.
+    """
 
     name: str
     kind: str
@@ -50,7 +53,13 @@ class Scalar:
         return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
 
     def __call__(self, value: Any) -> Any:
-        return self.numpy.type(value)
+        if self.is_integer and isinstance(value, float | np.floating | ml_dtypes.bfloat16):
+            low, high = self.limits
+            # As a number of Python, which compares with integers exactly.
+            number = float(cast("Any", value))
+            value = 0 if number != number else int(max(min(number, high), low))
+        with np.errstate(all="ignore"):
+            return self.numpy.type(value)
 
     def __repr__(self) -> str:
         return self.name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import kernelcore as kc
 
 floats = kc.array(dtype=float)
+ints = kc.array(dtype=int)
 
 
 @kc.func
@@ -57,3 +58,26 @@ def soft_gate(x: floats, gate: floats, y: floats):
     """y = x where gate > 0, else 0, with the derivatives of x sigmoid(gate)."""
     i = kc.tid()
     y[i] = gated(x[i], gate[i])
+
+
+@kc.func
+def gather(a: floats, i: int):
+    return a[i]
+
+
+@kc.func_grad(gather)
+def gather_grad(a: floats, i: int, adj_ret: float):
+    kc.adjoint[a][i] += 10.0 * adj_ret
+
+
+@kc.kernel
+def gather_kernel(a: floats, index: ints, y: floats):
+    i = kc.tid()
+    y[i] = gather(a, index[i])
+
+
+@kc.struct
+class Pair:
+    x: kc.vec2
+    n: int
+    w: float

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -32,6 +32,10 @@ def test_array_annotations() -> None:
         (lambda: array(dtype=str), "expected a scalar, vector or struct"),
         (lambda: array(dtype=array[float]), "expected a scalar, vector or struct"),
         (lambda: array(dtype=float, ndim=5), "expected 1 to 4 dimensions, found 5"),
+        (
+            lambda: array(dtype=float, ndim=cast("Any", "2")),
+            "expected 1 to 4 dimensions, found '2'",
+        ),
         (lambda: array2d(dtype=float, ndim=1), "expected 2 to 2 dimensions, found 1"),
         (lambda: indexedarray(np.zeros(3), dtype=float), "found both"),
         (lambda: indexedarray(float, [None]), "found both"),
@@ -63,6 +67,8 @@ def test_indexed_arrays_hold_checked_indices() -> None:
         ([np.zeros(2)], "index array 0: expected int32 of one dimension"),
         ([np.zeros(2, np.int64)], "expected int32"),
         ([np.zeros((1, 1), np.int32)], "expected int32 of one dimension"),
+        ([[[1], [2, 3]]], "expected int32 of one dimension"),
+        (5, "expected a list of index arrays, found 5"),
         ([None, None, None], "expected at most 2 index arrays"),
     ],
 )

@@ -207,7 +207,7 @@ def test_entries_without_a_derivative_give_no_float() -> None:
 def test_a_float_without_a_derivative_is_refused_with_its_reason() -> None:
     def staircase(x: Float) -> Float:
         """Steps."""
-        ...
+        ...  # noqa: PIE790  tells type checkers that there is no body
 
     with registering():
         entry = builtin(lower=identity, ref=np.floor, no_grad="it has steps")(staircase)

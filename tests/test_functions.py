@@ -59,6 +59,54 @@ def test_overloads_are_chosen_by_type() -> None:
     np.testing.assert_array_equal(out, [1, 2, 3, 40, 4, 5, 2])
 
 
+Single = TypeVar("Single", bound=kc.float32)
+
+
+@kc.func
+def of_the_first(x: Any, y: float) -> int:
+    return 1
+
+
+@kc.func
+def of_the_first(x: float, y: Any) -> int:  # noqa: F811
+    return 2
+
+
+@kc.func
+def of_python(x: float) -> int:
+    return 1
+
+
+@kc.func
+def of_python(x: int) -> int:  # noqa: F811
+    return 2
+
+
+@kc.func
+def of_a_letter(x: Single, y: Single) -> int:
+    return 1
+
+
+@kc.func
+def of_a_letter(x: float, y: float) -> int:  # noqa: F811
+    return 2
+
+
+def test_the_host_chooses_the_overload_that_a_kernel_chooses() -> None:
+    @kc.kernel
+    def kernel(v: float, out: kc.array(dtype=int)):
+        out[0] = of_the_first(v, v)
+        out[1] = of_python(1)
+        out[2] = of_python(1.0)
+        out[3] = of_a_letter(v, v)
+
+    v = np.float32(1.0)
+    _, out = run_both(kernel, 1, [v, np.zeros(4, np.int32)])
+    found = [of_the_first(v, v), of_python(1), of_python(1.0), of_a_letter(v, v)]
+    np.testing.assert_array_equal(out, found)
+    np.testing.assert_array_equal(out, [1, 2, 1, 2])
+
+
 Number = TypeVar("Number", bound=kc.types.AnyNumber)
 
 
@@ -175,6 +223,26 @@ def test_map_broadcasts_as_numpy_does() -> None:
     assert kc.map(kc.max, x, np.float64(0.0), out=np.zeros((4, 1))).shape == (4, 1)
     assert kc.map(lambda a, b: a - b, x, y, out=out) is out
     np.testing.assert_array_equal(out, x - y)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((kc.sqrt, 2.0), {}, "expected an array among the arguments"),
+        ((3, np.zeros(2)), {}, "expected a function of the kernel language, found 3"),
+        ((np.sin, np.zeros(2)), {}, "expected a function of the kernel language"),
+        ((kc.atan2, np.zeros(2), np.zeros(3)), {}, "shape mismatch"),
+        ((kc.sqrt, np.zeros(2)), {"out": np.zeros(3)}, r"expected shape \(2,\), found \(3,\)"),
+        ((kc.sqrt, np.zeros(2)), {"out": 3}, "expected an array, found 3"),
+        ((kc.sqrt, np.zeros(2)), {"out": [np.zeros(2)] * 2}, "expected 1 arrays in out, found 2"),
+    ],
+)
+def test_what_map_does_not_take_is_refused(
+    arguments: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(kc.KernelError, match=message) as caught:
+        kc.map(*arguments, **options)
+    assert caught.value.remedy
 
 
 def test_map_over_vectors_and_values() -> None:

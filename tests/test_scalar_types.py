@@ -89,6 +89,19 @@ def test_casts_of_literals_saturate() -> None:
     assert y.tolist() == [np.inf, np.float16(0.1)]
 
 
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_the_host_casts_as_kernels_do(dtype: Scalar) -> None:
+    def cast(x: kc.array(dtype=kc.float64), out: kc.array(dtype=dtype)):  # pyright: ignore[reportInvalidTypeForm]
+        i = kc.tid()
+        out[i] = dtype(x[i])
+
+    x = np.array([0.0, -0.5, 2.75, -3.25, 1e3, -1e3, 1e25, -1e25, np.inf, -np.inf, np.nan])
+    out = np.zeros(x.size, dtype.numpy)
+    kc.launch(kc.kernel(cast), x.size, [x], [out])
+    assert [dtype(value) for value in x] == out.tolist()
+    assert [dtype(float(value)) for value in x] == out.tolist()
+
+
 def test_a_loop_that_is_left_may_take_more_turns_than_its_index_counts() -> None:
     @kc.kernel
     def count(start: kc.int8, stop: kc.int8, out: kc.array(dtype=int32)):

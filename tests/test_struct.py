@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -288,6 +288,7 @@ def test_definitions_that_are_no_structs() -> None:
                 pass
 
     refused(own_constructor, "struct Own: structs have a __init__ of their own")
+    refused(lambda: struct(cast("Any", 3)), "@struct takes a class, found 3")
     refused(no_fields, "struct Empty: no field is annotated")
     refused(default, "struct Default, field 'mass': fields have no default values")
     refused(unknown_type, "struct Unknown, field 'name': unsupported annotation <class 'str'>")

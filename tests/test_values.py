@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from kernelcore import types, values
 from kernelcore.composite import Composite
 from kernelcore.errors import KernelAttributeError, KernelTypeError
+from kernelcore.frontend.component import attribute
 from kernelcore.types import Dense, Scalar, type_of
 from kernelcore.values import (
     mat22,
@@ -196,6 +198,20 @@ def test_components_by_index_and_name() -> None:
     assert type(v[1:3]) is vec2
     assert list(vec3i(4, 5, 6)) == [4, 5, 6]
     assert (len(v), len(mat33()), len(transform())) == (4, 3, 7)
+
+
+def test_values_have_the_swizzles_that_kernels_have() -> None:
+    words = ["".join(w) for n in (2, 3, 4) for w in itertools.product("xyzw", repeat=n)]
+    for cls in (vec2, vec3, vec4, quat):
+        value = cls(*range(1, cls.length + 1))
+        for word in words:
+            selected = attribute(cls.kernel_type, word)
+            assert hasattr(value, word) == (selected is not None)
+            if selected is not None:
+                assert getattr(value, word) == ["xyzw".index(letter) + 1 for letter in word]
+    v = vec4(1, 2, 3, 4)
+    v.wz = v.xy
+    assert v == (1, 2, 2, 1)
 
 
 def test_parts_of_matrices_share_their_memory() -> None:

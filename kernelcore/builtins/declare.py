@@ -43,7 +43,10 @@ class Builtin(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         names = list(self.op.params)[len(args) :]
         if len(args) > len(self.op.params) or set(kwargs) != set(names):
-            raise KernelTypeError(f"{self!r}: expected the arguments {', '.join(self.op.params)}")
+            raise KernelTypeError(
+                f"{self!r}: expected the arguments {', '.join(self.op.params)}",
+                remedy="on the host, built-ins take scalars and NumPy arrays",
+            )
         assert self.op.ref is not None
         with np.errstate(all="ignore"):
             return cast(R, self.op.ref(*args, *(kwargs[name] for name in names)))

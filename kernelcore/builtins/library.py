@@ -27,7 +27,6 @@ def library(*, updates: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], 
     def register(pyfunc: Callable[..., Any]) -> Function:
         name = pyfunc.__name__
         function = Function(name, is_library=True)
-        # What starts with an underscore belongs to its module.
         if not name.startswith("_"):
             function = _functions.setdefault(name, function)
         function.overloads.append(Overload(pyfunc, updates, is_library=True))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 from kernelcore.codegen import memory
 from kernelcore.codegen.emitter import Emitter, scalar_type
@@ -221,4 +221,4 @@ def _cxx(dtype: Scalar) -> str:
 
 @cache
 def _prelude() -> str:
-    return resources.files("kernelcore.codegen").joinpath("snippet_prelude.h").read_text()
+    return Path(__file__).with_name("snippet_prelude.h").read_text(encoding="utf-8")

@@ -226,9 +226,15 @@ def _fold(
         try:
             found = exact(op, integers)
         except ZeroDivisionError:
-            raise KernelTypeError("a division of literals by zero", loc) from None
+            raise KernelTypeError(
+                "a division of literals by zero",
+                loc,
+                "divide by another number; math.inf is infinity",
+            ) from None
         except ValueError:
-            raise KernelTypeError("a shift of literals by a negative count", loc) from None
+            raise KernelTypeError(
+                "a shift of literals by a negative count", loc, "shift in the other direction"
+            ) from None
         if found is not None:
             return host_value(found, ast.unparse(operands[0]), loc)
     wants_float = {

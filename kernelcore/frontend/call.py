@@ -43,8 +43,6 @@ _PYTHON: Mapping[object, tuple[str, bool]] = MappingProxyType(
         builtins.round: ("round", False),
     }
 )
-
-
 # Those that take two arguments or more.
 _FOLDED = (BUILTINS["min"].op, BUILTINS["max"].op)
 
@@ -186,8 +184,6 @@ def _not_callable(callee: object, node: ast.Call, loc: SrcLoc | None) -> KernelS
         remedy = "range() is for loops: for i in range(n)"
     elif callable(callee) and close and not hasattr(callee, "__wrapped__"):
         remedy = f"use the kernelcore built-in {close[0]}()"
-    elif callable(callee):
-        remedy = "kernels call built-ins, and functions decorated with @func"
     else:
         remedy = "kernels call built-ins, and functions decorated with @func"
     return KernelSyntaxError(

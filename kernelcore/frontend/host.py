@@ -39,7 +39,9 @@ def host_value(obj: object, text: str, loc: SrcLoc | None) -> Value:
             return Const(boolean, obj)
         case int():
             if obj.bit_length() >= sys.float_info.max_exp:
-                raise KernelTypeError("an integer too large for any type", loc)
+                raise KernelTypeError(
+                    "an integer too large for any type", loc, "write a float, such as 1e30"
+                )
             return Weak(int(obj))
         case float() if type(obj) is not np.float64:
             return Weak(float(obj))

@@ -97,7 +97,10 @@ def func_native(
                 remedy="write @func_native(snippet) above the function",
             )
     if Form.FORWARD not in given:
-        raise KernelTypeError("func_native: expected C++ text, found None")
+        raise KernelTypeError(
+            "func_native: expected C++ text, found None",
+            remedy="write @func_native(snippet) above the function",
+        )
 
     def make(pyfunc: Callable[..., Any]) -> NativeFunction:
         require_function(pyfunc, "func_native(...)")

@@ -137,6 +137,7 @@ def lower_printf(scope: Scope, node: ast.Call, lower: Lower) -> Value:
         raise KernelTypeError(
             f"printf(): the format asks for {len(formats)} values, found {len(node.args) - 1}",
             scope.loc(node),
+            "give a value per directive, and write %% for a percent sign",
         )
     values = [
         _directed(scope, directive, arg, lower)

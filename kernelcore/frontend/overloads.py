@@ -7,8 +7,8 @@ import inspect
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
 
+from kernelcore.choice import Rank, total
 from kernelcore.errors import KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend.annotations import Open, Wanted, bound_of, parameter_nodes, parameter_type
 from kernelcore.frontend.host import host_value
@@ -19,16 +19,6 @@ from kernelcore.frontend.weak import Weak, cast_name
 from kernelcore.function import Function, Overload
 from kernelcore.ir.core import Const, Var
 from kernelcore.types import ArrayOf, Dense, Scalar, SourceType, TypeClass, float32
-
-
-class Rank(IntEnum):
-    """How well an argument fits a parameter; lower is better."""
-
-    EXACT = 0
-    DEFAULT = 1  # an open literal that takes the type it would have anyway
-    ADAPTED = 2  # an open literal that takes another type
-    PATTERN = 3
-    ANY = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +51,7 @@ class Match:
     definition: Definition
     values: tuple[Value, ...]
     targets: tuple[SourceType | None, ...]
-    rank: tuple[int, ...]
+    rank: tuple[int, int]
 
 
 def define(overload: Overload) -> Definition:
@@ -168,7 +158,7 @@ def _match(
             values.append(host_value(param.default, f"{param.name}=...", loc))
     variables = _bind_variables(scope, definition.wanted, values)
     targets: list[SourceType | None] = []
-    ranks: list[int] = []
+    ranks: list[Rank] = []
     for node, want, value in zip(definition.nodes, definition.wanted, values, strict=True):
         fixed = variables.get(want) if isinstance(want, typing.TypeVar) else None
         fit = _fit(scope, want if fixed is None else fixed, value)
@@ -183,8 +173,7 @@ def _match(
         rank, target = fit
         ranks.append(max(rank, Rank.PATTERN) if isinstance(want, typing.TypeVar) else rank)
         targets.append(target)
-    rank = (max(ranks, default=0), sum(ranks))
-    return Match(overload, definition, tuple(values), tuple(targets), rank)
+    return Match(overload, definition, tuple(values), tuple(targets), total(ranks))
 
 
 def _bind_variables(

@@ -161,7 +161,11 @@ def _part(
         return _element(scope, owner, node)
     type_ = owner.type
     if not isinstance(type_, Dense | StructType):
-        raise KernelTypeError(f"'{ast.unparse(node.value)}' has no parts: it is {type_}", loc)
+        raise KernelTypeError(
+            f"'{ast.unparse(node.value)}' has no parts: it is {type_}",
+            loc,
+            "assign to it as a whole",
+        )
     if isinstance(node, ast.Attribute):
         step = field_step(type_, node, loc)
     else:

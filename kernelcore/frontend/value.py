@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from types import ModuleType
 
 from kernelcore.frontend.weak import Weak
 from kernelcore.ir.core import Atom, Const, Var
@@ -220,7 +221,7 @@ def describe_object(obj: object) -> str:
             return f"the type {obj}"
         case type():
             return f"the type {obj.__name__}"
-        case _ if kind == "module":
+        case ModuleType():
             return "a module"
         case _ if kind in _FUNCTIONS:
             return "a function"

@@ -11,7 +11,7 @@ from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.syntax import BINARY
 from kernelcore.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.scope import Scope
-from kernelcore.frontend.value import ArrayView, Axis, Value, build, describe_type
+from kernelcore.frontend.value import ArrayView, Axis, Value, build
 from kernelcore.frontend.weak import const
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import DIM, LOAD, Op
@@ -192,22 +192,6 @@ def too_many_indices(view: ArrayView, found: int, loc: SrcLoc | None) -> KernelT
         loc,
         f"index every dimension: {view.name if is_whole else 'part'}[{sample}]{inner}",
     )
-
-
-def one_element(view: ArrayView, indices: Sequence[Atom], loc: SrcLoc | None) -> None:
-    """Check that ``indices`` select one element.
-
-    Raises:
-        KernelTypeError: They do not.
-    """
-    if len(indices) > len(view.free):
-        raise too_many_indices(view, len(indices), loc)
-    if len(indices) < len(view.free):
-        raise KernelTypeError(
-            f"{describe_type(view)} is assigned through {len(indices)} indices",
-            loc,
-            "index every dimension: assign one element at a time",
-        )
 
 
 def _sliced(scope: Scope, axis: Axis, bounds: Bounds, size: Atom) -> Axis:

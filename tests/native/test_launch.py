@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -391,27 +389,3 @@ def test_malformed_descriptions_are_refused() -> None:
         build(good.address, 64, [(0, 0, 0, 1, 0, -1, -1, 3, 3)])
     with pytest.raises(KernelCompileError, match="description: components"):
         build(good.address, 64, [(0, 0, 0, 2, 0, -1, -1, 0, 3)])
-
-
-LEAK_SCRIPT = """
-import numpy as np
-from kernelcore import _native
-from tests.native import kernels
-signature = kernels.axpy().signature()
-x = np.ones(4, np.float32)
-for bad in (None, x.astype(float)):
-    try:
-        _native.launch(signature, 4, (bad, 1.0, x, x))
-    except TypeError:
-        pass
-_native.launch(signature, 4, (x, 1.0, x, x))
-_native.set_resolver(lambda key: None)
-_native.set_resolver(None)
-"""
-
-
-def test_the_module_leaks_no_objects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KC_LEAK_WARNINGS", "1")
-    done = subprocess.run([sys.executable, "-c", LEAK_SCRIPT], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "leaked" not in done.stderr

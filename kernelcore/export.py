@@ -1,0 +1,156 @@
+"""Kernels for C programs: an object file and the header that describes it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from kernelcore.codegen import abi
+from kernelcore.codegen.abi import Field
+from kernelcore.codegen.host import host
+from kernelcore.compile import object_of
+from kernelcore.errors import KernelCompileError
+from kernelcore.ir.core import Func
+from kernelcore.ir.walk import assertions
+from kernelcore.passes.access import effects
+from kernelcore.passes.pipeline import optimize
+from kernelcore.types import MAX_GRID_DIMS, ArrayType, Scalar
+
+# Floats of 16 bits are given as their bits: not every C compiler knows them.
+C_TYPES = {
+    "bool": "uint8_t",
+    "float32": "float",
+    "float64": "double",
+    "float16": "uint16_t",
+    "bfloat16": "uint16_t",
+}
+HEADER = """\
+/* The kernel {name}, made by kernelcore for {target}.
+
+{symbol} runs the points of the grid whose row-major index lies in [begin, end), on the calling
+thread; several threads may run parts of one grid. Arrays that the kernel writes share no memory
+with others. Elements lie at their natural alignment. *grid->status is 0 before the first call; a
+part that fails makes it nonzero and returns.
+{statuses}*/
+#ifndef {guard}
+#define {guard}
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+#ifndef KC_GRID
+#define KC_GRID
+/* Extents of the launch, at most {rank} of them used by a kernel; all others are 1. */
+typedef struct {{
+  int64_t dims[{rank}];
+  int64_t *status;
+}} kc_grid;
+#endif
+
+typedef struct {{
+{fields}
+}} {symbol}_args;
+
+{checks}
+
+void {symbol}(const {symbol}_args *args, const kc_grid *grid, int64_t begin, int64_t end);
+
+#ifdef __cplusplus
+}}
+#endif
+#endif
+"""
+
+
+def export(func: Func, path: Path) -> tuple[Path, Path]:
+    """Write the kernel ``func`` as an object at ``path`` and its header beside it.
+
+    Returns:
+        The paths of the object and of the header.
+
+    Raises:
+        KernelCompileError: A name is none in C.
+    """
+    symbol = f"kc_{_identifier(func.name)}"
+    func = optimize(func)
+    code, text = object_of(func, symbol), header(func, symbol)
+    described = path.with_suffix(".h")
+    path.write_bytes(code)
+    described.write_text(text, encoding="utf-8")
+    return path, described
+
+
+def header(func: Func, symbol: str) -> str:
+    """The C header of ``func``, which an object defines as ``symbol``.
+
+    Raises:
+        KernelCompileError: A name is none in C.
+    """
+    fields, size = abi.layout(func.params)
+    names = [f"{_identifier(p.name)}_" for p in func.params]
+    if len(set(names)) < len(names):
+        raise KernelCompileError(f"export: parameters of '{func.name}' have the same name in C")
+    rows: list[str] = []
+    checks = [f'static_assert(sizeof({symbol}_args) == {size}, "layout");']
+    for name, field, effect in zip(names, fields, effects(func), strict=True):
+        rows += _member(name, field, is_written=effect.writes)
+        checks.append(
+            f'static_assert(offsetof({symbol}_args, {name}) == {field.offset}, "layout");'
+        )
+    return HEADER.format(
+        name=func.name,
+        symbol=symbol,
+        guard=f"{symbol.upper()}_H",
+        target=f"{host().triple}, {host().cpu}",
+        rank=MAX_GRID_DIMS,
+        fields="\n".join(rows) or "  char unused[8];",
+        checks="\n".join(checks if fields else []),
+        statuses="\n".join(_statuses(func)) + "\n",
+    )
+
+
+def _member(name: str, field: Field, is_written: bool) -> Iterator[str]:
+    """The lines that declare one field of the argument block."""
+    if isinstance(field.type, Scalar):
+        yield f"  {_c_type(field.type)} {name};"
+        return
+    assert isinstance(field.type, ArrayType)
+    const = "" if is_written else "const "
+    pointer = f"{const}{_c_type(field.type.dtype)} *"
+    if field.type.ndim == 0:
+        yield f"  struct {{ {pointer}data; }} {name};"
+        return
+    extents = f"[{field.type.ndim}]"
+    yield f"  struct {{ {pointer}data; int64_t shape{extents}, stride_bytes{extents}; }} {name};"
+
+
+def _statuses(func: Func) -> Iterator[str]:
+    """What values of the status mean."""
+    yield f"\nStatus {abi.STATUS_OUT_OF_MEMORY}: out of memory."
+    for number, eqn in enumerate(assertions(func), abi.STATUS_FIRST_ASSERTION):
+        text = " ".join(eqn.attrs["text"].split()).replace("*/", "* /")
+        yield f"Status {number}: {text}"
+
+
+def _c_type(dtype: Scalar) -> str:
+    return C_TYPES.get(dtype.name, f"{dtype.name}_t")
+
+
+def _identifier(name: str) -> str:
+    """``name`` as C has it; the parts of a field of a struct are joined.
+
+    Raises:
+        KernelCompileError: It has characters that C has not.
+    """
+    joined = name.replace(".", "_")
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", joined):
+        raise KernelCompileError(
+            f"export: '{name}' is no name in C", remedy="use letters, digits and underscores"
+        )
+    return joined

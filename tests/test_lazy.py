@@ -1,0 +1,54 @@
+"""What ``import kernelcore`` leaves for later is there when it is asked for."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from pathlib import Path
+
+import pytest
+
+import kernelcore as kc
+from kernelcore.lazy import Deferred
+from kernelcore.public import HOMES
+
+
+def names_for_type_checkers() -> dict[str, str]:
+    """The module of every name that ``kernelcore/__init__.py`` imports one by one."""
+    assert kc.__file__ is not None
+    tree = ast.parse(Path(kc.__file__).read_text())
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    found: dict[str, str] = {}
+    for node in block.body:
+        assert isinstance(node, ast.ImportFrom)
+        assert node.module is not None
+        found |= {a.name: node.module for a in node.names if a.name != "*"}
+    return found
+
+
+def test_type_checkers_and_programs_see_the_same_names() -> None:
+    assert names_for_type_checkers() == HOMES
+
+
+@pytest.mark.parametrize("name", HOMES)
+def test_public_names_are_those_of_their_modules(name: str) -> None:
+    assert getattr(kc, name) is getattr(importlib.import_module(HOMES[name]), name)
+    assert name in dir(kc)
+
+
+@pytest.mark.parametrize("name", ["launch", "kernel", "map", "array"])
+def test_modules_do_not_hide_functions(name: str) -> None:
+    importlib.import_module(f"kernelcore.{name}")
+    assert callable(getattr(kc, name))
+
+
+def test_operations_are_public() -> None:
+    assert {"sin", "dot", "vec3", "float32"} <= set(dir(kc))
+    assert kc.sin(0.0) == 0.0
+
+
+def test_unknown_names_are_attribute_errors() -> None:
+    with pytest.raises(AttributeError, match="module 'kernelcore' has no attribute 'nothing'"):
+        kc.nothing  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(AttributeError, match="nothing"):
+        Deferred("kernelcore.types").nothing  # noqa: B018
