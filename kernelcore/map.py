@@ -26,7 +26,7 @@ from kernelcore.generic import Parameter, argument_types, is_array
 from kernelcore.kernel import Kernel
 from kernelcore.launch import launch
 from kernelcore.recording import recorder
-from kernelcore.types import ArrayOf, Dense, Scalar, SourceType, StructType
+from kernelcore.types import MAX_ARRAY_DIMS, ArrayOf, Dense, Scalar, SourceType, StructType
 
 Callee = Function | Builtin[..., Any]
 
@@ -73,6 +73,11 @@ def map(
         shape = np.broadcast_shapes(*outer.values())
     except ValueError as error:
         raise KernelArgumentError(f"map: {error}", remedy="give arrays whose shapes fit") from None
+    if len(shape) > MAX_ARRAY_DIMS:
+        raise KernelArgumentError(
+            f"map: expected at most {MAX_ARRAY_DIMS} dimensions, found {len(shape)}",
+            remedy="reshape the arrays",
+        )
     grid = shape or (1,)
     args: list[Any] = list(inputs)
     for k, array in arrays.items():

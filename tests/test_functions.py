@@ -264,3 +264,12 @@ def test_printf_formats_as_c_does(capfd: pytest.CaptureFixture[str]) -> None:
 
     kc.launch(kernel, 1, [np.array([1.5], np.float32)])
     assert capfd.readouterr().out == "000|1.50   |ff|+1.500000e+00 100%\n"
+
+
+def test_operations_of_vectors_on_the_host_are_those_of_the_library() -> None:
+    v = kc.vec3(3.0, 1.0, 2.0)
+    assert kc.max(v) == 3.0
+    assert kc.min(v) == 1.0
+    assert kc.mul(kc.mat22(1.0, 2.0, 3.0, 4.0), kc.vec2(1.0, 1.0)) == kc.vec2(3.0, 7.0)
+    with pytest.raises(kc.KernelTypeError, match="on the host"):
+        kc.floor(v)

@@ -11,6 +11,8 @@ from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from kernelcore.builtins.library import LIBRARY
+from kernelcore.composite import Composite
 from kernelcore.errors import KernelTypeError
 from kernelcore.ir.op import Op, OpKind
 from kernelcore.types import TYPE_CLASSES
@@ -41,6 +43,8 @@ class Builtin(Generic[P, R]):
         object.__setattr__(self, "__module__", self.module)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if any(isinstance(a, Composite) for a in (*args, *kwargs.values())):
+            return self._on_composites(*args, **kwargs)
         names = list(self.op.params)[len(args) :]
         if len(args) > len(self.op.params) or set(kwargs) != set(names):
             raise KernelTypeError(
@@ -50,6 +54,16 @@ class Builtin(Generic[P, R]):
         assert self.op.ref is not None
         with np.errstate(all="ignore"):
             return cast(R, self.op.ref(*args, *(kwargs[name] for name in names)))
+
+    def _on_composites(self, *args: Any, **kwargs: Any) -> Any:
+        """The function of the library that has the name of the operation."""
+        function = LIBRARY.get(self.op.name)
+        if function is None:
+            raise KernelTypeError(
+                f"{self.op.name}() on the host takes scalars and NumPy arrays, found a composite",
+                remedy="call it in a kernel, or on the components",
+            )
+        return function(*args, **kwargs)
 
     def __repr__(self) -> str:
         params = ", ".join(f"{name}: {cls}" for name, cls in self.op.params.items())
