@@ -22,12 +22,6 @@ def llvm_text(func: Func, symbol: str = "kernel") -> str:
     return emit_kernel(func, symbol, host().attributes)
 
 
-def optimized(text: str) -> str:
-    """LLVM ``text`` as it is after optimisation."""
-    with lock:
-        return str(_optimize(text)[0])
-
-
 def assembly(text: str) -> str:
     """The assembly of LLVM ``text`` on this host."""
     with lock:

@@ -1,0 +1,56 @@
+"""What holds for the derivatives of every random kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kernelcore import opderive
+from kernelcore.opshape import kernel_operation
+from kernelcore.opspec import Operation
+from tests.operations import run_operation
+from tests.test_derivatives import difference, directions, dot, pull, push
+
+
+def updating_operation(made: Any) -> Operation:
+    """Kernel ``made`` on arrays that it updates, with y as its one result that is none."""
+    written = [p.name for p, e in zip(made.func.params, made.effects, strict=True) if e.writes]
+    return kernel_operation(made, ["y"], [n for n in written if n != "y"])
+
+
+def check_first(op: Operation, point: list[Any], wrt: Sequence[int], seed: int, tol: float) -> None:
+    """JVP is VJP transposed, to ``tol``, and agrees with differences."""
+    along = directions(point, wrt, seed + 1)
+    cts = directions(run_operation(op, point), range(op.visible), seed + 2)
+    tangent = push(op, point, wrt, along, False)
+    np.testing.assert_allclose(
+        dot(cts, tangent), dot(pull(op, point, wrt, cts, False), along), rtol=tol, atol=tol
+    )
+    want = difference(lambda p: run_operation(op, p), point, wrt, along)
+    near = difference(lambda p: run_operation(op, p), point, wrt, [0.5 * a for a in along])
+    for found, a, b in zip(tangent, want, near, strict=True):
+        # Where the step crosses a kink or a jump, the differences of two steps disagree.
+        smooth = np.abs(a - 2.0 * b) < 1e-7 * (1.0 + np.abs(a))
+        np.testing.assert_allclose(found[smooth], a[smooth], rtol=1e-5, atol=1e-5)
+
+
+def check_second(
+    op: Operation, point: list[Any], wrt: Sequence[int], seed: int, tol: float
+) -> None:
+    """Forward over reverse, reverse over reverse and reverse over forward agree to ``tol``."""
+    along = directions(point, wrt, seed + 1)
+    cts = directions(run_operation(op, point), range(op.visible), seed + 2)
+    adjoint = opderive.vjp(op, wrt, range(op.visible))
+    at = [*point, *cts]
+    forward_reverse = push(adjoint.operation, at, wrt, along, False)
+    seeds = [along[wrt.index(k)] for k in adjoint.produced]
+    reverse_reverse = pull(adjoint.operation, at, wrt, seeds, False)
+    tangent = opderive.jvp(op, wrt)
+    cts_tangent = [cts[j] for j in tangent.produced]
+    crossed = pull(tangent.operation, [*point, *along], wrt, cts_tangent, False)
+    for k, product in zip(adjoint.produced, forward_reverse, strict=True):
+        n = wrt.index(k)
+        np.testing.assert_allclose(reverse_reverse[n], product, rtol=tol, atol=tol)
+        np.testing.assert_allclose(crossed[n], product, rtol=tol, atol=tol)
