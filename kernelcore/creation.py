@@ -19,6 +19,7 @@ from kernelcore.element import (
     take_elements,
 )
 from kernelcore.errors import KernelArgumentError
+from kernelcore.recording import recorder
 from kernelcore.types import MAX_ARRAY_DIMS, Element
 
 Shape = int | Sequence[int]
@@ -107,6 +108,10 @@ def _new(name: str, shape: Shape | None, n: int | None, dtype: Any, device: str 
             f"{name}: expected a shape", remedy=f"write kc.{name}(n) or kc.{name}((rows, columns))"
         )
     given: Any = n if shape is None else shape
+    recording = recorder.get()
+    made = None if recording is None else recording.make_array(given, dtype, name != "empty")
+    if made is not None:
+        return made
     extents = _extents(given)
     _check_ndim(len(extents))
     if any(extent < 0 for extent in extents):

@@ -133,7 +133,10 @@ def argument_types(
 def _argument_type(name: str, parameter: Parameter, arg: Any) -> SourceType:
     want = parameter.wanted
     limits = bound_of(want) if isinstance(want, TypeVar) else (want,)
-    found = _array_type(limits, arg) if is_array(arg) else _value_type(arg)
+    # What is recorded says what it is: it has no elements to look at.
+    found = getattr(arg, "argument_type", None)
+    if found is None:
+        found = _array_type(limits, arg) if is_array(arg) else _value_type(arg)
     if found is None:
         raise KernelTypeError(
             f"{name}(): argument '{parameter.name}': expected {words_of(want)}, found {_kind(arg)}",

@@ -12,8 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import SupportsIndex
 
-from kernelcore.errors import KernelArgumentError
-from kernelcore.ir.core import Func
+from kernelcore.errors import KernelArgumentError, SrcLoc
 from kernelcore.kernel import Kernel, not_a_kernel
 from kernelcore.opspec import Extent, Operation, Shape, describe, own_shape, primal_operation
 from kernelcore.types import MAX_EXTENT, ArrayType
@@ -48,7 +47,8 @@ def kernel_operation(
     func = kernel.func
     results, updated = _roles(kernel, outputs, tuple(in_out))
     position = {p.name: i for i, p in enumerate(p for p in func.params if p.name not in results)}
-    rules = _Rules(func, position)
+    arrays = {p.name: p.type for p in func.params if isinstance(p.type, ArrayType)}
+    rules = ShapeRules(func.name, func.loc, arrays, position)
     rank = func.rank
     grid = rules.grid(launch_dims, rank)
     if not isinstance(output_dims, Mapping):
@@ -119,26 +119,42 @@ def _roles(
     return tuple(sorted(outputs, key=order.index)), tuple(sorted(in_out, key=order.index))
 
 
-class _Rules:
-    """Shapes in terms of operands; ``position`` gives the operand of a parameter by name."""
+class ShapeRules:
+    """Shapes in terms of operands.
 
-    def __init__(self, func: Func, position: Mapping[str, int]) -> None:
-        self.func = func
+    Attributes:
+        name: What errors call the kernel or function.
+        loc: Where it is.
+        arrays: The types of its arrays, by name.
+        position: The operand of each that is no output, by name.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        loc: SrcLoc | None,
+        arrays: Mapping[str, ArrayType],
+        position: Mapping[str, int],
+    ) -> None:
+        self.name = name
+        self.loc = loc
+        self.arrays = arrays
         self.position = position
-        self.arrays = {p.name: p.type for p in func.params if isinstance(p.type, ArrayType)}
 
     def fail(self, text: str, remedy: str) -> KernelArgumentError:
-        return KernelArgumentError(f"{self.func.name}: {text}", self.func.loc, remedy)
+        """The error for a shape."""
+        return KernelArgumentError(f"{self.name}: {text}", self.loc, remedy)
+
+    def first_array(self, remedy: str) -> str:
+        """The name of the first operand with dimensions, whose shape others have by default."""
+        first = next((n for n in self.position if self.outer_ndim(n)), None)
+        if first is None:
+            raise self.fail("no array operand to take the shape from", remedy)
+        return first
 
     def grid(self, spec: ShapeSpec, rank: int) -> Shape:
-        if spec is None:
-            first = next((n for n in self.position if self.outer_ndim(n)), None)
-            if first is None:
-                raise self.fail(
-                    "no array operand to take the launch shape from", "give launch_dims"
-                )
-            spec = first
-        shape = self.shape(spec)
+        """The launch shape ``spec`` of a kernel that asks ``tid`` for ``rank`` indices."""
+        shape = self.shape(self.first_array("give launch_dims") if spec is None else spec)
         if len(shape) != rank:
             raise self.fail(
                 f"expected a launch shape of {rank} dimensions, as tid() has, found {len(shape)}",
@@ -147,6 +163,7 @@ class _Rules:
         return shape
 
     def output(self, name: str, spec: ShapeSpec, grid: Shape) -> Shape:
+        """The shape ``spec`` of output ``name``, by default ``grid``."""
         array = self.arrays[name]
         outer = array.outer_ndim
         components = tuple(map(Extent.literal, array.components))
@@ -170,12 +187,13 @@ class _Rules:
         return self.arrays[name].outer_ndim if name in self.arrays else 0
 
     def shape(self, spec: SupportsIndex | str | Sequence[SupportsIndex | str]) -> Shape:
+        """What ``spec`` stands for."""
         if isinstance(spec, str) and spec in self.position:
             return tuple(self.extent(spec, axis) for axis in range(self.outer_ndim(spec)))
         entries = spec if isinstance(spec, Iterable) and not isinstance(spec, str) else (spec,)
-        return tuple(self.entry(e) for e in entries)
+        return tuple(self._entry(e) for e in entries)
 
-    def entry(self, entry: object) -> Extent:
+    def _entry(self, entry: object) -> Extent:
         if isinstance(entry, SupportsIndex):
             extent = operator.index(entry)
             if not 0 <= extent < MAX_EXTENT:
@@ -193,6 +211,7 @@ class _Rules:
         return self.extent(match[1], int(match[2]))
 
     def extent(self, name: str, axis: int) -> Extent:
+        """Axis ``axis`` of array operand ``name``."""
         array = self.arrays.get(name)
         if array is None or name not in self.position or axis >= array.ndim:
             known = ", ".join(n for n in self.position if n in self.arrays) or "none"

@@ -25,6 +25,10 @@ class Recorder(Protocol):
         """Run ``kernel``, and record it."""
         ...
 
+    def make_array(self, shape: Any, dtype: Any, is_zero: bool) -> Any:
+        """What stands for a new array of ``dtype``; None if that is an array as any other."""
+        ...
+
 
 # Of this thread (and asynchronous task): what others launch is not recorded.
 recorder: ContextVar[Recorder | None] = ContextVar("recorder", default=None)

@@ -108,6 +108,9 @@ class Tape:
         site = call_site()
         self._record(lambda: CopyRecord(target, source, site), write)
 
+    def make_array(self, shape: Any, dtype: Any, is_zero: bool) -> None:
+        """Arrays that are made while the tape is active are arrays as any other."""
+
     def record_func(self, backward: Callable[[], object], arrays: Sequence[Array] = ()) -> None:
         """Record a function that the backward pass calls at this place.
 

@@ -45,6 +45,11 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("kernelcore.tape",),
     ("kernelcore.map", "kernelcore.autodiff"),
     ("kernelcore.opderive", "kernelcore.opshape"),
+    (
+        *("kernelcore.program", "kernelcore.recorded", "kernelcore.program_fill"),
+        "kernelcore.program_interface",
+    ),
+    ("kernelcore.program_record",),
     ("kernelcore", "kernelcore.__main__"),
     ("torch_ext", "jax_ffi"),
 )
@@ -58,6 +63,9 @@ ADAPTER_SURFACE = {
     "kernelcore.opderive",
     "kernelcore.opshape",
     "kernelcore.opspec",
+    "kernelcore.program",
+    "kernelcore.program_interface",
+    "kernelcore.program_record",
     "kernelcore.runtime.native",
     "kernelcore.signature",
     "kernelcore.types",
