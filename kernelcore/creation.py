@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelcore.components import describe
+from kernelcore.components import describe, scalar_of_numpy
 from kernelcore.data import Array
 from kernelcore.device import require_cpu
 from kernelcore.element import (
@@ -77,7 +77,9 @@ def _shared(element: Element, data: Any) -> Numbers:
     """``data`` as a view of its memory; nested sequences have none, and are copied."""
     if isinstance(data, list | tuple):
         return take_elements(element, data)
-    array = as_numpy(data)
+    is_numpy = isinstance(data, np.ndarray | Array)
+    # Not as NumPy sees it: that may be a copy.
+    array = as_numpy(data) if is_numpy else Array.sharing(data).numpy()
     layout, extents = numpy_layout(element)
     is_inner = array.ndim >= len(extents) and array.shape[array.ndim - len(extents) :] == extents
     if array.dtype == layout and is_inner:
@@ -260,41 +262,41 @@ def from_numpy(
     shape: Shape | None = None,
     device: str | None = None,
     requires_grad: bool = False,
+    *,
+    copy: bool = True,
 ) -> Array:
-    """A data array with a copy of a NumPy array; ``dtype`` is that of NumPy if none is given."""
-    return make_array(arr, dtype, shape, device=device, requires_grad=requires_grad)
+    """A data array of a NumPy array; ``dtype`` is that of NumPy if none is given.
+
+    Args:
+        arr: The elements; structs of a structured dtype.
+        dtype: The type of an element.
+        shape: The shape, if not that of ``arr``.
+        device: 'cpu' or None.
+        requires_grad: Whether a Tape computes its gradient.
+        copy: Whether to copy; without, the memory is shared, and read-only memory stays so.
+
+    Raises:
+        KernelTypeError: Elements that ``dtype`` cannot take.
+        KernelArgumentError: Another shape, or memory that cannot be shared.
+    """
+    is_plain = dtype is None and shape is None and device is None and not requires_grad
+    if is_plain and isinstance(arr, np.ndarray) and scalar_of_numpy(arr.dtype) is not None:
+        _check_ndim(arr.ndim)
+        return Array.sharing(arr.copy() if copy else arr)
+    return make_array(arr, dtype, shape, copy=copy, device=device, requires_grad=requires_grad)
 
 
 def from_dlpack(source: Any, dtype: Any = None) -> Array:
     """A data array over the memory of any array in CPU memory that exports DLPack.
 
-    ``source`` may also be the capsule of such an export.
+    Args:
+        source: The array, or the capsule of an export, which is used up.
+        dtype: The type of an element; components are the last dimensions of ``source``.
 
     Raises:
-        KernelArgumentError: NumPy cannot take the export, or ``dtype`` is not of its layout.
+        KernelArgumentError: No export, another device, or elements that are not of ``dtype``.
     """
-    try:
-        is_capsule = type(source).__name__ == "PyCapsule"
-        data: Any = np.from_dlpack(_Exported(source) if is_capsule else source)
-    except (AttributeError, BufferError, RuntimeError, TypeError) as error:
-        raise KernelArgumentError(
-            f"from_dlpack: expected an array in CPU memory, found {describe(source)}: {error}",
-            remedy="copy it to the CPU; kc.array(...) makes a copy of whatever NumPy can view",
-        ) from None
-    return make_array(data, dtype, copy=False)
-
-
-class _Exported:
-    """An array of which there is a capsule only, in CPU memory."""
-
-    def __init__(self, capsule: Any) -> None:
-        self._capsule = capsule
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self._capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
+    return Array.sharing(source, dtype)
 
 
 def to_dlpack(array: Array) -> Any:

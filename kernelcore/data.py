@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 
 from kernelcore._native import ArrayMemory
-from kernelcore.components import describe
 from kernelcore.device import CPU, Device, require_cpu
 from kernelcore.element import (
     Numbers,
     broadcast_elements,
+    component_ndim,
+    element_list,
     element_of,
     element_value,
     has_gradient,
@@ -22,8 +24,9 @@ from kernelcore.element import (
 )
 from kernelcore.errors import KernelArgumentError
 from kernelcore.indexing import axis_order, place_of, reinterpreted, reshaped
+from kernelcore.memory import check_layout, numpy_of, unreadable, unusable
 from kernelcore.recording import recorder
-from kernelcore.types import Element, StructType
+from kernelcore.types import SCALARS, Element, StructType
 
 
 class Array(ArrayMemory):
@@ -38,15 +41,14 @@ class Array(ArrayMemory):
     """
 
     __slots__ = (
-        "__weakref__",
         "_base",
-        "_data",
         "_derive",
         "_dtype",
         "_element",
         "_fields",
         "_grad",
-        "_ndim",
+        "_inner",
+        "_numpy",
         "_requires_grad",
         "_root",
     )
@@ -72,24 +74,62 @@ class Array(ArrayMemory):
             KernelArgumentError: ``data`` has another layout.
         """
         element, known = element_of(dtype)
-        layout, extents = numpy_layout(element)
-        ndim = data.ndim - len(extents)
-        if data.dtype != layout or ndim < 0 or data.shape[ndim:] != extents:
-            raise KernelArgumentError(
-                f"expected the layout of {element}, found {describe(data)}",
-                remedy="make arrays with kc.array(data, dtype=...)",
-            )
+        inner = component_ndim(element, data)
         super().__init__(data, memory)
-        self._element, self._dtype, self._ndim = element, known, ndim
-        self._root: Array = self if memory is None else memory.root
+        self._set_up(element, known, inner)
+        if memory is not None:
+            self._root = memory.root
         # A view of its own, whose shape nobody can assign.
-        self._data = data.view()
+        self._numpy = data.view()
+        if requires_grad:
+            self.requires_grad = True
+
+    def _set_up(self, element: Element, dtype: Any, inner: int) -> None:
+        self._element, self._dtype, self._inner = element, dtype, inner
+        self._root: Array | None = None
+        self._numpy: Numbers | None = None
         self._base: Array | None = None
         self._derive: Callable[[Array], Array] | None = None
         self._grad: Array | None = None
-        self._requires_grad = False
         self._fields: dict[str, Array] | None = None
-        self.requires_grad = requires_grad
+        self._requires_grad = False
+
+    @classmethod
+    def sharing(cls, source: Any, dtype: Any = None) -> Array:
+        """Of the memory of any array or DLPack capsule, kept in place as long as this array.
+
+        Args:
+            source: An array in CPU memory; its last dimensions are components of composites.
+            dtype: The type of an element; by default the scalar type of ``source``.
+
+        Raises:
+            KernelArgumentError: ``source`` exports no memory, memory of another device, or
+                elements that are not of ``dtype``.
+        """
+        self = cls.__new__(cls)
+        try:
+            ArrayMemory.__init__(self, source)
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise unreadable(source, error) from None
+        index = self.scalar_index
+        if index < 0:
+            raise unusable(self, source)
+        scalar = SCALARS[index]
+        if dtype is None:
+            self._set_up(scalar, scalar, 0)
+            return self
+        element, known = element_of(dtype)
+        layout, extents = numpy_layout(element)
+        check_layout(self, f"memory of {element} to share", layout, extents)
+        self._set_up(element, known, len(extents))
+        return self
+
+    @property
+    def _data(self) -> Numbers:
+        """The memory as NumPy sees it."""
+        if self._numpy is None:
+            self._numpy = numpy_of(self)
+        return self._numpy
 
     @property
     def dtype(self) -> Any:
@@ -104,27 +144,22 @@ class Array(ArrayMemory):
     @property
     def ndim(self) -> int:
         """The number of dimensions; components of an element are none."""
-        return self._ndim
+        return self.total_ndim - self._inner
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The extents of the dimensions."""
-        return self._data.shape[: self.ndim]
+        return self.extents[: self.ndim]
 
     @property
     def strides(self) -> tuple[int, ...]:
         """Bytes between neighbours along each dimension."""
-        return self._data.strides[: self.ndim]
+        return self.stride_bytes[: self.ndim]
 
     @property
     def size(self) -> int:
         """The number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
-
-    @property
-    def ptr(self) -> int:
-        """The address of the first element."""
-        return self._data.ctypes.data
+        return math.prod(self.shape)
 
     @property
     def device(self) -> Device:
@@ -134,17 +169,12 @@ class Array(ArrayMemory):
     @property
     def root(self) -> Array:
         """The array whose memory this is a view of; itself if it is none."""
-        return self._root
+        return self if self._root is None else self._root
 
     @property
     def is_contiguous(self) -> bool:
         """Whether the elements lie in row-major order without gaps."""
         return bool(self._data.flags.c_contiguous)
-
-    @property
-    def is_read_only(self) -> bool:
-        """Whether the memory must not be written."""
-        return not self._data.flags.writeable
 
     def __len__(self) -> int:
         if self.ndim == 0:
@@ -190,9 +220,8 @@ class Array(ArrayMemory):
 
         It starts as zeros. That of a view is a view of the gradient of its array.
         """
-        base = self._base
-        if base is not None:
-            whole = base.grad
+        if self._base is not None:
+            whole = self._base.grad
             if whole is None:
                 return None
             if self._grad is None or self._grad._base is not whole:
@@ -303,9 +332,7 @@ class Array(ArrayMemory):
         found.assign(self)
         return found
 
-    def copy(self) -> Array:
-        """As ``clone``."""
-        return self.clone()
+    copy = clone
 
     def to(self, device: object) -> Array:
         """This array, if ``device`` is where it is.
@@ -354,27 +381,10 @@ class Array(ArrayMemory):
 
     def list(self) -> list[Any]:
         """The elements in row-major order: Python numbers, or values of the element's class."""
-        inner = self._data.shape[self.ndim :]
-        flat = self._data.reshape((self.size, *inner))
-        if not inner and flat.dtype.names is None:
-            return flat.tolist()
-        return [element_value(self._dtype, np.asarray(one)) for one in flat]
+        return element_list(self._dtype, self._data, self.ndim)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Numbers:
         return np.array(self._data, dtype, copy=copy)
-
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        if self._data.dtype.kind == "V" and self._data.dtype.names is None:
-            raise AttributeError("no bfloat16: NumPy asks __array__ then, which keeps the dtype")
-        return self._data.__array_interface__
-
-    def __dlpack__(self, **options: Any) -> Any:
-        """As NumPy does it: ``stream``, ``max_version``, ``dl_device`` and ``copy``."""
-        return cast("Any", self._data).__dlpack__(**options)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self._data.__dlpack_device__()
 
     def __reduce__(self) -> tuple[Callable[..., Array], tuple[Numbers, Any, bool]]:
         # Gradients stay behind.

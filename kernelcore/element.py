@@ -12,6 +12,7 @@ from kernelcore._native import ArrayMemory
 from kernelcore.components import describe, scalar_of_numpy, take_array, take_scalar
 from kernelcore.composite import Composite, value_class
 from kernelcore.errors import KernelArgumentError, KernelTypeError
+from kernelcore.memory import is_foreign, numpy_of
 from kernelcore.types import (
     Dense,
     Element,
@@ -68,6 +69,22 @@ def numpy_layout(element: Element) -> tuple[np.dtype[Any], tuple[int, ...]]:
     return element.numpy, ()
 
 
+def component_ndim(element: Element, data: Numbers) -> int:
+    """How many trailing axes of ``data``, memory of elements, are of their components.
+
+    Raises:
+        KernelArgumentError: ``data`` has another layout.
+    """
+    layout, extents = numpy_layout(element)
+    ndim = data.ndim - len(extents)
+    if data.dtype != layout or ndim < 0 or data.shape[ndim:] != extents:
+        raise KernelArgumentError(
+            f"expected the layout of {element}, found {describe(data)}",
+            remedy="make arrays with kc.array(data, dtype=...)",
+        )
+    return len(extents)
+
+
 def member_dtype(dtype: Any, name: str) -> Any:
     """The dtype of arrays of field ``name`` of the struct class ``dtype``."""
     member = dtype.kernel_type.field(name)
@@ -112,10 +129,12 @@ def as_numpy(data: Any) -> Numbers:
         KernelTypeError: NumPy takes it for no array.
     """
     if isinstance(data, ArrayMemory):
-        return cast("Any", data).numpy()
+        numpy = getattr(data, "numpy", None)
+        return numpy_of(data) if numpy is None else numpy()
     try:
-        return np.asarray(data)
-    except (TypeError, ValueError) as error:
+        # What NumPy has no dtype for, and what a library does not give away by itself.
+        return numpy_of(ArrayMemory(data)) if is_foreign(data) else np.asarray(data)
+    except (BufferError, TypeError, ValueError) as error:
         raise KernelTypeError(
             f"expected an array or nested sequences, found {describe(data)}: {error}"
         ) from None
@@ -184,6 +203,15 @@ def element_value(dtype: Any, data: Numbers) -> Any:
     if issubclass(dtype, Composite):
         return dtype(np.array(data))
     return dtype.from_numpy(data[()])
+
+
+def element_list(dtype: Any, data: Numbers, ndim: int) -> list[Any]:
+    """The elements in ``data``, an array of ``ndim`` dimensions, in row-major order."""
+    inner = data.shape[ndim:]
+    flat = data.reshape((-1 if data.size else 0, *inner))
+    if not inner and flat.dtype.names is None:
+        return flat.tolist()
+    return [element_value(dtype, np.asarray(one)) for one in flat]
 
 
 def broadcast_elements(element: Element, value: Any, outer: tuple[int, ...]) -> Numbers:

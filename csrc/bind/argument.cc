@@ -55,6 +55,7 @@ std::string dtype_text(PyObject* object, int dtype) {
 int ndim_of(PyObject* object, const ArrayInfo& info) {
   if (!is_array_memory(Py_TYPE(object))) return info.view.ndim;
   nb::object ndim = nb::steal(PyObject_GetAttrString(object, "ndim"));
+  if (!ndim.is_valid()) PyErr_Clear();
   return ndim.is_valid() ? nb::cast<int>(ndim) : info.view.ndim;
 }
 
@@ -143,6 +144,13 @@ std::string take_python_error() {
 void check_array(const Signature& signature, size_t index, const ArrayInfo& info,
                  PyObject* object) {
   const Relocation& r = signature.relocations[index];
+  if (!info.is_on_host()) [[unlikely]] {
+    nb::object device = nb::steal(PyObject_GetAttrString(object, "device"));
+    if (!device.is_valid()) PyErr_Clear();
+    fail(signature, index, describe_array(r) + " in CPU memory",
+         "memory of device " + (device.is_valid() ? text_of(device) : std::string("other")),
+         "copy the array to the CPU first");
+  }
   if (info.dtype != static_cast<int>(r.dtype) || info.view.ndim != r.ndim) [[unlikely]] {
     bool is_dtype = info.dtype == static_cast<int>(r.dtype) && !is_array_memory(Py_TYPE(object));
     std::string help = is_dtype
@@ -154,13 +162,6 @@ void check_array(const Signature& signature, size_t index, const ArrayInfo& info
                             ? "shape " + shape_text(info.view)
                             : describe_array(dtype_text(object, info.dtype), ndim_of(object, info));
     fail(signature, index, describe_array(r), found, help);
-  }
-  if (info.device.device_type != kDLCPU) [[unlikely]] {
-    nb::object device = nb::steal(PyObject_GetAttrString(object, "device"));
-    if (!device.is_valid()) PyErr_Clear();
-    fail(signature, index, describe_array(r) + " in CPU memory",
-         "memory of device " + (device.is_valid() ? text_of(device) : std::string("other")),
-         "copy the array to the CPU first");
   }
   if (info.is_read_only && r.is_written()) [[unlikely]] {
     fail(signature, index, "a writable " + describe_array(r), "a read-only one",

@@ -1,25 +1,45 @@
 #include "bind/array_memory.h"
 
-#include "core/error.h"
+#include <nanobind/stl/string.h>
+
+#include <new>
+
+#include "bind/array_interface.h"
+#include "bind/array_reader.h"
+#include "bind/dlpack_export.h"
 
 namespace nb = nanobind;
 
 namespace kernelcore::bind {
 namespace {
 
-void init_array_memory(ArrayMemory* self, nb::handle data, const ArrayMemory* base) {
-  Leases leases(1);
-  ArrayInfo info{};
-  switch (read_array(data.ptr(), true, info, leases)) {
+void init_array_memory(ArrayMemory* self, nb::handle source, const ArrayMemory* base) {
+  ArrayMemory made{};
+  switch (adopt_array(source.ptr(), made.info, made.keeper)) {
     case ReadStatus::kOk:
       break;
     case ReadStatus::kNotAnArray:
-      throw nb::type_error("ArrayMemory: expected an array");
+      PyErr_Format(PyExc_TypeError, "%s exports no memory",
+                   nb::cast<std::string>(nb::type_name(source.type())).c_str());
+      throw nb::python_error();
     case ReadStatus::kRefused:
       throw nb::python_error();
   }
-  if (info.view.ndim > kMaxArrayDims) throw nb::value_error("ArrayMemory: too many dimensions");
-  new (self) ArrayMemory{info, base != nullptr ? base->version : std::make_shared<uint64_t>(0)};
+  made.version = base != nullptr ? base->version : std::make_shared<uint64_t>(0);
+  new (self) ArrayMemory(std::move(made));
+}
+
+nb::tuple integers(const int64_t* values, int count) {
+  nb::list list;
+  for (int k = 0; k < count; ++k) list.append(values[k]);
+  return nb::tuple(list);
+}
+
+nb::object interface_of(const ArrayMemory& self, bool on_host) {
+  nb::object dict = interface_dict(self.info);
+  if (self.info.is_on_host() == on_host && !dict.is_none()) return dict;
+  throw nb::attribute_error(on_host ? "no __array_interface__ for this memory"
+                                    : "no __cuda_array_interface__ for memory of the CPU");
 }
 
 }  // namespace
@@ -34,16 +54,65 @@ bool is_array_memory(PyTypeObject* type) {
 }
 
 void bind_array_memory(nb::module_& m) {
-  nb::class_<ArrayMemory>(m, "ArrayMemory", "What launches read of a data array.")
-      .def("__init__", &init_array_memory, nb::arg("data"), nb::arg("base").none(),
-           nb::sig("def __init__(self, data: object, base: ArrayMemory | None) -> None"),
-           "Of the memory of an array, whose count of writes is that of `base` if that is given.")
+  nb::class_<ArrayMemory> memory(
+      m, "ArrayMemory", nb::is_weak_referenceable(),
+      "Memory of an array as launches read it: any library's, shared and kept in place.\n\n"
+      "It stands for the array in launches, and in whatever takes DLPack.");
+  memory
+      .def("__init__", &init_array_memory, nb::arg("source"), nb::arg("base") = nb::none(),
+           nb::sig("def __init__(self, source: object, base: ArrayMemory | None = None) -> None"),
+           "Of an array or a DLPack capsule; its count of writes is that of `base`.")
       .def_prop_ro(
           "version", [](const ArrayMemory& self) { return *self.version; },
           "How often the memory was written, through this array or another view of it.")
-      .def(
-          "mark_write", [](ArrayMemory& self) { ++*self.version; },
-          "Count a write that neither a launch nor a method of the array made.");
+      .def("mark_write", &ArrayMemory::count_write,
+           "Count a write that neither a launch nor a method of the array made.")
+      .def_prop_ro(
+          "ptr",
+          [](const ArrayMemory& self) { return reinterpret_cast<uintptr_t>(self.info.view.data); },
+          "The address of the first element.")
+      .def_prop_ro(
+          "extents",
+          [](const ArrayMemory& self) {
+            return integers(self.info.view.shape, self.info.view.ndim);
+          },
+          nb::sig("def extents(self) -> tuple[int, ...]"),
+          "The shape, components of elements included.")
+      .def_prop_ro(
+          "stride_bytes",
+          [](const ArrayMemory& self) {
+            return integers(self.info.view.stride_bytes, self.info.view.ndim);
+          },
+          nb::sig("def stride_bytes(self) -> tuple[int, ...]"),
+          "Bytes between neighbours along each of these dimensions.")
+      .def_prop_ro(
+          "total_ndim", [](const ArrayMemory& self) { return self.info.view.ndim; },
+          "The number of dimensions, those of components included.")
+      .def_prop_ro(
+          "scalar_index",
+          [](const ArrayMemory& self) {
+            bool is_usable = self.info.is_on_host() && !self.info.has_lazy_sign;
+            return is_usable ? self.info.dtype : -1;
+          },
+          "The place of the scalar type in `types.SCALARS`; -1 for elements that the CPU cannot "
+          "use.")
+      .def_prop_ro(
+          "is_read_only", [](const ArrayMemory& self) { return self.info.is_read_only; },
+          "Whether the memory must not be written.")
+      .def_prop_ro(
+          "is_on_host", [](const ArrayMemory& self) { return self.info.is_on_host(); },
+          "Whether the CPU may touch the memory.")
+      .def_prop_ro(
+          "has_lazy_sign", [](const ArrayMemory& self) { return self.info.has_lazy_sign; },
+          "Whether the elements in memory still have to be negated.")
+      .def_prop_ro(
+          "__array_interface__", [](const ArrayMemory& self) { return interface_of(self, true); },
+          nb::sig("def __array_interface__(self) -> dict[str, typing.Any]"))
+      .def_prop_ro(
+          "__cuda_array_interface__",
+          [](const ArrayMemory& self) { return interface_of(self, false); },
+          nb::sig("def __cuda_array_interface__(self) -> dict[str, typing.Any]"));
+  bind_dlpack_export(memory);
 }
 
 }  // namespace kernelcore::bind

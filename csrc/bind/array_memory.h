@@ -6,14 +6,17 @@
 #include <cstdint>
 #include <memory>
 
-#include "bind/array_reader.h"
+#include "bind/array_info.h"
 
 namespace kernelcore::bind {
 
-/// What launches read of a data array. The array, a Python subclass, keeps the memory alive.
+/// What launches read of a data array, and what keeps its memory in place.
 struct ArrayMemory {
   ArrayInfo info;
+  Keeper keeper;
   std::shared_ptr<uint64_t> version;  // counts writes, also through views; guarded by the GIL
+
+  void count_write() { ++*version; }
 };
 
 /// The native half of `object`, of a type that `is_array_memory`; null before it is initialized.

@@ -1,16 +1,17 @@
 #include "bind/array_reader.h"
 
-#include <algorithm>
 #include <array>
 
+#include "bind/array_interface.h"
 #include "bind/array_memory.h"
+#include "bind/buffer_protocol.h"
 
 namespace nb = nanobind;
 
 namespace kernelcore::bind {
 namespace {
 
-enum class Route : uint8_t { kMemory, kExchange, kBuffer, kCapsule, kNone };
+enum class Route : uint8_t { kMemory, kExchange, kBuffer, kCapsule, kCuda, kInterface, kNone };
 
 /// How arrays of one Python type are read.
 struct TypeEntry {
@@ -35,13 +36,24 @@ bool has_attribute(PyObject* object, const char* name) {
 
 // What autograd wants to be told when a tensor changes; null for other arrays. Held for ever.
 PyObject* version_counter_of(PyObject* type) {
+  PyObject* bump = PyObject_GetAttrString(type, "_bump_inplace_version");
+  if (bump != nullptr) return bump;
+  PyErr_Clear();
   if (!has_attribute(type, "_version")) return nullptr;
   nb::object name = nb::steal(PyUnicode_FromString("torch.autograd.graph"));
   nb::object module = nb::steal(PyImport_GetModule(name.ptr()));
-  PyObject* bump =
-      module.is_valid() ? PyObject_GetAttrString(module.ptr(), "increment_version") : nullptr;
+  bump = module.is_valid() ? PyObject_GetAttrString(module.ptr(), "increment_version") : nullptr;
   if (bump == nullptr) PyErr_Clear();
   return bump;
+}
+
+Route route_of(PyObject* object) {
+  if (PyObject_CheckBuffer(object) != 0) return Route::kBuffer;
+  if (has_attribute(object, "__dlpack__")) return Route::kCapsule;
+  if (has_attribute(object, "__cuda_array_interface__")) return Route::kCuda;
+  bool has_numpy =
+      has_attribute(object, "__array_interface__") || has_attribute(object, "__array__");
+  return has_numpy ? Route::kInterface : Route::kNone;
 }
 
 TypeEntry classify(PyObject* object) {
@@ -52,14 +64,10 @@ TypeEntry classify(PyObject* object) {
     return entry;
   }
   entry.api = exchange_api_of(type);
+  entry.route = entry.api != nullptr ? Route::kExchange : route_of(object);
   if (entry.api != nullptr) {
-    entry.route = Route::kExchange;
     entry.may_have_lazy_sign = has_attribute(type, "is_neg");
     entry.note_written = version_counter_of(type);
-  } else if (PyObject_CheckBuffer(object)) {
-    entry.route = Route::kBuffer;
-  } else if (has_attribute(object, "__dlpack__")) {
-    entry.route = Route::kCapsule;
   }
   return entry;
 }
@@ -78,115 +86,6 @@ const TypeEntry& entry_of(PyObject* object) {
   return slot;
 }
 
-int sized_integer(bool is_signed, Py_ssize_t item_bytes) {
-  for (int i = 0; i < kDTypeCount; ++i) {
-    const DTypeTraits& known = traits_of(static_cast<DType>(i));
-    bool fits = known.kind == (is_signed ? ScalarKind::kInt : ScalarKind::kUInt);
-    if (fits && static_cast<Py_ssize_t>(known.size_bytes) == item_bytes) return i;
-  }
-  return -1;
-}
-
-int dtype_from_format(const char* format, Py_ssize_t item_bytes) {
-  if (format == nullptr) return -1;
-  if (*format == '@' || *format == '=' || *format == '<') ++format;
-  if (format[0] == '\0' || format[1] != '\0') return -1;
-  switch (*format) {
-    case '?':
-      return static_cast<int>(DType::kBool);
-    case 'e':
-      return static_cast<int>(DType::kFloat16);
-    case 'f':
-      return static_cast<int>(DType::kFloat32);
-    case 'd':
-      return static_cast<int>(DType::kFloat64);
-    case 'b':
-    case 'h':
-    case 'i':
-    case 'l':
-    case 'q':
-      return sized_integer(true, item_bytes);
-    case 'B':
-    case 'H':
-    case 'I':
-    case 'L':
-    case 'Q':
-      return sized_integer(false, item_bytes);
-    default:
-      return -1;
-  }
-}
-
-// The buffer protocol has no bfloat16: such an array of NumPy is read as one of its bits. Returns
-// null, with the Python error that was set, for other objects.
-nb::object bits_of_bfloat16(PyObject* object) {
-  PyObject* type = nullptr;
-  PyObject* value = nullptr;
-  PyObject* traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  nb::object bits;
-  nb::object dtype = nb::steal(PyObject_GetAttrString(object, "dtype"));
-  nb::object name =
-      dtype.is_valid() ? nb::steal(PyObject_GetAttrString(dtype.ptr(), "name")) : nb::object();
-  if (name.is_valid() && PyUnicode_Check(name.ptr()) != 0 &&
-      PyUnicode_CompareWithASCIIString(name.ptr(), name_of(DType::kBFloat16)) == 0) {
-    bits = nb::steal(PyObject_CallMethod(object, "view", "s", "uint16"));
-  }
-  if (PyErr_Occurred() != nullptr) PyErr_Clear();
-  if (bits.is_valid()) {
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(traceback);
-  } else {
-    PyErr_Restore(type, value, traceback);
-  }
-  return bits;
-}
-
-/// Exports the memory of `object` to `buffer`, writable where it can be; false with an error set.
-bool export_buffer(PyObject* object, bool writable, Py_buffer* buffer) {
-  if (writable) {
-    if (PyObject_GetBuffer(object, buffer, PyBUF_RECORDS) == 0) return true;
-    PyErr_Clear();
-  }
-  return PyObject_GetBuffer(object, buffer, PyBUF_RECORDS_RO) == 0;
-}
-
-ReadStatus read_buffer(PyObject* object, bool writable, ArrayInfo& info, Leases& leases) {
-  Py_buffer* buffer = leases.next_buffer();
-  bool is_bfloat16 = false;
-  if (!export_buffer(object, writable, buffer)) {
-    nb::object bits = bits_of_bfloat16(object);
-    is_bfloat16 = bits.is_valid();
-    if (!is_bfloat16 || !export_buffer(bits.ptr(), writable, buffer)) return ReadStatus::kRefused;
-  }
-  leases.keep_buffer();
-  info.view.data = buffer->buf;
-  info.view.ndim = buffer->ndim;
-  for (int k = 0; k < std::min(buffer->ndim, kMaxArrayDims); ++k) {
-    info.view.shape[k] =
-        buffer->shape != nullptr ? buffer->shape[k] : buffer->len / buffer->itemsize;
-  }
-  // Exporters of contiguous memory may leave the strides out.
-  info.view.set_contiguous(static_cast<size_t>(buffer->itemsize));
-  for (int k = 0; buffer->strides != nullptr && k < std::min(buffer->ndim, kMaxArrayDims); ++k) {
-    info.view.stride_bytes[k] = buffer->strides[k];
-  }
-  info.dtype = is_bfloat16 ? static_cast<int>(DType::kBFloat16)
-                           : dtype_from_format(buffer->format, buffer->itemsize);
-  info.device = {kDLCPU, 0};
-  info.is_read_only = buffer->readonly != 0;
-  info.has_lazy_sign = false;
-  return ReadStatus::kOk;
-}
-
-ReadStatus read_memory(PyObject* object, ArrayInfo& info) {
-  const ArrayMemory* memory = array_memory_of(object);
-  if (memory == nullptr) return ReadStatus::kNotAnArray;
-  info = memory->info;
-  return ReadStatus::kOk;
-}
-
 bool has_lazy_sign(PyObject* object) {
   static PyObject* const kIsNeg = PyUnicode_InternFromString("is_neg");
   nb::object result = nb::steal(PyObject_CallMethodObjArgs(object, kIsNeg, nullptr));
@@ -197,110 +96,126 @@ bool has_lazy_sign(PyObject* object) {
   return result.ptr() == Py_True;
 }
 
-ReadStatus read_exchange(PyObject* object, const TypeEntry& entry, ArrayInfo& info) {
+bool read_exchange(PyObject* object, const TypeEntry& entry, ArrayInfo& info) {
   bool may_have_lazy_sign = entry.may_have_lazy_sign;
   DLTensor tensor;
-  if (entry.api->dltensor_from_py_object_no_sync(object, &tensor) != 0) {
-    return ReadStatus::kRefused;
-  }
-  read_dl_tensor(tensor, info);
+  if (entry.api->dltensor_from_py_object_no_sync(object, &tensor) != 0) return false;
+  if (!read_dl_tensor(tensor, info)) return false;
   info.has_lazy_sign = may_have_lazy_sign && has_lazy_sign(object);
-  return ReadStatus::kOk;
+  return true;
 }
 
-PyObject* export_capsule(PyObject* object) {
-  nb::object method = nb::steal(PyObject_GetAttrString(object, "__dlpack__"));
-  if (!method.is_valid()) return nullptr;
-  nb::object arguments = nb::steal(PyTuple_New(0));
-  nb::object keywords = nb::steal(
-      Py_BuildValue("{s:(ii)}", "max_version", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION));
-  PyObject* capsule = PyObject_Call(method.ptr(), arguments.ptr(), keywords.ptr());
-  if (capsule != nullptr || !PyErr_ExceptionMatches(PyExc_TypeError)) return capsule;
-  // Exporters older than DLPack 1.0 do not know the keyword.
-  PyErr_Clear();
-  return PyObject_Call(method.ptr(), arguments.ptr(), nullptr);
+bool adopt_exchange(PyObject* object, const TypeEntry& entry, ArrayInfo& info, Keeper& keeper) {
+  bool may_have_lazy_sign = entry.may_have_lazy_sign;
+  DLManagedTensorVersioned* managed = nullptr;
+  if (entry.api->managed_tensor_from_py_object_no_sync(object, &managed) != 0) return false;
+  keeper = keeper_of(managed);
+  if (!read_dl_tensor(managed->dl_tensor, info)) return false;
+  info.is_read_only = (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
+  info.has_lazy_sign = may_have_lazy_sign && has_lazy_sign(object);
+  return true;
 }
 
-ReadStatus read_capsule(PyObject* object, ArrayInfo& info, Leases& leases) {
-  PyObject* capsule = export_capsule(object);
-  if (capsule == nullptr) return ReadStatus::kRefused;
-  leases.keep_object(capsule);
-  if (PyCapsule_IsValid(capsule, "dltensor_versioned") != 0) {
-    auto* managed =
-        static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
-    if (managed->version.major != DLPACK_MAJOR_VERSION) {
-      PyErr_Format(PyExc_BufferError, "DLPack version %u is not supported", managed->version.major);
-      return ReadStatus::kRefused;
-    }
-    read_dl_tensor(managed->dl_tensor, info);
-    info.is_read_only = (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
-    return ReadStatus::kOk;
+/// The memory of an array of `Route::kCapsule`: the capsule, or invalid with an error set or, where
+/// it is another device's, without.
+nb::object read_export(PyObject* object, ArrayInfo& info) {
+  nb::object capsule = export_capsule(object, info);
+  if (!capsule.is_valid() || !read_capsule(capsule.ptr(), info)) return {};
+  return capsule;
+}
+
+// Of an array on another device that exports capsules only its device is known.
+void describe_elsewhere(ArrayInfo& info) {
+  info.view.data = nullptr;
+  info.view.ndim = 0;
+  info.dtype = -1;
+  info.item_bytes = 0;
+  info.is_read_only = true;
+  info.has_lazy_sign = false;
+}
+
+/// What the buffer protocol cannot say, of a type that has it: bfloat16 of NumPy, which it views as
+/// integers, and of JAX, whose capsules do not say that the memory is read-only.
+bool adopt_bfloat16(PyObject* object, bool writable, ArrayInfo& info, Keeper& keeper) {
+  PyObject* type = nullptr;
+  PyObject* value = nullptr;
+  PyObject* traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  nb::object capsule =
+      has_attribute(object, "__dlpack__") ? read_export(object, info) : nb::object();
+  if (capsule.is_valid()) {
+    keeper = take_capsule(capsule.ptr());
+    info.is_read_only = true;
+  } else {
+    PyErr_Clear();
+    nb::object bits = bits_of_bfloat16(object);
+    if (bits.is_valid()) keeper = keep_buffer(bits.ptr(), writable, info);
+    if (keeper != nullptr) info.dtype = static_cast<int>(DType::kBFloat16);
   }
-  auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"));
-  if (managed == nullptr) return ReadStatus::kRefused;
-  read_dl_tensor(managed->dl_tensor, info);
-  return ReadStatus::kOk;
+  if (keeper == nullptr) {
+    PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+    return false;
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
+  return true;
+}
+
+bool adopt_capsule(PyObject* object, ArrayInfo& info, Keeper& keeper) {
+  nb::object capsule = read_export(object, info);
+  if (capsule.is_valid()) {
+    keeper = take_capsule(capsule.ptr());
+    return true;
+  }
+  if (PyErr_Occurred() != nullptr) return false;
+  describe_elsewhere(info);
+  return true;
+}
+
+bool adopt_interface(PyObject* object, bool writable, ArrayInfo& info, Keeper& keeper) {
+  nb::object view = numpy_view_of(object, writable);
+  if (!view.is_valid()) return false;
+  keeper = keep_buffer(view.ptr(), writable, info);
+  if (keeper == nullptr) return adopt_bfloat16(view.ptr(), writable, info, keeper);
+  if (describes_memory(info.view, info.item_bytes)) return true;
+  PyErr_SetString(PyExc_BufferError, "an array whose shape and strides describe no memory");
+  return false;
+}
+
+/// The routes that make objects on the way, which `keeper` keeps.
+bool adopt_slowly(PyObject* object, Route route, bool writable, ArrayInfo& info, Keeper& keeper) {
+  switch (route) {
+    case Route::kCapsule:
+      return adopt_capsule(object, info, keeper);
+    case Route::kCuda: {
+      if (!read_cuda_interface(object, info)) return false;
+      keeper = Keeper(nb::handle(object).inc_ref().ptr(),
+                      [](void* held) { Py_DECREF(static_cast<PyObject*>(held)); });
+      return true;
+    }
+    case Route::kInterface:
+      return adopt_interface(object, writable, info, keeper);
+    case Route::kBuffer:
+      return adopt_bfloat16(object, writable, info, keeper);
+    case Route::kMemory:
+    case Route::kExchange:
+    case Route::kNone:
+      break;
+  }
+  return false;
 }
 
 }  // namespace
 
 Leases::~Leases() {
   for (size_t i = 0; i < buffer_count_; ++i) PyBuffer_Release(&buffers_[i]);
-  for (size_t i = 0; i < object_count_; ++i) Py_DECREF(objects_[i]);
-}
-
-const DLPackExchangeAPI* exchange_api_of(PyObject* type) {
-  nb::object capsule = nb::steal(PyObject_GetAttrString(type, "__dlpack_c_exchange_api__"));
-  const DLPackExchangeAPI* api = nullptr;
-  if (capsule.is_valid()) {
-    api = static_cast<const DLPackExchangeAPI*>(
-        PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
-  }
-  if (api == nullptr) {
-    PyErr_Clear();
-    return nullptr;
-  }
-  bool usable = api->header.version.major == DLPACK_MAJOR_VERSION &&
-                api->dltensor_from_py_object_no_sync != nullptr;
-  return usable ? api : nullptr;
-}
-
-int dtype_from_dlpack(DLDataType dtype) {
-  if (dtype.lanes != 1) return -1;
-  for (int i = 0; i < kDTypeCount; ++i) {
-    DLDataType known = dtype_to_dlpack(static_cast<DType>(i));
-    if (known.code == dtype.code && known.bits == dtype.bits) return i;
-  }
-  return -1;
-}
-
-DLDataType dtype_to_dlpack(DType dtype) {
-  constexpr uint8_t kCodes[] = {kDLBool, kDLInt, kDLUInt, kDLFloat};  // by ScalarKind
-  auto bits = static_cast<uint8_t>(8 * size_bytes(dtype));
-  if (dtype == DType::kBFloat16) return {kDLBfloat, bits, 1};
-  return {kCodes[static_cast<size_t>(traits_of(dtype).kind)], bits, 1};
-}
-
-void read_dl_tensor(const DLTensor& tensor, ArrayInfo& info) {
-  info.view.data = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
-  info.view.ndim = tensor.ndim;
-  info.dtype = dtype_from_dlpack(tensor.dtype);
-  info.device = tensor.device;
-  info.is_read_only = false;
-  info.has_lazy_sign = false;
-  int64_t item_bytes = tensor.dtype.bits / 8;
-  int64_t contiguous = item_bytes;
-  for (int k = std::min(tensor.ndim, kMaxArrayDims) - 1; k >= 0; --k) {
-    info.view.shape[k] = tensor.shape[k];
-    info.view.stride_bytes[k] =
-        tensor.strides != nullptr ? tensor.strides[k] * item_bytes : contiguous;
-    contiguous *= tensor.shape[k];
-  }
 }
 
 void note_written(PyObject* object) {
   const TypeEntry& entry = entry_of(object);
-  if (entry.route == Route::kMemory) ++*array_memory_of(object)->version;
+  if (entry.route == Route::kMemory) array_memory_of(object)->count_write();
   PyObject* note = entry.note_written;
   if (note == nullptr) return;
   nb::object result = nb::steal(PyObject_CallFunctionObjArgs(note, object, nullptr));
@@ -310,19 +225,63 @@ void note_written(PyObject* object) {
 
 ReadStatus read_array(PyObject* object, bool writable, ArrayInfo& info, Leases& leases) {
   const TypeEntry& entry = entry_of(object);
-  switch (entry.route) {
-    case Route::kMemory:
-      return read_memory(object, info);
-    case Route::kExchange:
-      return read_exchange(object, entry, info);
-    case Route::kBuffer:
-      return read_buffer(object, writable, info, leases);
-    case Route::kCapsule:
-      return read_capsule(object, info, leases);
+  Route route = entry.route;
+  bool is_read = false;
+  switch (route) {
     case Route::kNone:
+      return ReadStatus::kNotAnArray;
+    case Route::kMemory: {
+      const ArrayMemory* memory = array_memory_of(object);
+      if (memory == nullptr) return ReadStatus::kNotAnArray;
+      info = memory->info;
+      return ReadStatus::kOk;
+    }
+    case Route::kExchange:
+      is_read = read_exchange(object, entry, info);
       break;
+    case Route::kBuffer: {
+      Py_buffer* buffer = leases.next_buffer();
+      if (export_buffer(object, writable, buffer)) {
+        leases.keep_buffer();
+        is_read = read_buffer(*buffer, info);
+        break;
+      }
+      [[fallthrough]];
+    }
+    default:
+      is_read = adopt_slowly(object, route, writable, info, leases.next_keeper());
   }
-  return ReadStatus::kNotAnArray;
+  return is_read ? ReadStatus::kOk : ReadStatus::kRefused;
+}
+
+ReadStatus adopt_array(PyObject* object, ArrayInfo& info, Keeper& keeper) {
+  if (PyCapsule_CheckExact(object) != 0) {
+    return adopt_capsule(object, info, keeper) ? ReadStatus::kOk : ReadStatus::kRefused;
+  }
+  const TypeEntry& entry = entry_of(object);
+  Route route = entry.route;
+  bool is_read = false;
+  switch (route) {
+    case Route::kNone:
+      return ReadStatus::kNotAnArray;
+    case Route::kMemory: {
+      const ArrayMemory* memory = array_memory_of(object);
+      if (memory == nullptr) return ReadStatus::kNotAnArray;
+      info = memory->info;
+      keeper = memory->keeper;
+      return ReadStatus::kOk;
+    }
+    case Route::kExchange:
+      is_read = adopt_exchange(object, entry, info, keeper);
+      break;
+    case Route::kBuffer:
+      keeper = keep_buffer(object, true, info);
+      is_read = keeper != nullptr || adopt_bfloat16(object, true, info, keeper);
+      break;
+    default:
+      is_read = adopt_slowly(object, route, true, info, keeper);
+  }
+  return is_read ? ReadStatus::kOk : ReadStatus::kRefused;
 }
 
 }  // namespace kernelcore::bind
