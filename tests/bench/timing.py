@@ -5,9 +5,35 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 ROUNDS = 15
+FEWEST_ROUNDS = 5
 SECONDS_PER_SAMPLE = 0.02
+# A row of contenders that take longer has fewer rounds.
+SECONDS_PER_ROW = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """Something to time, and what has to be so before each of its samples."""
+
+    run: Callable[[], object]
+    prepare: Callable[[], object] = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Microseconds of one call over the rounds: the median, and the quartiles around it."""
+
+    median: float
+    low: float
+    high: float
+
+    @property
+    def spread(self) -> float:
+        """Distance of the quartiles as a part of the median."""
+        return (self.high - self.low) / self.median
 
 
 def calls_per_sample(function: Callable[[], object]) -> int:
@@ -24,18 +50,33 @@ def calls_per_sample(function: Callable[[], object]) -> int:
         count *= 4
 
 
-def interleaved(contenders: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-    """Median microseconds of one call of each contender, measured turn by turn."""
-    counts = {name: calls_per_sample(f) for name, f in contenders.items()}
+def timed(contenders: Mapping[str, Contender]) -> dict[str, Timing]:
+    """The time of one call of each contender, measured turn by turn."""
+    counts: dict[str, int] = {}
+    for name, contender in contenders.items():
+        contender.prepare()
+        counts[name] = calls_per_sample(contender.run)
     samples: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(ROUNDS):
-        for name, function in contenders.items():
-            repeat = range(counts[name])
+    begin = time.perf_counter()
+    for number in range(ROUNDS):
+        if number >= FEWEST_ROUNDS and time.perf_counter() - begin > SECONDS_PER_ROW:
+            break
+        for name, contender in contenders.items():
+            contender.prepare()
+            # What the contender before left in the caches and asleep is not this one's time.
+            contender.run()
+            repeat, run = range(counts[name]), contender.run
             start = time.perf_counter()
             for _ in repeat:
-                function()
+                run()
             samples[name].append((time.perf_counter() - start) / counts[name] * 1e6)
-    return {name: statistics.median(s) for name, s in samples.items()}
+    return {name: _timing(s) for name, s in samples.items()}
+
+
+def interleaved(contenders: Mapping[str, Callable[[], object]]) -> dict[str, float]:
+    """Median microseconds of one call of each contender, measured turn by turn."""
+    found = timed({name: Contender(run) for name, run in contenders.items()})
+    return {name: timing.median for name, timing in found.items()}
 
 
 def report(
@@ -48,3 +89,8 @@ def report(
     if goal_us is not None:
         verdict = "met" if medians[ours] <= goal_us else "missed"
         print(f"  goal <= {goal_us} us: {medians[ours]:.2f} us, {verdict}")
+
+
+def _timing(samples: list[float]) -> Timing:
+    low, median, high = statistics.quantiles(samples, n=4, method="inclusive")
+    return Timing(median, low, high)
