@@ -97,10 +97,6 @@ class Program:
         rows = [(s.operation.key, tuple(map(repr, s.given))) for s in self.steps]
         return repr((self.operands, self.results, rows, self.outputs))
 
-    def fits(self, values: Sequence[Any]) -> bool:
-        """Whether the program is that of the function for ``values``, one per operand."""
-        return all(number_at(f.source, values) == f.value for f in self.fixed)
-
     def run(self, values: Sequence[Any], apply: Apply) -> tuple[Any, ...]:
         """The results for ``values``, one per operand; temporaries are dropped when they are dead.
 
@@ -125,13 +121,6 @@ class Program:
             for index in step.dead:
                 slots[index] = None
         return tuple(slots[i] for i in self.outputs)
-
-
-def number_at(source: int | Extent, values: Sequence[Any]) -> Any:
-    """The number at ``source`` of a program's operands."""
-    if isinstance(source, int):
-        return values[source]
-    return values[source.operand].shape[source.axis]
 
 
 def with_lifetimes(steps: Sequence[Step], num_operands: int, outputs: Sequence[int]) -> list[Step]:

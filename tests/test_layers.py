@@ -50,6 +50,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "kernelcore.program_interface",
     ),
     ("kernelcore.program_record",),
+    ("kernelcore.programs",),
     ("kernelcore", "kernelcore.__main__"),
     ("torch_ext", "jax_ffi"),
 )
@@ -66,7 +67,7 @@ ADAPTER_SURFACE = {
     "kernelcore.opspec",
     "kernelcore.program",
     "kernelcore.program_interface",
-    "kernelcore.program_record",
+    "kernelcore.programs",
     "kernelcore.runtime.native",
     "kernelcore.signature",
     "kernelcore.types",

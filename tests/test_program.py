@@ -14,6 +14,7 @@ from kernelcore.opspec import Extent
 from kernelcore.program import Fixed, Program
 from kernelcore.program_interface import interface
 from kernelcore.program_record import record
+from kernelcore.programs import Programs
 from tests.operations import run_operation
 
 Array = kc.array(dtype=kc.float64)
@@ -64,7 +65,6 @@ def run(program: Program, values: list[Any]) -> tuple[Any, ...]:
 def check(function: Callable[..., None], values: list[Any], want: list[Any], **options: Any) -> Any:
     face = interface(function, **options)
     program = record(face, values)
-    assert program.fits(values)
     kept = [np.array(v) for v in values]
     for found, expected in zip(run(program, values), want, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-13)
@@ -112,9 +112,14 @@ def test_numbers_that_are_read_are_fixed():
 
     program = check(function, [X, 2], [4 * X])
     assert set(program.fixed) == {Fixed(1, 2), Fixed(Extent.of(0, 0), 4)}
-    assert not program.fits([X, 3])
-    assert not program.fits([np.ones(3), 2])
     check(function, [X[:3], 1], [2 * X[:3]])
+    programs = Programs(interface(function))
+    first = programs.of([X, 2])
+    assert programs.of([X + 1.0, 2]) is first
+    assert {programs.of([X, 3]), programs.of([X[:3], 2]), first} == {
+        programs.of([X, repeat]) for repeat in (2, 3)
+    } | {programs.of([np.ones(3), 2])}
+    assert len({programs.of([X, 3]), programs.of([X[:3], 2]), first}) == 3
 
 
 def test_in_out_arrays_are_results():
