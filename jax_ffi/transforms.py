@@ -14,6 +14,7 @@ from jax.sharding import AxisType
 from jax_ffi.primitive import Launch, bind, launch_p
 from kernelcore import opderive
 from kernelcore.errors import KernelGradError
+from kernelcore.opselect import Selected, Selection, select, selection
 from kernelcore.opspec import Operation
 from kernelcore.types import MAX_GRID_DIMS
 
@@ -56,15 +57,38 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, launch: Launch) -> 
         return results, t_results
     if not launch.differentiable:
         raise _not_differentiable(launch.operation)
-    derived = opderive.jvp(launch.operation, active)
+    given = {i: tangents[i] for i in active}
+    operation, primals = launch.operation, list(primals)
+    chosen = selection(operation, active)
+    if chosen is not None:
+        operation = chosen.picked
+        known = _selected(chosen, primals, results, launch)
+        primals += known.operands
+        for i in given.keys() & known.own.keys():
+            given[i] = given[i] * known.own[i]
+    derived = opderive.jvp(operation, active)
     if derived.produced:
         count = len(primals)
         linear = tuple(range(count, count + len(active)))
         tangent_launch = replace(launch, operation=derived.operation, linear=linear)
-        made = bind([*primals, *(tangents[i] for i in active)], tangent_launch)
+        made = bind([*primals, *given.values()], tangent_launch)
         for index, tangent in zip(derived.produced, made, strict=True):
             t_results[index] = tangent
     return results, t_results
+
+
+def _selected(
+    chosen: Selection, primals: Sequence[Any], results: Sequence[Any], launch: Launch
+) -> Selected:
+    """What is constant in the tangents of a kernel that takes atomic minima or maxima."""
+    operands = [jax.lax.stop_gradient(p) for p in primals]
+    found = [jax.lax.stop_gradient(r) for r in results]
+    run = replace(launch, linear=(), has_side_effect=False)
+
+    def apply(operation: Operation, args: Sequence[Any]) -> list[Any]:
+        return bind(args, replace(run, operation=operation))
+
+    return select(chosen, operands, found, apply, lambda x, like: x.astype(like.dtype))
 
 
 def _transpose(cotangents: Sequence[Any], *args: Any, launch: Launch) -> list[Any]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from kernelcore.errors import KernelArgumentError, KernelGradError
 from kernelcore.execute import Dims, argument_leaves
 from kernelcore.kernel import Kernel, not_a_kernel
+from kernelcore.launch_adjoint import execute_adjoint
 from kernelcore.passes.activity import is_float
 from kernelcore.runtime import native
 from kernelcore.types import ArrayType, Scalar, element_type
@@ -237,24 +238,21 @@ class _Point:
             i for i, p in enumerate(self.kernel.func.params) if is_float(p) and effects[i].writes
         )
         adjoint = self.kernel.adjoint(tuple(sources), seeds)
-        cotangents = [np.zeros_like(a) for a in self.start]
+        cotangents = dict(enumerate(np.zeros_like(a) for a in self.start))
         cotangents[output].reshape(-1)[k] = 1
-        if any(
-            not is_ct and effects[i].writes and not effects[i].loads for i, is_ct in adjoint.order
-        ):
-            # What a replay recalls is there after the launch.
-            primal = [
-                b if e.writes and not e.loads else a.copy()
-                for a, b, e in zip(self.start, self.run({}), effects, strict=True)
-            ]
-        else:
-            primal = [a.copy() for a in self.start]
+        primal, remained = [a.copy() for a in self.start], dict[int, Array]()
+        # What a replay recalls is there after the launch, as are minima and maxima.
+        recalled = [i for i, _ in adjoint.primals() if effects[i].writes and not effects[i].loads]
+        if recalled or adjoint.extrema:
+            after = self.run({})
+            remained = {i: after[i] for i in adjoint.extrema}
+            for i in recalled:
+                primal[i] = after[i]
         given = self._arguments(primal)
-        actual = [cotangents[i] if is_ct else given[i] for i, is_ct in adjoint.order]
-        native.launch(adjoint.direct.signature, self.dim, actual)
-        held = {i for i, is_ct in adjoint.order if is_ct}
+        execute_adjoint(self.kernel, adjoint, self.dim, given, cotangents, None, remained)
+        held = {output, *adjoint.cotangents()}
         return [
-            (cotangents[i] if i in held or i == output else np.zeros_like(cotangents[i]))
+            (cotangents[i] if i in held else np.zeros_like(cotangents[i]))
             .astype(np.float64)
             .reshape(-1)
             for i in sources

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from enum import Enum, auto
 from functools import cached_property
 from typing import Any
 
@@ -15,8 +16,9 @@ from kernelcore.frontend.specialize import specialize_kernel
 from kernelcore.generic import Parameter
 from kernelcore.ir.core import Func
 from kernelcore.ir.walk import walk_eqns
-from kernelcore.passes.access import effects
+from kernelcore.passes.access import Effect, effects
 from kernelcore.passes.dce import drop_unused_params
+from kernelcore.passes.extremum import counted, extrema, picked
 from kernelcore.passes.pipeline import normalize, optimize
 from kernelcore.passes.reverse import vjp
 from kernelcore.signature import Binding, Role, make_signature
@@ -51,31 +53,75 @@ def normalized(pyfunc: Callable[..., Any], types: tuple[SourceType, ...] | None)
     return normalize(specialize_kernel(pyfunc, types))
 
 
+class Part(Enum):
+    """What a parameter of an adjoint is to a parameter of the primal."""
+
+    PRIMAL = auto()
+    COTANGENT = auto()
+    REMAINED = auto()  # what an array of atomic minima or maxima holds after the launch
+    SHARE = auto()  # of every value that attained it
+
+
 class Adjoint:
     """An adjoint kernel for arrays that the caller provides.
 
     Attributes:
         func: The adjoint, without the parameters it does not use.
-        order: Per parameter of ``func``: the primal parameter, and whether this is its cotangent.
+        order: Per parameter of ``func``: the primal parameter, and what this is to it.
+        extrema: Primal parameters that hold atomic minima or maxima (``passes/extremum.py``).
     """
 
     def __init__(self, primal: Func, wrt: tuple[int, ...], seeds: tuple[int, ...]) -> None:
-        derived = vjp(primal, wrt, seeds)
+        self.primal = primal
+        self.extrema = extrema(primal, wrt)
+        derived = vjp(picked(primal, self.extrema) if self.extrema else primal, wrt, seeds)
         self.func, kept = drop_unused_params(normalize(derived.func))
-        source = {new: old for old, new in derived.derivative_of.items()}
-        self.order = tuple((source.get(i, i), i in source) for i in kept)
+        parts = [(i, Part.PRIMAL) for i in range(len(primal.params))]
+        parts += [(i, part) for part in (Part.REMAINED, Part.SHARE) for i in self.extrema]
+        parts += [(i, Part.COTANGENT) for i in derived.derivative_of]
+        self.order = tuple(parts[i] for i in kept)
+
+    @cached_property
+    def _counted(self) -> tuple[Func, tuple[int, ...]]:
+        return drop_unused_params(normalize(counted(self.primal, self.extrema)))
+
+    @cached_property
+    def count(self) -> tuple[Direct, tuple[int, ...]]:
+        """The kernel ``counted`` of ``extrema``, and which of its parameters it has."""
+        func, kept = self._counted
+        return Direct(optimize(func)), kept
+
+    def _count_effects(self) -> Iterator[tuple[int, Effect]]:
+        """What ``count`` does to primal parameters."""
+        if self.extrema:
+            func, kept = self._counted
+            pairs = zip(kept, effects(func), strict=True)
+            yield from ((i, e) for i, e in pairs if i < len(self.primal.params))
+
+    @cached_property
+    def count_writes(self) -> frozenset[int]:
+        """The primal parameters whose elements ``count`` writes."""
+        return frozenset(i for i, effect in self._count_effects() if effect.writes)
+
+    def cotangents(self) -> Iterator[int]:
+        """The primal parameters that it has cotangents of, in its order."""
+        return (i for i, part in self.order if part is Part.COTANGENT)
+
+    def primals(self) -> Iterator[tuple[int, Effect]]:
+        """The primal parameters that it takes, and what it does to them."""
+        pairs = zip(self.order, effects(self.func), strict=True)
+        return ((i, effect) for (i, part), effect in pairs if part is Part.PRIMAL)
 
     @cached_property
     def reads(self) -> frozenset[int]:
-        """The primal parameters whose elements it loads."""
-        pairs = zip(self.order, effects(self.func), strict=True)
-        return frozenset(i for (i, is_cotangent), e in pairs if e.loads and not is_cotangent)
+        """The primal parameters whose elements it or ``count`` loads."""
+        does = (*self.primals(), *self._count_effects())
+        return frozenset(i for i, effect in does if effect.loads)
 
     @cached_property
     def writes(self) -> frozenset[int]:
         """The primal parameters whose elements it writes."""
-        pairs = zip(self.order, effects(self.func), strict=True)
-        return frozenset(i for (i, is_cotangent), e in pairs if e.writes and not is_cotangent)
+        return frozenset(i for i, effect in self.primals() if effect.writes)
 
     @cached_property
     def direct(self) -> Direct:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kernelcore.codegen import cpu
@@ -14,6 +14,7 @@ from kernelcore.ir.op import OpKind
 from kernelcore.ir.text import pretty, pretty_names
 from kernelcore.passes.access import effects
 from kernelcore.passes.activity import is_float
+from kernelcore.passes.extremum import extrema, picked
 from kernelcore.passes.forward import jvp
 from kernelcore.passes.pipeline import normalize, optimize
 from kernelcore.passes.reverse import vjp
@@ -35,9 +36,10 @@ def stage_text(pyfunc: Callable[..., Any], func: Func, stage: str) -> str:
             return pretty(func)
         case "jvp":
             active = [i for i, p in enumerate(func.params) if is_float(p)]
-            return pretty(normalize(jvp(func, active).func))
+            return pretty(normalize(jvp(_smooth(func, active), active).func))
         case "vjp":
-            adjoint = normalize(vjp(func, *_all_derivatives(func)).func)
+            wrt, seeds = _all_derivatives(func)
+            adjoint = normalize(vjp(_smooth(func, wrt), wrt, seeds).func)
             return _records(adjoint) + pretty(adjoint)
         case "llvm":
             return cpu.llvm_text(optimize(func), func.name)
@@ -47,6 +49,12 @@ def stage_text(pyfunc: Callable[..., Any], func: Func, stage: str) -> str:
             raise KernelError(
                 f"inspect: expected one of {', '.join(STAGES)}, found '{stage}'", func.loc
             )
+
+
+def _smooth(func: Func, active: Sequence[int]) -> Func:
+    """What is differentiated in the place of ``func``."""
+    chosen = extrema(func, active)
+    return picked(func, chosen) if chosen else func
 
 
 def _all_derivatives(func: Func) -> tuple[list[int], list[int]]:

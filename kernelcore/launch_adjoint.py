@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernelcore.compiled import Adjoint
+import numpy as np
+
+from kernelcore.compiled import Adjoint, Part
+from kernelcore.element import as_numpy
 from kernelcore.errors import KernelArgumentError
 from kernelcore.execute import Dims, argument_leaves, check_count
 from kernelcore.kernel import Kernel
 from kernelcore.leaves import cotangent_leaves
 from kernelcore.passes.activity import is_float
+from kernelcore.passes.extremum import shares
 from kernelcore.runtime import native
 from kernelcore.types import ArrayType
 
@@ -36,7 +40,7 @@ def launch_adjoint(
     wrt = tuple(i for i in cotangents if not written[i])
     seeds = tuple(i for i in cotangents if written[i])
     adjoint = kernel.adjoint(wrt, seeds)
-    _refuse_in_place(kernel, [i for i, is_cotangent in adjoint.order if not is_cotangent])
+    _refuse_in_place(kernel, [i for i, _ in adjoint.primals()])
     execute_adjoint(kernel, adjoint, dim, args, cotangents)
 
 
@@ -47,6 +51,7 @@ def execute_adjoint(
     args: Sequence[Any],
     cotangents: Mapping[int, Any],
     saved: Mapping[int, Any] | None = None,
+    remained: Mapping[int, Any] | None = None,
 ) -> None:
     """Run ``adjoint`` of ``kernel``.
 
@@ -57,14 +62,52 @@ def execute_adjoint(
         args: What the primal ran on, by parameter of the IR.
         cotangents: An array per cotangent parameter of ``adjoint``, by primal parameter.
         saved: What arrays held before the primal, where they are to be used instead.
+        remained: What the arrays ``adjoint.extrema`` held after the primal.
 
     Raises:
         KernelArgumentError: Shapes do not fit, or arrays share memory.
     """
     primal = {**dict(enumerate(args)), **(saved or {})}
-    actual = tuple(cotangents[i] if is_ct else primal[i] for i, is_ct in adjoint.order)
+    parts = {(i, Part.PRIMAL): a for i, a in primal.items()}
+    parts |= {(i, Part.COTANGENT): a for i, a in cotangents.items()}
+    own = _select(adjoint, dim, primal, remained or {}, parts)
+    actual = tuple(parts[key] for key in adjoint.order)
     _check_adjoint_memory(kernel, adjoint, tuple(args), actual)
     native.launch(adjoint.direct.signature, dim, actual)
+    for i, share in own.items():
+        known = as_numpy(cotangents[i])
+        known *= share
+
+
+def _select(
+    adjoint: Adjoint,
+    dim: Dims,
+    primal: Mapping[int, Any],
+    remained: Mapping[int, Any],
+    parts: dict[tuple[int, Part], Any],
+) -> dict[int, Any]:
+    """Add to ``parts`` what remained of minima and maxima, and the share of what attained it.
+
+    Returns, by cotangent, the share that what an array held before the launch has of it.
+    """
+    if not adjoint.extrema:
+        return {}
+    direct, kept = adjoint.count
+    count = len(adjoint.primal.params)
+    counts = {i: np.zeros(remained[i].shape, np.int32) for i in adjoint.extrema}
+    row = [*(remained[i] for i in adjoint.extrema), *counts.values()]
+    written = adjoint.count_writes
+    before = {i: np.array(as_numpy(primal[i])) if i in written else primal[i] for i in primal}
+    actual = [before[i] if i < count else row[i - count] for i in kept]
+    native.launch(direct.signature, dim, actual)
+    own: dict[int, Any] = {}
+    for i, found in counts.items():
+        start, last = as_numpy(primal[i]), remained[i]
+        share, own_share = shares(start, last, found.astype(last.dtype))
+        parts[i, Part.REMAINED], parts[i, Part.SHARE] = last, share
+        if (i, Part.COTANGENT) in parts:
+            own[i] = own_share
+    return own
 
 
 def _cotangents(
@@ -131,8 +174,8 @@ def _check_adjoint_memory(
         if isinstance(p.type, ArrayType)
     }
     known = [(f"'{func.params[i].name}'", primal[i], i in written) for i in primal]
-    for place, (i, is_cotangent) in enumerate(adjoint.order):
-        if not is_cotangent:
+    for place, (i, part) in enumerate(adjoint.order):
+        if part is not Part.COTANGENT:
             continue
         span = native.array_span(adjoint.direct.signature, place, actual[place])
         name, loc = func.params[i].name, func.param_loc(i)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from kernelcore.errors import KernelGradError
+from kernelcore.ir.core import Func
 from kernelcore.opspec import (
     Extent,
     Operand,
@@ -48,7 +49,7 @@ def jvp(op: Operation, active: Sequence[int]) -> DerivedOperation:
     """
     key = ("jvp", tuple(active))
     if key not in op.derived:
-        op.derived[key] = _Assembly(
+        op.derived[key] = Assembly(
             op, {k: len(op.operands) + i for i, k in enumerate(active)}
         ).jvp()
     return op.derived[key]
@@ -68,7 +69,7 @@ def vjp(
     key = ("vjp", tuple(wrt), tuple(cotangents), tuple(omit))
     if key not in op.derived:
         given = {j: len(op.operands) + i for i, j in enumerate(cotangents)}
-        op.derived[key] = _omit(_Assembly(op, given).vjp(tuple(wrt)), tuple(omit))
+        op.derived[key] = _omit(Assembly(op, given).vjp(tuple(wrt)), tuple(omit))
     return op.derived[key]
 
 
@@ -88,7 +89,7 @@ def batch(op: Operation, batched: Sequence[bool]) -> Operation:
 Bind = Callable[[Binding, Effect, ZeroFill], Binding]
 
 
-class _Assembly:
+class Assembly:
     """Binds the parameters of a derived kernel.
 
     ``given`` maps operands (JVP) or results (VJP) of the primal to the new operand that holds their
@@ -141,13 +142,14 @@ class _Assembly:
             else:
                 self.bindings.append(self.bind_primal(self.op.bindings[index], effect))
         produced = tuple(i for i in order if i in self.visible)
+        return DerivedOperation(self.operation(func, produced), produced)
+
+    def operation(self, func: Func, produced: Sequence[int]) -> Operation:
+        """The Operation of ``func``, whose visible results are those shown for ``produced``."""
         position = {i: n for n, i in enumerate(produced)}
         bindings = tuple(self.place(b, position) for b in self.bindings)
         results = (*(self.visible[i] for i in produced), *self.hidden)
-        operation = Operation(
-            func, tuple(self.operands), results, len(produced), bindings, self.op.grid
-        )
-        return DerivedOperation(operation, produced)
+        return Operation(func, tuple(self.operands), results, len(produced), bindings, self.op.grid)
 
     def is_shown(self, param: int) -> bool:
         """Whether the derivative of ``param`` is a result."""

@@ -170,6 +170,7 @@ class LaunchRecord:
         wrt: Parameters whose arrays require gradients.
         adjoint: The adjoint for these, or why there is none; None if nothing needs it.
         saved: What arrays held before the launch that the adjoint needs, by parameter.
+        remained: What arrays of atomic minima or maxima held after it, by parameter.
         versions: The count of writes of other arrays that it needs, after the launch.
     """
 
@@ -180,6 +181,7 @@ class LaunchRecord:
     wrt: tuple[int, ...] = ()
     adjoint: Adjoint | KernelGradError | None = None
     saved: dict[int, Numbers] = field(default_factory=dict[int, Numbers])
+    remained: dict[int, Numbers] = field(default_factory=dict[int, Numbers])
     versions: dict[int, int] = field(default_factory=dict[int, int])
     inputs: Sequence[Array] = field(init=False)
     outputs: Sequence[Array] = field(init=False)
@@ -214,7 +216,7 @@ class LaunchRecord:
         except KernelGradError as error:
             self.adjoint = error
             return
-        for i in self.adjoint.reads | self.adjoint.writes:
+        for i in self.adjoint.reads | self.adjoint.writes | set(self.adjoint.extrema):
             loads = self.kernel.effects[i].loads
             # Other libraries' arrays have no count of writes.
             if (loads and written[i]) or not (written[i] or isinstance(self.leaves[i], Array)):
@@ -224,6 +226,8 @@ class LaunchRecord:
         """After the launch: note how often what the backward pass needs was written."""
         if not isinstance(self.adjoint, Adjoint):
             return
+        for i in self.adjoint.extrema:
+            self.remained[i] = np.array(as_numpy(self.leaves[i]))
         for i in self.adjoint.reads - self.saved.keys():
             leaf = self.leaves[i]
             if isinstance(leaf, Array):
@@ -247,6 +251,7 @@ class LaunchRecord:
                 self.leaves,
                 cotangents,
                 self._values(self.adjoint),
+                self.remained,
             )
         except KernelArgumentError as error:
             message = f"{self.label}, backwards: {error.message}"
@@ -277,7 +282,7 @@ class LaunchRecord:
         found: dict[int, Any] = {}
         extra: dict[int, Numbers] = {}
         taken: list[Numbers] = []
-        needed = [i for i, is_cotangent in adjoint.order if is_cotangent]
+        needed = list(adjoint.cotangents())
         # What was written goes first: its cotangents are read and cleared in place.
         for i in sorted(needed, key=lambda i: not self.kernel.effects[i].writes):
             leaf, param = self.leaves[i], self.kernel.func.params[i]

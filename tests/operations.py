@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kernelcore import interp
 from kernelcore.compiled import Direct
 from kernelcore.ir.verify import verify
+from kernelcore.opselect import select, selection
 from kernelcore.opspec import Operation, evaluate
 from kernelcore.passes.pipeline import optimize
 from kernelcore.runtime import native
@@ -42,3 +43,32 @@ def run_operation(op: Operation, operands: Sequence[Any], *, interpret: bool = F
     else:
         native.launch(Direct(optimize(op.func)).signature, grid, args)
     return results[: op.visible]
+
+
+class Smooth(NamedTuple):
+    """What is differentiated in the place of an operation, and operands that it takes.
+
+    Attributes:
+        operation: The operation, or what stands for it.
+        operands: Its operands.
+        own: By operand: what its tangent is multiplied with before, its cotangent after.
+    """
+
+    operation: Operation
+    operands: list[Any]
+    own: dict[int, Any]
+
+
+def smooth(
+    op: Operation, operands: Sequence[Any], active: Sequence[int], *, interpret: bool = False
+) -> Smooth:
+    """What is differentiated in the place of ``op`` with respect to operands ``active``."""
+    chosen = selection(op, active)
+    if chosen is None:
+        return Smooth(op, list(operands), {})
+
+    def run(operation: Operation, args: Sequence[Any]) -> Arrays:
+        return run_operation(operation, args, interpret=interpret)
+
+    found = select(chosen, operands, run(op, operands), run, lambda x, like: x.astype(like.dtype))
+    return Smooth(chosen.picked, [*operands, *found.operands], found.own)

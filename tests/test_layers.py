@@ -47,7 +47,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("kernelcore.opderive", "kernelcore.opshape"),
     (
         *("kernelcore.program", "kernelcore.recorded", "kernelcore.program_fill"),
-        "kernelcore.program_interface",
+        *("kernelcore.program_interface", "kernelcore.opselect"),
     ),
     ("kernelcore.program_record",),
     ("kernelcore.programs",),
@@ -63,6 +63,7 @@ ADAPTER_SURFACE = {
     "kernelcore.errors",
     "kernelcore.kernel",
     "kernelcore.opderive",
+    "kernelcore.opselect",
     "kernelcore.opshape",
     "kernelcore.opspec",
     "kernelcore.program",

@@ -13,6 +13,7 @@ from torch.autograd.function import _SingleLevelFunction
 
 from kernelcore import opderive
 from kernelcore.errors import KernelGradError
+from kernelcore.opselect import Selected, select, selection
 from kernelcore.opspec import Operation, evaluate
 from kernelcore.types import element_type
 from torch_ext import derivation
@@ -57,6 +58,9 @@ def autograd_kernel(operator: TorchOperator) -> Callable[..., Any]:
         return operator.direct(*args)
 
     return kernel
+
+
+_SELECTIONS = (derivation.picked, derivation.count)
 
 
 class _Plan(NamedTuple):
@@ -108,14 +112,15 @@ class _Rules:
         if not seeds or not plan.wrt:
             return tuple(grads)
         given = [ct for ct in cotangents if ct is not None]
-        adjoint, produced = self.operator.derived(derivation.vjp(plan.wrt, seeds, plan.omit))
+        saved = iter(ctx.saved_tensors)
+        kept = (n for k, n in enumerate(ctx.numbers) if k not in plan.omit)
+        primals = [next(saved) if n is None else n for n in kept]
+        operator, known = self.selected(plan.wrt, primals)
+        adjoint, produced = operator.derived(derivation.vjp(plan.wrt, seeds, plan.omit))
         if adjoint is not None:
-            saved = iter(ctx.saved_tensors)
-            kept = (n for k, n in enumerate(ctx.numbers) if k not in plan.omit)
-            primals = [next(saved) if n is None else n for n in kept]
-            found = adjoint.results(adjoint.entry(*primals, *given))
+            found = adjoint.results(adjoint.entry(*primals, *known.operands, *given))
             for k, grad in zip(produced, found, strict=True):
-                grads[k] = grad
+                grads[k] = grad * known.own[k] if k in known.own else grad
         for k in plan.wrt:
             if grads[k] is None:
                 dtype = dtype_to_torch(element_type(self.operation.operands[k].type))
@@ -126,11 +131,16 @@ class _Rules:
         active = tuple(k for k, t in enumerate(tangents) if t is not None)
         saved = iter(ctx.saved_tensors)
         primals = [next(saved) if n is None else n for n in ctx.numbers]
-        given = [t for t in tangents if t is not None]
-        operator, produced = self.operator.derived(derivation.jvp(active))
+        base, known = self.selected(active, primals)
+        given = [
+            t * known.own[k] if k in known.own else t
+            for k, t in enumerate(tangents)
+            if t is not None
+        ]
+        operator, produced = base.derived(derivation.jvp(active))
         results: list[torch.Tensor | None] = [None] * self.operation.visible
         if operator is not None:
-            found = operator.results(operator.entry(*primals, *given))
+            found = operator.results(operator.entry(*primals, *known.operands, *given))
             for j, tangent in zip(produced, found, strict=True):
                 results[j] = tangent
         shapes = [getattr(p, "shape", ()) for p in primals]
@@ -139,6 +149,27 @@ class _Rules:
                 shape, dtype = evaluate(result.shape, shapes), dtype_to_torch(result.type.dtype)
                 results[j] = given[0].new_zeros(shape, dtype=dtype)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def selected(
+        self, active: Sequence[int], primals: Sequence[Any]
+    ) -> tuple[TorchOperator, Selected]:
+        """What is differentiated with respect to ``active``, and what is constant in it.
+
+        The operator itself, unless it takes atomic minima or maxima.
+        """
+        chosen = selection(self.operation, active)
+        if chosen is None:
+            return self.operator, Selected([], {})
+        picked, counts = (self.operator.derived(s(tuple(active))).operator for s in _SELECTIONS)
+        assert picked is not None
+        assert counts is not None
+        fixed = [p.detach() if isinstance(p, torch.Tensor) else p for p in primals]
+        results = self.operator.results(self.operator.entry(*fixed))
+
+        def run(operation: Operation, args: Sequence[Any]) -> tuple[torch.Tensor, ...]:
+            return counts.results(counts.entry(*args))
+
+        return picked, select(chosen, fixed, results, run, lambda x, like: x.to(like.dtype))
 
     def plan(self, needed: tuple[bool, ...]) -> _Plan:
         """What to keep when the operands marked in ``needed`` require a cotangent."""

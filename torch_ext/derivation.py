@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from kernelcore import opderive
 from kernelcore.opderive import DerivedOperation
+from kernelcore.opselect import selection
 from kernelcore.opspec import Operation
 
 ROOT_DIGITS = 12
@@ -29,6 +30,8 @@ class Kind(StrEnum):
     VJP = "vjp"
     JVP = "jvp"
     BATCH = "vmap"
+    PICKED = "pick"
+    COUNT = "count"
 
 
 class Step(NamedTuple):
@@ -38,7 +41,8 @@ class Step(NamedTuple):
         kind: What is derived.
         sets: Ascending indices. Of a VJP: the operands to differentiate, the results whose
             cotangents are given, the operands to omit; of a JVP: the operands whose tangents are
-            given; of a batch: the operands that are batched.
+            given; of a batch: the operands that are batched; of the two parts of a Selection: the
+            operands that it is differentiated with respect to.
     """
 
     kind: Kind
@@ -58,6 +62,11 @@ class Step(NamedTuple):
                 (batched,) = self.sets
                 marks = [i in batched for i in range(len(operation.operands))]
                 made = opderive.batch(operation, marks)
+                return DerivedOperation(made, tuple(range(made.visible)))
+            case Kind.PICKED | Kind.COUNT:
+                chosen = selection(operation, *self.sets)
+                assert chosen is not None
+                made = chosen.picked if self.kind is Kind.PICKED else chosen.count
                 return DerivedOperation(made, tuple(range(made.visible)))
 
 
@@ -81,6 +90,14 @@ def batch(batched: Indices) -> Step:
     return Step(Kind.BATCH, (batched,))
 
 
+def picked(active: Indices) -> Step:
+    return Step(Kind.PICKED, (active,))
+
+
+def count(active: Indices) -> Step:
+    return Step(Kind.COUNT, (active,))
+
+
 def ascii_name(name: str) -> str:
     """``name`` in the characters that torch has in names: 'λ' becomes 'u3bb'."""
     return "".join(c if c.isascii() else f"u{ord(c):x}" for c in name)
@@ -97,7 +114,7 @@ def derived_name(root: str, steps: Iterable[Step]) -> str:
     return "_".join((root, *map(str, steps)))
 
 
-_STEP = "_(vjp)([0-9a-f]+)_([0-9a-f]+)_([0-9a-f]+)|_(jvp|vmap)([0-9a-f]+)"
+_STEP = "_(vjp)([0-9a-f]+)_([0-9a-f]+)_([0-9a-f]+)|_(jvp|vmap|pick|count)([0-9a-f]+)"
 _STEPS = re.compile(_STEP)
 _NAME = re.compile(
     rf"(?P<root>\w+_[0-9a-f]{{{ROOT_DIGITS}}})"

@@ -57,9 +57,21 @@ atomic_sub = _atomic(
     "Subtract ``value`` from an array element; no update is lost.",
     derivative="of the sum",
 )
-atomic_min = _atomic("atomic_min", "Make an array element the smaller of itself and ``value``.")
-atomic_max = _atomic("atomic_max", "Make an array element the larger of itself and ``value``.")
-atomic_exch = _atomic("atomic_exch", "Replace an array element by ``value``.")
+atomic_min = _atomic(
+    "atomic_min",
+    "Make an array element the smaller of itself and ``value``.",
+    derivative="of what remains; equal values share it",
+)
+atomic_max = _atomic(
+    "atomic_max",
+    "Make an array element the larger of itself and ``value``.",
+    derivative="of what remains; equal values share it",
+)
+atomic_exch = _atomic(
+    "atomic_exch",
+    "Replace an array element by ``value``.",
+    derivative="where one thread alone touches the element",
+)
 atomic_cas = _atomic(
     "atomic_cas",
     "Replace an array element by ``new`` if it is ``expected``, bit for bit.",

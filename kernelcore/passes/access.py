@@ -195,7 +195,7 @@ class AccessMap:
         if not all(_varies_with_loops(a) for a in stores):
             return False
         return all(
-            _disjoint(a, b) or _exclusive(a, b)
+            disjoint(a, b) or _exclusive(a, b)
             for i, a in enumerate(stores)
             for b in stores[i + 1 :]
         )
@@ -293,7 +293,7 @@ def _varies_with_loops(access: Access) -> bool:
     return True
 
 
-def _disjoint(a: Access, b: Access) -> bool:
+def disjoint(a: Access, b: Access) -> bool:
     """Whether the indices of ``a`` and ``b`` differ at some position, being constant there."""
     return any(
         isinstance(i, Const) and isinstance(j, Const) and i.value != j.value

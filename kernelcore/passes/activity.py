@@ -12,6 +12,7 @@ from kernelcore.ir.op import ATOMICS, MESSAGES, WRITES, OpKind
 from kernelcore.ir.walk import LEADING, atoms_in, replace_body, walk_eqns
 from kernelcore.passes.access import AccessMap
 from kernelcore.passes.dce import dce
+from kernelcore.passes.sequential import without_owned_atomics
 from kernelcore.types import element_type
 
 _EFFECTS = WRITES | {OpKind.PUSH, OpKind.POP}
@@ -120,15 +121,17 @@ def derivable(func: Func, sources: Iterable[Var]) -> Func:
     Raises:
         KernelGradError: An array that varies is updated by an atomic that does not add.
     """
+    func = without_owned_atomics(func)
     found = varied(func, sources)
     eqns = list(walk_eqns(func.body))
     # What a function with its own derivative does is for its author to answer for.
     hidden = {e for c in eqns if c.op.kind is OpKind.CUSTOM for e in walk_eqns(c.regions[0])}
+    used = atoms_in(func.body)
     for eqn in eqns:
         if eqn.op.kind in ATOMICS and eqn.inputs[0] in found and eqn not in hidden:
-            raise _not_added(eqn)
+            raise _old_value(eqn) if eqn.out in used else _not_added(eqn)
     if any(e.op.kind in MESSAGES for e in eqns):
-        func = dce(replace_body(func, _without_messages(func.body)))
+        func = dce(without_messages(func))
     if any(e.op.kind in _RETURN_OLD and e.inputs[0] not in found for e in eqns):
         func = dce(func, [p for p in func.params if p in found])
     return func
@@ -136,30 +139,40 @@ def derivable(func: Func, sources: Iterable[Var]) -> Func:
 
 def _not_added(eqn: Eqn) -> KernelGradError:
     """The error for an array that varies and that ``eqn`` updates."""
-    name, update = _name(eqn.inputs[0]), eqn.attrs.get("update")
-    if update is not None:
-        return KernelGradError(
-            f"no derivative: '{name}' varies, and is updated by an atomic {update.name}: the "
-            "derivative belongs to the threads whose value remains, known when all have run",
-            eqn.loc,
-            f"let one thread take the {update.name} in a loop, use atomic_add, or compute it in a "
-            "kernel that is not differentiated",
-        )
+    update = eqn.attrs.get("update")
+    how = "that does not add" if update is None else f"{update.name} among other accesses"
     return KernelGradError(
-        f"no derivative: '{name}' varies, and is updated by an atomic that does not add: what "
+        f"no derivative: '{_name(eqn.inputs[0])}' varies, and is updated by an atomic {how}: what "
         "remains depends on the order of threads",
         eqn.loc,
-        "use atomic_add, or compute it in a kernel that is not differentiated",
+        "update it with one of atomic_add, atomic_min and atomic_max alone, index it with the "
+        "launch index of tid() in every access, or compute it in a kernel that is not "
+        "differentiated",
     )
 
 
-def _without_messages(region: Region) -> Region:
-    eqns = tuple(
-        replace(e, regions=tuple(_without_messages(r) for r in e.regions)) if e.regions else e
-        for e in region.eqns
-        if e.op.kind not in MESSAGES
+def _old_value(eqn: Eqn) -> KernelGradError:
+    """The error for the result of the atomic ``eqn``, which is used."""
+    return KernelGradError(
+        f"the old value of an atomic on '{_name(eqn.inputs[0])}' is used: it depends on the "
+        "order of threads and has no derivative",
+        eqn.loc,
+        "do not use the result, or compute it in a kernel that is not differentiated",
     )
-    return Region(region.params, eqns, region.yields)
+
+
+def without_messages(func: Func) -> Func:
+    """``func``, which prints nothing and asserts nothing."""
+
+    def visit(region: Region) -> Region:
+        eqns = tuple(
+            replace(e, regions=tuple(visit(r) for r in e.regions)) if e.regions else e
+            for e in region.eqns
+            if e.op.kind not in MESSAGES
+        )
+        return Region(region.params, eqns, region.yields)
+
+    return replace_body(func, visit(func.body))
 
 
 def check_races(func: Func) -> None:
@@ -175,12 +188,7 @@ def check_races(func: Func) -> None:
         for access in accesses.of(array):
             eqn = access.eqn
             if eqn.op.kind in _RETURN_OLD and eqn.out in used:
-                raise KernelGradError(
-                    f"the old value of an atomic on '{_name(array)}' is used: it depends on the "
-                    "order of threads and has no derivative",
-                    eqn.loc,
-                    "do not use the result, or compute it in a kernel that is not differentiated",
-                )
+                raise _old_value(eqn)
         _check_array(accesses, array)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from kernelcore import opderive
 from kernelcore.opshape import kernel_operation
 from kernelcore.opspec import Operation
-from tests.operations import run_operation
+from tests.operations import run_operation, smooth
 from tests.test_derivatives import difference, directions, dot, pull, push
 
 
@@ -42,6 +42,7 @@ def check_second(
     """Forward over reverse, reverse over reverse and reverse over forward agree to ``tol``."""
     along = directions(point, wrt, seed + 1)
     cts = directions(run_operation(op, point), range(op.visible), seed + 2)
+    op, point, _ = smooth(op, point, wrt)
     adjoint = opderive.vjp(op, wrt, range(op.visible))
     at = [*point, *cts]
     forward_reverse = push(adjoint.operation, at, wrt, along, False)

@@ -2,6 +2,7 @@
 
 from tests.patterns import (
     arrays,
+    atomics,
     composites,
     exits,
     functions,
@@ -18,6 +19,7 @@ __all__ = [
     "PATTERNS",
     "Pattern",
     "arrays",
+    "atomics",
     "composites",
     "exits",
     "functions",

@@ -1,0 +1,194 @@
+"""Derivatives of atomic minima and maxima: who gets them, at ties, NaN and in every transform."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+import kernelcore as kc
+from jax_ffi import jax_kernel
+from kernelcore import autodiff
+from torch_ext import torch_op
+
+F64 = kc.array(dtype=kc.float64)
+F32 = kc.array(dtype=kc.float32)
+I32 = kc.array(dtype=kc.int32)
+INDEX = np.array([0, 1, 0, 1, 1, 3], np.int32)
+X = np.array([0.3, 0.7, 0.3, 0.7, 0.2, 0.1])
+START = np.array([0.1, 0.7, 0.5, 0.6])
+
+
+@kc.kernel
+def group_max(x: F64, index: I32, m: F64):
+    i = kc.tid()
+    kc.atomic_max(m, index[i], x[i])
+
+
+@kc.kernel
+def group_min32(x: F32, index: I32, m: F32):
+    i = kc.tid()
+    kc.atomic_min(m, index[i], kc.exp(kc.sin(x[i])))
+
+
+@kc.kernel
+def waves(x: F64, s: kc.float64, index: I32, m: F64, y: F64):
+    i = kc.tid()
+    v = kc.tanh(kc.sin(x[i] * s) + kc.exp(-x[i])) ** 3.0
+    kc.atomic_max(m, index[i], v)
+    y[i] = v
+
+
+def reference(x: Any, s: Any, m: Any) -> torch.Tensor:
+    v = torch.tanh(torch.sin(x * s) + torch.exp(-x)) ** 3.0
+    return m.scatter_reduce(0, torch.tensor(INDEX).long(), v, "amax", include_self=True)
+
+
+def marked(values: Any) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64, requires_grad=True)
+
+
+def test_ties_share_the_gradient_with_what_was_there_before_as_in_torch() -> None:
+    weights = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64)
+    found, want = ([marked(X), marked(START)] for _ in range(2))
+    (torch_op(group_max)(found[0], torch.tensor(INDEX), found[1]) * weights).sum().backward()
+    index = torch.tensor(INDEX).long()
+    (want[1].scatter_reduce(0, index, want[0], "amax") * weights).sum().backward()
+    for a, b in zip(found, want, strict=True):
+        assert a.grad is not None
+        torch.testing.assert_close(a.grad, b.grad, rtol=0, atol=0)
+
+
+@jax.enable_x64(True)
+def test_ties_share_the_gradient_on_a_tape_and_in_jax() -> None:
+    x, m = (kc.array(v, dtype=kc.float64, requires_grad=True) for v in (X, START))
+    with kc.Tape() as tape:
+        kc.launch(group_max, 6, [x, INDEX], [m])
+    tape.backward(grads={m: np.array([1.0, 2.0, 3.0, 4.0])})
+    assert x.grad is not None
+    assert m.grad is not None
+    want_x, want_m = [0.5, 2 / 3, 0.5, 2 / 3, 0.0, 0.0], [0.0, 2 / 3, 3.0, 4.0]
+    np.testing.assert_allclose(x.grad.numpy(), want_x, rtol=1e-15)
+    np.testing.assert_allclose(m.grad.numpy(), want_m, rtol=1e-15)
+    operator = jax_kernel(group_max, in_out_argnames=["m"])
+
+    def loss(x: Any, m: Any) -> Any:
+        (found,) = operator(x, INDEX, m)
+        return jnp.sum(found * jnp.array([1.0, 2.0, 3.0, 4.0]))
+
+    in_x, in_m = jax.grad(loss, (0, 1))(X, START)
+    np.testing.assert_allclose(in_x, want_x, rtol=1e-15)
+    np.testing.assert_allclose(in_m, want_m, rtol=1e-15)
+
+
+def test_every_element_has_all_of_its_gradient_whatever_code_computed_it() -> None:
+    """The sweeps compute the values again, in other kernels: equal bits, or a gradient is lost."""
+    rng = np.random.default_rng(3)
+    n, groups = 4099, 512
+    index = rng.integers(0, groups, n).astype(np.int32)
+    x = torch.tensor(rng.uniform(-3, 3, n), dtype=torch.float64, requires_grad=True)
+    s = marked(1.1)
+    start = torch.full((groups,), -9.0, dtype=torch.float64)
+    found, _ = torch_op(waves)(x, s, torch.tensor(index), start)
+    v = torch.tanh(torch.sin(x * s) + torch.exp(-x)) ** 3.0
+    want = start.scatter_reduce(0, torch.tensor(index).long(), v, "amax")
+    for a, b in zip(
+        torch.autograd.grad(found.sum(), [x, s]),
+        torch.autograd.grad(want.sum(), [x, s]),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
+    operator = torch_op(group_min32)
+    x32 = torch.tensor(rng.uniform(-3, 3, n), dtype=torch.float32)
+    top = torch.full((groups,), 9.0)
+    _, share = torch.func.jvp(
+        lambda t: operator(x32, torch.tensor(index), t), (top,), (torch.ones(groups),)
+    )
+    np.testing.assert_array_equal(share.numpy(), np.bincount(index, minlength=groups) == 0)
+
+
+def test_values_that_are_no_numbers_share_the_gradient_of_one() -> None:
+    x, m = marked([1.0, np.nan, np.nan, 2.0]), marked([0.0])
+    (torch_op(group_max)(x, torch.zeros(4, dtype=torch.int32), m)).sum().backward()
+    assert x.grad is not None
+    np.testing.assert_array_equal(x.grad.numpy(), [0.0, 0.5, 0.5, 0.0])
+
+
+def test_no_threads_leave_all_to_what_was_there() -> None:
+    x, m = marked(np.zeros(0)), marked(START)
+    torch_op(group_max)(x, torch.zeros(0, dtype=torch.int32), m).sum().backward()
+    assert m.grad is not None
+    np.testing.assert_array_equal(m.grad.numpy(), np.ones(4))
+
+
+def test_transforms_of_torch_agree_with_its_own_extremum() -> None:
+    rng = np.random.default_rng(5)
+    xs, ms = (torch.tensor(rng.uniform(0.1, 1.0, shape)) for shape in ((3, 6), (3, 4)))
+    operator, index = torch_op(waves), torch.tensor(INDEX)
+    s = torch.tensor(1.1, dtype=torch.float64)
+
+    def ours(x: Any, m: Any) -> Any:
+        return (operator(x, s, index, m)[0] ** 2).sum()
+
+    def theirs(x: Any, m: Any) -> Any:
+        return (reference(x, s, m) ** 2).sum()
+
+    func = torch.func
+    for transform in (
+        lambda f: func.vmap(func.grad(f, (0, 1))),
+        lambda f: func.vmap(func.hessian(f)),
+        lambda f: func.vmap(func.jacrev(func.jacfwd(f))),
+    ):
+        found, want = transform(ours)(xs, ms), transform(theirs)(xs, ms)
+        torch.testing.assert_close(found, want, rtol=1e-10, atol=1e-12)
+    compiled = torch.compile(ours)
+    points = [(marked(xs[0].tolist()), marked(ms[0].tolist())) for _ in range(2)]
+    found = torch.autograd.grad(compiled(*points[0]), points[0])
+    torch.testing.assert_close(found, torch.autograd.grad(theirs(*points[1]), points[1]))
+
+
+@jax.enable_x64(True)
+def test_transforms_of_jax_agree_with_those_of_torch() -> None:
+    rng = np.random.default_rng(6)
+    xs, ms = rng.uniform(0.1, 1.0, (3, 6)), rng.uniform(0.1, 1.0, (3, 4))
+    operator = jax_kernel(waves, num_outputs=2, in_out_argnames=["m"])
+
+    def ours(x: Any, m: Any) -> Any:
+        return jnp.sum(operator(x, 1.1, INDEX, m)[0] ** 2)
+
+    def theirs(x: Any, m: Any) -> Any:
+        return (reference(x, 1.1, m) ** 2).sum()
+
+    found = jax.jit(jax.vmap(jax.hessian(ours, (0, 1))))(xs, ms)
+    want = torch.func.vmap(torch.func.hessian(theirs, (0, 1)))(torch.tensor(xs), torch.tensor(ms))
+    for row, other in zip(found, want, strict=True):
+        for a, b in zip(row, other, strict=True):
+            np.testing.assert_allclose(a, b.numpy(), rtol=1e-10, atol=1e-12)
+
+
+def test_gradcheck_and_tape_of_two_launches() -> None:
+    rng = np.random.default_rng(7)
+    args = [rng.uniform(0.1, 1.0, 6), 1.1, INDEX, rng.uniform(0.1, 0.3, 4)]
+    assert autodiff.gradcheck(waves, 6, args, [np.zeros(6)], atol=1e-7, rtol=1e-6)
+    x = kc.array(args[0], dtype=kc.float64, requires_grad=True)
+    m = kc.array(args[3], dtype=kc.float64, requires_grad=True)
+    y = kc.zeros(6, dtype=kc.float64, requires_grad=True)
+    with kc.Tape() as tape:
+        kc.launch(waves, 6, [x, 0.9, INDEX, m, y])
+        kc.launch(waves, 6, [x, 1.4, INDEX, m, y])
+    tape.backward(grads={m: np.ones(4)})
+    torch_x, torch_m = marked(args[0]), marked(args[3])
+    reference(torch_x, 1.4, reference(torch_x, 0.9, torch_m)).sum().backward()
+    for ours, theirs in ((x, torch_x), (m, torch_m)):
+        assert ours.grad is not None
+        assert theirs.grad is not None
+        np.testing.assert_allclose(ours.grad.numpy(), theirs.grad.numpy(), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("stage", ["jvp", "vjp"])
+def test_inspection_shows_what_is_differentiated(stage: str) -> None:
+    assert "m_share" in waves.inspect(stage)
