@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from kernelcore.opderive import Assembly
-from kernelcore.opspec import Operand, Operation, Result
+from kernelcore.opspec import Operand, Operation
 from kernelcore.passes.access import effects
 from kernelcore.passes.dce import drop_unused_params
 from kernelcore.passes.extremum import counted, extrema, picked, shares
@@ -65,7 +65,7 @@ class Selection:
 
 
 def selection(op: Operation, active: Sequence[int]) -> Selection | None:
-    """What stands for ``op`` in derivatives with respect to operands ``active``; None for itself."""
+    """What stands for ``op`` in derivatives by operands ``active``; None where it can itself."""
     sources = [p for k in active if (p := op.param_of_operand(k)) is not None]
     chosen = extrema(op.func, sources)
     if not chosen or any(op.bindings[i].role not in (Role.OUTPUT, Role.INOUT) for i in chosen):

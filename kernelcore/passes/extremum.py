@@ -21,7 +21,7 @@ from kernelcore.ir.walk import atoms_in, walk_eqns
 from kernelcore.passes.access import Access, AccessMap, disjoint
 from kernelcore.passes.activity import varied, without_messages
 from kernelcore.passes.dce import dce
-from kernelcore.types import ArrayType, int32
+from kernelcore.types import ArrayType, Scalar, int32
 
 _UPDATES = (min_builtin.op, max_builtin.op)
 
@@ -72,22 +72,14 @@ def counted(func: Func, chosen: Sequence[int]) -> Func:
 
     It has two more parameters per array: what remains, and int32 counts, which are added to.
     """
-    arrays = [func.params[i] for i in chosen]
-    remained = [Var(a.type, f"{a.name}_remained") for a in arrays]
-    counts = [
-        Var(replace(a.type, dtype=int32), f"{a.name}_count")
-        for a in arrays
-        if isinstance(a.type, ArrayType)
-    ]
-    pairs = dict(zip(arrays, zip(remained, counts, strict=True), strict=True))
+    remained, counts = _like(func, chosen, "remained"), _like(func, chosen, "count", int32)
 
     def count(builder: Builder, eqn: Eqn) -> None:
-        _, target = pairs[eqn.inputs[0]]
-        builder.emit(ATOMIC_ADD, target, *eqn.inputs[1:-1], Const(int32, 1))
+        builder.emit(ATOMIC_ADD, counts[eqn.inputs[0]], *eqn.inputs[1:-1], Const(int32, 1))
 
-    body = _rewritten(func.body, {a: r for a, (r, _) in pairs.items()}, count)
-    made = _with_params(func, "count", [*remained, *counts], body)
-    return dce(without_messages(made), counts)
+    body = _rewritten(func.body, remained, count)
+    made = _with_params(func, "count", [*remained.values(), *counts.values()], body)
+    return dce(without_messages(made), counts.values())
 
 
 def picked(func: Func, chosen: Sequence[int]) -> Func:
@@ -96,18 +88,15 @@ def picked(func: Func, chosen: Sequence[int]) -> Func:
     It has two more parameters per array: what remains, and the share of each value that attains
     it. Where the array starts from its own share, the sums are what ``func`` gives.
     """
-    arrays = [func.params[i] for i in chosen]
-    remained = [Var(a.type, f"{a.name}_remained") for a in arrays]
-    shares = [Var(a.type, f"{a.name}_share") for a in arrays]
-    pairs = dict(zip(arrays, zip(remained, shares, strict=True), strict=True))
+    remained, share = _like(func, chosen, "remained"), _like(func, chosen, "share")
 
     def add(builder: Builder, eqn: Eqn) -> None:
         array, *indices, value = eqn.inputs
-        share = builder.emit(LOAD, pairs[array][1], *indices)
-        builder.emit(ATOMIC_ADD, array, *indices, builder.emit(mul.op, value, share))
+        part = builder.emit(mul.op, value, builder.emit(LOAD, share[array], *indices))
+        builder.emit(ATOMIC_ADD, array, *indices, part)
 
-    body = _rewritten(func.body, {a: r for a, (r, _) in pairs.items()}, add)
-    return _with_params(func, "picked", [*remained, *shares], body)
+    body = _rewritten(func.body, remained, add)
+    return _with_params(func, "picked", [*remained.values(), *share.values()], body)
 
 
 def shares(start: Any, remained: Any, count: Any) -> tuple[Any, Any]:
@@ -122,6 +111,18 @@ def shares(start: Any, remained: Any, count: Any) -> tuple[Any, Any]:
     # Where nothing attained it, the share is infinite, so that nothing looks like a derivative.
     share = 1.0 / (count + is_same)
     return share, share * is_same
+
+
+def _like(
+    func: Func, chosen: Sequence[int], suffix: str, dtype: Scalar | None = None
+) -> dict[Atom, Var]:
+    """By array in ``chosen``: a new parameter of its shape."""
+    found: dict[Atom, Var] = {}
+    for array in (func.params[i] for i in chosen):
+        assert isinstance(array.type, ArrayType)
+        type_ = replace(array.type, dtype=dtype or array.type.dtype)
+        found[array] = Var(type_, f"{array.name}_{suffix}")
+    return found
 
 
 def _rewritten(

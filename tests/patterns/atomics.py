@@ -15,14 +15,15 @@ def _scattered(rng: np.random.Generator) -> list[Any]:
     return [rng.uniform(0.4, 1.6, 6), 0.8, index, rng.uniform(0.1, 0.3, 4)]
 
 
-def largest_of_group(x: np.ndarray, s: float, index: np.ndarray, m: np.ndarray) -> Any:
+def largest_of_group(x: np.ndarray, s: float, index: np.ndarray, start: np.ndarray) -> Any:
+    m = np.array(start)
     values = np.sin(x * s)
     for i, value in zip(index, values, strict=True):
         m[i] = max(m[i], value)
     return m, values**2
 
 
-@pattern(_scattered, lambda *a: largest_of_group(*(np.copy(v) for v in a)))
+@pattern(_scattered, largest_of_group)
 @kc.kernel
 def atomic_max_with_duplicates(x: F64, s: kc.float64, index: I32, m: F64, y: F64):
     i = kc.tid()
