@@ -1,8 +1,8 @@
-"""Arguments of a call: matched with operands by position or name, checked, converted."""
+"""Leaves of the arguments of a call: checked, and converted to what operands take."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -22,17 +22,13 @@ _ADAPTS = {
 }
 
 
-def operand_values(
-    operation: Operation, args: Sequence[Any], named: Mapping[str, Any]
-) -> list[Any]:
+def operand_values(operation: Operation, leaves: Sequence[Any]) -> list[Any]:
     """One value per operand of ``operation``, of its dtype and rank.
 
     Raises:
-        KernelArgumentError: An argument is missing, unknown, or of the wrong dtype or rank.
+        KernelArgumentError: An argument is of the wrong dtype or rank.
     """
-    if named or len(args) != len(operation.operands):
-        args = _in_order(operation, args, named)
-    return [_value(operation, i, given) for i, given in enumerate(args)]
+    return [_value(operation, i, given) for i, given in enumerate(leaves)]
 
 
 def check_wide_types(operation: Operation) -> None:
@@ -52,29 +48,6 @@ def check_wide_types(operation: Operation) -> None:
                 operation.func.param_loc(index),
                 "call jax.config.update('jax_enable_x64', True) first, or use 32-bit types",
             )
-
-
-def _in_order(operation: Operation, args: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any]:
-    names = operation.argument_names
-    signature = f"{operation.func.name}({', '.join(names)})"
-
-    def fail(text: str, index: int | None = None) -> KernelArgumentError:
-        loc = operation.func.loc if index is None else _loc(operation, index)
-        return KernelArgumentError(
-            f"{operation.func.name}(): {text}", loc, f"call it as {signature}"
-        )
-
-    if len(args) > len(names):
-        raise fail(f"expected {len(names)} arguments, found {len(args)}")
-    for name in named:
-        if name not in names:
-            raise fail(f"unknown argument '{name}'")
-        if name in names[: len(args)]:
-            raise fail(f"argument '{name}' was given twice", names.index(name))
-    for index, name in enumerate(names[len(args) :], len(args)):
-        if name not in named:
-            raise fail(f"missing argument '{name}'", index)
-    return [*args, *(named[n] for n in names[len(args) :])]
 
 
 def _value(operation: Operation, index: int, given: Any) -> Any:

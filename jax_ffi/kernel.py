@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, SupportsIndex
+from typing import Any, NoReturn
 
+import jax
 import numpy as np
 
 # Imported for the rules that they register.
 import jax_ffi.lowering
 import jax_ffi.transforms  # noqa: F401
 from jax_ffi.arguments import check_wide_types, operand_values
+from jax_ffi.members import Member, members, put_together, root_of, take_apart
+from jax_ffi.options import (
+    Declaration,
+    Dims,
+    FrozenDims,
+    FrozenOutputDims,
+    OutputDims,
+)
 from jax_ffi.primitive import Launch, bind
 from kernelcore import Kernel
 from kernelcore.errors import KernelArgumentError
-from kernelcore.opshape import kernel_operation, require_kernel
+from kernelcore.opshape import kernel_operation, require_kernel, roles
 
-VMAP_METHODS = ("sequential", "expand_dims", "broadcast_all")
 
-Dims = int | str | Sequence[int | str]
-# The same in hashable form: a parameter whose shape it is, or extents.
-_Dims = str | tuple[int | str, ...]
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One application of a kernel: what is bound, and how arguments and results consist of it."""
+
+    launch: Launch
+    arguments: tuple[Member, ...]
+    results: tuple[Member, ...]
+    # Per leaf of the results: the result that it is, or the operand, which the kernel only reads.
+    sources: tuple[tuple[bool, int], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +44,7 @@ class JaxKernel:
 
     Attributes:
         kernel: The kernel.
+        declaration: Its name and parameters.
         outputs: Parameters that are results, and not arguments.
         in_out: Parameters that are arguments, and results that start as copies of them.
         launch_dims: The launch shape if a call gives none.
@@ -40,13 +54,14 @@ class JaxKernel:
     """
 
     kernel: Kernel
+    declaration: Declaration
     outputs: tuple[str, ...]
     in_out: tuple[str, ...]
-    launch_dims: _Dims | None
-    output_dims: tuple[tuple[str, _Dims], ...] | None
+    launch_dims: FrozenDims | None
+    output_dims: FrozenOutputDims | None
     differentiable: bool
     has_side_effect: bool
-    launches: dict[Any, Launch] = field(default_factory=dict, repr=False)
+    calls: dict[Any, Call] = field(default_factory=dict[Any, Call], repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "__name__", self.kernel.name)
@@ -59,8 +74,7 @@ class JaxKernel:
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise _refuse(
-            self.kernel,
+        raise self.declaration.refuse(
             "a JaxKernel cannot be pickled: its kernel is made of Python source",
             "import the module that defines the kernel, and call jax_kernel there",
         )
@@ -69,7 +83,7 @@ class JaxKernel:
         self,
         *args: Any,
         launch_dims: Dims | None = None,
-        output_dims: Dims | Mapping[str, Dims] | None = None,
+        output_dims: OutputDims | None = None,
         vmap_method: str | None = None,
         **named: Any,
     ) -> tuple[Any, ...]:
@@ -78,8 +92,10 @@ class JaxKernel:
         Args:
             args: Per parameter that is no output, in order: a JAX or NumPy array of the declared
                 dtype and rank; for a scalar a number, or an array without dimensions; for a vector
-                or a matrix a sequence of numbers, or an array of its components. An array of such
-                elements has the components as last axes.
+                or a matrix a sequence of numbers, or an array of its components; for a struct one
+                of its values or a mapping from its fields; for an array of structs a structured
+                array or a mapping from fields to arrays. Arrays of vectors and matrices have the
+                components as last axes.
             launch_dims: The launch shape, without batch dimensions: numbers, extents of arguments
                 ('x.shape[0]'), or an argument ('x', its shape).
             output_dims: Likewise the shape of every output, or a mapping by name; the components
@@ -88,34 +104,92 @@ class JaxKernel:
             named: Arguments by name.
 
         Returns:
-            The results in the order of the parameters.
+            The results in the order of the parameters; an array of structs is a dictionary.
 
         Raises:
             KernelArgumentError: An argument does not fit the kernel.
         """
-        if vmap_method is not None:
-            _check_vmap_method(self.kernel, vmap_method)
-        launch = self._launch(launch_dims, output_dims)
-        check_wide_types(launch.operation)
-        operands = operand_values(launch.operation, args, named)
-        launch.operation.check_extents([np.shape(x) for x in operands])
-        return tuple(bind(operands, launch))
+        self.declaration.check_vmap_method(vmap_method)
+        names = [n for n in self.declaration.parameters if n not in self.outputs]
+        if named or len(args) != len(names):
+            args = tuple(self.declaration.matched(names, args, named))
+        call = self._call(dict(zip(names, args, strict=True)), launch_dims, output_dims)
+        operation = call.launch.operation
+        check_wide_types(operation)
+        leaves: list[Any] = [None] * len(operation.operands)
+        for member, arg in zip(call.arguments, args, strict=True):
+            take_apart(member, arg, leaves, self._refuse_argument)
+        operands = operand_values(operation, leaves)
+        operation.check_extents([np.shape(x) for x in operands])
+        made = bind(operands, call.launch)
+        found = [made[i] if is_result else operands[i] for is_result, i in call.sources]
+        return tuple(put_together(member, found) for member in call.results)
 
-    def _launch(
-        self, launch_dims: Dims | None, output_dims: Dims | Mapping[str, Dims] | None
-    ) -> Launch:
-        grid = self.launch_dims if launch_dims is None else _dims(self.kernel, launch_dims)
+    def _refuse_argument(self, text: str, member: Member) -> KernelArgumentError:
+        return KernelArgumentError(
+            f"{self.kernel.name}(): argument '{member.name}': {text}",
+            self.declaration.loc,
+            "pass the struct itself, or a dictionary of its fields",
+        )
+
+    def _call(
+        self, given: dict[str, Any], launch_dims: Dims | None, output_dims: OutputDims | None
+    ) -> Call:
+        declared = self.declaration
+        grid = self.launch_dims if launch_dims is None else declared.dims(launch_dims)
         shapes = self.output_dims
         if output_dims is not None:
-            shapes = _output_dims(self.kernel, self.outputs, output_dims)
-        launch = self.launches.get((grid, shapes))
-        if launch is None:
-            operation = kernel_operation(
-                self.kernel, self.outputs, self.in_out, grid, dict(shapes or ())
-            )
-            launch = Launch(operation, (), self.differentiable, self.has_side_effect)
-            self.launches[grid, shapes] = launch
-        return launch
+            shapes = declared.output_dims(self.outputs, output_dims)
+        kernel = self.kernel
+        if kernel.is_generic:
+            kernel = kernel.for_inputs({name: _sample(arg) for name, arg in given.items()})
+        call = self.calls.get((kernel, grid, shapes))
+        if call is None:
+            call = self.calls[kernel, grid, shapes] = self._make_call(kernel, grid, shapes)
+        return call
+
+    def _make_call(
+        self, kernel: Kernel, grid: FrozenDims | None, shapes: FrozenOutputDims | None
+    ) -> Call:
+        outputs, in_out, read = _leaves(kernel, self.outputs, self.in_out)
+        wanted = dict(shapes or ())
+        dims = {n: wanted[root_of(n)] for n in outputs if root_of(n) in wanted}
+        operation = kernel_operation(kernel, outputs, in_out, grid, dims)
+        launch = Launch(operation, (), self.differentiable, self.has_side_effect)
+        made = {r.name: (True, i) for i, r in enumerate(operation.outputs)}
+        same = {o.name: (False, i) for i, o in enumerate(operation.operands) if o.name in read}
+        names = [p.name for p in kernel.func.params if p.name in made or p.name in same]
+        return Call(
+            launch,
+            members([o.name for o in operation.operands]),
+            members(names),
+            tuple((made | same)[name] for name in names),
+        )
+
+
+def _sample(arg: Any) -> Any:
+    """``arg``, or a number of its type where it is an array without dimensions."""
+    if isinstance(arg, jax.Array | np.ndarray) and arg.ndim == 0:
+        return np.zeros((), arg.dtype)[()]
+    return arg
+
+
+def _leaves(
+    kernel: Kernel, outputs: tuple[str, ...], in_out: tuple[str, ...]
+) -> tuple[list[str], list[str], list[str]]:
+    """The leaves of results: outputs, in-out ones, and fields of in-out ones that stay as given."""
+    names = [p.name for p in kernel.func.params]
+    written = {n for n, effect in zip(names, kernel.effects, strict=True) if effect.writes}
+    updated = {root_of(n) for n in written}
+    found: tuple[list[str], list[str], list[str]] = ([], [], [])
+    for name in names:
+        root = root_of(name)
+        if root in outputs:
+            found[0].append(name)
+        elif root in in_out:
+            stays = name not in written and root in updated
+            found[2 if stays else 1].append(name)
+    return found
 
 
 def jax_kernel(
@@ -123,7 +197,7 @@ def jax_kernel(
     num_outputs: int = 1,
     vmap_method: str | None = None,
     launch_dims: Dims | None = None,
-    output_dims: Dims | Mapping[str, Dims] | None = None,
+    output_dims: OutputDims | None = None,
     in_out_argnames: str | Iterable[str] | None = None,
     enable_backward: bool = True,
     has_side_effect: bool = False,
@@ -136,7 +210,8 @@ def jax_kernel(
     are not checked.
 
     Args:
-        kernel: The kernel. Its last parameters are outputs.
+        kernel: The kernel. Its last parameters are outputs. Outputs of a generic kernel have the
+            type of the first argument of the same annotation.
         num_outputs: How many results there are, in-out arguments included.
         vmap_method: Accepted for compatibility; each instance of a batch runs on its own.
         launch_dims: The launch shape; default: the shape of the first array argument.
@@ -148,106 +223,35 @@ def jax_kernel(
         block_dim: Threads per block on GPUs.
 
     Raises:
-        KernelArgumentError: The options do not fit the kernel.
+        KernelArgumentError: The options do not fit the kernel, or it writes an array that is
+            neither an output nor in-out.
         KernelError: The kernel is not in the kernel language.
     """
     require_kernel(kernel)
-    if vmap_method is not None:
-        _check_vmap_method(kernel, vmap_method)
+    declared = _declaration(kernel)
+    declared.check_vmap_method(vmap_method)
     if block_dim is not None and (not isinstance(block_dim, int) or block_dim < 1):
         text = f"block_dim: expected a positive integer, found {block_dim!r}"
-        raise _refuse(kernel, text, "leave it out: only GPUs have blocks of threads")
-    in_out = _in_out_names(kernel, in_out_argnames)
-    outputs = _output_names(kernel, num_outputs, in_out)
+        raise declared.refuse(text, "leave it out: only GPUs have blocks of threads")
+    in_out = declared.in_out_names(in_out_argnames)
+    outputs = declared.output_names(num_outputs, in_out)
+    if not kernel.is_generic:
+        roles(kernel, *_leaves(kernel, outputs, in_out)[:2])
     return JaxKernel(
         kernel,
+        declared,
         outputs,
         in_out,
-        None if launch_dims is None else _dims(kernel, launch_dims),
-        None if output_dims is None else _output_dims(kernel, outputs, output_dims),
+        None if launch_dims is None else declared.dims(launch_dims),
+        None if output_dims is None else declared.output_dims(outputs, output_dims),
         enable_backward,
         has_side_effect,
     )
 
 
-def _in_out_names(kernel: Kernel, given: object) -> tuple[str, ...]:
-    names = [p.name for p in kernel.func.params]
-    if given is not None and not isinstance(given, Iterable):
-        raise _refuse(
-            kernel,
-            f"in_out_argnames: expected names of parameters, found {given!r}",
-            f"its parameters are {', '.join(names)}",
-        )
-    in_out = (given,) if isinstance(given, str) else tuple(given or ())
-    for name in in_out:
-        if name not in names:
-            raise _refuse(
-                kernel,
-                f"in_out_argnames: no parameter is named '{name}'",
-                f"its parameters are {', '.join(names)}",
-            )
-    return in_out
-
-
-def _output_names(kernel: Kernel, num_outputs: int, in_out: tuple[str, ...]) -> tuple[str, ...]:
-    """The parameters that are results only: the last ones that are not in-out."""
-    names = [p.name for p in kernel.func.params]
-    if not isinstance(num_outputs, SupportsIndex):
-        raise _refuse(
-            kernel,
-            f"num_outputs: expected an integer, found {num_outputs!r}",
-            "give the number of results, in-out arguments included",
-        )
-    count = operator.index(num_outputs) - len(in_out)
-    candidates = [n for n in names if n not in in_out]
-    if num_outputs < 1 or not 0 <= count <= len(candidates):
-        raise _refuse(
-            kernel,
-            f"num_outputs: found {num_outputs}, with {len(in_out)} in-out arguments "
-            f"and {len(names)} parameters",
-            "give the number of results, in-out arguments included",
-        )
-    return tuple(candidates[len(candidates) - count :])
-
-
-def _dims(kernel: Kernel, spec: Dims) -> _Dims:
-    if isinstance(spec, str):
-        return spec
-    entries = spec if isinstance(spec, Iterable) else (spec,)
-    try:
-        return tuple(e if isinstance(e, str) else operator.index(e) for e in entries)
-    except TypeError:
-        raise _refuse(
-            kernel,
-            f"a shape: expected numbers or extents of arguments, found {spec!r}",
-            "name an extent that is known at run time only: 'x.shape[0]'",
-        ) from None
-
-
-def _output_dims(
-    kernel: Kernel, outputs: tuple[str, ...], spec: Dims | Mapping[str, Dims]
-) -> tuple[tuple[str, _Dims], ...]:
-    if not isinstance(spec, Mapping):
-        shape = _dims(kernel, spec)
-        return tuple((name, shape) for name in outputs)
-    for name in spec:
-        if name not in outputs:
-            raise _refuse(
-                kernel,
-                f"output_dims: '{name}' is no output",
-                f"its outputs are {', '.join(outputs) or 'in-out arguments only'}",
-            )
-    return tuple((name, _dims(kernel, spec[name])) for name in outputs if name in spec)
-
-
-def _check_vmap_method(kernel: Kernel, method: str) -> None:
-    if method not in VMAP_METHODS:
-        raise _refuse(
-            kernel,
-            f"vmap_method: expected one of {', '.join(VMAP_METHODS)}, found {method!r}",
-            "leave it out: every instance of a batch runs on its own in any case",
-        )
-
-
-def _refuse(kernel: Kernel, text: str, remedy: str) -> KernelArgumentError:
-    return KernelArgumentError(f"{kernel.name}: {text}", kernel.func.loc, remedy)
+def _declaration(kernel: Kernel) -> Declaration:
+    if kernel.is_generic:
+        names: Sequence[str] = [p.name for p in kernel.parameters]
+        return Declaration(kernel.name, tuple(names), kernel.parameters[0].loc)
+    names = [root_of(p.name) for p in kernel.func.params]
+    return Declaration(kernel.name, tuple(dict.fromkeys(names)), kernel.func.loc)

@@ -130,6 +130,40 @@ def argument_types(
     ]
 
 
+def input_types(
+    name: str, parameters: Sequence[Parameter], given: Mapping[str, object]
+) -> list[SourceType]:
+    """The types of the parameters of a generic kernel, some of whose arguments are results.
+
+    A result whose type is open has that of the first argument with the same annotation.
+
+    Raises:
+        KernelTypeError: An argument has no known type, or no argument tells the type of a result.
+    """
+    known = {
+        p.name: _argument_type(name, p, given[p.name])
+        for p in parameters
+        if p.type is None and p.name in given
+    }
+
+    def type_(parameter: Parameter) -> SourceType:
+        if parameter.type is not None:
+            return parameter.type
+        if parameter.name in known:
+            return known[parameter.name]
+        for other in parameters:
+            if other.name in known and other.wanted == parameter.wanted:
+                return known[other.name]
+        raise KernelTypeError(
+            f"{name}: no argument tells the type of '{parameter.name}': expected one that is also "
+            f"annotated as {words_of(parameter.wanted)}",
+            parameter.loc,
+            "choose the types: kernel.overload({...})",
+        )
+
+    return [type_(p) for p in parameters]
+
+
 def _argument_type(name: str, parameter: Parameter, arg: Any) -> SourceType:
     want = parameter.wanted
     limits = bound_of(want) if isinstance(want, TypeVar) else (want,)

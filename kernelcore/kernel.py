@@ -108,6 +108,16 @@ class Kernel:
             return self
         return self.overload(generic.argument_types(self.name, self.parameters, args))
 
+    def for_inputs(self, given: Mapping[str, object]) -> Kernel:
+        """The kernel for arguments by name, without those that are results; itself if not generic.
+
+        Raises:
+            KernelTypeError: The types do not match the declaration, or do not tell those of results.
+        """
+        if not self.is_generic:
+            return self
+        return self.overload(generic.input_types(self.name, self.parameters, given))
+
     @cached_property
     def func(self) -> Func:
         """The kernel as normalized IR.

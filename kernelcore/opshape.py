@@ -45,7 +45,7 @@ def kernel_operation(
     """
     require_kernel(kernel)
     func = kernel.func
-    results, updated = _roles(kernel, outputs, tuple(in_out))
+    results, updated = roles(kernel, outputs, in_out)
     position = {p.name: i for i, p in enumerate(p for p in func.params if p.name not in results)}
     arrays = {p.name: p.type for p in func.params if isinstance(p.type, ArrayType)}
     rules = ShapeRules(func.name, func.loc, arrays, position)
@@ -72,10 +72,15 @@ def require_kernel(kernel: object) -> None:
         raise not_a_kernel(kernel)
 
 
-def _roles(
-    kernel: Kernel, outputs: Sequence[str] | None, in_out: tuple[str, ...]
+def roles(
+    kernel: Kernel, outputs: Sequence[str] | None, in_out: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    func = kernel.func
+    """The outputs and the in-out arrays of ``kernel`` in order; see ``kernel_operation``.
+
+    Raises:
+        KernelArgumentError: The kernel writes another array, or one of these is not written.
+    """
+    func, in_out = kernel.func, tuple(in_out)
     named = dict(zip((p.name for p in func.params), kernel.effects, strict=True))
     for name in (*(outputs or ()), *in_out):
         if name not in named:

@@ -77,6 +77,13 @@ class StructValue:
         return cls.kernel_type.numpy
 
     @classmethod
+    def of_fields(cls, values: dict[str, Any]) -> Self:
+        """A struct that keeps ``values``, one per field, as they are."""
+        made = object.__new__(cls)
+        object.__setattr__(made, "_values", values)
+        return made
+
+    @classmethod
     def from_numpy(cls, value: Any) -> Self:
         """The struct that a structured scalar, or an array of one element, holds.
 

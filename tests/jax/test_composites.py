@@ -25,7 +25,7 @@ def random(*shape: int) -> jax.Array:
 
 
 def cross(s: Any, axis: Any, x: Any, **options: Any) -> jax.Array:
-    return jax_kernel(composites.cross())(s, axis, x, **options)[0]
+    return jax_kernel(composites.cross())(s, {"axis": axis}, x, **options)[0]
 
 
 def cross_jax(s: Any, axis: jax.Array, x: jax.Array) -> jax.Array:
@@ -57,7 +57,7 @@ def test_a_composite_value_is_a_sequence_or_an_array() -> None:
     expected = cross_jax(2.0, jnp.array(axis), x)
     for given in (axis, tuple(axis), np.array(axis), jnp.array(axis)):
         assert_close(cross(2.0, given, x), expected)
-    (named,) = jax_kernel(composites.cross())(s=2.0, p_axis=axis, x=x)
+    (named,) = jax_kernel(composites.cross())(s=2.0, p={"axis": axis}, x=x)
     assert_close(named, expected)
 
 
@@ -157,18 +157,6 @@ def test_arrays_of_elements_are_updated_in_a_copy() -> None:
         assert_close(total, start + x.sum(0))
         assert_close(squares, (x * x).sum(1))
     check_grads(call, (x, start), order=2)
-
-
-def test_structs_are_passed_by_their_leaves() -> None:
-    call = jax_kernel(composites.pull)
-    position, others, mass = random(3), random(4, 3), random(4)
-    expected = 6.0 * mass[:, None] * (others - position)
-    assert_close(call(position, 2.0, others, mass, 3.0)[0], expected)
-    (named,) = call(
-        p_position=position, p_mass_=2.0, others_position=others, others_mass=mass, p_mass=3.0
-    )
-    assert_close(named, expected)
-    check_grads(call, (position, 2.0, others, mass, 3.0), order=1)
 
 
 def test_what_the_launch_does_not_reach_is_zero() -> None:

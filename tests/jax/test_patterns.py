@@ -32,7 +32,7 @@ def as_function(pattern: Pattern) -> tuple[Callable[..., Any], list[Any]]:
     def function(*floats: Any) -> Any:
         given = iter(floats)
         chosen = [next(given) if f else a for f, a in zip(is_float, arguments, strict=True)]
-        return bind(operand_values(operation, chosen, {}), Launch(operation))
+        return bind(operand_values(operation, chosen), Launch(operation))
 
     return jax.jit(function), [
         jnp.asarray(a) for f, a in zip(is_float, arguments, strict=True) if f

@@ -7,14 +7,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from jax_ffi import jax_kernel
-from tests.value_programs import SHAPES, SIZE, every_value, gradients, leaves, values
+from tests.value_programs import SHAPES, SIZE, TURNS, every_value, gradients, values
 
 
 def test_values_of_every_kind_have_gradients() -> None:
     given, ct = values(), np.random.default_rng(1).random(SIZE)
 
     def loss(arrays: dict[str, jax.Array]) -> jax.Array:
-        (out,) = jax_kernel(every_value)(*leaves(arrays))
+        inner = {"offset": arrays["o.inner.offset"], "gain": arrays["o.inner.gain"]}
+        outer = {"inner": inner, "turns": TURNS, "frame": arrays["o.frame"]}
+        plain = {name: arrays[name] for name in ("x", "s", "v", "m", "q", "t")}
+        (out,) = jax_kernel(every_value)(**plain, o=outer)
         return jnp.vdot(out, ct)
 
     arrays = {name: jnp.asarray(a) for name, a in given.items()}

@@ -1,0 +1,142 @@
+"""Options of jax_kernel and jax_callable: checked, and in hashable form."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import SupportsIndex
+
+from kernelcore.errors import KernelArgumentError, SrcLoc
+
+VMAP_METHODS = (
+    *("sequential", "sequential_unrolled", "expand_dims", "broadcast_all"),
+    "legacy_vectorized",
+)
+
+Dims = int | str | Sequence[int | str]
+OutputDims = Dims | Mapping[str, Dims]
+# The same in hashable form: a parameter whose shape it is, or extents.
+FrozenDims = str | tuple[int | str, ...]
+FrozenOutputDims = tuple[tuple[str, FrozenDims], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A kernel or a function as options refer to it: its name, parameters, and where it is."""
+
+    name: str
+    parameters: tuple[str, ...]
+    loc: SrcLoc | None
+
+    def refuse(self, text: str, remedy: str) -> KernelArgumentError:
+        """The error for an option."""
+        return KernelArgumentError(f"{self.name}: {text}", self.loc, remedy)
+
+    def in_out_names(self, given: object) -> tuple[str, ...]:
+        """The parameters that ``in_out_argnames`` names.
+
+        Raises:
+            KernelArgumentError: It names something else.
+        """
+        known = ", ".join(self.parameters)
+        if given is not None and not isinstance(given, Iterable):
+            text = f"in_out_argnames: expected names of parameters, found {given!r}"
+            raise self.refuse(text, f"its parameters are {known}")
+        named = (given,) if isinstance(given, str) else tuple(given or ())
+        for name in named:
+            if name not in self.parameters:
+                text = f"in_out_argnames: no parameter is named '{name}'"
+                raise self.refuse(text, f"its parameters are {known}")
+        return tuple(n for n in self.parameters if n in named)
+
+    def output_names(self, num_outputs: object, in_out: tuple[str, ...]) -> tuple[str, ...]:
+        """The parameters that are results only: the last ones that are not in-out.
+
+        Raises:
+            KernelArgumentError: There are not so many.
+        """
+        remedy = "give the number of results, in-out arguments included"
+        if not isinstance(num_outputs, SupportsIndex):
+            text = f"num_outputs: expected an integer, found {num_outputs!r}"
+            raise self.refuse(text, remedy)
+        count = operator.index(num_outputs)
+        candidates = [n for n in self.parameters if n not in in_out]
+        if count < 1 or not 0 <= count - len(in_out) <= len(candidates):
+            text = (
+                f"num_outputs: found {count}, with {len(in_out)} in-out arguments "
+                f"and {len(self.parameters)} parameters"
+            )
+            raise self.refuse(text, remedy)
+        return tuple(candidates[len(candidates) + len(in_out) - count :])
+
+    def dims(self, spec: Dims) -> FrozenDims:
+        """``spec`` in hashable form.
+
+        Raises:
+            KernelArgumentError: An entry is neither a number nor text.
+        """
+        if isinstance(spec, str):
+            return spec
+        entries = spec if isinstance(spec, Iterable) else (spec,)
+        try:
+            return tuple(e if isinstance(e, str) else operator.index(e) for e in entries)
+        except TypeError:
+            raise self.refuse(
+                f"a shape: expected numbers or extents of arguments, found {spec!r}",
+                "name an extent that is known at run time only: 'x.shape[0]'",
+            ) from None
+
+    def output_dims(self, outputs: tuple[str, ...], spec: OutputDims) -> FrozenOutputDims:
+        """Shapes of ``outputs``, by name, in hashable form.
+
+        Raises:
+            KernelArgumentError: ``spec`` names no output, or is no shape.
+        """
+        if not isinstance(spec, Mapping):
+            shape = self.dims(spec)
+            return tuple((name, shape) for name in outputs)
+        for name in spec:
+            if name not in outputs:
+                raise self.refuse(
+                    f"output_dims: '{name}' is no output",
+                    f"its outputs are {', '.join(outputs) or 'in-out arguments only'}",
+                )
+        return tuple((name, self.dims(spec[name])) for name in outputs if name in spec)
+
+    def check_vmap_method(self, method: str | None) -> None:
+        """Refuse a ``method`` that JAX does not have either.
+
+        Raises:
+            KernelArgumentError: It is none of VMAP_METHODS.
+        """
+        if method is not None and method not in VMAP_METHODS:
+            raise self.refuse(
+                f"vmap_method: expected one of {', '.join(VMAP_METHODS)}, found {method!r}",
+                "leave it out: every instance of a batch runs on its own in any case",
+            )
+
+    def matched(
+        self, names: Sequence[str], args: Sequence[object], named: Mapping[str, object]
+    ) -> list[object]:
+        """The arguments in the order of ``names``, the parameters that a call gives.
+
+        Raises:
+            KernelArgumentError: One is missing, unknown, or given twice.
+        """
+
+        def fail(text: str) -> KernelArgumentError:
+            remedy = f"call it as {self.name}({', '.join(names)})"
+            return KernelArgumentError(f"{self.name}(): {text}", self.loc, remedy)
+
+        if len(args) > len(names):
+            raise fail(f"expected {len(names)} arguments, found {len(args)}")
+        for name in named:
+            if name not in names:
+                raise fail(f"unknown argument '{name}'")
+            if name in names[: len(args)]:
+                raise fail(f"argument '{name}' was given twice")
+        for name in names[len(args) :]:
+            if name not in named:
+                raise fail(f"missing argument '{name}'")
+        return [*args, *(named[n] for n in names[len(args) :])]

@@ -1,0 +1,193 @@
+"""Structs, arrays of structs and generic kernels as operands and results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+import kernelcore as kc
+from jax_ffi import jax_kernel, register_struct
+from tests import composites
+from tests.jax.kernels import F64, assert_close
+
+
+@kc.struct
+class Body:
+    """A struct of a composite, a scalar and an integer."""
+
+    position: kc.vec3d
+    mass: kc.float64
+    steps: kc.int32
+
+
+@kc.kernel
+def drift(bodies: kc.array(dtype=Body), by: Body, moved: kc.array(dtype=Body)):
+    i = kc.tid()
+    b = bodies[i]
+    b.position = b.position + by.position * b.mass
+    b.mass = b.mass * by.mass
+    b.steps = b.steps + by.steps
+    moved[i] = b
+
+
+@kc.kernel
+def push(bodies: kc.array(dtype=Body), f: F64):
+    i = kc.tid()
+    bodies[i].mass = bodies[i].mass * f[i]
+
+
+@kc.kernel
+def picked(x: kc.indexedarray(dtype=kc.float64), o: F64):
+    i = kc.tid()
+    o[i] = x[i] * x[i]
+
+
+def bodies(n: int) -> dict[str, Any]:
+    rng = np.random.default_rng(n)
+    return {
+        "position": jnp.array(rng.normal(size=(n, 3))),
+        "mass": jnp.array(rng.uniform(1.0, 2.0, n)),
+        "steps": jnp.arange(n, dtype=jnp.int32),
+    }
+
+
+def one(n: int = 1) -> dict[str, Any]:
+    return jax.tree.map(lambda a: a[0], bodies(n))
+
+
+def drift_jax(b: dict[str, Any], by: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "position": b["position"] + by["position"] * b["mass"][:, None],
+        "mass": b["mass"] * by["mass"],
+        "steps": b["steps"] + by["steps"],
+    }
+
+
+def pull_jax(p: Any, others: Any, p_mass: Any) -> Any:
+    weight = (p_mass * p["mass"] * others["mass"])[:, None]
+    return weight * (others["position"] - p["position"])
+
+
+def test_a_struct_is_one_argument() -> None:
+    call = jax_kernel(composites.pull)
+    rng = np.random.default_rng(0)
+    p = {"position": jnp.array(rng.normal(size=3)), "mass": jnp.array(2.0)}
+    others = {"position": jnp.array(rng.normal(size=(4, 3))), "mass": jnp.array(rng.normal(size=4))}
+    for run in (lambda f: f, jax.jit):
+        assert_close(run(call)(p, others, 3.0)[0], pull_jax(p, others, 3.0))
+    assert_close(call(p_mass=3.0, others=others, p=p)[0], pull_jax(p, others, 3.0))
+    check_grads(call, (p, others, 3.0), order=2)
+    value = composites.Particle(position=(1, 2, 3), mass=2.0)
+    table = np.zeros(4, composites.Particle.numpy_dtype())
+    table["position"], table["mass"] = others["position"], others["mass"]
+    expected = pull_jax({"position": jnp.array([1.0, 2.0, 3.0]), "mass": 2.0}, others, 3.0)
+    assert_close(call(value, table, 3.0)[0], expected)
+
+
+def test_arrays_of_structs_are_results() -> None:
+    call = jax_kernel(drift)
+    b, by = bodies(5), one()
+    (moved,) = jax.jit(call)(b, by)
+    assert_close(moved, drift_jax(b, by))
+    (longer,) = call(b, by, output_dims={"moved": 7})
+    assert_close(jax.tree.map(lambda a: a[:5], longer), moved)
+    assert not longer["mass"][5:].any()
+    stacked = jax.tree.map(lambda a: jnp.stack([a, 2 * a]), b)
+    found = jax.vmap(call, (0, None))(stacked, by)[0]
+    assert_close(found, jax.vmap(drift_jax, (0, None))(stacked, by))
+
+    def loss(f: Any) -> Any:
+        def of(m: Any, x: Any) -> Any:
+            out = f({**b, "mass": m}, {**by, "position": x})
+            return jnp.sum(jnp.sin(out["position"])) * jnp.sum(out["mass"])
+
+        return of
+
+    ours = loss(lambda *a: call(*a)[0])
+    for transform in (jax.grad, jax.hessian):
+        found = transform(ours, (0, 1))(b["mass"], by["position"])
+        assert_close(found, transform(loss(drift_jax), (0, 1))(b["mass"], by["position"]))
+
+
+def test_fields_of_an_updated_struct_that_stay_are_results_too() -> None:
+    b, f = bodies(4), jnp.arange(4.0)
+    (after,) = jax_kernel(push, in_out_argnames="bodies")(b, f)
+    assert_close(after, {**b, "mass": b["mass"] * f})
+
+
+def test_registered_structs_are_trees() -> None:
+    @kc.struct
+    class Mine:
+        position: kc.vec3d
+        mass: kc.float64
+
+    register_struct(Mine)
+    register_struct(Mine)  # again, as a notebook does
+    value = Mine(position=(1, 2, 3), mass=2.0)
+
+    def loss(p: Any) -> Any:
+        return jnp.sum(jnp.asarray(p.position) ** 2) * p.mass
+
+    gradient = jax.jit(jax.grad(loss))(value)
+    assert isinstance(gradient, Mine)
+    assert_close(jnp.asarray(gradient.position), 4.0 * jnp.array([1.0, 2.0, 3.0]))
+    assert_close(jnp.asarray(gradient.mass), jnp.array(14.0))
+
+
+def test_indexed_arrays_are_arguments() -> None:
+    data, indices = jnp.arange(5.0), jnp.array([3, 3, 0], jnp.int32)
+    call = jax_kernel(picked, launch_dims=3)
+
+    def run(data: Any) -> Any:
+        return call({"data": data, "indices": [indices]})[0]
+
+    assert_close(jax.jit(run)(data), data[indices] ** 2)
+    assert_close(jax.jacrev(run)(data), jax.jacrev(lambda d: d[indices] ** 2)(data))
+    given = kc.indexedarray(np.arange(5.0), [np.array([3, 3, 0], np.int32)])
+    assert_close(call(given)[0], data[indices] ** 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"position": [0.0, 0.0, 0.0]}, "missing field 'mass'"),
+        ({"position": [0.0] * 3, "mass": 1.0, "q": 1}, "unknown field 'q'"),
+        ({"position": [0.0] * 2, "mass": 1.0}, r"'p\.position': expected 3 components, found 2"),
+        (3.0, "expected a struct, or a mapping from 'position', 'mass'"),
+    ],
+)
+def test_other_structs_are_refused(given: Any, text: str) -> None:
+    others = {"position": jnp.zeros((2, 3)), "mass": jnp.zeros(2)}
+    with pytest.raises(kc.KernelArgumentError, match=text):
+        jax_kernel(composites.pull)(given, others, 3.0)
+
+
+@kc.kernel
+def scaled(x: kc.array(dtype=Any), s: Any, o: kc.array(dtype=Any)):
+    i = kc.tid()
+    o[i] = x[i] * s
+
+
+@kc.kernel
+def converted(x: kc.array(dtype=kc.float64), o: kc.array(dtype=Any)):
+    i = kc.tid()
+    o[i] = o.dtype(x[i])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+def test_generic_kernels_take_the_types_of_their_arguments(dtype: str) -> None:
+    call = jax_kernel(scaled)
+    x, s = jnp.arange(4).astype(dtype), jnp.asarray(3, dtype)
+    for run in (lambda f: f, jax.jit):
+        assert_close(run(call)(x, s)[0], x * s)
+    assert_close(jax.vmap(call, (0, None))(jnp.stack([x, x]), s)[0], jnp.stack([x, x]) * s)
+
+
+def test_a_generic_result_that_no_argument_tells_is_refused() -> None:
+    with pytest.raises(kc.KernelTypeError, match=r"no argument tells the type of 'o'.*"):
+        jax_kernel(converted)(jnp.ones(3))
