@@ -20,16 +20,19 @@ def attributes(operation: Operation) -> dict[str, Any]:
 
     Returns:
         ``key``: the content hash of the kernel. ``name``: of the kernel, for errors. ``template``:
-        uint8, the argument block. ``relocs``: int64, 9 per kernel parameter. ``grid``: int64, per
-        launch dimension the operand and axis it is the extent of, and its value if it is none.
+        uint8, the argument block. ``relocs``: int64, 9 per kernel parameter, which name results
+        behind the operands. ``grid``: int64, per launch dimension the operand and axis it is the
+        extent of, and its value if it is none.
         ``messages``: uint8, what failed assertions report, each with a zero byte behind it.
     """
+    count = len(operation.operands)
+    rows = [(*r[:6], r[6] + count if r[6] >= 0 else -1, *r[7:]) for r in operation.relocations()]
     texts = [m.replace("\0", "").encode() + b"\0" for m in messages(operation.func)]
     return {
         "key": operation.compiled.key,
         "name": operation.func.name,
         "template": np.zeros(operation.compiled.block_size, np.uint8),
-        "relocs": np.array(operation.relocations(), np.int64).reshape(-1),
+        "relocs": np.array(rows, np.int64).reshape(-1),
         "grid": np.array(operation.grid, np.int64).reshape(-1),
         "messages": np.frombuffer(b"".join(texts), np.uint8),
     }

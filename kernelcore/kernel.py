@@ -112,7 +112,7 @@ class Kernel:
         """The kernel for arguments by name, without those that are results; itself if not generic.
 
         Raises:
-            KernelTypeError: The types do not match the declaration, or do not tell those of results.
+            KernelTypeError: The types do not match, or do not tell those of results.
         """
         if not self.is_generic:
             return self

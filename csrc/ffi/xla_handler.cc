@@ -74,22 +74,28 @@ void read_buffer(const Signature& signature, size_t index, const void* source, A
   signature.check_shape(index, view);
 }
 
-Launch read_grid(const Plan& plan, const XLA_FFI_CallFrame* frame) {
+/// Buffer `index` of the call: an operand, or a result behind them.
+const void* buffer_at(const XLA_FFI_CallFrame* frame, int64_t index) {
+  int64_t result = index - frame->args.size;
+  if (result >= frame->rets.size) {
+    throw Error(ErrorKind::kInternal, "kernelcore: the program has too few buffers");
+  }
+  return result < 0 ? frame->args.args[index] : frame->rets.rets[result];
+}
+
+Launch read_grid(const Step& step, const XLA_FFI_CallFrame* frame) {
   int64_t dims[kMaxGridDims];
-  for (size_t k = 0; k < plan.grid.size(); ++k) {
-    const DimRule& rule = plan.grid[k];
+  for (size_t k = 0; k < step.grid.size(); ++k) {
+    const DimRule& rule = step.grid[k];
     if (rule.operand < 0) {
       dims[k] = rule.value;
       continue;
     }
-    int64_t result = rule.operand - frame->args.size;
-    if (result >= frame->rets.size) throw Error(ErrorKind::kInternal, "grid names no buffer");
-    const auto* buffer = static_cast<const XLA_FFI_Buffer*>(
-        result < 0 ? frame->args.args[rule.operand] : frame->rets.rets[result]);
+    const auto* buffer = static_cast<const XLA_FFI_Buffer*>(buffer_at(frame, rule.operand));
     if (rule.axis >= buffer->rank) throw Error(ErrorKind::kInternal, "grid names no axis");
     dims[k] = buffer->dims[rule.axis];
   }
-  return make_launch(plan.signature, {dims, plan.grid.size()});
+  return make_launch(step.signature, {dims, step.grid.size()});
 }
 
 XLA_FFI_Error* instantiate(XLA_FFI_CallFrame* frame) {
@@ -103,26 +109,16 @@ XLA_FFI_Error* execute(XLA_FFI_CallFrame* frame) {
   void* state = nullptr;
   if (XLA_FFI_Error* error = get_state(frame, &g_plan_type, &state)) return error;
   const auto& plan = *static_cast<const Plan*>(state);
-  const Signature& signature = plan.signature;
-  if (frame->args.size < plan.operand_count || frame->rets.size < plan.result_count) {
-    throw Error(ErrorKind::kInternal, signature.name + "(): too few buffers");
+  ViewBuffer views(plan.buffer_count);
+  for (const BufferUse& use : plan.buffers) {
+    const void* buffer = buffer_at(frame, static_cast<int64_t>(use.buffer));
+    read_buffer(plan.steps[use.step].signature, use.parameter, buffer, views[use.buffer]);
   }
-  ViewBuffer operands(static_cast<size_t>(plan.operand_count));
-  ViewBuffer results(static_cast<size_t>(plan.result_count));
-  for (size_t i = 0; i < signature.relocations.size(); ++i) {
-    const Relocation& r = signature.relocations[i];
-    if (r.operand >= 0) {
-      auto operand = static_cast<size_t>(r.operand);
-      read_buffer(signature, i, frame->args.args[operand], operands[operand]);
-    }
-    if (r.is_written()) {
-      auto result = static_cast<size_t>(r.result);
-      read_buffer(signature, i, frame->rets.rets[result], results[result]);
-    }
-  }
-  Launch launch = read_grid(plan, frame);
   XlaPool pool(*frame);
-  run_functional(signature, operands.data(), results.data(), launch, pool);
+  for (const Step& step : plan.steps) {
+    Launch launch = read_grid(step, frame);
+    run_functional(step.signature, views.data(), views.data(), launch, pool);
+  }
   return nullptr;
 }
 

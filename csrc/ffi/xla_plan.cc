@@ -15,14 +15,22 @@ namespace {
               "kernelcore: attribute '" + std::string(name) + "' is missing or malformed");
 }
 
-const void* find(const XLA_FFI_Attrs& attributes, std::string_view name, XLA_FFI_AttrType type) {
+/// The attribute, or null if there is none of this name and type.
+const void* find_any(const XLA_FFI_Attrs& attributes, std::string_view name,
+                     XLA_FFI_AttrType type) {
   for (int64_t i = 0; i < attributes.size; ++i) {
     const XLA_FFI_ByteSpan& found = *attributes.names[i];
     if (std::string_view(found.ptr, found.len) == name && attributes.types[i] == type) {
       return attributes.attrs[i];
     }
   }
-  fail_attribute(name);
+  return nullptr;
+}
+
+const void* find(const XLA_FFI_Attrs& attributes, std::string_view name, XLA_FFI_AttrType type) {
+  const void* found = find_any(attributes, name, type);
+  if (found == nullptr) fail_attribute(name);
+  return found;
 }
 
 std::string read_string(const XLA_FFI_Attrs& attributes, std::string_view name) {
@@ -41,10 +49,8 @@ std::span<const T> read_array(const XLA_FFI_Attrs& attributes, std::string_view 
   return {static_cast<const T*>(array->data), array->size};
 }
 
-void count_buffers(Plan& plan) {
-  for (const Relocation& r : plan.signature.relocations) {
-    plan.operand_count = std::max<int64_t>(plan.operand_count, r.operand + 1);
-    plan.result_count = std::max<int64_t>(plan.result_count, r.result + 1);
+void check_bindings(const Step& step) {
+  for (const Relocation& r : step.signature.relocations) {
     bool needs_operand = r.role == Role::kInput || r.role == Role::kInOut;
     if ((needs_operand && r.operand < 0) || (r.is_written() && r.result < 0)) {
       fail_attribute("relocs");
@@ -52,11 +58,9 @@ void count_buffers(Plan& plan) {
   }
 }
 
-}  // namespace
-
-Plan make_plan(const XLA_FFI_Attrs& attributes) {
-  Plan plan;
-  Signature& signature = plan.signature;
+Step make_step(const XLA_FFI_Attrs& attributes) {
+  Step step;
+  Signature& signature = step.signature;
   signature.name = read_string(attributes, "name");
   signature.key = read_string(attributes, "key");
   auto bytes = read_array<std::byte>(attributes, "template", XLA_FFI_DataType_U8);
@@ -69,8 +73,8 @@ Plan make_plan(const XLA_FFI_Attrs& attributes) {
        texts = {end + 1, texts.end()}) {
     signature.messages.emplace_back(texts.begin(), end);
   }
-  plan.grid = parse_dim_rules(read_array<int64_t>(attributes, "grid", XLA_FFI_DataType_S64));
-  signature.grid_rank = static_cast<int>(plan.grid.size());
+  step.grid = parse_dim_rules(read_array<int64_t>(attributes, "grid", XLA_FFI_DataType_S64));
+  signature.grid_rank = static_cast<int>(step.grid.size());
   signature.fn = find_kernel(signature.key);
   if (signature.fn == nullptr) {
     throw Error(ErrorKind::kUnknownKernel,
@@ -78,7 +82,51 @@ Plan make_plan(const XLA_FFI_Attrs& attributes) {
                     ") is not registered in this process; import the module that defines it");
   }
   signature.validate();
-  count_buffers(plan);
+  check_bindings(step);
+  return step;
+}
+
+/// The number of steps, or 0 where the attributes are those of one.
+int64_t read_step_count(const XLA_FFI_Attrs& attributes) {
+  const void* found = find_any(attributes, "steps", XLA_FFI_AttrType_SCALAR);
+  if (found == nullptr) return 0;
+  const auto* scalar = static_cast<const XLA_FFI_Scalar*>(found);
+  if (scalar->dtype != XLA_FFI_DataType_S64) fail_attribute("steps");
+  return *static_cast<const int64_t*>(scalar->value);
+}
+
+void list_buffers(Plan& plan) {
+  std::vector<bool> seen;
+  auto use = [&](int index, size_t step, size_t parameter) {
+    if (index < 0) return;
+    auto buffer = static_cast<size_t>(index);
+    if (buffer >= seen.size()) seen.resize(buffer + 1);
+    if (seen[buffer]) return;
+    seen[buffer] = true;
+    plan.buffers.push_back({buffer, step, parameter});
+  };
+  for (size_t k = 0; k < plan.steps.size(); ++k) {
+    const auto& relocations = plan.steps[k].signature.relocations;
+    for (size_t i = 0; i < relocations.size(); ++i) {
+      use(relocations[i].operand, k, i);
+      if (relocations[i].is_written()) use(relocations[i].result, k, i);
+    }
+  }
+  plan.buffer_count = seen.size();
+}
+
+}  // namespace
+
+Plan make_plan(const XLA_FFI_Attrs& attributes) {
+  Plan plan;
+  int64_t count = read_step_count(attributes);
+  if (count == 0) plan.steps.push_back(make_step(attributes));
+  for (int64_t k = 0; k < count; ++k) {
+    std::string name = "step" + std::to_string(k);
+    const void* step = find(attributes, name, XLA_FFI_AttrType_DICTIONARY);
+    plan.steps.push_back(make_step(*static_cast<const XLA_FFI_Attrs*>(step)));
+  }
+  list_buffers(plan);
   return plan;
 }
 

@@ -9,17 +9,32 @@
 namespace kernelcore::ffi {
 
 /// A launch whose geometry is read from the buffers of each call.
-struct Plan {
+///
+/// Relocations and grid name buffers: first the operands of the call, then its results.
+struct Step {
   Signature signature;
-  std::vector<DimRule> grid;  // operands first, then results
-  int64_t operand_count = 0;  // the buffers that the relocations and the grid name
-  int64_t result_count = 0;
+  std::vector<DimRule> grid;
+};
+
+/// A buffer of the call, and a parameter that says what it must be like.
+struct BufferUse {
+  size_t buffer;
+  size_t step;
+  size_t parameter;
+};
+
+/// Launches in order.
+struct Plan {
+  std::vector<Step> steps;
+  std::vector<BufferUse> buffers;  // every buffer that a step names, once
+  size_t buffer_count = 0;         // one more than the last of them
 };
 
 /// Builds the plan of a call site; throws Error.
 ///
-/// Attributes: "key" and "name" strings, "template" bytes, "relocs" (9 integers each),
+/// Attributes of one step: "key" and "name" strings, "template" bytes, "relocs" (9 integers each),
 /// "grid" (3 integers per dimension) and "messages" (UTF-8, each with a zero byte behind it).
+/// Several steps are dictionaries of these, "step0" and so on, and their number "steps".
 Plan make_plan(const XLA_FFI_Attrs& attributes);
 
 /// The XLA element type of `dtype`.

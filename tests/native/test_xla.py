@@ -10,6 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
 
 from kernelcore import _native
 from tests.native import kernels
@@ -41,15 +44,22 @@ def call(
     if register:
         _native.register_kernel(kernel.key, kernel.address)
     function = jax.ffi.ffi_call(TARGET, results, input_output_aliases=aliases)
-    attributes = {
+    return lambda *args: function(*args, **step(kernel, grid, len(args)))
+
+
+def step(kernel: Kernel, grid: Sequence[tuple[int, int, int]], operands: int) -> dict[str, Any]:
+    """The attributes of one launch, in a call with so many operands."""
+    relocs = np.array(kernel.relocs, np.int64)
+    if relocs.shape[1] == 9:
+        relocs[:, 6] += np.where(relocs[:, 6] >= 0, operands, 0)
+    return {
         "key": kernel.key,
         "name": kernel.name,
         "template": np.zeros(kernel.block_size, np.uint8),
-        "relocs": np.array(kernel.relocs, np.int64).reshape(-1),
+        "relocs": relocs.reshape(-1),
         "messages": np.zeros(0, np.uint8),
         "grid": np.array(grid, np.int64).reshape(-1),
     }
-    return lambda *args: function(*args, **attributes)
 
 
 def axpy(n: int, **changes: Any) -> Callable[..., Any]:
@@ -120,6 +130,36 @@ def test_an_empty_grid_specification_is_one_point() -> None:
     kernel = kernels.store_value(kernels.FLOAT32)
     f = call(kernel, [], jax.ShapeDtypeStruct((), jnp.float32))
     assert f(jnp.float32(3.5)) == 3.5
+
+
+def test_steps_run_in_order_on_shared_buffers() -> None:
+    """Twice axpy, on a buffer that is no result of a caller's: o = x + a (x + a x)."""
+    kernel = kernels.axpy()
+    _native.register_kernel(kernel.key, kernel.address)
+    x = jnp.arange(8, dtype=jnp.float32)
+    result = ShapedArray((8,), np.dtype(np.float32))
+
+    def function(*args: Any, **attributes: Any) -> Any:
+        # ffi_call takes no dictionaries of arrays, which XLA does.
+        call = Primitive("steps")
+        call.multiple_results = True
+        call.def_abstract_eval(lambda *_: [result, result])
+        mlir.register_lowering(
+            call, lambda ctx, *a: jax.ffi.ffi_lowering(TARGET)(ctx, *a, **attributes), "cpu"
+        )
+        return jax.jit(call.bind)(*args)
+
+    # The operands are x, a and x; the results are buffers 3 and 4.
+    first, second = (step(kernel, GRID_OF_FIRST, 3) for _ in range(2))
+    rows = second["relocs"].reshape(-1, 9)
+    written = rows[:, 6] >= 0
+    rows[written, 6] = 4
+    rows[np.flatnonzero(rows[:, 5] == 2)[0], 5] = 3
+    temporary, out = function(x, jnp.float32(2), x, steps=np.int64(2), step0=first, step1=second)
+    np.testing.assert_array_equal(temporary, 3 * x)
+    np.testing.assert_array_equal(out, 2 * x + 3 * x)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="attribute 'step1' is missing"):
+        function(x, jnp.float32(2), x, steps=np.int64(2), step0=first)
 
 
 def test_an_unknown_kernel_is_named() -> None:
