@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     from kernelcore.errors import KernelCompileError as KernelCompileError
     from kernelcore.errors import KernelError as KernelError
     from kernelcore.errors import KernelGradError as KernelGradError
+    from kernelcore.errors import KernelIndexError as KernelIndexError
     from kernelcore.errors import KernelMemoryError as KernelMemoryError
     from kernelcore.errors import KernelNameError as KernelNameError
     from kernelcore.errors import KernelSyntaxError as KernelSyntaxError
@@ -130,6 +131,7 @@ if TYPE_CHECKING:
     from kernelcore.map import map as map
     from kernelcore.runtime.native import num_threads as num_threads
     from kernelcore.runtime.native import set_num_threads as set_num_threads
+    from kernelcore.settings import config as config
     from kernelcore.structs import struct as struct
     from kernelcore.tape import Tape as Tape
     from kernelcore.values import *  # noqa: F403

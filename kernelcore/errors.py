@@ -92,5 +92,23 @@ class KernelAssertionError(KernelError, AssertionError):
         return cls(f"assertion failed: {text}" if text else "assertion failed", loc)
 
 
+# Where the message of an index error has what only the launch knows; no source text has these.
+INDEX_PLACE, EXTENT_PLACE = "\1", "\2"
+
+
+class KernelIndexError(KernelError, IndexError):
+    """An index of a kernel that is outside of its array."""
+
+    @classmethod
+    def of(cls, text: str, loc: SrcLoc | None) -> KernelIndexError:
+        """The error of an access at ``loc``; ``text`` says which index is outside of what."""
+        return cls(text, loc, "guard the access, or launch over fewer points")
+
+    @staticmethod
+    def filled(text: str, index: object, extent: object) -> str:
+        """``text`` with ``index`` and ``extent`` at the places for them."""
+        return text.replace(INDEX_PLACE, str(index)).replace(EXTENT_PLACE, str(extent))
+
+
 class VerifyError(KernelError):
     """Ill-formed IR; a defect of the pass that made it."""

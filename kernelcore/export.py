@@ -10,7 +10,7 @@ from kernelcore.codegen import abi
 from kernelcore.codegen.abi import Field
 from kernelcore.codegen.host import host
 from kernelcore.compile import object_of
-from kernelcore.errors import KernelCompileError
+from kernelcore.errors import KernelCompileError, KernelIndexError
 from kernelcore.ir.core import Func
 from kernelcore.ir.walk import assertions
 from kernelcore.passes.access import effects
@@ -134,7 +134,8 @@ def _statuses(func: Func) -> Iterator[str]:
     """What values of the status mean."""
     yield f"\nStatus {abi.STATUS_OUT_OF_MEMORY}: out of memory."
     for number, eqn in enumerate(assertions(func), abi.STATUS_FIRST_ASSERTION):
-        text = " ".join(eqn.attrs["text"].split()).replace("*/", "* /")
+        words = KernelIndexError.filled(eqn.attrs["text"], "status[1]", "status[2]").split()
+        text = " ".join(words).replace("*/", "* /")
         yield f"Status {number}: {text}"
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from kernelcore.builtins.reference import as_scalar, convert, is_narrow, trip_count
 from kernelcore.codegen.native_call import passed, snippet_function
-from kernelcore.errors import KernelAssertionError, KernelError, SrcLoc
+from kernelcore.errors import KernelAssertionError, KernelError, KernelIndexError, SrcLoc
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.native import Form, no_tangent, snippet_of
 from kernelcore.ir.op import Op, OpKind
@@ -84,6 +84,10 @@ def _element(array: Any, index: tuple[Any, ...], loc: SrcLoc | None) -> tuple[An
         if not 0 <= i < extent:
             raise KernelError(f"index {i} is out of bounds for axis {axis} of extent {extent}", loc)
     return index
+
+
+def _outside(text: str, details: Sequence[Any], loc: SrcLoc | None) -> KernelIndexError:
+    return KernelIndexError.of(KernelIndexError.filled(text, *details), loc)
 
 
 class _Compiler:
@@ -244,12 +248,15 @@ class _Compiler:
         return step
 
     def _assert(self, eqn: Eqn) -> Step:
-        condition = _read(eqn.inputs[0])
+        condition, *details = _reads(eqn.inputs)
         text, loc = eqn.attrs["text"], eqn.loc
 
         def step(env: Env) -> None:
-            if not condition(env):
-                raise KernelAssertionError.of(text, loc)
+            if condition(env):
+                return
+            if details:
+                raise _outside(text, [get(env) for get in details], loc)
+            raise KernelAssertionError.of(text, loc)
 
         return step
 

@@ -22,6 +22,7 @@ HOMES = homes(
         "kernelcore.autodiff": "gradcheck jacobian jacobian_fd",
         "kernelcore.function": "Function",
         "kernelcore.command": "Launch",
+        "kernelcore.settings": "config",
         "kernelcore.creation": (
             "clone copy dtype_from_numpy dtype_to_numpy empty empty_like from_dlpack from_numpy "
             "full full_like ones ones_like to_dlpack zeros zeros_like"
@@ -33,8 +34,8 @@ HOMES = homes(
         ),
         "kernelcore.errors": (
             "KernelArgumentError KernelAssertionError KernelAttributeError KernelCompileError "
-            "KernelError KernelGradError KernelMemoryError KernelNameError KernelSyntaxError "
-            "KernelTypeError"
+            "KernelError KernelGradError KernelIndexError KernelMemoryError "
+            "KernelNameError KernelSyntaxError KernelTypeError"
         ),
         "kernelcore.frontend.compile_time": "constant static",
         "kernelcore.frontend.cotangents": "adjoint",

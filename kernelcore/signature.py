@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from kernelcore.compile import Compiled
-from kernelcore.errors import KernelAssertionError, excerpt
-from kernelcore.ir.core import Func
+from kernelcore.errors import INDEX_PLACE, KernelAssertionError, KernelIndexError, excerpt
+from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import assertions, walk_eqns
 from kernelcore.passes.access import AccessMap
@@ -70,8 +70,17 @@ def relocations(func: Func, compiled: Compiled, bindings: Sequence[Binding]) -> 
 
 
 def messages(func: Func) -> list[str]:
-    """What failed assertions of ``func`` report, in the order of their status codes."""
-    return [str(KernelAssertionError.of(e.attrs["text"], e.loc)) for e in assertions(func)]
+    """What failed assertions of ``func`` report, in the order of their status codes.
+
+    The message of an index check starts with the place of the index.
+    """
+    return [_message(eqn) for eqn in assertions(func)]
+
+
+def _message(eqn: Eqn) -> str:
+    if len(eqn.inputs) > 1:
+        return INDEX_PLACE + str(KernelIndexError.of(eqn.attrs["text"], eqn.loc))
+    return str(KernelAssertionError.of(eqn.attrs["text"], eqn.loc))
 
 
 def make_signature(func: Func, compiled: Compiled, bindings: Sequence[Binding]) -> native.Signature:

@@ -8,6 +8,7 @@ PyObject* g_argument = nullptr;
 PyObject* g_memory = nullptr;
 PyObject* g_internal = nullptr;
 PyObject* g_assertion = nullptr;
+PyObject* g_index = nullptr;
 
 void replace(PyObject*& slot, nanobind::object value) {
   PyObject* old = slot;
@@ -23,6 +24,8 @@ PyObject* class_of(ErrorKind kind) {
       return g_memory != nullptr ? g_memory : PyExc_MemoryError;
     case ErrorKind::kAssertion:
       return g_assertion != nullptr ? g_assertion : PyExc_AssertionError;
+    case ErrorKind::kIndex:
+      return g_index != nullptr ? g_index : PyExc_IndexError;
     case ErrorKind::kUnknownKernel:
     case ErrorKind::kInternal:
       break;
@@ -33,11 +36,12 @@ PyObject* class_of(ErrorKind kind) {
 }  // namespace
 
 void set_error_types(nanobind::object argument, nanobind::object memory, nanobind::object internal,
-                     nanobind::object assertion) {
+                     nanobind::object assertion, nanobind::object index) {
   replace(g_argument, std::move(argument));
   replace(g_memory, std::move(memory));
   replace(g_internal, std::move(internal));
   replace(g_assertion, std::move(assertion));
+  replace(g_index, std::move(index));
 }
 
 void set_python_error(const Error& error) {

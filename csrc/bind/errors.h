@@ -10,7 +10,7 @@ namespace kernelcore::bind {
 /// Sets the Python classes that argument, memory and internal errors, and failed assertions, are
 /// raised as.
 void set_error_types(nanobind::object argument, nanobind::object memory, nanobind::object internal,
-                     nanobind::object assertion);
+                     nanobind::object assertion, nanobind::object index);
 
 /// Sets the Python error that stands for `error`.
 void set_python_error(const Error& error);

@@ -114,9 +114,10 @@ void bind_launch(nb::module_& m) {
         "First address, address past the end, shape, strides and size of an element in bytes, and "
         "whether elements are distinct.");
   m.def("set_error_types", &set_error_types, nb::arg("argument"), nb::arg("memory"),
-        nb::arg("internal"), nb::arg("assertion"),
+        nb::arg("internal"), nb::arg("assertion"), nb::arg("index"),
         nb::sig("def set_error_types(argument: type[Exception], memory: type[Exception], "
-                "internal: type[Exception], assertion: type[Exception]) -> None"),
+                "internal: type[Exception], assertion: type[Exception], "
+                "index: type[Exception]) -> None"),
         "Set the exception classes that native errors are raised as.");
   m.def(
       "num_threads", [] { return Pool::instance().num_threads(); },

@@ -10,6 +10,7 @@ enum class ErrorKind {
   kArgument,       // a launch argument that the kernel does not take
   kMemory,         // the run needed memory that it could not get
   kAssertion,      // an assert of the kernel did not hold
+  kIndex,          // an index of the kernel was outside of its array
   kUnknownKernel,  // no kernel of the wanted key exists in this process
   kInternal,       // a defect of kernelcore
 };

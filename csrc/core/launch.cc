@@ -138,14 +138,14 @@ void check_reach(const Signature& signature, const ArrayView* views, const Launc
 
 void run(const Signature& signature, const void* block, Launch& launch, Executor& executor) {
   if (launch.total == 0) return;
-  int64_t status = 0;
-  launch.grid.status = &status;
+  int64_t status[kStatusWords] = {};
+  launch.grid.status = status;
   if (launch.total <= kInlinePoints) {
     signature.fn(block, &launch.grid, 0, launch.total);
   } else {
     run_chunked(signature, block, launch, executor);
   }
-  if (status != 0) throw signature.run_error(status);
+  if (status[0] != 0) throw signature.run_error(status);
 }
 
 }  // namespace kernelcore

@@ -5,6 +5,9 @@
 namespace kernelcore {
 namespace {
 
+// In messages, as kernelcore.errors has them.
+constexpr char kIndexPlace = '\1';
+constexpr char kExtentPlace = '\2';
 constexpr size_t kRelocationFields = 9;
 constexpr size_t kDimRuleFields = 3;
 
@@ -19,6 +22,21 @@ int checked(int64_t value, int64_t low, int64_t high, const char* what) {
 Error located(const std::string& problem, const std::string& where, const std::string& help) {
   return Error(ErrorKind::kArgument,
                problem + (where.empty() ? "" : "\n" + where) + "\n  help: " + help);
+}
+
+/// `text` with `index` and `extent` at the places for them.
+std::string filled(const std::string& text, int64_t index, int64_t extent) {
+  std::string result;
+  for (char c : text) {
+    if (c == kIndexPlace) {
+      result += std::to_string(index);
+    } else if (c == kExtentPlace) {
+      result += std::to_string(extent);
+    } else {
+      result += c;
+    }
+  }
+  return result;
 }
 
 }  // namespace
@@ -62,10 +80,13 @@ Error Signature::argument_error(size_t index, const std::string& problem,
   return located(name + "(): argument '" + parameter_name(index) + "': " + problem, declared, help);
 }
 
-Error Signature::run_error(int64_t status) const {
+Error Signature::run_error(std::span<const int64_t, kStatusWords> words) const {
+  int64_t status = words[0];
   auto index = static_cast<size_t>(status - kStatusFirstAssertion);
   if (status >= kStatusFirstAssertion && index < messages.size()) {
-    return Error(ErrorKind::kAssertion, messages[index]);
+    const std::string& message = messages[index];
+    if (!message.starts_with(kIndexPlace)) return Error(ErrorKind::kAssertion, message);
+    return Error(ErrorKind::kIndex, filled(message.substr(1), words[1], words[2]));
   }
   if (status == kStatusOutOfMemory) {
     return Error(ErrorKind::kMemory,

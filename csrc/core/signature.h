@@ -38,8 +38,10 @@ struct Signature {
   std::vector<std::byte> block_template;
   std::string where;  // source excerpt of the kernel itself; may be empty
   std::vector<Reach> reaches;
-  std::vector<std::string> messages;  // of the kernel's assertions, in order
-  bool may_block = false;             // a run may wait for another thread, such as a pipe's reader
+  // Of the kernel's assertions, in order; that of an index check starts with the place of the
+  // index.
+  std::vector<std::string> messages;
+  bool may_block = false;  // a run may wait for another thread, such as a pipe's reader
 
   /// Throws an internal Error unless every field lies in the block and in range.
   void validate() const;
@@ -53,8 +55,8 @@ struct Signature {
   /// What is wrong with argument `index`, where it is declared, and what to do.
   Error argument_error(size_t index, const std::string& problem, const std::string& help) const;
 
-  /// Why a run left `status`, which is not zero.
-  Error run_error(int64_t status) const;
+  /// Why a run left `words`, the first of which is not zero.
+  Error run_error(std::span<const int64_t, kStatusWords> words) const;
 
   /// Throws an argument Error unless kernels can index `view`, the array for parameter `index`,
   /// and its last axes are the components of an element. `view` has the right dimensions.

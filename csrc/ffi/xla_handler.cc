@@ -35,6 +35,7 @@ XLA_FFI_Error_Code code_of(ErrorKind kind) {
     case ErrorKind::kMemory:
       return XLA_FFI_Error_Code_RESOURCE_EXHAUSTED;
     case ErrorKind::kAssertion:
+    case ErrorKind::kIndex:
       return XLA_FFI_Error_Code_FAILED_PRECONDITION;
     case ErrorKind::kUnknownKernel:
       return XLA_FFI_Error_Code_NOT_FOUND;

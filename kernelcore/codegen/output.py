@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 from kernelcore.codegen import abi, narrow
 from kernelcore.codegen.cast import convert
@@ -46,16 +47,29 @@ def emit_assert(e: Emitter, eqn: Eqn) -> list[str]:
     held, failed = e.label("held"), e.label("failed")
     e.branch(e.value(eqn.inputs[0]), held, failed)
     e.place(failed)
-    fail(e, abi.STATUS_FIRST_ASSERTION + e.assertions[eqn])
+    details = [e.value(a) for a in eqn.inputs[1:]]
+    fail(e, abi.STATUS_FIRST_ASSERTION + e.assertions[eqn], details)
     e.place(held)
     return []
 
 
-def fail(e: Emitter, status: int) -> None:
-    """Leave the kernel with ``status``, unless another thread has failed before."""
+def fail(e: Emitter, status: int, details: Sequence[str] = ()) -> None:
+    """Leave the kernel with ``status``, unless another thread has failed before.
+
+    The words after the status get ``details``, of type i64.
+    """
     field = e.op(f"getelementptr i8, ptr %grid, i64 {abi.GRID_STATUS_OFFSET}")
     target = e.op(f"load ptr, ptr {field}")
-    e.op(f"cmpxchg ptr {target}, i64 {abi.STATUS_OK}, i64 {status} monotonic monotonic, align 8")
+    words = f"ptr {target}, i64 {abi.STATUS_OK}, i64 {status}"
+    pair = e.op(f"cmpxchg {words} monotonic monotonic, align 8")
+    if details:
+        first = e.label("first")
+        is_first = e.op(f"extractvalue {{ i64, i1 }} {pair}, 1")
+        e.branch(is_first, first, FINISH_BLOCK)
+        e.place(first)
+    for at, value in enumerate(details, 1):
+        word = e.op(f"getelementptr i64, ptr {target}, i64 {at}")
+        e.effect(f"store i64 {value}, ptr {word}, align 8")
     e.jump(FINISH_BLOCK)
 
 

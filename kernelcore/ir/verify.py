@@ -57,7 +57,7 @@ _FORMS = {
     OpKind.ATOMIC: _Form((2, 1 << 30), attrs=("update",)),
     OpKind.ATOMIC_CAS: _Form((3, 1 << 30)),
     OpKind.PRINT: _Form(attrs=("pieces",)),
-    OpKind.ASSERT: _Form((1, 1), attrs=("text",)),
+    OpKind.ASSERT: _Form((1, 3), attrs=("text",)),
     OpKind.STACK: _Form((0, 0), attrs=("dtype",)),
     OpKind.PUSH: _Form((2, 2)),
     OpKind.POP: _Form((1, 1)),
@@ -158,7 +158,8 @@ class _Checker:
                 if set(kinds) - {Scalar} or len(eqn.attrs["pieces"]) != len(kinds) + 1:
                     raise self.fail(f"print of {kinds} in {eqn.attrs['pieces']}", eqn.loc)
             case OpKind.ASSERT:
-                self.expect(eqn, "condition", eqn.inputs, [boolean])
+                details = [int64, int64] if len(kinds) > 1 else []
+                self.expect(eqn, "condition", eqn.inputs, [boolean, *details])
             case OpKind.DIM:
                 array = eqn.inputs[0].type
                 if not isinstance(array, ArrayType) or not 0 <= eqn.attrs["axis"] < array.ndim:

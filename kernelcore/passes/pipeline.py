@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from kernelcore.ir.core import Func
 from kernelcore.passes.access import mark_owned
+from kernelcore.passes.bounds import check_bounds
 from kernelcore.passes.custom import lower_custom
 from kernelcore.passes.dce import dce
 from kernelcore.passes.gradient import expand_gradients
 from kernelcore.passes.inline import inline
 from kernelcore.passes.simplify import simplify
+from kernelcore.settings import config
 
 
 def normalize(func: Func) -> Func:
-    """The form that transforms take: no calls, no dead code.
+    """The form that transforms take: no calls, no dead code; in debug mode with index checks.
 
     Raises:
         KernelGradError: The kernel asks for a gradient that does not exist.
     """
-    return dce(simplify(expand_gradients(inline(func))))
+    plain = dce(simplify(expand_gradients(inline(func))))
+    return check_bounds(plain) if config.checks_bounds else plain
 
 
 def optimize(func: Func) -> Func:

@@ -11,11 +11,16 @@ from kernelcore.errors import (
     KernelArgumentError,
     KernelAssertionError,
     KernelCompileError,
+    KernelIndexError,
     KernelMemoryError,
 )
 
 _native.set_error_types(
-    KernelArgumentError, KernelMemoryError, KernelCompileError, KernelAssertionError
+    KernelArgumentError,
+    KernelMemoryError,
+    KernelCompileError,
+    KernelAssertionError,
+    KernelIndexError,
 )
 
 Signature = _native.Signature

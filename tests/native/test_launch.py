@@ -17,13 +17,18 @@ from kernelcore.errors import (
     KernelArgumentError,
     KernelAssertionError,
     KernelCompileError,
+    KernelIndexError,
     KernelMemoryError,
 )
 from kernelcore.types import SCALARS
 from tests.native import kernels
 
 _native.set_error_types(
-    KernelArgumentError, KernelMemoryError, KernelCompileError, KernelAssertionError
+    KernelArgumentError,
+    KernelMemoryError,
+    KernelCompileError,
+    KernelAssertionError,
+    KernelIndexError,
 )
 
 WHERE = '  File "k.py", line 3\n    x: kc.array(kc.float32),\n    ^'

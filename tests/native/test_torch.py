@@ -18,13 +18,18 @@ from kernelcore.errors import (
     KernelArgumentError,
     KernelAssertionError,
     KernelCompileError,
+    KernelIndexError,
     KernelMemoryError,
 )
 from tests.native import kernels
 from tests.native.kernels import FLOAT32, INT64
 
 _native.set_error_types(
-    KernelArgumentError, KernelMemoryError, KernelCompileError, KernelAssertionError
+    KernelArgumentError,
+    KernelMemoryError,
+    KernelCompileError,
+    KernelAssertionError,
+    KernelIndexError,
 )
 NAMESPACE = "kernelcore_native_test"
 LIBRARY = torch.library.Library(NAMESPACE, "FRAGMENT")

@@ -10,11 +10,15 @@ inline constexpr int kMaxGridDims = 8;
 inline constexpr int kMaxArrayDims = 14;
 inline constexpr int kMaxComponentDims = 2;
 
-/// Extents of a launch; unused ones are 1. A kernel that fails writes nonzero to `*status`.
+/// Extents of a launch; unused ones are 1. A kernel that fails writes nonzero to
+/// `*status`, and what it knows of the failure to the words after it.
 struct Grid {
   int64_t dims[kMaxGridDims];
   int64_t* status;
 };
+
+/// Words of `status`: the status, and for an index check the index and the extent.
+inline constexpr int kStatusWords = 3;
 
 inline constexpr int64_t kStatusOutOfMemory = 1;
 /// What the first assertion of a kernel writes when it fails, the second one more, and so on.
