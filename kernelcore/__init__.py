@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from kernelcore import public
 from kernelcore import types as types
-from kernelcore.lazy import Exporting
+from kernelcore.lazy import export as _export
 from kernelcore.types import ArrayType as ArrayType
 from kernelcore.types import bfloat16 as bfloat16
 from kernelcore.types import boolean as boolean
@@ -138,5 +138,4 @@ if TYPE_CHECKING:
 else:
     globals().update(_CLASSES)
     # Importing the compiler takes longer than the rest, and declaring kernels does not need it.
-    sys.modules[__name__].__class__ = Exporting
-    sys.modules[__name__].__dict__.update(__homes__=public.HOMES, __others__=public.operations)
+    _export(sys.modules[__name__], public.HOMES, public.operations)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
+Names = Callable[[], Mapping[str, Any]]
+
 
 class Deferred:
     """A module of kernelcore that is imported when something in it is first needed."""
@@ -24,7 +26,8 @@ class Deferred:
 class Exporting(ModuleType):
     """A package whose public names are imported when they are first needed.
 
-    A submodule of the same name as a function does not hide the function.
+    A submodule of the same name as a function does not hide the function. Names are
+    imported by ``__getattr__`` of the package; one of the class would slow down every access.
 
     Attributes:
         __homes__: The module that each name is imported from.
@@ -32,18 +35,7 @@ class Exporting(ModuleType):
     """
 
     __homes__: Mapping[str, str]
-    __others__: Callable[[], Mapping[str, Any]]
-
-    def __getattr__(self, name: str) -> Any:
-        home = self.__homes__.get(name)
-        if home is not None:
-            found = getattr(importlib.import_module(home), name)
-        elif name.startswith("_") or name not in (others := self.__others__()):
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        else:
-            found = others[name]
-        self.__dict__[name] = found
-        return found
+    __others__: Names
 
     def __setattr__(self, name: str, value: object) -> None:
         is_hidden = isinstance(value, ModuleType) and name in self.__homes__
@@ -52,6 +44,24 @@ class Exporting(ModuleType):
 
     def __dir__(self) -> Iterable[str]:
         return sorted({*self.__dict__, *self.__homes__, *self.__others__()})
+
+
+def export(package: ModuleType, known: Mapping[str, str], others: Names) -> None:
+    """Make ``package`` an ``Exporting`` of names by module, and of what ``others`` gives."""
+
+    def getter(name: str) -> Any:
+        home = known.get(name)
+        if home is not None:
+            found = getattr(importlib.import_module(home), name)
+        elif name.startswith("_") or name not in (rest := others()):
+            raise AttributeError(f"module {package.__name__!r} has no attribute {name!r}")
+        else:
+            found = rest[name]
+        package.__dict__[name] = found
+        return found
+
+    package.__class__ = Exporting
+    package.__dict__.update(__homes__=known, __others__=others, __getattr__=getter)
 
 
 def homes(rows: Mapping[str, str]) -> dict[str, str]:

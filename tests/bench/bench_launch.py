@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import torch
 import warp as wp  # pyright: ignore[reportMissingImports]
 
 import kernelcore as kc
-from tests.bench.timing import interleaved, report
+from tests.bench.results import Goal, show
+from tests.bench.timing import Contender, timed
 
 
 @kc.kernel
@@ -23,25 +27,38 @@ def axpy_warp(
     z[i] = a * x[i] + y[i]
 
 
+KC, NUMPY, TORCH = (
+    f"kernelcore.launch, {a}" for a in ("kernelcore arrays", "NumPy arrays", "torch")
+)
+GOALS_US = {KC: 0.5, NUMPY: 0.7, TORCH: 0.8}
+
+
+def launch_ours(x: Any, y: Any, z: Any) -> Contender:
+    return Contender(lambda: kc.launch(axpy, 1, [x, y, 2.0], [z]))
+
+
+def launch_warp(x: Any, y: Any, z: Any) -> Contender:
+    return Contender(lambda: wp.launch(axpy_warp, 1, [x, y, 2.0], [z], device="cpu"))
+
+
 def main() -> None:
     wp.config.quiet = True  # pyright: ignore[reportAttributeAccessIssue]
     wp.init()
-    x, y, z = (np.ones(1, np.float32) for _ in range(3))
-    wx, wy, wz = (wp.array(v, dtype=float, device="cpu", copy=False) for v in (x, y, z))
-    kx, ky, kz = (kc.array(v) for v in (x, y, z))
-    medians = interleaved(
+    arrays = [np.ones(1, np.float32) for _ in range(3)]
+    tensors = [torch.ones(1) for _ in range(3)]
+    own = [wp.array(v, dtype=float, device="cpu", copy=False) for v in arrays]
+    timings = timed(
         {
-            "kernelcore.launch, kernelcore arrays": lambda: kc.launch(axpy, 1, [kx, ky, 2.0], [kz]),
-            "kernelcore.launch, NumPy arrays": lambda: kc.launch(axpy, 1, [x, y, 2.0], [z]),
-            "warp.launch, Warp arrays": lambda: wp.launch(
-                axpy_warp, 1, [wx, wy, 2.0], [wz], device="cpu"
-            ),
-            "warp.launch, NumPy arrays": lambda: wp.launch(
-                axpy_warp, 1, [x, y, 2.0], [z], device="cpu"
-            ),
+            KC: launch_ours(*(kc.array(v) for v in arrays)),
+            NUMPY: launch_ours(*arrays),
+            TORCH: launch_ours(*tensors),
+            "warp.launch, Warp arrays": launch_warp(*own),
+            "warp.launch, NumPy arrays": launch_warp(*arrays),
+            "warp.launch, torch": launch_warp(*tensors),
         }
     )
-    report("launch with three arrays", medians, "kernelcore.launch, NumPy arrays", goal_us=1.0)
+    goals = [Goal(name, timings[name].median, "us", us) for name, us in GOALS_US.items()]
+    show("launch with three arrays", timings, NUMPY, goals)
 
 
 if __name__ == "__main__":
