@@ -9,6 +9,8 @@ import inspect
 import linecache
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 from kernelcore.builtins import BUILTINS
@@ -119,7 +121,7 @@ def read_source(pyfunc: Callable[..., Any]) -> Source:
             remedy="decorate the function itself: put @kernel or @func directly above def",
         )
     try:
-        lines, first = inspect.getsourcelines(pyfunc)
+        lines, first = _lines(_Same(pyfunc.__code__))
     except (OSError, TypeError):
         raise KernelSyntaxError(
             f"the source of '{pyfunc.__name__}' is not available",
@@ -140,6 +142,25 @@ def read_source(pyfunc: Callable[..., Any]) -> Source:
             "run the definition again: a kernel is read when it is first needed",
         )
     return Source(pyfunc, body, offset)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """Code that equals itself alone: that of two files may be equal where their texts are not."""
+
+    code: CodeType
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.code is other.code
+
+    def __hash__(self) -> int:
+        return id(self.code)
+
+
+# A kernel's parameters and its body are read one after the other; finding the end takes long.
+@lru_cache(maxsize=1)
+def _lines(same: _Same) -> tuple[list[str], int]:
+    return inspect.getsourcelines(same.code)
 
 
 def _start(pyfunc: Callable[..., Any]) -> SrcLoc:

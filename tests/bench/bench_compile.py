@@ -1,15 +1,15 @@
 """Latency: import, the first kernel of a process, further kernels, and those from the disk cache.
 
-Processes run with Python's bytecode cache, as installed programs do.
+Processes run with Python's bytecode cache, as installed programs do, and NumPy imported.
 """
 
 from __future__ import annotations
 
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 
@@ -19,75 +19,120 @@ from kernelcore.frontend.specialize import specialize_kernel
 from kernelcore.opshape import kernel_operation
 from kernelcore.passes.pipeline import normalize, optimize
 from kernelcore.passes.reverse import vjp
-from tests.bench.timing import interleaved, report
+from tests.bench.results import Goal, show
+from tests.bench.timing import Timing, interleaved, report, timing_of
 from tests.patterns.memory import tv_stencil
 
 PROCESSES = 9
-# Milliseconds per step, in the order of the lines printed.
+WARP_PROCESSES = 3
+# The program in the language of ``wp``; prints milliseconds per step, and whether LLVM is there.
 PROGRAM = """\
+import sys
 import time
 import numpy as np
 times = [time.perf_counter()]
 def step(): times.append(time.perf_counter())
 
-import kernelcore as kc
+{imports}
 step()
 
-@kc.kernel
-def first(x: kc.array(dtype=float, ndim=2), out: kc.array(dtype=float)):
-    i, j = kc.tid()
-    below, right = kc.min(i + 1, x.shape[0] - 1), kc.min(j + 1, x.shape[1] - 1)
+{kernel}
+def first(x: wp.array(dtype=float, ndim=2), out: wp.array(dtype=float)):
+    i, j = wp.tid()
+    below, right = wp.min(i + 1, x.shape[0] - 1), wp.min(j + 1, x.shape[1] - 1)
     dx, dy = x[below, j] - x[i, j], x[i, right] - x[i, j]
-    kc.atomic_add(out, 0, kc.sqrt(dx * dx + dy * dy + 1.0e-6))
+    wp.atomic_add(out, 0, wp.sqrt(dx * dx + dy * dy + 1.0e-6))
 
-@kc.kernel
-def second(x: kc.array(dtype=float, ndim=2), out: kc.array(dtype=float)):
-    i, j = kc.tid()
-    below, right = kc.min(i + 1, x.shape[0] - 1), kc.min(j + 1, x.shape[1] - 1)
+{forward}
+def second(x: wp.array(dtype=float, ndim=2), out: wp.array(dtype=float)):
+    i, j = wp.tid()
+    below, right = wp.min(i + 1, x.shape[0] - 1), wp.min(j + 1, x.shape[1] - 1)
     dx, dy = x[below, j] - x[i, j], x[i, right] - x[i, j]
-    kc.atomic_add(out, 0, kc.abs(dx) + kc.abs(dy))
+    wp.atomic_add(out, 0, wp.abs(dx) + wp.abs(dy))
 
-x, out = np.ones((8, 8), np.float32), np.zeros(1, np.float32)
-kc.launch(first, dim=x.shape, inputs=[x], outputs=[out])
+{kernel}
+def third(x: wp.array(dtype=float, ndim=2), out: wp.array(dtype=float)):
+    i, j = wp.tid()
+    below, right = wp.min(i + 1, x.shape[0] - 1), wp.min(j + 1, x.shape[1] - 1)
+    dx, dy = x[below, j] - x[i, j], x[i, right] - x[i, j]
+    wp.atomic_add(out, 0, wp.exp(-dx * dx - dy * dy))
+
+def new(*shape): return wp.zeros(shape, dtype=float{device})
+
+x, out, ct_x, ct_out = new(8, 8), new(1), new(8, 8), new(1)
+wp.launch(first, dim=(8, 8), inputs=[x], outputs=[out]{device})
 step()
-second.direct
+wp.launch(second, dim=(8, 8), inputs=[x], outputs=[out]{device})
 step()
-first.adjoint((0,), (1,)).direct
+wp.launch(third, dim=(8, 8), inputs=[x], outputs=[out]{device})
+wp.launch(third, (8, 8), [x], [out], [ct_x], [ct_out], adjoint=True{device})
 step()
-print(*(1e3 * (b - a) for a, b in zip(times, times[1:])))
+print(*(1e3 * (b - a) for a, b in zip(times, times[1:])), "llvmlite" in sys.modules)
 """
-STEPS = ("import", "first kernel", "further kernel", "adjoint")
+KERNELCORE = {
+    "imports": "import kernelcore as wp",
+    "kernel": "@wp.kernel",
+    "forward": "@wp.kernel",
+    "device": "",
+}
+WARP = {
+    "imports": "import warp as wp\nwp.config.quiet = True\nwp.init()",
+    "kernel": "@wp.kernel(module='unique')",
+    "forward": "@wp.kernel(module='unique', enable_backward=False)",
+    "device": ", device='cpu'",
+}
+STEPS = ("import", "first kernel", "further kernel, forward", "further kernel with its adjoint")
+FIRST = "import and first kernel"
+# Milliseconds.
+COLD_GOALS = {"import": 60.0, FIRST: 350.0, STEPS[2]: 100.0, STEPS[3]: 250.0}
+WARM_GOALS = {STEPS[2]: 3.0}
 
 
-def in_processes() -> None:
-    """Print the median milliseconds of the steps of ``PROGRAM`` in fresh processes."""
-    with tempfile.TemporaryDirectory() as directory:
-        program = Path(directory, "program.py")
-        program.write_text(PROGRAM)
-        env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-        env |= {"PYTHONPYCACHEPREFIX": directory, "KC_CACHE_DIR": f"{directory}/cache"}
+def run(program: Path, env: Mapping[str, str]) -> tuple[dict[str, float], bool]:
+    """Milliseconds of the steps in a fresh process, and whether it imported llvmlite."""
+    command = [sys.executable, str(program)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    *words, llvm = done.stdout.splitlines()[-1].split()
+    found = dict(zip(STEPS, map(float, words), strict=True))
+    return {**found, FIRST: found["import"] + found["first kernel"]}, llvm == "True"
 
-        def run(cache: str) -> list[float]:
-            command = [sys.executable, str(program)]
-            chosen = {**env, "KC_CACHE": cache}
-            done = subprocess.run(command, env=chosen, capture_output=True, text=True, check=True)
-            return [float(word) for word in done.stdout.split()]
 
-        run("1")
-        rows: dict[str, list[list[float]]] = {"0": [], "1": []}
-        for _ in range(PROCESSES):
-            for cache, found in rows.items():
-                found.append(run(cache))
-    for cache, title in (("0", "no disk cache"), ("1", "warm disk cache")):
-        columns = zip(STEPS, zip(*rows[cache], strict=True), strict=True)
-        for name, column in columns:
-            times = f"{statistics.median(column):8.1f} ms, best {min(column):8.1f} ms"
-            print(f"{title:16} {name:16} {times}")
+def in_processes(directory: str) -> None:
+    """Print the median milliseconds of the steps of the program in fresh processes."""
+    programs = {name: Path(directory, f"with_{name}.py") for name in ("kernelcore", "warp")}
+    programs["kernelcore"].write_text(PROGRAM.format(**KERNELCORE))
+    programs["warp"].write_text(PROGRAM.format(**WARP))
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    env |= {"PYTHONPYCACHEPREFIX": f"{directory}/code", "KC_CACHE_DIR": f"{directory}/cache"}
+    run(programs["kernelcore"], {**env, "KC_CACHE": "1"})
+    rows: dict[str, list[dict[str, float]]] = {"none": [], "warm": [], "Warp, none": []}
+    for turn in range(PROCESSES):
+        rows["none"].append(run(programs["kernelcore"], {**env, "KC_CACHE": "0"})[0])
+        times, has_llvm = run(programs["kernelcore"], {**env, "KC_CACHE": "1"})
+        assert not has_llvm, "a hit in the disk cache has imported llvmlite"
+        rows["warm"].append(times)
+        if turn < WARP_PROCESSES:
+            cache = {"WARP_CACHE_PATH": f"{directory}/warp{turn}"}
+            rows["Warp, none"].append(run(programs["warp"], env | cache)[0])
+    found = {
+        f"{step}; disk cache: {cache}": timing_of([1e3 * times[step] for times in column])
+        for cache, column in rows.items()
+        for step in (*STEPS, FIRST)
+    }
+    goals = list(goals_of(found, "none", COLD_GOALS)) + list(goals_of(found, "warm", WARM_GOALS))
+    show("latency of a process", found, f"{FIRST}; disk cache: none", goals)
+
+
+def goals_of(found: Mapping[str, Timing], cache: str, limits: Mapping[str, float]) -> list[Goal]:
+    """The figures of ``found`` in milliseconds against ``limits``."""
+    rows = {step: f"{step}; disk cache: {cache}" for step in limits}
+    return [Goal(rows[s], found[rows[s]].median / 1e3, "ms", limits[s]) for s in limits]
 
 
 def main() -> None:
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
-    in_processes()
+    with tempfile.TemporaryDirectory() as directory:
+        in_processes(directory)
     func = tv_stencil.func
     adjoint = opderive.vjp(kernel_operation(tv_stencil), [0, 1], [0]).operation.func
     number = count()
@@ -105,7 +150,7 @@ def main() -> None:
             "object to callable": lambda: cpu.load(code["kc_loaded"], "kc_loaded"),
         }
     )
-    report("latency", medians, "primal to machine code")
+    report("latency of the compiler's parts", medians, "primal to machine code")
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ def timed(contenders: Mapping[str, Contender]) -> dict[str, Timing]:
             for _ in repeat:
                 run()
             samples[name].append((time.perf_counter() - start) / counts[name] * 1e6)
-    return {name: _timing(s) for name, s in samples.items()}
+    return {name: timing_of(s) for name, s in samples.items()}
 
 
 def interleaved(contenders: Mapping[str, Callable[[], object]]) -> dict[str, float]:
@@ -91,6 +91,7 @@ def report(
         print(f"  goal <= {goal_us} us: {medians[ours]:.2f} us, {verdict}")
 
 
-def _timing(samples: list[float]) -> Timing:
+def timing_of(samples: list[float]) -> Timing:
+    """The median and the quartiles of ``samples``."""
     low, median, high = statistics.quantiles(samples, n=4, method="inclusive")
     return Timing(median, low, high)
