@@ -35,18 +35,20 @@ bench: $(VENV)/.bench
 clean:
 	rm -rf $(VENV) build output
 
-# torch comes first and by exact version, so that no later requirement chooses another build.
+# torch and Paddle come first and by exact version, so that no later requirement chooses another
+# build.
 $(VENV)/.frameworks:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet paddlepaddle==3.3.1
 	$(BIN)/python -m pip install --quiet scikit-build-core nanobind ninja cmake
 	touch $@
 
 $(VENV)/.built: $(VENV)/.frameworks $(SOURCES)
-	$(BIN)/python -m pip install --quiet --no-build-isolation -e '.[torch,jax,examples,dev]'
+	$(BIN)/python -m pip install --quiet --no-build-isolation -e '.[torch,jax,paddle,examples,dev]'
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.built
-	$(BIN)/python -m pip install --quiet --no-build-isolation -e '.[torch,jax,examples,dev,bench]'
+	$(BIN)/python -m pip install --quiet --no-build-isolation -e '.[torch,jax,paddle,examples,dev,bench]'
 	touch $@

@@ -36,6 +36,7 @@ types.__dict__.update(
 
 # Type checkers see the names; a running program imports what it uses.
 if TYPE_CHECKING:
+    from kernelcore._native import ArrayMemory as ArrayMemory
     from kernelcore.array import IndexedArray as IndexedArray
     from kernelcore.array import array as array
     from kernelcore.array import array1d as array1d
@@ -86,7 +87,9 @@ if TYPE_CHECKING:
     from kernelcore.device import get_cuda_devices as get_cuda_devices
     from kernelcore.device import get_device as get_device
     from kernelcore.device import get_devices as get_devices
+    from kernelcore.device import get_preferred_device as get_preferred_device
     from kernelcore.device import init as init
+    from kernelcore.device import is_cpu_available as is_cpu_available
     from kernelcore.device import is_cuda_available as is_cuda_available
     from kernelcore.device import set_device as set_device
     from kernelcore.device import synchronize as synchronize
@@ -132,10 +135,21 @@ if TYPE_CHECKING:
     from kernelcore.runtime.native import num_threads as num_threads
     from kernelcore.runtime.native import set_num_threads as set_num_threads
     from kernelcore.settings import config as config
+    from kernelcore.stream import Event as Event
+    from kernelcore.stream import ScopedStream as ScopedStream
+    from kernelcore.stream import Stream as Stream
+    from kernelcore.stream import get_event_elapsed_time as get_event_elapsed_time
+    from kernelcore.stream import get_stream as get_stream
+    from kernelcore.stream import record_event as record_event
+    from kernelcore.stream import set_stream as set_stream
+    from kernelcore.stream import synchronize_event as synchronize_event
+    from kernelcore.stream import synchronize_stream as synchronize_stream
+    from kernelcore.stream import wait_event as wait_event
+    from kernelcore.stream import wait_stream as wait_stream
     from kernelcore.structs import struct as struct
     from kernelcore.tape import Tape as Tape
     from kernelcore.values import *  # noqa: F403
 else:
     globals().update(_CLASSES)
     # Importing the compiler takes longer than the rest, and declaring kernels does not need it.
-    _export(sys.modules[__name__], public.HOMES, public.operations)
+    _export(sys.modules[__name__], {**public.ADAPTERS, **public.HOMES}, public.operations)

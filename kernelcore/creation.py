@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelcore.components import describe, scalar_of_numpy
 from kernelcore.data import Array
-from kernelcore.device import require_cpu
+from kernelcore.device import require_device
 from kernelcore.element import (
     Numbers,
     as_numpy,
@@ -54,20 +54,24 @@ def make_array(
         KernelTypeError: Elements that ``dtype`` cannot take.
         KernelArgumentError: Another shape, or memory that cannot be shared.
     """
-    require_cpu("array", device)
-    if dtype is None or dtype is Any:
-        dtype = data.dtype if isinstance(data, Array) else inferred(data)
-    element, known = element_of(dtype)
-    values = take_elements(element, data) if copy else _shared(element, data)
-    result = Array(values, known, requires_grad=requires_grad or grad is not None)
+    require_device("array", device)
+    wanted = None if dtype is Any else dtype
+    if copy or isinstance(data, list | tuple | np.ndarray | Array):
+        if wanted is None:
+            wanted = data.dtype if isinstance(data, Array) else inferred(data)
+        element, known = element_of(wanted)
+        result = Array(take_elements(element, data) if copy else _shared(element, data), known)
+    else:
+        result = Array.sharing(data, wanted)
     if shape is not None:
-        result = Array(result.reshape(_extents(shape)).numpy(), known, requires_grad=requires_grad)
+        result = Array(result.reshape(_extents(shape)).numpy(), result.dtype)
     if ndim is not None and result.ndim != ndim:
         raise KernelArgumentError(
             f"array: expected {ndim} dimensions, found {result.ndim}",
             remedy=f"the data have the shape {result.shape}, less components",
         )
     _check_ndim(result.ndim)
+    result.requires_grad = requires_grad or grad is not None
     if grad is not None:
         result.grad = grad
     return result
@@ -77,9 +81,7 @@ def _shared(element: Element, data: Any) -> Numbers:
     """``data`` as a view of its memory; nested sequences have none, and are copied."""
     if isinstance(data, list | tuple):
         return take_elements(element, data)
-    is_numpy = isinstance(data, np.ndarray | Array)
-    # Not as NumPy sees it: that may be a copy.
-    array = as_numpy(data) if is_numpy else Array.sharing(data).numpy()
+    array = as_numpy(data)
     layout, extents = numpy_layout(element)
     is_inner = array.ndim >= len(extents) and array.shape[array.ndim - len(extents) :] == extents
     if array.dtype == layout and is_inner:
@@ -104,7 +106,7 @@ def _check_ndim(ndim: int) -> None:
 
 def _new(name: str, shape: Shape | None, n: int | None, dtype: Any, device: str | None) -> Array:
     """An array of zeros."""
-    require_cpu(name, device)
+    require_device(name, device)
     if (shape is None) == (n is None):
         raise KernelArgumentError(
             f"{name}: expected a shape", remedy=f"write kc.{name}(n) or kc.{name}((rows, columns))"
@@ -218,7 +220,7 @@ def full_like(
 
 def clone(src: Array, device: str | None = None, requires_grad: bool | None = None) -> Array:
     """A contiguous copy, which a Tape records; ``requires_grad`` as in ``src`` by default."""
-    require_cpu("clone", device)
+    require_device("clone", device)
     return src.clone(requires_grad)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from kernelcore._native import ArrayMemory
-from kernelcore.device import CPU, Device, require_cpu
+from kernelcore.device import CPU, Device, require_device
 from kernelcore.element import (
     Numbers,
     broadcast_elements,
@@ -340,7 +340,7 @@ class Array(ArrayMemory):
         Raises:
             KernelArgumentError: Another device: there is only the CPU.
         """
-        require_cpu("to", device)
+        require_device("to", device)
         return self
 
     def assign(self, source: Any) -> None:

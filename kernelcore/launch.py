@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernelcore.command import Launch
-from kernelcore.device import require_cpu
+from kernelcore.device import require_device
 from kernelcore.errors import KernelArgumentError
 from kernelcore.execute import Dims, execute
 from kernelcore.kernel import Kernel, not_a_kernel
@@ -74,7 +74,7 @@ def launch(
         return None
     args = (*inputs, *outputs)
     if device is not None and device != "cpu":
-        require_cpu("launch", device, kernel.func.loc)
+        require_device("launch", device, kernel.func.loc)
     if adjoint and record_cmd:
         raise KernelArgumentError(
             "launch: adjoints are not recorded as commands",

@@ -10,14 +10,14 @@ import numpy.typing as npt
 from kernelcore._native import ArrayMemory
 from kernelcore.components import describe
 from kernelcore.errors import KernelArgumentError
-from kernelcore.types import SCALARS, bfloat16
+from kernelcore.types import SCALARS, bfloat16, uint16
 
 
 def numpy_of(memory: ArrayMemory) -> npt.NDArray[Any]:
     """A NumPy array of the same memory, which it keeps in place."""
-    if SCALARS[memory.scalar_index] is bfloat16:
+    if memory.scalar_index == SCALARS.index(bfloat16):
         # DLPack has bfloat16, NumPy's reader of it has not.
-        return np.from_dlpack(memory.bits()).view(bfloat16.numpy)
+        return np.from_dlpack(memory.as_scalar(SCALARS.index(uint16))).view(bfloat16.numpy)
     return np.from_dlpack(memory)
 
 

@@ -27,10 +27,11 @@ HOMES = homes(
             "clone copy dtype_from_numpy dtype_to_numpy empty empty_like from_dlpack from_numpy "
             "full full_like ones ones_like to_dlpack zeros zeros_like"
         ),
+        "kernelcore._native": "ArrayMemory",
         "kernelcore.data": "Array",
         "kernelcore.device": (
-            "Device ScopedDevice get_cuda_devices get_device get_devices init "
-            "is_cuda_available set_device synchronize synchronize_device"
+            "Device ScopedDevice get_cuda_devices get_device get_devices get_preferred_device init "
+            "is_cpu_available is_cuda_available set_device synchronize synchronize_device"
         ),
         "kernelcore.errors": (
             "KernelArgumentError KernelAssertionError KernelAttributeError KernelCompileError "
@@ -50,8 +51,22 @@ HOMES = homes(
         "kernelcore.launch": "launch",
         "kernelcore.map": "map",
         "kernelcore.runtime.native": "num_threads set_num_threads",
+        "kernelcore.stream": (
+            "Event ScopedStream Stream get_event_elapsed_time get_stream record_event set_stream "
+            "synchronize_event synchronize_stream wait_event wait_stream"
+        ),
         "kernelcore.structs": "struct",
         "kernelcore.tape": "Tape",
+    }
+)
+
+# Names of the adapters, for programs that use one; each needs its framework.
+ADAPTERS = homes(
+    {
+        "paddle_ext": (
+            "device_from_paddle device_to_paddle dtype_from_paddle dtype_to_paddle from_paddle "
+            "paddle_op stream_from_paddle to_paddle"
+        ),
     }
 )
 

@@ -18,7 +18,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         *("kernelcore.errors", "kernelcore.types", "kernelcore._native", "kernelcore.runtime"),
         *("kernelcore.cache", "kernelcore.settings", "kernelcore.lazy"),
     ),
-    ("kernelcore.recording", "kernelcore.device"),
+    ("kernelcore.recording", "kernelcore.device", "kernelcore.stream"),
     ("kernelcore.components", "kernelcore.products"),
     ("kernelcore.composite", "kernelcore.values", "kernelcore.memory"),
     ("kernelcore.element", "kernelcore.indexing"),
@@ -52,7 +52,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("kernelcore.program_record",),
     ("kernelcore.programs",),
     ("kernelcore", "kernelcore.__main__"),
-    ("torch_ext", "jax_ffi"),
+    ("torch_ext", "jax_ffi", "paddle_ext"),
 )
 # What adapters may know of kernelcore.
 ADAPTER_SURFACE = {
@@ -61,6 +61,8 @@ ADAPTER_SURFACE = {
     "kernelcore.compile",
     "kernelcore.composite",
     "kernelcore.data",
+    "kernelcore.device",
+    "kernelcore.element",
     "kernelcore.errors",
     "kernelcore.kernel",
     "kernelcore.opderive",
@@ -72,10 +74,11 @@ ADAPTER_SURFACE = {
     "kernelcore.programs",
     "kernelcore.runtime.native",
     "kernelcore.signature",
+    "kernelcore.stream",
     "kernelcore.types",
 }
 FRAMEWORKS = {"torch": "torch_ext", "jax": "jax_ffi", "paddle": "paddle_ext"}
-PACKAGES = ("kernelcore", "torch_ext", "jax_ffi")
+PACKAGES = ("kernelcore", "torch_ext", "jax_ffi", "paddle_ext")
 MODULES = sorted(p for package in PACKAGES for p in (ROOT / package).rglob("*.py"))
 OTHERS = sorted(p for package in ("tests", "examples") for p in (ROOT / package).rglob("*.py"))
 NATIVE = sorted(

@@ -60,7 +60,7 @@ int ndim_of(PyObject* object, const ArrayInfo& info) {
 }
 
 bool is_torch_like(PyObject* object) {
-  return exchange_api_of(reinterpret_cast<PyObject*>(Py_TYPE(object))) != nullptr;
+  return PyObject_HasAttrString(object, "is_neg") != 0;
 }
 
 std::string conversion_help(PyObject* object, const Relocation& r, const ArrayInfo& info) {

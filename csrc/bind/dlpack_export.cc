@@ -191,15 +191,20 @@ void bind_dlpack_export(nb::class_<ArrayMemory>& memory) {
           },
           nb::sig("def __dlpack_device__(self) -> tuple[int, int]"))
       .def(
-          "bits",
-          [](const ArrayMemory& self) {
-            if (self.info.item_bytes != 2) throw nb::value_error("bits: not of 2 bytes");
+          "as_scalar",
+          [](const ArrayMemory& self, int index) {
+            bool is_known = index >= 0 && index < kDTypeCount;
+            if (!is_known || size_bytes(static_cast<DType>(index)) !=
+                                 static_cast<size_t>(self.info.item_bytes)) {
+              throw nb::value_error("as_scalar: another size");
+            }
             ArrayMemory found = self;
-            found.info.dtype = static_cast<int>(DType::kUInt16);
+            found.info.dtype = index;
             return found;
           },
-          nb::sig("def bits(self) -> ArrayMemory"),
-          "Elements of 2 bytes as unsigned integers, for libraries without bfloat16.");
+          nb::arg("index"), nb::sig("def as_scalar(self, index: int) -> ArrayMemory"),
+          "The bits as elements of another scalar type of the same size, by its place in "
+          "`types.SCALARS`.");
 }
 
 }  // namespace kernelcore::bind

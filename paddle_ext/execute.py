@@ -1,0 +1,95 @@
+"""Runs Operations on Paddle tensors in CPU memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import paddle
+
+from kernelcore._native import ArrayMemory
+from kernelcore.errors import KernelArgumentError
+from kernelcore.opspec import Operation, describe, evaluate
+from kernelcore.runtime import native
+from kernelcore.signature import Binding, Role, ZeroFill
+from kernelcore.types import SCALARS, ArrayType
+from paddle_ext.dtype import SIGNED, dtype_to_paddle
+
+
+def run_operation(operation: Operation, operands: Sequence[Any]) -> tuple[Any, ...]:
+    """The visible results of ``operation``, which nobody records.
+
+    Args:
+        operation: What to run.
+        operands: Tensors, and numbers or tensors without dimensions for scalars.
+
+    Raises:
+        KernelArgumentError: An operand does not fit the kernel; nothing was run.
+    """
+    shapes = [tuple(getattr(a, "shape", ())) for a in operands]
+    result_shapes = infer_shapes(operation, shapes)
+    grid = evaluate(operation.grid, shapes)
+    results = [
+        paddle.empty(list(shape), dtype=dtype_to_paddle(result.type.dtype))
+        for shape, result in zip(result_shapes, operation.results, strict=True)
+    ]
+    arguments: list[Any] = []
+    for bound, param in zip(operation.bindings, operation.func.params, strict=True):
+        if bound.result < 0:
+            given = operands[bound.operand]
+        else:
+            given = results[bound.result]
+            if bound.operand >= 0:
+                paddle.assign(operands[bound.operand].detach(), given)
+            elif _needs_zeros(bound, tuple(given.shape), param.type, grid):
+                given.zero_()
+        arguments.append(_as_declared(given, param.type))
+    native.launch(operation.signature, grid, arguments)
+    return tuple(results[: operation.visible])
+
+
+def merged(numbers: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
+    """Numbers, and in the places where there is None the tensors in order."""
+    left = iter(tensors)
+    return [next(left) if number is None else number for number in numbers]
+
+
+def _needs_zeros(
+    bound: Binding, shape: tuple[int, ...], declared: Any, grid: tuple[int, ...]
+) -> bool:
+    if bound.role is Role.SCRATCH or bound.zero is ZeroFill.ALWAYS:
+        return True
+    return bound.zero is ZeroFill.IF_PARTIAL and shape[: declared.outer_ndim] != grid
+
+
+def infer_shapes(operation: Operation, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """The shapes of the results for operands of ``shapes``, where -1 is an unknown extent.
+
+    Raises:
+        KernelArgumentError: An operand has another number of dimensions than the kernel declares,
+            or is too small for the launch.
+    """
+    for index, (operand, shape) in enumerate(zip(operation.operands, shapes, strict=True)):
+        wanted = operand.type.ndim if isinstance(operand.type, ArrayType) else 0
+        if len(shape) != wanted:
+            param = operation.param_of_operand(index)
+            what = describe(operand.type) if wanted else f"one {operand.type}"  # pyright: ignore
+            raise KernelArgumentError(
+                f"{operation.func.name}(): argument '{operand.name}': expected {what}, "
+                f"found shape {shape}",
+                operation.func.loc if param is None else operation.func.param_loc(param),
+                "reshape it, or annotate the parameter as it is",
+            )
+    if all(extent >= 0 for shape in shapes for extent in shape):
+        operation.check_extents(shapes)
+    return [evaluate(result.shape, shapes) for result in operation.results]
+
+
+def _as_declared(given: Any, declared: Any) -> Any:
+    """``given`` as launches take it: signed integers stand for the unsigned that Paddle lacks."""
+    is_tensor = isinstance(declared, ArrayType) and isinstance(given, paddle.Tensor)
+    if not is_tensor or declared.dtype not in SIGNED:
+        return given
+    if given.dtype != dtype_to_paddle(declared.dtype):
+        return given  # refused by the launch
+    return ArrayMemory(given).as_scalar(SCALARS.index(declared.dtype))

@@ -1,0 +1,229 @@
+"""paddle_op: a kernel as a differentiable function of Paddle tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import paddle
+from paddle.autograd import PyLayer
+from paddle.jit.dy2static.py_layer import StaticPyLayerContext
+from paddle.static.nn import static_pylayer
+
+from kernelcore import opderive
+from kernelcore.errors import KernelArgumentError
+from kernelcore.kernel import Kernel
+from kernelcore.opshape import ShapeSpec, kernel_operation
+from kernelcore.opspec import Operation
+from kernelcore.types import Scalar, element_type
+from paddle_ext.dtype import dtype_to_paddle
+from paddle_ext.execute import merged, run_operation
+from paddle_ext.program import static_operator
+
+
+def paddle_op(
+    kernel: Kernel,
+    *,
+    outputs: Sequence[str] | None = None,
+    in_out: Sequence[str] = (),
+    launch_dims: ShapeSpec = None,
+    output_dims: ShapeSpec | Mapping[str, ShapeSpec] = None,
+) -> Callable[..., Any]:
+    """Make a function of Paddle tensors of a kernel, without side effects.
+
+    It works in dygraph mode, differentiably to any order that Paddle's ``PyLayer`` has, and inside
+    ``paddle.jit.to_static``, with first derivatives. ``paddle.jit.save`` refuses such programs:
+    Paddle cannot store operators that are written in Python.
+
+    Args:
+        kernel: The kernel.
+        outputs: Parameters that are results. Default: the arrays that it writes and never loads.
+        in_out: Parameters that are operands, and results that start as copies of them. Default,
+            where ``outputs`` is not given: the other arrays that it writes.
+        launch_dims: The launch shape: a number, the name of an operand ('x', its shape), or a
+            tuple of numbers and extents ('x.shape[0]'). Default: that of the first array operand.
+        output_dims: Likewise the shape of every output, or a mapping by name; components may be
+            left out. Default: the launch shape.
+
+    Returns:
+        A function of the kernel's parameters without ``outputs``, by position or by name: tensors
+        on the CPU of the declared dtype and rank with any strides; for a scalar a number or a
+        tensor without dimensions; for a vector or a matrix a sequence of numbers or a tensor of
+        its components. It returns a new contiguous tensor, or a tuple of them.
+
+    Raises:
+        KernelArgumentError: The parameters are not as described.
+    """
+    operation = kernel_operation(kernel, outputs, in_out, launch_dims, output_dims)
+    call = PaddleOperator(operation)
+
+    # Paddle's translators to static programs leave it as it is.
+    @paddle.jit.marker.unified
+    def op(*args: Any, **kwargs: Any) -> Any:
+        found = call(_positional(operation, args, kwargs))
+        return found[0] if operation.visible == 1 else found
+
+    op.__name__ = op.__qualname__ = kernel.name
+    op.__module__ = kernel.pyfunc.__module__
+    op.__doc__ = kernel.__doc__
+    return op
+
+
+class PaddleOperator:
+    """An Operation as a function of one value per operand; what it derives are others."""
+
+    def __init__(self, operation: Operation) -> None:
+        self.operation = operation
+        # By the numbers among the operands, with None for tensors.
+        self._static: dict[tuple[Any, ...], Callable[..., Any]] = {}
+        self._derived: dict[Any, tuple[PaddleOperator, tuple[int, ...]]] = {}
+
+    def __call__(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        """The visible results."""
+        given = [self._operand(i, arg) for i, arg in enumerate(args)]
+        if not paddle.in_dynamic_mode():
+            return _as_tuple(self._static_call(given))
+        wanted = self._wanted(given) if paddle.is_grad_enabled() else ()
+        if wanted:
+            return _as_tuple(self.function.apply({"given": given}, [given[i] for i in wanted]))
+        return run_operation(self.operation, given)
+
+    def run(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        """The visible results, which are not differentiated; in a static program, its operator."""
+        if paddle.in_dynamic_mode():
+            return run_operation(self.operation, args)
+        numbers = _numbers(args)
+        if numbers not in self._static:
+            self._static[numbers] = static_operator(self.operation, numbers)
+        return _as_tuple(self._static[numbers](*(a for a in args if _is_tensor(a))))
+
+    def vjp(self, wrt: tuple[int, ...], seeds: tuple[int, ...]) -> tuple[PaddleOperator, Any]:
+        """The operator of the cotangents of ``wrt``, and for which of them it has results."""
+        key = (wrt, seeds)
+        if key not in self._derived:
+            derived = opderive.vjp(self.operation, wrt, seeds)
+            self._derived[key] = PaddleOperator(derived.operation), derived.produced
+        return self._derived[key]
+
+    @cached_property
+    def function(self) -> type[PyLayer]:
+        """The differentiable form, of all operands and a list of those with gradients.
+
+        Of a list Paddle takes gradients that it does not want; of separate arguments it insists on
+        None there, which ``backward`` cannot know. In a dict it looks for no tensors.
+        """
+        outputs = self.operation.outputs
+
+        def forward(ctx: Any, operands: dict[str, list[Any]], wanted: list[Any]) -> Any:
+            given = operands["given"]
+            # A saved tensor does not tell any more.
+            ctx.wanted = self._wanted(given)
+            ctx.numbers = _numbers(given)
+            ctx.save_for_backward(*filter(_is_tensor, given))
+            found = self.run(given)
+            whole = [a for a, r in zip(found, outputs, strict=True) if not r.type.dtype.is_float]
+            if whole:
+                ctx.mark_non_differentiable(*whole)
+            return found[0] if len(found) == 1 else found
+
+        def backward(ctx: Any, *cotangents: Any) -> Any:
+            given = merged(ctx.numbers, ctx.saved_tensor())
+            grads = self._gradients(ctx.wanted, given, cotangents)
+            return [grads[i] for i in ctx.wanted]
+
+        members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+        return type(self.operation.func.name, (PyLayer,), members)
+
+    def _static_call(self, given: Sequence[Any]) -> Any:
+        """The call in a static program, with its gradient."""
+        wanted, numbers = self._wanted(given), _numbers(given)
+        if not wanted:
+            return self.run(given)
+        context = StaticPyLayerContext()
+
+        def forward(*tensors: Any) -> Any:
+            context.save_for_backward(*tensors)
+            found = self.run(merged(numbers, tensors))
+            return found[0] if len(found) == 1 else found
+
+        def backward(*cotangents: Any) -> Any:
+            operands = merged(numbers, context.saved_tensor())
+            grads = self._gradients(wanted, operands, cotangents)
+            listed = [grads.get(i) for i, number in enumerate(numbers) if number is None]
+            return listed[0] if len(listed) == 1 else tuple(listed)
+
+        return static_pylayer(forward, list(filter(_is_tensor, given)), backward)
+
+    def _wanted(self, given: Sequence[Any]) -> tuple[int, ...]:
+        """The operands that get a cotangent."""
+        if not any(result.type.dtype.is_float for result in self.operation.outputs):
+            return ()
+        return tuple(
+            i
+            for i, (arg, operand) in enumerate(zip(given, self.operation.operands, strict=True))
+            if _is_tensor(arg) and not arg.stop_gradient and element_type(operand.type).is_float
+        )
+
+    def _gradients(
+        self, wanted: tuple[int, ...], given: Sequence[Any], cotangents: Sequence[Any]
+    ) -> dict[int, Any]:
+        """The cotangents of the operands ``wanted``."""
+        outputs = self.operation.outputs
+        seeds = tuple(j for j, result in enumerate(outputs) if result.type.dtype.is_float)
+        adjoint, produced = self.vjp(wanted, seeds)
+        operands = [*given, *(cotangents[j] for j in seeds)]
+        # Static programs have no second derivatives of operators that are written in Python.
+        found = adjoint(operands) if paddle.in_dynamic_mode() else adjoint.run(operands)
+        grads = dict(zip(produced, found, strict=True))
+        return {i: grads[i] if i in grads else paddle.zeros_like(given[i]) for i in wanted}
+
+    def _operand(self, index: int, arg: Any) -> Any:
+        operation = self.operation
+        type_ = operation.operands[index].type
+        if _is_tensor(arg):
+            return arg
+        if operation.is_composite(index):
+            values = operation.composite(index, arg)
+            return paddle.to_tensor(values, dtype=dtype_to_paddle(element_type(type_)))
+        if isinstance(type_, Scalar):
+            return arg
+        param = operation.param_of_operand(index)
+        raise KernelArgumentError(
+            f"{operation.func.name}(): argument '{operation.operands[index].name}': "
+            f"expected a Paddle tensor, found {type(arg).__name__}",
+            operation.func.loc if param is None else operation.func.param_loc(param),
+            "convert it with paddle.to_tensor or to_paddle",
+        )
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, paddle.Tensor | paddle.pir.Value)
+
+
+def _numbers(given: Sequence[Any]) -> tuple[Any, ...]:
+    """The numbers among operands, and None for tensors."""
+    return tuple(None if _is_tensor(a) else a for a in given)
+
+
+def _as_tuple(found: Any) -> tuple[Any, ...]:
+    return tuple(found) if isinstance(found, list | tuple) else (found,)
+
+
+def _positional(operation: Operation, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """``args`` and ``kwargs``, one per operand."""
+    names = operation.argument_names
+    given = dict(zip(names, args, strict=False))
+    wrong = [f"unknown argument '{n}'" for n in kwargs if n not in names]
+    wrong += [f"argument '{n}' is given twice" for n in kwargs if n in given]
+    wrong += [f"argument '{n}' is missing" for n in names if n not in {**given, **kwargs}]
+    if len(args) > len(names):
+        wrong.append(f"expected {len(names)} arguments, found {len(args)}")
+    if wrong:
+        raise KernelArgumentError(
+            f"{operation.func.name}(): {wrong[0]}",
+            operation.func.loc,
+            f"its arguments are {', '.join(names)}",
+        )
+    given.update(kwargs)
+    return [given[n] for n in names]

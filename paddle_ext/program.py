@@ -1,0 +1,56 @@
+"""Operations as operators of Paddle's static programs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from paddle.static import MetaTensor, register_op
+
+from kernelcore.opspec import Operation
+from paddle_ext.dtype import dtype_to_paddle
+from paddle_ext.execute import infer_shapes, merged, run_operation
+
+
+def static_operator(operation: Operation, numbers: Sequence[Any]) -> Callable[..., Any]:
+    """A function of the tensor operands of ``operation`` that adds it to a static program.
+
+    Args:
+        operation: What the program is to run.
+        numbers: One per operand; None for tensors.
+
+    Returns:
+        A function of one result, or of a list of results.
+    """
+    inputs = [f"x{i}" for i, number in enumerate(numbers) if number is None]
+
+    def infer(*metas: Any) -> Any:
+        shapes = [
+            () if meta is None or isinstance(meta, int | float) else tuple(meta.shape)
+            for meta in merged(numbers, metas)
+        ]
+        found = [
+            MetaTensor(shape=list(shape), dtype=dtype_to_paddle(result.type.dtype))
+            for shape, result in zip(infer_shapes(operation, shapes), operation.outputs)  # noqa: B905
+        ]
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def run(*tensors: Any) -> Any:
+        found = run_operation(operation, merged(numbers, tensors))
+        return found[0] if len(found) == 1 else found
+
+    # Paddle reads the operands off the code of the functions: one name for each.
+    names = ", ".join(inputs)
+    named_run, named_infer = (
+        eval(f"lambda {names}: function({names})", {"function": function})
+        for function in (run, infer)
+    )
+    digest = hashlib.sha256(repr(tuple(numbers)).encode()).hexdigest()[:16]
+    return register_op(
+        named_run,
+        name=f"kernelcore_{operation.key}_{digest}",
+        infer_meta=named_infer,
+        input_names=inputs,
+        output_names=[f"y{j}" for j in range(operation.visible)],
+    )

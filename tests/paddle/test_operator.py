@@ -1,0 +1,156 @@
+"""paddle_op: kernels as differentiable functions of Paddle tensors, eager and in programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import paddle
+import pytest
+
+import kernelcore as kc
+from paddle_ext import paddle_op
+
+
+@kc.kernel
+def cubed(x: kc.array(dtype=float), a: float, y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = a * x[i] * x[i] * x[i]
+
+
+@kc.kernel
+def product_and_sum(
+    x: kc.array(dtype=float),
+    w: kc.array(dtype=float),
+    y: kc.array(dtype=float),
+    z: kc.array(dtype=float),
+):
+    i = kc.tid()
+    y[i] = x[i] * w[i]
+    z[i] = x[i] + w[i]
+
+
+@kc.kernel
+def scaled(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = y[i] * x[i]
+
+
+@kc.kernel
+def projected(
+    x: kc.array(dtype=kc.vec3),
+    m: kc.vec3,
+    n: kc.array(dtype=kc.uint32),
+    y: kc.array(dtype=float),
+    c: kc.array(dtype=kc.uint32),
+):
+    i = kc.tid()
+    y[i] = kc.dot(x[i], m)
+    c[i] = n[i] + kc.uint32(1)
+
+
+def tensor(values: Any, grad: bool = True) -> Any:
+    return paddle.to_tensor(np.asarray(values, np.float32), stop_gradient=not grad)
+
+
+def test_derivatives_of_every_order() -> None:
+    op, x = paddle_op(cubed), tensor([0.0, 1.0, 2.0, 3.0])
+    (first,) = paddle.grad(op(x, 2.0).sum(), x, create_graph=True)
+    (second,) = paddle.grad(first.sum(), x, create_graph=True)
+    (third,) = paddle.grad(second.sum(), x)
+    np.testing.assert_array_equal(first.numpy(), 6 * x.numpy() ** 2)
+    np.testing.assert_array_equal(second.numpy(), 12 * x.numpy())
+    np.testing.assert_array_equal(third.numpy(), np.full(4, 12.0))
+
+
+def test_second_derivatives_through_what_follows() -> None:
+    op, x = paddle_op(cubed), tensor([1.0, 2.0])
+    y = op(x, 1.0)
+    (first,) = paddle.grad((y * y).sum(), x, create_graph=True)
+    (second,) = paddle.grad(first.sum(), x)
+    np.testing.assert_allclose(second.numpy(), 30 * x.numpy() ** 4, rtol=1e-6)
+
+
+def test_gradients_of_some_of_several_tensors() -> None:
+    op, x, w = paddle_op(product_and_sum), tensor([1.0, 2.0]), tensor([3.0, 4.0])
+    product, total = op(x, w)
+    (only,) = paddle.grad((product * total).sum(), w)
+    np.testing.assert_array_equal(only.numpy(), [1 + 6, 4 + 16])
+    product, _ = op(x * 1.0, w * 1.0)
+    (only,) = paddle.grad(product.sum(), w, retain_graph=True)
+    np.testing.assert_array_equal(only.numpy(), x.numpy())
+    product.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), w.numpy())
+    np.testing.assert_array_equal(w.grad.numpy(), x.numpy())
+
+
+def test_scalars_are_numbers_or_tensors_with_gradients() -> None:
+    op, x, a = paddle_op(cubed), tensor([1.0, 2.0], grad=False), tensor(2.0)
+    op(x, a).sum().backward()
+    assert float(a.grad) == 9.0
+    assert op(x=x, a=2.0).stop_gradient
+
+
+def test_updated_arrays_are_results_and_stay_as_they_were() -> None:
+    op, x, y = paddle_op(scaled), tensor([2.0, 3.0]), tensor([5.0, 7.0])
+    found = op(x, y)
+    found.sum().backward()
+    np.testing.assert_array_equal(found.numpy(), [10.0, 21.0])
+    np.testing.assert_array_equal(y.numpy(), [5.0, 7.0])
+    np.testing.assert_array_equal(x.grad.numpy(), [5.0, 7.0])
+    np.testing.assert_array_equal(y.grad.numpy(), [2.0, 3.0])
+
+
+def test_composites_and_integers_that_paddle_lacks() -> None:
+    op, x = paddle_op(projected), tensor(np.arange(6.0).reshape(2, 3))
+    y, count = op(x, (1.0, 2.0, 3.0), paddle.to_tensor([1, -2], dtype="int32"))
+    y.sum().backward()
+    np.testing.assert_array_equal(y.numpy(), [8.0, 26.0])
+    np.testing.assert_array_equal(count.numpy(), [2, -1])
+    assert count.stop_gradient
+    np.testing.assert_array_equal(x.grad.numpy(), [[1.0, 2.0, 3.0]] * 2)
+
+
+def test_tensors_of_any_strides() -> None:
+    op, whole = paddle_op(cubed), tensor(np.arange(6.0).reshape(3, 2))
+    op(whole[:, 1], 1.0).sum().backward()
+    np.testing.assert_array_equal(whole.grad.numpy()[:, 1], 3 * np.array([1.0, 3.0, 5.0]) ** 2)
+    assert op(paddle.zeros([0]), 1.0).shape == [0]
+
+
+@pytest.mark.parametrize("full_graph", [True, False])
+def test_programs(full_graph: bool) -> None:
+    op, other = paddle_op(cubed), paddle_op(product_and_sum)
+
+    def function(x: Any, w: Any) -> Any:
+        y, z = other(op(x, 2.0), w)
+        return (y * z + 1.0).sum()
+
+    x, w = tensor([1.0, 2.0]), tensor([3.0, 4.0])
+    program = paddle.jit.to_static(function, full_graph=full_graph)
+    value = program(x, w)
+    value.backward()
+    found = [float(value), x.grad.numpy(), w.grad.numpy()]
+    x.clear_grad()
+    w.clear_grad()
+    function(x, w).backward()
+    np.testing.assert_array_equal(found[0], float(function(x, w)))
+    np.testing.assert_array_equal(found[1], x.grad.numpy())
+    np.testing.assert_array_equal(found[2], w.grad.numpy())
+
+
+REFUSED = {
+    "rank": (lambda op: op(paddle.ones([2, 2]), 1.0), "argument 'x': expected array of float32"),
+    "dtype": (lambda op: op(paddle.ones([2], dtype="float64"), 1.0), "found float64"),
+    "array": (lambda op: op([1.0, 2.0], 1.0), "expected a Paddle tensor, found list"),
+    "missing": (lambda op: op(paddle.ones([2])), "argument 'a' is missing"),
+    "unknown": (lambda op: op(paddle.ones([2]), 1.0, b=2), "unknown argument 'b'"),
+    "number": (lambda op: op(paddle.ones([2]), "two"), "expected a float32 value"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_does_not_fit_is_refused(case: str) -> None:
+    call, text = REFUSED[case]
+    with pytest.raises(kc.KernelArgumentError, match=text):
+        call(paddle_op(cubed))
