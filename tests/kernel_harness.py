@@ -19,9 +19,19 @@ from kernelcore.compile import Compiled, compile_func
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Const, Func, Region, Var
+from kernelcore.ir.op import Op
 from kernelcore.ir.verify import verify
 from kernelcore.ir.walk import clone_region
-from kernelcore.types import FLOATS, MAX_GRID_DIMS, ArrayType, Scalar, Type, bfloat16
+from kernelcore.types import (
+    FLOATS,
+    MAX_GRID_DIMS,
+    TYPE_CLASSES,
+    ArrayType,
+    Scalar,
+    Type,
+    bfloat16,
+    boolean,
+)
 
 KERNEL_TYPE = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
@@ -139,6 +149,12 @@ def elementwise(func: Func) -> Func:
     scalars = [p.type for p in func.params] + [a.type for a in func.body.yields]
     arrays = [ArrayType(t, 1) for t in scalars if isinstance(t, Scalar)]
     return make(f"map_{func.name}", arrays, write, grid_rank=1)
+
+
+def one_call(op: Op, dtype: Scalar) -> Func:
+    """A function that applies ``op`` at ``dtype``."""
+    params = [dtype if dtype in TYPE_CLASSES[c] else boolean for c in op.params.values()]
+    return make(op.name, params, lambda b, *args: [b.emit(op, *args)])
 
 
 def const(dtype: Scalar, value: float) -> Const:

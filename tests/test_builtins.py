@@ -26,7 +26,7 @@ from kernelcore.ir.core import Func, Var
 from kernelcore.ir.op import LOAD, STORE, Op
 from kernelcore.passes.forward import jvp
 from kernelcore.passes.reverse import vjp
-from kernelcore.types import TYPE_CLASSES, ArrayType, Scalar, boolean, float32, float64
+from kernelcore.types import TYPE_CLASSES, ArrayType, Scalar, float32, float64
 from tests.kernel_harness import (
     ULPS_EXACT,
     ULPS_LIBM,
@@ -34,6 +34,7 @@ from tests.kernel_harness import (
     is_float,
     launch,
     make,
+    one_call,
     ulp_distance,
 )
 
@@ -44,12 +45,6 @@ LANES = 8
 def dtypes(op: Op) -> tuple[Scalar, ...]:
     """Types that the last operand of ``op``, the one with its type variable, can have."""
     return TYPE_CLASSES[list(op.params.values())[-1]]
-
-
-def one_call(op: Op, dtype: Scalar) -> Func:
-    """A function that applies ``op`` at ``dtype``."""
-    params = [dtype if dtype in TYPE_CLASSES[c] else boolean for c in op.params.values()]
-    return make(op.name, params, lambda b, *args: [b.emit(op, *args)])
 
 
 def special_values(dtype: Scalar) -> list[Any]:
@@ -223,6 +218,8 @@ def test_a_float_without_a_derivative_is_refused_with_its_reason() -> None:
 
 def test_host_calls_evaluate_the_reference() -> None:
     assert BUILTINS["sin"](0.5) == np.sin(0.5)
+    assert BUILTINS["pow"](y=3, x=2) == 8.0
+    np.testing.assert_array_equal(BUILTINS["exp2"](np.arange(3, dtype="f")), np.float32([1, 2, 4]))
     assert BUILTINS["atan2"](y=1.0, x=0.0) == np.arctan2(1.0, 0.0)
     assert BUILTINS["where"](True, 1, 2) == 1
     assert BUILTINS["div"](np.float32(1), np.float32(0)) == np.inf

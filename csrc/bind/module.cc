@@ -3,6 +3,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cmath>
 #include <cstdlib>
 
 #include "bind/array_memory.h"
@@ -145,6 +146,27 @@ void bind_registry(nb::module_& m) {
         "Set the callable that is asked to register a kernel of unknown hash.");
 }
 
+// Whether a multiplication and an addition are one instruction of this processor.
+bool has_fma() {
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+  return __builtin_cpu_supports("fma") != 0;
+#elif defined(__aarch64__) || defined(_M_ARM64)
+  return true;
+#else
+  return false;
+#endif
+}
+
+void bind_arithmetic(nb::module_& m) {
+  m.attr("has_fma") = has_fma();
+  m.def(
+      "fma", [](double x, double y, double z) { return std::fma(x, y, z); }, nb::arg("x"),
+      nb::arg("y"), nb::arg("z"), "x * y + z in float64, rounded once.");
+  m.def(
+      "fmaf", [](float x, float y, float z) { return std::fma(x, y, z); }, nb::arg("x"),
+      nb::arg("y"), nb::arg("z"), "x * y + z in float32, rounded once.");
+}
+
 void bind_loader(nb::module_& m) {
 #ifdef __linux__
   m.def(
@@ -167,6 +189,7 @@ NB_MODULE(_native, m) {
   // Frameworks keep registered operators, and with them our objects, past the end of the process.
   nanobind::set_leak_warnings(std::getenv("KC_LEAK_WARNINGS") != nullptr);
   kernelcore::bind::register_error_translator();
+  kernelcore::bind::bind_arithmetic(m);
   kernelcore::bind::bind_array_memory(m);
   kernelcore::bind::bind_launch(m);
   kernelcore::bind::bind_loader(m);

@@ -4,28 +4,32 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from kernelcore.builtins import composed, reference
 from kernelcore.builtins.declare import Float, builtin
 from kernelcore.builtins.lowering import intrinsic, libm
+from kernelcore.builtins.maths import exponential, hyperbolic, logarithm, power, trigonometric
+from kernelcore.builtins.maths.entry import written
 
 
-@builtin(lower=libm("sin"), ref=np.sin, grad={"x": "ct * cos(x)"})
+@builtin(**written(trigonometric.sin), grad={"x": "ct * cos(x)"})
 def sin(x: Float) -> Float:
     """Sine of ``x``, in radians."""
     ...
 
 
-@builtin(lower=libm("cos"), ref=np.cos, grad={"x": "-ct * sin(x)"})
+@builtin(**written(trigonometric.cos), grad={"x": "-ct * sin(x)"})
 def cos(x: Float) -> Float:
     """Cosine of ``x``, in radians."""
     ...
 
 
-@builtin(lower=libm("tan"), ref=np.tan, grad={"x": "ct * (1.0 + out * out)"}, domain=(-1.2, 1.2))
+@builtin(
+    **written(trigonometric.tan),
+    grad={"x": "ct * (1.0 + out * out)"},
+    domain=(-1.2, 1.2),
+)
 def tan(x: Float) -> Float:
     """Tangent of ``x``, in radians."""
     ...
@@ -64,19 +68,22 @@ def atan2(y: Float, x: Float) -> Float:
     ...
 
 
-@builtin(lower=libm("sinh"), ref=np.sinh, grad={"x": "ct * cosh(x)"})
+@builtin(**written(hyperbolic.sinh), grad={"x": "ct * cosh(x)"})
 def sinh(x: Float) -> Float:
     """Hyperbolic sine of ``x``."""
     ...
 
 
-@builtin(lower=libm("cosh"), ref=np.cosh, grad={"x": "ct * sinh(x)"})
+@builtin(**written(hyperbolic.cosh), grad={"x": "ct * sinh(x)"})
 def cosh(x: Float) -> Float:
     """Hyperbolic cosine of ``x``."""
     ...
 
 
-@builtin(lower=libm("tanh"), ref=np.tanh, grad={"x": "ct * (1.0 - out * out)"})
+@builtin(
+    **written(hyperbolic.tanh),
+    grad={"x": "ct * (1.0 - out * out)"},
+)
 def tanh(x: Float) -> Float:
     """Hyperbolic tangent of ``x``."""
     ...
@@ -110,21 +117,23 @@ def atanh(x: Float) -> Float:
     ...
 
 
-@builtin(lower=libm("exp"), ref=np.exp, grad={"x": "ct * out"})
+@builtin(**written(exponential.exp), grad={"x": "ct * out"})
 def exp(x: Float) -> Float:
     """Exponential of ``x``."""
     ...
 
 
-@builtin(lower=libm("exp2"), ref=np.exp2, grad={"x": "ct * out * 0.6931471805599453"})
+@builtin(
+    **written(exponential.exp2),
+    grad={"x": "ct * out * 0.6931471805599453"},
+)
 def exp2(x: Float) -> Float:
     """2 raised to ``x``."""
     ...
 
 
 @builtin(
-    lower=libm("exp10"),
-    ref=partial(np.power, 10),
+    **written(exponential.exp10),
     grad={"x": "2.302585092994046 * ct * out"},
 )
 def exp10(x: Float) -> Float:
@@ -132,20 +141,29 @@ def exp10(x: Float) -> Float:
     ...
 
 
-@builtin(lower=libm("expm1"), ref=np.expm1, grad={"x": "ct * (out + 1.0)"})
+@builtin(
+    **written(exponential.expm1),
+    grad={"x": "ct * (out + 1.0)"},
+)
 def expm1(x: Float) -> Float:
     """``exp(x) - 1``, accurate near 0."""
     ...
 
 
-@builtin(lower=libm("log"), ref=np.log, grad={"x": "ct / x"}, domain=(0.1, 3.0))
+@builtin(
+    **written(logarithm.log),
+    grad={"x": "ct / x"},
+    domain=(0.1, 3.0),
+)
 def log(x: Float) -> Float:
     """Natural logarithm of ``x``; -inf at 0, NaN below."""
     ...
 
 
 @builtin(
-    lower=libm("log2"), ref=np.log2, grad={"x": "ct / (x * 0.6931471805599453)"}, domain=(0.1, 3.0)
+    **written(logarithm.log2),
+    grad={"x": "ct / (x * 0.6931471805599453)"},
+    domain=(0.1, 3.0),
 )
 def log2(x: Float) -> Float:
     """Logarithm of ``x`` to base 2; -inf at 0, NaN below."""
@@ -153,14 +171,20 @@ def log2(x: Float) -> Float:
 
 
 @builtin(
-    lower=libm("log10"), ref=np.log10, grad={"x": "ct / (x * 2.302585092994046)"}, domain=(0.1, 3.0)
+    **written(logarithm.log10),
+    grad={"x": "ct / (x * 2.302585092994046)"},
+    domain=(0.1, 3.0),
 )
 def log10(x: Float) -> Float:
     """Logarithm of ``x`` to base 10; -inf at 0, NaN below."""
     ...
 
 
-@builtin(lower=libm("log1p"), ref=np.log1p, grad={"x": "ct / (1.0 + x)"}, domain=(-0.5, 3.0))
+@builtin(
+    **written(logarithm.log1p),
+    grad={"x": "ct / (1.0 + x)"},
+    domain=(-0.5, 3.0),
+)
 def log1p(x: Float) -> Float:
     """``log(1 + x)``, accurate near 0."""
     ...
@@ -201,8 +225,7 @@ def cbrt(x: Float) -> Float:
 
 
 @builtin(
-    lower=libm("pow"),
-    ref=reference.power,
+    **written(power.pow),
     grad={
         "x": "where(y == 0.0, 0.0, ct * y * pow(x, y - 1.0))",
         "y": "where(x == 0.0, 0.0, ct * out * log(x))",

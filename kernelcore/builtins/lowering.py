@@ -7,10 +7,12 @@ bits ``t`` is float32, and the emitter rounds the result.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
+from kernelcore.builtins.reference import nearest
 from kernelcore.types import SCALARS, Scalar, float64
 
 # A scalar C function without effects: errno is nobody's business here.
@@ -32,6 +34,11 @@ class Emit(Protocol):
         """Lanes of every value."""
         ...
 
+    @property
+    def fused(self) -> bool:
+        """Whether the target multiplies and adds in one instruction."""
+        ...
+
     def op(self, text: str) -> str:
         """Append an instruction that yields a value; returns the value's name."""
         ...
@@ -45,11 +52,22 @@ class Emit(Protocol):
         ...
 
     def declare(self, text: str) -> None:
-        """Add an external declaration to the module, once."""
+        """Add a declaration or an internal definition to the module, once."""
         ...
 
 
 Lower = Callable[..., str]
+
+
+def literal(scalar: Scalar, value: float) -> str:
+    """``value`` as LLVM writes a ``scalar``; floats exactly, rounded to their type."""
+    if scalar.is_float:
+        rounded = float(nearest(value, scalar))
+        return f"0x{struct.pack('>d', rounded).hex().upper()}"
+    if scalar.kind == "bool":
+        return "true" if value else "false"
+    number = int(value)
+    return str(number - (1 << scalar.bits) if number >> (scalar.bits - 1) > 0 else number)
 
 
 def instr(*, float: str = "", int: str = "", uint: str = "", bool: str = "") -> Lower:

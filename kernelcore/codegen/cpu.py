@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from kernelcore.codegen.engine import engine, lock
-from kernelcore.codegen.host import host
+from kernelcore.codegen.host import Host, host
 from kernelcore.codegen.llvm import emit_kernel
 from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Func
@@ -25,18 +25,18 @@ def llvm_text(func: Func, symbol: str = "kernel") -> str:
 def assembly(text: str) -> str:
     """The assembly of LLVM ``text`` on this host."""
     with lock:
-        module, machine = _optimize(text)
+        module, machine = _optimize(text, host())
         return machine.emit_assembly(module)
 
 
-def object_code(text: str) -> bytes:
-    """The relocatable object of LLVM ``text`` for this host.
+def object_code(text: str, target: Host | None = None) -> bytes:
+    """The relocatable object of LLVM ``text`` for ``target``, or for this host.
 
     Raises:
         KernelCompileError: LLVM does not accept ``text``.
     """
     with lock:
-        module, machine = _optimize(text)
+        module, machine = _optimize(text, target or host())
         return machine.emit_object(module)
 
 
@@ -69,8 +69,8 @@ define void @{symbol}(ptr %data, i64 %first, i64 %second) {{
     return load(object_code(text), symbol)
 
 
-def _optimize(text: str) -> tuple[Any, Any]:
-    llvm, target, machine = engine(), host(), _machine()
+def _optimize(text: str, target: Host) -> tuple[Any, Any]:
+    llvm, machine = engine(), _machine(target)
     try:
         module = llvm.parse_assembly(text)
         module.triple = target.triple
@@ -86,8 +86,7 @@ def _optimize(text: str) -> tuple[Any, Any]:
     return module, machine
 
 
-def _machine() -> Any:
-    target = host()
+def _machine(target: Host) -> Any:
     return (
         engine()
         .Target.from_triple(target.triple)
@@ -120,7 +119,7 @@ def _linked(code: bytes, symbol: str) -> int:
 
 @cache
 def _linker() -> Any:
-    return engine().create_lljit_compiler(_machine())
+    return engine().create_lljit_compiler(_machine(host()))
 
 
 @cache

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kernelcore.builtins.lowering import LLVM_TYPES
-from kernelcore.builtins.reference import nearest
+from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.codegen.records import Member
 from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 from kernelcore.ir.op import OpKind
+from kernelcore.runtime import native
 from kernelcore.types import Scalar
 
 
@@ -44,11 +43,13 @@ class Emitter:
     edges later with ``add_edge``, when the value of the back edge is known. ``point`` is the launch
     index, one int32 per grid dimension; ``wide_indices`` gives values that exist as int64 too.
     ``access_suffix`` is appended to accesses of arrays. ``assertions`` numbers the ASSERTs.
+    ``fused`` says whether the target multiplies and adds in one instruction.
     ``members`` says which record of which shared stack every stack is, ``records`` what those are.
     """
 
     def __init__(self, lanes: int, handlers: Mapping[OpKind, Handler]) -> None:
         self.lanes = lanes
+        self.fused = native.has_fma
         self.block = "entry"
         self.point: tuple[str, ...] = ()
         self.wide_indices: dict[str, str] = {}
@@ -87,7 +88,7 @@ class Emitter:
         self._lines.append(f"  {text}")
 
     def declare(self, text: str) -> None:
-        """Add an external declaration to the module, once."""
+        """Add a declaration or an internal definition to the module, once."""
         self.declarations[text] = None
 
     def slot(self, type_text: str) -> str:
@@ -184,17 +185,6 @@ class Emitter:
         if self.lanes != 1:
             text = f"'{eqn.op.name}' has no form for {self.lanes} lanes, only scalar operations do"
             raise KernelCompileError(text, eqn.loc)
-
-
-def literal(scalar: Scalar, value: float) -> str:
-    """``value`` as LLVM writes a ``scalar``; floats exactly, rounded to their type."""
-    if scalar.is_float:
-        rounded = float(nearest(value, scalar))
-        return f"0x{struct.pack('>d', rounded).hex().upper()}"
-    if scalar.kind == "bool":
-        return "true" if value else "false"
-    number = int(value)
-    return str(number - (1 << scalar.bits) if number >> (scalar.bits - 1) > 0 else number)
 
 
 def scalar_type(atom: Atom) -> Scalar:

@@ -16,6 +16,7 @@ from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Eqn, Func, Var
 from kernelcore.ir.op import ATOMICS, MESSAGES, OpKind
 from kernelcore.ir.walk import assertions, walk_eqns
+from kernelcore.runtime import native
 from kernelcore.types import ArrayType, Scalar
 
 # Threads of one launch are independent: no access depends on one of another grid point.
@@ -74,15 +75,17 @@ def emit_kernel(func: Func, symbol: str, attributes: Mapping[str, str] | None = 
     return _module(e, symbol, params, attributes or {})
 
 
-def emit_lanes(func: Func, symbol: str, lanes: int) -> str:
+def emit_lanes(func: Func, symbol: str, lanes: int, fused: bool = native.has_fma) -> str:
     """LLVM text of a function of scalars, evaluated for ``lanes`` sets of arguments at once.
 
     Defines ``void symbol(ptr in0, ..., ptr out0, ...)``: every pointer is to ``lanes`` elements.
+    ``fused`` says whether the target multiplies and adds in one instruction.
 
     Raises:
         KernelCompileError: ``func`` has control flow or memory accesses.
     """
     e = Emitter(lanes, HANDLERS)
+    e.fused = fused
     for at, param in enumerate(func.params):
         e.bind(param, memory.load(e, scalar_type(param), f"%in{at}"))
     for at, value in enumerate(e.region(func.body)):

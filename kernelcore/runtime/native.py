@@ -30,6 +30,10 @@ register_kernel = _native.register_kernel
 set_resolver = _native.set_resolver
 num_threads = _native.num_threads
 set_num_threads = _native.set_num_threads
+fma = _native.fma
+fmaf = _native.fmaf
+# Whether a multiplication and an addition are one instruction of this processor.
+has_fma: bool = _native.has_fma
 # It reads ELF; other systems have other formats.
 load_object: Callable[[bytes, str], int] | None = getattr(_native, "load_object", None)
 

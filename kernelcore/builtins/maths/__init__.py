@@ -1,0 +1,1 @@
+"""Elementary functions written once, over basic operations, for every target and lane count."""

@@ -1,0 +1,211 @@
+"""Values that elementary functions compute with, and the basic operations that make new ones.
+
+A function of this folder is branch-free: it is written once over ``Value``, and an ``Arithmetic``
+decides what that gives: LLVM text (``emission.py``), or numbers (``evaluation.py``) with the same
+bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from kernelcore.types import Scalar, boolean, float32, float64, int32, int64
+
+
+class Arithmetic(Protocol):
+    """What computes; it knows what the ``raw`` of its Values is."""
+
+    @property
+    def fused(self) -> bool:
+        """Whether ``fused_multiply_add`` is one instruction, and so to be used."""
+        ...
+
+    def constant(self, scalar: Scalar, number: float) -> Any:
+        """``number``, rounded to ``scalar``."""
+        ...
+
+    def unary(self, name: str, scalar: Scalar, x: Any) -> Any:
+        """'neg', 'abs', 'sqrt' or 'not'; ``scalar`` is the operand's type."""
+        ...
+
+    def binary(self, name: str, scalar: Scalar, x: Any, y: Any) -> Any:
+        """An operation of two operands of type ``scalar``; shifts and comparisons are signed.
+
+        'add', 'sub', 'mul', 'div'; 'and', 'or', 'xor', 'shl', 'ashr', 'lshr'; 'lt', 'le', 'eq' and
+        'ne', where NaN is unequal to all.
+        """
+        ...
+
+    def fused_multiply_add(self, scalar: Scalar, x: Any, y: Any, z: Any) -> Any:
+        """``x * y + z``, rounded once."""
+        ...
+
+    def select(self, scalar: Scalar, condition: Any, x: Any, y: Any) -> Any:
+        """``x`` where ``condition`` holds, else ``y``."""
+        ...
+
+    def reinterpret(self, source: Scalar, target: Scalar, x: Any) -> Any:
+        """The bits of ``x`` as another type of the same width."""
+        ...
+
+    def convert(self, source: Scalar, target: Scalar, x: Any) -> Any:
+        """``x`` as another type: floats round to nearest, integers wrap and keep their sign."""
+        ...
+
+    def lookup(self, table: Sequence[int], index: Any) -> Any:
+        """The int64 at ``index``, an int64 within ``table``."""
+        ...
+
+    def beyond(
+        self, limit: float, function: Callable[[Value], Value], x: Value, usual: Value
+    ) -> Any:
+        """``usual`` where ``abs(x) <= limit``, else ``function(x)``."""
+        ...
+
+
+class Value:
+    """A number of type ``type`` per lane."""
+
+    __slots__ = ("on", "raw", "type")
+
+    def __init__(self, on: Arithmetic, type: Scalar, raw: Any) -> None:
+        self.on = on
+        self.type = type
+        self.raw = raw
+
+    def like(self, number: Value | float) -> Value:
+        """``number`` as a Value of this one's type."""
+        if isinstance(number, Value):
+            assert number.type == self.type
+            return number
+        return Value(self.on, self.type, self.on.constant(self.type, number))
+
+    def _binary(self, name: str, other: Value | float) -> Value:
+        raw = self.on.binary(name, self.type, self.raw, self.like(other).raw)
+        return Value(self.on, self.type, raw)
+
+    def _compare(self, name: str, other: Value | float) -> Value:
+        raw = self.on.binary(name, self.type, self.raw, self.like(other).raw)
+        return Value(self.on, boolean, raw)
+
+    def _unary(self, name: str) -> Value:
+        return Value(self.on, self.type, self.on.unary(name, self.type, self.raw))
+
+    def __add__(self, other: Value | float) -> Value:
+        return self._binary("add", other)
+
+    def __radd__(self, other: float) -> Value:
+        return self.like(other) + self
+
+    def __sub__(self, other: Value | float) -> Value:
+        return self._binary("sub", other)
+
+    def __rsub__(self, other: float) -> Value:
+        return self.like(other) - self
+
+    def __mul__(self, other: Value | float) -> Value:
+        return self._binary("mul", other)
+
+    def __rmul__(self, other: float) -> Value:
+        return self.like(other) * self
+
+    def __truediv__(self, other: Value | float) -> Value:
+        return self._binary("div", other)
+
+    def __rtruediv__(self, other: float) -> Value:
+        return self.like(other) / self
+
+    def __and__(self, other: Value | int) -> Value:
+        return self._binary("and", other)
+
+    def __or__(self, other: Value | int) -> Value:
+        return self._binary("or", other)
+
+    def __xor__(self, other: Value | int) -> Value:
+        return self._binary("xor", other)
+
+    def __lshift__(self, count: Value | int) -> Value:
+        return self._binary("shl", count)
+
+    def __rshift__(self, count: Value | int) -> Value:
+        return self._binary("ashr", count)
+
+    def shift_right(self, count: Value | int) -> Value:
+        """Bits moved right; zeros move in."""
+        return self._binary("lshr", count)
+
+    def __lt__(self, other: Value | float) -> Value:
+        return self._compare("lt", other)
+
+    def __le__(self, other: Value | float) -> Value:
+        return self._compare("le", other)
+
+    def __gt__(self, other: Value | float) -> Value:
+        return self.like(other) < self
+
+    def __ge__(self, other: Value | float) -> Value:
+        return self.like(other) <= self
+
+    def equals(self, other: Value | float) -> Value:
+        """Whether the two are equal; -0.0 equals 0.0."""
+        return self._compare("eq", other)
+
+    def differs(self, other: Value | float) -> Value:
+        """Whether the two are unequal; NaN differs from itself."""
+        return self._compare("ne", other)
+
+    def __neg__(self) -> Value:
+        return self._unary("neg")
+
+    def __invert__(self) -> Value:
+        return self._unary("not")
+
+    def __abs__(self) -> Value:
+        return self._unary("abs")
+
+    def sqrt(self) -> Value:
+        """Square root, correctly rounded."""
+        return self._unary("sqrt")
+
+    def times_plus(self, y: Value | float, z: Value | float) -> Value:
+        """``self * y + z``, with one rounding where the target has an instruction for that."""
+        y, z = self.like(y), self.like(z)
+        if not self.on.fused:
+            return self * y + z
+        raw = self.on.fused_multiply_add(self.type, self.raw, y.raw, z.raw)
+        return Value(self.on, self.type, raw)
+
+    def where(self, x: Value | float, y: Value | float) -> Value:
+        """``x`` where this condition holds, else ``y``; one of the two is a Value."""
+        model = x if isinstance(x, Value) else y
+        assert isinstance(model, Value)
+        x, y = model.like(x), model.like(y)
+        return Value(self.on, x.type, self.on.select(x.type, self.raw, x.raw, y.raw))
+
+    def bits(self) -> Value:
+        """The bits of a float, as a signed integer."""
+        target = int64 if self.type == float64 else int32
+        return Value(self.on, target, self.on.reinterpret(self.type, target, self.raw))
+
+    def as_float(self) -> Value:
+        """The float of which these are the bits."""
+        target = float64 if self.type == int64 else float32
+        return Value(self.on, target, self.on.reinterpret(self.type, target, self.raw))
+
+    def to(self, target: Scalar) -> Value:
+        """Converted to ``target``."""
+        if target == self.type:
+            return self
+        return Value(self.on, target, self.on.convert(self.type, target, self.raw))
+
+    def lookup(self, table: Sequence[int]) -> Value:
+        """The element of ``table`` at this int64 index, which is within it."""
+        return Value(self.on, int64, self.on.lookup(table, self.raw))
+
+    def beyond(self, limit: float, function: Callable[[Value], Value], usual: Value) -> Value:
+        """``usual`` where ``abs(self) <= limit``, else ``function(self)``, which is rare.
+
+        The function is kept out of line and works lane by lane, for the lanes that need it.
+        """
+        return Value(self.on, usual.type, self.on.beyond(limit, function, self, usual))

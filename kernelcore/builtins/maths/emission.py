@@ -1,0 +1,236 @@
+"""Elementary functions as LLVM text: each is an internal function of the module that calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+from kernelcore.builtins.lowering import LLVM_TYPES, PURE_ATTRIBUTES, Emit, Lower, literal
+from kernelcore.builtins.maths.arithmetic import Value
+from kernelcore.types import Scalar, boolean
+
+# Lane counts at which LLVM's loop vectoriser may call a function that is kept out of line.
+_LOOP_LANES = (2, 4, 8, 16)
+_FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+_COMPARISONS = {"lt": "olt", "le": "ole", "eq": "oeq", "ne": "une"}
+_INTEGER_COMPARISONS = {"lt": "slt", "le": "sle", "eq": "eq", "ne": "ne"}
+
+
+class Emission:
+    """Writes the body of one function; the raw of a Value is its text."""
+
+    def __init__(self, lanes: int, fused: bool) -> None:
+        self.lanes = lanes
+        self.fused = fused
+        self.lines: list[str] = []
+        # What the function refers to, as texts of declarations and definitions.
+        self.needed: dict[str, None] = {}
+
+    def op(self, text: str) -> str:
+        """Append an instruction that yields a value; returns the value's name."""
+        name = f"%v{len(self.lines)}"
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def type(self, scalar: Scalar) -> str:
+        """The LLVM type of ``scalar`` at the lane count."""
+        return _wide(LLVM_TYPES[scalar.name], self.lanes)
+
+    def constant(self, scalar: Scalar, number: float) -> str:
+        """``number``, rounded to ``scalar``."""
+        text = literal(scalar, number)
+        return text if self.lanes == 1 else f"splat ({LLVM_TYPES[scalar.name]} {text})"
+
+    def unary(self, name: str, scalar: Scalar, x: str) -> str:
+        """See ``Arithmetic``."""
+        match name:
+            case "neg":
+                start = "fneg" if scalar.is_float else "sub"
+                operands = x if scalar.is_float else f"{self.constant(scalar, 0)}, {x}"
+                return self.op(f"{start} {self.type(scalar)} {operands}")
+            case "not":
+                return self.op(f"xor {self.type(scalar)} {x}, {self.constant(scalar, True)}")
+            case "abs":
+                return self._intrinsic("fabs", scalar, x)
+            case _:
+                return self._intrinsic(name, scalar, x)
+
+    def binary(self, name: str, scalar: Scalar, x: str, y: str) -> str:
+        """See ``Arithmetic``."""
+        if name in _COMPARISONS:
+            test = _COMPARISONS if scalar.is_float else _INTEGER_COMPARISONS
+            name = f"{'fcmp' if scalar.is_float else 'icmp'} {test[name]}"
+        elif scalar.is_float:
+            name = _FLOAT[name]
+        return self.op(f"{name} {self.type(scalar)} {x}, {y}")
+
+    def fused_multiply_add(self, scalar: Scalar, x: str, y: str, z: str) -> str:
+        """``x * y + z``, rounded once."""
+        return self._intrinsic("fma", scalar, x, y, z)
+
+    def select(self, scalar: Scalar, condition: str, x: str, y: str) -> str:
+        """``x`` where ``condition`` holds, else ``y``."""
+        ty = self.type(scalar)
+        return self.op(f"select {self.type(boolean)} {condition}, {ty} {x}, {ty} {y}")
+
+    def reinterpret(self, source: Scalar, target: Scalar, x: str) -> str:
+        """The bits of ``x`` as another type of the same width."""
+        return self.op(f"bitcast {self.type(source)} {x} to {self.type(target)}")
+
+    def convert(self, source: Scalar, target: Scalar, x: str) -> str:
+        """``x`` as another type: floats round to nearest, integers wrap and keep their sign."""
+        wider = target.bits > source.bits
+        if source.is_float:
+            name = "fpext" if wider else "fptrunc"
+        elif target.is_float:
+            name = "sitofp"
+        else:
+            name = "sext" if wider else "trunc"
+        return self.op(f"{name} {self.type(source)} {x} to {self.type(target)}")
+
+    def lookup(self, table: Sequence[int], index: str) -> str:
+        """The int64 at ``index``, of functions of one lane."""
+        assert self.lanes == 1
+        entries = ", ".join(f"i64 {n}" for n in table)
+        array = f"[{len(table)} x i64]"
+        self.needed[f"@kc.table = private unnamed_addr constant {array} [{entries}]"] = None
+        return self.op(f"load i64, ptr {self.op(f'getelementptr i64, ptr @kc.table, i64 {index}')}")
+
+    def beyond(
+        self, limit: float, function: Callable[[Value], Value], x: Value, usual: Value
+    ) -> str:
+        """``usual`` where ``abs(x) <= limit``, else ``function(x)``."""
+        symbol, texts = _rare_function(function, limit, x.type, self.lanes, self.fused)
+        self.needed.update(dict.fromkeys(texts))
+        ty = self.type(x.type)
+        call = f"call {ty} @{symbol}.v{self.lanes}({ty} {x.raw}, {ty} {usual.raw})"
+        if self.lanes > 1:
+            return self.op(call)
+        for lanes in _LOOP_LANES:
+            _, texts = _rare_function(function, limit, x.type, lanes, self.fused)
+            self.needed.update(dict.fromkeys(texts))
+        variants = ",".join(f"_ZGV_LLVM_N{n}vv_{symbol}.v1({symbol}.v{n})" for n in _LOOP_LANES)
+        return self.op(f'{call} "vector-function-abi-variant"="{variants}"')
+
+    def _intrinsic(self, name: str, scalar: Scalar, *operands: str) -> str:
+        ty = self.type(scalar)
+        element = f"f{scalar.bits}"
+        symbol = f"llvm.{name}.{element if self.lanes == 1 else f'v{self.lanes}{element}'}"
+        self.needed[f"declare {ty} @{symbol}({', '.join([ty] * len(operands))})"] = None
+        return self.op(f"call {ty} @{symbol}({', '.join(f'{ty} {x}' for x in operands)})")
+
+
+def lowered(function: Callable[..., Value]) -> Lower:
+    """``function`` as a lowering (``builtins/lowering.py``): a call that LLVM inlines."""
+
+    def lower(e: Emit, t: Scalar, *operands: str) -> str:
+        symbol, texts = _inlined_function(function, len(operands), t, e.lanes, e.fused)
+        for text in texts:
+            e.declare(text)
+        ty = e.type(t)
+        return e.op(f"call {ty} @{symbol}({', '.join(f'{ty} {x}' for x in operands)})")
+
+    return lower
+
+
+@cache
+def _inlined_function(
+    function: Callable[..., Value], count: int, t: Scalar, lanes: int, fused: bool
+) -> tuple[str, tuple[str, ...]]:
+    """The symbol of ``function`` for ``count`` operands of type ``t``, and the texts it takes."""
+    on = Emission(lanes, fused)
+    result = function(*(Value(on, t, f"%x{k}") for k in range(count)))
+    symbol, ty = f"{_symbol(function, t)}.v{lanes}", on.type(t)
+    lines = [
+        f"define internal {ty} @{symbol}({', '.join(f'{ty} %x{k}' for k in range(count))}) "
+        f"alwaysinline {PURE_ATTRIBUTES} {{",
+        *on.lines,
+        f"  ret {ty} {result.raw}",
+        "}",
+    ]
+    return symbol, (*on.needed, "\n".join(lines))
+
+
+@cache
+def _rare_function(
+    function: Callable[[Value], Value], limit: float, t: Scalar, lanes: int, fused: bool
+) -> tuple[str, tuple[str, ...]]:
+    """The symbol, less its lane count, and the texts of what ``Emission.beyond`` calls.
+
+    It tests all lanes at once; those beyond the limit are replaced in memory, one by one.
+    """
+    symbol, texts = _replacing_function(function, limit, t, fused)
+    on = Emission(lanes, fused)
+    on.needed.update(dict.fromkeys(texts))
+    ty = on.type(t)
+    mask = (abs(Value(on, t, "%x")) <= limit).raw
+    if lanes > 1:
+        reduce = f"i1 @llvm.vector.reduce.and.v{lanes}i1({on.type(boolean)}"
+        on.needed[f"declare {reduce})"] = None
+        mask = on.op(f"call {reduce} {mask})")
+    # Not internal: what nothing calls yet is kept for the loop vectoriser.
+    lines = [
+        f"define weak_odr hidden {ty} @{symbol}.v{lanes}({ty} %x, {ty} %usual) noinline "
+        f"{PURE_ATTRIBUTES} {{",
+        *on.lines,
+        f"  br i1 {mask}, label %done, label %rare",
+        "done:",
+        f"  ret {ty} %usual",
+        "rare:",
+        f"  %xs = alloca {ty}",
+        f"  %ys = alloca {ty}",
+        f"  store {ty} %x, ptr %xs",
+        f"  store {ty} %usual, ptr %ys",
+        f"  call void @{symbol}(ptr %xs, ptr %ys, i64 {lanes})",
+        f"  %y = load {ty}, ptr %ys",
+        f"  ret {ty} %y",
+        "}",
+    ]
+    return symbol, (*on.needed, "\n".join(lines))
+
+
+@cache
+def _replacing_function(
+    function: Callable[[Value], Value], limit: float, t: Scalar, fused: bool
+) -> tuple[str, tuple[str, ...]]:
+    """The symbol and texts of a loop that stores ``function`` of the elements beyond the limit."""
+    on, symbol = Emission(1, fused), _symbol(function, t)
+    ty = on.type(t)
+    x = Value(on, t, "%x")
+    usual = (abs(x) <= limit).raw
+    test, on.lines = on.lines, [""] * len(on.lines)
+    result = function(x).raw
+    lines = [
+        # It is not worth the time to optimise it.
+        f"define internal void @{symbol}(ptr %xs, ptr %ys, i64 %count) "
+        "noinline optnone nounwind {",
+        "entry:",
+        "  br label %element",
+        "element:",
+        "  %k = phi i64 [ 0, %entry ], [ %next, %continue ]",
+        f"  %at = getelementptr {ty}, ptr %xs, i64 %k",
+        f"  %x = load {ty}, ptr %at",
+        *test,
+        f"  br i1 {usual}, label %continue, label %replace",
+        "replace:",
+        *on.lines[len(test) :],
+        f"  %to = getelementptr {ty}, ptr %ys, i64 %k",
+        f"  store {ty} {result}, ptr %to",
+        "  br label %continue",
+        "continue:",
+        "  %next = add i64 %k, 1",
+        "  %is_last = icmp eq i64 %next, %count",
+        "  br i1 %is_last, label %done, label %element",
+        "done:",
+        "  ret void",
+        "}",
+    ]
+    return symbol, (*on.needed, "\n".join(lines))
+
+
+def _symbol(function: Callable[..., Value], t: Scalar) -> str:
+    return f"kc.{function.__name__}.{LLVM_TYPES[t.name]}"
+
+
+def _wide(element: str, lanes: int) -> str:
+    return element if lanes == 1 else f"<{lanes} x {element}>"

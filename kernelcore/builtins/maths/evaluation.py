@@ -1,0 +1,131 @@
+"""Elementary functions as NumPy numbers: what the interpreter and host calls evaluate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from kernelcore.builtins.maths.arithmetic import Value
+from kernelcore.runtime import native
+from kernelcore.types import FLOATS, Scalar, float32, float64
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Computes with NumPy scalars, or with arrays of them: a lane is an element."""
+
+    fused: bool
+
+    def constant(self, scalar: Scalar, number: float) -> Any:
+        """``number``, rounded to ``scalar``."""
+        return scalar(number)
+
+    def unary(self, name: str, scalar: Scalar, x: Any) -> Any:
+        """See ``Arithmetic``."""
+        del scalar
+        return _UNARY[name](x)
+
+    def binary(self, name: str, scalar: Scalar, x: Any, y: Any) -> Any:
+        """See ``Arithmetic``."""
+        del scalar
+        return _BINARY[name](x, y)
+
+    def fused_multiply_add(self, scalar: Scalar, x: Any, y: Any, z: Any) -> Any:
+        """``x * y + z``, rounded once."""
+        one = native.fma if scalar == float64 else native.fmaf
+        if any(isinstance(v, np.ndarray) for v in (x, y, z)):
+            return np.frompyfunc(one, 3, 1)(x, y, z).astype(scalar.numpy)
+        return scalar.numpy.type(one(x, y, z))
+
+    def select(self, scalar: Scalar, condition: Any, x: Any, y: Any) -> Any:
+        """``x`` where ``condition`` holds, else ``y``."""
+        del scalar
+        if isinstance(condition, np.ndarray):
+            return np.where(condition, x, y)
+        return x if condition else y
+
+    def reinterpret(self, source: Scalar, target: Scalar, x: Any) -> Any:
+        """The bits of ``x`` as another type of the same width."""
+        del source
+        return x.view(target.numpy)
+
+    def convert(self, source: Scalar, target: Scalar, x: Any) -> Any:
+        """``x`` as another type: floats round to nearest, integers wrap and keep their sign."""
+        del source
+        return x.astype(target.numpy)
+
+    def lookup(self, table: Sequence[int], index: Any) -> Any:
+        """The int64 at ``index``."""
+        return np.array(table, np.int64)[index]
+
+    def beyond(
+        self, limit: float, function: Callable[[Value], Value], x: Value, usual: Value
+    ) -> Any:
+        """``usual`` where ``abs(x) <= limit``, else ``function(x)``."""
+        is_usual = np.abs(x.raw) <= limit
+        if np.all(is_usual):
+            return usual.raw
+        return self.select(usual.type, is_usual, usual.raw, function(x).raw)
+
+
+def _lshr(x: Any, y: Any) -> Any:
+    unsigned = np.uint64 if x.dtype == np.int64 else np.uint32
+    return np.right_shift(x.view(unsigned), y.view(unsigned)).view(x.dtype)
+
+
+_UNARY: dict[str, Callable[[Any], Any]] = {
+    "neg": np.negative,
+    "abs": np.abs,
+    "sqrt": np.sqrt,
+    "not": np.logical_not,
+}
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "shl": np.left_shift,
+    "ashr": np.right_shift,
+    "lshr": _lshr,
+    "lt": np.less,
+    "le": np.less_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+}
+_FLOATS = {f.numpy: f for f in FLOATS}
+
+
+@cache
+def evaluation(fused: bool) -> Evaluation:
+    """The Evaluation with or without fused operations."""
+    return Evaluation(fused)
+
+
+def evaluated(function: Callable[..., Value], fused: bool = native.has_fma) -> Callable[..., Any]:
+    """``function`` on NumPy scalars or arrays of one type, which its result has too.
+
+    Numbers of Python take the type of the others, or are float64. Floats of 16 bits are computed
+    in float32 and rounded.
+    """
+    on = evaluation(fused)
+
+    def evaluate(*operands: Any) -> Any:
+        dtype = np.result_type(*operands)
+        target = dtype if dtype in _FLOATS else np.dtype(np.float64)
+        scalar = float64 if target == np.float64 else float32
+        values = [np.asarray(x).astype(scalar.numpy)[()] for x in operands]
+        shape = np.broadcast_shapes(*(np.shape(v) for v in values))
+        if shape:
+            values = [np.broadcast_to(v, shape) for v in values]
+        with np.errstate(all="ignore"):
+            result = function(*(Value(on, scalar, v) for v in values)).raw
+        return result if target == scalar.numpy else result.astype(target)
+
+    return evaluate
