@@ -58,39 +58,40 @@ def symbol_of(key: str) -> str:
     return f"kc_{key}"
 
 
-def content_hash(func: Func, target: Host) -> str:
+def content_hash(func: Func, target: Host, lanes: int | None = None) -> str:
     """32 hexadecimal digits that name the code of ``func`` on ``target``."""
-    text = "\0".join((canonical(func), repr(target), _codegen_version()))
+    text = "\0".join((canonical(func), repr(target), repr(lanes), _codegen_version()))
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
 
-def compile_func(func: Func) -> Compiled:
+def compile_func(func: Func, lanes: int | None = None) -> Compiled:
     """The machine code of ``func``: from this process, else from the disk cache, else new.
 
     Args:
         func: A verified kernel without calls.
+        lanes: How many threads run as a gang; by default as many as is best.
 
     Raises:
         KernelCompileError: The code generator or LLVM rejects ``func``.
     """
     func = lower_custom(func)
-    key = content_hash(func, host())
+    key = content_hash(func, host(), lanes)
     with _lock:
         registry = _registry()
         found = registry.get(key)
         if found is None:
-            found = registry[key] = _load_or_compile(func, key)
+            found = registry[key] = _load_or_compile(func, key, lanes)
         return found
 
 
-def object_of(func: Func, symbol: str) -> bytes:
+def object_of(func: Func, symbol: str, lanes: int | None = None) -> bytes:
     """A relocatable object that defines the kernel ``func`` as ``symbol``.
 
     Raises:
         KernelCompileError: The code generator or LLVM rejects ``func``.
     """
     func = lower_custom(func)
-    return _with_snippets(func, cpu.object_code(cpu.llvm_text(func, symbol)))
+    return _with_snippets(func, cpu.object_code(cpu.llvm_text(func, symbol, lanes)))
 
 
 def resolve(key: str) -> int | None:
@@ -112,7 +113,7 @@ def thunk(function_address: int, context_address: int) -> int:
     return cpu.thunk(function_address, context_address)
 
 
-def _load_or_compile(func: Func, key: str) -> Compiled:
+def _load_or_compile(func: Func, key: str, lanes: int | None) -> Compiled:
     disk = default_cache()
     code = disk.load(key) if disk else None
     if code is not None:
@@ -121,7 +122,7 @@ def _load_or_compile(func: Func, key: str) -> Compiled:
         except KernelCompileError:
             # An intact entry that does not link here is as good as none.
             code = None
-    code = object_of(func, symbol_of(key))
+    code = object_of(func, symbol_of(key), lanes)
     if disk:
         disk.store(key, code)
     return _compiled(func, key, code)
@@ -163,7 +164,7 @@ def _registry() -> MutableMapping[str, Compiled]:
 def _codegen_version() -> str:
     """A digest of everything that decides which code an Op becomes."""
     digest = hashlib.sha256()
-    for package in ("builtins", "codegen"):
+    for package in ("builtins", "codegen", "passes"):
         files = Path(__file__).with_name(package).iterdir()
         sources = (f for f in files if f.name.endswith((".py", ".h")))
         for file in sorted(sources, key=lambda f: f.name):

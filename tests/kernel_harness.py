@@ -62,9 +62,10 @@ def launch(
     args: Sequence[Any],
     dims: Sequence[int] | int,
     chunks: Sequence[tuple[int, int]] | None = None,
+    lanes: int | None = None,
 ) -> int:
     """Compile ``func`` and run it over the grid, or over ``chunks`` of it; returns the status."""
-    compiled = compile_func(func)
+    compiled = compile_func(func, lanes)
     extents = [dims] if isinstance(dims, int) else list(dims)
     assert len(extents) == compiled.grid_rank
     size = math.prod(extents)

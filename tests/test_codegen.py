@@ -202,30 +202,39 @@ def polynomial() -> Func:
     return make("polynomial", [float32, float32], write)
 
 
-@pytest.mark.parametrize("lanes", [1, 8, 16])
-def test_straight_lines_are_emitted_at_any_lane_count(lanes: int) -> None:
-    func, symbol = polynomial(), f"polynomial_{lanes}"
+def call_lanes(func: Func, lanes: int, *args: np.ndarray) -> str:
+    """Run ``func`` on ``lanes`` sets of arguments, results behind them; the LLVM text."""
+    symbol = f"{func.name}_{lanes}"
     text = emit_lanes(func, symbol, lanes)
     llvm.parse_assembly(text).verify()
-    assert ("<8 x float>" in text) is (lanes == 8)
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(args))
+    function(cpu.load(cpu.object_code(text), symbol))(*(a.ctypes.data for a in args))
+    return text
+
+
+@pytest.mark.parametrize("lanes", [1, 8, 16])
+def test_straight_lines_are_emitted_at_any_lane_count(lanes: int) -> None:
+    func = polynomial()
     x, y = np.random.default_rng(5).normal(size=(2, lanes)).astype(np.float32)
     root, less = np.zeros(lanes, np.float32), np.zeros(lanes, np.bool_)
-    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
-    address = cpu.load(cpu.object_code(text), symbol)
-    function(address)(*(a.ctypes.data for a in (x, y, root, less)))
+    text = call_lanes(func, lanes, x, y, root, less)
+    assert ("<8 x float>" in text) is (lanes == 8)
     expected = [interp.run_function(func, row) for row in zip(x, y, strict=True)]
     assert root.tolist() == [e[0] for e in expected]
     assert less.tolist() == [e[1] for e in expected]
 
 
-def test_control_flow_at_several_lanes_is_refused() -> None:
+@pytest.mark.parametrize("lanes", [1, 8, 16])
+def test_branches_are_emitted_at_any_lane_count(lanes: int) -> None:
     def write(b: Builder, x: Var) -> list[Atom]:
-        arm = region(b, [], lambda: [x])
-        return list(b.emit_if(call(b, "isnan", x), arm, region(b, [], lambda: [x])))
+        then = region(b, [], lambda: [call(b, "mul", x, x)])
+        orelse = region(b, [], lambda: [call(b, "neg", x)])
+        return list(b.emit_if(call(b, "less", x, const(float32, 0.0)), then, orelse))
 
     func = make("branchy", [float32], write)
-    with pytest.raises(KernelCompileError, match="'if' has no form for 8 lanes"):
-        emit_lanes(func, "f", 8)
+    x, found = np.linspace(-1, 1, lanes).astype(np.float32), np.zeros(lanes, np.float32)
+    call_lanes(func, lanes, x, found)
+    assert found.tolist() == [interp.run_function(func, [value])[0] for value in x]
 
 
 def test_functions_and_calls_are_no_kernels() -> None:

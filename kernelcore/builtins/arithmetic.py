@@ -18,6 +18,7 @@ INTEGER = "result is an integer"
     ref=np.add,
     grad={"x": "ct", "y": "ct"},
     injective=True,
+    stride=lambda strides, _: sum(strides),
     rmw={"int": "add", "uint": "add"},
 )
 def add(x: Number, y: Number) -> Number:
@@ -30,6 +31,7 @@ def add(x: Number, y: Number) -> Number:
     ref=np.subtract,
     grad={"x": "ct", "y": "-ct"},
     injective=True,
+    stride=lambda strides, _: strides[0] - strides[1],
     rmw={"int": "sub", "uint": "sub"},
 )
 def sub(x: Number, y: Number) -> Number:
@@ -37,7 +39,12 @@ def sub(x: Number, y: Number) -> Number:
     ...
 
 
-@builtin(lower=instr(float="fmul", int="mul"), ref=np.multiply, grad={"x": "ct * y", "y": "ct * x"})
+@builtin(
+    lower=instr(float="fmul", int="mul"),
+    ref=np.multiply,
+    grad={"x": "ct * y", "y": "ct * x"},
+    stride=reference.stride_of_product,
+)
 def mul(x: Number, y: Number) -> Number:
     """Product of ``x`` and ``y``; integers wrap."""
     ...
@@ -71,13 +78,23 @@ def mod(x: Number, y: Number) -> Number:
     ...
 
 
-@builtin(lower=composed.neg, ref=np.negative, grad={"x": "-ct"})
+@builtin(
+    lower=composed.neg,
+    ref=np.negative,
+    grad={"x": "-ct"},
+    stride=lambda strides, _: -strides[0],
+)
 def neg(x: Number) -> Number:
     """Negation of ``x``; the smallest integer stays itself, and an unsigned one wraps."""
     ...
 
 
-@builtin(lower=identity, ref=np.positive, grad={"x": "ct"})
+@builtin(
+    lower=identity,
+    ref=np.positive,
+    grad={"x": "ct"},
+    stride=lambda strides, _: strides[0],
+)
 def pos(x: Number) -> Number:
     """``x`` itself."""
     ...

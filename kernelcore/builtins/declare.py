@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -91,6 +91,7 @@ def builtin(
     grad: Mapping[str, str] | None = None,
     no_grad: str | None = None,
     injective: bool = False,
+    stride: Callable[[Sequence[int], Sequence[int | None]], int | None] | None = None,
     rmw: Mapping[str, str] | None = None,
     domain: tuple[float, float] = (-2.0, 2.0),
     int_domain: tuple[int, int] = (-9, 9),
@@ -104,6 +105,7 @@ def builtin(
             argument left out has derivative zero.
         no_grad: Why there is no derivative. Give exactly one of ``grad`` and ``no_grad``.
         injective: Whether an integer result is an injective function of each argument.
+        stride: By how much an integer result grows as its arguments grow (``ir/op.py``).
         rmw: By kind of scalar, LLVM's ``atomicrmw`` for it.
         domain: Interval that tests draw float arguments from.
         int_domain: Interval that tests draw int arguments from.
@@ -138,6 +140,7 @@ def builtin(
             grad=None if grad is None else MappingProxyType(dict(grad)),
             no_grad=no_grad,
             injective=injective,
+            stride=stride,
             rmw=MappingProxyType(dict(rmw or {})),
             domain=domain,
             int_domain=int_domain,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -201,3 +202,11 @@ def trip_count(start: int, stop: int, step: int) -> int:
         return 0
     away = 1 if step > 0 else -1
     return max(0, (stop - start + step - away) // step)
+
+
+def stride_of_product(strides: Sequence[int], factors: Sequence[int | None]) -> int | None:
+    """By how much a product grows from thread to thread: one factor has to be known."""
+    for stride, factor in zip(strides, reversed(factors), strict=True):
+        if factor is not None:
+            return stride * factor
+    return None

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from kernelcore.builtins.arithmetic import add
 from kernelcore.builtins.reference import is_narrow
-from kernelcore.codegen import memory, narrow
+from kernelcore.codegen import access, memory, narrow
 from kernelcore.codegen.emitter import Emitter
+from kernelcore.codegen.lanes import by_lane
 from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Eqn
 from kernelcore.ir.op import Op
@@ -18,19 +19,27 @@ from kernelcore.types import Scalar, boolean
 
 def emit_atomic_add(e: Emitter, eqn: Eqn) -> list[str]:
     """Add to one element and give its old value; plainly if no other thread has the element."""
-    dtype, address = memory.element(e, eqn)
-    if dtype == boolean:
+    if eqn.inputs[-1].type == boolean:
         raise KernelCompileError("atomic_add on bool", eqn.loc)
-    value = e.value(eqn.inputs[-1])
     if eqn.attrs.get("owned", False):
-        old = memory.load(e, dtype, address, e.access_suffix)
-        memory.store(e, dtype, _apply(e, add.op, dtype, old, value), address, e.access_suffix)
-        return [old]
+        return access.emit_owned_update(e, eqn, _sum)
+    return _shared_add(e, eqn)
+
+
+def _sum(e: Emitter, dtype: Scalar, old: str, value: str) -> str:
+    return _apply(e, add.op, dtype, old, value)
+
+
+@by_lane
+def _shared_add(e: Emitter, eqn: Eqn) -> list[str]:
+    dtype, address = memory.element(e, eqn)
+    value = e.value(eqn.inputs[-1])
     if dtype.is_float and not is_narrow(dtype):
         return [e.op(f"atomicrmw fadd ptr {address}, {e.type(dtype)} {value} monotonic")]
     return [_update(e, dtype, add.op, address, value, "monotonic")]
 
 
+@by_lane
 def emit_atomic(e: Emitter, eqn: Eqn) -> list[str]:
     """Replace one element by a function of it and a value, and give its old value."""
     dtype, address = memory.element(e, eqn)
@@ -38,6 +47,7 @@ def emit_atomic(e: Emitter, eqn: Eqn) -> list[str]:
     return [_update(e, dtype, eqn.attrs["update"], address, value, "seq_cst")]
 
 
+@by_lane
 def emit_atomic_cas(e: Emitter, eqn: Eqn) -> list[str]:
     """Replace one element if its bits are those expected, and give its old value."""
     dtype, address = memory.element(e, eqn)

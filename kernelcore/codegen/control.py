@@ -1,61 +1,70 @@
-"""Structured control flow to basic blocks: ``if``, ``for``, ``while``."""
+"""Structured control flow that all threads of a gang follow together, as branches."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from kernelcore.builtins.composed import trip_count
+from kernelcore.builtins.lowering import LLVM_TYPES
+from kernelcore.codegen import masks
+from kernelcore.codegen.blocks import add_edges, bind_phis, type_of, unit_step
 from kernelcore.codegen.emitter import Emitter, scalar_type
-from kernelcore.ir.core import Atom, Const, Eqn, Var
+from kernelcore.ir.core import Eqn
 
 
 def emit_if(e: Emitter, eqn: Eqn) -> list[str]:
     """Two arms that meet in a block with a phi per output."""
-    e.require_one_lane(eqn)
+    if not e.is_uniform(eqn.inputs[0]):
+        return masks.emit_if(e, eqn)
     then, orelse, join = e.label("then"), e.label("else"), e.label("join")
-    e.branch(e.value(eqn.inputs[0]), then, orelse)
+    e.branch(e.value_at(eqn.inputs[0], 1), then, orelse)
     arms: list[tuple[list[str], str]] = []
     for label, region in zip((then, orelse), eqn.regions, strict=True):
         e.place(label)
-        values = e.region(region)
-        arms.append((values, e.block))
+        e.region(region)
+        arms.append((e.values(region.yields, eqn.outputs), e.block))
         e.jump(join)
     e.place(join)
-    phis = [e.phi(e.type(scalar_type(out))) for out in eqn.outputs]
+    phis = [e.phi(type_of(e, out)) for out in eqn.outputs]
     for values, block in arms:
-        _add_edges(e, phis, values, block)
+        add_edges(e, phis, values, block)
     return phis
 
 
 def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     """A loop over ``range(start, stop, step)``, whose length is known before the first turn."""
-    e.require_one_lane(eqn)
+    if not e.is_uniform(*eqn.inputs[:3]):
+        return masks.emit_for(e, eqn)
     (body,), (start, stop, step) = eqn.regions, eqn.inputs[:3]
     index, *carried = body.params
     integer = scalar_type(index)
-    ty, unit = e.type(integer), _unit_step(step)
+    first, limit, by = (e.value_at(a, 1) for a in (start, stop, step))
+    ty, unit = LLVM_TYPES[integer.name], unit_step(step)
     # With a step of one the index cannot pass stop, and the loop needs no counter beside it.
-    count = "" if unit else trip_count(e, integer, *(e.value(a) for a in eqn.inputs[:3]))
+    count = ""
+    if not unit:
+        with e.at(1):
+            count = trip_count(e, integer, first, limit, by)
+    entries = e.values(eqn.inputs[3:], carried)
     before, head, turn, done = e.block, e.label("for"), e.label("turn"), e.label("done")
     e.jump(head)
     e.place(head)
     position = e.phi(ty)
     counter = "" if unit else e.phi(ty)
-    phis = _bind_phis(e, carried)
-    _add_edges(e, phis, [e.value(a) for a in eqn.inputs[3:]], before)
-    e.add_edge(position, e.value(start), before)
+    phis = bind_phis(e, carried)
+    add_edges(e, phis, entries, before)
+    e.add_edge(position, first, before)
     if unit:
         order = ("u" if integer.kind == "uint" else "s") + ("lt" if unit > 0 else "gt")
-        test = f"icmp {order} {ty} {position}, {e.value(stop)}"
+        test = f"icmp {order} {ty} {position}, {limit}"
     else:
         e.add_edge(counter, "0", before)
         test = f"icmp ult {ty} {counter}, {count}"
     e.branch(e.op(test), turn, done)
     e.place(turn)
     e.bind(index, position)
-    _add_edges(e, phis, e.region(body), e.block)
+    e.region(body)
+    add_edges(e, phis, e.values(body.yields, carried), e.block)
     flags = ("nuw " if integer.kind == "uint" else "nsw ") if unit else ""
-    e.add_edge(position, e.op(f"add {flags}{ty} {position}, {e.value(step)}"), e.block)
+    e.add_edge(position, e.op(f"add {flags}{ty} {position}, {by}"), e.block)
     if not unit:
         e.add_edge(counter, e.op(f"add nuw {ty} {counter}, 1"), e.block)
     e.jump(head)
@@ -65,35 +74,21 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
 
 def emit_while(e: Emitter, eqn: Eqn) -> list[str]:
     """A loop that tests before each turn."""
-    e.require_one_lane(eqn)
     cond, body = eqn.regions
+    if not e.is_uniform(*cond.yields):
+        return masks.emit_while(e, eqn)
+    entries = e.values(eqn.inputs, cond.params)
     before, head, turn, done = e.block, e.label("while"), e.label("turn"), e.label("done")
     e.jump(head)
     e.place(head)
-    phis = _bind_phis(e, cond.params)
-    _add_edges(e, phis, [e.value(a) for a in eqn.inputs], before)
-    (test,) = e.region(cond)
-    e.branch(test, turn, done)
+    phis = bind_phis(e, cond.params)
+    add_edges(e, phis, entries, before)
+    e.region(cond)
+    e.branch(e.value_at(cond.yields[0], 1), turn, done)
     e.place(turn)
-    for param, phi in zip(body.params, phis, strict=True):
-        e.bind(param, phi)
-    _add_edges(e, phis, e.region(body), e.block)
+    e.bind_all(dict(zip(body.params, e.values(cond.params, body.params), strict=True)))
+    e.region(body)
+    add_edges(e, phis, e.values(body.yields, cond.params), e.block)
     e.jump(head)
     e.place(done)
     return phis
-
-
-def _unit_step(step: Atom) -> int:
-    return int(step.value) if isinstance(step, Const) and step.value in (1, -1) else 0
-
-
-def _bind_phis(e: Emitter, params: Sequence[Var]) -> list[str]:
-    phis = [e.phi(e.type(scalar_type(param))) for param in params]
-    for param, phi in zip(params, phis, strict=True):
-        e.bind(param, phi)
-    return phis
-
-
-def _add_edges(e: Emitter, phis: Sequence[str], values: Sequence[str], block: str) -> None:
-    for phi, value in zip(phis, values, strict=True):
-        e.add_edge(phi, value, block)

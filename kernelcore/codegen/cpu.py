@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from kernelcore.codegen.engine import engine, lock
+from kernelcore.codegen.form import lanes_for
 from kernelcore.codegen.host import Host, host
 from kernelcore.codegen.llvm import emit_kernel
 from kernelcore.errors import KernelCompileError
@@ -17,9 +18,13 @@ from kernelcore.runtime import native
 OPTIMIZATION_LEVEL = 2
 
 
-def llvm_text(func: Func, symbol: str = "kernel") -> str:
-    """The LLVM text of kernel ``func`` for this host, before optimisation."""
-    return emit_kernel(func, symbol, host().attributes)
+def llvm_text(func: Func, symbol: str = "kernel", lanes: int | None = None) -> str:
+    """The LLVM text of kernel ``func`` for this host, before optimisation.
+
+    ``lanes`` threads run as a gang; by default as many as is best.
+    """
+    lanes = lanes_for(func, host()) if lanes is None else lanes
+    return emit_kernel(func, symbol, host().attributes, lanes)
 
 
 def assembly(text: str) -> str:
@@ -79,7 +84,7 @@ def _optimize(text: str, target: Host) -> tuple[Any, Any]:
     except RuntimeError as error:
         raise KernelCompileError(f"LLVM rejected the generated code: {error}\n{text}") from error
     options = llvm.create_pipeline_tuning_options(speed_level=OPTIMIZATION_LEVEL)
-    options.loop_vectorization = True
+    options.loop_vectorization = False
     options.slp_vectorization = True
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)

@@ -1,13 +1,13 @@
-"""Emitter: appends LLVM instructions, with values ``lanes`` wide, and keeps what Vars stand for."""
+"""Emitter: appends LLVM instructions for one thread or a gang, and keeps what Vars stand for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.codegen.records import Member
-from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.runtime import native
@@ -25,11 +25,15 @@ class ArrayValue:
 
 @dataclass(frozen=True, slots=True)
 class StackValue:
-    """What a stack stands for: slots of its address, number of elements, and room for elements."""
+    """What a stack stands for: slots of its address, number of elements, and room for elements.
+
+    The size is one for a whole gang where its threads push and pop ``together``.
+    """
 
     data: str
     size: str
     capacity: str
+    together: bool = True
 
 
 Value = str | ArrayValue | StackValue
@@ -39,26 +43,38 @@ Handler = Callable[["Emitter", Eqn], Sequence[Value]]
 class Emitter:
     """Instructions and declarations of one function.
 
+    ``gang`` is the number of threads that the instructions run, ``lanes`` that of the values being
+    emitted: ``gang``, or 1 for what all threads of a gang share. ``strides`` says by how much a
+    value grows from lane to lane, 0 where they share it (``passes/uniform.py``); such a Var stands
+    for its value in lane 0, one without a stride for ``gang`` values. ``mask`` are the lanes that
+    are active, None for all; code under a mask runs only if some lane is.
+
     ``block`` is the label of the block being filled. A phi is written with ``phi`` and gets its
     edges later with ``add_edge``, when the value of the back edge is known. ``point`` is the launch
-    index, one int32 per grid dimension; ``wide_indices`` gives values that exist as int64 too.
-    ``access_suffix`` is appended to accesses of arrays. ``assertions`` numbers the ASSERTs.
+    index of lane 0, one int32 per grid dimension; ``wide_indices`` gives values that exist as
+    int64 too. ``assertions`` numbers the ASSERTs. ``elements`` are the writes that together write
+    an element (``access.py``).
     ``fused`` says whether the target multiplies and adds in one instruction.
-    ``members`` says which record of which shared stack every stack is, ``records`` what those are.
+    ``members`` says which record of which shared stack every stack is, ``records`` what those are,
+    ``apart`` those whose size differs among the threads of a gang.
     """
 
     def __init__(self, lanes: int, handlers: Mapping[OpKind, Handler]) -> None:
+        self.gang = lanes
         self.lanes = lanes
         self.fused = native.has_fma
+        self.mask: str | None = None
+        self.strides: Mapping[Var, int | None] = {}
         self.block = "entry"
         self.point: tuple[str, ...] = ()
         self.wide_indices: dict[str, str] = {}
-        self.access_suffix = ""
         self.declarations: dict[str, None] = {}
         self.slots: list[str] = []
+        self.elements: Mapping[Eqn, Sequence[Eqn]] = {}
         self.stacks: list[StackValue] = []
         self.members: Mapping[Atom, Member] = {}
         self.records: dict[int, StackValue] = {}
+        self.apart: frozenset[int] = frozenset()
         self.assertions: Mapping[Eqn, int] = {}
         self._env: dict[Var, Value] = {}
         self._handlers = handlers
@@ -146,13 +162,77 @@ class Emitter:
         """Bind every Var of ``values``."""
         self._env.update(values)
 
+    def stride(self, atom: Atom) -> int | None:
+        """By how much a scalar grows from lane to lane; None if by no fixed number."""
+        if self.gang == 1 or isinstance(atom, Const):
+            return 0
+        return self.strides.get(atom)
+
+    def is_uniform(self, *atoms: Atom) -> bool:
+        """Whether all threads of a gang share these scalars."""
+        return all(self.stride(a) == 0 for a in atoms)
+
+    def lanes_of(self, atom: Atom) -> int:
+        """Of how many lanes the text is that ``atom`` is bound to."""
+        return self.gang if self.stride(atom) is None else 1
+
+    @contextmanager
+    def at(self, lanes: int) -> Generator[None]:
+        """Emit values of so many lanes inside."""
+        saved, self.lanes = self.lanes, lanes
+        yield
+        self.lanes = saved
+
+    @contextmanager
+    def one_lane(self) -> Generator[None]:
+        """Emit code for a single thread inside; what differs among lanes must be bound anew."""
+        saved = self.gang, self.lanes, self.mask
+        self.gang, self.lanes, self.mask = 1, 1, None
+        yield
+        self.gang, self.lanes, self.mask = saved
+
+    @contextmanager
+    def under(self, mask: str | None) -> Generator[None]:
+        """Emit code for the active lanes ``mask`` inside."""
+        saved, self.mask = self.mask, mask
+        yield
+        self.mask = saved
+
+    def bound(self, var: Var) -> Value:
+        """What ``var`` stands for."""
+        return self._env[var]
+
     def value(self, atom: Atom) -> str:
-        """The text of a scalar."""
+        """The text of a scalar, ``lanes`` wide; of one lane, that of the first."""
         if isinstance(atom, Const):
             return self.const(atom.type, atom.value)
         found = self._env[atom]
         assert isinstance(found, str)
-        return found
+        if self.lanes == 1:
+            return found
+        stride = self.stride(atom)
+        return found if stride is None else self._spread(scalar_type(atom), found, stride)
+
+    def value_at(self, atom: Atom, lanes: int) -> str:
+        """``value`` for another number of lanes."""
+        with self.at(lanes):
+            return self.value(atom)
+
+    def splat(self, element: str, value: str) -> str:
+        """``gang`` times ``value`` of LLVM type ``element``."""
+        wide = f"<{self.gang} x {element}>"
+        first = self.op(f"insertelement {wide} poison, {element} {value}, i64 0")
+        zeros = f"<{self.gang} x i32> zeroinitializer"
+        return self.op(f"shufflevector {wide} {first}, {wide} poison, {zeros}")
+
+    def _spread(self, scalar: Scalar, first: str, stride: int) -> str:
+        """All lanes of a value that starts with ``first`` and grows by ``stride``."""
+        element = LLVM_TYPES[scalar.name]
+        value = self.splat(element, first)
+        if stride == 0:
+            return value
+        steps = ", ".join(f"{element} {literal(scalar, k * stride)}" for k in range(self.gang))
+        return self.op(f"add <{self.gang} x {element}> {value}, <{steps}>")
 
     def array(self, atom: Atom) -> ArrayValue:
         """What an array stands for."""
@@ -168,23 +248,22 @@ class Emitter:
         assert isinstance(found, StackValue)
         return found
 
-    def region(self, region: Region) -> list[str]:
-        """Emit ``region``, whose parameters are bound, and return the values that it yields."""
+    def region(self, region: Region) -> None:
+        """Emit ``region``, whose parameters are bound."""
         for eqn in region.eqns:
+            self.eqn(eqn)
+
+    def eqn(self, eqn: Eqn) -> None:
+        """Emit ``eqn`` and bind its outputs; a single output decides of how many lanes it is."""
+        lanes = self.lanes_of(eqn.out) if len(eqn.outputs) == 1 else 1
+        with self.at(lanes):
             values = self._handlers[eqn.op.kind](self, eqn)
-            for out, value in zip(eqn.outputs, values, strict=True):
-                self.bind(out, value)
-        return [self.value(a) for a in region.yields]
+        for out, value in zip(eqn.outputs, values, strict=True):
+            self.bind(out, value)
 
-    def require_one_lane(self, eqn: Eqn) -> None:
-        """Refuse what is not a pure straight line where there are several lanes.
-
-        Raises:
-            KernelCompileError: There are several lanes.
-        """
-        if self.lanes != 1:
-            text = f"'{eqn.op.name}' has no form for {self.lanes} lanes, only scalar operations do"
-            raise KernelCompileError(text, eqn.loc)
+    def values(self, atoms: Sequence[Atom], like: Sequence[Atom]) -> list[str]:
+        """The texts of ``atoms``, each of as many lanes as its partner in ``like``."""
+        return [self.value_at(a, self.lanes_of(b)) for a, b in zip(atoms, like, strict=True)]
 
 
 def scalar_type(atom: Atom) -> Scalar:

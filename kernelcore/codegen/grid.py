@@ -1,4 +1,8 @@
-"""The loop over a range of grid points: rows along the last axis, no division per point."""
+"""The loop over a range of grid points: rows along the last axis, no division per point.
+
+A row is cut where its index is a multiple of the gang: whole gangs run in step, the points at the
+ends one by one.
+"""
 
 from __future__ import annotations
 
@@ -9,50 +13,104 @@ from kernelcore.codegen.emitter import Emitter
 Body = Callable[[], None]
 
 
-def emit_points(e: Emitter, dims: Sequence[str], loop_suffix: str, body: Body, done: str) -> None:
-    """Emit ``body`` for every grid point, with ``e.point`` set, and leave for block ``done``.
+def emit_points(
+    e: Emitter, dims: Sequence[str], point: Body, gang: Body | None, is_packed: str, done: str
+) -> None:
+    """Emit code for every grid point, with ``e.point`` set, and leave for block ``done``.
 
     Args:
         e: Emitter, at the start of the loop; ``%begin < %end`` holds.
         dims: Extents of the grid, as i64.
-        loop_suffix: Metadata of the branch that closes the loop along the last axis.
-        body: Emits one grid point.
+        point: Emits one grid point, for one thread.
+        gang: Emits ``e.gang`` adjacent grid points, from ``e.point`` on; None for single ones only.
+        is_packed: Whether the code of ``gang`` is right for the arrays, as i1.
         done: Label of the block after the loop.
     """
     start = _unravel(e, "%begin", dims)
-    before, row, point = e.block, e.label("row"), e.label("point")
+    before, row, row_end = e.block, e.label("row"), e.label("row_end")
     e.jump(row)
     e.place(row)
     position, first = e.phi("i64"), e.phi("i64")
     outer = [e.phi("i64") for _ in dims[:-1]]
-    for phi, value in zip(
-        (position, first, *outer), ("%begin", start[-1], *start[:-1]), strict=True
-    ):
+    entries = zip((position, first, *outer), ("%begin", start[-1], *start[:-1]), strict=True)
+    for phi, value in entries:
         e.add_edge(phi, value, before)
     room = e.op(f"sub i64 {dims[-1]}, {first}")
     count = _min(e, room, e.op(f"sub i64 %end, {position}"))
     last = e.op(f"add nuw nsw i64 {first}, {count}")
+    if gang is None:
+        _emit_run(e, outer, first, last, 1, point)
+        e.jump(row_end)
+    else:
+        _emit_row(e, outer, (first, last), point, gang, is_packed, row_end)
+    e.place(row_end)
+    position_next = e.op(f"add nuw nsw i64 {position}, {count}")
+    outer_next = _advance(e, outer, dims[:-1])
+    following = (position_next, "0", *outer_next)
+    for phi, value in zip((position, first, *outer), following, strict=True):
+        e.add_edge(phi, value, e.block)
+    e.branch(e.op(f"icmp slt i64 {position_next}, %end"), row, done)
+
+
+def _emit_row(
+    e: Emitter,
+    outer: Sequence[str],
+    bounds: tuple[str, str],
+    point: Body,
+    gang: Body,
+    is_packed: str,
+    row_end: str,
+) -> None:
+    """The points of a row, those at both ends by the same code."""
+    first, last = bounds
+    width = e.gang
+    up = e.op(f"add nuw nsw i64 {first}, {width - 1}")
+    cut = [e.op(f"and i64 {x}, {-width}") for x in (up, last)]
+    some = e.op(f"and i1 {is_packed}, {e.op(f'icmp slt i64 {cut[0]}, {cut[1]}')}")
+    # Without a whole gang the first run is the row.
+    head_end = e.op(f"select i1 {some}, i64 {cut[0]}, i64 {last}")
+    before, ends, check = e.block, e.label("ends"), e.label("check")
+    has_head = e.op(f"icmp slt i64 {first}, {head_end}")
+    e.branch(has_head, ends, check)
+    e.place(ends)
+    run_first, run_last = e.phi("i64"), e.phi("i64")
+    e.add_edge(run_first, first, before)
+    e.add_edge(run_last, head_end, before)
+    with e.one_lane():
+        _emit_run(e, outer, run_first, run_last, 1, point)
+    after_run = e.block
+    e.jump(check)
+    e.place(check)
+    reached = e.phi("i64")
+    e.add_edge(reached, head_end, before)
+    e.add_edge(reached, run_last, after_run)
+    gangs = e.label("gangs")
+    e.branch(e.op(f"icmp eq i64 {reached}, {last}"), row_end, gangs)
+    e.place(gangs)
+    _emit_run(e, outer, cut[0], cut[1], width, gang)
+    block = e.block
+    e.branch(e.op(f"icmp eq i64 {cut[1]}, {last}"), row_end, ends)
+    e.add_edge(run_first, cut[1], block)
+    e.add_edge(run_last, last, block)
+
+
+def _emit_run(
+    e: Emitter, outer: Sequence[str], first: str, last: str, step: int, body: Body
+) -> None:
+    """The points from ``first`` to before ``last`` of a row; there is at least one."""
+    before, point, leave = e.block, e.label("point"), e.label("run_end")
     e.jump(point)
     e.place(point)
     inner = e.phi("i64")
-    e.add_edge(inner, first, row)
+    e.add_edge(inner, first, before)
     # Extents are below 2**31, so that an index never changes when it is shortened.
     e.point = tuple(e.op(f"trunc nuw nsw i64 {i} to i32") for i in (*outer, inner))
     e.wide_indices = dict(zip(e.point, (*outer, inner), strict=True))
     body()
-    following = e.op(f"add nuw nsw i64 {inner}, 1")
+    following = e.op(f"add nuw nsw i64 {inner}, {step}")
     e.add_edge(inner, following, e.block)
-    leave = e.label("row_end")
-    more = e.op(f"icmp slt i64 {following}, {last}")
-    e.effect(f"br i1 {more}, label %{point}, label %{leave}{loop_suffix}")
+    e.branch(e.op(f"icmp slt i64 {following}, {last}"), point, leave)
     e.place(leave)
-    position_next = e.op(f"add nuw nsw i64 {position}, {count}")
-    outer_next = _advance(e, outer, dims[:-1])
-    for phi, value in zip(
-        (position, first, *outer), (position_next, "0", *outer_next), strict=True
-    ):
-        e.add_edge(phi, value, e.block)
-    e.branch(e.op(f"icmp slt i64 {position_next}, %end"), row, done)
 
 
 def _unravel(e: Emitter, position: str, dims: Sequence[str]) -> list[str]:

@@ -32,6 +32,12 @@ class Host:
     llvm_version: tuple[int, ...]
 
     @property
+    def float_lanes(self) -> int:
+        """How many float32 a register holds."""
+        known = self.features.split(",")
+        return 16 if "+avx512f" in known else 8 if "+avx" in known else 4
+
+    @property
     def attributes(self) -> dict[str, str]:
         """LLVM attributes of every function for this processor."""
         # LLVM itself prefers half of what 512-bit units can do.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
 from types import MappingProxyType
 
-from kernelcore.codegen import abi, atomic, control, memory, narrow, output
+from kernelcore.codegen import abi, access, atomic, control, memory, narrow, output, stacks
+from kernelcore.codegen.access import whole_elements
 from kernelcore.codegen.cast import emit_cast
 from kernelcore.codegen.emitter import ArrayValue, Emitter, Handler, Value, scalar_type
 from kernelcore.codegen.grid import emit_points
@@ -14,62 +14,52 @@ from kernelcore.codegen.native import emit_native
 from kernelcore.codegen.records import stack_records
 from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Eqn, Func, Var
-from kernelcore.ir.op import ATOMICS, MESSAGES, OpKind
+from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import assertions, walk_eqns
+from kernelcore.passes.uniform import lane_strides
 from kernelcore.runtime import native
 from kernelcore.types import ArrayType, Scalar
 
-# Threads of one launch are independent: no access depends on one of another grid point.
-ACCESS_SUFFIX = ", !llvm.access.group !2"
-PACKED_LOOP_SUFFIX = ", !llvm.loop !0"
-STRIDED_LOOP_SUFFIX = ", !llvm.loop !3"
-METADATA = """\
-!0 = distinct !{!0, !1}
-!1 = !{!"llvm.loop.parallel_accesses", !2}
-!2 = distinct !{}
-!3 = distinct !{!3, !4}
-!4 = !{!"llvm.loop.vectorize.enable", i1 false}
-"""
-
-# As many adjacent components LLVM loads as vectors, and sorts by shuffles.
-MAX_INTERLEAVED = 4
-
-# Beyond, arithmetic hides what strides cost, and the time to compile a second loop is saved.
-MAX_EQNS_OF_TWO_LOOPS = 600
-
-# What keeps LLVM from vectorising the loop over grid points.
-_SCALAR_KINDS = ATOMICS | MESSAGES | {OpKind.FOR, OpKind.WHILE, OpKind.STACK, OpKind.NATIVE}
+# Beyond, arithmetic hides what strides cost, and the time to compile a second body is saved.
+MAX_EQNS_OF_TWO_BODIES = 600
 
 
-def emit_kernel(func: Func, symbol: str, attributes: Mapping[str, str] | None = None) -> str:
+def emit_kernel(
+    func: Func, symbol: str, attributes: Mapping[str, str] | None = None, lanes: int = 1
+) -> str:
     """LLVM text of kernel ``func`` under the interface of ``codegen/abi.py``.
 
     Args:
         func: A verified kernel without calls.
         symbol: Name of the function to define.
         attributes: LLVM string attributes of the function.
+        lanes: Threads of a gang, a power of two up to 64; 1 for code of single threads only.
 
     Raises:
         KernelCompileError: ``func`` is no kernel, or has calls.
     """
     if func.body.yields:
         raise KernelCompileError(f"'{func.name}' yields values: it is no kernel", func.loc)
-    e = Emitter(1, HANDLERS)
+    e = Emitter(lanes, HANDLERS)
+    e.lanes = 1
     e.assertions = {eqn: at for at, eqn in enumerate(assertions(func))}
     e.members = stack_records(func)
+    if lanes > 1:
+        e.strides = lane_strides(func)
+        e.elements = whole_elements(func)
+        e.apart = stacks.records_apart(func, e.members, e.strides)
     _load_arguments(e, func)
     dims = [e.op(f"load i64, ptr {_at(e, '%grid', 8 * a)}") for a in range(func.rank)]
     some = e.op("icmp slt i64 %begin, %end")
     start = e.label("start")
     e.branch(some, start, output.FINISH_BLOCK)
     e.place(start)
-    e.access_suffix = ACCESS_SUFFIX
     _emit_points(e, func, dims)
     if e.stacks:
-        e.place(memory.OUT_OF_MEMORY_BLOCK)
+        e.place(stacks.OUT_OF_MEMORY_BLOCK)
         output.fail(e, abi.STATUS_OUT_OF_MEMORY)
     e.place(output.FINISH_BLOCK)
-    memory.free_stacks(e)
+    stacks.free_stacks(e)
     e.effect("ret void")
     params = "ptr %args, ptr %grid, i64 %begin, i64 %end"
     return _module(e, symbol, params, attributes or {})
@@ -80,15 +70,13 @@ def emit_lanes(func: Func, symbol: str, lanes: int, fused: bool = native.has_fma
 
     Defines ``void symbol(ptr in0, ..., ptr out0, ...)``: every pointer is to ``lanes`` elements.
     ``fused`` says whether the target multiplies and adds in one instruction.
-
-    Raises:
-        KernelCompileError: ``func`` has control flow or memory accesses.
     """
     e = Emitter(lanes, HANDLERS)
     e.fused = fused
     for at, param in enumerate(func.params):
         e.bind(param, memory.load(e, scalar_type(param), f"%in{at}"))
-    for at, value in enumerate(e.region(func.body)):
+    e.region(func.body)
+    for at, value in enumerate(e.value(a) for a in func.body.yields):
         memory.store(e, scalar_type(func.body.yields[at]), value, f"%out{at}")
     e.effect("ret void")
     pointers = [f"ptr %in{at}" for at in range(len(func.params))]
@@ -110,29 +98,24 @@ def _load_arguments(e: Emitter, func: Func) -> None:
 
 
 def _emit_points(e: Emitter, func: Func, dims: Sequence[str]) -> None:
-    """The grid loop; twice where it pays to know the last strides: once for packed last axes."""
+    """The grid loop: gangs, or single points, of packed arrays, and single points of any."""
+    arrays = {p: p.type for p in func.params if isinstance(p.type, ArrayType) and p.type.ndim}
+    found = {param: e.array(param) for param in arrays}
+    forms = {p: _packed_form(type_, found[p]) for p, type_ in arrays.items()}
+    is_short = sum(1 for _ in walk_eqns(func.body)) <= MAX_EQNS_OF_TWO_BODIES
 
-    def body() -> None:
+    def point() -> None:
+        e.bind_all(found)
         e.region(func.body)
 
-    arrays = {p: p.type for p in func.params if isinstance(p.type, ArrayType) and p.type.ndim}
-    is_vectorised = not any(q.op.kind in _SCALAR_KINDS for q in walk_eqns(func.body))
-    is_short = sum(1 for _ in walk_eqns(func.body)) <= MAX_EQNS_OF_TWO_LOOPS
-    has_components = is_short and any(t.components for t in arrays.values())
-    # LLVM would gather the components of larger elements one by one, slower than scalar code.
-    is_vectorised &= all(prod(t.components) <= MAX_INTERLEAVED for t in arrays.values())
-    if arrays and (is_vectorised or has_components):
-        strided, packed = e.label("strided"), e.label("packed")
-        found = {param: e.array(param) for param in arrays}
-        forms = {p: _packed_form(type_, found[p]) for p, type_ in arrays.items()}
-        e.branch(_all_equal(e, found, forms), packed, strided)
-        e.place(packed)
+    def gang() -> None:
         e.bind_all(forms)
-        suffix = PACKED_LOOP_SUFFIX if is_vectorised else STRIDED_LOOP_SUFFIX
-        emit_points(e, dims, suffix, body, output.FINISH_BLOCK)
-        e.place(strided)
-        e.bind_all(found)
-    emit_points(e, dims, STRIDED_LOOP_SUFFIX, body, output.FINISH_BLOCK)
+        e.region(func.body)
+
+    if e.gang > 1 or (arrays and is_short):
+        emit_points(e, dims, point, gang, _all_equal(e, found, forms), output.FINISH_BLOCK)
+    else:
+        emit_points(e, dims, point, None, "false", output.FINISH_BLOCK)
 
 
 def _packed_form(type_: ArrayType, array: ArrayValue) -> ArrayValue:
@@ -166,11 +149,11 @@ def _module(e: Emitter, symbol: str, params: str, attributes: Mapping[str, str])
         f'define void @"{symbol}"({params}) nounwind{pairs} {{',
         "entry:",
         *e.slots,
-        *memory.clear_stacks(e),
+        *stacks.clear_stacks(e),
         *e.lines(),
         "}",
     ]
-    return "\n".join(lines) + "\n" + METADATA
+    return "\n".join(lines) + "\n"
 
 
 def _at(e: Emitter, base: str, offset_bytes: int) -> str:
@@ -185,8 +168,13 @@ def _emit_pure(e: Emitter, eqn: Eqn) -> list[str]:
 
 
 def _emit_tid(e: Emitter, eqn: Eqn) -> list[str]:
-    e.require_one_lane(eqn)
     return [e.point[eqn.attrs["axis"]]]
+
+
+def _emit_dim(e: Emitter, eqn: Eqn) -> list[str]:
+    """One extent of an array as int32."""
+    axis: int = eqn.attrs["axis"]
+    return [e.op(f"trunc i64 {e.array(eqn.inputs[0]).shape[axis]} to i32")]
 
 
 def _refuse_call(e: Emitter, eqn: Eqn) -> Sequence[Value]:
@@ -199,17 +187,17 @@ HANDLERS: Mapping[OpKind, Handler] = MappingProxyType(
         OpKind.PURE: _emit_pure,
         OpKind.CAST: emit_cast,
         OpKind.TID: _emit_tid,
-        OpKind.DIM: memory.emit_dim,
-        OpKind.LOAD: memory.emit_load,
-        OpKind.STORE: memory.emit_store,
+        OpKind.DIM: _emit_dim,
+        OpKind.LOAD: access.emit_load,
+        OpKind.STORE: access.emit_store,
         OpKind.ATOMIC_ADD: atomic.emit_atomic_add,
         OpKind.ATOMIC: atomic.emit_atomic,
         OpKind.ATOMIC_CAS: atomic.emit_atomic_cas,
         OpKind.PRINT: output.emit_print,
         OpKind.ASSERT: output.emit_assert,
-        OpKind.STACK: memory.emit_stack,
-        OpKind.PUSH: memory.emit_push,
-        OpKind.POP: memory.emit_pop,
+        OpKind.STACK: stacks.emit_stack,
+        OpKind.PUSH: stacks.emit_push,
+        OpKind.POP: stacks.emit_pop,
         OpKind.IF: control.emit_if,
         OpKind.FOR: control.emit_for,
         OpKind.WHILE: control.emit_while,

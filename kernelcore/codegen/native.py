@@ -15,6 +15,7 @@ from pathlib import Path
 
 from kernelcore.codegen import memory
 from kernelcore.codegen.emitter import Emitter, scalar_type
+from kernelcore.codegen.lanes import by_lane
 from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Atom, Eqn, Func
 from kernelcore.ir.native import (
@@ -71,9 +72,9 @@ def words_of(type_: NativeType) -> int:
     return 1 + 2 * type_.ndim if isinstance(type_, ArrayType) else len(scalars_of(type_))
 
 
+@by_lane
 def emit_native(e: Emitter, eqn: Eqn) -> list[str]:
     """A call of a snippet."""
-    e.require_one_lane(eqn)
     snippet = snippet_of(eqn)
     if snippet.form is Form.TANGENT:
         raise no_tangent(eqn)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from kernelcore.codegen import abi, narrow
+from kernelcore.codegen import abi, masks, narrow
 from kernelcore.codegen.cast import convert
 from kernelcore.codegen.emitter import Emitter, scalar_type
+from kernelcore.codegen.lanes import by_lane
 from kernelcore.ir.core import Atom, Eqn
 from kernelcore.types import float64, int64, uint64
 
@@ -18,9 +19,9 @@ _NAN_BITS = 0x7FF8 << 48
 _PLAIN = frozenset(range(0x20, 0x7F)) - frozenset(b'"\\')
 
 
+@by_lane
 def emit_print(e: Emitter, eqn: Eqn) -> list[str]:
     """Write a line to standard output, by one call, so that lines of threads stay whole."""
-    e.require_one_lane(eqn)
     first, *rest = eqn.attrs["pieces"]
     form, arguments = "", ["i32 1"]
     formats = (*eqn.attrs.get("formats", ("",) * len(eqn.inputs)), "")
@@ -42,10 +43,16 @@ def emit_print(e: Emitter, eqn: Eqn) -> list[str]:
 
 
 def emit_assert(e: Emitter, eqn: Eqn) -> list[str]:
-    """Go on if the condition holds; else report which assertion it is and leave the kernel."""
-    e.require_one_lane(eqn)
+    """Go on if the condition holds; else report which assertion it is and leave the kernel.
+
+    A gang leaves together at the first assertion in program order that fails in some lane.
+    """
+    (condition,) = eqn.inputs
     held, failed = e.label("held"), e.label("failed")
-    e.branch(e.value(eqn.inputs[0]), held, failed)
+    if e.is_uniform(condition):
+        e.branch(e.value_at(condition, 1), held, failed)
+    else:
+        e.branch(masks.fails(e, e.value_at(condition, e.gang)), failed, held)
     e.place(failed)
     details = [e.value(a) for a in eqn.inputs[1:]]
     fail(e, abi.STATUS_FIRST_ASSERTION + e.assertions[eqn], details)

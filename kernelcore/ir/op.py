@@ -65,6 +65,8 @@ class Op:
         no_grad: Why there is no derivative. Exactly one of ``grad`` and ``no_grad`` is given.
         injective: Whether an integer result is an injective function of each argument while the
             others are fixed.
+        stride: By how much an integer result grows from thread to thread, given by how much the
+            arguments do, and their values where they are literals; None if by no fixed number.
         rmw: By kind of scalar, LLVM's ``atomicrmw`` that updates an element with it.
         domain: Interval that tests draw float arguments from.
         int_domain: Interval that tests draw int arguments from.
@@ -80,6 +82,7 @@ class Op:
     grad: Mapping[str, str] | None = None
     no_grad: str | None = None
     injective: bool = False
+    stride: Callable[[Sequence[int], Sequence[int | None]], int | None] | None = None
     rmw: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     domain: tuple[float, float] = (-2.0, 2.0)
     int_domain: tuple[int, int] = (-9, 9)

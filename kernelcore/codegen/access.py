@@ -1,0 +1,132 @@
+"""Loads, stores, and additions to elements that belong to one thread, by one thread or a gang."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
+
+from kernelcore.codegen import memory, wide
+from kernelcore.codegen.emitter import Emitter
+from kernelcore.ir.core import Atom, Eqn, Func, Region
+from kernelcore.ir.op import OpKind
+from kernelcore.ir.walk import atoms_in
+from kernelcore.types import ArrayType, Scalar
+
+# Between the writes of one element these may stand: they neither see nor change it.
+_UNRELATED = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM})
+
+# The new element from the old one and a value.
+Update = Callable[[Emitter, Scalar, str, str], str]
+
+
+def emit_load(e: Emitter, eqn: Eqn) -> list[str]:
+    """One element of an array."""
+    if e.lanes > 1:
+        return [wide.load(e, wide.site(e, eqn))]
+    dtype, address = memory.element(e, eqn)
+    return [memory.load(e, dtype, address)]
+
+
+def emit_store(e: Emitter, eqn: Eqn) -> list[str]:
+    """Write one element of an array."""
+    if e.is_uniform(*eqn.inputs[1:]):
+        with e.at(1):
+            dtype, address = memory.element(e, eqn)
+            memory.store(e, dtype, e.value(eqn.inputs[-1]), address)
+        return []
+    element = e.elements.get(eqn)
+    if element is None:
+        wide.store(e, wide.site(e, eqn), e.value_at(eqn.inputs[-1], e.gang))
+    elif eqn is element[-1]:
+        values = [e.value_at(part.inputs[-1], e.gang) for part in _by_component(element)]
+        wide.store_elements(e, wide.site(e, eqn), values)
+    return []
+
+
+def emit_owned_update(e: Emitter, eqn: Eqn, update: Update) -> list[str]:
+    """Change an element that no other thread touches, and give its old value."""
+    if e.gang == 1:
+        dtype, address = memory.element(e, eqn)
+        old = memory.load(e, dtype, address)
+        memory.store(e, dtype, update(e, dtype, old, e.value(eqn.inputs[-1])), address)
+        return [old]
+    element = e.elements.get(eqn, (eqn,))
+    if eqn is not element[-1]:
+        # Nobody uses the old value of what is written later.
+        return ["poison"]
+    news: list[str] = []
+    old, where = "", wide.site(e, eqn)
+    with e.at(e.gang):
+        for part in _by_component(element):
+            old = wide.load(e, wide.site(e, part))
+            news.append(update(e, where.dtype, old, e.value(part.inputs[-1])))
+    if len(element) == 1:
+        wide.store(e, where, news[0])
+    else:
+        wide.store_elements(e, where, news)
+    return [old]
+
+
+def whole_elements(func: Func) -> Mapping[Eqn, Sequence[Eqn]]:
+    """The writes that together write every component of one element, by each of them."""
+    used = atoms_in(func.body)
+    found: dict[Eqn, Sequence[Eqn]] = {}
+    for region in _regions(func.body):
+        run: list[Eqn] = []
+        for eqn in region.eqns:
+            if eqn.op.kind in _UNRELATED:
+                continue
+            if _component(eqn, used) is None:
+                run = []
+                continue
+            if not (run and _continues(run, eqn)):
+                run = []
+            run.append(eqn)
+            array = eqn.inputs[0].type
+            assert isinstance(array, ArrayType)
+            if len(run) == prod(array.components):
+                found.update((part, tuple(run)) for part in run)
+                run = []
+    return found
+
+
+def _regions(region: Region) -> Iterator[Region]:
+    yield region
+    for eqn in region.eqns:
+        for inner in eqn.regions:
+            yield from _regions(inner)
+
+
+def _component(eqn: Eqn, used: set[Atom]) -> int | None:
+    """Which component ``eqn`` writes, if it may be written later with the others."""
+    is_store = eqn.op.kind is OpKind.STORE
+    is_owned_add = eqn.op.kind is OpKind.ATOMIC_ADD and eqn.attrs.get("owned", False)
+    if not (is_store or (is_owned_add and eqn.out not in used)):
+        return None
+    array = eqn.inputs[0].type
+    assert isinstance(array, ArrayType)
+    if not 1 < prod(array.components) <= wide.MAX_INTERLEAVED:
+        return None
+    return wide.component(array, eqn.inputs[1 : 1 + array.ndim])
+
+
+def _continues(run: Sequence[Eqn], eqn: Eqn) -> bool:
+    """Whether ``eqn`` writes another component of the same element."""
+    first, array = run[0], eqn.inputs[0].type
+    assert isinstance(array, ArrayType)
+    outer = slice(0, 1 + array.outer_ndim)
+    is_same = first.op is eqn.op and first.inputs[outer] == eqn.inputs[outer]
+    return is_same and _place(eqn) not in [_place(part) for part in run]
+
+
+def _place(eqn: Eqn) -> int:
+    """The number of the component that ``eqn`` writes."""
+    array = eqn.inputs[0].type
+    assert isinstance(array, ArrayType)
+    number = wide.component(array, eqn.inputs[1 : 1 + array.ndim])
+    assert number is not None
+    return number
+
+
+def _by_component(element: Sequence[Eqn]) -> list[Eqn]:
+    return sorted(element, key=_place) if len(element) > 1 else list(element)

@@ -1,0 +1,42 @@
+"""Which form of a kernel is best: how many threads run as a gang."""
+
+from __future__ import annotations
+
+from kernelcore.codegen.host import Host
+from kernelcore.ir.core import Eqn, Func, Region
+from kernelcore.ir.op import ATOMICS, OpKind
+from kernelcore.ir.walk import walk_eqns
+
+# Lanes for which tests compare results.
+LANES = (1, 4, 8, 16, 32, 64)
+# What is done for one lane after the other.
+_BY_LANE = ATOMICS | {OpKind.NATIVE, OpKind.PRINT}
+
+
+def lanes_for(func: Func, host: Host) -> int:
+    """The number of threads that code of ``func`` for ``host`` runs as a gang; 1 for no gangs."""
+    eqns = list(walk_eqns(func.body))
+    if any(eqn.op.kind in _BY_LANE for eqn in eqns):
+        return 1
+    if not adds_in_order(func):
+        return 1
+    return 2 * host.float_lanes
+
+
+def adds_in_order(func: Func) -> bool:
+    """Whether gangs add shared elements up in the order of single threads."""
+    found: list[Eqn] = []
+
+    def visit(region: Region, in_loop: bool) -> bool:
+        for eqn in region.eqns:
+            is_shared = eqn.op.kind is OpKind.ATOMIC_ADD and not eqn.attrs.get("owned", False)
+            if is_shared:
+                found.append(eqn)
+                if in_loop:
+                    return False
+            is_loop = eqn.op.kind in (OpKind.FOR, OpKind.WHILE)
+            if not all(visit(r, in_loop or is_loop) for r in eqn.regions):
+                return False
+        return True
+
+    return visit(func.body, False) and len({e.inputs[0] for e in found}) == len(found)

@@ -1,0 +1,179 @@
+"""Control flow that the threads of a gang follow apart: code under masks of active lanes.
+
+Both arms of an ``if`` run, each for its lanes, and a loop turns until no lane is active. Inactive
+lanes compute whatever follows from values that are no longer theirs; they neither read nor write
+memory, and no arithmetic of the language traps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernelcore.builtins.composed import trip_count
+from kernelcore.builtins.lowering import LLVM_TYPES
+from kernelcore.codegen.blocks import add_edges, bind_phis, type_of, unit_step
+from kernelcore.codegen.emitter import Emitter, scalar_type
+from kernelcore.ir.core import Atom, Eqn, Region, Var
+from kernelcore.ir.op import OpKind
+
+# An arm of so few operations costs less than a branch that may be mispredicted.
+MAX_EQNS_WITHOUT_BRANCH = 8
+_WITHOUT_EFFECT = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM})
+
+ALL_LANES = "splat (i1 true)"
+
+
+def emit_if(e: Emitter, eqn: Eqn) -> list[str]:
+    """Both arms under their masks, and a choice per output."""
+    chosen = e.value_at(eqn.inputs[0], e.gang)
+    then, orelse = eqn.regions
+    first = _emit_arm(e, then, eqn.outputs, both(e, e.mask, chosen))
+    second = _emit_arm(e, orelse, eqn.outputs, both(e, e.mask, _negated(e, chosen)))
+    return [
+        blend(e, out, chosen, x, y) for out, x, y in zip(eqn.outputs, first, second, strict=True)
+    ]
+
+
+def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
+    """A loop over ranges of which some may be longer than others."""
+    (body,), (start, stop, step) = eqn.regions, eqn.inputs[:3]
+    index, *carried = body.params
+    integer = scalar_type(index)
+    ty, element = f"<{e.gang} x {LLVM_TYPES[integer.name]}>", LLVM_TYPES[integer.name]
+    counts_itself = e.is_uniform(start) and unit_step(step) != 0
+    with e.at(e.gang):
+        limit = e.value(stop)
+        if not counts_itself:
+            limit = trip_count(e, integer, e.value(start), limit, e.value(step))
+    entries = e.values((start, *eqn.inputs[3:]), body.params)
+    loop = _Loop(e, carried, entries[1:], eqn.inputs[3:])
+    position = e.phi(type_of(e, index))
+    e.add_edge(position, entries[0], loop.before)
+    counter = position if counts_itself else e.phi(element)
+    if not counts_itself:
+        e.add_edge(counter, "0", loop.before)
+    is_down = counts_itself and unit_step(step) < 0
+    is_unsigned = integer.kind == "uint" or not counts_itself
+    order = ("u" if is_unsigned else "s") + ("gt" if is_down else "lt")
+    test = e.op(f"icmp {order} {ty} {e.splat(element, counter)}, {limit}")
+    active = loop.go_on(e, both(e, e.mask, test))
+    e.bind(index, position)
+    with e.under(active):
+        e.region(body)
+    by = e.values((step,), (index,))[0]
+    e.add_edge(position, e.op(f"add {type_of(e, index)} {position}, {by}"), e.block)
+    if not counts_itself:
+        e.add_edge(counter, e.op(f"add {element} {counter}, 1"), e.block)
+    return loop.close(e, active, body.yields)
+
+
+def emit_while(e: Emitter, eqn: Eqn) -> list[str]:
+    """A loop that some threads may leave before others."""
+    cond, body = eqn.regions
+    loop = _Loop(e, cond.params, e.values(eqn.inputs, cond.params), eqn.inputs)
+    alive = e.phi(f"<{e.gang} x i1>")
+    e.add_edge(alive, e.mask or ALL_LANES, loop.before)
+    with e.under(alive):
+        e.region(cond)
+        test = e.value_at(cond.yields[0], e.gang)
+    active = loop.go_on(e, both(e, alive, test))
+    e.bind_all(dict(zip(body.params, e.values(cond.params, body.params), strict=True)))
+    with e.under(active):
+        e.region(body)
+    e.add_edge(alive, active, e.block)
+    return loop.close(e, active, body.yields)
+
+
+def both(e: Emitter, mask: str | None, condition: str) -> str:
+    """The lanes of ``mask`` where ``condition`` holds, whatever it is in the others."""
+    if mask is None:
+        return condition
+    return e.op(f"and <{e.gang} x i1> {mask}, {condition}")
+
+
+def is_any(e: Emitter, mask: str) -> str:
+    """Whether some lane is active."""
+    bits = e.op(f"bitcast <{e.gang} x i1> {mask} to i{e.gang}")
+    return e.op(f"icmp ne i{e.gang} {bits}, 0")
+
+
+def fails(e: Emitter, condition: str) -> str:
+    """Whether ``condition`` does not hold in some active lane."""
+    return is_any(e, both(e, e.mask, _negated(e, condition)))
+
+
+def blend(e: Emitter, var: Var, mask: str, x: str, y: str) -> str:
+    """A value like ``var``: ``x`` in the lanes of ``mask``, else ``y``."""
+    ty = f"<{e.gang} x {LLVM_TYPES[scalar_type(var).name]}>"
+    return e.op(f"select <{e.gang} x i1> {mask}, {ty} {x}, {ty} {y}")
+
+
+class _Loop:
+    """The frame of a loop that lanes leave one by one: it is in the block of the test."""
+
+    def __init__(
+        self, e: Emitter, params: Sequence[Var], entries: Sequence[str], given: Sequence[Atom]
+    ) -> None:
+        wide = [e.value_at(a, e.gang) for a in given]
+        self.before, self.head, self.done = e.block, e.label("loop"), e.label("done")
+        self.params = params
+        e.jump(self.head)
+        e.place(self.head)
+        self.phis = bind_phis(e, params)
+        add_edges(e, self.phis, entries, self.before)
+        # What active lanes share is carried once more, for those that have left.
+        self.results: list[str] = []
+        for param, phi, value in zip(params, self.phis, wide, strict=True):
+            if e.lanes_of(param) == 1:
+                phi = e.phi(f"<{e.gang} x {LLVM_TYPES[scalar_type(param).name]}>")
+                e.add_edge(phi, value, self.before)
+            self.results.append(phi)
+
+    def go_on(self, e: Emitter, active: str) -> str:
+        """Leave the loop unless some lane is ``active``; those lanes."""
+        turn = e.label("turn")
+        e.branch(is_any(e, active), turn, self.done)
+        e.place(turn)
+        return active
+
+    def close(self, e: Emitter, active: str, yields: Sequence[Atom]) -> list[str]:
+        """Go back to the test; what the loop yields."""
+        for param, value, phi, result in zip(
+            self.params, yields, self.phis, self.results, strict=True
+        ):
+            kept = blend(e, param, active, e.value_at(value, e.gang), result)
+            e.add_edge(result, kept, e.block)
+            if phi != result:
+                e.add_edge(phi, e.value_at(value, 1), e.block)
+        e.jump(self.head)
+        e.place(self.done)
+        return self.results
+
+
+def _emit_arm(e: Emitter, region: Region, outputs: Sequence[Var], mask: str) -> list[str]:
+    """What an arm yields; it is passed by where no lane takes it and that saves something."""
+    kinds = {eqn.op.kind for eqn in region.eqns}
+    if kinds <= _WITHOUT_EFFECT and len(region.eqns) <= MAX_EQNS_WITHOUT_BRANCH:
+        with e.under(mask):
+            e.region(region)
+        return [e.value_at(a, e.gang) for a in region.yields]
+    before, arm, join = e.block, e.label("arm"), e.label("join")
+    e.branch(is_any(e, mask), arm, join)
+    e.place(arm)
+    with e.under(mask):
+        e.region(region)
+    values = [e.value_at(a, e.gang) for a in region.yields]
+    block = e.block
+    e.jump(join)
+    e.place(join)
+    found: list[str] = []
+    for out, value in zip(outputs, values, strict=True):
+        phi = e.phi(f"<{e.gang} x {LLVM_TYPES[scalar_type(out).name]}>")
+        e.add_edge(phi, value, block)
+        e.add_edge(phi, "zeroinitializer", before)
+        found.append(phi)
+    return found
+
+
+def _negated(e: Emitter, mask: str) -> str:
+    return e.op(f"xor <{e.gang} x i1> {mask}, {ALL_LANES}")

@@ -1,0 +1,134 @@
+"""Which values the threads of a gang share, and which grow from each to the next by a fixed step.
+
+A gang is a run of threads along the last grid axis that run in step: code runs for those of them
+that are active, and a loop turns until none is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
+from kernelcore.ir.op import OpKind
+from kernelcore.types import Scalar
+
+
+def lane_strides(func: Func) -> Mapping[Var, int | None]:
+    """By how much every scalar of ``func`` grows from thread to thread of a gang.
+
+    0 means that all active threads have the same value; None that there is no such number. Integers
+    grow modulo their width. A parameter of a loop body is compared at one turn of the loop, which
+    the active threads take together; what a loop yields is compared after it, when threads may
+    have left it at different turns.
+    """
+    return _Analysis(func).strides
+
+
+class _Analysis:
+    """Assumes the best of every loop, and starts again until no assumption has failed."""
+
+    def __init__(self, func: Func) -> None:
+        self.func = func
+        self.indices: set[Atom] = set()
+        self.strides: dict[Var, int | None] = dict.fromkeys(func.params, 0)
+        self.is_settled = False
+        while not self.is_settled:
+            self.is_settled = True
+            self.region(func.body)
+
+    def of(self, atom: Atom) -> int | None:
+        return 0 if isinstance(atom, Const) else self.strides[atom]
+
+    def learn(self, var: Var, stride: int | None) -> None:
+        """``var`` grows by ``stride``, and as assumed so far."""
+        known = self.strides.get(var, stride)
+        self.strides[var] = known if known == stride else None
+
+    def region(self, region: Region) -> None:
+        for eqn in region.eqns:
+            self.eqn(eqn)
+
+    def eqn(self, eqn: Eqn) -> None:
+        match eqn.op.kind:
+            case OpKind.IF:
+                self.branch(eqn)
+            case OpKind.FOR:
+                self.loop_over_range(eqn)
+            case OpKind.WHILE:
+                self.loop_on_condition(eqn)
+            case _:
+                stride = self.simple(eqn)
+                for out in eqn.outputs:
+                    self.learn(out, stride)
+
+    def simple(self, eqn: Eqn) -> int | None:
+        is_uniform = all(self.of(a) == 0 for a in eqn.inputs if isinstance(a.type, Scalar))
+        match eqn.op.kind:
+            case OpKind.TID:
+                is_last = eqn.attrs["axis"] == self.func.rank - 1
+                if is_last:
+                    self.indices.add(eqn.out)
+                return 1 if is_last else 0
+            case OpKind.DIM:
+                return 0
+            case OpKind.PURE:
+                return 0 if is_uniform else self.pure(eqn)
+            case OpKind.CAST if not is_uniform:
+                # Only a launch index is known not to wrap within a gang.
+                (source,) = eqn.inputs
+                is_integer = isinstance(eqn.out.type, Scalar) and eqn.out.type.is_integer
+                return self.of(source) if source in self.indices and is_integer else None
+            case OpKind.CAST:
+                return 0
+            case OpKind.LOAD if is_uniform:
+                return 0
+            case _:
+                return None
+
+    def pure(self, eqn: Eqn) -> int | None:
+        rule = eqn.op.stride
+        if rule is None or not (isinstance(eqn.out.type, Scalar) and eqn.out.type.is_integer):
+            return None
+        strides = [self.of(a) for a in eqn.inputs]
+        factors = [int(a.value) if isinstance(a, Const) else None for a in eqn.inputs]
+        known = [s for s in strides if s is not None]
+        return rule(known, factors) if len(known) == len(strides) else None
+
+    def branch(self, eqn: Eqn) -> None:
+        for region in eqn.regions:
+            self.region(region)
+        then, orelse = (region.yields for region in eqn.regions)
+        is_uniform = self.of(eqn.inputs[0]) == 0
+        for out, a, b in zip(eqn.outputs, then, orelse, strict=True):
+            stride = self.of(a)
+            self.learn(out, stride if is_uniform and stride == self.of(b) else None)
+
+    def loop_over_range(self, eqn: Eqn) -> None:
+        (body,), (start, stop, step) = eqn.regions, eqn.inputs[:3]
+        index, *carried = body.params
+        self.learn(index, self.of(start) if self.of(step) == 0 else None)
+        self.carry(carried, eqn.inputs[3:])
+        self.region(body)
+        self.carry(carried, body.yields)
+        self.leave(eqn, carried, all(self.of(a) == 0 for a in (start, stop, step)))
+
+    def loop_on_condition(self, eqn: Eqn) -> None:
+        cond, body = eqn.regions
+        self.carry(cond.params, eqn.inputs)
+        self.region(cond)
+        self.carry(body.params, cond.params)
+        self.region(body)
+        self.carry(cond.params, body.yields)
+        self.leave(eqn, cond.params, self.of(cond.yields[0]) == 0)
+
+    def carry(self, params: Sequence[Var], values: Sequence[Atom]) -> None:
+        for param, value in zip(params, values, strict=True):
+            if param not in self.strides:
+                self.strides[param] = self.of(value)
+            elif self.strides[param] not in (None, self.of(value)):
+                self.strides[param] = None
+                self.is_settled = False
+
+    def leave(self, eqn: Eqn, carried: Sequence[Var], is_together: bool) -> None:
+        for out, param in zip(eqn.outputs, carried, strict=True):
+            self.learn(out, self.strides[param] if is_together else None)
