@@ -34,12 +34,11 @@ def emit_store(e: Emitter, eqn: Eqn) -> list[str]:
             dtype, address = memory.element(e, eqn)
             memory.store(e, dtype, e.value(eqn.inputs[-1]), address)
         return []
-    element = e.elements.get(eqn)
-    if element is None:
-        wide.store(e, wide.site(e, eqn), e.value_at(eqn.inputs[-1], e.gang))
-    elif eqn is element[-1]:
-        values = [e.value_at(part.inputs[-1], e.gang) for part in _by_component(element)]
-        wide.store_elements(e, wide.site(e, eqn), values)
+    element = e.elements.get(eqn, (eqn,))
+    if eqn is element[-1]:
+        parts = _by_component(element)
+        values = [e.value_at(part.inputs[-1], e.gang) for part in parts]
+        _store_parts(e, [wide.site(e, part) for part in parts], values)
     return []
 
 
@@ -54,17 +53,26 @@ def emit_owned_update(e: Emitter, eqn: Eqn, update: Update) -> list[str]:
     if eqn is not element[-1]:
         # Nobody uses the old value of what is written later.
         return ["poison"]
-    news: list[str] = []
-    old, where = "", wide.site(e, eqn)
+    parts = _by_component(element)
+    sites = [wide.site(e, part) for part in parts]
+    olds = [wide.load(e, where) for where in sites]
     with e.at(e.gang):
-        for part in _by_component(element):
-            old = wide.load(e, wide.site(e, part))
-            news.append(update(e, where.dtype, old, e.value(part.inputs[-1])))
-    if len(element) == 1:
-        wide.store(e, where, news[0])
-    else:
-        wide.store_elements(e, where, news)
-    return [old]
+        values = [e.value(part.inputs[-1]) for part in parts]
+        news = [
+            update(e, where.dtype, old, value)
+            for where, old, value in zip(sites, olds, values, strict=True)
+        ]
+    _store_parts(e, sites, news)
+    return [olds[0]]
+
+
+def _store_parts(e: Emitter, sites: Sequence[wide.Site], values: Sequence[str]) -> None:
+    """Write one component, or all components of elements, as units where these are adjacent."""
+    if len(sites) > 1 and sites[0].period == len(sites):
+        wide.store_elements(e, sites[0], values)
+        return
+    for where, value in zip(sites, values, strict=True):
+        wide.store(e, where, value)
 
 
 def whole_elements(func: Func) -> Mapping[Eqn, Sequence[Eqn]]:

@@ -29,10 +29,10 @@ class Parameter:
         """What it is declared as."""
         return ArrayOf(self.type, self.ndim) if self.ndim else self.type
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The extents of its array dimensions."""
-        return (POINTS, COLUMNS)[: self.ndim]
+    def shape(self, points: int) -> tuple[int, ...]:
+        """The extents of its array dimensions, in a launch of ``points`` threads."""
+        # A launch index is an index of either dimension.
+        return (points, max(points, COLUMNS))[: self.ndim]
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def _kernel(
         elif p.writable:
             places.append(Place(f"{p.name}[i]", p.type, writable=True))
         else:
-            places.append(Place(p.name, p.type, p.shape))
+            places.append(Place(p.name, p.type, p.shape(POINTS)))
     write = Expressions(draws, palette, places, [("i", POINTS)], functions)
     body = Statements(write)
     for _ in range(3 + draws.below(4)):
