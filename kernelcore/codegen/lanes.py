@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kernelcore.builtins.lowering import LLVM_TYPES
-from kernelcore.codegen.emitter import Emitter, Handler, scalar_type
+from kernelcore.codegen.emitter import Emitter, scalar_type
 from kernelcore.codegen.masks import ALL_LANES
 from kernelcore.ir.core import Eqn, Var
 from kernelcore.types import Scalar
 
+# Emits an Eqn whose outputs are scalars.
+ScalarHandler = Callable[[Emitter, Eqn], list[str]]
 
-def by_lane(handler: Handler) -> Handler:
+
+def by_lane(handler: ScalarHandler) -> ScalarHandler:
     """A handler that calls ``handler``, which knows one lane only, in a loop over the lanes."""
 
     def emit(e: Emitter, eqn: Eqn) -> list[str]:
-        return list(map(str, handler(e, eqn))) if e.gang == 1 else _each_lane(e, eqn, handler)
+        return handler(e, eqn) if e.gang == 1 else _each_lane(e, eqn, handler)
 
     return emit
 
 
-def _each_lane(e: Emitter, eqn: Eqn, handler: Handler) -> list[str]:
+def _each_lane(e: Emitter, eqn: Eqn, handler: ScalarHandler) -> list[str]:
     varying = [
         a
         for a in dict.fromkeys(eqn.inputs)
@@ -39,7 +44,7 @@ def _each_lane(e: Emitter, eqn: Eqn, handler: Handler) -> list[str]:
     with e.one_lane():
         saved = {a: e.bound(a) for a in varying}
         e.bind_all({a: _reload(e, a, s, lane) for a, s in zip(varying, given, strict=True)})
-        values = [str(v) for v in handler(e, eqn)]
+        values = handler(e, eqn)
         e.bind_all(saved)
         for out, slot, value in zip(eqn.outputs, taken, values, strict=True):
             _keep(e, out, value, slot, lane)

@@ -178,9 +178,7 @@ def _pointers(e: Emitter, where: Site) -> str:
     if where.period == 0:
         return where.address
     size = where.dtype.size_bytes
-    offsets = ", ".join(
-        f"i64 {(k * where.period + where.phase) * size}" for k in range(e.gang)
-    )
+    offsets = ", ".join(f"i64 {(k * where.period + where.phase) * size}" for k in range(e.gang))
     return e.op(f"getelementptr i8, ptr {where.address}, <{e.gang} x i64> <{offsets}>")
 
 
