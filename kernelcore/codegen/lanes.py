@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.emitter import Emitter, scalar_type
-from kernelcore.codegen.masks import ALL_LANES
+from kernelcore.codegen.masks import ALL_LANES, first_lane
 from kernelcore.ir.core import Eqn, Var
 from kernelcore.types import Scalar
 
@@ -37,10 +37,7 @@ def _each_lane(e: Emitter, eqn: Eqn, handler: ScalarHandler) -> list[str]:
     e.place(turn)
     left = e.phi(bits)
     e.add_edge(left, active, before)
-    e.declare(f"declare {bits} @llvm.cttz.{bits}({bits}, i1 immarg)")
-    lane = e.op(f"call {bits} @llvm.cttz.{bits}({bits} {left}, i1 true)")
-    if e.gang < 64:
-        lane = e.op(f"zext {bits} {lane} to i64")
+    lane = first_lane(e, left)
     with e.one_lane():
         saved = {a: e.bound(a) for a in varying}
         e.bind_all({a: _reload(e, a, s, lane) for a, s in zip(varying, given, strict=True)})

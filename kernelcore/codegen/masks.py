@@ -97,9 +97,27 @@ def is_any(e: Emitter, mask: str) -> str:
     return e.op(f"icmp ne i{e.gang} {bits}, 0")
 
 
-def fails(e: Emitter, condition: str) -> str:
-    """Whether ``condition`` does not hold in some active lane."""
-    return is_any(e, both(e, e.mask, _negated(e, condition)))
+def failing(e: Emitter, condition: str) -> str:
+    """The active lanes in which ``condition`` does not hold."""
+    return both(e, e.mask, _negated(e, condition))
+
+
+def first_lane(e: Emitter, bits: str) -> str:
+    """The number of the lowest set bit of ``bits``, one per lane, as i64."""
+    ty = f"i{e.gang}"
+    e.declare(f"declare {ty} @llvm.cttz.{ty}({ty}, i1 immarg)")
+    lane = e.op(f"call {ty} @llvm.cttz.{ty}({ty} {bits}, i1 true)")
+    return lane if e.gang == 64 else e.op(f"zext {ty} {lane} to i64")
+
+
+def in_first_lane(e: Emitter, atom: Atom, mask: str | None) -> str:
+    """The value of ``atom`` in the first lane of ``mask``, which has some."""
+    if e.is_uniform(atom):
+        return e.value_at(atom, 1)
+    bits = e.op(f"bitcast <{e.gang} x i1> {mask or ALL_LANES} to i{e.gang}")
+    wide = f"<{e.gang} x {LLVM_TYPES[scalar_type(atom).name]}>"
+    value = e.value_at(atom, e.gang)
+    return e.op(f"extractelement {wide} {value}, i64 {first_lane(e, bits)}")
 
 
 def blend(e: Emitter, var: Var, mask: str, x: str, y: str) -> str:

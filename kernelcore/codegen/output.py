@@ -47,14 +47,17 @@ def emit_assert(e: Emitter, eqn: Eqn) -> list[str]:
 
     A gang leaves together at the first assertion in program order that fails in some lane.
     """
-    (condition,) = eqn.inputs
+    condition, *shown = eqn.inputs
     held, failed = e.label("held"), e.label("failed")
     if e.is_uniform(condition):
         e.branch(e.value_at(condition, 1), held, failed)
+        e.place(failed)
+        details = [masks.in_first_lane(e, a, e.mask) for a in shown]
     else:
-        e.branch(masks.fails(e, e.value_at(condition, e.gang)), failed, held)
-    e.place(failed)
-    details = [e.value(a) for a in eqn.inputs[1:]]
+        failing = masks.failing(e, e.value_at(condition, e.gang))
+        e.branch(masks.is_any(e, failing), failed, held)
+        e.place(failed)
+        details = [masks.in_first_lane(e, a, failing) for a in shown]
     fail(e, abi.STATUS_FIRST_ASSERTION + e.assertions[eqn], details)
     e.place(held)
     return []

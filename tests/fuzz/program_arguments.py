@@ -9,7 +9,6 @@ import numpy as np
 
 from kernelcore.composite import value_class
 from kernelcore.types import Dense, Element, Scalar, StructType
-from tests.fuzz.statements import POINTS
 from tests.fuzz.typed_programs import Program
 
 _EDGES = (
@@ -30,12 +29,12 @@ _EDGES = (
 _SMALL = 12
 
 
-def arguments(program: Program, classes: Mapping[str, Any], points: int = POINTS) -> list[Any]:
-    """One argument per parameter, for ``points`` threads; structs are instances of ``classes``."""
+def arguments(program: Program, classes: Mapping[str, Any]) -> list[Any]:
+    """One argument per parameter; structs are instances of ``classes``."""
     rng = np.random.default_rng(program.seed)
     found: list[Any] = []
     for p in program.params:
-        array = np.zeros(p.shape(points), p.type.numpy)
+        array = np.zeros(p.shape(program.points), p.type.numpy)
         _fill(array, p.type, rng)
         found.append(array if p.ndim else _value(p.type, array, classes))
     return found

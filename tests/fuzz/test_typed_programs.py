@@ -30,7 +30,7 @@ SHARDS = max(8, COUNT // 250)
 shards = pytest.mark.parametrize("shard", range(SHARDS))
 
 
-def fuzz(test: Any, shard: int) -> None:
+def fuzz(test: Any, shard: int, points: int = POINTS) -> None:
     """Run ``test`` on the programs of one shard, the same ones in every run."""
     configured = settings(
         max_examples=-(-COUNT // SHARDS),
@@ -39,7 +39,7 @@ def fuzz(test: Any, shard: int) -> None:
         phases=(Phase.generate, Phase.shrink),
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
-    seed(FIRST * SHARDS + shard)(configured(given(programs())(test)))()
+    seed(FIRST * SHARDS + shard)(configured(given(programs(points))(test)))()
 
 
 @pytest.fixture(autouse=True)

@@ -31,25 +31,25 @@ class Parameter:
 
     def shape(self, points: int) -> tuple[int, ...]:
         """The extents of its array dimensions, in a launch of ``points`` threads."""
-        # A launch index is an index of either dimension.
-        return (points, max(points, COLUMNS))[: self.ndim]
+        return (points, COLUMNS)[: self.ndim]
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program as text, and what its kernel takes."""
+    """A program as text, what its kernel takes, and over how many points it is launched."""
 
     text: str
     params: tuple[Parameter, ...]
     seed: int = field(repr=False)
+    points: int = POINTS
 
     def __repr__(self) -> str:
         return f"Program with arguments from seed {self.seed}:\n{self.text}"
 
 
 @st.composite
-def programs(draw: Callable[[Any], Any]) -> Program:
-    """Random programs."""
+def programs(draw: Callable[[Any], Any], points: int = POINTS) -> Program:
+    """Random programs for launches over ``points`` points."""
     draws = Draws(draw)
     seed = draws.below(1 << 16)
     palette = draw_palette(draws)
@@ -58,9 +58,9 @@ def programs(draw: Callable[[Any], Any]) -> Program:
     for number in range(draws.below(4)):
         text = _generic(draws, functions, number) if draws.chance(30) else None
         texts.append(text or _function(draws, palette, functions, number))
-    params, body = _kernel(draws, palette, functions)
+    params, body = _kernel(draws, palette, functions, points)
     text = palette.definitions + "".join(texts) + body
-    return Program(text, params, seed)
+    return Program(text, params, seed, points)
 
 
 def _function(draws: Draws, palette: Palette, functions: list[UserFunction], number: int) -> str:
@@ -146,7 +146,7 @@ def _generic(draws: Draws, functions: list[UserFunction], number: int) -> str:
 
 
 def _kernel(
-    draws: Draws, palette: Palette, functions: list[UserFunction]
+    draws: Draws, palette: Palette, functions: list[UserFunction], points: int
 ) -> tuple[tuple[Parameter, ...], str]:
     """The kernel: values, arrays that are read, arrays that thread ``i`` writes at ``i``."""
     elements = palette.elements
@@ -172,8 +172,8 @@ def _kernel(
         elif p.writable:
             places.append(Place(f"{p.name}[i]", p.type, writable=True))
         else:
-            places.append(Place(p.name, p.type, p.shape(POINTS)))
-    write = Expressions(draws, palette, places, [("i", POINTS)], functions)
+            places.append(Place(p.name, p.type, p.shape(points)))
+    write = Expressions(draws, palette, places, [("i", points)], functions)
     body = Statements(write)
     for _ in range(3 + draws.below(4)):
         body.statement(1, False)
