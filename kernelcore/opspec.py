@@ -145,18 +145,8 @@ class Operation:
 
     @cached_property
     def argument_names(self) -> tuple[str, ...]:
-        """The names of the operands as identifiers, all different.
-
-        's.mass' is 's_mass', and 'x.indices[0]' is 'x_indices_0'.
-        """
-        names = [_identifier(o.name) for o in self.operands]
-        declared = {o.name for o in self.operands}
-        for index, name in enumerate(names):
-            # A name that was declared stays; one that was made gives way.
-            while name != self.operands[index].name and (name in declared or name in names[:index]):
-                name += "_"
-            names[index] = name
-        return tuple(names)
+        """The names of the operands as identifiers, all different."""
+        return identifiers([o.name for o in self.operands])
 
     def owners(self) -> tuple[int, ...]:
         """Operands that every instance of a batch needs a copy of, since the kernel writes it."""
@@ -283,8 +273,18 @@ def zero_fill(accesses: AccessMap, param: Var, effect: Effect) -> ZeroFill:
     return ZeroFill.IF_PARTIAL
 
 
-def _identifier(name: str) -> str:
-    return name.replace(".", "_").replace("[", "_").replace("]", "")
+def identifiers(declared: Sequence[str]) -> tuple[str, ...]:
+    """Names of operands as identifiers, all different.
+
+    's.mass' is 's_mass', and 'x.indices[0]' is 'x_indices_0'.
+    """
+    names = [name.replace(".", "_").replace("[", "_").replace("]", "") for name in declared]
+    for index, name in enumerate(names):
+        # A name that was declared stays; one that was made gives way.
+        while name != declared[index] and (name in declared or name in names[:index]):
+            name += "_"
+        names[index] = name
+    return tuple(names)
 
 
 def primal_operation(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Callable, Mapping, Sequence
-from inspect import Parameter, Signature
 from typing import Any
 
 import torch
@@ -14,12 +13,11 @@ from kernelcore.errors import KernelArgumentError
 from kernelcore.kernel import Kernel
 from kernelcore.opshape import ShapeSpec, kernel_operation
 from kernelcore.opspec import Operation
-from kernelcore.types import Scalar, element_type, uint64
-from torch_ext import native
-from torch_ext.check import check_arguments, check_number
+from torch_ext.arguments import Arguments, taken_apart
+from torch_ext.arguments import Parameter as Taken
+from torch_ext.call import Call, as_function
 from torch_ext.derivation import parse_name
-from torch_ext.dtype import dtype_to_torch, is_wide, tensor_from_array, tensor_from_number
-from torch_ext.operator import NAMESPACE, TorchOperator
+from torch_ext.operator import NAMESPACE
 from torch_ext.traced import Forms, traceable
 
 # By the callable that torch_op returned; registered operators live as long as the process.
@@ -38,6 +36,7 @@ def torch_op(
     in_out: Sequence[str] = (),
     launch_dims: ShapeSpec = None,
     output_dims: ShapeSpec | Mapping[str, ShapeSpec] = None,
+    defaults: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
     """Make a torch operator of a kernel: a function of tensors without side effects.
 
@@ -58,38 +57,41 @@ def torch_op(
             The components of elements are no part of it.
         output_dims: Likewise the shape of every output, or a mapping by name; components may be
             left out. Default: the launch shape.
+        defaults: Values of parameters that calls may leave out, by name.
 
     Returns:
         A function of the kernel's parameters without ``outputs``, by position or by name: tensors
         on the CPU of the declared dtype and rank with any strides; for a scalar a number, or a
         tensor of its dtype without dimensions, which can then be differentiated and batched;
         likewise for a vector or a matrix a sequence of numbers, or a tensor of its components. An
-        array of such elements is a tensor with the components as last axes. It returns a new
-        contiguous tensor, or a tuple of them.
+        array of such elements is a tensor with the components as last axes. A struct, and an array
+        of structs, is a mapping, a tuple of the fields in order, or an object with these as
+        attributes; or all fields are given, one after the other, in place of all parameters. The
+        function returns a new contiguous tensor, or a tuple of them.
 
     Raises:
         KernelArgumentError: The parameters are not as described, or the name is taken.
     """
     operation = kernel_operation(kernel, outputs, in_out, launch_dims, output_dims)
-    call = _Call(operation, None if name is None else _qualified(name, operation))
-    traced = traceable(operation, exported=call.forms, compiled=Forms.of(operation))
-    entry = native.fast_entry(
-        call.numbers.native, kernel.name, kernel.__doc__ or "", call.differentiated, call.checked
-    )
-    is_compiling = torch.compiler.is_compiling
-
-    def op(*args: Any, **kwargs: Any) -> Any:
-        # torch.compile follows Python only; the rest of the world need not pay for it.
-        return traced(*args, **kwargs) if is_compiling() else entry(*args, **kwargs)
-
-    op.__name__ = op.__qualname__ = kernel.name
-    op.__module__ = kernel.pyfunc.__module__
-    op.__doc__ = kernel.__doc__
-    op.__signature__ = Signature(  # pyright: ignore[reportFunctionMemberAccess]
-        [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in call.names]
-    )
+    arguments = _arguments(kernel, operation, defaults or {})
+    qualname = None if name is None else _qualified(name, operation)
+    call = Call(operation, arguments, qualname)
+    traced = traceable(operation, arguments, exported=call.forms, compiled=Forms.of(operation))
+    op = as_function(kernel.pyfunc, arguments, traced, call.entry())
     _public[op] = call.numbers.public
     return op
+
+
+def _arguments(kernel: Kernel, operation: Operation, defaults: Mapping[str, Any]) -> Arguments:
+    operands = [o.name for o in operation.operands]
+    made: list[Taken] = []
+    for parameter in kernel.parameters:
+        assert parameter.type is not None
+        taken = taken_apart(parameter.name, parameter.type, operands)
+        if taken is not None:
+            made.append(taken)
+    title = (kernel.name, operation.func.loc)
+    return Arguments(title, made, operation.argument_names, defaults)
 
 
 def overload(op: Callable[..., Any]) -> OpOverload:
@@ -124,71 +126,3 @@ def _qualified(name: object, operation: Operation) -> str:
             "use a namespace of your own, for example 'mylib::op'",
         )
     return f"{namespace}::{op}"
-
-
-class _Call:
-    """Calls of an operator that native code does not take.
-
-    Scalars are numbers to one operator; where one of them is a tensor, all are tensors to another.
-    """
-
-    def __init__(self, operation: Operation, qualname: str | None) -> None:
-        self.operation = operation
-        self.names = operation.argument_names
-        self.values = {
-            i: o.type for i, o in enumerate(operation.operands) if isinstance(o.type, Scalar)
-        }
-        self.composites = {
-            i: dtype_to_torch(element_type(o.type))
-            for i, o in enumerate(operation.operands)
-            if operation.is_composite(i)
-        }
-        # Operands that may be numbers which torch's schemas do not have.
-        self.wide = [i for i, dtype in self.values.items() if dtype == uint64]
-        self.forms = Forms.of(operation, qualname)
-        self.numbers, self.tensors = self.forms
-
-    def differentiated(self, *args: Any) -> Any:
-        """A call on tensors that require grad."""
-        if any(is_wide(args[i]) for i in self.wide):
-            return self.checked(*args)
-        return self.numbers.differentiated(*args)
-
-    def checked(self, *args: Any, **kwargs: Any) -> Any:
-        """Any call."""
-        given = self.positional(args, kwargs)
-        for i, dtype in self.composites.items():
-            if not isinstance(given[i], torch.Tensor):
-                given[i] = tensor_from_array(self.operation.composite(i, given[i]), dtype)
-        if any(isinstance(given[i], torch.Tensor) for i in self.values) or any(
-            is_wide(given[i]) for i in self.wide
-        ):
-            for i, dtype in self.values.items():
-                if not isinstance(given[i], torch.Tensor):
-                    check_number(self.operation, i, given[i], dtype)
-                    given[i] = tensor_from_number(given[i], dtype_to_torch(dtype))
-            return self.run(self.tensors, given)
-        return self.run(self.numbers, given)
-
-    def run(self, operator: TorchOperator, args: Sequence[Any]) -> Any:
-        if not torch._C._is_any_autocast_enabled():  # Else dtypes may change, then are checked.
-            check_arguments(self.operation, operator.tensor_values, args)
-        return operator.public(*args)
-
-    def positional(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-        """``args`` and ``kwargs``, one per operand."""
-        operation, names = self.operation, self.names
-        given = dict(zip(names, args, strict=False))
-        wrong = [f"unknown argument '{n}'" for n in kwargs if n not in names]
-        wrong += [f"argument '{n}' is given twice" for n in kwargs if n in given]
-        wrong += [f"argument '{n}' is missing" for n in names if n not in {**given, **kwargs}]
-        if len(args) > len(names):
-            wrong.append(f"expected {len(names)} arguments, found {len(args)}")
-        if wrong:
-            raise KernelArgumentError(
-                f"{operation.func.name}(): {wrong[0]}",
-                operation.func.loc,
-                f"its arguments are {', '.join(names)}",
-            )
-        given.update(kwargs)
-        return [given[n] for n in names]

@@ -10,6 +10,7 @@ import torch
 
 from kernelcore.opspec import Operation
 from kernelcore.types import SCALARS, Scalar, element_type, uint64
+from torch_ext.arguments import Arguments
 from torch_ext.check import number_error
 from torch_ext.derivation import root_name
 from torch_ext.dtype import dtype_to_torch, is_wide, tensor_from_number
@@ -49,16 +50,19 @@ class Forms(NamedTuple):
         return Forms(numbers, root_operator(operation, True, qualname))
 
 
-def traceable(operation: Operation, *, exported: Forms, compiled: Forms) -> Callable[..., Any]:
+def traceable(
+    operation: Operation, arguments: Arguments, *, exported: Forms, compiled: Forms
+) -> Callable[..., Any]:
     """Any call, in Python that torch.compile can follow; the fake kernel checks tensors.
 
     Args:
         operation: What is called.
+        arguments: How calls give its operands.
         exported: The operators that exported programs name.
         compiled: Those that other graphs name. Caches know operators by name only, so these names
             must tell the content.
     """
-    names = operation.argument_names
+    flat = arguments.flattened()
     scalar = {
         i: _scalar_rule(root_name(operation), i, o.type)
         for i, o in enumerate(operation.operands)
@@ -75,10 +79,9 @@ def traceable(operation: Operation, *, exported: Forms, compiled: Forms) -> Call
 
     def call(*args: Any, **kwargs: Any) -> Any:
         numbers, tensors = in_export if is_exporting() else in_compile
-        rest = names[len(args) :]
-        if len(args) + len(kwargs) != len(names) or not all(n in kwargs for n in rest):
+        given = flat(args, kwargs)
+        if given is None:
             return numbers(*args, **kwargs)  # Torch says what is wrong.
-        given = [*args, *(kwargs[n] for n in rest)]
         given = [scalar[i](a, False) if i in scalar else a for i, a in enumerate(given)]
         given = [composite[i](a) if i in composite else a for i, a in enumerate(given)]
         if not any(isinstance(given[i], torch.Tensor) for i in scalar):

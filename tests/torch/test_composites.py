@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -200,7 +201,7 @@ def test_arrays_of_elements_are_updated_in_a_copy() -> None:
 def test_structs_are_passed_by_their_leaves() -> None:
     op = torch_op(composites.pull)
     names = ["p_position", "p_mass_", "others_position", "others_mass", "p_mass"]
-    assert list(inspect.signature(op).parameters) == names
+    assert list(inspect.signature(op).parameters) == ["p", "others", "p_mass"]
     assert [a.name for a in overload(op)._schema.arguments] == names
     position, others, mass = random(3), random(4, 3), random(4)
     expected = 6.0 * mass[:, None] * (others - position)
@@ -209,6 +210,14 @@ def test_structs_are_passed_by_their_leaves() -> None:
     torch.testing.assert_close(op(**named), expected)
     leaves = [a.requires_grad_() for a in (position, random(1)[0], others, mass, random(1)[0])]
     assert gradcheck(op, leaves)
+    for call in (op, torch.compile(op, fullgraph=True, backend="aot_eager")):
+        position, mass_, *arrays, factor = (a.detach() for a in leaves)
+        for p, fields in (
+            ({"position": position, "mass": mass_}, {"mass": arrays[1], "position": arrays[0]}),
+            ((position, mass_), SimpleNamespace(position=arrays[0], mass=arrays[1])),
+        ):
+            torch.testing.assert_close(call(p, fields, factor), op(*(a.detach() for a in leaves)))
+        torch._dynamo.reset()
     # Fields of an array of structs are strided views of one memory.
     records = np.zeros(4, [("position", "f8", 3), ("tag", "i1", 8), ("mass", "f8")])
     records["position"], records["mass"] = others.detach(), mass.detach()

@@ -1,0 +1,126 @@
+"""What a call of an operator does, in Python that native code leaves the unusual to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from inspect import Parameter, Signature
+from typing import Any
+
+import torch
+
+from kernelcore.opspec import Operation
+from kernelcore.types import Scalar, element_type, uint64
+from torch_ext import native
+from torch_ext.arguments import Arguments
+from torch_ext.arguments import Parameter as Taken
+from torch_ext.check import check_arguments, check_number
+from torch_ext.dtype import dtype_to_torch, is_wide, tensor_from_array, tensor_from_number
+from torch_ext.operator import TorchOperator
+from torch_ext.traced import Forms
+
+
+def as_function(
+    pyfunc: Callable[..., Any],
+    arguments: Arguments,
+    traced: Callable[..., Any],
+    entry: Callable[..., Any],
+) -> Callable[..., Any]:
+    """A function named as ``pyfunc``: ``traced`` while a graph is captured, else ``entry``.
+
+    ``entry`` takes one argument per operand, or if that is the same, whatever a call gives.
+    """
+    is_compiling = torch.compiler.is_compiling
+    bind = arguments.bind
+
+    # torch.compile follows Python only; the rest of the world need not pay for it.
+    def op(*args: Any, **kwargs: Any) -> Any:
+        return traced(*args, **kwargs) if is_compiling() else entry(*args, **kwargs)
+
+    def op_of_structs(*args: Any, **kwargs: Any) -> Any:
+        return traced(*args, **kwargs) if is_compiling() else entry(*bind(args, kwargs))
+
+    function = op if arguments.is_flat else op_of_structs
+    # A code object of its own: torch.compile counts how often it compiles one.
+    function.__code__ = function.__code__.replace(co_name=pyfunc.__name__)
+    function.__name__ = function.__qualname__ = pyfunc.__name__
+    function.__module__ = pyfunc.__module__
+    function.__doc__ = pyfunc.__doc__
+    function.__signature__ = Signature(  # pyright: ignore[reportFunctionMemberAccess]
+        [
+            Parameter(
+                name,
+                Parameter.POSITIONAL_OR_KEYWORD,
+                default=arguments.defaults.get(name, Parameter.empty),
+            )
+            for name in arguments.names
+        ]
+    )
+    return function
+
+
+class Call:
+    """Calls of an operator that native code does not take.
+
+    Scalars are numbers to one operator; where one of them is a tensor, all are tensors to another.
+    """
+
+    def __init__(self, operation: Operation, arguments: Arguments, qualname: str | None) -> None:
+        self.operation = operation
+        self.arguments = arguments
+        self.values = {
+            i: o.type for i, o in enumerate(operation.operands) if isinstance(o.type, Scalar)
+        }
+        self.composites = {
+            i: dtype_to_torch(element_type(o.type))
+            for i, o in enumerate(operation.operands)
+            if operation.is_composite(i)
+        }
+        # Operands that may be numbers which torch's schemas do not have.
+        self.wide = [i for i, dtype in self.values.items() if dtype == uint64]
+        self.forms = Forms.of(operation, qualname)
+        self.numbers, self.tensors = self.forms
+
+    @staticmethod
+    def of(operation: Operation) -> Call:
+        """Calls of ``operation`` with one argument per operand."""
+        names = operation.argument_names
+        parameters = [Taken(name, (), 1) for name in names]
+        title = (operation.func.name, operation.func.loc)
+        return Call(operation, Arguments(title, parameters, names, {}), None)
+
+    def entry(self) -> Callable[..., Any]:
+        """Native code, which comes here with all that it does not take."""
+        slow = self.checked if self.arguments.is_flat else self.of_operands
+        name = self.operation.func.name
+        return native.fast_entry(self.numbers.native, name, "", self.differentiated, slow)
+
+    def differentiated(self, *args: Any) -> Any:
+        """A call on tensors that require grad."""
+        if any(is_wide(args[i]) for i in self.wide):
+            return self.of_operands(*args)
+        return self.numbers.differentiated(*args)
+
+    def checked(self, *args: Any, **kwargs: Any) -> Any:
+        """Any call."""
+        return self.of_operands(*self.arguments.bind(args, kwargs))
+
+    def of_operands(self, *args: Any) -> Any:
+        """A call with one argument per operand."""
+        given = list(args)
+        for i, dtype in self.composites.items():
+            if not isinstance(given[i], torch.Tensor):
+                given[i] = tensor_from_array(self.operation.composite(i, given[i]), dtype)
+        if any(isinstance(given[i], torch.Tensor) for i in self.values) or any(
+            is_wide(given[i]) for i in self.wide
+        ):
+            for i, dtype in self.values.items():
+                if not isinstance(given[i], torch.Tensor):
+                    check_number(self.operation, i, given[i], dtype)
+                    given[i] = tensor_from_number(given[i], dtype_to_torch(dtype))
+            return self.run(self.tensors, given)
+        return self.run(self.numbers, given)
+
+    def run(self, operator: TorchOperator, args: Sequence[Any]) -> Any:
+        if not torch._C._is_any_autocast_enabled():  # Else dtypes may change, then are checked.
+            check_arguments(self.operation, operator.tensor_values, args)
+        return operator.public(*args)

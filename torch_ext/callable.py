@@ -1,0 +1,99 @@
+"""torch_callable: a Python function that launches kernels, as one function of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from kernelcore.opshape import ShapeSpec
+from kernelcore.opspec import Operation, identifiers
+from kernelcore.program_interface import Interface, interface
+from kernelcore.programs import Programs
+from kernelcore.types import Scalar
+from torch_ext.arguments import Arguments, taken_apart
+from torch_ext.call import Call, as_function
+
+
+def torch_callable(
+    function: Callable[..., Any],
+    *,
+    outputs: Sequence[str] | None = None,
+    in_out: Sequence[str] = (),
+    output_dims: ShapeSpec | Mapping[str, ShapeSpec] = None,
+    defaults: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """Make a function of tensors of a Python function that launches kernels.
+
+    ``function`` runs with stand-ins for its arguments, and what it launches is kept: later calls
+    run the launches only. Temporaries, which it makes with ``kc.zeros`` or ``kc.empty``, come from
+    torch's allocator. Each launch is an operator to torch, so the result works wherever those of
+    ``torch_op`` do, and autograd keeps what the launches' derivatives need. A number or an extent
+    that the function reads, as a loop over ``range(n)`` does, makes it run again for other values.
+
+    Args:
+        function: A function that returns nothing, with parameters annotated as those of kernels,
+            none of them generic.
+        outputs: Parameters that are results only. Default: the last one, or none where ``in_out``
+            is given.
+        in_out: Parameters that are operands, and results that start as copies of them.
+        output_dims: The shape of every output, or a mapping by name; see ``torch_op``. Default:
+            that of the first array operand.
+        defaults: Values of parameters that calls may leave out, by name.
+
+    Returns:
+        A function of the parameters without ``outputs``; see ``torch_op``.
+
+    Raises:
+        KernelArgumentError: The parameters are not as described.
+    """
+    face = interface(function, outputs, in_out, output_dims)
+    arguments = _arguments(face, defaults or {})
+    run = _Runner(face).run
+    # Not followed by torch.compile: it records which operators this calls with fake tensors.
+    opaque = torch.compiler.allow_in_graph(run)
+    flat = arguments.flattened()
+
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        given = flat(args, kwargs)
+        return opaque(*(args if given is None else given))
+
+    def entry(*args: Any, **kwargs: Any) -> Any:
+        return run(*arguments.bind(args, kwargs)) if arguments.is_flat else run(*args)
+
+    return as_function(function, arguments, traced, entry)
+
+
+def _arguments(face: Interface, defaults: Mapping[str, Any]) -> Arguments:
+    names = [o.name for o in face.operands]
+    made = [taken_apart(p.name, type_, names) for p, type_ in face.arguments]
+    loc = face.arguments[0][0].loc if face.arguments else None
+    found = [m for m in made if m is not None]
+    return Arguments((face.name, loc), found, identifiers(names), defaults)
+
+
+class _Runner:
+    """Runs the programs of a function, a launch after the other."""
+
+    def __init__(self, face: Interface) -> None:
+        self.programs = Programs(face)
+        self.scalars = [i for i, o in enumerate(face.operands) if isinstance(o.type, Scalar)]
+        self.entries: dict[Operation, Callable[..., Any]] = {}
+
+    def run(self, *values: Any) -> Any:
+        """The results for one value per operand."""
+        known = values
+        if self.scalars:  # The value of a tensor is not known while launches are recorded.
+            hidden = [i for i in self.scalars if isinstance(values[i], torch.Tensor)]
+            known = [None if i in hidden else v for i, v in enumerate(values)] if hidden else values
+        found = self.programs.of(known).run(values, self.apply)
+        return found[0] if len(found) == 1 else found
+
+    def apply(self, operation: Operation, given: Sequence[Any]) -> Sequence[Any]:
+        """The visible results of ``operation``."""
+        entry = self.entries.get(operation)
+        if entry is None:
+            entry = self.entries[operation] = Call.of(operation).entry()
+        found = entry(*given)
+        return (found,) if operation.visible == 1 else found
