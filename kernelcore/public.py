@@ -67,6 +67,10 @@ ADAPTERS = homes(
             "device_from_paddle device_to_paddle dtype_from_paddle dtype_to_paddle from_paddle "
             "paddle_op stream_from_paddle to_paddle"
         ),
+        "torch_ext": (
+            "device_from_torch device_to_torch dtype_from_torch dtype_to_torch from_torch "
+            "to_torch torch_callable torch_op"
+        ),
     }
 )
 

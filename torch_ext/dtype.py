@@ -9,15 +9,28 @@ import numpy.typing as npt
 import torch
 
 from kernelcore.errors import KernelTypeError
-from kernelcore.types import SCALARS, Scalar
+from kernelcore.types import SCALARS, Scalar, type_of
 
 _TO_TORCH: dict[Scalar, torch.dtype] = {s: getattr(torch, s.name) for s in SCALARS}
 _FROM_TORCH = {dtype: scalar for scalar, dtype in _TO_TORCH.items()}
 
 
-def dtype_to_torch(dtype: Scalar) -> torch.dtype:
-    """The torch dtype of the same layout as ``dtype``."""
-    return _TO_TORCH[dtype]
+def dtype_to_torch(dtype: Any) -> torch.dtype:
+    """The torch dtype of the same layout as ``dtype``: a scalar type, or Python's own.
+
+    Raises:
+        KernelTypeError: It is no scalar.
+    """
+    found = _TO_TORCH.get(dtype)
+    if found is None:
+        scalar = type_of(dtype)
+        if not isinstance(scalar, Scalar):
+            raise KernelTypeError(
+                f"expected a scalar type, found {dtype if scalar is None else scalar}",
+                remedy="give that of the components, such as kc.float32",
+            )
+        found = _TO_TORCH[scalar]
+    return found
 
 
 def tensor_from_number(number: Any, dtype: torch.dtype) -> torch.Tensor:

@@ -1,0 +1,125 @@
+"""Tensors as data arrays and the reverse: the same memory, and the same gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from kernelcore import Array, Device, get_device
+from kernelcore._native import ArrayMemory
+from kernelcore.errors import KernelArgumentError
+
+
+def from_torch(
+    t: torch.Tensor,
+    dtype: Any = None,
+    requires_grad: bool | None = None,
+    grad: torch.Tensor | Array | None = None,
+    return_ctype: bool = False,
+) -> Any:
+    """A data array over the memory of a tensor.
+
+    Where the array requires a gradient, ``t.grad`` and ``array.grad`` are the same memory; it is
+    made of zeros if ``t`` has none yet. ``optimizer.zero_grad(set_to_none=True)`` takes it from
+    the tensor again: use ``set_to_none=False`` or ``Tape.zero``.
+
+    Args:
+        t: A tensor on the CPU with any strides.
+        dtype: The type of an element; the last dimensions of ``t`` are components of composites.
+            Default: the scalar type of ``t``.
+        requires_grad: Whether a Tape computes its gradient. Default: as ``t`` says, or True if
+            ``grad`` is given.
+        grad: The gradient, of the shape of ``t``. Default: that of ``t``.
+        return_ctype: Return a handle that launches take, which is made faster, and nothing else.
+
+    Raises:
+        KernelArgumentError: Another device, or elements that are not of ``dtype``.
+    """
+    if return_ctype:
+        return _handle(t)
+    if not isinstance(t, torch.Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise _no_tensor(t)
+    array = Array.sharing(t, dtype)
+    wanted = (t.requires_grad or grad is not None) if requires_grad is None else requires_grad
+    if not wanted:
+        return array
+    array.requires_grad = True
+    if grad is None:
+        grad = _gradient(t)
+    if grad is not None:
+        array.grad = grad if isinstance(grad, Array) else Array.sharing(grad, dtype)
+    return array
+
+
+def to_torch(a: Array, requires_grad: bool | None = None) -> torch.Tensor:
+    """A tensor over the memory of a data array; components are its last dimensions.
+
+    Args:
+        a: The array, of no structs.
+        requires_grad: Whether the tensor requires a gradient, which is then that of ``a``.
+            Default: as ``a`` says.
+
+    Raises:
+        KernelArgumentError: An array of structs, or no array.
+    """
+    if not isinstance(a, Array):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise KernelArgumentError(
+            f"to_torch: expected a data array, found {type(a).__name__}",
+            remedy="torch.as_tensor and torch.from_dlpack take arrays of other libraries",
+        )
+    if a.fields is not None:
+        raise KernelArgumentError(
+            f"to_torch: an array of {a.element} has no tensor",
+            remedy="convert its fields: to_torch(array.fields['name'])",
+        )
+    tensor = torch.from_dlpack(a)
+    if a.requires_grad if requires_grad is None else requires_grad:
+        tensor.requires_grad_()
+        if a.grad is not None:
+            tensor.grad = torch.from_dlpack(a.grad)
+    return tensor
+
+
+def device_from_torch(torch_device: torch.device | str) -> Device:
+    """The device that a device of torch is.
+
+    Raises:
+        KernelArgumentError: Kernels do not run there.
+    """
+    return get_device(torch.device(torch_device).type)
+
+
+def device_to_torch(kernelcore_device: object = None) -> str:
+    """What torch calls a device.
+
+    Raises:
+        KernelArgumentError: There is no such device.
+    """
+    return str(get_device(kernelcore_device))
+
+
+def _handle(t: torch.Tensor) -> ArrayMemory:
+    try:
+        handle = ArrayMemory(t)
+        if handle.scalar_index >= 0:
+            return handle
+    except (BufferError, RuntimeError, TypeError):
+        pass
+    return Array.sharing(t)  # It refuses, and says why.
+
+
+def _gradient(t: torch.Tensor) -> torch.Tensor | None:
+    """The gradient of ``t``, made if there is none; None if torch keeps none for it."""
+    if not (t.is_leaf or t.retains_grad):
+        return None
+    if t.grad is None and t.requires_grad:
+        t.grad = torch.zeros_like(t)
+    return t.grad
+
+
+def _no_tensor(found: object) -> KernelArgumentError:
+    return KernelArgumentError(
+        f"from_torch: expected a tensor, found {type(found).__name__}",
+        remedy="kc.from_numpy, kc.from_dlpack and kc.array take arrays of other libraries",
+    )
