@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(shell find csrc -type f)
 CXX_FILES := $(shell find csrc -path csrc/third_party -prune -o \( -name '*.cc' -o -name '*.h' \) -print)
 
-.PHONY: demo test lint fuzz bench clean
+.PHONY: demo test test-torch-matrix lint fuzz bench clean
 
 demo: $(VENV)/.built
 	$(BIN)/python examples/01_tv_denoise.py
@@ -22,6 +22,11 @@ fuzz: $(VENV)/.built
 	  KC_FUZZ_SEED=$$(( $${KC_FUZZ_SEED:-0} + round )) \
 	  $(BIN)/python -m pytest -q -n 2 tests/fuzz/test_typed_programs.py || exit 1; \
 	done
+
+# Every kernel of the matrix under every transform in every mode of torch.compile; CI runs a slice.
+test-torch-matrix: export KC_TORCH_MATRIX = 1
+test-torch-matrix: $(VENV)/.built
+	$(BIN)/python -m pytest -q -n 2 tests/torch/test_matrix.py
 
 lint: $(VENV)/.built
 	$(BIN)/ruff check .

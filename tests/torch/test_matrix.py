@@ -1,0 +1,59 @@
+"""Every kernel of the matrix under every transform equals plain torch, in every mode.
+
+CI runs all of it eagerly and a slice of the compiled modes; KC_TORCH_MATRIX=1 runs all.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+from torch.autograd import gradcheck, gradgradcheck
+
+from tests.torch.matrix import BACKWARD, CASES, MODES, REFUSED, TRANSFORMS, argument, outcome
+
+WHOLE = bool(os.environ.get("KC_TORCH_MATRIX"))
+CELLS = [(case, name) for case in CASES for name in (*TRANSFORMS, *BACKWARD)]
+SLICE = {
+    "aot_eager": [
+        ("struct", "vmap_grad"),
+        ("callable", "hessian"),
+        ("vec3", "backward"),
+        ("atomic_sum", "double_backward"),
+    ],
+    "inductor": [("multi_output", "backward")],
+    "inductor_dynamic": [("callable", "grad")],
+}
+COMPILED = [
+    (mode, *cell) for mode in MODES if mode != "eager" for cell in (CELLS if WHOLE else SLICE[mode])
+]
+
+
+def check(mode: str, case: str, name: str) -> None:
+    given = CASES[case]
+    x = argument(given)
+    if mode != "eager" and name in REFUSED:
+        for function in (given.op, given.reference):
+            with pytest.raises(RuntimeError, match=REFUSED[name]):
+                outcome(name, function, x, MODES[mode])
+        return
+    expected = outcome(name, given.reference, x, MODES["eager"])
+    torch.testing.assert_close(outcome(name, given.op, x, MODES[mode]), expected)
+
+
+@pytest.mark.parametrize(("case", "name"), CELLS)
+def test_eager(case: str, name: str) -> None:
+    check("eager", case, name)
+
+
+@pytest.mark.parametrize(("mode", "case", "name"), COMPILED)
+def test_compiled(mode: str, case: str, name: str) -> None:
+    check(mode, case, name)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_derivatives_match_differences(case: str) -> None:
+    op, x = CASES[case].op, argument(CASES[case]).requires_grad_()
+    assert gradcheck(op, (x,), check_forward_ad=True, check_batched_grad=True)
+    assert gradgradcheck(op, (x,))
