@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 
+from kernelcore.errors import KernelArgumentError
 from kernelcore.opshape import ShapeSpec
 from kernelcore.opspec import Operation, identifiers
 from kernelcore.program_interface import Interface, interface
 from kernelcore.programs import Programs
-from kernelcore.types import Scalar
+from kernelcore.types import ArrayType, Scalar
 from torch_ext.arguments import Arguments, taken_apart
 from torch_ext.call import Call, as_function
+from torch_ext.check import describe
+from torch_ext.dtype import dtype_to_torch
 
 
 def torch_callable(
@@ -52,7 +55,7 @@ def torch_callable(
     arguments = _arguments(face, defaults or {})
     run = _Runner(face).run
     # Not followed by torch.compile: it records which operators this calls with fake tensors.
-    opaque = torch.compiler.allow_in_graph(run)
+    opaque: Callable[..., Any] = cast("Any", torch.compiler.allow_in_graph(run))
     flat = arguments.flattened()
 
     def traced(*args: Any, **kwargs: Any) -> Any:
@@ -77,12 +80,22 @@ class _Runner:
     """Runs the programs of a function, a launch after the other."""
 
     def __init__(self, face: Interface) -> None:
+        self.face = face
         self.programs = Programs(face)
+        self.arrays = [
+            (i, dtype_to_torch(o.type.dtype), o.type.ndim)
+            for i, o in enumerate(face.operands)
+            if isinstance(o.type, ArrayType) and o.type.outer_ndim
+        ]
         self.scalars = [i for i, o in enumerate(face.operands) if isinstance(o.type, Scalar)]
         self.entries: dict[Operation, Callable[..., Any]] = {}
 
     def run(self, *values: Any) -> Any:
         """The results for one value per operand."""
+        for index, dtype, ndim in self.arrays:
+            value = values[index]
+            if not isinstance(value, torch.Tensor) or value.ndim != ndim or value.dtype != dtype:
+                self.check(index, value, dtype, ndim)
         known = values
         if self.scalars:  # The value of a tensor is not known while launches are recorded.
             hidden = [i for i in self.scalars if isinstance(values[i], torch.Tensor)]
@@ -97,3 +110,19 @@ class _Runner:
             entry = self.entries[operation] = Call.of(operation).entry()
         found = entry(*given)
         return (found,) if operation.visible == 1 else found
+
+    def check(self, index: int, value: Any, dtype: torch.dtype, ndim: int) -> None:
+        """Refuse a value of an operand that is an array; autocast may change its dtype yet."""
+        is_tensor = isinstance(value, torch.Tensor)
+        if is_tensor and value.ndim == ndim and torch._C._is_any_autocast_enabled():
+            return
+        found = f"an object of type {type(value).__name__}"
+        if is_tensor:
+            found = describe(str(value.dtype).removeprefix("torch."), value.ndim)
+        expected = describe(str(dtype).removeprefix("torch."), ndim)
+        name = self.face.operands[index].name
+        raise KernelArgumentError(
+            f"{self.face.name}(): argument '{name}': expected {expected}, found {found}",
+            next((p.loc for p, _ in self.face.arguments if name.split(".")[0] == p.name), None),
+            "convert the tensor before the call, or annotate the parameter accordingly",
+        )

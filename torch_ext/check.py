@@ -56,7 +56,7 @@ def argument_error(
 
 
 def _check_tensor(operation: Operation, index: int, arg: Any, dtype: Scalar, ndim: int) -> None:
-    expected = _describe(str(dtype), ndim)
+    expected = describe(str(dtype), ndim)
     if not isinstance(arg, torch.Tensor):
         raise argument_error(
             operation,
@@ -66,7 +66,7 @@ def _check_tensor(operation: Operation, index: int, arg: Any, dtype: Scalar, ndi
             "pass a torch tensor, for example torch.as_tensor(...)",
         )
     if arg.dtype != dtype_to_torch(dtype) or arg.ndim != ndim:
-        found = _describe(str(arg.dtype).removeprefix("torch."), arg.ndim)
+        found = describe(str(arg.dtype).removeprefix("torch."), arg.ndim)
         remedy = (
             f"convert it with .to(torch.{dtype}), or annotate the parameter accordingly"
             if arg.ndim == ndim
@@ -112,5 +112,6 @@ def number_error(operation: Operation, index: int, found: str) -> KernelArgument
     )
 
 
-def _describe(dtype: str, ndim: int) -> str:
+def describe(dtype: str, ndim: int) -> str:
+    """Tensors in words."""
     return f"a tensor of {dtype} with {ndim} dimension{'' if ndim == 1 else 's'}"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
-import weakref
+import importlib
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 import kernelcore as kc
+from kernelcore.public import ADAPTERS
 from kernelcore.types import SCALARS
 from torch_ext import (
     device_from_torch,
@@ -19,6 +21,8 @@ from torch_ext import (
     from_torch,
     to_torch,
 )
+
+OTHER: Any = np.zeros(3)
 
 
 @kc.kernel
@@ -68,7 +72,6 @@ def test_last_dimensions_are_components():
 def test_memory_outlives_either_side():
     t = torch.ones(4)
     a = from_torch(t)
-    gone = weakref.ref(t)
     del t
     gc.collect()
     assert a.numpy().tolist() == [1.0] * 4
@@ -76,7 +79,6 @@ def test_memory_outlives_either_side():
     del a
     gc.collect()
     assert back.tolist() == [1.0] * 4
-    assert gone() is None or gone().tolist() == [1.0] * 4
 
 
 def test_gradients_are_shared():
@@ -84,6 +86,7 @@ def test_gradients_are_shared():
     a = from_torch(t)
     assert a.requires_grad
     a.grad.fill_(2.0)
+    assert t.grad is not None
     assert t.grad.tolist() == [2.0] * 3
     t.grad.add_(1.0)
     assert a.grad.numpy().tolist() == [3.0] * 3
@@ -154,9 +157,9 @@ def test_other_memory_is_refused(make, text, return_ctype):
 
 def test_what_is_no_tensor_is_refused():
     with pytest.raises(kc.KernelArgumentError, match="expected a tensor, found ndarray"):
-        from_torch(np.zeros(3))
+        from_torch(OTHER)
     with pytest.raises(kc.KernelArgumentError, match="expected a data array, found ndarray"):
-        to_torch(np.zeros(3))
+        to_torch(OTHER)
     point = kc.struct(type("Point", (), {"__annotations__": {"x": float}, "__module__": __name__}))
     with pytest.raises(kc.KernelArgumentError, match="fields"):
         to_torch(kc.zeros(3, point))
@@ -176,6 +179,6 @@ def test_devices_and_dtypes():
         dtype_to_torch(kc.vec3)
 
 
-def test_the_package_has_the_same_names():
-    assert kc.from_torch is from_torch
-    assert kc.dtype_to_torch is dtype_to_torch
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_the_package_has_the_names_of_adapters(name):
+    assert getattr(kc, name) is getattr(importlib.import_module(ADAPTERS[name]), name)
