@@ -69,7 +69,7 @@ ADAPTERS = homes(
         ),
         "torch_ext": (
             "device_from_torch device_to_torch dtype_from_torch dtype_to_torch from_torch "
-            "to_torch torch_callable torch_op"
+            "stream_from_torch stream_to_torch to_torch torch_callable torch_op"
         ),
     }
 )

@@ -8,4 +8,6 @@ from torch_ext.entry import torch_op as torch_op
 from torch_ext.interop import device_from_torch as device_from_torch
 from torch_ext.interop import device_to_torch as device_to_torch
 from torch_ext.interop import from_torch as from_torch
+from torch_ext.interop import stream_from_torch as stream_from_torch
+from torch_ext.interop import stream_to_torch as stream_to_torch
 from torch_ext.interop import to_torch as to_torch

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from kernelcore import Array, Device, get_device
+from kernelcore import Array, Device, Stream, get_device, get_stream
 from kernelcore._native import ArrayMemory
 from kernelcore.errors import KernelArgumentError
 
@@ -87,7 +87,9 @@ def device_from_torch(torch_device: torch.device | str) -> Device:
     Raises:
         KernelArgumentError: Kernels do not run there.
     """
-    return get_device(torch.device(torch_device).type)
+    device = torch.device(torch_device)
+    # Torch has an index for the one CPU, too.
+    return get_device("cpu" if device.type == "cpu" else str(device))
 
 
 def device_to_torch(kernelcore_device: object = None) -> str:
@@ -97,6 +99,29 @@ def device_to_torch(kernelcore_device: object = None) -> str:
         KernelArgumentError: There is no such device.
     """
     return str(get_device(kernelcore_device))
+
+
+def stream_from_torch(stream_or_device: Any = None) -> Stream:
+    """The stream of a stream or a device of torch; by default the one that is used here.
+
+    Raises:
+        KernelArgumentError: Kernels do not run there.
+    """
+    # A stream of the CPU does not say where it is.
+    is_cpu = isinstance(stream_or_device, torch.cpu.Stream)
+    device = "cpu" if is_cpu else getattr(stream_or_device, "device", stream_or_device)
+    return get_stream(None if device is None else device_from_torch(device))
+
+
+def stream_to_torch(stream_or_device: Any = None) -> torch.cpu.Stream:
+    """What torch calls a stream, or the stream of a device; by default the one that is used here.
+
+    Raises:
+        KernelArgumentError: There is no such device.
+    """
+    device = getattr(stream_or_device, "device", stream_or_device)
+    get_stream(get_device(device))
+    return torch.cpu.current_stream()
 
 
 def _handle(t: torch.Tensor) -> ArrayMemory:
