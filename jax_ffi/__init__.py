@@ -1,5 +1,9 @@
 """kernelcore kernels as JAX functions."""
 
+from jax_ffi.callable import GraphMode as GraphMode
+from jax_ffi.callable import JaxCallable as JaxCallable
+from jax_ffi.callable import jax_callable as jax_callable
+from jax_ffi.callback import register_ffi_callback as register_ffi_callback
 from jax_ffi.kernel import JaxKernel as JaxKernel
 from jax_ffi.kernel import jax_kernel as jax_kernel
 from jax_ffi.structs import register_struct as register_struct

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
 from jax.core import Tracer
 
-from kernelcore.errors import KernelArgumentError
-from kernelcore.opspec import Operation, describe
-from kernelcore.types import Scalar, as_array, bfloat16, element_type, float64
+from kernelcore.components import take_array
+from kernelcore.errors import KernelArgumentError, KernelTypeError, SrcLoc
+from kernelcore.opspec import Operand, Operation, Result, describe
+from kernelcore.types import ArrayType, Scalar, as_array, bfloat16, element_type, float64
 
 # Kinds of values that stand for a scalar of the key's kind without loss of meaning.
 _ADAPTS = {
@@ -22,93 +25,130 @@ _ADAPTS = {
 }
 
 
-def operand_values(operation: Operation, leaves: Sequence[Any]) -> list[Any]:
-    """One value per operand of ``operation``, of its dtype and rank.
+@dataclass(frozen=True)
+class Operands:
+    """What a kernel or a function takes.
 
-    Raises:
-        KernelArgumentError: An argument is of the wrong dtype or rank.
+    Attributes:
+        name: Of the kernel or function.
+        loc: Where it is.
+        operands: One per leaf of a parameter.
+        results: What it gives.
+        locs: Where the parameter of each operand is declared.
     """
-    return [_value(operation, i, given) for i, given in enumerate(leaves)]
+
+    name: str
+    loc: SrcLoc | None
+    operands: tuple[Operand, ...]
+    results: tuple[Result, ...]
+    locs: tuple[SrcLoc | None, ...]
+
+    @staticmethod
+    def of(operation: Operation) -> Operands:
+        """What ``operation`` takes."""
+        func = operation.func
+        params = [operation.param_of_operand(k) for k in range(len(operation.operands))]
+        locs = tuple(None if p is None else func.param_loc(p) for p in params)
+        return Operands(func.name, func.loc, operation.operands, operation.results, locs)
+
+    def values(self, leaves: Sequence[Any]) -> list[Any]:
+        """One value per operand, of its dtype and rank.
+
+        Raises:
+            KernelArgumentError: An argument is of the wrong dtype or rank, or of a type that JAX
+                has not.
+        """
+        if self._wide and jax.dtypes.canonicalize_dtype(float64.numpy) != float64.numpy:
+            self._refuse_wide_types()
+        return [_value(self, i, given) for i, given in enumerate(leaves)]
+
+    @cached_property
+    def _wide(self) -> list[tuple[str, Scalar]]:
+        named = [(o.name, element_type(o.type)) for o in (*self.operands, *self.results)]
+        return [(name, dtype) for name, dtype in named if dtype.bits == 64]
+
+    def _refuse_wide_types(self) -> NoReturn:
+        name, dtype = self._wide[0]
+        locs = {o.name: loc for o, loc in zip(self.operands, self.locs, strict=True)}
+        raise KernelArgumentError(
+            f"{self.name}(): '{name}' is of type {dtype}, which JAX has only with jax_enable_x64",
+            locs.get(name) or self.loc,
+            "call jax.config.update('jax_enable_x64', True) first, or use 32-bit types",
+        )
 
 
-def check_wide_types(operation: Operation) -> None:
-    """Refuse 64-bit parameters where JAX has no 64-bit types.
-
-    Raises:
-        KernelArgumentError: There is such a parameter, and ``jax_enable_x64`` is off.
-    """
-    if jax.dtypes.canonicalize_dtype(float64.numpy) == float64.numpy:
-        return
-    for index, param in enumerate(operation.func.params):
-        dtype = element_type(param.type)
-        if dtype.bits == 64:
-            raise KernelArgumentError(
-                f"{operation.func.name}(): '{param.name}' is of type {dtype}, which JAX has only "
-                "with jax_enable_x64",
-                operation.func.param_loc(index),
-                "call jax.config.update('jax_enable_x64', True) first, or use 32-bit types",
-            )
-
-
-def _value(operation: Operation, index: int, given: Any) -> Any:
-    wanted = operation.operands[index].type
+def _value(operands: Operands, index: int, given: Any) -> Any:
+    wanted = operands.operands[index].type
     array = as_array(wanted)
     dtype, ndim = array.dtype, array.ndim
     if isinstance(given, jax.Array | np.ndarray):
-        _check_readable(operation, index, given)
+        _check_readable(operands, index, given)
         if given.dtype == dtype.numpy and given.ndim == ndim:
             return given
         if given.ndim == ndim and _is_weak(given) and given.dtype.kind in _ADAPTS[dtype.kind]:
             if dtype.is_integer and not np.can_cast(given.dtype, dtype.numpy):
-                return _narrowed(operation, index, given)
+                return _narrowed(operands, index, given)
             return jax.lax.convert_element_type(given, dtype.numpy)
-        raise _mismatch(operation, index, f"{given.dtype}{_rank(given.ndim)}")
-    if operation.is_composite(index) and not isinstance(given, jax.Array | np.ndarray):
-        return operation.composite(index, given)
+        raise _mismatch(operands, index, f"{given.dtype}{_rank(given.ndim)}")
+    if array.components and array.outer_ndim == 0 and not isinstance(given, jax.Array | np.ndarray):
+        return _composite(operands, index, array, given)
     if isinstance(wanted, Scalar) and isinstance(given, bool | int | float | np.generic):
-        return _number(operation, index, wanted, given)
-    raise _mismatch(operation, index, f"a value of type {type(given).__name__}")
+        return _number(operands, index, wanted, given)
+    raise _mismatch(operands, index, f"a value of type {type(given).__name__}")
 
 
-def _check_readable(operation: Operation, index: int, given: Any) -> None:
+def _composite(operands: Operands, index: int, array: ArrayType, given: Any) -> Any:
+    """``given``, a sequence of numbers or a value of its own, as an array of components."""
+    try:
+        return take_array(array.dtype, given, array.components)
+    except KernelTypeError as error:
+        name = operands.operands[index].name
+        raise KernelArgumentError(
+            f"{operands.name}(): argument '{name}': {error.message}",
+            operands.locs[index] or operands.loc,
+            error.remedy,
+        ) from None
+
+
+def _check_readable(operands: Operands, index: int, given: Any) -> None:
     if isinstance(given, jax.Array):
         if not isinstance(given, Tracer) and given.is_deleted():
             remedy = "do not use an array after it was donated or deleted"
-            raise _mismatch(operation, index, "a deleted array", remedy)
+            raise _mismatch(operands, index, "a deleted array", remedy)
     elif isinstance(given, np.ma.MaskedArray):
-        raise _mismatch(operation, index, "a masked array", "fill it: x.filled(...)")
+        raise _mismatch(operands, index, "a masked array", "fill it: x.filled(...)")
 
 
-def _narrowed(operation: Operation, index: int, given: Any) -> Any:
+def _narrowed(operands: Operands, index: int, given: Any) -> Any:
     """A weak integer ``given`` as one of the wanted dtype, which is narrower."""
-    wanted = operation.operands[index].type
+    wanted = operands.operands[index].type
     if isinstance(wanted, Scalar):
         try:
-            return _number(operation, index, wanted, int(given))
+            return _number(operands, index, wanted, int(given))
         except jax.errors.ConcretizationTypeError:
             pass  # Traced: whether it fits is known at run time only.
-    name = operation.operands[index].name
+    name = operands.operands[index].name
     raise _mismatch(
-        operation,
+        operands,
         index,
         f"{given.dtype}{_rank(given.ndim)}, whose values may be out of range",
         f"cast it where they are not: {name}.astype('{as_array(wanted).dtype}')",
     )
 
 
-def _number(operation: Operation, index: int, wanted: Scalar, given: Any) -> Any:
+def _number(operands: Operands, index: int, wanted: Scalar, given: Any) -> Any:
     # The smallest type of a Python integer beyond 64 bits is none of integers.
     is_int = isinstance(given, int) and not isinstance(given, bool)
     kind = "i" if is_int else _kind(given)
     if kind not in _ADAPTS[wanted.kind]:
-        raise _mismatch(operation, index, f"{given!r}")
+        raise _mismatch(operands, index, f"{given!r}")
     try:
         # NumPy wraps its own integers, but checks those of Python.
         return np.asarray(int(given) if wanted.is_integer else given, wanted.numpy)
     except OverflowError:
         bits = int(given).bit_length()
         found = str(given) if bits <= 64 else f"an integer of {bits} bits"
-        raise _mismatch(operation, index, f"{found}, which is out of range") from None
+        raise _mismatch(operands, index, f"{found}, which is out of range") from None
 
 
 def _kind(number: Any) -> str:
@@ -122,9 +162,9 @@ def _is_weak(given: Any) -> bool:
 
 
 def _mismatch(
-    operation: Operation, index: int, found: str, remedy: str | None = None
+    operands: Operands, index: int, found: str, remedy: str | None = None
 ) -> KernelArgumentError:
-    operand = operation.operands[index]
+    operand = operands.operands[index]
     wanted = operand.type
     if isinstance(wanted, Scalar):
         expected = f"{wanted}, a number or an array without dimensions"
@@ -133,16 +173,11 @@ def _mismatch(
         expected = describe(wanted)
         usual = f"pass a JAX array of that type and rank, for example x.astype('{wanted.dtype}')"
     return KernelArgumentError(
-        f"{operation.func.name}(): argument '{operand.name}': expected {expected}, found {found}",
-        _loc(operation, index),
+        f"{operands.name}(): argument '{operand.name}': expected {expected}, found {found}",
+        operands.locs[index] or operands.loc,
         remedy or usual,
     )
 
 
 def _rank(ndim: int) -> str:
     return f" with {ndim} dimension{'' if ndim == 1 else 's'}"
-
-
-def _loc(operation: Operation, index: int) -> Any:
-    param = operation.param_of_operand(index)
-    return operation.func.loc if param is None else operation.func.param_loc(param)

@@ -12,7 +12,7 @@ import numpy as np
 # Imported for the rules that they register.
 import jax_ffi.lowering
 import jax_ffi.transforms  # noqa: F401
-from jax_ffi.arguments import check_wide_types, operand_values
+from jax_ffi.arguments import Operands
 from jax_ffi.members import Member, members, put_together, root_of, take_apart
 from jax_ffi.options import (
     Declaration,
@@ -32,6 +32,7 @@ class Call:
     """One application of a kernel: what is bound, and how arguments and results consist of it."""
 
     launch: Launch
+    operands: Operands
     arguments: tuple[Member, ...]
     results: tuple[Member, ...]
     # Per leaf of the results: the result that it is, or the operand, which the kernel only reads.
@@ -115,11 +116,10 @@ class JaxKernel:
             args = tuple(self.declaration.matched(names, args, named))
         call = self._call(dict(zip(names, args, strict=True)), launch_dims, output_dims)
         operation = call.launch.operation
-        check_wide_types(operation)
         leaves: list[Any] = [None] * len(operation.operands)
         for member, arg in zip(call.arguments, args, strict=True):
             take_apart(member, arg, leaves, self._refuse_argument)
-        operands = operand_values(operation, leaves)
+        operands = call.operands.values(leaves)
         operation.check_extents([np.shape(x) for x in operands])
         made = bind(operands, call.launch)
         found = [made[i] if is_result else operands[i] for is_result, i in call.sources]
@@ -161,6 +161,7 @@ class JaxKernel:
         names = [p.name for p in kernel.func.params if p.name in made or p.name in same]
         return Call(
             launch,
+            Operands.of(operation),
             members([o.name for o in operation.operands]),
             members(names),
             tuple((made | same)[name] for name in names),

@@ -72,12 +72,12 @@ def _aval(shape: tuple[Any, ...], dtype: Any, operands: Sequence[Any]) -> Any:
 
 @launch_p.def_effectful_abstract_eval
 def _abstract_eval(*operands: Any, launch: Launch) -> tuple[list[Any], Any]:
-    effects = _side_effect() if launch.has_side_effect else frozenset()
+    effects = side_effect() if launch.has_side_effect else frozenset()
     return result_avals(launch.operation.outputs, operands), effects
 
 
 @cache
-def _side_effect() -> Any:
+def side_effect() -> Any:
     """The effect that JAX gives its own FFI calls, so that control flow and remat know it."""
     call = jax.ffi.ffi_call("kernelcore_side_effect", (), has_side_effect=True)
     return jax.make_jaxpr(lambda: call())().effects

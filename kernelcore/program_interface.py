@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import Any
 
 from kernelcore.compiled import name_loc, parameters
-from kernelcore.errors import KernelArgumentError
+from kernelcore.errors import KernelArgumentError, SrcLoc
 from kernelcore.generic import Parameter
 from kernelcore.leaves import leaf_names, leaf_types
 from kernelcore.opshape import ShapeRules, ShapeSpec
-from kernelcore.opspec import Operand, Shape
+from kernelcore.opspec import Extent, Operand, Result, Shape, own_shape
 from kernelcore.types import ArrayOf, ArrayType, SourceType, is_pattern
 
 
@@ -53,6 +53,31 @@ class Interface:
             for name, leaf in zip(leaf_names(parameter.name, type_), leaf_types(type_), strict=True)
         )
 
+    @cached_property
+    def operand_locs(self) -> tuple[SrcLoc | None, ...]:
+        """Where the parameter of each operand is declared."""
+        return tuple(
+            parameter.loc for parameter, type_ in self.arguments for _ in leaf_types(type_)
+        )
+
+    @cached_property
+    def results(self) -> tuple[Result, ...]:
+        """What a caller gets, a leaf per result, in the order of the parameters."""
+        position = {operand.name: k for k, operand in enumerate(self.operands)}
+        found: list[Result] = []
+        for parameter, type_ in self.parameters:
+            name = parameter.name
+            if name not in self.outputs and name not in self.in_out:
+                continue
+            for leaf, kind in zip(leaf_names(name, type_), leaf_types(type_), strict=True):
+                assert isinstance(kind, ArrayType)
+                outer = self.shapes[name][: kind.outer_ndim] if name in self.outputs else ()
+                shape = (*outer, *map(Extent.literal, kind.components))
+                if name in self.in_out:
+                    shape = own_shape(position[leaf], kind)
+                found.append(Result(leaf, kind, shape))
+        return tuple(found)
+
 
 def interface(
     function: Callable[..., Any],
@@ -74,7 +99,7 @@ def interface(
     Raises:
         KernelArgumentError: The parameters are not as described.
     """
-    rows = _declared(function)
+    rows = declared_parameters(function)
     names = [parameter.name for parameter, _ in rows]
     if outputs is None:
         outputs = () if in_out else names[-1:]
@@ -114,7 +139,7 @@ def interface(
     return Interface(function, rows, tuple(outputs), tuple(in_out), shapes)
 
 
-def _declared(function: Callable[..., Any]) -> tuple[tuple[Parameter, SourceType], ...]:
+def declared_parameters(function: Callable[..., Any]) -> tuple[tuple[Parameter, SourceType], ...]:
     """The parameters of ``function``, each with its type.
 
     Raises:

@@ -59,6 +59,7 @@ ADAPTER_SURFACE = {
     "kernelcore",
     "kernelcore._native",
     "kernelcore.compile",
+    "kernelcore.components",
     "kernelcore.composite",
     "kernelcore.data",
     "kernelcore.device",

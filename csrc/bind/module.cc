@@ -10,6 +10,7 @@
 #include "bind/errors.h"
 #include "bind/launch.h"
 #include "bind/torch_module.h"
+#include "bind/xla_callback.h"
 #include "core/elf_loader.h"
 #include "core/pool.h"
 #include "core/registry.h"
@@ -83,6 +84,11 @@ void bind_xla(nb::module_& m) {
       nb::capsule(reinterpret_cast<void*>(&kernelcore_xla_execute), kCustomCall);
   m.attr("xla_type_id") = nb::capsule(kernelcore_xla_type_id());
   m.attr("xla_type_info") = nb::capsule(kernelcore_xla_type_info());
+  m.def("run_xla_callback", &run_xla_callback, nb::arg("frame"), nb::arg("function"),
+        nb::arg("is_graph_compatible"),
+        nb::sig("def run_xla_callback(frame: int, function: collections.abc.Callable[..., object], "
+                "is_graph_compatible: bool) -> int"),
+        "Run a Python function as the handler of a call, and return the address of XLA's error.");
 }
 
 void bind_launch(nb::module_& m) {

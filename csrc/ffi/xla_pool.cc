@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "ffi/xla_state.h"
+
 namespace kernelcore::ffi {
 namespace {
 
@@ -14,16 +16,6 @@ using SharedGate = std::shared_ptr<RunGate>;
 void help_task(void* data) {
   std::unique_ptr<SharedGate> gate(static_cast<SharedGate*>(data));
   (*gate)->help();
-}
-
-/// Whether `error` is none; frees it otherwise.
-bool succeeded(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
-  if (error == nullptr) return true;
-  XLA_FFI_Error_Destroy_Args args{};
-  args.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
-  args.error = error;
-  api->XLA_FFI_Error_Destroy(&args);
-  return false;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Per-call-site state and version handshake across the versions of the XLA FFI API.
+// Per-call-site state, errors and version handshake across the versions of the XLA FFI API.
 #pragma once
 
 #include <algorithm>
@@ -31,6 +31,16 @@ struct StateSetArgsV01 {
 inline int api_minor(const XLA_FFI_CallFrame* frame) {
   if (frame->api == nullptr) return 1;
   return std::min(XLA_FFI_API_MINOR, frame->api->api_version.minor_version);
+}
+
+/// Whether `error` is none; frees it otherwise.
+inline bool succeeded(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
+  if (error == nullptr) return true;
+  XLA_FFI_Error_Destroy_Args args{};
+  args.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
+  args.error = error;
+  api->XLA_FFI_Error_Destroy(&args);
+  return false;
 }
 
 /// Hands `state` to XLA, which deletes it with the executable.
@@ -78,13 +88,14 @@ inline XLA_FFI_Error* get_state(XLA_FFI_CallFrame* frame, XLA_FFI_TypeId* type_i
 /// Answers a metadata query; false when the call is not one.
 ///
 /// A handler that reports a version newer than the runtime's stops the whole backend.
-inline bool answer_metadata(XLA_FFI_CallFrame* frame, const XLA_FFI_TypeId* state_type) {
+inline bool answer_metadata(XLA_FFI_CallFrame* frame, const XLA_FFI_TypeId* state_type,
+                            XLA_FFI_Handler_Traits traits = 0) {
   XLA_FFI_Extension_Base* extension = frame->extension_start;
   if (extension == nullptr || extension->type != XLA_FFI_Extension_Metadata) return false;
   auto* metadata = reinterpret_cast<XLA_FFI_Metadata_Extension*>(extension)->metadata;
   metadata->api_version.major_version = XLA_FFI_API_MAJOR;
   metadata->api_version.minor_version = api_minor(frame);
-  metadata->traits = 0;
+  metadata->traits = traits;
   constexpr size_t kSizeWithState =
       offsetof(XLA_FFI_Metadata, state_type_id) + sizeof(XLA_FFI_TypeId);
   if (state_type != nullptr && metadata->struct_size >= kSizeWithState) {

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from jax_ffi.arguments import operand_values
+from jax_ffi.arguments import Operands
 from jax_ffi.primitive import Launch, bind
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.opshape import kernel_operation
@@ -32,7 +32,7 @@ def as_function(pattern: Pattern) -> tuple[Callable[..., Any], list[Any]]:
     def function(*floats: Any) -> Any:
         given = iter(floats)
         chosen = [next(given) if f else a for f, a in zip(is_float, arguments, strict=True)]
-        return bind(operand_values(operation, chosen), Launch(operation))
+        return bind(Operands.of(operation).values(chosen), Launch(operation))
 
     return jax.jit(function), [
         jnp.asarray(a) for f, a in zip(is_float, arguments, strict=True) if f

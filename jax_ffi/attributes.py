@@ -1,0 +1,50 @@
+"""Attributes of a launch, from which the native handler builds its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kernelcore.opspec import Operation
+from kernelcore.signature import messages
+
+
+def launch_attributes(
+    operation: Operation, given: Sequence[int | np.generic], results: Sequence[int]
+) -> dict[str, Any]:
+    """What the native handler builds the plan of a launch from; it does not depend on sizes.
+
+    Args:
+        operation: What is computed.
+        given: Per operand its buffer in the call, or a number of its dtype.
+        results: Per result its buffer in the call.
+
+    Returns:
+        ``key``: the content hash of the kernel. ``name``: of the kernel, for errors. ``template``:
+        uint8, the argument block, with the numbers. ``relocs``: int64, 9 per kernel parameter.
+        ``grid``: int64, per launch dimension the buffer and axis it is the extent of, and its value
+        if it is none. ``messages``: uint8, what failed assertions report, each with a zero byte
+        behind it.
+    """
+    template = np.zeros(operation.compiled.block_size, np.uint8)
+    rows: list[list[int]] = []
+    for row in operation.relocations():
+        offset, operand, result = row[0], row[5], row[6]
+        number = given[operand] if operand >= 0 else -1
+        if isinstance(number, np.generic):
+            data = np.frombuffer(number.tobytes(), np.uint8)
+            template[offset : offset + data.size] = data
+            number = -1
+        rows.append([*row[:5], number, results[result] if result >= 0 else -1, *row[7:]])
+    grid = [[given[e.operand] if e.operand >= 0 else -1, e.axis, e.value] for e in operation.grid]
+    texts = [m.replace("\0", "").encode() + b"\0" for m in messages(operation.func)]
+    return {
+        "key": operation.compiled.key,
+        "name": operation.func.name,
+        "template": template,
+        "relocs": np.array(rows, np.int64).reshape(-1),
+        "grid": np.array(grid, np.int64).reshape(-1),
+        "messages": np.frombuffer(b"".join(texts), np.uint8),
+    }

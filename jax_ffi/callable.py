@@ -1,0 +1,216 @@
+"""jax_callable: a Python function that launches kernels, as a function of JAX values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+import jax
+import numpy as np
+
+from jax_ffi.arguments import Operands
+from jax_ffi.host import HostCall
+from jax_ffi.members import Member, members, put_together, take_apart
+from jax_ffi.options import Declaration, Dims, FrozenOutputDims, OutputDims
+from jax_ffi.program import Replay, bind_program
+from kernelcore.errors import KernelArgumentError
+from kernelcore.opspec import Result
+from kernelcore.program import Program
+from kernelcore.program_interface import Interface, declared_parameters, interface
+from kernelcore.programs import Programs
+from kernelcore.types import Scalar
+
+
+class GraphMode(IntEnum):
+    """How the launches of a function are run.
+
+    Attributes:
+        JAX: Recorded once and replayed without Python; JAX may make them part of its own graph.
+        WARP: Likewise, as a graph of their own.
+        NATIVE: The same as WARP.
+        NONE: By calling the function every time, on arrays whose elements it can read.
+    """
+
+    NONE = 0
+    JAX = 1
+    WARP = 2
+    NATIVE = 2
+
+
+@dataclass(frozen=True)
+class _Face:
+    """The function for one choice of output shapes."""
+
+    interface: Interface
+    programs: Programs
+    operands: Operands
+    arguments: tuple[Member, ...]
+    scalars: tuple[int, ...]
+    host: HostCall
+    replays: dict[Program, Replay] = field(default_factory=dict[Program, Replay])
+
+
+@dataclass(frozen=True, eq=False)
+class JaxCallable:
+    """A Python function that launches kernels, for JAX values; ``jax_callable`` makes it.
+
+    Attributes:
+        function: The function.
+        declaration: Its name and parameters.
+        outputs: Parameters that are results, and not arguments.
+        in_out: Parameters that are arguments, and results that start as copies of them.
+        output_dims: Shapes of outputs, by name, if a call gives none.
+        graph_mode: How its launches are run.
+        has_side_effect: Whether calls stay although their results are not used.
+    """
+
+    function: Callable[..., Any]
+    declaration: Declaration
+    outputs: tuple[str, ...]
+    in_out: tuple[str, ...]
+    output_dims: FrozenOutputDims | None
+    graph_mode: GraphMode
+    has_side_effect: bool
+    faces: dict[FrozenOutputDims | None, _Face] = field(
+        default_factory=dict[Any, _Face], repr=False
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "__name__", self.function.__name__)
+        object.__setattr__(self, "__doc__", self.function.__doc__)
+
+    def __call__(
+        self,
+        *args: Any,
+        output_dims: OutputDims | None = None,
+        vmap_method: str | None = None,
+        **named: Any,
+    ) -> tuple[Any, ...]:
+        """Run the launches of the function, or trace them.
+
+        Args:
+            args: Per parameter that is no output, in order, as for ``jax_kernel``.
+            output_dims: The shape of every output, or a mapping by name; the components of elements
+                may be left out.
+            vmap_method: Accepted for compatibility; each instance of a batch runs on its own.
+            named: Arguments by name.
+
+        Returns:
+            The results in the order of the parameters; an array of structs is a dictionary.
+
+        Raises:
+            KernelArgumentError: An argument does not fit, or the function does what cannot be
+                recorded.
+        """
+        declared = self.declaration
+        declared.check_vmap_method(vmap_method)
+        shapes = self.output_dims
+        if output_dims is not None:
+            shapes = declared.output_dims(self.outputs, output_dims)
+        face = self.faces.get(shapes)
+        if face is None:
+            face = self.faces[shapes] = self._face(shapes)
+        names = [n for n in declared.parameters if n not in self.outputs]
+        leaves: list[Any] = [None] * len(face.operands.operands)
+        for member, arg in zip(face.arguments, declared.matched(names, args, named), strict=True):
+            take_apart(member, arg, leaves, self._refuse_argument)
+        operands = face.operands.values(leaves)
+        if self.graph_mode is GraphMode.NONE:
+            found, results = face.host.call(operands), face.interface.results
+        else:
+            found, results = self._replay(face, leaves, operands)
+        return tuple(put_together(m, found) for m in members([r.name for r in results]))
+
+    def _replay(
+        self, face: _Face, leaves: list[Any], operands: list[Any]
+    ) -> tuple[list[Any], tuple[Result, ...]]:
+        known = list(operands)
+        for index in face.scalars:
+            is_number = isinstance(leaves[index], bool | int | float | np.generic)
+            known[index] = operands[index][()] if is_number else None
+        program = face.programs.of(known)
+        replay = face.replays.get(program)
+        if replay is None:
+            replay = face.replays[program] = Replay(program, self.has_side_effect)
+        replay.check_extents([np.shape(x) for x in operands])
+        return bind_program(operands, replay), program.results
+
+    def _refuse_argument(self, text: str, member: Member) -> KernelArgumentError:
+        return KernelArgumentError(
+            f"{self.declaration.name}(): argument '{member.name}': {text}",
+            self.declaration.loc,
+            "pass the struct itself, or a dictionary of its fields",
+        )
+
+    def _face(self, shapes: FrozenOutputDims | None) -> _Face:
+        face = interface(self.function, self.outputs, self.in_out, dict(shapes or ()))
+        loc = self.declaration.loc
+        operands = Operands(face.name, loc, face.operands, face.results, face.operand_locs)
+        return _Face(
+            face,
+            Programs(face),
+            operands,
+            members([o.name for o in face.operands]),
+            tuple(i for i, o in enumerate(face.operands) if isinstance(o.type, Scalar)),
+            HostCall(face, self.has_side_effect),
+        )
+
+
+def jax_callable(
+    func: Callable[..., Any],
+    num_outputs: int = 1,
+    graph_compatible: bool | None = None,
+    graph_mode: GraphMode = GraphMode.JAX,
+    vmap_method: str | None = None,
+    output_dims: OutputDims | None = None,
+    in_out_argnames: str | Iterable[str] | None = None,
+    has_side_effect: bool = False,
+) -> JaxCallable:
+    """Make a function of JAX values of a Python function that launches kernels.
+
+    The function runs once with stand-ins for its arguments, and what it launches is kept; a jitted
+    program replays that in one native call. It works under every transformation of JAX, in any
+    order. A number that the function reads, as a loop over ``range(n)`` does, makes it run again
+    for other values; arrays that it makes with ``kc.zeros`` or ``kc.empty`` are temporaries.
+
+    Args:
+        func: A function that returns nothing, with parameters annotated as those of kernels. Its
+            last parameters are outputs.
+        num_outputs: How many results there are, in-out arguments included.
+        graph_compatible: An old form of ``graph_mode``: JAX if true, NONE if false.
+        graph_mode: How the launches are run. With NONE the function may read elements, and is
+            neither differentiated nor free of Python.
+        vmap_method: Accepted for compatibility; each instance of a batch runs on its own.
+        output_dims: The shape of every output, or a mapping by name; default: that of the first
+            array argument.
+        in_out_argnames: Arrays that the function updates. They are arguments, which are preserved,
+            and results.
+        has_side_effect: Whether calls stay although their results are not used.
+
+    Raises:
+        KernelArgumentError: The options do not fit the function.
+        KernelError: A parameter is not annotated with a type of the kernel language.
+    """
+    rows = declared_parameters(func)
+    loc = rows[0][0].loc if rows else None
+    declared = Declaration(func.__name__, tuple(p.name for p, _ in rows), loc)
+    declared.check_vmap_method(vmap_method)
+    if not isinstance(graph_mode, GraphMode):
+        raise declared.refuse(
+            f"graph_mode: expected a GraphMode, found {graph_mode!r}", "leave it out"
+        )
+    if graph_compatible is not None:
+        graph_mode = GraphMode.JAX if graph_compatible else GraphMode.NONE
+    in_out = declared.in_out_names(in_out_argnames)
+    outputs = declared.output_names(num_outputs, in_out)
+    return JaxCallable(
+        func,
+        declared,
+        outputs,
+        in_out,
+        None if output_dims is None else declared.output_dims(outputs, output_dims),
+        graph_mode,
+        has_side_effect,
+    )

@@ -1,0 +1,107 @@
+"""Calls of a Python function from a program of JAX, on arrays whose elements it can read."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.ffi
+
+import kernelcore as kc
+from jax_ffi.callback import HostBuffer, RawBuffer, register_handler
+from jax_ffi.members import Member, members, put_together
+from kernelcore.errors import KernelGradError
+from kernelcore.opspec import evaluate
+from kernelcore.program_interface import Interface
+from kernelcore.types import ArrayOf, ArrayType, Dense, Scalar, SourceType, StructType
+
+_numbers = itertools.count()
+
+
+class HostCall:
+    """The custom call that runs a function."""
+
+    def __init__(self, interface: Interface, has_side_effect: bool) -> None:
+        self.interface = interface
+        self.has_side_effect = has_side_effect
+        names = [operand.name for operand in interface.operands]
+        self.given = {member.name: member for member in members(names)}
+        results = [result.name for result in interface.results]
+        self.made = {member.name: member for member in members(results)}
+        # A result that starts as a copy of an operand may take its memory.
+        self.aliases = {names.index(r): k for k, r in enumerate(results) if r in names}
+        self.target: str | None = None
+
+    def call(self, operands: Sequence[Any]) -> list[Any]:
+        """The results for ``operands``.
+
+        Raises:
+            KernelGradError: The call is differentiated.
+        """
+        if self.target is None:
+            self.target = f"kernelcore_host_{next(_numbers)}_{self.interface.name}"
+            register_handler(self.target, self._handle, "cpu", graph_compatible=False)
+        shapes = [jax.numpy.shape(x) for x in operands]
+        types = [
+            jax.ShapeDtypeStruct(evaluate(r.shape, shapes), r.type.dtype.numpy)
+            for r in self.interface.results
+        ]
+        run = jax.custom_jvp(
+            jax.ffi.ffi_call(
+                self.target,
+                types,
+                has_side_effect=self.has_side_effect,
+                vmap_method="sequential",
+                input_output_aliases=self.aliases,
+            )
+        )
+        run.defjvp(self._refuse_derivative)
+        return list(run(*operands))
+
+    def _refuse_derivative(self, primals: Any, tangents: Any) -> Any:
+        name = self.interface.name
+        raise KernelGradError(
+            f"{name}: differentiated, but made with graph_mode=GraphMode.NONE",
+            remedy="use GraphMode.JAX, jax.custom_vjp, or jax.lax.stop_gradient on its arguments",
+        )
+
+    def _handle(
+        self,
+        inputs: Sequence[RawBuffer],
+        outputs: Sequence[RawBuffer],
+        attributes: Mapping[str, Any],
+        stream: int,
+        device: int,
+    ) -> None:
+        given = [HostBuffer(raw, is_read_only=True).numpy() for raw in inputs]
+        made = [HostBuffer(raw, is_read_only=False).numpy() for raw in outputs]
+        starts = {result: given[operand] for operand, result in self.aliases.items()}
+        for k, array in enumerate(made):
+            array[...] = starts.get(k, 0)
+        self.interface.function(
+            *(
+                _argument(type_, self.made[p.name], made)
+                if p.name in self.made
+                else _argument(type_, self.given[p.name], given)
+                for p, type_ in self.interface.parameters
+            )
+        )
+
+
+def _argument(type_: SourceType, member: Member, buffers: Sequence[Any]) -> Any:
+    """What the function gets: a number, an array, components, or a dictionary of a struct."""
+    match type_:
+        case Scalar():
+            return buffers[member.leaves[0]].item()
+        case StructType():
+            fields = dict(member.fields)
+            return {name: _argument(one, fields[name], buffers) for name, one in type_.fields}
+        case ArrayOf(element=StructType()):
+            return put_together(member, buffers)
+        case ArrayOf(element=element):
+            return kc.array(buffers[member.leaves[0]], dtype=element, copy=False)
+        case _:
+            assert isinstance(type_, Dense | ArrayType)
+            return buffers[member.leaves[0]]
