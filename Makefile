@@ -5,13 +5,26 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(shell find csrc -type f)
 CXX_FILES := $(shell find csrc -path csrc/third_party -prune -o \( -name '*.cc' -o -name '*.h' \) -print)
 
-.PHONY: demo test test-torch-matrix lint fuzz bench clean
+.PHONY: demo test test-torch-matrix test-jax-matrix test-jax-oldest lint fuzz bench clean
 
 demo: $(VENV)/.built
 	$(BIN)/python examples/01_tv_denoise.py
 
 test: $(VENV)/.built
 	$(BIN)/python -m pytest -n 2 tests
+
+# Every kernel of tests/jax/matrix.py under every transformation, with JAX's own checks.
+test-jax-matrix: export KC_JAX_MATRIX = whole
+test-jax-matrix: export JAX_ENABLE_CHECKS = 1
+test-jax-matrix: export XLA_FLAGS = --xla_force_host_platform_device_count=2
+test-jax-matrix: $(VENV)/.built
+	$(BIN)/python -m pytest -q -n 2 tests/jax/matrix_cases.py
+
+# The JAX tests on the oldest version of JAX that is supported, with the same native module.
+OLDEST := $(VENV)/oldest-jax
+test-jax-oldest: $(VENV)/.built
+	$(BIN)/python -m pip install --quiet --upgrade --target $(OLDEST) 'jax==0.8.0' 'numpy<2.4'
+	PYTHONPATH=$(OLDEST) $(BIN)/python -m pytest -q -n 2 tests/jax tests/native/test_xla.py
 
 # A long run of random programs, in processes of 1000, since LLVM keeps memory of every module;
 # KC_FUZZ_SEED chooses other programs.

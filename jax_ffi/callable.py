@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-import jax
 import numpy as np
 
 from jax_ffi.arguments import Operands
 from jax_ffi.host import HostCall
 from jax_ffi.members import Member, members, put_together, take_apart
-from jax_ffi.options import Declaration, Dims, FrozenOutputDims, OutputDims
+from jax_ffi.options import Declaration, FrozenOutputDims, OutputDims
 from jax_ffi.program import Replay, bind_program
 from kernelcore.errors import KernelArgumentError
 from kernelcore.opspec import Result

@@ -52,7 +52,7 @@ class HostBuffer:
         name, address, self.shape = raw
         self.dtype = np.dtype(jnp.dtype(name))
         size_bytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
-        memory = (ctypes.c_char * size_bytes).from_address(address) if size_bytes else b""
+        memory: Any = (ctypes.c_char * size_bytes).from_address(address) if size_bytes else b""
         self._array: Numbers = np.frombuffer(memory, self.dtype).reshape(self.shape)
         if is_read_only:
             self._array.flags.writeable = False

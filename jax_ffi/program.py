@@ -21,7 +21,7 @@ from jax_ffi.arguments import Operands
 from jax_ffi.primitive import Launch, bind, match_varying, result_avals, side_effect
 from jax_ffi.registration import TARGET
 from jax_ffi.replay import Layout, layout, program_attributes, slot_results
-from kernelcore.opspec import Extent, Operation, evaluate
+from kernelcore.opspec import Extent, Operation, Result, evaluate
 from kernelcore.program import Program, Slot
 
 program_p = Primitive("kernelcore_program")
@@ -58,6 +58,11 @@ class Replay:
         """Where its slots lie."""
         return layout(self.program)
 
+    @cached_property
+    def slots(self) -> dict[int, Result]:
+        """What the steps leave in every slot."""
+        return slot_results(self.program)
+
     def as_launches(self, *operands: Any) -> list[Any]:
         """The same with a primitive per launch."""
 
@@ -75,7 +80,7 @@ class Replay:
         """
         program = self.program
         known = dict(enumerate(shapes))
-        known |= {s: evaluate(r.shape, shapes) for s, r in slot_results(program).items()}
+        known |= {s: evaluate(r.shape, shapes) for s, r in self.slots.items()}
         for step in program.steps:
             given = [
                 known[g.index] if isinstance(g, Slot) else np.shape(getattr(g, "value", 0))
@@ -129,7 +134,8 @@ def _transpose(cotangents: Sequence[Any], *args: Any, replay: Replay) -> list[An
 
 def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, replay: Replay) -> Any:
     program, found = replay.program, replay.layout
-    shapes = [a.shape for a in ctx.avals_in]
+    avals: Sequence[Any] = ctx.avals_in
+    shapes = [a.shape for a in avals]
     if not program.steps or not _is_known(program, shapes):
         return mlir.lower_fun(replay.as_launches, multiple_results=True)(ctx, *operands)
     attributes, constants = program_attributes(program, found, shapes)

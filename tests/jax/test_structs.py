@@ -83,7 +83,7 @@ def test_a_struct_is_one_argument() -> None:
     assert_close(call(p_mass=3.0, others=others, p=p)[0], pull_jax(p, others, 3.0))
     check_grads(call, (p, others, 3.0), order=2)
     value = composites.Particle(position=(1, 2, 3), mass=2.0)
-    table = np.zeros(4, composites.Particle.numpy_dtype())
+    table: Any = np.zeros(4, composites.Particle.numpy_dtype())
     table["position"], table["mass"] = others["position"], others["mass"]
     expected = pull_jax({"position": jnp.array([1.0, 2.0, 3.0]), "mass": 2.0}, others, 3.0)
     assert_close(call(value, table, 3.0)[0], expected)
