@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from kernelcore.builtins.transform import *  # noqa: F403
     from kernelcore.builtins.vector import *  # noqa: F403
     from kernelcore.command import Launch as Launch
+    from kernelcore.compile_all import CompileReport as CompileReport
+    from kernelcore.compile_all import compile_all as compile_all
     from kernelcore.creation import clone as clone
     from kernelcore.creation import copy as copy
     from kernelcore.creation import dtype_from_numpy as dtype_from_numpy

@@ -84,6 +84,51 @@ def compile_func(func: Func, lanes: int | None = None) -> Compiled:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A kernel whose code neither this process nor the disk cache has.
+
+    Attributes:
+        func: The kernel.
+        key: Its content hash.
+        text: Its LLVM text, without the snippets that it calls.
+    """
+
+    func: Func
+    key: str
+    text: str
+
+
+def missing(func: Func) -> Missing | None:
+    """What has to be compiled for ``compile_func(func)`` to find; None where it is there.
+
+    Raises:
+        KernelCompileError: The code generator rejects ``func``.
+    """
+    func = lower_custom(func)
+    key = content_hash(func, host())
+    disk = default_cache()
+    with _lock:
+        if key in _registry() or (disk is not None and disk.load(key) is not None):
+            return None
+    return Missing(func, key, cpu.llvm_text(func, symbol_of(key)))
+
+
+def add(wanted: Missing, code: bytes) -> None:
+    """Keep ``code``, the object of the text of ``wanted``, in this process and in the disk cache.
+
+    Raises:
+        KernelCompileError: A snippet cannot be compiled, or the object cannot be linked.
+    """
+    whole = _with_snippets(wanted.func, code)
+    disk = default_cache()
+    if disk:
+        disk.store(wanted.key, whole)
+    with _lock:
+        if wanted.key not in _registry():
+            _registry()[wanted.key] = _compiled(wanted.func, wanted.key, whole)
+
+
 def object_of(func: Func, symbol: str, lanes: int | None = None) -> bytes:
     """A relocatable object that defines the kernel ``func`` as ``symbol``.
 

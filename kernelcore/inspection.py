@@ -38,7 +38,7 @@ def stage_text(pyfunc: Callable[..., Any], func: Func, stage: str) -> str:
             active = [i for i, p in enumerate(func.params) if is_float(p)]
             return pretty(normalize(jvp(_smooth(func, active), active).func))
         case "vjp":
-            wrt, seeds = _all_derivatives(func)
+            wrt, seeds = all_derivatives(func)
             adjoint = normalize(vjp(_smooth(func, wrt), wrt, seeds).func)
             return _records(adjoint) + pretty(adjoint)
         case "llvm":
@@ -57,8 +57,12 @@ def _smooth(func: Func, active: Sequence[int]) -> Func:
     return picked(func, chosen) if chosen else func
 
 
-def _all_derivatives(func: Func) -> tuple[list[int], list[int]]:
-    """All float parameters that are not only written, and all arrays that are written."""
+def all_derivatives(func: Func) -> tuple[list[int], list[int]]:
+    """What to differentiate by, and what has cotangents.
+
+    Returns:
+        All float parameters that are not only written, and all arrays of floats that are written.
+    """
     marks = list(enumerate(zip(func.params, effects(func), strict=True)))
     wrt = [i for i, (p, e) in marks if is_float(p) and (e.loads or not e.writes)]
     return wrt, [i for i, (p, e) in marks if is_float(p) and e.writes]

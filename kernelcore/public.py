@@ -23,6 +23,7 @@ HOMES = homes(
         "kernelcore.function": "Function",
         "kernelcore.command": "Launch",
         "kernelcore.settings": "config",
+        "kernelcore.compile_all": "CompileReport compile_all",
         "kernelcore.creation": (
             "clone copy dtype_from_numpy dtype_to_numpy empty empty_like from_dlpack from_numpy "
             "full full_like ones ones_like to_dlpack zeros zeros_like"

@@ -38,7 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("kernelcore.generic",),
     ("kernelcore.compiled", "kernelcore.export"),
     ("kernelcore.kernel",),
-    ("kernelcore.execute", "kernelcore.opspec"),
+    ("kernelcore.execute", "kernelcore.opspec", "kernelcore.compile_all"),
     ("kernelcore.launch_adjoint", "kernelcore.command"),
     ("kernelcore.launch", "kernelcore.tape_record"),
     ("kernelcore.tape_alias", "kernelcore.tape_cut", "kernelcore.tape_graph"),

@@ -1,0 +1,175 @@
+"""compile_all: what it compiles is what launches use, and one failure loses nothing else."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kernelcore as kc
+from kernelcore.codegen import cpu
+from kernelcore.codegen.worker import Worker
+from kernelcore.compile_all import KERNELS_PER_PROCESS
+from kernelcore.errors import KernelCompileError
+
+MANY = KERNELS_PER_PROCESS + 3
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("KC_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("KC_CACHE", raising=False)
+    return tmp_path
+
+
+def scaling(factor: float, mark: str) -> kc.Kernel:
+    """A kernel without a file, as notebooks and exec() define them."""
+    text = f"def scale_{mark}(x: kc.array(dtype=float), y: kc.array(dtype=float)):\n"
+    text += f"    i = kc.tid()\n    y[i] = {factor} * x[i] * x[i]\n"
+    name = f"<kernel {mark} {factor}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    scope: dict[str, object] = {"kc": kc}
+    exec(compile(text, name, "exec"), scope)
+    return kc.kernel(scope[f"scale_{mark}"])  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+@kc.kernel
+def wrong(x: kc.array(dtype=float)):
+    i = kc.tid()
+    x[i] = missing_name  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
+
+
+@kc.kernel
+def counting(x: kc.array(dtype=int)):
+    i = kc.tid()
+    x[i] = x[i] + 1
+
+
+def launch(kernel: kc.Kernel) -> np.ndarray:
+    x, y = np.arange(3, dtype=np.float32), np.zeros(3, np.float32)
+    kc.launch(kernel, 3, [x], [y])
+    return y
+
+
+def test_all_kernels_are_compiled_by_several_processes(directory: Path) -> None:
+    kernels = [scaling(k + 0.25, f"m{k}") for k in range(MANY)]
+    report = kc.compile_all(kernels, processes=2)
+    assert sorted(report.compiled) == sorted(k.name for k in kernels)
+    assert (report.cached, report.failed) == ((), {})
+    assert len(list((directory / "cache").glob("*.o"))) == MANY
+    for k, kernel in enumerate(kernels):
+        np.testing.assert_array_equal(launch(kernel), (k + 0.25) * np.arange(3.0) ** 2)
+    assert kc.compile_all(kernels).cached == tuple(k.name for k in kernels)
+
+
+def test_launches_find_the_code(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = scaling(1.5, "found")
+    assert kc.compile_all([kernel], adjoint=True).failed == {}
+
+    def refuse(text: str) -> bytes:
+        raise AssertionError(f"compiled again:\n{text}")
+
+    monkeypatch.setattr(cpu, "object_code", refuse)
+    launch(kernel)
+    x, y = np.ones(2, np.float32), np.zeros(2, np.float32)
+    ct_x, ct_y = np.zeros_like(x), np.ones_like(y)
+    kc.launch(kernel, 2, [x], [y], [ct_x], [ct_y], adjoint=True)
+    np.testing.assert_array_equal(ct_x, [3.0, 3.0])
+    data = kc.ones(2, dtype=float, requires_grad=True)
+    out = kc.zeros(2, dtype=float, requires_grad=True)
+    with kc.Tape() as tape:
+        kc.launch(kernel, 2, [data], [out])
+    tape.backward(grads={out: ct_y})
+    np.testing.assert_array_equal(data.grad.numpy(), [3.0, 3.0])
+
+
+def test_it_works_without_a_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KC_CACHE", "0")
+    kernel = scaling(2.5, "diskless")
+    assert kc.compile_all([kernel]).compiled == ("scale_diskless",)
+    assert kc.compile_all([kernel]).cached == ("scale_diskless",)
+
+
+def test_a_failure_is_named_and_loses_nothing(directory: Path) -> None:
+    kernels = [scaling(k + 0.75, f"n{k}") for k in range(MANY)]
+    report = kc.compile_all([wrong, *kernels, counting], adjoint=True, processes=2)
+    assert isinstance(report.failed["wrong"], kc.KernelNameError)
+    assert set(report.failed) == {"wrong", "wrong, adjoint", "wrong, Tape's adjoint"}
+    # No floats, no adjoint.
+    assert {n for n in report.compiled if n.startswith("counting")} == {"counting"}
+    assert len(report.compiled) == 3 * MANY + 1
+    assert "3 failed" in str(report)
+    assert "missing_name" in str(report)
+
+
+def test_names_tell_overloads_apart(directory: Path) -> None:
+    kernels = [scaling(k + 0.125, "same") for k in range(2)]
+    assert kc.compile_all(kernels).compiled == ("scale_same", "scale_same (2)")
+
+
+def test_progress_is_shown_where_it_is_asked_for(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kc.compile_all([scaling(4.5, "quiet")])
+    assert capsys.readouterr().err == ""
+    kc.compile_all([scaling(5.5, "shown"), wrong], progress=True)
+    shown = capsys.readouterr().err
+    assert "1/2 " in shown
+    assert f"[{'#' * 24}] 2/2 " in shown
+    assert shown.endswith("\n")
+
+
+def test_only_kernels_are_compiled() -> None:
+    with pytest.raises(kc.KernelArgumentError, match="expected a kernel, found int"):
+        kc.compile_all([3])  # pyright: ignore[reportArgumentType]
+    with pytest.raises(kc.KernelArgumentError, match="at least 1 process, found 0"):
+        kc.compile_all([counting], processes=0)
+
+
+def test_a_worker_refuses_wrong_text_and_goes_on() -> None:
+    worker = Worker()
+    try:
+        with pytest.raises(KernelCompileError, match="LLVM rejected"):
+            worker.object_code("define nothing")
+        assert worker.object_code("define void @kc_f() {\n ret void\n}\n")
+        assert not worker.has_ended
+    finally:
+        worker.close()
+
+
+def test_a_worker_that_dies_is_an_error() -> None:
+    worker = Worker()
+    worker.object_code("define void @kc_f() {\n ret void\n}\n")
+    worker.close()
+    assert worker.has_ended
+    with pytest.raises(KernelCompileError, match="ended with status"):
+        worker.object_code("define void @kc_f() {\n ret void\n}\n")
+
+
+def test_another_process_finds_the_code(directory: Path) -> None:
+    program = directory / "program.py"
+    program.write_text(
+        "import sys\nimport numpy as np\nimport kernelcore as kc\n"
+        "@kc.kernel\n"
+        "def twice(x: kc.array(dtype=float)):\n"
+        "    i = kc.tid()\n    x[i] = 2.0 * x[i]\n"
+        "if sys.argv[1] == 'compile':\n"
+        "    print(len(kc.compile_all([twice]).compiled))\n"
+        "else:\n"
+        "    x = np.ones(1, np.float32)\n"
+        "    kc.launch(twice, 1, [x])\n"
+        "    print(x[0], 'llvmlite' in sys.modules)\n"
+    )
+
+    def run(step: str) -> str:
+        command = [sys.executable, str(program), step]
+        done = subprocess.run(command, env=os.environ, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    assert run("compile") == "1"
+    assert run("launch") == "2.0 False"
