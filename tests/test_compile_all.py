@@ -85,6 +85,7 @@ def test_launches_find_the_code(directory: Path, monkeypatch: pytest.MonkeyPatch
     with kc.Tape() as tape:
         kc.launch(kernel, 2, [data], [out])
     tape.backward(grads={out: ct_y})
+    assert data.grad is not None
     np.testing.assert_array_equal(data.grad.numpy(), [3.0, 3.0])
 
 
