@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kernelcore.codegen import cpu
+from kernelcore.codegen import cpu, ptx
 from kernelcore.errors import KernelError
 from kernelcore.ir.core import Func, Region, Var
 from kernelcore.ir.op import OpKind
@@ -20,7 +20,7 @@ from kernelcore.passes.pipeline import normalize, optimize
 from kernelcore.passes.reverse import vjp
 from kernelcore.types import StackType
 
-STAGES = ("source", "ir", "jvp", "vjp", "llvm", "asm")
+STAGES = ("source", "ir", "jvp", "vjp", "llvm", "asm", "ptx")
 
 
 def stage_text(pyfunc: Callable[..., Any], func: Func, stage: str) -> str:
@@ -45,6 +45,8 @@ def stage_text(pyfunc: Callable[..., Any], func: Func, stage: str) -> str:
             return cpu.llvm_text(optimize(func), func.name)
         case "asm":
             return cpu.assembly(cpu.llvm_text(optimize(func), func.name))
+        case "ptx":
+            return ptx.ptx_text(optimize(func), func.name)
         case _:
             raise KernelError(
                 f"inspect: expected one of {', '.join(STAGES)}, found '{stage}'", func.loc

@@ -168,7 +168,7 @@ class Kernel:
 
         Args:
             stage: 'source', 'ir', 'jvp', 'vjp' (with respect to all float parameters; it starts
-                with what it records), 'llvm' or 'asm'.
+                with what it records), 'llvm', 'asm', or 'ptx' for the GPU architecture sm_75.
         """
         return inspection.stage_text(self.pyfunc, self.func, stage)
 

@@ -30,6 +30,7 @@ MARKS = {
     "vjp": "ct_x",
     "llvm": "define",
     "asm": "scale:",
+    "ptx": ".visible .entry scale(",
 }
 
 

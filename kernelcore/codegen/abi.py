@@ -20,6 +20,7 @@ POINTER_BYTES = 8
 
 # struct Grid { int64_t dims[8]; int64_t* status; }
 GRID_STATUS_OFFSET = 8 * MAX_GRID_DIMS
+GRID_BYTES = GRID_STATUS_OFFSET + POINTER_BYTES
 STATUS_OK = 0
 STATUS_OUT_OF_MEMORY = 1
 # Of the first assertion of the kernel; the next ones follow in program order.

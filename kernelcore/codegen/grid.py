@@ -26,7 +26,7 @@ def emit_points(
         is_packed: Whether the code of ``gang`` is right for the arrays, as i1.
         done: Label of the block after the loop.
     """
-    start = _unravel(e, "%begin", dims)
+    start = unravel(e, "%begin", dims)
     before, row, row_end = e.block, e.label("row"), e.label("row_end")
     e.jump(row)
     e.place(row)
@@ -113,7 +113,8 @@ def _emit_run(
     e.place(leave)
 
 
-def _unravel(e: Emitter, position: str, dims: Sequence[str]) -> list[str]:
+def unravel(e: Emitter, position: str, dims: Sequence[str]) -> list[str]:
+    """The index along every axis of a row-major ``position``."""
     indices: list[str] = []
     for extent in reversed(dims[1:]):
         indices.append(e.op(f"urem i64 {position}, {extent}"))

@@ -48,8 +48,8 @@ def emit_kernel(
         e.strides = lane_strides(func)
         e.elements = whole_elements(func)
         e.apart = stacks.records_apart(func, e.members, e.strides)
-    _load_arguments(e, func)
-    dims = [e.op(f"load i64, ptr {_at(e, '%grid', 8 * a)}") for a in range(func.rank)]
+    load_arguments(e, func)
+    dims = [e.op(f"load i64, ptr {address_at(e, '%grid', 8 * a)}") for a in range(func.rank)]
     some = e.op("icmp slt i64 %begin, %end")
     start = e.label("start")
     e.branch(some, start, output.FINISH_BLOCK)
@@ -84,16 +84,17 @@ def emit_lanes(func: Func, symbol: str, lanes: int, fused: bool = native.has_fma
     return _module(e, symbol, ", ".join(pointers), {})
 
 
-def _load_arguments(e: Emitter, func: Func) -> None:
+def load_arguments(e: Emitter, func: Func) -> None:
+    """Bind the parameters of ``func`` to what the argument block holds."""
     fields, _ = abi.layout(func.params)
     for param, field in zip(func.params, fields, strict=True):
         if isinstance(field.type, Scalar):
-            e.bind(param, memory.load(e, field.type, _at(e, "%args", field.offset)))
+            e.bind(param, memory.load(e, field.type, address_at(e, "%args", field.offset)))
             continue
         axes = range(field.type.ndim)
-        data = e.op(f"load ptr, ptr {_at(e, '%args', field.offset)}")
-        shape = [e.op(f"load i64, ptr {_at(e, '%args', field.shape_offset(a))}") for a in axes]
-        strides = [e.op(f"load i64, ptr {_at(e, '%args', field.stride_offset(a))}") for a in axes]
+        data = e.op(f"load ptr, ptr {address_at(e, '%args', field.offset)}")
+        shape = [_word(e, field.shape_offset(a)) for a in axes]
+        strides = [_word(e, field.stride_offset(a)) for a in axes]
         e.bind(param, ArrayValue(data, tuple(shape), tuple(strides)))
 
 
@@ -156,7 +157,7 @@ def _module(e: Emitter, symbol: str, params: str, attributes: Mapping[str, str])
     return "\n".join(lines) + "\n"
 
 
-def _at(e: Emitter, base: str, offset_bytes: int) -> str:
+def address_at(e: Emitter, base: str, offset_bytes: int) -> str:
     return e.op(f"getelementptr i8, ptr {base}, i64 {offset_bytes}")
 
 

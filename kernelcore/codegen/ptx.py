@@ -1,0 +1,160 @@
+"""Kernels as PTX, the assembly of NVIDIA's GPUs: the scalar form, with a grid-stride loop.
+
+A kernel is ``.entry symbol(args, grid, begin, end)``, the interface of ``codegen/abi.py`` with the
+argument block and the grid by value. Threads of all blocks share the positions from ``begin`` to
+``end``: the launch may have any number of blocks and threads along their first axis.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+from kernelcore.codegen import abi, output
+from kernelcore.codegen.emitter import Emitter
+from kernelcore.codegen.engine import engine, lock
+from kernelcore.codegen.grid import unravel
+from kernelcore.codegen.llvm import HANDLERS, address_at, load_arguments
+from kernelcore.errors import KernelCompileError
+from kernelcore.ir.core import Eqn, Func
+from kernelcore.ir.op import OpKind
+from kernelcore.ir.walk import assertions, walk_eqns
+from kernelcore.passes.custom import lower_custom
+
+# LLVM takes other names for the oldest one, and says so on standard error only.
+ARCHITECTURES = (
+    *("sm_50", "sm_52", "sm_53", "sm_60", "sm_61", "sm_62", "sm_70", "sm_72", "sm_75"),
+    *("sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_120"),
+)
+DEFAULT_ARCHITECTURE = "sm_75"
+
+_TRIPLE = "nvptx64-nvidia-cuda"
+_OPTIMIZATION_LEVEL = 2
+# What GPUs have no code for yet, and what it is to users.
+_REFUSED = {
+    OpKind.PRINT: "print",
+    OpKind.NATIVE: "a C++ snippet",
+    OpKind.STACK: "an adjoint that records values in loops",
+}
+_OTHER_LETTERS = re.compile(r"[^A-Za-z0-9_]")
+_SYMBOL = re.compile(r"@(?!llvm\.)([\w.]+)\(")
+
+
+def ptx_text(func: Func, symbol: str, architecture: str = DEFAULT_ARCHITECTURE) -> str:
+    """The PTX of kernel ``func`` as the entry ``symbol``.
+
+    Raises:
+        KernelCompileError: There is no such architecture, or ``func`` has what GPUs have no code
+            for yet.
+    """
+    # PTX has fewer letters than Python.
+    symbol = _OTHER_LETTERS.sub("_", symbol)
+    if architecture not in ARCHITECTURES:
+        raise KernelCompileError(
+            f"ptx: expected one of {', '.join(ARCHITECTURES)}, found '{architecture}'"
+        )
+    text = llvm_text(func, symbol)
+    with lock:
+        llvm, machine = engine(), _machine(architecture)
+        try:
+            module = llvm.parse_assembly(text)
+            module.triple = _TRIPLE
+            module.data_layout = str(machine.target_data)
+            module.verify()
+        except RuntimeError as error:
+            raise KernelCompileError(
+                f"LLVM rejected the generated code: {error}\n{text}"
+            ) from error
+        options = llvm.create_pipeline_tuning_options(speed_level=_OPTIMIZATION_LEVEL)
+        builder = llvm.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(module, builder)
+        return machine.emit_assembly(module)
+
+
+def llvm_text(func: Func, symbol: str) -> str:
+    """The LLVM text of kernel ``func`` for GPUs, before optimisation.
+
+    Raises:
+        KernelCompileError: ``func`` has what GPUs have no code for yet.
+    """
+    func = lower_custom(func)
+    for eqn in walk_eqns(func.body):
+        _require_code(eqn)
+    e = Emitter(1, HANDLERS)
+    e.assertions = {eqn: at for at, eqn in enumerate(assertions(func))}
+    load_arguments(e, func)
+    _emit_points(e, func)
+    e.place(output.FINISH_BLOCK)
+    e.effect("ret void")
+    for name in _SYMBOL.findall("\n".join(e.declarations)):
+        raise KernelCompileError(
+            f"ptx: '{func.name}' needs '{name}' of the C library, which GPUs do not have", func.loc
+        )
+    block_bytes = max(abi.layout(func.params)[1], abi.BLOCK_ALIGN_BYTES)
+    params = {
+        "%args": f"ptr byval([{block_bytes} x i8]) align {abi.BLOCK_ALIGN_BYTES}",
+        "%grid": f"ptr byval([{abi.GRID_BYTES} x i8]) align {abi.BLOCK_ALIGN_BYTES}",
+        "%begin": "i64",
+        "%end": "i64",
+    }
+    declared = ", ".join(f"{type_text} {name}" for name, type_text in params.items())
+    lines = [
+        *e.declarations,
+        f'define ptx_kernel void @"{symbol}"({declared}) nounwind {{',
+        "entry:",
+        *e.slots,
+        *e.lines(),
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _require_code(eqn: Eqn) -> None:
+    found = _REFUSED.get(eqn.op.kind)
+    if found is not None:
+        raise KernelCompileError(f"ptx: {found} has no code for GPUs yet", eqn.loc)
+
+
+def _emit_points(e: Emitter, func: Func) -> None:
+    """The body for every grid point of one thread: positions as far apart as there are threads."""
+    dims = [e.op(f"load i64, ptr {address_at(e, '%grid', 8 * a)}") for a in range(func.rank)]
+    thread, block, threads, blocks = (
+        _register(e, name) for name in ("tid.x", "ctaid.x", "ntid.x", "nctaid.x")
+    )
+    number = e.op(f"add i64 {e.op(f'mul i64 {block}, {threads}')}, {thread}")
+    first = e.op(f"add i64 %begin, {number}")
+    step = e.op(f"mul i64 {threads}, {blocks}")
+    before, head, point = e.block, e.label("head"), e.label("point")
+    e.jump(head)
+    e.place(head)
+    position = e.phi("i64")
+    e.add_edge(position, first, before)
+    e.branch(e.op(f"icmp slt i64 {position}, %end"), point, output.FINISH_BLOCK)
+    e.place(point)
+    indices = unravel(e, position, dims)
+    e.point = tuple(e.op(f"trunc nuw nsw i64 {i} to i32") for i in indices)
+    e.wide_indices = dict(zip(e.point, indices, strict=True))
+    e.region(func.body)
+    e.add_edge(position, e.op(f"add i64 {position}, {step}"), e.block)
+    e.jump(head)
+
+
+def _register(e: Emitter, name: str) -> str:
+    """A special register of the thread, as i64."""
+    function = f"i32 @llvm.nvvm.read.ptx.sreg.{name}()"
+    e.declare(f"declare {function}")
+    return e.op(f"zext i32 {e.op(f'call {function}')} to i64")
+
+
+@cache
+def _targets() -> None:
+    llvm = engine()
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+
+
+def _machine(architecture: str) -> Any:
+    _targets()
+    target = engine().Target.from_triple(_TRIPLE)
+    return target.create_target_machine(cpu=architecture, opt=_OPTIMIZATION_LEVEL)
