@@ -75,10 +75,11 @@ def test_kernels_are_entries_with_blocks_by_value(texts: dict[str, str]) -> None
     assert len(texts) > 300
     for name, text in texts.items():
         assert f".visible .entry kc_{name}(" in text
-        assert len(PARAMETERS.findall(text)) == 4
-        # Nothing is called that would have to be linked, and no argument is copied.
+        entry = text[text.index(".visible .entry") :]
+        assert len(PARAMETERS.findall(entry[: entry.index("{")])) == 4
+        # Nothing is called that would have to be linked, and no argument is copied to the stack.
         assert ".extern" not in text
-        assert "__local_depot" not in text or "alloca" in text
+        assert "__local_depot" not in entry
         assert f".target {DEFAULT_ARCHITECTURE}" in text
 
 
@@ -124,8 +125,11 @@ def test_the_assembler_takes_everything(
 
 
 def joined(texts: dict[str, str]) -> tuple[str, str]:
-    """The lines at the start that all have, and the rest of all."""
-    parts = [re.split(r"(?<=\.address_size 64\n)", text) for text in texts.values()]
+    """The lines at the start that all have, and the rest of all, whose names differ."""
+    parts = [
+        re.split(r"(?<=\.address_size 64\n)", text.replace("kc_$_", f"kc_{number}_$_"))
+        for number, text in enumerate(texts.values())
+    ]
     (head,) = {re.sub(r"//.*\n", "", head) for head, _ in parts}
     return head, "".join(body for _, body in parts)
 

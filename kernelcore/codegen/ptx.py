@@ -38,7 +38,7 @@ _REFUSED = {
     OpKind.STACK: "an adjoint that records values in loops",
 }
 _OTHER_LETTERS = re.compile(r"[^A-Za-z0-9_]")
-_SYMBOL = re.compile(r"@(?!llvm\.)([\w.]+)\(")
+_EXTERNAL = re.compile(r"^declare .*@(?!llvm\.)([\w.]+)\(", re.MULTILINE)
 
 
 def ptx_text(func: Func, symbol: str, architecture: str = DEFAULT_ARCHITECTURE) -> str:
@@ -82,12 +82,13 @@ def llvm_text(func: Func, symbol: str) -> str:
     for eqn in walk_eqns(func.body):
         _require_code(eqn)
     e = Emitter(1, HANDLERS)
+    e.fused = True
     e.assertions = {eqn: at for at, eqn in enumerate(assertions(func))}
     load_arguments(e, func)
     _emit_points(e, func)
     e.place(output.FINISH_BLOCK)
     e.effect("ret void")
-    for name in _SYMBOL.findall("\n".join(e.declarations)):
+    for name in _EXTERNAL.findall("\n".join(e.declarations)):
         raise KernelCompileError(
             f"ptx: '{func.name}' needs '{name}' of the C library, which GPUs do not have", func.loc
         )
@@ -99,8 +100,9 @@ def llvm_text(func: Func, symbol: str) -> str:
         "%end": "i64",
     }
     declared = ", ".join(f"{type_text} {name}" for name, type_text in params.items())
+    # Functions are visible for the sake of loop vectorisation, which GPUs have no use for.
     lines = [
-        *e.declarations,
+        *(text.replace("define weak_odr hidden ", "define internal ") for text in e.declarations),
         f'define ptx_kernel void @"{symbol}"({declared}) nounwind {{',
         "entry:",
         *e.slots,
