@@ -157,7 +157,12 @@ def _module(e: Emitter, symbol: str, params: str, attributes: Mapping[str, str])
     return "\n".join(lines) + "\n"
 
 
+def _word(e: Emitter, offset_bytes: int) -> str:
+    return e.op(f"load i64, ptr {address_at(e, '%args', offset_bytes)}")
+
+
 def address_at(e: Emitter, base: str, offset_bytes: int) -> str:
+    """The address ``offset_bytes`` behind ``base``."""
     return e.op(f"getelementptr i8, ptr {base}, i64 {offset_bytes}")
 
 
