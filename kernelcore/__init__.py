@@ -128,6 +128,14 @@ if TYPE_CHECKING:
     from kernelcore.frontend.rules import func_jvp as func_jvp
     from kernelcore.frontend.rules import func_replay as func_replay
     from kernelcore.function import Function as Function
+    from kernelcore.graph import Graph as Graph
+    from kernelcore.graph import ScopedCapture as ScopedCapture
+    from kernelcore.graph import capture_begin as capture_begin
+    from kernelcore.graph import capture_end as capture_end
+    from kernelcore.graph import capture_if as capture_if
+    from kernelcore.graph import capture_launch as capture_launch
+    from kernelcore.graph import capture_while as capture_while
+    from kernelcore.graph import is_capturing as is_capturing
     from kernelcore.kernel import Kernel as Kernel
     from kernelcore.kernel import func as func
     from kernelcore.kernel import kernel as kernel
@@ -137,6 +145,8 @@ if TYPE_CHECKING:
     from kernelcore.runtime.native import num_threads as num_threads
     from kernelcore.runtime.native import set_num_threads as set_num_threads
     from kernelcore.settings import config as config
+    from kernelcore.settings import get_module_options as get_module_options
+    from kernelcore.settings import set_module_options as set_module_options
     from kernelcore.stream import Event as Event
     from kernelcore.stream import ScopedStream as ScopedStream
     from kernelcore.stream import Stream as Stream
@@ -150,6 +160,7 @@ if TYPE_CHECKING:
     from kernelcore.stream import wait_stream as wait_stream
     from kernelcore.structs import struct as struct
     from kernelcore.tape import Tape as Tape
+    from kernelcore.timing import ScopedTimer as ScopedTimer
     from kernelcore.values import *  # noqa: F403
 else:
     globals().update(_CLASSES)

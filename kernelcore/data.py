@@ -12,11 +12,11 @@ from kernelcore._native import ArrayMemory
 from kernelcore.device import CPU, Device, require_device
 from kernelcore.element import (
     Numbers,
-    broadcast_elements,
     component_ndim,
     element_list,
     element_of,
     element_value,
+    elements_to_write,
     has_gradient,
     member_dtype,
     numpy_layout,
@@ -354,10 +354,10 @@ class Array(ArrayMemory):
         """
         if self.is_read_only:
             raise KernelArgumentError("the array is read-only", remedy="write to a copy of it")
-        values = broadcast_elements(self._element, source, self.shape)
+        values = elements_to_write(self._element, source, self.shape)
 
         def write() -> None:
-            self._data[...] = values
+            self._data[...] = values()
             self.mark_write()
 
         tape = recorder.get()

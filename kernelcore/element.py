@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -212,6 +212,21 @@ def element_list(dtype: Any, data: Numbers, ndim: int) -> list[Any]:
     if not inner and flat.dtype.names is None:
         return flat.tolist()
     return [element_value(dtype, np.asarray(one)) for one in flat]
+
+
+def elements_to_write(
+    element: Element, source: Any, outer: tuple[int, ...]
+) -> Callable[[], Numbers]:
+    """Gives ``source`` as ``broadcast_elements`` does: as it is then, if it is an array.
+
+    Raises:
+        KernelTypeError, KernelArgumentError: As ``broadcast_elements``, at once.
+    """
+    values = broadcast_elements(element, source, outer)
+    is_array = isinstance(source, ArrayMemory)
+    if not is_array or np.may_share_memory(values, as_numpy(source)):
+        return lambda: values
+    return lambda: broadcast_elements(element, source, outer)
 
 
 def broadcast_elements(element: Element, value: Any, outer: tuple[int, ...]) -> Numbers:

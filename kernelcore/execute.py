@@ -8,7 +8,7 @@ from typing import Any
 from kernelcore.errors import KernelArgumentError
 from kernelcore.kernel import Kernel
 from kernelcore.leaves import leaves
-from kernelcore.recording import recorder
+from kernelcore.recording import captured, recorder
 from kernelcore.runtime import native
 from kernelcore.types import ArrayType
 
@@ -25,7 +25,7 @@ def execute(kernel: Kernel, dim: Dims, args: tuple[Any, ...], *, record: bool = 
     if tape is not None:
         tape.record_launch(kernel, dim, args)
     elif (signature := kernel.quick) is not None:
-        native.launch(signature, dim, args)
+        submit(signature, dim, args)
     else:
         kernel = kernel.for_arguments(args)
         execute_leaves(kernel, dim, argument_leaves(kernel, args))
@@ -36,7 +36,20 @@ def execute_leaves(kernel: Kernel, dim: Dims, args: tuple[Any, ...]) -> None:
     direct = kernel.direct
     if direct.exclusive and _shares_memory(kernel, args):
         direct = kernel.shared
-    native.launch(direct.signature, dim, args)
+    submit(direct.signature, dim, args)
+
+
+def submit(signature: native.Signature, dim: Dims, args: Sequence[Any]) -> None:
+    """Launch over one argument per parameter, or capture the launch.
+
+    Raises:
+        KernelArgumentError: An argument does not fit the kernel; nothing was run.
+    """
+    program = captured.get()
+    if program is None:
+        native.launch(signature, dim, args)
+    else:
+        program.add_launch(signature, dim, args)
 
 
 def argument_leaves(kernel: Kernel, args: Sequence[Any]) -> tuple[Any, ...]:

@@ -10,11 +10,12 @@ import numpy as np
 from kernelcore.compiled import Adjoint, Part
 from kernelcore.element import as_numpy
 from kernelcore.errors import KernelArgumentError
-from kernelcore.execute import Dims, argument_leaves, check_count
+from kernelcore.execute import Dims, argument_leaves, check_count, submit
 from kernelcore.kernel import Kernel
 from kernelcore.leaves import cotangent_leaves
 from kernelcore.passes.activity import is_float
 from kernelcore.passes.extremum import shares
+from kernelcore.recording import captured
 from kernelcore.runtime import native
 from kernelcore.types import ArrayType
 
@@ -73,7 +74,7 @@ def execute_adjoint(
     own = _select(adjoint, dim, primal, remained or {}, parts)
     actual = tuple(parts[key] for key in adjoint.order)
     _check_adjoint_memory(kernel, adjoint, tuple(args), actual)
-    native.launch(adjoint.direct.signature, dim, actual)
+    submit(adjoint.direct.signature, dim, actual)
     for i, share in own.items():
         known = as_numpy(cotangents[i])
         known *= share
@@ -92,6 +93,12 @@ def _select(
     """
     if not adjoint.extrema:
         return {}
+    if captured.get() is not None:
+        raise KernelArgumentError(
+            "gradients of atomic minima and maxima are not captured",
+            adjoint.primal.loc,
+            "run the backward pass outside of the capture",
+        )
     direct, kept = adjoint.count
     count = len(adjoint.primal.params)
     counts = {i: np.zeros(remained[i].shape, np.int32) for i in adjoint.extrema}

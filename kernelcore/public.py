@@ -22,7 +22,7 @@ HOMES = homes(
         "kernelcore.autodiff": "gradcheck jacobian jacobian_fd",
         "kernelcore.function": "Function",
         "kernelcore.command": "Launch",
-        "kernelcore.settings": "config",
+        "kernelcore.settings": "config get_module_options set_module_options",
         "kernelcore.compile_all": "CompileReport compile_all",
         "kernelcore.creation": (
             "clone copy dtype_from_numpy dtype_to_numpy empty empty_like from_dlpack from_numpy "
@@ -48,6 +48,10 @@ HOMES = homes(
         ),
         "kernelcore.frontend.native": "NativeFunction func_native",
         "kernelcore.frontend.rules": "func_grad func_jvp func_replay",
+        "kernelcore.graph": (
+            "Graph ScopedCapture capture_begin capture_end capture_if capture_launch capture_while "
+            "is_capturing"
+        ),
         "kernelcore.kernel": "Kernel func kernel overload",
         "kernelcore.launch": "launch",
         "kernelcore.map": "map",
@@ -58,6 +62,7 @@ HOMES = homes(
         ),
         "kernelcore.structs": "struct",
         "kernelcore.tape": "Tape",
+        "kernelcore.timing": "ScopedTimer",
     }
 )
 

@@ -33,6 +33,40 @@ class Recorder(Protocol):
 # Of this thread (and asynchronous task): what others launch is not recorded.
 recorder: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
 
+
+class Program(Protocol):
+    """Takes what would be done now, to be done later."""
+
+    def add(self, step: Callable[[], object]) -> None:
+        """Append what ``step`` does."""
+        ...
+
+    def add_launch(self, signature: Any, dim: Any, args: Sequence[Any]) -> None:
+        """Append a launch."""
+        ...
+
+
+# What captures this thread's launches; None where they run at once.
+captured: ContextVar[Program | None] = ContextVar("captured", default=None)
+
+
+def perform(step: Callable[[], object]) -> None:
+    """Do ``step`` now, or where launches are captured, in every replay."""
+    program = captured.get()
+    if program is None:
+        step()
+    else:
+        program.add(step)
+
+
+def perform_write(target: Any, write: Callable[[], object]) -> None:
+    """As ``perform``, of a ``write`` to the array ``target``."""
+    perform(write)
+    if captured.get() is not None:
+        # It is going to be written: a Tape must not take what it holds now for what it kept.
+        target.mark_write()
+
+
 _PACKAGE = __name__.partition(".")[0] + "."
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Mapping
+from typing import Any
 
 from kernelcore.errors import KernelArgumentError
 
@@ -16,12 +19,17 @@ class Config:
         mode: 'debug' checks every index of an array, and a launch that leaves an array raises
             ``KernelIndexError`` before it touches memory there. 'release', the default, checks what
             a launch can know beforehand. The environment variable ``KC_MODE`` sets it first.
+        verify_cuda: Whether to look for errors of the GPU after every launch; the CPU's raise in
+            any case.
+        quiet: Whether to say nothing at the start; nothing is said in any case.
     """
 
-    __slots__ = ("_mode",)
+    __slots__ = ("_mode", "quiet", "verify_cuda")
 
     def __init__(self) -> None:
         self._mode = "release"
+        self.verify_cuda = False
+        self.quiet = False
         self.mode = os.environ.get("KC_MODE", "release")
 
     @property
@@ -43,3 +51,52 @@ class Config:
 
 
 config = Config()
+
+
+# What modules may set, and the only values that there are; None where any value has no effect:
+# adjoints are made when they are asked for, and loops are unrolled where that is needed.
+_MODULE_OPTIONS: dict[str, object] = {
+    "enable_backward": None,
+    "max_unroll": None,
+    "block_dim": None,
+    "fast_math": False,
+    "fuse_fp": False,
+}
+_of_modules: dict[str, dict[str, object]] = {}
+
+
+def set_module_options(options: Mapping[str, Any], module: Any = None) -> None:
+    """Set options of the kernels of a module.
+
+    Args:
+        options: By name: 'enable_backward', 'max_unroll' and 'block_dim' have no effect here;
+            'fast_math' and 'fuse_fp' can only be False, since results are those of IEEE 754.
+        module: The module, or its name; that of the caller by default.
+
+    Raises:
+        KernelArgumentError: There is no such option, or it has another value.
+    """
+    for name, value in options.items():
+        if name not in _MODULE_OPTIONS:
+            raise KernelArgumentError(
+                f"set_module_options: expected options among {', '.join(_MODULE_OPTIONS)}, "
+                f"found {name!r}"
+            )
+        only = _MODULE_OPTIONS[name]
+        if only is not None and value != only:
+            raise KernelArgumentError(
+                f"set_module_options: {name}: expected {only}, found {value!r}",
+                remedy="leave it out",
+            )
+    _of_modules.setdefault(_module_name(module), {}).update(options)
+
+
+def get_module_options(module: Any = None) -> dict[str, Any]:
+    """The options that were set for a module, by default that of the caller."""
+    return dict(_of_modules.get(_module_name(module), {}))
+
+
+def _module_name(module: Any) -> str:
+    if module is None:
+        return str(sys._getframe(2).f_globals.get("__name__"))  # pyright: ignore[reportPrivateUsage]
+    return str(getattr(module, "__name__", module))

@@ -13,7 +13,7 @@ from kernelcore.data import Array
 from kernelcore.errors import KernelArgumentError, KernelGradError
 from kernelcore.execute import Dims, argument_leaves, execute_leaves
 from kernelcore.kernel import Kernel
-from kernelcore.recording import Recorder, call_site, recorder, whole_line
+from kernelcore.recording import Recorder, call_site, perform, perform_write, recorder, whole_line
 from kernelcore.runtime import native
 from kernelcore.tape_alias import Aliases
 from kernelcore.tape_cut import Cuts, memory_span
@@ -106,7 +106,7 @@ class Tape:
     def record_copy(self, target: Array, source: Array | None, write: Callable[[], None]) -> None:
         """Call ``write``, after which ``target`` holds ``source`` or constants, and record it."""
         site = call_site()
-        self._record(lambda: CopyRecord(target, source, site), write)
+        self._record(lambda: CopyRecord(target, source, site), lambda: perform_write(target, write))
 
     def make_array(self, shape: Any, dtype: Any, is_zero: bool) -> None:
         """Arrays that are made while the tape is active are arrays as any other."""
@@ -216,8 +216,8 @@ class Tape:
             for array in self._arrays(written=True):
                 if array.grad is not None:
                     clear(array.grad)
-        if loss is not None and loss.grad is not None:
-            loss.grad.numpy()[...] = 1
+        if loss is not None and (gradient := loss.grad) is not None:
+            perform(lambda: gradient.numpy().fill(1))
         for array, cotangent in (grads or {}).items():
             _seed(array, cotangent)
         for record in reversed(self._records):

@@ -16,7 +16,7 @@ from kernelcore.execute import Dims
 from kernelcore.kernel import Kernel
 from kernelcore.launch_adjoint import execute_adjoint
 from kernelcore.passes.activity import is_float
-from kernelcore.recording import as_text, whole_line
+from kernelcore.recording import as_text, captured, perform, whole_line
 from kernelcore.types import ArrayType
 
 
@@ -94,15 +94,18 @@ class CopyRecord:
         pass
 
     def backward(self, writers: Writers) -> None:
-        whole = self.target.grad
+        source = None if self.source is None else self.source.grad
+        if self.target.grad is not None and source is not None:
+            _check_same_scalars(self)
+        perform(lambda: self._pull(self.target.grad, source))
+
+    def _pull(self, whole: Array | None, source: Array | None) -> None:
         if whole is None:
             return
         cotangent = np.array(whole.numpy())
-        clear(whole)
-        source = None if self.source is None else self.source.grad
+        _clear(whole)
         if source is not None:
-            _check_same_scalars(self)
-            add_to(source, _summed(cotangent, source.numpy().shape))
+            _add_to(source, _summed(cotangent, source.numpy().shape))
 
 
 def _check_same_scalars(record: CopyRecord) -> None:
@@ -288,22 +291,41 @@ class LaunchRecord:
             leaf, param = self.leaves[i], self.kernel.func.params[i]
             if i not in self.wrt:
                 assert isinstance(param.type, ArrayType)
-                found[i] = np.zeros(np.shape(as_numpy(leaf)), param.type.dtype.numpy)
+                found[i] = _zeros(np.shape(as_numpy(leaf)), param.type.dtype.numpy)
                 continue
             known = leaf.grad.numpy()
             is_shared = any(np.may_share_memory(known, other) for other in taken)
             if is_shared and not self.kernel.effects[i].writes:
-                extra[i] = found[i] = np.zeros(known.shape, known.dtype)
+                extra[i] = found[i] = _zeros(known.shape, known.dtype)
             else:
                 found[i] = leaf.grad
                 taken.append(known)
         return found, extra
 
+    def _first_saved(self) -> str:
+        return self.kernel.func.params[min(self.saved)].name
+
     def _values(self, adjoint: Adjoint) -> dict[int, Any]:
         """What is saved; copies where the adjoint writes, so that it can run again."""
+        if self.saved and captured.get() is not None:
+            raise KernelGradError(
+                f"{self.label} needs a copy of what '{self._first_saved()}' held before it, which "
+                "a replay of the captured backward pass would not have",
+                whole_line(self.site),
+                "run this Tape outside of the capture, or write to another array in that kernel",
+            )
         return {
             i: np.array(array) if i in adjoint.writes else array for i, array in self.saved.items()
         }
+
+
+def _zeros(shape: tuple[int, ...], dtype: Any) -> Numbers:
+    """A new array of zeros, in every replay if this is captured."""
+    found = np.zeros(shape, dtype)
+    program = captured.get()
+    if program is not None:
+        program.add(lambda: found.fill(0))
+    return found
 
 
 def is_tracked(leaf: Any) -> bool:
@@ -323,13 +345,21 @@ def is_tracked(leaf: Any) -> bool:
 
 
 def clear(array: Array) -> None:
-    """Zero ``array``; nobody records it."""
+    """Zero ``array``; no Tape records it."""
+    perform(lambda: _clear(array))
+
+
+def _clear(array: Array) -> None:
     array.numpy()[...] = np.zeros((), array.numpy().dtype)
     array.mark_write()
 
 
 def add_to(array: Array, term: Any) -> None:
-    """Add ``term``, an array of the same layout, to ``array``; nobody records it."""
+    """Add ``term``, an array of the same layout, to ``array``; no Tape records it."""
+    perform(lambda: _add_to(array, term))
+
+
+def _add_to(array: Array, term: Any) -> None:
     _add(array.numpy(), np.asarray(term))
     array.mark_write()
 

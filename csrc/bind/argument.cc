@@ -183,13 +183,14 @@ void check_array(const Signature& signature, size_t index, const ArrayInfo& info
   signature.check_shape(index, info.view);
 }
 
-void read_array_argument(const Signature& signature, size_t index, PyObject* object,
-                         ArrayView& view, Leases& leases) {
+namespace {
+
+/// Throws an argument Error unless the array could be read.
+void check_status(const Signature& signature, size_t index, PyObject* object, ReadStatus status) {
   const Relocation& r = signature.relocations[index];
-  ArrayInfo info;
-  switch (read_array(object, r.is_written(), info, leases)) {
+  switch (status) {
     case ReadStatus::kOk:
-      break;
+      return;
     case ReadStatus::kNotAnArray:
       fail(signature, index, describe_array(r), type_name(object),
            "pass a NumPy array, a torch tensor, a JAX array or another DLPack array");
@@ -198,6 +199,23 @@ void read_array_argument(const Signature& signature, size_t index, PyObject* obj
            type_name(object) + " that cannot be read (" + take_python_error() + ")",
            "pass an array whose memory the CPU can reach");
   }
+}
+
+}  // namespace
+
+void read_array_argument(const Signature& signature, size_t index, PyObject* object,
+                         ArrayView& view, Leases& leases) {
+  ArrayInfo info;
+  bool is_written = signature.relocations[index].is_written();
+  check_status(signature, index, object, read_array(object, is_written, info, leases));
+  check_array(signature, index, info, object);
+  view = info.view;
+}
+
+void adopt_array_argument(const Signature& signature, size_t index, PyObject* object,
+                          ArrayView& view, Keeper& keeper) {
+  ArrayInfo info;
+  check_status(signature, index, object, adopt_array(object, info, keeper));
   check_array(signature, index, info, object);
   view = info.view;
 }

@@ -14,6 +14,10 @@ namespace kernelcore::bind {
 void read_array_argument(const Signature& signature, size_t index, PyObject* object,
                          ArrayView& view, Leases& leases);
 
+/// As `read_array_argument`, of memory that stays in place as long as `keeper`.
+void adopt_array_argument(const Signature& signature, size_t index, PyObject* object,
+                          ArrayView& view, Keeper& keeper);
+
 /// Throws an argument Error unless what was read of `object` is what parameter `index` takes.
 void check_array(const Signature& signature, size_t index, const ArrayInfo& info, PyObject* object);
 

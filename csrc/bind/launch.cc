@@ -23,6 +23,8 @@ int64_t extent_of(const Signature& signature, PyObject* object) {
   return value;
 }
 
+}  // namespace
+
 Launch read_dims(const Signature& signature, nb::handle dims) {
   int64_t extents[kMaxGridDims + 1];
   size_t rank = 1;
@@ -40,7 +42,8 @@ Launch read_dims(const Signature& signature, nb::handle dims) {
   return make_launch(signature, {extents, rank});
 }
 
-[[noreturn]] void fail_count(const Signature& signature, size_t found) {
+void check_count(const Signature& signature, size_t found) {
+  if (found == signature.relocations.size()) return;
   std::string names;
   for (size_t i = 0; i < signature.relocations.size(); ++i) {
     names += (i == 0 ? "" : ", ") + signature.parameter_name(i);
@@ -51,6 +54,8 @@ Launch read_dims(const Signature& signature, nb::handle dims) {
                                    "), found " + std::to_string(found),
                                "pass one argument per parameter, inputs first, then outputs");
 }
+
+namespace {
 
 /// A list or tuple as it is, another iterable as a tuple.
 nb::object as_sequence(nb::handle given) {
@@ -113,7 +118,7 @@ void run_from_python(const Signature& signature, const void* block, Launch& laun
 void launch(const Signature& signature, nb::handle dims, nb::handle inputs, nb::handle outputs) {
   size_t count = signature.relocations.size();
   Arguments arguments(inputs, outputs);
-  if (arguments.size() != count) fail_count(signature, arguments.size());
+  check_count(signature, arguments.size());
   Launch request = read_dims(signature, dims);
   Leases leases(count);
   ArgumentBlock block(signature);

@@ -10,6 +10,12 @@ namespace kernelcore::bind {
 /// Runs on the thread pool; runs that are long or may block let other Python threads go on.
 void run_from_python(const Signature& signature, const void* block, Launch& launch);
 
+/// The grid that `dims`, an int or a sequence of them, stands for; throws an argument Error.
+Launch read_dims(const Signature& signature, nanobind::handle dims);
+
+/// Throws an argument Error unless there is an argument per parameter.
+void check_count(const Signature& signature, size_t found);
+
 /// Launches over `dims` (an int or a sequence of them) with one argument per parameter: those in
 /// `inputs`, then those in `outputs`, which may be null.
 void launch(const Signature& signature, nanobind::handle dims, nanobind::handle inputs,

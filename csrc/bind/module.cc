@@ -9,6 +9,7 @@
 #include "bind/array_memory.h"
 #include "bind/errors.h"
 #include "bind/launch.h"
+#include "bind/launch_list.h"
 #include "bind/torch_module.h"
 #include "bind/xla_callback.h"
 #include "core/elf_loader.h"
@@ -198,6 +199,7 @@ NB_MODULE(_native, m) {
   kernelcore::bind::bind_arithmetic(m);
   kernelcore::bind::bind_array_memory(m);
   kernelcore::bind::bind_launch(m);
+  kernelcore::bind::bind_launch_list(m);
   kernelcore::bind::bind_loader(m);
   kernelcore::bind::bind_registry(m);
   kernelcore::bind::bind_xla(m);

@@ -1,0 +1,260 @@
+"""Capture of launches and assignments, to be replayed any number of times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import Token
+from types import TracebackType
+from typing import Any, Self
+
+from kernelcore._native import LaunchList
+from kernelcore.components import describe
+from kernelcore.device import require_device
+from kernelcore.element import as_numpy
+from kernelcore.errors import KernelArgumentError
+from kernelcore.execute import argument_leaves, execute_leaves
+from kernelcore.recording import Recorder, captured, perform, perform_write, recorder
+
+
+class Graph:
+    """What was captured: launches, assignments, and branches and loops of these.
+
+    Arguments are those of the capture, whose arrays it keeps in place: a replay reads and writes
+    the same memory, and takes numbers as they were.
+    """
+
+    def __init__(self) -> None:
+        self._steps: list[LaunchList | Callable[[], object]] = []
+
+    def add(self, step: Callable[[], object]) -> None:
+        """Append what ``step`` does."""
+        self._steps.append(step)
+
+    def add_launch(self, signature: Any, dim: Any, args: Sequence[Any]) -> None:
+        """Append a launch, whose arguments are checked now.
+
+        Raises:
+            KernelArgumentError: An argument does not fit the kernel.
+        """
+        last = self._steps[-1] if self._steps else None
+        launches = last if isinstance(last, LaunchList) else LaunchList()
+        launches.add(signature, dim, args)
+        if launches is not last:
+            self._steps.append(launches)
+
+    def run(self) -> None:
+        """Do it all, in order."""
+        for step in self._steps:
+            if isinstance(step, LaunchList):
+                step.run()
+            else:
+                step()
+
+    def __len__(self) -> int:
+        return sum(len(s) if isinstance(s, LaunchList) else 1 for s in self._steps)
+
+    def __repr__(self) -> str:
+        return f"<graph of {len(self)} steps>"
+
+
+class _Capturing:
+    """Sends launches and assignments to the graph of the capture."""
+
+    def record_launch(self, kernel: Any, dim: Any, args: Sequence[Any]) -> None:
+        kernel = kernel.for_arguments(args)
+        execute_leaves(kernel, dim, argument_leaves(kernel, args))
+
+    def record_copy(self, target: Any, source: Any | None, write: Callable[[], None]) -> None:
+        perform_write(target, write)
+
+    def make_array(self, shape: Any, dtype: Any, is_zero: bool) -> Any:
+        return None
+
+
+class ScopedCapture:
+    """Captures what a ``with`` block launches, instead of running it.
+
+    Attributes:
+        graph: What was captured, once the block is left.
+    """
+
+    def __init__(
+        self,
+        device: object = None,
+        stream: object = None,
+        force_module_load: bool | None = None,
+        external: bool = False,
+    ) -> None:
+        """A capture; the arguments but ``device`` are of no effect on the CPU.
+
+        Raises:
+            KernelArgumentError: There is no such device.
+        """
+        require_device("ScopedCapture", device)
+        self.graph = Graph()
+        self._tokens: list[tuple[Token[Any], Token[Recorder | None]]] = []
+
+    def __enter__(self) -> Self:
+        if self._tokens or captured.get() is not None:
+            raise KernelArgumentError(
+                "capture: launches are being captured already", remedy="end that capture first"
+            )
+        self._begin()
+        return self
+
+    def _begin(self) -> None:
+        self.graph = Graph()
+        self._tokens.append((captured.set(self.graph), recorder.set(_Capturing())))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        program, launches = self._tokens.pop()
+        recorder.reset(launches)
+        captured.reset(program)
+
+    def captured_of(self, body: Callable[..., object], arguments: dict[str, Any]) -> Graph:
+        """What a call of ``body`` launches, within a capture."""
+        self._begin()
+        try:
+            body(**arguments)
+        finally:
+            self.__exit__(None, None, None)
+        return self.graph
+
+
+# Captures that ``capture_begin`` started, innermost last.
+_open: list[ScopedCapture] = []
+
+
+def capture_begin(
+    device: object = None,
+    stream: object = None,
+    force_module_load: bool | None = None,
+    external: bool = False,
+) -> None:
+    """Capture launches and assignments from now on, instead of running them.
+
+    Raises:
+        KernelArgumentError: There is no such device, or a capture has begun before.
+    """
+    capture = ScopedCapture(device, stream, force_module_load, external)
+    capture.__enter__()
+    _open.append(capture)
+
+
+def capture_end(device: object = None, stream: object = None) -> Graph:
+    """End the capture; what was captured.
+
+    Raises:
+        KernelArgumentError: None has begun.
+    """
+    if not _open:
+        raise KernelArgumentError(
+            "capture_end: nothing is being captured", remedy="call capture_begin() first"
+        )
+    capture = _open.pop()
+    capture.__exit__(None, None, None)
+    return capture.graph
+
+
+def capture_launch(graph: Graph, stream: object = None) -> None:
+    """Run what was captured; within a capture, capture it as a part."""
+    if captured.get() is None:
+        graph.run()
+    else:
+        perform(graph.run)
+
+
+def is_capturing() -> bool:
+    """Whether launches of this thread are captured."""
+    return captured.get() is not None
+
+
+Body = Graph | Callable[..., object] | None
+
+
+def capture_if(
+    condition: Any,
+    on_true: Body = None,
+    on_false: Body = None,
+    stream: object = None,
+    **kwargs: Any,
+) -> None:
+    """Do ``on_true`` if ``condition`` is not zero, else ``on_false``.
+
+    Within a capture the condition is looked at by every replay; else now.
+
+    Args:
+        condition: An array of one integer or bool.
+        on_true: A graph, or a function of ``kwargs`` that launches.
+        on_false: Likewise.
+        stream: Of no effect on the CPU.
+        kwargs: Arguments of the functions.
+
+    Raises:
+        KernelArgumentError: ``condition`` is something else, or a Tape records the capture.
+    """
+    holds = _condition("capture_if", condition)
+    if captured.get() is None:
+        _now(on_true if holds() else on_false, kwargs)
+        return
+    yes, no = _branch("capture_if", on_true, kwargs), _branch("capture_if", on_false, kwargs)
+    perform(lambda: (yes if holds() else no).run())
+
+
+def capture_while(
+    condition: Any,
+    while_body: Graph | Callable[..., object],
+    stream: object = None,
+    **kwargs: Any,
+) -> None:
+    """Do ``while_body`` as long as ``condition`` is not zero; see ``capture_if``.
+
+    Raises:
+        KernelArgumentError: ``condition`` is no integer, or a Tape records the capture.
+    """
+    holds = _condition("capture_while", condition)
+    if captured.get() is None:
+        while holds():
+            _now(while_body, kwargs)
+        return
+    body = _branch("capture_while", while_body, kwargs)
+
+    def loop() -> None:
+        while holds():
+            body.run()
+
+    perform(loop)
+
+
+def _condition(name: str, condition: Any) -> Callable[[], bool]:
+    values = as_numpy(condition)
+    if values.size != 1 or values.dtype.kind not in "biu":
+        raise KernelArgumentError(
+            f"{name}: expected a condition of one integer, found {describe(condition)} of shape "
+            f"{values.shape} and dtype {values.dtype}",
+            remedy="make it with kc.zeros(1, dtype=int)",
+        )
+    return lambda: bool(values.any())
+
+
+def _now(body: Body, arguments: dict[str, Any]) -> None:
+    if isinstance(body, Graph):
+        body.run()
+    elif body is not None:
+        body(**arguments)
+
+
+def _branch(name: str, body: Body, arguments: dict[str, Any]) -> Graph:
+    if not isinstance(recorder.get(), _Capturing):
+        raise KernelArgumentError(
+            f"{name}: a Tape cannot record what a replay decides",
+            remedy="leave the Tape before, or run it without a capture",
+        )
+    if body is None or isinstance(body, Graph):
+        return body or Graph()
+    return ScopedCapture().captured_of(body, arguments)
