@@ -22,8 +22,18 @@ _PLAIN = frozenset(range(0x20, 0x7F)) - frozenset(b'"\\')
 @by_lane
 def emit_print(e: Emitter, eqn: Eqn) -> list[str]:
     """Write a line to standard output, by one call, so that lines of threads stay whole."""
+    form, arguments = print_call(e, eqn)
+    e.declare("declare i32 @dprintf(i32, ptr, ...)")
+    passed = ", ".join(("i32 1", f"ptr {form}", *arguments))
+    e.effect(f"call i32 (i32, ptr, ...) @dprintf({passed})")
+    return []
+
+
+def print_call(e: Emitter, eqn: Eqn) -> tuple[str, list[str]]:
+    """The address of the format of a PRINT, as C's ``printf`` takes it, and what follows it."""
     first, *rest = eqn.attrs["pieces"]
-    form, arguments = "", ["i32 1"]
+    form: str = ""
+    arguments: list[str] = []
     formats = (*eqn.attrs.get("formats", ("",) * len(eqn.inputs)), "")
     for piece, atom, wanted in zip((first, *rest), (*eqn.inputs, None), formats, strict=True):
         for at, part in enumerate(piece.split("\0")):
@@ -36,10 +46,7 @@ def emit_print(e: Emitter, eqn: Eqn) -> list[str]:
             length = "ll" if scalar_type(atom).is_integer else ""
             form += f"{wanted[:-1]}{length}{wanted[-1]}" if wanted else directive
             arguments.append(argument)
-    arguments.insert(1, f"ptr {_text(e, form)}")
-    e.declare("declare i32 @dprintf(i32, ptr, ...)")
-    e.effect(f"call i32 (i32, ptr, ...) @dprintf({', '.join(arguments)})")
-    return []
+    return _text(e, form), arguments
 
 
 def emit_assert(e: Emitter, eqn: Eqn) -> list[str]:

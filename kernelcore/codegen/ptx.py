@@ -8,19 +8,23 @@ argument block and the grid by value. Threads of all blocks share the positions 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
-from kernelcore.codegen import abi, output
-from kernelcore.codegen.emitter import Emitter
+from kernelcore.codegen import abi, device, output, stacks
+from kernelcore.codegen.emitter import ArrayValue, Emitter, Handler
 from kernelcore.codegen.engine import engine, lock
 from kernelcore.codegen.grid import unravel
 from kernelcore.codegen.llvm import HANDLERS, address_at, load_arguments
+from kernelcore.codegen.records import stack_records
 from kernelcore.errors import KernelCompileError
-from kernelcore.ir.core import Eqn, Func
+from kernelcore.ir.core import Func
 from kernelcore.ir.op import OpKind
-from kernelcore.ir.walk import assertions, walk_eqns
+from kernelcore.ir.walk import assertions
 from kernelcore.passes.custom import lower_custom
+from kernelcore.types import ArrayType
 
 # LLVM takes other names for the oldest one, and says so on standard error only.
 ARCHITECTURES = (
@@ -31,12 +35,11 @@ DEFAULT_ARCHITECTURE = "sm_75"
 
 _TRIPLE = "nvptx64-nvidia-cuda"
 _OPTIMIZATION_LEVEL = 2
-# What GPUs have no code for yet, and what it is to users.
-_REFUSED = {
-    OpKind.PRINT: "print",
-    OpKind.NATIVE: "a C++ snippet",
-    OpKind.STACK: "an adjoint that records values in loops",
-}
+_HANDLERS: Mapping[OpKind, Handler] = MappingProxyType(
+    {**HANDLERS, OpKind.PRINT: device.emit_print, OpKind.NATIVE: device.refuse_native}
+)
+# What the driver links to every kernel.
+_PROVIDED = frozenset({"vprintf", "malloc", "free"})
 _OTHER_LETTERS = re.compile(r"[^A-Za-z0-9_]")
 _EXTERNAL = re.compile(r"^declare .*@(?!llvm\.)([\w.]+)\(", re.MULTILINE)
 
@@ -79,19 +82,33 @@ def llvm_text(func: Func, symbol: str) -> str:
         KernelCompileError: ``func`` has what GPUs have no code for yet.
     """
     func = lower_custom(func)
-    for eqn in walk_eqns(func.body):
-        _require_code(eqn)
-    e = Emitter(1, HANDLERS)
+    e = Emitter(1, _HANDLERS)
     e.fused = True
     e.assertions = {eqn: at for at, eqn in enumerate(assertions(func))}
+    e.members = stack_records(func)
     load_arguments(e, func)
+    for param in func.params:
+        if isinstance(param.type, ArrayType):
+            found = e.array(param)
+            e.bind(param, ArrayValue(_global(e, found.data), found.shape, found.strides))
     _emit_points(e, func)
+    if e.stacks:
+        e.place(stacks.OUT_OF_MEMORY_BLOCK)
+        output.fail(e, abi.STATUS_OUT_OF_MEMORY)
     e.place(output.FINISH_BLOCK)
+    stacks.free_stacks(e)
     e.effect("ret void")
-    for name in _EXTERNAL.findall("\n".join(e.declarations)):
+    text = device.link(_module(e, func, symbol))
+    for name in _EXTERNAL.findall(text):
+        if name in _PROVIDED:
+            continue
         raise KernelCompileError(
             f"ptx: '{func.name}' needs '{name}' of the C library, which GPUs do not have", func.loc
         )
+    return text
+
+
+def _module(e: Emitter, func: Func, symbol: str) -> str:
     block_bytes = max(abi.layout(func.params)[1], abi.BLOCK_ALIGN_BYTES)
     params = {
         "%args": f"ptr byval([{block_bytes} x i8]) align {abi.BLOCK_ALIGN_BYTES}",
@@ -106,16 +123,17 @@ def llvm_text(func: Func, symbol: str) -> str:
         f'define ptx_kernel void @"{symbol}"({declared}) nounwind {{',
         "entry:",
         *e.slots,
+        *stacks.clear_stacks(e),
         *e.lines(),
         "}",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _require_code(eqn: Eqn) -> None:
-    found = _REFUSED.get(eqn.op.kind)
-    if found is not None:
-        raise KernelCompileError(f"ptx: {found} has no code for GPUs yet", eqn.loc)
+def _global(e: Emitter, pointer: str) -> str:
+    """``pointer``, said to be one to global memory."""
+    inner = e.op(f"addrspacecast ptr {pointer} to ptr addrspace(1)")
+    return e.op(f"addrspacecast ptr addrspace(1) {inner} to ptr")
 
 
 def _emit_points(e: Emitter, func: Func) -> None:
