@@ -43,7 +43,8 @@ def launch(
         inputs: Arguments for the parameters in order: arrays (kernelcore, NumPy, torch, JAX, or
             anything with the buffer protocol or DLPack) of the dtype and rank that the kernel
             declares, with any strides, and numbers for scalars. Arrays that the kernel writes are
-            written in place.
+            written in place. A kernelcore array without dimensions stands for its element where a
+            value is declared, a struct too; a Tape gives it a gradient if it requires one.
         outputs: Arguments for the parameters that follow; a split for the reader only.
         adj_inputs: With ``adjoint``: one array or None per argument in ``inputs``. Cotangents of
             arguments are added to these arrays; those of a scalar to an array without dimensions.

@@ -156,6 +156,8 @@ def _components(type_: Dense, value: Any, name: str) -> Any:
 
 
 def _fields(type_: StructType, value: Any, name: str) -> list[Any]:
+    if isinstance(value, Array) and value.element == type_ and value.ndim == 0:
+        value = value.fields
     try:
         values = struct_fields(type_, value)
     except KernelError as error:

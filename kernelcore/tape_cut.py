@@ -37,9 +37,13 @@ class Cuts:
         for i, (param, effect) in enumerate(
             zip(record.kernel.func.params, record.kernel.effects, strict=True)
         ):
-            if not effect.loads or not is_float(param) or not isinstance(param.type, ArrayType):
+            is_value = not isinstance(param.type, ArrayType)
+            if not is_float(param) or not (is_value or effect.loads):
                 continue
-            label = self._found_at(_span(record, i))
+            leaf = record.leaves[i]
+            if is_value and not isinstance(leaf, Array):
+                continue
+            label = self._found_at(memory_span(leaf) if is_value else _span(record, i))
             if label is not None:
                 found[i] = label
         return found

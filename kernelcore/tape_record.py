@@ -17,7 +17,7 @@ from kernelcore.kernel import Kernel
 from kernelcore.launch_adjoint import execute_adjoint
 from kernelcore.passes.activity import is_float
 from kernelcore.recording import as_text, captured, perform, whole_line
-from kernelcore.types import ArrayType
+from kernelcore.types import ArrayType, Scalar
 
 
 class Record(Protocol):
@@ -191,7 +191,7 @@ class LaunchRecord:
 
     def __post_init__(self) -> None:
         does = self.kernel.effects
-        self.inputs = [a for i, a in self._arrays() if does[i].loads]
+        self.inputs = [a for i, a in self._arrays() if does[i].loads or self._is_value(i)]
         self.outputs = [a for i, a in self._arrays() if does[i].writes]
 
     @property
@@ -201,6 +201,9 @@ class LaunchRecord:
     def _arrays(self) -> Iterable[tuple[int, Array]]:
         return ((i, leaf) for i, leaf in enumerate(self.leaves) if isinstance(leaf, Array))
 
+    def _is_value(self, i: int) -> bool:
+        return isinstance(self.kernel.func.params[i].type, Scalar)
+
     def name_of(self, array: Array) -> str:
         params = self.kernel.func.params
         return next(params[i].name for i, leaf in self._arrays() if leaf is array)
@@ -208,10 +211,13 @@ class LaunchRecord:
     def prepare(self) -> None:
         """Before the launch: find out what the backward pass needs, and keep what will be gone."""
         written = [effect.writes for effect in self.kernel.effects]
-        params = self.kernel.func.params
         for i, leaf in enumerate(self.leaves):
-            if isinstance(params[i].type, ArrayType) and is_float(params[i]) and is_tracked(leaf):
+            if is_float(self.kernel.func.params[i]) and is_tracked(leaf):
+                self._check_value(i)
                 self.wrt += (i,)
+            if self._is_value(i):
+                # The array that stands for it may have another value by then.
+                self.saved[i] = np.array(as_numpy(leaf))
         if not any(written[i] for i in self.wrt):
             return
         try:
@@ -224,6 +230,17 @@ class LaunchRecord:
             # Other libraries' arrays have no count of writes.
             if (loads and written[i]) or not (written[i] or isinstance(self.leaves[i], Array)):
                 self.saved[i] = np.array(as_numpy(self.leaves[i]))
+
+    def _check_value(self, i: int) -> None:
+        """Refuse an array with a gradient for a value of another type, which is converted."""
+        param, element = self.kernel.func.params[i], self.leaves[i].element
+        if self._is_value(i) and element != param.type:
+            raise KernelArgumentError(
+                f"{self.kernel.name}(): argument '{param.name}': expected a {param.type} value, "
+                f"found an array of {element} with a gradient",
+                self.kernel.func.param_loc(i),
+                f"make it with kc.array(..., dtype=kc.{param.type}, requires_grad=True)",
+            )
 
     def finish(self) -> None:
         """After the launch: note how often what the backward pass needs was written."""

@@ -133,6 +133,16 @@ bool bool_value(const Signature& signature, size_t index, PyObject* object) {
   fail(signature, index, "a bool value", type_name(object), "pass True or False");
 }
 
+/// What NumPy has of a data array without dimensions, which stands for its element.
+nb::object element_of(PyObject* object) {
+  if (!is_array_memory(Py_TYPE(object))) return nb::object();
+  const ArrayMemory* memory = array_memory_of(object);
+  if (memory == nullptr || memory->info.view.ndim != 0) return nb::object();
+  nb::object element = nb::steal(PyObject_CallMethod(object, "numpy", nullptr));
+  if (!element.is_valid()) throw nb::python_error();
+  return element;
+}
+
 }  // namespace
 
 std::string take_python_error() {
@@ -223,6 +233,8 @@ void adopt_array_argument(const Signature& signature, size_t index, PyObject* ob
 void read_value_argument(const Signature& signature, size_t index, PyObject* object,
                          std::byte* target) {
   DType dtype = signature.relocations[index].dtype;
+  nb::object element = element_of(object);
+  if (element.is_valid()) object = element.ptr();
   switch (traits_of(dtype).kind) {
     case ScalarKind::kBool:
       store_integer(dtype, bool_value(signature, index, object) ? 1 : 0, target);
