@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 import kernelcore as kc
-from tests.fuzz.programs import POINTS, ROW, Generator, define
+from tests.fuzz.programs import POINTS, ROW, Generator, define, ordered, settle
 
 HEADER = """\
-def kernel_{seed}(x: V, w: kc.vec3d, n: I, idx: AI, b: Body, bodies: AB, o: V, h: A2, y: A):
+def kernel_{seed}(x: V, w: kc.vec3d, n: I, idx: AI, b: Body, bodies: AB, o: V, h: A2, t: V, top: A, y: A):
     i = kc.tid()
     m = n + idx[i]
     row = h[i]
@@ -146,6 +146,16 @@ class CompositeGenerator(Generator):
                 depth, f"q = moved({self.rng.choice(['q', 'b', 'bodies[i]'])}, {self.leaf()})"
             )
 
+    def scatter(self, depth: int, in_loop: bool) -> None:
+        place, operator = self.rng.choice(["idx[i]", "0", "(i + m) % 3"]), self.rng.choice("+-")
+        forms = [
+            f"kc.atomic_add(t, {place}, squash({self.vector()}))",
+            f"t[{place}] {operator}= {self.vector()}",
+            f"t[{place}].{self.rng.choice('xyz')} {operator}= {self.expression()}",
+            f"kc.atomic_min(top, {place}, {self.expression()})",
+        ]
+        self.line(depth, self.rng.choice(forms))
+
     def store(self, depth: int, in_loop: bool) -> None:
         name = self.rng.choice(self.vectors)
         part = self.rng.choice(["position", "velocity"])
@@ -196,6 +206,8 @@ def kernel(seed: int) -> kc.Kernel:
         "squash": squash,
         "moved": moved,
         "smooth": smooth,
+        "settle": settle,
+        "ordered": ordered,
     }
     return kc.kernel(define(source(seed), seed, names))
 
@@ -220,4 +232,6 @@ def arguments(seed: int) -> list[Any]:
         random_array(POINTS),
         random_array(POINTS, 3),
         random_array(POINTS, ROW),
+        random_array(POINTS, 3),
+        random_array(POINTS),
     ]

@@ -1,4 +1,4 @@
-"""Random kernels as source text: loops, branches, early exits, in-place arrays."""
+"""Random kernels as source text: loops, branches, early exits, in-place arrays, atomics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import kernelcore as kc
 
 HEADER = """\
-def kernel_{seed}(x: A, w: kc.float64, n: I, idx: AI, o: A, h: A2, y: A):
+def kernel_{seed}(x: A, w: kc.float64, n: I, idx: AI, o: A, h: A2, t: A, top: A, y: A):
     i = kc.tid()
     m = n + idx[i]
     a = x[i]
@@ -21,6 +21,28 @@ def kernel_{seed}(x: A, w: kc.float64, n: I, idx: AI, o: A, h: A2, y: A):
     y[i] = b
 """
 POINTS, ROW = 3, 4
+
+
+@kc.func
+def settle(a: kc.float64, n: kc.int32) -> kc.float64:
+    for k in range(n):
+        j = 0
+        while j < k and a < 1.5:
+            j += 1
+            if a * a > 0.9:
+                return a * kc.cos(a)
+            a += 0.2 * kc.sin(a)
+        if a < -0.8:
+            break
+        a = kc.sin(a) + 0.3
+    return a * a
+
+
+@kc.func
+def ordered(a: kc.float64, b: kc.float64):
+    if a > b:
+        return kc.sin(a), b
+    return b * a, kc.cos(a - b)
 
 
 @dataclass
@@ -54,6 +76,8 @@ class Generator:
             return f"({one} {self.rng.choice('+-')} {two})"
         if r < 0.85:
             return f"({one} / (1.5 + {two} * {two}))"
+        if r < 0.87:
+            return f"settle({one}, m)"
         if r < 0.92:
             return f"kc.{self.rng.choice(['min', 'max'])}({one}, {two})"
         return f"({one} if {self.condition()} else {two})"
@@ -75,7 +99,8 @@ class Generator:
 
     def statement(self, depth: int, in_loop: bool) -> None:
         self.budget -= 1
-        choices: list[Callable[[int, bool], None]] = [self.assign, self.assign, self.store]
+        choices: list[Callable[[int, bool], None]] = [self.assign, self.store, self.assign]
+        choices.append(self.scatter if self.rng.random() < 0.7 else self.store)
         if depth < 4 and self.budget > 0:
             choices += [self.branch, self.for_loop, self.while_loop]
         if in_loop:
@@ -85,7 +110,12 @@ class Generator:
         self.rng.choice(choices)(depth, in_loop)
 
     def assign(self, depth: int, in_loop: bool) -> None:
-        if self.rng.random() < 0.4:
+        r = self.rng.random()
+        if r < 0.1:
+            first, second = self.name("v"), self.name("v")
+            self.line(depth, f"{first}, {second} = ordered({self.leaf()}, {self.expression()})")
+            self.floats += [first, second]
+        elif r < 0.4:
             target = self.name("v")
             self.line(depth, f"{target} = {self.expression()}")
             self.floats.append(target)
@@ -99,8 +129,18 @@ class Generator:
         if "k" in target:
             row = f"h[i, {self.rng.randrange(ROW)}]"
             target = row if not in_loop else f"h[i, (m * m) % {ROW}]"
-        operator = self.rng.choice(["=", "*="])
+        operator = self.rng.choice(["=", "*=", "*=", "+="])
         self.line(depth, f"{target} {operator} kc.cos({self.expression()})")
+
+    def scatter(self, depth: int, in_loop: bool) -> None:
+        """An atomic on an element that several threads may meet at."""
+        place, value = self.rng.choice(["idx[i]", "0", "(i + m) % 3"]), self.expression()
+        forms = [
+            f"kc.atomic_add(t, {place}, {value})",
+            f"kc.atomic_sub(t, {place}, {value})",
+            f"kc.atomic_max(top, {place}, {value})",
+        ]
+        self.line(depth, self.rng.choice(forms))
 
     def branch(self, depth: int, in_loop: bool) -> None:
         self.line(depth, f"if {self.condition()}:")
@@ -157,6 +197,8 @@ def kernel(seed: int) -> kc.Kernel:
         "A2": kc.array2d(dtype=kc.float64),
         "AI": kc.array(dtype=int),
         "I": kc.int32,
+        "settle": settle,
+        "ordered": ordered,
     }
     return kc.kernel(define(source(seed), seed, types))
 
@@ -170,6 +212,15 @@ class HostLanguage:
     def tid(self) -> int:
         return self.point
 
+    def atomic_add(self, array: Any, index: int, value: float) -> None:
+        array[index] += value
+
+    def atomic_sub(self, array: Any, index: int, value: float) -> None:
+        array[index] -= value
+
+    def atomic_max(self, array: Any, index: int, value: float) -> None:
+        array[index] = max(array[index], value)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(kc, name)
 
@@ -177,14 +228,15 @@ class HostLanguage:
 def run_in_python(seed: int, args: list[Any]) -> None:
     """Run kernel ``seed`` as plain Python over ``POINTS`` grid points, on ``args`` in place."""
     language = HostLanguage()
-    names = {"kc": language, "A": None, "A2": None, "AI": None, "I": None}
+    names = {"kc": language, "settle": settle, "ordered": ordered}
+    names.update(dict.fromkeys(("A", "A2", "AI", "I")))
     function = define(source(seed), seed, names)
     for language.point in range(POINTS):
         function(*args)
 
 
 def arguments(seed: int) -> list[Any]:
-    """Arguments x, w, n, idx, o, h for kernel ``seed``."""
+    """Arguments x, w, n, idx, o, h, t, top for kernel ``seed``."""
     rng = np.random.default_rng(seed)
     return [
         rng.uniform(-1.0, 1.0, POINTS),
@@ -193,4 +245,6 @@ def arguments(seed: int) -> list[Any]:
         rng.integers(0, POINTS, POINTS).astype(np.int32),
         rng.uniform(-1.0, 1.0, POINTS),
         rng.uniform(-1.0, 1.0, (POINTS, ROW)),
+        rng.uniform(-1.0, 1.0, POINTS),
+        rng.uniform(-1.0, 0.2, POINTS),
     ]

@@ -16,11 +16,11 @@ from tests.operations import run_operation
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0"))
 SEEDS = range(FIRST, FIRST + int(os.environ.get("KC_FUZZ_PROGRAMS", "15")))
 seeds = pytest.mark.parametrize("seed", SEEDS)
-WRT = [0, 1, 4, 5]
+WRT = [0, 1, 4, 5, 6, 7]
 
 
 def operation(seed: int) -> Operation:
-    # y alone is a result only; o and h are updated, whether or not this kernel touches them.
+    # y alone is a result only; o, h, t and top are updated, whether or not this kernel touches them.
     return updating_operation(kernel(seed))
 
 
@@ -29,7 +29,7 @@ def test_python_interpreter_and_machine_code_agree(seed: int) -> None:
     op, point = operation(seed), arguments(seed)
     host = [*(np.copy(a) if isinstance(a, np.ndarray) else a for a in point), np.zeros(POINTS)]
     run_in_python(seed, host)
-    want = {"o": host[4], "h": host[5], "y": host[6]}
+    want = dict(zip(["o", "h", "t", "top", "y"], host[4:], strict=True))
     for interpret in (True, False):
         found = run_operation(op, point, interpret=interpret)
         for result, array in zip(op.outputs, found, strict=True):
