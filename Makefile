@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(shell find csrc -type f)
 CXX_FILES := $(shell find csrc -path csrc/third_party -prune -o \( -name '*.cc' -o -name '*.h' \) -print)
 
-.PHONY: demo test test-torch-matrix test-jax-matrix test-jax-oldest lint fuzz bench clean
+.PHONY: demo test test-torch-matrix test-jax-matrix test-jax-oldest test-derivatives lint fuzz fuzz-values \
+	fuzz-derivatives bench clean
 
 demo: $(VENV)/.built
 	$(BIN)/python examples/01_tv_denoise.py
@@ -26,15 +27,32 @@ test-jax-oldest: $(VENV)/.built
 	$(BIN)/python -m pip install --quiet --upgrade --target $(OLDEST) 'jax==0.8.0' 'numpy<2.4'
 	PYTHONPATH=$(OLDEST) $(BIN)/python -m pytest -q -n 2 tests/jax tests/native/test_xla.py
 
-# A long run of random programs, in processes of 1000, since LLVM keeps memory of every module;
-# KC_FUZZ_SEED chooses other programs.
+# Long runs of random programs, in processes of limited size, since LLVM keeps memory of every
+# module; KC_FUZZ_SEED chooses other programs.
+fuzz: fuzz-values fuzz-derivatives
+
 FUZZ_ROUNDS ?= 20
-fuzz: export KC_FUZZ_PROGRAMS = 1000
-fuzz: $(VENV)/.built
+fuzz-values: export KC_FUZZ_PROGRAMS = 1000
+fuzz-values: $(VENV)/.built
 	@for round in $$(seq $(FUZZ_ROUNDS)); do \
 	  KC_FUZZ_SEED=$$(( $${KC_FUZZ_SEED:-0} + round )) \
 	  $(BIN)/python -m pytest -q -n 2 tests/fuzz/test_typed_programs.py || exit 1; \
 	done
+
+# 100 programs in a round, 20 of them of composites.
+FUZZ_DERIVATIVE_ROUNDS ?= 60
+fuzz-derivatives: $(VENV)/.built
+	@for round in $$(seq $(FUZZ_DERIVATIVE_ROUNDS)); do \
+	  for run in 80:test_programs 20:test_composite_programs; do \
+	    KC_FUZZ_PROGRAMS=$${run%%:*} KC_FUZZ_SEED=$$(( $${KC_FUZZ_SEED:-0} + 100 * round )) \
+	    $(BIN)/python -m pytest -q -n 2 tests/fuzz/$${run#*:}.py || exit 1; \
+	  done; \
+	done
+
+# Derivatives of every pattern in JAX, to third order.
+test-derivatives: export KC_DERIVATIVE_ORDER = 3
+test-derivatives: $(VENV)/.built
+	$(BIN)/python -m pytest -q -n 2 tests/jax/test_patterns.py
 
 # Every kernel of the matrix under every transform in every mode of torch.compile; CI runs a slice.
 test-torch-matrix: export KC_TORCH_MATRIX = 1

@@ -19,7 +19,7 @@ from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.access import Effect, effects
 from kernelcore.passes.dce import drop_unused_params
 from kernelcore.passes.extremum import counted, extrema, picked
-from kernelcore.passes.pipeline import normalize, optimize
+from kernelcore.passes.pipeline import normalize, optimize, tidy
 from kernelcore.passes.reverse import vjp
 from kernelcore.signature import Binding, Role, make_signature
 from kernelcore.types import ArrayType, SourceType
@@ -75,7 +75,7 @@ class Adjoint:
         self.primal = primal
         self.extrema = extrema(primal, wrt)
         derived = vjp(picked(primal, self.extrema) if self.extrema else primal, wrt, seeds)
-        self.func, kept = drop_unused_params(normalize(derived.func))
+        self.func, kept = drop_unused_params(tidy(derived.func))
         parts = [(i, Part.PRIMAL) for i in range(len(primal.params))]
         parts += [(i, part) for part in (Part.REMAINED, Part.SHARE) for i in self.extrema]
         parts += [(i, Part.COTANGENT) for i in derived.derivative_of]

@@ -16,7 +16,7 @@ from kernelcore.passes.access import effects
 from kernelcore.passes.activity import is_float
 from kernelcore.passes.extremum import extrema, picked
 from kernelcore.passes.forward import jvp
-from kernelcore.passes.pipeline import normalize, optimize
+from kernelcore.passes.pipeline import optimize, tidy
 from kernelcore.passes.reverse import vjp
 from kernelcore.types import StackType
 
@@ -36,10 +36,10 @@ def stage_text(pyfunc: Callable[..., Any], func: Func, stage: str) -> str:
             return pretty(func)
         case "jvp":
             active = [i for i, p in enumerate(func.params) if is_float(p)]
-            return pretty(normalize(jvp(_smooth(func, active), active).func))
+            return pretty(tidy(jvp(_smooth(func, active), active).func))
         case "vjp":
             wrt, seeds = all_derivatives(func)
-            adjoint = normalize(vjp(_smooth(func, wrt), wrt, seeds).func)
+            adjoint = tidy(vjp(_smooth(func, wrt), wrt, seeds).func)
             return _records(adjoint) + pretty(adjoint)
         case "llvm":
             return cpu.llvm_text(optimize(func), func.name)

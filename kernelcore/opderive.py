@@ -21,7 +21,7 @@ from kernelcore.passes.custom import refuse_recalled
 from kernelcore.passes.dce import dce, drop_unused_params
 from kernelcore.passes.forward import Derived
 from kernelcore.passes.forward import jvp as jvp_func
-from kernelcore.passes.pipeline import normalize
+from kernelcore.passes.pipeline import tidy
 from kernelcore.passes.reverse import vjp as vjp_func
 from kernelcore.signature import Binding, Role, ZeroFill
 from kernelcore.types import ArrayType, as_array
@@ -132,7 +132,7 @@ class Assembly:
         through = [new for old, new in derived.derivative_of.items() if self.passes_through(old)]
         params = derived.func.params
         shown = {params[new] for old, new in derived.derivative_of.items() if self.is_shown(old)}
-        func, kept = drop_unused_params(dce(normalize(derived.func), shown), through)
+        func, kept = drop_unused_params(dce(tidy(derived.func), shown), through)
         accesses = AccessMap(func)
         source = {new: old for old, new in derived.derivative_of.items()}
         for param, effect, index in zip(func.params, effects(func), kept, strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kernelcore.ir.core import Func
 from kernelcore.passes.access import mark_owned
 from kernelcore.passes.bounds import check_bounds
+from kernelcore.passes.cse import merge_equal
 from kernelcore.passes.custom import lower_custom
 from kernelcore.passes.dce import dce
 from kernelcore.passes.gradient import expand_gradients
@@ -21,6 +22,11 @@ def normalize(func: Func) -> Func:
     """
     plain = dce(simplify(expand_gradients(inline(func))))
     return check_bounds(plain) if config.checks_bounds else plain
+
+
+def tidy(func: Func) -> Func:
+    """``func``, a derived kernel whose arrays share no memory, normalized, with less to compute."""
+    return dce(merge_equal(normalize(func)))
 
 
 def optimize(func: Func) -> Func:

@@ -12,7 +12,9 @@ import kernelcore as kc
 from tests.fuzz.programs import POINTS, ROW, Generator, define, ordered, settle
 
 HEADER = """\
-def kernel_{seed}(x: V, w: kc.vec3d, n: I, idx: AI, b: Body, bodies: AB, o: V, h: A2, t: V, top: A, y: A):
+def kernel_{seed}(
+    x: V, w: kc.vec3d, n: I, idx: AI, b: Body, bodies: AB, o: V, h: A2, t: V, top: A, y: A
+):
     i = kc.tid()
     m = n + idx[i]
     row = h[i]

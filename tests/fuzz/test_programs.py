@@ -20,7 +20,7 @@ WRT = [0, 1, 4, 5, 6, 7]
 
 
 def operation(seed: int) -> Operation:
-    # y alone is a result only; o, h, t and top are updated, whether or not this kernel touches them.
+    # y alone is a result only; the others are updated, whether or not this kernel touches them.
     return updating_operation(kernel(seed))
 
 
