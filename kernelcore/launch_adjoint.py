@@ -110,7 +110,7 @@ def _select(
     own: dict[int, Any] = {}
     for i, found in counts.items():
         start, last = as_numpy(primal[i]), remained[i]
-        share, own_share = shares(start, last, found.astype(last.dtype))
+        share, own_share = shares(start, last, found, lambda x, like: x.astype(like.dtype))
         parts[i, Part.REMAINED], parts[i, Part.SHARE] = last, share
         if (i, Part.COTANGENT) in parts:
             own[i] = own_share

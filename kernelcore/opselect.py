@@ -89,7 +89,7 @@ def select(
 
     Args:
         chosen: What stands for the operation.
-        operands: Arrays of NumPy, torch or JAX.
+        operands: Arrays of any library.
         results: Those of the operation on ``operands``.
         run: Applies an Operation.
         cast: The first array, with the dtype of the second one.
@@ -99,8 +99,8 @@ def select(
     found: list[Any] = []
     own: dict[int, Any] = {}
     for extremum, last, count in zip(chosen.extrema, remained, counts, strict=True):
-        start = 0.0 if extremum.start is None else operands[extremum.start]
-        share, kept = shares(start, last, cast(count, last))
+        start = None if extremum.start is None else operands[extremum.start]
+        share, kept = shares(start, last, count, cast)
         found.append(share)
         if extremum.start is not None:
             own[extremum.start] = kept

@@ -14,6 +14,7 @@ from paddle.static.nn import static_pylayer
 from kernelcore import opderive
 from kernelcore.errors import KernelArgumentError
 from kernelcore.kernel import Kernel
+from kernelcore.opselect import Selected, Selection, select, selection
 from kernelcore.opshape import ShapeSpec, kernel_operation
 from kernelcore.opspec import Operation
 from kernelcore.types import Scalar, element_type
@@ -78,6 +79,8 @@ class PaddleOperator:
         # By the numbers among the operands, with None for tensors.
         self._static: dict[tuple[Any, ...], Callable[..., Any]] = {}
         self._derived: dict[Any, tuple[PaddleOperator, tuple[int, ...]]] = {}
+        # What stands for it in derivatives, and the operator that counts.
+        self._picked: dict[Selection, tuple[PaddleOperator, PaddleOperator]] = {}
 
     def __call__(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """The visible results."""
@@ -171,12 +174,35 @@ class PaddleOperator:
         """The cotangents of the operands ``wanted``."""
         outputs = self.operation.outputs
         seeds = tuple(j for j, result in enumerate(outputs) if result.type.dtype.is_float)
-        adjoint, produced = self.vjp(wanted, seeds)
-        operands = [*given, *(cotangents[j] for j in seeds)]
+        base, known = self._selected(wanted, given)
+        adjoint, produced = base.vjp(wanted, seeds)
+        operands = [*given, *known.operands, *(cotangents[j] for j in seeds)]
         # Static programs have no second derivatives of operators that are written in Python.
         found = adjoint(operands) if paddle.in_dynamic_mode() else adjoint.run(operands)
         grads = dict(zip(produced, found, strict=True))
+        grads |= {i: grads[i] * share for i, share in known.own.items() if i in grads}
         return {i: grads[i] if i in grads else paddle.zeros_like(given[i]) for i in wanted}
+
+    def _selected(
+        self, wanted: tuple[int, ...], given: Sequence[Any]
+    ) -> tuple[PaddleOperator, Selected]:
+        """What is differentiated with respect to ``wanted``, and what is constant in it.
+
+        The operator itself, unless it takes atomic minima or maxima.
+        """
+        chosen = selection(self.operation, wanted)
+        if chosen is None:
+            return self, Selected([], {})
+        if chosen not in self._picked:
+            self._picked[chosen] = PaddleOperator(chosen.picked), PaddleOperator(chosen.count)
+        picked, counts = self._picked[chosen]
+        fixed = [a.detach() if _is_tensor(a) else a for a in given]
+
+        def run(operation: Operation, args: Sequence[Any]) -> tuple[Any, ...]:
+            return counts.run(args)
+
+        known = select(chosen, fixed, self.run(fixed), run, lambda x, like: x.astype(like.dtype))
+        return picked, known
 
     def _operand(self, index: int, arg: Any) -> Any:
         operation = self.operation

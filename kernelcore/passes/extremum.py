@@ -99,17 +99,24 @@ def picked(func: Func, chosen: Sequence[int]) -> Func:
     return _with_params(func, "picked", [*remained.values(), *share.values()], body)
 
 
-def shares(start: Any, remained: Any, count: Any) -> tuple[Any, Any]:
+def shares(
+    start: Any, remained: Any, count: Any, cast: Callable[[Any, Any], Any]
+) -> tuple[Any, Any]:
     """The share of every value that attained what remained; that of ``start``, 0 if it did not.
 
     Args:
-        start: What the elements held before: an array of NumPy, torch or JAX, or 0.
+        start: What the elements held before: an array of any library, or None for zeros.
         remained: What they hold afterwards.
         count: How many updates attained that.
+        cast: The first array, with the dtype of the second one.
     """
-    is_same = (start == remained) | ((start != start) & (remained != remained))
+    if start is None:
+        is_same = remained == 0.0
+    else:
+        is_same = (start == remained) | ((start != start) & (remained != remained))
+    is_same = cast(is_same, remained)
     # Where nothing attained it, the share is infinite, so that nothing looks like a derivative.
-    share = 1.0 / (count + is_same)
+    share = 1.0 / (cast(count, remained) + is_same)
     return share, share * is_same
 
 

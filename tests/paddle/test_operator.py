@@ -49,6 +49,15 @@ def projected(
     c[i] = n[i] + kc.uint32(1)
 
 
+@kc.kernel
+def largest_and_smallest(
+    x: kc.array(dtype=float), m: kc.array(dtype=float), low: kc.array(dtype=float)
+):
+    i = kc.tid()
+    kc.atomic_max(m, 0, x[i] * x[i])
+    kc.atomic_min(low, 0, -x[i] * x[i])
+
+
 def tensor(values: Any, grad: bool = True) -> Any:
     return paddle.to_tensor(np.asarray(values, np.float32), stop_gradient=not grad)
 
@@ -116,6 +125,22 @@ def test_tensors_of_any_strides() -> None:
     op(whole[:, 1], 1.0).sum().backward()
     np.testing.assert_array_equal(whole.grad.numpy()[:, 1], 3 * np.array([1.0, 3.0, 5.0]) ** 2)
     assert op(paddle.zeros([0]), 1.0).shape == [0]
+
+
+@pytest.mark.parametrize("is_static", [False, True])
+def test_equal_extrema_share_the_derivative(is_static: bool) -> None:
+    op = paddle_op(largest_and_smallest, in_out=["m"], outputs=["low"], output_dims=1)
+
+    def function(x: Any, m: Any) -> Any:
+        return op(x, m)
+
+    call = paddle.jit.to_static(function, full_graph=True) if is_static else op
+    x, m = tensor([1.0, 2.0, 2.0, 0.5]), tensor([4.0])
+    high, low = call(x, m)
+    (high + low).sum().backward()
+    third = 4.0 / 3.0
+    np.testing.assert_allclose(x.grad.numpy(), [0.0, third - 2.0, third - 2.0, 0.0], rtol=1e-6)
+    np.testing.assert_allclose(m.grad.numpy(), [1.0 / 3.0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("full_graph", [True, False])
