@@ -7,6 +7,8 @@ from contextvars import Token
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+
 from kernelcore._native import LaunchList
 from kernelcore.components import describe
 from kernelcore.device import require_device
@@ -14,6 +16,7 @@ from kernelcore.element import as_numpy
 from kernelcore.errors import KernelArgumentError
 from kernelcore.execute import argument_leaves, execute_leaves
 from kernelcore.recording import Recorder, captured, perform, perform_write, recorder
+from kernelcore.runtime import native
 
 
 class Graph:
@@ -36,6 +39,11 @@ class Graph:
         Raises:
             KernelArgumentError: An argument does not fit the kernel.
         """
+        if any(_is_element(a) for a in args):
+            # What stands for a value is read in every replay.
+            LaunchList().add(signature, dim, args)
+            self._steps.append(lambda: native.launch(signature, dim, args))
+            return
         last = self._steps[-1] if self._steps else None
         launches = last if isinstance(last, LaunchList) else LaunchList()
         launches.add(signature, dim, args)
@@ -55,6 +63,11 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"<graph of {len(self)} steps>"
+
+
+def _is_element(arg: object) -> bool:
+    """Whether ``arg`` is an array without dimensions, which may stand for a value."""
+    return not isinstance(arg, np.generic) and getattr(arg, "ndim", None) == 0
 
 
 class _Capturing:

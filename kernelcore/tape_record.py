@@ -215,7 +215,7 @@ class LaunchRecord:
             if is_float(self.kernel.func.params[i]) and is_tracked(leaf):
                 self._check_value(i)
                 self.wrt += (i,)
-            if self._is_value(i):
+            if self._is_value(i) and not isinstance(leaf, bool | int | float | np.generic):
                 # The array that stands for it may have another value by then.
                 self.saved[i] = np.array(as_numpy(leaf))
         if not any(written[i] for i in self.wrt):

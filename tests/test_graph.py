@@ -192,3 +192,20 @@ def test_captures_are_begun_and_ended_once() -> None:
     ):
         kc.capture_while(kc.zeros(1, dtype=int), lambda: None)
     assert not kc.is_capturing()
+
+
+@kc.kernel
+def times(x: kc.array(dtype=kc.float64), s: kc.float64, y: kc.array(dtype=kc.float64)):
+    i = kc.tid()
+    y[i] = s * x[i]
+
+
+def test_an_array_that_stands_for_a_value_is_read_in_every_replay() -> None:
+    x, y = kc.ones(3, dtype=kc.float64), kc.zeros(3, dtype=kc.float64)
+    s = kc.array(2.0, dtype=kc.float64)
+    with kc.ScopedCapture() as capture:
+        kc.launch(times, 3, [x, s], [y])
+    for value in (2.0, 5.0):
+        s.assign(value)
+        kc.capture_launch(capture.graph)
+        assert y.list() == [value] * 3
