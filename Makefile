@@ -6,7 +6,7 @@ SOURCES := pyproject.toml $(shell find csrc -type f)
 CXX_FILES := $(shell find csrc -path csrc/third_party -prune -o \( -name '*.cc' -o -name '*.h' \) -print)
 
 .PHONY: demo test test-torch-matrix test-jax-matrix test-jax-oldest test-derivatives lint fuzz fuzz-values \
-	fuzz-derivatives bench clean
+	fuzz-derivatives fuzz-capsules bench clean
 
 demo: $(VENV)/.built
 	$(BIN)/python examples/01_tv_denoise.py
@@ -58,6 +58,11 @@ test-derivatives: $(VENV)/.built
 test-torch-matrix: export KC_TORCH_MATRIX = 1
 test-torch-matrix: $(VENV)/.built
 	$(BIN)/python -m pytest -q -n 2 tests/torch/test_matrix.py
+
+# Malformed DLPack capsules and array interfaces.
+fuzz-capsules: export KC_FUZZ_CAPSULES ?= 200000
+fuzz-capsules: $(VENV)/.built
+	$(BIN)/python -m pytest -q tests/fuzz/test_capsules.py
 
 lint: $(VENV)/.built
 	$(BIN)/ruff check .

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -18,6 +20,7 @@ def run(name: str, *args: str) -> str:
 
 def test_every_example_is_tested() -> None:
     tested = {"00_how_it_works.py", "01_tv_denoise.py", "02_composites.py"}
+    tested |= {"05_adam_in_torch.py", "06_adam_in_paddle.py"}
     assert {p.name for p in EXAMPLES.glob("*.py")} == tested
 
 
@@ -49,3 +52,15 @@ def test_composites_agree_with_numpy() -> None:
     lines = run("02_composites.py").splitlines()
     assert len(lines) == 7
     assert all(float(line.split()[-1]) < 1e-12 for line in lines)
+
+
+@pytest.mark.parametrize("name", ["05_adam_in_torch.py", "06_adam_in_paddle.py"])
+def test_optimisers_of_frameworks_find_the_minimum(name: str) -> None:
+    lines = run(name, "--steps", "8000", "--points", "20").splitlines()
+    sums = [float(line.split()[-1]) for line in lines if "sum of squares" in line]
+    minima = [line.partition("at (")[2].rstrip(")") for line in lines if "minimum at" in line]
+    assert len(sums) == 2
+    assert all(left < 1e-12 for left in sums)
+    assert minima
+    for point in minima:
+        assert all(abs(float(x) - 1.0) < 0.01 for x in point.split(", "))

@@ -55,7 +55,7 @@ bool read_layout(const nb::object& dict, ArrayInfo& info) {
   nb::object typestr = entry(dict, "typestr"), shape = entry(dict, "shape");
   nb::object strides = entry(dict, "strides"), data = entry(dict, "data");
   std::string text;
-  if (!nb::try_cast(typestr, text) || text.size() < 3) {
+  if (!typestr.is_valid() || !nb::try_cast(typestr, text) || text.size() < 3) {
     return refuse("an array interface without a typestr");
   }
   info.dtype = dtype_from_typestr(text, info.item_bytes);
