@@ -7,6 +7,7 @@ CXX_FILES := $(shell find csrc -path csrc/third_party -prune -o \( -name '*.cc' 
 
 .PHONY: demo test test-torch-matrix test-jax-matrix test-jax-oldest test-derivatives lint fuzz fuzz-values \
 	fuzz-derivatives fuzz-capsules bench clean
+	fuzz-derivatives tsan bench clean
 
 demo: $(VENV)/.built
 	$(BIN)/python examples/01_tv_denoise.py
@@ -63,6 +64,13 @@ test-torch-matrix: $(VENV)/.built
 fuzz-capsules: export KC_FUZZ_CAPSULES ?= 200000
 fuzz-capsules: $(VENV)/.built
 	$(BIN)/python -m pytest -q tests/fuzz/test_capsules.py
+# Launches from several threads under ThreadSanitizer.
+CORE := accumulated_copy accumulating_run cpu_limit launch pool signature
+tsan:
+	mkdir -p build
+	$(CXX) -std=c++20 -g -O1 -fsanitize=thread -Wall -Wextra -Icsrc -Icsrc/include \
+	  tests/native/stress.cc $(CORE:%=csrc/core/%.cc) -pthread -o build/stress
+	build/stress
 
 lint: $(VENV)/.built
 	$(BIN)/ruff check .

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernelcore.opspec import Operation
-from kernelcore.signature import messages
+from kernelcore.signature import accumulated, messages
 
 
 def launch_attributes(
@@ -26,7 +26,7 @@ def launch_attributes(
         uint8, the argument block, with the numbers. ``relocs``: int64, 9 per kernel parameter.
         ``grid``: int64, per launch dimension the buffer and axis it is the extent of, and its value
         if it is none. ``messages``: uint8, what failed assertions report, each with a zero byte
-        behind it.
+        behind it. ``accumulated``: int64, 6 per accumulated array.
     """
     template = np.zeros(operation.compiled.block_size, np.uint8)
     rows: list[list[int]] = []
@@ -47,4 +47,5 @@ def launch_attributes(
         "relocs": np.array(rows, np.int64).reshape(-1),
         "grid": np.array(grid, np.int64).reshape(-1),
         "messages": np.frombuffer(b"".join(texts), np.uint8),
+        "accumulated": np.array(accumulated(operation.optimized), np.int64).reshape(-1),
     }

@@ -15,7 +15,6 @@ from kernelcore.execute import Dims, argument_leaves
 from kernelcore.kernel import Kernel, not_a_kernel
 from kernelcore.launch_adjoint import execute_adjoint
 from kernelcore.passes.activity import is_float
-from kernelcore.runtime import native
 from kernelcore.types import ArrayType, Scalar, element_type
 
 Array = npt.NDArray[Any]
@@ -228,7 +227,7 @@ class _Point:
     def run(self, changed: dict[int, Array]) -> list[Array]:
         """All arrays after a launch, with other values of some parameters."""
         after = [changed.get(i, a).copy() for i, a in enumerate(self.start)]
-        native.launch(self.kernel.direct.signature, self.dim, self._arguments(after))
+        self.kernel.direct.launch(self.dim, self._arguments(after))
         return after
 
     def pulled(self, sources: Sequence[int], output: int, k: int) -> list[Array]:

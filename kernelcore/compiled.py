@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum, auto
 from functools import cached_property
@@ -15,12 +15,13 @@ from kernelcore.frontend.source import read_source
 from kernelcore.frontend.specialize import specialize_kernel
 from kernelcore.generic import Parameter
 from kernelcore.ir.core import Func
-from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.access import Effect, effects
+from kernelcore.passes.accumulation import unplanned
 from kernelcore.passes.dce import drop_unused_params
 from kernelcore.passes.extremum import counted, extrema, picked
 from kernelcore.passes.pipeline import normalize, optimize, tidy
 from kernelcore.passes.reverse import vjp
+from kernelcore.runtime import native
 from kernelcore.signature import Binding, Role, make_signature
 from kernelcore.types import ArrayType, SourceType
 
@@ -133,18 +134,34 @@ class Direct:
     """A kernel over arrays that the caller provides.
 
     Attributes:
-        signature: The kernel as native launchers take it.
-        exclusive: Parameters that the code updates without atomics, since no two threads touch
-            the same element; true only if no other array and no other index reaches it.
+        signature: The kernel as native launchers take it, for arrays that do not share memory
+            where it adds to them.
     """
 
     def __init__(self, func: Func) -> None:
-        compiled = compile_func(func)
-        bindings: list[Binding] = []
-        for index, (param, effect) in enumerate(zip(func.params, effects(func), strict=True)):
-            role = Role.OUTPUT if effect.writes else Role.INPUT
-            is_array = isinstance(param.type, ArrayType)
-            bindings.append(Binding(role if is_array else Role.VALUE, index))
-        self.signature = make_signature(func, compiled, bindings)
-        owned = {e.inputs[0] for e in walk_eqns(func.body) if e.attrs.get("owned")}
-        self.exclusive = tuple(i for i, p in enumerate(func.params) if p in owned)
+        self._func = func
+        self.signature = _signature(func, is_serial=False)
+
+    @cached_property
+    def serial(self) -> native.Signature:
+        """The kernel for arrays that share memory: one thread runs its points in order."""
+        return _signature(unplanned(self._func), is_serial=True)
+
+    def launch(self, dim: int | Sequence[int], args: Sequence[Any]) -> None:
+        """Run the kernel over the grid ``dim``, with one argument per parameter.
+
+        Raises:
+            KernelArgumentError: An argument does not fit the kernel; nothing was run.
+        """
+        if not native.launch(self.signature, dim, args):
+            native.launch(self.serial, dim, args)
+
+
+def _signature(func: Func, *, is_serial: bool) -> native.Signature:
+    compiled = compile_func(func)
+    bindings: list[Binding] = []
+    for index, (param, effect) in enumerate(zip(func.params, effects(func), strict=True)):
+        role = Role.OUTPUT if effect.writes else Role.INPUT
+        is_array = isinstance(param.type, ArrayType)
+        bindings.append(Binding(role if is_array else Role.VALUE, index))
+    return make_signature(func, compiled, bindings, is_serial=is_serial)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernelcore.errors import KernelArgumentError
 from kernelcore.kernel import Kernel
 from kernelcore.leaves import leaves
 from kernelcore.recording import captured, recorder
 from kernelcore.runtime import native
-from kernelcore.types import ArrayType
+
+# Whoever launches has it already; importing it would import the compiler.
+if TYPE_CHECKING:
+    from kernelcore.compiled import Direct
 
 Dims = int | Sequence[int]
 
@@ -24,8 +27,8 @@ def execute(kernel: Kernel, dim: Dims, args: tuple[Any, ...], *, record: bool = 
     tape = recorder.get() if record else None
     if tape is not None:
         tape.record_launch(kernel, dim, args)
-    elif (signature := kernel.quick) is not None:
-        submit(signature, dim, args)
+    elif (direct := kernel.ready) is not None:
+        submit(direct, dim, args)
     else:
         kernel = kernel.for_arguments(args)
         execute_leaves(kernel, dim, argument_leaves(kernel, args))
@@ -33,23 +36,19 @@ def execute(kernel: Kernel, dim: Dims, args: tuple[Any, ...], *, record: bool = 
 
 def execute_leaves(kernel: Kernel, dim: Dims, args: tuple[Any, ...]) -> None:
     """Run ``kernel``, which is not generic, over its ``argument_leaves``; nobody records it."""
-    direct = kernel.direct
-    if direct.exclusive and _shares_memory(kernel, args):
-        direct = kernel.shared
-    submit(direct.signature, dim, args)
+    submit(kernel.direct, dim, args)
 
 
-def submit(signature: native.Signature, dim: Dims, args: Sequence[Any]) -> None:
+def submit(direct: Direct, dim: Dims, args: Sequence[Any]) -> None:
     """Launch over one argument per parameter, or capture the launch.
 
     Raises:
         KernelArgumentError: An argument does not fit the kernel; nothing was run.
     """
     program = captured.get()
-    if program is None:
-        native.launch(signature, dim, args)
-    else:
-        program.add_launch(signature, dim, args)
+    run = native.launch if program is None else program.add_launch
+    if not run(direct.signature, dim, args):
+        run(direct.serial, dim, args)
 
 
 def argument_leaves(kernel: Kernel, args: Sequence[Any]) -> tuple[Any, ...]:
@@ -83,20 +82,3 @@ def check_count(kernel: Kernel, found: int) -> None:
             f"{kernel.name}(): expected {len(kernel.parameters)} arguments, found {found}",
             kernel.func.loc,
         )
-
-
-def _shares_memory(kernel: Kernel, args: tuple[Any, ...]) -> bool:
-    """Whether an element that the kernel updates without atomics may be reached in two ways."""
-    signature, exclusive = kernel.direct.signature, kernel.direct.exclusive
-    if len(args) != len(kernel.func.params):
-        return False  # refused by the launch
-    spans = {
-        i: native.array_span(signature, i, args[i])
-        for i, p in enumerate(kernel.func.params)
-        if isinstance(p.type, ArrayType)
-    }
-    return any(
-        not spans[i].is_distinct
-        or any(spans[i].overlaps(span) for j, span in spans.items() if j != i)
-        for i in exclusive
-    )

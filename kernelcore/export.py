@@ -14,7 +14,7 @@ from kernelcore.errors import KernelCompileError, KernelIndexError
 from kernelcore.ir.core import Func
 from kernelcore.ir.walk import assertions
 from kernelcore.passes.access import effects
-from kernelcore.passes.pipeline import optimize
+from kernelcore.passes.pipeline import standalone
 from kernelcore.types import MAX_GRID_DIMS, ArrayType, Scalar
 
 # Floats of 16 bits are given as their bits: not every C compiler knows them.
@@ -78,7 +78,7 @@ def export(func: Func, path: Path) -> tuple[Path, Path]:
         KernelCompileError: A name is none in C.
     """
     symbol = f"kc_{_identifier(func.name)}"
-    func = optimize(func)
+    func = standalone(func)
     code, text = object_of(func, symbol), header(func, symbol)
     described = path.with_suffix(".h")
     path.write_bytes(code)

@@ -33,8 +33,12 @@ class Graph:
         """Append what ``step`` does."""
         self._steps.append(step)
 
-    def add_launch(self, signature: Any, dim: Any, args: Sequence[Any]) -> None:
+    def add_launch(self, signature: Any, dim: Any, args: Sequence[Any]) -> bool:
         """Append a launch, whose arguments are checked now.
+
+        Returns:
+            False, and nothing was appended, if the arrays share memory that the kernel must have
+            for itself.
 
         Raises:
             KernelArgumentError: An argument does not fit the kernel.
@@ -46,9 +50,10 @@ class Graph:
             return
         last = self._steps[-1] if self._steps else None
         launches = last if isinstance(last, LaunchList) else LaunchList()
-        launches.add(signature, dim, args)
-        if launches is not last:
+        is_added = launches.add(signature, dim, args)
+        if is_added and launches is not last:
             self._steps.append(launches)
+        return is_added
 
     def run(self) -> None:
         """Do it all, in order."""

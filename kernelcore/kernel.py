@@ -134,7 +134,7 @@ class Kernel:
 
     @cached_property
     def direct(self) -> Direct:
-        """The kernel on arrays that the caller provides, which do not share memory."""
+        """The kernel on arrays that the caller provides."""
         return compiled.Direct(pipeline.optimize(self.func))
 
     @cached_property
@@ -146,12 +146,7 @@ class Kernel:
     def quick(self) -> native.Signature | None:
         """What to launch if no argument has to be looked at before; else None."""
         direct = self.ready
-        return None if direct is None or direct.exclusive else direct.signature
-
-    @cached_property
-    def shared(self) -> Direct:
-        """The kernel on arrays that may share memory: it accumulates with atomics only."""
-        return compiled.Direct(self.func)
+        return None if direct is None else direct.signature
 
     def adjoint(self, wrt: tuple[int, ...], seeds: tuple[int, ...]) -> Adjoint:
         """The adjoint for cotangents of parameters ``wrt``, given those of arrays ``seeds``.

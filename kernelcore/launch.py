@@ -71,7 +71,8 @@ def launch(
     is_plain = not (adjoint or record_cmd) and adj_inputs is adj_outputs is device is None
     # The way of most launches, as short as it can be.
     if is_plain and _recording() is None and (signature := kernel.quick) is not None:
-        _run(signature, dim, inputs, outputs)
+        if not _run(signature, dim, inputs, outputs):
+            _run(kernel.direct.serial, dim, inputs, outputs)
         return None
     args = (*inputs, *outputs)
     if device is not None and device != "cpu":

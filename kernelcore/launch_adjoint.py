@@ -74,7 +74,7 @@ def execute_adjoint(
     own = _select(adjoint, dim, primal, remained or {}, parts)
     actual = tuple(parts[key] for key in adjoint.order)
     _check_adjoint_memory(kernel, adjoint, tuple(args), actual)
-    submit(adjoint.direct.signature, dim, actual)
+    submit(adjoint.direct, dim, actual)
     for i, share in own.items():
         known = as_numpy(cotangents[i])
         known *= share
@@ -106,7 +106,7 @@ def _select(
     written = adjoint.count_writes
     before = {i: np.array(as_numpy(primal[i])) if i in written else primal[i] for i in primal}
     actual = [before[i] if i < count else row[i - count] for i in kept]
-    native.launch(direct.signature, dim, actual)
+    direct.launch(dim, actual)
     own: dict[int, Any] = {}
     for i, found in counts.items():
         start, last = as_numpy(primal[i]), remained[i]

@@ -233,14 +233,19 @@ class Operation:
         )
 
     @cached_property
+    def optimized(self) -> Func:
+        """The kernel, ready for code generation."""
+        return optimize(self.func)
+
+    @cached_property
     def compiled(self) -> Compiled:
         """The machine code; compiled, or loaded from the cache, on first use."""
-        return compile_func(optimize(self.func))
+        return compile_func(self.optimized)
 
     @cached_property
     def signature(self) -> native.Signature:
         """The kernel as native launchers take it."""
-        return make_signature(self.func, self.compiled, self.bindings)
+        return make_signature(self.optimized, self.compiled, self.bindings)
 
     def relocations(self) -> list[Relocation]:
         """Per kernel parameter a row of integers, in the order of the native ABI."""

@@ -41,8 +41,8 @@ class Program(Protocol):
         """Append what ``step`` does."""
         ...
 
-    def add_launch(self, signature: Any, dim: Any, args: Sequence[Any]) -> None:
-        """Append a launch."""
+    def add_launch(self, signature: Any, dim: Any, args: Sequence[Any]) -> bool:
+        """Append a launch; False if the arrays share memory that the kernel must have alone."""
         ...
 
 

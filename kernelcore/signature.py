@@ -9,9 +9,10 @@ from enum import IntEnum
 from kernelcore.compile import Compiled
 from kernelcore.errors import INDEX_PLACE, KernelAssertionError, KernelIndexError, excerpt
 from kernelcore.ir.core import Eqn, Func
-from kernelcore.ir.op import OpKind
+from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import assertions, walk_eqns
 from kernelcore.passes.access import AccessMap
+from kernelcore.passes.accumulation import accumulated_arrays, form_of
 from kernelcore.runtime import native
 from kernelcore.types import SCALARS, ArrayType, Scalar, as_array
 
@@ -69,6 +70,21 @@ def relocations(func: Func, compiled: Compiled, bindings: Sequence[Binding]) -> 
     return rows
 
 
+def accumulated(func: Func) -> list[tuple[int, int, int, int, int, int]]:
+    """Per accumulated array of ``func`` a row of integers, in the order of the native ABI."""
+    return [a.row() for a in accumulated_arrays(func)]
+
+
+def exclusive(func: Func) -> list[int]:
+    """Parameters to which ``func`` adds in a form that holds only if nothing else reaches them."""
+    added = {
+        e.inputs[0]
+        for e in walk_eqns(func.body)
+        if e.op.kind is OpKind.ATOMIC_ADD and form_of(e) is not AddForm.ATOMIC
+    }
+    return [i for i, p in enumerate(func.params) if p in added]
+
+
 def messages(func: Func) -> list[str]:
     """What failed assertions of ``func`` report, in the order of their status codes.
 
@@ -83,8 +99,17 @@ def _message(eqn: Eqn) -> str:
     return str(KernelAssertionError.of(eqn.attrs["text"], eqn.loc))
 
 
-def make_signature(func: Func, compiled: Compiled, bindings: Sequence[Binding]) -> native.Signature:
-    """The native description of ``func``, whose errors quote the user's source."""
+def make_signature(
+    func: Func, compiled: Compiled, bindings: Sequence[Binding], *, is_serial: bool = False
+) -> native.Signature:
+    """The native description of ``func``, whose errors quote the user's source.
+
+    Args:
+        func: A kernel that is ready for code generation.
+        compiled: Its machine code.
+        bindings: What its parameters are bound to.
+        is_serial: Whether one thread has to run all points, in order.
+    """
     wheres = [
         "" if (loc := func.param_loc(i)) is None else excerpt(loc) for i in range(len(func.params))
     ]
@@ -102,4 +127,7 @@ def make_signature(func: Func, compiled: Compiled, bindings: Sequence[Binding]) 
         AccessMap(func).reaches(),
         messages=messages(func),
         may_block=any(e.op.kind is OpKind.PRINT for e in walk_eqns(func.body)),
+        accumulated=[] if is_serial else accumulated(func),
+        exclusive=exclusive(func),
+        is_serial=is_serial,
     )

@@ -70,9 +70,9 @@ def launch(
     assert len(extents) == compiled.grid_rank
     size = math.prod(extents)
     status = ctypes.c_int64(0)
-    words = [*extents, *[1] * (MAX_GRID_DIMS - len(extents)), ctypes.addressof(status)]
+    words = [*extents, *[1] * (MAX_GRID_DIMS - len(extents)), ctypes.addressof(status), 0, 0]
     grid = (ctypes.c_int64 * len(words))(*words)
-    assert ctypes.sizeof(grid) == abi.GRID_STATUS_OFFSET + 8
+    assert ctypes.sizeof(grid) == abi.GRID_BYTES
     block = pack(compiled, args)
     data = (ctypes.c_char * max(len(block), 1)).from_buffer(block or bytearray(1))
     kernel = KERNEL_TYPE(compiled.address)

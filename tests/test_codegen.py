@@ -159,7 +159,7 @@ def test_atomic_add_gives_the_old_value(dtype: Scalar, owned: bool) -> None:
     def write(b: Builder, total: Var, old: Var) -> None:
         i = b.emit(ops.TID, axis=0)
         value = b.emit(ops.CAST, i, dtype=dtype)
-        attrs: dict[str, Any] = {"owned": True} if owned else {}
+        attrs: dict[str, Any] = {"form": ops.AddForm.OWNED} if owned else {}
         target = i if owned else const(int32, 0)
         b.emit_effect(ops.STORE, old, i, b.emit(ops.ATOMIC_ADD, total, target, value, **attrs))
 

@@ -5,6 +5,7 @@
 #include "bind/argument.h"
 #include "core/argument_block.h"
 #include "core/error.h"
+#include "core/exclusive.h"
 #include "core/pool.h"
 
 namespace nb = nanobind;
@@ -115,7 +116,7 @@ void run_from_python(const Signature& signature, const void* block, Launch& laun
   run(signature, block, launch, Pool::instance());
 }
 
-void launch(const Signature& signature, nb::handle dims, nb::handle inputs, nb::handle outputs) {
+bool launch(const Signature& signature, nb::handle dims, nb::handle inputs, nb::handle outputs) {
   size_t count = signature.relocations.size();
   Arguments arguments(inputs, outputs);
   check_count(signature, arguments.size());
@@ -132,13 +133,15 @@ void launch(const Signature& signature, nb::handle dims, nb::handle inputs, nb::
     const Relocation& r = signature.relocations[i];
     if (r.role == Role::kValue) continue;
     read_array_argument(signature, i, arguments[i], views[i], leases);
-    block.write_array(r, views[i]);
+    block.write(r, views[i]);
   }
   check_reach(signature, views.data(), request);
+  if (!keeps_exclusive(signature, views.data())) return false;
   run_from_python(signature, block.data(), request);
   for (size_t i = 0; i < count; ++i) {
     if (signature.relocations[i].is_written()) note_written(arguments[i]);
   }
+  return true;
 }
 
 nb::tuple array_span(const Signature& signature, size_t index, nb::handle object) {

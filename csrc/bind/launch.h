@@ -18,7 +18,7 @@ void check_count(const Signature& signature, size_t found);
 
 /// Launches over `dims` (an int or a sequence of them) with one argument per parameter: those in
 /// `inputs`, then those in `outputs`, which may be null.
-void launch(const Signature& signature, nanobind::handle dims, nanobind::handle inputs,
+bool launch(const Signature& signature, nanobind::handle dims, nanobind::handle inputs,
             nanobind::handle outputs);
 
 /// (first address, address past the end, shape, whether no two indices reach the same element) of

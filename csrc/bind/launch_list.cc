@@ -6,6 +6,7 @@
 #include "bind/argument.h"
 #include "bind/launch.h"
 #include "core/argument_block.h"
+#include "core/exclusive.h"
 #include "core/pool.h"
 
 namespace nb = nanobind;
@@ -26,8 +27,9 @@ struct Prepared {
 /// Launches in order.
 class LaunchList {
  public:
-  /// Checks the arguments as a launch does, and counts the writes that are to come.
-  void add(nb::object owner, nb::handle dims, nb::handle arguments) {
+  /// Checks the arguments as a launch does, and counts the writes that are to come. False, and
+  /// nothing was added, if an array that the kernel must have for itself shares memory.
+  bool add(nb::object owner, nb::handle dims, nb::handle arguments) {
     const auto& signature = *nb::cast<const Signature*>(owner);
     size_t count = signature.relocations.size();
     check_count(signature, nb::len(arguments));
@@ -42,14 +44,16 @@ class LaunchList {
         continue;
       }
       adopt_array_argument(signature, i, argument.ptr(), views[i], made.keepers.emplace_back());
-      block.write_array(r, views[i]);
+      block.write(r, views[i]);
       if (r.is_written()) made.written.push_back(argument);
     }
     check_reach(signature, views.data(), made.launch);
+    if (!keeps_exclusive(signature, views.data())) return false;
     made.block.resize(signature.block_bytes / sizeof(std::max_align_t) + 1);
     std::memcpy(made.block.data(), block.data(), signature.block_bytes);
     for (const nb::object& array : made.written) note_written(array.ptr());
     launches_.push_back(std::move(made));
+    return true;
   }
 
   void run() {
@@ -75,7 +79,7 @@ void bind_launch_list(nb::module_& m) {
       .def("add", &LaunchList::add, nb::arg("signature"), nb::arg("dims"), nb::arg("args"),
            nb::sig("def add(self, signature: Signature, "
                    "dims: int | collections.abc.Sequence[int], "
-                   "args: collections.abc.Sequence[typing.Any]) -> None"),
+                   "args: collections.abc.Sequence[typing.Any]) -> bool"),
            "Prepare a launch with one argument per parameter; its arrays stay in place.")
       .def("run", &LaunchList::run, "Run all launches in order.")
       .def("__len__", &LaunchList::size);

@@ -12,6 +12,7 @@
 #include "bind/launch_list.h"
 #include "bind/torch_module.h"
 #include "bind/xla_callback.h"
+#include "core/cpu_limit.h"
 #include "core/elf_loader.h"
 #include "core/pool.h"
 #include "core/registry.h"
@@ -25,15 +26,31 @@ namespace {
 using FlatRelocation =
     std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
 
+using FlatAccumulated = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
+
+template <class Row>
+std::vector<int64_t> flattened(const std::vector<Row>& rows) {
+  std::vector<int64_t> flat;
+  for (const Row& row : rows) {
+    std::apply([&flat](auto... fields) { (flat.push_back(fields), ...); }, row);
+  }
+  return flat;
+}
+
 void init_signature(Signature* self, std::string name, std::string key, uintptr_t address,
                     size_t block_size, const std::vector<FlatRelocation>& relocs,
                     const std::vector<std::string>& param_names,
                     const std::vector<std::string>& wheres, const nb::bytes& block_template,
                     int grid_rank, std::string where,
                     const std::vector<std::tuple<int, int, int>>& reaches,
-                    std::vector<std::string> messages, bool may_block) {
+                    std::vector<std::string> messages, bool may_block,
+                    const std::vector<FlatAccumulated>& accumulated, std::vector<size_t> exclusive,
+                    bool is_serial) {
   Signature made;
   made.may_block = may_block;
+  made.exclusive = std::move(exclusive);
+  made.is_serial = is_serial;
+  made.accumulated = parse_accumulated(flattened(accumulated));
   made.messages = std::move(messages);
   made.where = std::move(where);
   for (auto [parameter, axis, grid_axis] : reaches) {
@@ -44,11 +61,7 @@ void init_signature(Signature* self, std::string name, std::string key, uintptr_
   made.fn = reinterpret_cast<KernelFn>(address);
   made.block_bytes = block_size;
   made.grid_rank = grid_rank;
-  std::vector<int64_t> flat;
-  for (const FlatRelocation& row : relocs) {
-    std::apply([&flat](auto... fields) { (flat.push_back(fields), ...); }, row);
-  }
-  made.relocations = parse_relocations(flat);
+  made.relocations = parse_relocations(flattened(relocs));
   for (size_t i = 0; i < param_names.size(); ++i) {
     made.parameters.push_back({param_names[i], i < wheres.size() ? wheres[i] : ""});
   }
@@ -98,23 +111,26 @@ void bind_launch(nb::module_& m) {
            nb::arg("block_size"), nb::arg("relocs"), nb::arg("param_names"), nb::arg("wheres"),
            nb::arg("template"), nb::arg("grid_rank") = 0, nb::arg("where") = "",
            nb::arg("reaches") = std::vector<std::tuple<int, int, int>>(),
-           nb::arg("messages") = std::vector<std::string>(), nb::arg("may_block") = false)
+           nb::arg("messages") = std::vector<std::string>(), nb::arg("may_block") = false,
+           nb::arg("accumulated") = std::vector<FlatAccumulated>(),
+           nb::arg("exclusive") = std::vector<size_t>(), nb::arg("is_serial") = false)
       .def_ro("name", &Signature::name)
       .def_ro("key", &Signature::key)
       .def_ro("grid_rank", &Signature::grid_rank);
   m.def(
       "launch",
       [](const Signature& signature, nb::handle dims, nb::handle args) {
-        launch(signature, dims, args, nb::handle());
+        return launch(signature, dims, args, nb::handle());
       },
       nb::arg("signature"), nb::arg("dims"), nb::arg("args"),
       nb::sig("def launch(signature: Signature, dims: int | collections.abc.Sequence[int], "
-              "args: collections.abc.Sequence[typing.Any]) -> None"),
-      "Run a kernel over a grid with one argument per parameter, in order.");
+              "args: collections.abc.Sequence[typing.Any]) -> bool"),
+      "Run a kernel over a grid with one argument per parameter, in order. False, and nothing was "
+      "run, if an array that the kernel must have for itself shares memory.");
   m.def("launch_parts", &launch,
         nb::sig("def launch_parts(signature: Signature, dims: int | collections.abc.Sequence[int], "
                 "inputs: collections.abc.Sequence[typing.Any], "
-                "outputs: collections.abc.Sequence[typing.Any], /) -> None"),
+                "outputs: collections.abc.Sequence[typing.Any], /) -> bool"),
         "As launch, with the arguments in two parts.");
   m.def("array_span", &array_span, nb::arg("signature"), nb::arg("index"), nb::arg("array"),
         nb::sig("def array_span(signature: Signature, index: int, array: object) "
@@ -129,15 +145,28 @@ void bind_launch(nb::module_& m) {
         "Set the exception classes that native errors are raised as.");
   m.def(
       "num_threads", [] { return Pool::instance().num_threads(); },
-      "Threads that a launch uses, the calling one included.");
+      "Threads that a launch may use, the calling one included.\n\n"
+      "At first what KC_NUM_THREADS says, else the processors that affinity and control groups\n"
+      "leave to this process. Under JAX launches use the threads of XLA instead.\n\n"
+      "Raises:\n    KernelArgumentError: KC_NUM_THREADS is no integer of at least 1.");
   m.def(
       "set_num_threads",
       [](int count) {
-        if (count < 1) throw Error(ErrorKind::kArgument, "set_num_threads(): expected at least 1");
+        if (count < 1) {
+          throw Error(ErrorKind::kArgument,
+                      "set_num_threads(): expected at least 1, found " + std::to_string(count));
+        }
         nb::gil_scoped_release released;
         Pool::instance().set_num_threads(count);
       },
-      nb::arg("count"), "Set the number of threads that launches use.");
+      nb::arg("count"),
+      "Set the number of threads that launches may use, the calling one included.\n\n"
+      "No result depends on it. Returns when launches of other threads are over.\n\n"
+      "Raises:\n    KernelArgumentError: ``count`` is below 1.");
+  m.def("cgroup_cpus", &cgroup_cpus, nb::arg("root") = "",
+        "Processors that control groups grant this process, 0 if they set no limit.");
+  m.def("set_eager_sharing", &set_eager_sharing, nb::arg("is_eager"),
+        "Set whether threads share even runs that one of them finishes sooner.");
 }
 
 void bind_registry(nb::module_& m) {

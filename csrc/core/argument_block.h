@@ -9,6 +9,16 @@
 
 namespace kernelcore {
 
+/// Writes {data, shape[ndim], stride_bytes[ndim]} to the field of an array.
+inline void write_array(std::byte* field, const ArrayView& view) {
+  std::memcpy(field, &view.data, sizeof(void*));
+  auto* words = reinterpret_cast<int64_t*>(field + sizeof(void*));
+  for (int k = 0; k < view.ndim; ++k) {
+    words[k] = view.shape[k];
+    words[view.ndim + k] = view.stride_bytes[k];
+  }
+}
+
 /// The argument block of one run, which starts as the signature's template; 16-aligned.
 class ArgumentBlock {
  public:
@@ -22,15 +32,8 @@ class ArgumentBlock {
   /// Where the parameter of `r` lies.
   std::byte* field(const Relocation& r) { return bytes_.data() + r.offset; }
 
-  /// Writes {data, shape[ndim], stride_bytes[ndim]} as the parameter of `r`.
-  void write_array(const Relocation& r, const ArrayView& view) {
-    std::memcpy(field(r), &view.data, sizeof(void*));
-    auto* words = reinterpret_cast<int64_t*>(field(r) + sizeof(void*));
-    for (int k = 0; k < view.ndim; ++k) {
-      words[k] = view.shape[k];
-      words[view.ndim + k] = view.stride_bytes[k];
-    }
-  }
+  /// Writes `view` as the parameter of `r`.
+  void write(const Relocation& r, const ArrayView& view) { write_array(field(r), view); }
 
  private:
   SmallBuffer<std::byte, 1024> bytes_;  // no allocation for most kernels

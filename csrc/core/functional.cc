@@ -60,10 +60,10 @@ void run_functional(const Signature& signature, const ArrayView* operands, const
         std::memcpy(block.field(r), operands[r.operand].data, size_bytes(r.dtype));
       }
     } else if (r.role == Role::kInput) {
-      block.write_array(r, operands[r.operand]);
+      block.write(r, operands[r.operand]);
     } else {
       prepare_result(signature, r, operands, launch, results[r.result]);
-      block.write_array(r, results[r.result]);
+      block.write(r, results[r.result]);
     }
   }
   run(signature, block.data(), launch, executor);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
+#include "core/accumulating_run.h"
 #include "core/array_view.h"
 #include "core/error.h"
 #include "core/pause.h"
@@ -14,6 +14,8 @@ namespace {
 constexpr int64_t kMaxChunkPoints = 16384;
 constexpr int64_t kTargetChunks = 64;
 
+std::atomic<bool> g_is_eager{false};
+
 // Depends on nothing but the total: results must not change with the number of threads.
 int64_t chunk_points(int64_t total) {
   if (total <= kInlinePoints) return total;
@@ -22,34 +24,59 @@ int64_t chunk_points(int64_t total) {
   return std::clamp(aligned, kInlinePoints, kMaxChunkPoints);
 }
 
-void run_chunked(const Signature& signature, const void* block, const Launch& launch,
-                 Executor& executor) {
+int64_t timed(ChunkedRun& chunked) {
   using Clock = std::chrono::steady_clock;
-  ChunkedRun chunked(signature.fn, block, &launch.grid, launch.total, chunk_points(launch.total));
   auto start = Clock::now();
   chunked.claim_one();
-  auto first = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
-  if (first * (chunked.chunks() - 1) < executor.dispatch_cost_ns()) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+}
+
+bool pays_to_dispatch(int64_t rest_ns, const Executor& executor) {
+  return rest_ns >= executor.dispatch_cost_ns() || g_is_eager.load(std::memory_order_relaxed);
+}
+
+void run_chunked(const Signature& signature, const void* block, const Launch& launch,
+                 Executor& executor) {
+  ChunkedRun chunked(signature.fn, block, &launch.grid, launch.total, chunk_points(launch.total));
+  if (!pays_to_dispatch(timed(chunked) * (chunked.chunks() - 1), executor)) {
     chunked.claim_all();
   } else {
     executor.run(chunked);
   }
 }
 
-/// Spins until `done()`, giving the processor away when that takes long.
-template <class Predicate>
-void spin_until(Predicate done) {
-  constexpr int kSpins = 2000;
-  for (int spins = 0; !done(); ++spins) {
-    if (spins < kSpins) {
-      cpu_pause();
-    } else {
-      std::this_thread::yield();
-    }
+/// Whether threads that write additions down for one of them to make, or add by atomic
+/// instructions, beat one thread that just adds. The sums are the same.
+bool pays_to_share(AccumulatingRun& chunked, int64_t threads) {
+  constexpr int64_t kTrialChunks = 8;
+  if (!chunked.has_detours() || g_is_eager.load(std::memory_order_relaxed)) return true;
+  if (chunked.chunks() < kTrialChunks) return false;
+  AccumulatingRun::Cost shared = chunked.try_shared();
+  int64_t alone_ns = timed(chunked);
+  int64_t each_ns = (shared.run_ns + shared.merge_ns) / threads;
+  return std::max(each_ns, shared.merge_ns) * 10 < alone_ns * 9;
+}
+
+void run_accumulating(const Signature& signature, const void* block, const Launch& launch,
+                      Executor& executor) {
+  AccumulatingRun chunked(signature, block, launch, chunk_points(launch.total));
+  int64_t rest_ns = timed(chunked) * (chunked.chunks() - 1);
+  int64_t threads = std::min(executor.max_threads(), chunked.chunks());
+  bool gains = threads > 1 && !chunked.is_alone() && pays_to_dispatch(rest_ns, executor);
+  if (gains && chunked.share(threads) && pays_to_share(chunked, threads)) {
+    chunked.open();
+    executor.run(chunked);
+    chunked.finish();
+  } else {
+    chunked.claim_all();
   }
 }
 
 }  // namespace
+
+void set_eager_sharing(bool is_eager) {
+  g_is_eager.store(is_eager, std::memory_order_relaxed);
+}
 
 ChunkedRun::ChunkedRun(KernelFn fn, const void* block, const Grid* grid, int64_t total,
                        int64_t chunk)
@@ -60,13 +87,24 @@ ChunkedRun::ChunkedRun(KernelFn fn, const void* block, const Grid* grid, int64_t
       chunk_(chunk),
       chunks_((total + chunk - 1) / chunk) {}
 
-bool ChunkedRun::claim_one() {
+bool ChunkedRun::claim(int64_t worker) {
   int64_t index = next_.fetch_add(1, std::memory_order_relaxed);
   if (index >= chunks_) return false;
-  int64_t begin = index * chunk_;
-  fn_(block_, grid_, begin, std::min(begin + chunk_, total_));
+  run_chunk(index, worker);
   done_.fetch_add(1, std::memory_order_release);
   return true;
+}
+
+void ChunkedRun::run_chunk(int64_t index, int64_t) {
+  auto [begin, end] = points_of(index);
+  fn_(block_, grid_, begin, end);
+}
+
+void ChunkedRun::help() {
+  int64_t worker = helpers_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (worker >= max_workers_) return;
+  while (claim(worker)) {
+  }
 }
 
 void ChunkedRun::wait() const {
@@ -76,7 +114,7 @@ void ChunkedRun::wait() const {
 void RunGate::help() {
   // Raised before current_ is read, so that close() cannot miss a helper that has seen the run.
   helpers_.fetch_add(1, std::memory_order_seq_cst);
-  if (ChunkedRun* run = current_.load(std::memory_order_seq_cst)) run->claim_all();
+  if (ChunkedRun* run = current_.load(std::memory_order_seq_cst)) run->help();
   helpers_.fetch_sub(1, std::memory_order_seq_cst);
 }
 
@@ -140,8 +178,10 @@ void run(const Signature& signature, const void* block, Launch& launch, Executor
   if (launch.total == 0) return;
   int64_t status[kStatusWords] = {};
   launch.grid.status = status;
-  if (launch.total <= kInlinePoints) {
+  if (launch.total <= kInlinePoints || signature.is_serial) {
     signature.fn(block, &launch.grid, 0, launch.total);
+  } else if (!signature.accumulated.empty()) {
+    run_accumulating(signature, block, launch, executor);
   } else {
     run_chunked(signature, block, launch, executor);
   }

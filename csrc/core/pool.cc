@@ -4,15 +4,16 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
+#include <string>
 #include <system_error>
 
+#include "core/cpu_limit.h"
+#include "core/error.h"
 #include "core/pause.h"
-
-#if defined(__linux__)
-#include <sched.h>
-#endif
 
 namespace kernelcore {
 namespace {
@@ -25,21 +26,25 @@ constexpr int64_t kColdDispatchNs = 30'000;
 std::atomic<Pool*> g_pool{nullptr};
 std::atomic<int> g_requested_threads{0};  // 0: not set by the user
 
-int available_threads() {
-  if (const char* text = std::getenv("KC_NUM_THREADS")) {
-    int count = std::atoi(text);
-    if (count > 0) return count;
+/// The number that KC_NUM_THREADS asks for, 0 where it is not set.
+int threads_of_environment() {
+  const char* text = std::getenv("KC_NUM_THREADS");
+  if (text == nullptr || *text == '\0') return 0;
+  const char* end = text + std::strlen(text);
+  int count = 0;
+  auto [rest, error] = std::from_chars(text, end, count);
+  if (error != std::errc() || rest != end || count < 1) {
+    throw Error(ErrorKind::kArgument,
+                "KC_NUM_THREADS: expected an integer of at least 1, found '" + std::string(text) +
+                    "'\n  help: unset it to use all processors of this process");
   }
-#if defined(__linux__)
-  cpu_set_t cpus;
-  if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) return CPU_COUNT(&cpus);
-#endif
-  return static_cast<int>(std::thread::hardware_concurrency());
+  return count;
 }
 
 int initial_threads() {
   int requested = g_requested_threads.load(std::memory_order_relaxed);
-  return std::clamp(requested != 0 ? requested : available_threads(), 1, kMaxThreads);
+  if (requested == 0) requested = threads_of_environment();
+  return std::clamp(requested != 0 ? requested : available_cpus(), 1, kMaxThreads);
 }
 
 // The workers of the parent do not exist in the child, so its pool is dropped, never destroyed.

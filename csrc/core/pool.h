@@ -23,6 +23,7 @@ class Pool final : public Executor {
   /// Waits for the current run, then resizes; `count` is at least 1.
   void set_num_threads(int count);
 
+  int64_t max_threads() const override { return num_threads(); }
   int64_t dispatch_cost_ns() const override;
   void run(ChunkedRun& run) override;
 

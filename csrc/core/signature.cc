@@ -10,6 +10,7 @@ constexpr char kIndexPlace = '\1';
 constexpr char kExtentPlace = '\2';
 constexpr size_t kRelocationFields = 9;
 constexpr size_t kDimRuleFields = 3;
+constexpr size_t kAccumulatedFields = 6;
 
 int checked(int64_t value, int64_t low, int64_t high, const char* what) {
   if (value < low || value > high) {
@@ -55,6 +56,16 @@ void Signature::validate() const {
         reach.grid_axis >= kMaxGridDims) {
       fail("reach");
     }
+  }
+  for (const Accumulated& a : accumulated) {
+    bool known = a.parameter < relocations.size() && a.axis >= -1 && a.low <= a.high;
+    if (!known || a.axis >= relocations[a.parameter].ndim ||
+        relocations[a.parameter].role == Role::kValue) {
+      fail("accumulated array");
+    }
+  }
+  for (size_t parameter : exclusive) {
+    if (parameter >= relocations.size()) fail("exclusive parameter");
   }
   for (const Relocation& r : relocations) {
     size_t align = r.role == Role::kValue ? size_bytes(r.dtype) : alignof(int64_t);
@@ -149,6 +160,24 @@ std::vector<DimRule> parse_dim_rules(std::span<const int64_t> flat) {
     rules.push_back(DimRule{operand, axis, v[2]});
   }
   return rules;
+}
+
+std::vector<Accumulated> parse_accumulated(std::span<const int64_t> flat) {
+  constexpr int64_t kIntMax = std::numeric_limits<int32_t>::max();
+  checked(static_cast<int64_t>(flat.size() % kAccumulatedFields), 0, 0, "accumulated length");
+  std::vector<Accumulated> rows;
+  for (size_t i = 0; i < flat.size(); i += kAccumulatedFields) {
+    const int64_t* v = flat.data() + i;
+    rows.push_back(Accumulated{
+        .parameter = static_cast<size_t>(checked(v[0], 0, kIntMax, "accumulated parameter")),
+        .axis = checked(v[1], -1, kMaxArrayDims - 1, "accumulated axis"),
+        .low = checked(v[2], -kIntMax, kIntMax, "accumulated offset"),
+        .high = checked(v[3], -kIntMax, kIntMax, "accumulated offset"),
+        .weight = checked(v[4], 0, kIntMax, "accumulated weight"),
+        .is_deferrable = checked(v[5], 0, 1, "accumulated flag") != 0,
+    });
+  }
+  return rows;
 }
 
 std::string shape_text(const ArrayView& view) {

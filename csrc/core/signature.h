@@ -26,6 +26,18 @@ struct Reach {
   int grid_axis;
 };
 
+/// An array to which a kernel only adds, and whose old elements it does not use.
+struct Accumulated {
+  size_t parameter;
+  // Axis on which a point reaches only the elements from `low` to `high` after its first index; -1:
+  // there is none.
+  int axis;
+  int64_t low;
+  int64_t high;
+  int64_t weight;      // additions per point, as far as is known; 0: only at the end of a chunk
+  bool is_deferrable;  // the kernel looks at the bit of this array in Grid::shared
+};
+
 /// A compiled kernel with the layout of its argument block; immutable once validated.
 struct Signature {
   std::string name;
@@ -42,6 +54,9 @@ struct Signature {
   // index.
   std::vector<std::string> messages;
   bool may_block = false;  // a run may wait for another thread, such as a pipe's reader
+  std::vector<Accumulated> accumulated;
+  std::vector<size_t> exclusive;  // parameters whose elements must have no other way to them
+  bool is_serial = false;         // one thread runs all points, in order
 
   /// Throws an internal Error unless every field lies in the block and in range.
   void validate() const;
@@ -68,6 +83,9 @@ std::vector<Relocation> parse_relocations(std::span<const int64_t> flat);
 
 /// Three integers per rule, in the order of its fields.
 std::vector<DimRule> parse_dim_rules(std::span<const int64_t> flat);
+
+/// Six integers per accumulated array, in the order of its fields.
+std::vector<Accumulated> parse_accumulated(std::span<const int64_t> flat);
 
 /// "(5, 4)".
 std::string shape_text(const ArrayView& view);

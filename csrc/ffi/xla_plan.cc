@@ -68,6 +68,8 @@ Step make_step(const XLA_FFI_Attrs& attributes) {
   signature.block_bytes = bytes.size();
   signature.relocations =
       parse_relocations(read_array<int64_t>(attributes, "relocs", XLA_FFI_DataType_S64));
+  signature.accumulated =
+      parse_accumulated(read_array<int64_t>(attributes, "accumulated", XLA_FFI_DataType_S64));
   auto texts = read_array<char>(attributes, "messages", XLA_FFI_DataType_U8);
   for (auto end = texts.begin(); (end = std::find(texts.begin(), texts.end(), '\0')) != texts.end();
        texts = {end + 1, texts.end()}) {

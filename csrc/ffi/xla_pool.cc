@@ -25,7 +25,7 @@ int64_t XlaPool::dispatch_cost_ns() const {
 }
 
 void XlaPool::run(ChunkedRun& run) {
-  int64_t helpers = std::min(num_threads(), run.chunks()) - 1;
+  int64_t helpers = std::min(max_threads(), run.chunks()) - 1;
   if (helpers < 1) {
     run.claim_all();
     return;
@@ -42,7 +42,7 @@ void XlaPool::run(ChunkedRun& run) {
   gate->close();
 }
 
-int64_t XlaPool::num_threads() const {
+int64_t XlaPool::max_threads() const {
   int64_t count = 1;
   XLA_FFI_ThreadPool_NumThreads_Args args{};
   args.struct_size = XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE;

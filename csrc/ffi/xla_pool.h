@@ -11,11 +11,11 @@ class XlaPool final : public Executor {
  public:
   explicit XlaPool(const XLA_FFI_CallFrame& frame) : frame_(frame) {}
 
+  int64_t max_threads() const override;
   int64_t dispatch_cost_ns() const override;
   void run(ChunkedRun& run) override;
 
  private:
-  int64_t num_threads() const;
   bool schedule(XLA_FFI_Task* task, void* data) const;
 
   const XLA_FFI_CallFrame& frame_;

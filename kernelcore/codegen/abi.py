@@ -5,6 +5,10 @@ A kernel is ``void k(const void* args, const Grid* grid, int64 begin, int64 end)
 holds, in parameter order and at natural alignment, per scalar its bytes and per array of n
 dimensions ``{void* data; int64 shape[n]; int64 stride_bytes[n]}``. Elements lie at their natural
 alignment. A kernel that fails sets ``*grid->status`` and returns.
+
+Bit k of ``grid->shared`` says that other threads may add to the k-th accumulated array
+(``passes/accumulation.py``) during the call: additions of integers are atomic then, and those of
+floats are appended to ``grid->log``, for the launcher to make in the order of the chunks.
 """
 
 from __future__ import annotations
@@ -18,9 +22,19 @@ from kernelcore.types import MAX_GRID_DIMS, ArrayType, Scalar
 BLOCK_ALIGN_BYTES = 8
 POINTER_BYTES = 8
 
-# struct Grid { int64_t dims[8]; int64_t* status; }
+# struct Grid { int64_t dims[8]; int64_t* status; uint64_t shared; AddLog* log; }
 GRID_STATUS_OFFSET = 8 * MAX_GRID_DIMS
-GRID_BYTES = GRID_STATUS_OFFSET + POINTER_BYTES
+GRID_SHARED_OFFSET = GRID_STATUS_OFFSET + 8
+GRID_LOG_OFFSET = GRID_SHARED_OFFSET + 8
+GRID_BYTES = GRID_LOG_OFFSET + POINTER_BYTES
+# struct AddLog { AddRecord* next; AddRecord* end; void (*drain)(AddLog*); }
+LOG_END_OFFSET = 8
+LOG_DRAIN_OFFSET = 16
+# struct AddRecord { uintptr_t target; float or double value; }, 1 added to targets of doubles.
+RECORD_VALUE_OFFSET = 8
+RECORD_BYTES = 16
+# Partial sums of a chunk: the index along the last axis of the grid modulo this selects one.
+PARTIAL_SUMS = 64
 STATUS_OK = 0
 STATUS_OUT_OF_MEMORY = 1
 # Of the first assertion of the kernel; the next ones follow in program order.

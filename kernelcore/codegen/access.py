@@ -8,8 +8,9 @@ from math import prod
 from kernelcore.codegen import memory, wide
 from kernelcore.codegen.emitter import Emitter
 from kernelcore.ir.core import Atom, Eqn, Func, Region
-from kernelcore.ir.op import OpKind
+from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import atoms_in
+from kernelcore.passes.accumulation import form_of
 from kernelcore.types import ArrayType, Scalar
 
 # Between the writes of one element these may stand: they neither see nor change it.
@@ -108,7 +109,7 @@ def _regions(region: Region) -> Iterator[Region]:
 def _component(eqn: Eqn, used: set[Atom]) -> int | None:
     """Which component ``eqn`` writes, if it may be written later with the others."""
     is_store = eqn.op.kind is OpKind.STORE
-    is_owned_add = eqn.op.kind is OpKind.ATOMIC_ADD and eqn.attrs.get("owned", False)
+    is_owned_add = eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) is AddForm.OWNED
     if not (is_store or (is_owned_add and eqn.out not in used)):
         return None
     array = eqn.inputs[0].type

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from kernelcore.builtins.arithmetic import add
 from kernelcore.builtins.reference import is_narrow
-from kernelcore.codegen import access, memory, narrow
+from kernelcore.codegen import access, accumulate, memory, narrow
 from kernelcore.codegen.emitter import Emitter
 from kernelcore.codegen.lanes import by_lane
 from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Eqn
-from kernelcore.ir.op import Op
+from kernelcore.ir.op import AddForm, Op
+from kernelcore.passes.accumulation import form_of
 from kernelcore.types import Scalar, boolean
 
 
@@ -21,9 +22,15 @@ def emit_atomic_add(e: Emitter, eqn: Eqn) -> list[str]:
     """Add to one element and give its old value; plainly if no other thread has the element."""
     if eqn.inputs[-1].type == boolean:
         raise KernelCompileError("atomic_add on bool", eqn.loc)
-    if eqn.attrs.get("owned", False):
-        return access.emit_owned_update(e, eqn, _sum)
-    return _shared_add(e, eqn)
+    match form_of(eqn):
+        case AddForm.OWNED:
+            return access.emit_owned_update(e, eqn, _sum)
+        case AddForm.PARTIAL:
+            return accumulate.emit_partial(e, eqn)
+        case AddForm.SHARED:
+            return accumulate.emit_shared(e, eqn)
+        case AddForm.ATOMIC:
+            return _atomic_add(e, eqn)
 
 
 def _sum(e: Emitter, dtype: Scalar, old: str, value: str) -> str:
@@ -31,7 +38,7 @@ def _sum(e: Emitter, dtype: Scalar, old: str, value: str) -> str:
 
 
 @by_lane
-def _shared_add(e: Emitter, eqn: Eqn) -> list[str]:
+def _atomic_add(e: Emitter, eqn: Eqn) -> list[str]:
     dtype, address = memory.element(e, eqn)
     value = e.value(eqn.inputs[-1])
     if dtype.is_float and not is_narrow(dtype):

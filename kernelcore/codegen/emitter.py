@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.codegen.records import Member
+from kernelcore.codegen.sums import Accumulation
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.runtime import native
@@ -55,6 +56,8 @@ class Emitter:
     int64 too. ``assertions`` numbers the ASSERTs. ``elements`` are the writes that together write
     an element (``access.py``).
     ``fused`` says whether the target multiplies and adds in one instruction.
+    ``accumulation`` is what additions to shared arrays need.
+    ``members`` says which record of which shared stack every stack is, ``records`` what those are.
     ``members`` says which record of which shared stack every stack is, ``records`` what those are,
     ``apart`` those whose size differs among the threads of a gang.
     """
@@ -76,6 +79,7 @@ class Emitter:
         self.records: dict[int, StackValue] = {}
         self.apart: frozenset[int] = frozenset()
         self.assertions: Mapping[Eqn, int] = {}
+        self.accumulation: Accumulation | None = None
         self._env: dict[Var, Value] = {}
         self._handlers = handlers
         self._lines: list[str] = []

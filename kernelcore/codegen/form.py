@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from kernelcore.codegen.host import Host
 from kernelcore.ir.core import Eqn, Func, Region
-from kernelcore.ir.op import ATOMICS, OpKind
+from kernelcore.ir.op import ATOMICS, AddForm, OpKind
 from kernelcore.ir.walk import walk_eqns
+from kernelcore.passes.accumulation import form_of
+from kernelcore.types import FLOATS
 
 # Lanes for which tests compare results.
 LANES = (1, 4, 8, 16, 32, 64)
@@ -16,7 +18,7 @@ _BY_LANE = ATOMICS | {OpKind.NATIVE, OpKind.PRINT}
 def lanes_for(func: Func, host: Host) -> int:
     """The number of threads that code of ``func`` for ``host`` runs as a gang; 1 for no gangs."""
     eqns = list(walk_eqns(func.body))
-    if any(eqn.op.kind in _BY_LANE for eqn in eqns):
+    if any(eqn.op.kind in _BY_LANE or _is_atomic(eqn) for eqn in eqns):
         return 1
     if not adds_in_order(func):
         return 1
@@ -29,8 +31,7 @@ def adds_in_order(func: Func) -> bool:
 
     def visit(region: Region, in_loop: bool) -> bool:
         for eqn in region.eqns:
-            is_shared = eqn.op.kind is OpKind.ATOMIC_ADD and not eqn.attrs.get("owned", False)
-            if is_shared:
+            if _is_ordered(eqn):
                 found.append(eqn)
                 if in_loop:
                     return False
@@ -40,3 +41,15 @@ def adds_in_order(func: Func) -> bool:
         return True
 
     return visit(func.body, False) and len({e.inputs[0] for e in found}) == len(found)
+
+
+def _is_atomic(eqn: Eqn) -> bool:
+    """Whether ``eqn`` adds where other accesses of the kernel may reach, in order of the points."""
+    return eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) is AddForm.ATOMIC
+
+
+def _is_ordered(eqn: Eqn) -> bool:
+    """Whether sums depend on the order of ``eqn`` among the threads of a gang."""
+    if eqn.op.kind is not OpKind.ATOMIC_ADD or eqn.inputs[-1].type not in FLOATS:
+        return False
+    return form_of(eqn) in (AddForm.SHARED, AddForm.ATOMIC)

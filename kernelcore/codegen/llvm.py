@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from kernelcore.codegen import abi, access, atomic, control, memory, narrow, output, stacks
+from kernelcore.codegen import (
+    abi,
+    access,
+    accumulate,
+    atomic,
+    control,
+    memory,
+    narrow,
+    output,
+    stacks,
+)
 from kernelcore.codegen.access import whole_elements
 from kernelcore.codegen.cast import emit_cast
 from kernelcore.codegen.emitter import ArrayValue, Emitter, Handler, Value, scalar_type
@@ -54,7 +64,13 @@ def emit_kernel(
     start = e.label("start")
     e.branch(some, start, output.FINISH_BLOCK)
     e.place(start)
-    _emit_points(e, func, dims)
+    e.accumulation = accumulate.begin(e, func)
+    done = e.label("totals") if e.accumulation.partial else output.FINISH_BLOCK
+    _emit_points(e, func, dims, done)
+    if e.accumulation.partial:
+        e.place(done)
+        accumulate.finish(e, e.accumulation)
+        e.jump(output.FINISH_BLOCK)
     if e.stacks:
         e.place(stacks.OUT_OF_MEMORY_BLOCK)
         output.fail(e, abi.STATUS_OUT_OF_MEMORY)
@@ -98,8 +114,11 @@ def load_arguments(e: Emitter, func: Func) -> None:
         e.bind(param, ArrayValue(data, tuple(shape), tuple(strides)))
 
 
-def _emit_points(e: Emitter, func: Func, dims: Sequence[str]) -> None:
-    """The grid loop: gangs, or single points, of packed arrays, and single points of any."""
+def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str) -> None:
+    """The grid loop: gangs, or single points, of packed arrays, and single points of any.
+
+    It is left for block ``done``, where arrays have any strides.
+    """
     arrays = {p: p.type for p in func.params if isinstance(p.type, ArrayType) and p.type.ndim}
     found = {param: e.array(param) for param in arrays}
     forms = {p: _packed_form(type_, found[p]) for p, type_ in arrays.items()}
@@ -114,9 +133,10 @@ def _emit_points(e: Emitter, func: Func, dims: Sequence[str]) -> None:
         e.region(func.body)
 
     if e.gang > 1 or (arrays and is_short):
-        emit_points(e, dims, point, gang, _all_equal(e, found, forms), output.FINISH_BLOCK)
+        emit_points(e, dims, point, gang, _all_equal(e, found, forms), done)
     else:
-        emit_points(e, dims, point, None, "false", output.FINISH_BLOCK)
+        emit_points(e, dims, point, None, "false", done)
+    e.bind_all(found)
 
 
 def _packed_form(type_: ArrayType, array: ArrayValue) -> ArrayValue:

@@ -25,7 +25,7 @@ class OpKind(Enum):
     DIM = auto()  # (array), attrs: axis; one extent, int32
     LOAD = auto()  # (array, *indices) -> element
     STORE = auto()  # (array, *indices, value)
-    ATOMIC_ADD = auto()  # (array, *indices, value) -> old element; attrs: owned
+    ATOMIC_ADD = auto()  # (array, *indices, value) -> old element; attrs: form, an AddForm
     ATOMIC = auto()  # (array, *indices, value) -> old element; attrs: update, an Op or None
     ATOMIC_CAS = auto()  # (array, *indices, expected, desired) -> old element
     PRINT = auto()  # (*values); attrs: pieces, the texts around them; formats, if any
@@ -40,6 +40,18 @@ class OpKind(Enum):
     NATIVE = auto()  # (*values and arrays) -> scalars; attrs: snippet (``native.py``)
     CUSTOM = auto()  # (*arguments) -> results; attrs: rules (``custom.py``)
     GRAD = auto()  # (*scalars) -> their cotangents; attrs: callee; removed by ``gradient.py``
+
+
+class AddForm(Enum):
+    """How code adds to an element that other threads may add to."""
+
+    ATOMIC = "atomic"  # by the processor's atomic instructions, in any order
+    OWNED = "owned"  # plainly: no other thread touches the element
+    SHARED = "shared"  # as the launch says: plainly, or so that other threads may add too
+    PARTIAL = "partial"  # to partial sums, which are added as SHARED when a chunk ends
+
+    def __str__(self) -> str:
+        return self.value
 
 
 # What reads, and what writes, an element of its first input.

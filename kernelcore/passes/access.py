@@ -9,7 +9,7 @@ from itertools import product
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.native import ArrayUse, array_uses
 from kernelcore.ir.op import ACCESSES, ATOMICS, READS, TID, WRITES, OpKind
-from kernelcore.ir.walk import replace_body, walk_eqns
+from kernelcore.ir.walk import walk_eqns
 from kernelcore.types import ArrayType, int32, int64
 
 _INTS = (int32, int64)
@@ -142,10 +142,10 @@ class AccessMap:
         out = eqn.out
         if eqn.op.kind is OpKind.TID:
             self._axis[out] = eqn.attrs["axis"]
-        elif all(self._is_uniform(a) for a in eqn.inputs):
+        elif all(self.is_uniform(a) for a in eqn.inputs):
             self._uniform.add(out)
         elif eqn.op.injective or _widens(eqn):
-            varying = [a for a in eqn.inputs if not self._is_uniform(a)]
+            varying = [a for a in eqn.inputs if not self.is_uniform(a)]
             if len(varying) == 1 and varying[0] in self._axis:
                 self._axis[out] = self._axis[varying[0]]
         if _widens(eqn):
@@ -155,7 +155,8 @@ class AccessMap:
         inputs = tuple(self.key(a) for a in eqn.inputs)
         self._keys[out] = self._number((eqn.op.name, out.type, attrs, inputs))
 
-    def _is_uniform(self, atom: Atom) -> bool:
+    def is_uniform(self, atom: Atom) -> bool:
+        """Whether ``atom`` has one value in the whole launch."""
         return isinstance(atom, Const) or atom in self._uniform
 
     def key(self, atom: Atom) -> int:
@@ -236,22 +237,6 @@ class AccessMap:
     def _is_launch_index(self, indices: tuple[Atom, ...]) -> bool:
         axes = [self._number(_tid_structure(a)) for a in range(self.func.rank)]
         return [self.key(i) for i in indices] == axes
-
-
-def mark_owned(func: Func) -> Func:
-    """Mark the accumulations into elements that belong to one thread: they need no atomic."""
-    accesses = AccessMap(func)
-    owned = {array for array in accesses.by_array if accesses.owned(array)}
-
-    def visit(region: Region) -> Region:
-        return Region(region.params, tuple(mark(e) for e in region.eqns), region.yields)
-
-    def mark(eqn: Eqn) -> Eqn:
-        if eqn.op.kind is OpKind.ATOMIC_ADD and eqn.inputs[0] in owned:
-            return replace(eqn, attrs={**eqn.attrs, "owned": True})
-        return replace(eqn, regions=tuple(visit(r) for r in eqn.regions)) if eqn.regions else eqn
-
-    return replace_body(func, visit(func.body))
 
 
 def _accesses(region: Region, path: tuple[tuple[Eqn, int], ...]) -> Iterator[Access]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelcore.ir.core import Func
-from kernelcore.passes.access import mark_owned
+from kernelcore.passes.accumulation import mark_owned, plan_accumulations
 from kernelcore.passes.bounds import check_bounds
 from kernelcore.passes.cse import merge_equal
 from kernelcore.passes.custom import lower_custom
@@ -30,5 +30,10 @@ def tidy(func: Func) -> Func:
 
 
 def optimize(func: Func) -> Func:
-    """``func``, normalized, ready for code generation."""
+    """``func``, normalized, ready for code generation and for native launches."""
+    return plan_accumulations(lower_custom(func))
+
+
+def standalone(func: Func) -> Func:
+    """As ``optimize``, for code that is run by others, who know nothing of accumulations."""
     return mark_owned(lower_custom(func))

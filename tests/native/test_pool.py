@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -89,6 +90,68 @@ def test_long_runs_let_other_python_threads_go_on() -> None:
 def test_fewer_than_one_thread_is_refused() -> None:
     with pytest.raises(TypeError, match="expected at least 1"):
         _native.set_num_threads(0)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "two", "1.5", "4 "])
+def test_the_environment_is_checked(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KC_NUM_THREADS", value)
+    script = """
+import kernelcore as kc
+for ask in (kc.num_threads, lambda: kc.set_num_threads(2)):
+    try:
+        ask()
+    except kc.KernelArgumentError as error:
+        print(str(error).splitlines()[0])
+"""
+    expected = f"KC_NUM_THREADS: expected an integer of at least 1, found '{value}'"
+    assert run_python(script) == f"{expected}\n{expected}"
+
+
+GROUPS_V2 = "0::/outer/inner\n"
+GROUPS_V1 = "4:memory:/other\n3:cpu,cpuacct:/outer/inner\n"
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "expected"),
+    [
+        (GROUPS_V2, {"outer/inner/cpu.max": "max 100000"}, 0),
+        (GROUPS_V2, {"outer/inner/cpu.max": "150000 100000"}, 2),
+        (GROUPS_V2, {"outer/cpu.max": "50000 100000", "outer/inner/cpu.max": "max 100000"}, 1),
+        (GROUPS_V2, {"cpu.max": "300000 100000"}, 3),
+        ("0::/\n", {"cpu.max": "400000 100000"}, 4),
+        (GROUPS_V2, {"outer/inner/cpu.max": "nonsense"}, 0),
+        (GROUPS_V2, {}, 0),
+        ("", {}, 0),
+        (
+            GROUPS_V1,
+            {
+                "cpu,cpuacct/outer/inner/cpu.cfs_quota_us": "250000",
+                "cpu,cpuacct/outer/inner/cpu.cfs_period_us": "100000",
+            },
+            3,
+        ),
+        (
+            GROUPS_V1,
+            {"cpu/cpu.cfs_quota_us": "200000", "cpu/cpu.cfs_period_us": "100000"},
+            2,
+        ),
+        (
+            GROUPS_V1,
+            {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"},
+            0,
+        ),
+    ],
+)
+def test_control_groups_limit_the_threads(
+    groups: str, files: dict[str, str], expected: int, tmp_path: Path
+) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(groups)
+    for name, text in files.items():
+        file = tmp_path / "sys/fs/cgroup" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    assert _native.cgroup_cpus(str(tmp_path)) == expected
 
 
 FORK_SCRIPT = """

@@ -58,6 +58,7 @@ def step(kernel: Kernel, grid: Sequence[tuple[int, int, int]], operands: int) ->
         "template": np.zeros(kernel.block_size, np.uint8),
         "relocs": relocs.reshape(-1),
         "messages": np.zeros(0, np.uint8),
+        "accumulated": np.zeros(0, np.int64),
         "grid": np.array(grid, np.int64).reshape(-1),
     }
 

@@ -10,11 +10,30 @@ inline constexpr int kMaxGridDims = 8;
 inline constexpr int kMaxArrayDims = 14;
 inline constexpr int kMaxComponentDims = 2;
 
+/// An addition of a float to an element, written down instead of made.
+struct AddRecord {
+  uintptr_t target;  // one more than the address of a double, that of a float itself
+  union {
+    float narrow;
+    double wide;
+  } value;
+};
+
+/// Where a kernel writes additions down that have to wait for their turn.
+struct AddLog {
+  AddRecord* next;
+  AddRecord* end;
+  void (*drain)(AddLog* log);  // makes room when `next` is `end`
+};
+
 /// Extents of a launch; unused ones are 1. A kernel that fails writes nonzero to
 /// `*status`, and what it knows of the failure to the words after it.
 struct Grid {
   int64_t dims[kMaxGridDims];
   int64_t* status;
+  // Bit k: other threads may add to the k-th accumulated array during this call.
+  uint64_t shared = 0;
+  AddLog* log = nullptr;
 };
 
 /// Words of `status`: the status, and for an index check the index and the extent.

@@ -1,0 +1,281 @@
+#include "core/accumulating_run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <new>
+
+#include "core/accumulated_copy.h"
+#include "core/argument_block.h"
+#include "core/pause.h"
+#include "core/small_buffer.h"
+
+namespace kernelcore {
+namespace {
+
+constexpr size_t kMaxChunkCopyBytes = size_t{4} << 20;
+constexpr size_t kMaxWorkerCopyBytes = size_t{8} << 20;
+constexpr size_t kMaxSlotBytes = size_t{64} << 20;  // all slots of a run
+constexpr int64_t kPointsPerWorkerElement = 2;
+constexpr size_t kLogRecords = 16384;
+constexpr size_t kShortLogRecords = 256;
+constexpr int64_t kSlotsPerThread = 2;
+
+constexpr size_t aligned(size_t size_bytes) {
+  return (size_bytes + 63) / 64 * 64;
+}
+
+ArrayView view_in(const std::byte* block, const Relocation& r) {
+  ArrayView view;
+  view.ndim = r.ndim;
+  std::memcpy(&view.data, block + r.offset, sizeof(void*));
+  const std::byte* words = block + r.offset + sizeof(void*);
+  size_t row_bytes = sizeof(int64_t) * static_cast<size_t>(r.ndim);
+  std::memcpy(view.shape, words, row_bytes);
+  std::memcpy(view.stride_bytes, words + row_bytes, row_bytes);
+  return view;
+}
+
+int64_t since(std::chrono::steady_clock::time_point start) {
+  auto passed = std::chrono::steady_clock::now() - start;
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count();
+}
+
+}  // namespace
+
+/// The log and the copies of one chunk, from its start until they have been added.
+struct AccumulatingRun::Slot : AddLog {
+  AccumulatingRun* owner = nullptr;
+  int64_t index = 0;
+  AddRecord* records = nullptr;
+  std::byte* copies = nullptr;
+  std::atomic<int64_t> ready{0};  // the number of the chunk that has run, from 1
+};
+
+AccumulatingRun::AccumulatingRun(const Signature& signature, const void* block,
+                                 const Launch& launch, int64_t chunk)
+    : ChunkedRun(signature.fn, block, &launch.grid, launch.total, chunk),
+      block_bytes_(signature.block_bytes) {
+  choose_ways(signature);
+  if (!make_slots(1)) throw std::bad_alloc();
+}
+
+AccumulatingRun::~AccumulatingRun() = default;
+
+void AccumulatingRun::choose_ways(const Signature& signature) {
+  for (const Accumulated& what : signature.accumulated) {
+    const Relocation& r = signature.relocations[what.parameter];
+    Target target{&what, &r, view_in(static_cast<const std::byte*>(block()), r), Way::kAlone, 0, 0};
+    if (traits_of(r.dtype).kind == ScalarKind::kFloat) {
+      is_ordered_ = true;
+      int64_t elements = most_reachable(what, target.view, grid(), chunk_points());
+      size_t end = chunk_copy_bytes_ + aligned(static_cast<size_t>(elements) * size_bytes(r.dtype));
+      bool pays = elements <= what.weight * chunk_points() && end <= kMaxChunkCopyBytes;
+      target.way = pays ? Way::kChunkCopy : Way::kTurn;
+      if (pays) {
+        target.copy_elements = elements;
+        target.copy_offset = chunk_copy_bytes_;
+        chunk_copy_bytes_ = end;
+      } else {
+        is_alone_ |= !what.is_deferrable;
+        log_records_ = std::max(log_records_, what.weight == 0 ? kShortLogRecords : kLogRecords);
+      }
+    } else {
+      is_alone_ |= !what.is_deferrable;
+    }
+    targets_.push_back(target);
+  }
+}
+
+bool AccumulatingRun::has_detours() const {
+  return std::ranges::any_of(targets_, [](const Target& target) {
+    return target.way == Way::kAtomic || (target.way == Way::kTurn && target.what->weight > 0);
+  });
+}
+
+bool AccumulatingRun::make_slots(int64_t count) {
+  // On one thread it is always a chunk's turn, so that a log stays empty.
+  size_t log_bytes = is_shared_ ? log_records_ * sizeof(AddRecord) : 0;
+  size_t bytes = chunk_copy_bytes_ + log_bytes;
+  if (bytes != 0) {
+    count = std::clamp(static_cast<int64_t>(kMaxSlotBytes / bytes), int64_t{1}, count);
+  }
+  auto slots = std::unique_ptr<Slot[]>(new (std::nothrow) Slot[static_cast<size_t>(count)]);
+  AlignedBytes memory = allocate_aligned(bytes * static_cast<size_t>(count));
+  if (slots == nullptr || memory == nullptr) return false;
+  for (int64_t i = 0; i < count; ++i) {
+    Slot& slot = slots[static_cast<size_t>(i)];
+    std::byte* start = memory.get() + bytes * static_cast<size_t>(i);
+    slot.owner = this;
+    slot.copies = start;
+    slot.records = reinterpret_cast<AddRecord*>(start + chunk_copy_bytes_);
+    slot.next = slot.records;
+    slot.end = slot.records + (is_shared_ ? log_records_ : 0);
+    slot.AddLog::drain = &AccumulatingRun::drain;
+    clear_copies(Way::kChunkCopy, slot.copies);
+  }
+  slots_ = std::move(slots);
+  memory_ = std::move(memory);
+  slot_count_ = count;
+  return true;
+}
+
+bool AccumulatingRun::make_worker_copies(int64_t threads) {
+  for (Target& target : targets_) {
+    if (target.way != Way::kAlone) continue;
+    int64_t elements = target.view.numel();
+    size_t bytes = static_cast<size_t>(elements) * size_bytes(target.relocation->dtype);
+    size_t end = worker_copy_bytes_ + aligned(bytes);
+    bool pays = elements * kPointsPerWorkerElement <= total() && end <= kMaxWorkerCopyBytes;
+    target.way = pays ? Way::kWorkerCopy : Way::kAtomic;
+    if (!pays) continue;
+    target.copy_elements = elements;
+    target.copy_offset = worker_copy_bytes_;
+    worker_copy_bytes_ = end;
+  }
+  auto helpers = static_cast<size_t>(threads - 1);
+  has_worked_.assign(helpers, 0);
+  if (worker_copy_bytes_ == 0) return true;
+  worker_copies_ = allocate_aligned(worker_copy_bytes_ * helpers);
+  return worker_copies_ != nullptr;
+}
+
+bool AccumulatingRun::share(int64_t threads) {
+  is_shared_ = true;
+  if ((!is_ordered_ || make_slots(kSlotsPerThread * threads)) && make_worker_copies(threads)) {
+    limit_workers(threads);
+    return true;
+  }
+  return false;
+}
+
+AccumulatingRun::Cost AccumulatingRun::try_shared() {
+  is_trial_ = true;
+  auto start = std::chrono::steady_clock::now();
+  claim_one();
+  is_trial_ = false;
+  return {since(start) - trial_merge_ns_, trial_merge_ns_};
+}
+
+void AccumulatingRun::clear_copies(Way way, std::byte* copies) const {
+  for (const Target& target : targets_) {
+    if (target.way != way) continue;
+    clear_copy(target.relocation->dtype, copies + target.copy_offset, target.copy_elements);
+  }
+}
+
+void AccumulatingRun::redirect(const Target& target, const ArrayView& part, std::byte* copies,
+                               std::byte* block) const {
+  const Relocation& r = *target.relocation;
+  ArrayView seen = redirected(target.view, part, copies + target.copy_offset, size_bytes(r.dtype));
+  write_array(block + r.offset, seen);
+}
+
+void AccumulatingRun::run_chunk(int64_t index, int64_t worker) {
+  Grid seen = grid();
+  Slot* slot = nullptr;
+  bool is_turn = true;
+  if (is_ordered_) {
+    spin_until([&] { return committed_.load(std::memory_order_acquire) > index - slot_count_; });
+    slot = &slots_[static_cast<size_t>(index % slot_count_)];
+    slot->index = index;
+    seen.log = slot;
+    is_turn = committed_.load(std::memory_order_acquire) == index && !is_trial_;
+  }
+  SmallBuffer<std::byte, 1024> block_copy(block_bytes_);
+  std::memcpy(block_copy.data(), block(), block_bytes_);
+  std::byte* own_copies = copies_of(worker);
+  auto [begin, end] = points_of(index);
+  for (size_t k = 0; k < targets_.size(); ++k) {
+    const Target& target = targets_[k];
+    bool is_deferred = target.way == Way::kTurn && !is_turn;
+    bool is_atomic = target.way == Way::kAtomic && (is_open_ || is_trial_);
+    if (is_deferred || is_atomic) seen.shared |= uint64_t{1} << k;
+    if (target.way == Way::kChunkCopy && index > 0) {
+      ArrayView part = reachable_part(*target.what, target.view, seen, begin, end);
+      redirect(target, part, slot->copies, block_copy.data());
+    } else if (target.way == Way::kWorkerCopy && worker > 0) {
+      redirect(target, target.view, own_copies, block_copy.data());
+    }
+  }
+  fn()(block_copy.data(), &seen, begin, end);
+  if (slot == nullptr) return;
+  slot->ready.store(index + 1, std::memory_order_seq_cst);
+  commit();
+}
+
+std::byte* AccumulatingRun::copies_of(int64_t worker) {
+  if (worker == 0 || worker_copy_bytes_ == 0) return nullptr;
+  auto helper = static_cast<size_t>(worker - 1);
+  std::byte* copies = worker_copies_.get() + worker_copy_bytes_ * helper;
+  if (has_worked_[helper] == 0) clear_copies(Way::kWorkerCopy, copies);
+  has_worked_[helper] = 1;
+  return copies;
+}
+
+// Whoever finds the next chunk ready adds what it kept; others leave it to him, so that he has to
+// look again after he has let go.
+void AccumulatingRun::commit() {
+  auto next_is_ready = [this](int64_t index) {
+    if (index >= chunks()) return false;
+    const Slot& slot = slots_[static_cast<size_t>(index % slot_count_)];
+    return slot.ready.load(std::memory_order_seq_cst) == index + 1;
+  };
+  int64_t index = committed_.load(std::memory_order_seq_cst);
+  while (next_is_ready(index)) {
+    if (committing_.exchange(true, std::memory_order_seq_cst)) return;
+    index = committed_.load(std::memory_order_seq_cst);
+    while (next_is_ready(index)) {
+      apply(slots_[static_cast<size_t>(index % slot_count_)], index);
+      committed_.store(++index, std::memory_order_seq_cst);
+    }
+    committing_.store(false, std::memory_order_seq_cst);
+  }
+}
+
+void AccumulatingRun::apply(Slot& slot, int64_t index) {
+  auto start = std::chrono::steady_clock::time_point();
+  if (is_trial_) start = std::chrono::steady_clock::now();
+  auto [begin, end] = points_of(index);
+  for (const Target& target : targets_) {
+    if (target.way != Way::kChunkCopy || index == 0) continue;
+    ArrayView part = reachable_part(*target.what, target.view, grid(), begin, end);
+    merge_copy(target.relocation->dtype, part, slot.copies + target.copy_offset);
+  }
+  make_additions(slot, slot.records);
+  if (is_trial_) trial_merge_ns_ = since(start);
+}
+
+void AccumulatingRun::wait_for_turn(int64_t index) const {
+  spin_until([&] { return committed_.load(std::memory_order_acquire) == index; });
+}
+
+void AccumulatingRun::drain(AddLog* log) {
+  auto* slot = static_cast<Slot*>(log);
+  slot->owner->wait_for_turn(slot->index);
+  make_additions(*log, slot->records);
+}
+
+void AccumulatingRun::make_additions(AddLog& log, AddRecord* records) {
+  for (const AddRecord* record = records; record != log.next; ++record) {
+    if ((record->target & 1) != 0) {
+      *reinterpret_cast<double*>(record->target - 1) += record->value.wide;
+    } else {
+      *reinterpret_cast<float*>(record->target) += record->value.narrow;
+    }
+  }
+  log.next = records;
+}
+
+void AccumulatingRun::finish() {
+  for (size_t helper = 0; helper < has_worked_.size(); ++helper) {
+    if (has_worked_[helper] == 0) continue;
+    std::byte* copies = worker_copies_.get() + worker_copy_bytes_ * helper;
+    for (const Target& target : targets_) {
+      if (target.way != Way::kWorkerCopy) continue;
+      merge_copy(target.relocation->dtype, target.view, copies + target.copy_offset);
+    }
+  }
+}
+
+}  // namespace kernelcore

@@ -1,0 +1,98 @@
+// Runs of kernels that add to arrays which chunks share: the same sums for any number of threads.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/aligned_bytes.h"
+#include "core/array_view.h"
+#include "core/launch.h"
+
+namespace kernelcore {
+
+/// A run whose chunks add to accumulated arrays.
+///
+/// Sums of integers are the same in any order. Sums of floats are made in the order of the chunks,
+/// in one of two ways that depends on nothing but the shapes:
+///  - a chunk adds to the array itself in its turn, which is when all before it have done so; until
+///    then it writes its additions down in a log;
+///  - the first chunk adds to the array itself, and every other one to a copy of the part of the
+///    array that it can reach, which is added to the array in its turn.
+class AccumulatingRun final : public ChunkedRun {
+ public:
+  /// What a trial chunk took, in nanoseconds.
+  struct Cost {
+    int64_t run_ns;
+    int64_t merge_ns;
+  };
+
+  AccumulatingRun(const Signature& signature, const void* block, const Launch& launch,
+                  int64_t chunk);
+  ~AccumulatingRun() override;
+
+  /// Whether no second thread can help.
+  bool is_alone() const { return is_alone_; }
+  /// Makes room for `threads` threads; false if there is none.
+  bool share(int64_t threads);
+  /// After `share`: whether chunks add in ways that take longer where other threads run chunks too.
+  bool has_detours() const;
+  /// After `share`: runs the next chunk as if other threads ran chunks too; there must be one.
+  Cost try_shared();
+  /// After `share`: other threads may come from here on.
+  void open() { is_open_ = true; }
+  /// After `wait`: adds what helpers kept in copies of their own.
+  void finish();
+
+ private:
+  enum class Way {
+    kTurn,        // floats: into the array in turn, through the log before it
+    kChunkCopy,   // floats: into a copy per chunk
+    kAlone,       // integers: as if no other thread was there
+    kAtomic,      // integers: by atomic instructions
+    kWorkerCopy,  // integers: into a copy per helper
+  };
+  struct Target {
+    const Accumulated* what;
+    const Relocation* relocation;
+    ArrayView view;
+    Way way;
+    int64_t copy_elements;
+    size_t copy_offset;  // in the copies of a slot, or of a helper
+  };
+  struct Slot;
+
+  void run_chunk(int64_t index, int64_t worker) override;
+  void choose_ways(const Signature& signature);
+  bool make_slots(int64_t count);
+  bool make_worker_copies(int64_t threads);
+  void clear_copies(Way way, std::byte* copies) const;
+  void redirect(const Target& target, const ArrayView& part, std::byte* copies,
+                std::byte* block) const;
+  std::byte* copies_of(int64_t worker);
+  void commit();
+  void apply(Slot& slot, int64_t index);
+  void wait_for_turn(int64_t index) const;
+  static void drain(AddLog* log);
+  static void make_additions(AddLog& log, AddRecord* records);
+
+  std::vector<Target> targets_;
+  size_t block_bytes_;
+  bool is_alone_ = false;
+  bool is_shared_ = false;
+  bool is_ordered_ = false;  // some array takes sums of floats
+  bool is_trial_ = false;
+  bool is_open_ = false;
+  int64_t trial_merge_ns_ = 0;
+  size_t chunk_copy_bytes_ = 0;
+  size_t worker_copy_bytes_ = 0;
+  size_t log_records_ = 0;
+  AlignedBytes memory_;
+  std::unique_ptr<Slot[]> slots_;
+  int64_t slot_count_ = 0;
+  AlignedBytes worker_copies_;
+  std::vector<char> has_worked_;  // per helper
+  alignas(64) std::atomic<int64_t> committed_{0};
+  alignas(64) std::atomic<bool> committing_{false};
+};
+
+}  // namespace kernelcore

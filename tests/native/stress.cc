@@ -1,0 +1,96 @@
+// Launches from several threads at once, to be run under ThreadSanitizer: `make tsan`.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "core/argument_block.h"
+#include "core/launch.h"
+#include "core/pool.h"
+
+namespace {
+
+using namespace kernelcore;
+
+struct Array {
+  float* data;
+  int64_t shape;
+  int64_t stride_bytes;
+};
+
+struct Arguments {
+  Array index;  // of int32
+  Array target;
+};
+
+// target[index[i]] += i, as compiled kernels do it.
+void scatter(const void* block, const Grid* grid, int64_t begin, int64_t end) {
+  const auto& args = *static_cast<const Arguments*>(block);
+  const auto* index = reinterpret_cast<const int32_t*>(args.index.data);
+  for (int64_t i = begin; i < end; ++i) {
+    float* element = args.target.data + index[i];
+    auto value = static_cast<float>(i % 7);
+    if ((grid->shared & 1) == 0) {
+      *element += value;
+      continue;
+    }
+    if (grid->log->next == grid->log->end) grid->log->drain(grid->log);
+    AddRecord* record = grid->log->next++;
+    record->target = reinterpret_cast<uintptr_t>(element);
+    record->value.narrow = value;
+  }
+}
+
+Signature make_signature(int64_t weight) {
+  Signature signature;
+  signature.name = "scatter";
+  signature.fn = scatter;
+  signature.block_bytes = sizeof(Arguments);
+  signature.grid_rank = 1;
+  signature.relocations = {
+      {offsetof(Arguments, index), Role::kInput, DType::kInt32, 1, ZeroFill::kNever, -1, -1},
+      {offsetof(Arguments, target), Role::kOutput, DType::kFloat32, 1, ZeroFill::kNever, -1, -1}};
+  signature.accumulated = {{1, -1, 0, 0, weight, true}};
+  signature.validate();
+  return signature;
+}
+
+void check(const Signature& signature, const std::vector<int32_t>& index, int64_t size) {
+  std::vector<float> target(static_cast<size_t>(size));
+  std::vector<float> expected(target);
+  for (size_t i = 0; i < index.size(); ++i) {
+    expected[static_cast<size_t>(index[i])] += static_cast<float>(i % 7);
+  }
+  auto points = static_cast<int64_t>(index.size());
+  void* given = const_cast<int32_t*>(index.data());
+  Arguments args{{static_cast<float*>(given), points, 4}, {target.data(), size, 4}};
+  Launch launch = make_launch(signature, {&points, 1});
+  run(signature, &args, launch, Pool::instance());
+  if (target == expected) return;
+  std::fprintf(stderr, "sums differ\n");
+  std::exit(1);
+}
+
+}  // namespace
+
+int main() {
+  set_eager_sharing(true);
+  Pool::instance().set_num_threads(4);
+  auto work = [](unsigned seed) {
+    for (int round = 0; round < 20; ++round) {
+      int64_t size = round % 2 == 0 ? 50 : 40'000;
+      std::vector<int32_t> index(30'000);
+      for (int32_t& i : index) {
+        seed = seed * 1664525 + 1013904223;
+        i = static_cast<int32_t>((seed >> 8) % static_cast<unsigned>(size));
+      }
+      check(make_signature(round % 3), index, size);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned seed = 0; seed < 3; ++seed) threads.emplace_back(work, seed);
+  for (int count = 1; count < 6; ++count) Pool::instance().set_num_threads(count);
+  for (std::thread& thread : threads) thread.join();
+  std::puts("no races");
+}
