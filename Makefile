@@ -6,8 +6,7 @@ SOURCES := pyproject.toml $(shell find csrc -type f)
 CXX_FILES := $(shell find csrc -path csrc/third_party -prune -o \( -name '*.cc' -o -name '*.h' \) -print)
 
 .PHONY: demo test test-torch-matrix test-jax-matrix test-jax-oldest test-derivatives lint fuzz fuzz-values \
-	fuzz-derivatives fuzz-capsules bench clean
-	fuzz-derivatives tsan bench clean
+	fuzz-derivatives fuzz-capsules tsan bench clean
 
 demo: $(VENV)/.built
 	$(BIN)/python examples/01_tv_denoise.py
@@ -64,6 +63,7 @@ test-torch-matrix: $(VENV)/.built
 fuzz-capsules: export KC_FUZZ_CAPSULES ?= 200000
 fuzz-capsules: $(VENV)/.built
 	$(BIN)/python -m pytest -q tests/fuzz/test_capsules.py
+
 # Launches from several threads under ThreadSanitizer.
 CORE := accumulated_copy accumulating_run cpu_limit launch pool signature
 tsan:
