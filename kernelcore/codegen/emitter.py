@@ -85,6 +85,7 @@ class Emitter:
         self._lines: list[str] = []
         self._phis: dict[str, tuple[int, str, list[str]]] = {}
         self._count = 0
+        self._spare = ""
 
     def lines(self) -> list[str]:
         """The finished instructions, phis with all their edges."""
@@ -116,6 +117,13 @@ class Emitter:
         name = self._fresh("%slot")
         self.slots.append(f"  {name} = alloca {type_text}")
         return name
+
+    def spare(self) -> str:
+        """The address of memory that lanes without an element of their own may load and write."""
+        if not self._spare:
+            self._spare = self.slot("i64")
+            self.slots.append(f"  store i64 0, ptr {self._spare}")
+        return self._spare
 
     def label(self, hint: str) -> str:
         """A fresh block label."""

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from math import prod
 
 from kernelcore.codegen.emitter import Emitter
-from kernelcore.codegen.masks import ALL_LANES
 from kernelcore.codegen.memory import address, decoded, encoded, stored_type, wide_index
 from kernelcore.ir.core import Atom, Const, Eqn
 from kernelcore.types import ArrayType, Scalar
 
 # Elements of so many components are loaded as units and sorted by shuffles.
-MAX_INTERLEAVED = 4
+MAX_INTERLEAVED = 16
 
 _SUFFIXES = {"float": "f32", "double": "f64"}
 
@@ -23,13 +22,15 @@ class Site:
     """Where the elements of a gang lie.
 
     ``period`` 0 is anywhere: ``address`` are addresses. Else lane k has element
-    ``k * period + phase`` from the one ``address`` on.
+    ``k * period + phase`` from the one ``address`` on. ``is_whole`` says that all the elements in
+    between belong to the lanes too, so that they may be loaded.
     """
 
     dtype: Scalar
     address: str
     period: int = 0
     phase: int = 0
+    is_whole: bool = False
 
 
 def site(e: Emitter, eqn: Eqn) -> Site:
@@ -39,19 +40,17 @@ def site(e: Emitter, eqn: Eqn) -> Site:
     array, dtype = e.array(source), source.type.dtype
     indices = eqn.inputs[1 : 1 + source.type.ndim]
     moving = [axis for axis, i in enumerate(indices) if e.stride(i) != 0]
-    if len(moving) == 1 and e.stride(indices[moving[0]]) == 1:
-        step = array.strides[moving[0]]
-        if step == str(dtype.size_bytes):
-            with e.at(1):
-                return Site(dtype, address(e, array, indices), 1)
-        phase = component(source.type, indices)
-        count = prod(source.type.components)
-        is_short = 1 < count <= MAX_INTERLEAVED
-        if phase is not None and is_short and step == str(count * dtype.size_bytes):
-            with e.at(1):
-                start = address(e, array, indices[: source.type.outer_ndim])
-            return Site(dtype, start, count, phase)
-    return Site(dtype, _addresses(e, eqn, moving))
+    stride = e.stride(indices[moving[0]]) if len(moving) == 1 else None
+    step = array.strides[moving[0]] if stride is not None else ""
+    if stride is None or not step.isdigit():
+        return Site(dtype, _addresses(e, eqn, moving))
+    period = stride * int(step) // dtype.size_bytes
+    phase, count = component(source.type, indices), prod(source.type.components)
+    with e.at(1):
+        if phase is None or period != count or count > MAX_INTERLEAVED:
+            return Site(dtype, address(e, array, indices), period, 0, period == 1)
+        start = address(e, array, indices[: source.type.outer_ndim])
+    return Site(dtype, start, period, phase, True)
 
 
 def component(type_: ArrayType, indices: Sequence[Atom]) -> int | None:
@@ -71,21 +70,16 @@ def load(e: Emitter, where: Site) -> str:
 
 
 def store(e: Emitter, where: Site, value: str) -> None:
-    """Write the elements of the active lanes."""
+    """Write the elements of the active lanes, in the order of lanes where they are the same."""
     with e.at(e.gang):
         bits = encoded(e, where.dtype, value)
     if where.period == 1:
         _store_adjacent(e, where.dtype, e.gang, bits, where.address, e.mask)
         return
-    element = stored_type(where.dtype)
-    targets = _pointers(e, where)
-    lanes = f"v{e.gang}{_suffix(element)}"
-    wide, pointers, mask = (f"<{e.gang} x {t}>" for t in (element, "ptr", "i1"))
-    name = f"@llvm.masked.scatter.{lanes}.v{e.gang}p0"
-    e.declare(f"declare void {name}({wide}, {pointers}, i32 immarg, {mask})")
-    align = where.dtype.size_bytes
-    active = e.mask or ALL_LANES
-    e.effect(f"call void {name}({wide} {bits}, {pointers} {targets}, i32 {align}, {mask} {active})")
+    element, size_bytes = stored_type(where.dtype), where.dtype.size_bytes
+    for lane, target in enumerate(_lane_addresses(e, where)):
+        one = e.op(f"extractelement <{e.gang} x {element}> {bits}, i64 {lane}")
+        e.effect(f"store {element} {one}, ptr {target}, align {size_bytes}")
 
 
 def store_elements(e: Emitter, where: Site, values: Sequence[str]) -> None:
@@ -103,9 +97,9 @@ def store_elements(e: Emitter, where: Site, values: Sequence[str]) -> None:
 
 
 def _load(e: Emitter, where: Site) -> str:
-    element, count = stored_type(where.dtype), max(where.period, 1) * e.gang
-    if where.period == 0:
-        return _gather(e, where)
+    element, count = stored_type(where.dtype), where.period * e.gang
+    if not where.is_whole:
+        return _load_one_by_one(e, where)
     found = _load_adjacent(e, where.dtype, count, where.address, _repeated(e, e.mask, where.period))
     if where.period == 1:
         return found
@@ -113,14 +107,14 @@ def _load(e: Emitter, where: Site) -> str:
     return _shuffled(e, element, found, count, order)
 
 
-def _gather(e: Emitter, where: Site) -> str:
-    element = stored_type(where.dtype)
-    wide, pointers, mask = (f"<{e.gang} x {t}>" for t in (element, "ptr", "i1"))
-    name = f"@llvm.masked.gather.v{e.gang}{_suffix(element)}.v{e.gang}p0"
-    e.declare(f"declare {wide} {name}({pointers}, i32 immarg, {mask}, {wide})")
-    sources = f"{pointers} {where.address}, i32 {where.dtype.size_bytes}"
-    active = f"{mask} {e.mask or ALL_LANES}, {wide} zeroinitializer"
-    return e.op(f"call {wide} {name}({sources}, {active})")
+def _load_one_by_one(e: Emitter, where: Site) -> str:
+    element, size_bytes = stored_type(where.dtype), where.dtype.size_bytes
+    found = "poison"
+    for lane, source in enumerate(_lane_addresses(e, where)):
+        one = e.op(f"load {element}, ptr {source}, align {size_bytes}")
+        wide = f"<{e.gang} x {element}> {found}"
+        found = e.op(f"insertelement {wide}, {element} {one}, i64 {lane}")
+    return found
 
 
 def _load_adjacent(e: Emitter, dtype: Scalar, count: int, start: str, mask: str | None) -> str:
@@ -173,13 +167,20 @@ def _addresses(e: Emitter, eqn: Eqn, moving: Sequence[int]) -> str:
     return found
 
 
-def _pointers(e: Emitter, where: Site) -> str:
-    """One address per lane, of a site whose elements are not adjacent."""
-    if where.period == 0:
-        return where.address
-    size = where.dtype.size_bytes
-    offsets = ", ".join(f"i64 {(k * where.period + where.phase) * size}" for k in range(e.gang))
-    return e.op(f"getelementptr i8, ptr {where.address}, <{e.gang} x i64> <{offsets}>")
+def _lane_addresses(e: Emitter, where: Site) -> list[str]:
+    """One address per lane: of its element, or of a place of no meaning if it is not active."""
+    size_bytes, wide = where.dtype.size_bytes, f"<{e.gang} x ptr>"
+    offsets = [(k * where.period + where.phase) * size_bytes for k in range(e.gang)]
+    if where.period != 0 and e.mask is None:
+        return [e.op(f"getelementptr i8, ptr {where.address}, i64 {n}") for n in offsets]
+    found = where.address
+    if where.period != 0:
+        texts = ", ".join(f"i64 {n}" for n in offsets)
+        found = e.op(f"getelementptr i8, ptr {found}, <{e.gang} x i64> <{texts}>")
+    if e.mask is not None:
+        spare = e.splat("ptr", e.spare())
+        found = e.op(f"select <{e.gang} x i1> {e.mask}, {wide} {found}, {wide} {spare}")
+    return [e.op(f"extractelement {wide} {found}, i64 {k}") for k in range(e.gang)]
 
 
 def _joined(e: Emitter, element: str, x: str, count: int, y: str) -> str:
