@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kernelcore.codegen.cost import best_lanes
 from kernelcore.codegen.host import Host
 from kernelcore.ir.core import Eqn, Func, Region
 from kernelcore.ir.op import ATOMICS, AddForm, OpKind
@@ -22,7 +23,7 @@ def lanes_for(func: Func, host: Host) -> int:
         return 1
     if not adds_in_order(func):
         return 1
-    return 2 * host.float_lanes
+    return best_lanes(func, host.float_lanes)
 
 
 def adds_in_order(func: Func) -> bool:

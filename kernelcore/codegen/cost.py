@@ -1,0 +1,143 @@
+"""What the forms of a kernel cost, roughly: how many threads run best as a gang.
+
+The figures behind the constants are in ARCHITECTURE.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+from kernelcore.builtins.lowering import LLVM_TYPES
+from kernelcore.codegen.emitter import Emitter, scalar_type
+from kernelcore.codegen.narrow import held_as
+from kernelcore.codegen.wide import MAX_INTERLEAVED, component
+from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
+from kernelcore.ir.op import ACCESSES, Op, OpKind
+from kernelcore.ir.walk import walk_eqns
+from kernelcore.passes.uniform import lane_strides
+from kernelcore.types import ArrayType, Scalar
+
+# A gang accesses scattered elements one by one, as single threads do; so many instructions per
+# element make up for moving them between registers: where a loop waits for them, and where not.
+WORK_PER_ELEMENT_IN_LOOP = 10
+WORK_PER_ELEMENT = 4
+# Turns of a loop with fewer instructions wait for their results, unless several are on the way.
+SHORT_TURN = 40
+# Beyond so many Eqns the time to compile counts: fewer registers per value, then one form only.
+LONG = 600
+VERY_LONG = 2000
+
+Strides = Mapping[Var, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a thread does: instructions that compute, and accesses of elements that lie scattered."""
+
+    instructions: int
+    scattered: int
+
+    def suits_gangs(self, per_element: int) -> bool:
+        """Whether there is enough to compute per element."""
+        return self.instructions >= per_element * self.scattered
+
+
+def best_lanes(func: Func, float_lanes: int) -> int:
+    """The lanes of the fastest form of ``func`` where a register holds ``float_lanes`` float32."""
+    eqns = list(walk_eqns(func.body))
+    if len(eqns) > VERY_LONG:
+        return 1
+    strides = lane_strides(func)
+    turns = [_work(turn, strides) for turn in _innermost_turns(eqns)]
+    whole = _work(eqns, strides)
+    if not all(turn.suits_gangs(WORK_PER_ELEMENT_IN_LOOP) for turn in turns):
+        return 1
+    if not turns and not whole.suits_gangs(WORK_PER_ELEMENT):
+        return 1
+    registers = 2
+    if len(eqns) > LONG or any(_is_unit(e, strides) for e in eqns):
+        registers = 1
+    elif turns and not whole.scattered and max(t.instructions for t in turns) <= SHORT_TURN:
+        registers = 4
+    return registers * float_lanes // (2 if _is_mostly_wide(eqns, strides) else 1)
+
+
+def _innermost_turns(eqns: Sequence[Eqn]) -> list[list[Eqn]]:
+    """The Eqns of every loop that has no loop inside."""
+    found: list[list[Eqn]] = []
+    for eqn in eqns:
+        if eqn.op.kind in (OpKind.FOR, OpKind.WHILE):
+            turn = [inner for region in eqn.regions for inner in walk_eqns(region)]
+            if not any(e.op.kind in (OpKind.FOR, OpKind.WHILE) for e in turn):
+                found.append(turn)
+    return found
+
+
+def _work(eqns: Sequence[Eqn], strides: Strides) -> Work:
+    instructions = 0
+    for eqn in eqns:
+        if eqn.op.kind is OpKind.PURE and strides[eqn.out] is None:
+            instructions += _instructions(eqn.op, held_as(scalar_type(eqn.inputs[-1])))
+    return Work(instructions, sum(_is_scattered(e, strides) for e in eqns))
+
+
+@lru_cache(maxsize=1024)
+def _instructions(op: Op, dtype: Scalar) -> int:
+    """How many instructions of one thread ``op`` is."""
+    assert op.lower is not None
+    e = Emitter(1, {})
+    op.lower(e, dtype, *("undef" for _ in op.params))
+    # What is defined beside the kernel is inlined.
+    return len(e.lines()) + sum(d.count("\n") for d in e.declarations if d.startswith("define"))
+
+
+def _is_scattered(eqn: Eqn, strides: Strides) -> bool:
+    """Whether ``eqn`` accesses elements that a gang can only access one by one."""
+    moving = _moving_axes(eqn, strides)
+    return bool(moving) and not _is_dense(eqn, moving, strides)
+
+
+def _is_unit(eqn: Eqn, strides: Strides) -> bool:
+    """Whether ``eqn`` accesses elements of several components that a gang loads as units."""
+    moving = _moving_axes(eqn, strides)
+    return bool(moving) and _is_dense(eqn, moving, strides) and bool(_array(eqn).components)
+
+
+def _moving_axes(eqn: Eqn, strides: Strides) -> list[int]:
+    """The axes whose index differs among the threads of a gang."""
+    if eqn.op.kind not in ACCESSES:
+        return []
+    indices = eqn.inputs[1 : 1 + _array(eqn).ndim]
+    return [axis for axis, i in enumerate(indices) if _stride(i, strides) != 0]
+
+
+def _is_dense(eqn: Eqn, moving: Sequence[int], strides: Strides) -> bool:
+    array = _array(eqn)
+    indices = eqn.inputs[1 : 1 + array.ndim]
+    is_last = list(moving) == [array.outer_ndim - 1] and _stride(indices[moving[0]], strides) == 1
+    is_known = component(array, indices) is not None
+    return is_last and is_known and prod(array.components) <= MAX_INTERLEAVED
+
+
+def _is_mostly_wide(eqns: Sequence[Eqn], strides: Strides) -> bool:
+    """Whether most values that differ among threads have 64 bits."""
+    made = [
+        LLVM_TYPES[scalar_type(e.out).name]
+        for e in eqns
+        if e.op.kind in (OpKind.PURE, OpKind.CAST, OpKind.LOAD) and strides[e.out] is None
+    ]
+    numbers = [t for t in made if t != "i1"]
+    return 2 * sum(t in ("double", "i64") for t in numbers) > len(numbers)
+
+
+def _stride(atom: Atom, strides: Strides) -> int | None:
+    return 0 if isinstance(atom, Const) else strides[atom]
+
+
+def _array(eqn: Eqn) -> ArrayType:
+    array = eqn.inputs[0].type
+    assert isinstance(array, ArrayType)
+    return array
