@@ -36,7 +36,8 @@ fuzz-values: export KC_FUZZ_PROGRAMS = 1000
 fuzz-values: $(VENV)/.built
 	@for round in $$(seq $(FUZZ_ROUNDS)); do \
 	  KC_FUZZ_SEED=$$(( $${KC_FUZZ_SEED:-0} + round )) \
-	  $(BIN)/python -m pytest -q -n 2 tests/fuzz/test_typed_programs.py || exit 1; \
+	  $(BIN)/python -m pytest -q -n 2 tests/fuzz/test_typed_programs.py tests/fuzz/test_gangs.py \
+	    || exit 1; \
 	done
 
 # 100 programs in a round, 20 of them of composites.

@@ -81,11 +81,17 @@ def launch(
     return status.value
 
 
-def agree(func: Func, args: Sequence[Any], dims: Sequence[int] | int) -> list[np.ndarray]:
+def agree(
+    func: Func,
+    args: Sequence[Any],
+    dims: Sequence[int] | int,
+    chunks: Sequence[tuple[int, int]] | None = None,
+    lanes: int | None = None,
+) -> list[np.ndarray]:
     """Run interpreter and machine code on copies of ``args``; the arrays afterwards, if equal."""
     interpreted, compiled = _copies(args), _copies(args)
     interp.run(func, interpreted, dims)
-    assert launch(func, compiled, dims) == abi.STATUS_OK
+    assert launch(func, compiled, dims, chunks, lanes) == abi.STATUS_OK
     for found, expected in zip(compiled, interpreted, strict=True):
         np.testing.assert_array_equal(comparable(found), comparable(expected))
     return [a for a in compiled if isinstance(a, np.ndarray)]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kernelcore import interp
+from kernelcore.codegen import abi
 from kernelcore.compiled import Direct
 from kernelcore.ir.verify import verify
 from kernelcore.opselect import select, selection
@@ -16,12 +17,18 @@ from kernelcore.passes.pipeline import optimize
 from kernelcore.runtime import native
 from kernelcore.signature import Role
 from kernelcore.types import element_type
+from tests.kernel_harness import launch
 
 Arrays = list[np.ndarray]
 
 
-def run_operation(op: Operation, operands: Sequence[Any], *, interpret: bool = False) -> Arrays:
-    """The visible results of ``op``; operands are NumPy arrays, and numbers for values."""
+def run_operation(
+    op: Operation, operands: Sequence[Any], *, interpret: bool = False, lanes: int | None = None
+) -> Arrays:
+    """The visible results of ``op``; operands are NumPy arrays, and numbers for values.
+
+    With ``lanes``, from machine code that runs so many threads as a gang.
+    """
     verify(op.func)
     dtypes = [element_type(o.type) for o in op.operands]
     operands = [np.asarray(o, d.numpy) for o, d in zip(operands, dtypes, strict=True)]
@@ -40,6 +47,8 @@ def run_operation(op: Operation, operands: Sequence[Any], *, interpret: bool = F
     grid = evaluate(op.grid, shapes)
     if interpret:
         interp.run(op.func, args, grid)
+    elif lanes is not None:
+        assert launch(optimize(op.func), args, grid, lanes=lanes) == abi.STATUS_OK
     else:
         native.launch(Direct(optimize(op.func)).signature, grid, args)
     return results[: op.visible]

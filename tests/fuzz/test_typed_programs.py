@@ -30,10 +30,10 @@ SHARDS = max(8, COUNT // 250)
 shards = pytest.mark.parametrize("shard", range(SHARDS))
 
 
-def fuzz(test: Any, shard: int, points: int = POINTS) -> None:
-    """Run ``test`` on the programs of one shard, the same ones in every run."""
+def fuzz(test: Any, shard: int, points: int = POINTS, count: int = COUNT) -> None:
+    """Run ``test`` on the programs of one shard of ``count``, the same ones in every run."""
     configured = settings(
-        max_examples=-(-COUNT // SHARDS),
+        max_examples=-(-count // SHARDS),
         deadline=None,
         database=None,
         phases=(Phase.generate, Phase.shrink),
