@@ -35,7 +35,7 @@ Strides = Mapping[Var, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a thread does: instructions that compute, and accesses of elements that lie scattered."""
+    """What a thread does: instructions that compute, and accesses of scattered elements."""
 
     instructions: int
     scattered: int
