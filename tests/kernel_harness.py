@@ -37,10 +37,6 @@ KERNEL_TYPE = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
 )
 
-# Largest distance between machine code and interpreter, in units in the last place.
-ULPS_EXACT = 0
-ULPS_LIBM = 4
-
 
 def pack(compiled: Compiled, args: Sequence[Any]) -> bytearray:
     """The argument block of ``args``: NumPy arrays and scalars."""

@@ -38,6 +38,10 @@ def _always(*_: Any) -> bool:
     return True
 
 
+def _in_one(x: Any) -> bool:
+    return abs(x) <= 1
+
+
 def _held(x: Any) -> Any:
     return max(min(x, _MOST), -_MOST)
 
@@ -73,6 +77,24 @@ REFERENCES: Mapping[str, Reference] = {
     "sinh": _unary(lambda x: mp.sinh(_held(x)), (-1.0, 1.0), (-90.0, 90.0), (-711.0, 711.0)),
     "cosh": _unary(lambda x: mp.cosh(_held(x)), (-1.0, 1.0), (-90.0, 90.0), (-711.0, 711.0)),
     "tanh": _unary(lambda x: mp.tanh(_held(x)), (-1.0, 1.0), (-20.0, 20.0), (-1e-5, 1e-5)),
+    "asin": _unary(mp.asin, (-1.0, 1.0), (0.4999, 0.5001), (0.999, 1.0), domain=_in_one),
+    "acos": _unary(mp.acos, (-1.0, 1.0), (0.4999, 0.5001), (0.999, 1.0), domain=_in_one),
+    "atan": _unary(mp.atan, (-1.0, 1.0), (-5.0, 5.0), (0.414, 0.4143), (2.414, 2.4143)),
+    "atan2": Reference(
+        lambda y, x: mp.atan2(y, x),
+        lambda y, x: y != 0 or x > 0,
+        (((-1.0, 1.0), (-1e-3, 1e-3)), ((-1.0, 1.0), (-1.0, 1.0))),
+    ),
+    "asinh": _unary(mp.asinh, (-1.0, 1.0), (-100.0, 100.0), (0.0, 1e5), (0.0, 1e9)),
+    "acosh": _unary(mp.acosh, (1.0, 2.0), (1.0, 1e3), (0.0, 1e9), domain=lambda x: x >= 1),
+    "atanh": _unary(mp.atanh, (-1.0, 1.0), (-1e-3, 1e-3), domain=lambda x: abs(x) < 1),
+    "cbrt": _unary(lambda x: mp.sign(x) * mp.cbrt(abs(x)), (-8.0, 8.0), (0.0, 1e3)),
+    "rsqrt": _unary(lambda x: 1 / mp.sqrt(x), (0.0, 4.0), domain=lambda x: x > 0),
+    "hypot": Reference(mp.hypot, _always, (((-1.0, 1.0), (0.0, 1e3)), ((-1.0, 1.0), (-0.1, 0.1)))),
+    "erf": _unary(mp.erf, (-1.2, 1.2), (-6.0, 6.0), (0.99, 1.01)),
+    "erfc": _unary(
+        lambda x: mp.erfc(min(x, _MOST)), (-1.0, 1.0), (-6.0, 11.0), (0.49, 0.51), (0.0, 28.0)
+    ),
     "pow": Reference(
         _power,
         lambda x, y: (x > 0 or y == int(y)) and (x != 0 or y > 0),

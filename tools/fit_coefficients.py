@@ -200,6 +200,16 @@ FITS = (
         lambda z: z,
     ),
     Fit(
+        "CBRT",
+        "m ** (-1 / 3) = p(m), 1 <= m < 8",
+        lambda m: 1 / mp.cbrt(m),
+        1,
+        8,
+        4,
+        4,
+        mp.cbrt,
+    ),
+    Fit(
         "ERF",
         "erf(x) = x + x * p(x**2), abs(x) <= 1",
         ratio(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, 2 / mp.sqrt(mp.pi) - 1),

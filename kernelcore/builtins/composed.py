@@ -151,11 +151,6 @@ def clamp(e: Emit, t: Scalar, x: str, lo: str, hi: str) -> str:
     return min(e, t, max(e, t, x, lo), hi)
 
 
-def rsqrt(e: Emit, t: Scalar, x: str) -> str:
-    """``1 / sqrt(x)``."""
-    return _div(e, t, e.const(t, 1.0), call_intrinsic(e, "sqrt", t, (x,)))
-
-
 def frac(e: Emit, t: Scalar, x: str) -> str:
     """``x - trunc(x)``."""
     return _sub(e, t, x, call_intrinsic(e, "trunc", t, (x,)))

@@ -8,8 +8,18 @@ import numpy as np
 
 from kernelcore.builtins import composed, reference
 from kernelcore.builtins.declare import Float, builtin
-from kernelcore.builtins.lowering import intrinsic, libm
-from kernelcore.builtins.maths import exponential, hyperbolic, logarithm, power, trigonometric
+from kernelcore.builtins.lowering import intrinsic
+from kernelcore.builtins.maths import (
+    error,
+    exponential,
+    hyperbolic,
+    inverse,
+    inverse_hyperbolic,
+    logarithm,
+    power,
+    root,
+    trigonometric,
+)
 from kernelcore.builtins.maths.entry import written
 
 
@@ -35,31 +45,26 @@ def tan(x: Float) -> Float:
     ...
 
 
-@builtin(
-    lower=libm("asin"), ref=np.arcsin, grad={"x": "ct / sqrt(1.0 - x * x)"}, domain=(-0.9, 0.9)
-)
+@builtin(**written(inverse.asin), grad={"x": "ct / sqrt(1.0 - x * x)"}, domain=(-0.9, 0.9))
 def asin(x: Float) -> Float:
     """Angle in [-pi/2, pi/2] whose sine is ``x``; NaN outside [-1, 1]."""
     ...
 
 
-@builtin(
-    lower=libm("acos"), ref=np.arccos, grad={"x": "-ct / sqrt(1.0 - x * x)"}, domain=(-0.9, 0.9)
-)
+@builtin(**written(inverse.acos), grad={"x": "-ct / sqrt(1.0 - x * x)"}, domain=(-0.9, 0.9))
 def acos(x: Float) -> Float:
     """Angle in [0, pi] whose cosine is ``x``; NaN outside [-1, 1]."""
     ...
 
 
-@builtin(lower=libm("atan"), ref=np.arctan, grad={"x": "ct / (1.0 + x * x)"})
+@builtin(**written(inverse.atan), grad={"x": "ct / (1.0 + x * x)"})
 def atan(x: Float) -> Float:
     """Angle in [-pi/2, pi/2] whose tangent is ``x``."""
     ...
 
 
 @builtin(
-    lower=libm("atan2"),
-    ref=np.arctan2,
+    **written(inverse.atan2),
     grad={"y": "ct * x / (x * x + y * y)", "x": "-ct * y / (x * x + y * y)"},
     domain=(0.3, 2.0),
 )
@@ -89,15 +94,14 @@ def tanh(x: Float) -> Float:
     ...
 
 
-@builtin(lower=libm("asinh"), ref=np.arcsinh, grad={"x": "ct / sqrt(x * x + 1.0)"})
+@builtin(**written(inverse_hyperbolic.asinh), grad={"x": "ct / sqrt(x * x + 1.0)"})
 def asinh(x: Float) -> Float:
     """Inverse of ``sinh``."""
     ...
 
 
 @builtin(
-    lower=libm("acosh"),
-    ref=np.arccosh,
+    **written(inverse_hyperbolic.acosh),
     grad={"x": "ct / (sqrt(x - 1.0) * sqrt(x + 1.0))"},
     domain=(1.1, 3.0),
 )
@@ -107,8 +111,7 @@ def acosh(x: Float) -> Float:
 
 
 @builtin(
-    lower=libm("atanh"),
-    ref=np.arctanh,
+    **written(inverse_hyperbolic.atanh),
     grad={"x": "ct / (1.0 - x * x)"},
     domain=(-0.9, 0.9),
 )
@@ -196,17 +199,14 @@ def sqrt(x: Float) -> Float:
     ...
 
 
-@builtin(
-    lower=composed.rsqrt, ref=reference.rsqrt, grad={"x": "-0.5 * ct * out / x"}, domain=(0.1, 3.0)
-)
+@builtin(**written(root.rsqrt), grad={"x": "-0.5 * ct * out / x"}, domain=(0.1, 3.0))
 def rsqrt(x: Float) -> Float:
     """``1 / sqrt(x)``; NaN below 0."""
     ...
 
 
 @builtin(
-    lower=libm("hypot"),
-    ref=np.hypot,
+    **written(root.hypot),
     grad={
         "x": "where(out == 0.0, 0.0, ct * x / out)",
         "y": "where(out == 0.0, 0.0, ct * y / out)",
@@ -218,7 +218,7 @@ def hypot(x: Float, y: Float) -> Float:
     ...
 
 
-@builtin(lower=libm("cbrt"), ref=np.cbrt, grad={"x": "ct / (3.0 * out * out)"}, domain=(0.1, 3.0))
+@builtin(**written(root.cbrt), grad={"x": "ct / (3.0 * out * out)"}, domain=(0.1, 3.0))
 def cbrt(x: Float) -> Float:
     """Cube root of ``x``; the derivative at 0 is infinite."""
     ...
@@ -237,15 +237,13 @@ def pow(x: Float, y: Float) -> Float:
     ...
 
 
-@builtin(lower=libm("erf"), ref=reference.erf, grad={"x": "ct * 1.1283791670955126 * exp(-x * x)"})
+@builtin(**written(error.erf), grad={"x": "ct * 1.1283791670955126 * exp(-x * x)"})
 def erf(x: Float) -> Float:
     """Error function of ``x``."""
     ...
 
 
-@builtin(
-    lower=libm("erfc"), ref=reference.erfc, grad={"x": "-ct * 1.1283791670955126 * exp(-x * x)"}
-)
+@builtin(**written(error.erfc), grad={"x": "-ct * 1.1283791670955126 * exp(-x * x)"})
 def erfc(x: Float) -> Float:
     """``1 - erf(x)``, accurate for large ``x``."""
     ...

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from kernelcore.builtins.reference import nearest
-from kernelcore.types import SCALARS, Scalar, float64
+from kernelcore.types import SCALARS, Scalar
 
 # A scalar C function without effects: errno is nobody's business here.
 PURE_ATTRIBUTES = "nounwind willreturn memory(none)"
@@ -108,26 +108,6 @@ def call_intrinsic(e: Emit, name: str, t: Scalar, operands: tuple[str, ...], tai
     e.declare(f"declare {ty} @llvm.{name}.{suffix}({', '.join(types)})")
     passed = [f"{ty} {x}" for x in operands] + ([tail] if tail else [])
     return e.op(f"call {ty} @llvm.{name}.{suffix}({', '.join(passed)})")
-
-
-def libm(name: str) -> Lower:
-    """The C library's ``<name>[f]``, called once per lane."""
-
-    def lower(e: Emit, t: Scalar, *operands: str) -> str:
-        symbol = name if t == float64 else f"{name}f"
-        ty = LLVM_TYPES[t.name]
-        params = ", ".join([ty] * len(operands))
-        e.declare(f"declare {ty} @{symbol}({params}) {PURE_ATTRIBUTES}")
-        if e.lanes == 1:
-            return e.op(f"call {ty} @{symbol}({', '.join(f'{ty} {x}' for x in operands)})")
-        wide, result = e.type(t), "poison"
-        for lane in range(e.lanes):
-            parts = [e.op(f"extractelement {wide} {x}, i32 {lane}") for x in operands]
-            one = e.op(f"call {ty} @{symbol}({', '.join(f'{ty} {x}' for x in parts)})")
-            result = e.op(f"insertelement {wide} {result}, {ty} {one}, i32 {lane}")
-        return result
-
-    return lower
 
 
 def select(e: Emit, t: Scalar, c: str, x: str, y: str) -> str:

@@ -158,11 +158,6 @@ def frac(x: Any) -> Any:
     return x - np.trunc(x)
 
 
-def rsqrt(x: Any) -> Any:
-    """``1 / sqrt(x)``."""
-    return np.divide(type(x)(1), np.sqrt(x))
-
-
 def degrees(x: Any) -> Any:
     """Radians to degrees."""
     return x * type(x)(180.0 / math.pi)
@@ -171,23 +166,6 @@ def degrees(x: Any) -> Any:
 def radians(x: Any) -> Any:
     """Degrees to radians."""
     return x * type(x)(math.pi / 180.0)
-
-
-def power(x: Any, y: Any) -> Any:
-    """``x`` raised to ``y`` as the C library has it; NumPy takes 0.5 for a square root."""
-    if y == 0.5 and (x == 0 or np.isinf(x)):
-        return np.abs(x)
-    return np.power(x, y)
-
-
-def erf(x: Any) -> Any:
-    """The error function."""
-    return type(x)(math.erf(x))
-
-
-def erfc(x: Any) -> Any:
-    """``1 - erf(x)``, accurate for large ``x``."""
-    return type(x)(math.erfc(x))
 
 
 def range_len(start: Any, stop: Any, step: Any) -> Any:

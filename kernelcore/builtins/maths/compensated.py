@@ -83,8 +83,8 @@ def quotient(x: Pair, y: Pair) -> Pair:
 
 
 def square_root(x: Pair) -> Pair:
-    """``sqrt(x)`` of a positive number."""
+    """``sqrt(x)``; NaN below 0."""
     near = x.high.sqrt()
     back = two_product(near, near)
     rest = ((x.high - back.high) - back.low) + x.low
-    return Pair(near, rest / (near + near))
+    return Pair(near, near.equals(0.0).where(0.0, rest / (near + near)))

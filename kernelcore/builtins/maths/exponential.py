@@ -59,10 +59,10 @@ def small_power_of_two(exponent: Value, form: Format) -> Value:
     return matters.where(power_of_two(exponent, form), 0.0)
 
 
-def exponential(x: Value, rest: Value | None = None) -> tuple[Pair, Value]:
-    """``exp(x + rest)`` as a number in [0.7, 1.42] and the power of two that it is to be scaled by.
+def exponential(x: Value) -> tuple[Pair, Value]:
+    """``exp(x)`` as a number in [0.7, 1.42] and the power of two that it is to be scaled by.
 
-    ``rest`` is small. The pair is good to about 4 more bits than its first half.
+    The pair is good to about 4 more bits than its first half.
     """
     clamped = within_range(x, 1.0)
     n, count = rounded_product(clamped, 1 / _LN2)
@@ -70,14 +70,11 @@ def exponential(x: Value, rest: Value | None = None) -> tuple[Pair, Value]:
     start = n.times_plus(-high, clamped)
     moved = n * low
     r = start - moved
-    lost = (start - r) - moved
-    if rest is not None:
-        lost = lost + rest
-    return near_one(r, lost), count
+    return near_one(r, (start - r) - moved), count
 
 
 def near_one(r: Value, rest: Value) -> Pair:
-    """``exp(r + rest)`` for ``abs(r) <= log(2) / 2``, as a pair."""
+    """``exp(r + rest)`` for ``abs(r) <= log(2) / 2``, as a pair; ``rest`` is what rounding lost."""
     term = polynomial(r, EXP[r.type]).times_plus(r * r, rest)
     head = fast_two_sum(r.like(1.0), r)
     total = fast_two_sum(head.high, term)

@@ -44,24 +44,30 @@ class Reduced(NamedTuple):
     turns: Value
 
 
-def reduce_small(x: Value) -> Reduced:
-    """``x``, which is within the limit of its type."""
+def reduce_small(x: Value, is_sensitive: bool = False) -> Reduced:
+    """``x``, which is within the limit of its type; with a rest in float32 if ``is_sensitive``."""
     if x.type == float64:
         n, turns = rounded_product(x, _TURNS)
         first, second, third = _THIRDS
         near = two_sum(x - n * first, n * -second)
         angle = fast_two_sum(near.high, n.times_plus(-third, near.low))
         return Reduced(angle.high, angle.low, turns)
-    if not x.on.fused:
+    if is_sensitive or not x.on.fused:
         wide = x.to(float64)
         n, turns = rounded_product(wide, _TURNS)
         first, second, _ = _THIRDS
-        angle = (wide - n * first) - n * second
-        return Reduced(angle.to(float32), None, turns.to(int32))
+        return _narrowed((wide - n * first) - n * second, wide.like(0.0), turns)
     n, turns = rounded_product(x, _TURNS)
     for part in _FUSED:
         x = n.times_plus(-part, x)
     return Reduced(x, None, turns)
+
+
+def _narrowed(angle: Value, rest: Value, turns: Value) -> Reduced:
+    """An angle of float64 in float32."""
+    near = angle.to(float32)
+    lost = (angle - near.to(float64)) + rest
+    return Reduced(near, lost.to(float32), turns.to(int32))
 
 
 def reduce_large(x: Value) -> Reduced:
@@ -72,8 +78,7 @@ def reduce_large(x: Value) -> Reduced:
     if x.type == float32:
         angle, rest, turns = reduce_large(x.to(float64))
         assert rest is not None
-        near = angle.to(float32)
-        return Reduced(near, ((angle - near.to(float64)) + rest).to(float32), turns.to(int32))
+        return _narrowed(angle, rest, turns)
     bits = x.bits()
     significand = (bits & (1 << 52) - 1) | 1 << 52
     # Digits of 2/pi before this one give multiples of 4 turns.

@@ -21,7 +21,7 @@ def cos(x: Value) -> Value:
 
 def tan(x: Value) -> Value:
     """Tangent, in radians: within 1 ulp."""
-    usual = x.beyond(LIMITS[x.type], tan_large, _tan(reduce_small(x)))
+    usual = x.beyond(LIMITS[x.type], tan_large, _tan(reduce_small(x, is_sensitive=True)))
     return x.equals(0.0).where(x, usual)
 
 

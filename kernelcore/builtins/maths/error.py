@@ -1,0 +1,57 @@
+"""erf and erfc: a polynomial around 0, and exp(-x**2) times a slow function beyond."""
+
+from __future__ import annotations
+
+from kernelcore.builtins.maths.arithmetic import Value
+from kernelcore.builtins.maths.coefficients import ERF, ERFC
+from kernelcore.builtins.maths.compensated import (
+    fast_two_sum,
+    polynomial,
+    quotient,
+    two_product,
+    two_sum,
+)
+from kernelcore.builtins.maths.exponential import exponential
+from kernelcore.builtins.maths.formats import copy_sign, scaled
+from kernelcore.types import float64
+
+
+def erf(x: Value) -> Value:
+    """Error function: within 1 ulp."""
+    size = abs(x)
+    small = size + _beyond_linear(size)
+    return copy_sign((size < 1.0).where(small, 1.0 - _complement(size)), x)
+
+
+def erfc(x: Value) -> Value:
+    """``1 - erf(x)``: within 1.5 ulp."""
+    size = abs(x)
+    head = fast_two_sum(x.like(1.0), -x)
+    small = head.high + (head.low - _beyond_linear(x))
+    tail = _complement(size)
+    return (size < 0.5).where(small, (x < 0.0).where(2.0 - tail, tail))
+
+
+def _beyond_linear(x: Value) -> Value:
+    """``erf(x) - x`` for ``abs(x) <= 1``."""
+    return x * polynomial(x * x, ERF[x.type])
+
+
+def _complement(x: Value) -> Value:
+    """``erfc(x)`` for ``x >= 0.4``.
+
+    Source: M. Shepherd and J. Laframboise, Chebyshev approximation of (1 + 2x) exp(x**2) erfc(x),
+    1981.
+    """
+    most = 28.0 if x.type == float64 else 11.0
+    x = (x > most).where(most, x)
+    t = (x - 2.0) / (x + 2.0)
+    factor = quotient(
+        fast_two_sum(x.like(1.0), polynomial(t, ERFC[x.type])), two_sum(x + x, x.like(1.0))
+    )
+    square = two_product(x, x)
+    power, count = exponential(-square.high)
+    low = power.low - power.high * square.low
+    product = factor.high * power.high
+    rest = factor.high.times_plus(low, factor.low * power.high)
+    return scaled(product + rest, count)
