@@ -6,7 +6,7 @@ SOURCES := pyproject.toml $(shell find csrc -type f)
 CXX_FILES := $(shell find csrc -path csrc/third_party -prune -o \( -name '*.cc' -o -name '*.h' \) -print)
 
 .PHONY: demo test test-torch-matrix test-jax-matrix test-jax-oldest test-derivatives lint fuzz fuzz-values \
-	fuzz-derivatives fuzz-capsules tsan bench clean
+	fuzz-derivatives fuzz-capsules tsan maths bench clean
 
 demo: $(VENV)/.built
 	$(BIN)/python examples/01_tv_denoise.py
@@ -54,6 +54,11 @@ fuzz-derivatives: $(VENV)/.built
 test-derivatives: export KC_DERIVATIVE_ORDER = 3
 test-derivatives: $(VENV)/.built
 	$(BIN)/python -m pytest -q -n 2 tests/jax/test_patterns.py
+
+# The elementary functions of float32 on each of its 2**32 values; 2 to 5 minutes a function.
+maths: export KC_EVERY_FLOAT32 = 1
+maths: $(VENV)/.built
+	$(BIN)/python -m pytest -q -s -n 2 tests/test_every_float32.py
 
 # Every kernel of the matrix under every transform in every mode of torch.compile; CI runs a slice.
 test-torch-matrix: export KC_TORCH_MATRIX = 1

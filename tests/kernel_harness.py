@@ -191,13 +191,3 @@ def nearest_float(value: Any, dtype: Scalar) -> Any:
     if abs(rounded) > Fraction(float(limits.max)):
         return math.inf if rounded > 0 else -math.inf
     return math.copysign(float(rounded), 1 if exact > 0 else -1)
-
-
-def ulp_distance(x: Any, y: Any) -> Any:
-    """Numbers between ``x`` and ``y`` that their common float type has; NaNs are equal."""
-    bits = np.dtype(f"i{x.dtype.itemsize}")
-    least = np.iinfo(bits).min
-    raw = [values.view(bits).astype(object) for values in (x, y)]
-    first, second = (np.where(r < 0, -(r - least), r) for r in raw)
-    both_nan = np.isnan(x) & np.isnan(y)
-    return np.where(both_nan, 0, np.abs(first - second))

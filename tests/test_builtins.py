@@ -207,7 +207,7 @@ def test_a_float_without_a_derivative_is_refused_with_its_reason() -> None:
 def test_host_calls_evaluate_the_reference() -> None:
     assert BUILTINS["sin"](0.5) == np.sin(0.5)
     assert BUILTINS["pow"](y=3, x=2) == 8.0
-    np.testing.assert_array_equal(BUILTINS["exp2"](np.arange(3, dtype="f")), np.float32([1, 2, 4]))
+    assert BUILTINS["exp2"](np.arange(3, dtype=np.float32)).tolist() == [1, 2, 4]
     assert BUILTINS["atan2"](y=1.0, x=0.0) == np.pi / 2
     assert BUILTINS["where"](True, 1, 2) == 1
     assert BUILTINS["div"](np.float32(1), np.float32(0)) == np.inf

@@ -36,17 +36,16 @@ class Evaluation:
 
     def fused_multiply_add(self, scalar: Scalar, x: Any, y: Any, z: Any) -> Any:
         """``x * y + z``, rounded once."""
-        one = native.fma if scalar == float64 else native.fmaf
+        one: Callable[[Any, Any, Any], float] = native.fma if scalar == float64 else native.fmaf
         if any(isinstance(v, np.ndarray) for v in (x, y, z)):
-            return np.frompyfunc(one, 3, 1)(x, y, z).astype(scalar.numpy)
+            every: Callable[..., Any] = np.frompyfunc(one, 3, 1)
+            return every(x, y, z).astype(scalar.numpy)
         return scalar.numpy.type(one(x, y, z))
 
     def select(self, scalar: Scalar, condition: Any, x: Any, y: Any) -> Any:
         """``x`` where ``condition`` holds, else ``y``."""
         del scalar
-        if isinstance(condition, np.ndarray):
-            return np.where(condition, x, y)
-        return x if condition else y
+        return np.where(condition, x, y) if np.ndim(condition) else x if condition else y
 
     def reinterpret(self, source: Scalar, target: Scalar, x: Any) -> Any:
         """The bits of ``x`` as another type of the same width."""
