@@ -85,7 +85,7 @@ lint: $(VENV)/.built
 	$(BIN)/pyright
 
 bench: $(VENV)/.bench
-	$(BIN)/python tests/bench/run.py
+	$(BIN)/python -m tests.bench.run
 
 clean:
 	rm -rf $(VENV) build output

@@ -7,9 +7,10 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tests.bench.timing import Timing
+if TYPE_CHECKING:
+    from tests.bench.timing import Timing
 
 # Set by run.py: a file that every benchmark appends its results to, a line of JSON each.
 RESULTS_VARIABLE = "KC_BENCH_RESULTS"
@@ -33,7 +34,8 @@ class Goal:
     def __str__(self) -> str:
         sign = ">=" if self.at_least else "<="
         verdict = "met" if self.met else "missed"
-        return f"{self.name}: {self.value:.3g} {self.unit}, goal {sign} {self.goal:g}: {verdict}"
+        value = f"{self.value:.3g} {self.unit}".rstrip()
+        return f"{self.name}: {value}, goal {sign} {self.goal:g}: {verdict}"
 
 
 def show(title: str, timings: Mapping[str, Timing], ours: str, goals: Sequence[Goal] = ()) -> None:

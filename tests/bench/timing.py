@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tests.bench.results import Goal, show
+
 ROUNDS = 15
 FEWEST_ROUNDS = 5
 SECONDS_PER_SAMPLE = 0.02
@@ -16,10 +18,11 @@ SECONDS_PER_ROW = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """Something to time, and what has to be so before each of its samples."""
+    """Something to time, what is done before each sample, and for how long it runs before that."""
 
     run: Callable[[], object]
     prepare: Callable[[], object] = lambda: None
+    warm_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ def timed(contenders: Mapping[str, Contender]) -> dict[str, Timing]:
         for name, contender in contenders.items():
             contender.prepare()
             # What the contender before left in the caches and asleep is not this one's time.
-            contender.run()
+            _run_for(contender.warm_seconds, contender.run)
             repeat, run = range(counts[name]), contender.run
             start = time.perf_counter()
             for _ in repeat:
@@ -82,13 +85,19 @@ def interleaved(contenders: Mapping[str, Callable[[], object]]) -> dict[str, flo
 def report(
     title: str, medians: Mapping[str, float], ours: str, goal_us: float | None = None
 ) -> None:
-    """Print the medians, every contender's time as a multiple of ``ours``, and the verdict."""
-    print(f"\n{title}")
-    for name, value in medians.items():
-        print(f"  {name:44s} {value:10.2f} us   x{value / medians[ours]:.2f}")
-    if goal_us is not None:
-        verdict = "met" if medians[ours] <= goal_us else "missed"
-        print(f"  goal <= {goal_us} us: {medians[ours]:.2f} us, {verdict}")
+    """As ``show`` for medians alone, with a goal for ``ours``."""
+    rows = {name: Timing(value, value, value) for name, value in medians.items()}
+    goals = [] if goal_us is None else [Goal(f"{title}, {ours}", medians[ours], "us", goal_us)]
+    show(title, rows, ours, goals)
+
+
+def _run_for(seconds: float, function: Callable[[], object]) -> None:
+    """Call ``function`` at least once, and until ``seconds`` have passed."""
+    start = time.perf_counter()
+    while True:
+        function()
+        if time.perf_counter() - start >= seconds:
+            return
 
 
 def timing_of(samples: list[float]) -> Timing:
