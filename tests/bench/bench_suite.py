@@ -45,7 +45,8 @@ def main() -> None:
         forward[case.name], adjoint[case.name] = measure(case)
         show(case.name, forward[case.name])
         show("  adjoint", adjoint[case.name])
-    goals = list(verdicts(cases, forward, {k: row for k, row in adjoint.items() if row}))
+    adjoint = {name: row for name, row in adjoint.items() if row}
+    goals = list(verdicts(cases, forward, adjoint))
     for goal in goals:
         print(goal)
     rows = {"forward": forward, "adjoint": adjoint}

@@ -74,8 +74,11 @@ def _kernels(axes: Axes, part: str, rows: Mapping[str, Mapping[str, Entry]]) -> 
                 errors[1].append((row[name]["high"] - row[name]["median"]) / unit)
         axes.bar(places, heights, width, label=name, color=COLOURS[name], yerr=errors, capsize=1.5)
         for x, y in zip(places, heights, strict=True):
-            axes.annotate(f"{y:.2g}", (x, y), ha="center", va="bottom", fontsize=6, rotation=90)
-    labels = [f"{n}\n{row['kernelcore']['median'] / 1e3:.3g} ms" for n, row in rows.items()]
+            axes.annotate(f"{y:.2g}", (x, y), ha="center", va="bottom", fontsize=7, rotation=90)
+    labels = [
+        "\n".join((*name.split(), f"({_time(row['kernelcore']['median'])})"))
+        for name, row in rows.items()
+    ]
     axes.set_xticks(range(len(rows)), labels, fontsize=8)
     axes.set_yscale("log")
     axes.axhline(1, color="black", linewidth=0.6)
@@ -86,9 +89,10 @@ def _kernels(axes: Axes, part: str, rows: Mapping[str, Mapping[str, Entry]]) -> 
 
 
 def _times(axes: Axes, entry: Entry) -> None:
-    """A bar per row, in microseconds."""
+    """A bar per row, with the quartiles."""
     rows = entry["rows"]
     values = [row["median"] for row in rows.values()]
+    rows_high = [row["high"] for row in rows.values()]
     errors = (
         [row["median"] - row["low"] for row in rows.values()],
         [row["high"] - row["median"] for row in rows.values()],
@@ -98,10 +102,17 @@ def _times(axes: Axes, entry: Entry) -> None:
     axes.set_yticks(range(len(rows)), list(rows), fontsize=8)
     axes.invert_yaxis()
     axes.set_xscale("log")
-    axes.set_xlim(right=max(values) * 3)
+    axes.set_xlim(min(values) / 5, max(values) * 3)
     for at, value in enumerate(values):
-        axes.annotate(f" {value:.3g} us", (value, at), va="center", fontsize=7)
+        axes.annotate(f"  {_time(value)}", (rows_high[at], at), va="center", fontsize=8)
     axes.set_title(entry["title"], fontsize=10)
+
+
+def _time(microseconds: float) -> str:
+    for unit, size in (("s", 1e6), ("ms", 1e3), ("us", 1.0)):
+        if microseconds >= size:
+            return f"{microseconds / size:.3g} {unit}"
+    return f"{microseconds * 1e3:.3g} ns"
 
 
 def _goal(entry: Entry) -> Goal:
@@ -111,9 +122,17 @@ def _goal(entry: Entry) -> Goal:
 def _goals(axes: Axes, goals: Sequence[Entry]) -> None:
     """A bar per goal: how far beyond it the figure is."""
     ratios = [g["value"] / g["goal"] if g["at_least"] else g["goal"] / g["value"] for g in goals]
-    axes.barh(range(len(goals)), ratios, color=[MET if g["met"] else MISSED for g in goals])
-    labels = [str(_goal(g)) for g in goals]
-    axes.set_yticks(range(len(goals)), labels, fontsize=8)
+    colours = [MET if g["met"] else MISSED for g in goals]
+    axes.barh(range(len(goals)), ratios, color=colours, alpha=0.35)
+    for at, goal in enumerate(goals):
+        axes.annotate(
+            str(_goal(goal)),
+            (0.005, at),
+            xycoords=("axes fraction", "data"),
+            va="center",
+            fontsize=8,
+        )
+    axes.set_yticks([])
     axes.invert_yaxis()
     axes.set_xscale("log")
     axes.axvline(1, color="black", linewidth=0.8)
