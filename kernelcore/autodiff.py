@@ -241,7 +241,7 @@ class _Point:
         cotangents[output].reshape(-1)[k] = 1
         primal, remained = [a.copy() for a in self.start], dict[int, Array]()
         # What a replay recalls is there after the launch, as are minima and maxima.
-        recalled = [i for i, _ in adjoint.primals() if effects[i].writes and not effects[i].loads]
+        recalled = [i for i, _ in adjoint.primals if effects[i].writes and not effects[i].loads]
         if recalled or adjoint.extrema:
             after = self.run({})
             remained = {i: after[i] for i in adjoint.extrema}

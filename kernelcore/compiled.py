@@ -108,21 +108,22 @@ class Adjoint:
         """The primal parameters that it has cotangents of, in its order."""
         return (i for i, part in self.order if part is Part.COTANGENT)
 
-    def primals(self) -> Iterator[tuple[int, Effect]]:
+    @cached_property
+    def primals(self) -> tuple[tuple[int, Effect], ...]:
         """The primal parameters that it takes, and what it does to them."""
         pairs = zip(self.order, effects(self.func), strict=True)
-        return ((i, effect) for (i, part), effect in pairs if part is Part.PRIMAL)
+        return tuple((i, effect) for (i, part), effect in pairs if part is Part.PRIMAL)
 
     @cached_property
     def reads(self) -> frozenset[int]:
         """The primal parameters whose elements it or ``count`` loads."""
-        does = (*self.primals(), *self._count_effects())
+        does = (*self.primals, *self._count_effects())
         return frozenset(i for i, effect in does if effect.loads)
 
     @cached_property
     def writes(self) -> frozenset[int]:
         """The primal parameters whose elements it writes."""
-        return frozenset(i for i, effect in self.primals() if effect.writes)
+        return frozenset(i for i, effect in self.primals if effect.writes)
 
     @cached_property
     def direct(self) -> Direct:

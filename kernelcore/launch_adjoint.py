@@ -41,7 +41,7 @@ def launch_adjoint(
     wrt = tuple(i for i in cotangents if not written[i])
     seeds = tuple(i for i in cotangents if written[i])
     adjoint = kernel.adjoint(wrt, seeds)
-    _refuse_in_place(kernel, [i for i, _ in adjoint.primals()])
+    _refuse_in_place(kernel, [i for i, _ in adjoint.primals])
     execute_adjoint(kernel, adjoint, dim, args, cotangents)
 
 
@@ -137,10 +137,7 @@ def _cotangents(
                 "give one array or None per argument",
             )
         rows.extend(row)
-    parts: list[Any] = []
-    for parameter, row in zip(kernel.parameters, rows, strict=True):
-        assert parameter.type is not None
-        parts.extend(cotangent_leaves(parameter.type, row, f"cotangent of '{parameter.name}'"))
+    parts = rows if kernel.is_plain else _leaves(kernel, rows)
     found = {i: a for i, a in enumerate(parts) if a is not None}
     for i in found:
         if not is_float(func.params[i]):
@@ -151,6 +148,15 @@ def _cotangents(
                 "pass None for it in adj_inputs or adj_outputs",
             )
     return found
+
+
+def _leaves(kernel: Kernel, rows: Sequence[Any]) -> list[Any]:
+    """The cotangents in ``rows``, one per parameter, by parameter of the IR."""
+    parts: list[Any] = []
+    for parameter, row in zip(kernel.parameters, rows, strict=True):
+        assert parameter.type is not None
+        parts.extend(cotangent_leaves(parameter.type, row, f"cotangent of '{parameter.name}'"))
+    return parts
 
 
 def _refuse_in_place(kernel: Kernel, params: Sequence[int]) -> None:
