@@ -1,4 +1,4 @@
-"""``python -m kernelcore``: what is installed, what a kernel becomes, what the disk cache holds."""
+"""``python -m kernelcore``: what is installed, what kernels become, how fast it is, the cache."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from importlib import metadata
 
-from kernelcore import inspection
+from kernelcore import benchmark, inspection
 from kernelcore.cache import default_cache
 from kernelcore.codegen.host import host
 from kernelcore.errors import KernelError
@@ -29,6 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         match chosen.command:
             case "inspect":
                 _inspect(chosen.kernel, chosen.stage)
+            case "bench":
+                for line in benchmark.report():
+                    print(line, flush=True)
             case "cache":
                 _clear() if chosen.action == "clear" else _list()
             case _:
@@ -49,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     inspect = commands.add_parser("inspect", help="one stage of the compiler's work on a kernel")
     inspect.add_argument("kernel", metavar="FILE:KERNEL", help="the kernel of that name in a file")
     inspect.add_argument("--stage", choices=inspection.STAGES, default="ir")
+    commands.add_parser("bench", help="how fast kernels compile, launch and run here")
     cache = commands.add_parser("cache", help="the disk cache of machine code")
     cache.add_argument("action", choices=("ls", "clear"))
     return parser

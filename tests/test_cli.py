@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelcore import benchmark, benchmark_kernels
 from kernelcore.__main__ import main
 from kernelcore.inspection import STAGES
 
@@ -99,3 +100,20 @@ def test_the_module_runs(program: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "scale" in done.stdout
     assert subprocess.run([*command[:3], "unknown"], capture_output=True).returncode == 2
+
+
+def test_the_benchmark_needs_nothing_else(
+    program: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(benchmark, "PEER", "kernelcore_has_no_peer")
+    monkeypatch.setattr(benchmark, "ROUNDS", 2)
+    monkeypatch.setattr(benchmark, "SECONDS_PER_SAMPLE", 0.0)
+    monkeypatch.setattr(benchmark_kernels, "SIZE", 64)
+    monkeypatch.setattr(benchmark_kernels, "BODIES", 16)
+    assert main(["bench"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1 + 3 + len(benchmark_kernels.KERNELS)
+    for line in lines[1:]:
+        value, unit = line.split()[-2:]
+        assert float(value) > 0
+        assert unit in ("ms", "us")

@@ -51,7 +51,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("kernelcore.program_record",),
     ("kernelcore.programs",),
-    ("kernelcore", "kernelcore.__main__"),
+    ("kernelcore", "kernelcore.benchmark", "kernelcore.benchmark_kernels", "kernelcore.__main__"),
     ("torch_ext", "jax_ffi", "paddle_ext"),
 )
 # What adapters may know of kernelcore.
