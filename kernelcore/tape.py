@@ -39,6 +39,8 @@ class Tape:
     Assignments to arrays (``assign``, ``fill_``, ``a[i] = ...``, ``copy``, ``clone``) are recorded
     too. Tapes nest: all of them record. A tape records what its own thread launches; adjoints are
     not recorded. Of NumPy's and other libraries' arrays that the adjoint needs, copies are kept.
+    To overwrite an array that it needs is an error of the backward pass. Who writes to one through
+    its ``numpy()`` or through another library has to tell by ``mark_write()``.
     """
 
     def __init__(self, *, keep_overwritten: bool = False) -> None:

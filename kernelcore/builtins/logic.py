@@ -91,5 +91,9 @@ def isfinite(x: Float) -> Bool:
     grad={"x": "where(c, ct, 0.0)", "y": "where(c, 0.0, ct)"},
 )
 def where(c: Bool, x: Any, y: Any) -> Any:
-    """``x`` if ``c`` holds, else ``y``; both are evaluated."""
+    """``x`` if ``c`` holds, else ``y``; both are evaluated.
+
+    So are their derivatives: where that of the other one is infinite, the result's is no number.
+    Of ``x if c else y`` only the one that is chosen counts.
+    """
     ...

@@ -11,6 +11,7 @@ import numpy as np
 import kernelcore as kc
 from kernelcore import opderive
 from kernelcore.compiled import Direct
+from kernelcore.opselect import Selected, Selection, select, selection
 from kernelcore.opshape import kernel_operation
 from kernelcore.opspec import Operation, evaluate
 from kernelcore.passes.pipeline import optimize
@@ -19,6 +20,7 @@ from kernelcore.signature import Role, ZeroFill
 from kernelcore.types import element_type
 from tests.bench.results import Goal, record
 from tests.bench.timing import interleaved
+from tests.operations import run_operation
 from tests.patterns import PATTERNS, Pattern
 
 INSTANCES = 4000
@@ -61,19 +63,52 @@ def batched(pattern: Pattern) -> tuple[Operation, list[np.ndarray]]:
     return op, [np.repeat(a[None], INSTANCES, axis=0) for a in point]
 
 
+def selecting(
+    op: Operation,
+    chosen: Selection,
+    operands: Sequence[Any],
+    cotangents: Sequence[Any],
+    wrt: Sequence[int],
+) -> Callable[[], object]:
+    """A call of the adjoint of ``op``, which takes minima or maxima: all steps that it takes."""
+    results = run_operation(op, operands)
+    remained = [results[e.result] for e in chosen.extrema]
+    counts = [np.ones(a.shape, np.int32) for a in remained]
+
+    def known() -> Selected:
+        return select(
+            chosen, operands, results, lambda _, args: counts, lambda x, like: x.astype(like.dtype)
+        )
+
+    derived = opderive.vjp(chosen.picked, wrt, range(op.visible)).operation
+    steps = [
+        prepared(op, operands),
+        prepared(chosen.count, [*operands, *remained]),
+        known,
+        prepared(derived, [*operands, *known().operands, *cotangents]),
+    ]
+
+    def call() -> None:
+        for step in steps:
+            step()
+
+    return call
+
+
 def times(pattern: Pattern) -> tuple[float, float]:
     """Microseconds of the pattern, and of its adjoint with respect to all floats."""
     op, operands = batched(pattern)
     shapes = [np.shape(o) for o in operands]
     cotangents = [np.ones(evaluate(r.shape, shapes), r.type.dtype.numpy) for r in op.outputs]
     wrt = [k for k, a in enumerate(operands) if a.dtype.kind == "f"]
-    adjoint = opderive.vjp(op, wrt, range(op.visible)).operation
-    medians = interleaved(
-        {
-            "forward": prepared(op, operands),
-            "adjoint": prepared(adjoint, [*operands, *cotangents]),
-        }
-    )
+    forward = prepared(op, operands)
+    chosen = selection(op, wrt)
+    if chosen is None:
+        derived = opderive.vjp(op, wrt, range(op.visible)).operation
+        adjoint = prepared(derived, [*operands, *cotangents])
+    else:
+        adjoint = selecting(op, chosen, operands, cotangents, wrt)
+    medians = interleaved({"forward": forward, "adjoint": adjoint})
     return medians["forward"], medians["adjoint"]
 
 
