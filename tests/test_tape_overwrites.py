@@ -38,6 +38,12 @@ def through_torch(x: kc.Array) -> None:
     x.mark_write()
 
 
+def by_a_command(x: kc.Array) -> None:
+    command = kc.launch(put, 3, [x, 9.0], record_cmd=True)
+    assert command is not None
+    command.launch()
+
+
 WRITES: dict[str, Callable[[kc.Array], object]] = {
     "assign": lambda x: x.assign(np.ones(3)),
     "fill_": lambda x: x.fill_(9.0),
@@ -52,7 +58,7 @@ WRITES: dict[str, Callable[[kc.Array], object]] = {
     "launch": lambda x: kc.launch(put, 3, [x, 9.0]),
     "launch on a view": lambda x: kc.launch(put, 1, [x[2:], 9.0]),
     "launch without record": lambda x: kc.launch(put, 3, [x, 9.0], record_tape=False),
-    "command": lambda x: kc.launch(put, 3, [x, 9.0], record_cmd=True).launch(),
+    "command": by_a_command,
     "numpy": through_numpy,
     "torch": through_torch,
 }
