@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
-from kernelcore.compile import Compiled, compile_func
+from kernelcore.compile import Compiled, compile_func, object_of
 from kernelcore.components import take_array
 from kernelcore.errors import KernelArgumentError, KernelTypeError
 from kernelcore.ir.core import Func, Var
@@ -161,7 +161,8 @@ class Operation:
         return tuple(k for k, o in enumerate(self.operands) if as_array(o.type).components)
 
     @cached_property
-    def _reaches(self) -> list[tuple[int, int, int]]:
+    def reaches(self) -> list[tuple[int, int, int]]:
+        """Parameter, axis and launch axis: where the launch index is an index of an array."""
         return AccessMap(self.func).reaches()
 
     def check_extents(self, operand_shapes: Sequence[Sequence[Any]]) -> None:
@@ -176,7 +177,7 @@ class Operation:
         grid = evaluate(self.grid, operand_shapes)
         if 0 in [e for e in grid if isinstance(e, int)]:
             return
-        for index, axis, grid_axis in self._reaches:
+        for index, axis, grid_axis in self.reaches:
             bound = self.bindings[index]
             if bound.operand >= 0:
                 shape = tuple(operand_shapes[bound.operand])
@@ -241,6 +242,10 @@ class Operation:
     def compiled(self) -> Compiled:
         """The machine code; compiled, or loaded from the cache, on first use."""
         return compile_func(self.optimized)
+
+    def object_code(self, symbol: str) -> bytes:
+        """A relocatable object that defines the kernel as ``symbol``."""
+        return object_of(optimize(self.func), symbol)
 
     @cached_property
     def signature(self) -> native.Signature:

@@ -58,6 +58,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 ADAPTER_SURFACE = {
     "kernelcore",
     "kernelcore._native",
+    "kernelcore.codegen.toolchain",
     "kernelcore.compile",
     "kernelcore.components",
     "kernelcore.composite",
@@ -70,6 +71,7 @@ ADAPTER_SURFACE = {
     "kernelcore.opselect",
     "kernelcore.opshape",
     "kernelcore.opspec",
+    "kernelcore.passes.elementwise",
     "kernelcore.program",
     "kernelcore.program_interface",
     "kernelcore.programs",

@@ -5,6 +5,7 @@ from torch_ext.dtype import dtype_from_torch as dtype_from_torch
 from torch_ext.dtype import dtype_to_torch as dtype_to_torch
 from torch_ext.entry import overload as overload
 from torch_ext.entry import torch_op as torch_op
+from torch_ext.export import export_ops as export_ops
 from torch_ext.interop import device_from_torch as device_from_torch
 from torch_ext.interop import device_to_torch as device_to_torch
 from torch_ext.interop import from_torch as from_torch

@@ -16,6 +16,7 @@ from torch_ext.arguments import Parameter as Taken
 from torch_ext.check import check_arguments, check_number
 from torch_ext.dtype import dtype_to_torch, is_wide, tensor_from_array, tensor_from_number
 from torch_ext.operator import TorchOperator
+from torch_ext.sharding import add_pending
 from torch_ext.traced import Forms
 
 
@@ -121,6 +122,7 @@ class Call:
         return self.run(self.numbers, given)
 
     def run(self, operator: TorchOperator, args: Sequence[Any]) -> Any:
+        add_pending()
         if not torch._C._is_any_autocast_enabled():  # Else dtypes may change, then are checked.
             check_arguments(self.operation, operator.tensor_values, args)
         return operator.public(*args)

@@ -21,7 +21,7 @@ from torch_ext.operator import NAMESPACE
 from torch_ext.traced import Forms, traceable
 
 # By the callable that torch_op returned; registered operators live as long as the process.
-_public: dict[Callable[..., Any], OpOverload] = {}
+_forms: dict[Callable[..., Any], Forms] = {}
 
 # Namespaces of torch itself, and attributes of any namespace that are no operators.
 _TORCHS_NAMESPACES = frozenset({"_", "aten", "prim", "prims"})
@@ -78,7 +78,7 @@ def torch_op(
     call = Call(operation, arguments, qualname)
     traced = traceable(operation, arguments, exported=call.forms, compiled=Forms.of(operation))
     op = as_function(kernel.pyfunc, arguments, traced, call.entry())
-    _public[op] = call.numbers.public
+    _forms[op] = call.forms
     return op
 
 
@@ -100,7 +100,17 @@ def overload(op: Callable[..., Any]) -> OpOverload:
     Its scalar parameters are numbers. In what is to be compiled, call the function instead: caches
     of torch.compile know operators by name, and a name that was given does not tell the content.
     """
-    return _public[op]
+    return _forms[op].numbers.public
+
+
+def forms(op: Callable[..., Any]) -> Forms:
+    """The registered operators behind a function that ``torch_op`` returned."""
+    found = _forms.get(op)
+    if found is None:
+        raise KernelArgumentError(
+            f"expected an operator, found {op!r}", remedy="give what torch_op returned"
+        )
+    return found
 
 
 def _qualified(name: object, operation: Operation) -> str:

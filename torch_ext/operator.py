@@ -20,7 +20,7 @@ from kernelcore.errors import KernelArgumentError, KernelError
 from kernelcore.opspec import Operation, evaluate
 from kernelcore.signature import dtype_code
 from kernelcore.types import MAX_GRID_DIMS, ArrayType, Scalar
-from torch_ext import autocast, derivation, native
+from torch_ext import autocast, derivation, native, sharding
 from torch_ext.autocast import autocast_kernel
 from torch_ext.autograd import autograd_kernel, make_function
 from torch_ext.check import check_arguments
@@ -176,6 +176,7 @@ class TorchOperator:
         library.impl(names[0], autograd_kernel(self), "Autograd", with_keyset=True)
         library.impl(names[0], autocast_kernel(self), autocast.DISPATCH_KEY, with_keyset=True)
         torch.library.register_vmap(qualname, self.batch, lib=library)
+        sharding.add_rule(self)
 
     def __repr__(self) -> str:
         return f"<torch operator {self.qualname}>"

@@ -1,0 +1,52 @@
+"""What two processes of torchrun run: operators on tensors that are sharded over them."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.debug import CommDebugMode
+
+from tests.torch import torch_kernels as k
+from torch_ext import torch_op
+
+blend, neighbours = torch_op(k.blend), torch_op(k.neighbours)
+energy, quadratic = torch_op(k.energy, output_dims=1), torch_op(k.quadratic)
+
+
+def main() -> None:
+    dist.init_process_group("gloo")
+    mesh = init_device_mesh("cpu", (2,))
+    generator = torch.Generator().manual_seed(1)
+    x, y = (torch.randn(8, dtype=torch.float64, generator=generator) for _ in range(2))
+    shards = [distribute_tensor(t, mesh, [Shard(0)]).requires_grad_() for t in (x, y)]
+    with CommDebugMode() as communication:
+        out = blend(quadratic(shards[0], 2.0), shards[1])
+        assert isinstance(out, DTensor)
+        assert out.placements == (Shard(0),)
+        assert out.to_local().shape == (4,)
+        found = torch.autograd.grad(out, shards, torch.ones_like(out))
+    assert communication.get_total_counts() == 0, communication.get_comm_counts()
+    assert [g.placements for g in found] == [(Shard(0),)] * 2
+    whole = [t.clone().requires_grad_() for t in (x, y)]
+    expected = k.blend_torch(k.quadratic_torch(whole[0], 2.0), whole[1])
+    torch.testing.assert_close(out.full_tensor(), expected)
+    for one, want in zip(found, torch.autograd.grad(expected.sum(), whole), strict=True):
+        torch.testing.assert_close(one.full_tensor(), want)
+
+    total = energy(shards[0])
+    assert isinstance(total, DTensor)
+    assert total.placements[0].is_partial()
+    torch.testing.assert_close(total.full_tensor(), k.energy_torch(x))
+
+    # What reads its neighbours needs all of its input.
+    turned = neighbours(shards[0])
+    assert turned.placements == (Replicate(),)
+    torch.testing.assert_close(turned.full_tensor(), k.neighbours_torch(x))
+    print(f"rank {dist.get_rank()} is done")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
