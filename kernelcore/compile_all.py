@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from kernelcore import compile as code
 from kernelcore.codegen import cpu
@@ -120,14 +121,21 @@ class _Run:
                 self.queue.put(None)
             self._compile(cpu.object_code)
         finally:
-            # Where this thread was interrupted the others stop at once.
-            self.queue.put(None)
-            for thread in threads:
-                thread.join()
+            self._join(threads)
         if self.is_shown:
             print(file=sys.stderr)
         seconds = time.perf_counter() - self.start
         return CompileReport(tuple(self.compiled), tuple(self.cached), self.failed, seconds)
+
+    def _join(self, threads: Sequence[threading.Thread]) -> None:
+        """Wait for ``threads``; where this thread was interrupted they leave out what is left."""
+        with contextlib.suppress(Empty):
+            while True:
+                self.queue.get_nowait()
+        for _ in threads:
+            self.queue.put(None)
+        for thread in threads:
+            thread.join()
 
     def _missing(self, name: str, make: _Make) -> code.Missing | None:
         try:

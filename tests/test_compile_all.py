@@ -6,6 +6,7 @@ import linecache
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,17 @@ def test_a_failure_is_named_and_loses_nothing(directory: Path) -> None:
     assert len(report.compiled) == 3 * MANY + 1
     assert "3 failed" in str(report)
     assert "missing_name" in str(report)
+
+
+def test_an_interruption_leaves_no_thread(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(text: str) -> bytes:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cpu, "object_code", interrupt)
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        kc.compile_all([scaling(k + 0.625, f"i{k}") for k in range(MANY)], processes=3)
+    assert threading.active_count() == before
 
 
 def test_names_tell_overloads_apart(directory: Path) -> None:
