@@ -209,10 +209,13 @@ def _registry() -> MutableMapping[str, Compiled]:
 def _codegen_version() -> str:
     """A digest of everything that decides which code an Op becomes."""
     digest = hashlib.sha256()
-    for package in ("builtins", "codegen", "passes"):
-        files = Path(__file__).with_name(package).iterdir()
-        sources = (f for f in files if f.name.endswith((".py", ".h")))
-        for file in sorted(sources, key=lambda f: f.name):
-            digest.update(file.name.encode())
-            digest.update(file.read_bytes())
+    for file in codegen_sources():
+        digest.update(file.name.encode())
+        digest.update(file.read_bytes())
     return digest.hexdigest()
+
+
+def codegen_sources() -> list[Path]:
+    """The files that decide which code an Op becomes, in folders of folders too."""
+    folders = [Path(__file__).with_name(name) for name in ("builtins", "codegen", "passes")]
+    return sorted(f for folder in folders for f in folder.rglob("*") if f.suffix in (".py", ".h"))

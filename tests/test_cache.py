@@ -16,7 +16,7 @@ from kernelcore.builtins import OPS
 from kernelcore.cache import DiskCache, default_cache
 from kernelcore.codegen import cpu
 from kernelcore.codegen.host import Host, host
-from kernelcore.compile import compile_func, content_hash, symbol_of
+from kernelcore.compile import codegen_sources, compile_func, content_hash, symbol_of
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Func, Var
@@ -171,3 +171,8 @@ def test_the_cache_can_be_switched_off(directory: Path, monkeypatch: pytest.Monk
     forget(monkeypatch)
     compile_func(scale(7.0))
     assert not directory.exists()
+
+
+def test_the_key_covers_every_source_of_code() -> None:
+    names = {f"{f.parent.name}/{f.name}" for f in codegen_sources()}
+    assert names >= {"builtins/elementary.py", "maths/power.py", "codegen/llvm.py"}
