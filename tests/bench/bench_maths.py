@@ -1,7 +1,5 @@
 """Elementary functions of a million numbers, one thread, against NumPy."""
 
-from __future__ import annotations
-
 import statistics
 from typing import Any
 

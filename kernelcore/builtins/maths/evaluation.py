@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -38,14 +38,16 @@ class Evaluation:
         """``x * y + z``, rounded once."""
         one: Callable[[Any, Any, Any], float] = native.fma if scalar == float64 else native.fmaf
         if any(isinstance(v, np.ndarray) for v in (x, y, z)):
-            every: Callable[..., Any] = np.frompyfunc(one, 3, 1)
+            every = cast("Callable[..., Any]", np.frompyfunc(one, 3, 1))
             return every(x, y, z).astype(scalar.numpy)
         return scalar.numpy.type(one(x, y, z))
 
     def select(self, scalar: Scalar, condition: Any, x: Any, y: Any) -> Any:
         """``x`` where ``condition`` holds, else ``y``."""
         del scalar
-        return np.where(condition, x, y) if np.ndim(condition) else x if condition else y
+        if np.ndim(condition) == 0:
+            return x if condition else y
+        return cast("Any", np.where(condition, x, y))
 
     def reinterpret(self, source: Scalar, target: Scalar, x: Any) -> Any:
         """The bits of ``x`` as another type of the same width."""
