@@ -17,7 +17,7 @@ from kernelcore.types import float64
 
 
 def erf(x: Value) -> Value:
-    """Error function: within 1 ulp."""
+    """Error function: within 1.5 ulp."""
     size = abs(x)
     small = size + _beyond_linear(size)
     return copy_sign((size < 1.0).where(small, 1.0 - _complement(size)), x)

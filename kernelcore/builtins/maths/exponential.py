@@ -19,7 +19,7 @@ _LN2, _LN10 = float(LN2), float(LN10)
 
 
 def exp(x: Value) -> Value:
-    """Exponential: within 1 ulp."""
+    """Exponential: within 1.5 ulp."""
     clamped = within_range(x, 1.0)
     n, count = rounded_product(clamped, 1 / _LN2)
     high, low = format_of(x).ln2
@@ -44,7 +44,7 @@ def exp10(x: Value) -> Value:
 
 
 def expm1(x: Value) -> Value:
-    """``exp(x) - 1``: within 1 ulp."""
+    """``exp(x) - 1``: within 1.5 ulp."""
     form = format_of(x)
     # Below, the result is -1 in every bit.
     power, count = exponential((x < -form.digits).where(-form.digits, x))

@@ -9,18 +9,18 @@ from kernelcore.builtins.maths.reduction import LIMITS, Reduced, reduce_large, r
 
 
 def sin(x: Value) -> Value:
-    """Sine, in radians: within 1.5 ulp."""
+    """Sine, in radians: within 2 ulp."""
     usual = x.beyond(LIMITS[x.type], sin_large, _sin(reduce_small(x)))
     return x.equals(0.0).where(x, usual)
 
 
 def cos(x: Value) -> Value:
-    """Cosine, in radians: within 1.5 ulp."""
+    """Cosine, in radians: within 2 ulp."""
     return x.beyond(LIMITS[x.type], cos_large, _cos(reduce_small(x)))
 
 
 def tan(x: Value) -> Value:
-    """Tangent, in radians: within 1 ulp."""
+    """Tangent, in radians: within 1.5 ulp."""
     usual = x.beyond(LIMITS[x.type], tan_large, _tan(reduce_small(x, is_sensitive=True)))
     return x.equals(0.0).where(x, usual)
 
