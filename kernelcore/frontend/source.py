@@ -17,6 +17,8 @@ from kernelcore.builtins import BUILTINS
 from kernelcore.errors import KernelNameError, KernelSyntaxError, SrcLoc
 
 _LONG_LINE = 1 << 20
+# Decorators and the brackets of a signature; beyond, Python's own search is not slower.
+_MOST_ENDS = 8
 # What an expression that a user wrote may raise when Python evaluates it.
 EXPRESSION_ERRORS = (
     ArithmeticError,
@@ -160,7 +162,33 @@ class _Same:
 # A kernel's parameters and its body are read one after the other; finding the end takes long.
 @lru_cache(maxsize=1)
 def _lines(same: _Same) -> tuple[list[str], int]:
-    return inspect.getsourcelines(same.code)
+    lines, start = inspect.findsource(same.code)
+    return block_of(lines[start:]), start + 1
+
+
+def block_of(lines: list[str]) -> list[str]:
+    """The definition that ``lines`` start with.
+
+    It ends before a line that is indented no further, unless that lies in brackets or in a string:
+    then what is before it is no complete definition.
+    """
+    indent = _indent(lines[0])
+    tried = 0
+    for end in range(1, len(lines) + 1):
+        following = lines[end] if end < len(lines) else "end"
+        text = following.strip()
+        if not text or text.startswith("#") or (end < len(lines) and _indent(following) > indent):
+            continue
+        if _parse(lines[:end], 1)[0] is not None:
+            return lines[:end]
+        tried += 1
+        if tried == _MOST_ENDS:
+            break
+    return inspect.getblock(lines)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _start(pyfunc: Callable[..., Any]) -> SrcLoc:

@@ -1,0 +1,52 @@
+"""Where the text of a definition ends: as Python itself says, for all that can stand in one."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+
+from kernelcore.frontend.source import block_of
+
+ROOT = Path(__file__).parents[1]
+FILES = sorted(p for part in ("tests", "kernelcore") for p in (ROOT / part).rglob("*.py"))
+AFTER = "\nvalue = 1\n"
+DEFINITIONS = {
+    "brackets of a signature": "def f(\n    x,\n):\n    return x\n",
+    "a decorator over lines": "@d(\n    1,\n)\n@e\ndef f(x):\n    return x\n",
+    "a string to the left": 'def f(x):\n    y = """\nleft\n"""\n    return y\n',
+    "brackets to the left": "def f(x):\n    y = (\n1,\n2)\n    return y\n",
+    "a comment to the left": "def f(x):\n    y = x\n# left\n    return y\n",
+    "a continued line": "def f(x):\n    y = x + \\\n1\n    return y\n",
+    "one line": "def f(x): return x\n",
+    "empty lines": "def f(x):\n\n    y = x\n\n\n    return y\n",
+    "more brackets than are tried": "def f(x):\n    y = (\n" + "1,\n" * 20 + ")\n    return y\n",
+}
+
+
+def tree(lines: list[str]) -> str:
+    # A block keeps what is indented, and the strings in it, as they are.
+    head = "if 1:\n" if lines[0][:1].isspace() else ""
+    return ast.dump(ast.parse(head + "".join(lines)))
+
+
+@pytest.mark.parametrize("after", ["", AFTER], ids=["at the end", "before more"])
+@pytest.mark.parametrize("text", DEFINITIONS.values(), ids=list(DEFINITIONS))
+def test_a_definition_ends_where_python_says(text: str, after: str) -> None:
+    found = block_of((text + after).splitlines(keepends=True))
+    assert tree(found) == tree(text.splitlines(keepends=True))
+
+
+def test_all_functions_of_the_project_are_cut_out_alike() -> None:
+    count = 0
+    for file in FILES[::3]:
+        lines = file.read_text().splitlines(keepends=True)
+        for node in ast.walk(ast.parse("".join(lines))):
+            if isinstance(node, ast.FunctionDef):
+                first = min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1
+                wanted = inspect.getblock(lines[first:])
+                assert tree(block_of(lines[first:])) == tree(wanted), node.name
+                count += 1
+    assert count > 500
