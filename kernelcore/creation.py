@@ -13,10 +13,12 @@ from kernelcore.device import require_device
 from kernelcore.element import (
     Numbers,
     as_numpy,
+    copied,
     element_of,
     inferred,
     numpy_layout,
     take_elements,
+    zeroed,
 )
 from kernelcore.errors import KernelArgumentError
 from kernelcore.recording import recorder
@@ -122,7 +124,7 @@ def _new(name: str, shape: Shape | None, n: int | None, dtype: Any, device: str 
         raise KernelArgumentError(f"{name}: expected extents of at least 0, found {extents}")
     element, known = element_of(dtype)
     layout, inner = numpy_layout(element)
-    return Array(np.zeros((*extents, *inner), layout), known)
+    return Array(zeroed((*extents, *inner), layout), known)
 
 
 def zeros(
@@ -284,7 +286,7 @@ def from_numpy(
     is_plain = dtype is None and shape is None and device is None and not requires_grad
     if is_plain and isinstance(arr, np.ndarray) and scalar_of_numpy(arr.dtype) is not None:
         _check_ndim(arr.ndim)
-        return Array.sharing(arr.copy() if copy else arr)
+        return Array.sharing(copied(arr) if copy else arr)
     return make_array(arr, dtype, shape, copy=copy, device=device, requires_grad=requires_grad)
 
 

@@ -21,6 +21,7 @@ from kernelcore.element import (
     member_dtype,
     numpy_layout,
     scalar_in,
+    zeroed,
 )
 from kernelcore.errors import KernelArgumentError
 from kernelcore.indexing import axis_order, place_of, reinterpreted, reshaped
@@ -326,9 +327,8 @@ class Array(ArrayMemory):
 
     def clone(self, requires_grad: bool | None = None) -> Array:
         """A contiguous copy, with ``requires_grad`` of this array if none is given."""
-        wanted = self.requires_grad if requires_grad is None else requires_grad
-        data = np.empty(self._data.shape, self._data.dtype)
-        found = Array(data, self._dtype, requires_grad=wanted)
+        found = Array(zeroed(self._data.shape, self._data.dtype), self._dtype)
+        found.requires_grad = self.requires_grad if requires_grad is None else requires_grad
         found.assign(self)
         return found
 

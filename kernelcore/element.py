@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -140,6 +141,21 @@ def as_numpy(data: Any) -> Numbers:
         ) from None
 
 
+def zeroed(shape: tuple[int, ...], layout: np.dtype[Any]) -> Numbers:
+    """Zeros at a multiple of 64 bytes, as JAX asks of memory that it shares."""
+    size_bytes = math.prod(shape) * layout.itemsize
+    memory = np.zeros(size_bytes + 64, np.uint8)
+    start = -memory.__array_interface__["data"][0] % 64
+    return memory[start : start + size_bytes].view(layout).reshape(shape)
+
+
+def copied(data: Numbers) -> Numbers:
+    """A copy of ``data`` without gaps, at a multiple of 64 bytes."""
+    found = zeroed(data.shape, data.dtype)
+    found[...] = data
+    return found
+
+
 def take_elements(element: Element, data: Any) -> Numbers:
     """``data`` as a new array of the layout of ``element``; its numbers are converted.
 
@@ -158,7 +174,8 @@ def take_elements(element: Element, data: Any) -> Numbers:
         )
     if array.size == 0:
         return np.zeros(array.shape, dtype)
-    return take_array(_scalar(element), array, array.shape)
+    taken = take_array(_scalar(element), array, array.shape)
+    return copied(taken) if taken.__array_interface__["data"][0] % 64 else taken
 
 
 def scalar_in(element: Element) -> Scalar | StructType:

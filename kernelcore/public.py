@@ -69,6 +69,10 @@ HOMES = homes(
 # Names of the adapters, for programs that use one; each needs its framework.
 ADAPTERS = homes(
     {
+        "jax_ffi": (
+            "GraphMode device_from_jax device_to_jax dtype_from_jax dtype_to_jax from_jax "
+            "jax_callable jax_kernel register_ffi_callback to_jax"
+        ),
         "paddle_ext": (
             "device_from_paddle device_to_paddle dtype_from_paddle dtype_to_paddle from_paddle "
             "paddle_op stream_from_paddle to_paddle"

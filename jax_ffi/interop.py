@@ -1,0 +1,154 @@
+"""JAX arrays as data arrays and the reverse, on the same memory; types and devices of both."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from kernelcore import Array, Device
+from kernelcore.device import require_device
+from kernelcore.errors import KernelArgumentError, KernelTypeError
+from kernelcore.types import SCALARS, Scalar, scalar_of
+
+_FROM_NUMPY = {scalar.numpy: scalar for scalar in SCALARS}
+
+
+def from_jax(jax_array: Any, dtype: Any = None) -> Array:
+    """A data array over the memory of a JAX array, which it keeps alive. It is read-only.
+
+    Args:
+        jax_array: An array on one CPU device.
+        dtype: The type of an element; the last dimensions are components of vectors and matrices.
+            Default: the scalar type of the array.
+
+    Raises:
+        KernelArgumentError: A traced, deleted or sharded array, another device, or elements that
+            are not of ``dtype``.
+        KernelTypeError: The kernel language has no such scalar.
+    """
+    if isinstance(jax_array, Tracer):
+        raise KernelArgumentError(
+            f"from_jax: expected an array, found a value that is traced: {jax_array}",
+            remedy="use jax_kernel or jax_callable inside of jit, grad and vmap",
+        )
+    if not isinstance(jax_array, jax.Array):
+        raise KernelArgumentError(
+            f"from_jax: expected a JAX array, found {type(jax_array).__name__}",
+            remedy="kc.array and kc.from_numpy take other arrays",
+        )
+    if jax_array.is_deleted():
+        raise KernelArgumentError(
+            "from_jax: the array was deleted",
+            remedy="do not use an array after it was donated or deleted",
+        )
+    devices = jax_array.devices()
+    if len(devices) != 1:
+        raise KernelArgumentError(
+            f"from_jax: expected an array on one device, found one on {len(devices)}",
+            remedy="take the shards: [from_jax(s.data) for s in array.addressable_shards]",
+        )
+    device_from_jax(next(iter(devices)))
+    dtype_from_jax(jax_array.dtype)
+    return Array.sharing(np.asarray(jax_array), dtype)
+
+
+def to_jax(warp_array: Array) -> jax.Array:
+    """A JAX array over the memory of a data array; components are its last dimensions.
+
+    JAX takes arrays for immutable: what is written to ``warp_array`` later may or may not be seen.
+
+    Args:
+        warp_array: An array of no structs, without gaps, at an address that is a multiple of 64, as
+            kernelcore's own memory is.
+
+    Raises:
+        KernelArgumentError: Another array; ``kc.clone`` makes one that fits.
+    """
+    if not isinstance(warp_array, Array):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise KernelArgumentError(
+            f"to_jax: expected a data array, found {type(warp_array).__name__}",
+            remedy="jnp.asarray takes arrays of other libraries",
+        )
+    if warp_array.fields is not None:
+        raise KernelArgumentError(
+            f"to_jax: JAX has no arrays of {warp_array.element}",
+            remedy="convert its fields: to_jax(array.fields['name'])",
+        )
+    if warp_array.size == 0:
+        return jnp.zeros(warp_array.numpy().shape, warp_array.numpy().dtype)
+    if not warp_array.is_contiguous or warp_array.ptr % 64:
+        what = "starts at no multiple of 64 bytes" if warp_array.is_contiguous else "has gaps"
+        raise KernelArgumentError(
+            f"to_jax: the memory of the array {what}, so JAX cannot share it",
+            remedy="make a copy of your own: to_jax(kc.clone(array))",
+        )
+    given = _as_writable(warp_array) if warp_array.is_read_only else warp_array
+    with jax.default_device(jax.devices("cpu")[0]):
+        return jnp.from_dlpack(given, copy=False)
+
+
+def _as_writable(array: Array) -> Array:
+    """``array`` without the mark of being read-only, which JAX cannot read and has no need of."""
+    data = array.numpy()
+    memory: Any = (ctypes.c_char * data.nbytes).from_address(array.ptr)
+    memory.owner = array
+    return Array.sharing(np.frombuffer(memory, data.dtype).reshape(data.shape))
+
+
+def dtype_from_jax(jax_dtype: Any) -> Scalar:
+    """The scalar type of the same layout as a dtype of JAX, such as ``jnp.float32``.
+
+    Raises:
+        KernelTypeError: The kernel language has none.
+    """
+    try:
+        found = _FROM_NUMPY.get(jnp.dtype(jax_dtype))
+    except TypeError:
+        found = None
+    if found is None:
+        known = ", ".join(s.name for s in SCALARS)
+        raise KernelTypeError(f"dtype_from_jax: expected one of {known}, found {jax_dtype}")
+    return found
+
+
+def dtype_to_jax(warp_dtype: Any) -> Any:
+    """The type of JAX of the same layout as a scalar type: ``jnp.float32``, for example.
+
+    Raises:
+        KernelTypeError: It is no scalar type; vectors and matrices are trailing dimensions.
+    """
+    scalar = scalar_of(warp_dtype)
+    if scalar is None:
+        raise KernelTypeError(
+            f"dtype_to_jax: expected a scalar type, found {warp_dtype}",
+            remedy="elements of vectors and matrices are trailing dimensions of JAX arrays",
+        )
+    return scalar.numpy.type
+
+
+def device_from_jax(jax_device: Any) -> Device:
+    """The device that a device of JAX is.
+
+    Raises:
+        KernelArgumentError: kernelcore has no such device.
+    """
+    platform = getattr(jax_device, "platform", jax_device)
+    name = "cpu" if platform == "cpu" else f"cuda:{getattr(jax_device, 'local_hardware_id', 0)}"
+    return require_device("device_from_jax", name if platform in ("cpu", "gpu") else platform)
+
+
+def device_to_jax(warp_device: Any) -> jax.Device:
+    """The device of JAX that a device is; of the CPU the first one.
+
+    Raises:
+        KernelArgumentError: There is no such device.
+    """
+    device = require_device("device_to_jax", warp_device)
+    if device.is_cpu:
+        return jax.devices("cpu")[0]
+    return jax.devices("gpu")[device.ordinal]
