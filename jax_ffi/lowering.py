@@ -8,6 +8,7 @@ import jax.ffi
 from jax.interpreters import mlir
 
 from jax_ffi.attributes import launch_attributes
+from jax_ffi.partition import is_partitionable, lower_partitioned
 from jax_ffi.primitive import Launch, launch_p, result_avals
 from jax_ffi.registration import TARGET
 from kernelcore.opspec import Operation
@@ -27,6 +28,8 @@ def aliases(operation: Operation) -> dict[int, int]:
 def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch) -> Any:
     operation = launch.operation
     native.register_kernel(operation.compiled.key, operation.compiled.address)
+    if is_partitionable(ctx, launch):
+        return lower_partitioned(ctx, operands, launch)
     lowering = jax.ffi.ffi_lowering(
         TARGET,
         operand_output_aliases=aliases(operation),

@@ -21,6 +21,7 @@ from kernelcore.errors import KernelArgumentError, KernelTypeError
 from kernelcore.ir.core import Func, Var
 from kernelcore.ir.text import canonical
 from kernelcore.passes.access import AccessMap, Effect, effects
+from kernelcore.passes.elementwise import Part, parts
 from kernelcore.passes.pipeline import optimize
 from kernelcore.runtime import native
 from kernelcore.signature import (
@@ -237,6 +238,16 @@ class Operation:
     def optimized(self) -> Func:
         """The kernel, ready for code generation."""
         return optimize(self.func)
+
+    @cached_property
+    def is_elementwise(self) -> bool:
+        """Whether a part of the launch, on the same part of every array, is that part of it."""
+        found = parts(self.func)
+        arrays = [isinstance(p.type, ArrayType) and p.type.outer_ndim > 0 for p in self.func.params]
+        return found is not None and all(
+            part is (Part.OWN if is_array else Part.ALL)
+            for part, is_array in zip(found, arrays, strict=True)
+        )
 
     @cached_property
     def compiled(self) -> Compiled:

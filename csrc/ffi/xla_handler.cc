@@ -62,7 +62,9 @@ void read_buffer(const Signature& signature, size_t index, const void* source, A
   const auto& buffer = *static_cast<const XLA_FFI_Buffer*>(source);
   const Relocation& r = signature.relocations[index];
   int ndim = r.role == Role::kValue ? 0 : r.ndim;
-  if (buffer.dtype != xla_dtype(r.dtype) || buffer.rank != ndim) {
+  // A call that XLA cuts over devices has one more axis, of extent 1.
+  bool has_unit_axis = buffer.rank == ndim + 1 && ndim > 0 && buffer.dims[ndim] == 1;
+  if (buffer.dtype != xla_dtype(r.dtype) || (buffer.rank != ndim && !has_unit_axis)) {
     throw Error(ErrorKind::kInternal, signature.name + "(): parameter " + std::to_string(index) +
                                           ": expected " + describe_array(name_of(r.dtype), ndim) +
                                           ", found XLA type " + std::to_string(buffer.dtype) +

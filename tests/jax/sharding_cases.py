@@ -11,11 +11,21 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from tests.jax.kernels import assert_close, mixed_kernel, mixed_reference
+import kernelcore as kc
+from jax_ffi import jax_kernel
+from tests.jax.kernels import (
+    F64,
+    assert_close,
+    mixed_kernel,
+    mixed_reference,
+    neighbour,
+    neighbour_reference,
+)
 
 N = 16
 Function = Callable[..., Any]
 P = PartitionSpec
+VECTORS = kc.array(dtype=kc.vec3d)
 
 
 def mesh_of(axis_type: AxisType) -> Mesh:
@@ -82,3 +92,79 @@ def test_sharded_arguments(name: str, axis_type: AxisType) -> None:
     with jax.set_mesh(mesh):
         x, y = (jax.device_put(a, NamedSharding(mesh, P("i"))) for a in (x, y))
         assert_close(jax.jit(transform(mixed_kernel))(x, y, s), expected)
+
+
+@kc.kernel
+def scaled_sum(x: F64, y: F64, s: kc.float64, o: F64):
+    i = kc.tid()
+    o[i] = kc.sin(x[i]) * s + y[i]
+
+
+@kc.kernel
+def moved(x: VECTORS, by: kc.vec3d, mass: F64, o: VECTORS):
+    i = kc.tid()
+    o[i] = x[i] * mass[i] + by
+
+
+@kc.kernel
+def weighted(x: VECTORS, mass: F64, o: VECTORS):
+    i = kc.tid()
+    o[i] = x[i] * mass[i]
+
+
+@kc.kernel
+def numbered(x: F64, o: F64):
+    i = kc.tid()
+    o[i] = x[i] * kc.float64(i)
+
+
+def cut(*shapes: tuple[int, ...], axis: int = 0) -> list[Any]:
+    mesh = mesh_of(AxisType.Auto)
+    spec = P(*(None,) * axis, "i")
+    rng = np.random.default_rng(1)
+    return [
+        jax.device_put(jnp.array(rng.normal(size=s)), NamedSharding(mesh, spec)) for s in shapes
+    ]
+
+
+def compiled(function: Function, *args: Any) -> tuple[str, Any]:
+    program = jax.jit(function).lower(*args).compile()
+    return program.as_text() or "", program(*args)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_elementwise_kernels_stay_sharded(axis: int) -> None:
+    call = jax.vmap(lambda x, y, s: jax_kernel(scaled_sum)(x, y, s)[0], (0, 0, None))
+    x, y = cut((8, 8), (8, 8), axis=axis)
+    s = jnp.array(0.7)
+
+    def value_and_tangent(x: Any, y: Any, s: Any) -> Any:
+        return jax.jvp(call, (x, y, s), (y, x, s))
+
+    def reference(x: Any, y: Any, s: Any) -> Any:
+        return jax.jvp(lambda x, y, s: jnp.sin(x) * s + y, (x, y, s), (y, x, s))
+
+    text, found = compiled(value_and_tangent, x, y, s)
+    assert "all-gather" not in text
+    assert {r.sharding.spec for r in found} == {x.sharding.spec}
+    assert_close(found, reference(x, y, s))
+    ct = lambda f: lambda x, y: jax.vjp(lambda x, y: f(x, y, s), x, y)[1](x)  # noqa: E731
+    text, found = compiled(ct(call), x, y)
+    assert "all-gather" not in text
+    assert_close(found, ct(lambda x, y, s: jnp.sin(x) * s + y)(x, y))
+
+
+def test_elements_with_components_stay_sharded() -> None:
+    x, mass = cut((8, 3), (8,))
+    text, found = compiled(lambda x, m: jax_kernel(weighted)(x, m)[0], x, mass)
+    assert "all-gather" not in text
+    assert_close(found, x * mass[:, None])
+
+
+def test_kernels_that_know_their_place_are_gathered() -> None:
+    (x,) = cut((8,))
+    x3, mass = cut((8, 3), (8,))
+    by = jnp.array([1.0, 2.0, 3.0])
+    assert_close(jax.jit(jax_kernel(moved))(x3, by, mass)[0], x3 * mass[:, None] + by)
+    for kernel, expected in ((numbered, x * jnp.arange(8)), (neighbour, neighbour_reference(x))):
+        assert_close(compiled(lambda x, k=kernel: jax_kernel(k)(x)[0], x)[1], expected)

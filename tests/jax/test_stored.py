@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import export
 from jax.experimental import serialize_executable
 
+import jax_ffi
 import kernelcore as kc
 from jax_ffi import jax_kernel
 
@@ -52,13 +52,12 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("stored")
     function = jax.jit(lambda x: jax_kernel(scaled)(x)[0])
     x = jnp.arange(4, dtype=jnp.float32)
-    allowed = [export.DisabledSafetyCheck.custom_call("kernelcore_launch")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KC_CACHE_DIR", str(path / "objects"))
         patch.delenv("KC_CACHE", raising=False)
         executable = serialize_executable.serialize(function.lower(x).compile())
         # Its own serialization needs flatbuffers; the derivative is all that pickle cannot store.
-        exported: Any = replace(export.export(function, disabled_checks=allowed)(x), _get_vjp=None)
+        exported: Any = replace(jax_ffi.export(function)(x), _get_vjp=None)
     for name, program in zip(PROGRAMS, (executable, exported), strict=True):
         (path / name).write_bytes(pickle.dumps(program))
     return path
@@ -91,3 +90,41 @@ def test_stored_program_without_its_kernel_names_it(directory: Path, name: str) 
     (line,) = [line for line in done.stderr.splitlines() if "NOT_FOUND" in line]
     assert "'scaled'" in line
     assert "import the module that defines it" in line
+
+
+CACHED = """
+import sys
+import jax, jax.numpy as jnp
+from jax._src import monitoring
+jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+from jax_ffi import jax_callable, jax_kernel
+from tests.jax.test_stored import scaled, twice
+events = []
+monitoring.register_event_listener(lambda event, **_: events.append(event.split("/")[-1]))
+x = jnp.arange(4, dtype=jnp.float32)
+program = jax.jit(lambda x: jax_kernel(scaled)(jax_callable(twice)(x)[0])[0])
+print(program(x).tolist(), "cache_hits" in events)
+"""
+
+
+def twice(x: F32, o: F32):
+    t = kc.empty(x.shape)
+    kc.launch(scaled, x.shape, [x], [t])
+    kc.launch(scaled, x.shape, [t], [o])
+
+
+def test_compiled_programs_are_found_in_the_cache_of_jax(tmp_path: Path) -> None:
+    for is_known in (False, True):
+        done = subprocess.run(
+            [sys.executable, "-c", CACHED, str(tmp_path)],
+            cwd=Path(__file__).parents[2],
+            env={**os.environ, "PYTHONPATH": "."},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip() == f"{(SCALE**3 * np.arange(4.0)).tolist()} {is_known}"

@@ -1,0 +1,40 @@
+"""export: jax.export for programs with kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jax import export as jax_export
+
+from jax_ffi.registration import TARGET
+
+
+def export(
+    fun_jit: Any,
+    *,
+    platforms: Sequence[str] | None = None,
+    disabled_checks: Sequence[jax_export.DisabledSafetyCheck] = (),
+) -> Any:
+    """As ``jax.export.export``, of a jitted function that runs kernels.
+
+    A process that loads the program finds each kernel by the hash of its content: in the disk
+    cache, or where the module that defines it was imported and has run it. Otherwise the error
+    names the kernel. Such a process imports ``jax_ffi`` before it runs the program.
+
+    Args:
+        fun_jit: The function, jitted.
+        platforms: As for ``jax.export.export``.
+        disabled_checks: Further checks to disable; that of kernels' calls is not needed.
+
+    Returns:
+        A function of arguments, or of their shapes, which returns a ``jax.export.Exported``.
+    """
+    allowed = jax_export.DisabledSafetyCheck.custom_call(TARGET)
+    return jax_export.export(
+        fun_jit, platforms=platforms, disabled_checks=[allowed, *disabled_checks]
+    )
+
+
+# Loads what ``export`` and ``serialize`` made, in a process that has the kernels.
+deserialize = jax_export.deserialize

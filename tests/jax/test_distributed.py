@@ -1,0 +1,60 @@
+"""The distributed examples on two processes with two devices each, and what stops them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kernelcore as kc
+from jax_ffi import initialize_distributed
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = [sys.executable, str(ROOT / "examples" / "distributed" / "run.py")]
+ENVIRONMENT = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+
+
+def start(command: list[str], **environment: str) -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    both = {**ENVIRONMENT, **environment}
+    return subprocess.Popen(command, env=both, stdout=pipe, stderr=subprocess.STDOUT, text=True)
+
+
+def processes() -> list[subprocess.Popen[str]]:
+    """Two processes, of mpirun or with what it would tell them."""
+    if shutil.which("mpirun"):
+        options = ["--allow-run-as-root", "--oversubscribe", "-np", "2"]
+        return [start(["mpirun", *options, *PROGRAM])]
+    job = (os.getpid() % 4096) << 12
+    known = {
+        "OMPI_MCA_orte_hnp_uri": f"{job}.0;tcp://127.0.0.1:1024",
+        "OMPI_COMM_WORLD_SIZE": "2",
+    }
+    ranks = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK")
+    return [start(PROGRAM, **known, **dict.fromkeys(ranks, str(rank))) for rank in range(2)]
+
+
+def test_examples_agree_with_one_process() -> None:
+    started = processes()
+    texts = [process.communicate(timeout=300)[0] for process in started]
+    assert [process.returncode for process in started] == [0] * len(started), "\n".join(texts)
+    for name in ("scale", "matmul", "heat"):
+        assert f"{name}: 2 processes, 4 devices: equal" in "\n".join(texts)
+
+
+def test_a_process_that_mpirun_did_not_start_is_told_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("OMPI_COMM_WORLD_SIZE", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(kc.KernelArgumentError, match=r"Open MPI is not installed[^$]*openmpi-bin"):
+        initialize_distributed()
+    mpirun = tmp_path / "mpirun"
+    mpirun.write_text("#!/bin/sh\n")
+    mpirun.chmod(0o755)
+    with pytest.raises(kc.KernelArgumentError, match=r"was not started by mpirun[^$]*-np 2"):
+        initialize_distributed()
