@@ -34,8 +34,8 @@ int32_t aoti_torch_dtype_float16();
 int32_t aoti_torch_dtype_bfloat16();
 int32_t aoti_torch_dtype_float32();
 int32_t aoti_torch_dtype_float64();
-int32_t aoti_torch_empty_strided(int64_t, const int64_t*, const int64_t*, int32_t, int32_t,
-                                 int32_t, TensorHandle*);
+int32_t aoti_torch_empty_strided(int64_t, const int64_t*, const int64_t*, int32_t, int32_t, int32_t,
+                                 TensorHandle*);
 int32_t aoti_torch_delete_tensor_object(TensorHandle);
 int32_t aoti_torch_library_init_fragment(const char*, const char*, uint32_t, void**);
 int32_t aoti_torch_library_init_impl(const char*, const char*, const char*, uint32_t, void**);
@@ -82,7 +82,9 @@ struct Delete {
 };
 using Tensor = std::unique_ptr<AtenTensorOpaque, Delete>;
 
-[[noreturn]] void fail(const std::string& text) { throw std::runtime_error(text); }
+[[noreturn]] void fail(const std::string& text) {
+  throw std::runtime_error(text);
+}
 
 View read(TensorHandle tensor, int ndim, int32_t dtype, int64_t item, const char* expected) {
   View view;
@@ -92,12 +94,11 @@ View read(TensorHandle tensor, int ndim, int32_t dtype, int64_t item, const char
   int32_t found = 0;
   int32_t device = 0;
   void* data = nullptr;
-  bool is_dense = aoti_torch_get_dim(tensor, &dims) == 0 &&
-                  aoti_torch_get_dtype(tensor, &found) == 0 &&
-                  aoti_torch_get_device_type(tensor, &device) == 0 &&
-                  aoti_torch_get_sizes(tensor, &sizes) == 0 &&
-                  aoti_torch_get_strides(tensor, &strides) == 0 &&
-                  aoti_torch_get_data_ptr(tensor, &data) == 0;
+  bool is_dense =
+      aoti_torch_get_dim(tensor, &dims) == 0 && aoti_torch_get_dtype(tensor, &found) == 0 &&
+      aoti_torch_get_device_type(tensor, &device) == 0 &&
+      aoti_torch_get_sizes(tensor, &sizes) == 0 && aoti_torch_get_strides(tensor, &strides) == 0 &&
+      aoti_torch_get_data_ptr(tensor, &data) == 0;
   if (!is_dense || dims != ndim || found != dtype || device != aoti_torch_device_type_cpu()) {
     fail(std::string(expected) + ", found another tensor");
   }
@@ -177,7 +178,8 @@ void launch(Kernel* kernel, const void* block, const std::vector<int64_t>& grid,
   if (total > 0) kernel(block, &dims, 0, total);
   if (status[0] == 0) return;
   auto index = static_cast<size_t>(status[0] - kFirstAssertion);
-  fail(status[0] >= kFirstAssertion && index < messages.size() ? messages[index] : "the launch ran out of memory");
+  fail(status[0] >= kFirstAssertion && index < messages.size() ? messages[index]
+                                                               : "the launch ran out of memory");
 }
 
 void define(const char* ns, const char* schema) {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
@@ -26,7 +28,7 @@ def main() -> None:
         assert isinstance(out, DTensor)
         assert out.placements == (Shard(0),)
         assert out.to_local().shape == (4,)
-        found = torch.autograd.grad(out, shards, torch.ones_like(out))
+        found: Any = torch.autograd.grad(out, shards, torch.ones_like(out))
     assert communication.get_total_counts() == 0, communication.get_comm_counts()
     assert [g.placements for g in found] == [(Shard(0),)] * 2
     whole = [t.clone().requires_grad_() for t in (x, y)]
