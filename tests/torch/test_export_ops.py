@@ -28,8 +28,7 @@ take = torch_op(k.take, launch_dims="index")
 
 class Model(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = grow(quadratic(x, 2.0).sin(), x)
-        return torch.cat((y, energy(y)))
+        return energy(grow(quadratic(x, 2.0), x).sin()) + 1
 
 
 # The operators of a library in a process of Python that has torch and nothing of ours.
@@ -82,17 +81,16 @@ def test_a_package_runs_in_a_program_without_python(tmp_path: Path) -> None:
     package = torch._inductor.aoti_compile_and_package(
         exported, package_path=str(tmp_path / "model.pt2")
     )
-    for n in (6, 9):
-        ran = subprocess.run(
-            [str(program), str(library), str(package), str(n)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert ran.returncode == 0, ran.stderr
-        found = [struct.unpack(">d", bytes.fromhex(line))[0] for line in ran.stdout.split()]
-        expected = torch.compile(Model())(torch.arange(n, dtype=torch.float64) / n)
-        assert found == expected.tolist()
+    n = 9
+    ran = subprocess.run(
+        [str(program), str(library), str(package), str(n)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    found = [struct.unpack(">d", bytes.fromhex(line))[0] for line in ran.stdout.split()]
+    assert found == Model()(torch.arange(n, dtype=torch.float64) / n).tolist()
 
 
 def test_what_is_no_operator_is_refused(tmp_path: Path) -> None:
