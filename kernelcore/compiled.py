@@ -70,10 +70,12 @@ class Adjoint:
         func: The adjoint, without the parameters it does not use.
         order: Per parameter of ``func``: the primal parameter, and what this is to it.
         extrema: Primal parameters that hold atomic minima or maxima (``passes/extremum.py``).
+        checked: Weak references to the arrays of a run whose memory was checked; None before.
     """
 
     def __init__(self, primal: Func, wrt: tuple[int, ...], seeds: tuple[int, ...]) -> None:
         self.primal = primal
+        self.checked: tuple[Any, ...] | None = None
         self.extrema = extrema(primal, wrt)
         derived = vjp(picked(primal, self.extrema) if self.extrema else primal, wrt, seeds)
         self.func, kept = drop_unused_params(tidy(derived.func))

@@ -284,7 +284,8 @@ def from_numpy(
         KernelArgumentError: Another shape, or memory that cannot be shared.
     """
     is_plain = dtype is None and shape is None and device is None and not requires_grad
-    if is_plain and isinstance(arr, np.ndarray) and scalar_of_numpy(arr.dtype) is not None:
+    given: object = arr
+    if is_plain and isinstance(given, np.ndarray) and scalar_of_numpy(arr.dtype) is not None:
         _check_ndim(arr.ndim)
         return Array.sharing(copied(arr) if copy else arr)
     return make_array(arr, dtype, shape, copy=copy, device=device, requires_grad=requires_grad)

@@ -47,7 +47,7 @@ class Graph:
             # What stands for a value is read in every replay.
             LaunchList().add(signature, dim, args)
             self._steps.append(lambda: native.launch(signature, dim, args))
-            return
+            return True
         last = self._steps[-1] if self._steps else None
         launches = last if isinstance(last, LaunchList) else LaunchList()
         is_added = launches.add(signature, dim, args)

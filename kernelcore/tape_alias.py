@@ -54,7 +54,7 @@ class Aliases:
         key = id(root)
         if key in self._bounds:
             return
-        memory = _bounds(root.numpy())
+        memory = root.bounds
         twins = [other for other, known in self._bounds.items() if _overlap(memory, known)]
         self._roots.append(root)
         self._bounds[key], self._twins[key] = memory, twins

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from kernelcore.data import Array
 from kernelcore.errors import KernelGradError
 from kernelcore.passes.activity import is_float, varied
@@ -123,6 +121,5 @@ def _span(record: LaunchRecord, i: int) -> native.Span:
 
 def memory_span(array: Array) -> native.Span:
     """The memory of ``array``."""
-    data = array.numpy()
-    begin, end = np.lib.array_utils.byte_bounds(data)
-    return native.Span(begin, end, data.shape, data.strides, data.itemsize, True)
+    begin, end = array.bounds
+    return native.Span(begin, end, array.extents, array.stride_bytes, array.item_bytes, True)

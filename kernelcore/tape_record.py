@@ -8,9 +8,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from kernelcore._native import ArrayMemory
 from kernelcore.compiled import Adjoint
 from kernelcore.data import Array
-from kernelcore.element import Numbers, as_numpy, has_gradient
+from kernelcore.element import Numbers, as_numpy
 from kernelcore.errors import KernelArgumentError, KernelGradError, SrcLoc
 from kernelcore.execute import Dims
 from kernelcore.kernel import Kernel
@@ -301,7 +302,7 @@ class LaunchRecord:
         """
         found: dict[int, Any] = {}
         extra: dict[int, Numbers] = {}
-        taken: list[Numbers] = []
+        taken: list[tuple[int, int]] = []
         needed = list(adjoint.cotangents())
         # What was written goes first: its cotangents are read and cleared in place.
         for i in sorted(needed, key=lambda i: not self.kernel.effects[i].writes):
@@ -310,13 +311,15 @@ class LaunchRecord:
                 assert isinstance(param.type, ArrayType)
                 found[i] = _zeros(np.shape(as_numpy(leaf)), param.type.dtype.numpy)
                 continue
-            known = leaf.grad.numpy()
-            is_shared = any(np.may_share_memory(known, other) for other in taken)
+            grad = leaf.grad
+            begin, end = grad.bounds
+            is_shared = any(begin < high and low < end for low, high in taken)
             if is_shared and not self.kernel.effects[i].writes:
+                known = grad.numpy()
                 extra[i] = found[i] = _zeros(known.shape, known.dtype)
             else:
-                found[i] = leaf.grad
-                taken.append(known)
+                found[i] = grad
+                taken.append((begin, end))
         return found, extra
 
     def _first_saved(self) -> str:
@@ -351,10 +354,10 @@ def is_tracked(leaf: Any) -> bool:
     Raises:
         KernelArgumentError: It is a tensor of torch that does.
     """
+    if isinstance(leaf, Array):
+        return leaf.requires_grad
     if not getattr(leaf, "requires_grad", False):
         return False
-    if isinstance(leaf, Array):
-        return has_gradient(leaf.element)
     raise KernelArgumentError(
         f"a Tape computes no gradients of a {type(leaf).__name__} of another library",
         remedy="make an operator of the kernel with torch_op, or pass tensor.detach()",
@@ -367,6 +370,8 @@ def clear(array: Array) -> None:
 
 
 def _clear(array: Array) -> None:
+    if ArrayMemory.clear(array):
+        return
     array.numpy()[...] = np.zeros((), array.numpy().dtype)
     array.mark_write()
 

@@ -39,4 +39,4 @@ def stream_from_paddle(stream_or_device: Any = None) -> Stream:
         KernelArgumentError: kernelcore has no such device.
     """
     place = getattr(stream_or_device, "device", stream_or_device)
-    return get_stream(device_from_paddle(paddle.get_device() if place is None else place))
+    return get_stream(device_from_paddle(paddle.device.get_device() if place is None else place))

@@ -22,6 +22,8 @@ from paddle_ext.dtype import dtype_to_paddle
 from paddle_ext.execute import merged, run_operation
 from paddle_ext.program import static_operator
 
+_Value = paddle.pir.Value  # pyright: ignore[reportPrivateImportUsage]
+
 
 def paddle_op(
     kernel: Kernel,
@@ -151,7 +153,8 @@ class PaddleOperator:
             return found[0] if len(found) == 1 else found
 
         def backward(*cotangents: Any) -> Any:
-            operands = merged(numbers, context.saved_tensor())
+            saved: Any = context.saved_tensor()
+            operands = merged(numbers, saved)
             grads = self._gradients(wanted, operands, cotangents)
             listed = [grads.get(i) for i, number in enumerate(numbers) if number is None]
             return listed[0] if len(listed) == 1 else tuple(listed)
@@ -224,7 +227,7 @@ class PaddleOperator:
 
 
 def _is_tensor(value: Any) -> bool:
-    return isinstance(value, paddle.Tensor | paddle.pir.Value)
+    return isinstance(value, paddle.Tensor | _Value)
 
 
 def _numbers(given: Sequence[Any]) -> tuple[Any, ...]:

@@ -6,7 +6,10 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from paddle.static import MetaTensor, register_op
+from paddle.static import (
+    MetaTensor,  # pyright: ignore[reportPrivateImportUsage]
+    register_op,  # pyright: ignore[reportPrivateImportUsage]
+)
 
 from kernelcore.opspec import Operation
 from paddle_ext.dtype import dtype_to_paddle

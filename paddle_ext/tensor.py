@@ -94,4 +94,5 @@ def to_paddle(a: Array, requires_grad: bool | None = None) -> Any:
 
 def _tensor(array: Array) -> Any:
     code = _CODES.get(array.scalar_index)
-    return paddle.from_dlpack(array if code is None else array.as_scalar(code))
+    source: Any = array if code is None else array.as_scalar(code)
+    return paddle.from_dlpack(source)

@@ -50,6 +50,7 @@ def test_launches_run_when_they_are_replayed() -> None:
 def test_assignments_and_commands_are_captured() -> None:
     x, y, whole = kc.ones(4), kc.zeros(4), kc.zeros(4, dtype=int)
     command = kc.launch(add, dim=4, inputs=[x, 1.0], outputs=[y], record_cmd=True)
+    assert command is not None
     with kc.ScopedCapture() as capture:
         y.zero_()
         command.launch()
@@ -87,6 +88,7 @@ def test_gradients_are_captured() -> None:
     for values in ([1.0, 2.0], [3.0, -4.0]):
         x.assign(values)
         kc.capture_launch(capture.graph)
+        assert x.grad is not None
         assert x.grad.list() == [18.0 * v for v in values]
         assert loss.list() == [9.0 * sum(v * v for v in values)]
 

@@ -7,6 +7,7 @@
 #include "bind/array_interface.h"
 #include "bind/array_reader.h"
 #include "bind/dlpack_export.h"
+#include "core/copy.h"
 
 namespace nb = nanobind;
 
@@ -71,6 +72,32 @@ void bind_array_memory(nb::module_& m) {
           "ptr",
           [](const ArrayMemory& self) { return reinterpret_cast<uintptr_t>(self.info.view.data); },
           "The address of the first element.")
+      .def_prop_ro(
+          "bounds",
+          [](const ArrayMemory& self) {
+            auto [begin, end] =
+                byte_span(self.info.view, static_cast<size_t>(self.info.item_bytes));
+            return nb::make_tuple(begin, end);
+          },
+          nb::sig("def bounds(self) -> tuple[int, int]"),
+          "The addresses of the first byte and of the one past the last; equal if it is empty.")
+      .def_prop_ro(
+          "item_bytes", [](const ArrayMemory& self) { return self.info.item_bytes; },
+          "Bytes of a component.")
+      .def(
+          "clear",
+          [](ArrayMemory& self) {
+            const ArrayInfo& info = self.info;
+            auto item_bytes = static_cast<size_t>(info.item_bytes);
+            if (info.is_read_only || !info.is_on_host() || !info.view.is_contiguous(item_bytes)) {
+              return false;
+            }
+            zero_fill(info.view.data, info.view.numel(), item_bytes);
+            self.count_write();
+            return true;
+          },
+          "Zero the bytes and count the write; false, and nothing is done, unless they are adjacent "
+          "and may be written.")
       .def_prop_ro(
           "extents",
           [](const ArrayMemory& self) {

@@ -46,7 +46,7 @@ def tape_of(module: Any, kernel: Any) -> Callable[[], None]:
 
 
 def main() -> None:
-    wp.config.quiet = True
+    wp.config.quiet = True  # pyright: ignore[reportAttributeAccessIssue]
     wp.init()
     values = np.ones(ELEMENTS, np.float32)
     tensor, array, paddle_tensor = torch.ones(ELEMENTS), jnp.ones(ELEMENTS), paddle.ones([ELEMENTS])

@@ -202,7 +202,7 @@ CONSUMERS = {
     "torch": (torch.from_dlpack, lambda t: t.data_ptr()),
     "paddle": (paddle.from_dlpack, lambda t: t.data_ptr()),
     "kernelcore": (kc.from_dlpack, lambda a: a.ptr),
-    "capsule": (lambda a: torch.utils.dlpack.from_dlpack(kc.to_dlpack(a)), lambda t: t.data_ptr()),
+    "capsule": (lambda a: torch.from_dlpack(kc.to_dlpack(a)), lambda t: t.data_ptr()),
     "old_capsule": (lambda a: kc.from_dlpack(OldDLPack(a)), lambda a: a.ptr),
     "asarray": (np.asarray, lambda a: a.ctypes.data),
 }
@@ -248,10 +248,10 @@ def test_memory_is_freed_after_the_last_foreign_owner() -> None:
 
 
 def test_chains_through_all_libraries_end() -> None:
-    values = np.arange(4, dtype=np.float32)
-    chain = paddle.from_dlpack(shared(values))
+    values, take = np.arange(4, dtype=np.float32), CONSUMERS["paddle"][0]
+    chain = take(shared(values))
     chain = torch.from_dlpack(shared(chain))
-    chain = paddle.from_dlpack(shared(chain))
+    chain = take(shared(chain))
     assert shared(chain).ptr == values.ctypes.data
     del chain
     assert values[3] == 3.0

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import paddle
 import pytest
 
 import kernelcore as kc
+from kernelcore.public import ADAPTERS
 from kernelcore.types import SCALARS
+from paddle_ext import (
+    device_from_paddle,
+    device_to_paddle,
+    dtype_from_paddle,
+    dtype_to_paddle,
+    from_paddle,
+    stream_from_paddle,
+    to_paddle,
+)
 from paddle_ext.dtype import SIGNED
 
 
@@ -18,39 +30,40 @@ def squared(x: kc.array(dtype=float), loss: kc.array(dtype=float)):
 
 
 def test_gradients_are_shared_from_paddle() -> None:
-    tensor = paddle.to_tensor([1.0, 2.0, 3.0], stop_gradient=False)
-    array, loss = kc.from_paddle(tensor), kc.zeros(1, requires_grad=True)
+    tensor: Any = paddle.to_tensor([1.0, 2.0, 3.0], stop_gradient=False)
+    array, loss = from_paddle(tensor), kc.zeros(1, requires_grad=True)
     tape = kc.Tape()
     with tape:
         kc.launch(squared, dim=3, inputs=[array], outputs=[loss])
     tape.backward(loss)
-    np.testing.assert_array_equal(tensor.grad.numpy(), [2.0, 4.0, 6.0])
+    np.testing.assert_array_equal(kc.from_numpy(tensor.grad.numpy()).list(), [2.0, 4.0, 6.0])
+    assert array.grad is not None
     tensor.grad[0] = 9.0
     assert array.grad[0] == 9.0
-    assert kc.from_paddle(tensor).grad.ptr == array.grad.ptr
-    assert kc.from_paddle(tensor, requires_grad=False).grad is None
+    assert from_paddle(tensor).grad.ptr == array.grad.ptr
+    assert from_paddle(tensor, requires_grad=False).grad is None
 
 
 def test_gradients_are_shared_to_paddle() -> None:
     array = kc.array([1.0, 2.0], dtype=float, requires_grad=True)
-    tensor = kc.to_paddle(array)
+    tensor = to_paddle(array)
     assert not tensor.stop_gradient
     tensor.grad[1] = 5.0
     assert array.grad[1] == 5.0
     array.grad[0] = 7.0
     assert float(tensor.grad[0]) == 7.0
-    assert kc.to_paddle(array, requires_grad=False).stop_gradient
+    assert to_paddle(array, requires_grad=False).stop_gradient
 
 
 def test_a_gradient_that_is_given() -> None:
     tensor, grad = paddle.ones([3]), paddle.zeros([3])
-    array = kc.from_paddle(tensor, grad=grad)
+    array = from_paddle(tensor, grad=grad)
     assert array.grad.ptr == grad.data_ptr()
 
 
 def test_light_handles_and_tensors_are_launched_directly() -> None:
     x, loss = paddle.to_tensor([1.0, 2.0]), paddle.zeros([1])
-    handle = kc.from_paddle(x, return_ctype=True)
+    handle = from_paddle(x, return_ctype=True)
     assert type(handle) is kc.ArrayMemory
     kc.launch(squared, dim=2, inputs=[handle], outputs=[loss])
     kc.launch(squared, dim=2, inputs=[x], outputs=[loss])
@@ -60,37 +73,43 @@ def test_light_handles_and_tensors_are_launched_directly() -> None:
 
 @pytest.mark.parametrize("scalar", SCALARS, ids=str)
 def test_dtypes(scalar: kc.types.Scalar) -> None:
-    found = kc.dtype_to_paddle(scalar)
+    found = dtype_to_paddle(scalar)
     signed = SIGNED.get(scalar, scalar)
-    assert kc.dtype_from_paddle(found) == signed
-    tensor = kc.to_paddle(kc.zeros(2, dtype=scalar))
+    assert dtype_from_paddle(found) == signed
+    tensor = to_paddle(kc.zeros(2, dtype=scalar))
     assert tensor.dtype == found
-    assert kc.from_paddle(tensor).dtype == signed
+    assert from_paddle(tensor).dtype == signed
 
 
 def test_components_become_dimensions() -> None:
-    assert kc.to_paddle(kc.zeros(2, dtype=kc.mat33)).shape == [2, 3, 3]
+    assert to_paddle(kc.zeros(2, dtype=kc.mat33)).shape == [2, 3, 3]
     tensor = paddle.zeros([4, 2])
     tensor.stop_gradient = False
-    array = kc.from_paddle(tensor, dtype=kc.vec2)
+    array = from_paddle(tensor, dtype=kc.vec2)
     assert (array.shape, array.grad.shape, array.grad.dtype) == ((4,), (4,), kc.vec2)
 
 
 def test_devices_and_streams() -> None:
     for name in ("cpu", paddle.CPUPlace(), paddle.ones([1]).place):
-        assert kc.device_from_paddle(name) == "cpu"
-    assert kc.device_to_paddle(kc.get_device()) == "cpu"
-    assert kc.stream_from_paddle().device == "cpu"
+        assert device_from_paddle(name) == "cpu"
+    assert device_to_paddle(kc.get_device()) == "cpu"
+    assert stream_from_paddle().device == "cpu"
     with pytest.raises(kc.KernelArgumentError, match="'cuda:1'"):
-        kc.device_from_paddle("gpu:1")
+        device_from_paddle("gpu:1")
 
 
 def test_what_paddle_lacks_is_refused() -> None:
     with pytest.raises(kc.KernelTypeError, match="complex64"):
-        kc.dtype_from_paddle(paddle.complex64)
+        dtype_from_paddle(paddle.complex64)
     with pytest.raises(kc.KernelArgumentError, match="complex64"):
-        kc.from_paddle(paddle.ones([2], dtype="complex64"))
+        from_paddle(paddle.ones([2], dtype="complex64"))
     values = np.ones(3, np.float32)
     values.flags.writeable = False
     with pytest.raises(kc.KernelArgumentError, match="read-only"):
-        kc.to_paddle(kc.from_numpy(values, copy=False))
+        to_paddle(kc.from_numpy(values, copy=False))
+
+
+def test_names_are_found_in_kernelcore_too() -> None:
+    found = [name for name, home in ADAPTERS.items() if home == "paddle_ext"]
+    assert len(found) == 8
+    assert all(callable(getattr(kc, name)) for name in found)
