@@ -287,7 +287,10 @@ def test_arrays_of_gpus_are_described_and_refused() -> None:
         {"typestr": 7},
         {"mask": CudaInterfaceOnly()},
     ],
-    ids=str,
+    ids=[
+        *("shape below 0", "no shape", "vast shape", "few strides", "vast strides"),
+        *("no data", "null", "typestr", "mask"),
+    ],
 )
 def test_malformed_interfaces_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises((BufferError, TypeError)):
