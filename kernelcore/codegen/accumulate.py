@@ -10,11 +10,11 @@ from __future__ import annotations
 from kernelcore.builtins.arithmetic import add
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.builtins.reference import is_narrow
-from kernelcore.codegen import abi, memory, narrow
+from kernelcore.codegen import abi, memory, narrow, wide
 from kernelcore.codegen.emitter import Emitter
 from kernelcore.codegen.lanes import by_lane
 from kernelcore.codegen.sums import Accumulation, PartialSums
-from kernelcore.ir.core import Eqn, Func, Region, Var
+from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.accumulation import (
@@ -47,13 +47,61 @@ def begin(e: Emitter, func: Func) -> Accumulation:
     return Accumulation(func, shared, log, partial)
 
 
-@by_lane
 def emit_shared(e: Emitter, eqn: Eqn) -> list[str]:
-    """Add to an element as the launch wants it; nobody uses the old one."""
+    """Add to an element as the launch wants it; nobody uses the old one.
+
+    A gang adds the values of its lanes to one element as a tree, and then their total.
+    """
+    dtype, indices = _dtype(eqn), eqn.inputs[1:-1]
+    if e.gang > 1 and not is_narrow(dtype):
+        if e.is_uniform(*indices):
+            total = _total_of_lanes(e, dtype, eqn.inputs[-1])
+            with e.at(1):
+                _, address = memory.element(e, eqn)
+                _add_shared(e, eqn, address, total)
+            return ["poison"]
+        where = wide.site(e, eqn)
+        if where.period == 1:
+            _add_adjacent(e, eqn, where)
+            return ["poison"]
+    return _emit_each_lane(e, eqn)
+
+
+@by_lane
+def _emit_each_lane(e: Emitter, eqn: Eqn) -> list[str]:
     _, address = memory.element(e, eqn)
     value = e.value(eqn.inputs[-1])
     _add_shared(e, eqn, address, value)
     return [value]
+
+
+def _add_adjacent(e: Emitter, eqn: Eqn, where: wide.Site) -> None:
+    """Add to elements that follow each other, one per lane, at once if no other thread does."""
+    assert e.accumulation is not None
+    assert isinstance(eqn.inputs[0], Var)
+    together, alone, done = e.label("together"), e.label("alone"), e.label("added")
+    e.branch(e.accumulation.shared.get(eqn.inputs[0], "false"), together, alone)
+    e.place(together)
+    _emit_each_lane(e, eqn)
+    e.jump(done)
+    e.place(alone)
+    old = wide.load(e, where)
+    with e.at(e.gang):
+        total = _sum(e, where.dtype, old, e.value(eqn.inputs[-1]))
+    wide.store(e, where, total)
+    e.jump(done)
+    e.place(done)
+
+
+def _total_of_lanes(e: Emitter, dtype: Scalar, atom: Atom) -> str:
+    """The sum of ``atom`` over the active lanes."""
+    with e.at(e.gang):
+        value = e.value(atom)
+        if e.mask is not None:
+            nothing = e.const(dtype, _IDENTITY if dtype.is_float else 0)
+            choice = f"<{e.gang} x i1> {e.mask}, {e.type(dtype)} {value}, {e.type(dtype)} {nothing}"
+            value = e.op(f"select {choice}")
+    return _tree(e, dtype, value, e.gang)
 
 
 def emit_partial(e: Emitter, eqn: Eqn) -> list[str]:
@@ -123,10 +171,15 @@ def _clear_sums(e: Emitter, dtype: Scalar) -> PartialSums:
 
 
 def _total(e: Emitter, dtype: Scalar, sums: str) -> str:
-    """The sums as a balanced tree: of each two halves the elements are added one by one."""
-    width, element = abi.PARTIAL_SUMS, LLVM_TYPES[dtype.name]
+    width = abi.PARTIAL_SUMS
+    value = e.op(f"load <{width} x {LLVM_TYPES[dtype.name]}>, ptr {sums}, align 64")
+    return _tree(e, dtype, value, width)
+
+
+def _tree(e: Emitter, dtype: Scalar, value: str, width: int) -> str:
+    """The sum of ``width`` values as a balanced tree: halves are added element by element."""
+    element = LLVM_TYPES[dtype.name]
     mnemonic = "fadd" if dtype.is_float else "add"
-    value = e.op(f"load <{width} x {element}>, ptr {sums}, align 64")
     while width > 1:
         half = width // 2
         parts = [
