@@ -40,7 +40,7 @@ def is_partitionable(ctx: mlir.LoweringRuleContext, launch: Launch) -> bool:
     if not is_plain or any(e.operand < 0 for e in operation.grid):
         return False
     avals: Sequence[Any] = [*ctx.avals_in, *ctx.avals_out]
-    grid = evaluate(operation.grid, [a.shape for a in ctx.avals_in])
+    grid = evaluate(operation.grid, [a.shape for a in avals[: len(ctx.avals_in)]])
     types = [as_array(x.type) for x in (*operation.operands, *operation.outputs)]
     if any(t.outer_ndim == 0 and t.components for t in types):
         return False  # XLA would cut the components.

@@ -2,6 +2,7 @@
 
 import sys
 from typing import TYPE_CHECKING
+from typing import Any as _Any
 
 from kernelcore import public
 from kernelcore import types as types
@@ -162,6 +163,36 @@ if TYPE_CHECKING:
     from kernelcore.tape import Tape as Tape
     from kernelcore.timing import ScopedTimer as ScopedTimer
     from kernelcore.values import *  # noqa: F403
+
+    # Of the adapters, which know kernelcore and not the other way round.
+    GraphMode: _Any
+    device_from_jax: _Any
+    device_from_paddle: _Any
+    device_from_torch: _Any
+    device_to_jax: _Any
+    device_to_paddle: _Any
+    device_to_torch: _Any
+    dtype_from_jax: _Any
+    dtype_from_paddle: _Any
+    dtype_from_torch: _Any
+    dtype_to_jax: _Any
+    dtype_to_paddle: _Any
+    dtype_to_torch: _Any
+    from_jax: _Any
+    from_paddle: _Any
+    from_torch: _Any
+    jax_callable: _Any
+    jax_kernel: _Any
+    paddle_op: _Any
+    register_ffi_callback: _Any
+    stream_from_paddle: _Any
+    stream_from_torch: _Any
+    stream_to_torch: _Any
+    to_jax: _Any
+    to_paddle: _Any
+    to_torch: _Any
+    torch_callable: _Any
+    torch_op: _Any
 else:
     globals().update(_CLASSES)
     # Importing the compiler takes longer than the rest, and declaring kernels does not need it.

@@ -284,7 +284,7 @@ def from_numpy(
         KernelArgumentError: Another shape, or memory that cannot be shared.
     """
     is_plain = dtype is None and shape is None and device is None and not requires_grad
-    given: object = arr
+    given: Any = arr
     if is_plain and isinstance(given, np.ndarray) and scalar_of_numpy(arr.dtype) is not None:
         _check_ndim(arr.ndim)
         return Array.sharing(copied(arr) if copy else arr)

@@ -10,7 +10,7 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.lazy import Deferred
-from kernelcore.public import HOMES
+from kernelcore.public import ADAPTERS, HOMES
 
 
 def names_for_type_checkers() -> dict[str, str]:
@@ -20,14 +20,18 @@ def names_for_type_checkers() -> dict[str, str]:
     (block,) = [node for node in tree.body if isinstance(node, ast.If)]
     found: dict[str, str] = {}
     for node in block.body:
-        assert isinstance(node, ast.ImportFrom)
-        assert node.module is not None
-        found |= {a.name: node.module for a in node.names if a.name != "*"}
+        if isinstance(node, ast.ImportFrom):
+            assert node.module is not None
+            found |= {a.name: node.module for a in node.names if a.name != "*"}
+        else:
+            assert isinstance(node, ast.AnnAssign)
+            assert isinstance(node.target, ast.Name)
+            found[node.target.id] = ADAPTERS[node.target.id]
     return found
 
 
 def test_type_checkers_and_programs_see_the_same_names() -> None:
-    assert names_for_type_checkers() == HOMES
+    assert names_for_type_checkers() == {**HOMES, **ADAPTERS}
 
 
 @pytest.mark.parametrize("name", HOMES)

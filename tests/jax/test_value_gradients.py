@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +18,7 @@ def test_values_of_every_kind_have_gradients() -> None:
     def loss(arrays: dict[str, jax.Array]) -> jax.Array:
         inner = {"offset": arrays["o.inner.offset"], "gain": arrays["o.inner.gain"]}
         outer = {"inner": inner, "turns": TURNS, "frame": arrays["o.frame"]}
-        plain = {name: arrays[name] for name in ("x", "s", "v", "m", "q", "t")}
+        plain: dict[str, Any] = {name: arrays[name] for name in ("x", "s", "v", "m", "q", "t")}
         (out,) = jax_kernel(every_value)(**plain, o=outer)
         return jnp.vdot(out, ct)
 
