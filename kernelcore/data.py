@@ -221,16 +221,15 @@ class Array(ArrayMemory):
 
         It starts as zeros. That of a view is a view of the gradient of its array.
         """
-        if self._base is not None:
-            whole = self._base.grad
-            if whole is None:
-                return None
-            if self._grad is None or self._grad._base is not whole:
-                assert self._derive is not None
-                self._grad = self._derive(whole)
-        elif self._requires_grad and self._grad is None:
-            self._grad = Array(np.zeros(self._data.shape, self._data.dtype), self._dtype)
-        return self._grad if self.requires_grad else None
+        if self._base is None:
+            if self._requires_grad and self._grad is None:
+                self._grad = Array(np.zeros(self._data.shape, self._data.dtype), self._dtype)
+            return self._grad if self._requires_grad else None
+        whole = self._base.grad
+        if whole is not None and (self._grad is None or self._grad._base is not whole):
+            assert self._derive is not None
+            self._grad = self._derive(whole)
+        return None if whole is None else self._grad
 
     @grad.setter
     def grad(self, value: Array | None) -> None:

@@ -53,6 +53,8 @@ class Kernel:
         self.__name__ = pyfunc.__name__
         self.__doc__ = pyfunc.__doc__
         self._adjoints: dict[tuple[tuple[int, ...], tuple[int, ...]], Adjoint] = {}
+        # What a Tape does for a launch, by the kinds of its arguments.
+        self.tape_plans: dict[tuple[int, ...], Any] = {}
 
     def __call__(self, *args: object, **kwargs: object) -> None:
         raise KernelError(

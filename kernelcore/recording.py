@@ -83,11 +83,25 @@ def whole_line(site: SrcLoc | None) -> SrcLoc | None:
     return SrcLoc(site.file, site.line, len(text) - len(text.lstrip()), len(text))
 
 
-def call_site() -> SrcLoc | None:
+# A file and a number in it, from which a location is made where one is shown.
+Line = tuple[str, int]
+
+
+def call_line() -> Line | None:
     """The line outside of kernelcore that is being executed."""
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         if not frame.f_globals.get("__name__", "").startswith(_PACKAGE):
-            return SrcLoc(frame.f_code.co_filename, frame.f_lineno, 0, 0)
+            return frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back
     return None
+
+
+def location(line: Line | None) -> SrcLoc | None:
+    """The start of ``line``."""
+    return None if line is None else SrcLoc(*line, 0, 0)
+
+
+def call_site() -> SrcLoc | None:
+    """The start of the line outside of kernelcore that is being executed."""
+    return location(call_line())

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import Token
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 
 from kernelcore.data import Array
-from kernelcore.errors import KernelArgumentError, KernelGradError
+from kernelcore.errors import KernelArgumentError
 from kernelcore.execute import Dims, argument_leaves, execute_leaves
 from kernelcore.kernel import Kernel
-from kernelcore.recording import Recorder, call_site, perform, perform_write, recorder, whole_line
-from kernelcore.runtime import native
-from kernelcore.tape_alias import Aliases
-from kernelcore.tape_cut import Cuts, memory_span
-from kernelcore.tape_graph import dot_text, mermaid_text
-from kernelcore.tape_record import (
-    CopyRecord,
-    FuncRecord,
-    LaunchRecord,
-    Record,
-    add_to,
-    clear,
-    is_tracked,
+from kernelcore.recording import (
+    Recorder,
+    call_line,
+    call_site,
+    perform,
+    perform_write,
+    recorder,
 )
+from kernelcore.tape_cut import Cuts
+from kernelcore.tape_graph import dot_text, mermaid_text
+from kernelcore.tape_launch import LaunchRecord
+from kernelcore.tape_memory import Memories, Memory, Need
+from kernelcore.tape_plan import plan_of
+from kernelcore.tape_record import CopyRecord, FuncRecord, Record, add_to, clear_gradients
 
 
 class Tape:
@@ -52,13 +53,17 @@ class Tape:
                 loads and writes is copied in any case.
         """
         self._keep_overwritten = keep_overwritten
-        self._needs: dict[int, list[tuple[LaunchRecord, int]]] = {}
-        self._records: list[Record] = []
         self._tokens: list[Token[Recorder | None]] = []
-        self._outer: Tape | None = None
-        self._writers: dict[int, list[tuple[int, Record]]] = {}
+        # Those that it is nested in.
+        self._outer: tuple[Tape, ...] = ()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._records: list[Record] = []
+        # The arrays of the records in order, and whether one of these wrote them.
+        self._arrays: dict[Array, bool] = {}
+        self._memories = Memories()
         self._cuts = Cuts()
-        self._aliases = Aliases()
 
     def __enter__(self) -> Self:
         if self._tokens:
@@ -66,7 +71,7 @@ class Tape:
                 "the Tape is recording already", remedy="make another Tape to nest them"
             )
         known = recorder.get()
-        self._outer = known if isinstance(known, Tape) else None
+        self._outer = (known, *known._outer) if isinstance(known, Tape) else ()
         self._tokens.append(recorder.set(self))
         return self
 
@@ -77,18 +82,12 @@ class Tape:
         traceback: TracebackType | None,
     ) -> None:
         recorder.reset(self._tokens.pop())
-        self._outer = None
+        self._outer = ()
 
     def __len__(self) -> int:
         return len(self._records)
 
     # Recording
-
-    def _chain(self) -> Iterator[Tape]:
-        tape: Tape | None = self
-        while tape is not None:
-            yield tape
-            tape = tape._outer
 
     def record_launch(self, kernel: Kernel, dim: Dims, args: Sequence[Any]) -> None:
         """Run ``kernel``, and record it; what ``launch`` does while the tape is active.
@@ -99,16 +98,19 @@ class Tape:
         """
         kernel = kernel.for_arguments(args)
         leaves = argument_leaves(kernel, args)
-        site = call_site()
-        self._record(
-            lambda: LaunchRecord(kernel, dim, leaves, site),
-            lambda: execute_leaves(kernel, dim, leaves),
-        )
+        plan, line = plan_of(kernel, leaves), call_line()
+        steps = [tape._check(LaunchRecord(plan, dim, leaves, line)) for tape in self._tapes]
+        untouched = self._before(steps)
+        execute_leaves(kernel, dim, leaves)
+        self._after(steps, untouched)
 
     def record_copy(self, target: Array, source: Array | None, write: Callable[[], None]) -> None:
         """Call ``write``, after which ``target`` holds ``source`` or constants, and record it."""
         site = call_site()
-        self._record(lambda: CopyRecord(target, source, site), lambda: perform_write(target, write))
+        steps = [tape._check(CopyRecord(target, source, site)) for tape in self._tapes]
+        untouched = self._before(steps)
+        perform_write(target, write)
+        self._after(steps, untouched)
 
     def make_array(self, shape: Any, dtype: Any, is_zero: bool) -> None:
         """Arrays that are made while the tape is active are arrays as any other."""
@@ -122,68 +124,48 @@ class Tape:
             arrays: The arrays whose gradients it touches, for ``gradients`` and ``zero``.
         """
         site = call_site()
-        self._record(lambda: FuncRecord(backward, tuple(arrays), site), lambda: None)
+        touched = tuple(arrays)
+        steps = [tape._check(FuncRecord(backward, touched, site)) for tape in self._tapes]
+        self._after(steps, self._before(steps))
 
-    def _record(self, make: Callable[[], Record], run: Callable[[], None]) -> None:
-        pairs = [(tape, make()) for tape in self._chain()]
-        for tape, record in pairs:
-            record.prepare()
-            tape._check_gaps(record)
-            tape._aliases.check(record)
-            tape._cuts.check(record)
-        untouched = [need for tape, record in pairs for need in tape._before_write(record)]
-        run()
-        for earlier, i in untouched:
-            earlier.versions[i] = earlier.leaves[i].version
-        for tape, record in pairs:
-            record.finish()
-            tape._keep(record)
+    @property
+    def _tapes(self) -> tuple[Tape, ...]:
+        """All that record what this one does."""
+        return (self, *self._outer)
 
-    def _keep(self, record: Record) -> None:
-        self._records.append(record)
-        for array in record.outputs:
-            self._writers.setdefault(id(array.root), []).append((array.version, record))
-        if isinstance(record, LaunchRecord):
-            for i in record.versions:
-                self._needs.setdefault(id(record.leaves[i].root), []).append((record, i))
-        self._cuts.learn(record)
+    def _check(self, record: Record) -> _Step:
+        """Refuse what would lose a gradient, else prepare ``record``."""
+        record.prepare()
+        outputs = self._memories.check(record)
+        self._cuts.check(record)
+        return self, record, outputs
 
-    def _before_write(self, record: Record) -> list[tuple[LaunchRecord, int]]:
-        """What the backward pass needs of arrays that ``record`` writes elsewhere.
-
-        Of what it is about to overwrite, a copy is kept if that is asked for.
-        """
-        untouched: list[tuple[LaunchRecord, int]] = []
-        spans: dict[int, list[native.Span]] = {}
-        for array in record.outputs:
-            spans.setdefault(id(array.root), []).append(memory_span(array))
-        for root, written in spans.items():
-            left: list[tuple[LaunchRecord, int]] = []
-            for earlier, i in self._needs.pop(root, ()):
-                leaf = earlier.leaves[i]
-                if leaf.version != earlier.versions[i]:
-                    continue
-                span = memory_span(leaf)
-                if not any(span.overlaps(other) for other in written):
-                    left.append((earlier, i))
-                elif self._keep_overwritten:
-                    earlier.saved[i] = np.array(leaf.numpy())
-                    del earlier.versions[i]
-            self._needs[root] = left
-            untouched += left
+    @staticmethod
+    def _before(steps: Sequence[_Step]) -> list[Need]:
+        """What earlier records need, and is beside of what is going to be overwritten."""
+        untouched: list[Need] = []
+        for tape, record, outputs in steps:
+            for memory in outputs:
+                if memory.needs:
+                    untouched += memory.before_write(record, is_kept=tape._keep_overwritten)
         return untouched
 
-    def _check_gaps(self, record: Record) -> None:
-        """Refuse arrays that the tape wrote, and something else wrote since without a record."""
-        for array in (*record.inputs, *record.outputs):
-            known = self._writers.get(id(array.root))
-            if known and array.version != known[-1][0] and is_tracked(array):
-                raise KernelGradError(
-                    f"{record.label} uses '{record.name_of(array)}', which {known[-1][1].label} "
-                    "wrote, and something that was not recorded has written to since",
-                    whole_line(record.site),
-                    "record all that writes it, or write to another array",
-                )
+    @staticmethod
+    def _after(steps: Sequence[_Step], untouched: Sequence[Need]) -> None:
+        for earlier, i in untouched:
+            earlier.versions[i] = earlier.leaves[i].version
+        for tape, record, outputs in steps:
+            tape._keep(record, outputs)
+
+    def _keep(self, record: Record, outputs: Sequence[Memory]) -> None:
+        record.finish()
+        self._records.append(record)
+        for array in record.inputs:
+            self._arrays.setdefault(array, False)
+        for array in record.outputs:
+            self._arrays[array] = True
+        self._memories.keep(record, outputs)
+        self._cuts.learn(record)
 
     # Gradients
 
@@ -208,36 +190,26 @@ class Tape:
         """
         if loss is not None:
             _check_loss(loss)
-        written = {id(array.root): array for array in self._arrays(written=True)}
-        if loss is not None and id(loss.root) not in written:
+        written = [array for array, is_written in self._arrays.items() if is_written]
+        if loss is not None and not _is_among(loss, written):
             raise KernelArgumentError(
                 "backward: nothing that was recorded writes the loss",
                 remedy="launch the kernel that computes it inside of the with block",
             )
         if loss is not None or grads is not None:
-            for array in self._arrays(written=True):
-                if array.grad is not None:
-                    clear(array.grad)
+            clear_gradients(written)
         if loss is not None and (gradient := loss.grad) is not None:
             perform(lambda: gradient.numpy().fill(1))
         for array, cotangent in (grads or {}).items():
             _seed(array, cotangent)
         for record in reversed(self._records):
-            record.backward(self._writers)
-
-    def _arrays(self, *, written: bool = False) -> list[Array]:
-        """Recorded arrays that require gradients, in order."""
-        found: dict[int, Array] = {}
-        for record in self._records:
-            for array in (*(() if written else record.inputs), *record.outputs):
-                if is_tracked(array):
-                    found.setdefault(id(array), array)
-        return list(found.values())
+            record.backward(self._memories.writers)
 
     @property
     def gradients(self) -> dict[Array, Array]:
         """The gradients of recorded arrays with ``requires_grad``."""
-        return {array: cast("Array", array.grad) for array in self._arrays()}
+        pairs = ((array, array.grad) for array in self._arrays)
+        return {array: gradient for array, gradient in pairs if gradient is not None}
 
     @property
     def adjoints(self) -> dict[Array, Array]:
@@ -246,17 +218,12 @@ class Tape:
 
     def zero(self) -> None:
         """Zero the gradients of all recorded arrays."""
-        for gradient in self.gradients.values():
-            clear(gradient)
+        clear_gradients(self._arrays)
 
     def reset(self) -> None:
         """Forget what was recorded, and zero the gradients."""
         self.zero()
-        self._records.clear()
-        self._writers.clear()
-        self._cuts = Cuts()
-        self._aliases = Aliases()
-        self._needs.clear()
+        self._forget()
 
     def visualize(
         self,
@@ -289,8 +256,19 @@ class Tape:
         return text
 
 
+# A tape, its record of what is going to happen, and the memory that this writes.
+_Step = tuple[Tape, Record, Sequence[Memory]]
+
+
+def _is_among(array: Array, written: Sequence[Array]) -> bool:
+    """Whether one of ``written`` with a gradient is in the memory of ``array``, which has one."""
+    if array in written:
+        return True
+    return any(other.root is array.root and other.requires_grad for other in written)
+
+
 def _check_loss(loss: Any) -> None:
-    is_one = isinstance(loss, Array) and loss.numpy().size == 1 and loss.requires_grad
+    is_one = isinstance(loss, Array) and math.prod(loss.extents) == 1 and loss.requires_grad
     if not is_one:
         found = f"shape {loss.shape} of {loss.element}" if isinstance(loss, Array) else repr(loss)
         if isinstance(loss, Array) and not loss.requires_grad:

@@ -9,7 +9,8 @@ from kernelcore.errors import KernelGradError
 from kernelcore.passes.activity import is_float, varied
 from kernelcore.recording import whole_line
 from kernelcore.runtime import native
-from kernelcore.tape_record import CopyRecord, LaunchRecord, Record
+from kernelcore.tape_launch import LaunchRecord
+from kernelcore.tape_record import CopyRecord, Record
 from kernelcore.types import ArrayType
 
 
@@ -56,6 +57,8 @@ class Cuts:
         Raises:
             KernelGradError: Naming both.
         """
+        if not self._known:
+            return
         if isinstance(record, CopyRecord):
             self._check_copy(record)
         cuts = self._loaded(record) if isinstance(record, LaunchRecord) else {}
@@ -63,7 +66,7 @@ class Cuts:
             return
         func = record.kernel.func
         reached = varied(func, [func.params[i] for i in cuts])
-        for i in record.wrt:
+        for i in record.plan.wrt:
             if record.kernel.effects[i].writes and func.params[i] in reached:
                 j, label = next(iter(cuts.items()))
                 raise _cut_error(record, func.params[i].name, func.params[j].name, label)
@@ -77,17 +80,12 @@ class Cuts:
             raise _cut_error(record, "target", "source", label)
 
     def _learn_launch(self, record: LaunchRecord) -> None:
-        func, does = record.kernel.func, record.kernel.effects
-        unmarked = [
-            i
-            for i, param in enumerate(func.params)
-            if does[i].writes and is_float(param) and i not in record.wrt
-        ]
-        sources = [*record.wrt, *self._loaded(record)] if unmarked else []
+        func, plan = record.kernel.func, record.plan
+        sources = [*plan.wrt, *self._loaded(record)] if plan.unmarked else []
         if not sources:
             return
         reached = varied(func, [func.params[i] for i in sources])
-        for i in unmarked:
+        for i in plan.unmarked:
             if func.params[i] in reached:
                 self._known.append((_span(record, i), record.label, record.leaves[i]))
 

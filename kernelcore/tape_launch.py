@@ -1,0 +1,190 @@
+"""What a Tape keeps of a launch, and how it runs it backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from kernelcore.compiled import Adjoint
+from kernelcore.data import Array
+from kernelcore.element import Numbers, as_numpy
+from kernelcore.errors import KernelArgumentError, KernelGradError, SrcLoc
+from kernelcore.execute import Dims, submit
+from kernelcore.kernel import Kernel
+from kernelcore.launch_adjoint import execute_adjoint
+from kernelcore.recording import Line, as_text, captured, location, whole_line
+from kernelcore.tape_plan import LaunchPlan
+from kernelcore.tape_record import Writers, add_to
+from kernelcore.types import ArrayType
+
+
+class LaunchRecord:
+    """A launch.
+
+    Attributes:
+        plan: What its kernel and the kinds of its arguments ask for.
+        dim: Its grid.
+        leaves: Its arguments, by parameter of the IR.
+        line: Where it was launched.
+        inputs: Arrays whose elements were used.
+        outputs: Arrays that were written.
+        saved: What arrays held before the launch that the adjoint needs, by parameter.
+        remained: What arrays of atomic minima or maxima held after it, by parameter.
+        versions: The count of writes of other arrays that it needs, after the launch.
+    """
+
+    __slots__ = (
+        *("dim", "inputs", "leaves", "line", "outputs", "plan", "remained", "saved", "versions"),
+    )
+
+    def __init__(
+        self, plan: LaunchPlan, dim: Dims, leaves: tuple[Any, ...], line: Line | None
+    ) -> None:
+        self.plan, self.dim, self.leaves, self.line = plan, dim, leaves, line
+        self.inputs: Sequence[Array] = [leaves[i] for i in plan.inputs]
+        self.outputs: Sequence[Array] = [leaves[i] for i in plan.outputs]
+        self.saved: dict[int, Numbers] = {}
+        self.remained: dict[int, Numbers] = {}
+        self.versions: dict[int, int] = {}
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel, which is not generic."""
+        return self.plan.kernel
+
+    @property
+    def site(self) -> SrcLoc | None:
+        return location(self.line)
+
+    @property
+    def label(self) -> str:
+        return f"the launch of {self.kernel.name} at {as_text(self.site)}"
+
+    def name_of(self, array: Array) -> str:
+        params = self.kernel.func.params
+        return next(params[i].name for i in self.plan.arrays if self.leaves[i] is array)
+
+    def prepare(self) -> None:
+        """Before the launch: keep what will be gone."""
+        for i in self.plan.values:
+            self.saved[i] = np.array(as_numpy(self.leaves[i]))
+        for i in self.plan.before:
+            self.saved[i] = np.array(as_numpy(self.leaves[i]))
+
+    def finish(self) -> None:
+        """After the launch: note how often what the backward pass needs was written."""
+        plan, leaves = self.plan, self.leaves
+        for i in plan.versions:
+            self.versions[i] = leaves[i].version
+        for i in plan.after:
+            self.saved[i] = np.array(as_numpy(leaves[i]))
+        if isinstance(plan.adjoint, Adjoint):
+            for i in plan.adjoint.extrema:
+                self.remained[i] = np.array(as_numpy(leaves[i]))
+
+    def backward(self, writers: Writers) -> None:
+        adjoint = self.plan.adjoint
+        if adjoint is None:
+            return
+        if isinstance(adjoint, KernelGradError):
+            raise KernelGradError(f"{self.label}: {adjoint.message}", adjoint.loc, adjoint.remedy)
+        for i, version in self.versions.items():
+            if self.leaves[i].version != version:
+                self._refuse_overwritten(i, writers)
+        if not self._run_known(adjoint):
+            self._run(adjoint)
+
+    def _run_known(self, adjoint: Adjoint) -> bool:
+        """Run ``adjoint`` on the arrays of its last run, whose memory was checked then.
+
+        False, and nothing was done, for others and where it needs what is no argument.
+        """
+        plan, leaves = self.plan, self.leaves
+        if plan.order is None or self.saved:
+            return False
+        actual = [leaves[i].grad if is_cotangent else leaves[i] for i, is_cotangent in plan.order]
+        arrays = [leaves[i] for i in plan.arrays]
+        known = (*map(ref, arrays), None, *[ref(a) for a in actual if isinstance(a, Array)])
+        if known != adjoint.checked:
+            return False
+        submit(adjoint.direct, self.dim, actual)
+        return True
+
+    def _run(self, adjoint: Adjoint) -> None:
+        cotangents, extra = self._cotangents()
+        values = self._values(adjoint)
+        try:
+            execute_adjoint(
+                *(self.kernel, adjoint, self.dim, self.leaves, cotangents, values, self.remained)
+            )
+        except KernelArgumentError as error:
+            message = f"{self.label}, backwards: {error.message}"
+            raise KernelGradError(message, error.loc, error.remedy) from None
+        for i, part in extra.items():
+            add_to(self.leaves[i].grad, part)
+
+    def _refuse_overwritten(self, i: int, writers: Writers) -> None:
+        version, root = self.versions[i], self.leaves[i].root
+        later = [r.label for count, r in writers(root) if count > version]
+        culprit = later[0] if later else "an assignment or a launch that was not recorded"
+        raise KernelGradError(
+            f"{self.label} needs '{self.kernel.func.params[i].name}' as it was then, but "
+            f"{culprit} has written to it since",
+            whole_line(self.site),
+            "write to another array there, or record with kc.Tape(keep_overwritten=True), "
+            "which copies what is about to be overwritten",
+        )
+
+    def _cotangents(self) -> tuple[dict[int, Any], dict[int, Numbers]]:
+        """An array per cotangent parameter, and those among them to be added afterwards.
+
+        An array that was passed for several parameters collects its cotangents one by one.
+        """
+        found: dict[int, Any] = {}
+        extra: dict[int, Numbers] = {}
+        taken: list[tuple[int, int]] = []
+        # What was written goes first: its cotangents are read and cleared in place.
+        for i in self.plan.cotangents:
+            leaf, param = self.leaves[i], self.kernel.func.params[i]
+            if i not in self.plan.wrt:
+                assert isinstance(param.type, ArrayType)
+                found[i] = _zeros(np.shape(as_numpy(leaf)), param.type.dtype.numpy)
+                continue
+            grad = leaf.grad
+            begin, end = grad.bounds
+            is_shared = any(begin < high and low < end for low, high in taken)
+            if is_shared and not self.kernel.effects[i].writes:
+                known = grad.numpy()
+                extra[i] = found[i] = _zeros(known.shape, known.dtype)
+            else:
+                found[i] = grad
+                taken.append((begin, end))
+        return found, extra
+
+    def _first_saved(self) -> str:
+        return self.kernel.func.params[min(self.saved)].name
+
+    def _values(self, adjoint: Adjoint) -> dict[int, Any]:
+        """What is saved; copies where the adjoint writes, so that it can run again."""
+        if self.saved and captured.get() is not None:
+            raise KernelGradError(
+                f"{self.label} needs a copy of what '{self._first_saved()}' held before it, which "
+                "a replay of the captured backward pass would not have",
+                whole_line(self.site),
+                "run this Tape outside of the capture, or write to another array in that kernel",
+            )
+        return {
+            i: np.array(array) if i in adjoint.writes else array for i, array in self.saved.items()
+        }
+
+
+def _zeros(shape: tuple[int, ...], dtype: Any) -> Numbers:
+    """A new array of zeros, in every replay if this is captured."""
+    found = np.zeros(shape, dtype)
+    program = captured.get()
+    if program is not None:
+        program.add(lambda: found.fill(0))
+    return found

@@ -1,0 +1,183 @@
+"""What a Tape has to do for the launches of a kernel whose arguments are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelcore.compiled import Adjoint, Part
+from kernelcore.data import Array
+from kernelcore.errors import KernelArgumentError, KernelGradError
+from kernelcore.kernel import Kernel
+from kernelcore.passes.activity import is_float
+from kernelcore.types import Scalar
+
+# What an argument is to a Tape: a number, another library's array, a data array without or with a
+# gradient.
+NUMBER, OTHER, CONSTANT, TRACKED = range(4)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LaunchPlan:
+    """What follows from a kernel and the kinds of its arguments; all by parameter of the IR.
+
+    Attributes:
+        kernel: The kernel, which is not generic.
+        wrt: Parameters whose arrays require gradients.
+        adjoint: The adjoint for these, or why there is none; None if nothing needs it.
+        inputs: Data arrays whose elements are used.
+        outputs: Data arrays that are written.
+        others: Other libraries' arrays that are written.
+        unmarked: Floats that are written and have no gradient.
+        values: Arrays that stand for a value; they may have another one by the backward pass.
+        before: What the adjoint needs and the launch may overwrite.
+        after: Other libraries' arrays that the adjoint reads; they have no count of writes.
+        versions: Data arrays that the adjoint reads.
+        cotangents: Parameters with cotangents; what was written goes first.
+        order: Per parameter of the adjoint, the primal parameter, and whether it is a cotangent;
+            None if it takes anything else than arguments and their gradients.
+        arrays: All data arrays.
+        is_checked_always: Whether ``tracked`` may refuse arguments of these kinds.
+    """
+
+    kernel: Kernel
+    wrt: tuple[int, ...]
+    adjoint: Adjoint | KernelGradError | None
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    others: tuple[int, ...]
+    unmarked: tuple[int, ...]
+    values: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    versions: tuple[int, ...]
+    cotangents: tuple[int, ...]
+    order: tuple[tuple[int, bool], ...] | None
+    arrays: tuple[int, ...]
+    is_checked_always: bool
+
+
+def plan_of(kernel: Kernel, leaves: Sequence[Any]) -> LaunchPlan:
+    """The plan of a launch of ``kernel``, which is not generic.
+
+    Raises:
+        KernelArgumentError: An argument has a gradient that cannot be computed.
+    """
+    kinds = tuple(
+        [
+            (TRACKED if leaf.requires_grad else CONSTANT)
+            if isinstance(leaf, Array)
+            else NUMBER
+            if isinstance(leaf, bool | int | float | np.generic)
+            else OTHER
+            for leaf in leaves
+        ]
+    )
+    known: LaunchPlan | None = kernel.tape_plans.get(kinds)
+    if known is not None:
+        if known.is_checked_always:
+            _tracked(kernel, leaves)
+        return known
+    plan = _new_plan(kernel, kinds, _tracked(kernel, leaves))
+    if not isinstance(plan.adjoint, KernelGradError):
+        kernel.tape_plans[kinds] = plan
+    return plan
+
+
+def is_tracked(leaf: Any) -> bool:
+    """Whether ``leaf`` is an array that requires a gradient.
+
+    Raises:
+        KernelArgumentError: It is a tensor of torch that does.
+    """
+    if isinstance(leaf, Array):
+        return leaf.requires_grad
+    if not getattr(leaf, "requires_grad", False):
+        return False
+    raise KernelArgumentError(
+        f"a Tape computes no gradients of a {type(leaf).__name__} of another library",
+        remedy="make an operator of the kernel with torch_op, or pass tensor.detach()",
+    )
+
+
+def _tracked(kernel: Kernel, leaves: Sequence[Any]) -> tuple[int, ...]:
+    """The parameters whose arguments require gradients, which are refused where there is none."""
+    found: list[int] = []
+    for i, (param, leaf) in enumerate(zip(kernel.func.params, leaves, strict=True)):
+        if not is_float(param) or not is_tracked(leaf):
+            continue
+        if isinstance(param.type, Scalar) and leaf.element != param.type:
+            # It is converted, which has no gradient.
+            raise KernelArgumentError(
+                f"{kernel.name}(): argument '{param.name}': expected a {param.type} value, "
+                f"found an array of {leaf.element} with a gradient",
+                kernel.func.param_loc(i),
+                f"make it with kc.array(..., dtype=kc.{param.type}, requires_grad=True)",
+            )
+        found.append(i)
+    return tuple(found)
+
+
+def _new_plan(kernel: Kernel, kinds: tuple[int, ...], wrt: tuple[int, ...]) -> LaunchPlan:
+    params, does = kernel.func.params, kernel.effects
+    indices = range(len(params))
+    values = [i for i in indices if isinstance(params[i].type, Scalar)]
+    arrays = [i for i in indices if kinds[i] in (CONSTANT, TRACKED)]
+    written = [i for i in indices if does[i].writes]
+    adjoint = _adjoint(kernel, wrt) if any(i in written for i in wrt) else None
+    kept = [i for i in values if kinds[i] != NUMBER]
+    before: list[int] = []
+    reads: list[int] = []
+    if isinstance(adjoint, Adjoint):
+        used = adjoint.reads | adjoint.writes | set(adjoint.extrema)
+        # Other libraries' arrays have no count of writes.
+        before = [i for i in sorted(used) if (does[i].loads if i in written else i not in arrays)]
+        reads = sorted(adjoint.reads - {*before, *kept})
+    return LaunchPlan(
+        kernel,
+        wrt,
+        adjoint,
+        inputs=tuple(i for i in arrays if does[i].loads or i in values),
+        outputs=tuple(i for i in arrays if i in written),
+        others=tuple(i for i in written if i not in arrays),
+        unmarked=tuple(i for i in written if is_float(params[i]) and i not in wrt),
+        values=tuple(kept),
+        before=tuple(before),
+        after=tuple(i for i in reads if i not in arrays),
+        versions=tuple(i for i in reads if i in arrays),
+        cotangents=_cotangents(adjoint, written),
+        order=_order(adjoint, wrt),
+        arrays=tuple(arrays),
+        is_checked_always=any(
+            is_float(params[i]) and (kinds[i] == OTHER or (i in values and kinds[i] == TRACKED))
+            for i in indices
+        ),
+    )
+
+
+def _adjoint(kernel: Kernel, wrt: tuple[int, ...]) -> Adjoint | KernelGradError:
+    try:
+        return kernel.adjoint(wrt, ())
+    except KernelGradError as error:
+        return error
+
+
+def _cotangents(
+    adjoint: Adjoint | KernelGradError | None, written: Sequence[int]
+) -> tuple[int, ...]:
+    if not isinstance(adjoint, Adjoint):
+        return ()
+    return tuple(sorted(adjoint.cotangents(), key=lambda i: i not in written))
+
+
+def _order(
+    adjoint: Adjoint | KernelGradError | None, wrt: tuple[int, ...]
+) -> tuple[tuple[int, bool], ...] | None:
+    if not isinstance(adjoint, Adjoint) or adjoint.extrema:
+        return None
+    if any(part is Part.COTANGENT and i not in wrt for i, part in adjoint.order):
+        return None
+    return tuple((i, part is Part.COTANGENT) for i, part in adjoint.order)
