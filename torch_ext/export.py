@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from kernelcore.codegen import abi
 from kernelcore.codegen.toolchain import find_compiler
 from kernelcore.errors import KernelArgumentError, KernelCompileError
 from kernelcore.opspec import Operation, Shape
@@ -22,6 +23,15 @@ from torch_ext.operator import TorchOperator
 
 # What a number of torch's schemas becomes in the argument block, by kind and width.
 _NUMBERS = {"float32": "float", "float64": "double", "bool": "uint8_t"}
+
+# What export_runtime.h repeats of the binary interface of kernels.
+_ABI = f"""\
+static_assert(sizeof(Grid) == {abi.GRID_BYTES}, "the grid of kernels");
+static_assert(offsetof(Grid, status) == {abi.GRID_STATUS_OFFSET}, "the status of launches");
+static_assert(offsetof(Grid, shared) == {abi.GRID_SHARED_OFFSET}, "the arrays that are shared");
+static_assert(offsetof(Grid, log) == {abi.GRID_LOG_OFFSET}, "the log of additions");
+static_assert(kFirstAssertion == {abi.STATUS_FIRST_ASSERTION}, "the status of assertions");
+"""
 
 
 def export_ops(path: str | Path, ops: Sequence[Callable[..., Any]]) -> Path:
@@ -64,7 +74,7 @@ def export_ops(path: str | Path, ops: Sequence[Callable[..., Any]]) -> Path:
         registered = "\n".join(line for o in found.values() for line in _registration(o))
         body = "\n".join(parts)
         loaded = f"[[gnu::constructor]] static void register_all() {{\n{registered}\n}}\n"
-        source.write_text(f"{runtime}\n{body}\n{loaded}")
+        source.write_text(f"{runtime}\n{_ABI}\n{body}\n{loaded}")
         command = [*compiler, "-std=c++17", "-O2", "-shared", "-fPIC", "-o", str(path)]
         # By name: the process that loads this has the library loaded.
         libraries = [f"-L{Path(torch.__file__).parent}/lib", "-Wl,--no-as-needed", "-ltorch_cpu"]

@@ -1,6 +1,7 @@
 // What exported operators share: tensors of libtorch's stable C interface, and their launches.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -48,9 +49,12 @@ namespace {
 constexpr int kMaxDims = 14;
 constexpr int64_t kFirstAssertion = 16;
 
+// As kernels read it; the generated code checks where it ends.
 struct Grid {
   int64_t dims[8];
   int64_t* status;
+  uint64_t shared = 0;  // no other thread adds to results of a launch
+  void* log = nullptr;
 };
 
 struct View {

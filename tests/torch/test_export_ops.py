@@ -28,7 +28,8 @@ take = torch_op(k.take, launch_dims="index")
 
 class Model(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return energy(grow(quadratic(x, 2.0), x).sin()) + 1
+        y = grow(quadratic(x, 2.0), x).sqrt()
+        return torch.cat((y, energy(y)))
 
 
 # The operators of a library in a process of Python that has torch and nothing of ours.
@@ -39,9 +40,10 @@ assert not any(name.split(".")[0] in ("kernelcore", "torch_ext") for name in sys
 ops = torch.ops.kernelcore
 x = torch.arange(6, dtype=torch.float64)
 index = torch.tensor([3, 0, 1], dtype=torch.int32)
-take, quadratic = (getattr(ops, name) for name in sys.argv[2:])
+take, quadratic, energy = (getattr(ops, name) for name in sys.argv[2:])
 print(take(x, index, 1, True).tolist())
 print(quadratic(x[::2], 0.5).tolist(), quadratic(x[:0], 0.5).tolist())
+print(*(energy(x[:n]).item() for n in (0, 1, 6)), energy(x.repeat(500)).item())
 for call in (
     lambda: quadratic(x.float(), 0.5), lambda: quadratic(x.reshape(2, 3), 0.5),
     lambda: take(x, index, 2**40, True),
@@ -54,17 +56,18 @@ for call in (
 
 
 def test_a_library_registers_operators_that_need_nothing_else(tmp_path: Path) -> None:
-    path = export_ops(tmp_path / "ops.so", [quadratic, take])
-    names = [op._schema.name.partition("::")[2] for op in map(overload, (take, quadratic))]
+    path = export_ops(tmp_path / "ops.so", [quadratic, take, energy])
+    names = [op._schema.name.partition("::")[2] for op in map(overload, (take, quadratic, energy))]
     command = [sys.executable, "-c", ALONE, str(path), *names]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
     lines = ran.stdout.splitlines()
     assert lines[0] == str([-64.0, -1.0, -8.0])
     assert lines[1] == "[0.0, 2.0, 8.0] []"
-    assert lines[2].startswith("quadratic(): argument 'x': expected array(float64, 1), found")
+    assert lines[2] == "0.0 0.0 225.0 112500.0"
     assert lines[3].startswith("quadratic(): argument 'x': expected array(float64, 1), found")
-    assert lines[4] == "take(): a number is out of the range of int32"
+    assert lines[4].startswith("quadratic(): argument 'x': expected array(float64, 1), found")
+    assert lines[5] == "take(): a number is out of the range of int32"
 
 
 def test_a_package_runs_in_a_program_without_python(tmp_path: Path) -> None:
@@ -81,16 +84,16 @@ def test_a_package_runs_in_a_program_without_python(tmp_path: Path) -> None:
     package = torch._inductor.aoti_compile_and_package(
         exported, package_path=str(tmp_path / "model.pt2")
     )
-    n = 9
-    ran = subprocess.run(
-        [str(program), str(library), str(package), str(n)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    found = [struct.unpack(">d", bytes.fromhex(line))[0] for line in ran.stdout.split()]
-    assert found == Model()(torch.arange(n, dtype=torch.float64) / n).tolist()
+    for n in (6, 9, 100):
+        ran = subprocess.run(
+            [str(program), str(library), str(package), str(n)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stderr
+        found = [struct.unpack(">d", bytes.fromhex(line))[0] for line in ran.stdout.split()]
+        assert found == Model()(torch.arange(n, dtype=torch.float64) / n).tolist()
 
 
 def test_what_is_no_operator_is_refused(tmp_path: Path) -> None:
