@@ -256,7 +256,7 @@ class Operation:
 
     def object_code(self, symbol: str) -> bytes:
         """A relocatable object that defines the kernel as ``symbol``."""
-        return object_of(optimize(self.func), symbol)
+        return object_of(self.optimized, symbol)
 
     @cached_property
     def signature(self) -> native.Signature:

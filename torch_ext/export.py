@@ -74,7 +74,8 @@ def export_ops(path: str | Path, ops: Sequence[Callable[..., Any]]) -> Path:
         registered = "\n".join(line for o in found.values() for line in _registration(o))
         body = "\n".join(parts)
         loaded = f"[[gnu::constructor]] static void register_all() {{\n{registered}\n}}\n"
-        source.write_text(f"{runtime}\n{_ABI}\n{body}\n{loaded}")
+        text = f"{runtime}\n{_ABI}\n{body}\n{loaded}"
+        source.write_text(text, encoding="utf-8")
         command = [*compiler, "-std=c++17", "-O2", "-shared", "-fPIC", "-o", str(path)]
         # By name: the process that loads this has the library loaded.
         libraries = [f"-L{Path(torch.__file__).parent}/lib", "-Wl,--no-as-needed", "-ltorch_cpu"]
@@ -98,7 +99,7 @@ def _registration(operator: TorchOperator) -> Iterator[str]:
     for overload in (operator.public, operator.inner):
         schema = str(overload._schema).partition("::")[2]
         short = overload.name().partition("::")[2].partition(".")[0]
-        yield f'  define("{namespace}", {json.dumps(schema)});'
+        yield f'  define("{namespace}", {_literal(schema)});'
         yield f'  implement("{namespace}", "{short}", "{key}", run_{name});'
 
 
@@ -137,7 +138,7 @@ def _body(operation: Operation, tensor_values: bool, symbol: str) -> Iterator[st
         yield from _binding(
             operation, param, bound, bound.operand >= 0 and is_tensor[bound.operand]
         )
-    texts = ", ".join(json.dumps(m) for m in messages(operation.func))
+    texts = ", ".join(_literal(m) for m in messages(operation.optimized))
     yield f"launch({symbol}, block, grid, {{{texts}}});"
     for j in range(operation.visible):
         yield f"stack[{j}] = reinterpret_cast<Slot>(t{j}.release());"
@@ -148,7 +149,7 @@ def _read(operation: Operation, i: int) -> Iterator[str]:
     operand = operation.operands[i]
     type_ = as_array(operand.type)
     dtype = type_.dtype
-    text = json.dumps(f"{operation.func.name}(): argument '{operand.name}': expected {type_}")
+    text = _literal(f"{operation.func.name}(): argument '{operand.name}': expected {type_}")
     about = f"{type_.ndim}, aoti_torch_dtype_{dtype}(), {dtype.size_bytes}, {text}"
     yield f"View v{i} = read(a{i}.get(), {about});"
     for axis, extent in enumerate(type_.components, type_.outer_ndim):
@@ -183,7 +184,7 @@ def _reach_checks(operation: Operation) -> Iterator[str]:
         bound = operation.bindings[param]
         view = f"v{bound.operand}" if bound.operand >= 0 else f"r{bound.result}"
         name = operation.func.params[param].name
-        text = json.dumps(
+        text = _literal(
             f"{operation.func.name}(): argument '{name}' is smaller than the launch on axis {axis}"
         )
         yield f"require(fits({view}.shape[{axis}], {grid_axis}, grid), {text});"
@@ -206,7 +207,7 @@ def _value(title: str, dtype: Scalar, operand: int, is_tensor: bool, place: str)
         yield f"bool n{operand} = (stack[{operand}] & 0xff) != 0;"
     else:
         yield f"int64_t n{operand} = static_cast<int64_t>(stack[{operand}]);"
-        text = json.dumps(f"{title}(): a number is out of the range of {dtype}")
+        text = _literal(f"{title}(): a number is out of the range of {dtype}")
         yield f"require(holds<{kind}>(n{operand}), {text});"
     yield f"auto s{operand} = static_cast<{kind}>(n{operand});"
     yield f"std::memcpy({place}, &s{operand}, sizeof s{operand});"
@@ -216,3 +217,8 @@ def _shape(shape: Shape) -> str:
     """``shape`` as an initialiser of extents."""
     parts = [f"v{e.operand}.shape[{e.axis}]" if e.operand >= 0 else str(e.value) for e in shape]
     return "{" + ", ".join(parts) + "}"
+
+
+def _literal(text: str) -> str:
+    """``text`` as a string literal of C++, which has no surrogate pairs."""
+    return json.dumps(text, ensure_ascii=False)

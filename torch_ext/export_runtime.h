@@ -48,6 +48,9 @@ namespace {
 
 constexpr int kMaxDims = 14;
 constexpr int64_t kFirstAssertion = 16;
+// Where the message of an index check has what only the launch knows; it starts with the first.
+constexpr char kIndexPlace = '\1';
+constexpr char kExtentPlace = '\2';
 
 // As kernels read it; the generated code checks where it ends.
 struct Grid {
@@ -171,6 +174,20 @@ void put(char* field, const View& view) {
   std::memcpy(field + 8 + bytes, view.stride, bytes);
 }
 
+std::string filled(const char* message, int64_t index, int64_t extent) {
+  std::string text;
+  for (const char* at = message + (message[0] == kIndexPlace); *at != 0; ++at) {
+    if (*at == kIndexPlace) {
+      text += std::to_string(index);
+    } else if (*at == kExtentPlace) {
+      text += std::to_string(extent);
+    } else {
+      text += *at;
+    }
+  }
+  return text;
+}
+
 using Kernel = void(const void*, const Grid*, int64_t, int64_t);
 
 void launch(Kernel* kernel, const void* block, const std::vector<int64_t>& grid,
@@ -182,8 +199,10 @@ void launch(Kernel* kernel, const void* block, const std::vector<int64_t>& grid,
   if (total > 0) kernel(block, &dims, 0, total);
   if (status[0] == 0) return;
   auto index = static_cast<size_t>(status[0] - kFirstAssertion);
-  fail(status[0] >= kFirstAssertion && index < messages.size() ? messages[index]
-                                                               : "the launch ran out of memory");
+  if (status[0] < kFirstAssertion || index >= messages.size()) {
+    fail("the launch ran out of memory");
+  }
+  fail(filled(messages[index], status[1], status[2]));
 }
 
 void define(const char* ns, const char* schema) {

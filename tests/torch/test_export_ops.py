@@ -32,6 +32,15 @@ class Model(torch.nn.Module):
         return torch.cat((y, energy(y)))
 
 
+@kc.kernel
+def picked(
+    x: kc.array(dtype=kc.float64), index: kc.array(dtype=int), y: kc.array(dtype=kc.float64)
+):
+    i = kc.tid()
+    assert index[i] >= 0, "an index below 0 \N{SNOWMAN}\N{SNOWFLAKE}\N{SNOWBOARDER}"
+    y[i] = x[index[i]]
+
+
 # The operators of a library in a process of Python that has torch and nothing of ours.
 ALONE = """
 import sys, torch
@@ -40,13 +49,13 @@ assert not any(name.split(".")[0] in ("kernelcore", "torch_ext") for name in sys
 ops = torch.ops.kernelcore
 x = torch.arange(6, dtype=torch.float64)
 index = torch.tensor([3, 0, 1], dtype=torch.int32)
-take, quadratic, energy = (getattr(ops, name) for name in sys.argv[2:])
+take, quadratic, energy, picked = (getattr(ops, name) for name in sys.argv[2:])
 print(take(x, index, 1, True).tolist())
 print(quadratic(x[::2], 0.5).tolist(), quadratic(x[:0], 0.5).tolist())
 print(*(energy(x[:n]).item() for n in (0, 1, 6)), energy(x.repeat(500)).item())
 for call in (
     lambda: quadratic(x.float(), 0.5), lambda: quadratic(x.reshape(2, 3), 0.5),
-    lambda: take(x, index, 2**40, True),
+    lambda: take(x, index, 2**40, True), lambda: picked(x, index + 3), lambda: picked(x, -index),
 ):
     try:
         call()
@@ -55,9 +64,13 @@ for call in (
 """
 
 
-def test_a_library_registers_operators_that_need_nothing_else(tmp_path: Path) -> None:
-    path = export_ops(tmp_path / "ops.so", [quadratic, take, energy])
-    names = [op._schema.name.partition("::")[2] for op in map(overload, (take, quadratic, energy))]
+def test_a_library_registers_operators_that_need_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kc.config, "mode", "debug")
+    ops = [take, quadratic, energy, torch_op(picked, launch_dims="index")]
+    path = export_ops(tmp_path / "ops.so", ops)
+    names = [op._schema.name.partition("::")[2] for op in map(overload, ops)]
     command = [sys.executable, "-c", ALONE, str(path), *names]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
@@ -68,6 +81,8 @@ def test_a_library_registers_operators_that_need_nothing_else(tmp_path: Path) ->
     assert lines[3].startswith("quadratic(): argument 'x': expected array(float64, 1), found")
     assert lines[4].startswith("quadratic(): argument 'x': expected array(float64, 1), found")
     assert lines[5] == "take(): a number is out of the range of int32"
+    assert lines[6].endswith("index 6 is outside of axis 0 of 'x', whose extent is 6")
+    assert lines[7] == "assertion failed: an index below 0 \N{SNOWMAN}\N{SNOWFLAKE}\N{SNOWBOARDER}"
 
 
 def test_a_package_runs_in_a_program_without_python(tmp_path: Path) -> None:
