@@ -60,6 +60,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 ADAPTER_SURFACE = {
     "kernelcore",
     "kernelcore._native",
+    "kernelcore.codegen.abi",
     "kernelcore.codegen.toolchain",
     "kernelcore.compile",
     "kernelcore.components",
