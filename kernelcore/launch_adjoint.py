@@ -75,7 +75,8 @@ def execute_adjoint(
     parts |= {(i, Part.COTANGENT): a for i, a in cotangents.items()}
     own = _select(adjoint, dim, primal, remained or {}, parts)
     actual = tuple(parts[key] for key in adjoint.order)
-    known = _references(args, actual)
+    taken = [cotangents[i] for i in adjoint.cotangents()]
+    known = None if saved or remained else _references(args, taken)
     if known is None or known != adjoint.checked:
         _check_adjoint_memory(kernel, adjoint, tuple(args), actual)
         adjoint.checked = known
@@ -85,12 +86,17 @@ def execute_adjoint(
         known *= share
 
 
-def _references(args: Sequence[Any], actual: Sequence[Any]) -> tuple[Any, ...] | None:
+def _references(args: Sequence[Any], cotangents: Sequence[Any]) -> tuple[Any, ...] | None:
     """What is equal for the same arrays, if all are data arrays, whose memory never changes."""
-    arrays = [a for a in (*args, None, *actual) if not isinstance(a, int | float)]
-    if all(a is None or isinstance(a, Array) for a in arrays):
-        return tuple(None if a is None else ref(a) for a in arrays)
-    return None
+    arrays = [a for a in args if not isinstance(a, bool | int | float | np.generic)]
+    if not all(isinstance(a, Array) for a in (*arrays, *cotangents)):
+        return None
+    return references(arrays, cotangents)
+
+
+def references(arrays: Sequence[Array], cotangents: Sequence[Array]) -> tuple[Any, ...]:
+    """What ``Adjoint.checked`` is after a run on these data arrays, and on no others."""
+    return (*map(ref, arrays), None, *map(ref, cotangents))
 
 
 def _select(

@@ -80,10 +80,11 @@ class Cuts:
             raise _cut_error(record, "target", "source", label)
 
     def _learn_launch(self, record: LaunchRecord) -> None:
-        func, plan = record.kernel.func, record.plan
+        plan = record.plan
         sources = [*plan.wrt, *self._loaded(record)] if plan.unmarked else []
         if not sources:
             return
+        func = record.kernel.func
         reached = varied(func, [func.params[i] for i in sources])
         for i in plan.unmarked:
             if func.params[i] in reached:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from weakref import ref
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from kernelcore.element import Numbers, as_numpy
 from kernelcore.errors import KernelArgumentError, KernelGradError, SrcLoc
 from kernelcore.execute import Dims, submit
 from kernelcore.kernel import Kernel
-from kernelcore.launch_adjoint import execute_adjoint
+from kernelcore.launch_adjoint import execute_adjoint, references
 from kernelcore.recording import Line, as_text, captured, location, whole_line
 from kernelcore.tape_plan import LaunchPlan
 from kernelcore.tape_record import Writers, add_to
@@ -105,12 +104,11 @@ class LaunchRecord:
         plan, leaves = self.plan, self.leaves
         if plan.order is None or self.saved:
             return False
-        actual = [leaves[i].grad if is_cotangent else leaves[i] for i, is_cotangent in plan.order]
-        arrays = [leaves[i] for i in plan.arrays]
-        known = (*map(ref, arrays), None, *[ref(a) for a in actual if isinstance(a, Array)])
-        if known != adjoint.checked:
+        primals, taken = plan.order
+        cotangents = [leaves[i].grad for i in taken]
+        if references([leaves[i] for i in plan.arrays], cotangents) != adjoint.checked:
             return False
-        submit(adjoint.direct, self.dim, actual)
+        submit(adjoint.direct, self.dim, [leaves[i] for i in primals] + cotangents)
         return True
 
     def _run(self, adjoint: Adjoint) -> None:

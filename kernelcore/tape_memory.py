@@ -72,9 +72,9 @@ class Memories:
         self._known: dict[int, Memory] = {}
         self._has_twins = False
 
-    def _of(self, arrays: Sequence[Array]) -> list[Memory]:
-        known = self._known
-        return [known.get(id(root := array.root)) or self._see(root) for array in arrays]
+    def _of(self, array: Array) -> Memory:
+        root = array.root
+        return self._known.get(id(root)) or self._see(root)
 
     def _see(self, root: Array) -> Memory:
         memory = Memory(root)
@@ -101,20 +101,33 @@ class Memories:
         Raises:
             KernelGradError: Naming the array.
         """
-        read, written = self._of(record.inputs), self._of(record.outputs)
-        for array, memory in zip(record.inputs, read, strict=True):
+        for array in record.inputs:
+            memory = self._of(array)
             if memory.writers and memory.writers[-1][0] != array.version:
                 _refuse_gap(record, array, memory)
-        for array, memory in zip(record.outputs, written, strict=True):
+        written: list[Memory] = []
+        for array in record.outputs:
+            memory = self._of(array)
             if memory.writers and memory.writers[-1][0] != array.version:
                 _refuse_gap(record, array, memory)
+            written.append(memory)
         if self._has_twins:
-            _refuse_twins(record, read, written)
+            self._refuse_twins(record, written)
         for memory in written:
             memory.is_written = True
         if isinstance(record, LaunchRecord) and record.plan.others:
             self._check_others(record)
         return written
+
+    def _refuse_twins(self, record: Record, written: Sequence[Memory]) -> None:
+        """Refuse to write what other arrays share, and to read what one of these has written."""
+        for array, memory in zip(record.outputs, written, strict=True):
+            if memory.twins:
+                raise _alias_error(record, record.name_of(array))
+            memory.is_written = True
+        for array in record.inputs:
+            if any(twin.is_written for twin in self._of(array).twins):
+                raise _alias_error(record, record.name_of(array))
 
     def _check_others(self, record: LaunchRecord) -> None:
         """Refuse arrays of other libraries that are written in the memory of a known array."""
@@ -128,9 +141,8 @@ class Memories:
         for array, memory in zip(record.outputs, written, strict=True):
             memory.writers.append((array.version, record))
         if isinstance(record, LaunchRecord):
-            needed = self._of([record.leaves[i] for i in record.versions])
-            for i, memory in zip(record.versions, needed, strict=True):
-                memory.needs.append((record, i))
+            for i in record.versions:
+                self._of(record.leaves[i]).needs.append((record, i))
 
 
 def _refuse_gap(record: Record, array: Array, memory: Memory) -> None:
@@ -142,17 +154,6 @@ def _refuse_gap(record: Record, array: Array, memory: Memory) -> None:
             whole_line(record.site),
             "record all that writes it, or write to another array",
         )
-
-
-def _refuse_twins(record: Record, read: Sequence[Memory], written: Sequence[Memory]) -> None:
-    """Refuse to write what other arrays share, and to read what one of these has written."""
-    for array, memory in zip(record.outputs, written, strict=True):
-        if memory.twins:
-            raise _alias_error(record, record.name_of(array))
-        memory.is_written = True
-    for array, memory in zip(record.inputs, read, strict=True):
-        if any(twin.is_written for twin in memory.twins):
-            raise _alias_error(record, record.name_of(array))
 
 
 def _bounds(data: Any) -> tuple[int, int]:

@@ -37,8 +37,8 @@ class LaunchPlan:
         after: Other libraries' arrays that the adjoint reads; they have no count of writes.
         versions: Data arrays that the adjoint reads.
         cotangents: Parameters with cotangents; what was written goes first.
-        order: Per parameter of the adjoint, the primal parameter, and whether it is a cotangent;
-            None if it takes anything else than arguments and their gradients.
+        order: The parameters that the adjoint takes, and after these those whose gradients it
+            takes; None if it takes anything else.
         arrays: All data arrays.
         is_checked_always: Whether ``tracked`` may refuse arguments of these kinds.
     """
@@ -55,7 +55,7 @@ class LaunchPlan:
     after: tuple[int, ...]
     versions: tuple[int, ...]
     cotangents: tuple[int, ...]
-    order: tuple[tuple[int, bool], ...] | None
+    order: tuple[tuple[int, ...], tuple[int, ...]] | None
     arrays: tuple[int, ...]
     is_checked_always: bool
 
@@ -175,9 +175,10 @@ def _cotangents(
 
 def _order(
     adjoint: Adjoint | KernelGradError | None, wrt: tuple[int, ...]
-) -> tuple[tuple[int, bool], ...] | None:
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     if not isinstance(adjoint, Adjoint) or adjoint.extrema:
         return None
-    if any(part is Part.COTANGENT and i not in wrt for i, part in adjoint.order):
-        return None
-    return tuple((i, part is Part.COTANGENT) for i, part in adjoint.order)
+    primals = tuple(i for i, part in adjoint.order if part is Part.PRIMAL)
+    taken = tuple(adjoint.cotangents())
+    order = [*((i, Part.PRIMAL) for i in primals), *((i, Part.COTANGENT) for i in taken)]
+    return (primals, taken) if order == [*adjoint.order] and {*taken} <= {*wrt} else None
