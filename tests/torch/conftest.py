@@ -7,6 +7,8 @@ import pytest
 IGNORED = (
     # Forward mode and Inductor import scripted functions of torch.
     r"ignore:.torch\.jit\.script(_method)?. is (deprecated|not supported):DeprecationWarning",
+    # Inductor lowers diagonals by a deprecated function.
+    r"ignore:.torch\._prims_common\.check. is deprecated:FutureWarning",
     # AOTInductor copies what it exports.
     r"ignore:.isinstance\(treespec, LeafSpec\). is deprecated:FutureWarning",
 )

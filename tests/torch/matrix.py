@@ -202,9 +202,10 @@ BACKWARD: dict[str, Callable[[Function, torch.Tensor], Any]] = {
 }
 
 # What torch cannot do while it compiles, with its own operators neither, and what it says.
+_NO_SECOND_BACKWARD = "not currently support double backward|requires create_graph=False"
 REFUSED = {
-    "double_backward": "does not currently support double backward",
-    "triple_backward": "does not currently support double backward",
+    "double_backward": _NO_SECOND_BACKWARD,
+    "triple_backward": _NO_SECOND_BACKWARD,
     "vmap_hessian": "RuntimeError when making fake tensor call",
 }
 
