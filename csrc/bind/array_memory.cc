@@ -96,7 +96,8 @@ void bind_array_memory(nb::module_& m) {
             self.count_write();
             return true;
           },
-          "Zero the bytes and count the write; false, and nothing is done, unless they are adjacent "
+          "Zero the bytes and count the write; false, and nothing is done, unless they are "
+          "adjacent "
           "and may be written.")
       .def_prop_ro(
           "extents",
