@@ -186,3 +186,25 @@ def test_adjoints_in_gangs_are_those_of_single_threads(pattern: Pattern) -> None
             np.testing.assert_array_equal(y, x)
         else:
             np.testing.assert_allclose(y, x, rtol=1e-12, atol=1e-12)
+
+
+@kc.kernel
+def some_keep_theirs(x: kc.array(dtype=Any), pairs: kc.array2d(dtype=Any)):
+    i = kc.tid()
+    for _ in range(i % 4):
+        return
+    x[i] = x[i] + x.dtype(1)
+    x[i] = x[i] + x.dtype(1)
+    pairs[i, 0] = x[i]
+    pairs[i, 1] = x[i]
+
+
+@gangs
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "uint8", "int16", "float32", "float64"])
+def test_masked_accesses_of_every_width(dtype: str, lanes: int) -> None:
+    element = getattr(kc, dtype)
+    kernel = some_keep_theirs.overload([kc.array(dtype=element), kc.array2d(dtype=element)])
+    x, pairs = np.full(SIZE, 7, element.numpy), np.full((SIZE, 2), 3, element.numpy)
+    x, pairs = run(kernel, lanes, x, pairs)
+    np.testing.assert_array_equal(x, np.where(np.arange(SIZE) % 4 == 0, 9, 7).astype(x.dtype))
+    assert (pairs[1::4] == 3).all()

@@ -23,6 +23,7 @@ from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Func
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import assertions
+from kernelcore.passes.accumulation import mark_owned
 from kernelcore.passes.custom import lower_custom
 from kernelcore.types import ArrayType
 
@@ -81,7 +82,7 @@ def llvm_text(func: Func, symbol: str) -> str:
     Raises:
         KernelCompileError: ``func`` has what GPUs have no code for yet.
     """
-    func = lower_custom(func)
+    func = mark_owned(lower_custom(func))
     e = Emitter(1, _HANDLERS)
     e.fused = True
     e.assertions = {eqn: at for at, eqn in enumerate(assertions(func))}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from kernelcore.codegen.emitter import Emitter
@@ -13,6 +13,8 @@ from kernelcore.types import ArrayType, Scalar
 
 # Elements of so many components are loaded as units and sorted by shuffles.
 MAX_INTERLEAVED = 16
+
+SMALLEST_REGISTER_BYTES = 16
 
 _SUFFIXES = {"float": "f32", "double": "f64"}
 
@@ -73,7 +75,7 @@ def store(e: Emitter, where: Site, value: str) -> None:
     """Write the elements of the active lanes, in the order of lanes where they are the same."""
     with e.at(e.gang):
         bits = encoded(e, where.dtype, value)
-    if where.period == 1:
+    if where.period == 1 and _fits_masks(e, where.dtype, e.gang):
         _store_adjacent(e, where.dtype, e.gang, bits, where.address, e.mask)
         return
     element, size_bytes = stored_type(where.dtype), where.dtype.size_bytes
@@ -84,6 +86,10 @@ def store(e: Emitter, where: Site, value: str) -> None:
 
 def store_elements(e: Emitter, where: Site, values: Sequence[str]) -> None:
     """Write all components of the elements of the active lanes, one value per component."""
+    if not _fits_masks(e, where.dtype, len(values) * e.gang):
+        for phase, value in enumerate(values):
+            store(e, replace(where, phase=phase), value)
+        return
     with e.at(e.gang):
         parts = [encoded(e, where.dtype, value) for value in values]
     element, total, count = stored_type(where.dtype), e.gang, len(parts)
@@ -98,13 +104,21 @@ def store_elements(e: Emitter, where: Site, values: Sequence[str]) -> None:
 
 def _load(e: Emitter, where: Site) -> str:
     element, count = stored_type(where.dtype), where.period * e.gang
-    if not where.is_whole:
+    if not (where.is_whole and _fits_masks(e, where.dtype, count)):
         return _load_one_by_one(e, where)
     found = _load_adjacent(e, where.dtype, count, where.address, _repeated(e, e.mask, where.period))
     if where.period == 1:
         return found
     order = [k * where.period + where.phase for k in range(e.gang)]
     return _shuffled(e, element, found, count, order)
+
+
+def _fits_masks(e: Emitter, dtype: Scalar, count: int) -> bool:
+    """Whether ``count`` adjacent elements may be accessed at once under the mask.
+
+    LLVM 22 loses lanes of masked accesses to less than a register of 16-bit elements.
+    """
+    return e.mask is None or count * dtype.size_bytes >= SMALLEST_REGISTER_BYTES
 
 
 def _load_one_by_one(e: Emitter, where: Site) -> str:
