@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import paddle
 import torch
-import warp as wp
+import warp as wp  # pyright: ignore[reportMissingImports]
 
 import kernelcore as kc
 from tests.bench.timing import interleaved, report
