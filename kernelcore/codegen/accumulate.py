@@ -34,12 +34,12 @@ def begin(e: Emitter, func: Func) -> Accumulation:
     if not forms & {AddForm.SHARED, AddForm.PARTIAL}:
         return Accumulation(func)
     arrays = shared_arrays(func)
-    bits = e.op(f"load i64, ptr {_at(e, '%grid', abi.GRID_SHARED_OFFSET)}")
+    bits = e.op(f"load i64, ptr {memory.address_at(e, '%grid', abi.GRID_SHARED_OFFSET)}")
     shared: dict[Var, str] = {}
     for at, array in enumerate(arrays[:MAX_SHARED_ARRAYS]):
         bit = e.op(f"and i64 {bits}, {_signed(1 << at)}")
         shared[array] = e.op(f"icmp ne i64 {bit}, 0")
-    log = e.op(f"load ptr, ptr {_at(e, '%grid', abi.GRID_LOG_OFFSET)}")
+    log = e.op(f"load ptr, ptr {memory.address_at(e, '%grid', abi.GRID_LOG_OFFSET)}")
     partial: dict[Eqn, PartialSums] = {}
     for eqn in walk_eqns(func.body):
         if eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) is AddForm.PARTIAL:
@@ -98,7 +98,7 @@ def _total_of_lanes(e: Emitter, dtype: Scalar, atom: Atom) -> str:
     with e.at(e.gang):
         value = e.value(atom)
         if e.mask is not None:
-            nothing = e.const(dtype, _IDENTITY if dtype.is_float else 0)
+            nothing = e.const(dtype, _identity(dtype))
             choice = f"<{e.gang} x i1> {e.mask}, {e.type(dtype)} {value}, {e.type(dtype)} {nothing}"
             value = e.op(f"select {choice}")
     return _tree(e, dtype, value, e.gang)
@@ -162,7 +162,7 @@ def _add_shared(e: Emitter, eqn: Eqn, address: str, value: str) -> None:
 
 def _clear_sums(e: Emitter, dtype: Scalar) -> PartialSums:
     sums = e.slot(f"[{abi.PARTIAL_SUMS} x {LLVM_TYPES[dtype.name]}], align 64")
-    zero = _identity(dtype)
+    zero = literal(dtype, _identity(dtype))
     wide = f"<{abi.PARTIAL_SUMS} x {LLVM_TYPES[dtype.name]}>"
     e.effect(f"store {wide} splat ({LLVM_TYPES[dtype.name]} {zero}), ptr {sums}, align 64")
     is_used = e.slot("i8")
@@ -198,11 +198,11 @@ def _append(e: Emitter, log: str, dtype: Scalar, address: str, value: str) -> No
     """Write an addition down in the log, which is drained when it is full."""
     full, room = e.label("full"), e.label("room")
     first = e.op(f"load ptr, ptr {log}")
-    end = e.op(f"load ptr, ptr {_at(e, log, abi.LOG_END_OFFSET)}")
+    end = e.op(f"load ptr, ptr {memory.address_at(e, log, abi.LOG_END_OFFSET)}")
     before = e.block
     e.branch(e.op(f"icmp eq ptr {first}, {end}"), full, room)
     e.place(full)
-    drain = e.op(f"load ptr, ptr {_at(e, log, abi.LOG_DRAIN_OFFSET)}")
+    drain = e.op(f"load ptr, ptr {memory.address_at(e, log, abi.LOG_DRAIN_OFFSET)}")
     e.effect(f"call void {drain}(ptr {log})")
     emptied = e.op(f"load ptr, ptr {log}")
     e.jump(room)
@@ -210,11 +210,11 @@ def _append(e: Emitter, log: str, dtype: Scalar, address: str, value: str) -> No
     record = e.phi("ptr")
     e.add_edge(record, first, before)
     e.add_edge(record, emptied, full)
-    target = _at(e, address, 1) if dtype == float64 else address
+    target = memory.address_at(e, address, 1) if dtype == float64 else address
     e.effect(f"store ptr {target}, ptr {record}")
     ty = LLVM_TYPES[dtype.name]
-    e.effect(f"store {ty} {value}, ptr {_at(e, record, abi.RECORD_VALUE_OFFSET)}")
-    e.effect(f"store ptr {_at(e, record, abi.RECORD_BYTES)}, ptr {log}")
+    e.effect(f"store {ty} {value}, ptr {memory.address_at(e, record, abi.RECORD_VALUE_OFFSET)}")
+    e.effect(f"store ptr {memory.address_at(e, record, abi.RECORD_BYTES)}, ptr {log}")
 
 
 def _add_plainly(e: Emitter, dtype: Scalar, address: str, value: str) -> None:
@@ -226,18 +226,14 @@ def _sum(e: Emitter, dtype: Scalar, old: str, value: str) -> str:
     return narrow.rounded(e, dtype, add.op.lower(e, narrow.held_as(dtype), old, value))
 
 
-def _identity(dtype: Scalar) -> str:
-    return literal(dtype, _IDENTITY if dtype.is_float else 0)
+def _identity(dtype: Scalar) -> float:
+    return _IDENTITY if dtype.is_float else 0
 
 
 def _dtype(eqn: Eqn) -> Scalar:
     array = eqn.inputs[0].type
     assert isinstance(array, ArrayType)
     return array.dtype
-
-
-def _at(e: Emitter, base: str, offset_bytes: int) -> str:
-    return e.op(f"getelementptr i8, ptr {base}, i64 {offset_bytes}")
 
 
 def _signed(word: int) -> int:

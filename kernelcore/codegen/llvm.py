@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from kernelcore.codegen import (
@@ -59,7 +59,7 @@ def emit_kernel(
         e.elements = whole_elements(func)
         e.apart = stacks.records_apart(func, e.members, e.strides)
     load_arguments(e, func)
-    dims = [e.op(f"load i64, ptr {address_at(e, '%grid', 8 * a)}") for a in range(func.rank)]
+    dims = [e.op(f"load i64, ptr {memory.address_at(e, '%grid', 8 * a)}") for a in range(func.rank)]
     some = e.op("icmp slt i64 %begin, %end")
     start = e.label("start")
     e.branch(some, start, output.FINISH_BLOCK)
@@ -71,12 +71,7 @@ def emit_kernel(
         e.place(done)
         accumulate.finish(e, e.accumulation)
         e.jump(output.FINISH_BLOCK)
-    if e.stacks:
-        e.place(stacks.OUT_OF_MEMORY_BLOCK)
-        output.fail(e, abi.STATUS_OUT_OF_MEMORY)
-    e.place(output.FINISH_BLOCK)
-    stacks.free_stacks(e)
-    e.effect("ret void")
+    leave(e)
     params = "ptr %args, ptr %grid, i64 %begin, i64 %end"
     return _module(e, symbol, params, attributes or {})
 
@@ -105,10 +100,10 @@ def load_arguments(e: Emitter, func: Func) -> None:
     fields, _ = abi.layout(func.params)
     for param, field in zip(func.params, fields, strict=True):
         if isinstance(field.type, Scalar):
-            e.bind(param, memory.load(e, field.type, address_at(e, "%args", field.offset)))
+            e.bind(param, memory.load(e, field.type, memory.address_at(e, "%args", field.offset)))
             continue
         axes = range(field.type.ndim)
-        data = e.op(f"load ptr, ptr {address_at(e, '%args', field.offset)}")
+        data = e.op(f"load ptr, ptr {memory.address_at(e, '%args', field.offset)}")
         shape = [_word(e, field.shape_offset(a)) for a in axes]
         strides = [_word(e, field.stride_offset(a)) for a in axes]
         e.bind(param, ArrayValue(data, tuple(shape), tuple(strides)))
@@ -163,11 +158,26 @@ def _all_equal(e: Emitter, found: Mapping[Var, ArrayValue], forms: Mapping[Var, 
     return result
 
 
+def leave(e: Emitter) -> None:
+    """Emit the blocks by which a kernel returns."""
+    if e.stacks:
+        e.place(stacks.OUT_OF_MEMORY_BLOCK)
+        output.fail(e, abi.STATUS_OUT_OF_MEMORY)
+    e.place(output.FINISH_BLOCK)
+    stacks.free_stacks(e)
+    e.effect("ret void")
+
+
 def _module(e: Emitter, symbol: str, params: str, attributes: Mapping[str, str]) -> str:
     pairs = "".join(f' "{name}"="{value}"' for name, value in attributes.items())
+    return module_text(e, e.declarations, f'void @"{symbol}"({params}) nounwind{pairs}')
+
+
+def module_text(e: Emitter, declarations: Iterable[str], head: str) -> str:
+    """A module of ``declarations`` and the function that ``e`` holds; ``head`` is its type."""
     lines = [
-        *e.declarations,
-        f'define void @"{symbol}"({params}) nounwind{pairs} {{',
+        *declarations,
+        f"define {head} {{",
         "entry:",
         *e.slots,
         *stacks.clear_stacks(e),
@@ -178,12 +188,7 @@ def _module(e: Emitter, symbol: str, params: str, attributes: Mapping[str, str])
 
 
 def _word(e: Emitter, offset_bytes: int) -> str:
-    return e.op(f"load i64, ptr {address_at(e, '%args', offset_bytes)}")
-
-
-def address_at(e: Emitter, base: str, offset_bytes: int) -> str:
-    """The address ``offset_bytes`` behind ``base``."""
-    return e.op(f"getelementptr i8, ptr {base}, i64 {offset_bytes}")
+    return e.op(f"load i64, ptr {memory.address_at(e, '%args', offset_bytes)}")
 
 
 def _emit_pure(e: Emitter, eqn: Eqn) -> list[str]:

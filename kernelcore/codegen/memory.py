@@ -68,3 +68,8 @@ def wide_index(e: Emitter, index: Atom) -> str:
         return value
     extend = "zext" if dtype.kind == "uint" else "sext"
     return e.wide_indices.get(value) or e.op(f"{extend} {e.type(dtype)} {value} to {e.wide('i64')}")
+
+
+def address_at(e: Emitter, base: str, offset_bytes: int) -> str:
+    """The address ``offset_bytes`` behind ``base``."""
+    return e.op(f"getelementptr i8, ptr {base}, i64 {offset_bytes}")

@@ -13,11 +13,11 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from kernelcore.codegen import abi, device, output, stacks
+from kernelcore.codegen import abi, device, memory, output
 from kernelcore.codegen.emitter import ArrayValue, Emitter, Handler
 from kernelcore.codegen.engine import engine, lock
 from kernelcore.codegen.grid import unravel
-from kernelcore.codegen.llvm import HANDLERS, address_at, load_arguments
+from kernelcore.codegen.llvm import HANDLERS, leave, load_arguments, module_text
 from kernelcore.codegen.records import stack_records
 from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Func
@@ -93,12 +93,7 @@ def llvm_text(func: Func, symbol: str) -> str:
             found = e.array(param)
             e.bind(param, ArrayValue(_global(e, found.data), found.shape, found.strides))
     _emit_points(e, func)
-    if e.stacks:
-        e.place(stacks.OUT_OF_MEMORY_BLOCK)
-        output.fail(e, abi.STATUS_OUT_OF_MEMORY)
-    e.place(output.FINISH_BLOCK)
-    stacks.free_stacks(e)
-    e.effect("ret void")
+    leave(e)
     text = device.link(_module(e, func, symbol))
     for name in _EXTERNAL.findall(text):
         if name in _PROVIDED:
@@ -119,16 +114,8 @@ def _module(e: Emitter, func: Func, symbol: str) -> str:
     }
     declared = ", ".join(f"{type_text} {name}" for name, type_text in params.items())
     # Functions are visible for the sake of loop vectorisation, which GPUs have no use for.
-    lines = [
-        *(text.replace("define weak_odr hidden ", "define internal ") for text in e.declarations),
-        f'define ptx_kernel void @"{symbol}"({declared}) nounwind {{',
-        "entry:",
-        *e.slots,
-        *stacks.clear_stacks(e),
-        *e.lines(),
-        "}",
-    ]
-    return "\n".join(lines) + "\n"
+    inner = (text.replace("define weak_odr hidden ", "define internal ") for text in e.declarations)
+    return module_text(e, inner, f'ptx_kernel void @"{symbol}"({declared}) nounwind')
 
 
 def _global(e: Emitter, pointer: str) -> str:
@@ -139,7 +126,7 @@ def _global(e: Emitter, pointer: str) -> str:
 
 def _emit_points(e: Emitter, func: Func) -> None:
     """The body for every grid point of one thread: positions as far apart as there are threads."""
-    dims = [e.op(f"load i64, ptr {address_at(e, '%grid', 8 * a)}") for a in range(func.rank)]
+    dims = [e.op(f"load i64, ptr {memory.address_at(e, '%grid', 8 * a)}") for a in range(func.rank)]
     thread, block, threads, blocks = (
         _register(e, name) for name in ("tid.x", "ctaid.x", "ntid.x", "nctaid.x")
     )
