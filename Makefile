@@ -40,8 +40,9 @@ fuzz-values: $(VENV)/.built
 	    || exit 1; \
 	done
 
-# 100 programs in a round, 20 of them of composites.
+# 100 programs in a round, 20 of them of composites. Optimising them would take most of the time.
 FUZZ_DERIVATIVE_ROUNDS ?= 60
+fuzz-derivatives: export KC_OPTIMIZE = 0
 fuzz-derivatives: $(VENV)/.built
 	@for round in $$(seq $(FUZZ_DERIVATIVE_ROUNDS)); do \
 	  for run in 80:test_programs 20:test_composite_programs; do \

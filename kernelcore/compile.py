@@ -19,6 +19,7 @@ from kernelcore.ir.core import Func
 from kernelcore.ir.native import Snippet
 from kernelcore.ir.text import canonical
 from kernelcore.passes.custom import lower_custom
+from kernelcore.settings import config
 
 _lock = threading.RLock()
 # A child that is forked while another thread compiles must not find the lock taken for ever.
@@ -59,8 +60,9 @@ def symbol_of(key: str) -> str:
 
 
 def content_hash(func: Func, target: Host, lanes: int | None = None) -> str:
-    """32 hexadecimal digits that name the code of ``func`` on ``target``."""
-    text = "\0".join((canonical(func), repr(target), repr(lanes), _codegen_version()))
+    """32 hexadecimal digits that name the code of ``func`` on ``target`` with these settings."""
+    form = repr((lanes, config.optimize))
+    text = "\0".join((canonical(func), repr(target), form, _codegen_version()))
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
 

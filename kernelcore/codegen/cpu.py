@@ -14,8 +14,9 @@ from kernelcore.codegen.llvm import emit_kernel
 from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Func
 from kernelcore.runtime import native
+from kernelcore.settings import config
 
-OPTIMIZATION_LEVEL = 2
+OPTIMIZED, UNOPTIMIZED = 2, 0
 
 
 def llvm_text(func: Func, symbol: str = "kernel", lanes: int | None = None) -> str:
@@ -83,12 +84,16 @@ def _optimize(text: str, target: Host) -> tuple[Any, Any]:
         module.verify()
     except RuntimeError as error:
         raise KernelCompileError(f"LLVM rejected the generated code: {error}\n{text}") from error
-    options = llvm.create_pipeline_tuning_options(speed_level=OPTIMIZATION_LEVEL)
+    options = llvm.create_pipeline_tuning_options(speed_level=_level())
     options.loop_vectorization = False
-    options.slp_vectorization = True
+    options.slp_vectorization = config.optimize
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return module, machine
+
+
+def _level() -> int:
+    return OPTIMIZED if config.optimize else UNOPTIMIZED
 
 
 def _machine(target: Host) -> Any:
@@ -98,7 +103,7 @@ def _machine(target: Host) -> Any:
         .create_target_machine(
             cpu=target.cpu,
             features=target.features,
-            opt=OPTIMIZATION_LEVEL,
+            opt=_level(),
             reloc="pic",
             codemodel="small",
         )

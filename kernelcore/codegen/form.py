@@ -8,6 +8,7 @@ from kernelcore.ir.core import Eqn, Func, Region
 from kernelcore.ir.op import ATOMICS, AddForm, OpKind
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.accumulation import form_of
+from kernelcore.settings import config
 from kernelcore.types import FLOATS
 
 # Lanes for which tests compare results.
@@ -24,8 +25,10 @@ def lanes_for(func: Func, host: Host) -> int:
     if any(eqn.op.kind in _BY_LANE or _is_atomic(eqn) for eqn in eqns):
         return 1
     lanes = best_lanes(func, host.float_lanes)
-    # Sums must not depend on the processor.
-    return lanes if lanes == 1 or adds_in_order(func) else LANES_OF_SUMS
+    # Sums must not depend on the processor, or on the settings.
+    if lanes > 1 and not adds_in_order(func):
+        return LANES_OF_SUMS
+    return lanes if config.optimize else 1
 
 
 def adds_in_order(func: Func) -> bool:

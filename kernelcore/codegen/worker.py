@@ -15,6 +15,7 @@ from typing import IO
 
 from kernelcore.codegen import cpu
 from kernelcore.errors import KernelCompileError
+from kernelcore.settings import config
 
 READY, DONE, FAILED = b"r", b"d", b"f"
 _LENGTH_BYTES = 8
@@ -33,8 +34,10 @@ class Worker:
         """
         path = [str(Path(__file__).parents[2])]
         command = [sys.executable or "python", "-c", _PROGRAM.format(path=path)]
+        environment = {**os.environ, "KC_OPTIMIZE": str(int(config.optimize))}
+        pipe = subprocess.PIPE
         try:
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment)
         except OSError as error:
             raise KernelCompileError(f"cannot start {command[0]}: {error}") from None
         self._is_ready = False
