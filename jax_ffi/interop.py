@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from functools import cache
 from typing import Any
 
 import jax
@@ -31,30 +32,48 @@ def from_jax(jax_array: Any, dtype: Any = None) -> Array:
             are not of ``dtype``.
         KernelTypeError: The kernel language has no such scalar.
     """
-    if isinstance(jax_array, Tracer):
-        raise KernelArgumentError(
-            f"from_jax: expected an array, found a value that is traced: {jax_array}",
+    if not _is_array(jax_array.__class__):
+        raise _no_array(jax_array)
+    try:
+        return Array.sharing(jax_array, dtype)
+    except KernelArgumentError:
+        _check(jax_array)
+        raise
+
+
+@cache
+def _is_array(kind: type) -> bool:
+    """Whether instances of ``kind`` are arrays with memory."""
+    return issubclass(kind, jax.Array)
+
+
+def _no_array(found: Any) -> KernelArgumentError:
+    if isinstance(found, Tracer):
+        return KernelArgumentError(
+            f"from_jax: expected an array, found a value that is traced: {found}",
             remedy="use jax_kernel or jax_callable inside of jit, grad and vmap",
         )
-    if not isinstance(jax_array, jax.Array):
-        raise KernelArgumentError(
-            f"from_jax: expected a JAX array, found {type(jax_array).__name__}",
-            remedy="kc.array and kc.from_numpy take other arrays",
-        )
-    if jax_array.is_deleted():
+    return KernelArgumentError(
+        f"from_jax: expected a JAX array, found {type(found).__name__}",
+        remedy="kc.array and kc.from_numpy take other arrays",
+    )
+
+
+def _check(array: jax.Array) -> None:
+    """Refuse an array whose memory cannot be shared, saying what JAX knows of it."""
+    if array.is_deleted():
         raise KernelArgumentError(
             "from_jax: the array was deleted",
             remedy="do not use an array after it was donated or deleted",
         )
-    devices = jax_array.devices()
+    devices = array.devices()
     if len(devices) != 1:
         raise KernelArgumentError(
             f"from_jax: expected an array on one device, found one on {len(devices)}",
             remedy="take the shards: [from_jax(s.data) for s in array.addressable_shards]",
         )
     device_from_jax(next(iter(devices)))
-    dtype_from_jax(jax_array.dtype)
-    return Array.sharing(np.asarray(jax_array), dtype)
+    dtype_from_jax(array.dtype)
 
 
 def to_jax(warp_array: Array) -> jax.Array:

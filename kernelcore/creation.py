@@ -13,12 +13,10 @@ from kernelcore.device import require_device
 from kernelcore.element import (
     Numbers,
     as_numpy,
-    copied,
     element_of,
     inferred,
     numpy_layout,
     take_elements,
-    zeroed,
 )
 from kernelcore.errors import KernelArgumentError
 from kernelcore.recording import recorder
@@ -123,8 +121,7 @@ def _new(name: str, shape: Shape | None, n: int | None, dtype: Any, device: str 
     if any(extent < 0 for extent in extents):
         raise KernelArgumentError(f"{name}: expected extents of at least 0, found {extents}")
     element, known = element_of(dtype)
-    layout, inner = numpy_layout(element)
-    return Array(zeroed((*extents, *inner), layout), known)
+    return Array.zeros(extents, element, known)
 
 
 def zeros(
@@ -287,7 +284,7 @@ def from_numpy(
     given: Any = arr
     if is_plain and isinstance(given, np.ndarray) and scalar_of_numpy(arr.dtype) is not None:
         _check_ndim(arr.ndim)
-        return Array.sharing(copied(arr) if copy else arr)
+        return Array.sharing(arr, copy=copy)
     return make_array(arr, dtype, shape, copy=copy, device=device, requires_grad=requires_grad)
 
 

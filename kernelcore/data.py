@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
+from kernelcore import _native
 from kernelcore._native import ArrayMemory
 from kernelcore.device import CPU, Device, require_device
 from kernelcore.element import (
     Numbers,
     component_ndim,
+    element_in,
     element_list,
     element_of,
     element_value,
@@ -25,9 +28,9 @@ from kernelcore.element import (
 )
 from kernelcore.errors import KernelArgumentError
 from kernelcore.indexing import axis_order, place_of, reinterpreted, reshaped
-from kernelcore.memory import check_layout, numpy_of, unreadable, unusable
+from kernelcore.memory import numpy_of, unreadable
 from kernelcore.recording import recorder
-from kernelcore.types import SCALARS, Element, StructType
+from kernelcore.types import SCALARS, Dense, Element, StructType
 
 
 class Array(ArrayMemory):
@@ -90,39 +93,44 @@ class Array(ArrayMemory):
         self._root: Array | None = None
         self._numpy: Numbers | None = None
         self._base: Array | None = None
-        self._derive: Callable[[Array], Array] | None = None
+        self._derive: Callable[[Any], Array] | None = None
         self._grad: Array | None = None
         self._fields: dict[str, Array] | None = None
         self._requires_grad = False
 
     @classmethod
-    def sharing(cls, source: Any, dtype: Any = None) -> Array:
+    def sharing(cls, source: Any, dtype: Any = None, *, copy: bool = False) -> Array:
         """Of the memory of any array or DLPack capsule, kept in place as long as this array.
 
         Args:
             source: An array in CPU memory; its last dimensions are components of composites.
             dtype: The type of an element; by default the scalar type of ``source``.
+            copy: Whether to copy the elements to memory of its own instead, without gaps.
 
         Raises:
             KernelArgumentError: ``source`` exports no memory, memory of another device, or
                 elements that are not of ``dtype``.
         """
-        self = cls.__new__(cls)
         try:
-            ArrayMemory.__init__(self, source)
+            self = _native.copied(cls, source) if copy else _native.adopted(cls, source)
         except (BufferError, RuntimeError, TypeError, ValueError) as error:
             raise unreadable(source, error) from None
         index = self.scalar_index
-        if index < 0:
-            raise unusable(self, source)
-        scalar = SCALARS[index]
-        if dtype is None:
-            self._set_up(scalar, scalar, 0)
-            return self
-        element, known = element_of(dtype)
+        if dtype is None and index >= 0:
+            self._set_up(SCALARS[index], SCALARS[index], 0)
+        else:
+            self._set_up(*element_in(self, source, dtype))
+        return self
+
+    @classmethod
+    def zeros(cls, shape: tuple[int, ...], element: Element, dtype: Any) -> Array:
+        """Zeros of ``element`` in memory of its own; ``dtype`` is as ``element_of`` gives it."""
         layout, extents = numpy_layout(element)
-        check_layout(self, f"memory of {element} to share", layout, extents)
-        self._set_up(element, known, len(extents))
+        if isinstance(element, StructType):
+            return cls(zeroed(shape, layout), dtype)
+        scalar = element.scalar if isinstance(element, Dense) else element
+        self = _native.zeroed(cls, (*shape, *extents), scalar.index)
+        self._set_up(element, dtype, len(extents))
         return self
 
     @property
@@ -223,7 +231,7 @@ class Array(ArrayMemory):
         """
         if self._base is None:
             if self._requires_grad and self._grad is None:
-                self._grad = Array(np.zeros(self._data.shape, self._data.dtype), self._dtype)
+                self._grad = Array.zeros(self.shape, self._element, self._dtype)
             return self._grad if self._requires_grad else None
         whole = self._base.grad
         if whole is not None and (self._grad is None or self._grad._base is not whole):
@@ -245,7 +253,7 @@ class Array(ArrayMemory):
             )
         self._grad = value
 
-    def _view(self, data: Numbers, derive: Callable[[Array], Array], dtype: object = None) -> Array:
+    def _view(self, data: Numbers, derive: Callable[[Any], Array], dtype: object = None) -> Array:
         """An array of part of the memory; ``derive`` takes the same part of the gradient."""
         view = Array(data, self._dtype if dtype is None else dtype, memory=self)
         view._base, view._derive = self, derive
@@ -270,7 +278,7 @@ class Array(ArrayMemory):
             self._fields = {
                 name: self._view(
                     self._data[name],
-                    lambda whole, n=name: _field(whole, n),
+                    lambda whole, n=name: whole.fields[n],
                     member_dtype(self._dtype, name),
                 )
                 for name, _ in self._element.fields
@@ -326,7 +334,7 @@ class Array(ArrayMemory):
 
     def clone(self, requires_grad: bool | None = None) -> Array:
         """A contiguous copy, with ``requires_grad`` of this array if none is given."""
-        found = Array(zeroed(self._data.shape, self._data.dtype), self._dtype)
+        found = Array.zeros(self.shape, self._element, self._dtype)
         found.requires_grad = self.requires_grad if requires_grad is None else requires_grad
         found.assign(self)
         return found
@@ -385,15 +393,7 @@ class Array(ArrayMemory):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Numbers:
         return np.array(self._data, dtype, copy=copy)
 
-    def __reduce__(self) -> tuple[Callable[..., Array], tuple[Numbers, Any, bool]]:
+    def __reduce__(self) -> tuple[Callable[..., Array], tuple[Numbers, Any]]:
         # Gradients stay behind.
-        return _restore, (np.array(self._data), self._dtype, self.requires_grad)
-
-
-def _field(array: Array, name: str) -> Array:
-    assert array.fields is not None
-    return array.fields[name]
-
-
-def _restore(data: Numbers, dtype: Any, requires_grad: bool) -> Array:
-    return Array(data, dtype, requires_grad=requires_grad)
+        make = partial(Array, requires_grad=self.requires_grad)
+        return make, (np.array(self._data), self._dtype)

@@ -9,11 +9,12 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from kernelcore import _native
 from kernelcore._native import ArrayMemory
 from kernelcore.components import describe, scalar_of_numpy, take_array, take_scalar
 from kernelcore.composite import Composite, value_class
 from kernelcore.errors import KernelArgumentError, KernelTypeError
-from kernelcore.memory import is_foreign, numpy_of
+from kernelcore.memory import check_layout, is_foreign, numpy_of, unusable
 from kernelcore.types import (
     Dense,
     Element,
@@ -23,6 +24,7 @@ from kernelcore.types import (
     float32,
     has_layout,
     type_of,
+    uint8,
 )
 
 Numbers = npt.NDArray[Any]
@@ -86,6 +88,25 @@ def component_ndim(element: Element, data: Numbers) -> int:
     return len(extents)
 
 
+def element_in(memory: ArrayMemory, source: Any, dtype: Any) -> tuple[Element, Any, int]:
+    """The element of memory read from ``source``, the dtype of arrays of it, and how many axes.
+
+    Args:
+        memory: The memory.
+        source: What it was read from, for messages.
+        dtype: What the elements have to be.
+
+    Raises:
+        KernelArgumentError: They are something else.
+    """
+    if memory.scalar_index < 0:
+        raise unusable(memory, source)
+    element, known = element_of(dtype)
+    layout, extents = numpy_layout(element)
+    check_layout(memory, f"memory of {element} to share", layout, extents)
+    return element, known, len(extents)
+
+
 def member_dtype(dtype: Any, name: str) -> Any:
     """The dtype of arrays of field ``name`` of the struct class ``dtype``."""
     member = dtype.kernel_type.field(name)
@@ -142,15 +163,14 @@ def as_numpy(data: Any) -> Numbers:
 
 
 def zeroed(shape: tuple[int, ...], layout: np.dtype[Any]) -> Numbers:
-    """Zeros at a multiple of 64 bytes, as JAX asks of memory that it shares."""
+    """Zeros in kernelcore's own memory."""
     size_bytes = math.prod(shape) * layout.itemsize
-    memory = np.zeros(size_bytes + 64, np.uint8)
-    start = -memory.__array_interface__["data"][0] % 64
-    return memory[start : start + size_bytes].view(layout).reshape(shape)
+    memory = _native.zeroed(ArrayMemory, (size_bytes,), uint8.index)
+    return numpy_of(memory).view(layout).reshape(shape)
 
 
 def copied(data: Numbers) -> Numbers:
-    """A copy of ``data`` without gaps, at a multiple of 64 bytes."""
+    """A copy of ``data`` without gaps in kernelcore's own memory."""
     found = zeroed(data.shape, data.dtype)
     found[...] = data
     return found

@@ -15,9 +15,9 @@ from kernelcore.types import SCALARS, bfloat16, uint16
 
 def numpy_of(memory: ArrayMemory) -> npt.NDArray[Any]:
     """A NumPy array of the same memory, which it keeps in place."""
-    if memory.scalar_index == SCALARS.index(bfloat16):
+    if memory.scalar_index == bfloat16.index:
         # DLPack has bfloat16, NumPy's reader of it has not.
-        return np.from_dlpack(memory.as_scalar(SCALARS.index(uint16))).view(bfloat16.numpy)
+        return np.from_dlpack(memory.as_scalar(uint16.index)).view(bfloat16.numpy)
     return np.from_dlpack(memory)
 
 

@@ -14,7 +14,7 @@ from kernelcore.ir.walk import assertions, walk_eqns
 from kernelcore.passes.access import AccessMap
 from kernelcore.passes.accumulation import accumulated_arrays, form_of
 from kernelcore.runtime import native
-from kernelcore.types import SCALARS, ArrayType, Scalar, as_array
+from kernelcore.types import ArrayType, Scalar, as_array
 
 
 class Role(IntEnum):
@@ -50,7 +50,7 @@ Relocation = tuple[int, int, int, int, int, int, int, int, int]
 
 def dtype_code(dtype: Scalar) -> int:
     """The number of ``dtype`` in the native ABI."""
-    return SCALARS.index(dtype)
+    return dtype.index
 
 
 def relocations(func: Func, compiled: Compiled, bindings: Sequence[Binding]) -> list[Relocation]:

@@ -37,6 +37,11 @@ class Scalar:
         return _NUMPY[self.name]
 
     @property
+    def index(self) -> int:
+        """Its place in ``SCALARS``, by which native code knows it."""
+        return _INDICES[self.name]
+
+    @property
     def is_float(self) -> bool:
         return self.kind == "float"
 
@@ -100,6 +105,8 @@ _NUMPY: dict[str, np.dtype[Any]] = {
 }
 
 # What Python's own types mean in an annotation or a cast.
+_INDICES = {s.name: place for place, s in enumerate(SCALARS)}
+
 PYTHON_SCALARS: dict[type, Scalar] = {bool: boolean, int: int32, float: float32}
 
 MAX_ARRAY_DIMS = 4

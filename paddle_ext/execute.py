@@ -12,7 +12,7 @@ from kernelcore.errors import KernelArgumentError
 from kernelcore.opspec import Operation, describe, evaluate
 from kernelcore.runtime import native
 from kernelcore.signature import Binding, Role, ZeroFill
-from kernelcore.types import SCALARS, ArrayType
+from kernelcore.types import ArrayType
 from paddle_ext.dtype import SIGNED, dtype_to_paddle
 
 
@@ -92,4 +92,4 @@ def _as_declared(given: Any, declared: Any) -> Any:
         return given
     if given.dtype != dtype_to_paddle(declared.dtype):
         return given  # refused by the launch
-    return ArrayMemory(given).as_scalar(SCALARS.index(declared.dtype))
+    return ArrayMemory(given).as_scalar(declared.dtype.index)

@@ -9,10 +9,10 @@ import paddle
 from kernelcore._native import ArrayMemory
 from kernelcore.data import Array
 from kernelcore.errors import KernelArgumentError, KernelTypeError
-from kernelcore.types import SCALARS, StructType
+from kernelcore.types import StructType
 from paddle_ext.dtype import SIGNED
 
-_CODES = {SCALARS.index(unsigned): SCALARS.index(SIGNED[unsigned]) for unsigned in SIGNED}
+_CODES = {unsigned.index: SIGNED[unsigned].index for unsigned in SIGNED}
 
 
 def from_paddle(

@@ -2,32 +2,77 @@
 
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <new>
 
 #include "bind/array_interface.h"
 #include "bind/array_reader.h"
 #include "bind/dlpack_export.h"
 #include "core/copy.h"
+#include "core/own_memory.h"
 
 namespace nb = nanobind;
 
 namespace kernelcore::bind {
 namespace {
 
-void init_array_memory(ArrayMemory* self, nb::handle source, const ArrayMemory* base) {
-  ArrayMemory made{};
-  switch (adopt_array(source.ptr(), made.info, made.keeper)) {
-    case ReadStatus::kOk:
-      break;
-    case ReadStatus::kNotAnArray:
-      PyErr_Format(PyExc_TypeError, "%s exports no memory",
-                   nb::cast<std::string>(nb::type_name(source.type())).c_str());
-      throw nb::python_error();
-    case ReadStatus::kRefused:
-      throw nb::python_error();
+/// Throws unless the memory of `source` was read.
+void require_read(ReadStatus status, nb::handle source) {
+  if (status == ReadStatus::kOk) return;
+  if (status == ReadStatus::kNotAnArray) {
+    PyErr_Format(PyExc_TypeError, "%s exports no memory",
+                 nb::cast<std::string>(nb::type_name(source.type())).c_str());
   }
+  throw nb::python_error();
+}
+
+ArrayMemory adopted(nb::handle source) {
+  ArrayMemory made{};
+  require_read(adopt_array(source.ptr(), made.info, made.keeper), source);
+  return made;
+}
+
+bool is_usable(const ArrayInfo& info) {
+  return info.is_on_host() && !info.has_lazy_sign && info.dtype >= 0;
+}
+
+/// A copy in memory of its own; without any where the elements are none that the CPU can use.
+ArrayMemory copied(nb::handle source) {
+  ArrayMemory made{};
+  Leases leases(1);
+  require_read(read_array(source.ptr(), false, made.info, leases), source);
+  if (is_usable(made.info)) made.keeper = copy_to_own_memory(made.info);
+  return made;
+}
+
+void init_array_memory(ArrayMemory* self, nb::handle source, const ArrayMemory* base) {
+  ArrayMemory made = adopted(source);
   made.version = base != nullptr ? base->version : std::make_shared<uint64_t>(0);
   new (self) ArrayMemory(std::move(made));
+}
+
+/// An instance of `type`, a subclass whose own attributes are still to be set.
+nb::object instance_of(nb::handle type, ArrayMemory&& memory) {
+  nb::object made = nb::inst_alloc(type);
+  memory.version = std::make_shared<uint64_t>(0);
+  new (nb::inst_ptr<ArrayMemory>(made)) ArrayMemory(std::move(memory));
+  nb::inst_mark_ready(made);
+  return made;
+}
+
+ArrayMemory zeroed(nb::handle extents, int index) {
+  ArrayMemory made{};
+  ArrayInfo& info = made.info;
+  info.dtype = index;
+  info.item_bytes = static_cast<int64_t>(size_bytes(static_cast<DType>(index)));
+  info.device = {kDLCPU, 0};
+  info.view.ndim = static_cast<int>(nb::len(extents));
+  if (info.view.ndim > kMaxArrayDims) throw nb::value_error("zeroed: too many dimensions");
+  for (int k = 0; k < info.view.ndim; ++k) {
+    info.view.shape[k] = nb::cast<int64_t>(extents[k]);
+  }
+  made.keeper = take_own_memory(info);
+  return made;
 }
 
 nb::tuple integers(const int64_t* values, int count) {
@@ -44,6 +89,32 @@ nb::object interface_of(const ArrayMemory& self, bool on_host) {
 }
 
 }  // namespace
+
+Keeper take_own_memory(ArrayInfo& info) {
+  auto item_bytes = info.item_bytes;
+  int64_t size_bytes = item_bytes;
+  bool is_empty = false;
+  for (int k = 0; k < info.view.ndim; ++k) {
+    int64_t extent = info.view.shape[k];
+    is_empty |= extent == 0;
+    bool fits = extent >= 0 &&
+                !__builtin_mul_overflow(size_bytes, std::max<int64_t>(extent, 1), &size_bytes);
+    if (!fits) throw std::bad_alloc();
+  }
+  Keeper keeper = allocate_zeroed(is_empty ? 0 : static_cast<size_t>(size_bytes));
+  if (keeper == nullptr) throw std::bad_alloc();
+  info.view.data = keeper.get();
+  info.view.set_contiguous(static_cast<size_t>(item_bytes));
+  info.is_read_only = false;
+  return keeper;
+}
+
+Keeper copy_to_own_memory(ArrayInfo& info) {
+  ArrayView source = info.view;
+  Keeper keeper = take_own_memory(info);
+  copy_to_contiguous(keeper.get(), source, static_cast<size_t>(info.item_bytes));
+  return keeper;
+}
 
 ArrayMemory* array_memory_of(PyObject* object) {
   return nb::inst_ready(object) ? nb::inst_ptr<ArrayMemory>(object) : nullptr;
@@ -118,10 +189,7 @@ void bind_array_memory(nb::module_& m) {
           "The number of dimensions, those of components included.")
       .def_prop_ro(
           "scalar_index",
-          [](const ArrayMemory& self) {
-            bool is_usable = self.info.is_on_host() && !self.info.has_lazy_sign;
-            return is_usable ? self.info.dtype : -1;
-          },
+          [](const ArrayMemory& self) { return is_usable(self.info) ? self.info.dtype : -1; },
           "The place of the scalar type in `types.SCALARS`; -1 for elements that the CPU cannot "
           "use.")
       .def_prop_ro(
@@ -141,6 +209,24 @@ void bind_array_memory(nb::module_& m) {
           [](const ArrayMemory& self) { return interface_of(self, false); },
           nb::sig("def __cuda_array_interface__(self) -> dict[str, typing.Any]"));
   bind_dlpack_export(memory);
+  // Without keywords, whose parsing would take a third of the time.
+  m.def(
+      "adopted",
+      [](nb::handle type, nb::handle source) { return instance_of(type, adopted(source)); },
+      nb::sig("def adopted(type: type, source: object, /) -> typing.Any"),
+      "An instance of a subclass on the memory of an array or a DLPack capsule.");
+  m.def(
+      "copied",
+      [](nb::handle type, nb::handle source) { return instance_of(type, copied(source)); },
+      nb::sig("def copied(type: type, source: object, /) -> typing.Any"),
+      "An instance of a subclass with a copy of the elements of an array, without gaps.");
+  m.def(
+      "zeroed",
+      [](nb::handle type, nb::handle extents, int index) {
+        return instance_of(type, zeroed(extents, index));
+      },
+      nb::sig("def zeroed(type: type, extents: tuple[int, ...], index: int, /) -> typing.Any"),
+      "An instance of a subclass over zeros of the scalar type at `index` of `types.SCALARS`.");
 }
 
 }  // namespace kernelcore::bind

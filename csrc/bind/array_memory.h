@@ -25,6 +25,12 @@ ArrayMemory* array_memory_of(PyObject* object);
 /// Whether objects of `type` have one.
 bool is_array_memory(PyTypeObject* type);
 
+/// Zeroed memory for the extents and elements of `info`, whose address and strides it sets.
+Keeper take_own_memory(ArrayInfo& info);
+
+/// Copies the elements of `info` to memory of their own, which `info` has afterwards.
+Keeper copy_to_own_memory(ArrayInfo& info);
+
 void bind_array_memory(nanobind::module_& m);
 
 }  // namespace kernelcore::bind

@@ -1,6 +1,7 @@
 #include "bind/array_reader.h"
 
 #include <array>
+#include <optional>
 
 #include "bind/array_interface.h"
 #include "bind/array_memory.h"
@@ -151,7 +152,7 @@ void describe_elsewhere(ArrayInfo& info) {
 
 /// What the buffer protocol cannot say, of a type that has it: bfloat16 of NumPy, which it views as
 /// integers, and of JAX, whose capsules do not say that the memory is read-only.
-bool adopt_bfloat16(PyObject* object, bool writable, ArrayInfo& info, Keeper& keeper) {
+bool adopt_bfloat16(PyObject* object, ArrayInfo& info, Keeper& keeper) {
   PyObject* type = nullptr;
   PyObject* value = nullptr;
   PyObject* traceback = nullptr;
@@ -164,7 +165,7 @@ bool adopt_bfloat16(PyObject* object, bool writable, ArrayInfo& info, Keeper& ke
   } else {
     PyErr_Clear();
     nb::object bits = bits_of_bfloat16(object);
-    if (bits.is_valid()) keeper = keep_buffer(bits.ptr(), writable, info);
+    if (bits.is_valid()) keeper = keep_buffer(bits.ptr(), info);
     if (keeper != nullptr) info.dtype = static_cast<int>(DType::kBFloat16);
   }
   if (keeper == nullptr) {
@@ -192,11 +193,22 @@ bool adopt_capsule(PyObject* object, ArrayInfo& info, Keeper& keeper) {
 bool adopt_interface(PyObject* object, bool writable, ArrayInfo& info, Keeper& keeper) {
   nb::object view = numpy_view_of(object, writable);
   if (!view.is_valid()) return false;
-  keeper = keep_buffer(view.ptr(), writable, info);
-  if (keeper == nullptr) return adopt_bfloat16(view.ptr(), writable, info, keeper);
+  keeper = keep_buffer(view.ptr(), info);
+  if (keeper == nullptr) return adopt_bfloat16(view.ptr(), info, keeper);
   if (describes_memory(info.view, info.item_bytes)) return true;
   PyErr_SetString(PyExc_BufferError, "an array whose shape and strides describe no memory");
   return false;
+}
+
+/// Reads what both readers read alike: memory of our own, and what is no array; nothing else.
+std::optional<ReadStatus> read_own(PyObject* object, Route route, ArrayInfo& info, Keeper* keeper) {
+  if (route == Route::kNone) return ReadStatus::kNotAnArray;
+  if (route != Route::kMemory) return std::nullopt;
+  const ArrayMemory* memory = array_memory_of(object);
+  if (memory == nullptr) return ReadStatus::kNotAnArray;
+  info = memory->info;
+  if (keeper != nullptr) *keeper = memory->keeper;
+  return ReadStatus::kOk;
 }
 
 /// The routes that make objects on the way, which `keeper` keeps.
@@ -213,7 +225,7 @@ bool adopt_slowly(PyObject* object, Route route, bool writable, ArrayInfo& info,
     case Route::kInterface:
       return adopt_interface(object, writable, info, keeper);
     case Route::kBuffer:
-      return adopt_bfloat16(object, writable, info, keeper);
+      return adopt_bfloat16(object, info, keeper);
     case Route::kMemory:
     case Route::kExchange:
     case Route::kNone:
@@ -243,30 +255,16 @@ void note_written(PyObject* object) {
 ReadStatus read_array(PyObject* object, bool writable, ArrayInfo& info, Leases& leases) {
   const TypeEntry& entry = entry_of(object);
   Route route = entry.route;
+  if (auto status = read_own(object, route, info, nullptr)) return *status;
   bool is_read = false;
-  switch (route) {
-    case Route::kNone:
-      return ReadStatus::kNotAnArray;
-    case Route::kMemory: {
-      const ArrayMemory* memory = array_memory_of(object);
-      if (memory == nullptr) return ReadStatus::kNotAnArray;
-      info = memory->info;
-      return ReadStatus::kOk;
-    }
-    case Route::kExchange:
-      is_read = read_exchange(object, entry, info);
-      break;
-    case Route::kBuffer: {
-      Py_buffer* buffer = leases.next_buffer();
-      if (export_buffer(object, writable, buffer)) {
-        leases.keep_buffer();
-        is_read = read_buffer(*buffer, info);
-        break;
-      }
-      [[fallthrough]];
-    }
-    default:
-      is_read = adopt_slowly(object, route, writable, info, leases.next_keeper());
+  if (route == Route::kExchange) {
+    is_read = read_exchange(object, entry, info);
+  } else if (Py_buffer* buffer = leases.next_buffer();
+             route == Route::kBuffer && export_buffer(object, buffer)) {
+    leases.keep_buffer();
+    is_read = read_buffer(*buffer, info);
+  } else {
+    is_read = adopt_slowly(object, route, writable, info, leases.next_keeper());
   }
   return is_read ? ReadStatus::kOk : ReadStatus::kRefused;
 }
@@ -277,26 +275,13 @@ ReadStatus adopt_array(PyObject* object, ArrayInfo& info, Keeper& keeper) {
   }
   const TypeEntry& entry = entry_of(object);
   Route route = entry.route;
-  bool is_read = false;
-  switch (route) {
-    case Route::kNone:
-      return ReadStatus::kNotAnArray;
-    case Route::kMemory: {
-      const ArrayMemory* memory = array_memory_of(object);
-      if (memory == nullptr) return ReadStatus::kNotAnArray;
-      info = memory->info;
-      keeper = memory->keeper;
-      return ReadStatus::kOk;
-    }
-    case Route::kExchange:
-      is_read = adopt_exchange(object, entry, info, keeper);
-      break;
-    case Route::kBuffer:
-      keeper = keep_buffer(object, true, info);
-      is_read = keeper != nullptr || adopt_bfloat16(object, true, info, keeper);
-      break;
-    default:
-      is_read = adopt_slowly(object, route, true, info, keeper);
+  if (auto status = read_own(object, route, info, &keeper)) return *status;
+  if (route == Route::kBuffer) keeper = keep_buffer(object, info);
+  bool is_read = keeper != nullptr;
+  if (route == Route::kExchange) {
+    is_read = adopt_exchange(object, entry, info, keeper);
+  } else if (!is_read) {
+    is_read = adopt_slowly(object, route, true, info, keeper);
   }
   return is_read ? ReadStatus::kOk : ReadStatus::kRefused;
 }

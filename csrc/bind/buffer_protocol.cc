@@ -46,11 +46,9 @@ int dtype_from_format(const char* format, Py_ssize_t item_bytes) {
 
 }  // namespace
 
-bool export_buffer(PyObject* object, bool writable, Py_buffer* buffer) {
-  if (writable) {
-    if (PyObject_GetBuffer(object, buffer, PyBUF_RECORDS) == 0) return true;
-    PyErr_Clear();
-  }
+bool export_buffer(PyObject* object, Py_buffer* buffer) {
+  // Not asked for memory to write, exporters say whether it may be written; asked for it, those of
+  // read-only memory raise.
   return PyObject_GetBuffer(object, buffer, PyBUF_RECORDS_RO) == 0;
 }
 
@@ -96,9 +94,9 @@ nb::object bits_of_bfloat16(PyObject* object) {
   return bits;
 }
 
-Keeper keep_buffer(PyObject* object, bool writable, ArrayInfo& info) {
+Keeper keep_buffer(PyObject* object, ArrayInfo& info) {
   auto buffer = std::make_unique<Py_buffer>();
-  if (!export_buffer(object, writable, buffer.get())) return nullptr;
+  if (!export_buffer(object, buffer.get())) return nullptr;
   bool is_read = read_buffer(*buffer, info);
   Keeper keeper(buffer.release(), [](void* held) {
     std::unique_ptr<Py_buffer> owned(static_cast<Py_buffer*>(held));

@@ -7,9 +7,8 @@
 
 namespace kernelcore::bind {
 
-/// Exports the memory of `object`, writable where that is asked for and can be; false with an error
-/// set. The caller releases `buffer`.
-bool export_buffer(PyObject* object, bool writable, Py_buffer* buffer);
+/// Exports the memory of `object`; false with an error set. The caller releases `buffer`.
+bool export_buffer(PyObject* object, Py_buffer* buffer);
 
 /// Fills `info` from an export.
 bool read_buffer(const Py_buffer& buffer, ArrayInfo& info);
@@ -19,6 +18,6 @@ bool read_buffer(const Py_buffer& buffer, ArrayInfo& info);
 nanobind::object bits_of_bfloat16(PyObject* object);
 
 /// An export that lasts as long as the keeper; null with an error set.
-Keeper keep_buffer(PyObject* object, bool writable, ArrayInfo& info);
+Keeper keep_buffer(PyObject* object, ArrayInfo& info);
 
 }  // namespace kernelcore::bind

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "bind/dlpack_import.h"
-#include "core/copy.h"
 
 namespace nb = nanobind;
 
@@ -105,20 +104,6 @@ nb::object as_capsule(std::unique_ptr<Export<Managed>> made) {
   throw nb::python_error();
 }
 
-/// A contiguous copy in memory of its own.
-ArrayInfo copied(const ArrayInfo& info, Keeper& keeper) {
-  ArrayInfo copy = info;
-  auto item_bytes = static_cast<size_t>(info.item_bytes);
-  auto size = static_cast<size_t>(info.view.numel()) * item_bytes;
-  keeper =
-      Keeper(::operator new(size == 0 ? 1 : size), [](void* held) { ::operator delete(held); });
-  copy_to_contiguous(keeper.get(), info.view, item_bytes);
-  copy.view.data = keeper.get();
-  copy.view.set_contiguous(item_bytes);
-  copy.is_read_only = false;
-  return copy;
-}
-
 /// Whether the caller, who gives the highest version it knows, knows DLPack 1.
 bool knows_versions(nb::handle max_version) {
   if (max_version.is_none()) return false;
@@ -156,8 +141,8 @@ nb::object export_memory(const ArrayMemory& self, nb::handle stream, nb::handle 
   if (!is_copy && !has_whole_strides(self.info)) {
     refuse("strides that are no multiple of the element: pass copy=True");
   }
-  Keeper keeper = self.keeper;
-  ArrayInfo info = is_copy ? copied(self.info, keeper) : self.info;
+  ArrayInfo info = self.info;
+  Keeper keeper = is_copy ? copy_to_own_memory(info) : self.keeper;
   if (knows_versions(max_version)) {
     auto made = make_export<DLManagedTensorVersioned>(info, std::move(keeper));
     made->managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
