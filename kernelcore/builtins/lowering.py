@@ -39,6 +39,11 @@ class Emit(Protocol):
         """Whether the target multiplies and adds in one instruction."""
         ...
 
+    @property
+    def branches(self) -> bool:
+        """Whether rare cases are branches in place: calls cost registers of the target."""
+        ...
+
     def op(self, text: str) -> str:
         """Append an instruction that yields a value; returns the value's name."""
         ...

@@ -55,9 +55,9 @@ class Emitter:
     index of lane 0, one int32 per grid dimension; ``wide_indices`` gives values that exist as
     int64 too. ``assertions`` numbers the ASSERTs. ``elements`` are the writes that together write
     an element (``access.py``).
-    ``fused`` says whether the target multiplies and adds in one instruction.
+    ``fused`` says whether the target multiplies and adds in one instruction, ``branches`` whether
+    rare cases of elementary functions are branches in place.
     ``accumulation`` is what additions to shared arrays need.
-    ``members`` says which record of which shared stack every stack is, ``records`` what those are.
     ``members`` says which record of which shared stack every stack is, ``records`` what those are,
     ``apart`` those whose size differs among the threads of a gang.
     """
@@ -66,6 +66,7 @@ class Emitter:
         self.gang = lanes
         self.lanes = lanes
         self.fused = native.has_fma
+        self.branches = False
         self.mask: str | None = None
         self.strides: Mapping[Var, int | None] = {}
         self.block = "entry"

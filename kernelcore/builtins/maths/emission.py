@@ -17,11 +17,16 @@ _INTEGER_COMPARISONS = {"lt": "slt", "le": "sle", "eq": "eq", "ne": "ne"}
 
 
 class Emission:
-    """Writes the body of one function; the raw of a Value is its text."""
+    """Writes the body of one function; the raw of a Value is its text.
 
-    def __init__(self, lanes: int, fused: bool) -> None:
+    ``branches`` says that rare cases are branches in place, for targets where calls cost registers.
+    """
+
+    def __init__(self, lanes: int, fused: bool, branches: bool = False) -> None:
         self.lanes = lanes
         self.fused = fused
+        self.branches = branches
+        self.block = "entry"
         self.lines: list[str] = []
         # What the function refers to, as texts of declarations and definitions.
         self.needed: dict[str, None] = {}
@@ -100,6 +105,8 @@ class Emission:
         self, limit: float, function: Callable[[Value], Value], x: Value, usual: Value
     ) -> str:
         """``usual`` where ``abs(x) <= limit``, else ``function(x)``."""
+        if self.branches:
+            return self._branch(limit, function, x, usual)
         symbol, texts = _rare_function(function, limit, x.type, self.lanes, self.fused)
         self.needed.update(dict.fromkeys(texts))
         ty = self.type(x.type)
@@ -111,6 +118,20 @@ class Emission:
             self.needed.update(dict.fromkeys(texts))
         variants = ",".join(f"_ZGV_LLVM_N{n}vv_{symbol}.v1({symbol}.v{n})" for n in _LOOP_LANES)
         return self.op(f'{call} "vector-function-abi-variant"="{variants}"')
+
+    def _branch(
+        self, limit: float, function: Callable[[Value], Value], x: Value, usual: Value
+    ) -> str:
+        """``beyond`` as a branch of a single thread."""
+        is_usual, before = (abs(x) <= limit).raw, self.block
+        rare, done = (f"{hint}{len(self.lines)}" for hint in ("rare", "done"))
+        self.lines += [f"  br i1 {is_usual}, label %{done}, label %{rare}", f"{rare}:"]
+        self.block = rare
+        result = function(x).raw
+        edges = f"[ {usual.raw}, %{before} ], [ {result}, %{self.block} ]"
+        self.lines += [f"  br label %{done}", f"{done}:"]
+        self.block = done
+        return self.op(f"phi {self.type(x.type)} {edges}")
 
     def _intrinsic(self, name: str, scalar: Scalar, *operands: str) -> str:
         ty = self.type(scalar)
@@ -124,7 +145,7 @@ def lowered(function: Callable[..., Value]) -> Lower:
     """``function`` as a lowering (``builtins/lowering.py``): a call that LLVM inlines."""
 
     def lower(e: Emit, t: Scalar, *operands: str) -> str:
-        symbol, texts = _inlined_function(function, len(operands), t, e.lanes, e.fused)
+        symbol, texts = _inlined_function(function, len(operands), t, e.lanes, e.fused, e.branches)
         for text in texts:
             e.declare(text)
         ty = e.type(t)
@@ -135,15 +156,16 @@ def lowered(function: Callable[..., Value]) -> Lower:
 
 @cache
 def _inlined_function(
-    function: Callable[..., Value], count: int, t: Scalar, lanes: int, fused: bool
+    function: Callable[..., Value], count: int, t: Scalar, lanes: int, fused: bool, branches: bool
 ) -> tuple[str, tuple[str, ...]]:
     """The symbol of ``function`` for ``count`` operands of type ``t``, and the texts it takes."""
-    on = Emission(lanes, fused)
+    on = Emission(lanes, fused, branches)
     result = function(*(Value(on, t, f"%x{k}") for k in range(count)))
     symbol, ty = f"{_symbol(function, t)}.v{lanes}", on.type(t)
     lines = [
         f"define internal {ty} @{symbol}({', '.join(f'{ty} %x{k}' for k in range(count))}) "
         f"alwaysinline {PURE_ATTRIBUTES} {{",
+        "entry:",
         *on.lines,
         f"  ret {ty} {result.raw}",
         "}",

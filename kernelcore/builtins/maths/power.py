@@ -38,9 +38,8 @@ def pow(x: Value, y: Value) -> Value:
     """``x`` raised to ``y``: within 1 ulp; at the limits as C has it (C99, F.9.4.4)."""
     if x.type == float32:
         # Half the lanes, but far fewer operations.
-        wide, exponent = x.to(float64), y.to(float64)
-        magnitude = _short_power(abs(wide), _held(exponent))
-        return _with_limits(wide, exponent, magnitude).to(float32)
+        magnitude = _short_power(abs(x).to(float64), _held(y).to(float64))
+        return _with_limits(x, y, magnitude.to(float32))
     return _with_limits(x, y, _power(abs(x), _held(y)))
 
 

@@ -8,7 +8,7 @@ from kernelcore.builtins.maths.arithmetic import Value
 from kernelcore.builtins.maths.compensated import Pair, fast_two_sum, product, two_sum
 from kernelcore.builtins.maths.constants import PI, halves, split
 from kernelcore.builtins.maths.formats import rounded_product
-from kernelcore.types import float32, float64, int32
+from kernelcore.types import float32, float64, int32, int64
 
 # Up to here the number of quarter turns has exact products with the parts of pi/2 below.
 LIMITS = {float32: 1e5, float64: 1.5e6}
@@ -76,19 +76,14 @@ def reduce_large(x: Value) -> Reduced:
     Source: M. Payne and R. Hanek, Radian reduction for trigonometric functions, 1983.
     """
     if x.type == float32:
-        angle, rest, turns = reduce_large(x.to(float64))
-        assert rest is not None
-        return _narrowed(angle, rest, turns)
+        return _reduce_large_float32(x)
     bits = x.bits()
     significand = (bits & (1 << 52) - 1) | 1 << 52
     # Digits of 2/pi before this one give multiples of 4 turns.
     first = (bits.shift_right(52) & 0x7FF) - (1075 - 62)
     word, shift = first >> 6, first & 63
     words = [(word + k).lookup(_WORDS) for k in range(4)]
-    # A shift by 64 has no meaning.
-    digits = [
-        words[k] << shift | words[k + 1].shift_right(1).shift_right(shift ^ 63) for k in range(3)
-    ]
+    digits = [_digits(words[k], words[k + 1], shift) for k in range(3)]
     low, middle = _product(significand, digits[2]), _product(significand, digits[1])
     second = middle[1] + low[0]
     carry = (middle[1] & low[0] | (middle[1] | low[0]) & (second ^ -1)).shift_right(63)
@@ -110,6 +105,29 @@ def reduce_large(x: Value) -> Reduced:
         negative.where(-angle.low, angle.low),
         negative.where(-turns, turns),
     )
+
+
+def _reduce_large_float32(x: Value) -> Reduced:
+    """As ``reduce_large``; here 62 binary digits of a turn are enough."""
+    bits = x.bits()
+    significand = (bits & (1 << 23) - 1 | 1 << 23).to(int64)
+    first = (bits.shift_right(23) & 0xFF).to(int64) - (150 - 62)
+    word, shift = first >> 6, first & 63
+    words = [(word + k).lookup(_WORDS) for k in range(3)]
+    digits = [_digits(words[k], words[k + 1], shift) for k in range(2)]
+    top = significand * digits[0] + (significand * digits[1].shift_right(32)).shift_right(32)
+    turns = (top + (1 << 61)).shift_right(62)
+    angle = (top << 2).to(float64) * float(PI / 2**65)
+    negative = x < 0.0
+    # Infinities become NaN.
+    angle = negative.where(-angle, angle) + (x - x).to(float64)
+    return _narrowed(angle, angle.like(0.0), negative.where(-turns, turns))
+
+
+def _digits(first: Value, second: Value, shift: Value) -> Value:
+    """The 64 binary digits after the first ``shift`` of two words."""
+    # A shift by 64 has no meaning.
+    return first << shift | second.shift_right(1).shift_right(shift ^ 63)
 
 
 def _radians(part: Pair) -> Pair:
