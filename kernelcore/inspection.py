@@ -16,7 +16,7 @@ from kernelcore.passes.access import effects
 from kernelcore.passes.activity import is_float
 from kernelcore.passes.extremum import extrema, picked
 from kernelcore.passes.forward import jvp
-from kernelcore.passes.pipeline import optimize, standalone, tidy
+from kernelcore.passes.pipeline import optimize, tidy
 from kernelcore.passes.reverse import vjp
 from kernelcore.types import StackType
 
@@ -46,7 +46,7 @@ def stage_text(pyfunc: Callable[..., Any], func: Func, stage: str) -> str:
         case "asm":
             return cpu.assembly(cpu.llvm_text(optimize(func), func.name))
         case "ptx":
-            return ptx.ptx_text(standalone(func), func.name)
+            return ptx.ptx_text(optimize(func), func.name)
         case _:
             raise KernelError(
                 f"inspect: expected one of {', '.join(STAGES)}, found '{stage}'", func.loc

@@ -15,7 +15,8 @@ import numpy as np
 from kernelcore import interp
 from kernelcore.builtins import OPS
 from kernelcore.codegen import abi
-from kernelcore.compile import Compiled, compile_func
+from kernelcore.codegen.abi import Field
+from kernelcore.compile import compile_func
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Const, Func, Region, Var
@@ -38,10 +39,10 @@ KERNEL_TYPE = ctypes.CFUNCTYPE(
 )
 
 
-def pack(compiled: Compiled, args: Sequence[Any]) -> bytearray:
+def pack(fields: Sequence[Field], size: int, args: Sequence[Any]) -> bytearray:
     """The argument block of ``args``: NumPy arrays and scalars."""
-    block = bytearray(compiled.block_size)
-    for field, arg in zip(compiled.fields, args, strict=True):
+    block = bytearray(size)
+    for field, arg in zip(fields, args, strict=True):
         if isinstance(field.type, ArrayType):
             assert arg.dtype == field.type.dtype.numpy
             assert arg.ndim == field.type.ndim
@@ -69,7 +70,7 @@ def launch(
     words = [*extents, *[1] * (MAX_GRID_DIMS - len(extents)), ctypes.addressof(status), 0, 0]
     grid = (ctypes.c_int64 * len(words))(*words)
     assert ctypes.sizeof(grid) == abi.GRID_BYTES
-    block = pack(compiled, args)
+    block = pack(compiled.fields, compiled.block_size, args)
     data = (ctypes.c_char * max(len(block), 1)).from_buffer(block or bytearray(1))
     kernel = KERNEL_TYPE(compiled.address)
     for begin, end in [(0, size)] if chunks is None else chunks:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from kernelcore import interp
 from kernelcore.codegen import abi
 from kernelcore.compiled import Direct
+from kernelcore.ir.core import Func
 from kernelcore.ir.verify import verify
 from kernelcore.opselect import select, selection
 from kernelcore.opspec import Operation, evaluate
@@ -23,11 +24,17 @@ Arrays = list[np.ndarray]
 
 
 def run_operation(
-    op: Operation, operands: Sequence[Any], *, interpret: bool = False, lanes: int | None = None
+    op: Operation,
+    operands: Sequence[Any],
+    *,
+    interpret: bool = False,
+    lanes: int | None = None,
+    on: Callable[[Func, Sequence[Any], Sequence[int]], None] | None = None,
 ) -> Arrays:
     """The visible results of ``op``; operands are NumPy arrays, and numbers for values.
 
-    With ``lanes``, from machine code that runs so many threads as a gang.
+    With ``lanes``, from machine code that runs so many threads as a gang; with ``on``, from
+    what that function does to a kernel, its arguments and the grid.
     """
     verify(op.func)
     dtypes = [element_type(o.type) for o in op.operands]
@@ -47,6 +54,8 @@ def run_operation(
     grid = evaluate(op.grid, shapes)
     if interpret:
         interp.run(op.func, args, grid)
+    elif on is not None:
+        on(optimize(op.func), args, grid)
     elif lanes is not None:
         assert launch(optimize(op.func), args, grid, lanes=lanes) == abi.STATUS_OK
     else:

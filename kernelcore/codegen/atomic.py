@@ -20,8 +20,7 @@ from kernelcore.types import Scalar, boolean
 
 def emit_atomic_add(e: Emitter, eqn: Eqn) -> list[str]:
     """Add to one element and give its old value; plainly if no other thread has the element."""
-    if eqn.inputs[-1].type == boolean:
-        raise KernelCompileError("atomic_add on bool", eqn.loc)
+    refuse_bool(eqn)
     match form_of(eqn):
         case AddForm.OWNED:
             return access.emit_owned_update(e, eqn, _sum)
@@ -30,7 +29,17 @@ def emit_atomic_add(e: Emitter, eqn: Eqn) -> list[str]:
         case AddForm.SHARED:
             return accumulate.emit_shared(e, eqn)
         case AddForm.ATOMIC:
-            return _atomic_add(e, eqn)
+            return add_by_instruction(e, eqn)
+
+
+def refuse_bool(eqn: Eqn) -> None:
+    """Truth values have no sum.
+
+    Raises:
+        KernelCompileError: ``eqn`` adds one.
+    """
+    if eqn.inputs[-1].type == boolean:
+        raise KernelCompileError("atomic_add on bool", eqn.loc)
 
 
 def _sum(e: Emitter, dtype: Scalar, old: str, value: str) -> str:
@@ -38,12 +47,17 @@ def _sum(e: Emitter, dtype: Scalar, old: str, value: str) -> str:
 
 
 @by_lane
-def _atomic_add(e: Emitter, eqn: Eqn) -> list[str]:
+def add_by_instruction(e: Emitter, eqn: Eqn) -> list[str]:
+    """Add to one element by atomic instructions, and give its old value."""
     dtype, address = memory.element(e, eqn)
-    value = e.value(eqn.inputs[-1])
+    return [add_at(e, dtype, address, e.value(eqn.inputs[-1]))]
+
+
+def add_at(e: Emitter, dtype: Scalar, address: str, value: str) -> str:
+    """``add_by_instruction`` for the element at ``address``."""
     if dtype.is_float and not is_narrow(dtype):
-        return [e.op(f"atomicrmw fadd ptr {address}, {e.type(dtype)} {value} monotonic")]
-    return [_update(e, dtype, add.op, address, value, "monotonic")]
+        return e.op(f"atomicrmw fadd ptr {address}, {e.type(dtype)} {value} monotonic")
+    return _update(e, dtype, add.op, address, value, "monotonic")
 
 
 @by_lane

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from kernelcore.codegen import (
@@ -158,12 +158,14 @@ def _all_equal(e: Emitter, found: Mapping[Var, ArrayValue], forms: Mapping[Var, 
     return result
 
 
-def leave(e: Emitter) -> None:
-    """Emit the blocks by which a kernel returns."""
+def leave(e: Emitter, finish: Callable[[Emitter], None] | None = None) -> None:
+    """Emit the blocks by which a kernel returns, with what ``finish`` emits before it does."""
     if e.stacks:
         e.place(stacks.OUT_OF_MEMORY_BLOCK)
         output.fail(e, abi.STATUS_OUT_OF_MEMORY)
     e.place(output.FINISH_BLOCK)
+    if finish is not None:
+        finish(e)
     stacks.free_stacks(e)
     e.effect("ret void")
 

@@ -13,7 +13,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from kernelcore.codegen import abi, device, memory, output
+from kernelcore.codegen import abi, device, memory, output, warps
 from kernelcore.codegen.emitter import ArrayValue, Emitter, Handler
 from kernelcore.codegen.engine import engine, lock
 from kernelcore.codegen.grid import unravel
@@ -23,7 +23,6 @@ from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Func
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import assertions
-from kernelcore.passes.accumulation import mark_owned
 from kernelcore.passes.custom import lower_custom
 from kernelcore.types import ArrayType
 
@@ -34,10 +33,18 @@ ARCHITECTURES = (
 )
 DEFAULT_ARCHITECTURE = "sm_75"
 
+# A copy that LLVM does not see through.
+OPAQUE = "mov.b64 $0, $1;"
+
 _TRIPLE = "nvptx64-nvidia-cuda"
 _OPTIMIZATION_LEVEL = 2
 _HANDLERS: Mapping[OpKind, Handler] = MappingProxyType(
-    {**HANDLERS, OpKind.PRINT: device.emit_print, OpKind.NATIVE: device.refuse_native}
+    {
+        **HANDLERS,
+        OpKind.ATOMIC_ADD: warps.emit_atomic_add,
+        OpKind.PRINT: device.emit_print,
+        OpKind.NATIVE: device.refuse_native,
+    }
 )
 # What the driver links to every kernel.
 _PROVIDED = frozenset({"vprintf", "malloc", "free"})
@@ -82,9 +89,9 @@ def llvm_text(func: Func, symbol: str) -> str:
     Raises:
         KernelCompileError: ``func`` has what GPUs have no code for yet.
     """
-    func = mark_owned(lower_custom(func))
+    func = lower_custom(func)
     e = Emitter(1, _HANDLERS)
-    e.fused = True
+    e.fused, e.branches = True, True
     e.assertions = {eqn: at for at, eqn in enumerate(assertions(func))}
     e.members = stack_records(func)
     load_arguments(e, func)
@@ -92,8 +99,9 @@ def llvm_text(func: Func, symbol: str) -> str:
         if isinstance(param.type, ArrayType):
             found = e.array(param)
             e.bind(param, ArrayValue(_global(e, found.data), found.shape, found.strides))
+    e.accumulation = warps.begin(e, func)
     _emit_points(e, func)
-    leave(e)
+    leave(e, warps.finish)
     text = device.link(_module(e, func, symbol))
     for name in _EXTERNAL.findall(text):
         if name in _PROVIDED:
@@ -128,7 +136,8 @@ def _emit_points(e: Emitter, func: Func) -> None:
     """The body for every grid point of one thread: positions as far apart as there are threads."""
     dims = [e.op(f"load i64, ptr {memory.address_at(e, '%grid', 8 * a)}") for a in range(func.rank)]
     thread, block, threads, blocks = (
-        _register(e, name) for name in ("tid.x", "ctaid.x", "ntid.x", "nctaid.x")
+        e.op(f"zext i32 {warps.special_register(e, name)} to i64")
+        for name in ("tid.x", "ctaid.x", "ntid.x", "nctaid.x")
     )
     number = e.op(f"add i64 {e.op(f'mul i64 {block}, {threads}')}, {thread}")
     first = e.op(f"add i64 %begin, {number}")
@@ -136,23 +145,18 @@ def _emit_points(e: Emitter, func: Func) -> None:
     before, head, point = e.block, e.label("head"), e.label("point")
     e.jump(head)
     e.place(head)
-    position = e.phi("i64")
-    e.add_edge(position, first, before)
+    # Else LLVM keeps an address per array, and what it grows by, in registers of their own.
+    reached = e.phi("i64")
+    position = e.op(f'call i64 asm "{OPAQUE}", "=l,l"(i64 {reached})')
+    e.add_edge(reached, first, before)
     e.branch(e.op(f"icmp slt i64 {position}, %end"), point, output.FINISH_BLOCK)
     e.place(point)
     indices = unravel(e, position, dims)
     e.point = tuple(e.op(f"trunc nuw nsw i64 {i} to i32") for i in indices)
     e.wide_indices = dict(zip(e.point, indices, strict=True))
     e.region(func.body)
-    e.add_edge(position, e.op(f"add i64 {position}, {step}"), e.block)
+    e.add_edge(reached, e.op(f"add i64 {position}, {step}"), e.block)
     e.jump(head)
-
-
-def _register(e: Emitter, name: str) -> str:
-    """A special register of the thread, as i64."""
-    function = f"i32 @llvm.nvvm.read.ptx.sreg.{name}()"
-    e.declare(f"declare {function}")
-    return e.op(f"zext i32 {e.op(f'call {function}')} to i64")
 
 
 @cache

@@ -24,9 +24,11 @@ class Accumulation:
         shared: Per array, an i1: whether other threads may add to it during the call.
         log: The address of the log of additions.
         partial: Of Eqns in PARTIAL form.
+        meeting: Eqns in SHARED form at which the threads of a warp may meet at one element.
     """
 
     func: Func
     shared: Mapping[Var, str] = field(default_factory=dict[Var, str])
     log: str = ""
     partial: Mapping[Eqn, PartialSums] = field(default_factory=dict[Eqn, PartialSums])
+    meeting: frozenset[Eqn] = frozenset()

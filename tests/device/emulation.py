@@ -1,0 +1,127 @@
+"""Device modules run on this processor: blocks are threads that meet where warps do.
+
+What the code generator writes for GPUs is compiled for the host. Only what names the hardware is
+replaced, by functions of ``block.cc``: special registers, shuffles, barriers, ``vprintf``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import math
+import re
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kernelcore.codegen import abi, cpu, ptx
+from kernelcore.codegen.toolchain import find_compiler
+from kernelcore.ir.core import Func
+from kernelcore.ir.text import canonical
+from kernelcore.types import MAX_GRID_DIMS
+from tests.kernel_harness import pack
+
+SOURCE = Path(__file__).with_name("block.cc")
+REPLACED = (
+    (re.compile(r"\bptx_kernel "), ""),
+    (re.compile(r"byval\(\[\d+ x i8\]\) align \d+ "), ""),
+    (re.compile(re.escape(f'asm "{ptx.OPAQUE}", "=l,l"')), 'asm "", "=r,0"'),
+    (re.compile(r"@vprintf\b"), "@emulated_vprintf"),
+    (re.compile(r"@llvm\.nvvm\.([\w.]+)"), lambda m: f"@emulated_{m.group(1).replace('.', '_')}"),
+)
+# A pair is returned in other registers than C++ has it.
+MATCH = """
+declare i32 @emulated_are_equal(i32, i64)
+define internal { i32, i1 } @emulated_match_all_sync_i64p(i32 %mask, i64 %value) {
+  %all = call i32 @emulated_are_equal(i32 %mask, i64 %value)
+  %same = trunc i32 %all to i1
+  %pair = insertvalue { i32, i1 } poison, i32 %mask, 0
+  %result = insertvalue { i32, i1 } %pair, i1 %same, 1
+  ret { i32, i1 } %result
+}
+"""
+DECLARED_MATCH = re.compile(r"declare .*@emulated_match_all_sync_i64p\(.*\n")
+
+
+class Outcome(NamedTuple):
+    """The status of a launch, and what it printed."""
+
+    status: int
+    printed: str
+
+
+def run(
+    func: Func,
+    args: Sequence[Any],
+    dims: Sequence[int] | int,
+    blocks: int = 2,
+    threads: int = 32,
+    is_converged: bool = False,
+) -> Outcome:
+    """Run the device code of ``func``, as it is planned, over the grid.
+
+    Args:
+        func: A kernel with a plan of accumulations.
+        args: NumPy arrays and numbers, one per parameter.
+        dims: The grid.
+        blocks: Blocks of the launch.
+        threads: Threads per block, a multiple of 32.
+        is_converged: Whether lanes of a warp always take the same path, so that they may meet
+            inside of branches and loops.
+    """
+    extents = [dims] if isinstance(dims, int) else list(dims)
+    assert len(extents) == func.rank
+    status = (ctypes.c_int64 * 3)()
+    words = [*extents, *[1] * (MAX_GRID_DIMS - len(extents)), ctypes.addressof(status), 0, 0]
+    grid = (ctypes.c_int64 * len(words))(*words)
+    assert ctypes.sizeof(grid) == abi.GRID_BYTES
+    fields, size = abi.layout(func.params)
+    block = pack(fields, size, args)
+    data = (ctypes.c_char * max(len(block), 1)).from_buffer(block or bytearray(1))
+    where = [ctypes.addressof(data), ctypes.addressof(grid)]
+    misuses = _library().run_grid(
+        _address(func), *where, math.prod(extents), blocks, threads, int(is_converged)
+    )
+    assert misuses == 0, f"lanes disagreed {misuses} times"
+    return Outcome(status[0], _library().printed_text().decode())
+
+
+def host_text(func: Func, symbol: str) -> str:
+    """The device module of ``func`` for this processor."""
+    text = ptx.llvm_text(func, symbol)
+    for pattern, replacement in REPLACED:
+        text = pattern.sub(replacement, text)
+    return DECLARED_MATCH.sub(MATCH, text, count=1)
+
+
+def _address(func: Func) -> int:
+    symbol = f"emulated_{hashlib.sha256(canonical(func).encode()).hexdigest()[:16]}"
+    return _loaded(host_text(func, symbol), symbol)
+
+
+@cache
+def _loaded(text: str, symbol: str) -> int:
+    # The functions that the module calls must be in the process before.
+    _library()
+    return cpu.load(cpu.object_code(text), symbol)
+
+
+@cache
+def _library() -> Any:
+    """``block.cc``, compiled once per text of it."""
+    digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]
+    path = SOURCE.parents[2] / "build" / f"block_{digest}.so"
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        made = path.with_suffix(".tmp.so")
+        flags = ["-std=c++20", "-shared", "-fPIC", "-Wall", "-Wextra"]
+        command = [*find_compiler("the emulation of devices"), *flags, str(SOURCE)]
+        subprocess.run([*command, "-o", str(made)], check=True)
+        made.replace(path)
+    library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+    where = [ctypes.c_void_p] * 3
+    library.run_grid.argtypes = [*where, ctypes.c_int64, *[ctypes.c_int] * 3]
+    library.printed_text.restype = ctypes.c_char_p
+    return library

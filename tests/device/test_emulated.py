@@ -1,0 +1,136 @@
+"""Device code, run on this processor, against the interpreter and the processor's own code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kernelcore as kc
+from kernelcore import interp, opderive
+from kernelcore.builtins import OPS
+from kernelcore.codegen import abi
+from kernelcore.ir.core import Atom, Func
+from kernelcore.ir.op import AddForm, OpKind
+from kernelcore.ir.walk import walk_eqns
+from kernelcore.passes.accumulation import form_of
+from kernelcore.passes.pipeline import optimize
+from kernelcore.types import Scalar, float32, float64
+from tests.bench.suite import CASES
+from tests.bench.suite.case import Case
+from tests.device import emulation
+from tests.kernel_harness import elementwise, one_call
+from tests.operations import run_operation, smooth
+from tests.patterns import PATTERNS, Pattern
+from tests.test_builtins import check, interpret, special_operands
+from tests.test_derivatives import directions, float_operands, setup
+
+# Of the patterns, the part that is run; with KC_PTX_ALL, all.
+PART = 1 if os.environ.get("KC_PTX_ALL", "0") == "1" else 3
+SIZES = {2: 20, 1: 300}
+# Of sums whose order is that of the threads.
+RTOL = 1e-12
+ANGLES = [
+    pytest.param(n, t, id=f"{n}-{t}") for n in ("sin", "cos", "tan") for t in (float32, float64)
+]
+
+
+def emulated(func: Func, args: Sequence[Any], grid: Sequence[int]) -> None:
+    assert emulation.run(func, args, grid).status == abi.STATUS_OK
+
+
+def is_exact(func: Func) -> bool:
+    """Whether no sum of floats is in the order of the threads."""
+    adding = [e for e in walk_eqns(func.body) if e.op.kind is OpKind.ATOMIC_ADD]
+    return all(form_of(e) is AddForm.OWNED or not is_float_type(e.inputs[-1]) for e in adding)
+
+
+def is_float_type(atom: Atom) -> bool:
+    return isinstance(atom.type, Scalar) and atom.type.is_float
+
+
+def compare(found: Sequence[np.ndarray], wanted: Sequence[np.ndarray], exact: bool) -> None:
+    for x, y in zip(found, wanted, strict=True):
+        if exact:
+            np.testing.assert_array_equal(x, y)
+        else:
+            np.testing.assert_allclose(x, y, rtol=RTOL, atol=RTOL)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_timed_kernels_compute_what_they_should(case: Case) -> None:
+    data = case.data(SIZES[len(case.data(2).dim)])
+    emulated(optimize(case.make(kc).func), data.args, data.dim)
+    case.check(data.outputs, data, "device code")
+
+
+@pytest.mark.parametrize("pattern", PATTERNS[::PART], ids=lambda p: p.name)
+def test_patterns_and_their_adjoints_are_those_of_the_interpreter(pattern: Pattern) -> None:
+    op, point = setup(pattern)
+    wanted = run_operation(op, point, interpret=True)
+    compare(run_operation(op, point, on=emulated), wanted, is_exact(optimize(op.func)))
+    wrt = float_operands(op, point)
+    base = smooth(op, point, wrt)
+    cts = directions(wanted, range(op.visible), 1)
+    derived = opderive.vjp(base.operation, wrt, range(op.visible)).operation
+    args = [*base.operands, *cts]
+    wanted = run_operation(derived, args, interpret=True)
+    compare(run_operation(derived, args, on=emulated), wanted, is_exact(optimize(derived.func)))
+
+
+@pytest.mark.parametrize(("name", "dtype"), ANGLES)
+def test_rare_cases_of_elementary_functions_are_branches(name: str, dtype: Scalar) -> None:
+    func = one_call(OPS[name], dtype)
+    rng = np.random.default_rng(1)
+    large = np.exp2(rng.uniform(10, np.log2(np.finfo(dtype.numpy).max), 60)).astype(dtype.numpy)
+    columns = [np.concatenate([special_operands(func)[0], large, -large])]
+    found = np.zeros_like(columns[0])
+    emulated(elementwise(func), [*columns, found], [len(found)])
+    check(found, interpret(func, columns), columns)
+
+
+@kc.kernel
+def reports(x: kc.array(dtype=float), count: kc.int64, name: kc.array(dtype=kc.uint8)):
+    i = kc.tid()
+    assert x[i] > 0.0
+    print("x", i, "is", x[i], count, x[i] > 2.0, "100%")
+    name[i] = kc.uint8(i)
+
+
+def test_printing_is_that_of_the_processor(capfd: pytest.CaptureFixture[str]) -> None:
+    args = [np.array([1.5, 2.5, 1e-7], np.float32), -7, np.zeros(3, np.uint8)]
+    status, printed = emulation.run(optimize(reports.func), args, 3)
+    assert status == abi.STATUS_OK
+    kc.launch(reports, dim=3, inputs=args)
+    kc.synchronize()
+    assert sorted(printed.splitlines()) == sorted(capfd.readouterr().out.splitlines())
+    assert len(printed.splitlines()) == 3
+
+
+def test_the_first_failing_assertion_is_reported() -> None:
+    x, name = np.ones(100, np.float32), np.zeros(100, np.uint8)
+    x[70] = -1.0
+    outcome = emulation.run(optimize(reports.func), [x, 1, name], 100)
+    assert outcome.status == abi.STATUS_FIRST_ASSERTION
+    assert name[70] == 0
+    assert name[69] == 69
+
+
+@kc.kernel
+def grid_of_three(x: kc.array(dtype=kc.int64, ndim=3), y: kc.array(dtype=kc.int64, ndim=3)):
+    i, j, k = kc.tid()
+    y[i, j, k] = x[i, j, k] * kc.int64(100) + kc.int64(i * 25 + j * 5 + k)
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_blocks_share_any_grid(blocks: int) -> None:
+    x = np.arange(3 * 4 * 10).reshape(3, 4, 10)[:, ::-1, ::2]
+    found, wanted = np.zeros((2, *x.shape), np.int64)
+    func = optimize(grid_of_three.func)
+    emulation.run(func, [x, found], x.shape, blocks, threads=64)
+    interp.run(func, [x, wanted], x.shape)
+    np.testing.assert_array_equal(found, wanted)
+    emulation.run(func, [x, found], (0, 4, 5), blocks)
