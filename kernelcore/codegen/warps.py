@@ -9,6 +9,7 @@ them adds the total of all.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from kernelcore.builtins.arithmetic import add
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
@@ -64,11 +65,9 @@ def finish(e: Emitter) -> None:
     assert plan is not None
     if not plan.partial:
         return
-    thread = special_register(e, "tid.x")
-    lane, warp = e.op(f"and i32 {thread}, {WARP - 1}"), e.op(f"lshr i32 {thread}, 5")
-    count = e.op(f"lshr i32 {special_register(e, 'ntid.x')}, 5")
+    thread, here = special_register(e, "tid.x"), _place(e)
     for at, (eqn, partial) in enumerate(plan.partial.items()):
-        some, done = e.label("some"), e.label("added")
+        some, first, done = e.label("some"), e.label("first"), e.label("added")
         used = e.op(f"trunc i8 {e.op(f'load i8, ptr {partial.is_used}')} to i1")
         vote = "i1 @llvm.nvvm.barrier.cta.red.or.aligned.all(i32"
         e.declare(f"declare {vote}, i1)")
@@ -76,17 +75,41 @@ def finish(e: Emitter) -> None:
         e.place(some)
         dtype = _dtype(eqn)
         own = memory.load(e, dtype, partial.sums)
-        total = _total_of_block(e, dtype, own, f"@kc.block{at}", (lane, warp, count))
-        first, last = e.label("first"), e.label("last")
-        e.branch(e.op(f"icmp eq i32 {thread}, 0"), first, last)
+        total = _total_of_block(e, dtype, own, f"@kc.block{at}", here)
+        e.branch(e.op(f"icmp eq i32 {thread}, 0"), first, done)
         e.place(first)
         e.region(Region((), defining_eqns(plan.func, eqn.inputs[1:-1])))
         _, address = memory.element(e, eqn)
         atomic.add_at(e, dtype, address, total)
-        e.jump(last)
-        e.place(last)
         e.jump(done)
         e.place(done)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Of a thread, as i32: its lane, its warp, how many lanes that has, and warps in the block."""
+
+    lane: str
+    warp: str
+    lanes: str
+    warps: str
+
+
+def _place(e: Emitter) -> _Place:
+    thread, threads = special_register(e, "tid.x"), special_register(e, "ntid.x")
+    warp = e.op(f"lshr i32 {thread}, 5")
+    left = e.op(f"sub i32 {threads}, {e.op(f'shl i32 {warp}, 5')}")
+    lanes = _min(e, left, str(WARP))
+    warps = e.op(f"lshr i32 {e.op(f'add i32 {threads}, {WARP - 1}')}, 5")
+    return _Place(_lane(e), warp, lanes, warps)
+
+
+def _lane(e: Emitter) -> str:
+    return e.op(f"and i32 {special_register(e, 'tid.x')}, {WARP - 1}")
+
+
+def _min(e: Emitter, x: str, y: str) -> str:
+    return e.op(f"select i1 {e.op(f'icmp ult i32 {x}, {y}')}, i32 {x}, i32 {y}")
 
 
 def special_register(e: Emitter, name: str) -> str:
@@ -130,8 +153,7 @@ def _add_as_warp(e: Emitter, eqn: Eqn) -> list[str]:
     e.branch(e.op(f"extractvalue {{ i32, i1 }} {pair}, 1"), together, alone)
     e.place(together)
     total = _total_of_warp(e, dtype, value)
-    lane = e.op(f"and i32 {special_register(e, 'tid.x')}, {WARP - 1}")
-    e.branch(e.op(f"icmp eq i32 {lane}, 0"), one, done)
+    e.branch(e.op(f"icmp eq i32 {_lane(e)}, 0"), one, done)
     e.place(one)
     atomic.add_at(e, dtype, address, total)
     e.jump(done)
@@ -142,32 +164,30 @@ def _add_as_warp(e: Emitter, eqn: Eqn) -> list[str]:
     return ["poison"]
 
 
-def _total_of_block(
-    e: Emitter, dtype: Scalar, own: str, shared: str, place: tuple[str, str, str]
-) -> str:
+def _total_of_block(e: Emitter, dtype: Scalar, own: str, shared: str, here: _Place) -> str:
     """In thread 0 the sum of what all threads of the block have; ``shared`` names memory for it."""
-    lane, warp, count = place
     ty = LLVM_TYPES[dtype.name]
     e.declare(f"{shared} = internal addrspace(3) global [{MAX_WARPS} x {ty}] undef")
-    of_warp = _total_of_warp(e, dtype, own)
+    of_warp = _total_of_warp(e, dtype, own, here.lanes)
     write, wait, read, done = (e.label(hint) for hint in ("write", "wait", "read", "total"))
-    e.branch(e.op(f"icmp eq i32 {lane}, 0"), write, wait)
+    e.branch(e.op(f"icmp eq i32 {here.lane}, 0"), write, wait)
     e.place(write)
-    slot = e.op(f"getelementptr {ty}, ptr addrspace(3) {shared}, i32 {warp}")
+    slot = e.op(f"getelementptr {ty}, ptr addrspace(3) {shared}, i32 {here.warp}")
     e.effect(f"store {ty} {of_warp}, ptr addrspace(3) {slot}")
     e.jump(wait)
     e.place(wait)
     e.declare("declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32)")
     e.effect("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
     before = e.block
-    e.branch(e.op(f"icmp eq i32 {warp}, 0"), read, done)
+    e.branch(e.op(f"icmp eq i32 {here.warp}, 0"), read, done)
     e.place(read)
-    slot = e.op(f"getelementptr {ty}, ptr addrspace(3) {shared}, i32 {lane}")
+    slot = e.op(f"getelementptr {ty}, ptr addrspace(3) {shared}, i32 {here.lane}")
     # What lies behind the last warp is undefined, and not used.
     found = e.op(f"load {ty}, ptr addrspace(3) {slot}")
-    exists = e.op(f"icmp ult i32 {lane}, {count}")
+    exists = e.op(f"icmp ult i32 {here.lane}, {here.warps}")
     part = e.op(f"select i1 {exists}, {ty} {found}, {ty} {_identity(dtype)}")
-    total = _total_of_warp(e, dtype, part)
+    # The first warp may have fewer lanes than 32 only where it is the only one.
+    total = _total_of_warp(e, dtype, part, here.lanes)
     after = e.block
     e.jump(done)
     e.place(done)
@@ -177,33 +197,39 @@ def _total_of_block(
     return result
 
 
-def _total_of_warp(e: Emitter, dtype: Scalar, value: str) -> str:
-    """In lane 0 the sum of ``value`` of all lanes, as a tree."""
+def _total_of_warp(e: Emitter, dtype: Scalar, value: str, lanes: str = str(WARP)) -> str:
+    """In lane 0 the sum of ``value`` of all ``lanes``, as a tree."""
+    mask = e.op(f"lshr i32 -1, {e.op(f'sub i32 {WARP}, {lanes}')}")
+    lane = _lane(e)
     distance = WARP // 2
     while distance:
-        value = _sum(e, dtype, value, _of_later_lane(e, dtype, value, distance))
+        other = _of_later_lane(e, dtype, value, distance, mask)
+        exists = e.op(f"icmp ult i32 {e.op(f'add i32 {lane}, {distance}')}, {lanes}")
+        ty = LLVM_TYPES[dtype.name]
+        part = e.op(f"select i1 {exists}, {ty} {other}, {ty} {_identity(dtype)}")
+        value = _sum(e, dtype, value, part)
         distance //= 2
     return value
 
 
-def _of_later_lane(e: Emitter, dtype: Scalar, value: str, distance: int) -> str:
+def _of_later_lane(e: Emitter, dtype: Scalar, value: str, distance: int, mask: str) -> str:
     """``value`` of the lane so many further on, by shuffles of 32 bits."""
     ty = LLVM_TYPES[dtype.name]
     if dtype.bits < WORD_BITS:
-        moved = _shuffled(e, e.op(f"zext {ty} {value} to i32"), distance)
+        moved = _shuffled(e, e.op(f"zext {ty} {value} to i32"), distance, mask)
         return e.op(f"trunc i32 {moved} to {ty}")
     words = f"<{dtype.bits // WORD_BITS} x i32>"
     here, there = e.op(f"bitcast {ty} {value} to {words}"), "poison"
     for at in range(dtype.bits // WORD_BITS):
-        word = _shuffled(e, e.op(f"extractelement {words} {here}, i32 {at}"), distance)
+        word = _shuffled(e, e.op(f"extractelement {words} {here}, i32 {at}"), distance, mask)
         there = e.op(f"insertelement {words} {there}, i32 {word}, i32 {at}")
     return e.op(f"bitcast {words} {there} to {ty}")
 
 
-def _shuffled(e: Emitter, word: str, distance: int) -> str:
+def _shuffled(e: Emitter, word: str, distance: int, mask: str) -> str:
     function = "i32 @llvm.nvvm.shfl.sync.down.i32(i32"
     e.declare(f"declare {function}, i32, i32, i32)")
-    return e.op(f"call {function} -1, i32 {word}, i32 {distance}, i32 {WARP - 1})")
+    return e.op(f"call {function} {mask}, i32 {word}, i32 {distance}, i32 {WARP - 1})")
 
 
 def _sum(e: Emitter, dtype: Scalar, x: str, y: str) -> str:

@@ -6,6 +6,7 @@
 
 #include <ucontext.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstdio>
@@ -17,6 +18,7 @@
 namespace {
 
 constexpr int kLanes = 32;
+constexpr int kUndefined = 0x5EEDED;
 constexpr size_t kStackBytes = 256 << 10;
 using Kernel = void (*)(const void*, const void*, int64_t, int64_t);
 
@@ -109,7 +111,10 @@ void start(Thread& thread, int index, Group& warp, Group& block) {
 
 void run_block(std::vector<Thread>& threads) {
   Group block(block_threads);
-  std::vector<Group> warps(block_threads / kLanes, Group(kLanes));
+  std::vector<Group> warps;
+  for (int at = 0; at < block_threads; at += kLanes) {
+    warps.emplace_back(std::min(kLanes, block_threads - at));
+  }
   for (int at = 0; at < block_threads; ++at) start(threads[at], at, warps[at / kLanes], block);
   for (int running = block_threads; running > 0;) {
     running = 0;
@@ -122,9 +127,9 @@ void run_block(std::vector<Thread>& threads) {
   }
 }
 
-void expect_all(int mask) {
-  misuses += mask != -1;
-}
+int lanes() { return static_cast<int>(self->warp->doing.size()); }
+
+void expect_all(int mask) { misuses += mask != static_cast<int>(~0u >> (kLanes - lanes())); }
 
 }  // namespace
 
@@ -152,7 +157,8 @@ int emulated_shfl_sync_down_i32(int mask, int value, int delta, int) {
   expect_all(mask);
   const auto& all = together(*self->warp, lane(), Doing::kShuffle, static_cast<uint32_t>(value));
   int from = lane() + delta;
-  return static_cast<int>(all[from < kLanes ? from : lane()]);
+  if (from >= kLanes) from = lane();
+  return from < lanes() ? static_cast<int>(all[from]) : kUndefined;
 }
 
 int emulated_are_equal(int mask, int64_t value) {

@@ -67,7 +67,7 @@ def run(
         args: NumPy arrays and numbers, one per parameter.
         dims: The grid.
         blocks: Blocks of the launch.
-        threads: Threads per block, a multiple of 32.
+        threads: Threads per block.
         is_converged: Whether lanes of a warp always take the same path, so that they may meet
             inside of branches and loops.
     """

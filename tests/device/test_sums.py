@@ -46,7 +46,7 @@ def narrow_total(x: np.ndarray) -> Any:
     return x.astype(np.int64).sum().astype(x.dtype)
 
 
-@pytest.mark.parametrize("threads", [32, 96])
+@pytest.mark.parametrize("threads", [1, 32, 75])
 @pytest.mark.parametrize("name", DTYPES)
 def test_a_block_adds_its_total_once(name: str, threads: int) -> None:
     dtype = getattr(kc, name)
