@@ -98,6 +98,8 @@ void bind_xla(nb::module_& m) {
       nb::capsule(reinterpret_cast<void*>(&kernelcore_xla_execute), kCustomCall);
   m.attr("xla_type_id") = nb::capsule(kernelcore_xla_type_id());
   m.attr("xla_type_info") = nb::capsule(kernelcore_xla_type_info());
+  m.def("count_xla_plans", &kernelcore_xla_plan_count,
+        "How many different plans the call sites of all loaded programs have.");
   m.def("run_xla_callback", &run_xla_callback, nb::arg("frame"), nb::arg("function"),
         nb::arg("is_graph_compatible"),
         nb::sig("def run_xla_callback(frame: int, function: collections.abc.Callable[..., object], "
@@ -170,6 +172,7 @@ void bind_launch(nb::module_& m) {
 }
 
 void bind_registry(nb::module_& m) {
+  m.def("count_registered_kernels", &count_kernels, "How many kernels are registered.");
   m.def(
       "register_kernel",
       [](const std::string& key, uintptr_t address) {

@@ -35,6 +35,12 @@ void register_kernel(const std::string& key, KernelFn fn) {
   r.kernels[key] = fn;
 }
 
+size_t count_kernels() {
+  Registry& r = registry();
+  std::shared_lock lock(r.mutex);
+  return r.kernels.size();
+}
+
 void set_resolver(Resolver resolver) {
   registry().resolver.store(resolver);
 }

@@ -1,6 +1,7 @@
 // Kernels by content hash, for launchers that only know a name in a stored program.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -19,5 +20,8 @@ void set_resolver(Resolver resolver);
 
 /// The kernel of `key`, asking the resolver where needed; null if there is none.
 KernelFn find_kernel(const std::string& key);
+
+/// How many kernels are registered.
+size_t count_kernels();
 
 }  // namespace kernelcore

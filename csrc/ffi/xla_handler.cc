@@ -5,15 +5,18 @@
 
 #include "core/error.h"
 #include "core/functional.h"
-#include "ffi/xla_plan.h"
+#include "ffi/xla_plan_store.h"
 #include "ffi/xla_pool.h"
 #include "ffi/xla_state.h"
 
 namespace kernelcore::ffi {
 namespace {
 
+/// The state of a call site.
+using SharedPlan = std::shared_ptr<const Plan>;
+
 void delete_plan(void* plan) {
-  delete static_cast<Plan*>(plan);
+  delete static_cast<SharedPlan*>(plan);
 }
 
 XLA_FFI_TypeId g_plan_type{0};  // XLA assigns the number when the type is registered
@@ -102,7 +105,7 @@ Launch read_grid(const Step& step, const XLA_FFI_CallFrame* frame) {
 }
 
 XLA_FFI_Error* instantiate(XLA_FFI_CallFrame* frame) {
-  auto plan = std::make_unique<Plan>(make_plan(frame->attrs));
+  auto plan = std::make_unique<SharedPlan>(find_or_make_plan(frame->attrs));
   XLA_FFI_Error* error = set_state(frame, &g_plan_type, plan.get(), delete_plan);
   if (error == nullptr) static_cast<void>(plan.release());
   return error;
@@ -111,7 +114,7 @@ XLA_FFI_Error* instantiate(XLA_FFI_CallFrame* frame) {
 XLA_FFI_Error* execute(XLA_FFI_CallFrame* frame) {
   void* state = nullptr;
   if (XLA_FFI_Error* error = get_state(frame, &g_plan_type, &state)) return error;
-  const auto& plan = *static_cast<const Plan*>(state);
+  const Plan& plan = **static_cast<const SharedPlan*>(state);
   ViewBuffer views(plan.buffer_count);
   for (const BufferUse& use : plan.buffers) {
     const void* buffer = buffer_at(frame, static_cast<int64_t>(use.buffer));
@@ -148,5 +151,9 @@ void* kernelcore_xla_type_id() {
 
 void* kernelcore_xla_type_info() {
   return &kernelcore::ffi::g_plan_info;
+}
+
+size_t kernelcore_xla_plan_count() {
+  return kernelcore::ffi::count_plans();
 }
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -14,7 +15,8 @@ import pytest
 from jax import export
 
 import kernelcore as kc
-from jax_ffi import jax_kernel
+from jax_ffi import jax_callable, jax_kernel
+from kernelcore import _native as native
 from tests.jax.kernels import (
     F64,
     I32,
@@ -28,6 +30,10 @@ from tests.jax.kernels import (
     row_sums_reference,
     scale_in_place,
 )
+
+
+def launch_axpy(x: kc.array(dtype=float), a: float, n: int, o: kc.array(dtype=float)):
+    kc.launch(axpy, x.shape, [x, a, n], [o])
 
 
 def test_results_are_a_tuple_in_the_order_of_the_parameters() -> None:
@@ -220,6 +226,27 @@ def test_eager_calls_compile_once() -> None:
     call(x, 0.5, 1)
     with jax.log_compiles(True), jax.no_tracing():
         call(x, 0.25, 2)
+
+
+def test_ten_thousand_eager_calls_leave_nothing() -> None:
+    """Neither a registered kernel, a plan, a compiled program nor an object per call."""
+    kernel, function = jax_kernel(axpy), jax_callable(launch_axpy)
+    x = jnp.ones(3, jnp.float32)
+
+    def calls(count: int) -> list[int]:
+        for k in range(count):
+            kernel(x, 0.5 * k, k)
+            function(x, 0.5 * k, k)
+        gc.collect()
+        known = [native.count_registered_kernels(), native.count_xla_plans()]
+        return [*known, len(kernel.calls), len(function.faces), len(gc.get_objects())]
+
+    calls(10)
+    before = calls(10)
+    with jax.no_tracing():
+        after = calls(5_000)
+    assert after[:-1] == before[:-1]
+    assert after[-1] <= before[-1] + 100
 
 
 @pytest.mark.parametrize("has_side_effect", [True, False])

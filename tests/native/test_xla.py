@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -125,6 +126,23 @@ def test_the_grid_may_follow_a_result() -> None:
     f = call(kernels.axpy(), [(3, 0, 0)], jax.ShapeDtypeStruct((8,), jnp.float32))
     x = jnp.ones(8, jnp.float32)
     np.testing.assert_array_equal(f(x, jnp.float32(1), x), [2] * 8)
+
+
+def test_call_sites_that_do_the_same_have_one_plan_until_their_program_goes() -> None:
+    kernel = dataclasses.replace(kernels.axpy(), key="axpy of few plans")
+    result = jax.ShapeDtypeStruct((8,), jnp.float32)
+    f, g = call(kernel, GRID_OF_FIRST, result), call(kernel, [(3, 0, 0)], result)
+    x, a = jnp.ones(8, jnp.float32), jnp.float32(1)
+    before = _native.count_xla_plans()
+    program = jax.jit(lambda x: f(f(g(x, a, x), a, x), a, x)).lower(x).compile()
+    assert _native.count_xla_plans() == before + 2
+    other = jax.jit(lambda x: f(x, a, f(x, a, x))).lower(x).compile()
+    assert _native.count_xla_plans() == before + 2
+    np.testing.assert_array_equal(program(x), [4] * 8)
+    del program
+    gc.collect()
+    assert _native.count_xla_plans() == before + 1
+    np.testing.assert_array_equal(other(x), [3] * 8)
 
 
 def test_an_empty_grid_specification_is_one_point() -> None:

@@ -1,6 +1,8 @@
 // The XLA custom-call handlers, as the Python module exports them.
 #pragma once
 
+#include <cstddef>
+
 struct XLA_FFI_CallFrame;
 struct XLA_FFI_Error;
 
@@ -15,4 +17,7 @@ XLA_FFI_Error* kernelcore_xla_execute(XLA_FFI_CallFrame* frame);
 /// The XLA_FFI_TypeId and XLA_FFI_TypeInfo of the plan, to be registered as a state type.
 void* kernelcore_xla_type_id();
 void* kernelcore_xla_type_info();
+
+/// How many different plans the call sites of all loaded programs have.
+size_t kernelcore_xla_plan_count();
 }
