@@ -83,11 +83,19 @@ def interleaved(contenders: Mapping[str, Callable[[], object]]) -> dict[str, flo
 
 
 def report(
-    title: str, medians: Mapping[str, float], ours: str, goal_us: float | None = None
+    title: str,
+    medians: Mapping[str, float],
+    ours: str,
+    goal_us: float | None = None,
+    goal_times: tuple[str, float] | None = None,
 ) -> None:
-    """As ``show`` for medians alone, with a goal for ``ours``."""
+    """As ``show`` for medians alone. Goals of ``ours``: microseconds, times a peer's speed."""
     rows = {name: Timing(value, value, value) for name, value in medians.items()}
     goals = [] if goal_us is None else [Goal(f"{title}, {ours}", medians[ours], "us", goal_us)]
+    if goal_times is not None:
+        peer, wanted = goal_times
+        times = medians[peer] / medians[ours]
+        goals.append(Goal(f"{title}, {ours} as fast as {peer}", times, "times", wanted, True))
     show(title, rows, ours, goals)
 
 
