@@ -22,7 +22,8 @@ class Config:
             a launch can know beforehand. The environment variable ``KC_MODE`` sets it first.
         optimize: Whether LLVM optimises kernels, and gangs run their threads; True by default.
             Without it kernels compile several times faster and run much slower, with the same
-            results. The environment variable ``KC_OPTIMIZE``, 0 or 1, sets it first.
+            results but for the order of sums. The environment variable ``KC_OPTIMIZE``, 0 or 1,
+            sets it first.
         verify_cuda: Whether to look for errors of the GPU after every launch; the CPU's raise in
             any case.
         quiet: Whether to say nothing at the start; nothing is said in any case.

@@ -85,8 +85,8 @@ def _optimize(text: str, target: Host) -> tuple[Any, Any]:
     except RuntimeError as error:
         raise KernelCompileError(f"LLVM rejected the generated code: {error}\n{text}") from error
     options = llvm.create_pipeline_tuning_options(speed_level=_level())
-    options.loop_vectorization = False
-    options.slp_vectorization = config.optimize
+    # Gangs are the vectors. LLVM 22's SLP vectoriser is wrong at times for large AVX-512 kernels.
+    options.loop_vectorization = options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return module, machine

@@ -24,11 +24,11 @@ def lanes_for(func: Func, host: Host) -> int:
     eqns = list(walk_eqns(func.body))
     if any(eqn.op.kind in _BY_LANE or _is_atomic(eqn) for eqn in eqns):
         return 1
+    if not config.optimize:
+        return 1
     lanes = best_lanes(func, host.float_lanes)
-    # Sums must not depend on the processor, or on the settings.
-    if lanes > 1 and not adds_in_order(func):
-        return LANES_OF_SUMS
-    return lanes if config.optimize else 1
+    # Sums must not depend on the processor.
+    return lanes if lanes == 1 or adds_in_order(func) else LANES_OF_SUMS
 
 
 def adds_in_order(func: Func) -> bool:
