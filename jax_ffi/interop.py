@@ -50,7 +50,7 @@ def _is_array(kind: type) -> bool:
 def _no_array(found: Any) -> KernelArgumentError:
     if isinstance(found, Tracer):
         return KernelArgumentError(
-            f"from_jax: expected an array, found a value that is traced: {found}",
+            "from_jax: expected an array, found a value that is traced",
             remedy="use jax_kernel or jax_callable inside of jit, grad and vmap",
         )
     return KernelArgumentError(
@@ -131,7 +131,10 @@ def dtype_from_jax(jax_dtype: Any) -> Scalar:
         found = None
     if found is None:
         known = ", ".join(s.name for s in SCALARS)
-        raise KernelTypeError(f"dtype_from_jax: expected one of {known}, found {jax_dtype}")
+        raise KernelTypeError(
+            f"dtype_from_jax: expected one of {known}, found {jax_dtype}",
+            remedy="convert the values first: x.astype('float32'), for example",
+        )
     return found
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import SupportsIndex
+
+from jax.core import Tracer
 
 from kernelcore.errors import KernelArgumentError, SrcLoc
 
@@ -78,14 +80,19 @@ class Declaration:
         """
         if isinstance(spec, str):
             return spec
-        entries = spec if isinstance(spec, Iterable) else (spec,)
+        # A mapping or a set is no shape: its order is nobody's choice.
+        is_many = isinstance(spec, Iterable) and not isinstance(spec, Mapping | Set | Tracer)
+        entries = tuple(spec) if is_many else (spec,)
         try:
             return tuple(e if isinstance(e, str) else operator.index(e) for e in entries)
         except TypeError:
-            raise self.refuse(
-                f"a shape: expected numbers or extents of arguments, found {spec!r}",
-                "name an extent that is known at run time only: 'x.shape[0]'",
-            ) from None
+            pass
+        is_traced = any(isinstance(e, Tracer) for e in entries)
+        raise self.refuse(
+            "a shape: expected numbers or extents of arguments, "
+            f"found {'a value that is traced' if is_traced else repr(spec)}",
+            "name an extent that is known at run time only: 'x.shape[0]'",
+        )
 
     def output_dims(self, outputs: tuple[str, ...], spec: OutputDims) -> FrozenOutputDims:
         """Shapes of ``outputs``, by name, in hashable form.

@@ -162,7 +162,7 @@ class ShapeRules:
         shape = self.shape(self.first_array("give launch_dims") if spec is None else spec)
         if len(shape) != rank:
             raise self.fail(
-                f"expected a launch shape of {rank} dimensions, as tid() has, found {len(shape)}",
+                f"expected a launch shape of rank {rank}, as tid() has, found rank {len(shape)}",
                 "give launch_dims, for example launch_dims=('x.shape[0]',)",
             )
         return shape
@@ -177,7 +177,7 @@ class ShapeRules:
             return (*shape, *components)
         if len(shape) != array.ndim:
             raise self.fail(
-                f"output '{name}' has {outer} dimensions, its shape has {len(shape)}",
+                f"output '{name}' has rank {outer}, its shape has rank {len(shape)}",
                 f"give output_dims, for example output_dims={{'{name}': ('x.shape[0]',)}}",
             )
         if shape[outer:] != components:

@@ -194,8 +194,8 @@ class _Recording:
         grid = self._shape(dim)
         if len(grid) != kernel.func.rank:
             raise refuse(
-                f"{kernel.name}(): expected a launch shape of {kernel.func.rank} dimensions, "
-                f"found {len(grid)}",
+                f"{kernel.name}(): expected a launch shape of rank {kernel.func.rank}, "
+                f"found rank {len(grid)}",
                 "give as many as the kernel asks tid for",
             )
         arrays = [g for g in given if isinstance(g, Leaf)]

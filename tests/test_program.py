@@ -235,7 +235,7 @@ FOREIGN = kc.zeros(4, kc.float64)
         (captures, "found an array that is no argument of the function"),
         (overlaps, "an array that the kernel writes is given twice"),
         (returns, "expected a function that returns nothing"),
-        (other_rank, "expected a launch shape of 1 dimensions, found 2"),
+        (other_rank, "expected a launch shape of rank 1, found rank 2"),
         (other_type, "argument 'x': expected array"),
         (uses_view, "the elements of 'x' are read"),
         (writes_foreign, "an array that is no argument is written"),

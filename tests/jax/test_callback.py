@@ -13,6 +13,7 @@ import kernelcore as kc
 from jax_ffi import register_ffi_callback
 from jax_ffi.callback import CudaBuffer
 from tests.jax.kernels import axpy
+from tests.jax.refusal import Golden, check_refusal
 
 
 def call(name: str, *args: Any, **attributes: Any) -> Any:
@@ -88,11 +89,13 @@ def test_a_registered_name_is_replaced() -> None:
         np.testing.assert_array_equal(call("test_fill", jnp.zeros(2)), [value] * 2)
 
 
-def test_other_arguments_are_refused() -> None:
-    with pytest.raises(kc.KernelArgumentError, match="expected a name"):
-        register_ffi_callback(3, print)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(kc.KernelArgumentError, match="expected a function"):
-        register_ffi_callback("test_none", None)  # pyright: ignore[reportArgumentType]
+# Of types that the annotations exclude.
+NOTHING: Any = None
+
+
+def test_other_arguments_are_refused(golden: Golden) -> None:
+    check_refusal(lambda: register_ffi_callback(NOTHING, print), "callback_name", golden)
+    check_refusal(lambda: register_ffi_callback("test", NOTHING), "callback_function", golden)
 
 
 def test_buffers_of_gpus_say_where_they_are() -> None:

@@ -15,16 +15,15 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
+from jax_ffi import compat
 from kernelcore import _native
 from tests.native import kernels
 from tests.native.kernels import Kernel
 
 TARGET = "kernelcore_native_test"
 
-jax.ffi.register_ffi_type(
-    "kernelcore_native_test_plan",
-    {"type_id": _native.xla_type_id, "type_info": _native.xla_type_info},
-    platform="cpu",
+compat.register_state_type(
+    "kernelcore_native_test_plan", _native.xla_type_id, _native.xla_type_info
 )
 jax.ffi.register_ffi_target(
     TARGET,

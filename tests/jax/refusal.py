@@ -1,0 +1,34 @@
+"""How tests of the JAX adapter check that a call is refused: by the whole text of the error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import pytest
+
+import kernelcore as kc
+
+Golden = Callable[[str, str], None]
+ROOT = Path(__file__).parents[2]
+
+
+def check_refusal(call: Callable[[], Any], name: str, golden: Golden) -> None:
+    """``call`` raises a KernelError that is a golden, and raises one too where it is only traced.
+
+    Args:
+        call: What is refused.
+        name: Of the golden, in tests/golden/errors, behind ``jax_``.
+        golden: The fixture.
+    """
+    with pytest.raises(kc.KernelError) as caught:
+        call()
+    text = str(caught.value).replace(f"{ROOT}/", "")
+    text = re.sub(r"line \d+", "line N", text)
+    golden(f"errors/jax_{name}.txt", f"{type(caught.value).__name__}: {text}")
+    assert "help:" in text
+    with pytest.raises(kc.KernelError):
+        jax.make_jaxpr(call)()
