@@ -249,6 +249,35 @@ def test_neighbouring_rows(shape: tuple[int, int]) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
+@kc.kernel
+def spread_far(x: F32, near: F32, far: F32):
+    i = kc.tid()
+    for k in range(3):
+        kc.atomic_add(near, i + 1, x[i])
+        kc.atomic_add(near, i + 90, x[i] * kc.float32(k))
+        kc.atomic_add(far, i + 500, x[i])
+        kc.atomic_add(far, i, x[i] + 1.0)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_windows_of_several_widths(size: int) -> None:
+    # Of small integers every sum is exact.
+    x = np.random.default_rng(size).integers(-9, 9, size).astype(np.float32)
+    near, far = np.zeros(size + 90, np.float32), np.zeros(size + 500, np.float32)
+    near[1 : size + 1] += 3 * x
+    near[90:] += 3 * x
+    far[500:] += 3 * x
+    far[:size] += 3 * x + 3
+
+    def run() -> list[np.ndarray]:
+        found = [np.zeros_like(near), np.zeros_like(far)]
+        kc.launch(spread_far, size, inputs=[x, *found])
+        return found
+
+    for found, wanted in zip(same_for_all_threads(run), (near, far), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.parametrize("count", [1, 7, 3000])
 def test_an_element_per_turn_of_a_loop(count: int) -> None:
     x = normal(700)

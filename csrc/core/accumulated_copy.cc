@@ -106,6 +106,13 @@ int64_t most_reachable(const Accumulated& what, const ArrayView& view, const Gri
   return part.numel();
 }
 
+int64_t first_apart(const Grid& grid, int64_t begin, int64_t rows) {
+  constexpr int64_t kMostLanes = 64;
+  int64_t row = points_per_row(grid);
+  int64_t point = ((begin - 1) / row + 1 + rows) * row;
+  return row == 1 ? (point + kMostLanes - 1) / kMostLanes * kMostLanes : point;
+}
+
 ArrayView redirected(const ArrayView& view, const ArrayView& part, void* copy, size_t item_bytes) {
   ArrayView seen = part;
   seen.set_contiguous(item_bytes);

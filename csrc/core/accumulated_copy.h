@@ -14,6 +14,10 @@ ArrayView reachable_part(const Accumulated& what, const ArrayView& view, const G
 int64_t most_reachable(const Accumulated& what, const ArrayView& view, const Grid& grid,
                        int64_t points);
 
+/// The first point that reaches nothing of what points before `begin` do, where elements that a
+/// point reaches lie within `rows` first indices. It is where a gang can start.
+int64_t first_apart(const Grid& grid, int64_t begin, int64_t rows);
+
 /// `view` as a kernel sees it that adds to `copy`, a contiguous copy of `part`, instead.
 ArrayView redirected(const ArrayView& view, const ArrayView& part, void* copy, size_t item_bytes);
 

@@ -64,11 +64,16 @@ AccumulatingRun::~AccumulatingRun() = default;
 
 void AccumulatingRun::choose_ways(const Signature& signature) {
   for (const Accumulated& what : signature.accumulated) {
+    if (what.axis >= 0) window_rows_ = std::max(window_rows_, what.high - what.low);
+  }
+  for (const Accumulated& what : signature.accumulated) {
     const Relocation& r = signature.relocations[what.parameter];
     Target target{&what, &r, view_in(static_cast<const std::byte*>(block()), r), Way::kAlone, 0, 0};
     if (traits_of(r.dtype).kind == ScalarKind::kFloat) {
       is_ordered_ = true;
-      int64_t elements = most_reachable(what, target.view, grid(), chunk_points());
+      int64_t points = chunk_points();
+      if (what.axis >= 0) points = std::min(points, first_apart(grid(), 1, window_rows_));
+      int64_t elements = most_reachable(what, target.view, grid(), points);
       size_t end = chunk_copy_bytes_ + aligned(static_cast<size_t>(elements) * size_bytes(r.dtype));
       bool pays = elements <= what.weight * chunk_points() && end <= kMaxChunkCopyBytes;
       target.way = pays ? Way::kChunkCopy : Way::kTurn;
@@ -76,6 +81,7 @@ void AccumulatingRun::choose_ways(const Signature& signature) {
         target.copy_elements = elements;
         target.copy_offset = chunk_copy_bytes_;
         chunk_copy_bytes_ = end;
+        has_heads_ |= what.axis >= 0;
       } else {
         is_alone_ |= !what.is_deferrable;
         log_records_ = std::max(log_records_, what.weight == 0 ? kShortLogRecords : kLogRecords);
@@ -186,22 +192,37 @@ void AccumulatingRun::run_chunk(int64_t index, int64_t worker) {
   std::memcpy(block_copy.data(), block(), block_bytes_);
   std::byte* own_copies = copies_of(worker);
   auto [begin, end] = points_of(index);
+  int64_t rest = head_end(index);
   for (size_t k = 0; k < targets_.size(); ++k) {
     const Target& target = targets_[k];
     bool is_deferred = target.way == Way::kTurn && !is_turn;
     bool is_atomic = target.way == Way::kAtomic && (is_open_ || is_trial_);
     if (is_deferred || is_atomic) seen.shared |= uint64_t{1} << k;
     if (target.way == Way::kChunkCopy && index > 0) {
-      ArrayView part = reachable_part(*target.what, target.view, seen, begin, end);
+      ArrayView part = reachable_part(*target.what, target.view, seen, begin, rest);
       redirect(target, part, slot->copies, block_copy.data());
     } else if (target.way == Way::kWorkerCopy && worker > 0) {
       redirect(target, target.view, own_copies, block_copy.data());
     }
   }
-  fn()(block_copy.data(), &seen, begin, end);
+  fn()(block_copy.data(), &seen, begin, rest);
+  if (rest < end) {
+    for (const Target& target : targets_) {
+      if (target.way != Way::kChunkCopy || target.what->axis < 0) continue;
+      write_array(block_copy.data() + target.relocation->offset, target.view);
+    }
+    fn()(block_copy.data(), &seen, rest, end);
+  }
   if (slot == nullptr) return;
   slot->ready.store(index + 1, std::memory_order_seq_cst);
   commit();
+}
+
+/// The end of the points of chunk `index` that add to copies of windows.
+int64_t AccumulatingRun::head_end(int64_t index) const {
+  auto [begin, end] = points_of(index);
+  if (!has_heads_ || index == 0) return end;
+  return std::min(first_apart(grid(), begin, window_rows_), end);
 }
 
 std::byte* AccumulatingRun::copies_of(int64_t worker) {
@@ -236,10 +257,11 @@ void AccumulatingRun::commit() {
 void AccumulatingRun::apply(Slot& slot, int64_t index) {
   auto start = std::chrono::steady_clock::time_point();
   if (is_trial_) start = std::chrono::steady_clock::now();
-  auto [begin, end] = points_of(index);
+  int64_t begin = points_of(index).first;
+  int64_t rest = head_end(index);
   for (const Target& target : targets_) {
     if (target.way != Way::kChunkCopy || index == 0) continue;
-    ArrayView part = reachable_part(*target.what, target.view, grid(), begin, end);
+    ArrayView part = reachable_part(*target.what, target.view, grid(), begin, rest);
     merge_copy(target.relocation->dtype, part, slot.copies + target.copy_offset);
   }
   make_additions(slot, slot.records);

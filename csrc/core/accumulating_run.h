@@ -17,7 +17,9 @@ namespace kernelcore {
 ///  - a chunk adds to the array itself in its turn, which is when all before it have done so; until
 ///    then it writes its additions down in a log;
 ///  - the first chunk adds to the array itself, and every other one to a copy of the part of the
-///    array that it can reach, which is added to the array in its turn.
+///    array that it can reach, which is added to the array in its turn. Where this is a window that
+///    moves with the first launch index, only the points at the start of the chunk, its head, have
+///    a copy: what the others reach no chunk before it does.
 class AccumulatingRun final : public ChunkedRun {
  public:
   /// What a trial chunk took, in nanoseconds.
@@ -63,6 +65,7 @@ class AccumulatingRun final : public ChunkedRun {
 
   void run_chunk(int64_t index, int64_t worker) override;
   void choose_ways(const Signature& signature);
+  int64_t head_end(int64_t index) const;
   bool make_slots(int64_t count);
   bool make_worker_copies(int64_t threads);
   void clear_copies(Way way, std::byte* copies) const;
@@ -80,6 +83,8 @@ class AccumulatingRun final : public ChunkedRun {
   bool is_alone_ = false;
   bool is_shared_ = false;
   bool is_ordered_ = false;  // some array takes sums of floats
+  bool has_heads_ = false;   // some array has copies for heads only
+  int64_t window_rows_ = 0;
   bool is_trial_ = false;
   bool is_open_ = false;
   int64_t trial_merge_ns_ = 0;

@@ -12,16 +12,18 @@ namespace kernelcore {
 namespace {
 
 constexpr int64_t kMaxChunkPoints = 16384;
+// Of runs in which the start of a chunk costs more than the rest.
+constexpr int64_t kMaxWindowChunkPoints = 65536;
 constexpr int64_t kTargetChunks = 64;
 
 std::atomic<bool> g_is_eager{false};
 
 // Depends on nothing but the total: results must not change with the number of threads.
-int64_t chunk_points(int64_t total) {
+int64_t chunk_points(int64_t total, int64_t most = kMaxChunkPoints) {
   if (total <= kInlinePoints) return total;
   int64_t even = (total + kTargetChunks - 1) / kTargetChunks;
   int64_t aligned = (even + 63) / 64 * 64;
-  return std::clamp(aligned, kInlinePoints, kMaxChunkPoints);
+  return std::clamp(aligned, kInlinePoints, most);
 }
 
 int64_t timed(ChunkedRun& chunked) {
@@ -59,7 +61,11 @@ bool pays_to_share(AccumulatingRun& chunked, int64_t threads) {
 
 void run_accumulating(const Signature& signature, const void* block, const Launch& launch,
                       Executor& executor) {
-  AccumulatingRun chunked(signature, block, launch, chunk_points(launch.total));
+  bool has_window = std::ranges::any_of(signature.accumulated, [](const Accumulated& what) {
+    return what.axis >= 0;
+  });
+  int64_t most = has_window ? kMaxWindowChunkPoints : kMaxChunkPoints;
+  AccumulatingRun chunked(signature, block, launch, chunk_points(launch.total, most));
   int64_t rest_ns = timed(chunked) * (chunked.chunks() - 1);
   int64_t threads = std::min(executor.max_threads(), chunked.chunks());
   bool gains = threads > 1 && !chunked.is_alone() && pays_to_dispatch(rest_ns, executor);
