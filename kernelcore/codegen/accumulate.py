@@ -61,8 +61,8 @@ def emit_shared(e: Emitter, eqn: Eqn) -> list[str]:
                 _add_shared(e, eqn, address, total)
             return ["poison"]
         where = wide.site(e, eqn)
-        if where.period == 1:
-            _add_adjacent(e, eqn, where)
+        if where.period == 1 or e.mask is None:
+            _emit_wide(e, eqn, where)
             return ["poison"]
     return _emit_each_lane(e, eqn)
 
@@ -75,8 +75,8 @@ def _emit_each_lane(e: Emitter, eqn: Eqn) -> list[str]:
     return [value]
 
 
-def _add_adjacent(e: Emitter, eqn: Eqn, where: wide.Site) -> None:
-    """Add to elements that follow each other, one per lane, at once if no other thread does."""
+def _emit_wide(e: Emitter, eqn: Eqn, where: wide.Site) -> None:
+    """Add one value per lane, in the order of lanes, by plain code if no other thread does."""
     assert e.accumulation is not None
     assert isinstance(eqn.inputs[0], Var)
     together, alone, done = e.label("together"), e.label("alone"), e.label("added")
@@ -85,10 +85,18 @@ def _add_adjacent(e: Emitter, eqn: Eqn, where: wide.Site) -> None:
     _emit_each_lane(e, eqn)
     e.jump(done)
     e.place(alone)
-    old = wide.load(e, where)
-    with e.at(e.gang):
-        total = _sum(e, where.dtype, old, e.value(eqn.inputs[-1]))
-    wide.store(e, where, total)
+    value = e.value_at(eqn.inputs[-1], e.gang)
+    if where.period == 1:
+        old = wide.load(e, where)
+        with e.at(e.gang):
+            total = _sum(e, where.dtype, old, value)
+        wide.store(e, where, total)
+    else:
+        for lane, address in enumerate(wide.lane_addresses(e, where)):
+            ty = f"<{e.gang} x {LLVM_TYPES[where.dtype.name]}>"
+            one = e.op(f"extractelement {ty} {value}, i64 {lane}")
+            with e.at(1):
+                _add_plainly(e, where.dtype, address, one)
     e.jump(done)
     e.place(done)
 

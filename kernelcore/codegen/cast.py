@@ -17,6 +17,8 @@ _add = instr(int="add")
 _and = instr(int="and")
 _or = instr(int="or")
 _not_equal = compare(float="une", int="ne")
+_greater = compare(float="ogt", int="sgt")
+_equal = compare(float="oeq", int="eq")
 _less = compare(float="olt", int="slt", uint="ult")
 
 
@@ -83,8 +85,23 @@ def _odd_integer(e: Emitter, source: Scalar, value: str) -> str:
 
 def _saturate(e: Emitter, source: Scalar, target: Scalar, value: str) -> str:
     held = narrow.held_as(source)
-    width = "" if e.lanes == 1 else f"v{e.lanes}"
+    if e.lanes > 1:
+        return _saturate_lanes(e, held, target, value)
     sign = "s" if target.kind == "int" else "u"
-    name = f"llvm.fpto{sign}i.sat.{width}{LLVM_TYPES[target.name]}.{width}f{held.bits}"
+    name = f"llvm.fpto{sign}i.sat.{LLVM_TYPES[target.name]}.f{held.bits}"
     e.declare(f"declare {e.type(target)} @{name}({e.type(held)})")
     return e.op(f"call {e.type(target)} @{name}({e.type(held)} {value})")
+
+
+def _saturate_lanes(e: Emitter, held: Scalar, target: Scalar, value: str) -> str:
+    """What LLVM's saturating conversion gives, which goes lane by lane."""
+    is_signed = target.kind == "int"
+    digits = target.bits - is_signed
+    low, zero = e.const(held, -(2.0**digits) if is_signed else 0.0), e.const(held, 0.0)
+    above = select(e, held, _greater(e, held, value, low), value, low)
+    fits = _less(e, held, above, e.const(held, 2.0**digits))
+    inside = select(e, held, fits, above, zero)
+    mnemonic = "fptosi" if is_signed else "fptoui"
+    integer = e.op(f"{mnemonic} {e.type(held)} {inside} to {e.type(target)}")
+    found = select(e, target, fits, integer, e.const(target, (1 << digits) - 1))
+    return select(e, target, _equal(e, held, value, value), found, e.const(target, 0))

@@ -26,6 +26,8 @@ WORK_PER_ELEMENT_IN_LOOP = 10
 WORK_PER_ELEMENT = 4
 # Turns of a loop with fewer instructions wait for their results, unless several are on the way.
 SHORT_TURN = 40
+# A float is made an integer with care for what is out of range.
+TO_INTEGER = 4
 # Beyond so many Eqns the time to compile counts: fewer registers per value, then one form only.
 LONG = 600
 VERY_LONG = 2000
@@ -51,14 +53,17 @@ def best_lanes(func: Func, float_lanes: int) -> int:
     if len(eqns) > VERY_LONG:
         return 1
     strides = lane_strides(func)
-    turns = [_work(turn, strides) for turn in _innermost_turns(eqns)]
+    loops = _innermost_turns(eqns)
+    turns = [_work(turn, strides) for turn in loops]
     whole = _work(eqns, strides)
     if not all(turn.suits_gangs(WORK_PER_ELEMENT_IN_LOOP) for turn in turns):
         return 1
     if not turns and not whole.suits_gangs(WORK_PER_ELEMENT):
         return 1
     registers = 2
-    if len(eqns) > LONG or any(_is_unit(e, strides) for e in eqns):
+    # Where the time goes.
+    parts = loops or [eqns]
+    if len(eqns) > LONG or any(_is_unit(e, strides) for part in parts for e in part):
         registers = 1
     elif turns and not whole.scattered and max(t.instructions for t in turns) <= SHORT_TURN:
         registers = 4
@@ -81,6 +86,9 @@ def _work(eqns: Sequence[Eqn], strides: Strides) -> Work:
     for eqn in eqns:
         if eqn.op.kind is OpKind.PURE and strides[eqn.out] is None:
             instructions += _instructions(eqn.op, held_as(scalar_type(eqn.inputs[-1])))
+        elif eqn.op.kind is OpKind.CAST and strides[eqn.out] is None:
+            source, target = scalar_type(eqn.inputs[0]), scalar_type(eqn.out)
+            instructions += TO_INTEGER if source.is_float and not target.is_float else 1
     return Work(instructions, sum(_is_scattered(e, strides) for e in eqns))
 
 

@@ -79,7 +79,7 @@ def store(e: Emitter, where: Site, value: str) -> None:
         _store_adjacent(e, where.dtype, e.gang, bits, where.address, e.mask)
         return
     element, size_bytes = stored_type(where.dtype), where.dtype.size_bytes
-    for lane, target in enumerate(_lane_addresses(e, where)):
+    for lane, target in enumerate(lane_addresses(e, where)):
         one = e.op(f"extractelement <{e.gang} x {element}> {bits}, i64 {lane}")
         e.effect(f"store {element} {one}, ptr {target}, align {size_bytes}")
 
@@ -124,7 +124,7 @@ def _fits_masks(e: Emitter, dtype: Scalar, count: int) -> bool:
 def _load_one_by_one(e: Emitter, where: Site) -> str:
     element, size_bytes = stored_type(where.dtype), where.dtype.size_bytes
     found = "poison"
-    for lane, source in enumerate(_lane_addresses(e, where)):
+    for lane, source in enumerate(lane_addresses(e, where)):
         one = e.op(f"load {element}, ptr {source}, align {size_bytes}")
         wide = f"<{e.gang} x {element}> {found}"
         found = e.op(f"insertelement {wide}, {element} {one}, i64 {lane}")
@@ -181,7 +181,7 @@ def _addresses(e: Emitter, eqn: Eqn, moving: Sequence[int]) -> str:
     return found
 
 
-def _lane_addresses(e: Emitter, where: Site) -> list[str]:
+def lane_addresses(e: Emitter, where: Site) -> list[str]:
     """One address per lane: of its element, or of a place of no meaning if it is not active."""
     size_bytes, wide = where.dtype.size_bytes, f"<{e.gang} x ptr>"
     offsets = [(k * where.period + where.phase) * size_bytes for k in range(e.gang)]
