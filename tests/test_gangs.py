@@ -173,6 +173,39 @@ def test_stacks_of_threads_that_part(lanes: int) -> None:
     assert np.count_nonzero(want[0]) > SIZE // 2
 
 
+@kc.kernel
+def nested(x: F32, n: I32, y: F32):
+    i = kc.tid()
+    v = x[i]
+    turns = 0
+    while kc.abs(v) < 9.0 and turns < n[i]:
+        turns += 1
+        v = v * 1.5 + 0.25
+        for k in range(i % 3, n[i] % 5):
+            if v > 0.5:
+                v = kc.sin(v) * kc.float32(k + 1)
+            else:
+                v += v * v * 0.125
+    y[i] = v
+
+
+@gangs
+@pytest.mark.parametrize("second", [opderive.vjp, opderive.jvp])
+def test_stacks_of_derivatives_of_derivatives(second: Any, lanes: int) -> None:
+    n = np.random.default_rng(4).integers(0, 9, SIZE).astype(np.int32)
+    first = opderive.vjp(kernel_operation(nested, ["y"]), [0], [0]).operation
+    args = [floats(SIZE), n, floats(SIZE, seed=5)]
+    derived = second(first, [0, 2], [0]) if second is opderive.vjp else second(first, [0, 2])
+    args.append(floats(SIZE, seed=6))
+    if second is opderive.jvp:
+        args.append(floats(SIZE, seed=7))
+    want = run_operation(derived.operation, args, lanes=1)
+    found = run_operation(derived.operation, args, lanes=lanes)
+    for x, y in zip(want, found, strict=True):
+        np.testing.assert_array_equal(y, x)
+    assert np.count_nonzero(want[0]) > SIZE // 2
+
+
 @patterns
 def test_adjoints_in_gangs_are_those_of_single_threads(pattern: Pattern) -> None:
     op, point = setup(pattern)

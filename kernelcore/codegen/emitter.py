@@ -26,15 +26,11 @@ class ArrayValue:
 
 @dataclass(frozen=True, slots=True)
 class StackValue:
-    """What a stack stands for: slots of its address, number of elements, and room for elements.
-
-    The size is one for a whole gang where its threads push and pop ``together``.
-    """
+    """What a stack stands for: slots of its address, number of elements, and room for elements."""
 
     data: str
     size: str
     capacity: str
-    together: bool = True
 
 
 Value = str | ArrayValue | StackValue
@@ -58,8 +54,7 @@ class Emitter:
     ``fused`` says whether the target multiplies and adds in one instruction, ``branches`` whether
     rare cases of elementary functions are branches in place.
     ``accumulation`` is what additions to shared arrays need.
-    ``members`` says which record of which shared stack every stack is, ``records`` what those are,
-    ``apart`` those whose size differs among the threads of a gang.
+    ``members`` says which record of which shared stack every stack is, ``records`` what those are.
     """
 
     def __init__(self, lanes: int, handlers: Mapping[OpKind, Handler]) -> None:
@@ -78,7 +73,6 @@ class Emitter:
         self.stacks: list[StackValue] = []
         self.members: Mapping[Atom, Member] = {}
         self.records: dict[int, StackValue] = {}
-        self.apart: frozenset[int] = frozenset()
         self.assertions: Mapping[Eqn, int] = {}
         self.accumulation: Accumulation | None = None
         self._env: dict[Var, Value] = {}

@@ -13,8 +13,8 @@ from kernelcore.types import FLOATS
 
 # Lanes for which tests compare results.
 LANES = (1, 4, 8, 16, 32, 64)
-# Of kernels whose sums depend on how many threads run as a gang.
-LANES_OF_SUMS = 16
+# Of the processor for which gangs are made on which sums depend: the same everywhere.
+FLOAT_LANES_OF_SUMS = 16
 # What is done for one lane after the other.
 _BY_LANE = ATOMICS | {OpKind.NATIVE, OpKind.PRINT}
 
@@ -26,9 +26,8 @@ def lanes_for(func: Func, host: Host) -> int:
         return 1
     if not config.optimize:
         return 1
-    lanes = best_lanes(func, host.float_lanes)
     # Sums must not depend on the processor.
-    return lanes if lanes == 1 or adds_in_order(func) else LANES_OF_SUMS
+    return best_lanes(func, host.float_lanes if adds_in_order(func) else FLOAT_LANES_OF_SUMS)
 
 
 def adds_in_order(func: Func) -> bool:

@@ -57,7 +57,6 @@ def emit_kernel(
     if lanes > 1:
         e.strides = lane_strides(func)
         e.elements = whole_elements(func)
-        e.apart = stacks.records_apart(func, e.members, e.strides)
     load_arguments(e, func)
     dims = [e.op(f"load i64, ptr {memory.address_at(e, '%grid', 8 * a)}") for a in range(func.rank)]
     some = e.op("icmp slt i64 %begin, %end")

@@ -14,18 +14,51 @@ from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.blocks import add_edges, bind_phis, type_of, unit_step
 from kernelcore.codegen.emitter import Emitter, scalar_type
 from kernelcore.ir.core import Atom, Eqn, Region, Var
-from kernelcore.ir.op import OpKind
+from kernelcore.ir.op import ACCESSES, OpKind
+from kernelcore.ir.walk import walk_eqns
+from kernelcore.passes.uniform import ends_together
 
 # An arm of so few operations costs less than a branch that may be mispredicted.
 MAX_EQNS_WITHOUT_BRANCH = 8
+# Arms of so many operations are worth a second form without masks.
+MAX_EQNS_OF_TWO_FORMS = 100
 _WITHOUT_EFFECT = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM})
 
 ALL_LANES = "splat (i1 true)"
 
 
 def emit_if(e: Emitter, eqn: Eqn) -> list[str]:
-    """Both arms under their masks, and a choice per output."""
+    """Both arms under their masks, and a choice per output; one arm alone if all lanes take it."""
     chosen = e.value_at(eqn.inputs[0], e.gang)
+    if e.mask is not None or not _gains_by_agreement(eqn):
+        return _emit_both_arms(e, eqn, chosen)
+    bits, ty = e.op(f"bitcast <{e.gang} x i1> {chosen} to i{e.gang}"), f"i{e.gang}"
+    join, ends = e.label("join"), []
+    for wanted, region in zip((-1, 0), eqn.regions, strict=True):
+        agreed, other = e.label("agreed"), e.label("other")
+        e.branch(e.op(f"icmp eq {ty} {bits}, {wanted}"), agreed, other)
+        e.place(agreed)
+        e.region(region)
+        ends.append(([e.value_at(a, e.gang) for a in region.yields], e.block))
+        e.jump(join)
+        e.place(other)
+    ends.append((_emit_both_arms(e, eqn, chosen), e.block))
+    e.jump(join)
+    e.place(join)
+    found = [e.phi(f"<{e.gang} x {LLVM_TYPES[scalar_type(out).name]}>") for out in eqn.outputs]
+    for values, block in ends:
+        add_edges(e, found, values, block)
+    return found
+
+
+def _gains_by_agreement(eqn: Eqn) -> bool:
+    """Whether an arm accesses memory, which is slower under masks, and both are short."""
+    eqns = [inner for region in eqn.regions for inner in walk_eqns(region)]
+    accesses = any(inner.op.kind in ACCESSES for inner in eqns)
+    return accesses and len(eqns) <= MAX_EQNS_OF_TWO_FORMS
+
+
+def _emit_both_arms(e: Emitter, eqn: Eqn, chosen: str) -> list[str]:
     then, orelse = eqn.regions
     first = _emit_arm(e, then, eqn.outputs, both(e, e.mask, chosen))
     second = _emit_arm(e, orelse, eqn.outputs, both(e, e.mask, _negated(e, chosen)))
@@ -36,6 +69,8 @@ def emit_if(e: Emitter, eqn: Eqn) -> list[str]:
 
 def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     """A loop over ranges of which some may be longer than others."""
+    if ends_together(eqn, e.stride):
+        return _emit_for_to_one_end(e, eqn)
     (body,), (start, stop, step) = eqn.regions, eqn.inputs[:3]
     index, *carried = body.params
     integer = scalar_type(index)
@@ -64,6 +99,36 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     e.add_edge(position, e.op(f"add {type_of(e, index)} {position}, {by}"), e.block)
     if not counts_itself:
         e.add_edge(counter, e.op(f"add {element} {counter}, 1"), e.block)
+    return loop.close(e, active, body.yields)
+
+
+def _emit_for_to_one_end(e: Emitter, eqn: Eqn) -> list[str]:
+    """A loop that counts down to one end, which lanes with lower starts begin later."""
+    (body,), (start, stop, _) = eqn.regions, eqn.inputs[:3]
+    index, *carried = body.params
+    element = LLVM_TYPES[scalar_type(index).name]
+    ty, order = f"<{e.gang} x {element}>", "u" if scalar_type(index).kind == "uint" else "s"
+    end = e.value_at(stop, 1)
+    starts = given = e.value_at(start, e.gang)
+    if e.mask is not None:
+        given = e.op(
+            f"select <{e.gang} x i1> {e.mask}, {ty} {starts}, {ty} {e.splat(element, end)}"
+        )
+    name = f"@llvm.vector.reduce.{order}max.v{e.gang}{element}"
+    e.declare(f"declare {element} {name}({ty})")
+    first = e.op(f"call {element} {name}({ty} {given})")
+    loop = _Loop(e, carried, e.values(eqn.inputs[3:], carried), eqn.inputs[3:])
+    position = e.phi(element)
+    e.add_edge(position, first, loop.before)
+    turn = e.label("turn")
+    e.branch(e.op(f"icmp {order}gt {element} {position}, {end}"), turn, loop.done)
+    e.place(turn)
+    begun = e.op(f"icmp {order}le {ty} {e.splat(element, position)}, {starts}")
+    active = both(e, e.mask, begun)
+    e.bind(index, position)
+    with e.under(active):
+        e.region(body)
+    e.add_edge(position, e.op(f"add {element} {position}, -1"), e.block)
     return loop.close(e, active, body.yields)
 
 

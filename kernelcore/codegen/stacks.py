@@ -1,18 +1,16 @@
 """Private stacks: memory that a kernel asks for, grows and gives back.
 
-The stack of a gang has one record per push, of one element per lane. Where its threads push and pop
-together it has one size, else a size per lane.
+The stack of a gang has one record per turn of the innermost loop around a push, of one element per
+lane. The loops that pop run through the turns of those that push backwards (``ENDS_TOGETHER``), and
+lanes that are not active in a turn of one are not active in that of the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from kernelcore.codegen import masks, wide
 from kernelcore.codegen.emitter import Emitter, StackValue
 from kernelcore.codegen.memory import load, store
 from kernelcore.codegen.records import Member
-from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
+from kernelcore.ir.core import Eqn
 from kernelcore.ir.op import OpKind
 from kernelcore.types import Scalar, StackType
 
@@ -26,12 +24,10 @@ def emit_stack(e: Emitter, eqn: Eqn) -> list[StackValue]:
     """An empty stack. Its memory is kept from one grid point to the next."""
     member = e.members[eqn.out]
     if member.leads[OpKind.STACK]:
-        together = e.gang == 1 or member.record not in e.apart
-        size_type = "i64" if together else f"<{e.gang} x i32>"
-        stack = StackValue(e.slot("ptr"), e.slot(size_type), e.slot("i64"), together)
+        stack = StackValue(e.slot("ptr"), e.slot("i64"), e.slot("i64"))
         e.stacks.append(stack)
         e.records[member.record] = stack
-        e.effect(f"store {size_type} zeroinitializer, ptr {stack.size}")
+        e.effect(f"store i64 0, ptr {stack.size}")
     return [e.records[member.record]]
 
 
@@ -40,9 +36,6 @@ def emit_push(e: Emitter, eqn: Eqn) -> list[str]:
     stack, dtype = e.stack(eqn.inputs[0]), _stack_dtype(eqn)
     member = e.members[eqn.inputs[0]]
     value = e.value_at(eqn.inputs[1], e.gang)
-    if not stack.together:
-        _push_apart(e, stack, member, dtype, value)
-        return []
     size = e.op(f"load i64, ptr {stack.size}")
     if member.leads[OpKind.PUSH]:
         capacity = e.op(f"load i64, ptr {stack.capacity}")
@@ -60,8 +53,6 @@ def emit_pop(e: Emitter, eqn: Eqn) -> list[str]:
     """Take the last element off a stack."""
     stack, dtype = e.stack(eqn.inputs[0]), _stack_dtype(eqn)
     member = e.members[eqn.inputs[0]]
-    if not stack.together:
-        return [_pop_apart(e, stack, member, dtype)]
     size = e.op(f"load i64, ptr {stack.size}")
     if member.leads[OpKind.POP]:
         size = e.op(f"sub i64 {size}, 1")
@@ -84,69 +75,6 @@ def free_stacks(e: Emitter) -> None:
     for stack in e.stacks:
         e.declare("declare void @free(ptr)")
         e.effect(f"call void @free(ptr {e.op(f'load ptr, ptr {stack.data}')})")
-
-
-def records_apart(
-    func: Func, members: Mapping[Atom, Member], strides: Mapping[Var, int | None]
-) -> frozenset[int]:
-    """The shared stacks that threads of a gang may not push and pop together."""
-
-    def visit(region: Region, together: bool) -> None:
-        for eqn in region.eqns:
-            if eqn.op.kind in (OpKind.PUSH, OpKind.POP) and not together:
-                found.add(members[eqn.inputs[0]].record)
-            decided: tuple[Atom, ...] = ()
-            match eqn.op.kind:
-                case OpKind.IF:
-                    decided = eqn.inputs
-                case OpKind.FOR:
-                    decided = eqn.inputs[:3]
-                case OpKind.WHILE:
-                    decided = eqn.regions[0].yields
-                case _:
-                    pass
-            is_uniform = all(not isinstance(a, Var) or strides[a] == 0 for a in decided)
-            for inner in eqn.regions:
-                visit(inner, together and is_uniform)
-
-    found: set[int] = set()
-    visit(func.body, True)
-    return frozenset(found)
-
-
-def _push_apart(e: Emitter, stack: StackValue, member: Member, dtype: Scalar, value: str) -> None:
-    sizes_type = f"<{e.gang} x i32>"
-    sizes = e.op(f"load {sizes_type}, ptr {stack.size}")
-    if member.leads[OpKind.PUSH]:
-        capacity = e.op(f"load i64, ptr {stack.capacity}")
-        limit = e.splat("i32", e.op(f"trunc i64 {capacity} to i32"))
-        full = masks.both(e, e.mask, e.op(f"icmp eq {sizes_type} {sizes}, {limit}"))
-        _make_room(e, stack, member, capacity, masks.is_any(e, full))
-        # A mask is -1 where it is set.
-        more = e.op(f"sub {sizes_type} {sizes}, {_active(e)}")
-        e.effect(f"store {sizes_type} {more}, ptr {stack.size}")
-    else:
-        sizes = _one_less(e, sizes)
-    wide.store(e, wide.Site(dtype, _tops(e, stack, sizes, member, dtype)), value)
-
-
-def _pop_apart(e: Emitter, stack: StackValue, member: Member, dtype: Scalar) -> str:
-    sizes_type = f"<{e.gang} x i32>"
-    sizes = e.op(f"load {sizes_type}, ptr {stack.size}")
-    if member.leads[OpKind.POP]:
-        sizes = e.op(f"add {sizes_type} {sizes}, {_active(e)}")
-        e.effect(f"store {sizes_type} {sizes}, ptr {stack.size}")
-    return wide.load(e, wide.Site(dtype, _tops(e, stack, sizes, member, dtype)))
-
-
-def _active(e: Emitter) -> str:
-    """-1 in the active lanes, else 0."""
-    mask = e.mask or masks.ALL_LANES
-    return e.op(f"sext <{e.gang} x i1> {mask} to <{e.gang} x i32>")
-
-
-def _one_less(e: Emitter, sizes: str) -> str:
-    return e.op(f"sub <{e.gang} x i32> {sizes}, splat (i32 1)")
 
 
 def _make_room(e: Emitter, stack: StackValue, member: Member, capacity: str, is_full: str) -> None:
@@ -178,16 +106,6 @@ def _top(e: Emitter, stack: StackValue, position: str, member: Member) -> str:
     offset = e.op(f"mul i64 {position}, {member.record_bytes * e.gang}")
     record = e.op(f"getelementptr i8, ptr {data}, i64 {offset}")
     return e.op(f"getelementptr i8, ptr {record}, i64 {member.offset_bytes * e.gang}")
-
-
-def _tops(e: Emitter, stack: StackValue, positions: str, member: Member, dtype: Scalar) -> str:
-    """An address per lane: each has its own position in the stack."""
-    data = e.op(f"load ptr, ptr {stack.data}")
-    pointers, start = f"<{e.gang} x ptr>", member.offset_bytes * e.gang
-    unit = f"[{member.record_bytes * e.gang} x i8]"
-    records = e.op(f"getelementptr {unit}, ptr {data}, <{e.gang} x i32> {positions}")
-    offsets = ", ".join(f"i64 {start + k * dtype.size_bytes}" for k in range(e.gang))
-    return e.op(f"getelementptr i8, {pointers} {records}, <{e.gang} x i64> <{offsets}>")
 
 
 def _stack_dtype(eqn: Eqn) -> Scalar:

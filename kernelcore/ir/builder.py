@@ -118,10 +118,11 @@ class Builder:
         init: Sequence[Atom],
         body: Region,
         names: Sequence[str] = (),
+        **attrs: Any,
     ) -> tuple[Var, ...]:
         """Append a ``for`` over ``range(start, stop, step)``; ``body`` takes (index, *carried)."""
-        outs = _outputs(body.yields, names)
-        self.append(Eqn(ops.FOR, (start, stop, step, *init), outs, NO_ATTRS, (body,), self.loc))
+        outs, inputs = _outputs(body.yields, names), (start, stop, step, *init)
+        self.append(Eqn(ops.FOR, inputs, outs, attrs or NO_ATTRS, (body,), self.loc))
         return outs
 
     def emit_while(

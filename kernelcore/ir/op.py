@@ -142,6 +142,9 @@ PUSH = Op("push", OpKind.PUSH)
 POP = Op("pop", OpKind.POP)
 IF = Op("if", OpKind.IF)
 FOR = Op("for", OpKind.FOR)
+# Attribute of a FOR that runs another loop backwards: threads that run in step have their last
+# turns together instead of their first ones, so that each turn undoes one of the other loop.
+ENDS_TOGETHER = "ends_together"
 WHILE = Op("while", OpKind.WHILE)
 CALL = Op("call", OpKind.CALL)
 NATIVE = Op("native", OpKind.NATIVE)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kernelcore.builtins.arithmetic import add, mul, range_len, sub
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
-from kernelcore.ir.op import CAST, OpKind
+from kernelcore.ir.op import CAST, ENDS_TOGETHER, OpKind
 from kernelcore.ir.walk import LEADING, bound_vars, captured_vars, walk_eqns
 from kernelcore.passes import reverse_native
 from kernelcore.types import Scalar, int32, int64, uint64
@@ -79,7 +79,8 @@ def loop(reverse: Reverse, eqn: Eqn, cotangents: Cotangents) -> None:
     last = reverse.builder.emit(sub.op, trips, Const(counter.type, 1))
     down = Const(counter.type, -1)
     names = [f"ct_{v.name}" for v in (*params, *captured)]
-    outs = reverse.builder.emit_for(last, down, down, init, backwards, names)
+    attrs = {} if ENDS_TOGETHER in eqn.attrs else {ENDS_TOGETHER: True}
+    outs = reverse.builder.emit_for(last, down, down, init, backwards, names, **attrs)
     for slot, out in zip(slots, outs, strict=False):
         reverse.add(cotangents, eqn.inputs[lead + slot], out)
     for var, out in zip(captured, outs[len(slots) :], strict=True):

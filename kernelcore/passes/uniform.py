@@ -6,10 +6,10 @@ that are active, and a loop turns until none is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
-from kernelcore.ir.op import OpKind
+from kernelcore.ir.op import ENDS_TOGETHER, OpKind
 from kernelcore.types import Scalar
 
 
@@ -22,6 +22,16 @@ def lane_strides(func: Func) -> Mapping[Var, int | None]:
     have left it at different turns.
     """
     return _Analysis(func).strides
+
+
+def ends_together(loop: Eqn, stride: Callable[[Atom], int | None]) -> bool:
+    """Whether threads begin ``loop``, a FOR, at different turns, and have the same index in each.
+
+    ``stride`` gives by how much a scalar grows from thread to thread.
+    """
+    start, stop, step = loop.inputs[:3]
+    is_down = isinstance(step, Const) and step.value == -1
+    return ENDS_TOGETHER in loop.attrs and is_down and stride(stop) == 0 and stride(start) != 0
 
 
 class _Analysis:
@@ -106,8 +116,12 @@ class _Analysis:
     def loop_over_range(self, eqn: Eqn) -> None:
         (body,), (start, stop, step) = eqn.regions, eqn.inputs[:3]
         index, *carried = body.params
-        self.learn(index, self.of(start) if self.of(step) == 0 else None)
-        self.carry(carried, eqn.inputs[3:])
+        if ends_together(eqn, self.of):
+            self.learn(index, 0)
+            self.forget(carried)
+        else:
+            self.learn(index, self.of(start) if self.of(step) == 0 else None)
+            self.carry(carried, eqn.inputs[3:])
         self.region(body)
         self.carry(carried, body.yields)
         self.leave(eqn, carried, all(self.of(a) == 0 for a in (start, stop, step)))
@@ -128,6 +142,13 @@ class _Analysis:
             elif self.strides[param] not in (None, self.of(value)):
                 self.strides[param] = None
                 self.is_settled = False
+
+    def forget(self, params: Sequence[Var]) -> None:
+        """Threads that begin a loop later than others differ in what it carries."""
+        for param in params:
+            if self.strides.get(param) is not None:
+                self.is_settled = False
+            self.strides[param] = None
 
     def leave(self, eqn: Eqn, carried: Sequence[Var], is_together: bool) -> None:
         for out, param in zip(eqn.outputs, carried, strict=True):
