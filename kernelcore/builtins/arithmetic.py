@@ -53,7 +53,7 @@ def mul(x: Number, y: Number) -> Number:
 @builtin(
     lower=instr(float="fdiv"),
     ref=np.divide,
-    grad={"x": "ct / y", "y": "-ct * out / y"},
+    grad={"x": "ct / y", "y": "-(ct / y) * out"},
     domain=(0.5, 2.0),
 )
 def div(x: Float, y: Float) -> Float:
