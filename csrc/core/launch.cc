@@ -11,6 +11,7 @@
 namespace kernelcore {
 namespace {
 
+constexpr int64_t kMinChunkPoints = 64;
 constexpr int64_t kMaxChunkPoints = 16384;
 // Of runs in which the start of a chunk costs more than the rest.
 constexpr int64_t kMaxWindowChunkPoints = 65536;
@@ -19,11 +20,10 @@ constexpr int64_t kTargetChunks = 64;
 std::atomic<bool> g_is_eager{false};
 
 // Depends on nothing but the total: results must not change with the number of threads.
-int64_t chunk_points(int64_t total, int64_t most = kMaxChunkPoints) {
-  if (total <= kInlinePoints) return total;
+int64_t chunk_points(int64_t total, int64_t least, int64_t most) {
   int64_t even = (total + kTargetChunks - 1) / kTargetChunks;
   int64_t aligned = (even + 63) / 64 * 64;
-  return std::clamp(aligned, kInlinePoints, most);
+  return std::clamp(aligned, least, most);
 }
 
 int64_t timed(ChunkedRun& chunked) {
@@ -39,9 +39,10 @@ bool pays_to_dispatch(int64_t rest_ns, const Executor& executor) {
 
 void run_chunked(const Signature& signature, const void* block, const Launch& launch,
                  Executor& executor) {
-  ChunkedRun chunked(signature.fn, block, &launch.grid, launch.total, chunk_points(launch.total));
+  int64_t chunk = chunk_points(launch.total, kMinChunkPoints, kMaxChunkPoints);
+  ChunkedRun chunked(signature.fn, block, &launch.grid, launch.total, chunk);
   if (!pays_to_dispatch(timed(chunked) * (chunked.chunks() - 1), executor)) {
-    chunked.claim_all();
+    chunked.claim_rest();
   } else {
     executor.run(chunked);
   }
@@ -61,11 +62,11 @@ bool pays_to_share(AccumulatingRun& chunked, int64_t threads) {
 
 void run_accumulating(const Signature& signature, const void* block, const Launch& launch,
                       Executor& executor) {
-  bool has_window = std::ranges::any_of(signature.accumulated, [](const Accumulated& what) {
-    return what.axis >= 0;
-  });
+  bool has_window = std::ranges::any_of(signature.accumulated,
+                                        [](const Accumulated& what) { return what.axis >= 0; });
   int64_t most = has_window ? kMaxWindowChunkPoints : kMaxChunkPoints;
-  AccumulatingRun chunked(signature, block, launch, chunk_points(launch.total, most));
+  int64_t chunk = chunk_points(launch.total, kInlinePoints, most);
+  AccumulatingRun chunked(signature, block, launch, chunk);
   int64_t rest_ns = timed(chunked) * (chunked.chunks() - 1);
   int64_t threads = std::min(executor.max_threads(), chunked.chunks());
   bool gains = threads > 1 && !chunked.is_alone() && pays_to_dispatch(rest_ns, executor);
@@ -92,6 +93,11 @@ ChunkedRun::ChunkedRun(KernelFn fn, const void* block, const Grid* grid, int64_t
       total_(total),
       chunk_(chunk),
       chunks_((total + chunk - 1) / chunk) {}
+
+void ChunkedRun::claim_rest() {
+  int64_t index = next_.exchange(chunks_, std::memory_order_relaxed);
+  if (index < chunks_) fn_(block_, grid_, index * chunk_, total_);
+}
 
 bool ChunkedRun::claim(int64_t worker) {
   int64_t index = next_.fetch_add(1, std::memory_order_relaxed);

@@ -31,6 +31,8 @@ class ChunkedRun {
     while (claim(0)) {
     }
   }
+  /// Runs all that is left as one chunk; no other thread may have come, and none may come.
+  void claim_rest();
   /// As `claim_all`, on another thread.
   void help();
   /// Returns once every chunk has finished, wherever it runs.
