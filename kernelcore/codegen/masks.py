@@ -33,7 +33,8 @@ def emit_if(e: Emitter, eqn: Eqn) -> list[str]:
     if e.mask is not None or not _gains_by_agreement(eqn):
         return _emit_both_arms(e, eqn, chosen)
     bits, ty = e.op(f"bitcast <{e.gang} x i1> {chosen} to i{e.gang}"), f"i{e.gang}"
-    join, ends = e.label("join"), []
+    join = e.label("join")
+    ends: list[tuple[list[str], str]] = []
     for wanted, region in zip((-1, 0), eqn.regions, strict=True):
         agreed, other = e.label("agreed"), e.label("other")
         e.branch(e.op(f"icmp eq {ty} {bits}, {wanted}"), agreed, other)
