@@ -69,13 +69,13 @@ class Adjoint:
     Attributes:
         func: The adjoint, without the parameters it does not use.
         order: Per parameter of ``func``: the primal parameter, and what this is to it.
+        memory: What it asks of arrays, once it has run.
         extrema: Primal parameters that hold atomic minima or maxima (``passes/extremum.py``).
-        checked: Weak references to the arrays of a run whose memory was checked; None before.
     """
 
     def __init__(self, primal: Func, wrt: tuple[int, ...], seeds: tuple[int, ...]) -> None:
         self.primal = primal
-        self.checked: tuple[Any, ...] | None = None
+        self.memory: native.AdjointMemory | None = None
         self.extrema = extrema(primal, wrt)
         derived = vjp(picked(primal, self.extrema) if self.extrema else primal, wrt, seeds)
         self.func, kept = drop_unused_params(tidy(derived.func))

@@ -53,8 +53,10 @@ class Kernel:
         self.__name__ = pyfunc.__name__
         self.__doc__ = pyfunc.__doc__
         self._adjoints: dict[tuple[tuple[int, ...], tuple[int, ...]], Adjoint] = {}
-        # What a Tape does for a launch, by the kinds of its arguments.
-        self.tape_plans: dict[tuple[int, ...], Any] = {}
+        # What a Tape does for a launch, by the kinds of its arguments; and where it is native code
+        # that does it, both.
+        self.tape_plans: dict[bytes, Any] = {}
+        self.quick_plans: dict[bytes, tuple[Any, native.QuickPlan]] = {}
 
     def __call__(self, *args: object, **kwargs: object) -> None:
         raise KernelError(

@@ -69,7 +69,11 @@ def launch(
     if kernel.__class__ is not Kernel:
         raise not_a_kernel(kernel)
     is_plain = not (adjoint or record_cmd) and adj_inputs is adj_outputs is device is None
-    # The way of most launches, as short as it can be.
+    # The ways of most launches, as short as they can be.
+    recording = _recording() if is_plain and record_tape else None
+    if recording is not None:
+        recording.record_launch(kernel, dim, (*inputs, *outputs))
+        return None
     if is_plain and _recording() is None and (signature := kernel.quick) is not None:
         if not _run(signature, dim, inputs, outputs):
             _run(kernel.direct.serial, dim, inputs, outputs)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from weakref import ref
 
 import numpy as np
 
 from kernelcore.compiled import Adjoint, Part
-from kernelcore.data import Array
 from kernelcore.element import as_numpy
 from kernelcore.errors import KernelArgumentError
 from kernelcore.execute import Dims, argument_leaves, check_count, submit
@@ -75,28 +73,25 @@ def execute_adjoint(
     parts |= {(i, Part.COTANGENT): a for i, a in cotangents.items()}
     own = _select(adjoint, dim, primal, remained or {}, parts)
     actual = tuple(parts[key] for key in adjoint.order)
-    taken = [cotangents[i] for i in adjoint.cotangents()]
-    known = None if saved or remained else _references(args, taken)
-    if known is None or known != adjoint.checked:
+    if not adjoint_memory(kernel, adjoint).admits(args, actual):
         _check_adjoint_memory(kernel, adjoint, tuple(args), actual)
-        adjoint.checked = known
     submit(adjoint.direct, dim, actual)
     for i, share in own.items():
         known = as_numpy(cotangents[i])
         known *= share
 
 
-def _references(args: Sequence[Any], cotangents: Sequence[Any]) -> tuple[Any, ...] | None:
-    """What is equal for the same arrays, if all are data arrays, whose memory never changes."""
-    arrays = [a for a in args if not isinstance(a, bool | int | float | np.generic)]
-    if not all(isinstance(a, Array) for a in (*arrays, *cotangents)):
-        return None
-    return references(arrays, cotangents)
-
-
-def references(arrays: Sequence[Array], cotangents: Sequence[Array]) -> tuple[Any, ...]:
-    """What ``Adjoint.checked`` is after a run on these data arrays, and on no others."""
-    return (*map(ref, arrays), None, *map(ref, cotangents))
+def adjoint_memory(kernel: Kernel, adjoint: Adjoint) -> native.AdjointMemory:
+    """What ``adjoint`` of ``kernel`` asks of arrays."""
+    if adjoint.memory is None:
+        cotangents = [(n, i) for n, (i, part) in enumerate(adjoint.order) if part is Part.COTANGENT]
+        adjoint.memory = native.AdjointMemory(
+            kernel.direct.signature,
+            adjoint.direct.signature,
+            [effect.writes for effect in kernel.effects],
+            cotangents,
+        )
+    return adjoint.memory
 
 
 def _select(

@@ -88,8 +88,9 @@ Line = tuple[str, int]
 
 
 def call_line() -> Line | None:
-    """The line outside of kernelcore that is being executed."""
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    """The line outside of kernelcore that is being executed; for functions of its own."""
+    # Neither this function nor the one that asks.
+    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         if not frame.f_globals.get("__name__", "").startswith(_PACKAGE):
             return frame.f_code.co_filename, frame.f_lineno

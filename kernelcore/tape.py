@@ -18,16 +18,19 @@ from kernelcore.recording import (
     Recorder,
     call_line,
     call_site,
+    captured,
     perform,
     perform_write,
     recorder,
 )
+from kernelcore.runtime import native
 from kernelcore.tape_cut import Cuts
 from kernelcore.tape_graph import dot_text, mermaid_text
 from kernelcore.tape_launch import LaunchRecord
-from kernelcore.tape_memory import Memories, Memory, Need
+from kernelcore.tape_memory import Memories, Need
 from kernelcore.tape_plan import plan_of
 from kernelcore.tape_record import CopyRecord, FuncRecord, Record, add_to, clear_gradients
+from kernelcore.tape_records import Records
 
 
 class Tape:
@@ -59,10 +62,10 @@ class Tape:
         self._forget()
 
     def _forget(self) -> None:
-        self._records: list[Record] = []
+        self._records = Records()
         # The arrays of the records in order, and whether one of these wrote them.
         self._arrays: dict[Array, bool] = {}
-        self._memories = Memories()
+        self._memories = Memories(self._records)
         self._cuts = Cuts()
 
     def __enter__(self) -> Self:
@@ -96,9 +99,16 @@ class Tape:
             KernelArgumentError: An argument does not fit the kernel; nothing was run.
             KernelGradError: A gradient would be cut; nothing was run.
         """
+        line = call_line()
+        is_plain = not self._outer and self._cuts.is_empty and captured.get() is None
+        if is_plain and native.record_launch(
+            *(self._memories.known, self._records.items, self._arrays, kernel.quick_plans),
+            *(dim, tuple(args), line),
+        ):
+            return
         kernel = kernel.for_arguments(args)
         leaves = argument_leaves(kernel, args)
-        plan, line = plan_of(kernel, leaves), call_line()
+        plan = plan_of(kernel, leaves)
         steps = [tape._check(LaunchRecord(plan, dim, leaves, line)) for tape in self._tapes]
         untouched = self._before(steps)
         execute_leaves(kernel, dim, leaves)
@@ -136,35 +146,33 @@ class Tape:
     def _check(self, record: Record) -> _Step:
         """Refuse what would lose a gradient, else prepare ``record``."""
         record.prepare()
-        outputs = self._memories.check(record)
+        self._memories.check(record)
         self._cuts.check(record)
-        return self, record, outputs
+        return self, record
 
     @staticmethod
     def _before(steps: Sequence[_Step]) -> list[Need]:
         """What earlier records need, and is beside of what is going to be overwritten."""
         untouched: list[Need] = []
-        for tape, record, outputs in steps:
-            for memory in outputs:
-                if memory.needs:
-                    untouched += memory.before_write(record, is_kept=tape._keep_overwritten)
+        for tape, record in steps:
+            untouched += tape._memories.before_write(record, is_kept=tape._keep_overwritten)
         return untouched
 
     @staticmethod
     def _after(steps: Sequence[_Step], untouched: Sequence[Need]) -> None:
         for earlier, i in untouched:
             earlier.versions[i] = earlier.leaves[i].version
-        for tape, record, outputs in steps:
-            tape._keep(record, outputs)
+        for tape, record in steps:
+            tape._keep(record)
 
-    def _keep(self, record: Record, outputs: Sequence[Memory]) -> None:
+    def _keep(self, record: Record) -> None:
         record.finish()
-        self._records.append(record)
         for array in record.inputs:
             self._arrays.setdefault(array, False)
         for array in record.outputs:
             self._arrays[array] = True
-        self._memories.keep(record, outputs)
+        self._memories.keep(record, len(self._records))
+        self._records.items.append(record)
         self._cuts.learn(record)
 
     # Gradients
@@ -202,8 +210,13 @@ class Tape:
             perform(lambda: gradient.numpy().fill(1))
         for array, cotangent in (grads or {}).items():
             _seed(array, cotangent)
-        for record in reversed(self._records):
-            record.backward(self._memories.writers)
+        left = len(self._records)
+        while left > 0:
+            if captured.get() is None:
+                left = native.replay_launches(self._records.items, left)
+            if left > 0:
+                left -= 1
+                self._records[left].backward(self._memories.writers)
 
     @property
     def gradients(self) -> dict[Array, Array]:
@@ -249,15 +262,15 @@ class Tape:
             raise KernelArgumentError(
                 f"visualize: expected language 'dot' or 'mermaid', found {language!r}"
             )
-        text = writers[language](self._records, dict(array_labels or {}), graph_direction)
+        text = writers[language]([*self._records], dict(array_labels or {}), graph_direction)
         if filename is not None:
             with open(filename, "w", encoding="utf-8") as file:
                 file.write(text)
         return text
 
 
-# A tape, its record of what is going to happen, and the memory that this writes.
-_Step = tuple[Tape, Record, Sequence[Memory]]
+# A tape, and its record of what is going to happen.
+_Step = tuple[Tape, Record]
 
 
 def _is_among(array: Array, written: Sequence[Array]) -> bool:

@@ -21,6 +21,11 @@ class Cuts:
         # The memory, who wrote it, and the array, which keeps it from being used for another.
         self._known: list[tuple[native.Span, str, Any]] = []
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is none."""
+        return not self._known
+
     def learn(self, record: Record) -> None:
         """Take notice of what ``record`` wrote."""
         if isinstance(record, LaunchRecord):
@@ -42,7 +47,7 @@ class Cuts:
             leaf = record.leaves[i]
             if is_value and not isinstance(leaf, Array):
                 continue
-            label = self._found_at(memory_span(leaf) if is_value else _span(record, i))
+            label = self._found_at(leaf.span if is_value else _span(record, i))
             if label is not None:
                 found[i] = label
         return found
@@ -75,7 +80,7 @@ class Cuts:
         source = record.source
         if source is None or source.requires_grad or not record.target.requires_grad:
             return
-        label = self._found_at(memory_span(source))
+        label = self._found_at(source.span)
         if label is not None:
             raise _cut_error(record, "target", "source", label)
 
@@ -91,7 +96,7 @@ class Cuts:
                 self._known.append((_span(record, i), record.label, record.leaves[i]))
 
     def _learn_copy(self, record: CopyRecord) -> None:
-        target, source = memory_span(record.target), record.source
+        target, source = record.target.span, record.source
         if record.target.is_contiguous:
             self._known = [
                 (span, label, leaf)
@@ -100,7 +105,7 @@ class Cuts:
             ]
         if source is None or record.target.requires_grad:
             return
-        if source.requires_grad or self._found_at(memory_span(source)) is not None:
+        if source.requires_grad or self._found_at(source.span) is not None:
             self._known.append((target, record.label, record.target))
 
 
@@ -116,9 +121,3 @@ def _cut_error(record: Record, result: str, name: str, label: str) -> KernelGrad
 
 def _span(record: LaunchRecord, i: int) -> native.Span:
     return native.array_span(record.kernel.direct.signature, i, record.leaves[i])
-
-
-def memory_span(array: Array) -> native.Span:
-    """The memory of ``array``."""
-    begin, end = array.bounds
-    return native.Span(begin, end, array.extents, array.stride_bytes, array.item_bytes, True)

@@ -11,10 +11,11 @@ from kernelcore.compiled import Adjoint
 from kernelcore.data import Array
 from kernelcore.element import Numbers, as_numpy
 from kernelcore.errors import KernelArgumentError, KernelGradError, SrcLoc
-from kernelcore.execute import Dims, submit
+from kernelcore.execute import Dims
 from kernelcore.kernel import Kernel
-from kernelcore.launch_adjoint import execute_adjoint, references
+from kernelcore.launch_adjoint import execute_adjoint
 from kernelcore.recording import Line, as_text, captured, location, whole_line
+from kernelcore.runtime import native
 from kernelcore.tape_plan import LaunchPlan
 from kernelcore.tape_record import Writers, add_to
 from kernelcore.types import ArrayType
@@ -93,23 +94,8 @@ class LaunchRecord:
         for i, version in self.versions.items():
             if self.leaves[i].version != version:
                 self._refuse_overwritten(i, writers)
-        if not self._run_known(adjoint):
-            self._run(adjoint)
-
-    def _run_known(self, adjoint: Adjoint) -> bool:
-        """Run ``adjoint`` on the arrays of its last run, whose memory was checked then.
-
-        False, and nothing was done, for others and where it needs what is no argument.
-        """
-        plan, leaves = self.plan, self.leaves
-        if plan.order is None or self.saved:
-            return False
-        primals, taken = plan.order
-        cotangents = [leaves[i].grad for i in taken]
-        if references([leaves[i] for i in plan.arrays], cotangents) != adjoint.checked:
-            return False
-        submit(adjoint.direct, self.dim, [leaves[i] for i in primals] + cotangents)
-        return True
+        self._run(adjoint)
+        self.plan.make_quick()
 
     def _run(self, adjoint: Adjoint) -> None:
         cotangents, extra = self._cotangents()
@@ -125,8 +111,8 @@ class LaunchRecord:
             add_to(self.leaves[i].grad, part)
 
     def _refuse_overwritten(self, i: int, writers: Writers) -> None:
-        version, root = self.versions[i], self.leaves[i].root
-        later = [r.label for count, r in writers(root) if count > version]
+        version, leaf = self.versions[i], self.leaves[i]
+        later = [r.label for count, r in writers(leaf) if count > version]
         culprit = later[0] if later else "an assignment or a launch that was not recorded"
         raise KernelGradError(
             f"{self.label} needs '{self.kernel.func.params[i].name}' as it was then, but "
@@ -143,7 +129,7 @@ class LaunchRecord:
         """
         found: dict[int, Any] = {}
         extra: dict[int, Numbers] = {}
-        taken: list[tuple[int, int]] = []
+        taken: list[native.Span] = []
         # What was written goes first: its cotangents are read and cleared in place.
         for i in self.plan.cotangents:
             leaf, param = self.leaves[i], self.kernel.func.params[i]
@@ -152,14 +138,14 @@ class LaunchRecord:
                 found[i] = _zeros(np.shape(as_numpy(leaf)), param.type.dtype.numpy)
                 continue
             grad = leaf.grad
-            begin, end = grad.bounds
-            is_shared = any(begin < high and low < end for low, high in taken)
+            span = grad.span
+            is_shared = any(span.overlaps(other) for other in taken)
             if is_shared and not self.kernel.effects[i].writes:
                 known = grad.numpy()
                 extra[i] = found[i] = _zeros(known.shape, known.dtype)
             else:
                 found[i] = grad
-                taken.append((begin, end))
+                taken.append(span)
         return found, extra
 
     def _first_saved(self) -> str:

@@ -12,12 +12,15 @@ from kernelcore.compiled import Adjoint, Part
 from kernelcore.data import Array
 from kernelcore.errors import KernelArgumentError, KernelGradError
 from kernelcore.kernel import Kernel
+from kernelcore.launch_adjoint import adjoint_memory
 from kernelcore.passes.activity import is_float
+from kernelcore.runtime import native
 from kernelcore.types import Scalar
 
 # What an argument is to a Tape: a number, another library's array, a data array without or with a
 # gradient.
-NUMBER, OTHER, CONSTANT, TRACKED = range(4)
+NUMBER, OTHER, CONSTANT, TRACKED = b"noct"
+native.set_argument_types(Array, np.generic)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -26,6 +29,7 @@ class LaunchPlan:
 
     Attributes:
         kernel: The kernel, which is not generic.
+        kinds: What each argument is, as ``native.argument_kinds`` gives it.
         wrt: Parameters whose arrays require gradients.
         adjoint: The adjoint for these, or why there is none; None if nothing needs it.
         inputs: Data arrays whose elements are used.
@@ -44,6 +48,7 @@ class LaunchPlan:
     """
 
     kernel: Kernel
+    kinds: bytes
     wrt: tuple[int, ...]
     adjoint: Adjoint | KernelGradError | None
     inputs: tuple[int, ...]
@@ -59,6 +64,24 @@ class LaunchPlan:
     arrays: tuple[int, ...]
     is_checked_always: bool
 
+    def make_quick(self) -> None:
+        """From now on native code records such launches, if their arguments are all they need."""
+        needed = (self.others, self.values, self.before, self.after)
+        is_cut = bool(self.unmarked and self.wrt)
+        is_known = self.adjoint is None or self.order is not None
+        if any(needed) or is_cut or self.is_checked_always or not (is_known and self.kernel.quick):
+            return
+        adjoint = self.adjoint if isinstance(self.adjoint, Adjoint) else None
+        quick = native.QuickPlan(
+            self.kernel.quick,
+            None if adjoint is None else adjoint_memory(self.kernel, adjoint),
+            self.inputs,
+            self.outputs,
+            self.versions,
+            *(self.order or ((), ())),
+        )
+        self.kernel.quick_plans[self.kinds] = self, quick
+
 
 def plan_of(kernel: Kernel, leaves: Sequence[Any]) -> LaunchPlan:
     """The plan of a launch of ``kernel``, which is not generic.
@@ -66,16 +89,7 @@ def plan_of(kernel: Kernel, leaves: Sequence[Any]) -> LaunchPlan:
     Raises:
         KernelArgumentError: An argument has a gradient that cannot be computed.
     """
-    kinds = tuple(
-        [
-            (TRACKED if leaf.requires_grad else CONSTANT)
-            if isinstance(leaf, Array)
-            else NUMBER
-            if isinstance(leaf, bool | int | float | np.generic)
-            else OTHER
-            for leaf in leaves
-        ]
-    )
+    kinds = native.argument_kinds(tuple(leaves))
     known: LaunchPlan | None = kernel.tape_plans.get(kinds)
     if known is not None:
         if known.is_checked_always:
@@ -84,6 +98,8 @@ def plan_of(kernel: Kernel, leaves: Sequence[Any]) -> LaunchPlan:
     plan = _new_plan(kernel, kinds, _tracked(kernel, leaves))
     if not isinstance(plan.adjoint, KernelGradError):
         kernel.tape_plans[kinds] = plan
+    if plan.adjoint is None:
+        plan.make_quick()
     return plan
 
 
@@ -121,7 +137,7 @@ def _tracked(kernel: Kernel, leaves: Sequence[Any]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _new_plan(kernel: Kernel, kinds: tuple[int, ...], wrt: tuple[int, ...]) -> LaunchPlan:
+def _new_plan(kernel: Kernel, kinds: bytes, wrt: tuple[int, ...]) -> LaunchPlan:
     params, does = kernel.func.params, kernel.effects
     indices = range(len(params))
     values = [i for i in indices if isinstance(params[i].type, Scalar)]
@@ -138,6 +154,7 @@ def _new_plan(kernel: Kernel, kinds: tuple[int, ...], wrt: tuple[int, ...]) -> L
         reads = sorted(adjoint.reads - {*before, *kept})
     return LaunchPlan(
         kernel,
+        kinds,
         wrt,
         adjoint,
         inputs=tuple(i for i in arrays if does[i].loads or i in values),

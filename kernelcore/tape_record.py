@@ -12,7 +12,8 @@ from kernelcore._native import ArrayMemory
 from kernelcore.data import Array
 from kernelcore.element import Numbers
 from kernelcore.errors import KernelGradError, SrcLoc
-from kernelcore.recording import as_text, perform, whole_line
+from kernelcore.recording import as_text, captured, perform, whole_line
+from kernelcore.runtime import native
 
 
 class Record(Protocol):
@@ -55,7 +56,7 @@ class Record(Protocol):
         ...
 
 
-# Who wrote the memory of a root: the count of writes after it, and the record.
+# Who wrote the memory of an array: the count of writes after it, and the record.
 Writers = Callable[[Array], Sequence[tuple[int, Record]]]
 
 
@@ -158,6 +159,10 @@ class FuncRecord:
 
 def clear_gradients(arrays: Iterable[Array]) -> None:
     """Zero the gradients of those of ``arrays`` that have one; no Tape records it."""
+    if captured.get() is None:
+        for gradient in native.clear_gradients(arrays):
+            _clear(gradient)
+        return
     gradients = [gradient for array in arrays if (gradient := array.grad) is not None]
 
     def clear() -> None:

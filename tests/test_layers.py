@@ -42,7 +42,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("kernelcore.launch_adjoint", "kernelcore.command", "kernelcore.graph"),
     ("kernelcore.launch", "kernelcore.tape_record", "kernelcore.tape_plan"),
     ("kernelcore.tape_launch", "kernelcore.tape_graph"),
-    ("kernelcore.tape_cut",),
+    ("kernelcore.tape_cut", "kernelcore.tape_records"),
     ("kernelcore.tape_memory",),
     ("kernelcore.tape",),
     ("kernelcore.map", "kernelcore.autodiff"),

@@ -26,6 +26,11 @@ void require_read(ReadStatus status, nb::handle source) {
   throw nb::python_error();
 }
 
+std::shared_ptr<Storage> storage_of(const ArrayMemory& memory) {
+  auto [begin, end] = byte_span(memory.info.view, static_cast<size_t>(memory.info.item_bytes));
+  return std::make_shared<Storage>(0, begin, end);
+}
+
 ArrayMemory adopted(nb::handle source) {
   ArrayMemory made{};
   require_read(adopt_array(source.ptr(), made.info, made.keeper), source);
@@ -47,14 +52,14 @@ ArrayMemory copied(nb::handle source) {
 
 void init_array_memory(ArrayMemory* self, nb::handle source, const ArrayMemory* base) {
   ArrayMemory made = adopted(source);
-  made.version = base != nullptr ? base->version : std::make_shared<uint64_t>(0);
+  made.storage = base != nullptr ? base->storage : storage_of(made);
   new (self) ArrayMemory(std::move(made));
 }
 
 /// An instance of `type`, a subclass whose own attributes are still to be set.
 nb::object instance_of(nb::handle type, ArrayMemory&& memory) {
   nb::object made = nb::inst_alloc(type);
-  memory.version = std::make_shared<uint64_t>(0);
+  memory.storage = storage_of(memory);
   new (nb::inst_ptr<ArrayMemory>(made)) ArrayMemory(std::move(memory));
   nb::inst_mark_ready(made);
   return made;
@@ -75,12 +80,6 @@ ArrayMemory zeroed(nb::handle extents, int index) {
   return made;
 }
 
-nb::tuple integers(const int64_t* values, int count) {
-  nb::list list;
-  for (int k = 0; k < count; ++k) list.append(values[k]);
-  return nb::tuple(list);
-}
-
 nb::object interface_of(const ArrayMemory& self, bool on_host) {
   nb::object dict = interface_dict(self.info);
   if (self.info.is_on_host() == on_host && !dict.is_none()) return dict;
@@ -89,6 +88,14 @@ nb::object interface_of(const ArrayMemory& self, bool on_host) {
 }
 
 }  // namespace
+
+bool ArrayMemory::clear() {
+  auto item_bytes = static_cast<size_t>(info.item_bytes);
+  if (info.is_read_only || !info.is_on_host() || !info.view.is_contiguous(item_bytes)) return false;
+  zero_fill(info.view.data, info.view.numel(), item_bytes);
+  count_write();
+  return true;
+}
 
 Keeper take_own_memory(ArrayInfo& info) {
   auto item_bytes = info.item_bytes;
@@ -135,7 +142,7 @@ void bind_array_memory(nb::module_& m) {
            nb::sig("def __init__(self, source: object, base: ArrayMemory | None = None) -> None"),
            "Of an array or a DLPack capsule; its count of writes is that of `base`.")
       .def_prop_ro(
-          "version", [](const ArrayMemory& self) { return *self.version; },
+          "version", [](const ArrayMemory& self) { return self.version(); },
           "How often the memory was written, through this array or another view of it.")
       .def("mark_write", &ArrayMemory::count_write,
            "Count a write that neither a launch nor a method of the array made.")
@@ -143,33 +150,10 @@ void bind_array_memory(nb::module_& m) {
           "ptr",
           [](const ArrayMemory& self) { return reinterpret_cast<uintptr_t>(self.info.view.data); },
           "The address of the first element.")
-      .def_prop_ro(
-          "bounds",
-          [](const ArrayMemory& self) {
-            auto [begin, end] =
-                byte_span(self.info.view, static_cast<size_t>(self.info.item_bytes));
-            return nb::make_tuple(begin, end);
-          },
-          nb::sig("def bounds(self) -> tuple[int, int]"),
-          "The addresses of the first byte and of the one past the last; equal if it is empty.")
-      .def_prop_ro(
-          "item_bytes", [](const ArrayMemory& self) { return self.info.item_bytes; },
-          "Bytes of a component.")
-      .def(
-          "clear",
-          [](ArrayMemory& self) {
-            const ArrayInfo& info = self.info;
-            auto item_bytes = static_cast<size_t>(info.item_bytes);
-            if (info.is_read_only || !info.is_on_host() || !info.view.is_contiguous(item_bytes)) {
-              return false;
-            }
-            zero_fill(info.view.data, info.view.numel(), item_bytes);
-            self.count_write();
-            return true;
-          },
-          "Zero the bytes and count the write; false, and nothing is done, unless they are "
-          "adjacent "
-          "and may be written.")
+      .def_prop_ro("span", &ArrayMemory::span, "Where the elements lie.")
+      .def("clear", &ArrayMemory::clear,
+           "Zero the bytes and count the write; false, and nothing is done, unless they are "
+           "adjacent and may be written.")
       .def_prop_ro(
           "extents",
           [](const ArrayMemory& self) {

@@ -7,16 +7,30 @@
 #include <memory>
 
 #include "bind/array_info.h"
+#include "bind/span.h"
 
 namespace kernelcore::bind {
+
+/// What an array and all views of it have in common; guarded by the GIL.
+struct Storage {
+  uint64_t version;  // counts writes
+  // The bytes of the array that the others are views of.
+  uintptr_t begin;
+  uintptr_t end;
+};
 
 /// What launches read of a data array, and what keeps its memory in place.
 struct ArrayMemory {
   ArrayInfo info;
   Keeper keeper;
-  std::shared_ptr<uint64_t> version;  // counts writes, also through views; guarded by the GIL
+  std::shared_ptr<Storage> storage;
 
-  void count_write() { ++*version; }
+  uint64_t version() const { return storage->version; }
+  void count_write() { ++storage->version; }
+  /// Zeroes the bytes and counts the write; false, and nothing is done, unless they are adjacent
+  /// and may be written.
+  bool clear();
+  Span span() const { return {info.view, static_cast<size_t>(info.item_bytes)}; }
 };
 
 /// The native half of `object`, of a type that `is_array_memory`; null before it is initialized.

@@ -144,20 +144,12 @@ bool launch(const Signature& signature, nb::handle dims, nb::handle inputs, nb::
   return true;
 }
 
-nb::tuple array_span(const Signature& signature, size_t index, nb::handle object) {
+Span array_span(const Signature& signature, size_t index, nb::handle object) {
   if (index >= signature.relocations.size()) throw nb::index_error("no such parameter");
   Leases leases(1);
-  ArrayView view;
-  read_array_argument(signature, index, object.ptr(), view, leases);
-  nb::list shape, stride_bytes;
-  for (int k = 0; k < view.ndim; ++k) {
-    shape.append(view.shape[k]);
-    stride_bytes.append(view.stride_bytes[k]);
-  }
-  size_t item_bytes = size_bytes(signature.relocations[index].dtype);
-  auto [begin, end] = byte_span(view, item_bytes);
-  return nb::make_tuple(begin, end, nb::tuple(shape), nb::tuple(stride_bytes), item_bytes,
-                        is_distinct(view, item_bytes));
+  Span span{{}, size_bytes(signature.relocations[index].dtype)};
+  read_array_argument(signature, index, object.ptr(), span.view, leases);
+  return span;
 }
 
 }  // namespace kernelcore::bind

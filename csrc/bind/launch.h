@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include "bind/span.h"
 #include "core/launch.h"
 
 namespace kernelcore::bind {
@@ -21,8 +22,7 @@ void check_count(const Signature& signature, size_t found);
 bool launch(const Signature& signature, nanobind::handle dims, nanobind::handle inputs,
             nanobind::handle outputs);
 
-/// (first address, address past the end, shape, whether no two indices reach the same element) of
-/// the array for parameter `index`.
-nanobind::tuple array_span(const Signature& signature, size_t index, nanobind::handle object);
+/// The memory of the array for parameter `index`; throws an argument Error if it does not fit.
+Span array_span(const Signature& signature, size_t index, nanobind::handle object);
 
 }  // namespace kernelcore::bind

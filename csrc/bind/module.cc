@@ -6,10 +6,13 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "bind/adjoint_memory.h"
 #include "bind/array_memory.h"
 #include "bind/errors.h"
 #include "bind/launch.h"
 #include "bind/launch_list.h"
+#include "bind/tape_launch.h"
+#include "bind/tape_memory.h"
 #include "bind/torch_module.h"
 #include "bind/xla_callback.h"
 #include "core/cpu_limit.h"
@@ -135,10 +138,7 @@ void bind_launch(nb::module_& m) {
                 "outputs: collections.abc.Sequence[typing.Any], /) -> bool"),
         "As launch, with the arguments in two parts.");
   m.def("array_span", &array_span, nb::arg("signature"), nb::arg("index"), nb::arg("array"),
-        nb::sig("def array_span(signature: Signature, index: int, array: object) "
-                "-> tuple[int, int, tuple[int, ...], tuple[int, ...], int, bool]"),
-        "First address, address past the end, shape, strides and size of an element in bytes, and "
-        "whether elements are distinct.");
+        "The memory of an array that parameter `index` takes.");
   m.def("set_error_types", &set_error_types, nb::arg("argument"), nb::arg("memory"),
         nb::arg("internal"), nb::arg("assertion"), nb::arg("index"),
         nb::sig("def set_error_types(argument: type[Exception], memory: type[Exception], "
@@ -229,8 +229,12 @@ NB_MODULE(_native, m) {
   nanobind::set_leak_warnings(std::getenv("KC_LEAK_WARNINGS") != nullptr);
   kernelcore::bind::register_error_translator();
   kernelcore::bind::bind_arithmetic(m);
+  kernelcore::bind::bind_span(m);
   kernelcore::bind::bind_array_memory(m);
   kernelcore::bind::bind_launch(m);
+  kernelcore::bind::bind_adjoint_memory(m);
+  kernelcore::bind::bind_tape_memory(m);
+  kernelcore::bind::bind_tape_launch(m);
   kernelcore::bind::bind_launch_list(m);
   kernelcore::bind::bind_loader(m);
   kernelcore::bind::bind_registry(m);
