@@ -70,14 +70,15 @@ def launch(
         raise not_a_kernel(kernel)
     is_plain = not (adjoint or record_cmd) and adj_inputs is adj_outputs is device is None
     # The ways of most launches, as short as they can be.
-    recording = _recording() if is_plain and record_tape else None
-    if recording is not None:
-        recording.record_launch(kernel, dim, (*inputs, *outputs))
-        return None
-    if is_plain and _recording() is None and (signature := kernel.quick) is not None:
-        if not _run(signature, dim, inputs, outputs):
-            _run(kernel.direct.serial, dim, inputs, outputs)
-        return None
+    if is_plain:
+        recording = _recording()
+        if recording is not None and record_tape:
+            recording.record_launch(kernel, dim, (*inputs, *outputs))
+            return None
+        if recording is None and (signature := kernel.quick) is not None:
+            if not _run(signature, dim, inputs, outputs):
+                _run(kernel.direct.serial, dim, inputs, outputs)
+            return None
     args = (*inputs, *outputs)
     if device is not None and device != "cpu":
         require_device("launch", device, kernel.func.loc)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import Token
 from types import TracebackType
 from typing import Any, Self
@@ -30,7 +29,7 @@ from kernelcore.tape_launch import LaunchRecord
 from kernelcore.tape_memory import Memories, Need
 from kernelcore.tape_plan import plan_of
 from kernelcore.tape_record import CopyRecord, FuncRecord, Record, add_to, clear_gradients
-from kernelcore.tape_records import Records
+from kernelcore.tape_records import Records, record_at
 
 
 class Tape:
@@ -62,9 +61,10 @@ class Tape:
         self._forget()
 
     def _forget(self) -> None:
-        self._records = Records()
-        # The arrays of the records in order, and whether one of these wrote them.
-        self._arrays: dict[Array, bool] = {}
+        self._records: Records = []
+        # The arrays of the records in order, and those that one of these wrote.
+        self._arrays: dict[Array, None] = {}
+        self._written: dict[Array, None] = {}
         self._memories = Memories(self._records)
         self._cuts = Cuts()
 
@@ -100,10 +100,16 @@ class Tape:
             KernelGradError: A gradient would be cut; nothing was run.
         """
         line = call_line()
-        is_plain = not self._outer and self._cuts.is_empty and captured.get() is None
+        is_plain = not (self._outer or self._cuts.known) and captured.get() is None
         if is_plain and native.record_launch(
-            *(self._memories.known, self._records.items, self._arrays, kernel.quick_plans),
-            *(dim, tuple(args), line),
+            self._memories.known,
+            self._records,
+            self._arrays,
+            self._written,
+            kernel.quick_plans,
+            dim,
+            tuple(args),
+            line or (),
         ):
             return
         kernel = kernel.for_arguments(args)
@@ -167,12 +173,10 @@ class Tape:
 
     def _keep(self, record: Record) -> None:
         record.finish()
-        for array in record.inputs:
-            self._arrays.setdefault(array, False)
-        for array in record.outputs:
-            self._arrays[array] = True
+        self._arrays.update(dict.fromkeys((*record.inputs, *record.outputs)))
+        self._written.update(dict.fromkeys(record.outputs))
         self._memories.keep(record, len(self._records))
-        self._records.items.append(record)
+        self._records.append(record)
         self._cuts.learn(record)
 
     # Gradients
@@ -198,8 +202,8 @@ class Tape:
         """
         if loss is not None:
             _check_loss(loss)
-        written = [array for array, is_written in self._arrays.items() if is_written]
-        if loss is not None and not _is_among(loss, written):
+        written = self._written
+        if loss is not None and loss not in written and not _is_view(loss, written):
             raise KernelArgumentError(
                 "backward: nothing that was recorded writes the loss",
                 remedy="launch the kernel that computes it inside of the with block",
@@ -207,16 +211,16 @@ class Tape:
         if loss is not None or grads is not None:
             clear_gradients(written)
         if loss is not None and (gradient := loss.grad) is not None:
-            perform(lambda: gradient.numpy().fill(1))
+            perform(gradient.set_one)
         for array, cotangent in (grads or {}).items():
             _seed(array, cotangent)
         left = len(self._records)
         while left > 0:
             if captured.get() is None:
-                left = native.replay_launches(self._records.items, left)
+                left = native.replay_launches(self._records, left)
             if left > 0:
                 left -= 1
-                self._records[left].backward(self._memories.writers)
+                record_at(self._records, left).backward(self._memories.writers)
 
     @property
     def gradients(self) -> dict[Array, Array]:
@@ -262,7 +266,11 @@ class Tape:
             raise KernelArgumentError(
                 f"visualize: expected language 'dot' or 'mermaid', found {language!r}"
             )
-        text = writers[language]([*self._records], dict(array_labels or {}), graph_direction)
+        text = writers[language](
+            [record_at(self._records, n) for n in range(len(self))],
+            dict(array_labels or {}),
+            graph_direction,
+        )
         if filename is not None:
             with open(filename, "w", encoding="utf-8") as file:
                 file.write(text)
@@ -273,15 +281,13 @@ class Tape:
 _Step = tuple[Tape, Record]
 
 
-def _is_among(array: Array, written: Sequence[Array]) -> bool:
+def _is_view(array: Array, written: Iterable[Array]) -> bool:
     """Whether one of ``written`` with a gradient is in the memory of ``array``, which has one."""
-    if array in written:
-        return True
     return any(other.root is array.root and other.requires_grad for other in written)
 
 
 def _check_loss(loss: Any) -> None:
-    is_one = isinstance(loss, Array) and math.prod(loss.extents) == 1 and loss.requires_grad
+    is_one = isinstance(loss, Array) and loss.numel == 1 and loss.requires_grad
     if not is_one:
         found = f"shape {loss.shape} of {loss.element}" if isinstance(loss, Array) else repr(loss)
         if isinstance(loss, Array) and not loss.requires_grad:

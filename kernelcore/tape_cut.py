@@ -15,16 +15,14 @@ from kernelcore.types import ArrayType
 
 
 class Cuts:
-    """Memory of arrays without gradients that was computed from arrays with gradients."""
+    """Memory of arrays without gradients that was computed from arrays with gradients.
+
+    Attributes:
+        known: The memory, who wrote it, and the array, which keeps it from being used for another.
+    """
 
     def __init__(self) -> None:
-        # The memory, who wrote it, and the array, which keeps it from being used for another.
-        self._known: list[tuple[native.Span, str, Any]] = []
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is none."""
-        return not self._known
+        self.known: list[tuple[native.Span, str, Any]] = []
 
     def learn(self, record: Record) -> None:
         """Take notice of what ``record`` wrote."""
@@ -36,7 +34,7 @@ class Cuts:
     def _loaded(self, record: LaunchRecord) -> dict[int, str]:
         """Parameters that load what depends on arrays with gradients, and who wrote it."""
         found: dict[int, str] = {}
-        if not self._known:
+        if not self.known:
             return found
         for i, (param, effect) in enumerate(
             zip(record.kernel.func.params, record.kernel.effects, strict=True)
@@ -54,7 +52,7 @@ class Cuts:
 
     def _found_at(self, span: native.Span) -> str | None:
         """Who computed what is at ``span`` from arrays with gradients, if it has none itself."""
-        return next((label for cut, label, _ in self._known if span.overlaps(cut)), None)
+        return next((label for cut, label, _ in self.known if span.overlaps(cut)), None)
 
     def check(self, record: Record) -> None:
         """Refuse a ``record`` that would compute an array with gradients from such memory.
@@ -62,7 +60,7 @@ class Cuts:
         Raises:
             KernelGradError: Naming both.
         """
-        if not self._known:
+        if not self.known:
             return
         if isinstance(record, CopyRecord):
             self._check_copy(record)
@@ -93,20 +91,20 @@ class Cuts:
         reached = varied(func, [func.params[i] for i in sources])
         for i in plan.unmarked:
             if func.params[i] in reached:
-                self._known.append((_span(record, i), record.label, record.leaves[i]))
+                self.known.append((_span(record, i), record.label, record.leaves[i]))
 
     def _learn_copy(self, record: CopyRecord) -> None:
         target, source = record.target.span, record.source
         if record.target.is_contiguous:
-            self._known = [
+            self.known = [
                 (span, label, leaf)
-                for span, label, leaf in self._known
+                for span, label, leaf in self.known
                 if span.begin < target.begin or span.end > target.end
             ]
         if source is None or record.target.requires_grad:
             return
         if source.requires_grad or self._found_at(source.span) is not None:
-            self._known.append((target, record.label, record.target))
+            self.known.append((target, record.label, record.target))
 
 
 def _cut_error(record: Record, result: str, name: str, label: str) -> KernelGradError:

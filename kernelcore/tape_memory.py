@@ -13,7 +13,7 @@ from kernelcore.recording import whole_line
 from kernelcore.runtime import native
 from kernelcore.tape_launch import LaunchRecord
 from kernelcore.tape_record import Record
-from kernelcore.tape_records import Records
+from kernelcore.tape_records import Records, record_at
 
 # A value that the backward pass needs: the launch that does, and its parameter.
 Need = tuple[LaunchRecord, int]
@@ -32,7 +32,7 @@ class Memories:
 
     def writers(self, array: Array) -> Sequence[tuple[int, Record]]:
         """Who wrote the memory of ``array``: the count of writes after it, and the record."""
-        return [(version, self._records[n]) for version, n in self.known.writers(array)]
+        return [(version, record_at(self._records, n)) for version, n in self.known.writers(array)]
 
     def check(self, record: Record) -> None:
         """Refuse a ``record`` of memory that was written without the Tape being told, or will be.
@@ -64,7 +64,7 @@ class Memories:
         for output in record.outputs:
             spans = [other.span for other in record.outputs if other.root is output.root]
             for n, i in self.known.take_needs(output):
-                earlier = self._records[n]
+                earlier = record_at(self._records, n)
                 assert isinstance(earlier, LaunchRecord)
                 leaf = earlier.leaves[i]
                 if leaf.version != earlier.versions.get(i):

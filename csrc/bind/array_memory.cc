@@ -10,6 +10,7 @@
 #include "bind/dlpack_export.h"
 #include "core/copy.h"
 #include "core/own_memory.h"
+#include "core/scalar.h"
 
 namespace nb = nanobind;
 
@@ -151,6 +152,19 @@ void bind_array_memory(nb::module_& m) {
           [](const ArrayMemory& self) { return reinterpret_cast<uintptr_t>(self.info.view.data); },
           "The address of the first element.")
       .def_prop_ro("span", &ArrayMemory::span, "Where the elements lie.")
+      .def(
+          "set_one",
+          [](ArrayMemory& self) {
+            if (!is_usable(self.info) || self.info.is_read_only || self.info.view.numel() != 1) {
+              throw nb::value_error("set_one: no element, or several");
+            }
+            auto dtype = static_cast<DType>(self.info.dtype);
+            auto* target = static_cast<std::byte*>(self.info.view.data);
+            bool is_float = traits_of(dtype).kind == ScalarKind::kFloat;
+            is_float ? store_float(dtype, 1.0, target) : store_integer(dtype, 1, target);
+            self.count_write();
+          },
+          "Set the only element to 1, and count the write.")
       .def("clear", &ArrayMemory::clear,
            "Zero the bytes and count the write; false, and nothing is done, unless they are "
            "adjacent and may be written.")
@@ -171,6 +185,9 @@ void bind_array_memory(nb::module_& m) {
       .def_prop_ro(
           "total_ndim", [](const ArrayMemory& self) { return self.info.view.ndim; },
           "The number of dimensions, those of components included.")
+      .def_prop_ro(
+          "numel", [](const ArrayMemory& self) { return self.info.view.numel(); },
+          "The number of components of all elements.")
       .def_prop_ro(
           "scalar_index",
           [](const ArrayMemory& self) { return is_usable(self.info) ? self.info.dtype : -1; },

@@ -80,6 +80,10 @@ const QuickPlan& quick_plan(nb::handle entry) {
   return nb::cast<const QuickPlan&>(nb::borrow<nb::tuple>(entry)[1]);
 }
 
+void add_key(const nb::dict& set, nb::handle key) {
+  if (PyDict_SetItem(set.ptr(), key.ptr(), Py_None) != 0) throw nb::python_error();
+}
+
 /// Whether nothing has to be refused, kept or noted before the launch but that it happens.
 bool is_plain(const QuickPlan& plan, const nb::tuple& arguments, TapeMemory& memory) {
   for (size_t i : plan.inputs) {
@@ -110,8 +114,9 @@ nb::tuple keep(const QuickPlan& plan, const nb::tuple& arguments, TapeMemory& me
   return nb::borrow<nb::tuple>(versions);
 }
 
-bool record_launch(TapeMemory& memory, nb::list records, nb::dict arrays, const nb::dict& plans,
-                   nb::handle dim, const nb::tuple& arguments, nb::handle line) {
+bool record_launch(TapeMemory& memory, nb::list records, nb::dict arrays, nb::dict written,
+                   const nb::dict& plans, nb::handle dim, const nb::tuple& arguments,
+                   nb::handle line) {
   nb::object known = nb::borrow(PyDict_GetItemWithError(plans.ptr(), kinds_of(arguments).ptr()));
   if (!known.is_valid()) return false;
   const QuickPlan& plan = quick_plan(known);
@@ -119,11 +124,11 @@ bool record_launch(TapeMemory& memory, nb::list records, nb::dict arrays, const 
   if (!launch(*plan.signature, dim, arguments, nb::handle())) return false;
   nb::tuple versions = keep(plan, arguments, memory, nb::len(records));
   records.append(nb::make_tuple(known, dim, arguments, line, versions));
-  for (size_t i : plan.inputs) {
-    nb::object array = arguments[i];
-    if (!arrays.contains(array)) arrays[array] = false;
+  for (size_t i : plan.inputs) add_key(arrays, arguments[i]);
+  for (size_t i : plan.outputs) {
+    add_key(arrays, arguments[i]);
+    add_key(written, arguments[i]);
   }
-  for (size_t i : plan.outputs) arrays[nb::object(arguments[i])] = true;
   return true;
 }
 
@@ -174,7 +179,7 @@ size_t replay_launches(const nb::list& records, size_t count) {
 
 nb::list clear_gradients(nb::handle arrays) {
   nb::list left;
-  for (nb::handle array : nb::list(nb::borrow(arrays))) {
+  for (nb::handle array : arrays) {
     nb::object gradient = attribute(array, g_grad);
     if (gradient.is_none()) continue;
     if (!nb::cast<ArrayMemory&>(gradient).clear()) left.append(gradient);
@@ -218,11 +223,13 @@ void bind_tape_launch(nb::module_& m) {
   m.def(
       "record_launch", &record_launch,
       nb::sig("def record_launch(memory: TapeMemory, records: list[typing.Any], "
-              "arrays: dict[typing.Any, bool], plans: dict[bytes, tuple[typing.Any, QuickPlan]], "
+              "arrays: dict[typing.Any, None], written: dict[typing.Any, None], "
+              "plans: dict[bytes, tuple[typing.Any, QuickPlan]], "
               "dim: typing.Any, "
               "arguments: tuple[typing.Any, ...], line: typing.Any, /) -> bool"),
       "Launch, and append a record: the entry of `plans`, `dim`, `arguments`, `line` and versions "
-      "of what the adjoint reads. False, and nothing was run, if that is not all there is to do.");
+      "of what the adjoint reads; `arrays` are all, `written` those that it writes. False, and "
+      "nothing was run, if that is not all there is to do.");
   m.def("replay_launches", &replay_launches,
         nb::sig("def replay_launches(records: list[typing.Any], count: int, /) -> int"),
         "Run the first `count` records backwards, the last first, up to one for Python to look at; "

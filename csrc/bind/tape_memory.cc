@@ -8,19 +8,20 @@ namespace nb = nanobind;
 namespace kernelcore::bind {
 
 TapeRoot& TapeMemory::root_of(const ArrayMemory& array) {
-  std::unique_ptr<TapeRoot>& slot = roots_[array.storage.get()];
-  if (slot != nullptr) return *slot;
-  slot = std::make_unique<TapeRoot>();
-  slot->storage = array.storage;
-  slot->keeper = array.keeper;
+  // What a map holds stays where it is.
+  auto [place, is_new] = roots_.try_emplace(array.storage.get());
+  TapeRoot& root = place->second;
+  if (!is_new) return root;
+  root.storage = array.storage;
+  root.keeper = array.keeper;
   for (auto& [storage, other] : roots_) {
     bool is_shared = storage->begin < array.storage->end && array.storage->begin < storage->end;
-    if (other == slot || !is_shared) continue;
-    slot->twins.push_back(other.get());
-    other->twins.push_back(slot.get());
+    if (&other == &root || !is_shared) continue;
+    root.twins.push_back(&other);
+    other.twins.push_back(&root);
     has_twins_ = true;
   }
-  return *slot;
+  return root;
 }
 
 bool TapeMemory::overlaps(uintptr_t begin, uintptr_t end) const {

@@ -41,7 +41,7 @@ class TapeMemory {
   bool overlaps(uintptr_t begin, uintptr_t end) const;
 
  private:
-  std::unordered_map<const Storage*, std::unique_ptr<TapeRoot>> roots_;
+  std::unordered_map<const Storage*, TapeRoot> roots_;
   bool has_twins_ = false;
 };
 
