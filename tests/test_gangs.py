@@ -11,6 +11,7 @@ import pytest
 import kernelcore as kc
 from kernelcore import opderive
 from kernelcore.codegen import abi
+from kernelcore.codegen.cost import suits_any_strides
 from kernelcore.codegen.form import LANES, adds_in_order
 from kernelcore.opshape import kernel_operation
 from kernelcore.passes.pipeline import optimize
@@ -105,6 +106,25 @@ def units(m: MAT33, v: VEC3, w: VEC3, out: F32):
         v[i] = kc.cross(u, w[i])
         m[i][1] = u
     out[i] = v[i][2] if i % 2 == 0 else m[i][i % 3, 1]
+
+
+@kc.kernel
+def waves(x: VEC3, y: VEC3, total: F32):
+    i = kc.tid()
+    v = x[i]
+    if v[0] > 0.0:
+        v = kc.vec3(kc.sin(v[1]), kc.exp(-v[0]), kc.pow(kc.abs(v[2]), 1.5))
+        y[i] += v
+    total[i] = kc.tanh(kc.dot(v, v)) + kc.log(1.0 + kc.abs(v[1]))
+
+
+@gangs
+@pytest.mark.parametrize("step", [2, -3])
+def test_gangs_of_elements_that_are_apart(lanes: int, step: int) -> None:
+    assert suits_any_strides(optimize(waves.func))
+    x, y = (floats(3 * SIZE, 5, seed=k)[::step, 1:4][:SIZE] for k in range(2))
+    *_, total = run(waves, lanes, x, y, floats(2 * SIZE)[::2])
+    assert np.isfinite(total).all()
 
 
 @gangs

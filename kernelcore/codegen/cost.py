@@ -26,9 +26,13 @@ WORK_PER_ELEMENT_IN_LOOP = 10
 WORK_PER_ELEMENT = 4
 # Turns of a loop with fewer instructions wait for their results, unless several are on the way.
 SHORT_TURN = 40
+# A gang adds its values up in as many steps, or nearly, however many they are.
+SHORT_TURN_WITH_TOTALS = 80
 # A float is made an integer with care for what is out of range.
 TO_INTEGER = 4
-# Beyond so many Eqns the time to compile counts: fewer registers per value, then one form only.
+# Beyond so many Eqns the time to compile counts: no gangs of arrays of any strides, then fewer
+# registers per value, then one form only.
+LONG_FOR_THREE_BODIES = 200
 LONG = 600
 VERY_LONG = 2000
 
@@ -65,9 +69,25 @@ def best_lanes(func: Func, float_lanes: int) -> int:
     parts = loops or [eqns]
     if len(eqns) > LONG or any(_is_unit(e, strides) for part in parts for e in part):
         registers = 1
-    elif turns and not whole.scattered and max(t.instructions for t in turns) <= SHORT_TURN:
-        registers = 4
+    elif turns and not whole.scattered:
+        has_totals = any(_is_total(e, strides) for part in parts for e in part)
+        short = SHORT_TURN_WITH_TOTALS if has_totals else SHORT_TURN
+        registers = 4 if max(t.instructions for t in turns) <= short else 2
     return registers * float_lanes // (2 if _is_mostly_wide(eqns, strides) else 1)
+
+
+def suits_any_strides(func: Func) -> bool:
+    """Whether gangs beat single threads where no elements are adjacent, and are worth a body."""
+    eqns, strides = list(walk_eqns(func.body)), lane_strides(func)
+    if len(eqns) > LONG_FOR_THREE_BODIES:
+        return False
+    turns = _innermost_turns(eqns)
+    per_element = WORK_PER_ELEMENT_IN_LOOP if turns else WORK_PER_ELEMENT
+    for part in turns or [eqns]:
+        moving = sum(bool(_moving_axes(e, strides)) for e in part)
+        if not Work(_work(part, strides).instructions, moving).suits_gangs(per_element):
+            return False
+    return True
 
 
 def _innermost_turns(eqns: Sequence[Eqn]) -> list[list[Eqn]]:
@@ -112,6 +132,12 @@ def _is_unit(eqn: Eqn, strides: Strides) -> bool:
     """Whether ``eqn`` accesses elements of several components that a gang loads as units."""
     moving = _moving_axes(eqn, strides)
     return bool(moving) and _is_dense(eqn, moving, strides) and bool(_array(eqn).components)
+
+
+def _is_total(eqn: Eqn, strides: Strides) -> bool:
+    """Whether a gang adds up the values of its threads, to add them to one element."""
+    is_sum = eqn.op.kind is OpKind.ATOMIC_ADD and not _moving_axes(eqn, strides)
+    return is_sum and _stride(eqn.inputs[-1], strides) != 0
 
 
 def _moving_axes(eqn: Eqn, strides: Strides) -> list[int]:

@@ -7,14 +7,30 @@ ends one by one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from kernelcore.codegen.emitter import Emitter
 
 Body = Callable[[], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Gangs:
+    """Code of ``Emitter.gang`` adjacent grid points, from ``e.point`` on.
+
+    Attributes:
+        packed: Emits it for packed arrays.
+        is_packed: Whether the arrays are, as i1.
+        strided: Emits it for arrays of any strides; None if those go point by point.
+    """
+
+    packed: Body
+    is_packed: str
+    strided: Body | None = None
+
+
 def emit_points(
-    e: Emitter, dims: Sequence[str], point: Body, gang: Body | None, is_packed: str, done: str
+    e: Emitter, dims: Sequence[str], point: Body, gangs: Gangs | None, done: str
 ) -> None:
     """Emit code for every grid point, with ``e.point`` set, and leave for block ``done``.
 
@@ -22,8 +38,7 @@ def emit_points(
         e: Emitter, at the start of the loop; ``%begin < %end`` holds.
         dims: Extents of the grid, as i64.
         point: Emits one grid point, for one thread.
-        gang: Emits ``e.gang`` adjacent grid points, from ``e.point`` on; None for single ones only.
-        is_packed: Whether the code of ``gang`` is right for the arrays, as i1.
+        gangs: What emits several points at once, if anything does.
         done: Label of the block after the loop.
     """
     start = unravel(e, "%begin", dims)
@@ -38,11 +53,11 @@ def emit_points(
     room = e.op(f"sub i64 {dims[-1]}, {first}")
     count = _min(e, room, e.op(f"sub i64 %end, {position}"))
     last = e.op(f"add nuw nsw i64 {first}, {count}")
-    if gang is None:
+    if gangs is None:
         _emit_run(e, outer, first, last, 1, point)
         e.jump(row_end)
     else:
-        _emit_row(e, outer, (first, last), point, gang, is_packed, row_end)
+        _emit_row(e, outer, (first, last), point, gangs, row_end)
     e.place(row_end)
     position_next = e.op(f"add nuw nsw i64 {position}, {count}")
     outer_next = _advance(e, outer, dims[:-1])
@@ -57,8 +72,7 @@ def _emit_row(
     outer: Sequence[str],
     bounds: tuple[str, str],
     point: Body,
-    gang: Body,
-    is_packed: str,
+    gangs: Gangs,
     row_end: str,
 ) -> None:
     """The points of a row, those at both ends by the same code."""
@@ -66,7 +80,9 @@ def _emit_row(
     width = e.gang
     up = e.op(f"add nuw nsw i64 {first}, {width - 1}")
     cut = [e.op(f"and i64 {x}, {-width}") for x in (up, last)]
-    some = e.op(f"and i1 {is_packed}, {e.op(f'icmp slt i64 {cut[0]}, {cut[1]}')}")
+    some = e.op(f"icmp slt i64 {cut[0]}, {cut[1]}")
+    if gangs.strided is None:
+        some = e.op(f"and i1 {gangs.is_packed}, {some}")
     # Without a whole gang the first run is the row.
     head_end = e.op(f"select i1 {some}, i64 {cut[0]}, i64 {last}")
     before, ends, check = e.block, e.label("ends"), e.label("check")
@@ -84,14 +100,28 @@ def _emit_row(
     reached = e.phi("i64")
     e.add_edge(reached, head_end, before)
     e.add_edge(reached, run_last, after_run)
-    gangs = e.label("gangs")
-    e.branch(e.op(f"icmp eq i64 {reached}, {last}"), row_end, gangs)
-    e.place(gangs)
-    _emit_run(e, outer, cut[0], cut[1], width, gang)
+    several = e.label("gangs")
+    e.branch(e.op(f"icmp eq i64 {reached}, {last}"), row_end, several)
+    e.place(several)
+    _emit_gangs(e, outer, (cut[0], cut[1]), gangs)
     block = e.block
     e.branch(e.op(f"icmp eq i64 {cut[1]}, {last}"), row_end, ends)
     e.add_edge(run_first, cut[1], block)
     e.add_edge(run_last, last, block)
+
+
+def _emit_gangs(e: Emitter, outer: Sequence[str], bounds: tuple[str, str], gangs: Gangs) -> None:
+    """The gangs of a row, by the code for its arrays; there is at least one."""
+    if gangs.strided is None:
+        _emit_run(e, outer, *bounds, e.gang, gangs.packed)
+        return
+    packed, strided, done = e.label("packed"), e.label("strided"), e.label("gangs_done")
+    e.branch(gangs.is_packed, packed, strided)
+    for label, body in ((packed, gangs.packed), (strided, gangs.strided)):
+        e.place(label)
+        _emit_run(e, outer, *bounds, e.gang, body)
+        e.jump(done)
+    e.place(done)
 
 
 def _emit_run(

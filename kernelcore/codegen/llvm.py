@@ -18,8 +18,9 @@ from kernelcore.codegen import (
 )
 from kernelcore.codegen.access import whole_elements
 from kernelcore.codegen.cast import emit_cast
+from kernelcore.codegen.cost import suits_any_strides
 from kernelcore.codegen.emitter import ArrayValue, Emitter, Handler, Value, scalar_type
-from kernelcore.codegen.grid import emit_points
+from kernelcore.codegen.grid import Gangs, emit_points
 from kernelcore.codegen.native import emit_native
 from kernelcore.codegen.records import stack_records
 from kernelcore.errors import KernelCompileError
@@ -109,7 +110,7 @@ def load_arguments(e: Emitter, func: Func) -> None:
 
 
 def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str) -> None:
-    """The grid loop: gangs, or single points, of packed arrays, and single points of any.
+    """The grid loop: gangs, or single points, of packed arrays, and the same of any.
 
     It is left for block ``done``, where arrays have any strides.
     """
@@ -126,10 +127,11 @@ def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str) -> None
         e.bind_all(forms)
         e.region(func.body)
 
+    gangs = None
     if e.gang > 1 or (arrays and is_short):
-        emit_points(e, dims, point, gang, _all_equal(e, found, forms), done)
-    else:
-        emit_points(e, dims, point, None, "false", done)
+        has_strided = e.gang > 1 and suits_any_strides(func)
+        gangs = Gangs(gang, _all_equal(e, found, forms), point if has_strided else None)
+    emit_points(e, dims, point, gangs, done)
     e.bind_all(found)
 
 
