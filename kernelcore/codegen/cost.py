@@ -21,7 +21,8 @@ from kernelcore.passes.uniform import lane_strides
 from kernelcore.types import ArrayType, Scalar
 
 # A gang accesses scattered elements one by one, as single threads do; so many instructions per
-# element make up for moving them between registers: where a loop waits for them, and where not.
+# element make up for moving them between registers: where a loop waits for them, or where they
+# have to be worth the time to compile a body for arrays that are not packed, and where not.
 WORK_PER_ELEMENT_IN_LOOP = 10
 WORK_PER_ELEMENT = 4
 # Turns of a loop with fewer instructions wait for their results, unless several are on the way.
@@ -81,11 +82,10 @@ def suits_any_strides(func: Func) -> bool:
     eqns, strides = list(walk_eqns(func.body)), lane_strides(func)
     if len(eqns) > LONG_FOR_THREE_BODIES:
         return False
-    turns = _innermost_turns(eqns)
-    per_element = WORK_PER_ELEMENT_IN_LOOP if turns else WORK_PER_ELEMENT
-    for part in turns or [eqns]:
+    for part in _innermost_turns(eqns) or [eqns]:
         moving = sum(bool(_moving_axes(e, strides)) for e in part)
-        if not Work(_work(part, strides).instructions, moving).suits_gangs(per_element):
+        work = Work(_work(part, strides).instructions, moving)
+        if not work.suits_gangs(WORK_PER_ELEMENT_IN_LOOP):
             return False
     return True
 

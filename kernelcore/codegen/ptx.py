@@ -121,9 +121,7 @@ def _module(e: Emitter, func: Func, symbol: str) -> str:
         "%end": "i64",
     }
     declared = ", ".join(f"{type_text} {name}" for name, type_text in params.items())
-    # Functions are visible for the sake of loop vectorisation, which GPUs have no use for.
-    inner = (text.replace("define weak_odr hidden ", "define internal ") for text in e.declarations)
-    return module_text(e, inner, f'ptx_kernel void @"{symbol}"({declared}) nounwind')
+    return module_text(e, e.declarations, f'ptx_kernel void @"{symbol}"({declared}) nounwind')
 
 
 def _global(e: Emitter, pointer: str) -> str:

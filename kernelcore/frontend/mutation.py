@@ -39,10 +39,12 @@ def changed_names(scope: Scope, body: Sequence[ast.stmt]) -> dict[str, SrcLoc | 
 
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
     """``node`` and the nodes inside it, without the bodies of functions defined there."""
-    yield node
-    if not isinstance(node, ast.FunctionDef | ast.Lambda):
-        for inner in ast.iter_child_nodes(node):
-            yield from own_nodes(inner)
+    pending = [node]
+    while pending:
+        found = pending.pop()
+        yield found
+        if not isinstance(found, ast.FunctionDef | ast.Lambda):
+            pending.extend(reversed(list(ast.iter_child_nodes(found))))
 
 
 def _changed(scope: Scope, node: ast.AST) -> list[ast.Name]:

@@ -9,8 +9,6 @@ from kernelcore.builtins.lowering import LLVM_TYPES, PURE_ATTRIBUTES, Emit, Lowe
 from kernelcore.builtins.maths.arithmetic import Value
 from kernelcore.types import Scalar, boolean
 
-# Lane counts at which LLVM's loop vectoriser may call a function that is kept out of line.
-_LOOP_LANES = (2, 4, 8, 16)
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _COMPARISONS = {"lt": "olt", "le": "ole", "eq": "oeq", "ne": "une"}
 _INTEGER_COMPARISONS = {"lt": "slt", "le": "sle", "eq": "eq", "ne": "ne"}
@@ -110,14 +108,7 @@ class Emission:
         symbol, texts = _rare_function(function, limit, x.type, self.lanes, self.fused)
         self.needed.update(dict.fromkeys(texts))
         ty = self.type(x.type)
-        call = f"call {ty} @{symbol}.v{self.lanes}({ty} {x.raw}, {ty} {usual.raw})"
-        if self.lanes > 1:
-            return self.op(call)
-        for lanes in _LOOP_LANES:
-            _, texts = _rare_function(function, limit, x.type, lanes, self.fused)
-            self.needed.update(dict.fromkeys(texts))
-        variants = ",".join(f"_ZGV_LLVM_N{n}vv_{symbol}.v1({symbol}.v{n})" for n in _LOOP_LANES)
-        return self.op(f'{call} "vector-function-abi-variant"="{variants}"')
+        return self.op(f"call {ty} @{symbol}.v{self.lanes}({ty} {x.raw}, {ty} {usual.raw})")
 
     def _branch(
         self, limit: float, function: Callable[[Value], Value], x: Value, usual: Value
@@ -190,9 +181,8 @@ def _rare_function(
         reduce = f"i1 @llvm.vector.reduce.and.v{lanes}i1({on.type(boolean)}"
         on.needed[f"declare {reduce})"] = None
         mask = on.op(f"call {reduce} {mask})")
-    # Not internal: what nothing calls yet is kept for the loop vectoriser.
     lines = [
-        f"define weak_odr hidden {ty} @{symbol}.v{lanes}({ty} %x, {ty} %usual) noinline "
+        f"define internal {ty} @{symbol}.v{lanes}({ty} %x, {ty} %usual) noinline "
         f"{PURE_ATTRIBUTES} {{",
         *on.lines,
         f"  br i1 {mask}, label %done, label %rare",
