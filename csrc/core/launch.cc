@@ -41,7 +41,8 @@ void run_chunked(const Signature& signature, const void* block, const Launch& la
                  Executor& executor) {
   int64_t chunk = chunk_points(launch.total, kMinChunkPoints, kMaxChunkPoints);
   ChunkedRun chunked(signature.fn, block, &launch.grid, launch.total, chunk);
-  if (!pays_to_dispatch(timed(chunked) * (chunked.chunks() - 1), executor)) {
+  if (executor.max_threads() == 1 ||
+      !pays_to_dispatch(timed(chunked) * (chunked.chunks() - 1), executor)) {
     chunked.claim_rest();
   } else {
     executor.run(chunked);
