@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(shell find csrc -type f)
 CXX_FILES := $(shell find csrc -path csrc/third_party -prune -o \( -name '*.cc' -o -name '*.h' \) -print)
 
-.PHONY: demo test test-torch-matrix test-jax-matrix test-jax-oldest test-derivatives lint fuzz fuzz-values \
+.PHONY: demo test test-torch-matrix test-jax-matrix test-jax-oldest test-derivatives test-ptx lint fuzz fuzz-values \
 	fuzz-derivatives fuzz-capsules tsan maths bench clean
 
 demo: $(VENV)/.built
@@ -65,6 +65,11 @@ maths: $(VENV)/.built
 test-torch-matrix: export KC_TORCH_MATRIX = 1
 test-torch-matrix: $(VENV)/.built
 	$(BIN)/python -m pytest -q -n 2 tests/torch/test_matrix.py
+
+# Device code: all kernels and their derivatives through NVIDIA's assembler, and on this processor.
+test-ptx: export KC_PTX_ALL = 1
+test-ptx: $(VENV)/.built
+	$(BIN)/python -m pytest -q -rP tests/test_ptx.py tests/device
 
 # Malformed DLPack capsules and array interfaces.
 fuzz-capsules: export KC_FUZZ_CAPSULES ?= 200000

@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         match chosen.command:
             case "inspect":
-                _inspect(chosen.kernel, chosen.stage)
+                _inspect(chosen.kernel, chosen.stage, chosen.arch)
             case "bench":
                 for line in benchmark.report():
                     print(line, flush=True)
@@ -52,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     inspect = commands.add_parser("inspect", help="one stage of the compiler's work on a kernel")
     inspect.add_argument("kernel", metavar="FILE:KERNEL", help="the kernel of that name in a file")
     inspect.add_argument("--stage", choices=inspection.STAGES, default="ir")
+    inspect.add_argument("--arch", metavar="sm_NN", help="the architecture of GPUs for --stage ptx")
     commands.add_parser("bench", help="how fast kernels compile, launch and run here")
     cache = commands.add_parser("cache", help="the disk cache of machine code")
     cache.add_argument("action", choices=("ls", "clear"))
@@ -82,7 +83,7 @@ def _cache_text() -> str:
     return f"{cache.directory}, {len(sizes)} kernels, {sum(sizes)} bytes"
 
 
-def _inspect(named: str, stage: str) -> None:
+def _inspect(named: str, stage: str, architecture: str | None) -> None:
     """Print one stage of the kernel that ``named``, as FILE:KERNEL, stands for.
 
     Raises:
@@ -98,7 +99,7 @@ def _inspect(named: str, stage: str) -> None:
     if name not in kernels:
         there_are = ", ".join(kernels) or "none"
         raise KernelError(f"inspect: no kernel '{name}' in {file}; there are {there_are}")
-    print(found[name].inspect(stage))
+    print(found[name].inspect(stage, architecture))
 
 
 def _list() -> None:

@@ -23,11 +23,13 @@ from kernelcore.types import StackType
 STAGES = ("source", "ir", "jvp", "vjp", "llvm", "asm", "ptx")
 
 
-def stage_text(pyfunc: Callable[..., Any], func: Func, stage: str) -> str:
+def stage_text(
+    pyfunc: Callable[..., Any], func: Func, stage: str, architecture: str | None = None
+) -> str:
     """``stage`` of the kernel ``func``, which was made of ``pyfunc``.
 
     Raises:
-        KernelError: There is no such stage.
+        KernelError: There is no such stage or architecture.
     """
     match stage:
         case "source":
@@ -46,7 +48,8 @@ def stage_text(pyfunc: Callable[..., Any], func: Func, stage: str) -> str:
         case "asm":
             return cpu.assembly(cpu.llvm_text(optimize(func), func.name))
         case "ptx":
-            return ptx.ptx_text(optimize(func), func.name)
+            architecture = architecture or ptx.DEFAULT_ARCHITECTURE
+            return ptx.ptx_text(optimize(func), func.name, architecture)
         case _:
             raise KernelError(
                 f"inspect: expected one of {', '.join(STAGES)}, found '{stage}'", func.loc

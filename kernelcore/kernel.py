@@ -162,14 +162,15 @@ class Kernel:
             self._adjoints[wrt, seeds] = compiled.Adjoint(self.func, wrt, seeds)
         return self._adjoints[wrt, seeds]
 
-    def inspect(self, stage: str) -> str:
+    def inspect(self, stage: str, architecture: str | None = None) -> str:
         """One stage of the compiler's work as text.
 
         Args:
             stage: 'source', 'ir', 'jvp', 'vjp' (with respect to all float parameters; it starts
-                with what it records), 'llvm', 'asm', or 'ptx' for the GPU architecture sm_75.
+                with what it records), 'llvm', 'asm', or 'ptx'.
+            architecture: Of GPUs, for 'ptx'; 'sm_75', the default, or a newer one.
         """
-        return inspection.stage_text(self.pyfunc, self.func, stage)
+        return inspection.stage_text(self.pyfunc, self.func, stage, architecture)
 
     def export(self, path: str | Path) -> tuple[Path, Path]:
         """Write the kernel as an object file for C programs, and a header beside it.

@@ -55,6 +55,14 @@ def test_inspect_prints_every_stage(
     assert MARKS[stage] in capsys.readouterr().out
 
 
+def test_inspect_takes_an_architecture(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    named = ["inspect", f"{program}:scale", "--stage", "ptx", "--arch"]
+    assert main([*named, "sm_90"]) == 0
+    assert ".target sm_90\n" in capsys.readouterr().out
+    assert main([*named, "sm_20"]) == 1
+    assert "expected one of sm_75" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("named", "message"),
     [

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import re
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -17,24 +16,22 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore.builtins import OPS
-from kernelcore.codegen import cpu, device
-from kernelcore.codegen.ptx import DEFAULT_ARCHITECTURE, ptx_text
+from kernelcore.codegen import cpu, device, ptx
+from kernelcore.codegen.ptx import ARCHITECTURES, DEFAULT_ARCHITECTURE, ptx_text
 from kernelcore.errors import KernelCompileError
-from kernelcore.inspection import all_derivatives
 from kernelcore.ir.core import Func
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.pipeline import optimize
 from kernelcore.types import SCALARS
-from tests.bench.suite import CASES
-from tests.kernel_harness import elementwise
+from tests.device import corpus
 from tests.patterns import PATTERNS
-from tests.test_builtins import dtypes, one_call
 
-ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
-# Of the kernels, the part that is assembled for more than one architecture; with KC_PTX_ALL, all.
-PART = 1 if os.environ.get("KC_PTX_ALL", "0") == "1" else 10
+CHECKED = ("sm_75", "sm_80", "sm_90", ptx.FORWARD_COMPATIBLE[-1])
+# Of the kernels, the part that is assembled for more than one architecture.
+PART = 1 if corpus.IS_WHOLE else 10
+# As many as the assembler takes at once in a short time.
+BATCH = 100
 # Refusals that are meant; anything else is an error of the code generator.
 REFUSAL = r"^ptx: '.*' needs '\w+' of the C library|^a native function has no code"
 # What the driver links.
@@ -48,24 +45,7 @@ PARAMETERS = re.compile(r"\.param ")
 
 @cache
 def programs() -> dict[str, Func]:
-    """Patterns, their adjoints, and the kernels that are timed."""
-    found = {pattern.name: pattern.kernel.func for pattern in PATTERNS}
-    found |= {f"{pattern.name}_adjoint": adjoint(pattern.kernel) for pattern in PATTERNS}
-    found |= {case.make.__name__: case.make(kc).func for case in CASES}
-    return {name: optimize(func) for name, func in found.items()}
-
-
-def operations() -> Iterator[tuple[str, Func]]:
-    """Every operation at every type."""
-    for op in OPS.values():
-        if op.kind is OpKind.PURE:
-            for dtype in dtypes(op):
-                yield f"{op.name}_{dtype.name}", elementwise(one_call(op, dtype))
-
-
-def adjoint(kernel: kc.Kernel) -> Func:
-    wrt, seeds = all_derivatives(kernel.func)
-    return kernel.adjoint(tuple(wrt), tuple(seeds)).func
+    return dict(corpus.programs())
 
 
 def compiled(kernels: Mapping[str, Func], architecture: str) -> dict[str, str]:
@@ -82,7 +62,7 @@ def compiled(kernels: Mapping[str, Func], architecture: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def texts() -> dict[str, str]:
-    return compiled({**programs(), **dict(operations())}, DEFAULT_ARCHITECTURE)
+    return compiled({**programs(), **dict(corpus.operations())}, DEFAULT_ARCHITECTURE)
 
 
 def test_kernels_are_entries_with_blocks_by_value(texts: dict[str, str]) -> None:
@@ -118,19 +98,37 @@ def test_atomics_and_assertions_have_code() -> None:
     assert re.search(r"atom\S*\.cas\.b64", text)
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", CHECKED)
 def test_the_assembler_takes_everything(
     texts: dict[str, str], tmp_path: Path, architecture: str
 ) -> None:
     found = texts
     if architecture != DEFAULT_ARCHITECTURE:
-        chosen = dict(islice(programs().items(), 0, None, PART))
+        kernels = {**programs(), **dict(corpus.operations())} if corpus.IS_WHOLE else programs()
+        chosen = dict(islice(kernels.items(), 0, None, PART))
         found = compiled(chosen, architecture)
         assert found.keys() == texts.keys() & chosen.keys()
-    head, body = joined(found)
-    assert f".target {architecture}" in head
-    path = tmp_path / "all.ptx"
-    path.write_text(head + body)
+    print(f"{architecture}: {len(found)} kernels")
+    for at in range(0, len(found), BATCH):
+        head, body = joined(dict(islice(found.items(), at, at + BATCH)))
+        assert f".target {architecture}" in head
+        assemble(head + body, architecture, tmp_path)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_every_architecture_has_code(architecture: str, tmp_path: Path) -> None:
+    assemble(reports.inspect("ptx", architecture), architecture, tmp_path)
+
+
+def test_names_that_llvm_does_not_know_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ptx, "ARCHITECTURES", (*ARCHITECTURES, "sm_99"))
+    with pytest.raises(KernelCompileError, match=r"LLVM [\d.]+ does not know sm_99"):
+        reports.inspect("ptx", "sm_99")
+
+
+def assemble(text: str, architecture: str, folder: Path) -> None:
+    path = folder / "all.ptx"
+    path.write_text(text)
     command = [assembler(), f"-arch={architecture}", "-o", "/dev/null", str(path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:2000]
@@ -197,7 +195,7 @@ def _records(func: Func) -> bool:
 
 
 def test_unknown_architectures_are_refused() -> None:
-    with pytest.raises(KernelCompileError, match=r"expected one of sm_50.*found 'sm_74'"):
+    with pytest.raises(KernelCompileError, match=r"expected one of sm_75.*found 'sm_74'"):
         ptx_text(optimize(PATTERNS[0].kernel.func), "kc_x", "sm_74")
 
 

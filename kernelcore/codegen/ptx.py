@@ -26,16 +26,23 @@ from kernelcore.ir.walk import assertions
 from kernelcore.passes.custom import lower_custom
 from kernelcore.types import ArrayType
 
-# LLVM takes other names for the oldest one, and says so on standard error only.
-ARCHITECTURES = (
-    *("sm_50", "sm_52", "sm_53", "sm_60", "sm_61", "sm_62", "sm_70", "sm_72", "sm_75"),
-    *("sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_120"),
+# Those whose code newer GPUs run, and those with what one GPU or one family of them has besides.
+FORWARD_COMPATIBLE = (
+    *("sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90"),
+    *("sm_100", "sm_103", "sm_110", "sm_120", "sm_121"),
 )
+SPECIFIC = (
+    *("sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_103f"),
+    *("sm_110a", "sm_110f", "sm_120a", "sm_120f", "sm_121a", "sm_121f"),
+)
+ARCHITECTURES = (*FORWARD_COMPATIBLE, *SPECIFIC)
 DEFAULT_ARCHITECTURE = "sm_75"
 
 # A copy that LLVM does not see through.
 OPAQUE = "mov.b64 $0, $1;"
 
+# LLVM only complains on standard error of an architecture that it does not know.
+_VERSION_OF_UNKNOWN = "\n.version 3.2\n"
 _TRIPLE = "nvptx64-nvidia-cuda"
 _OPTIMIZATION_LEVEL = 2
 _HANDLERS: Mapping[OpKind, Handler] = MappingProxyType(
@@ -57,15 +64,25 @@ def ptx_text(func: Func, symbol: str, architecture: str = DEFAULT_ARCHITECTURE) 
 
     Raises:
         KernelCompileError: There is no such architecture, or ``func`` has what GPUs have no code
-            for yet.
+            for.
     """
-    # PTX has fewer letters than Python.
-    symbol = _OTHER_LETTERS.sub("_", symbol)
     if architecture not in ARCHITECTURES:
         raise KernelCompileError(
             f"ptx: expected one of {', '.join(ARCHITECTURES)}, found '{architecture}'"
         )
-    text = llvm_text(func, symbol)
+    # PTX has fewer letters than Python.
+    found = _assembly(llvm_text(func, _OTHER_LETTERS.sub("_", symbol)), architecture)
+    if _VERSION_OF_UNKNOWN in found:
+        version = ".".join(map(str, engine().llvm_version_info))
+        raise KernelCompileError(
+            f"ptx: LLVM {version} does not know {architecture}",
+            remedy="take an older architecture, whose code newer GPUs run, or a newer llvmlite",
+        )
+    return found
+
+
+def _assembly(text: str, architecture: str) -> str:
+    """LLVM ``text``, optimised, as PTX of the oldest version that has the architecture."""
     with lock:
         llvm, machine = engine(), _machine(architecture)
         try:
@@ -87,7 +104,7 @@ def llvm_text(func: Func, symbol: str) -> str:
     """The LLVM text of kernel ``func`` for GPUs, before optimisation.
 
     Raises:
-        KernelCompileError: ``func`` has what GPUs have no code for yet.
+        KernelCompileError: ``func`` has what GPUs have no code for.
     """
     func = lower_custom(func)
     e = Emitter(1, _HANDLERS)

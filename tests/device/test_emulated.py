@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,15 +20,15 @@ from kernelcore.passes.pipeline import optimize
 from kernelcore.types import Scalar, float32, float64
 from tests.bench.suite import CASES
 from tests.bench.suite.case import Case
-from tests.device import emulation
+from tests.device import corpus, emulation
 from tests.kernel_harness import elementwise, one_call
 from tests.operations import run_operation, smooth
 from tests.patterns import PATTERNS, Pattern
 from tests.test_builtins import check, interpret, special_operands
 from tests.test_derivatives import directions, float_operands, setup
 
-# Of the patterns, the part that is run; with KC_PTX_ALL, all.
-PART = 1 if os.environ.get("KC_PTX_ALL", "0") == "1" else 3
+# Of the patterns, the part that is run.
+PART = 1 if corpus.IS_WHOLE else 5
 SIZES = {2: 20, 1: 300}
 # Of sums whose order is that of the threads.
 RTOL = 1e-12

@@ -1,0 +1,72 @@
+"""The kernels whose device code is checked: patterns, timed kernels, operations, derivatives."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import kernelcore as kc
+from kernelcore.builtins import OPS
+from kernelcore.compiled import Adjoint
+from kernelcore.errors import KernelGradError
+from kernelcore.inspection import all_derivatives
+from kernelcore.ir.core import Func
+from kernelcore.ir.op import OpKind
+from kernelcore.passes.activity import is_float
+from kernelcore.passes.extremum import extrema, picked
+from kernelcore.passes.forward import jvp
+from kernelcore.passes.pipeline import optimize, tidy
+from tests.bench.suite import CASES
+from tests.kernel_harness import elementwise, one_call
+from tests.patterns import PATTERNS
+from tests.test_builtins import dtypes
+
+# Everything, instead of the part that every run of the tests checks.
+IS_WHOLE = os.environ.get("KC_PTX_ALL", "0") == "1"
+
+
+def programs() -> Iterator[tuple[str, Func]]:
+    """Patterns and timed kernels with their adjoints; of all of them, the JVPs too."""
+    funcs = {pattern.name: pattern.kernel.func for pattern in PATTERNS}
+    funcs |= {case.make.__name__: case.make(kc).func for case in CASES}
+    for name, func in funcs.items():
+        yield name, optimize(func)
+        yield from _derivatives(name, func, ("adjoint", "jvp") if IS_WHOLE else ("adjoint",))
+
+
+def operations() -> Iterator[tuple[str, Func]]:
+    """Every operation at every type; of all of them, the derivatives too."""
+    for op in OPS.values():
+        if op.kind is not OpKind.PURE:
+            continue
+        for dtype in dtypes(op):
+            func, name = elementwise(one_call(op, dtype)), f"{op.name}_{dtype.name}"
+            yield name, optimize(func)
+            if IS_WHOLE:
+                yield from _derivatives(name, func, ("adjoint", "jvp"))
+
+
+def _derivatives(name: str, func: Func, modes: tuple[str, ...]) -> Iterator[tuple[str, Func]]:
+    """The derivatives of ``func`` that exist."""
+    wrt, seeds = all_derivatives(func)
+    if not wrt or not seeds:
+        return
+    for mode in modes:
+        try:
+            derived = adjoint(func) if mode == "adjoint" else tangent(func)
+        except KernelGradError:
+            continue
+        yield f"{name}_{mode}", optimize(derived)
+
+
+def adjoint(func: Func) -> Func:
+    """The adjoint for all float parameters."""
+    wrt, seeds = all_derivatives(func)
+    return Adjoint(func, tuple(wrt), tuple(seeds)).func
+
+
+def tangent(func: Func) -> Func:
+    """The JVP with respect to all float parameters."""
+    active = [i for i, p in enumerate(func.params) if is_float(p)]
+    chosen = extrema(func, active)
+    return tidy(jvp(picked(func, chosen) if chosen else func, active).func)
