@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(shell find csrc -type f)
 CXX_FILES := $(shell find csrc -path csrc/third_party -prune -o \( -name '*.cc' -o -name '*.h' \) -print)
 
-.PHONY: demo test test-torch-matrix test-jax-matrix test-jax-oldest test-derivatives test-ptx lint fuzz fuzz-values \
-	fuzz-derivatives fuzz-capsules tsan maths bench clean
+.PHONY: demo test test-torch-matrix test-jax-matrix test-jax-oldest test-derivatives test-ptx test-gpu lint fuzz fuzz-values \
+	fuzz-derivatives fuzz-capsules tsan maths bench bench-gpu bench-registers clean
 
 demo: $(VENV)/.built
 	$(BIN)/python examples/01_tv_denoise.py
@@ -70,6 +70,18 @@ test-torch-matrix: $(VENV)/.built
 test-ptx: export KC_PTX_ALL = 1
 test-ptx: $(VENV)/.built
 	$(BIN)/python -m pytest -q -rP tests/test_ptx.py tests/device
+
+# The suites and figures on a GPU, see GPU.md. They take $(GPU_PYTHON) as it is and install nothing.
+GPU_PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
+test-gpu:
+	$(GPU_PYTHON) -m tests.gpu
+
+bench-gpu:
+	$(GPU_PYTHON) -m tests.bench.bench_gpu
+
+# Registers of the benchmark's kernels against nvcc, which must be on the PATH; needs no GPU.
+bench-registers: $(VENV)/.built
+	$(BIN)/python -m tests.bench.bench_registers
 
 # Malformed DLPack capsules and array interfaces.
 fuzz-capsules: export KC_FUZZ_CAPSULES ?= 200000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import struct
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -15,7 +14,6 @@ import numpy as np
 from kernelcore import interp
 from kernelcore.builtins import OPS
 from kernelcore.codegen import abi
-from kernelcore.codegen.abi import Field
 from kernelcore.compile import compile_func
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
@@ -33,25 +31,13 @@ from kernelcore.types import (
     bfloat16,
     boolean,
 )
+from tests.argument_block import pack
+from tests.device import gpu
+from tests.target import IS_CPU
 
 KERNEL_TYPE = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
 )
-
-
-def pack(fields: Sequence[Field], size: int, args: Sequence[Any]) -> bytearray:
-    """The argument block of ``args``: NumPy arrays and scalars."""
-    block = bytearray(size)
-    for field, arg in zip(fields, args, strict=True):
-        if isinstance(field.type, ArrayType):
-            assert arg.dtype == field.type.dtype.numpy
-            assert arg.ndim == field.type.ndim
-            words = (arg.ctypes.data, *arg.shape, *arg.strides)
-            struct.pack_into(f"={len(words)}q", block, field.offset, *words)
-        else:
-            data = field.type(arg).tobytes()
-            block[field.offset : field.offset + len(data)] = data
-    return block
 
 
 def launch(
@@ -61,7 +47,12 @@ def launch(
     chunks: Sequence[tuple[int, int]] | None = None,
     lanes: int | None = None,
 ) -> int:
-    """Compile ``func`` and run it over the grid, or over ``chunks`` of it; returns the status."""
+    """Compile ``func`` and run it over the grid, or over ``chunks`` of it; returns the status.
+
+    On a GPU (``target.py``) there are no gangs.
+    """
+    if not IS_CPU:
+        return gpu.run(func, args, dims, chunks=chunks)
     compiled = compile_func(func, lanes)
     extents = [dims] if isinstance(dims, int) else list(dims)
     assert len(extents) == compiled.grid_rank

@@ -19,6 +19,7 @@ from kernelcore.runtime import native
 from kernelcore.signature import Role
 from kernelcore.types import element_type
 from tests.kernel_harness import launch
+from tests.target import IS_CPU
 
 Arrays = list[np.ndarray]
 
@@ -56,7 +57,7 @@ def run_operation(
         interp.run(op.func, args, grid)
     elif on is not None:
         on(optimize(op.func), args, grid)
-    elif lanes is not None:
+    elif lanes is not None or not IS_CPU:
         assert launch(optimize(op.func), args, grid, lanes=lanes) == abi.STATUS_OK
     else:
         native.launch(Direct(optimize(op.func)).signature, grid, args)

@@ -18,6 +18,7 @@ from kernelcore.signature import Role
 from kernelcore.types import ArrayOf, Dense, SourceType, StructType, element_type
 from tests.operations import run_operation
 from tests.patterns import PATTERNS, Pattern
+from tests.target import DEVICE
 from tests.test_derivatives import (
     difference,
     directions,
@@ -61,7 +62,7 @@ class Run:
             data = np.array(self.point[bound.operand], dtype.numpy)
         else:
             data = np.zeros(evaluate(self.op.results[bound.result].shape, shapes), dtype.numpy)
-        array = kc.Array(data, dtype, requires_grad=dtype.is_float)
+        array = kc.array(data, dtype=dtype, device=DEVICE, requires_grad=dtype.is_float)
         if bound.operand < 0:
             self.fresh.append(array)
         return array
@@ -76,9 +77,8 @@ class Run:
         kinds = [d for p in self.kernel.parameters if p.type for d in dense_leaves(p.type)]
         for i, kind in enumerate(kinds):
             if kind is not None:
-                self.leaves[i] = kc.Array(
-                    self.leaves[i].numpy(), kind, requires_grad=kind.kernel_type.scalar.is_float
-                )
+                data, is_float = self.leaves[i].numpy(), kind.kernel_type.scalar.is_float
+                self.leaves[i] = kc.array(data, dtype=kind, device=DEVICE, requires_grad=is_float)
 
     def record(self, times: int) -> kc.Tape:
         with kc.Tape() as tape:

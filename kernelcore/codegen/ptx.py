@@ -38,8 +38,13 @@ SPECIFIC = (
 ARCHITECTURES = (*FORWARD_COMPATIBLE, *SPECIFIC)
 DEFAULT_ARCHITECTURE = "sm_75"
 
-# A copy that LLVM does not see through.
-OPAQUE = "mov.b64 $0, $1;"
+# A copy that LLVM does not see through, and how many threads a launch has, asked for where it
+# stands: neither is worth a register that is held.
+OPAQUE = 'asm "mov.b64 $0, $1;", "=l,l"'
+THREADS = (
+    'asm sideeffect "{ .reg .u32 a, b; mov.u32 a, %nctaid.x; mov.u32 b, %ntid.x;'
+    ' mul.wide.u32 $0, a, b; }", "=l"'
+)
 
 # LLVM only complains on standard error of an architecture that it does not know.
 _VERSION_OF_UNKNOWN = "\n.version 3.2\n"
@@ -150,19 +155,18 @@ def _global(e: Emitter, pointer: str) -> str:
 def _emit_points(e: Emitter, func: Func) -> None:
     """The body for every grid point of one thread: positions as far apart as there are threads."""
     dims = [e.op(f"load i64, ptr {memory.address_at(e, '%grid', 8 * a)}") for a in range(func.rank)]
-    thread, block, threads, blocks = (
+    thread, block, threads = (
         e.op(f"zext i32 {warps.special_register(e, name)} to i64")
-        for name in ("tid.x", "ctaid.x", "ntid.x", "nctaid.x")
+        for name in ("tid.x", "ctaid.x", "ntid.x")
     )
     number = e.op(f"add i64 {e.op(f'mul i64 {block}, {threads}')}, {thread}")
     first = e.op(f"add i64 %begin, {number}")
-    step = e.op(f"mul i64 {threads}, {blocks}")
     before, head, point = e.block, e.label("head"), e.label("point")
     e.jump(head)
     e.place(head)
     # Else LLVM keeps an address per array, and what it grows by, in registers of their own.
     reached = e.phi("i64")
-    position = e.op(f'call i64 asm "{OPAQUE}", "=l,l"(i64 {reached})')
+    position = e.op(f"call i64 {OPAQUE}(i64 {reached})")
     e.add_edge(reached, first, before)
     e.branch(e.op(f"icmp slt i64 {position}, %end"), point, output.FINISH_BLOCK)
     e.place(point)
@@ -170,6 +174,7 @@ def _emit_points(e: Emitter, func: Func) -> None:
     e.point = tuple(e.op(f"trunc nuw nsw i64 {i} to i32") for i in indices)
     e.wide_indices = dict(zip(e.point, indices, strict=True))
     e.region(func.body)
+    step = e.op(f"call i64 {THREADS}()")
     e.add_edge(reached, e.op(f"add i64 {position}, {step}"), e.block)
     e.jump(head)
 

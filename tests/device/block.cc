@@ -144,9 +144,7 @@ int emulated_read_ptx_sreg_ctaid_x() {
 int emulated_read_ptx_sreg_ntid_x() {
   return block_threads;
 }
-int emulated_read_ptx_sreg_nctaid_x() {
-  return block_count;
-}
+int64_t emulated_threads() { return int64_t{block_count} * block_threads; }
 
 // Alone, unless it is known that warps never part.
 int emulated_activemask() {

@@ -21,13 +21,14 @@ from kernelcore.codegen.toolchain import find_compiler
 from kernelcore.ir.core import Func
 from kernelcore.ir.text import canonical
 from kernelcore.types import MAX_GRID_DIMS
-from tests.kernel_harness import pack
+from tests.argument_block import pack
 
 SOURCE = Path(__file__).with_name("block.cc")
 REPLACED = (
     (re.compile(r"\bptx_kernel "), ""),
     (re.compile(r"byval\(\[\d+ x i8\]\) align \d+ "), ""),
-    (re.compile(re.escape(f'asm "{ptx.OPAQUE}", "=l,l"')), 'asm "", "=r,0"'),
+    (re.compile(re.escape(ptx.OPAQUE)), 'asm "", "=r,0"'),
+    (re.compile(re.escape(ptx.THREADS)), "@emulated_threads"),
     (re.compile(r"@vprintf\b"), "@emulated_vprintf"),
     (re.compile(r"@llvm\.nvvm\.([\w.]+)"), lambda m: f"@emulated_{m.group(1).replace('.', '_')}"),
 )
@@ -93,7 +94,7 @@ def host_text(func: Func, symbol: str) -> str:
     text = ptx.llvm_text(func, symbol)
     for pattern, replacement in REPLACED:
         text = pattern.sub(replacement, text)
-    return DECLARED_MATCH.sub(MATCH, text, count=1)
+    return DECLARED_MATCH.sub(MATCH, text, count=1) + "declare i64 @emulated_threads()\n"
 
 
 def _address(func: Func) -> int:

@@ -12,7 +12,7 @@ import kernelcore as kc
 from kernelcore.codegen import abi
 from kernelcore.codegen.ptx import ptx_text
 from kernelcore.passes.pipeline import optimize, standalone
-from tests.device import emulation
+from tests.device import engine
 
 ATOMIC = re.compile(r"^\s*(atom|red)\.", re.MULTILINE)
 DTYPES = ("int8", "uint16", "int32", "uint64", "float16", "bfloat16", "float32", "float64")
@@ -54,7 +54,7 @@ def test_a_block_adds_its_total_once(name: str, threads: int) -> None:
     size = 90 if dtype.bits <= 16 else SIZE
     x = np.random.default_rng(0).integers(0, 3, size).astype(dtype.numpy)
     out = np.zeros(3, dtype.numpy)
-    assert emulation.run(func, [x, out], size, 3, threads).status == abi.STATUS_OK
+    assert engine.run(func, [x, out], size, 3, threads) == abi.STATUS_OK
     assert out.astype(float).tolist() == [0.0, float(narrow_total(x)), 0.0]
 
 
@@ -71,17 +71,17 @@ def test_elements_that_no_thread_adds_to_are_not_touched() -> None:
     """The index would lie outside."""
     x, out = np.zeros(SIZE, np.float32), np.zeros(1, np.float32)
     func = optimize(some.func)
-    assert emulation.run(func, [x, 1 << 30, out], SIZE).status == abi.STATUS_OK
+    assert engine.run(func, [x, 1 << 30, out], SIZE) == abi.STATUS_OK
     x[::100] = 2.0
-    assert emulation.run(func, [x, 0, out], SIZE, blocks=3).status == abi.STATUS_OK
+    assert engine.run(func, [x, 0, out], SIZE, blocks=3) == abi.STATUS_OK
     assert out[0] == 10.0
 
 
 def test_threads_that_fail_do_not_keep_their_block_waiting() -> None:
     x, out = np.full(SIZE, 3.0, np.float32), np.zeros(1, np.float32)
     x[::7] = 9.0
-    outcome = emulation.run(optimize(some.func), [x, 0, out], SIZE, threads=64)
-    assert outcome.status == abi.STATUS_FIRST_ASSERTION
+    status = engine.run(optimize(some.func), [x, 0, out], SIZE, threads=64)
+    assert status == abi.STATUS_FIRST_ASSERTION
 
 
 @pytest.mark.parametrize("is_converged", [False, True])
@@ -91,7 +91,7 @@ def test_a_warp_that_meets_at_one_element_adds_once(columns: int, is_converged: 
     x = np.random.default_rng(0).normal(size=(8, columns))
     out = np.zeros(8)
     # All warps are full in the case in which their threads are said to stay together.
-    emulation.run(func, [x, out], x.shape, blocks=1, is_converged=is_converged and columns > 7)
+    engine.run(func, [x, out], x.shape, blocks=1, is_converged=is_converged and columns > 7)
     wanted = x.sum(1) + x.size * (np.arange(8) < 3)
     np.testing.assert_allclose(out, wanted, rtol=1e-13)
     text = ptx_text(func, "of_rows", "sm_75")

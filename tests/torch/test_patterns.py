@@ -11,6 +11,7 @@ import torch
 from torch.autograd import gradcheck, gradgradcheck
 
 from tests.patterns import PATTERNS, Pattern
+from tests.target import DEVICE
 from torch_ext import torch_op
 
 patterns = pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: p.name)
@@ -21,9 +22,10 @@ def operands(pattern: Pattern) -> list[Any]:
     made: list[Any] = []
     for value in pattern.arguments(np.random.default_rng(0)):
         if isinstance(value, float):
-            made.append(torch.tensor(value, dtype=torch.float64, requires_grad=True))
+            tensor = torch.tensor(value, dtype=torch.float64, device=DEVICE)
+            made.append(tensor.requires_grad_())
         elif isinstance(value, np.ndarray):
-            tensor = torch.from_numpy(value)
+            tensor = torch.from_numpy(value).to(DEVICE)
             made.append(tensor.requires_grad_(tensor.is_floating_point()))
         else:
             made.append(value)
@@ -48,7 +50,7 @@ def test_values(pattern: Pattern) -> None:
     found = found if isinstance(found, tuple) else (found,)
     want = pattern.reference(*pattern.arguments(np.random.default_rng(0)))
     for a, b in zip(found, want, strict=True):
-        np.testing.assert_allclose(a.detach().numpy(), b, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(a.detach().cpu().numpy(), b, rtol=1e-12, atol=1e-12)
 
 
 @patterns

@@ -1,4 +1,4 @@
-"""Device code, run on this processor, against the interpreter and the processor's own code."""
+"""Device code against the interpreter: run on this processor, or on a GPU (``engine.py``)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kernelcore.passes.pipeline import optimize
 from kernelcore.types import Scalar, float32, float64
 from tests.bench.suite import CASES
 from tests.bench.suite.case import Case
-from tests.device import corpus, emulation
+from tests.device import corpus, emulation, engine
 from tests.kernel_harness import elementwise, one_call
 from tests.operations import run_operation, smooth
 from tests.patterns import PATTERNS, Pattern
@@ -38,7 +38,7 @@ ANGLES = [
 
 
 def emulated(func: Func, args: Sequence[Any], grid: Sequence[int]) -> None:
-    assert emulation.run(func, args, grid).status == abi.STATUS_OK
+    assert engine.run(func, args, grid) == abi.STATUS_OK
 
 
 def is_exact(func: Func) -> bool:
@@ -112,8 +112,8 @@ def test_printing_is_that_of_the_processor(capfd: pytest.CaptureFixture[str]) ->
 def test_the_first_failing_assertion_is_reported() -> None:
     x, name = np.ones(100, np.float32), np.zeros(100, np.uint8)
     x[70] = -1.0
-    outcome = emulation.run(optimize(reports.func), [x, 1, name], 100)
-    assert outcome.status == abi.STATUS_FIRST_ASSERTION
+    status = engine.run(optimize(reports.func), [x, 1, name], 100)
+    assert status == abi.STATUS_FIRST_ASSERTION
     assert name[70] == 0
     assert name[69] == 69
 
@@ -129,7 +129,7 @@ def test_blocks_share_any_grid(blocks: int) -> None:
     x = np.arange(3 * 4 * 10).reshape(3, 4, 10)[:, ::-1, ::2]
     found, wanted = np.zeros((2, *x.shape), np.int64)
     func = optimize(grid_of_three.func)
-    emulation.run(func, [x, found], x.shape, blocks, threads=64)
+    engine.run(func, [x, found], x.shape, blocks, threads=64)
     interp.run(func, [x, wanted], x.shape)
     np.testing.assert_array_equal(found, wanted)
-    emulation.run(func, [x, found], (0, 4, 5), blocks)
+    engine.run(func, [x, found], (0, 4, 5), blocks)
