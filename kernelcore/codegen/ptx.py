@@ -100,6 +100,7 @@ def _assembly(text: str, architecture: str) -> str:
                 f"LLVM rejected the generated code: {error}\n{text}"
             ) from error
         options = llvm.create_pipeline_tuning_options(speed_level=_OPTIMIZATION_LEVEL)
+        options.loop_vectorization = options.slp_vectorization = False
         builder = llvm.create_pass_builder(machine, options)
         builder.getModulePassManager().run(module, builder)
         return machine.emit_assembly(module)
