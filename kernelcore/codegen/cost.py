@@ -117,6 +117,8 @@ def _instructions(op: Op, dtype: Scalar) -> int:
     """How many instructions of one thread ``op`` is."""
     assert op.lower is not None
     e = Emitter(1, {})
+    # The order of sums follows, which must be the same on every processor.
+    e.fused = True
     op.lower(e, dtype, *("undef" for _ in op.params))
     # What is defined beside the kernel is inlined.
     return len(e.lines()) + sum(d.count("\n") for d in e.declarations if d.startswith("define"))
