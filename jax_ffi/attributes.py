@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
+from kernelcore.compile import portable
 from kernelcore.opspec import Operation
 from kernelcore.signature import accumulated, messages
+
+# Whether programs are lowered with the machine code of their kernels; jit caches by it.
+embeds = jax.make_user_context(False)
 
 
 def launch_attributes(
@@ -26,7 +31,8 @@ def launch_attributes(
         uint8, the argument block, with the numbers. ``relocs``: int64, 9 per kernel parameter.
         ``grid``: int64, per launch dimension the buffer and axis it is the extent of, and its value
         if it is none. ``messages``: uint8, what failed assertions report, each with a zero byte
-        behind it. ``accumulated``: int64, 6 per accumulated array.
+        behind it. ``accumulated``: int64, 6 per accumulated array. ``object``: uint8, machine code,
+        where ``embeds`` is set.
     """
     template = np.zeros(operation.compiled.block_size, np.uint8)
     rows: list[list[int]] = []
@@ -40,7 +46,7 @@ def launch_attributes(
         rows.append([*row[:5], number, results[result] if result >= 0 else -1, *row[7:]])
     grid = [[given[e.operand] if e.operand >= 0 else -1, e.axis, e.value] for e in operation.grid]
     texts = [m.replace("\0", "").encode() + b"\0" for m in messages(operation.func)]
-    return {
+    attributes: dict[str, Any] = {
         "key": operation.compiled.key,
         "name": operation.func.name,
         "template": template,
@@ -49,3 +55,6 @@ def launch_attributes(
         "messages": np.frombuffer(b"".join(texts), np.uint8),
         "accumulated": np.array(accumulated(operation.optimized), np.int64).reshape(-1),
     }
+    if embeds.value:
+        attributes["object"] = np.frombuffer(portable(operation.compiled), np.uint8)
+    return attributes

@@ -7,6 +7,7 @@ from typing import Any
 
 from jax import export as jax_export
 
+from jax_ffi.attributes import embeds
 from jax_ffi.registration import TARGET
 
 
@@ -15,6 +16,7 @@ def export(
     *,
     platforms: Sequence[str] | None = None,
     disabled_checks: Sequence[jax_export.DisabledSafetyCheck] = (),
+    embed_objects: bool = False,
 ) -> Any:
     """As ``jax.export.export``, of a jitted function that runs kernels.
 
@@ -26,14 +28,22 @@ def export(
         fun_jit: The function, jitted.
         platforms: As for ``jax.export.export``.
         disabled_checks: Further checks to disable; that of kernels' calls is not needed.
+        embed_objects: Whether the program holds the machine code of its kernels, so that processes
+            on the same kind of processor need nothing else. Its derivatives do not hold theirs.
 
     Returns:
         A function of arguments, or of their shapes, which returns a ``jax.export.Exported``.
     """
     allowed = jax_export.DisabledSafetyCheck.custom_call(TARGET)
-    return jax_export.export(
+    run = jax_export.export(
         fun_jit, platforms=platforms, disabled_checks=[allowed, *disabled_checks]
     )
+
+    def exported(*args: Any, **named: Any) -> Any:
+        with embeds(embed_objects):
+            return run(*args, **named)
+
+    return exported
 
 
 # Loads what ``export`` and ``serialize`` made, in a process that has the kernels.

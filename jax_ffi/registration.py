@@ -6,7 +6,7 @@ import jax.ffi
 
 from jax_ffi import compat
 from kernelcore import _native
-from kernelcore.compile import resolve
+from kernelcore.compile import load_portable, resolve
 from kernelcore.runtime import native
 
 TARGET = "kernelcore_launch"
@@ -19,9 +19,15 @@ jax.ffi.register_ffi_target(
 )
 
 
-def _register_known(key: str) -> None:
-    """Register the kernel of a stored program, unless neither this process nor the disk has it."""
+def _register_known(key: str, code: bytes) -> None:
+    """Register the kernel of a stored program, where this process, the disk or ``code`` has it.
+
+    Raises:
+        KernelCompileError: ``code`` cannot be used here.
+    """
     address = resolve(key)
+    if address is None and code:
+        address = load_portable(key, code)
     if address is not None:
         native.register_kernel(key, address)
 

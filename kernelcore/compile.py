@@ -21,6 +21,8 @@ from kernelcore.ir.text import canonical
 from kernelcore.passes.custom import lower_custom
 from kernelcore.settings import config
 
+_DIGEST_BYTES = hashlib.sha256().digest_size
+
 _lock = threading.RLock()
 # A child that is forked while another thread compiles must not find the lock taken for ever.
 os.register_at_fork(
@@ -155,6 +157,23 @@ def resolve(key: str) -> int | None:
             return None
 
 
+def portable(compiled: Compiled) -> bytes:
+    """The code of ``compiled`` for ``load_portable``, in a process that has no source of it."""
+    return _digest_of_host() + compiled.object_code
+
+
+def load_portable(key: str, entry: bytes) -> int:
+    """The address of the kernel with content hash ``key``, which ``portable`` stored.
+
+    Raises:
+        KernelCompileError: It was stored on another kind of processor, or is damaged.
+    """
+    digest, code = entry[:_DIGEST_BYTES], entry[_DIGEST_BYTES:]
+    if digest != _digest_of_host():
+        raise KernelCompileError("its machine code is for another kind of processor")
+    return cpu.load(code, symbol_of(key))
+
+
 def thunk(function_address: int, context_address: int) -> int:
     """The address of a new ``void(ptr, int64, int64)`` that calls a function with a context."""
     return cpu.thunk(function_address, context_address)
@@ -200,6 +219,10 @@ def _compiled(func: Func, key: str, code: bytes) -> Compiled:
     fields, block_size = abi.layout(func.params)
     address = cpu.load(code, symbol_of(key))
     return Compiled(key, address, fields, block_size, func.rank, code)
+
+
+def _digest_of_host() -> bytes:
+    return hashlib.sha256(repr(host()).encode()).digest()
 
 
 @cache

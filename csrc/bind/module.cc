@@ -77,13 +77,17 @@ void init_signature(Signature* self, std::string name, std::string key, uintptr_
 // The Python callable that registers unknown kernels; guarded by the GIL.
 PyObject* g_resolver = nullptr;
 
-void call_resolver(const std::string& key) {
-  if (Py_IsInitialized() == 0) return;
+std::string call_resolver(const std::string& key, std::string_view object) {
+  if (Py_IsInitialized() == 0) return {};
   nb::gil_scoped_acquire gil;
   nb::object resolver = nb::borrow(g_resolver);
-  if (!resolver.is_valid()) return;
-  nb::object result = nb::steal(PyObject_CallFunction(resolver.ptr(), "s", key.c_str()));
-  if (!result.is_valid()) PyErr_WriteUnraisable(resolver.ptr());
+  if (!resolver.is_valid()) return {};
+  try {
+    resolver(key, nb::bytes(object.data(), object.size()));
+    return {};
+  } catch (const nb::python_error& error) {
+    return nb::str(error.value()).c_str();
+  }
 }
 
 void set_python_resolver(nb::object resolver) {
@@ -181,8 +185,9 @@ void bind_registry(nb::module_& m) {
       nb::arg("key"), nb::arg("address"), "Make a compiled kernel known by its content hash.");
   m.def("set_resolver", &set_python_resolver, nb::arg("resolver").none(),
         nb::sig("def set_resolver("
-                "resolver: collections.abc.Callable[[str], object] | None) -> None"),
-        "Set the callable that is asked to register a kernel of unknown hash.");
+                "resolver: collections.abc.Callable[[str, bytes], object] | None) -> None"),
+        "Set the callable that is asked to register a kernel of unknown hash, with machine code "
+        "that a program has of it, or none.");
 }
 
 // Whether a multiplication and an addition are one instruction of this processor.

@@ -45,12 +45,12 @@ void set_resolver(Resolver resolver) {
   registry().resolver.store(resolver);
 }
 
-KernelFn find_kernel(const std::string& key) {
-  if (KernelFn fn = lookup(key)) return fn;
+FoundKernel find_kernel(const std::string& key, std::string_view object) {
+  if (KernelFn fn = lookup(key)) return {fn, {}};
   Resolver resolver = registry().resolver.load();
-  if (resolver == nullptr) return nullptr;
-  resolver(key);
-  return lookup(key);
+  if (resolver == nullptr) return {};
+  std::string problem = resolver(key, object);
+  return {lookup(key), problem};
 }
 
 }  // namespace kernelcore

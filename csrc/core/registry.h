@@ -9,8 +9,15 @@
 
 namespace kernelcore {
 
-/// Asked once per unknown key; registers the kernel where it can. Called without locks held.
-using Resolver = void (*)(const std::string& key);
+/// Asked once per unknown key, with the machine code that a stored program has of it, if any;
+/// registers the kernel where it can, or says why it cannot. Called without locks held.
+using Resolver = std::string (*)(const std::string& key, std::string_view object);
+
+/// A kernel, or null and what is known of the reason.
+struct FoundKernel {
+  KernelFn fn = nullptr;
+  std::string problem;
+};
 
 /// Makes `fn` known under `key`, replacing what was there.
 void register_kernel(const std::string& key, KernelFn fn);
@@ -18,8 +25,8 @@ void register_kernel(const std::string& key, KernelFn fn);
 /// Sets the resolver of unknown keys; null removes it.
 void set_resolver(Resolver resolver);
 
-/// The kernel of `key`, asking the resolver where needed; null if there is none.
-KernelFn find_kernel(const std::string& key);
+/// The kernel of `key`, asking the resolver where needed.
+FoundKernel find_kernel(const std::string& key, std::string_view object);
 
 /// How many kernels are registered.
 size_t count_kernels();

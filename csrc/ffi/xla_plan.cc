@@ -58,6 +58,20 @@ void check_bindings(const Step& step) {
   }
 }
 
+KernelFn find_code(const XLA_FFI_Attrs& attributes, const Signature& signature) {
+  std::string_view object;
+  if (find_any(attributes, "object", XLA_FFI_AttrType_ARRAY) != nullptr) {
+    auto bytes = read_array<char>(attributes, "object", XLA_FFI_DataType_U8);
+    object = {bytes.data(), bytes.size()};
+  }
+  FoundKernel found = find_kernel(signature.key, object);
+  if (found.fn != nullptr) return found.fn;
+  std::string problem = found.problem.empty() ? "" : " (" + found.problem + ")";
+  throw Error(ErrorKind::kUnknownKernel, "kernelcore: kernel '" + signature.name + "' (" +
+                                             signature.key + ") is not registered in this process" +
+                                             problem + "; import the module that defines it");
+}
+
 Step make_step(const XLA_FFI_Attrs& attributes) {
   Step step;
   Signature& signature = step.signature;
@@ -77,12 +91,7 @@ Step make_step(const XLA_FFI_Attrs& attributes) {
   }
   step.grid = parse_dim_rules(read_array<int64_t>(attributes, "grid", XLA_FFI_DataType_S64));
   signature.grid_rank = static_cast<int>(step.grid.size());
-  signature.fn = find_kernel(signature.key);
-  if (signature.fn == nullptr) {
-    throw Error(ErrorKind::kUnknownKernel,
-                "kernelcore: kernel '" + signature.name + "' (" + signature.key +
-                    ") is not registered in this process; import the module that defines it");
-  }
+  signature.fn = find_code(attributes, signature);
   signature.validate();
   check_bindings(step);
   return step;

@@ -34,8 +34,8 @@ struct Plan {
 ///
 /// Attributes of one step: "key" and "name" strings, "template" bytes, "relocs" (9 integers each),
 /// "grid" (3 integers per dimension), "accumulated" (6 integers each) and "messages" (UTF-8, each
-/// with a zero byte behind it). Several steps are dictionaries of these, "step0" and so on, and
-/// their number "steps".
+/// with a zero byte behind it); there may be "object", machine code for where there is none.
+/// Several steps are dictionaries of these, "step0" and so on, and their number "steps".
 Plan make_plan(const XLA_FFI_Attrs& attributes);
 
 /// The XLA element type of `dtype`.

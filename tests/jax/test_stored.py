@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 import subprocess
@@ -19,10 +20,11 @@ from jax.experimental import serialize_executable
 import jax_ffi
 import kernelcore as kc
 from jax_ffi import jax_kernel
+from kernelcore.codegen.host import host
 
 F32 = kc.array(dtype=kc.float32)
 SCALE = 0.8125
-PROGRAMS = ["executable", "export"]
+PROGRAMS = ["executable", "export", "embedded"]
 
 LOAD = """
 import pickle, sys
@@ -58,7 +60,8 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         executable = serialize_executable.serialize(function.lower(x).compile())
         # Its own serialization needs flatbuffers; the derivative is all that pickle cannot store.
         exported: Any = replace(jax_ffi.export(function)(x), _get_vjp=None)
-    for name, program in zip(PROGRAMS, (executable, exported), strict=True):
+        complete: Any = replace(jax_ffi.export(function, embed_objects=True)(x), _get_vjp=None)
+    for name, program in zip(PROGRAMS, (executable, exported, complete), strict=True):
         (path / name).write_bytes(pickle.dumps(program))
     return path
 
@@ -76,14 +79,32 @@ def load(directory: Path, name: str, **environment: str) -> subprocess.Completed
     )
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", PROGRAMS[:2])
 def test_stored_program_finds_its_kernel_on_disk(directory: Path, name: str) -> None:
     done = load(directory, name)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == str((SCALE * np.arange(4.0)).tolist())
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+def test_embedded_machine_code_needs_neither_cache_nor_source(directory: Path) -> None:
+    done = load(directory, "embedded", KC_CACHE="0")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str((SCALE * np.arange(4.0)).tolist())
+
+
+def test_machine_code_of_another_processor_is_refused(directory: Path) -> None:
+    stored = (directory / "embedded").read_bytes()
+    digest = hashlib.sha256(repr(host()).encode()).digest()
+    assert digest in stored
+    (directory / "foreign").write_bytes(stored.replace(digest, digest[::-1]))
+    done = load(directory, "foreign", KC_CACHE="0")
+    assert done.returncode != 0
+    (line,) = [line for line in done.stderr.splitlines() if "NOT_FOUND" in line]
+    assert "'scaled'" in line
+    assert "for another kind of processor" in line
+
+
+@pytest.mark.parametrize("name", PROGRAMS[:2])
 def test_stored_program_without_its_kernel_names_it(directory: Path, name: str) -> None:
     done = load(directory, name, KC_CACHE="0")
     assert done.returncode != 0

@@ -19,7 +19,7 @@ for bad in (None, x.astype(float)):
     except TypeError:
         pass
 _native.launch(signature, 4, (x, 1.0, x, x))
-_native.set_resolver(lambda key: None)
+_native.set_resolver(lambda key, code: None)
 _native.set_resolver(None)
 """
 

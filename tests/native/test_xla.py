@@ -193,7 +193,8 @@ def test_an_unknown_kernel_is_named() -> None:
 def test_the_resolver_is_asked_for_unknown_kernels() -> None:
     asked: list[str] = []
 
-    def resolve(key: str) -> None:
+    def resolve(key: str, code: bytes) -> None:
+        assert code == b""
         asked.append(key)
         _native.register_kernel(key, kernels.axpy().address)
 
