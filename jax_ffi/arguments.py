@@ -89,12 +89,22 @@ def _value(operands: Operands, index: int, given: Any) -> Any:
             if dtype.is_integer and not np.can_cast(given.dtype, dtype.numpy):
                 return _narrowed(operands, index, given)
             return jax.lax.convert_element_type(given, dtype.numpy)
-        raise _mismatch(operands, index, f"{given.dtype}{_rank(given.ndim)}")
+        remedy = _remedy(operands.operands[index].name, array, given)
+        raise _mismatch(operands, index, f"{given.dtype}{_rank(given.ndim)}", remedy)
     if array.components and array.outer_ndim == 0 and not isinstance(given, jax.Array | np.ndarray):
         return _composite(operands, index, array, given)
     if isinstance(wanted, Scalar) and isinstance(given, bool | int | float | np.generic):
         return _number(operands, index, wanted, given)
     raise _mismatch(operands, index, f"a value of type {type(given).__name__}")
+
+
+def _remedy(name: str, wanted: ArrayType, given: Any) -> str | None:
+    """What to do about the array ``given``, where that is not to cast it."""
+    if jax.dtypes.issubdtype(given.dtype, np.complexfloating):
+        return f"pass its parts, which are {name}.real and {name}.imag"
+    if given.dtype != wanted.dtype.numpy:
+        return None
+    return "map over further axes: jax.vmap" if given.ndim > wanted.ndim else "reshape it"
 
 
 def _composite(operands: Operands, index: int, array: ArrayType, given: Any) -> Any:

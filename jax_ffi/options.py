@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import SupportsIndex
 
+import numpy as np
 from jax.core import Tracer
 
 from kernelcore.errors import KernelArgumentError, SrcLoc
@@ -80,14 +81,11 @@ class Declaration:
         """
         if isinstance(spec, str):
             return spec
-        # A mapping or a set is no shape: its order is nobody's choice.
-        is_many = isinstance(spec, Iterable) and not isinstance(spec, Mapping | Set | Tracer)
-        entries = tuple(spec) if is_many else (spec,)
-        try:
-            return tuple(e if isinstance(e, str) else operator.index(e) for e in entries)
-        except TypeError:
-            pass
-        is_traced = any(isinstance(e, Tracer) for e in entries)
+        found = _entries(spec)
+        if found is not None:
+            return found
+        parts = spec if isinstance(spec, list | tuple) else (spec,)
+        is_traced = any(isinstance(part, Tracer) for part in parts)
         raise self.refuse(
             "a shape: expected numbers or extents of arguments, "
             f"found {'a value that is traced' if is_traced else repr(spec)}",
@@ -147,3 +145,19 @@ class Declaration:
             if name not in named:
                 raise fail(f"missing argument '{name}'")
         return [*args, *(named[n] for n in names[len(args) :])]
+
+
+def _entries(spec: object) -> tuple[int | str, ...] | None:
+    """The numbers and the text that ``spec``, a number or many, consists of; None if it does not.
+
+    A mapping or a set is no shape: its order is nobody's choice.
+    """
+    try:
+        # Arrays without dimensions are numbers, and say only when asked that they are not many.
+        if isinstance(spec, SupportsIndex) and np.ndim(spec) == 0:
+            return (operator.index(spec),)
+        if not isinstance(spec, Iterable) or isinstance(spec, Mapping | Set):
+            return None
+        return tuple(e if isinstance(e, str) else operator.index(e) for e in spec)
+    except TypeError:
+        return None

@@ -44,6 +44,8 @@ def call_jitted(n: Any) -> Any:
 FRACTION: Any = 1.5
 TEXT: Any = "1"
 NUMBER: Any = 3
+SET: Any = {3}
+MAPPING: Any = {"x": 3}
 
 
 # By the name of the golden.
@@ -71,6 +73,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "weak_integers": lambda: jax_kernel(lookup)(jnp.ones(3), jnp.full(3, 2)),
     "complex": lambda: call_axpy(f32(3), 1j, 1),
     "complex_scalar": lambda: call_axpy(f32(3), np.complex64(1j), 1),
+    "complex_for_an_array": lambda: call_axpy(jnp.ones(3, jnp.complex64), 1.0, 1),
     "complex_array": lambda: call_axpy(f32(3), jnp.asarray(1j), 1),
     "deleted": lambda: call_axpy(deleted(), 1.0, 1),
     "masked": lambda: call_axpy(masked(), 1.0, 1),
@@ -96,10 +99,10 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "pickle": lambda: pickle.dumps(jax_kernel(axpy)),
     "in_out_name": lambda: jax_kernel(row_sums, in_out_argnames="q"),
     "launch_dims_traced": lambda: jax.jit(lambda n: jax_kernel(iota)(launch_dims=n))(3),
-    "launch_dims_set": lambda: jax_kernel(neighbour)(jnp.ones(3), launch_dims={3, 4}),
+    "launch_dims_set": lambda: jax_kernel(neighbour)(jnp.ones(3), launch_dims=SET),
     "output_dims_traced": lambda: jax.jit(lambda n: jax_kernel(iota)(output_dims=(n,)))(3),
     "no_kernel": lambda: jax_kernel(TEXT),
-    "launch_dims_key": lambda: jax_kernel(neighbour)(jnp.ones(3), launch_dims={"x": 3}),
+    "launch_dims_key": lambda: jax_kernel(neighbour)(jnp.ones(3), launch_dims=MAPPING),
     "reach": lambda: call_axpy(f32(4), 2.0, 1, launch_dims=5),
     "reach_of_output": lambda: jax.jit(lambda x: call_axpy(x, 2.0, 1, output_dims=3))(f32(4)),
     "transposed": transposed,
