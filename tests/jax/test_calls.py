@@ -53,7 +53,8 @@ def test_launch_dims_shape_the_output_of_a_kernel_without_inputs() -> None:
     call = jax_kernel(iota)
     (actual,) = jax.jit(lambda: call(launch_dims=4))()
     assert_close(actual, jnp.array([0, 3, 6, 9], jnp.int32))
-    for dims in ((2,), 2, np.int64(2), jnp.array(2), np.array([2])):
+    same: list[Any] = [(2,), 2, np.int64(2), jnp.array(2), np.array([2])]
+    for dims in same:
         assert_close(jax_kernel(iota, launch_dims=dims)()[0], jnp.array([0, 3], jnp.int32))
 
 
