@@ -17,6 +17,7 @@ from kernelcore.ir.core import Func
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.opshape import kernel_operation
 from kernelcore.passes.access import effects
+from tests.operations import run_operation
 from torch_ext import torch_op
 
 F64 = kc.array(dtype=kc.float64)
@@ -83,3 +84,18 @@ def test_no_derivative_is_compiled_before_somebody_asks(monkeypatch: pytest.Monk
         before = len(compiled)
         pull(value)
         assert len(compiled) > before
+
+
+@kc.kernel
+def forgets(w: kc.float64, h: F64, o: F64):
+    i = kc.tid()
+    o[i] += kc.atan(w)
+    o[i] = h[i]
+
+
+def test_what_is_overwritten_has_no_cotangent_whatever_is_asked_for() -> None:
+    op = kernel_operation(forgets, [], ["o"])
+    derived = opderive.vjp(op, [0], [0])
+    point = [0.3, np.ones(3), np.ones(3), np.ones(3)]
+    (found,) = run_operation(derived.operation, point)
+    assert found == 0.0

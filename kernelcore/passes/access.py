@@ -188,18 +188,27 @@ class AccessMap:
         decided = {self._axis[i] for i in shared if isinstance(i, Var) and i in self._axis}
         return decided >= set(range(self.func.rank))
 
-    def stored_once(self, array: Atom) -> bool:
-        """Whether a thread stores each element of ``array`` at most once."""
+    def stored_first(self, array: Atom) -> bool:
+        """Whether a thread stores an element of ``array`` at most once, and before it adds there."""
         if self.has(array, *ATOMICS) or any(a.use.writes for a in self.native.get(array, ())):
             return False
-        stores = [a for a in self.of(array) if a.eqn.op.kind is OpKind.STORE]
+        writes = [a for a in self.of(array) if a.eqn.op.kind in WRITES]
+        stores = [a for a in writes if a.eqn.op.kind is OpKind.STORE]
         if not all(_varies_with_loops(a) for a in stores):
             return False
-        return all(
-            disjoint(a, b) or _exclusive(a, b)
-            for i, a in enumerate(stores)
-            for b in stores[i + 1 :]
+        return not any(
+            self._is_overwritten(a, b, is_earlier=i < j)
+            for i, a in enumerate(writes)
+            for j, b in enumerate(writes)
+            if i != j and b.eqn.op.kind is OpKind.STORE
         )
+
+    def _is_overwritten(self, a: Access, b: Access, *, is_earlier: bool) -> bool:
+        """Whether ``b`` may overwrite what ``a``, earlier in the program or later, has written."""
+        if disjoint(a, b) or _exclusive(a, b):
+            return False
+        # In a loop what is later runs before the next iteration, which stores elsewhere.
+        return is_earlier or (_share_loop(a, b) and self.index_keys(a) != self.index_keys(b))
 
     def covers_grid(self, array: Atom) -> bool:
         """Whether every thread stores the element at its own launch index, unconditionally.
@@ -283,6 +292,13 @@ def disjoint(a: Access, b: Access) -> bool:
     return any(
         isinstance(i, Const) and isinstance(j, Const) and i.value != j.value
         for i, j in zip(a.indices, b.indices, strict=True)
+    )
+
+
+def _share_loop(a: Access, b: Access) -> bool:
+    return any(
+        eqn_a is eqn_b and eqn_a.op.kind is not OpKind.IF
+        for (eqn_a, _), (eqn_b, _) in zip(a.path, b.path, strict=False)
     )
 
 

@@ -221,7 +221,7 @@ class Reverse:
     def must_clear(self, array: Atom) -> bool:
         """Whether a store must leave a zero cotangent, since somebody looks at it again."""
         accesses = self.replay.accesses
-        return array in self.wrt or self.rewritten(array) or not accesses.stored_once(array)
+        return array in self.wrt or self.rewritten(array) or not accesses.stored_first(array)
 
     def stack(self, eqn: Eqn, cotangents: Cotangents) -> None:
         stack = eqn.inputs[0]

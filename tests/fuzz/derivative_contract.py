@@ -21,13 +21,18 @@ def updating_operation(made: Any) -> Operation:
 
 
 def check_first(op: Operation, point: list[Any], wrt: Sequence[int], seed: int, tol: float) -> None:
-    """JVP is VJP transposed, to ``tol``, and agrees with differences."""
+    """JVP is VJP transposed, to ``tol``, and agrees with differences; what is asked for is the same.
+
+    An adjoint of one operand alone is other code than that of all.
+    """
     along = directions(point, wrt, seed + 1)
     cts = directions(run_operation(op, point), range(op.visible), seed + 2)
     tangent = push(op, point, wrt, along, False)
-    np.testing.assert_allclose(
-        dot(cts, tangent), dot(pull(op, point, wrt, cts, False), along), rtol=tol, atol=tol
-    )
+    pulled = pull(op, point, wrt, cts, False)
+    np.testing.assert_allclose(dot(cts, tangent), dot(pulled, along), rtol=tol, atol=tol)
+    one = seed % len(wrt)
+    (alone,) = pull(op, point, [wrt[one]], cts, True)
+    np.testing.assert_allclose(alone, pulled[one], rtol=tol, atol=tol)
     want = difference(lambda p: run_operation(op, p), point, wrt, along)
     near = difference(lambda p: run_operation(op, p), point, wrt, [0.5 * a for a in along])
     for found, a, b in zip(tangent, want, near, strict=True):

@@ -46,6 +46,27 @@ def stored_twice(x: F64, o: F64):
     o[i] = kc.sin(x[i])
 
 
+@pattern(vectors(4, 4), lambda x, h: (np.cos(h),), outputs=["o"])
+@kc.kernel
+def added_then_stored(x: F64, h: F64, o: F64):
+    i = kc.tid()
+    o[i] += kc.sin(x[i])
+    o[i] = kc.cos(h[i])
+
+
+def sums_of_rows(x: np.ndarray) -> tuple[np.ndarray]:
+    return (np.stack([np.sin(x) + x * k for k in range(3)], axis=1),)
+
+
+@pattern(vectors(4), sums_of_rows, output_dims={"o": (4, 3)}, launch_dims=4)
+@kc.kernel
+def stored_then_added_in_loop(x: F64, o: F64_2D):
+    i = kc.tid()
+    for k in range(o.shape[1]):
+        o[i, k] = kc.sin(x[i])
+        o[i, k] += x[i] * kc.float64(k)
+
+
 def stencil(u: np.ndarray, w: float) -> tuple[np.ndarray]:
     right = np.zeros_like(u)
     down = np.zeros_like(u)
