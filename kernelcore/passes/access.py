@@ -189,7 +189,7 @@ class AccessMap:
         return decided >= set(range(self.func.rank))
 
     def stored_first(self, array: Atom) -> bool:
-        """Whether a thread stores an element of ``array`` at most once, and before it adds there."""
+        """Whether a thread stores an element of ``array`` at most once, before it adds there."""
         if self.has(array, *ATOMICS) or any(a.use.writes for a in self.native.get(array, ())):
             return False
         writes = [a for a in self.of(array) if a.eqn.op.kind in WRITES]

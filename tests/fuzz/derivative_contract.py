@@ -21,9 +21,9 @@ def updating_operation(made: Any) -> Operation:
 
 
 def check_first(op: Operation, point: list[Any], wrt: Sequence[int], seed: int, tol: float) -> None:
-    """JVP is VJP transposed, to ``tol``, and agrees with differences; what is asked for is the same.
+    """JVP is VJP transposed, to ``tol``, and agrees with differences.
 
-    An adjoint of one operand alone is other code than that of all.
+    The adjoint of one operand alone, which is other code than that of all, gives the same.
     """
     along = directions(point, wrt, seed + 1)
     cts = directions(run_operation(op, point), range(op.visible), seed + 2)
