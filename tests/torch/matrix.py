@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -234,10 +234,18 @@ def compiled(function: Callable[..., Any], mode: Mode) -> Callable[..., Any]:
 
 def outcome(name: str, function: Function, x: torch.Tensor, mode: Mode) -> Any:
     """What transform ``name`` of ``function`` gives in ``mode``."""
+    if name not in BACKWARD:
+        return outcomes((name,), function, x, mode)[name]
     torch._dynamo.reset()
-    if name in BACKWARD:
-        return BACKWARD[name](compiled(function, mode), x)
-    return compiled(lambda x: TRANSFORMS[name](function, x), mode)(x)
+    return BACKWARD[name](compiled(function, mode), x)
+
+
+def outcomes(
+    names: Iterable[str], function: Function, x: torch.Tensor, mode: Mode
+) -> dict[str, Any]:
+    """What each of the transforms ``names`` of ``function`` gives in one graph."""
+    torch._dynamo.reset()
+    return compiled(lambda x: {n: TRANSFORMS[n](function, x) for n in names}, mode)(x)
 
 
 def argument(case: Case) -> torch.Tensor:
