@@ -109,7 +109,7 @@ _quadratic, _product, _polar = (
     torch_op(k.polar),
 )
 _scatter, _grow, _force = torch_op(scatter), torch_op(k.grow), torch_op(force)
-_two = torch_callable(two_launches)
+two_op = torch_callable(two_launches)
 
 CASES: dict[str, Case] = {
     "elementwise": Case(lambda x: _quadratic(x, 1.5), lambda x: 1.5 * x * x),
@@ -125,7 +125,7 @@ CASES: dict[str, Case] = {
     "vec3": Case(torch_op(turned), _turned_torch, (4, 3)),
     "func_grad": Case(torch_op(ruled), lambda x: x**4),
     "callable": Case(
-        lambda x: _two(x, x[0] * 0.5), lambda x: k.neighbours_torch(x[0] * 0.5 * x * x)
+        lambda x: two_op(x, x[0] * 0.5), lambda x: k.neighbours_torch(x[0] * 0.5 * x * x)
     ),
 }
 
