@@ -89,9 +89,11 @@ class Call:
         title = (operation.func.name, operation.func.loc)
         return Call(operation, Arguments(title, parameters, names, {}), None)
 
-    def entry(self) -> Callable[..., Any]:
-        """Native code, which comes here with all that it does not take."""
+    def entry(self, through_dispatcher: bool = False) -> Callable[..., Any]:
+        """Native code, which comes here with all that it does not take, or always comes here."""
         slow = self.checked if self.arguments.is_flat else self.of_operands
+        if through_dispatcher:
+            return slow
         name = self.operation.func.name
         return native.fast_entry(self.numbers.native, name, "", self.differentiated, slow)
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import keyword
+import re
+import typing
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -11,12 +15,15 @@ from torch._ops import OpOverload, _OpNamespace
 
 from kernelcore.errors import KernelArgumentError
 from kernelcore.kernel import Kernel
-from kernelcore.opshape import ShapeSpec, kernel_operation
+from kernelcore.kernel import kernel as as_kernel
+from kernelcore.opshape import ShapeSpec, kernel_operation, require_kernel
 from kernelcore.opspec import Operation
 from torch_ext.arguments import Arguments, taken_apart
 from torch_ext.arguments import Parameter as Taken
 from torch_ext.call import Call, as_function
 from torch_ext.derivation import parse_name
+from torch_ext.generic import generic_operator
+from torch_ext.mutation import mutating
 from torch_ext.operator import NAMESPACE
 from torch_ext.traced import Forms, traceable
 
@@ -28,15 +35,43 @@ _TORCHS_NAMESPACES = frozenset({"_", "aten", "prim", "prims"})
 _TORCHS_NAMES = frozenset(dir(_OpNamespace)) | frozenset(vars(_OpNamespace(NAMESPACE)))
 
 
+@typing.overload
 def torch_op(
-    kernel: Kernel,
+    kernel: Kernel | Callable[..., Any],
     name: str | None = None,
     *,
     outputs: Sequence[str] | None = None,
     in_out: Sequence[str] = (),
+    mutates: Sequence[str] = (),
     launch_dims: ShapeSpec = None,
     output_dims: ShapeSpec | Mapping[str, ShapeSpec] = None,
     defaults: Mapping[str, Any] | None = None,
+    profiled: bool = False,
+) -> Callable[..., Any]: ...
+@typing.overload
+def torch_op(
+    kernel: None = None,
+    name: str | None = None,
+    *,
+    outputs: Sequence[str] | None = None,
+    in_out: Sequence[str] = (),
+    mutates: Sequence[str] = (),
+    launch_dims: ShapeSpec = None,
+    output_dims: ShapeSpec | Mapping[str, ShapeSpec] = None,
+    defaults: Mapping[str, Any] | None = None,
+    profiled: bool = False,
+) -> Callable[[Kernel | Callable[..., Any]], Callable[..., Any]]: ...
+def torch_op(
+    kernel: Kernel | Callable[..., Any] | None = None,
+    name: str | None = None,
+    *,
+    outputs: Sequence[str] | None = None,
+    in_out: Sequence[str] = (),
+    mutates: Sequence[str] = (),
+    launch_dims: ShapeSpec = None,
+    output_dims: ShapeSpec | Mapping[str, ShapeSpec] = None,
+    defaults: Mapping[str, Any] | None = None,
+    profiled: bool = False,
 ) -> Callable[..., Any]:
     """Make a torch operator of a kernel: a function of tensors without side effects.
 
@@ -45,19 +80,30 @@ def torch_op(
     that every thread indexes by its launch index must be as large as the launch; other indices
     are not checked.
 
+    It is also a decorator, of a kernel or of the Python function that one is made of, with or
+    without options: ``@torch_op(output_dims=1)``. Of a generic kernel there is one operator for all
+    types that calls give, made at the first call of each; ``outputs`` have the type of the first
+    argument with the same annotation.
+
     Args:
-        kernel: The kernel.
+        kernel: The kernel, or its Python function.
         name: ``name`` or ``namespace::name`` of the operator, to be set where exported programs
-            outlive the kernel's text. Default: made of the kernel's name and content.
-        outputs: Parameters that are results. Default: the arrays that it writes and never loads.
+            outlive the kernel's text. Default: made of the kernel's name and content. Operators of
+            a generic kernel have the types after it.
+        outputs: Parameters that are results. Default: the arrays that it writes and never loads;
+            a generic kernel has no default.
         in_out: Parameters that are operands, and results that start as copies of them. Default,
             where ``outputs`` is not given: the other arrays that it writes.
+        mutates: In-out arrays that are updated in place and not returned. Autograd and compiled
+            graphs see a copy to them; gradients are those of torch's own in-place operations.
         launch_dims: The launch shape: a number, the name of an operand ('x', its shape), or a
             tuple of numbers and extents ('x.shape[0]'). Default: that of the first array operand.
             The components of elements are no part of it.
         output_dims: Likewise the shape of every output, or a mapping by name; components may be
             left out. Default: the launch shape.
         defaults: Values of parameters that calls may leave out, by name.
+        profiled: Whether eager calls are operators to torch's profiler, which then costs 3 us more
+            each; in compiled graphs and in other operators' backward they always are.
 
     Returns:
         A function of the kernel's parameters without ``outputs``, by position or by name: tensors
@@ -72,14 +118,84 @@ def torch_op(
     Raises:
         KernelArgumentError: The parameters are not as described, or the name is taken.
     """
-    operation = kernel_operation(kernel, outputs, in_out, launch_dims, output_dims)
-    arguments = _arguments(kernel, operation, defaults or {})
+    make = partial(
+        _make,
+        name=name,
+        outputs=outputs,
+        in_out=in_out,
+        mutates=tuple(mutates),
+        launch_dims=launch_dims,
+        output_dims=output_dims,
+        defaults=defaults or {},
+        profiled=profiled,
+    )
+    return make if kernel is None else make(kernel)
+
+
+def _make(
+    kernel: Kernel | Callable[..., Any],
+    *,
+    name: str | None,
+    mutates: tuple[str, ...],
+    defaults: Mapping[str, Any],
+    profiled: bool,
+    outputs: Sequence[str] | None,
+    **options: Any,
+) -> Callable[..., Any]:
+    if isinstance(kernel, FunctionType):
+        kernel = as_kernel(kernel)
+    require_kernel(kernel)
+    if kernel.is_generic:
+        return _make_generic(
+            kernel,
+            name,
+            outputs,
+            defaults,
+            partial(_make, mutates=mutates, profiled=profiled, outputs=outputs, **options),
+        )
+    operation = kernel_operation(kernel, outputs, **options)
+    arguments = _arguments(kernel, operation, defaults)
     qualname = None if name is None else _qualified(name, operation)
     call = Call(operation, arguments, qualname)
     traced = traceable(operation, arguments, exported=call.forms, compiled=Forms.of(operation))
-    op = as_function(kernel.pyfunc, arguments, traced, call.entry())
+    op = as_function(kernel.pyfunc, arguments, traced, call.entry(profiled))
+    if mutates:
+        updated = mutating(op, operation, arguments, mutates)
+        op = as_function(kernel.pyfunc, arguments, updated, updated)
     _forms[op] = call.forms
     return op
+
+
+def _make_generic(
+    kernel: Kernel,
+    name: str | None,
+    outputs: Sequence[str] | None,
+    defaults: Mapping[str, Any],
+    make: Callable[..., Callable[..., Any]],
+) -> Callable[..., Any]:
+    loc = kernel.parameters[0].loc
+    if outputs is None:
+        raise KernelArgumentError(
+            f"torch_op: what the generic kernel '{kernel.name}' writes follows from its types",
+            loc,
+            "name its results: outputs=[...]",
+        )
+    known = [p.name for p in kernel.parameters]
+    for output in outputs:
+        if output not in known:
+            raise KernelArgumentError(
+                f"{kernel.name}: no parameter is named '{output}'",
+                loc,
+                f"its parameters are {', '.join(known)}",
+            )
+
+    def specialise(chosen: Kernel) -> Callable[..., Any]:
+        types = re.sub(r"\W+", "_", "_".join(str(p.type) for p in chosen.parameters)).strip("_")
+        return make(chosen, name=None if name is None else f"{name}_{types}", defaults={})
+
+    names = [n for n in known if n not in outputs]
+    traced, entry, arguments = generic_operator(kernel, names, defaults, specialise)
+    return as_function(kernel.pyfunc, arguments, traced, entry)
 
 
 def _arguments(kernel: Kernel, operation: Operation, defaults: Mapping[str, Any]) -> Arguments:
@@ -100,7 +216,7 @@ def overload(op: Callable[..., Any]) -> OpOverload:
     Its scalar parameters are numbers. In what is to be compiled, call the function instead: caches
     of torch.compile know operators by name, and a name that was given does not tell the content.
     """
-    return _forms[op].numbers.public
+    return forms(op).numbers.public
 
 
 def forms(op: Callable[..., Any]) -> Forms:
@@ -108,7 +224,8 @@ def forms(op: Callable[..., Any]) -> Forms:
     found = _forms.get(op)
     if found is None:
         raise KernelArgumentError(
-            f"expected an operator, found {op!r}", remedy="give what torch_op returned"
+            f"expected an operator, found {op!r}",
+            remedy="give what torch_op returned for a kernel that is not generic",
         )
     return found
 

@@ -1,0 +1,131 @@
+"""Ways to make an operator: decorators, generic kernels, updates in place, profiled calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.profiler import profile
+
+import kernelcore as kc
+from tests.torch import torch_kernels as k
+from torch_ext import overload, torch_op
+
+grow = torch_op(k.grow, mutates=["state"])
+
+
+@torch_op
+@kc.kernel
+def doubled(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = 2.0 * x[i]
+
+
+@torch_op(output_dims=1)
+def total(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+    """The sum."""
+    i = kc.tid()
+    kc.atomic_add(y, 0, x[i])
+
+
+@torch_op(outputs=["y"])
+def scaled(x: kc.array(dtype=Any), a: Any, y: kc.array(dtype=Any)):
+    i = kc.tid()
+    y[i] = a * x[i] * x[i]
+
+
+@kc.kernel
+def half(x: kc.array(dtype=Any), y: kc.array(dtype=Any)):
+    i = kc.tid()
+    y[i] = x[i] / x.dtype(2)
+
+
+def leaf(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, dtype=torch.float64, requires_grad=True)
+
+
+def test_decorators_make_operators_of_kernels_and_functions():
+    x = torch.randn(4)
+    torch.testing.assert_close(doubled(x), 2 * x)
+    torch.testing.assert_close(total(x), x.sum().reshape(1))
+    assert (total.__name__, total.__doc__) == ("total", "The sum.")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32])
+def test_generic_kernels_take_the_types_of_their_arguments(dtype):
+    x, a = torch.arange(5).to(dtype), torch.tensor(3, dtype=dtype)
+    found = scaled(x, a)
+    assert found.dtype is dtype
+    torch.testing.assert_close(found, a * x * x)
+    torch.testing.assert_close(scaled(a=a, x=x), a * x * x)
+    if dtype.is_floating_point:
+        torch.testing.assert_close(torch.func.jacfwd(scaled, 1)(x, a), x * x)
+
+
+def test_generic_kernels_are_one_graph_for_all_sizes():
+    compiled = torch.compile(scaled, fullgraph=True, dynamic=True, backend="aot_eager")
+    a = torch.tensor(1.5, dtype=torch.float64)
+    for n in (4, 5, 7):
+        x = leaf(n)
+        with torch._dynamo.config.patch(error_on_recompile=True):
+            y = compiled(x, a)
+        torch.testing.assert_close(torch.autograd.grad(y.sum(), x)[0], 3 * x)
+
+
+def test_what_a_generic_kernel_needs_is_said():
+    with pytest.raises(kc.KernelArgumentError, match=r"name its results: outputs=\[\.\.\.\]"):
+        torch_op(half)
+    with pytest.raises(kc.KernelArgumentError, match="no parameter is named 'z'"):
+        torch_op(half, outputs=["z"])
+    with pytest.raises(kc.KernelTypeError, match=r"expected .* found"):
+        scaled(torch.ones(2, dtype=torch.complex64), 2)
+    with pytest.raises(kc.KernelArgumentError, match="'a' is missing"):
+        scaled(torch.ones(2))
+    with pytest.raises(kc.KernelArgumentError, match="expected an operator"):
+        overload(scaled)
+
+
+def test_mutated_tensors_are_updated_and_not_returned():
+    x, state = torch.randn(4, dtype=torch.float64), torch.randn(8, dtype=torch.float64)
+    expected = k.grow_torch(x, state[::2])
+    version = state._version
+    assert grow(x, state[::2]) is None
+    torch.testing.assert_close(state[::2], expected)
+    assert state._version == version + 1
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
+def test_gradients_of_mutated_tensors_are_those_of_torch(backend):
+    def run(f, x, s):
+        state = s * 2
+        f(x, state)
+        return (state**3).sum()
+
+    def in_torch(x, state):
+        state.copy_(k.grow_torch(x, state.clone()))
+
+    x, s = leaf(4), leaf(4)
+    f = torch.compile(run, fullgraph=True, backend=backend) if backend else run
+    expected = torch.autograd.grad(run(in_torch, x, s), (x, s))
+    torch.testing.assert_close(torch.autograd.grad(f(grow, x, s), (x, s)), expected)
+
+
+def test_what_cannot_be_mutated_is_refused_before_anything_runs():
+    x, state = torch.ones(4, dtype=torch.float64), torch.ones(1, dtype=torch.float64)
+    with pytest.raises(kc.KernelArgumentError, match=r"'state': .*several elements share memory"):
+        grow(x, state.expand(4))
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+        grow(x, leaf(4))
+    with pytest.raises(kc.KernelArgumentError, match=r"mutates: 'x' is no array .* these are: st"):
+        torch_op(k.grow, mutates=["x"])
+    assert state.item() == 1.0
+
+
+def test_profiled_operators_are_events():
+    op = torch_op(k.quadratic, profiled=True)
+    x = leaf(3)
+    with profile() as profiler:
+        y = op(x, 2.0)
+    assert any("kernelcore::quadratic" in e.key for e in profiler.key_averages())
+    torch.testing.assert_close(y, 2 * x * x)

@@ -1,0 +1,100 @@
+"""Operators of generic kernels: one per combination of types that calls give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import torch
+
+from kernelcore.kernel import Kernel
+from kernelcore.types import ArrayOf, Scalar, float32, int32
+from torch_ext.arguments import Arguments
+from torch_ext.arguments import Parameter as Taken
+from torch_ext.dtype import dtype_from_torch
+
+
+class Sample(NamedTuple):
+    """What a tensor tells of the type of its parameter.
+
+    Attributes:
+        dtype: Its dtype.
+        shape: Its shape, with 0 for extents that are no components.
+    """
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+
+class SampleValue(NamedTuple):
+    """What a tensor without dimensions, or an extent, tells of a scalar.
+
+    Attributes:
+        argument_type: Its type, under the name by which kernelcore asks for it.
+    """
+
+    argument_type: Scalar
+
+
+def generic_operator(
+    kernel: Kernel,
+    names: Sequence[str],
+    defaults: Mapping[str, Any],
+    specialise: Callable[[Kernel], Callable[..., Any]],
+) -> tuple[Callable[..., Any], Callable[..., Any], Arguments]:
+    """What calls of a generic kernel do: eagerly, in graphs; and its arguments, called ``names``.
+
+    Args:
+        kernel: A generic kernel.
+        names: Its parameters that are no outputs.
+        defaults: Values of those that calls may leave out.
+        specialise: Makes an operator of a kernel that is not generic.
+    """
+    parameters = {p.name: p for p in kernel.parameters}
+    open_ = [
+        (i, name, _outer(parameters[name].wanted))
+        for i, name in enumerate(names)
+        if parameters[name].type is None
+    ]
+    title = (kernel.name, kernel.parameters[0].loc)
+    arguments = Arguments(title, [Taken(n, (), 1) for n in names], names, defaults)
+    operators: dict[tuple[Any, ...], Callable[..., Any]] = {}
+
+    def run(*args: Any) -> Any:
+        samples = tuple(_sample(args[i], outer) for i, _, outer in open_)
+        key = tuple(s if isinstance(s, Sample | SampleValue) else type(s) for s in samples)
+        found = operators.get(key)
+        if found is None:
+            given = {name: s for (_, name, _), s in zip(open_, samples, strict=True)}
+            found = operators[key] = specialise(kernel.for_inputs(given))
+        return found(*args)
+
+    # Not followed by torch.compile: it records which operators this calls with fake tensors.
+    opaque: Callable[..., Any] = cast("Any", torch.compiler.allow_in_graph(run))
+    flat = arguments.flattened()
+
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        given = flat(args, kwargs)
+        return opaque(*(args if given is None else given))
+
+    def entry(*args: Any, **kwargs: Any) -> Any:
+        return run(*arguments.bind(args, kwargs))
+
+    return traced, entry, arguments
+
+
+def _outer(wanted: Any) -> int | None:
+    """Dimensions that are no components; None if all are."""
+    return wanted.ndim if isinstance(wanted, ArrayOf) else None
+
+
+def _sample(arg: Any, outer: int | None) -> Any:
+    if isinstance(arg, torch.SymInt | torch.SymFloat):
+        return SampleValue(int32 if isinstance(arg, torch.SymInt) else float32)
+    if not isinstance(arg, torch.Tensor):
+        return arg
+    if arg.ndim == 0 and outer is None:
+        return SampleValue(dtype_from_torch(arg.dtype))
+    known = arg.ndim if outer is None else min(outer, arg.ndim)
+    # Extents of components alone are read: reading others would fix them in compiled graphs.
+    return Sample(arg.dtype, (0,) * known + tuple(int(n) for n in arg.shape[known:]))
