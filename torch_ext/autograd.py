@@ -9,7 +9,7 @@ import torch
 from torch import _C
 from torch._C import _functorch  # pyright: ignore[reportAttributeAccessIssue]
 from torch.autograd import forward_ad
-from torch.autograd.function import _SingleLevelFunction
+from torch.autograd.function import Function, _SingleLevelFunction
 
 from kernelcore import opderive
 from kernelcore.errors import KernelGradError
@@ -29,10 +29,22 @@ def make_function(operator: TorchOperator) -> Any:
     It works on one level of transforms, as autograd kernels of built-in operators do.
     """
     rules = _Rules(operator)
+
+    # Functions of their own, since compiled autograd follows no methods; and it does not look into
+    # the second, but records which operators that calls with fake tensors.
+    def backward(ctx: Any, *cotangents: torch.Tensor | None) -> Any:
+        return pull(ctx.plan, ctx.shapes, ctx.numbers, ctx.saved_tensors, cotangents)
+
+    def pull(*args: Any) -> Any:
+        return rules.pull(*args)
+
+    torch.compiler.allow_in_graph(pull)
     members = {
-        name: staticmethod(getattr(rules, name))
-        for name in ("forward", "setup_context", "backward", "jvp")
+        name: staticmethod(getattr(rules, name)) for name in ("forward", "setup_context", "jvp")
     }
+    members["backward"] = staticmethod(backward)
+    # Compiled autograd asks for what autograd.Function has and its base does not.
+    members["_compiled_autograd_key"] = staticmethod(Function._compiled_autograd_key)
     return type(operator.operation.func.name, (_SingleLevelFunction,), members)
 
 
@@ -105,16 +117,23 @@ class _Rules:
         ctx.save_for_backward(*(a for a in kept if isinstance(a, torch.Tensor)))
         ctx.save_for_forward(*(a for a in inputs if isinstance(a, torch.Tensor)))
 
-    def backward(self, ctx: Any, *cotangents: torch.Tensor | None) -> tuple[Any, ...]:
-        plan: _Plan = ctx.plan
+    def pull(
+        self,
+        plan: _Plan,
+        shapes: dict[int, Any],
+        numbers: Sequence[Any],
+        saved: Sequence[torch.Tensor],
+        cotangents: Sequence[torch.Tensor | None],
+    ) -> tuple[Any, ...]:
+        """The cotangents of the operands, given those of the results."""
         grads: list[torch.Tensor | None] = [None] * len(self.operation.operands)
         seeds = tuple(j for j, ct in enumerate(cotangents) if ct is not None)
         if not seeds or not plan.wrt:
             return tuple(grads)
         given = [ct for ct in cotangents if ct is not None]
-        saved = iter(ctx.saved_tensors)
-        kept = (n for k, n in enumerate(ctx.numbers) if k not in plan.omit)
-        primals = [next(saved) if n is None else n for n in kept]
+        left = iter(saved)
+        kept = (n for k, n in enumerate(numbers) if k not in plan.omit)
+        primals = [next(left) if n is None else n for n in kept]
         operator, known = self.selected(plan.wrt, primals)
         adjoint, produced = operator.derived(derivation.vjp(plan.wrt, seeds, plan.omit))
         if adjoint is not None:
@@ -124,7 +143,7 @@ class _Rules:
         for k in plan.wrt:
             if grads[k] is None:
                 dtype = dtype_to_torch(element_type(self.operation.operands[k].type))
-                grads[k] = given[0].new_zeros(ctx.shapes[k], dtype=dtype)
+                grads[k] = given[0].new_zeros(shapes[k], dtype=dtype)
         return tuple(grads)
 
     def jvp(self, ctx: Any, *tangents: torch.Tensor | None) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -227,7 +227,8 @@ class TorchOperator:
         """Results without contents, of the shapes and strides that native code makes."""
         check_arguments(self.operation, self.tensor_values, args)
         tensor = next((a for a in args if isinstance(a, torch.Tensor)), None)
-        empty = torch.empty if tensor is None else tensor.new_empty
+        # What has no tensor to tell a device runs on the CPU, whatever torch's default is.
+        empty = partial(torch.empty, device="cpu") if tensor is None else tensor.new_empty
         shapes = [getattr(a, "shape", ()) for a in args]
         results = tuple(
             empty(evaluate(r.shape, shapes), dtype=dtype_to_torch(r.type.dtype))

@@ -9,6 +9,8 @@ IGNORED = (
     r"ignore:.torch\.jit\.script(_method)?. is (deprecated|not supported):DeprecationWarning",
     # Inductor lowers diagonals by a deprecated function.
     r"ignore:.torch\._prims_common\.check. is deprecated:FutureWarning",
+    # Compiled autograd looks at the gradients of all tensors that it finds.
+    r"ignore:The \.grad attribute of a Tensor that is not a leaf Tensor:UserWarning",
     # AOTInductor copies what it exports.
     r"ignore:.isinstance\(treespec, LeafSpec\). is deprecated:FutureWarning",
 )

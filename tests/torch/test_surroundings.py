@@ -1,0 +1,61 @@
+"""Operators in what surrounds them: compiled autograd, DDP, default devices."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch._dynamo import compiled_autograd
+from torch.nn.parallel import DistributedDataParallel
+
+from tests.torch import torch_kernels as k
+from tests.torch.matrix import CASES, argument, curved
+from torch_ext import torch_op
+
+F64 = torch.float64
+quadratic, weighted = torch_op(k.quadratic), torch_op(k.weighted)
+
+
+@pytest.mark.parametrize("case", ["multi_output"])
+def test_compiled_autograd_runs_backward(case):
+    op, x = CASES[case].op, argument(CASES[case])
+    x.requires_grad_()
+    (expected,) = torch.autograd.grad(curved(CASES[case].reference)(x), x)
+    with compiled_autograd._enable(torch.compile(backend="aot_eager", fullgraph=True)):
+        curved(op)(x).backward()
+    torch.testing.assert_close(x.grad, expected)
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.arange(4, dtype=F64))
+
+    def forward(self, x):
+        return quadratic(self.weight, 2.0) * x
+
+
+def test_data_parallel_models_get_gradients(tmp_path):
+    dist.init_process_group("gloo", f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        model = DistributedDataParallel(Model())
+        x = torch.randn(4, dtype=F64)
+        model(x).sum().backward()
+        weight = model.module.weight
+        torch.testing.assert_close(weight.grad, 4 * weight.detach() * x)
+    finally:
+        dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("compile_it", [False, True])
+def test_kernels_run_on_the_cpu_whatever_the_default_device_is(compile_it):
+    scalars = torch_op(k.powers, launch_dims=4)
+
+    def both(x, a):
+        return weighted(x, a, 2.0), scalars(3.0)
+
+    f = torch.compile(both, fullgraph=True, backend="aot_eager") if compile_it else both
+    x, a = torch.ones(3), torch.tensor(1.5)
+    with torch.device("meta"):
+        found = f(x, a)
+    torch.testing.assert_close(found, (3 * x, k.powers_torch(3.0).double()))
