@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
@@ -213,22 +212,6 @@ def test_make_fx_records_the_operator():
     targets = [str(n.target) for n in graph.graph.nodes if n.op == "call_function"]
     assert any("quadratic" in t for t in targets)
     torch.testing.assert_close(graph(x), 2 * x * x)
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return quadratic(x, 2.0) + 1
-
-
-def test_export_saves_and_loads_with_dynamic_sizes():
-    size = torch.export.Dim("n", min=2)
-    program = torch.export.export(Model(), (torch.ones(8, dtype=F64),), dynamic_shapes=({0: size},))
-    saved = io.BytesIO()
-    torch.export.save(program, saved)
-    saved.seek(0)
-    loaded = torch.export.load(saved)
-    x = torch.randn(11, dtype=F64)
-    torch.testing.assert_close(loaded.module()(x), 2 * x * x + 1)
 
 
 @pytest.mark.parametrize("compile_it", [False, True])
