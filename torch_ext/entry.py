@@ -102,8 +102,8 @@ def torch_op(
         output_dims: Likewise the shape of every output, or a mapping by name; components may be
             left out. Default: the launch shape.
         defaults: Values of parameters that calls may leave out, by name.
-        profiled: Whether eager calls are operators to torch's profiler, which then costs 3 us more
-            each; in compiled graphs and in other operators' backward they always are.
+        profiled: Whether eager calls go through torch's dispatcher, whose profiler then sees them.
+            They take longer; what compiled graphs call is always seen.
 
     Returns:
         A function of the kernel's parameters without ``outputs``, by position or by name: tensors
