@@ -44,7 +44,7 @@ def from_jax(jax_array: Any, dtype: Any = None) -> Array:
 @cache
 def _is_array(kind: type) -> bool:
     """Whether instances of ``kind`` are arrays with memory."""
-    return issubclass(kind, jax.Array)
+    return issubclass(kind, jax.Array) and not issubclass(kind, Tracer)
 
 
 def _no_array(found: Any) -> KernelArgumentError:
