@@ -162,6 +162,7 @@ if TYPE_CHECKING:
     from kernelcore.structs import struct as struct
     from kernelcore.tape import Tape as Tape
     from kernelcore.timing import ScopedTimer as ScopedTimer
+    from kernelcore.tracking import ScopedMemoryTracker as ScopedMemoryTracker
     from kernelcore.values import *  # noqa: F403
 
     # Of the adapters, which know kernelcore and not the other way round.

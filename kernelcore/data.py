@@ -205,7 +205,7 @@ class Array(ArrayMemory):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether a Tape computes its gradient; that of a view is that of its array."""
+        """Whether a Tape computes its gradient; as its array if this is a view."""
         return self._base.requires_grad if self._base is not None else self._requires_grad
 
     @requires_grad.setter
@@ -251,6 +251,8 @@ class Array(ArrayMemory):
                 f"grad: expected an array of shape {self.shape} and dtype {self.element}, found "
                 f"shape {value.shape} and dtype {value.element}"
             )
+        if value is not None and value.is_read_only:
+            raise KernelArgumentError("grad: the array is read-only", remedy="give a copy of it")
         self._grad = value
 
     def _view(self, data: Numbers, derive: Callable[[Any], Array], dtype: object = None) -> Array:
@@ -267,9 +269,7 @@ class Array(ArrayMemory):
         return self._view(found, lambda whole: whole[place])
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        place = place_of(index, self.ndim)
-        part = self._data[(*place, ...)]
-        self._view(part, lambda whole: whole._part(place)).assign(value)
+        self._part(place_of(index, self.ndim)).assign(value)
 
     @property
     def fields(self) -> Mapping[str, Array] | None:

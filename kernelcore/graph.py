@@ -56,7 +56,16 @@ class Graph:
         return is_added
 
     def run(self) -> None:
-        """Do it all, in order."""
+        """Do it all, in order.
+
+        Raises:
+            KernelArgumentError: A Tape is active, which would not know.
+        """
+        if recorder.get() is not None:
+            raise KernelArgumentError(
+                "a graph was run while launches are recorded, which its own are not",
+                remedy="run it before or after, or capture the Tape and its backward pass with it",
+            )
         for step in self._steps:
             if isinstance(step, LaunchList):
                 step.run()

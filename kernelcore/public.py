@@ -63,6 +63,7 @@ HOMES = homes(
         "kernelcore.structs": "struct",
         "kernelcore.tape": "Tape",
         "kernelcore.timing": "ScopedTimer",
+        "kernelcore.tracking": "ScopedMemoryTracker",
     }
 )
 

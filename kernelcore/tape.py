@@ -100,6 +100,8 @@ class Tape:
             KernelGradError: A gradient would be cut; nothing was run.
         """
         line = call_line()
+        # A list may change before the backward pass.
+        dim = tuple(dim) if isinstance(dim, list) else dim
         is_plain = not (self._outer or self._cuts.known) and captured.get() is None
         if is_plain and native.record_launch(
             self._memories.known,

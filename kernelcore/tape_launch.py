@@ -138,6 +138,12 @@ class LaunchRecord:
                 found[i] = _zeros(np.shape(as_numpy(leaf)), param.type.dtype.numpy)
                 continue
             grad = leaf.grad
+            if grad is None:
+                raise KernelGradError(
+                    f"{self.label} was recorded with a gradient of '{param.name}', which is gone",
+                    whole_line(self.site),
+                    "leave requires_grad as it is until the backward pass is over",
+                )
             span = grad.span
             is_shared = any(span.overlaps(other) for other in taken)
             if is_shared and not self.kernel.effects[i].writes:

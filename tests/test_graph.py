@@ -211,3 +211,11 @@ def test_an_array_that_stands_for_a_value_is_read_in_every_replay() -> None:
         s.assign(value)
         kc.capture_launch(capture.graph)
         assert y.list() == [value] * 3
+
+
+def test_a_graph_does_not_run_unknown_to_a_tape() -> None:
+    x, y = kc.ones(3, requires_grad=True), kc.zeros(3, requires_grad=True)
+    with kc.ScopedCapture() as capture:
+        y.assign(x)
+    with kc.Tape(), pytest.raises(kc.KernelArgumentError, match="while launches are recorded"):
+        kc.capture_launch(capture.graph)

@@ -19,6 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         *("kernelcore.cache", "kernelcore.settings", "kernelcore.lazy"),
     ),
     ("kernelcore.recording", "kernelcore.device", "kernelcore.stream", "kernelcore.timing"),
+    ("kernelcore.tracking",),
     ("kernelcore.components", "kernelcore.products"),
     ("kernelcore.composite", "kernelcore.values", "kernelcore.memory"),
     ("kernelcore.element", "kernelcore.indexing"),

@@ -86,3 +86,50 @@ def test_a_tape_goes_with_its_last_reference() -> None:
         assert held() is None
     finally:
         gc.enable()
+
+
+def test_a_list_of_extents_may_change_after_the_launch() -> None:
+    x, y = values([1.0, 2.0]), values([0.0, 0.0])
+    for _ in range(3):
+        dim = [2]
+        with kc.Tape() as tape:
+            kc.launch(weighted, dim, [x, 1.0], [y])
+        dim[0] = 1
+        tape.zero()
+        tape.backward(grads={y: np.ones(2, np.float32)})
+        assert x.grad is not None
+        assert x.grad.list() == [2.0, 4.0]
+
+
+@pytest.mark.parametrize("earlier", [0, 2])
+def test_a_gradient_that_is_gone_is_refused(earlier: int) -> None:
+    x, y = values([1.0, 2.0]), values([0.0, 0.0])
+    for _ in range(earlier):
+        gradients(x, 1.0, y)
+    with kc.Tape() as tape:
+        kc.launch(weighted, 2, [x, 1.0], [y])
+    x.requires_grad = False
+    with pytest.raises(kc.KernelGradError, match="gradient of 'x', which is gone"):
+        tape.backward(grads={y: np.ones(2, np.float32)})
+
+
+def test_gradients_are_not_kept_in_memory_that_is_read_only() -> None:
+    x, constant = values([1.0, 2.0]), np.zeros(2, np.float32)
+    constant.flags.writeable = False
+    with pytest.raises(kc.KernelArgumentError, match="read-only"):
+        x.grad = kc.array(constant, copy=False)
+
+
+def test_numbers_of_records_hold_among_quick_ones() -> None:
+    x, y, z = values([1.0, 2.0]), values([0.0, 0.0]), values([0.0, 0.0])
+    for _ in range(2):
+        gradients(x, 1.0, y)
+        gradients(y, 1.0, z)
+    x.grad = None
+    with kc.Tape(keep_overwritten=True) as tape:
+        kc.launch(weighted, 2, [x, 1.0], [y])
+        kc.launch(weighted, 2, [y, 1.0], [z])
+        kc.launch(weighted, 2, [z, 1.0], [x])
+    tape.backward(grads={x: np.ones(2, np.float32)})
+    assert x.grad is not None
+    assert x.grad.list() == [8.0, 8.0 * 2.0**7]

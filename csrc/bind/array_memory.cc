@@ -7,6 +7,7 @@
 
 #include "bind/array_interface.h"
 #include "bind/array_reader.h"
+#include "bind/dlpack_exchange.h"
 #include "bind/dlpack_export.h"
 #include "core/copy.h"
 #include "core/own_memory.h"
@@ -25,11 +26,6 @@ void require_read(ReadStatus status, nb::handle source) {
                  nb::cast<std::string>(nb::type_name(source.type())).c_str());
   }
   throw nb::python_error();
-}
-
-std::shared_ptr<Storage> storage_of(const ArrayMemory& memory) {
-  auto [begin, end] = byte_span(memory.info.view, static_cast<size_t>(memory.info.item_bytes));
-  return std::make_shared<Storage>(0, begin, end);
 }
 
 ArrayMemory adopted(nb::handle source) {
@@ -89,6 +85,11 @@ nb::object interface_of(const ArrayMemory& self, bool on_host) {
 }
 
 }  // namespace
+
+std::shared_ptr<Storage> storage_of(const ArrayMemory& memory) {
+  auto [begin, end] = byte_span(memory.info.view, static_cast<size_t>(memory.info.item_bytes));
+  return std::make_shared<Storage>(0, begin, end);
+}
 
 bool ArrayMemory::clear() {
   auto item_bytes = static_cast<size_t>(info.item_bytes);
@@ -210,6 +211,18 @@ void bind_array_memory(nb::module_& m) {
           [](const ArrayMemory& self) { return interface_of(self, false); },
           nb::sig("def __cuda_array_interface__(self) -> dict[str, typing.Any]"));
   bind_dlpack_export(memory);
+  bind_dlpack_exchange(memory);
+  m.def(
+      "allocation_counts",
+      [] {
+        AllocationCounts c = allocation_counts();
+        return nb::make_tuple(c.count, c.size_bytes, c.live_count, c.live_bytes, c.peak_bytes);
+      },
+      nb::sig("def allocation_counts() -> tuple[int, int, int, int, int]"),
+      "Of memory that data arrays own: how often and how many bytes were allocated, how many of "
+      "both are in use, and the most bytes that were since `restart_peak`.");
+  m.def("restart_peak", &restart_peak, nb::arg("least_bytes") = 0,
+        "Set the most bytes that were in use to those that are, or to `least_bytes`.");
   // Without keywords, whose parsing would take a third of the time.
   m.def(
       "adopted",

@@ -39,6 +39,9 @@ ArrayMemory* array_memory_of(PyObject* object);
 /// Whether objects of `type` have one.
 bool is_array_memory(PyTypeObject* type);
 
+/// For memory that is no view of another array's.
+std::shared_ptr<Storage> storage_of(const ArrayMemory& memory);
+
 /// Zeroed memory for the extents and elements of `info`, whose address and strides it sets.
 Keeper take_own_memory(ArrayInfo& info);
 

@@ -90,6 +90,14 @@ std::unique_ptr<Export<Managed>> make_export(const ArrayInfo& info, Keeper keepe
   return made;
 }
 
+std::unique_ptr<Export<DLManagedTensorVersioned>> make_versioned(const ArrayInfo& info,
+                                                                 Keeper keeper) {
+  auto made = make_export<DLManagedTensorVersioned>(info, std::move(keeper));
+  made->managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+  made->managed.flags = info.is_read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
+  return made;
+}
+
 template <class Managed>
 nb::object as_capsule(std::unique_ptr<Export<Managed>> made) {
   nb::object capsule =
@@ -127,11 +135,15 @@ bool has_whole_strides(const ArrayInfo& info) {
   return true;
 }
 
+void check_elements(const ArrayInfo& info) {
+  if (info.dtype < 0) refuse("DLPack has no dtype for these elements");
+  if (info.has_lazy_sign) refuse("the elements still have to be negated");
+}
+
 nb::object export_memory(const ArrayMemory& self, nb::handle stream, nb::handle max_version,
                          nb::handle dl_device, nb::handle copy) {
   let_go(nullptr);
-  if (self.info.dtype < 0) refuse("DLPack has no dtype for these elements");
-  if (self.info.has_lazy_sign) refuse("the elements still have to be negated");
+  check_elements(self.info);
   check_device(self.info, dl_device);
   // -1 asks for no synchronisation, of which the CPU needs none.
   bool has_stream = !stream.is_none() && nb::cast<int64_t>(stream) != -1;
@@ -144,10 +156,8 @@ nb::object export_memory(const ArrayMemory& self, nb::handle stream, nb::handle 
   ArrayInfo info = self.info;
   Keeper keeper = is_copy ? copy_to_own_memory(info) : self.keeper;
   if (knows_versions(max_version)) {
-    auto made = make_export<DLManagedTensorVersioned>(info, std::move(keeper));
-    made->managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
-    made->managed.flags = (info.is_read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0) |
-                          (is_copy ? DLPACK_FLAG_BITMASK_IS_COPIED : 0);
+    auto made = make_versioned(info, std::move(keeper));
+    if (is_copy) made->managed.flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
     return as_capsule(std::move(made));
   }
   if (info.is_read_only) {
@@ -157,6 +167,12 @@ nb::object export_memory(const ArrayMemory& self, nb::handle stream, nb::handle 
 }
 
 }  // namespace
+
+DLManagedTensorVersioned* export_versioned(const ArrayMemory& memory) {
+  check_elements(memory.info);
+  if (!has_whole_strides(memory.info)) refuse("strides that are no multiple of the element");
+  return &make_versioned(memory.info, memory.keeper).release()->managed;
+}
 
 void bind_dlpack_export(nb::class_<ArrayMemory>& memory) {
   memory

@@ -78,6 +78,16 @@ class InterfaceOnly:
         return self.owner.__array_interface__
 
 
+class ArrayMethodOnly:
+    """An array of which nothing is known but its ``__array__``, which gives its own memory."""
+
+    def __init__(self, owner: np.ndarray) -> None:
+        self.owner = owner
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.owner, dtype, copy=copy)
+
+
 class CudaInterfaceOnly:
     """Stands for an array on a GPU: its description, and no memory that the CPU may touch."""
 
@@ -134,6 +144,9 @@ PRODUCERS = {
         Producer("old_dlpack", lambda a: OldDLPack(to_torch(a)), lambda d: d.owner.data_ptr()),
         Producer(
             "interface", InterfaceOnly, lambda d: numpy_address(d.owner), dtypes=_WITHOUT_BFLOAT16
+        ),
+        Producer(
+            "method", ArrayMethodOnly, lambda d: numpy_address(d.owner), dtypes=_WITHOUT_BFLOAT16
         ),
     )
 }

@@ -51,7 +51,7 @@ def shared(source: Any, dtype: Any = None) -> kc.Array:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_dtype_is_shared_at_its_address(producer: Producer, dtype: str) -> None:
     if dtype not in producer.dtypes:
-        assert producer.name in ("paddle", "interface")
+        assert producer.name in ("paddle", "interface", "method")
         return
     values = elements(dtype)
     source = producer.make(values.copy())
@@ -82,7 +82,7 @@ def test_complex_numbers_are_refused(producer: Producer) -> None:
     source = producer.make(np.zeros(3, np.complex64))
     with pytest.raises((kc.KernelArgumentError, kc.KernelTypeError), match=r"complex|no dtype"):
         shared(source)
-    if producer.name != "interface":
+    if producer.name not in ("interface", "method"):
         with pytest.raises(kc.KernelArgumentError, match="elements of the kernel language"):
             kc.from_dlpack(source)
     with pytest.raises(kc.KernelArgumentError, match="expected array of float32"):
@@ -105,7 +105,7 @@ def test_strides_and_offsets(producer: Producer) -> None:
     np.testing.assert_array_equal(out.numpy(), 2 * part)
 
 
-@pytest.mark.parametrize("name", ["numpy", "interface"])
+@pytest.mark.parametrize("name", ["numpy", "interface", "method"])
 def test_negative_strides(name: str) -> None:
     values = np.arange(6, dtype=np.float32)
     array = shared(PRODUCERS[name].make(values[::-1]))

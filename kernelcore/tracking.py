@@ -1,0 +1,76 @@
+"""ScopedMemoryTracker: how much memory data arrays allocate in a block of code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from kernelcore import _native
+
+
+class ScopedMemoryTracker:
+    """Counts the memory that kernelcore allocates for data arrays within a ``with`` block.
+
+    Gradients and copies count, memory of other libraries does not. All threads count. Blocks nest.
+
+    Attributes:
+        count: How many allocations there were, once the block is left.
+        size_bytes: Their bytes in total.
+        peak_bytes: The most bytes that were in use at once, less those when it was entered.
+        live_bytes: How many more bytes are in use than when it was entered.
+    """
+
+    def __init__(
+        self,
+        name: str = "root",
+        active: bool = True,
+        print: bool = True,
+        report_func: Callable[[str], object] | None = None,
+    ) -> None:
+        """A tracker.
+
+        Args:
+            name: What the report calls the block.
+            active: Whether to count.
+            print: Whether to print the report when the block is left.
+            report_func: Called with the report, instead of printing.
+        """
+        self.name = name
+        self.active = active
+        self.count = self.size_bytes = self.peak_bytes = self.live_bytes = 0
+        self._prints = print
+        self._report = report_func
+        self._start = (0, 0, 0, 0, 0)
+
+    def __enter__(self) -> Self:
+        if self.active:
+            self._start = _native.allocation_counts()
+            _native.restart_peak()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not self.active:
+            return
+        count, size_bytes, _, live_bytes, peak_bytes = _native.allocation_counts()
+        first_count, first_bytes, _, first_live, outer_peak = self._start
+        # The peak of the block around this one goes on.
+        _native.restart_peak(max(outer_peak, peak_bytes))
+        self.count, self.size_bytes = count - first_count, size_bytes - first_bytes
+        self.peak_bytes, self.live_bytes = peak_bytes - first_live, live_bytes - first_live
+        if self._report is not None:
+            self._report(self.report())
+        elif self._prints:
+            print(self.report())
+
+    def report(self) -> str:
+        """What was counted, in one line."""
+        return (
+            f"{self.name}: {self.count} allocations of {self.size_bytes} bytes, at most "
+            f"{self.peak_bytes} bytes at once, {self.live_bytes} more than before still in use"
+        )
