@@ -133,7 +133,7 @@ def torch_op(
 
 
 def _make(
-    kernel: Kernel | Callable[..., Any],
+    declared: Kernel | Callable[..., Any],
     *,
     name: str | None,
     mutates: tuple[str, ...],
@@ -142,9 +142,9 @@ def _make(
     outputs: Sequence[str] | None,
     **options: Any,
 ) -> Callable[..., Any]:
-    if isinstance(kernel, FunctionType):
-        kernel = as_kernel(kernel)
-    require_kernel(kernel)
+    found = as_kernel(declared) if isinstance(declared, FunctionType) else declared
+    require_kernel(found)
+    kernel = typing.cast("Kernel", found)
     if kernel.is_generic:
         return _make_generic(
             kernel,

@@ -82,4 +82,5 @@ def _requires_grad(arg: Any) -> bool:
 
 
 def _overlaps_itself(tensor: torch.Tensor) -> bool:
-    return torch._debug_has_internal_overlap(tensor) == _OVERLAPS
+    found: Any = getattr(torch, "_debug_has_internal_overlap")(tensor)  # noqa: B009
+    return bool(found == _OVERLAPS)
