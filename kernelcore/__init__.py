@@ -101,11 +101,13 @@ if TYPE_CHECKING:
     from kernelcore.errors import KernelAssertionError as KernelAssertionError
     from kernelcore.errors import KernelAttributeError as KernelAttributeError
     from kernelcore.errors import KernelCompileError as KernelCompileError
+    from kernelcore.errors import KernelDeviceError as KernelDeviceError
     from kernelcore.errors import KernelError as KernelError
     from kernelcore.errors import KernelGradError as KernelGradError
     from kernelcore.errors import KernelIndexError as KernelIndexError
     from kernelcore.errors import KernelMemoryError as KernelMemoryError
     from kernelcore.errors import KernelNameError as KernelNameError
+    from kernelcore.errors import KernelPlacementError as KernelPlacementError
     from kernelcore.errors import KernelSyntaxError as KernelSyntaxError
     from kernelcore.errors import KernelTypeError as KernelTypeError
     from kernelcore.frontend.compile_time import constant as constant

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from kernelcore.errors import KernelArgumentError
 from kernelcore.execute import Dims, check_count, execute
 from kernelcore.kernel import Kernel
+from kernelcore.place import ANYWHERE, Place, place_of, use_place
 
 
 class Launch:
@@ -20,12 +22,19 @@ class Launch:
     """
 
     def __init__(
-        self, kernel: Kernel, dim: Dims, params: Sequence[Any], *, record_tape: bool = True
+        self,
+        kernel: Kernel,
+        dim: Dims,
+        params: Sequence[Any],
+        place: Place = ANYWHERE,
+        *,
+        record_tape: bool = True,
     ) -> None:
         check_count(kernel, len(params))
         self.kernel = kernel
         self.dim = dim
         self.params = list(params)
+        self._place = place
         self._record_tape = record_tape
 
     def set_dim(self, dim: Dims) -> None:
@@ -71,12 +80,17 @@ class Launch:
         self.params = list(values)
 
     def launch(self, stream: object = None) -> None:
-        """Run the kernel; ``stream`` is without effect on the CPU.
+        """Run the kernel, in ``stream`` of a GPU or in that of the recorded launch.
 
         Raises:
             KernelArgumentError: An argument does not fit the kernel; nothing was run.
         """
-        execute(self.kernel, self.dim, tuple(self.params), record=self._record_tape)
+        place = self._place
+        if stream is not None:
+            other = place_of("launch", None, stream)
+            place = replace(place, device=other.device, stream=other.stream)
+        with use_place(place):
+            execute(self.kernel, self.dim, tuple(self.params), record=self._record_tape)
 
     def __repr__(self) -> str:
         return f"<launch of {self.kernel.name} over {self.dim}>"

@@ -64,7 +64,7 @@ def symbol_of(key: str) -> str:
 def content_hash(func: Func, target: Host, lanes: int | None = None) -> str:
     """32 hexadecimal digits that name the code of ``func`` on ``target`` with these settings."""
     form = repr((lanes, config.optimize))
-    text = "\0".join((canonical(func), repr(target), form, _codegen_version()))
+    text = "\0".join((canonical(func), repr(target), form, codegen_version()))
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
 
@@ -205,7 +205,7 @@ def _with_snippets(func: Func, code: bytes) -> bytes:
 def _snippet_object(snippet: Snippet) -> bytes:
     """The object of ``snippet``: from the disk cache, else new."""
     disk = default_cache()
-    text = "\0".join((native.key_of(snippet), host().triple, _codegen_version()))
+    text = "\0".join((native.key_of(snippet), host().triple, codegen_version()))
     key = hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
     code = disk.load(key) if disk else None
     if code is None:
@@ -231,7 +231,7 @@ def _registry() -> MutableMapping[str, Compiled]:
 
 
 @cache
-def _codegen_version() -> str:
+def codegen_version() -> str:
     """A digest of everything that decides which code an Op becomes."""
     digest = hashlib.sha256()
     for file in codegen_sources():

@@ -8,7 +8,11 @@ from enum import Enum, auto
 from functools import cached_property
 from typing import Any
 
-from kernelcore.compile import compile_func
+import numpy as np
+
+from kernelcore.compile import Compiled, compile_func
+from kernelcore.device_code import DeviceCode, architecture_of, device_code
+from kernelcore.device_memory import on_device
 from kernelcore.errors import SrcLoc
 from kernelcore.frontend.parameters import kernel_parameters
 from kernelcore.frontend.source import read_source
@@ -23,6 +27,7 @@ from kernelcore.passes.pipeline import normalize, optimize, tidy
 from kernelcore.passes.reverse import vjp
 from kernelcore.runtime import native
 from kernelcore.signature import Binding, Role, make_signature
+from kernelcore.stream import Stream
 from kernelcore.types import ArrayType, SourceType
 
 
@@ -134,24 +139,72 @@ class Adjoint:
 
 
 class Direct:
-    """A kernel over arrays that the caller provides.
-
-    Attributes:
-        signature: The kernel as native launchers take it, for arrays that do not share memory
-            where it adds to them.
-    """
+    """A kernel over arrays that the caller provides."""
 
     def __init__(self, func: Func) -> None:
         self._func = func
-        self.signature = _signature(func, is_serial=False)
+        self._device_kernels: dict[tuple[str, bool], native.DeviceKernel] = {}
+
+    @cached_property
+    def signature(self) -> native.Signature:
+        """The kernel as native launchers take it, for arrays that do not share memory.
+
+        That is, where it adds to them.
+        """
+        return _signature(self._func, compile_func(self._func))
 
     @cached_property
     def serial(self) -> native.Signature:
         """The kernel for arrays that share memory: one thread runs its points in order."""
-        return _signature(unplanned(self._func), is_serial=True)
+        func = unplanned(self._func)
+        return _signature(func, compile_func(func), is_serial=True)
+
+    def on_device(self, ordinal: int, *, is_serial: bool = False) -> native.DeviceKernel:
+        """As ``signature`` or ``serial``, for CUDA device ``ordinal``.
+
+        Raises:
+            KernelCompileError: The kernel has what GPUs have no code for.
+            KernelDeviceError: There is no such device.
+        """
+        wanted = architecture_of(ordinal), is_serial
+        found = self._device_kernels.get(wanted)
+        if found is None:
+            func = unplanned(self._func) if is_serial else self._func
+            code = device_code(func, wanted[0])
+            signature = _signature(func, code, is_serial=is_serial)
+            found = native.DeviceKernel(signature, code.image, code.symbol)
+            self._device_kernels[wanted] = found
+        return found
+
+    @cached_property
+    def has_arrays(self) -> bool:
+        """Whether a parameter is an array, and no composite that is passed by value."""
+        return any(isinstance(p.type, ArrayType) and p.type.outer_ndim for p in self._func.params)
+
+    @cached_property
+    def written(self) -> tuple[int, ...]:
+        """The parameters whose elements it writes."""
+        return tuple(i for i, effect in enumerate(effects(self._func)) if effect.writes)
+
+    @cached_property
+    def _composites(self) -> tuple[int, ...]:
+        params = enumerate(self._func.params)
+        return tuple(
+            i for i, p in params if isinstance(p.type, ArrayType) and not p.type.outer_ndim
+        )
+
+    def with_values(self, args: Sequence[Any], stream: Stream) -> Sequence[Any]:
+        """``args`` with the components of values on the GPU of ``stream``, for use there."""
+        if not self._composites:
+            return args
+        found = list(args)
+        for i in self._composites:
+            if isinstance(found[i], np.ndarray):
+                found[i] = on_device(found[i], stream)
+        return found
 
     def launch(self, dim: int | Sequence[int], args: Sequence[Any]) -> None:
-        """Run the kernel over the grid ``dim``, with one argument per parameter.
+        """Run the kernel on the CPU over the grid ``dim``, with one argument per parameter.
 
         Raises:
             KernelArgumentError: An argument does not fit the kernel; nothing was run.
@@ -160,8 +213,9 @@ class Direct:
             native.launch(self.serial, dim, args)
 
 
-def _signature(func: Func, *, is_serial: bool) -> native.Signature:
-    compiled = compile_func(func)
+def _signature(
+    func: Func, compiled: Compiled | DeviceCode, *, is_serial: bool = False
+) -> native.Signature:
     bindings: list[Binding] = []
     for index, (param, effect) in enumerate(zip(func.params, effects(func), strict=True)):
         role = Role.OUTPUT if effect.writes else Role.INPUT

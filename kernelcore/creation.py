@@ -46,7 +46,7 @@ def make_array(
         shape: The shape, if not that of the data.
         ndim: The number of dimensions to check for.
         copy: Whether to copy; without, the array shares the memory of ``data``.
-        device: 'cpu' or None.
+        device: Where, such as 'cpu' or 'cuda:0'; by default that of ``get_device``.
         requires_grad: Whether a Tape computes its gradient.
         grad: The array to keep the gradient in.
 
@@ -54,7 +54,7 @@ def make_array(
         KernelTypeError: Elements that ``dtype`` cannot take.
         KernelArgumentError: Another shape, or memory that cannot be shared.
     """
-    require_device("array", device)
+    target = require_device("array", device)
     wanted = None if dtype is Any else dtype
     if copy or isinstance(data, list | tuple | np.ndarray | Array):
         if wanted is None:
@@ -71,6 +71,13 @@ def make_array(
             remedy=f"the data have the shape {result.shape}, less components",
         )
     _check_ndim(result.ndim)
+    if copy or isinstance(data, list | tuple):
+        result = result.to(target)
+    elif device is not None and result.device != target:
+        raise KernelArgumentError(
+            f"array: expected memory of {target} to share, found memory of {result.device}",
+            remedy="leave copy=False out",
+        )
     result.requires_grad = requires_grad or grad is not None
     if grad is not None:
         result.grad = grad
@@ -106,7 +113,7 @@ def _check_ndim(ndim: int) -> None:
 
 def _new(name: str, shape: Shape | None, n: int | None, dtype: Any, device: str | None) -> Array:
     """An array of zeros."""
-    require_device(name, device)
+    target = require_device(name, device)
     if (shape is None) == (n is None):
         raise KernelArgumentError(
             f"{name}: expected a shape", remedy=f"write kc.{name}(n) or kc.{name}((rows, columns))"
@@ -121,7 +128,7 @@ def _new(name: str, shape: Shape | None, n: int | None, dtype: Any, device: str 
     if any(extent < 0 for extent in extents):
         raise KernelArgumentError(f"{name}: expected extents of at least 0, found {extents}")
     element, known = element_of(dtype)
-    return Array.zeros(extents, element, known)
+    return Array.zeros(extents, element, known, target)
 
 
 def zeros(
@@ -196,7 +203,7 @@ def _filled(array: Array, value: Any, requires_grad: bool) -> Array:
 def zeros_like(src: Array, device: str | None = None, requires_grad: bool | None = None) -> Array:
     """Zeros of the shape, dtype and ``requires_grad`` of ``src``."""
     wanted = src.requires_grad if requires_grad is None else requires_grad
-    return zeros(src.shape, src.dtype, device, wanted)
+    return zeros(src.shape, src.dtype, src.device if device is None else device, wanted)
 
 
 def empty_like(src: Array, device: str | None = None, requires_grad: bool | None = None) -> Array:
@@ -214,13 +221,14 @@ def full_like(
 ) -> Array:
     """Elements ``value`` of the shape, dtype and ``requires_grad`` of ``src``."""
     wanted = src.requires_grad if requires_grad is None else requires_grad
-    return full(src.shape, value, src.dtype, device, wanted)
+    target = src.device if device is None else device
+    return full(src.shape, value, src.dtype, target, wanted)
 
 
 def clone(src: Array, device: str | None = None, requires_grad: bool | None = None) -> Array:
     """A contiguous copy, which a Tape records; ``requires_grad`` as in ``src`` by default."""
-    require_device("clone", device)
-    return src.clone(requires_grad)
+    target = src.device if device is None else require_device("clone", device)
+    return src.clone(requires_grad, device=target)
 
 
 def copy(
@@ -272,7 +280,7 @@ def from_numpy(
         arr: The elements; structs of a structured dtype.
         dtype: The type of an element.
         shape: The shape, if not that of ``arr``.
-        device: 'cpu' or None.
+        device: Where, such as 'cpu' or 'cuda:0'; by default that of ``get_device``.
         requires_grad: Whether a Tape computes its gradient.
         copy: Whether to copy; without, the memory is shared, and read-only memory stays so.
 
@@ -280,7 +288,8 @@ def from_numpy(
         KernelTypeError: Elements that ``dtype`` cannot take.
         KernelArgumentError: Another shape, or memory that cannot be shared.
     """
-    is_plain = dtype is None and shape is None and device is None and not requires_grad
+    is_here = require_device("from_numpy", device).is_cpu
+    is_plain = dtype is None and shape is None and is_here and not requires_grad
     given: Any = arr
     if is_plain and isinstance(given, np.ndarray) and scalar_of_numpy(arr.dtype) is not None:
         _check_ndim(arr.ndim)

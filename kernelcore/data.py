@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Self
@@ -10,31 +9,32 @@ from typing import Any, Self
 import numpy as np
 
 from kernelcore import _native
-from kernelcore._native import ArrayMemory
 from kernelcore.device import CPU, Device, require_device
+from kernelcore.device_memory import allocated, device_of, upload
 from kernelcore.element import (
     Numbers,
     component_ndim,
     element_in,
-    element_list,
     element_of,
     element_value,
-    elements_to_write,
     has_gradient,
     member_dtype,
     numpy_layout,
     scalar_in,
     zeroed,
 )
+from kernelcore.element_memory import ElementMemory
 from kernelcore.errors import KernelArgumentError
 from kernelcore.indexing import axis_order, place_of, reinterpreted, reshaped
-from kernelcore.memory import numpy_of, unreadable
+from kernelcore.memory import is_ordered, unreadable
 from kernelcore.recording import recorder
+from kernelcore.runtime import native
+from kernelcore.stream import current_stream
 from kernelcore.types import SCALARS, Dense, Element, StructType
 
 
-class Array(ArrayMemory):
-    """An array of scalars, vectors, matrices or structs in CPU memory.
+class Array(ElementMemory):
+    """An array of scalars, vectors, matrices or structs, in memory of the CPU or of a GPU.
 
     Views (slices, ``reshape``, ``transpose``, ...) share memory, count of writes and gradients
     with the array that they are taken from. Comparison with ``==`` and hashing go by identity, so
@@ -47,12 +47,8 @@ class Array(ArrayMemory):
     __slots__ = (
         "_base",
         "_derive",
-        "_dtype",
-        "_element",
         "_fields",
         "_grad",
-        "_inner",
-        "_numpy",
         "_requires_grad",
         "_root",
     )
@@ -64,6 +60,7 @@ class Array(ArrayMemory):
         *,
         requires_grad: bool = False,
         memory: Array | None = None,
+        buffer: native.DeviceBuffer | None = None,
     ) -> None:
         """Of NumPy's memory as it is; ``kernelcore.array`` converts, copies and checks.
 
@@ -73,13 +70,14 @@ class Array(ArrayMemory):
             dtype: A scalar type, or the class of a composite or of a struct.
             requires_grad: Whether a Tape computes its gradient.
             memory: An array that ``data`` is a view of.
+            buffer: Of a device, where ``data`` is the layout of this memory.
 
         Raises:
             KernelArgumentError: ``data`` has another layout.
         """
         element, known = element_of(dtype)
         inner = component_ndim(element, data)
-        super().__init__(data, memory)
+        super().__init__(data, memory, buffer)
         self._set_up(element, known, inner)
         if memory is not None:
             self._root = memory.root
@@ -89,9 +87,8 @@ class Array(ArrayMemory):
             self.requires_grad = True
 
     def _set_up(self, element: Element, dtype: Any, inner: int) -> None:
-        self._element, self._dtype, self._inner = element, dtype, inner
+        self._set_layout(element, dtype, inner)
         self._root: Array | None = None
-        self._numpy: Numbers | None = None
         self._base: Array | None = None
         self._derive: Callable[[Any], Array] | None = None
         self._grad: Array | None = None
@@ -103,7 +100,8 @@ class Array(ArrayMemory):
         """Of the memory of any array or DLPack capsule, kept in place as long as this array.
 
         Args:
-            source: An array in CPU memory; its last dimensions are components of composites.
+            source: An array; its last dimensions are components of composites. That of a GPU may be
+                used in the stream of the caller, behind what its owner was going to do with it.
             dtype: The type of an element; by default the scalar type of ``source``.
             copy: Whether to copy the elements to memory of its own instead, without gaps.
 
@@ -115,6 +113,10 @@ class Array(ArrayMemory):
             self = _native.copied(cls, source) if copy else _native.adopted(cls, source)
         except (BufferError, RuntimeError, TypeError, ValueError) as error:
             raise unreadable(source, error) from None
+        if self.is_on_cuda and copy:
+            return cls.sharing(source, dtype).clone()
+        if self.is_on_cuda and is_ordered(source):
+            self = _native.adopted_in(cls, source, current_stream(device_of(self)).queue)
         index = self.scalar_index
         if dtype is None and index >= 0:
             self._set_up(SCALARS[index], SCALARS[index], 0)
@@ -123,9 +125,16 @@ class Array(ArrayMemory):
         return self
 
     @classmethod
-    def zeros(cls, shape: tuple[int, ...], element: Element, dtype: Any) -> Array:
+    def zeros(
+        cls, shape: tuple[int, ...], element: Element, dtype: Any, device: Device = CPU
+    ) -> Array:
         """Zeros of ``element`` in memory of its own; ``dtype`` is as ``element_of`` gives it."""
         layout, extents = numpy_layout(element)
+        if not device.is_cpu:
+            data, buffer = allocated((*shape, *extents), layout, current_stream(device))
+            self = cls(data, dtype, buffer=buffer)
+            upload(self, data, np.zeros((), layout))
+            return self
         if isinstance(element, StructType):
             return cls(zeroed(shape, layout), dtype)
         scalar = element.scalar if isinstance(element, Dense) else element
@@ -134,74 +143,12 @@ class Array(ArrayMemory):
         return self
 
     @property
-    def _data(self) -> Numbers:
-        """The memory as NumPy sees it."""
-        if self._numpy is None:
-            self._numpy = numpy_of(self)
-        return self._numpy
-
-    @property
-    def dtype(self) -> Any:
-        """The type of an element: a scalar type, or the class of a composite or of a struct."""
-        return self._dtype
-
-    @property
-    def element(self) -> Element:
-        """The type of an element in the kernel language."""
-        return self._element
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions; components of an element are none."""
-        return self.total_ndim - self._inner
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The extents of the dimensions."""
-        return self.extents[: self.ndim]
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        """Bytes between neighbours along each dimension."""
-        return self.stride_bytes[: self.ndim]
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return math.prod(self.shape)
-
-    @property
-    def device(self) -> Device:
-        """Where the memory is: 'cpu'."""
-        return CPU
-
-    @property
     def root(self) -> Array:
         """The array whose memory this is a view of; itself if it is none."""
         return self if self._root is None else self._root
 
-    @property
-    def is_contiguous(self) -> bool:
-        """Whether the elements lie in row-major order without gaps."""
-        return bool(self._data.flags.c_contiguous)
-
-    def __len__(self) -> int:
-        if self.ndim == 0:
-            raise TypeError("an array without dimensions has no length")
-        return len(self._data)
-
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
-
-    def __repr__(self) -> str:
-        name = getattr(self._dtype, "__name__", str(self._dtype))
-        if self.size == 0:
-            return f"array([], shape={self.shape}, dtype={name})"
-        text = np.array2string(self._data, separator=", ", prefix="array(")
-        return f"array({text}, dtype={name})"
-
-    def __str__(self) -> str:
-        return str(self._data)
 
     @property
     def requires_grad(self) -> bool:
@@ -217,6 +164,12 @@ class Array(ArrayMemory):
                 "a view shares gradients with the array that it is taken from",
                 remedy="set requires_grad of that array",
             )
+        if value and self.is_on_cuda:
+            raise KernelArgumentError(
+                f"an array on {self.device} has no gradient: a Tape computes those of the CPU's",
+                remedy="give launch(adjoint=True) the cotangents as arrays, or use torch_op or "
+                "jax_kernel; clone(requires_grad=False) makes a copy without",
+            )
         if value and not has_gradient(self.element):
             raise KernelArgumentError(
                 f"arrays of {self.element} have no gradient", remedy="use a float dtype"
@@ -231,7 +184,7 @@ class Array(ArrayMemory):
         """
         if self._base is None:
             if self._requires_grad and self._grad is None:
-                self._grad = Array.zeros(self.shape, self._element, self._dtype)
+                self._grad = self._new()
             return self._grad if self._requires_grad else None
         whole = self._base.grad
         if whole is not None and (self._grad is None or self._grad._base is not whole):
@@ -263,10 +216,12 @@ class Array(ArrayMemory):
 
     def __getitem__(self, index: Any) -> Any:
         place = place_of(index, self.ndim)
-        found = self._data[place]
-        if not any(isinstance(one, slice) for one in place):
-            return element_value(self._dtype, np.asarray(found))
-        return self._view(found, lambda whole: whole[place])
+        found = self._data[(*place, ...)]
+        if any(isinstance(one, slice) for one in place):
+            return self._view(found, lambda whole: whole[place])
+        if self.is_on_cuda:
+            found = self._part(place).numpy()
+        return element_value(self._dtype, found)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._part(place_of(index, self.ndim)).assign(value)
@@ -332,9 +287,16 @@ class Array(ArrayMemory):
         """This array if its elements lie in order without gaps, else a copy."""
         return self if self.is_contiguous else self.clone()
 
-    def clone(self, requires_grad: bool | None = None) -> Array:
-        """A contiguous copy, with ``requires_grad`` of this array if none is given."""
-        found = Array.zeros(self.shape, self._element, self._dtype)
+    def _new(self, device: Device | None = None) -> Array:
+        """Zeros of this shape and dtype, where this array is if no device is given."""
+        return Array.zeros(self.shape, self._element, self._dtype, device or self.device)
+
+    def clone(self, requires_grad: bool | None = None, *, device: Device | None = None) -> Array:
+        """A contiguous copy, with ``requires_grad`` of this array if none is given.
+
+        It is where this array is, unless a ``device`` is given.
+        """
+        found = self._new(device)
         found.requires_grad = self.requires_grad if requires_grad is None else requires_grad
         found.assign(self)
         return found
@@ -342,13 +304,13 @@ class Array(ArrayMemory):
     copy = clone
 
     def to(self, device: object) -> Array:
-        """This array, if ``device`` is where it is.
+        """This array if ``device`` is where it is, else a copy there, which a Tape records.
 
         Raises:
-            KernelArgumentError: Another device: there is only the CPU.
+            KernelArgumentError: There is no such device.
         """
-        require_device("to", device)
-        return self
+        wanted = require_device("to", device)
+        return self if wanted == self.device else self.clone(device=wanted)
 
     def assign(self, source: Any) -> None:
         """Overwrite the elements with those of ``source``, which is broadcast.
@@ -361,11 +323,7 @@ class Array(ArrayMemory):
         """
         if self.is_read_only:
             raise KernelArgumentError("the array is read-only", remedy="write to a copy of it")
-        values = elements_to_write(self._element, source, self.shape)
-
-        def write() -> None:
-            self._data[...] = values()
-            self.mark_write()
+        write = self._writer(source)
 
         tape = recorder.get()
         if tape is None:
@@ -382,18 +340,7 @@ class Array(ArrayMemory):
         """Set every element to zero."""
         return self.fill_(np.zeros((), self._data.dtype) if self._data.dtype.names else 0)
 
-    def numpy(self) -> Numbers:
-        """A NumPy array of the same memory; components are trailing axes."""
-        return self._data.view()
-
-    def list(self) -> list[Any]:
-        """The elements in row-major order: Python numbers, or values of the element's class."""
-        return element_list(self._dtype, self._data, self.ndim)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Numbers:
-        return np.array(self._data, dtype, copy=copy)
-
     def __reduce__(self) -> tuple[Callable[..., Array], tuple[Numbers, Any]]:
         # Gradients stay behind.
         make = partial(Array, requires_grad=self.requires_grad)
-        return make, (np.array(self._data), self._dtype)
+        return make, (np.array(self.numpy()), self._dtype)

@@ -3,54 +3,63 @@
 from __future__ import annotations
 
 import platform
-import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
+from functools import cache
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from kernelcore.errors import KernelArgumentError, SrcLoc
+from kernelcore.errors import KernelArgumentError, KernelDeviceError, SrcLoc
+from kernelcore.runtime import native
+from kernelcore.runtime.cpu import CpuEvent, CpuStream
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What one kind of device does; handles are those of its driver, 0 where there are none.
+    """What one kind of device does; streams and events are as ``runtime/cpu.py`` has them.
 
     Attributes:
         count: How many devices there are.
         name: What the hardware of a device calls itself.
         synchronize: Waits until everything on a device is over.
-        create_stream: The handle of a new stream of a device, of a priority.
-        mark: Puts a mark into a stream: a number that ``elapsed_ms`` and ``is_over`` take.
-        wait: Makes a stream wait for a mark.
-        is_over: Whether everything before a mark is over.
-        elapsed_ms: Milliseconds between two marks that are over.
+        make_stream: A new stream of a device, of a priority.
+        wrap_stream: The stream of a device that has a handle; 0 is the one to begin with.
+        make_event: A new event of a device: whether it takes the time, and is for other processes.
+        wrap_event: The event of a device that has a handle.
     """
 
     count: Callable[[], int]
     name: Callable[[int], str]
     synchronize: Callable[[int], None]
-    create_stream: Callable[[int, int], int]
-    mark: Callable[[int], int]
-    wait: Callable[[int, int], None]
-    is_over: Callable[[int], bool]
-    elapsed_ms: Callable[[int, int], float]
+    make_stream: Callable[[int, int], Any]
+    wrap_stream: Callable[[int, int], Any]
+    make_event: Callable[[int, bool, bool], Any]
+    wrap_event: Callable[[int, int], Any]
 
 
-# A launch on the CPU is over when it returns, so there is nothing to wait for.
 _CPU_BACKEND = Backend(
     count=lambda: 1,
     name=lambda index: platform.processor() or platform.machine(),
     synchronize=lambda index: None,
-    create_stream=lambda index, priority: 0,
-    mark=lambda stream: time.perf_counter_ns(),
-    wait=lambda stream, mark: None,
-    is_over=lambda mark: True,
-    elapsed_ms=lambda start, end: (end - start) / 1e6,
+    make_stream=lambda index, priority: CpuStream(),
+    wrap_stream=lambda index, handle: CpuStream(),
+    make_event=lambda index, is_timed, is_interprocess: CpuEvent(),
+    wrap_event=lambda index, handle: CpuEvent(),
 )
 
-BACKENDS: Mapping[str, Backend] = {"cpu": _CPU_BACKEND}
+# The driver is opened by the first call.
+_CUDA_BACKEND = Backend(
+    count=native.cuda_device_count,
+    name=native.cuda_device_name,
+    synchronize=native.cuda_synchronize,
+    make_stream=native.CudaStream.create,
+    wrap_stream=native.CudaStream.wrap,
+    make_event=native.CudaEvent,
+    wrap_event=native.CudaEvent.wrap,
+)
+
+BACKENDS: Mapping[str, Backend] = {"cpu": _CPU_BACKEND, "cuda": _CUDA_BACKEND}
 
 
 class Device(str):
@@ -65,7 +74,7 @@ class Device(str):
 
     @property
     def kind(self) -> str:
-        """The kind of device: 'cpu'."""
+        """The kind of device: 'cpu' or 'cuda'."""
         return self.partition(":")[0]
 
     @property
@@ -99,6 +108,13 @@ class Device(str):
 
 CPU = Device("cpu")
 
+
+@cache
+def cuda_device(ordinal: int) -> Device:
+    """The GPU ``ordinal``, which is there."""
+    return Device(f"cuda:{ordinal}")
+
+
 # Of this thread (and asynchronous task).
 _current: ContextVar[Device] = ContextVar("device", default=CPU)
 
@@ -108,6 +124,7 @@ def require_device(name: str, ident: object, loc: SrcLoc | None = None) -> Devic
 
     Raises:
         KernelArgumentError: There is no such device, naming the function that was called.
+        KernelDeviceError: There is no driver for it.
     """
     if ident is None:
         return _current.get()
@@ -115,16 +132,25 @@ def require_device(name: str, ident: object, loc: SrcLoc | None = None) -> Devic
         return CPU
     kind, _, index = str(ident).partition(":")
     backend = BACKENDS.get(kind)
-    if backend is not None and kind != "cpu" and (index or "0").isdecimal():
-        device = Device(f"{kind}:{int(index or 0)}")
-        if device.ordinal < backend.count():
-            return device
-    raise KernelArgumentError(
-        f"{name}: expected device 'cpu', found {str(ident)!r}: kernelcore has no memory of other "
-        "devices",
-        loc,
-        "use device='cpu'",
-    )
+    if backend is None or kind == "cpu" or not (index or "0").isdecimal():
+        raise KernelArgumentError(
+            f"{name}: expected a device, 'cpu' or 'cuda:0' and so on, found {str(ident)!r}", loc
+        )
+    current = _current.get()
+    if not index and current.kind == kind:
+        return current
+    device = Device(f"{kind}:{int(index or 0)}")
+    try:
+        count = backend.count()
+    except KernelDeviceError as error:
+        raise KernelDeviceError(f"{name}: device '{device}': {error.message}", loc) from None
+    if device.ordinal >= count:
+        raise KernelArgumentError(
+            f"{name}: expected one of {count} CUDA devices, found {str(ident)!r}",
+            loc,
+            "check nvidia-smi and CUDA_VISIBLE_DEVICES",
+        )
+    return device
 
 
 def get_device(ident: object = None) -> Device:
@@ -147,9 +173,17 @@ def get_devices() -> list[Device]:
 
 
 def get_cuda_devices() -> list[Device]:
-    """The GPUs that kernels run on."""
-    backend = BACKENDS.get("cuda")
-    return [] if backend is None else [Device(f"cuda:{k}") for k in range(backend.count())]
+    """The GPUs that kernels run on; none where there is no driver."""
+    try:
+        count = BACKENDS["cuda"].count()
+    except KernelDeviceError:
+        return []
+    return [Device(f"cuda:{k}") for k in range(count)]
+
+
+def used_devices() -> list[Device]:
+    """The CPU, and the GPUs if one was asked for before: nothing is there to wait for else."""
+    return get_devices() if native.cuda_is_open() else [CPU]
 
 
 def is_cuda_available() -> bool:
@@ -200,8 +234,12 @@ def init() -> None:
 
 
 def synchronize() -> None:
-    """Wait until everything that was launched is over; on the CPU it is."""
-    for device in get_devices():
+    """Wait until everything that was launched is over; on the CPU it is.
+
+    Raises:
+        KernelError: A kernel has failed on a device.
+    """
+    for device in used_devices():
         synchronize_device(device)
 
 
@@ -210,6 +248,7 @@ def synchronize_device(device: object = None) -> None:
 
     Raises:
         KernelArgumentError: There is no such device.
+        KernelError: A kernel has failed there.
     """
     found = require_device("synchronize_device", device)
     found.backend.synchronize(found.ordinal)

@@ -71,6 +71,14 @@ class KernelArgumentError(KernelError, TypeError):
     """A launch argument of the wrong dtype, rank, device, shape or access."""
 
 
+class KernelPlacementError(KernelArgumentError):
+    """An array that is on another device than the launch."""
+
+
+class KernelDeviceError(KernelError):
+    """A device that is not there, or what it or its driver refused."""
+
+
 class KernelGradError(KernelError):
     """A kernel, or a line of it, that has no exact derivative."""
 

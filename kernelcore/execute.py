@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kernelcore.errors import KernelArgumentError
+from kernelcore.device import Device, cuda_device, get_device
+from kernelcore.errors import KernelArgumentError, KernelPlacementError
 from kernelcore.kernel import Kernel
 from kernelcore.leaves import leaves
+from kernelcore.place import requested
 from kernelcore.recording import captured, recorder
 from kernelcore.runtime import native
+from kernelcore.settings import config
+from kernelcore.stream import current_stream
 
 # Whoever launches has it already; importing it would import the compiler.
 if TYPE_CHECKING:
@@ -42,13 +46,62 @@ def execute_leaves(kernel: Kernel, dim: Dims, args: tuple[Any, ...]) -> None:
 def submit(direct: Direct, dim: Dims, args: Sequence[Any]) -> None:
     """Launch over one argument per parameter, or capture the launch.
 
+    It runs on the device that is asked for, else where its arrays are, and without arrays on the
+    device that is used where none is given.
+
     Raises:
         KernelArgumentError: An argument does not fit the kernel; nothing was run.
+        KernelDeviceError: The device refuses the launch.
     """
+    place = requested.get()
+    device = place.device or _device_of(direct, args)
+    if device is not None and device.is_cuda:
+        submit_to_device(direct, device, dim, args)
+        return
     program = captured.get()
     run = native.launch if program is None else program.add_launch
-    if not run(direct.signature, dim, args):
-        run(direct.serial, dim, args)
+    try:
+        if not run(direct.signature, dim, args):
+            run(direct.serial, dim, args)
+    except KernelPlacementError:
+        # Nobody has asked for a GPU before.
+        ordinal = -1 if place.device else native.cuda_device_of(args)
+        if ordinal < 0:
+            raise
+        submit_to_device(direct, cuda_device(ordinal), dim, args)
+
+
+def _device_of(direct: Direct, args: Sequence[Any]) -> Device | None:
+    """The device that ``args`` are on, as far as a GPU was asked for before; None: the CPU."""
+    if not native.cuda_is_open():
+        return None
+    ordinal = native.cuda_device_of(args)
+    if ordinal >= 0:
+        return cuda_device(ordinal)
+    return None if direct.has_arrays else get_device()
+
+
+def submit_to_device(direct: Direct, device: Device, dim: Dims, args: Sequence[Any]) -> None:
+    """Queue a launch on the GPU ``device``, or capture it.
+
+    Raises:
+        KernelArgumentError: An argument does not fit the kernel, or is elsewhere; nothing was run.
+        KernelDeviceError: The device refuses the launch.
+    """
+    place, program = requested.get(), captured.get()
+    stream = place.stream or current_stream(device)
+    queue, sizes = stream.queue, (place.threads, place.max_blocks)
+    args = direct.with_values(args, stream)
+    if program is not None:
+        # Whoever replays it, in whatever stream, finds the values there.
+        queue.synchronize()
+        program.add_device_launch(direct, device, dim, args, sizes)
+        return
+    kernel = direct.on_device(device.ordinal)
+    if not kernel.launch(queue, dim, args, *sizes):
+        direct.on_device(device.ordinal, is_serial=True).launch(queue, dim, args, *sizes)
+    if config.verify_cuda:
+        queue.synchronize()
 
 
 def argument_leaves(kernel: Kernel, args: Sequence[Any]) -> tuple[Any, ...]:

@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextvars import Token
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from kernelcore._native import LaunchList
+from kernelcore._native import ArrayMemory, LaunchList
 from kernelcore.components import describe
-from kernelcore.device import require_device
+from kernelcore.device import Device, require_device
+from kernelcore.device_step import Branches, DeviceStep, run_in
 from kernelcore.element import as_numpy
 from kernelcore.errors import KernelArgumentError
 from kernelcore.execute import argument_leaves, execute_leaves
 from kernelcore.recording import Recorder, captured, perform, perform_write, recorder
 from kernelcore.runtime import native
+from kernelcore.stream import ScopedStream, Stream, current_stream
+
+# Whoever launches has it already; importing it would import the compiler.
+if TYPE_CHECKING:
+    from kernelcore.compiled import Direct
 
 
 class Graph:
@@ -28,6 +34,9 @@ class Graph:
 
     def __init__(self) -> None:
         self._steps: list[LaunchList | Callable[[], object]] = []
+        # What a GPU runs as a whole, and of how many steps.
+        self._whole: native.CudaGraph | None = None
+        self._captured = -1
 
     def add(self, step: Callable[[], object]) -> None:
         """Append what ``step`` does."""
@@ -55,6 +64,49 @@ class Graph:
             self._steps.append(launches)
         return is_added
 
+    def add_device_launch(
+        self, direct: Direct, device: Device, dim: Any, args: Sequence[Any], sizes: tuple[int, int]
+    ) -> None:
+        """Append a launch on a GPU, whose arguments are checked and whose code is loaded now.
+
+        Raises:
+            KernelArgumentError: An argument does not fit the kernel.
+        """
+        kernel = direct.on_device(device.ordinal)
+        if not kernel.prepare(current_stream(device).queue, dim, args):
+            kernel = direct.on_device(device.ordinal, is_serial=True)
+            kernel.prepare(current_stream(device).queue, dim, args)
+
+        def run() -> None:
+            kernel.launch(current_stream(device).queue, dim, args, *sizes)
+
+        # What stands for a value is read in every replay, which a GPU does not do by itself.
+        is_fixed = not any(_is_element(a) for a in args)
+        written = [args[i] for i in direct.written]
+        self._steps.append(DeviceStep(device, run, written) if is_fixed else run)
+
+    @property
+    def device(self) -> Device | None:
+        """The GPU that can run it as a whole; None where steps are the CPU's or of several."""
+        found = {getattr(step, "device", None) for step in self._steps}
+        return found.pop() if len(found) == 1 else None
+
+    @property
+    def written(self) -> Sequence[Any]:
+        """The arrays that it writes, as far as a GPU can run it as a whole."""
+        return [array for step in self._steps for array in getattr(step, "written", ())]
+
+    def update(self, other: Graph) -> None:
+        """Take the steps of ``other``; what a GPU runs as a whole is changed in place if it can be.
+
+        Raises:
+            KernelArgumentError: ``other`` is this graph.
+        """
+        if other is self:
+            raise KernelArgumentError("update: expected another graph, found the same")
+        self._steps = list(other._steps)
+        self._captured = -1
+
     def run(self) -> None:
         """Do it all, in order.
 
@@ -66,11 +118,28 @@ class Graph:
                 "a graph was run while launches are recorded, which its own are not",
                 remedy="run it before or after, or capture the Tape and its backward pass with it",
             )
+        device = self.device
+        if device is not None and not current_stream(device).queue.is_capturing:
+            self._run_whole(device)
+            return
         for step in self._steps:
             if isinstance(step, LaunchList):
                 step.run()
             else:
                 step()
+
+    __call__ = run
+
+    def _run_whole(self, device: Device) -> None:
+        """Let the GPU run all steps, which are captured when there are other ones than before."""
+        if self._whole is None or self._whole.ordinal != device.ordinal:
+            self._whole, self._captured = native.CudaGraph(device.ordinal), -1
+        if self._captured != len(self._steps):
+            self._whole.capture(lambda queue: run_in(device, queue, self.run))
+            self._captured = len(self._steps)
+        self._whole.launch(current_stream(device).queue)
+        for array in self.written:
+            native.note_written(array)
 
     def __len__(self) -> int:
         return sum(len(s) if isinstance(s, LaunchList) else 1 for s in self._steps)
@@ -189,11 +258,15 @@ def capture_end(device: object = None, stream: object = None) -> Graph:
 
 
 def capture_launch(graph: Graph, stream: object = None) -> None:
-    """Run what was captured; within a capture, capture it as a part."""
+    """Run what was captured, in ``stream`` of a GPU or the one in use; in a capture, capture it.
+
+    What can be run by one GPU as a whole is queued as a graph of CUDA's.
+    """
     if captured.get() is None:
-        graph.run()
+        with ScopedStream(stream if isinstance(stream, Stream) else None):
+            graph.run()
     else:
-        perform(graph.run)
+        perform(graph)
 
 
 def is_capturing() -> bool:
@@ -219,7 +292,7 @@ def capture_if(
         condition: An array of one integer or bool.
         on_true: A graph, or a function of ``kwargs`` that launches.
         on_false: Likewise.
-        stream: Of no effect on the CPU.
+        stream: Where to do it now, by default the stream in use; of no effect in a capture.
         kwargs: Arguments of the functions.
 
     Raises:
@@ -230,7 +303,7 @@ def capture_if(
         _now(on_true if holds() else on_false, kwargs)
         return
     yes, no = _branch("capture_if", on_true, kwargs), _branch("capture_if", on_false, kwargs)
-    perform(lambda: (yes if holds() else no).run())
+    perform(Branches(condition, holds, yes, no))
 
 
 def capture_while(
@@ -250,23 +323,19 @@ def capture_while(
             _now(while_body, kwargs)
         return
     body = _branch("capture_while", while_body, kwargs)
-
-    def loop() -> None:
-        while holds():
-            body.run()
-
-    perform(loop)
+    perform(Branches(condition, holds, body, Graph(), repeats=True))
 
 
 def _condition(name: str, condition: Any) -> Callable[[], bool]:
     values = as_numpy(condition)
+    is_far = isinstance(condition, ArrayMemory) and condition.is_on_cuda
     if values.size != 1 or values.dtype.kind not in "biu":
         raise KernelArgumentError(
             f"{name}: expected a condition of one integer, found {describe(condition)} of shape "
             f"{values.shape} and dtype {values.dtype}",
             remedy="make it with kc.zeros(1, dtype=int)",
         )
-    return lambda: bool(values.any())
+    return (lambda: bool(as_numpy(condition).any())) if is_far else lambda: bool(values.any())
 
 
 def _now(body: Body, arguments: dict[str, Any]) -> None:

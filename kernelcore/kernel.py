@@ -148,9 +148,9 @@ class Kernel:
 
     @cached_property
     def quick(self) -> native.Signature | None:
-        """What to launch if no argument has to be looked at before; else None."""
+        """What to launch on the CPU if no argument has to be looked at before; else None."""
         direct = self.ready
-        return None if direct is None else direct.signature
+        return direct.signature if direct is not None and direct.has_arrays else None
 
     def adjoint(self, wrt: tuple[int, ...], seeds: tuple[int, ...]) -> Adjoint:
         """The adjoint for cotangents of parameters ``wrt``, given those of arrays ``seeds``.

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernelcore.command import Launch
-from kernelcore.device import require_device
-from kernelcore.errors import KernelArgumentError
+from kernelcore.errors import KernelArgumentError, KernelPlacementError
 from kernelcore.execute import Dims, execute
 from kernelcore.kernel import Kernel, not_a_kernel
 from kernelcore.launch_adjoint import launch_adjoint
+from kernelcore.place import place_of, use_place
 from kernelcore.recording import recorder
 from kernelcore.runtime import native
 
@@ -51,13 +51,14 @@ def launch(
         adj_outputs: With ``adjoint``: likewise for ``outputs``; cotangents of arrays that the
             kernel writes are read from here. Where the kernel stores an element more than once,
             the cotangents that it used are zeroed.
-        device: 'cpu' or None.
-        stream: Without effect on the CPU, where a launch is over when it returns.
+        device: Where to run, such as 'cpu' or 'cuda:0'; by default where the arrays are.
+        stream: The stream of a GPU to queue it in, by default that of ``get_stream``. On a GPU a
+            launch returns when it is queued, and what fails is raised by the next wait for it.
         adjoint: Run the adjoint of the kernel instead of the kernel; no Tape records that.
         record_tape: Whether a Tape that is active records the launch.
         record_cmd: Return a Launch, which runs when its ``launch`` is called, and run nothing.
-        max_blocks: Without effect on the CPU.
-        block_dim: Without effect on the CPU.
+        max_blocks: Blocks of a GPU at most; threads take several points then. No effect on the CPU.
+        block_dim: Threads of a block of a GPU, by default ``config.block_dim``.
 
     Returns:
         With ``record_cmd``, the command; else None.
@@ -65,10 +66,11 @@ def launch(
     Raises:
         KernelArgumentError: An argument does not fit the kernel; nothing was run.
         KernelGradError: The kernel has no exact derivative.
+        KernelDeviceError: There is no driver for the device, or it refuses the launch.
     """
     if kernel.__class__ is not Kernel:
         raise not_a_kernel(kernel)
-    is_plain = not (adjoint or record_cmd) and adj_inputs is adj_outputs is device is None
+    is_plain = not (adjoint or record_cmd) and adj_inputs is adj_outputs is device is stream is None
     # The ways of most launches, as short as they can be.
     if is_plain:
         recording = _recording()
@@ -76,12 +78,15 @@ def launch(
             recording.record_launch(kernel, dim, (*inputs, *outputs))
             return None
         if recording is None and (signature := kernel.quick) is not None:
-            if not _run(signature, dim, inputs, outputs):
-                _run(kernel.direct.serial, dim, inputs, outputs)
-            return None
+            try:
+                if not _run(signature, dim, inputs, outputs):
+                    _run(kernel.direct.serial, dim, inputs, outputs)
+                return None
+            except KernelPlacementError:
+                # Its next arrays will not be the CPU's either.
+                kernel.quick = None
     args = (*inputs, *outputs)
-    if device is not None and device != "cpu":
-        require_device("launch", device, kernel.func.loc)
+    place = place_of("launch", device, stream, block_dim, max_blocks)
     if adjoint and record_cmd:
         raise KernelArgumentError(
             "launch: adjoints are not recorded as commands",
@@ -89,7 +94,8 @@ def launch(
             "leave out adjoint or record_cmd",
         )
     if adjoint:
-        launch_adjoint(kernel, dim, args, (adj_inputs, adj_outputs), len(inputs))
+        with use_place(place):
+            launch_adjoint(kernel, dim, args, (adj_inputs, adj_outputs), len(inputs))
         return None
     if adj_inputs is not None or adj_outputs is not None:
         raise KernelArgumentError(
@@ -98,6 +104,7 @@ def launch(
             "pass adjoint=True as well",
         )
     if record_cmd:
-        return Launch(kernel, dim, args, record_tape=record_tape)
-    execute(kernel, dim, args, record=record_tape)
+        return Launch(kernel, dim, args, place, record_tape=record_tape)
+    with use_place(place):
+        execute(kernel, dim, args, record=record_tape)
     return None

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelcore.compiled import Adjoint, Part
 from kernelcore.element import as_numpy
-from kernelcore.errors import KernelArgumentError
+from kernelcore.errors import KernelArgumentError, KernelPlacementError
 from kernelcore.execute import Dims, argument_leaves, check_count, submit
 from kernelcore.kernel import Kernel
 from kernelcore.leaves import cotangent_leaves
@@ -73,12 +73,22 @@ def execute_adjoint(
     parts |= {(i, Part.COTANGENT): a for i, a in cotangents.items()}
     own = _select(adjoint, dim, primal, remained or {}, parts)
     actual = tuple(parts[key] for key in adjoint.order)
-    if not adjoint_memory(kernel, adjoint).admits(args, actual):
+    if not _is_known_to_fit(kernel, adjoint, args, actual):
         _check_adjoint_memory(kernel, adjoint, tuple(args), actual)
     submit(adjoint.direct, dim, actual)
     for i, share in own.items():
         known = as_numpy(cotangents[i])
         known *= share
+
+
+def _is_known_to_fit(
+    kernel: Kernel, adjoint: Adjoint, args: Sequence[Any], actual: Sequence[Any]
+) -> bool:
+    try:
+        return adjoint_memory(kernel, adjoint).admits(args, actual)
+    except KernelPlacementError:
+        # Of arrays on a GPU the general check knows.
+        return False
 
 
 def adjoint_memory(kernel: Kernel, adjoint: Adjoint) -> native.AdjointMemory:

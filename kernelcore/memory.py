@@ -9,12 +9,15 @@ import numpy.typing as npt
 
 from kernelcore._native import ArrayMemory
 from kernelcore.components import describe
+from kernelcore.device_memory import downloaded, layout_of
 from kernelcore.errors import KernelArgumentError
 from kernelcore.types import SCALARS, bfloat16, uint16
 
 
 def numpy_of(memory: ArrayMemory) -> npt.NDArray[Any]:
-    """A NumPy array of the same memory, which it keeps in place."""
+    """A NumPy array of the same memory, which it keeps in place; of a GPU's a copy."""
+    if memory.is_on_cuda:
+        return downloaded(memory, layout_of(memory))
     if memory.scalar_index == bfloat16.index:
         # DLPack has bfloat16, NumPy's reader of it has not.
         return np.from_dlpack(memory.as_scalar(uint16.index)).view(bfloat16.numpy)
@@ -24,6 +27,11 @@ def numpy_of(memory: ArrayMemory) -> npt.NDArray[Any]:
 def is_foreign(data: object) -> bool:
     """Whether ``data`` is an array of another library than NumPy that exports its memory."""
     return not isinstance(data, np.ndarray | np.generic) and hasattr(data, "__dlpack__")
+
+
+def is_ordered(source: object) -> bool:
+    """Whether ``source`` says in which stream of a GPU its elements are written."""
+    return hasattr(source, "__dlpack_device__") or hasattr(source, "__cuda_array_interface__")
 
 
 def unreadable(source: object, error: BaseException) -> KernelArgumentError:
@@ -42,10 +50,10 @@ def unusable(memory: ArrayMemory, source: Any) -> KernelArgumentError:
             remedy="call .resolve_neg() on it first",
         )
     kind, index = memory.__dlpack_device__()
-    if not memory.is_on_host:
+    if not (memory.is_on_host or memory.is_on_cuda):
         return KernelArgumentError(
-            f"expected memory of the CPU, found {describe(source)} on device {kind}:{index} of "
-            "DLPack: kernelcore has no memory of other devices",
+            f"expected memory of the CPU or a GPU, found {describe(source)} on device "
+            f"{kind}:{index} of DLPack",
             remedy="copy it to the CPU first",
         )
     return KernelArgumentError(

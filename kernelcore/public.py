@@ -36,8 +36,8 @@ HOMES = homes(
         ),
         "kernelcore.errors": (
             "KernelArgumentError KernelAssertionError KernelAttributeError KernelCompileError "
-            "KernelError KernelGradError KernelIndexError KernelMemoryError "
-            "KernelNameError KernelSyntaxError KernelTypeError"
+            "KernelDeviceError KernelError KernelGradError KernelIndexError KernelMemoryError "
+            "KernelNameError KernelPlacementError KernelSyntaxError KernelTypeError"
         ),
         "kernelcore.frontend.compile_time": "constant static",
         "kernelcore.frontend.cotangents": "adjoint",

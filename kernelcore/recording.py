@@ -45,6 +45,12 @@ class Program(Protocol):
         """Append a launch; False if the arrays share memory that the kernel must have alone."""
         ...
 
+    def add_device_launch(
+        self, direct: Any, device: Any, dim: Any, args: Sequence[Any], sizes: tuple[int, int]
+    ) -> None:
+        """Append a launch on a GPU, with so many threads of a block and blocks at most."""
+        ...
+
 
 # What captures this thread's launches; None where they run at once.
 captured: ContextVar[Program | None] = ContextVar("captured", default=None)

@@ -10,6 +10,8 @@ from typing import Any
 from kernelcore.errors import KernelArgumentError
 
 MODES = ("release", "debug")
+# As many threads as a block of any GPU has.
+MAX_BLOCK_DIM = 1024
 _FLAGS: dict[str, Any] = {"0": False, "1": True}
 
 
@@ -24,16 +26,19 @@ class Config:
             Without it kernels compile several times faster and run much slower, with the same
             results but for the order of sums. The environment variable ``KC_OPTIMIZE``, 0 or 1,
             sets it first.
-        verify_cuda: Whether to look for errors of the GPU after every launch; the CPU's raise in
-            any case.
+        verify_cuda: Whether to wait for every launch on a GPU and raise what failed there; launches
+            on the CPU raise in any case.
+        block_dim: Threads of a block of a GPU; 0, the default, is 256, or as many as the registers
+            of the kernel leave.
         quiet: Whether to say nothing at the start; nothing is said in any case.
     """
 
-    __slots__ = ("_mode", "_optimize", "quiet", "verify_cuda")
+    __slots__ = ("_block_dim", "_mode", "_optimize", "quiet", "verify_cuda")
 
     def __init__(self) -> None:
         self._mode = "release"
         self._optimize = True
+        self._block_dim = 0
         self.verify_cuda = False
         self.quiet = False
         self.mode = os.environ.get("KC_MODE", "release")
@@ -60,6 +65,18 @@ class Config:
         if not isinstance(value, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise KernelArgumentError(f"config.optimize: expected a bool, found {value!r}")
         self._optimize = value
+
+    @property
+    def block_dim(self) -> int:
+        return self._block_dim
+
+    @block_dim.setter
+    def block_dim(self, value: int) -> None:
+        if not 0 <= value <= MAX_BLOCK_DIM:
+            raise KernelArgumentError(
+                f"config.block_dim: expected 0 to {MAX_BLOCK_DIM}, found {value!r}"
+            )
+        self._block_dim = value
 
     @property
     def checks_bounds(self) -> bool:

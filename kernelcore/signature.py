@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from kernelcore.compile import Compiled
+from kernelcore.device_code import DeviceCode
 from kernelcore.errors import INDEX_PLACE, KernelAssertionError, KernelIndexError, excerpt
 from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.op import AddForm, OpKind
@@ -53,7 +54,9 @@ def dtype_code(dtype: Scalar) -> int:
     return dtype.index
 
 
-def relocations(func: Func, compiled: Compiled, bindings: Sequence[Binding]) -> list[Relocation]:
+def relocations(
+    func: Func, compiled: Compiled | DeviceCode, bindings: Sequence[Binding]
+) -> list[Relocation]:
     """Per parameter: offset, role, dtype code, ndim, zero fill, operand, result, components.
 
     The components are two extents, 0 where there are fewer.
@@ -100,13 +103,17 @@ def _message(eqn: Eqn) -> str:
 
 
 def make_signature(
-    func: Func, compiled: Compiled, bindings: Sequence[Binding], *, is_serial: bool = False
+    func: Func,
+    compiled: Compiled | DeviceCode,
+    bindings: Sequence[Binding],
+    *,
+    is_serial: bool = False,
 ) -> native.Signature:
     """The native description of ``func``, whose errors quote the user's source.
 
     Args:
         func: A kernel that is ready for code generation.
-        compiled: Its machine code.
+        compiled: Its code for the CPU or for a device.
         bindings: What its parameters are bound to.
         is_serial: Whether one thread has to run all points, in order.
     """

@@ -8,12 +8,19 @@ from typing import Any
 
 from kernelcore.device import Device, require_device
 from kernelcore.errors import KernelArgumentError
+from kernelcore.runtime import native
 
 
 class Event:
     """A mark in a stream, to wait for or to measure time between.
 
     On the CPU, where a launch is over when it returns, it is a point in time.
+
+    Attributes:
+        device: Where its streams are.
+        mark: The event of the device.
+        enable_timing: Whether ``get_event_elapsed_time`` may be asked.
+        is_recorded: Whether a stream has it.
     """
 
     def __init__(
@@ -36,19 +43,38 @@ class Event:
         """
         self.device: Device = require_device("Event", device)
         _refuse_handle("Event", "cuda_event", self.device, cuda_event)
+        backend, ordinal = self.device.backend, self.device.ordinal
+        self.mark: Any = (
+            backend.wrap_event(ordinal, cuda_event)
+            if cuda_event
+            else backend.make_event(ordinal, enable_timing, interprocess)
+        )
         self.enable_timing = enable_timing
-        self._mark: int | None = None
+        # One of others may have been recorded by them.
+        self.is_recorded = bool(cuda_event)
+
+    @property
+    def cuda_event(self) -> int:
+        """The handle of CUDA's, 0 on the CPU."""
+        return self.mark.handle
 
     @property
     def is_complete(self) -> bool:
         """Whether everything before it is over; true of an event that was never recorded."""
-        return self._mark is None or self.device.backend.is_over(self._mark)
+        return not self.is_recorded or self.mark.is_over()
 
 
 class Stream:
     """A queue of launches, which run one after the other.
 
-    On the CPU launches of a thread run at once, so that all streams are always empty.
+    On the CPU launches of a thread run at once, so that all streams are always empty. On a GPU the
+    stream that is used at first is the legacy default stream, as that of other libraries is. It
+    does not wait for streams that are made here.
+
+    Attributes:
+        device: Where it is.
+        priority: -1 (high) or 0.
+        queue: The stream of the device.
     """
 
     def __init__(self, device: object = None, priority: int = 0, cuda_stream: Any = None) -> None:
@@ -57,7 +83,7 @@ class Stream:
         Args:
             device: Where it is.
             priority: -1 (high) or 0; of no effect on the CPU.
-            cuda_stream: A handle of CUDA's to wrap, which the CPU has none of.
+            cuda_stream: A handle of CUDA's to wrap, which the CPU has none of, or a stream of it.
 
         Raises:
             KernelArgumentError: There is no such device or handle.
@@ -65,12 +91,23 @@ class Stream:
         self.device: Device = require_device("Stream", device)
         _refuse_handle("Stream", "cuda_stream", self.device, cuda_stream)
         self.priority = max(-1, min(priority, 0))
-        self.handle = self.device.backend.create_stream(self.device.ordinal, self.priority)
+        backend, ordinal = self.device.backend, self.device.ordinal
+        if isinstance(cuda_stream, native.CudaStream):
+            self.queue: Any = cuda_stream
+        elif cuda_stream is None:
+            self.queue = backend.make_stream(ordinal, self.priority)
+        else:
+            self.queue = backend.wrap_stream(ordinal, cuda_stream)
+
+    @property
+    def cuda_stream(self) -> int:
+        """The handle of CUDA's; 1 is the legacy default stream, and 0 of the CPU."""
+        return self.queue.handle
 
     @property
     def is_complete(self) -> bool:
         """Whether everything that it was given is over."""
-        return self.device.backend.is_over(self.device.backend.mark(self.handle))
+        return self.queue.is_idle()
 
     def record_event(self, event: Event | None = None) -> Event:
         """Put ``event``, or a new one, behind what the stream was given so far.
@@ -83,14 +120,14 @@ class Stream:
             raise KernelArgumentError(
                 f"record_event: expected an event of {self.device}, found one of {found.device}"
             )
-        found._mark = self.device.backend.mark(self.handle)  # pyright: ignore[reportPrivateUsage]
+        found.mark.record(self.queue)
+        found.is_recorded = True
         return found
 
     def wait_event(self, event: Event) -> None:
         """Let what the stream is given from now on wait for ``event``."""
-        mark = event._mark  # pyright: ignore[reportPrivateUsage]
-        if mark is not None:
-            self.device.backend.wait(self.handle, mark)
+        if event.is_recorded and event.device.kind == self.device.kind:
+            event.mark.delay(self.queue)
 
     def wait_stream(self, other_stream: Stream, event: Event | None = None) -> None:
         """Let it wait for all that ``other_stream`` was given so far."""
@@ -118,10 +155,14 @@ def get_stream(device: object = None) -> Stream:
     Raises:
         KernelArgumentError: There is no such device.
     """
-    found = require_device("get_stream", device)
+    return current_stream(require_device("get_stream", device))
+
+
+def current_stream(found: Device) -> Stream:
+    """As ``get_stream``, of a device that is there."""
     known = _streams.get()
     if known is None or found not in known:
-        known = {**(known or {}), found: Stream(found)}
+        known = {**(known or {}), found: Stream(found, cuda_stream=0 if found.is_cuda else None)}
         _streams.set(known)
     return known[found]
 
@@ -196,15 +237,16 @@ def synchronize_stream(stream_or_device: Stream | object = None) -> None:
 
     Raises:
         KernelArgumentError: There is no such device.
+        KernelError: A kernel has failed on the device.
     """
     is_stream = isinstance(stream_or_device, Stream)
     stream = stream_or_device if is_stream else get_stream(stream_or_device)
-    stream.device.backend.synchronize(stream.device.ordinal)
+    stream.queue.synchronize()
 
 
 def synchronize_event(event: Event) -> None:
     """Wait until everything before ``event`` is over; on the CPU it is."""
-    event.device.backend.synchronize(event.device.ordinal)
+    event.mark.synchronize()
 
 
 def get_event_elapsed_time(start_event: Event, end_event: Event, synchronize: bool = True) -> float:
@@ -216,12 +258,9 @@ def get_event_elapsed_time(start_event: Event, end_event: Event, synchronize: bo
     if synchronize:
         synchronize_event(end_event)
     for name, event in (("start_event", start_event), ("end_event", end_event)):
-        if event._mark is None or not event.enable_timing:  # pyright: ignore[reportPrivateUsage]
+        if not event.is_recorded or not event.enable_timing:
             raise KernelArgumentError(
                 f"get_event_elapsed_time: {name}: expected a recorded event with enable_timing",
                 remedy="make it with kc.Event(enable_timing=True), and record it in a stream",
             )
-    start, end = start_event._mark, end_event._mark  # pyright: ignore[reportPrivateUsage]
-    assert start is not None
-    assert end is not None
-    return end_event.device.backend.elapsed_ms(start, end)
+    return start_event.mark.ms_until(end_event.mark)

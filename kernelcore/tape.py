@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from kernelcore.data import Array
-from kernelcore.errors import KernelArgumentError
+from kernelcore.errors import KernelArgumentError, KernelGradError
 from kernelcore.execute import Dims, argument_leaves, execute_leaves
 from kernelcore.kernel import Kernel
 from kernelcore.recording import (
@@ -21,6 +21,7 @@ from kernelcore.recording import (
     perform,
     perform_write,
     recorder,
+    whole_line,
 )
 from kernelcore.runtime import native
 from kernelcore.tape_cut import Cuts
@@ -97,8 +98,14 @@ class Tape:
 
         Raises:
             KernelArgumentError: An argument does not fit the kernel; nothing was run.
-            KernelGradError: A gradient would be cut; nothing was run.
+            KernelGradError: A gradient would be cut, or arrays are on a GPU; nothing was run.
         """
+        if native.cuda_is_open() and native.cuda_device_of(args) >= 0:
+            raise KernelGradError(
+                f"{kernel.name}(): a Tape computes no gradients of launches on a GPU",
+                whole_line(call_site()),
+                "launch with record_tape=False, and with adjoint=True for the cotangents",
+            )
         line = call_line()
         # A list may change before the backward pass.
         dim = tuple(dim) if isinstance(dim, list) else dim

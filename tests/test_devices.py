@@ -10,8 +10,7 @@ import kernelcore as kc
 def test_the_cpu_is_the_device() -> None:
     cpu = kc.get_device()
     assert (cpu.alias, cpu.is_cpu, cpu.is_cuda, cpu.ordinal) == ("cpu", True, False, 0)
-    assert kc.get_devices() == [cpu]
-    assert kc.get_preferred_device() == cpu
+    assert kc.get_devices()[0] == cpu
     with kc.ScopedDevice("cpu") as scope:
         assert kc.get_device() == scope.device == "cpu"
     kc.set_device("cpu")
@@ -23,19 +22,19 @@ def test_the_cpu_is_the_device() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: kc.get_device("cuda:0"),
-        lambda: kc.set_device("cuda"),
-        lambda: kc.ScopedDevice("cuda:1"),
-        lambda: kc.zeros(3, device="cuda:0"),
+        lambda: kc.get_device("gpu:0"),
+        lambda: kc.set_device("gpu"),
+        lambda: kc.ScopedDevice("cuda:x"),
+        lambda: kc.zeros(3, device="cpu:0"),
         lambda: kc.array([1.0], device="gpu"),
-        lambda: kc.Stream("cuda:0"),
-        lambda: kc.Event("cuda:0"),
-        lambda: kc.ScopedCapture(device="cuda:0"),
-        lambda: kc.synchronize_device("cuda:0"),
+        lambda: kc.Stream("gpu:0"),
+        lambda: kc.Event("gpu:0"),
+        lambda: kc.ScopedCapture(device="gpu:0"),
+        lambda: kc.synchronize_device("gpu:0"),
     ],
 )
 def test_other_devices_are_refused(call: object) -> None:
-    with pytest.raises(kc.KernelArgumentError, match="expected device 'cpu', found"):
+    with pytest.raises(kc.KernelArgumentError, match="expected a device, 'cpu' or 'cuda:0'"):
         call()  # pyright: ignore[reportCallIssue]
 
 

@@ -138,7 +138,7 @@ REFUSED: dict[str, Callable[[], object]] = {
     "no_number": lambda: kc.launch(saxpy, 4, [X, Y, "two"], [Z]),
     "grid_rank": lambda: kc.launch(saxpy, (2, 2), [X, Y, 1.0], [Z]),
     "negative_grid": lambda: kc.launch(saxpy, -1, [X, Y, 1.0], [Z]),
-    "device": lambda: kc.launch(saxpy, 4, [X, Y, 1.0], [Z], device="cuda:0"),
+    "device": lambda: kc.launch(saxpy, 4, [X, Y, 1.0], [Z], device="gpu"),
     "called": lambda: saxpy(X, Y, 1.0, Z),
     "adjoint_without_flag": lambda: kc.launch(saxpy, 4, [X, Y, 1.0], [Z], adj_outputs=[Z]),
     "adjoint_count": lambda: kc.launch(saxpy, 4, [X, Y, 1.0], [Z], [X], [Z], adjoint=True),

@@ -18,11 +18,14 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         *("kernelcore.errors", "kernelcore.types", "kernelcore._native", "kernelcore.runtime"),
         *("kernelcore.cache", "kernelcore.settings", "kernelcore.lazy"),
     ),
-    ("kernelcore.recording", "kernelcore.device", "kernelcore.stream", "kernelcore.timing"),
+    ("kernelcore.recording", "kernelcore.device"),
+    ("kernelcore.stream", "kernelcore.timing"),
+    ("kernelcore.device_memory", "kernelcore.device_step", "kernelcore.place"),
     ("kernelcore.tracking",),
     ("kernelcore.components", "kernelcore.products"),
     ("kernelcore.composite", "kernelcore.values", "kernelcore.memory"),
     ("kernelcore.element", "kernelcore.indexing"),
+    ("kernelcore.element_memory",),
     ("kernelcore.data",),
     ("kernelcore.creation",),
     ("kernelcore.array",),
@@ -35,6 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("kernelcore.passes", "kernelcore.reference_docs"),
     ("kernelcore.codegen", "kernelcore.interp"),
     ("kernelcore.compile",),
+    ("kernelcore.device_code",),
     ("kernelcore.signature", "kernelcore.inspection"),
     ("kernelcore.generic",),
     ("kernelcore.compiled", "kernelcore.export"),
@@ -97,9 +101,10 @@ NATIVE = sorted(
 NATIVE_BELOW = {
     "include": set[str](),
     "core": {"kernelcore"},
-    "ffi": {"kernelcore", "core", "xla"},
-    "torch": {"kernelcore", "core"},
-    "bind": {"kernelcore", "core", "torch"},
+    "cuda": {"kernelcore", "core"},
+    "ffi": {"kernelcore", "core", "cuda", "xla"},
+    "torch": {"kernelcore", "core", "cuda"},
+    "bind": {"kernelcore", "core", "cuda", "torch"},
 }
 
 

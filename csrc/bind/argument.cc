@@ -151,15 +151,35 @@ std::string take_python_error() {
   return type_name(error.value().ptr()) + ": " + text.substr(0, text.find('\n'));
 }
 
-void check_array(const Signature& signature, size_t index, const ArrayInfo& info,
-                 PyObject* object) {
+namespace {
+
+[[noreturn]] void refuse_elsewhere(const Signature& signature, size_t index, const ArrayInfo& info,
+                                   PyObject* object, int ordinal) {
+  std::string here = ordinal < 0 ? "cpu" : "cuda:" + std::to_string(ordinal);
+  nb::object device = nb::steal(PyObject_GetAttrString(object, "device"));
+  if (!device.is_valid()) PyErr_Clear();
+  std::string there = info.is_on_host()   ? "the CPU"
+                      : device.is_valid() ? "device " + text_of(device)
+                      : info.is_on_cuda() ? "device cuda:" + std::to_string(info.device.device_id)
+                                          : "another device";
+  Error error = signature.argument_error(
+      index,
+      "expected " + describe_array(signature.relocations[index]) +
+          (ordinal < 0 ? " in CPU memory" : " in memory of device " + here) + ", found memory of " +
+          there,
+      ordinal < 0 ? "copy the array to the CPU first"
+                  : "copy the array to " + here + " first, or launch where the arrays are");
+  throw Error(ErrorKind::kElsewhere, error.what());
+}
+
+}  // namespace
+
+void check_array(const Signature& signature, size_t index, const ArrayInfo& info, PyObject* object,
+                 int ordinal) {
   const Relocation& r = signature.relocations[index];
-  if (!info.is_on_host()) [[unlikely]] {
-    nb::object device = nb::steal(PyObject_GetAttrString(object, "device"));
-    if (!device.is_valid()) PyErr_Clear();
-    fail(signature, index, describe_array(r) + " in CPU memory",
-         "memory of device " + (device.is_valid() ? text_of(device) : std::string("other")),
-         "copy the array to the CPU first");
+  bool is_near = ordinal < 0 ? info.is_on_host() : info.is_reachable_from(ordinal);
+  if (!is_near) [[unlikely]] {
+    refuse_elsewhere(signature, index, info, object, ordinal);
   }
   if (info.dtype != static_cast<int>(r.dtype) || info.view.ndim != r.ndim) [[unlikely]] {
     bool is_dtype = info.dtype == static_cast<int>(r.dtype) && !is_array_memory(Py_TYPE(object));
@@ -214,20 +234,23 @@ void check_status(const Signature& signature, size_t index, PyObject* object, Re
 }  // namespace
 
 void read_array_argument(const Signature& signature, size_t index, PyObject* object,
+                         ArrayInfo& info, Leases& leases, Place place) {
+  bool is_written = signature.relocations[index].is_written();
+  check_status(signature, index, object, read_array(object, is_written, info, leases, place));
+  check_array(signature, index, info, object, place.ordinal);
+}
+
+void read_array_argument(const Signature& signature, size_t index, PyObject* object,
                          ArrayView& view, Leases& leases) {
   ArrayInfo info;
-  bool is_written = signature.relocations[index].is_written();
-  check_status(signature, index, object, read_array(object, is_written, info, leases));
-  check_array(signature, index, info, object);
+  read_array_argument(signature, index, object, info, leases, {});
   view = info.view;
 }
 
 void adopt_array_argument(const Signature& signature, size_t index, PyObject* object,
-                          ArrayView& view, Keeper& keeper) {
-  ArrayInfo info;
-  check_status(signature, index, object, adopt_array(object, info, keeper));
-  check_array(signature, index, info, object);
-  view = info.view;
+                          ArrayInfo& info, Keeper& keeper, Place place) {
+  check_status(signature, index, object, adopt_array(object, info, keeper, place));
+  check_array(signature, index, info, object, place.ordinal);
 }
 
 void read_value_argument(const Signature& signature, size_t index, PyObject* object,

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "cuda/device.h"
+
 namespace nb = nanobind;
 
 namespace kernelcore::bind {
@@ -79,6 +81,14 @@ bool read_layout(const nb::object& dict, ArrayInfo& info) {
          refuse("an array interface whose shape and strides describe no memory");
 }
 
+/// The stream that version 3 may name: 1 and 2 stand for the default streams, 0 is none.
+bool read_stream(const nb::object& dict, ArrayInfo& info) {
+  nb::object stream = entry(dict, "stream");
+  if (!stream.is_valid() || stream.is_none()) return true;
+  info.stream = PyLong_AsSize_t(stream.ptr());
+  return info.stream != 0 || refuse("a __cuda_array_interface__ whose stream is 0");
+}
+
 bool share_memory(const nb::object& one, const nb::object& other) {
   Py_buffer first;
   Py_buffer second;
@@ -98,9 +108,10 @@ bool read_cuda_interface(PyObject* object, ArrayInfo& info) {
   if (PyDict_Check(dict.ptr()) == 0) return refuse("a __cuda_array_interface__ that is no dict");
   nb::object mask = entry(dict, "mask");
   if (mask.is_valid() && !mask.is_none()) return refuse("a masked array");
-  info.device = {kDLCUDA, 0};
   info.has_lazy_sign = false;
-  return read_layout(dict, info);
+  if (!read_stream(dict, info) || !read_layout(dict, info)) return false;
+  info.device = {kDLCUDA, cuda::ordinal_of(info.view.data)};
+  return true;
 }
 
 nb::object numpy_view_of(PyObject* object, bool writable) {

@@ -7,6 +7,7 @@
 
 #include "bind/array_interface.h"
 #include "bind/array_reader.h"
+#include "bind/device_objects.h"
 #include "bind/dlpack_exchange.h"
 #include "bind/dlpack_export.h"
 #include "core/copy.h"
@@ -34,8 +35,23 @@ ArrayMemory adopted(nb::handle source) {
   return made;
 }
 
+/// Of memory that is going to be used in `stream`, which waits for what its owner does with it.
+ArrayMemory adopted_in(nb::handle source, const cuda::Stream& stream) {
+  ArrayMemory made{};
+  ArrayInfo& info = made.info;
+  Place place{stream.device().ordinal(), reinterpret_cast<uintptr_t>(stream.handle())};
+  require_read(adopt_array(source.ptr(), info, made.keeper, place), source);
+  if (info.stream != 0 && info.is_on_cuda()) {
+    auto& owner = cuda::Device::get(info.device.device_id);
+    stream.wait_for(*cuda::Stream::wrap(owner, info.stream));
+  }
+  info.stream = 0;
+  info.is_tied = false;
+  return made;
+}
+
 bool is_usable(const ArrayInfo& info) {
-  return info.is_on_host() && !info.has_lazy_sign && info.dtype >= 0;
+  return (info.is_on_host() || info.is_on_cuda()) && !info.has_lazy_sign && info.dtype >= 0;
 }
 
 /// A copy in memory of its own; without any where the elements are none that the CPU can use.
@@ -43,12 +59,23 @@ ArrayMemory copied(nb::handle source) {
   ArrayMemory made{};
   Leases leases(1);
   require_read(read_array(source.ptr(), false, made.info, leases), source);
-  if (is_usable(made.info)) made.keeper = copy_to_own_memory(made.info);
+  if (made.info.is_on_host() && is_usable(made.info)) made.keeper = copy_to_own_memory(made.info);
   return made;
 }
 
-void init_array_memory(ArrayMemory* self, nb::handle source, const ArrayMemory* base) {
+void init_array_memory(ArrayMemory* self, nb::handle source, const ArrayMemory* base,
+                       const DeviceBuffer* buffer) {
   ArrayMemory made = adopted(source);
+  // NumPy knows the layout of memory that it must not touch, and not where that is.
+  if (buffer != nullptr) {
+    made.info.device = buffer->device;
+    made.allocation = buffer->allocation;
+    if (made.info.is_on_cuda()) made.keeper = buffer->allocation;
+  } else if (base != nullptr) {
+    made.info.device = base->info.device;
+    made.allocation = base->allocation;
+    if (made.info.is_on_cuda()) made.keeper = base->keeper;
+  }
   made.storage = base != nullptr ? base->storage : storage_of(made);
   new (self) ArrayMemory(std::move(made));
 }
@@ -141,8 +168,11 @@ void bind_array_memory(nb::module_& m) {
       "It stands for the array in launches, and in whatever takes DLPack.");
   memory
       .def("__init__", &init_array_memory, nb::arg("source"), nb::arg("base") = nb::none(),
-           nb::sig("def __init__(self, source: object, base: ArrayMemory | None = None) -> None"),
-           "Of an array or a DLPack capsule; its count of writes is that of `base`.")
+           nb::arg("buffer") = nb::none(),
+           nb::sig("def __init__(self, source: object, base: ArrayMemory | None = None, "
+                   "buffer: DeviceBuffer | None = None) -> None"),
+           "Of an array or a DLPack capsule; its count of writes is that of `base`.\n\n"
+           "`buffer`, or `base`, says where the memory is that `source` is the layout of.")
       .def_prop_ro(
           "version", [](const ArrayMemory& self) { return self.version(); },
           "How often the memory was written, through this array or another view of it.")
@@ -192,8 +222,15 @@ void bind_array_memory(nb::module_& m) {
       .def_prop_ro(
           "scalar_index",
           [](const ArrayMemory& self) { return is_usable(self.info) ? self.info.dtype : -1; },
-          "The place of the scalar type in `types.SCALARS`; -1 for elements that the CPU cannot "
+          "The place of the scalar type in `types.SCALARS`; -1 for elements that kernels cannot "
           "use.")
+      .def_prop_ro(
+          "is_on_cuda", [](const ArrayMemory& self) { return self.info.is_on_cuda(); },
+          "Whether the memory is that of a CUDA device.")
+      .def_prop_ro(
+          "is_pinned",
+          [](const ArrayMemory& self) { return self.info.device.device_type == kDLCUDAHost; },
+          "Whether it is memory of the host that CUDA devices copy from without waiting.")
       .def_prop_ro(
           "is_read_only", [](const ArrayMemory& self) { return self.info.is_read_only; },
           "Whether the memory must not be written.")
@@ -206,6 +243,20 @@ void bind_array_memory(nb::module_& m) {
       .def_prop_ro(
           "__array_interface__", [](const ArrayMemory& self) { return interface_of(self, true); },
           nb::sig("def __array_interface__(self) -> dict[str, typing.Any]"))
+      .def(
+          "cuda_interface",
+          [](const ArrayMemory& self, const cuda::Stream* stream) {
+            nb::object dict = interface_of(self, false);
+            if (stream == nullptr || self.allocation == nullptr) return dict;
+            self.allocation->note_export();
+            self.allocation->delay(*stream);
+            dict["stream"] = reinterpret_cast<uintptr_t>(stream->handle());
+            return dict;
+          },
+          nb::arg("stream").none(),
+          nb::sig("def cuda_interface(self, stream: CudaStream | None) -> dict[str, typing.Any]"),
+          "The interface of memory of a GPU, which names `stream`: it waits for all that uses the "
+          "memory.")
       .def_prop_ro(
           "__cuda_array_interface__",
           [](const ArrayMemory& self) { return interface_of(self, false); },
@@ -229,6 +280,13 @@ void bind_array_memory(nb::module_& m) {
       [](nb::handle type, nb::handle source) { return instance_of(type, adopted(source)); },
       nb::sig("def adopted(type: type, source: object, /) -> typing.Any"),
       "An instance of a subclass on the memory of an array or a DLPack capsule.");
+  m.def(
+      "adopted_in",
+      [](nb::handle type, nb::handle source, const cuda::Stream& stream) {
+        return instance_of(type, adopted_in(source, stream));
+      },
+      nb::sig("def adopted_in(type: type, source: object, stream: CudaStream, /) -> typing.Any"),
+      "As `adopted`, of memory of a CUDA device, for use in a stream.");
   m.def(
       "copied",
       [](nb::handle type, nb::handle source) { return instance_of(type, copied(source)); },

@@ -8,6 +8,7 @@
 
 #include "bind/array_info.h"
 #include "bind/span.h"
+#include "cuda/memory.h"
 
 namespace kernelcore::bind {
 
@@ -23,6 +24,7 @@ struct Storage {
 struct ArrayMemory {
   ArrayInfo info;
   Keeper keeper;
+  std::shared_ptr<cuda::Allocation> allocation;  // null: memory of others, or of NumPy
   std::shared_ptr<Storage> storage;
 
   uint64_t version() const { return storage->version; }

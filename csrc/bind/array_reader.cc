@@ -99,6 +99,19 @@ const TypeEntry& entry_of(PyObject* object) {
   return slot;
 }
 
+/// Notes in which stream of its device the owner of what was read works.
+void find_work_stream(const DLPackExchangeAPI& api, ArrayInfo& info) {
+  void* stream = nullptr;
+  if (!info.is_on_cuda() || api.current_work_stream == nullptr) return;
+  if (api.current_work_stream(info.device.device_type, info.device.device_id, &stream) != 0) {
+    PyErr_Clear();
+    return;
+  }
+  // Null is the legacy default stream, which array interfaces call 1.
+  info.stream = stream == nullptr ? 1 : reinterpret_cast<uintptr_t>(stream);
+  info.is_tied = true;
+}
+
 /// Whether the elements of an array of a type with `is_negated` still have to be negated.
 bool has_lazy_sign(PyObject* object, PyObject* is_negated) {
   if (is_negated == nullptr) return false;
@@ -113,9 +126,11 @@ bool has_lazy_sign(PyObject* object, PyObject* is_negated) {
 bool read_exchange(PyObject* object, const TypeEntry& entry, ArrayInfo& info) {
   // Calls of Python may replace the entry.
   PyObject* is_negated = entry.is_negated;
+  const DLPackExchangeAPI& api = *entry.api;
   DLTensor tensor;
-  if (entry.api->dltensor_from_py_object_no_sync(object, &tensor) != 0) return false;
+  if (api.dltensor_from_py_object_no_sync(object, &tensor) != 0) return false;
   if (!read_dl_tensor(tensor, info)) return false;
+  if (!info.is_on_host()) find_work_stream(api, info);
   info.has_lazy_sign = has_lazy_sign(object, is_negated);
   return true;
 }
@@ -123,10 +138,12 @@ bool read_exchange(PyObject* object, const TypeEntry& entry, ArrayInfo& info) {
 bool adopt_exchange(PyObject* object, const TypeEntry& entry, ArrayInfo& info, Keeper& keeper) {
   // Calls of Python may replace the entry.
   PyObject* is_negated = entry.is_negated;
+  const DLPackExchangeAPI& api = *entry.api;
   DLManagedTensorVersioned* managed = nullptr;
-  if (entry.api->managed_tensor_from_py_object_no_sync(object, &managed) != 0) return false;
+  if (api.managed_tensor_from_py_object_no_sync(object, &managed) != 0) return false;
   keeper = keeper_of(managed);
   if (!read_dl_tensor(managed->dl_tensor, info)) return false;
+  if (!info.is_on_host()) find_work_stream(api, info);
   info.is_read_only = (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
   info.has_lazy_sign = has_lazy_sign(object, is_negated);
   return true;
@@ -134,8 +151,8 @@ bool adopt_exchange(PyObject* object, const TypeEntry& entry, ArrayInfo& info, K
 
 /// The memory of an array of `Route::kCapsule`: the capsule, or invalid with an error set or, where
 /// it is another device's, without.
-nb::object read_export(PyObject* object, ArrayInfo& info) {
-  nb::object capsule = export_capsule(object, info);
+nb::object read_export(PyObject* object, Place place, ArrayInfo& info) {
+  nb::object capsule = export_capsule(object, place.stream, info);
   if (!capsule.is_valid() || !read_capsule(capsule.ptr(), info)) return {};
   return capsule;
 }
@@ -158,7 +175,7 @@ bool adopt_bfloat16(PyObject* object, ArrayInfo& info, Keeper& keeper) {
   PyObject* traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
   nb::object capsule =
-      has_attribute(object, "__dlpack__") ? read_export(object, info) : nb::object();
+      has_attribute(object, "__dlpack__") ? read_export(object, {}, info) : nb::object();
   if (capsule.is_valid()) {
     keeper = take_capsule(capsule.ptr());
     info.is_read_only = true;
@@ -179,8 +196,8 @@ bool adopt_bfloat16(PyObject* object, ArrayInfo& info, Keeper& keeper) {
   return true;
 }
 
-bool adopt_capsule(PyObject* object, ArrayInfo& info, Keeper& keeper) {
-  nb::object capsule = read_export(object, info);
+bool adopt_capsule(PyObject* object, Place place, ArrayInfo& info, Keeper& keeper) {
+  nb::object capsule = read_export(object, place, info);
   if (capsule.is_valid()) {
     keeper = take_capsule(capsule.ptr());
     return true;
@@ -212,10 +229,11 @@ std::optional<ReadStatus> read_own(PyObject* object, Route route, ArrayInfo& inf
 }
 
 /// The routes that make objects on the way, which `keeper` keeps.
-bool adopt_slowly(PyObject* object, Route route, bool writable, ArrayInfo& info, Keeper& keeper) {
+bool adopt_slowly(PyObject* object, Route route, bool writable, Place place, ArrayInfo& info,
+                  Keeper& keeper) {
   switch (route) {
     case Route::kCapsule:
-      return adopt_capsule(object, info, keeper);
+      return adopt_capsule(object, place, info, keeper);
     case Route::kCuda: {
       if (!read_cuda_interface(object, info)) return false;
       keeper = Keeper(nb::handle(object).inc_ref().ptr(),
@@ -252,7 +270,8 @@ void note_written(PyObject* object) {
   if (!result.is_valid()) PyErr_Clear();
 }
 
-ReadStatus read_array(PyObject* object, bool writable, ArrayInfo& info, Leases& leases) {
+ReadStatus read_array(PyObject* object, bool writable, ArrayInfo& info, Leases& leases,
+                      Place place) {
   const TypeEntry& entry = entry_of(object);
   Route route = entry.route;
   if (auto status = read_own(object, route, info, nullptr)) return *status;
@@ -264,14 +283,14 @@ ReadStatus read_array(PyObject* object, bool writable, ArrayInfo& info, Leases& 
     leases.keep_buffer();
     is_read = read_buffer(*buffer, info);
   } else {
-    is_read = adopt_slowly(object, route, writable, info, leases.next_keeper());
+    is_read = adopt_slowly(object, route, writable, place, info, leases.next_keeper());
   }
   return is_read ? ReadStatus::kOk : ReadStatus::kRefused;
 }
 
-ReadStatus adopt_array(PyObject* object, ArrayInfo& info, Keeper& keeper) {
+ReadStatus adopt_array(PyObject* object, ArrayInfo& info, Keeper& keeper, Place place) {
   if (PyCapsule_CheckExact(object) != 0) {
-    return adopt_capsule(object, info, keeper) ? ReadStatus::kOk : ReadStatus::kRefused;
+    return adopt_capsule(object, place, info, keeper) ? ReadStatus::kOk : ReadStatus::kRefused;
   }
   const TypeEntry& entry = entry_of(object);
   Route route = entry.route;
@@ -281,7 +300,7 @@ ReadStatus adopt_array(PyObject* object, ArrayInfo& info, Keeper& keeper) {
   if (route == Route::kExchange) {
     is_read = adopt_exchange(object, entry, info, keeper);
   } else if (!is_read) {
-    is_read = adopt_slowly(object, route, true, info, keeper);
+    is_read = adopt_slowly(object, route, true, place, info, keeper);
   }
   return is_read ? ReadStatus::kOk : ReadStatus::kRefused;
 }

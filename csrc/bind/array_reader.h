@@ -40,10 +40,11 @@ class Leases {
 };
 
 /// Reads `object`; with `writable`, prefers an export that may be written.
-ReadStatus read_array(PyObject* object, bool writable, ArrayInfo& info, Leases& leases);
+ReadStatus read_array(PyObject* object, bool writable, ArrayInfo& info, Leases& leases,
+                      Place place = {});
 
 /// Reads `object`, an array or a DLPack capsule, whose memory stays in place as long as `keeper`.
-ReadStatus adopt_array(PyObject* object, ArrayInfo& info, Keeper& keeper);
+ReadStatus adopt_array(PyObject* object, ArrayInfo& info, Keeper& keeper, Place place = {});
 
 /// Tells the library of `object` that its memory has changed, where it keeps count.
 void note_written(PyObject* object);

@@ -140,14 +140,30 @@ void check_elements(const ArrayInfo& info) {
   if (info.has_lazy_sign) refuse("the elements still have to be negated");
 }
 
+/// Lets the consumer's stream wait for what the memory's users were given so far.
+void hand_over(const ArrayMemory& self, nb::handle stream) {
+  // -1 asks for no synchronisation, of which the CPU needs none.
+  int64_t handle = stream.is_none() ? 1 : nb::cast<int64_t>(stream);
+  if (self.info.is_on_host()) {
+    if (!stream.is_none() && handle != -1) refuse("memory of the CPU has no stream");
+    return;
+  }
+  if (handle < -1 || handle == 0) {
+    refuse("a stream of CUDA is 1, 2, -1 or a handle: 0 could be either of two");
+  }
+  if (self.allocation == nullptr) return;
+  self.allocation->note_export();
+  if (handle == -1) return;
+  auto& device = cuda::Device::get(self.info.device.device_id);
+  self.allocation->delay(*cuda::Stream::wrap(device, static_cast<uintptr_t>(handle)));
+}
+
 nb::object export_memory(const ArrayMemory& self, nb::handle stream, nb::handle max_version,
                          nb::handle dl_device, nb::handle copy) {
   let_go(nullptr);
   check_elements(self.info);
   check_device(self.info, dl_device);
-  // -1 asks for no synchronisation, of which the CPU needs none.
-  bool has_stream = !stream.is_none() && nb::cast<int64_t>(stream) != -1;
-  if (has_stream && self.info.is_on_host()) refuse("memory of the CPU has no stream");
+  hand_over(self, stream);
   bool is_copy = !copy.is_none() && nb::cast<bool>(copy);
   if (is_copy && !self.info.is_on_host()) refuse("a copy of another device's memory");
   if (!is_copy && !has_whole_strides(self.info)) {

@@ -8,17 +8,20 @@ namespace {
 constexpr const char* kVersioned = "dltensor_versioned";
 constexpr const char* kLegacy = "dltensor";
 
-/// Calls `object.__dlpack__`, without the keyword where an exporter older than DLPack 1.0 has none.
-nb::object call_export(PyObject* object) {
+/// Calls `object.__dlpack__` for use in `stream`, which is 0 for memory of the host; without the
+/// version where an exporter older than DLPack 1.0 has no such keyword.
+nb::object call_export(PyObject* object, uintptr_t stream) {
   nb::object method = nb::steal(PyObject_GetAttrString(object, "__dlpack__"));
   if (!method.is_valid()) return {};
   nb::object arguments = nb::steal(PyTuple_New(0));
-  nb::object keywords = nb::steal(
-      Py_BuildValue("{s:(ii)}", "max_version", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION));
+  nb::dict keywords;
+  if (stream != 0) keywords["stream"] = stream;
+  keywords["max_version"] = nb::make_tuple(DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
   nb::object capsule = nb::steal(PyObject_Call(method.ptr(), arguments.ptr(), keywords.ptr()));
   if (capsule.is_valid() || PyErr_ExceptionMatches(PyExc_TypeError) == 0) return capsule;
   PyErr_Clear();
-  return nb::steal(PyObject_Call(method.ptr(), arguments.ptr(), nullptr));
+  nb::del(keywords["max_version"]);
+  return nb::steal(PyObject_Call(method.ptr(), arguments.ptr(), keywords.ptr()));
 }
 
 /// The device that `object.__dlpack_device__` names; the CPU where there is no such method.
@@ -112,13 +115,14 @@ bool read_dl_tensor(const DLTensor& tensor, ArrayInfo& info) {
   return false;
 }
 
-nb::object export_capsule(PyObject* object, ArrayInfo& info) {
+nb::object export_capsule(PyObject* object, uintptr_t stream, ArrayInfo& info) {
   if (PyCapsule_CheckExact(object) != 0) {
     info.device = {kDLCPU, 0};
     return nb::borrow(object);
   }
-  if (!read_device(object, info.device) || !info.is_on_host()) return {};
-  return call_export(object);
+  if (!read_device(object, info.device)) return {};
+  if (info.is_on_host()) return call_export(object, 0);
+  return info.is_on_cuda() && stream != 0 ? call_export(object, stream) : nb::object();
 }
 
 bool read_capsule(PyObject* capsule, ArrayInfo& info) {

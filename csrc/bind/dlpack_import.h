@@ -21,9 +21,10 @@ bool read_dl_tensor(const DLTensor& tensor, ArrayInfo& info);
 /// The exchange API that `type` offers, or null; sets no Python error.
 const DLPackExchangeAPI* exchange_api_of(PyObject* type);
 
-/// What `object` exports by `__dlpack__`, or `object` if it is a capsule; invalid with an error
-/// set. Arrays of another device than the CPU's are not asked to export: `info` has their device.
-nanobind::object export_capsule(PyObject* object, ArrayInfo& info);
+/// What `object` exports by `__dlpack__` for use in `stream`, or `object` if it is a capsule;
+/// invalid with an error set. `info` gets the device. Where that is no place for `stream`, 0 for
+/// the host, nothing is exported and no error set.
+nanobind::object export_capsule(PyObject* object, uintptr_t stream, ArrayInfo& info);
 
 /// Fills `info` from a capsule that `export_capsule` gave; false with an error set.
 bool read_capsule(PyObject* capsule, ArrayInfo& info);

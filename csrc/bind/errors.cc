@@ -5,7 +5,9 @@ namespace {
 
 // Owned by the module for the life of the process; null until set_error_types.
 PyObject* g_argument = nullptr;
+PyObject* g_elsewhere = nullptr;
 PyObject* g_memory = nullptr;
+PyObject* g_device = nullptr;
 PyObject* g_internal = nullptr;
 PyObject* g_assertion = nullptr;
 PyObject* g_index = nullptr;
@@ -20,6 +22,10 @@ PyObject* class_of(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::kArgument:
       return g_argument != nullptr ? g_argument : PyExc_TypeError;
+    case ErrorKind::kElsewhere:
+      return g_elsewhere != nullptr ? g_elsewhere : PyExc_TypeError;
+    case ErrorKind::kDevice:
+      return g_device != nullptr ? g_device : PyExc_OSError;
     case ErrorKind::kMemory:
       return g_memory != nullptr ? g_memory : PyExc_MemoryError;
     case ErrorKind::kAssertion:
@@ -35,10 +41,13 @@ PyObject* class_of(ErrorKind kind) {
 
 }  // namespace
 
-void set_error_types(nanobind::object argument, nanobind::object memory, nanobind::object internal,
-                     nanobind::object assertion, nanobind::object index) {
+void set_error_types(nanobind::object argument, nanobind::object elsewhere, nanobind::object memory,
+                     nanobind::object device, nanobind::object internal, nanobind::object assertion,
+                     nanobind::object index) {
   replace(g_argument, std::move(argument));
+  replace(g_elsewhere, std::move(elsewhere));
   replace(g_memory, std::move(memory));
+  replace(g_device, std::move(device));
   replace(g_internal, std::move(internal));
   replace(g_assertion, std::move(assertion));
   replace(g_index, std::move(index));

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "bind/argument.h"
+#include "bind/arguments.h"
 #include "core/argument_block.h"
 #include "core/error.h"
 #include "core/exclusive.h"
@@ -56,60 +57,6 @@ void check_count(const Signature& signature, size_t found) {
                                "pass one argument per parameter, inputs first, then outputs");
 }
 
-namespace {
-
-/// A list or tuple as it is, another iterable as a tuple.
-nb::object as_sequence(nb::handle given) {
-  if (PyTuple_Check(given.ptr()) != 0 || PyList_Check(given.ptr()) != 0) return nb::borrow(given);
-  nb::object items = nb::steal(PySequence_Tuple(given.ptr()));
-  if (!items.is_valid()) throw nb::python_error();
-  return items;
-}
-
-/// The arguments of a launch, held so that converting one cannot take another away.
-class Arguments {
- public:
-  Arguments(nb::handle inputs, nb::handle outputs)
-      : inputs_(as_sequence(inputs)),
-        outputs_(outputs.is_valid() ? as_sequence(outputs) : nb::object()),
-        items_(size_of(inputs_) + size_of(outputs_)) {
-    append(inputs_);
-    append(outputs_);
-  }
-  ~Arguments() {
-    for (size_t i = 0; i < count_; ++i) Py_DECREF(items_[i]);
-  }
-  Arguments(const Arguments&) = delete;
-  Arguments& operator=(const Arguments&) = delete;
-
-  size_t size() const { return count_; }
-  PyObject* operator[](size_t i) { return items_[i]; }
-
- private:
-  static size_t size_of(const nb::object& part) {
-    if (!part.is_valid()) return 0;
-    bool is_list = PyList_Check(part.ptr()) != 0;
-    return static_cast<size_t>(is_list ? PyList_Size(part.ptr()) : PyTuple_Size(part.ptr()));
-  }
-  void append(const nb::object& part) {
-    bool is_list = part.is_valid() && PyList_Check(part.ptr()) != 0;
-    size_t size = size_of(part);
-    for (size_t i = 0; i < size; ++i) {
-      auto at = static_cast<Py_ssize_t>(i);
-      items_[count_] = is_list ? PyList_GetItem(part.ptr(), at) : PyTuple_GetItem(part.ptr(), at);
-      Py_INCREF(items_[count_]);
-      ++count_;
-    }
-  }
-
-  nb::object inputs_;
-  nb::object outputs_;
-  SmallBuffer<PyObject*, 16> items_;
-  size_t count_ = 0;
-};
-
-}  // namespace
-
 void run_from_python(const Signature& signature, const void* block, Launch& launch) {
   std::optional<nb::gil_scoped_release> released;
   if (launch.total > kInlinePoints || signature.may_block) released.emplace();
@@ -146,9 +93,19 @@ bool launch(const Signature& signature, nb::handle dims, nb::handle inputs, nb::
 
 Span array_span(const Signature& signature, size_t index, nb::handle object) {
   if (index >= signature.relocations.size()) throw nb::index_error("no such parameter");
-  Leases leases(1);
+  Leases leases(2);
+  ArrayInfo info{};
+  // Wherever it is: nobody touches it.
+  bool is_far =
+      read_array(object.ptr(), false, info, leases) == ReadStatus::kOk && info.is_on_cuda();
+  PyErr_Clear();
   Span span{{}, size_bytes(signature.relocations[index].dtype)};
-  read_array_argument(signature, index, object.ptr(), span.view, leases);
+  if (is_far) {
+    check_array(signature, index, info, object.ptr(), info.device.device_id);
+    span.view = info.view;
+  } else {
+    read_array_argument(signature, index, object.ptr(), span.view, leases);
+  }
   return span;
 }
 

@@ -43,7 +43,9 @@ class LaunchList {
         read_value_argument(signature, i, argument.ptr(), block.field(r));
         continue;
       }
-      adopt_array_argument(signature, i, argument.ptr(), views[i], made.keepers.emplace_back());
+      ArrayInfo info;
+      adopt_array_argument(signature, i, argument.ptr(), info, made.keepers.emplace_back(), {});
+      views[i] = info.view;
       block.write(r, views[i]);
       if (r.is_written()) made.written.push_back(argument);
     }

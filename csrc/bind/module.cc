@@ -8,6 +8,8 @@
 
 #include "bind/adjoint_memory.h"
 #include "bind/array_memory.h"
+#include "bind/device_launch.h"
+#include "bind/device_objects.h"
 #include "bind/errors.h"
 #include "bind/launch.h"
 #include "bind/launch_list.h"
@@ -49,6 +51,7 @@ void init_signature(Signature* self, std::string name, std::string key, uintptr_
                     std::vector<std::string> messages, bool may_block,
                     const std::vector<FlatAccumulated>& accumulated, std::vector<size_t> exclusive,
                     bool is_serial) {
+  // Code for a device has no address here.
   Signature made;
   made.may_block = may_block;
   made.exclusive = std::move(exclusive);
@@ -143,11 +146,12 @@ void bind_launch(nb::module_& m) {
         "As launch, with the arguments in two parts.");
   m.def("array_span", &array_span, nb::arg("signature"), nb::arg("index"), nb::arg("array"),
         "The memory of an array that parameter `index` takes.");
-  m.def("set_error_types", &set_error_types, nb::arg("argument"), nb::arg("memory"),
-        nb::arg("internal"), nb::arg("assertion"), nb::arg("index"),
-        nb::sig("def set_error_types(argument: type[Exception], memory: type[Exception], "
-                "internal: type[Exception], assertion: type[Exception], "
-                "index: type[Exception]) -> None"),
+  m.def("set_error_types", &set_error_types, nb::arg("argument"), nb::arg("elsewhere"),
+        nb::arg("memory"), nb::arg("device"), nb::arg("internal"), nb::arg("assertion"),
+        nb::arg("index"),
+        nb::sig("def set_error_types(argument: type[Exception], elsewhere: type[Exception], "
+                "memory: type[Exception], device: type[Exception], internal: type[Exception], "
+                "assertion: type[Exception], index: type[Exception]) -> None"),
         "Set the exception classes that native errors are raised as.");
   m.def(
       "num_threads", [] { return Pool::instance().num_threads(); },
@@ -235,8 +239,10 @@ NB_MODULE(_native, m) {
   kernelcore::bind::register_error_translator();
   kernelcore::bind::bind_arithmetic(m);
   kernelcore::bind::bind_span(m);
+  kernelcore::bind::bind_device_objects(m);
   kernelcore::bind::bind_array_memory(m);
   kernelcore::bind::bind_launch(m);
+  kernelcore::bind::bind_device_launch(m);
   kernelcore::bind::bind_adjoint_memory(m);
   kernelcore::bind::bind_tape_memory(m);
   kernelcore::bind::bind_tape_launch(m);

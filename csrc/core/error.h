@@ -9,6 +9,8 @@ namespace kernelcore {
 enum class ErrorKind {
   kArgument,       // a launch argument that the kernel does not take
   kMemory,         // the run needed memory that it could not get
+  kDevice,         // what a device or its driver refused
+  kElsewhere,      // an array is on another device than the launch
   kAssertion,      // an assert of the kernel did not hold
   kIndex,          // an index of the kernel was outside of its array
   kUnknownKernel,  // no kernel of the wanted key exists in this process

@@ -188,6 +188,9 @@ void check_reach(const Signature& signature, const ArrayView* views, const Launc
 }
 
 void run(const Signature& signature, const void* block, Launch& launch, Executor& executor) {
+  if (signature.fn == nullptr) {
+    throw Error(ErrorKind::kInternal, signature.name + "(): no code for the CPU");
+  }
   if (launch.total == 0) return;
   int64_t status[kStatusWords] = {};
   launch.grid.status = status;

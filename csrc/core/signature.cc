@@ -46,7 +46,6 @@ void Signature::validate() const {
   auto fail = [&](const std::string& what) {
     throw Error(ErrorKind::kInternal, name + "(): malformed kernel description: " + what);
   };
-  if (fn == nullptr) fail("no code address");
   if (grid_rank < 0 || grid_rank > kMaxGridDims) fail("grid rank");
   if (!block_template.empty() && block_template.size() != block_bytes) fail("template size");
   if (!parameters.empty() && parameters.size() != relocations.size()) fail("parameter count");

@@ -42,7 +42,7 @@ struct Accumulated {
 struct Signature {
   std::string name;
   std::string key;
-  KernelFn fn = nullptr;
+  KernelFn fn = nullptr;  // null: the code is for a device
   size_t block_bytes = 0;
   int grid_rank = 0;  // 0: the kernel does not look at its grid, any rank will do
   std::vector<Relocation> relocations;

@@ -34,7 +34,10 @@ XLA_FFI_Error* make_error(const XLA_FFI_CallFrame* frame, XLA_FFI_Error_Code cod
 XLA_FFI_Error_Code code_of(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::kArgument:
+    case ErrorKind::kElsewhere:
       return XLA_FFI_Error_Code_INVALID_ARGUMENT;
+    case ErrorKind::kDevice:
+      return XLA_FFI_Error_Code_UNAVAILABLE;
     case ErrorKind::kMemory:
       return XLA_FFI_Error_Code_RESOURCE_EXHAUSTED;
     case ErrorKind::kAssertion:

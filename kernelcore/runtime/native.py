@@ -9,13 +9,17 @@ from kernelcore.errors import (
     KernelArgumentError,
     KernelAssertionError,
     KernelCompileError,
+    KernelDeviceError,
     KernelIndexError,
     KernelMemoryError,
+    KernelPlacementError,
 )
 
 _native.set_error_types(
     KernelArgumentError,
+    KernelPlacementError,
     KernelMemoryError,
+    KernelDeviceError,
     KernelCompileError,
     KernelAssertionError,
     KernelIndexError,
@@ -38,6 +42,22 @@ register_kernel = _native.register_kernel
 set_resolver = _native.set_resolver
 num_threads = _native.num_threads
 set_num_threads = _native.set_num_threads
+CudaEvent = _native.CudaEvent
+CudaGraph = _native.CudaGraph
+CudaStream = _native.CudaStream
+DeviceBuffer = _native.DeviceBuffer
+DeviceKernel = _native.DeviceKernel
+cuda_add_branches = _native.cuda_add_branches
+cuda_compute_capability = _native.cuda_compute_capability
+cuda_copy = _native.cuda_copy
+cuda_device_count = _native.cuda_device_count
+cuda_device_name = _native.cuda_device_name
+cuda_device_of = _native.cuda_device_of
+cuda_fill = _native.cuda_fill
+cuda_is_open = _native.cuda_is_open
+cuda_prepare_branches = _native.cuda_prepare_branches
+cuda_synchronize = _native.cuda_synchronize
+note_written = _native.note_written
 fma = _native.fma
 fmaf = _native.fmaf
 # Whether a multiplication and an addition are one instruction of this processor.

@@ -116,7 +116,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "dtype_text": lambda: dtype_from_jax(TEXT),
     "composite": lambda: dtype_to_jax(kc.vec3),
     "device": lambda: kc.device_from_jax(TEXT),
-    "to_device": lambda: kc.device_to_jax("cuda:7"),
+    "to_device": lambda: kc.device_to_jax("gpu:7"),
 }
 
 

@@ -17,15 +17,19 @@ from kernelcore.errors import (
     KernelArgumentError,
     KernelAssertionError,
     KernelCompileError,
+    KernelDeviceError,
     KernelIndexError,
     KernelMemoryError,
+    KernelPlacementError,
 )
 from kernelcore.types import SCALARS
 from tests.native import kernels
 
 _native.set_error_types(
     KernelArgumentError,
+    KernelPlacementError,
     KernelMemoryError,
+    KernelDeviceError,
     KernelCompileError,
     KernelAssertionError,
     KernelIndexError,
@@ -382,8 +386,9 @@ def test_malformed_descriptions_are_refused() -> None:
     def build(address: int, size: int, relocs: list[kernels.Relocation]) -> None:
         _native.Signature("k", "key", address, size, relocs, [], [], b"")
 
-    with pytest.raises(KernelCompileError, match="no code address"):
-        build(0, good.block_size, good.relocs)
+    described = _native.Signature("k", "key", 0, good.block_size, [], [], [], b"")
+    with pytest.raises(KernelCompileError, match="no code for the CPU"):
+        _native.launch(described, 1, [])
     with pytest.raises(KernelCompileError, match="outside the argument block"):
         build(good.address, good.block_size - 8, good.relocs)
     with pytest.raises(KernelCompileError, match="dtype = 13"):

@@ -18,15 +18,19 @@ from kernelcore.errors import (
     KernelArgumentError,
     KernelAssertionError,
     KernelCompileError,
+    KernelDeviceError,
     KernelIndexError,
     KernelMemoryError,
+    KernelPlacementError,
 )
 from tests.native import kernels
 from tests.native.kernels import FLOAT32, INT64
 
 _native.set_error_types(
     KernelArgumentError,
+    KernelPlacementError,
     KernelMemoryError,
+    KernelDeviceError,
     KernelCompileError,
     KernelAssertionError,
     KernelIndexError,

@@ -1,0 +1,193 @@
+#include "cuda/device.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/error.h"
+
+namespace kernelcore::cuda {
+namespace {
+
+constexpr int kAttributeComputeMajor = 75;
+constexpr int kAttributeComputeMinor = 76;
+constexpr int kAttributeMemoryPools = 115;
+constexpr int kPoolReleaseThreshold = 4;
+constexpr int kPointerOrdinal = 9;
+constexpr int kFunctionMaxThreads = 0;
+constexpr int kJitInfoLog = 3;
+constexpr int kJitInfoLogBytes = 4;
+constexpr int kJitErrorLog = 5;
+constexpr int kJitErrorLogBytes = 6;
+constexpr unsigned kPortableMapped = 1U | 2U;
+// A page of status words.
+constexpr size_t kWordsPerPage = 512;
+
+struct Devices {
+  std::mutex mutex;
+  std::vector<Device*> known;
+};
+
+Devices& devices() {
+  static auto* instance = new Devices();
+  return *instance;
+}
+
+[[noreturn]] void refuse_image(const DriverTable& driver, const std::string& symbol, Result result,
+                               const std::string& log) {
+  const char* text = nullptr;
+  static_cast<void>(driver.error_string(result, &text));
+  throw Error(ErrorKind::kDevice, "the driver refuses the code of '" + symbol +
+                                      "': " + (text == nullptr ? std::to_string(result) : text) +
+                                      (log.empty() ? "" : "\n") + log +
+                                      "\n  help: a newer driver knows newer PTX");
+}
+
+}  // namespace
+
+int Device::count() {
+  int count = 0;
+  check(cuda::driver().device_count(&count), "cuDeviceGetCount");
+  return count;
+}
+
+Device& Device::get(int ordinal) {
+  require_same_process();
+  Devices& all = devices();
+  std::lock_guard lock(all.mutex);
+  auto index = static_cast<size_t>(ordinal);
+  if (ordinal < 0 || ordinal >= count()) {
+    throw Error(ErrorKind::kDevice, "expected one of " + std::to_string(count()) +
+                                        " CUDA devices, found cuda:" + std::to_string(ordinal) +
+                                        "\n  help: check nvidia-smi and CUDA_VISIBLE_DEVICES");
+  }
+  if (all.known.size() <= index) all.known.resize(index + 1, nullptr);
+  if (all.known[index] == nullptr) all.known[index] = new Device(cuda::driver(), ordinal);
+  return *all.known[index];
+}
+
+int ordinal_of(const void* address) {
+  int ordinal = 0;
+  if (!is_driver_open()) return 0;
+  Result result = driver().pointer_attribute(&ordinal, kPointerOrdinal,
+                                             reinterpret_cast<DevicePointer>(address));
+  return result == kSuccess ? ordinal : 0;
+}
+
+void forget_devices() {
+  Devices& all = devices();
+  std::lock_guard lock(all.mutex);
+  all.known.clear();
+}
+
+Device::Device(const DriverTable& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {
+  check(driver_.device_get(&handle_, ordinal), "cuDeviceGet");
+  check(driver_.retain_primary(&context_, handle_), "cuDevicePrimaryCtxRetain");
+  compute_capability_ = 10 * attribute(kAttributeComputeMajor) + attribute(kAttributeComputeMinor);
+  if (attribute(kAttributeMemoryPools) != 0) pool_ = make_pool();
+}
+
+PoolHandle Device::make_pool() const {
+  ScopedContext current(*this);
+  PoolProperties properties{};
+  properties.allocation_type = 1;
+  properties.location = {1, handle_};
+  PoolHandle pool = nullptr;
+  check(driver_.create_pool(&pool, &properties), "cuMemPoolCreate");
+  // Memory stays in the pool when a stream is waited for, as in allocators of frameworks.
+  uint64_t threshold = std::numeric_limits<uint64_t>::max();
+  check(driver_.set_pool_attribute(pool, kPoolReleaseThreshold, &threshold),
+        "cuMemPoolSetAttribute");
+  return pool;
+}
+
+int Device::attribute(int which) const {
+  int value = 0;
+  check(driver_.device_attribute(&value, which, handle_), "cuDeviceGetAttribute");
+  return value;
+}
+
+std::string Device::name() const {
+  char text[256] = {};
+  check(driver_.device_name(text, sizeof text - 1, handle_), "cuDeviceGetName");
+  return text;
+}
+
+LoadedFunction Device::load(const std::string& key, const std::string& image,
+                            const std::string& symbol) {
+  std::lock_guard lock(mutex_);
+  std::string id = key + "/" + symbol;
+  auto known = functions_.find(id);
+  if (known != functions_.end()) return known->second;
+  ScopedContext current(*this);
+  std::string errors(8192, '\0');
+  std::string notes(1, '\0');
+  int names[] = {kJitErrorLog, kJitErrorLogBytes, kJitInfoLog, kJitInfoLogBytes};
+  void* values[] = {errors.data(), reinterpret_cast<void*>(errors.size()), notes.data(), nullptr};
+  ModuleHandle module = nullptr;
+  // Never unloaded: launches and graphs refer to it.
+  Result result = driver_.load_module(&module, image.c_str(), 4, names, values);
+  if (result != kSuccess) refuse_image(driver_, symbol, result, errors.c_str());
+  LoadedFunction found{};
+  check(driver_.module_function(&found.handle, module, symbol.c_str()), "cuModuleGetFunction");
+  check(driver_.function_attribute(&found.max_threads, kFunctionMaxThreads, found.handle),
+        "cuFuncGetAttribute");
+  functions_.emplace(id, found);
+  return found;
+}
+
+StatusWords Device::watch(std::shared_ptr<const Signature> signature) {
+  std::lock_guard lock(mutex_);
+  if (words_left_ < kStatusWords) {
+    ScopedContext current(*this);
+    void* page = nullptr;
+    size_t bytes = kWordsPerPage * sizeof(int64_t);
+    check(driver_.allocate_host(&page, bytes, kPortableMapped), "cuMemHostAlloc");
+    std::fill_n(static_cast<int64_t*>(page), kWordsPerPage, int64_t{0});
+    next_words_.host = static_cast<int64_t*>(page);
+    check(driver_.host_device_pointer(&next_words_.device, page, 0), "cuMemHostGetDevicePointer");
+    words_left_ = kWordsPerPage;
+  }
+  StatusWords found = next_words_;
+  next_words_.host += kStatusWords;
+  next_words_.device += kStatusWords * sizeof(int64_t);
+  words_left_ -= kStatusWords;
+  watches_.push_back({found.host, std::move(signature)});
+  return found;
+}
+
+void Device::raise_failures() {
+  std::lock_guard lock(mutex_);
+  for (const Watch& watch : watches_) {
+    auto* status = reinterpret_cast<volatile int64_t*>(watch.words);
+    if (status[0] == 0) continue;
+    int64_t words[kStatusWords];
+    for (int k = 0; k < kStatusWords; ++k) words[k] = status[k];
+    for (int k = kStatusWords - 1; k >= 0; --k) status[k] = 0;
+    throw watch.signature->run_error(words);
+  }
+}
+
+void Device::synchronize() {
+  {
+    ScopedContext current(*this);
+    check(driver_.synchronize_context(), "cuCtxSynchronize");
+  }
+  raise_failures();
+}
+
+ScopedContext::ScopedContext(const Device& device) : driver_(device.driver()) {
+  require_same_process();
+  ContextHandle current = nullptr;
+  check(driver_.current_context(&current), "cuCtxGetCurrent");
+  if (current == device.context()) return;
+  check(driver_.push_context(device.context()), "cuCtxPushCurrent");
+  is_pushed_ = true;
+}
+
+ScopedContext::~ScopedContext() {
+  ContextHandle popped = nullptr;
+  // Nothing can be done where the driver is shutting down.
+  if (is_pushed_) static_cast<void>(driver_.pop_context(&popped));
+}
+
+}  // namespace kernelcore::cuda

@@ -1,0 +1,106 @@
+// One GPU with its primary context, which torch and JAX share.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/signature.h"
+#include "cuda/driver_table.h"
+
+namespace kernelcore::cuda {
+
+/// A kernel's function in the context of a device.
+struct LoadedFunction {
+  FunctionHandle handle;
+  int max_threads;  // of a block
+};
+
+/// Words in pinned memory to which a kernel writes why it failed.
+struct StatusWords {
+  int64_t* host;
+  DevicePointer device;
+};
+
+/// A GPU. Lives for ever; all members may be called by several threads.
+class Device {
+ public:
+  /// The GPU `ordinal`, whose context is made at the first call; throws where there is none.
+  static Device& get(int ordinal);
+
+  /// How many there are; throws where there is no driver.
+  static int count();
+
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  int ordinal() const { return ordinal_; }
+  /// The functions that its objects are made and destroyed by.
+  const DriverTable& driver() const { return driver_; }
+  ContextHandle context() const { return context_; }
+  /// 10 * major + minor, as in sm_90.
+  int compute_capability() const { return compute_capability_; }
+  int attribute(int which) const;
+  std::string name() const;
+
+  /// The pool of this device's arrays; null where the driver has none, and then `allocate` waits.
+  PoolHandle pool() const { return pool_; }
+
+  /// The function `symbol` of `image`, PTX or a cubin with a zero byte at its end, which is loaded
+  /// once per content `key`. Throws an internal Error where the driver refuses it.
+  LoadedFunction load(const std::string& key, const std::string& image, const std::string& symbol);
+
+  /// New status words, which `raise_failures` reads for ever.
+  StatusWords watch(std::shared_ptr<const Signature> signature);
+
+  /// Throws the failure of a kernel that has run, if there is one, and forgets it.
+  void raise_failures();
+
+  /// Waits for everything, and throws what failed.
+  void synchronize();
+
+ private:
+  struct Watch {
+    int64_t* words;
+    std::shared_ptr<const Signature> signature;
+  };
+
+  Device(const DriverTable& driver, int ordinal);
+  PoolHandle make_pool() const;
+
+  const DriverTable& driver_;
+  int ordinal_;
+  DeviceHandle handle_ = 0;
+  ContextHandle context_ = nullptr;
+  int compute_capability_ = 0;
+  PoolHandle pool_ = nullptr;
+  std::mutex mutex_;
+  std::unordered_map<std::string, LoadedFunction> functions_;  // by key and symbol
+  std::vector<Watch> watches_;
+  StatusWords next_words_{};
+  size_t words_left_ = 0;
+};
+
+/// Makes the context of a device current on this thread, and the one before at its end.
+class ScopedContext {
+ public:
+  explicit ScopedContext(const Device& device);
+  ~ScopedContext();
+  ScopedContext(const ScopedContext&) = delete;
+  ScopedContext& operator=(const ScopedContext&) = delete;
+
+ private:
+  const DriverTable& driver_;
+  bool is_pushed_ = false;
+};
+
+/// The device that has the memory at `address`; 0 where no driver is open or it does not know.
+int ordinal_of(const void* address);
+
+/// Forgets all devices; for tests, before another driver is opened.
+void forget_devices();
+
+}  // namespace kernelcore::cuda

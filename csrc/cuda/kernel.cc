@@ -1,0 +1,69 @@
+#include "cuda/kernel.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace kernelcore::cuda {
+namespace {
+
+constexpr int64_t kMaxBlocks = std::numeric_limits<int32_t>::max();
+
+int64_t block_threads(const Signature& signature, const LoadedFunction& function,
+                      const Geometry& geometry) {
+  if (geometry.block_threads == 0) return std::min(kDefaultBlockThreads, function.max_threads);
+  if (geometry.block_threads > 0 && geometry.block_threads <= function.max_threads) {
+    return geometry.block_threads;
+  }
+  throw signature.launch_error(
+      "block_dim: expected 1 to " + std::to_string(function.max_threads) +
+          " threads, as many as the registers of the kernel leave, found " +
+          std::to_string(geometry.block_threads),
+      "leave block_dim out");
+}
+
+}  // namespace
+
+DeviceKernel::DeviceKernel(const Signature& signature, std::string image, std::string symbol)
+    : signature_(std::make_shared<Signature>(signature)),
+      image_(std::move(image)),
+      symbol_(std::move(symbol)) {}
+
+const DeviceKernel::Placed& DeviceKernel::on(Device& device) {
+  std::lock_guard lock(mutex_);
+  for (const auto& [known, placed] : placed_) {
+    if (known == &device) return *placed;
+  }
+  auto made = std::make_unique<Placed>();
+  made->function = device.load(signature_->key, image_, symbol_);
+  made->status = device.watch(signature_);
+  return *placed_.emplace_back(&device, std::move(made)).second;
+}
+
+void DeviceKernel::prepare(Device& device) {
+  on(device);
+}
+
+void DeviceKernel::launch(const Stream& stream, const void* block, Launch& launch,
+                          const Geometry& geometry) {
+  if (launch.total == 0) return;
+  const Placed& placed = on(stream.device());
+  int64_t threads = 1;
+  int64_t blocks = 1;
+  // Points that must run in order are those of one thread.
+  if (!signature_->is_serial) {
+    threads = block_threads(*signature_, placed.function, geometry);
+    int64_t limit = geometry.max_blocks > 0 ? geometry.max_blocks : kMaxBlocks;
+    blocks = std::min({(launch.total + threads - 1) / threads, limit, kMaxBlocks});
+  }
+  launch.grid.status = reinterpret_cast<int64_t*>(placed.status.device);
+  int64_t begin = 0;
+  int64_t end = launch.total;
+  void* parameters[] = {const_cast<void*>(block), &launch.grid, &begin, &end};
+  ScopedContext current(stream.device());
+  check(stream.device().driver().launch_kernel(
+            placed.function.handle, static_cast<unsigned>(blocks), 1, 1,
+            static_cast<unsigned>(threads), 1, 1, 0, stream.handle(), parameters, nullptr),
+        "cuLaunchKernel");
+}
+
+}  // namespace kernelcore::cuda

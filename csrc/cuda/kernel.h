@@ -1,0 +1,54 @@
+// Kernels as devices run them.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/launch.h"
+#include "cuda/stream.h"
+
+namespace kernelcore::cuda {
+
+inline constexpr int kDefaultBlockThreads = 256;
+
+/// How the points of a launch are spread over a device; 0 leaves the choice to the launcher.
+struct Geometry {
+  int64_t block_threads = 0;
+  int64_t max_blocks = 0;
+};
+
+/// Code for devices with the description of its arguments.
+class DeviceKernel {
+ public:
+  /// `image` is PTX or a cubin that defines `symbol` with the interface of codegen/ptx.py.
+  DeviceKernel(const Signature& signature, std::string image, std::string symbol);
+
+  const Signature& signature() const { return *signature_; }
+
+  /// Loads the code on `device`, as the first launch does. It must not happen during a capture.
+  void prepare(Device& device);
+
+  /// Queues a run in `stream`. `block` is copied. Throws an Error if it cannot be queued; a failure
+  /// of the kernel itself is thrown by the next synchronization of the device.
+  void launch(const Stream& stream, const void* block, Launch& launch, const Geometry& geometry);
+
+ private:
+  /// The kernel on one device.
+  struct Placed {
+    LoadedFunction function;
+    StatusWords status;
+  };
+
+  const Placed& on(Device& device);
+
+  const std::shared_ptr<const Signature> signature_;
+  const std::string image_;
+  const std::string symbol_;
+  std::mutex mutex_;
+  std::vector<std::pair<Device*, std::unique_ptr<Placed>>> placed_;
+};
+
+}  // namespace kernelcore::cuda

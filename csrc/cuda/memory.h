@@ -1,0 +1,64 @@
+// Memory of devices, and pinned memory of the host, freed when every stream is done with it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/array_view.h"
+#include "cuda/stream.h"
+
+namespace kernelcore::cuda {
+
+/// Memory that kernelcore has allocated. It is freed in the order of its first stream, behind what
+/// other streams that were noted do with it.
+class Allocation {
+ public:
+  /// Uninitialized memory of `stream`'s device, for use in `stream`; null for no bytes.
+  static std::shared_ptr<Allocation> on_device(std::shared_ptr<Stream> stream, size_t bytes);
+  /// Memory of the host that devices copy from and to without waiting.
+  static std::shared_ptr<Allocation> pinned(Device& device, size_t bytes);
+
+  virtual ~Allocation() = default;
+  Allocation(const Allocation&) = delete;
+  Allocation& operator=(const Allocation&) = delete;
+
+  void* data() const { return data_; }
+  /// Notes that `stream` uses the memory, which is freed behind that.
+  void note_use(const std::shared_ptr<Stream>& stream);
+  /// Notes that another library has the memory, whose streams nobody tells: freeing it waits for
+  /// all of the device.
+  void note_export() { is_exported_.store(true, std::memory_order_relaxed); }
+  /// Lets `stream` wait for what all streams that use the memory were given so far.
+  void delay(const Stream& stream);
+
+ protected:
+  explicit Allocation(std::shared_ptr<Stream> home) { users_.push_back(std::move(home)); }
+
+  void* data_ = nullptr;
+  std::atomic<bool> is_exported_{false};
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Stream>> users_;  // the one that it was allocated in comes first
+};
+
+/// Lets what `stream` is given now wait for other users of the memory, which is freed behind it; of
+/// a graph that the stream captures, a launch does that.
+void order_use(const std::shared_ptr<Stream>& stream,
+               const std::shared_ptr<Allocation>& allocation);
+
+/// Which way a copy goes; what is not on the host is on the device of the stream.
+enum class CopyKind { kToDevice, kToHost, kOnDevice };
+
+/// Queues a copy of the elements of `source` to those of `target`, which has the same extents.
+void copy_elements(const Stream& stream, CopyKind kind, const ArrayView& target,
+                   const ArrayView& source, size_t item_bytes);
+
+/// Queues a copy of adjacent bytes from another device.
+void copy_from_peer(const Stream& stream, void* target, const Device& peer, const void* source,
+                    size_t bytes);
+
+/// Queues filling `bytes` bytes with repetitions of `pattern`, of 1 or 4 bytes.
+void fill(const Stream& stream, void* target, size_t bytes, uint32_t pattern, size_t pattern_bytes);
+
+}  // namespace kernelcore::cuda

@@ -1,0 +1,112 @@
+#include "cuda/stream.h"
+
+#include <algorithm>
+
+namespace kernelcore::cuda {
+namespace {
+
+constexpr unsigned kNonBlocking = 1;
+constexpr unsigned kDisableTiming = 2;
+constexpr unsigned kInterprocess = 4;
+
+/// Whether `result` says yes; throws what is neither yes nor not yet.
+bool is_ready(Result result, const char* what) {
+  if (result == kNotReady) return false;
+  check(result, what);
+  return true;
+}
+
+}  // namespace
+
+std::shared_ptr<Stream> Stream::create(Device& device, int priority) {
+  ScopedContext current(device);
+  int least = 0;
+  int greatest = 0;
+  check(device.driver().stream_priorities(&least, &greatest), "cuCtxGetStreamPriorityRange");
+  StreamHandle handle = nullptr;
+  check(device.driver().create_stream(&handle, kNonBlocking, std::clamp(priority, greatest, least)),
+        "cuStreamCreateWithPriority");
+  return std::shared_ptr<Stream>(new Stream(device, handle, true));
+}
+
+std::shared_ptr<Stream> Stream::wrap(Device& device, uintptr_t handle) {
+  if (handle == 0) return legacy(device);
+  return std::shared_ptr<Stream>(new Stream(device, reinterpret_cast<StreamHandle>(handle), false));
+}
+
+std::shared_ptr<Stream> Stream::legacy(Device& device) {
+  return std::shared_ptr<Stream>(new Stream(device, kLegacyStream, false));
+}
+
+Stream::~Stream() {
+  // The driver lets what is queued finish. At the end of the process there may be no driver left.
+  if (is_owned_) static_cast<void>(device_.driver().destroy_stream(handle_));
+}
+
+void Stream::wait_for(const Stream& other) const {
+  if (handle_ == other.handle_ && &device_ == &other.device_) return;
+  Event event(other.device_, false, false);
+  event.record(other);
+  event.delay(*this);
+}
+
+void Stream::synchronize() const {
+  {
+    ScopedContext current(device_);
+    check(device_.driver().synchronize_stream(handle_), "cuStreamSynchronize");
+  }
+  device_.raise_failures();
+}
+
+bool Stream::is_idle() const {
+  ScopedContext current(device_);
+  return is_ready(device_.driver().query_stream(handle_), "cuStreamQuery");
+}
+
+Event::Event(Device& device, bool is_timed, bool is_interprocess) : device_(device) {
+  ScopedContext current(device);
+  unsigned flags = is_timed ? 0 : kDisableTiming;
+  // The driver times no events that other processes see.
+  if (is_interprocess) flags = kInterprocess | kDisableTiming;
+  check(device.driver().create_event(&handle_, flags), "cuEventCreate");
+}
+
+Event::Event(Device& device, uintptr_t handle)
+    : device_(device), handle_(reinterpret_cast<EventHandle>(handle)), is_owned_(false) {}
+
+Event::~Event() {
+  // An event that is waited for is destroyed once it was reached.
+  if (is_owned_) static_cast<void>(device_.driver().destroy_event(handle_));
+}
+
+void Event::record(const Stream& stream) const {
+  ScopedContext current(stream.device());
+  check(device_.driver().record_event(handle_, stream.handle()), "cuEventRecord");
+}
+
+void Event::delay(const Stream& stream) const {
+  ScopedContext current(stream.device());
+  check(device_.driver().stream_wait(stream.handle(), handle_, 0), "cuStreamWaitEvent");
+}
+
+void Event::synchronize() const {
+  {
+    ScopedContext current(device_);
+    check(device_.driver().synchronize_event(handle_), "cuEventSynchronize");
+  }
+  device_.raise_failures();
+}
+
+bool Event::is_over() const {
+  ScopedContext current(device_);
+  return is_ready(device_.driver().query_event(handle_), "cuEventQuery");
+}
+
+float Event::ms_until(const Event& end) const {
+  ScopedContext current(device_);
+  float ms = 0;
+  check(device_.driver().elapsed_time(&ms, handle_, end.handle_), "cuEventElapsedTime");
+  return ms;
+}
+
+}  // namespace kernelcore::cuda

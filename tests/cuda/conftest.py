@@ -1,0 +1,41 @@
+"""The fake driver as a fixture."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from kernelcore import device_code, stream
+from kernelcore.compiled import Direct
+from tests.cuda import fake
+
+
+def _forget() -> None:
+    """Forget what is known of the devices of another driver."""
+    device_code.architecture_of.cache_clear()
+    stream._streams.set(None)  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> object:
+    return fake.build(tmp_path_factory.mktemp("driver"))
+
+
+@pytest.fixture
+def driver(library, monkeypatch: pytest.MonkeyPatch) -> Iterator[fake.FakeDriver]:
+    """The driver of this process, which has two devices of sm_90 and no calls so far."""
+    _forget()
+    found = fake.install(library)
+    known = fake.KnownKernels(found)
+
+    def on_device(direct: Direct, ordinal: int, *, is_serial: bool = False) -> object:
+        return known.on_device(direct, ordinal, is_serial=is_serial)
+
+    monkeypatch.setattr(Direct, "on_device", on_device)
+    found.clear()
+    yield found
+    gc.collect()
+    fake.remove()
+    _forget()

@@ -1,0 +1,102 @@
+"""A driver that records calls and runs kernels on the CPU; see ``fake_driver.cc``."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kernelcore import _native
+from kernelcore.compile import compile_func
+from kernelcore.compiled import Direct
+from kernelcore.device_code import device_code
+from kernelcore.passes.accumulation import unplanned
+
+ROOT = Path(__file__).parents[2]
+NO_DEVICE = 100
+ILLEGAL_ADDRESS = 700
+OUT_OF_MEMORY = 2
+
+
+@cache
+def build(folder: Path) -> Path:
+    """The library of the fake driver, compiled to ``folder``."""
+    library = folder / "libfakecuda.so"
+    include = [f"-I{ROOT}/csrc", f"-I{ROOT}/csrc/include"]
+    source = str(Path(__file__).with_name("fake_driver.cc"))
+    flags = ["-std=c++20", "-shared", "-fPIC", "-O1"]
+    compiler = os.environ.get("CXX", "c++")
+    subprocess.run([compiler, *flags, *include, source, "-o", str(library)], check=True)
+    return library
+
+
+class FakeDriver:
+    """What tests ask of the library of the fake driver."""
+
+    def __init__(self, library: Path) -> None:
+        self.library = library
+        self._fake = ctypes.CDLL(str(library))
+        self._fake.fake_log.restype = ctypes.c_char_p
+        self._fake.fake_live_bytes.restype = ctypes.c_long
+        self._fake.fake_last_block.restype = ctypes.c_size_t
+
+    def calls(self, *names: str) -> list[str]:
+        """The calls since ``clear``; of functions ``names`` if there are any."""
+        found = self._fake.fake_log().decode().splitlines()
+        return [line for line in found if not names or line.split()[0] in names]
+
+    def clear(self) -> None:
+        """Forget the calls so far."""
+        self._fake.fake_clear()
+
+    def fail(self, name: str, result: int, after: int = 0) -> None:
+        """Let a call of ``name`` fail, after some that do not."""
+        self._fake.fake_fail(name.encode(), after, result)
+
+    def live_bytes(self) -> int:
+        """Bytes of memory of devices, in whole pages."""
+        return self._fake.fake_live_bytes()
+
+    def set_pools(self, has_pools: bool) -> None:
+        """Whether devices that are used from now on have memory pools."""
+        self._fake.fake_pools(int(has_pools))
+
+    def last_block(self) -> bytes:
+        """The argument block of the last launch."""
+        buffer = ctypes.create_string_buffer(1 << 15)
+        size = self._fake.fake_last_block(buffer)
+        return buffer.raw[:size]
+
+    def know(self, func: Any, architecture: str) -> None:
+        """Let kernel ``func`` run as the CPU's code for it does, one thread after the other."""
+        code = device_code(func, architecture)
+        run = compile_func(unplanned(func))
+        args = (code.symbol.encode(), ctypes.c_void_p(run.address), run.block_size)
+        self._fake.fake_register(args[0], args[1], ctypes.c_size_t(args[2]))
+
+
+class KnownKernels:
+    """Lets the fake driver know of every kernel before it is loaded."""
+
+    def __init__(self, driver: FakeDriver) -> None:
+        self._driver = driver
+        self._make = Direct.on_device
+
+    def on_device(self, direct: Direct, ordinal: int, *, is_serial: bool = False) -> Any:
+        func = direct._func  # pyright: ignore[reportPrivateUsage]
+        self._driver.know(unplanned(func) if is_serial else func, "sm_90")
+        return self._make(direct, ordinal, is_serial=is_serial)
+
+
+def install(library: Path) -> FakeDriver:
+    """Make ``library`` the driver of this process."""
+    _native.cuda_set_driver(str(library))
+    return FakeDriver(library)
+
+
+def remove() -> None:
+    """Make the system's driver that of this process again."""
+    _native.cuda_set_driver("")

@@ -1,0 +1,251 @@
+"""Arrays on devices: memory, copies, and the streams that they are in order with."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+
+import numpy as np
+import pytest
+
+import kernelcore as kc
+from tests.cuda.fake import FakeDriver
+
+
+@kc.kernel
+def doubled(x: kc.array(dtype=float)):
+    i = kc.tid()
+    x[i] = 2.0 * x[i]
+
+
+@kc.struct
+class Particle:
+    position: kc.vec3
+    mass: float
+
+
+def numbers(*shape: int, device: str = "cuda:0") -> kc.Array:
+    count = int(np.prod(shape))
+    return kc.array(np.arange(count, dtype=np.float32).reshape(shape), device=device)
+
+
+def test_every_way_to_make_an_array(driver: FakeDriver) -> None:
+    for made, expected in (
+        (kc.zeros(3, device="cuda"), [0.0] * 3),
+        (kc.empty((1, 2), device="cuda:1"), [0.0] * 2),
+        (kc.ones(2, dtype=kc.float64, device="cuda:0"), [1.0, 1.0]),
+        (kc.full(2, 7, device="cuda:0"), [7, 7]),
+        (kc.array([[1, 2], [3, 4]], device="cuda:0"), [1, 2, 3, 4]),
+        (kc.from_numpy(np.arange(3), device="cuda:0"), [0, 1, 2]),
+        (kc.array([True, False], device="cuda:0"), [True, False]),
+        (kc.zeros(2, dtype=kc.bfloat16, device="cuda:0"), [0.0, 0.0]),
+    ):
+        assert made.device.is_cuda
+        assert made.list() == expected
+        assert kc.zeros_like(made).device == made.device
+        assert kc.clone(made, device="cpu").list() == expected
+    with kc.ScopedDevice("cuda:1"):
+        assert kc.zeros(1).device == kc.array([1]).device == "cuda:1"
+    assert kc.zeros(1).device == "cpu"
+
+
+def test_elements_come_to_the_host_as_copies(driver: FakeDriver) -> None:
+    x = numbers(4, 6)
+    host = np.arange(24, dtype=np.float32).reshape(4, 6)
+    for part in (np.s_[1], np.s_[:, 2], np.s_[::2, ::-1], np.s_[::-1], np.s_[1:3, 1:5:2]):
+        assert np.array_equal(x[part].numpy(), host[part])
+        assert x[part].is_contiguous == host[part].flags.c_contiguous
+    assert np.array_equal(x.transpose().numpy(), host.T)
+    assert np.array_equal(x.reshape(2, 12).view(kc.int32).numpy(), host.reshape(2, 12).view("i4"))
+    assert x[2, 3] == host[2, 3]
+    assert [row.list() for row in x] == host.tolist()
+    assert repr(x[0, :2]) == "array([0., 1.], dtype=float32)"
+    assert np.array_equal(np.asarray(x), host)
+    with pytest.raises(ValueError, match="as a copy only"):
+        np.asarray(x, copy=False)
+    assert np.array_equal(pickle.loads(pickle.dumps(x)).numpy(), host)
+    x.numpy()[...] = 0
+    assert np.array_equal(x.numpy(), host)
+
+
+def test_assignments(driver: FakeDriver) -> None:
+    x, host = numbers(4, 6), np.arange(24, dtype=np.float32).reshape(4, 6)
+    x[1], host[1] = 5.0, 5.0
+    x[:, 2], host[:, 2] = [1, 2, 3, 4], [1, 2, 3, 4]
+    x[2, 3], host[2, 3] = 0.5, 0.5
+    x[::-1, ::2], host[::-1, ::2] = (values := host[:, 1::2].copy()), values
+    assert np.array_equal(x.numpy(), host)
+    y = kc.zeros((4, 6), device="cuda:0")
+    y[:, ::-1] = x
+    assert np.array_equal(y.numpy(), host[:, ::-1])
+    y[1:] = y[:-1]
+    assert np.array_equal(y.numpy()[1:], host[:-1, ::-1])
+    y.assign(kc.ones(6, device="cuda:1"))
+    assert y.list() == [1.0] * 24
+    y.zero_()
+    assert y.list() == [0.0] * 24
+    back = kc.zeros((4, 6))
+    back.assign(x)
+    assert np.array_equal(back.numpy(), host)
+    version = x.version
+    x.fill_(2.0)
+    assert x.version > version
+
+
+def test_structs_and_vectors(driver: FakeDriver) -> None:
+    made = kc.zeros(3, dtype=Particle, device="cuda:0")
+    made.fields["mass"].fill_(2.5)
+    made.fields["position"].assign([[1, 2, 3]] * 3)
+    assert made[1].mass == 2.5
+    assert made.numpy()["position"].tolist() == [[1.0, 2.0, 3.0]] * 3
+    points = kc.ones(2, dtype=kc.vec3, device="cuda:0")
+    assert points[1] == kc.vec3(1.0, 1.0, 1.0)
+
+
+def test_moving_between_devices(driver: FakeDriver) -> None:
+    host = kc.array([1.0, 2.0])
+    first = host.to("cuda:0")
+    second = first.to("cuda:1")
+    assert second.to("cuda:1") is second
+    driver.clear()
+    assert second.to("cuda:0").list() == first.list() == second.to("cpu").list() == [1.0, 2.0]
+    assert len(driver.calls("cuMemcpyPeerAsync")) == 1
+    assert second[::-1].to("cuda:0").list() == [2.0, 1.0]
+
+
+def test_constants_are_filled_by_the_device(driver: FakeDriver) -> None:
+    x = kc.zeros(1000, device="cuda:0")
+    x.fill_(1.0)
+    kc.ones(10, dtype=kc.float16, device="cuda:0")
+    assert driver.calls("cuMemcpyHtoDAsync") == []
+    assert driver.calls("cuMemsetD8Async")[0] == "cuMemsetD8Async 0 4000 stream1"
+    bits = int(np.float32(1.0).view(np.uint32))
+    assert driver.calls("cuMemsetD32Async")[0] == f"cuMemsetD32Async {bits} 1000 stream1"
+
+
+def test_memory_is_freed_behind_all_that_uses_it(driver: FakeDriver) -> None:
+    stream, x = kc.Stream("cuda:0"), numbers(4)
+    other = stream.cuda_stream
+    kc.launch(doubled, 4, [x], stream=stream)
+    view = x[1:]
+    driver.clear()
+    del x
+    gc.collect()
+    assert driver.calls("cuMemFreeAsync") == []
+    del view
+    gc.collect()
+    recorded, waited, freed = driver.calls("cuEventRecord", "cuStreamWaitEvent", "cuMemFreeAsync")
+    assert recorded.split()[2].startswith("own")
+    assert waited.split()[1:3] == ["stream1", recorded.split()[1]]
+    assert freed == "cuMemFreeAsync stream1"
+    assert driver.live_bytes() == 0
+    assert other
+
+
+def test_copies_wait_for_other_streams(driver: FakeDriver) -> None:
+    stream, x = kc.Stream("cuda:0"), numbers(2)
+    kc.launch(doubled, 2, [x], stream=stream)
+    driver.clear()
+    assert x.list() == [0.0, 2.0]
+    names = [line.split()[0] for line in driver.calls()]
+    assert names.index("cuStreamWaitEvent") < names.index("cuMemcpyDtoHAsync")
+    assert names.index("cuMemcpyDtoHAsync") < names.index("cuStreamSynchronize")
+
+
+class Consumer:
+    """What another library would be told of an array."""
+
+    def __init__(self, interface: dict[str, object]) -> None:
+        self.__cuda_array_interface__ = interface
+
+
+def test_the_array_interface_names_its_stream(driver: FakeDriver) -> None:
+    x = numbers(2, 3)
+    found = x.transpose().__cuda_array_interface__
+    assert found["stream"] == 1
+    assert (found["shape"], found["strides"], found["version"]) == ((3, 2), (4, 12), 3)
+    assert found["data"] == (x.ptr, False)
+    stream = kc.Stream("cuda:0")
+    taken = kc.array(Consumer({**found, "stream": stream.cuda_stream}), dtype=float, copy=False)
+    assert taken.device == "cuda:0"
+    assert np.array_equal(taken.numpy(), x.numpy().T)
+    driver.clear()
+    kc.launch(doubled, 2, [Consumer(x[0, :2].__cuda_array_interface__)])
+    kc.launch(
+        doubled, 2, [Consumer({**x[0, :2].__cuda_array_interface__, "stream": stream.cuda_stream})]
+    )
+    waits = driver.calls("cuStreamWaitEvent", "cuLaunchKernel")
+    assert [line.split()[0] for line in waits] == [
+        *("cuLaunchKernel", "cuStreamWaitEvent", "cuLaunchKernel")
+    ]
+    with pytest.raises(kc.KernelArgumentError, match="stream is 0"):
+        kc.array(Consumer({**found, "stream": 0}), dtype=float, copy=False)
+    with pytest.raises(AttributeError):
+        getattr(kc.zeros(1), "__cuda_array_interface__")  # noqa: B009
+
+
+class Exporter:
+    """An array of another library that speaks DLPack, and is asked for a stream."""
+
+    def __init__(self, array: kc.Array) -> None:
+        self.array, self.streams = array, []
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, *, stream: int | None = None, **options: object) -> object:
+        self.streams.append(stream)
+        return self.array.__dlpack__(stream=stream, **options)
+
+
+def test_dlpack_hands_over_in_order(driver: FakeDriver) -> None:
+    x, stream = numbers(4), kc.Stream("cuda:0")
+    kc.launch(doubled, 4, [x], stream=stream)
+    for consumer in (None, 1, 2, stream.cuda_stream):
+        driver.clear()
+        x.__dlpack__(stream=consumer)
+        waits = [line.split()[1] for line in driver.calls("cuStreamWaitEvent")]
+        expected = {None: ["stream1"], 1: ["stream1"], 2: ["stream2", "stream2"]}
+        assert waits[:1] == expected.get(consumer, waits)[:1]
+    driver.clear()
+    x.__dlpack__(stream=-1)
+    assert driver.calls("cuStreamWaitEvent") == []
+    for wrong in (0, -2):
+        with pytest.raises(BufferError, match="a stream of CUDA is 1, 2, -1 or a handle"):
+            x.__dlpack__(stream=wrong)
+    exporter = Exporter(x)
+    taken = kc.from_dlpack(exporter)
+    assert exporter.streams == [1]
+    assert taken.device == "cuda:0"
+    assert taken.list() == x.list() == [0.0, 2.0, 4.0, 6.0]
+    with kc.ScopedStream(stream):
+        kc.launch(doubled, 4, [exporter])
+    assert exporter.streams == [1, stream.cuda_stream]
+    assert x[3] == 12.0
+
+
+def test_exported_memory_waits_for_the_device_before_it_is_freed(driver: FakeDriver) -> None:
+    x = numbers(4)
+    capsule = x.__dlpack__(stream=1)
+    driver.clear()
+    del x
+    gc.collect()
+    assert driver.calls("cuMemFreeAsync") == []
+    del capsule
+    kc.zeros(1).__dlpack__()
+    gc.collect()
+    assert driver.calls("cuCtxSynchronize", "cuMemFreeAsync") == [
+        *("cuCtxSynchronize", "cuMemFreeAsync stream1")
+    ]
+
+
+def test_devices_without_pools(driver: FakeDriver) -> None:
+    driver.set_pools(False)
+    try:
+        x = numbers(4, device="cuda:1")
+        assert x.list() == [0.0, 1.0, 2.0, 3.0]
+        del x
+        gc.collect()
+        assert len(driver.calls("cuMemAlloc")) == len(driver.calls("cuMemFree")) == 1
+    finally:
+        driver.set_pools(True)
