@@ -89,5 +89,5 @@ def architecture_of(ordinal: int) -> str:
         KernelDeviceError: There is no such device.
     """
     capability = native.cuda_compute_capability(ordinal)
-    known = [int(name[3:]) for name in ptx.ARCHITECTURES if name[3:].isdecimal()]
+    known = [int(name[3:]) for name in ptx.FORWARD_COMPATIBLE]
     return f"sm_{max(n for n in known if n <= max(capability, min(known)))}"
