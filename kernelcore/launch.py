@@ -86,7 +86,8 @@ def launch(
                 # Its next arrays will not be the CPU's either.
                 kernel.quick = None
     args = (*inputs, *outputs)
-    place = place_of("launch", device, stream, block_dim, max_blocks)
+    loc = None if device is None or kernel.is_generic else kernel.func.loc
+    place = place_of("launch", device, stream, block_dim, max_blocks, loc)
     if adjoint and record_cmd:
         raise KernelArgumentError(
             "launch: adjoints are not recorded as commands",

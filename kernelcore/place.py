@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from kernelcore.device import Device, require_device
-from kernelcore.errors import KernelArgumentError
+from kernelcore.errors import KernelArgumentError, SrcLoc
 from kernelcore.settings import config
 from kernelcore.stream import Stream
 
@@ -52,7 +52,12 @@ def use_place(place: Place) -> Iterator[None]:
 
 
 def place_of(
-    name: str, device: object, stream: object, block_dim: int | None = None, max_blocks: int = 0
+    name: str,
+    device: object,
+    stream: object,
+    block_dim: int | None = None,
+    max_blocks: int = 0,
+    loc: SrcLoc | None = None,
 ) -> Place:
     """What ``name`` was called with.
 
@@ -60,7 +65,7 @@ def place_of(
         KernelArgumentError: There is no such device, the stream is another's, or a count is wrong.
         KernelDeviceError: There is no driver for the device.
     """
-    found = None if device is None else require_device(name, device)
+    found = None if device is None else require_device(name, device, loc)
     if stream is not None and not isinstance(stream, Stream):
         raise KernelArgumentError(
             f"{name}: stream: expected a kc.Stream, found {type(stream).__name__}",
