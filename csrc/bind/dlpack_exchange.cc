@@ -5,6 +5,7 @@
 #include "bind/array_memory.h"
 #include "bind/dlpack_export.h"
 #include "bind/dlpack_import.h"
+#include "bind/errors.h"
 
 namespace nb = nanobind;
 
@@ -21,6 +22,8 @@ int guarded(Function&& function) {
     error.restore();
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
+  } catch (const Error& error) {
+    set_python_error(error);
   }
   return -1;
 }
@@ -31,6 +34,12 @@ int export_object(void* object, DLManagedTensorVersioned** out) {
     if (memory == nullptr) {
       PyErr_SetString(PyExc_TypeError, "an array that is not initialized");
       throw nb::python_error();
+    }
+    // Whoever asks is told that the legacy default stream is behind all that uses the memory.
+    if (memory->allocation != nullptr && memory->info.is_on_cuda()) {
+      memory->allocation->note_export();
+      auto& device = cuda::Device::get(memory->info.device.device_id);
+      memory->allocation->delay(*cuda::Stream::legacy(device));
     }
     *out = export_versioned(*memory);
   });
@@ -76,8 +85,8 @@ int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
 
 int current_stream(DLDeviceType device, int32_t, void** out) {
   *out = nullptr;
-  if (device == kDLCPU) return 0;
-  PyErr_SetString(PyExc_BufferError, "data arrays are in memory of the CPU");
+  if (device == kDLCPU || device == kDLCUDAHost || device == kDLCUDA) return 0;
+  PyErr_SetString(PyExc_BufferError, "data arrays are in memory of the CPU or of a GPU");
   return -1;
 }
 
