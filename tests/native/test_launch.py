@@ -386,9 +386,8 @@ def test_malformed_descriptions_are_refused() -> None:
     def build(address: int, size: int, relocs: list[kernels.Relocation]) -> None:
         _native.Signature("k", "key", address, size, relocs, [], [], b"")
 
-    described = _native.Signature("k", "key", 0, good.block_size, [], [], [], b"")
     with pytest.raises(KernelCompileError, match="no code for the CPU"):
-        _native.launch(described, 1, [])
+        _native.launch(_native.Signature("k", "key", 0, 8, [], [], [], b""), 1, [])
     with pytest.raises(KernelCompileError, match="outside the argument block"):
         build(good.address, good.block_size - 8, good.relocs)
     with pytest.raises(KernelCompileError, match="dtype = 13"):
