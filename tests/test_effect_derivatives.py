@@ -244,10 +244,10 @@ def storing(
 
 def test_components_are_elements_of_their_own() -> None:
     both = storing([("i", 0), ("i", 1)])
-    assert both.stored_once(both.func.params[0])
+    assert both.stored_first(both.func.params[0])
     assert both.owned(both.func.params[0])
     twice = storing([("i", 0), ("i", 1), ("i", 0)])
-    assert not twice.stored_once(twice.func.params[0])
+    assert not twice.stored_first(twice.func.params[0])
 
 
 MATRICES = ArrayType(float64, 3, (2, 2))

@@ -75,4 +75,4 @@ GROWING = {
 def gradients(results: Any, leaves: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     """Of a scalar that is nonlinear in the results."""
     results = results if isinstance(results, tuple) else (results,)
-    return torch.autograd.grad(sum((r**3).sum() for r in results), leaves)
+    return torch.autograd.grad(torch.stack([(r**3).sum() for r in results]).sum(), leaves)
