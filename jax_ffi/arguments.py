@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
@@ -100,7 +101,7 @@ def _value(operands: Operands, index: int, given: Any) -> Any:
 
 def _remedy(name: str, wanted: ArrayType, given: Any) -> str | None:
     """What to do about the array ``given``, where that is not to cast it."""
-    if jax.dtypes.issubdtype(given.dtype, np.complexfloating):
+    if jnp.issubdtype(given.dtype, np.complexfloating):
         return f"pass its parts, which are {name}.real and {name}.imag"
     if given.dtype != wanted.dtype.numpy:
         return None

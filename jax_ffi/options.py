@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import SupportsIndex
+from typing import Any, SupportsIndex, cast
 
 import numpy as np
 from jax.core import Tracer
@@ -154,7 +154,7 @@ def _entries(spec: object) -> tuple[int | str, ...] | None:
     """
     try:
         # Arrays without dimensions are numbers, and say only when asked that they are not many.
-        if isinstance(spec, SupportsIndex) and np.ndim(spec) == 0:
+        if isinstance(spec, SupportsIndex) and np.ndim(cast(Any, spec)) == 0:
             return (operator.index(spec),)
         if not isinstance(spec, Iterable) or isinstance(spec, Mapping | Set):
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ requested: ContextVar[Place] = ContextVar("requested", default=ANYWHERE)
 
 
 @contextmanager
-def use_place(place: Place) -> Iterator[None]:
+def use_place(place: Place) -> Generator[None]:
     """Launches within the block ask for ``place``."""
     token = requested.set(place)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,6 +95,7 @@ def test_assignments(driver: FakeDriver) -> None:
 
 def test_structs_and_vectors(driver: FakeDriver) -> None:
     made = kc.zeros(3, dtype=Particle, device="cuda:0")
+    assert made.fields is not None
     made.fields["mass"].fill_(2.5)
     made.fields["position"].assign([[1, 2, 3]] * 3)
     assert made[1].mass == 2.5
@@ -193,7 +195,7 @@ class Exporter:
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.array.__dlpack_device__()
 
-    def __dlpack__(self, *, stream: int | None = None, **options: object) -> object:
+    def __dlpack__(self, *, stream: int | None = None, **options: Any) -> object:
         self.streams.append(stream)
         return self.array.__dlpack__(stream=stream, **options)
 
