@@ -275,7 +275,6 @@ void bind_device_launch(nb::module_& m) {
           },
           "signature"_a, "image"_a, "symbol"_a,
           "Of PTX or a cubin that defines `symbol`; `signature` has no address.")
-      .def_prop_ro("signature", &cuda::DeviceKernel::signature, nb::rv_policy::reference_internal)
       .def("launch", &launch_on, "stream"_a, "dims"_a, "args"_a, "block_dim"_a = 0,
            "max_blocks"_a = 0,
            nb::sig("def launch(self, stream: CudaStream, "

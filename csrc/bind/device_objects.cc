@@ -59,9 +59,6 @@ void bind_streams(nb::module_& m) {
           "handle",
           [](const cuda::Stream& self) { return reinterpret_cast<uintptr_t>(self.handle()); },
           "What the driver calls it.")
-      .def_prop_ro(
-          "ordinal", [](const cuda::Stream& self) { return self.device().ordinal(); },
-          "Of its device.")
       .def("synchronize", &cuda::Stream::synchronize, Released(),
            "Wait for all that it was given.\n\nRaises:\n    KernelError: A kernel has failed.")
       .def_prop_ro(
@@ -105,8 +102,7 @@ void bind_buffers(nb::module_& m) {
           [](std::shared_ptr<cuda::Stream> stream, size_t size_bytes) {
             int ordinal = stream->device().ordinal();
             return DeviceBuffer{cuda::Allocation::on_device(std::move(stream), size_bytes),
-                                {kDLCUDA, ordinal},
-                                size_bytes};
+                                {kDLCUDA, ordinal}};
           },
           "stream"_a, "size_bytes"_a, Released(),
           "Memory of a device, whose bytes are anything, for use in `stream` and behind it.")
@@ -114,8 +110,7 @@ void bind_buffers(nb::module_& m) {
           "pinned",
           [](int ordinal, size_t size_bytes) {
             return DeviceBuffer{cuda::Allocation::pinned(cuda::Device::get(ordinal), size_bytes),
-                                {kDLCUDAHost, 0},
-                                size_bytes};
+                                {kDLCUDAHost, 0}};
           },
           "ordinal"_a, "size_bytes"_a, Released(),
           "Memory of the host that devices copy from and to without waiting.")
@@ -126,8 +121,7 @@ void bind_buffers(nb::module_& m) {
                        ? uintptr_t{0}
                        : reinterpret_cast<uintptr_t>(self.allocation->data());
           },
-          "Of its first byte; 0 where there is none.")
-      .def_ro("size_bytes", &DeviceBuffer::size_bytes);
+          "Of its first byte; 0 where there is none.");
 }
 
 }  // namespace

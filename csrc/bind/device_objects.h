@@ -14,7 +14,6 @@ namespace kernelcore::bind {
 struct DeviceBuffer {
   std::shared_ptr<cuda::Allocation> allocation;  // null where there are no bytes
   DLDevice device;
-  size_t size_bytes;
 };
 
 void bind_device_objects(nanobind::module_& m);

@@ -43,7 +43,6 @@ class Device {
   ContextHandle context() const { return context_; }
   /// 10 * major + minor, as in sm_90.
   int compute_capability() const { return compute_capability_; }
-  int attribute(int which) const;
   std::string name() const;
 
   /// The pool of this device's arrays; null where the driver has none, and then `allocate` waits.
@@ -69,6 +68,7 @@ class Device {
   };
 
   Device(const DriverTable& driver, int ordinal);
+  int attribute(int which) const;
   PoolHandle make_pool() const;
 
   const DriverTable& driver_;

@@ -9,10 +9,9 @@
 #include "core/error.h"
 
 namespace kernelcore::cuda {
-
-const char* const kDriverLibrary = "libcuda.so.1";
-
 namespace {
+
+constexpr const char* kDriverLibrary = "libcuda.so.1";
 
 struct OpenDriver {
   std::mutex mutex;

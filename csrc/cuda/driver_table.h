@@ -24,16 +24,13 @@ using ConditionHandle = unsigned long long;
 
 inline constexpr Result kSuccess = 0;
 inline constexpr Result kOutOfMemory = 2;
-inline constexpr Result kDeinitialized = 4;
 inline constexpr Result kNoDevice = 100;
 inline constexpr Result kNotReady = 600;
-inline constexpr Result kPeerAccessAlreadyEnabled = 704;
-inline constexpr Result kPeerAccessNotEnabled = 705;
 
 /// Stands for the default stream that waits for all blocking streams of its context.
 inline const StreamHandle kLegacyStream = reinterpret_cast<StreamHandle>(uintptr_t{1});
 
-/// Where memory is, and who may use it.
+/// Where memory is.
 struct MemoryLocation {
   int type;  // 1: a device
   int id;
@@ -47,10 +44,6 @@ struct PoolProperties {
   unsigned char reserved[56];
 };
 static_assert(sizeof(PoolProperties) == 88);
-struct AccessDescription {
-  MemoryLocation location;
-  int flags;  // 3: read and write
-};
 
 inline constexpr int kHostMemory = 1;
 inline constexpr int kDeviceMemory = 2;
@@ -96,7 +89,6 @@ struct GraphUpdateInfo {
 // are in every driver from CUDA 11.4 on.
 #define KC_DRIVER_FUNCTIONS(X)                                                                   \
   X(init, cuInit, (unsigned flags))                                                              \
-  X(driver_version, cuDriverGetVersion, (int* version))                                          \
   X(error_name, cuGetErrorName, (Result, const char**))                                          \
   X(error_string, cuGetErrorString, (Result, const char**))                                      \
   X(device_count, cuDeviceGetCount, (int*))                                                      \
@@ -104,16 +96,12 @@ struct GraphUpdateInfo {
   X(device_name, cuDeviceGetName, (char*, int size, DeviceHandle))                               \
   X(device_attribute, cuDeviceGetAttribute, (int*, int attribute, DeviceHandle))                 \
   X(pointer_attribute, cuPointerGetAttribute, (void* value, int attribute, DevicePointer))       \
-  X(device_memory, cuDeviceTotalMem_v2, (size_t*, DeviceHandle))                                 \
-  X(can_access_peer, cuDeviceCanAccessPeer, (int*, DeviceHandle, DeviceHandle peer))             \
   X(retain_primary, cuDevicePrimaryCtxRetain, (ContextHandle*, DeviceHandle))                    \
   X(current_context, cuCtxGetCurrent, (ContextHandle*))                                          \
   X(push_context, cuCtxPushCurrent_v2, (ContextHandle))                                          \
   X(pop_context, cuCtxPopCurrent_v2, (ContextHandle*))                                           \
   X(synchronize_context, cuCtxSynchronize, ())                                                   \
   X(stream_priorities, cuCtxGetStreamPriorityRange, (int* least, int* greatest))                 \
-  X(enable_peer, cuCtxEnablePeerAccess, (ContextHandle, unsigned flags))                         \
-  X(disable_peer, cuCtxDisablePeerAccess, (ContextHandle))                                       \
   X(load_module, cuModuleLoadDataEx,                                                             \
     (ModuleHandle*, const void* image, unsigned options, int* names, void** values))             \
   X(module_function, cuModuleGetFunction, (FunctionHandle*, ModuleHandle, const char* name))     \
@@ -135,15 +123,11 @@ struct GraphUpdateInfo {
   X(elapsed_time, cuEventElapsedTime, (float* ms, EventHandle start, EventHandle end))           \
   X(create_pool, cuMemPoolCreate, (PoolHandle*, const PoolProperties*))                          \
   X(set_pool_attribute, cuMemPoolSetAttribute, (PoolHandle, int attribute, void* value))         \
-  X(get_pool_attribute, cuMemPoolGetAttribute, (PoolHandle, int attribute, void* value))         \
-  X(trim_pool, cuMemPoolTrimTo, (PoolHandle, size_t bytes_to_keep))                              \
-  X(set_pool_access, cuMemPoolSetAccess, (PoolHandle, const AccessDescription*, size_t count))   \
   X(allocate_from_pool, cuMemAllocFromPoolAsync,                                                 \
     (DevicePointer*, size_t bytes, PoolHandle, StreamHandle))                                    \
   X(free_async, cuMemFreeAsync, (DevicePointer, StreamHandle))                                   \
   X(allocate, cuMemAlloc_v2, (DevicePointer*, size_t bytes))                                     \
   X(free, cuMemFree_v2, (DevicePointer))                                                         \
-  X(memory_info, cuMemGetInfo_v2, (size_t* free_bytes, size_t* total_bytes))                     \
   X(allocate_host, cuMemHostAlloc, (void**, size_t bytes, unsigned flags))                       \
   X(free_host, cuMemFreeHost, (void*))                                                           \
   X(host_device_pointer, cuMemHostGetDevicePointer_v2, (DevicePointer*, void*, unsigned flags))  \
@@ -188,9 +172,6 @@ struct DriverTable {
   KC_NEWER_DRIVER_FUNCTIONS(KC_ENTRY)
 #undef KC_ENTRY
 };
-
-/// The name of the driver's library on this system.
-extern const char* const kDriverLibrary;
 
 /// The driver's functions; opens and initializes it at the first call. Throws a device Error where
 /// there is none, or one that is too old.

@@ -1,7 +1,6 @@
 // Kernels as devices run them.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>

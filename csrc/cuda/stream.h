@@ -58,7 +58,6 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 
-  Device& device() const { return device_; }
   EventHandle handle() const { return handle_; }
 
   void record(const Stream& stream) const;

@@ -1,4 +1,4 @@
-"""A driver that records calls and runs kernels on the CPU; see ``fake_driver.cc``."""
+"""A driver that records calls and runs kernels on the CPU; see ``fake_driver.h``."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def build(folder: Path) -> Path:
     """The library of the fake driver, compiled to ``folder``."""
     library = folder / "libfakecuda.so"
     include = [f"-I{ROOT}/csrc", f"-I{ROOT}/csrc/include"]
-    source = str(Path(__file__).with_name("fake_driver.cc"))
+    sources = [str(path) for path in sorted(Path(__file__).parent.glob("fake_*.cc"))]
     flags = ["-std=c++20", "-shared", "-fPIC", "-O1"]
     compiler = os.environ.get("CXX", "c++")
-    subprocess.run([compiler, *flags, *include, source, "-o", str(library)], check=True)
+    subprocess.run([compiler, *flags, *include, *sources, "-o", str(library)], check=True)
     return library
 
 

@@ -1,0 +1,249 @@
+// What streams of the fake driver are given: kernels, events and graphs, over at once.
+#include <cstring>
+
+#include "fake_driver.h"
+
+namespace kernelcore::fake {
+
+Result enqueue(StreamHandle stream, std::function<void()> step) {
+  auto it = state().captures.find(stream);
+  auto guarded = [step = std::move(step)] {
+    Access access;
+    step();
+  };
+  if (it == state().captures.end()) {
+    guarded();
+  } else {
+    it->second->nodes.push_back({guarded});
+  }
+  return kSuccess;
+}
+
+namespace {
+
+void run(const Graph& graph) {
+  for (const Node& node : graph.nodes) {
+    if (node.body == nullptr) {
+      node.step();
+      continue;
+    }
+    while (state().conditions[node.condition] != 0) {
+      run(*node.body);
+      if (!node.repeats) break;
+    }
+  }
+}
+
+/// What the kernel of that name does.
+Result set_condition(StreamHandle stream, void** parameters) {
+  auto condition = *static_cast<ConditionHandle*>(parameters[0]);
+  auto address = *static_cast<DevicePointer*>(parameters[1]);
+  auto bytes = *static_cast<unsigned*>(parameters[2]);
+  auto is_negated = *static_cast<unsigned*>(parameters[3]);
+  state().log.push_back("kc_set_condition " + text(bytes) + " " + text(is_negated));
+  return enqueue(stream, [=] {
+    unsigned long long value = 0;
+    std::memcpy(&value, host(address), bytes);
+    state().conditions[condition] = static_cast<unsigned>(value != 0) ^ is_negated;
+  });
+}
+
+}  // namespace
+}  // namespace kernelcore::fake
+
+using namespace kernelcore;
+using namespace kernelcore::fake;
+
+FAKE void fake_register(const char* symbol, void* function, size_t block_bytes) {
+  state().kernels[symbol] = {reinterpret_cast<KernelFn>(function), block_bytes};
+}
+FAKE size_t fake_last_block(void* target) {
+  std::memcpy(target, state().last_block.data(), state().last_block.size());
+  return state().last_block.size();
+}
+
+FAKE Result cuModuleLoadDataEx(ModuleHandle* module, const void* image, unsigned count, int* names,
+                               void** values) {
+  NOTE("cuModuleLoadDataEx", current_device(), std::strlen(static_cast<const char*>(image)));
+  if (current_device() < 0 || count != 4 || names[0] != 5 || values[1] == nullptr) return 1;
+  // A kernel that a capture would need is loaded before.
+  if (!state().captures.empty()) return 900;
+  *module = make<ModuleHandle>("module");
+  return kSuccess;
+}
+FAKE Result cuModuleGetFunction(FunctionHandle* function, ModuleHandle module, const char* name) {
+  NOTE("cuModuleGetFunction", static_cast<void*>(module), std::string(name));
+  *function = make<FunctionHandle>("function");
+  state().names[*function] += std::string("=") + name;
+  return kSuccess;
+}
+FAKE Result cuFuncGetAttribute(int* value, int attribute, FunctionHandle) {
+  *value = attribute == 0 ? 1024 : 0;
+  return kSuccess;
+}
+FAKE Result cuLaunchKernel(FunctionHandle function, unsigned gx, unsigned gy, unsigned gz,
+                           unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                           StreamHandle stream, void** parameters, void** extra) {
+  std::string name = text(static_cast<void*>(function));
+  name = name.substr(name.find('=') + 1);
+  if (name == "kc_set_condition") return set_condition(stream, parameters);
+  Grid grid = *static_cast<const Grid*>(parameters[1]);
+  int64_t begin = 0, end = 0;
+  std::memcpy(&begin, parameters[2], 8);
+  std::memcpy(&end, parameters[3], 8);
+  std::string dims;
+  for (int64_t extent : grid.dims) dims += (dims.empty() ? "" : "x") + std::to_string(extent);
+  NOTE("cuLaunchKernel", name, gx, bx, static_cast<void*>(stream), dims,
+       static_cast<long long>(begin), static_cast<long long>(end));
+  if (current_device() < 0 || gy * gz * by * bz != 1 || shared != 0 || extra != nullptr) return 1;
+  auto it = state().kernels.find(name);
+  if (it == state().kernels.end()) return 1;
+  auto [kernel, block_bytes] = it->second;
+  std::vector<char> block(static_cast<char*>(parameters[0]),
+                          static_cast<char*>(parameters[0]) + block_bytes);
+  state().last_block = block;
+  // The processor's code reads its block at any multiple of 16.
+  return enqueue(stream, [=]() mutable {
+    alignas(16) char aligned[32768];
+    std::memcpy(aligned, block.data(), block.size());
+    kernel(aligned, &grid, begin, end);
+  });
+}
+FAKE Result cuStreamCreateWithPriority(StreamHandle* stream, unsigned flags, int priority) {
+  *stream = make<StreamHandle>("own");
+  NOTE("cuStreamCreateWithPriority", static_cast<void*>(*stream), flags, priority);
+  return current_device() < 0 ? 201 : kSuccess;
+}
+FAKE Result cuStreamDestroy_v2(StreamHandle stream) {
+  NOTE("cuStreamDestroy", static_cast<void*>(stream));
+  return kSuccess;
+}
+FAKE Result cuStreamSynchronize(StreamHandle stream) {
+  NOTE("cuStreamSynchronize", static_cast<void*>(stream));
+  return kSuccess;
+}
+FAKE Result cuStreamQuery(StreamHandle stream) {
+  NOTE("cuStreamQuery", static_cast<void*>(stream));
+  return kSuccess;
+}
+FAKE Result cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned flags) {
+  NOTE("cuStreamWaitEvent", static_cast<void*>(stream), static_cast<void*>(event), flags);
+  return kSuccess;
+}
+FAKE Result cuEventCreate(EventHandle* event, unsigned flags) {
+  *event = make<EventHandle>("event");
+  NOTE("cuEventCreate", static_cast<void*>(*event), flags);
+  return current_device() < 0 ? 201 : kSuccess;
+}
+FAKE Result cuEventDestroy_v2(EventHandle event) {
+  NOTE("cuEventDestroy", static_cast<void*>(event));
+  return kSuccess;
+}
+FAKE Result cuEventRecord(EventHandle event, StreamHandle stream) {
+  NOTE("cuEventRecord", static_cast<void*>(event), static_cast<void*>(stream));
+  return kSuccess;
+}
+FAKE Result cuEventSynchronize(EventHandle event) {
+  NOTE("cuEventSynchronize", static_cast<void*>(event));
+  return kSuccess;
+}
+FAKE Result cuEventQuery(EventHandle event) {
+  NOTE("cuEventQuery", static_cast<void*>(event));
+  return kSuccess;
+}
+FAKE Result cuEventElapsedTime(float* ms, EventHandle, EventHandle) {
+  *ms = 1.5F;
+  return kSuccess;
+}
+
+FAKE Result cuStreamBeginCapture_v2(StreamHandle stream, int mode) {
+  NOTE("cuStreamBeginCapture", static_cast<void*>(stream), mode);
+  if (reinterpret_cast<uintptr_t>(stream) < 16) return 900;
+  state().captures[stream] = reinterpret_cast<Graph*>(new Graph());
+  return kSuccess;
+}
+FAKE Result cuStreamEndCapture(StreamHandle stream, GraphHandle* graph) {
+  NOTE("cuStreamEndCapture", static_cast<void*>(stream));
+  *graph = reinterpret_cast<GraphHandle>(state().captures[stream]);
+  state().captures.erase(stream);
+  return kSuccess;
+}
+FAKE Result cuGraphInstantiateWithFlags(GraphExecHandle* exec, GraphHandle graph,
+                                        unsigned long long flags) {
+  NOTE("cuGraphInstantiate", reinterpret_cast<Graph*>(graph)->nodes.size(), flags);
+  *exec = reinterpret_cast<GraphExecHandle>(new Graph(*reinterpret_cast<Graph*>(graph)));
+  return kSuccess;
+}
+FAKE Result cuGraphLaunch(GraphExecHandle exec, StreamHandle stream) {
+  NOTE("cuGraphLaunch", static_cast<void*>(stream));
+  auto* graph = reinterpret_cast<Graph*>(exec);
+  auto it = state().captures.find(stream);
+  if (it != state().captures.end()) {
+    it->second->nodes.push_back({[graph] { run(*graph); }});
+  } else {
+    run(*graph);
+  }
+  return kSuccess;
+}
+FAKE Result cuGraphDestroy(GraphHandle) {
+  NOTE("cuGraphDestroy");
+  return kSuccess;
+}
+FAKE Result cuGraphExecDestroy(GraphExecHandle) {
+  NOTE("cuGraphExecDestroy");
+  return kSuccess;
+}
+FAKE Result cuGraphExecUpdate_v2(GraphExecHandle exec, GraphHandle graph, GraphUpdateInfo* info) {
+  NOTE("cuGraphExecUpdate");
+  auto* old = reinterpret_cast<Graph*>(exec);
+  auto* fresh = reinterpret_cast<Graph*>(graph);
+  bool is_alike = old->nodes.size() == fresh->nodes.size();
+  info->result = is_alike ? 0 : 1;
+  if (!is_alike) return 910;
+  *old = *fresh;
+  return kSuccess;
+}
+FAKE Result cuStreamGetCaptureInfo_v2(StreamHandle stream, int* status, unsigned long long* id,
+                                      GraphHandle* graph, const GraphNodeHandle** dependencies,
+                                      size_t* count) {
+  auto it = state().captures.find(stream);
+  *status = it == state().captures.end() ? 0 : 1;
+  *id = 1;
+  if (*status == 0) return kSuccess;
+  *graph = reinterpret_cast<GraphHandle>(it->second);
+  *dependencies = nullptr;
+  *count = 0;
+  return kSuccess;
+}
+FAKE Result cuStreamUpdateCaptureDependencies(StreamHandle stream, GraphNodeHandle*, size_t count,
+                                              unsigned flags) {
+  NOTE("cuStreamUpdateCaptureDependencies", static_cast<void*>(stream), count, flags);
+  return kSuccess;
+}
+FAKE Result cuStreamBeginCaptureToGraph(StreamHandle stream, GraphHandle graph,
+                                        const GraphNodeHandle*, const void*, size_t, int mode) {
+  NOTE("cuStreamBeginCaptureToGraph", static_cast<void*>(stream), mode);
+  state().captures[stream] = reinterpret_cast<Graph*>(graph);
+  return kSuccess;
+}
+FAKE Result cuGraphConditionalHandleCreate(ConditionHandle* handle, GraphHandle, ContextHandle,
+                                           unsigned initial, unsigned flags) {
+  NOTE("cuGraphConditionalHandleCreate", initial, flags);
+  *handle = static_cast<ConditionHandle>(++state().counts["condition"]);
+  return kSuccess;
+}
+FAKE Result cuGraphAddNode(GraphNodeHandle* node, GraphHandle graph, const GraphNodeHandle*,
+                           size_t count, ConditionalNode* parameters) {
+  NOTE("cuGraphAddNode", parameters->node_type, parameters->kind, parameters->size, count);
+  static std::vector<GraphHandle> bodies;
+  auto* body = new Graph();
+  bodies.assign(1, reinterpret_cast<GraphHandle>(body));
+  parameters->bodies = bodies.data();
+  Node made;
+  made.condition = parameters->condition;
+  made.repeats = parameters->kind == 1;
+  made.body = body;
+  reinterpret_cast<Graph*>(graph)->nodes.push_back(made);
+  *node = reinterpret_cast<GraphNodeHandle>(body);
+  return kSuccess;
+}
