@@ -134,7 +134,9 @@ def require_device(name: str, ident: object, loc: SrcLoc | None = None) -> Devic
     backend = BACKENDS.get(kind)
     if backend is None or kind == "cpu" or not (index or "0").isdecimal():
         raise KernelArgumentError(
-            f"{name}: expected a device, 'cpu' or 'cuda:0' and so on, found {str(ident)!r}", loc
+            f"{name}: expected a device, 'cpu' or 'cuda:0' and so on, found {str(ident)!r}",
+            loc,
+            "kernelcore.get_devices() lists those of this machine",
         )
     current = _current.get()
     if not index and current.kind == kind:

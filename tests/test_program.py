@@ -263,7 +263,7 @@ def test_a_scalar_that_is_an_array_is_not_read():
         ({"outputs": []}, "no parameter is a result"),
         ({"outputs": ["y"], "in_out": ["y"]}, "'y' is an output and in-out"),
         ({"output_dims": {"x": 1}}, "output_dims: 'x' is no output"),
-        ({"output_dims": (1, 2)}, "output 'y' has 1 dimensions"),
+        ({"output_dims": (1, 2)}, "output 'y' has rank 1, its shape has rank 2"),
     ],
 )
 def test_interfaces_are_checked(options: dict[str, Any], text: str):

@@ -159,7 +159,7 @@ def attempt(rng: random.Random) -> bool:
         taken = True
     with contextlib.suppress(*REFUSALS):
         kc.from_dlpack(source)
-    with contextlib.suppress(kc.KernelArgumentError):
+    with contextlib.suppress(kc.KernelArgumentError, kc.KernelDeviceError):
         kc.launch(probe, dim=0, inputs=[source])
     return taken
 
