@@ -41,7 +41,7 @@ SLICE = {
 # To compile all that goes into one graph takes a third of the time of a graph for each.
 APART = [(case, name) for case, name in CELLS if name not in TRANSFORMED]
 COMPILED = [(mode, *cell) for mode in SLICE for cell in (APART if WHOLE else SLICE[mode])]
-TOGETHER = [(mode, case) for mode in SLICE for case in (CASES if WHOLE else ())]
+TOGETHER = [(m, c) for m in SLICE for c in CASES] if WHOLE else [("aot_eager", "gather_scatter")]
 
 
 def check(mode: str, case: str, name: str) -> None:
