@@ -89,6 +89,10 @@ class Function:
                 return
         self.overloads.append(overload)
 
+    def takes(self, *args: Any, **kwargs: Any) -> bool:
+        """Whether a definition takes these arguments on the host."""
+        return choose([o.pyfunc for o in self.overloads], args, kwargs) is not None
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         overload = self.overloads[0]
         if len(self.overloads) > 1:

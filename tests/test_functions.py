@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
+from kernelcore.builtins import BUILTINS
 from tests.language import run_both
 
 RNG = np.random.default_rng(5)
@@ -271,5 +272,37 @@ def test_operations_of_vectors_on_the_host_are_those_of_the_library() -> None:
     assert kc.max(v) == 3.0
     assert kc.min(v) == 1.0
     assert kc.mul(kc.mat22(1.0, 2.0, 3.0, 4.0), kc.vec2(1.0, 1.0)) == kc.vec2(3.0, 7.0)
-    with pytest.raises(kc.KernelTypeError, match="on the host"):
-        kc.floor(v)
+    assert kc.min(v, kc.vec3(2.0)) == kc.vec3(2.0, 1.0, 2.0)
+    assert kc.clamp(v, 1.5, 2.5) == kc.vec3(2.5, 1.5, 2.0)
+    assert kc.where(True, kc.mat22(1.0), kc.mat22(0.0)) == kc.mat22(1.0)
+    refused = [
+        (lambda: kc.min(v, kc.vec2(1.0, 1.0)), "same type"),
+        (lambda: kc.floor(kc.quat(0.0, 0.0, 0.0, 1.0)), "apply it to the parts"),
+        (lambda: kc.sin(kc.vec3i(1, 2, 3)), "have to be of Float"),
+        (lambda: kc.max(v, "3"), "number"),
+    ]
+    for call, reason in refused:
+        with pytest.raises(kc.KernelTypeError, match=reason):
+            call()
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, b in BUILTINS.items() if set(b.op.params.values()) != {"Bool"}]
+)
+def test_operations_of_scalars_take_vectors_and_arrays_element_by_element(name: str) -> None:
+    function = BUILTINS[name]
+    draw = np.random.default_rng(3)
+    vectors: list[Any] = []
+    for wanted in function.op.params.values():
+        if wanted == "Bool":
+            vectors.append(True)
+        elif wanted == "Int":
+            vectors.append(kc.vec3i(*draw.integers(*function.op.int_domain, 3).tolist()))
+        else:
+            vectors.append(kc.vec3(*draw.uniform(*function.op.domain, 3)))
+    expected = [function(*(v if v is True else v[k] for v in vectors)) for k in range(3)]
+    found = function(*vectors)
+    assert str(np.asarray(found)) == str(np.array(expected))
+    assert found.dtype is (kc.bool if function.op.result == "Bool" else vectors[-1].dtype)
+    arrays = [v if v is True else np.array(v) for v in vectors]
+    assert str(function(*arrays)) == str(np.array(expected))

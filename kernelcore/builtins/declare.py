@@ -11,7 +11,9 @@ from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from kernelcore.builtins.componentwise import on_components
 from kernelcore.builtins.library import LIBRARY
+from kernelcore.builtins.reference import evaluate
 from kernelcore.composite import Composite
 from kernelcore.errors import KernelTypeError
 from kernelcore.ir.op import Op, OpKind
@@ -44,26 +46,25 @@ class Builtin(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if any(isinstance(a, Composite) for a in (*args, *kwargs.values())):
-            return self._on_composites(*args, **kwargs)
+            function = LIBRARY.get(self.op.name)
+            if function is not None and function.takes(*args, **kwargs):
+                return function(*args, **kwargs)
+            return cast(R, on_components(self.op, self._named(args, kwargs)))
+        arguments = self._named(args, kwargs)
+        assert self.op.ref is not None
+        with np.errstate(all="ignore"):
+            return cast(R, evaluate(self.op.ref, list(arguments.values())))
+
+    def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments by the names of the parameters, in their order."""
         names = list(self.op.params)[len(args) :]
         if len(args) > len(self.op.params) or set(kwargs) != set(names):
             raise KernelTypeError(
                 f"{self!r}: expected the arguments {', '.join(self.op.params)}",
-                remedy="on the host, built-ins take scalars and NumPy arrays",
+                remedy="on the host, built-ins take scalars, vectors, matrices and NumPy arrays",
             )
-        assert self.op.ref is not None
-        with np.errstate(all="ignore"):
-            return cast(R, self.op.ref(*args, *(kwargs[name] for name in names)))
-
-    def _on_composites(self, *args: Any, **kwargs: Any) -> Any:
-        """The function of the library that has the name of the operation."""
-        function = LIBRARY.get(self.op.name)
-        if function is None:
-            raise KernelTypeError(
-                f"{self.op.name}() on the host takes scalars and NumPy arrays, found a composite",
-                remedy="call it in a kernel, or on the components",
-            )
-        return function(*args, **kwargs)
+        positional = zip(self.op.params, args, strict=False)
+        return dict(positional) | {name: kwargs[name] for name in names}
 
     def __repr__(self) -> str:
         params = ", ".join(f"{name}: {cls}" for name, cls in self.op.params.items())

@@ -1,9 +1,9 @@
-"""Meanings on NumPy scalars that NumPy itself does not have."""
+"""Meanings on NumPy scalars that NumPy itself does not have, and how arrays are given them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -12,6 +12,25 @@ import numpy as np
 from kernelcore.types import FLOATS, Scalar, bfloat16, float64
 
 _FLOATS = frozenset(f.numpy for f in FLOATS)
+
+
+# Meanings that are defined on scalars and on nothing else.
+_ON_SCALARS: set[Callable[..., Any]] = set()
+
+
+def on_scalars(ref: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a meaning that takes NumPy scalars only."""
+    _ON_SCALARS.add(ref)
+    return ref
+
+
+def evaluate(ref: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """``ref`` on scalars, or element by element on arrays and scalars that broadcast."""
+    if ref not in _ON_SCALARS or not any(isinstance(a, np.ndarray) for a in args):
+        return ref(*args)
+    arrays = np.broadcast_arrays(*args)
+    found = [ref(*(a[at] for a in arrays)) for at in np.ndindex(arrays[0].shape)]
+    return np.reshape(found, arrays[0].shape)
 
 
 def is_narrow(dtype: Scalar) -> bool:
@@ -69,31 +88,37 @@ def _odd_float32(number: np.float64) -> np.float32:
     return np.uint32(bits | 1).view(np.float32)
 
 
+@on_scalars
 def minimum(x: Any, y: Any) -> Any:
     """The smaller one, NaN if either is; of two equal ones ``y``."""
     return x if x < y or np.isnan(x) else y
 
 
+@on_scalars
 def maximum(x: Any, y: Any) -> Any:
     """The larger one, NaN if either is; of two equal ones ``y``."""
     return x if x > y or np.isnan(x) else y
 
 
+@on_scalars
 def clamp(x: Any, lo: Any, hi: Any) -> Any:
     """``x`` held within ``lo`` and ``hi``; ``hi`` wins."""
     return minimum(maximum(x, lo), hi)
 
 
+@on_scalars
 def shl(x: Any, y: Any) -> Any:
     """Shift left by ``y`` modulo the width."""
     return np.left_shift(x, y & _last_bit(x))
 
 
+@on_scalars
 def shr(x: Any, y: Any) -> Any:
     """Shift right by ``y`` modulo the width; copies of the sign bit move in."""
     return np.right_shift(x, y & _last_bit(x))
 
 
+@on_scalars
 def rotl(x: Any, y: Any) -> Any:
     """Bits moved left by ``y`` modulo the width."""
     bits = 8 * x.dtype.itemsize
@@ -102,28 +127,33 @@ def rotl(x: Any, y: Any) -> Any:
     return np.asarray(turned, f"u{x.dtype.itemsize}").astype(x.dtype)[()]
 
 
+@on_scalars
 def rotr(x: Any, y: Any) -> Any:
     """Bits moved right by ``y`` modulo the width."""
     return rotl(x, type(x)(-int(y) % (8 * x.dtype.itemsize)))
 
 
+@on_scalars
 def bit_count(x: Any) -> Any:
     """Number of bits set."""
     return (int(x) % (1 << 8 * x.dtype.itemsize)).bit_count()
 
 
+@on_scalars
 def clz(x: Any) -> Any:
     """Number of zero bits above the highest one."""
     bits = 8 * x.dtype.itemsize
     return bits - (int(x) % (1 << bits)).bit_length()
 
 
+@on_scalars
 def ctz(x: Any) -> Any:
     """Number of zero bits below the lowest one."""
     bits = 8 * x.dtype.itemsize
     return bits if x == 0 else (int(x) & -int(x)).bit_length() - 1
 
 
+@on_scalars
 def fma(x: Any, y: Any, z: Any) -> Any:
     """``x * y + z``, rounded once."""
     kind = np.result_type(x, y, z).type
@@ -148,6 +178,7 @@ def _last_bit(x: Any) -> Any:
     return type(x)(8 * np.asarray(x).dtype.itemsize - 1)
 
 
+@on_scalars
 def select(c: Any, x: Any, y: Any) -> Any:
     """``x`` if ``c`` holds, else ``y``."""
     return x if c else y
@@ -158,16 +189,19 @@ def frac(x: Any) -> Any:
     return x - np.trunc(x)
 
 
+@on_scalars
 def degrees(x: Any) -> Any:
     """Radians to degrees."""
     return x * type(x)(180.0 / math.pi)
 
 
+@on_scalars
 def radians(x: Any) -> Any:
     """Degrees to radians."""
     return x * type(x)(math.pi / 180.0)
 
 
+@on_scalars
 def range_len(start: Any, stop: Any, step: Any) -> Any:
     """Iterations of ``range(start, stop, step)``, 0 for step 0, at most the largest integer."""
     largest = int(np.iinfo(np.asarray(start).dtype).max)
