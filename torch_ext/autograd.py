@@ -16,41 +16,58 @@ from kernelcore.errors import KernelGradError
 from kernelcore.opselect import Selected, select, selection
 from kernelcore.opspec import Operation, evaluate
 from kernelcore.types import element_type
-from torch_ext import derivation
+from torch_ext import derivation, native
 from torch_ext.dtype import dtype_to_torch
 
 if TYPE_CHECKING:
     from torch_ext.operator import TorchOperator
 
 
-def make_function(operator: TorchOperator) -> Any:
-    """The autograd function of ``operator``.
+class Functions(NamedTuple):
+    """The autograd functions of an operator.
 
-    It works on one level of transforms, as autograd kernels of built-in operators do.
+    Attributes:
+        general: Works on one level of transforms, as autograd kernels of built-in operators do.
+        plain: For calls that native code takes, outside of transforms; native itself, but for
+            derivatives of the backward.
     """
+
+    general: Any
+    plain: Any
+
+
+def make_functions(operator: TorchOperator) -> Functions:
+    """The autograd functions of ``operator``."""
     rules = _Rules(operator)
 
     # Functions of their own, since compiled autograd follows no methods; and it does not look into
     # the second, but records which operators that calls with fake tensors.
     def backward(ctx: Any, *cotangents: torch.Tensor | None) -> Any:
-        return pull(ctx.plan, ctx.shapes, ctx.numbers, ctx.saved_tensors, cotangents)
+        return pull(*ctx.call, ctx.saved_tensors, cotangents)
 
     def pull(*args: Any) -> Any:
         return rules.pull(*args)
 
     torch.compiler.allow_in_graph(pull)
-    members = {
-        name: staticmethod(getattr(rules, name)) for name in ("forward", "setup_context", "jvp")
+    name = operator.operation.func.name
+    shared = {
+        "backward": staticmethod(backward),
+        # Compiled autograd asks for what autograd.Function has and its base does not.
+        "_compiled_autograd_key": staticmethod(Function._compiled_autograd_key),
     }
-    members["backward"] = staticmethod(backward)
-    # Compiled autograd asks for what autograd.Function has and its base does not.
-    members["_compiled_autograd_key"] = staticmethod(Function._compiled_autograd_key)
-    return type(operator.operation.func.name, (_SingleLevelFunction,), members)
+    general = {m: staticmethod(getattr(rules, m)) for m in ("forward", "setup_context", "jvp")}
+    plain = {"forward": native.forward(operator.native, name, rules.native_plan)}
+    functions = Functions(
+        *(type(name, (_SingleLevelFunction,), shared | own) for own in (general, plain))
+    )
+    node = functions.plain._backward_cls
+    node.apply = native.backward(node)
+    return functions
 
 
 def autograd_kernel(operator: TorchOperator) -> Callable[..., Any]:
     """What the dispatcher runs for the public operator of ``operator`` at the autograd keys."""
-    apply = operator.function.apply
+    apply = operator.functions.general.apply
 
     def kernel(keyset: Any, *args: Any) -> Any:
         if _C._are_functorch_transforms_active():
@@ -80,11 +97,15 @@ class _Plan(NamedTuple):
 
     Attributes:
         wrt: The operands that get a cotangent.
-        omit: The operands that the adjoint does without.
+        kept: The operands that the adjoint takes.
+        omit: The others.
+        sized: Those of ``wrt`` that are omitted, whose shapes are kept.
     """
 
     wrt: tuple[int, ...]
+    kept: tuple[int, ...]
     omit: tuple[int, ...]
+    sized: tuple[int, ...]
 
 
 class _Rules:
@@ -110,17 +131,16 @@ class _Rules:
     def setup_context(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         plan = self.plan(ctx.needs_input_grad)
         ctx.set_materialize_grads(False)
-        ctx.plan = plan
-        ctx.shapes = {k: inputs[k].shape for k in plan.wrt}
-        ctx.numbers = [None if isinstance(a, torch.Tensor) else a for a in inputs]
-        kept = (a for k, a in enumerate(inputs) if k not in plan.omit)
+        numbers = tuple(None if isinstance(a, torch.Tensor) else a for a in inputs)
+        ctx.call = (plan, tuple(inputs[k].shape for k in plan.sized), numbers)
+        kept = (inputs[k] for k in plan.kept)
         ctx.save_for_backward(*(a for a in kept if isinstance(a, torch.Tensor)))
         ctx.save_for_forward(*(a for a in inputs if isinstance(a, torch.Tensor)))
 
     def pull(
         self,
         plan: _Plan,
-        shapes: dict[int, Any],
+        shapes: Sequence[Any],
         numbers: Sequence[Any],
         saved: Sequence[torch.Tensor],
         cotangents: Sequence[torch.Tensor | None],
@@ -132,24 +152,26 @@ class _Rules:
             return tuple(grads)
         given = [ct for ct in cotangents if ct is not None]
         left = iter(saved)
-        kept = (n for k, n in enumerate(numbers) if k not in plan.omit)
-        primals = [next(left) if n is None else n for n in kept]
+        primals = [next(left) if numbers[k] is None else numbers[k] for k in plan.kept]
         operator, known = self.selected(plan.wrt, primals)
         adjoint, produced = operator.derived(derivation.vjp(plan.wrt, seeds, plan.omit))
         if adjoint is not None:
             found = adjoint.results(adjoint.entry(*primals, *known.operands, *given))
             for k, grad in zip(produced, found, strict=True):
                 grads[k] = grad * known.own[k] if k in known.own else grad
+        extents = dict(zip(plan.sized, shapes, strict=True))
         for k in plan.wrt:
             if grads[k] is None:
                 dtype = dtype_to_torch(element_type(self.operation.operands[k].type))
-                grads[k] = given[0].new_zeros(shapes[k], dtype=dtype)
+                shape = extents[k] if k in extents else primals[plan.kept.index(k)].shape
+                grads[k] = given[0].new_zeros(shape, dtype=dtype)
         return tuple(grads)
 
     def jvp(self, ctx: Any, *tangents: torch.Tensor | None) -> Any:
         active = tuple(k for k, t in enumerate(tangents) if t is not None)
         saved = iter(ctx.saved_tensors)
-        primals = [next(saved) if n is None else n for n in ctx.numbers]
+        _, _, numbers = ctx.call
+        primals = [next(saved) if n is None else n for n in numbers]
         base, known = self.selected(active, primals)
         given = [
             t * known.own[k] if k in known.own else t
@@ -195,8 +217,28 @@ class _Rules:
         if needed not in self.plans:
             wrt = tuple(k for k, need in enumerate(needed) if need)
             omit = _omittable(self.operation, wrt)
-            self.plans[needed] = _Plan(wrt, omit)
+            kept = tuple(k for k in range(len(needed)) if k not in omit)
+            self.plans[needed] = _Plan(wrt, kept, omit, tuple(k for k in wrt if k in omit))
         return self.plans[needed]
+
+    def native_plan(self, needed: tuple[bool, ...]) -> native.TorchGradPlan:
+        """The plan as native code has it, which asks for adjoints when they are first needed."""
+        plan = self.plan(needed)
+
+        def adjoint(given: int) -> native.TorchAdjoint | None:
+            return self.native_adjoint(plan, given)
+
+        return native.TorchGradPlan(plan, plan.kept, plan.sized, adjoint, self.pull)
+
+    def native_adjoint(self, plan: _Plan, given: int) -> native.TorchAdjoint | None:
+        """The adjoint for the cotangents that the bits of ``given`` mark, if it is one launch."""
+        if not plan.wrt or selection(self.operation, plan.wrt) is not None:
+            return None
+        seeds = tuple(j for j in range(self.operation.visible) if given >> j & 1)
+        operator, produced = self.operator.derived(derivation.vjp(plan.wrt, seeds, plan.omit))
+        if operator is None or set(produced) != set(plan.wrt):
+            return None
+        return native.TorchAdjoint(operator.native, produced)
 
 
 def _omittable(operation: Operation, wrt: Sequence[int]) -> tuple[int, ...]:

@@ -95,10 +95,11 @@ class Call:
         if through_dispatcher:
             return slow
         name = self.operation.func.name
-        return native.fast_entry(self.numbers.native, name, "", self.differentiated, slow)
+        differentiated = self.differentiated if self.wide else self.numbers.differentiated
+        return native.fast_entry(self.numbers.native, name, "", differentiated, slow)
 
     def differentiated(self, *args: Any) -> Any:
-        """A call on tensors that require grad."""
+        """A call on tensors that require grad, with numbers that may be wide."""
         if any(is_wide(args[i]) for i in self.wide):
             return self.of_operands(*args)
         return self.numbers.differentiated(*args)

@@ -17,11 +17,16 @@ _native.torch_init(
     torch._C._len_torch_dispatch_stack,
     torch._C._len_torch_function_stack,
     forward_ad,
+    torch._C._are_functorch_transforms_active,
     torch._C._is_any_autocast_enabled,
 )
 
+TorchAdjoint = _native.TorchAdjoint
+TorchGradPlan = _native.TorchGradPlan
 TorchOperation = _native.TorchOperation
+backward = _native.torch_backward
 fast_entry = _native.torch_fast_entry
+forward = _native.torch_forward
 
 
 def implement(

@@ -22,7 +22,7 @@ from kernelcore.signature import dtype_code
 from kernelcore.types import MAX_GRID_DIMS, ArrayType, Scalar
 from torch_ext import autocast, derivation, native, sharding
 from torch_ext.autocast import autocast_kernel
-from torch_ext.autograd import autograd_kernel, make_function
+from torch_ext.autograd import autograd_kernel, make_functions
 from torch_ext.check import check_arguments
 from torch_ext.derivation import Step, ascii_name, derived_name, parse_name, root_name
 from torch_ext.dtype import dtype_to_torch
@@ -147,7 +147,7 @@ class TorchOperator:
         qualname: ``namespace::name`` of the public operator.
         public: The operator with autograd and vmap.
         inner: The operator without.
-        function: The autograd function.
+        functions: The autograd functions.
         native: The native description.
     """
 
@@ -172,7 +172,7 @@ class TorchOperator:
         )
         native.implement(self.native, namespace, names, has_tensors)
         self.public, self.inner = (_overload(namespace, each) for each in names)
-        self.function = make_function(self)
+        self.functions = make_functions(self)
         library.impl(names[0], autograd_kernel(self), "Autograd", with_keyset=True)
         library.impl(names[0], autocast_kernel(self), autocast.DISPATCH_KEY, with_keyset=True)
         torch.library.register_vmap(qualname, self.batch, lib=library)
@@ -213,11 +213,10 @@ class TorchOperator:
 
         return native.fast_entry(self.native, self.inner.name(), "", None, dispatched)
 
-    def differentiated(self, *args: Any) -> Any:
-        """A call on plain tensors of which some require grad."""
-        if _C._are_functorch_transforms_active():
-            return self.public(*args)
-        return self.function.apply(*args)
+    @property
+    def differentiated(self) -> Callable[..., Any]:
+        """What a call on plain tensors does of which some require grad, outside of torch.func."""
+        return self.functions.plain.apply
 
     def results(self, returned: Any) -> tuple[torch.Tensor, ...]:
         """What the operator returned, as a tuple."""

@@ -3,6 +3,8 @@
 
 #include <nanobind/nanobind.h>
 
+#include <new>
+
 #include "core/error.h"
 
 namespace kernelcore::bind {
@@ -15,6 +17,21 @@ void set_error_types(nanobind::object argument, nanobind::object elsewhere, nano
 
 /// Sets the Python error that stands for `error`.
 void set_python_error(const Error& error);
+
+/// What `function` returns, or null with a Python error set: Python's C code knows no exceptions.
+template <class Function>
+PyObject* call_guarded(Function&& function) noexcept {
+  try {
+    return function();
+  } catch (const Error& error) {
+    set_python_error(error);
+  } catch (nanobind::python_error& error) {
+    error.restore();
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  }
+  return nullptr;
+}
 
 /// Makes nanobind functions raise Errors as Python errors.
 void register_error_translator();

@@ -7,7 +7,10 @@
 
 #include <memory>
 
+#include "bind/torch_autograd.h"
 #include "bind/torch_fast.h"
+#include "bind/torch_operation.h"
+#include "bind/torch_state.h"
 #include "core/error.h"
 #include "torch/boxed.h"
 #include "torch/operation.h"
@@ -22,11 +25,6 @@ using torch::Operation;
 using FlatRule = std::tuple<int64_t, int64_t, int64_t>;
 using FlatOperand = std::tuple<bool, int, int>;
 using FlatResult = std::pair<int, std::vector<FlatRule>>;
-
-/// The Python face of an operation that thunks and fast entries share.
-struct TorchOperation {
-  std::shared_ptr<const Operation> operation;
-};
 
 DType parse_dtype(int code) {
   if (code < 0 || code >= kDTypeCount) {
@@ -70,11 +68,12 @@ std::pair<uintptr_t, uintptr_t> boxed(const TorchOperation& self) {
 void torch_init(const std::string& libtorch_cpu_path, nb::object tensor_type,
                 nb::object parameter_type, nb::object len_torch_dispatch_stack,
                 nb::object len_torch_function_stack, nb::object forward_ad_module,
-                nb::object any_autocast_enabled) {
+                nb::object functorch_active, nb::object any_autocast_enabled) {
   torch::load_shim(libtorch_cpu_path);
   set_torch_hooks({std::move(tensor_type), std::move(parameter_type),
                    std::move(len_torch_dispatch_stack), std::move(len_torch_function_stack),
-                   std::move(forward_ad_module), std::move(any_autocast_enabled)});
+                   std::move(forward_ad_module), std::move(any_autocast_enabled),
+                   std::move(functorch_active)});
 }
 
 }  // namespace
@@ -87,11 +86,13 @@ void bind_torch(nb::module_& m) {
            nb::arg("result_rules"), nb::arg("n_visible_results"), nb::arg("grid_rule"))
       .def("boxed", &boxed,
            "Addresses of the boxed function and of the context that a thunk passes it last.");
+  bind_torch_autograd(m);
   m.def("torch_init", &torch_init, nb::arg("libtorch_cpu_path"), nb::arg("Tensor"),
         nb::arg("Parameter"), nb::arg("len_torch_dispatch_stack"),
         nb::arg("len_torch_function_stack"), nb::arg("forward_ad_module"),
+        nb::arg("are_functorch_transforms_active"),
         nb::arg("any_autocast_enabled").none() = nb::none(),
-        "Bind the loaded libtorch and the state that fast entries look at.");
+        "Bind the loaded libtorch and the state that native calls look at.");
   m.def(
       "torch_impl",
       [](const std::string& ns, const std::string& name, const std::string& dispatch_key,
@@ -104,14 +105,14 @@ void bind_torch(nb::module_& m) {
   m.def(
       "torch_fast_entry",
       [](const TorchOperation& operation, const std::string& name, const std::string& doc,
-         nb::object slow_grad, nb::object slow) {
-        return make_fast_entry(operation.operation, name, doc, std::move(slow_grad),
+         nb::object differentiated, nb::object slow) {
+        return make_fast_entry(operation.operation, name, doc, std::move(differentiated),
                                std::move(slow));
       },
-      nb::arg("operation"), nb::arg("name"), nb::arg("doc"), nb::arg("slow_grad").none(),
+      nb::arg("operation"), nb::arg("name"), nb::arg("doc"), nb::arg("differentiated").none(),
       nb::arg("slow"),
       nb::sig("def torch_fast_entry(operation: TorchOperation, name: str, doc: str, "
-              "slow_grad: collections.abc.Callable[..., object] | None, "
+              "differentiated: collections.abc.Callable[..., object] | None, "
               "slow: collections.abc.Callable[..., object]) -> collections.abc.Callable[..., "
               "typing.Any]"),
       "A built-in function for eager calls that falls back to the operator.");

@@ -51,6 +51,7 @@ def _torch_hooks() -> None:
         torch._C._len_torch_dispatch_stack,
         torch._C._len_torch_function_stack,
         forward_ad,
+        torch._C._are_functorch_transforms_active,
         torch._C._is_any_autocast_enabled,
     )
 
@@ -100,13 +101,15 @@ class Calls:
         self.taken.append("slow")
         return axpy()(*args, **kwargs)
 
-    def slow_grad(self, *args: Any) -> Any:
+    def differentiated(self, *args: Any) -> Any:
         self.taken.append("grad")
         return axpy()(*args)
 
     def entry(self) -> Any:
         doc = "axpy(x, a, y)\n--\n\nScale and add."
-        return _native.torch_fast_entry(axpy_operation(), "axpy", doc, self.slow_grad, self.slow)
+        return _native.torch_fast_entry(
+            axpy_operation(), "axpy", doc, self.differentiated, self.slow
+        )
 
 
 def test_the_boxed_kernel_runs_strided_tensors() -> None:

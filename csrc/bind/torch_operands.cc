@@ -1,0 +1,136 @@
+#include "bind/torch_operands.h"
+
+#include <optional>
+
+#include "bind/argument.h"
+#include "bind/launch.h"
+#include "bind/torch_state.h"
+#include "core/error.h"
+#include "core/functional.h"
+#include "core/pool.h"
+
+namespace nb = nanobind;
+
+namespace kernelcore::bind {
+namespace {
+
+using torch::Operation;
+
+void set_allocation_error(void*, const char*, const char* message) {
+  PyErr_SetString(PyExc_MemoryError, message);
+}
+
+/// A new tensor of the shape of `view`, whose data it sets.
+PyObject* empty_tensor(DType dtype, ArrayView& view) {
+  const DLPackExchangeAPI& api = tensor_exchange_api();
+  DLTensor prototype{};
+  prototype.device = {kDLCPU, 0};
+  prototype.ndim = view.ndim;
+  prototype.dtype = dtype_to_dlpack(dtype);
+  prototype.shape = view.shape;
+  DLManagedTensorVersioned* managed = nullptr;
+  if (api.managed_tensor_allocator(&prototype, &managed, nullptr, set_allocation_error) != 0) {
+    throw nb::python_error();
+  }
+  view.data = static_cast<std::byte*>(managed->dl_tensor.data) + managed->dl_tensor.byte_offset;
+  void* object = nullptr;
+  if (api.managed_tensor_to_py_object_no_sync(managed, &object) != 0) throw nb::python_error();
+  return static_cast<PyObject*>(object);
+}
+
+/// The results made so far; they are let go unless they are given away.
+class NewTensors {
+ public:
+  explicit NewTensors(PyObject** slots) : slots_(slots) {}
+  ~NewTensors() {
+    while (count_ > 0) Py_DECREF(slots_[--count_]);
+  }
+  NewTensors(const NewTensors&) = delete;
+  NewTensors& operator=(const NewTensors&) = delete;
+
+  void add(PyObject* tensor) { slots_[count_++] = tensor; }
+  void give_away() { count_ = 0; }
+
+ private:
+  PyObject** slots_;
+  size_t count_ = 0;
+};
+
+}  // namespace
+
+Operands::Operands(const Operation& operation)
+    : operation_(operation),
+      views_(operation.operands.size()),
+      scalars_(operation.operands.size()),
+      leases_(operation.operands.size()) {}
+
+Verdict Operands::read(size_t index, PyObject* object, bool grad_mode) {
+  return operation_.operands[index].is_array ? read_tensor(index, object, grad_mode)
+                                             : read_scalar(index, object);
+}
+
+Verdict Operands::read_tensor(size_t index, PyObject* object, bool grad_mode) {
+  if (!is_plain_tensor(object)) return Verdict::kUnusual;
+  size_t parameter = operation_.parameter_of(index);
+  ArrayInfo info;
+  if (read_array(object, false, info, leases_) != ReadStatus::kOk) {
+    PyErr_Clear();
+    return Verdict::kUnusual;
+  }
+  bool plain = parameter != Operation::kNoParameter && info.device.device_type == kDLCPU &&
+               !info.has_lazy_sign && (info.view.data != nullptr || info.view.numel() == 0);
+  if (!plain) return Verdict::kUnusual;
+  check_array(operation_.signature, parameter, info, object);
+  views_[index] = info.view;
+  return grad_mode && requires_grad(object) ? Verdict::kNeedsGrad : Verdict::kPlain;
+}
+
+Verdict Operands::read_scalar(size_t index, PyObject* object) {
+  size_t parameter = operation_.parameter_of(index);
+  bool is_bool = PyBool_Check(object) != 0;
+  bool is_number = PyFloat_CheckExact(object) != 0 || PyLong_CheckExact(object) != 0;
+  bool plain = operation_.operands[index].dtype == DType::kBool ? is_bool : is_number;
+  if (!plain || parameter == Operation::kNoParameter) return Verdict::kUnusual;
+  uint64_t* slot = &scalars_[index];
+  read_value_argument(operation_.signature, parameter, object, reinterpret_cast<std::byte*>(slot));
+  views_[index].ndim = 0;
+  views_[index].data = slot;
+  return Verdict::kPlain;
+}
+
+void Operands::run(PyObject** results) {
+  const Operation& op = operation_;
+  ViewBuffer views(op.results.size());
+  NewTensors made(results);
+  for (size_t i = 0; i < op.visible_count; ++i) {
+    op.shape_result(i, views_.data(), views[i]);
+    made.add(empty_tensor(op.results[i].dtype, views[i]));
+  }
+  torch::HiddenResults hidden(op, views_.data(), views.data());
+  Launch launch = op.launch_for(views_.data(), views.data());
+  {
+    std::optional<nb::gil_scoped_release> released;
+    if (launch.total > kInlinePoints || op.signature.may_block) released.emplace();
+    run_functional(op.signature, views_.data(), views.data(), launch, Pool::instance());
+  }
+  made.give_away();
+}
+
+nb::object Operands::run() {
+  size_t count = operation_.visible_count;
+  SmallBuffer<PyObject*, 16> results(count);
+  run(results.data());
+  if (count == 1) return nb::steal(results[0]);
+  nb::object all = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  for (size_t i = 0; i < count; ++i) {
+    if (all.is_valid()) {
+      PyTuple_SetItem(all.ptr(), static_cast<Py_ssize_t>(i), results[i]);
+    } else {
+      Py_DECREF(results[i]);
+    }
+  }
+  if (!all.is_valid()) throw nb::python_error();
+  return all;
+}
+
+}  // namespace kernelcore::bind

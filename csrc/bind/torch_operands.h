@@ -1,0 +1,43 @@
+// The arguments of a call on torch tensors: read, and run by an operation.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "bind/array_reader.h"
+#include "core/array_view.h"
+#include "core/small_buffer.h"
+#include "torch/operation.h"
+
+namespace kernelcore::bind {
+
+/// How a call may be run: at once, if autograd is told, or by those who know what is unusual.
+enum class Verdict { kPlain, kNeedsGrad, kUnusual };
+
+/// Arguments of one call on their way to the kernel.
+class Operands {
+ public:
+  explicit Operands(const torch::Operation& operation);
+
+  /// Reads argument `index`; with `grad_mode`, tensors that require grad need it.
+  ///
+  /// Throws an argument Error if it is a plain one of another type than the kernel takes.
+  Verdict read(size_t index, PyObject* object, bool grad_mode);
+
+  /// Runs the operation on what was read and gives its visible results, references that are the
+  /// caller's, to `results`.
+  void run(PyObject** results);
+
+  /// The same as what a call returns: a tensor, or a tuple of them.
+  nanobind::object run();
+
+ private:
+  Verdict read_tensor(size_t index, PyObject* object, bool grad_mode);
+  Verdict read_scalar(size_t index, PyObject* object);
+
+  const torch::Operation& operation_;
+  ViewBuffer views_;
+  SmallBuffer<uint64_t, 16> scalars_;
+  Leases leases_;
+};
+
+}  // namespace kernelcore::bind

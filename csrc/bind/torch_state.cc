@@ -1,0 +1,88 @@
+#include "bind/torch_state.h"
+
+#include "bind/dlpack_import.h"
+#include "core/error.h"
+
+namespace nb = nanobind;
+
+namespace kernelcore::bind {
+namespace {
+
+struct Hooks {
+  PyTypeObject* tensor_type = nullptr;
+  PyTypeObject* parameter_type = nullptr;
+  PyObject* len_dispatch_stack = nullptr;
+  PyObject* len_function_stack = nullptr;
+  PyObject* any_autocast_enabled = nullptr;
+  PyObject* functorch_active = nullptr;
+  PyObject* forward_ad_globals = nullptr;
+  PyObject* requires_grad = nullptr;
+  PyObject* current_level = nullptr;
+  const DLPackExchangeAPI* api = nullptr;
+};
+
+// Set once by set_torch_hooks, then only read; the references are never given back.
+Hooks g_hooks;
+
+/// Whether `function()` is truthy; an error counts as true.
+bool is_active(PyObject* function) {
+  if (function == nullptr) return false;
+  nb::object result = nb::steal(PyObject_CallNoArgs(function));
+  int truth = result.is_valid() ? PyObject_IsTrue(result.ptr()) : -1;
+  if (truth < 0) PyErr_Clear();
+  return truth != 0;
+}
+
+}  // namespace
+
+void set_torch_hooks(TorchHooks hooks) {
+  Hooks set;
+  const DLPackExchangeAPI* api = exchange_api_of(hooks.tensor_type.ptr());
+  if (api == nullptr) {
+    throw Error(ErrorKind::kInternal,
+                "torch: Tensor has no DLPack C exchange API; 2.10 or newer is needed");
+  }
+  set.api = api;
+  set.forward_ad_globals = PyModule_GetDict(hooks.forward_ad_module.release().ptr());
+  set.tensor_type = reinterpret_cast<PyTypeObject*>(hooks.tensor_type.release().ptr());
+  set.parameter_type = reinterpret_cast<PyTypeObject*>(hooks.parameter_type.release().ptr());
+  set.len_dispatch_stack = hooks.len_dispatch_stack.release().ptr();
+  set.len_function_stack = hooks.len_function_stack.release().ptr();
+  set.functorch_active = hooks.functorch_active.release().ptr();
+  if (!hooks.any_autocast_enabled.is_none()) {
+    set.any_autocast_enabled = hooks.any_autocast_enabled.release().ptr();
+  }
+  set.requires_grad = PyUnicode_InternFromString("requires_grad");
+  set.current_level = PyUnicode_InternFromString("_current_level");
+  g_hooks = set;
+}
+
+const DLPackExchangeAPI& tensor_exchange_api() {
+  if (g_hooks.api == nullptr) throw Error(ErrorKind::kInternal, "torch: torch_init first");
+  return *g_hooks.api;
+}
+
+bool is_plain_tensor(PyObject* object) {
+  return Py_TYPE(object) == g_hooks.tensor_type || Py_TYPE(object) == g_hooks.parameter_type;
+}
+
+bool is_observed() {
+  if (is_active(g_hooks.len_dispatch_stack) || is_active(g_hooks.len_function_stack) ||
+      is_active(g_hooks.any_autocast_enabled)) {
+    return true;
+  }
+  PyObject* level = PyDict_GetItemWithError(g_hooks.forward_ad_globals, g_hooks.current_level);
+  return level == nullptr || PyLong_AsLong(level) >= 0;
+}
+
+bool is_in_functorch() {
+  return is_active(g_hooks.functorch_active);
+}
+
+bool requires_grad(PyObject* tensor) {
+  nb::object flag = nb::steal(PyObject_GetAttr(tensor, g_hooks.requires_grad));
+  if (!flag.is_valid()) PyErr_Clear();
+  return flag.ptr() != Py_False;
+}
+
+}  // namespace kernelcore::bind
