@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
-from kernelcore.compile import portable
+from jax_ffi.platforms import CODE, Given
 from kernelcore.opspec import Operation
-from kernelcore.signature import accumulated, messages
-
-# Whether programs are lowered with the machine code of their kernels; jit caches by it.
-embeds = jax.make_user_context(False)
+from kernelcore.signature import messages
 
 
 def launch_attributes(
-    operation: Operation, given: Sequence[int | np.generic], results: Sequence[int]
+    operation: Operation,
+    given: Given,
+    results: Sequence[int],
+    *,
+    platform: str,
+    block_dim: int = 0,
 ) -> dict[str, Any]:
     """What the native handler builds the plan of a launch from; it does not depend on sizes.
 
@@ -25,18 +26,21 @@ def launch_attributes(
         operation: What is computed.
         given: Per operand its buffer in the call, or a number of its dtype.
         results: Per result its buffer in the call.
+        platform: Where the program is to run, as JAX calls it.
+        block_dim: Threads per block on GPUs; 0 leaves the choice to the launcher.
 
     Returns:
         ``key``: the content hash of the kernel. ``name``: of the kernel, for errors. ``template``:
         uint8, the argument block, with the numbers. ``relocs``: int64, 9 per kernel parameter.
         ``grid``: int64, per launch dimension the buffer and axis it is the extent of, and its value
         if it is none. ``messages``: uint8, what failed assertions report, each with a zero byte
-        behind it. ``accumulated``: int64, 6 per accumulated array. ``object``: uint8, machine code,
-        where ``embeds`` is set.
+        behind it. ``accumulated``: int64, 6 per accumulated array. ``block_dim``: on GPUs.
+        ``object``, ``image``: uint8, code for CPUs or GPUs, where ``embeds`` is set.
     """
-    template = np.zeros(operation.compiled.block_size, np.uint8)
+    code = CODE[platform](operation, given, block_dim)
+    template = np.zeros(code.block_size, np.uint8)
     rows: list[list[int]] = []
-    for row in operation.relocations():
+    for row in code.relocations:
         offset, operand, result = row[0], row[5], row[6]
         number = given[operand] if operand >= 0 else -1
         if isinstance(number, np.generic):
@@ -46,15 +50,12 @@ def launch_attributes(
         rows.append([*row[:5], number, results[result] if result >= 0 else -1, *row[7:]])
     grid = [[given[e.operand] if e.operand >= 0 else -1, e.axis, e.value] for e in operation.grid]
     texts = [m.replace("\0", "").encode() + b"\0" for m in messages(operation.func)]
-    attributes: dict[str, Any] = {
-        "key": operation.compiled.key,
+    return {
+        "key": code.key,
         "name": operation.func.name,
         "template": template,
         "relocs": np.array(rows, np.int64).reshape(-1),
         "grid": np.array(grid, np.int64).reshape(-1),
         "messages": np.frombuffer(b"".join(texts), np.uint8),
-        "accumulated": np.array(accumulated(operation.optimized), np.int64).reshape(-1),
+        **code.attributes,
     }
-    if embeds.value:
-        attributes["object"] = np.frombuffer(portable(operation.compiled), np.uint8)
-    return attributes

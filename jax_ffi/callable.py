@@ -132,7 +132,9 @@ class JaxCallable:
         program = face.programs.of(known)
         replay = face.replays.get(program)
         if replay is None:
-            replay = face.replays[program] = Replay(program, self.has_side_effect)
+            replay = face.replays[program] = Replay(
+                program, self.has_side_effect, self.graph_mode is GraphMode.WARP
+            )
         replay.check_extents([np.shape(x) for x in operands])
         return bind_program(operands, replay), program.results
 

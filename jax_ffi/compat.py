@@ -24,10 +24,10 @@ def to_varying(x: Any, axes: Iterable[Any]) -> Any:
     return pcast(x, tuple(axes), to="varying")
 
 
-def register_state_type(name: str, type_id: object, type_info: object) -> None:
-    """Make the state of an FFI handler known to the CPU backend."""
+def register_state_type(name: str, type_id: object, type_info: object, platform: str) -> None:
+    """Make the state of an FFI handler known to the backend of a platform."""
     if hasattr(jax.ffi, "register_ffi_type"):
         registration: Any = {"type_id": type_id, "type_info": type_info}
-        jax.ffi.register_ffi_type(name, registration, platform="cpu")
+        jax.ffi.register_ffi_type(name, registration, platform=platform)
     else:
-        jax.ffi.register_ffi_type_id(name, type_id, platform="cpu")
+        jax.ffi.register_ffi_type_id(name, type_id, platform=platform)

@@ -7,7 +7,7 @@ from typing import Any
 
 from jax import export as jax_export
 
-from jax_ffi.attributes import embeds
+from jax_ffi.platforms import embeds
 from jax_ffi.registration import TARGET
 
 

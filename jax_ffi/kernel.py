@@ -52,6 +52,7 @@ class JaxKernel:
         output_dims: Shapes of outputs, by name, if a call gives none.
         differentiable: Whether the calls can be differentiated.
         has_side_effect: Whether calls stay although their results are not used.
+        block_dim: Threads per block on GPUs; 0 leaves the choice to the launcher.
     """
 
     kernel: Kernel
@@ -62,6 +63,7 @@ class JaxKernel:
     output_dims: FrozenOutputDims | None
     differentiable: bool
     has_side_effect: bool
+    block_dim: int
     calls: dict[Any, Call] = field(default_factory=dict[Any, Call], repr=False)
 
     def __post_init__(self) -> None:
@@ -155,7 +157,9 @@ class JaxKernel:
         wanted = dict(shapes or ())
         dims = {n: wanted[root_of(n)] for n in outputs if root_of(n) in wanted}
         operation = kernel_operation(kernel, outputs, in_out, grid, dims)
-        launch = Launch(operation, (), self.differentiable, self.has_side_effect)
+        launch = Launch(
+            operation, (), self.differentiable, self.has_side_effect, self.block_dim
+        )
         made = {r.name: (True, i) for i, r in enumerate(operation.outputs)}
         same = {o.name: (False, i) for i, o in enumerate(operation.operands) if o.name in read}
         names = [p.name for p in kernel.func.params if p.name in made or p.name in same]
@@ -221,7 +225,7 @@ def jax_kernel(
             and results.
         enable_backward: Whether the function can be differentiated.
         has_side_effect: Whether calls stay although their results are not used.
-        block_dim: Threads per block on GPUs.
+        block_dim: Threads per block on GPUs; default: the launcher's choice.
 
     Raises:
         KernelArgumentError: The options do not fit the kernel, or it writes an array that is
@@ -247,6 +251,7 @@ def jax_kernel(
         None if output_dims is None else declared.output_dims(outputs, output_dims),
         enable_backward,
         has_side_effect,
+        block_dim or 0,
     )
 
 

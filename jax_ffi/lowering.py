@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax.ffi
@@ -9,10 +10,10 @@ from jax.interpreters import mlir
 
 from jax_ffi.attributes import launch_attributes
 from jax_ffi.partition import is_partitionable, lower_partitioned
+from jax_ffi.platforms import CODE
 from jax_ffi.primitive import Launch, launch_p, result_avals
 from jax_ffi.registration import TARGET
 from kernelcore.opspec import Operation
-from kernelcore.runtime import native
 from kernelcore.signature import Role
 
 
@@ -25,9 +26,8 @@ def aliases(operation: Operation) -> dict[int, int]:
     }
 
 
-def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch) -> Any:
+def _lower(platform: str, ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch) -> Any:
     operation = launch.operation
-    native.register_kernel(operation.compiled.key, operation.compiled.address)
     if is_partitionable(ctx, launch):
         return lower_partitioned(ctx, operands, launch)
     lowering = jax.ffi.ffi_lowering(
@@ -39,8 +39,11 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch) -> Any
     ctx = ctx.replace(avals_out=[*ctx.avals_out, *result_avals(hidden, ctx.avals_in)])
     count = len(operands)
     places = range(count, count + len(operation.results))
-    attributes = launch_attributes(operation, range(count), places)
+    attributes = launch_attributes(
+        operation, range(count), places, platform=platform, block_dim=launch.block_dim
+    )
     return lowering(ctx, *operands, **attributes)[: operation.visible]
 
 
-mlir.register_lowering(launch_p, _lower, platform="cpu")
+for name in CODE:
+    mlir.register_lowering(launch_p, partial(_lower, name), platform=name)

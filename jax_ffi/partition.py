@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax.ffi
@@ -17,6 +18,7 @@ from jax.interpreters import mlir
 from jaxlib.mlir import ir
 
 from jax_ffi.attributes import launch_attributes
+from jax_ffi.platforms import CODE
 from jax_ffi.primitive import Launch, result_avals
 from jax_ffi.registration import TARGET
 from kernelcore.opspec import Operation, evaluate
@@ -83,7 +85,7 @@ def _abstract_eval(*avals: Any, launch: Launch) -> list[Any]:
     ]
 
 
-def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch) -> Any:
+def _lower(platform: str, ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch) -> Any:
     operation = launch.operation
     attributes = {
         "mhlo.frontend_attributes": mlir.ir_attribute({"num_batch_dims": str(len(operation.grid))}),
@@ -97,7 +99,10 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch) -> Any
     )
     count = len(operands)
     places = range(count, count + len(operation.results))
-    return lowering(ctx, *operands, **launch_attributes(operation, range(count), places))
+    described = launch_attributes(
+        operation, range(count), places, platform=platform, block_dim=launch.block_dim
+    )
+    return lowering(ctx, *operands, **described)
 
 
 def _rule(operation: Operation, operands: Sequence[Any], results: Sequence[Any]) -> str:
@@ -119,4 +124,5 @@ def _rule(operation: Operation, operands: Sequence[Any], results: Sequence[Any])
     return f"#sdy.op_sharding_rule<({left})->({right}) {{{known}}}, custom>"
 
 
-mlir.register_lowering(_partitioned_p, _lower, platform="cpu")
+for name in CODE:
+    mlir.register_lowering(_partitioned_p, partial(_lower, name), platform=name)

@@ -30,12 +30,14 @@ class Launch:
         linear: Operands in which ``operation`` is jointly linear.
         differentiable: Whether derivatives were asked for by the user.
         has_side_effect: Whether the call stays although its results are not used.
+        block_dim: Threads per block on GPUs; 0 leaves the choice to the launcher.
     """
 
     operation: Operation
     linear: tuple[int, ...] = ()
     differentiable: bool = True
     has_side_effect: bool = False
+    block_dim: int = 0
 
 
 def bind(operands: Sequence[Any], launch: Launch) -> list[Any]:

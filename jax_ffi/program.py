@@ -18,8 +18,9 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, xla
 
 from jax_ffi.arguments import Operands
+from jax_ffi.platforms import CODE
 from jax_ffi.primitive import Launch, bind, match_varying, result_avals, side_effect
-from jax_ffi.registration import TARGET
+from jax_ffi.registration import GRAPH_TARGETS, TARGET
 from jax_ffi.replay import Layout, layout, program_attributes, slot_results
 from kernelcore.opspec import Extent, Operation, Result, evaluate
 from kernelcore.program import Program, Slot
@@ -35,10 +36,12 @@ class Replay:
     Attributes:
         program: What is computed; one JAX value per operand and per result.
         has_side_effect: Whether the call stays although its results are not used.
+        is_own_graph: Whether a GPU runs it as a graph of its own, and no part of one of JAX's.
     """
 
     program: Program
     has_side_effect: bool = False
+    is_own_graph: bool = False
 
     def __hash__(self) -> int:
         return hash(self.program.key)
@@ -48,7 +51,8 @@ class Replay:
             return False
         mine, others = self.program, other.program
         same = mine is others or mine.key == others.key
-        return same and self.has_side_effect == other.has_side_effect
+        options = self.has_side_effect, self.is_own_graph
+        return same and options == (other.has_side_effect, other.is_own_graph)
 
     def __repr__(self) -> str:
         return repr(self.program)
@@ -132,16 +136,17 @@ def _transpose(cotangents: Sequence[Any], *args: Any, replay: Replay) -> list[An
     return [found.get(i) for i in range(len(args))]
 
 
-def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, replay: Replay) -> Any:
+def _lower(platform: str, ctx: mlir.LoweringRuleContext, *operands: Any, replay: Replay) -> Any:
     program, found = replay.program, replay.layout
     avals: Sequence[Any] = ctx.avals_in
     shapes = [a.shape for a in avals]
     if not program.steps or not _is_known(program, shapes):
         return mlir.lower_fun(replay.as_launches, multiple_results=True)(ctx, *operands)
-    attributes, constants = program_attributes(program, found, shapes)
+    attributes, constants = program_attributes(program, found, shapes, platform)
     placed = [mlir.ir_constant(c) for c in constants]
+    target = GRAPH_TARGETS[platform] if replay.is_own_graph else TARGET
     lowering = jax.ffi.ffi_lowering(
-        TARGET, operand_output_aliases=found.aliases, has_side_effect=replay.has_side_effect
+        target, operand_output_aliases=found.aliases, has_side_effect=replay.has_side_effect
     )
     hidden = result_avals(found.hidden, ctx.avals_in)
     ctx = ctx.replace(
@@ -162,4 +167,5 @@ batching.primitive_batchers[program_p] = _batch
 ad.primitive_jvps[program_p] = _jvp
 ad.primitive_transposes[program_p] = _transpose
 program_p.def_impl(partial(xla.apply_primitive, program_p))
-mlir.register_lowering(program_p, _lower, platform="cpu")
+for name in CODE:
+    mlir.register_lowering(program_p, partial(_lower, name), platform=name)

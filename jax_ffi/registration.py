@@ -1,22 +1,51 @@
-"""The XLA custom-call target that runs every kernel."""
+"""The XLA custom-call targets that run every kernel."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import jax.ffi
 
 from jax_ffi import compat
 from kernelcore import _native
 from kernelcore.compile import load_portable, resolve
+from kernelcore.device_code import stored_image
 from kernelcore.runtime import native
 
 TARGET = "kernelcore_launch"
+# Of programs that GPUs run as graphs of their own; only they know graphs.
+_CUDA_GRAPH_TARGET = "kernelcore_launch_graph"
+GRAPH_TARGETS: Mapping[str, str] = MappingProxyType({"cpu": TARGET, "cuda": _CUDA_GRAPH_TARGET})
 
-compat.register_state_type("kernelcore_plan", _native.xla_type_id, _native.xla_type_info)
+compat.register_state_type(
+    "kernelcore_plan", _native.xla_type_id, _native.xla_type_info, platform="cpu"
+)
 jax.ffi.register_ffi_target(
     TARGET,
     {"instantiate": _native.xla_instantiate, "execute": _native.xla_execute},
     platform="cpu",
 )
+# What is registered for CUDA waits until JAX has a GPU.
+compat.register_state_type(
+    "kernelcore_call_site",
+    _native.xla_cuda_type_id,
+    _native.xla_cuda_type_info,
+    platform="CUDA",
+)
+for _name, _execute in (
+    (TARGET, _native.xla_cuda_execute),
+    (_CUDA_GRAPH_TARGET, _native.xla_cuda_execute_graph),
+):
+    jax.ffi.register_ffi_target(
+        _name,
+        {
+            "instantiate": _native.xla_cuda_instantiate,
+            "initialize": _native.xla_cuda_initialize,
+            "execute": _execute,
+        },
+        platform="CUDA",
+    )
 
 
 def _register_known(key: str, code: bytes) -> None:
@@ -30,6 +59,10 @@ def _register_known(key: str, code: bytes) -> None:
         address = load_portable(key, code)
     if address is not None:
         native.register_kernel(key, address)
+        return
+    image = stored_image(key)
+    if image is not None:
+        native.register_image(key, image)
 
 
 native.set_resolver(_register_known)

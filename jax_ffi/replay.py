@@ -11,7 +11,6 @@ import numpy as np
 from jax_ffi.attributes import launch_attributes
 from kernelcore.opspec import Extent, Result, Shape, evaluate, own_shape
 from kernelcore.program import Literal, Program, Slot, Step
-from kernelcore.runtime import native
 from kernelcore.signature import Role
 from kernelcore.types import as_array
 
@@ -129,7 +128,7 @@ def _pooled(program: Program, buffers: dict[int, int]) -> tuple[dict[int, int], 
 
 
 def program_attributes(
-    program: Program, found: Layout, shapes: Sequence[Sequence[int]]
+    program: Program, found: Layout, shapes: Sequence[Sequence[int]], platform: str
 ) -> tuple[dict[str, Any], list[Any]]:
     """What native code replays ``program`` from, and arrays to be given behind its operands.
 
@@ -137,6 +136,7 @@ def program_attributes(
         program: The program.
         found: Its layout.
         shapes: Of the operands.
+        platform: Where the program is to run.
     """
     constants = [
         np.asarray(given.value, as_array(operand.type).dtype.numpy)
@@ -159,6 +159,7 @@ def program_attributes(
                 value = one.value if isinstance(one, Literal) else evaluate((one,), shapes)[0]
                 given.append(as_array(operand.type).dtype.numpy.type(value))
         results = [operands + found.slots[first + j] for j in range(step.operation.visible)]
-        native.register_kernel(step.operation.compiled.key, step.operation.compiled.address)
-        attributes[f"step{k}"] = launch_attributes(step.operation, given, results)
+        attributes[f"step{k}"] = launch_attributes(
+            step.operation, given, results, platform=platform
+        )
     return attributes, constants

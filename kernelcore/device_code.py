@@ -71,6 +71,15 @@ def device_code(func: Func, architecture: str) -> DeviceCode:
     return found
 
 
+def stored_image(key: str) -> bytes | None:
+    """The code of the kernel with content hash ``key``, if this process or the disk has it."""
+    found = _codes.get(key)
+    if found is not None:
+        return found.image
+    disk = default_cache(PTX_SUFFIX)
+    return disk.load(key) if disk else None
+
+
 def _image(func: Func, key: str, architecture: str) -> bytes:
     disk = default_cache(PTX_SUFFIX)
     image = disk.load(key) if disk else None

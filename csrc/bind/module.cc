@@ -21,6 +21,7 @@
 #include "core/elf_loader.h"
 #include "core/pool.h"
 #include "core/registry.h"
+#include "kernelcore/xla_cuda_handler.h"
 #include "kernelcore/xla_handler.h"
 
 namespace nb = nanobind;
@@ -100,6 +101,16 @@ void set_python_resolver(nb::object resolver) {
   Py_XDECREF(old);
 }
 
+void bind_xla_cuda(nb::module_& m, const char* name) {
+  auto handler = [name](auto* entry) { return nb::capsule(reinterpret_cast<void*>(entry), name); };
+  m.attr("xla_cuda_instantiate") = handler(&kernelcore_xla_cuda_instantiate);
+  m.attr("xla_cuda_initialize") = handler(&kernelcore_xla_cuda_initialize);
+  m.attr("xla_cuda_execute") = handler(&kernelcore_xla_cuda_execute);
+  m.attr("xla_cuda_execute_graph") = handler(&kernelcore_xla_cuda_execute_graph);
+  m.attr("xla_cuda_type_id") = nb::capsule(kernelcore_xla_cuda_type_id());
+  m.attr("xla_cuda_type_info") = nb::capsule(kernelcore_xla_cuda_type_info());
+}
+
 void bind_xla(nb::module_& m) {
   constexpr const char* kCustomCall = "xla._CUSTOM_CALL_TARGET";
   m.attr("xla_instantiate") =
@@ -108,6 +119,7 @@ void bind_xla(nb::module_& m) {
       nb::capsule(reinterpret_cast<void*>(&kernelcore_xla_execute), kCustomCall);
   m.attr("xla_type_id") = nb::capsule(kernelcore_xla_type_id());
   m.attr("xla_type_info") = nb::capsule(kernelcore_xla_type_info());
+  bind_xla_cuda(m, kCustomCall);
   m.def("count_xla_plans", &kernelcore_xla_plan_count,
         "How many different plans the call sites of all loaded programs have.");
   m.def("run_xla_callback", &run_xla_callback, nb::arg("frame"), nb::arg("function"),
@@ -187,6 +199,12 @@ void bind_registry(nb::module_& m) {
         register_kernel(key, reinterpret_cast<KernelFn>(address));
       },
       nb::arg("key"), nb::arg("address"), "Make a compiled kernel known by its content hash.");
+  m.def(
+      "register_image",
+      [](const std::string& key, const nb::bytes& image) {
+        register_image(key, {static_cast<const char*>(image.data()), image.size()});
+      },
+      nb::arg("key"), nb::arg("image"), "Make a kernel's code for devices known by its hash.");
   m.def("set_resolver", &set_python_resolver, nb::arg("resolver").none(),
         nb::sig("def set_resolver("
                 "resolver: collections.abc.Callable[[str, bytes], object] | None) -> None"),

@@ -33,16 +33,26 @@ bool needs_zeros(const Signature& signature, const Relocation& r, const Launch& 
 void prepare_result(const Signature& signature, const Relocation& r, const ArrayView* operands,
                     const Launch& launch, const ArrayView& result) {
   size_t item_bytes = size_bytes(r.dtype);
-  if (r.operand >= 0) {
-    // A framework that lets the result reuse the operand's memory has made the copy already.
-    const ArrayView& operand = operands[r.operand];
-    if (operand.data != result.data) copy_to_contiguous(result.data, operand, item_bytes);
-  } else if (needs_zeros(signature, r, launch, result)) {
-    zero_fill(result.data, result.numel(), item_bytes);
+  switch (start_of(signature, r, operands, launch, result)) {
+    case Start::kAnything:
+      break;
+    case Start::kZeros:
+      zero_fill(result.data, result.numel(), item_bytes);
+      break;
+    case Start::kOperand:
+      copy_to_contiguous(result.data, operands[r.operand], item_bytes);
   }
 }
 
 }  // namespace
+
+Start start_of(const Signature& signature, const Relocation& r, const ArrayView* operands,
+               const Launch& launch, const ArrayView& result) {
+  if (r.operand >= 0) {
+    return operands[r.operand].data == result.data ? Start::kAnything : Start::kOperand;
+  }
+  return needs_zeros(signature, r, launch, result) ? Start::kZeros : Start::kAnything;
+}
 
 void run_functional(const Signature& signature, const ArrayView* operands, const ArrayView* results,
                     Launch& launch, Executor& executor) {

@@ -8,6 +8,14 @@
 
 namespace kernelcore {
 
+/// What a result holds when the kernel starts.
+enum class Start : uint8_t { kAnything, kZeros, kOperand };
+
+/// The start of the result of `r`. A framework that lets it reuse the operand's memory has made the
+/// copy already.
+Start start_of(const Signature& signature, const Relocation& r, const ArrayView* operands,
+               const Launch& launch, const ArrayView& result);
+
 /// Clears and copies results as their roles demand, fills the argument block and runs.
 ///
 /// `operands` and `results` are indexed by the relocations of `signature`; results are contiguous.

@@ -4,13 +4,14 @@
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
+#include <utility>
 
 namespace kernelcore {
 namespace {
 
 struct Registry {
   std::shared_mutex mutex;
-  std::unordered_map<std::string, KernelFn> kernels;
+  std::unordered_map<std::string, FoundKernel> kernels;
   std::atomic<Resolver> resolver{nullptr};
 };
 
@@ -20,19 +21,27 @@ Registry& registry() {
   return *instance;
 }
 
-KernelFn lookup(const std::string& key) {
+FoundKernel lookup(const std::string& key) {
   Registry& r = registry();
   std::shared_lock lock(r.mutex);
   auto it = r.kernels.find(key);
-  return it == r.kernels.end() ? nullptr : it->second;
+  return it == r.kernels.end() ? FoundKernel{} : it->second;
+}
+
+void add(const std::string& key, FoundKernel kernel) {
+  Registry& r = registry();
+  std::unique_lock lock(r.mutex);
+  r.kernels[key] = std::move(kernel);
 }
 
 }  // namespace
 
 void register_kernel(const std::string& key, KernelFn fn) {
-  Registry& r = registry();
-  std::unique_lock lock(r.mutex);
-  r.kernels[key] = fn;
+  add(key, {fn, nullptr, {}});
+}
+
+void register_image(const std::string& key, std::string image) {
+  add(key, {nullptr, std::make_shared<const std::string>(std::move(image)), {}});
 }
 
 size_t count_kernels() {
@@ -46,11 +55,13 @@ void set_resolver(Resolver resolver) {
 }
 
 FoundKernel find_kernel(const std::string& key, std::string_view object) {
-  if (KernelFn fn = lookup(key)) return {fn, {}};
+  FoundKernel found = lookup(key);
   Resolver resolver = registry().resolver.load();
-  if (resolver == nullptr) return {};
+  if (found.fn != nullptr || found.image != nullptr || resolver == nullptr) return found;
   std::string problem = resolver(key, object);
-  return {lookup(key), problem};
+  found = lookup(key);
+  found.problem = std::move(problem);
+  return found;
 }
 
 }  // namespace kernelcore

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -13,14 +14,18 @@ namespace kernelcore {
 /// registers the kernel where it can, or says why it cannot. Called without locks held.
 using Resolver = std::string (*)(const std::string& key, std::string_view object);
 
-/// A kernel, or null and what is known of the reason.
+/// A kernel: machine code of this process, or code for devices; else what is known of the reason.
 struct FoundKernel {
   KernelFn fn = nullptr;
+  std::shared_ptr<const std::string> image;
   std::string problem;
 };
 
 /// Makes `fn` known under `key`, replacing what was there.
 void register_kernel(const std::string& key, KernelFn fn);
+
+/// Likewise code for devices.
+void register_image(const std::string& key, std::string image);
 
 /// Sets the resolver of unknown keys; null removes it.
 void set_resolver(Resolver resolver);
@@ -28,7 +33,7 @@ void set_resolver(Resolver resolver);
 /// The kernel of `key`, asking the resolver where needed.
 FoundKernel find_kernel(const std::string& key, std::string_view object);
 
-/// How many kernels are registered.
+/// How many kernels are registered, those for devices included.
 size_t count_kernels();
 
 }  // namespace kernelcore

@@ -42,6 +42,20 @@ Devices& devices() {
                                       "\n  help: a newer driver knows newer PTX");
 }
 
+void raise_status(const StatusWords& words, const Signature& signature) {
+  auto* status = reinterpret_cast<volatile int64_t*>(words.host);
+  if (status[0] == 0) return;
+  int64_t found[kStatusWords];
+  for (int k = 0; k < kStatusWords; ++k) found[k] = status[k];
+  for (int k = kStatusWords - 1; k >= 0; --k) status[k] = 0;
+  throw signature.run_error(found);
+}
+
+/// Whether failures of both are told in the same words.
+bool are_alike(const Signature& a, const Signature& b) {
+  return a.key == b.key && a.name == b.name && a.where == b.where && a.messages == b.messages;
+}
+
 }  // namespace
 
 int Device::count() {
@@ -137,6 +151,9 @@ LoadedFunction Device::load(const std::string& key, const std::string& image,
 
 StatusWords Device::watch(std::shared_ptr<const Signature> signature) {
   std::lock_guard lock(mutex_);
+  for (const Watch& watch : watches_) {
+    if (are_alike(*watch.signature, *signature)) return watch.words;
+  }
   if (words_left_ < kStatusWords) {
     ScopedContext current(*this);
     void* page = nullptr;
@@ -151,20 +168,18 @@ StatusWords Device::watch(std::shared_ptr<const Signature> signature) {
   next_words_.host += kStatusWords;
   next_words_.device += kStatusWords * sizeof(int64_t);
   words_left_ -= kStatusWords;
-  watches_.push_back({found.host, std::move(signature)});
+  watches_.push_back({found, std::move(signature)});
   return found;
 }
 
 void Device::raise_failures() {
   std::lock_guard lock(mutex_);
-  for (const Watch& watch : watches_) {
-    auto* status = reinterpret_cast<volatile int64_t*>(watch.words);
-    if (status[0] == 0) continue;
-    int64_t words[kStatusWords];
-    for (int k = 0; k < kStatusWords; ++k) words[k] = status[k];
-    for (int k = kStatusWords - 1; k >= 0; --k) status[k] = 0;
-    throw watch.signature->run_error(words);
-  }
+  for (const Watch& watch : watches_) raise_status(watch.words, *watch.signature);
+}
+
+void Device::raise_failure(const StatusWords& words, const Signature& signature) {
+  std::lock_guard lock(mutex_);
+  raise_status(words, signature);
 }
 
 void Device::synchronize() {

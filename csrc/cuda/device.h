@@ -52,18 +52,21 @@ class Device {
   /// once per content `key`. Throws an internal Error where the driver refuses it.
   LoadedFunction load(const std::string& key, const std::string& image, const std::string& symbol);
 
-  /// New status words, which `raise_failures` reads for ever.
+  /// Status words, which `raise_failures` reads for ever; equal kernels share them.
   StatusWords watch(std::shared_ptr<const Signature> signature);
 
   /// Throws the failure of a kernel that has run, if there is one, and forgets it.
   void raise_failures();
+
+  /// As `raise_failures`, of one kernel.
+  void raise_failure(const StatusWords& words, const Signature& signature);
 
   /// Waits for everything, and throws what failed.
   void synchronize();
 
  private:
   struct Watch {
-    int64_t* words;
+    StatusWords words;
     std::shared_ptr<const Signature> signature;
   };
 

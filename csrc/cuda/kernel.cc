@@ -43,6 +43,10 @@ void DeviceKernel::prepare(Device& device) {
   on(device);
 }
 
+void DeviceKernel::raise_failure(Device& device) {
+  device.raise_failure(on(device).status, *signature_);
+}
+
 void DeviceKernel::launch(const Stream& stream, const void* block, Launch& launch,
                           const Geometry& geometry) {
   if (launch.total == 0) return;

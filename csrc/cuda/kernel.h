@@ -30,6 +30,9 @@ class DeviceKernel {
   /// Loads the code on `device`, as the first launch does. It must not happen during a capture.
   void prepare(Device& device);
 
+  /// Throws why a run on `device` has failed, if one has, and forgets it.
+  void raise_failure(Device& device);
+
   /// Queues a run in `stream`. `block` is copied. Throws an Error if it cannot be queued; a failure
   /// of the kernel itself is thrown by the next synchronization of the device.
   void launch(const Stream& stream, const void* block, Launch& launch, const Geometry& geometry);

@@ -1,10 +1,10 @@
 #include "kernelcore/xla_frame.h"
 
-#include <cstddef>
+#include <algorithm>
 #include <utility>
 
 #include "core/error.h"
-#include "ffi/xla_state.h"
+#include "ffi/xla_context.h"
 
 namespace kernelcore {
 namespace {
@@ -88,25 +88,6 @@ std::vector<FrameAttribute> read_attributes(const XLA_FFI_Attrs& attributes) {
   return found;
 }
 
-// On the CPU there is none, which is an error of its own to XLA.
-void* read_stream(const XLA_FFI_CallFrame& call) {
-  XLA_FFI_Stream_Get_Args args{};
-  args.struct_size = XLA_FFI_Stream_Get_Args_STRUCT_SIZE;
-  args.ctx = call.ctx;
-  return ffi::succeeded(call.api, call.api->XLA_FFI_Stream_Get(&args)) ? args.stream : nullptr;
-}
-
-int read_device(const XLA_FFI_CallFrame& call) {
-  constexpr size_t kNeeded =
-      offsetof(XLA_FFI_Api, XLA_FFI_DeviceOrdinal_Get) + sizeof(XLA_FFI_DeviceOrdinal_Get*);
-  if (call.api->struct_size < kNeeded) return 0;
-  XLA_FFI_DeviceOrdinal_Get_Args args{};
-  args.struct_size = XLA_FFI_DeviceOrdinal_Get_Args_STRUCT_SIZE;
-  args.ctx = call.ctx;
-  return ffi::succeeded(call.api, call.api->XLA_FFI_DeviceOrdinal_Get(&args)) ? args.device_ordinal
-                                                                              : 0;
-}
-
 }  // namespace
 
 bool answer_query(void* frame, bool is_graph_compatible) {
@@ -125,8 +106,8 @@ Frame read_frame(void* frame) {
     found.outputs.push_back(read_buffer(call.rets.rets[i]));
   }
   found.attributes = read_attributes(call.attrs);
-  found.stream = read_stream(call);
-  found.device = read_device(call);
+  found.stream = ffi::read_stream(call);
+  found.device = std::max(ffi::read_device(call), 0);
   return found;
 }
 

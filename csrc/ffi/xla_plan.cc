@@ -49,6 +49,13 @@ std::span<const T> read_array(const XLA_FFI_Attrs& attributes, std::string_view 
   return {static_cast<const T*>(array->data), array->size};
 }
 
+int64_t read_scalar(const XLA_FFI_Attrs& attributes, std::string_view name) {
+  const auto* scalar =
+      static_cast<const XLA_FFI_Scalar*>(find(attributes, name, XLA_FFI_AttrType_SCALAR));
+  if (scalar->dtype != XLA_FFI_DataType_S64) fail_attribute(name);
+  return *static_cast<const int64_t*>(scalar->value);
+}
+
 void check_bindings(const Step& step) {
   for (const Relocation& r : step.signature.relocations) {
     bool needs_operand = r.role == Role::kInput || r.role == Role::kInOut;
@@ -58,14 +65,25 @@ void check_bindings(const Step& step) {
   }
 }
 
-KernelFn find_code(const XLA_FFI_Attrs& attributes, const Signature& signature) {
-  std::string_view object;
-  if (find_any(attributes, "object", XLA_FFI_AttrType_ARRAY) != nullptr) {
-    auto bytes = read_array<char>(attributes, "object", XLA_FFI_DataType_U8);
-    object = {bytes.data(), bytes.size()};
+std::string_view read_bytes(const XLA_FFI_Attrs& attributes, std::string_view name) {
+  if (find_any(attributes, name, XLA_FFI_AttrType_ARRAY) == nullptr) return {};
+  auto bytes = read_array<char>(attributes, name, XLA_FFI_DataType_U8);
+  return {bytes.data(), bytes.size()};
+}
+
+void find_code(const XLA_FFI_Attrs& attributes, Step& step) {
+  Signature& signature = step.signature;
+  bool is_on_device = find_any(attributes, "block_dim", XLA_FFI_AttrType_SCALAR) != nullptr;
+  if (is_on_device) step.block_threads = read_scalar(attributes, "block_dim");
+  std::string_view image = read_bytes(attributes, "image");
+  if (!image.empty()) {
+    step.image = std::make_shared<const std::string>(image);
+    return;
   }
-  FoundKernel found = find_kernel(signature.key, object);
-  if (found.fn != nullptr) return found.fn;
+  FoundKernel found = find_kernel(signature.key, read_bytes(attributes, "object"));
+  signature.fn = found.fn;
+  step.image = std::move(found.image);
+  if (is_on_device ? step.image != nullptr : signature.fn != nullptr) return;
   std::string problem = found.problem.empty() ? "" : " (" + found.problem + ")";
   throw Error(ErrorKind::kUnknownKernel, "kernelcore: kernel '" + signature.name + "' (" +
                                              signature.key + ") is not registered in this process" +
@@ -91,19 +109,10 @@ Step make_step(const XLA_FFI_Attrs& attributes) {
   }
   step.grid = parse_dim_rules(read_array<int64_t>(attributes, "grid", XLA_FFI_DataType_S64));
   signature.grid_rank = static_cast<int>(step.grid.size());
-  signature.fn = find_code(attributes, signature);
+  find_code(attributes, step);
   signature.validate();
   check_bindings(step);
   return step;
-}
-
-/// The number of steps, or 0 where the attributes are those of one.
-int64_t read_step_count(const XLA_FFI_Attrs& attributes) {
-  const void* found = find_any(attributes, "steps", XLA_FFI_AttrType_SCALAR);
-  if (found == nullptr) return 0;
-  const auto* scalar = static_cast<const XLA_FFI_Scalar*>(found);
-  if (scalar->dtype != XLA_FFI_DataType_S64) fail_attribute("steps");
-  return *static_cast<const int64_t*>(scalar->value);
 }
 
 void list_buffers(Plan& plan) {
@@ -130,8 +139,9 @@ void list_buffers(Plan& plan) {
 
 Plan make_plan(const XLA_FFI_Attrs& attributes) {
   Plan plan;
-  int64_t count = read_step_count(attributes);
-  if (count == 0) plan.steps.push_back(make_step(attributes));
+  bool has_several = find_any(attributes, "steps", XLA_FFI_AttrType_SCALAR) != nullptr;
+  int64_t count = has_several ? read_scalar(attributes, "steps") : 0;
+  if (!has_several) plan.steps.push_back(make_step(attributes));
   for (int64_t k = 0; k < count; ++k) {
     std::string name = "step" + std::to_string(k);
     const void* step = find(attributes, name, XLA_FFI_AttrType_DICTIONARY);

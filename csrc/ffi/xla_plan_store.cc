@@ -88,13 +88,12 @@ struct Forget {
 
 }  // namespace
 
-std::shared_ptr<const Plan> find_or_make_plan(const XLA_FFI_Attrs& attributes) {
+std::shared_ptr<const Plan> find_or_make_plan(const XLA_FFI_Attrs& attributes, PlanMaker make) {
   std::string key;
   append_attributes(key, attributes);
   if (auto known = lookup(key)) return known;
   // Outside of the lock, since it may ask Python for the kernel.
-  auto fresh = std::make_unique<Plan>(make_plan(attributes));
-  std::shared_ptr<const Plan> shared(fresh.release(), Forget{key});
+  std::shared_ptr<const Plan> shared(make(attributes).release(), Forget{key});
   std::lock_guard lock(store().mutex);
   store().plans[key] = shared;
   return shared;

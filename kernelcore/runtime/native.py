@@ -38,6 +38,7 @@ clear_gradients = _native.clear_gradients
 record_launch = _native.record_launch
 replay_launches = _native.replay_launches
 set_argument_types = _native.set_argument_types
+register_image = _native.register_image
 register_kernel = _native.register_kernel
 set_resolver = _native.set_resolver
 num_threads = _native.num_threads

@@ -23,7 +23,7 @@ from tests.native.kernels import Kernel
 TARGET = "kernelcore_native_test"
 
 compat.register_state_type(
-    "kernelcore_native_test_plan", _native.xla_type_id, _native.xla_type_info
+    "kernelcore_native_test_plan", _native.xla_type_id, _native.xla_type_info, platform="cpu"
 )
 jax.ffi.register_ffi_target(
     TARGET,

@@ -1,0 +1,71 @@
+"""Code of an operation for the platforms that programs are lowered for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import jax
+import numpy as np
+
+from kernelcore.compile import portable
+from kernelcore.opdevice import PORTABLE_ARCHITECTURE, common_architecture, device_form
+from kernelcore.opspec import Operation
+from kernelcore.runtime import native
+from kernelcore.signature import Relocation, accumulated
+
+# Whether programs are lowered with the code of their kernels; jit caches by it.
+embeds = jax.make_user_context(False)
+
+# Per operand its buffer in a call, or a number of its dtype.
+Given = Sequence[int | np.generic]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """An operation for one platform.
+
+    Attributes:
+        key: The content hash of the code, which this process knows by it.
+        block_size: Bytes of the argument block.
+        relocations: Per kernel parameter a row of integers.
+        attributes: What else the handler of the platform is told.
+    """
+
+    key: str
+    block_size: int
+    relocations: list[Relocation]
+    attributes: Mapping[str, Any]
+
+
+def _cpu_code(operation: Operation, given: Given, block_dim: int) -> Code:
+    compiled = operation.compiled
+    native.register_kernel(compiled.key, compiled.address)
+    rows = np.array(accumulated(operation.optimized), np.int64)
+    attributes = {"accumulated": rows.reshape(-1)}
+    if embeds.value:
+        attributes["object"] = np.frombuffer(portable(compiled), np.uint8)
+    return Code(compiled.key, compiled.block_size, operation.relocations(), attributes)
+
+
+def _cuda_code(operation: Operation, given: Given, block_dim: int) -> Code:
+    # Numbers that are computed are in the memory of the device, and never seen by the host.
+    on_device = [k for k, one in enumerate(given) if not isinstance(one, np.generic)]
+    architecture = PORTABLE_ARCHITECTURE if embeds.value else common_architecture()
+    form = device_form(operation, architecture, on_device)
+    native.register_image(form.code.key, form.code.image)
+    attributes: dict[str, Any] = {
+        "accumulated": np.zeros(0, np.int64),
+        "block_dim": np.int64(block_dim),
+    }
+    if embeds.value:
+        attributes["image"] = np.frombuffer(form.code.image, np.uint8)
+    return Code(form.code.key, form.code.block_size, form.relocations(), attributes)
+
+
+# By JAX's name of the platform: an operation, what it is given, and threads per block or 0.
+CODE: Mapping[str, Callable[[Operation, Given, int], Code]] = MappingProxyType(
+    {"cpu": _cpu_code, "cuda": _cuda_code}
+)

@@ -1,0 +1,76 @@
+"""Operations as code for devices."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from kernelcore.codegen import ptx
+from kernelcore.device_code import DeviceCode, architecture_of, device_code
+from kernelcore.errors import KernelDeviceError
+from kernelcore.ir.core import Func
+from kernelcore.opspec import Operation
+from kernelcore.passes.by_reference import by_reference
+from kernelcore.runtime import native
+from kernelcore.signature import Binding, Relocation, Role, relocations
+
+# Every GPU that kernels run on runs its code.
+PORTABLE_ARCHITECTURE = ptx.DEFAULT_ARCHITECTURE
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceForm:
+    """An Operation for GPUs.
+
+    Attributes:
+        func: The kernel, ready for code generation.
+        code: Its code.
+        bindings: Along ``func.params``.
+    """
+
+    func: Func
+    code: DeviceCode
+    bindings: tuple[Binding, ...]
+
+    def relocations(self) -> list[Relocation]:
+        """Per kernel parameter a row of integers, in the order of the native ABI."""
+        return relocations(self.func, self.code, self.bindings)
+
+
+def device_form(
+    operation: Operation, architecture: str, on_device: Collection[int] = ()
+) -> DeviceForm:
+    """The form of ``operation`` for GPUs of ``architecture`` and newer ones.
+
+    Args:
+        operation: What is computed.
+        architecture: One of ``ptx.ARCHITECTURES``.
+        on_device: The scalar operands whose numbers are in the memory of the device.
+
+    Raises:
+        KernelCompileError: The kernel has what GPUs have no code for.
+    """
+    chosen = tuple(
+        i
+        for i, bound in enumerate(operation.bindings)
+        if bound.role is Role.VALUE and bound.operand in on_device
+    )
+    key = "device", architecture, chosen
+    if key not in operation.derived:
+        func = by_reference(operation.optimized, chosen)
+        bindings = tuple(
+            replace(bound, role=Role.INPUT) if i in chosen else bound
+            for i, bound in enumerate(operation.bindings)
+        )
+        operation.derived[key] = DeviceForm(func, device_code(func, architecture), bindings)
+    return operation.derived[key]
+
+
+def common_architecture() -> str:
+    """The newest architecture whose code all GPUs of this machine run; else any GPU's."""
+    try:
+        count = native.cuda_device_count()
+    except KernelDeviceError:
+        count = 0
+    known = [architecture_of(ordinal) for ordinal in range(count)]
+    return min(known, key=ptx.FORWARD_COMPATIBLE.index, default=PORTABLE_ARCHITECTURE)
