@@ -157,9 +157,7 @@ class JaxKernel:
         wanted = dict(shapes or ())
         dims = {n: wanted[root_of(n)] for n in outputs if root_of(n) in wanted}
         operation = kernel_operation(kernel, outputs, in_out, grid, dims)
-        launch = Launch(
-            operation, (), self.differentiable, self.has_side_effect, self.block_dim
-        )
+        launch = Launch(operation, (), self.differentiable, self.has_side_effect, self.block_dim)
         made = {r.name: (True, i) for i, r in enumerate(operation.outputs)}
         same = {o.name: (False, i) for i, o in enumerate(operation.operands) if o.name in read}
         names = [p.name for p in kernel.func.params if p.name in made or p.name in same]

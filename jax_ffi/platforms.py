@@ -44,7 +44,7 @@ def _cpu_code(operation: Operation, given: Given, block_dim: int) -> Code:
     compiled = operation.compiled
     native.register_kernel(compiled.key, compiled.address)
     rows = np.array(accumulated(operation.optimized), np.int64)
-    attributes = {"accumulated": rows.reshape(-1)}
+    attributes: dict[str, Any] = {"accumulated": rows.reshape(-1)}
     if embeds.value:
         attributes["object"] = np.frombuffer(portable(compiled), np.uint8)
     return Code(compiled.key, compiled.block_size, operation.relocations(), attributes)

@@ -1,0 +1,258 @@
+"""The handlers for XLA on devices: stages, streams, launches, graphs, errors."""
+
+from __future__ import annotations
+
+import gc
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import kernelcore as kc
+from jax_ffi import GraphMode, jax_callable, jax_kernel, platforms
+from jax_ffi.platforms import embeds
+from kernelcore import _native
+from kernelcore.opdevice import DeviceForm, device_form
+from tests.cuda.fake import OUT_OF_MEMORY, FakeDriver
+from tests.cuda.xla_frames import COMMAND_BUFFER_COMPATIBLE, CallSite, XlaError
+from tests.cuda.xla_programs import HANDLERS, Program
+
+
+@kc.kernel
+def wave(x: kc.array(dtype=float), w: float, y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = kc.sin(w * x[i]) * x[i]
+
+
+@kc.kernel
+def sums(x: kc.array2d(dtype=float), total: kc.array(dtype=float), seen: kc.array2d(dtype=float)):
+    i, j = kc.tid()
+    kc.atomic_add(total, i, x[i, j])
+    if x[i, j] > 2.0:
+        seen[i, j] = x[i, j]
+
+
+@kc.kernel
+def step(x: kc.array(dtype=float), s: float, y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = y[i] + s * x[i]
+
+
+@kc.kernel
+def positive(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+    i = kc.tid()
+    assert x[i] > 0.0, "positive"
+    y[i] = x[i]
+
+
+@kc.kernel
+def shifted(offset: kc.vec3, points: kc.array(dtype=kc.vec3), out: kc.array(dtype=kc.vec3)):
+    i = kc.tid()
+    out[i] = points[i] + offset
+
+
+def twice(x: kc.array(dtype=float), s: float, y: kc.array(dtype=float)):
+    half = kc.zeros(x.shape, dtype=float)
+    kc.launch(step, x.shape, [x, 0.5], [half])
+    y.zero_()
+    kc.launch(step, x.shape, [half, s], [y])
+
+
+def of_wave(x: Any, w: Any) -> Any:
+    return jax_kernel(wave)(x, w)[0]
+
+
+def pullback(x: Any, w: Any, ct: Any) -> Any:
+    return jax.vjp(of_wave, x, w)[1](ct)
+
+
+def in_program(mode: GraphMode) -> Callable[[Any, Any], Any]:
+    return jax_callable(twice, graph_mode=mode)
+
+
+X = jnp.linspace(-1.0, 3.0, 300, dtype=jnp.float32)
+TABLE = jnp.arange(12, dtype=jnp.float32).reshape(3, 4)
+POINTS = jnp.arange(15, dtype=jnp.float32).reshape(5, 3)
+
+
+@pytest.fixture
+def known(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
+    """The fake driver, which knows all kernels of programs that are lowered."""
+
+    def learnt(operation: Any, architecture: str, on_device: Any) -> DeviceForm:
+        form = device_form(operation, architecture, on_device)
+        driver.know(form.func, architecture)
+        return form
+
+    monkeypatch.setattr(platforms, "device_form", learnt)
+    return driver
+
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "traced_number": (of_wave, (X, 2.0)),
+    "gradient": (pullback, (X, jnp.float32(2.0), X)),
+    "batch": (jax.vmap(of_wave, (0, None)), (TABLE, 3.0)),
+    "sums": (
+        jax_kernel(sums, num_outputs=2, output_dims={"total": 3, "seen": (3, 4)}),
+        (TABLE,),
+    ),
+    "in_out": (jax_kernel(step, in_out_argnames="y"), (X, 2.0, X)),
+    "components": (jax_kernel(shifted), (POINTS[0], POINTS)),
+    "no_elements": (of_wave, (jnp.zeros(0, jnp.float32), 2.0)),
+    "program": (in_program(GraphMode.JAX), (X, jnp.float32(2.0))),
+    "graph": (in_program(GraphMode.WARP), (X, jnp.float32(2.0))),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_devices_compute_what_processors_do(name: str, known: FakeDriver) -> None:
+    function, args = CASES[name]
+    program = Program(function, *args)
+    expected = jax.tree.leaves(jax.jit(function)(*args))
+    for device in ("cuda:0", "cuda:1"):
+        for found, wanted in zip(program(*args, device=device), expected, strict=True):
+            np.testing.assert_allclose(found.reshape(wanted.shape), wanted, rtol=1e-6)
+
+
+def test_every_stage_does_its_part(known: FakeDriver) -> None:
+    program = Program(jax_kernel(sums, 2, output_dims={"total": 3, "seen": (3, 4)}), TABLE)
+    known.clear()
+    stream = kc.Stream("cuda:1")
+    (args,) = program.place([TABLE], "cuda:1")
+    before = set(known.calls())
+    assert "cuModuleLoadDataEx" not in str(before)
+    program.initialize("cuda:1", stream.cuda_stream)
+    loads = known.calls("cuModuleLoadDataEx", "cuLaunchKernel")
+    assert [line.split()[1] for line in loads] == ["1"]
+    known.clear()
+    program.run([args], "cuda:1")
+    (launch,) = known.calls("cuLaunchKernel")
+    queue = launch.split()[4]
+    assert queue.startswith("own")
+    calls = [line for line in known.calls() if queue in line.split()]
+    names = [line.split()[0] for line in calls]
+    assert names == ["cuMemsetD8Async", "cuMemsetD8Async", "cuLaunchKernel"]
+    assert known.calls("cuModuleLoadDataEx", "cuCtxSynchronize", "cuStreamSynchronize") == []
+    assert [line.split()[1:4] for line in calls[:2]] == [["0", "12", queue], ["0", "48", queue]]
+    assert "3x4x1x1x1x1x1x1" in calls[2]
+
+
+def test_numbers_that_the_device_computes_are_read_there(known: FakeDriver) -> None:
+    program = Program(jax_kernel(wave, block_dim=64), X[:8], 0.5)
+    x, w = program.place([X[:8], 0.5], "cuda:0")
+    program.initialize("cuda:0", 1)
+    known.clear()
+    (y,) = program.run([x, w], "cuda:0")
+    assert known.last_block() == struct.pack("<QqqQQqq", x.ptr, 8, 4, w.ptr, y.ptr, 8, 4)
+    (launch,) = known.calls("cuLaunchKernel")
+    assert launch.split()[2:4] == ["1", "64"]
+    assert known.calls("cuMemcpyDtoHAsync") == []
+
+
+def test_launches_may_be_captured_and_own_graphs_not(known: FakeDriver) -> None:
+    args = X, jnp.float32(2.0)
+    sites = [Program(in_program(mode), *args).site for mode in (GraphMode.JAX, GraphMode.WARP)]
+    assert [s.traits("execute") for s in sites] == [COMMAND_BUFFER_COMPATIBLE, 0]
+
+
+def test_graphs_are_captured_once_per_buffers(known: FakeDriver) -> None:
+    program = Program(in_program(GraphMode.WARP), X, jnp.float32(2.0))
+    program.initialize("cuda:0", 1)
+    args = program.place([X, 2.0], "cuda:0")
+    known.clear()
+    (first,) = program.run(args, "cuda:0")
+    assert len(known.calls("cuGraphInstantiate")) == 1
+    known.clear()
+    expected, address = first.numpy(), first.ptr
+    del first
+    gc.collect()
+    (again,) = program.run(args, "cuda:0")
+    assert again.ptr == address
+    calls = known.calls("cuGraphLaunch", "cuGraphInstantiate", "cuLaunchKernel")
+    assert [line.split()[0] for line in calls] == ["cuGraphLaunch"]
+    np.testing.assert_array_equal(again.numpy(), expected)
+
+
+def test_old_graphs_are_dropped(known: FakeDriver) -> None:
+    program = Program(in_program(GraphMode.WARP), X[:4], jnp.float32(2.0))
+    program.initialize("cuda:0", 1)
+    args = program.place([X[:4], 2.0], "cuda:0")
+    known.clear()
+    kept = [program.run(args, "cuda:0") for _ in range(20)]
+    assert len({made.ptr for (made,) in kept}) == 20
+    assert len(known.calls("cuGraphInstantiate")) == 20
+    assert len(known.calls("cuGraphExecDestroy")) == 4
+
+
+def test_a_failed_assertion_is_told_by_the_next_run_once(known: FakeDriver) -> None:
+    program = Program(jax_kernel(positive), X)
+    program.initialize("cuda:0", 1)
+    args = program.place([X], "cuda:0")
+    program.run(args, "cuda:0")
+    program.initialize("cuda:1", 1)
+    program.run(program.place([jnp.ones(300)], "cuda:1"), "cuda:1")
+    with pytest.raises(XlaError, match="positive"):
+        program.initialize("cuda:0", 1)
+    program.initialize("cuda:0", 1)
+
+
+def test_what_the_driver_refuses_is_an_error_of_xla(known: FakeDriver) -> None:
+    program = Program(of_wave, X, 2.0)
+    known.fail("cuModuleLoadDataEx", 218)
+    with pytest.raises(XlaError, match="the driver refuses the code of 'kc_"):
+        program.initialize("cuda:0", 1)
+    program.initialize("cuda:0", 1)
+    args = program.place([X, 2.0], "cuda:0")
+    known.fail("cuLaunchKernel", OUT_OF_MEMORY)
+    with pytest.raises(XlaError, match="cuLaunchKernel") as found:
+        program.run(args, "cuda:0")
+    assert found.value.args[0] == 8
+    program.run(args, "cuda:0")
+
+
+def test_call_sites_with_equal_attributes_share_a_plan(known: FakeDriver) -> None:
+    gc.collect()
+    count = _native.count_xla_plans()
+    chain = Program(lambda x: of_wave(of_wave(of_wave(x, 2.0), 2.0), 2.0), X)
+    assert len(chain.sites) == 3
+    assert _native.count_xla_plans() == count + 1
+    (found,) = chain(X)
+    np.testing.assert_array_equal(found, of_wave(of_wave(of_wave(X, 2.0), 2.0), 2.0))
+    del chain
+    gc.collect()
+    assert _native.count_xla_plans() == count
+
+
+def attributes_of(**changes: Any) -> dict[str, Any]:
+    return {
+        "key": "ab" * 16,
+        "name": "unknown",
+        "template": np.zeros(0, np.uint8),
+        "relocs": np.zeros(0, np.int64),
+        "messages": np.zeros(0, np.uint8),
+        "accumulated": np.zeros(0, np.int64),
+        "grid": np.array([-1, 0, 4]),
+        "block_dim": np.int64(0),
+        **changes,
+    }
+
+
+def test_kernels_are_found_by_their_hash_or_in_the_program(driver: FakeDriver) -> None:
+    site = HANDLERS["kernelcore_launch"]
+    with pytest.raises(XlaError, match="'unknown'.*import the module that defines it") as found:
+        CallSite(site, attributes_of())
+    assert found.value.args[0] == 5
+    CallSite(site, attributes_of(image=np.frombuffer(b".version 7.0", np.uint8)))
+    _native.register_image("cd" * 16, b".version 7.0")
+    CallSite(site, attributes_of(key="cd" * 16))
+
+
+def test_embedded_code_runs_on_every_gpu(known: FakeDriver) -> None:
+    with embeds(True):
+        program = Program(lambda x: of_wave(x, 2.0), X)
+    assert ".target sm_75" in program.image().decode()
+    np.testing.assert_array_equal(program(X)[0], of_wave(X, 2.0))
