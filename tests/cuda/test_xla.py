@@ -243,7 +243,7 @@ def attributes_of(**changes: Any) -> dict[str, Any]:
 
 def test_kernels_are_found_by_their_hash_or_in_the_program(driver: FakeDriver) -> None:
     site = HANDLERS["kernelcore_launch"]
-    with pytest.raises(XlaError, match="'unknown'.*import the module that defines it") as found:
+    with pytest.raises(XlaError, match=r"'unknown'.*import the module that defines it") as found:
         CallSite(site, attributes_of())
     assert found.value.args[0] == 5
     CallSite(site, attributes_of(image=np.frombuffer(b".version 7.0", np.uint8)))
