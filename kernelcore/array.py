@@ -11,6 +11,9 @@ import numpy.typing as npt
 
 from kernelcore.components import describe, scalar_of_numpy
 from kernelcore.creation import make_array, zeros
+from kernelcore.data import Array
+from kernelcore.device import Device
+from kernelcore.element import as_numpy
 from kernelcore.errors import KernelArgumentError, KernelTypeError
 from kernelcore.types import MAX_ARRAY_DIMS, ArrayOf, StructType, has_layout, int32, type_of
 
@@ -112,7 +115,7 @@ class IndexedArray:
             dimensions that are not mentioned count as None.
     """
 
-    __slots__ = ("data", "indices")
+    __slots__ = ("_placed", "data", "indices")
 
     def __init__(self, data: Any, indices: Sequence[Any]) -> None:
         shape = shape_of(data)
@@ -132,6 +135,25 @@ class IndexedArray:
             None if index is None else _index_array(k, index, shape[k])
             for k, index in enumerate(indices)
         )
+        self._placed: dict[tuple[Device, int], list[Array]] = {}
+
+    def tables_on(self, device: Device, ndim: int) -> Sequence[Any]:
+        """As ``tables``, on ``device``, for as long as this array.
+
+        Raises:
+            KernelArgumentError: The array has other dimensions.
+        """
+        if device.is_cpu:
+            return self.tables(ndim)
+        found = self._placed.get((device, ndim))
+        if found is None:
+            found = self._placed[device, ndim] = [
+                Array.zeros(table.shape, int32, int32, device) for table in self.tables(ndim)
+            ]
+            # At once, whatever is recorded or captured.
+            for placed, table in zip(found, self.tables(ndim), strict=True):
+                placed.writer(table)()
+        return found
 
     def tables(self, ndim: int) -> list[npt.NDArray[np.int32]]:
         """One index array per dimension of an array of ``ndim`` dimensions.
@@ -169,8 +191,8 @@ def shape_of(data: Any) -> tuple[int, ...]:
 def _index_array(position: int, index: Any, extent: int) -> npt.NDArray[np.int32]:
     """A private copy of ``index``, so that what was checked stays in range."""
     try:
-        array = np.asarray(index)
-    except ValueError:
+        array = as_numpy(index)
+    except KernelTypeError:
         array = np.asarray(None)
     found = scalar_of_numpy(array.dtype)
     is_empty_list = array.size == 0 and not hasattr(index, "dtype")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from kernelcore.compile import Compiled, compile_func
+from kernelcore.device import Device
 from kernelcore.device_code import DeviceCode, architecture_of, device_code
 from kernelcore.device_memory import on_device
 from kernelcore.errors import SrcLoc
@@ -175,6 +176,10 @@ class Direct:
             found = native.DeviceKernel(signature, code.image, code.symbol)
             self._device_kernels[wanted] = found
         return found
+
+    def interface(self, device: Device) -> native.Signature:
+        """Its parameters, as launches on ``device`` read arguments."""
+        return self.signature if device.is_cpu else self.on_device(device.ordinal).signature
 
     @cached_property
     def has_arrays(self) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelcore.components import describe, scalar_of_numpy
 from kernelcore.data import Array
-from kernelcore.device import require_device
+from kernelcore.device import Device, require_device
 from kernelcore.element import (
     Numbers,
     as_numpy,
@@ -19,7 +19,7 @@ from kernelcore.element import (
     take_elements,
 )
 from kernelcore.errors import KernelArgumentError
-from kernelcore.recording import recorder
+from kernelcore.recording import captured, recorder
 from kernelcore.types import MAX_ARRAY_DIMS, Element
 
 Shape = int | Sequence[int]
@@ -72,7 +72,7 @@ def make_array(
         )
     _check_ndim(result.ndim)
     if copy or isinstance(data, list | tuple):
-        result = result.to(target)
+        result = result if target == result.device else _placed(result, target)
     elif device is not None and result.device != target:
         raise KernelArgumentError(
             f"array: expected memory of {target} to share, found memory of {result.device}",
@@ -82,6 +82,13 @@ def make_array(
     if grad is not None:
         result.grad = grad
     return result
+
+
+def _placed(array: Array, device: Device) -> Array:
+    """A copy of ``array`` on ``device``, made now whatever is recorded: it is a new array."""
+    found = Array.zeros(array.shape, array.element, array.dtype, device)
+    found.writer(array)()
+    return found
 
 
 def _shared(element: Element, data: Any) -> Numbers:
@@ -195,7 +202,11 @@ def _type_of_value(value: Any) -> Any:
 
 
 def _filled(array: Array, value: Any, requires_grad: bool) -> Array:
-    array.fill_(value)
+    if isinstance(array, Array) and captured.get() is None:  # pyright: ignore[reportUnnecessaryIsInstance]
+        # No Tape is told: an array has the gradient of what it holds first.
+        array.writer(value)()
+    else:
+        array.fill_(value)
     array.requires_grad = requires_grad
     return array
 

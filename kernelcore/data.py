@@ -164,12 +164,6 @@ class Array(ElementMemory):
                 "a view shares gradients with the array that it is taken from",
                 remedy="set requires_grad of that array",
             )
-        if value and self.is_on_cuda:
-            raise KernelArgumentError(
-                f"an array on {self.device} has no gradient: a Tape computes those of the CPU's",
-                remedy="give launch(adjoint=True) the cotangents as arrays, or use torch_op or "
-                "jax_kernel; clone(requires_grad=False) makes a copy without",
-            )
         if value and not has_gradient(self.element):
             raise KernelArgumentError(
                 f"arrays of {self.element} have no gradient", remedy="use a float dtype"
@@ -203,6 +197,11 @@ class Array(ElementMemory):
             raise KernelArgumentError(
                 f"grad: expected an array of shape {self.shape} and dtype {self.element}, found "
                 f"shape {value.shape} and dtype {value.element}"
+            )
+        if value is not None and value.device != self.device:
+            raise KernelArgumentError(
+                f"grad: expected an array on {self.device}, found one on {value.device}",
+                remedy="move it there with to()",
             )
         if value is not None and value.is_read_only:
             raise KernelArgumentError("grad: the array is read-only", remedy="give a copy of it")
@@ -323,7 +322,7 @@ class Array(ElementMemory):
         """
         if self.is_read_only:
             raise KernelArgumentError("the array is read-only", remedy="write to a copy of it")
-        write = self._writer(source)
+        write = self.writer(source)
 
         tape = recorder.get()
         if tape is None:

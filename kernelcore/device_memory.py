@@ -25,6 +25,14 @@ def device_of(memory: ArrayMemory) -> Device:
     return cuda_device(memory.__dlpack_device__()[1])
 
 
+def device_holding(value: object) -> Device:
+    """The device that has the memory of ``value``, an array of any library; CPU of all else."""
+    if isinstance(value, ArrayMemory):
+        return device_of(value)
+    ordinal = native.cuda_device_of((value,))
+    return CPU if ordinal < 0 else cuda_device(ordinal)
+
+
 def allocated(
     shape: tuple[int, ...], layout: np.dtype[Any], stream: Stream
 ) -> tuple[Numbers, native.DeviceBuffer]:
@@ -115,7 +123,7 @@ def upload(
     queue = (stream or current_stream(device_of(memory))).queue
     pattern = _pattern(layout, values)
     if pattern is None:
-        whole = np.ascontiguousarray(np.broadcast_to(values, layout.shape))
+        whole = np.array(np.broadcast_to(values, layout.shape), order="C")
         native.cuda_copy(queue, memory, ArrayMemory(whole))
     else:
         native.cuda_fill(queue, memory, int.from_bytes(pattern, "little"), len(pattern))
@@ -155,6 +163,9 @@ def copy_elements(target: ArrayMemory, source: ArrayMemory) -> None:
     is_download = target.is_on_host
     queue = current_stream(device_of(source if is_download else target)).queue
     native.cuda_copy(queue, target, source)
+    if target.is_on_cuda and source.is_on_cuda and not queue.is_capturing:
+        # Who overwrites the source next, in the stream in use there, does so behind the copy.
+        current_stream(device_of(source)).queue.wait_for(queue)
     if is_download and not target.is_pinned:
         queue.synchronize()
 

@@ -98,7 +98,12 @@ class ElementMemory(ArrayMemory):
     def __str__(self) -> str:
         return str(self.numpy())
 
-    def _writer(self, source: Any) -> Callable[[], None]:
+    @property
+    def layout(self) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """The shape, components included, and dtype of ``numpy()``, which copies nothing here."""
+        return self._data.shape, self._data.dtype
+
+    def writer(self, source: Any) -> Callable[[], None]:
         """What overwrites the elements with those of ``source``, as they are then."""
         is_far = isinstance(source, ElementMemory) and (self.is_on_cuda or source.is_on_cuda)
         if is_far and source.element == self._element and can_copy(self, source):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kernelcore.device import Device, cuda_device, get_device
+from kernelcore.device import CPU, Device, cuda_device, get_device
 from kernelcore.errors import KernelArgumentError, KernelPlacementError
 from kernelcore.kernel import Kernel
 from kernelcore.leaves import leaves
@@ -55,7 +55,7 @@ def submit(direct: Direct, dim: Dims, args: Sequence[Any]) -> None:
     """
     place = requested.get()
     device = place.device or _device_of(direct, args)
-    if device is not None and device.is_cuda:
+    if device.is_cuda:
         submit_to_device(direct, device, dim, args)
         return
     program = captured.get()
@@ -71,14 +71,29 @@ def submit(direct: Direct, dim: Dims, args: Sequence[Any]) -> None:
         submit_to_device(direct, cuda_device(ordinal), dim, args)
 
 
-def _device_of(direct: Direct, args: Sequence[Any]) -> Device | None:
-    """The device that ``args`` are on, as far as a GPU was asked for before; None: the CPU."""
+def _device_of(direct: Direct, args: Sequence[Any]) -> Device:
+    """The device that ``args`` are on, as far as a GPU was asked for before."""
     if not native.cuda_is_open():
-        return None
+        return CPU
+    return _device_of_arrays(args) or (CPU if direct.has_arrays else get_device())
+
+
+def _device_of_arrays(args: Sequence[Any]) -> Device | None:
+    """The GPU that has one of ``args``."""
     ordinal = native.cuda_device_of(args)
-    if ordinal >= 0:
-        return cuda_device(ordinal)
-    return None if direct.has_arrays else get_device()
+    return None if ordinal < 0 else cuda_device(ordinal)
+
+
+def device_of_launch(kernel: Kernel, args: Sequence[Any]) -> Device:
+    """Where a launch of ``kernel``, which is not generic, over ``argument_leaves`` is going to run.
+
+    Raises:
+        KernelError: The source of the kernel is not in the kernel language.
+    """
+    place = requested.get()
+    if place.device is not None:
+        return place.device
+    return _device_of_arrays(args) or _device_of(kernel.direct, args)
 
 
 def submit_to_device(direct: Direct, device: Device, dim: Dims, args: Sequence[Any]) -> None:

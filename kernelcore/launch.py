@@ -74,7 +74,7 @@ def launch(
     # The ways of most launches, as short as they can be.
     if is_plain:
         recording = _recording()
-        if recording is not None and record_tape:
+        if recording is not None and record_tape and not (block_dim or max_blocks):
             recording.record_launch(kernel, dim, (*inputs, *outputs))
             return None
         if recording is None and (signature := kernel.quick) is not None:

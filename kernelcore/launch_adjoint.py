@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from kernelcore.compiled import Adjoint, Part
+from kernelcore.device import CPU, Device, cuda_device
+from kernelcore.device_elements import (
+    copied_to,
+    copy_of,
+    layout,
+    new_zeros,
+    scale,
+)
+from kernelcore.device_memory import device_holding
 from kernelcore.element import as_numpy
-from kernelcore.errors import KernelArgumentError, KernelPlacementError
+from kernelcore.errors import KernelArgumentError
 from kernelcore.execute import Dims, argument_leaves, check_count, submit
 from kernelcore.kernel import Kernel
 from kernelcore.leaves import cotangent_leaves
@@ -17,7 +24,7 @@ from kernelcore.passes.activity import is_float
 from kernelcore.passes.extremum import shares
 from kernelcore.recording import captured
 from kernelcore.runtime import native
-from kernelcore.types import ArrayType
+from kernelcore.types import ArrayType, int32
 
 
 def launch_adjoint(
@@ -73,22 +80,13 @@ def execute_adjoint(
     parts |= {(i, Part.COTANGENT): a for i, a in cotangents.items()}
     own = _select(adjoint, dim, primal, remained or {}, parts)
     actual = tuple(parts[key] for key in adjoint.order)
-    if not _is_known_to_fit(kernel, adjoint, args, actual):
-        _check_adjoint_memory(kernel, adjoint, tuple(args), actual)
+    ordinal = native.cuda_device_of(actual)
+    device = CPU if ordinal < 0 else cuda_device(ordinal)
+    if not (device.is_cpu and adjoint_memory(kernel, adjoint).admits(args, actual)):
+        _check_adjoint_memory(kernel, adjoint, tuple(args), actual, device)
     submit(adjoint.direct, dim, actual)
     for i, share in own.items():
-        known = as_numpy(cotangents[i])
-        known *= share
-
-
-def _is_known_to_fit(
-    kernel: Kernel, adjoint: Adjoint, args: Sequence[Any], actual: Sequence[Any]
-) -> bool:
-    try:
-        return adjoint_memory(kernel, adjoint).admits(args, actual)
-    except KernelPlacementError:
-        # Of arrays on a GPU the general check knows.
-        return False
+        scale(cotangents[i], share)
 
 
 def adjoint_memory(kernel: Kernel, adjoint: Adjoint) -> native.AdjointMemory:
@@ -125,17 +123,21 @@ def _select(
         )
     direct, kept = adjoint.count
     count = len(adjoint.primal.params)
-    counts = {i: np.zeros(remained[i].shape, np.int32) for i in adjoint.extrema}
+    # Not of a replay: those are refused above.
+    counts = {
+        i: new_zeros(layout(remained[i])[0], int32, device_holding(remained[i]))
+        for i in adjoint.extrema
+    }
     row = [*(remained[i] for i in adjoint.extrema), *counts.values()]
     written = adjoint.count_writes
-    before = {i: np.array(as_numpy(primal[i])) if i in written else primal[i] for i in primal}
-    actual = [before[i] if i < count else row[i - count] for i in kept]
-    direct.launch(dim, actual)
+    before = {i: copy_of(primal[i]) if i in written else primal[i] for i in primal}
+    submit(direct, dim, [before[i] if i < count else row[i - count] for i in kept])
     own: dict[int, Any] = {}
     for i, found in counts.items():
-        start, last = as_numpy(primal[i]), remained[i]
-        share, own_share = shares(start, last, found, lambda x, like: x.astype(like.dtype))
-        parts[i, Part.REMAINED], parts[i, Part.SHARE] = last, share
+        start, last = as_numpy(primal[i]), as_numpy(remained[i])
+        share, own_share = shares(start, last, as_numpy(found), lambda x, y: x.astype(y.dtype))
+        parts[i, Part.REMAINED] = remained[i]
+        parts[i, Part.SHARE] = copied_to(device_holding(remained[i]), share)
         if (i, Part.COTANGENT) in parts:
             own[i] = own_share
     return own
@@ -196,7 +198,11 @@ def _refuse_in_place(kernel: Kernel, params: Sequence[int]) -> None:
 
 
 def _check_adjoint_memory(
-    kernel: Kernel, adjoint: Adjoint, args: tuple[Any, ...], actual: tuple[Any, ...]
+    kernel: Kernel,
+    adjoint: Adjoint,
+    args: tuple[Any, ...],
+    actual: tuple[Any, ...],
+    device: Device,
 ) -> None:
     """Refuse cotangents of another shape than their argument, and arrays that share memory.
 
@@ -206,7 +212,7 @@ def _check_adjoint_memory(
     func = kernel.func
     written = {i for i, effect in enumerate(kernel.effects) if effect.writes}
     primal = {
-        i: native.array_span(kernel.direct.signature, i, args[i])
+        i: native.array_span(kernel.direct.interface(device), i, args[i])
         for i, p in enumerate(func.params)
         if isinstance(p.type, ArrayType)
     }
@@ -214,7 +220,7 @@ def _check_adjoint_memory(
     for place, (i, part) in enumerate(adjoint.order):
         if part is not Part.COTANGENT:
             continue
-        span = native.array_span(adjoint.direct.signature, place, actual[place])
+        span = native.array_span(adjoint.direct.interface(device), place, actual[place])
         name, loc = func.params[i].name, func.param_loc(i)
         shape = primal[i].shape if i in primal else ()
         if span.shape != shape:

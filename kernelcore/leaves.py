@@ -11,6 +11,7 @@ from kernelcore.array import IndexedArray
 from kernelcore.components import describe, take_array
 from kernelcore.composite import Composite
 from kernelcore.data import Array
+from kernelcore.device_memory import device_holding
 from kernelcore.errors import KernelArgumentError, KernelError
 from kernelcore.structs import struct_fields
 from kernelcore.types import (
@@ -179,7 +180,7 @@ def _indexed_leaves(type_: ArrayOf, value: Any, name: str) -> list[Any]:
         )
     data = _array_leaves(type_.element, value.data, name)
     try:
-        return data + value.tables(type_.ndim)
+        return [*data, *value.tables_on(device_holding(data[0]), type_.ndim)]
     except KernelError as error:
         raise KernelArgumentError(f"{name}: {error.message}", remedy=error.remedy) from None
 

@@ -10,26 +10,29 @@ from typing import Any, Self
 import numpy as np
 
 from kernelcore.data import Array
-from kernelcore.errors import KernelArgumentError, KernelGradError
-from kernelcore.execute import Dims, argument_leaves, execute_leaves
+from kernelcore.device import Device, get_device
+from kernelcore.device_elements import add_to, layout, set_one
+from kernelcore.errors import KernelArgumentError, KernelPlacementError
+from kernelcore.execute import Dims, argument_leaves, device_of_launch, execute_leaves
 from kernelcore.kernel import Kernel
+from kernelcore.place import requested
 from kernelcore.recording import (
+    Line,
     Recorder,
     call_line,
     call_site,
     captured,
-    perform,
     perform_write,
     recorder,
-    whole_line,
 )
 from kernelcore.runtime import native
+from kernelcore.stream import ScopedStream, current_stream
 from kernelcore.tape_cut import Cuts
 from kernelcore.tape_graph import dot_text, mermaid_text
 from kernelcore.tape_launch import LaunchRecord
 from kernelcore.tape_memory import Memories, Need
 from kernelcore.tape_plan import plan_of
-from kernelcore.tape_record import CopyRecord, FuncRecord, Record, add_to, clear_gradients
+from kernelcore.tape_record import CopyRecord, FuncRecord, Record, clear_gradients
 from kernelcore.tape_records import Records, record_at
 
 
@@ -68,6 +71,8 @@ class Tape:
         self._written: dict[Array, None] = {}
         self._memories = Memories(self._records)
         self._cuts = Cuts()
+        # By device and handle.
+        self._queues: dict[tuple[Device, int], native.CudaStream] = {}
 
     def __enter__(self) -> Self:
         if self._tokens:
@@ -98,36 +103,52 @@ class Tape:
 
         Raises:
             KernelArgumentError: An argument does not fit the kernel; nothing was run.
-            KernelGradError: A gradient would be cut, or arrays are on a GPU; nothing was run.
+            KernelGradError: A gradient would be cut; nothing was run.
         """
-        if native.cuda_is_open() and native.cuda_device_of(args) >= 0:
-            raise KernelGradError(
-                f"{kernel.name}(): a Tape computes no gradients of launches on a GPU",
-                whole_line(call_site()),
-                "launch with record_tape=False, and with adjoint=True for the cotangents",
-            )
         line = call_line()
         # A list may change before the backward pass.
         dim = tuple(dim) if isinstance(dim, list) else dim
-        is_plain = not (self._outer or self._cuts.known) and captured.get() is None
-        if is_plain and native.record_launch(
-            self._memories.known,
-            self._records,
-            self._arrays,
-            self._written,
-            kernel.quick_plans,
-            dim,
-            tuple(args),
-            line or (),
-        ):
+        if self._is_recorded_natively(kernel, dim, args, line):
             return
         kernel = kernel.for_arguments(args)
         leaves = argument_leaves(kernel, args)
-        plan = plan_of(kernel, leaves)
-        steps = [tape._check(LaunchRecord(plan, dim, leaves, line)) for tape in self._tapes]
-        untouched = self._before(steps)
-        execute_leaves(kernel, dim, leaves)
-        self._after(steps, untouched)
+        device = device_of_launch(kernel, leaves)
+        # Copies of what the launch overwrites are in its order.
+        with ScopedStream(requested.get().stream, sync_enter=False):
+            plan = plan_of(kernel, leaves)
+            if plan.adjoint is None and device.is_cpu:
+                plan.make_quick()
+            steps = [
+                tape._check(LaunchRecord(plan, dim, leaves, line, device)) for tape in self._tapes
+            ]
+            untouched = self._before(steps)
+            execute_leaves(kernel, dim, leaves)
+            self._after(steps, untouched)
+
+    def _is_recorded_natively(
+        self, kernel: Kernel, dim: Dims, args: Sequence[Any], line: Line | None
+    ) -> bool:
+        """Run and record a launch on the CPU that asks for no more; False, and nothing was done."""
+        if self._outer or self._cuts.known or captured.get() is not None:
+            return False
+        if native.cuda_is_open() and not _is_on_cpu(args):
+            return False
+        try:
+            return native.record_launch(
+                self._memories.known,
+                self._records,
+                self._arrays,
+                self._written,
+                kernel.quick_plans,
+                dim,
+                tuple(args),
+                line or (),
+            )
+        except KernelPlacementError:
+            # Nobody has asked for a GPU before.
+            if native.cuda_device_of(args) < 0:
+                raise
+            return False
 
     def record_copy(self, target: Array, source: Array | None, write: Callable[[], None]) -> None:
         """Call ``write``, after which ``target`` holds ``source`` or constants, and record it."""
@@ -182,6 +203,8 @@ class Tape:
 
     def _keep(self, record: Record) -> None:
         record.finish()
+        if native.cuda_is_open():
+            self._note_streams(record)
         self._arrays.update(dict.fromkeys((*record.inputs, *record.outputs)))
         self._written.update(dict.fromkeys(record.outputs))
         self._memories.keep(record, len(self._records))
@@ -217,10 +240,11 @@ class Tape:
                 "backward: nothing that was recorded writes the loss",
                 remedy="launch the kernel that computes it inside of the with block",
             )
+        self._wait_for_launches()
         if loss is not None or grads is not None:
             clear_gradients(written)
         if loss is not None and (gradient := loss.grad) is not None:
-            perform(gradient.set_one)
+            set_one(gradient)
         for array, cotangent in (grads or {}).items():
             _seed(array, cotangent)
         left = len(self._records)
@@ -230,6 +254,19 @@ class Tape:
             if left > 0:
                 left -= 1
                 record_at(self._records, left).backward(self._memories.writers)
+
+    def _note_streams(self, record: Record) -> None:
+        """Keep the streams in use where ``record`` has arrays."""
+        for array in (*record.inputs, *record.outputs):
+            if array.is_on_cuda:
+                queue = current_stream(array.device).queue
+                self._queues[array.device, queue.handle] = queue
+
+    def _wait_for_launches(self) -> None:
+        """Let the streams in use go on behind those that launches were recorded in."""
+        if captured.get() is None:
+            for (device, _), queue in self._queues.items():
+                current_stream(device).queue.wait_for(queue)
 
     @property
     def gradients(self) -> dict[Array, Array]:
@@ -314,11 +351,20 @@ def _seed(array: Any, cotangent: Any) -> None:
             "backward: grads: expected arrays with requires_grad as keys",
             remedy="make them with requires_grad=True",
         )
-    found = np.asarray(cotangent)
-    if found.shape != gradient.numpy().shape or found.dtype != gradient.numpy().dtype:
+    given = cotangent if isinstance(cotangent, Array) else np.asarray(cotangent)
+    expected, found = layout(gradient), layout(given)
+    if found != expected:
         raise KernelArgumentError(
-            f"backward: grads: expected shape {gradient.numpy().shape} and dtype "
-            f"{gradient.numpy().dtype}, found {found.shape} and {found.dtype}",
+            f"backward: grads: expected shape {expected[0]} and dtype {expected[1]}, "
+            f"found {found[0]} and {found[1]}",
             remedy="give cotangents of the shape and dtype of their array",
         )
-    add_to(gradient, found)
+    add_to(gradient, given)
+
+
+def _is_on_cpu(args: Sequence[Any]) -> bool:
+    """Whether a launch over ``args`` runs on the CPU."""
+    device = requested.get().device
+    if device is None:
+        return get_device().is_cpu and native.cuda_device_of(args) < 0
+    return device.is_cpu

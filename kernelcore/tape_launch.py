@@ -9,7 +9,9 @@ import numpy as np
 
 from kernelcore.compiled import Adjoint
 from kernelcore.data import Array
-from kernelcore.element import Numbers, as_numpy
+from kernelcore.device import CPU, Device
+from kernelcore.device_elements import add_to, copy_of, layout, new_zeros
+from kernelcore.element import as_numpy
 from kernelcore.errors import KernelArgumentError, KernelGradError, SrcLoc
 from kernelcore.execute import Dims
 from kernelcore.kernel import Kernel
@@ -17,8 +19,8 @@ from kernelcore.launch_adjoint import execute_adjoint
 from kernelcore.recording import Line, as_text, captured, location, whole_line
 from kernelcore.runtime import native
 from kernelcore.tape_plan import LaunchPlan
-from kernelcore.tape_record import Writers, add_to
-from kernelcore.types import ArrayType
+from kernelcore.tape_record import Writers
+from kernelcore.types import ArrayType, element_type
 
 
 class LaunchRecord:
@@ -29,6 +31,7 @@ class LaunchRecord:
         dim: Its grid.
         leaves: Its arguments, by parameter of the IR.
         line: Where it was launched.
+        device: Where it ran.
         inputs: Arrays whose elements were used.
         outputs: Arrays that were written.
         saved: What arrays held before the launch that the adjoint needs, by parameter.
@@ -37,17 +40,24 @@ class LaunchRecord:
     """
 
     __slots__ = (
-        *("dim", "inputs", "leaves", "line", "outputs", "plan", "remained", "saved", "versions"),
+        *("device", "dim", "inputs", "leaves", "line"),
+        *("outputs", "plan", "remained", "saved", "versions"),
     )
 
     def __init__(
-        self, plan: LaunchPlan, dim: Dims, leaves: tuple[Any, ...], line: Line | None
+        self,
+        plan: LaunchPlan,
+        dim: Dims,
+        leaves: tuple[Any, ...],
+        line: Line | None,
+        device: Device = CPU,
     ) -> None:
         self.plan, self.dim, self.leaves, self.line = plan, dim, leaves, line
+        self.device = device
         self.inputs: Sequence[Array] = [leaves[i] for i in plan.inputs]
         self.outputs: Sequence[Array] = [leaves[i] for i in plan.outputs]
-        self.saved: dict[int, Numbers] = {}
-        self.remained: dict[int, Numbers] = {}
+        self.saved: dict[int, Any] = {}
+        self.remained: dict[int, Any] = {}
         self.versions: dict[int, int] = {}
 
     @property
@@ -72,7 +82,7 @@ class LaunchRecord:
         for i in self.plan.values:
             self.saved[i] = np.array(as_numpy(self.leaves[i]))
         for i in self.plan.before:
-            self.saved[i] = np.array(as_numpy(self.leaves[i]))
+            self.saved[i] = copy_of(self.leaves[i])
 
     def finish(self) -> None:
         """After the launch: note how often what the backward pass needs was written."""
@@ -80,10 +90,10 @@ class LaunchRecord:
         for i in plan.versions:
             self.versions[i] = leaves[i].version
         for i in plan.after:
-            self.saved[i] = np.array(as_numpy(leaves[i]))
+            self.saved[i] = copy_of(leaves[i])
         if isinstance(plan.adjoint, Adjoint):
             for i in plan.adjoint.extrema:
-                self.remained[i] = np.array(as_numpy(leaves[i]))
+                self.remained[i] = copy_of(leaves[i])
 
     def backward(self, writers: Writers) -> None:
         adjoint = self.plan.adjoint
@@ -95,7 +105,8 @@ class LaunchRecord:
             if self.leaves[i].version != version:
                 self._refuse_overwritten(i, writers)
         self._run(adjoint)
-        self.plan.make_quick()
+        if self.device.is_cpu:
+            self.plan.make_quick()
 
     def _run(self, adjoint: Adjoint) -> None:
         cotangents, extra = self._cotangents()
@@ -122,20 +133,21 @@ class LaunchRecord:
             "which copies what is about to be overwritten",
         )
 
-    def _cotangents(self) -> tuple[dict[int, Any], dict[int, Numbers]]:
+    def _cotangents(self) -> tuple[dict[int, Any], dict[int, Any]]:
         """An array per cotangent parameter, and those among them to be added afterwards.
 
-        An array that was passed for several parameters collects its cotangents one by one.
+        An array that was passed for several parameters collects its cotangents one by one, and so
+        does one that is not where the launch ran.
         """
         found: dict[int, Any] = {}
-        extra: dict[int, Numbers] = {}
+        extra: dict[int, Any] = {}
         taken: list[native.Span] = []
         # What was written goes first: its cotangents are read and cleared in place.
         for i in self.plan.cotangents:
             leaf, param = self.leaves[i], self.kernel.func.params[i]
             if i not in self.plan.wrt:
                 assert isinstance(param.type, ArrayType)
-                found[i] = _zeros(np.shape(as_numpy(leaf)), param.type.dtype.numpy)
+                found[i] = new_zeros(layout(leaf)[0], param.type.dtype, self.device)
                 continue
             grad = leaf.grad
             if grad is None:
@@ -146,9 +158,9 @@ class LaunchRecord:
                 )
             span = grad.span
             is_shared = any(span.overlaps(other) for other in taken)
-            if is_shared and not self.kernel.effects[i].writes:
-                known = grad.numpy()
-                extra[i] = found[i] = _zeros(known.shape, known.dtype)
+            is_read = not self.kernel.effects[i].writes
+            if grad.device != self.device or (is_shared and is_read):
+                extra[i] = found[i] = new_zeros(grad.extents, element_type(param.type), self.device)
             else:
                 found[i] = grad
                 taken.append(span)
@@ -167,14 +179,5 @@ class LaunchRecord:
                 "run this Tape outside of the capture, or write to another array in that kernel",
             )
         return {
-            i: np.array(array) if i in adjoint.writes else array for i, array in self.saved.items()
+            i: copy_of(array) if i in adjoint.writes else array for i, array in self.saved.items()
         }
-
-
-def _zeros(shape: tuple[int, ...], dtype: Any) -> Numbers:
-    """A new array of zeros, in every replay if this is captured."""
-    found = np.zeros(shape, dtype)
-    program = captured.get()
-    if program is not None:
-        program.add(lambda: found.fill(0))
-    return found

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
-
+from kernelcore._native import ArrayMemory
 from kernelcore.data import Array
+from kernelcore.device_elements import copy_of
 from kernelcore.errors import KernelGradError
 from kernelcore.recording import whole_line
 from kernelcore.runtime import native
@@ -51,8 +50,8 @@ class Memories:
             )
         if isinstance(record, LaunchRecord):
             for i in record.plan.others:
-                bounds = _bounds(np.asarray(record.leaves[i]))
-                if self.known.overlaps(*bounds):
+                memory = ArrayMemory(record.leaves[i]).span
+                if self.known.overlaps(memory.begin, memory.end):
                     raise _alias_error(record, record.kernel.func.params[i].name)
 
     def before_write(self, record: Record, *, is_kept: bool) -> list[Need]:
@@ -73,7 +72,7 @@ class Memories:
                     left.append((earlier, i))
                     self.known.need(leaf, n, i)
                 elif is_kept:
-                    earlier.saved[i] = np.array(leaf.numpy())
+                    earlier.saved[i] = copy_of(leaf)
                     del earlier.versions[i]
         return left
 
@@ -93,11 +92,6 @@ def _gap_error(record: Record, name: str, writer: Record) -> KernelGradError:
         whole_line(record.site),
         "record all that writes it, or write to another array",
     )
-
-
-def _bounds(data: Any) -> tuple[int, int]:
-    low, high = np.lib.array_utils.byte_bounds(data)
-    return (low, high if data.size else low)
 
 
 def _alias_error(record: Record, name: str) -> KernelGradError:

@@ -65,7 +65,12 @@ class LaunchPlan:
     is_checked_always: bool
 
     def make_quick(self) -> None:
-        """From now on native code records such launches, if their arguments are all they need."""
+        """From now on native code records such launches, if their arguments are all they need.
+
+        Those on the CPU, that is; ``native.record_launch`` refuses others.
+        """
+        if self.kinds in self.kernel.quick_plans:
+            return
         needed = (self.others, self.values, self.before, self.after)
         is_cut = bool(self.unmarked and self.wrt)
         is_known = self.adjoint is None or self.order is not None
@@ -98,8 +103,6 @@ def plan_of(kernel: Kernel, leaves: Sequence[Any]) -> LaunchPlan:
     plan = _new_plan(kernel, kinds, _tracked(kernel, leaves))
     if not isinstance(plan.adjoint, KernelGradError):
         kernel.tape_plans[kinds] = plan
-    if plan.adjoint is None:
-        plan.make_quick()
     return plan
 
 

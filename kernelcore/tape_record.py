@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-import numpy as np
-
-from kernelcore._native import ArrayMemory
 from kernelcore.data import Array
-from kernelcore.element import Numbers
+from kernelcore.device_elements import clear, pull
 from kernelcore.errors import KernelGradError, SrcLoc
-from kernelcore.recording import as_text, captured, perform, whole_line
+from kernelcore.recording import as_text, captured, whole_line
 from kernelcore.runtime import native
 
 
@@ -93,15 +90,8 @@ class CopyRecord:
         source = None if self.source is None else self.source.grad
         if self.target.grad is not None and source is not None:
             _check_same_scalars(self)
-        perform(lambda: self._pull(self.target.grad, source))
-
-    def _pull(self, whole: Array | None, source: Array | None) -> None:
-        if whole is None:
-            return
-        cotangent = np.array(whole.numpy())
-        _clear(whole)
-        if source is not None:
-            _add_to(source, _summed(cotangent, source.numpy().shape))
+        if self.target.grad is not None:
+            pull(self.target.grad, source)
 
 
 def _check_same_scalars(record: CopyRecord) -> None:
@@ -113,15 +103,6 @@ def _check_same_scalars(record: CopyRecord) -> None:
             whole_line(record.site),
             "convert it in a kernel",
         )
-
-
-def _summed(cotangent: Numbers, shape: tuple[int, ...]) -> Numbers:
-    """The cotangent of an array of ``shape``, given that of what it was broadcast to."""
-    lead = tuple(range(cotangent.ndim - len(shape)))
-    if lead:
-        cotangent = cotangent.sum(axis=lead)
-    ones = tuple(k for k, n in enumerate(shape) if n == 1 and cotangent.shape[k] != 1)
-    return cotangent.sum(axis=ones, keepdims=True) if ones else cotangent
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -160,39 +141,8 @@ class FuncRecord:
 def clear_gradients(arrays: Iterable[Array]) -> None:
     """Zero the gradients of those of ``arrays`` that have one; no Tape records it."""
     if captured.get() is None:
-        for gradient in native.clear_gradients(arrays):
-            _clear(gradient)
-        return
-    gradients = [gradient for array in arrays if (gradient := array.grad) is not None]
-
-    def clear() -> None:
-        for gradient in gradients:
-            _clear(gradient)
-
-    perform(clear)
-
-
-def _clear(array: Array) -> None:
-    if ArrayMemory.clear(array):
-        return
-    array.numpy()[...] = np.zeros((), array.numpy().dtype)
-    array.mark_write()
-
-
-def add_to(array: Array, term: Any) -> None:
-    """Add ``term``, an array of the same layout, to ``array``; no Tape records it."""
-    perform(lambda: _add_to(array, term))
-
-
-def _add_to(array: Array, term: Any) -> None:
-    _add(array.numpy(), np.asarray(term))
-    array.mark_write()
-
-
-def _add(total: Numbers, term: Numbers) -> None:
-    if total.dtype.names is None:
-        if total.dtype.kind not in "biu":
-            total += term
-        return
-    for name in total.dtype.names:
-        _add(total[name], term[name])
+        left = native.clear_gradients(arrays)
+    else:
+        left = [gradient for array in arrays if (gradient := array.grad) is not None]
+    for gradient in left:
+        clear(gradient)

@@ -108,7 +108,7 @@ def together(type_: SourceType, rest: Iterator[Any]) -> Any:
             data = together(element, rest) if isinstance(element, StructType) else next(rest)
             if not is_indexed:
                 return data
-            return kc.indexedarray(data, [next(rest).numpy() for _ in range(ndim)])
+            return kc.indexedarray(data, [next(rest) for _ in range(ndim)])
         case _:
             return next(rest)
 

@@ -206,7 +206,7 @@ void fill_array(const StreamPointer& stream, ArrayMemory& target, uint32_t patte
   {
     nb::gil_scoped_release released;
     cuda::order_use(stream, target.allocation);
-    cuda::fill(*stream, view.data, bytes, pattern, pattern_bytes);
+    cuda::fill(*stream, reinterpret_cast<void*>(begin), bytes, pattern, pattern_bytes);
   }
   target.count_write();
 }
@@ -275,6 +275,7 @@ void bind_device_launch(nb::module_& m) {
           },
           "signature"_a, "image"_a, "symbol"_a,
           "Of PTX or a cubin that defines `symbol`; `signature` has no address.")
+      .def_prop_ro("signature", &cuda::DeviceKernel::signature, "What it makes of arguments.")
       .def("launch", &launch_on, "stream"_a, "dims"_a, "args"_a, "block_dim"_a = 0,
            "max_blocks"_a = 0,
            nb::sig("def launch(self, stream: CudaStream, "
