@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from kernelcore import Device, _native
+from jax_ffi.interop import Interface
+from kernelcore import Array, Device, _native
 from kernelcore.errors import KernelArgumentError
 
 Numbers = npt.NDArray[Any]
@@ -61,6 +62,14 @@ class HostBuffer:
         """A NumPy array of the same memory; that of an operand is read-only."""
         return self._array
 
+    def array(self, dtype: Any = None) -> Array:
+        """A data array of the same memory, likewise.
+
+        Args:
+            dtype: The type of an element; the last dimensions are its components.
+        """
+        return Array.sharing(self._array, dtype)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Numbers:
         return np.array(self._array, dtype, copy=copy)
 
@@ -102,6 +111,24 @@ class CudaBuffer:
             "stream": self._stream or 1,
         }
 
+    def numpy(self) -> Numbers:
+        """A copy of the elements, behind what is queued in the stream."""
+        return self.array().numpy()
+
+    def array(self, dtype: Any = None) -> Array:
+        """A data array of the same memory; that of an operand is read-only.
+
+        Args:
+            dtype: The type of an element; the last dimensions are its components.
+        """
+        return Array.sharing(Interface(self.__cuda_array_interface__), dtype)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array().__dlpack_device__()
+
 
 def register_ffi_callback(name: str, func: Callback, graph_compatible: bool = True) -> None:
     """Make ``func`` the target ``name`` of ``jax.ffi.ffi_call``, on CPUs and CUDA GPUs.
@@ -111,8 +138,9 @@ def register_ffi_callback(name: str, func: Callback, graph_compatible: bool = Tr
             too.
         func: Called as ``func(inputs, outputs, attrs, ctx)`` whenever the program runs: lists of
             buffers, which launches and NumPy take as arrays; the attributes of the call by name;
-            and a Context. It writes all elements of ``outputs``. Buffers of GPUs have the
-            ``__cuda_array_interface__``. If it raises, so does the program.
+            and a Context. It writes all elements of ``outputs``. What it does to buffers of GPUs,
+            which have the ``__cuda_array_interface__``, it does in the stream of the Context. If
+            it raises, so does the program.
         graph_compatible: Whether a CUDA graph may capture the call: ``func`` is not called when
             the graph is replayed.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.ffi
 
 import kernelcore as kc
-from jax_ffi.callback import HostBuffer, RawBuffer, register_handler
+from jax_ffi.callback import CudaBuffer, HostBuffer, RawBuffer, register_handler
 from jax_ffi.members import Member, members, put_together
 from kernelcore.errors import KernelGradError
 from kernelcore.opspec import evaluate
@@ -32,6 +32,7 @@ class HostCall:
         self.made = {member.name: member for member in members(results)}
         # A result that starts as a copy of an operand may take its memory.
         self.aliases = {names.index(r): k for k, r in enumerate(results) if r in names}
+        self.starts = {result: operand for operand, result in self.aliases.items()}
         self.target: str | None = None
 
     def call(self, operands: Sequence[Any]) -> list[Any]:
@@ -42,7 +43,8 @@ class HostCall:
         """
         if self.target is None:
             self.target = f"kernelcore_host_{next(_numbers)}_{self.interface.name}"
-            register_handler(self.target, self._handle, "cpu", graph_compatible=False)
+            register_handler(self.target, self._handle_cpu, "cpu", graph_compatible=False)
+            register_handler(self.target, self._handle_cuda, "CUDA", graph_compatible=False)
         shapes = [jax.numpy.shape(x) for x in operands]
         types = [
             jax.ShapeDtypeStruct(evaluate(r.shape, shapes), r.type.dtype.numpy)
@@ -67,7 +69,7 @@ class HostCall:
             remedy="use GraphMode.JAX, jax.custom_vjp, or jax.lax.stop_gradient on its arguments",
         )
 
-    def _handle(
+    def _handle_cpu(
         self,
         inputs: Sequence[RawBuffer],
         outputs: Sequence[RawBuffer],
@@ -75,33 +77,56 @@ class HostCall:
         stream: int,
         device: int,
     ) -> None:
-        given = [HostBuffer(raw, is_read_only=True).numpy() for raw in inputs]
-        made = [HostBuffer(raw, is_read_only=False).numpy() for raw in outputs]
-        starts = {result: given[operand] for operand, result in self.aliases.items()}
-        for k, array in enumerate(made):
-            array[...] = starts.get(k, 0)
+        given = [HostBuffer(raw, is_read_only=True) for raw in inputs]
+        made = [HostBuffer(raw, is_read_only=False) for raw in outputs]
+        for k, buffer in enumerate(made):
+            buffer.numpy()[...] = given[self.starts[k]].numpy() if k in self.starts else 0
+        self._run(given, made, HostBuffer.numpy)
+
+    def _handle_cuda(
+        self,
+        inputs: Sequence[RawBuffer],
+        outputs: Sequence[RawBuffer],
+        attributes: Mapping[str, Any],
+        stream: int,
+        device: int,
+    ) -> None:
+        queue = kc.Stream(f"cuda:{device}", cuda_stream=stream)
+        with kc.ScopedDevice(queue.device), kc.ScopedStream(queue, sync_enter=False):
+            given = [CudaBuffer(raw, stream, is_read_only=True) for raw in inputs]
+            made = [CudaBuffer(raw, stream, is_read_only=False) for raw in outputs]
+            for k, (_, address, _) in enumerate(outputs):
+                if k not in self.starts:
+                    made[k].array().zero_()
+                elif address != inputs[self.starts[k]][1]:
+                    kc.copy(made[k].array(), given[self.starts[k]].array())
+            self._run(given, made, CudaBuffer.array)
+
+    def _run(
+        self, given: Sequence[Any], made: Sequence[Any], elements: Callable[[Any], Any]
+    ) -> None:
+        """Call the function on buffers; ``elements`` are what it reads and writes of fields."""
+
+        def argument(type_: SourceType, member: Member, buffers: Sequence[Any]) -> Any:
+            match type_:
+                case Scalar():
+                    return buffers[member.leaves[0]].numpy().item()
+                case StructType():
+                    fields = dict(member.fields)
+                    return {n: argument(one, fields[n], buffers) for n, one in type_.fields}
+                case ArrayOf(element=StructType()):
+                    return put_together(member, {k: elements(buffers[k]) for k in member.leaves})
+                case ArrayOf(element=element):
+                    return buffers[member.leaves[0]].array(element)
+                case _:
+                    assert isinstance(type_, Dense | ArrayType)
+                    return buffers[member.leaves[0]].numpy()
+
         self.interface.function(
             *(
-                _argument(type_, self.made[p.name], made)
+                argument(type_, self.made[p.name], made)
                 if p.name in self.made
-                else _argument(type_, self.given[p.name], given)
+                else argument(type_, self.given[p.name], given)
                 for p, type_ in self.interface.parameters
             )
         )
-
-
-def _argument(type_: SourceType, member: Member, buffers: Sequence[Any]) -> Any:
-    """What the function gets: a number, an array, components, or a dictionary of a struct."""
-    match type_:
-        case Scalar():
-            return buffers[member.leaves[0]].item()
-        case StructType():
-            fields = dict(member.fields)
-            return {name: _argument(one, fields[name], buffers) for name, one in type_.fields}
-        case ArrayOf(element=StructType()):
-            return put_together(member, buffers)
-        case ArrayOf(element=element):
-            return kc.array(buffers[member.leaves[0]], dtype=element, copy=False)
-        case _:
-            assert isinstance(type_, Dense | ArrayType)
-            return buffers[member.leaves[0]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,11 +20,19 @@ from kernelcore.types import SCALARS, Scalar, scalar_of
 _FROM_NUMPY = {scalar.numpy: scalar for scalar in SCALARS}
 
 
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """Memory of a GPU that says by an array interface where it is, and what keeps it in place."""
+
+    __cuda_array_interface__: dict[str, Any]
+    owner: object = None
+
+
 def from_jax(jax_array: Any, dtype: Any = None) -> Array:
     """A data array over the memory of a JAX array, which it keeps alive. It is read-only.
 
     Args:
-        jax_array: An array on one CPU device.
+        jax_array: An array on one device, a CPU or a GPU.
         dtype: The type of an element; the last dimensions are components of vectors and matrices.
             Default: the scalar type of the array.
 
@@ -83,7 +92,7 @@ def to_jax(warp_array: Array) -> jax.Array:
 
     Args:
         warp_array: An array of no structs, without gaps, at an address that is a multiple of 64, as
-            kernelcore's own memory is.
+            kernelcore's own memory is. That of a GPU is used behind what its stream was given.
 
     Raises:
         KernelArgumentError: Another array; ``kc.clone`` makes one that fits.
@@ -107,12 +116,17 @@ def to_jax(warp_array: Array) -> jax.Array:
             remedy="make a copy of your own: to_jax(kc.clone(array))",
         )
     given = _as_writable(warp_array) if warp_array.is_read_only else warp_array
+    if warp_array.is_on_cuda:
+        return jnp.from_dlpack(given, copy=False)
     with jax.default_device(jax.devices("cpu")[0]):
         return jnp.from_dlpack(given, copy=False)
 
 
 def _as_writable(array: Array) -> Array:
     """``array`` without the mark of being read-only, which JAX cannot read and has no need of."""
+    if array.is_on_cuda:
+        face = array.__cuda_array_interface__
+        return Array.sharing(Interface({**face, "data": (array.ptr, False)}, array))
     data = array.numpy()
     memory: Any = (ctypes.c_char * data.nbytes).from_address(array.ptr)
     memory.owner = array
@@ -173,4 +187,14 @@ def device_to_jax(warp_device: Any) -> jax.Device:
     device = require_device("device_to_jax", warp_device)
     if device.is_cpu:
         return jax.devices("cpu")[0]
-    return jax.devices("gpu")[device.ordinal]
+    try:
+        known = jax.local_devices(backend="cuda")
+    except RuntimeError:  # JAX has no such backend.
+        known = []
+    for found in known:
+        if found.local_hardware_id == device.ordinal:
+            return found
+    raise KernelArgumentError(
+        f"device_to_jax: JAX does not use '{device}' in this process, but {jax.local_devices()}",
+        remedy="install jax[cuda], and check JAX_PLATFORMS and JAX_CUDA_VISIBLE_DEVICES",
+    )

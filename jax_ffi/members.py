@@ -120,7 +120,7 @@ def _parts(member: Member, value: Any) -> Mapping[str, Any] | None:
     return None
 
 
-def put_together(member: Member, leaves: Sequence[Any]) -> Any:
+def put_together(member: Member, leaves: Sequence[Any] | Mapping[int, Any]) -> Any:
     """The value of ``member``: an array, or a dictionary of fields."""
     if member.leaf is not None:
         return leaves[member.leaf]

@@ -129,7 +129,8 @@ class CallSite:
         for name in ("Error_Create", "State_Set", "State_Get", "Stream_Get", "DeviceOrdinal_Get"):
             entry = self._keep(_CALLBACK(getattr(self, f"_{name.lower()}")))
             setattr(self._api, name, ctypes.cast(entry, c_void_p))
-        self._call("instantiate", INSTANTIATE, (), ())
+        if "instantiate" in handlers:
+            self._call("instantiate", INSTANTIATE, (), ())
 
     def __del__(self) -> None:
         if self._state is not None:
@@ -139,7 +140,8 @@ class CallSite:
     def initialize(self, ordinal: int, stream: int) -> None:
         """The stage before a run, on a device."""
         self._ordinal, self._stream = ordinal, stream
-        self._call("initialize", INITIALIZE, (), ())
+        if "initialize" in self._handlers:
+            self._call("initialize", INITIALIZE, (), ())
 
     def execute(self, operands: Sequence[Memory], results: Sequence[Memory]) -> None:
         """A run, on the device of ``initialize``."""
@@ -234,7 +236,9 @@ def _buffers(memory: Sequence[Memory], kept: list[Any]) -> Any:
     return _Values(ctypes.sizeof(_Values), None, len(buffers), types, values)
 
 
-def _address(capsule: object, name: bytes | None = b"xla._CUSTOM_CALL_TARGET") -> int:
+def _address(handler: object, name: bytes | None = b"xla._CUSTOM_CALL_TARGET") -> int:
+    if isinstance(handler, int):
+        return handler
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = c_void_p, [ctypes.py_object, c_char_p]
-    return pointer(capsule, name)
+    return pointer(handler, name)

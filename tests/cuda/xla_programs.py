@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import ctypes
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 import kernelcore as kc
+from jax_ffi import callback
 from kernelcore import _native
 from tests.cuda.xla_frames import CallSite, Memory
 
@@ -34,7 +36,7 @@ class Program:
         self.operations: Sequence[Any] = list(block.operations)
         self._inputs: Sequence[Any] = list(block.arguments)
         self.sites = {
-            k: CallSite(HANDLERS[_text(op, "call_target_name")], _attributes(op))
+            k: CallSite(_handlers(_text(op, "call_target_name")), _attributes(op))
             for k, op in enumerate(self.operations)
             if op.operation.name == "stablehlo.custom_call"
         }
@@ -98,6 +100,13 @@ class Program:
         return made
 
 
+def _handlers(target: str) -> Mapping[str, object]:
+    if target in HANDLERS:
+        return HANDLERS[target]
+    entry = callback._targets[target, "CUDA"].entry  # pyright: ignore[reportPrivateUsage]
+    return {"execute": ctypes.cast(entry, ctypes.c_void_p).value}
+
+
 def _placed(value: np.ndarray, device: str) -> kc.Array:
     found = kc.array(np.array(value, order="C"), dtype=kc.dtype_from_numpy(value.dtype))
     return found.to(device)
@@ -152,6 +161,8 @@ def _members(attributes: Any) -> Iterator[tuple[str, Any]]:
                 yield member.name, attr.value
             case ir.IntegerAttr():
                 yield member.name, np.int64(attr.value)
+            case ir.FloatAttr():
+                yield member.name, np.dtype(_DTYPES[str(attr.type)]).type(attr.value)
             case _:
                 yield member.name, np.array(attr)
 

@@ -1,0 +1,105 @@
+"""Python functions that programs of JAX call on devices, with buffers that are there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import kernelcore as kc
+from jax_ffi import GraphMode, jax_callable, register_ffi_callback
+from tests.cuda.fake import FakeDriver
+from tests.cuda.xla_frames import XlaError
+from tests.cuda.xla_programs import Program
+
+X = jnp.arange(6, dtype=jnp.float32)
+
+
+@kc.kernel
+def scale(x: kc.array(dtype=float), s: float, y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = s * x[i]
+
+
+@kc.struct
+class Body:
+    mass: float
+    place: kc.vec3
+
+
+def call(name: str, x: Any, **attributes: Any) -> Any:
+    return jax.ffi.ffi_call(name, jax.ShapeDtypeStruct(x.shape, x.dtype))(x, **attributes)
+
+
+def test_callbacks_launch_in_the_stream_of_the_run(driver: FakeDriver) -> None:
+    seen: list[Any] = []
+
+    def run(inputs: list[Any], outputs: list[Any], attrs: dict[str, Any], ctx: Any) -> None:
+        seen.append((ctx.device, inputs[0].__dlpack_device__(), inputs[0].numpy().tolist()))
+        stream = kc.Stream(ctx.device, cuda_stream=ctx.stream)
+        kc.launch(scale, inputs[0].shape, [inputs[0], attrs["s"]], outputs, stream=stream)
+
+    register_ffi_callback("test_cuda_scale", run)
+    program = Program(lambda x: call("test_cuda_scale", x, s=np.float32(2.5)), X)
+    stream = kc.Stream("cuda:1")
+    program.initialize("cuda:1", stream.cuda_stream)
+    args = program.place([X], "cuda:1")
+    driver.clear()
+    (found,) = program.run(args, "cuda:1")
+    np.testing.assert_array_equal(found.numpy(), 2.5 * X)
+    assert seen == [("cuda:1", (2, 1), X.tolist())]
+    assert seen[0][0].is_cuda
+    (launch,) = driver.calls("cuLaunchKernel")
+    assert launch.split()[4].startswith("own")
+
+
+def test_buffers_are_capsules_too(driver: FakeDriver) -> None:
+    def copy(inputs: list[Any], outputs: list[Any], attrs: dict[str, Any], ctx: Any) -> None:
+        kc.copy(kc.from_dlpack(outputs[0]), inputs[0].array())
+
+    register_ffi_callback("test_cuda_copy", copy)
+    for x in (X, jnp.zeros((0, 3), jnp.int8)):
+        np.testing.assert_array_equal(Program(lambda x: call("test_cuda_copy", x), x)(x)[0], x)
+
+
+def test_errors_end_the_program(driver: FakeDriver) -> None:
+    def fail(inputs: list[Any], outputs: list[Any], attrs: dict[str, Any], ctx: Any) -> None:
+        outputs[0].numpy()
+        raise ValueError("nothing doing")
+
+    register_ffi_callback("test_cuda_fail", fail)
+    program = Program(lambda x: call("test_cuda_fail", x), X)
+    assert program.site.traits("execute") == 1
+    with pytest.raises(XlaError, match="ValueError: nothing doing"):
+        program(X)
+
+
+def grow(x: kc.array(dtype=float), s: float, v: kc.vec3, y: kc.array(dtype=float)):
+    kc.launch(scale, x.shape, [x, s * v[0]], [y])
+    if x.numpy()[-1] > 4.0:
+        kc.launch(scale, x.shape, [y, 2.0], [y])
+
+
+def heavier(b: kc.array(dtype=Body), s: float):
+    b["mass"].assign(s * b["mass"].numpy())
+
+
+def test_functions_read_elements_that_are_on_a_device(driver: FakeDriver) -> None:
+    v = jnp.array([3.0, 0.0, 0.0], jnp.float32)
+    hosted = jax_callable(grow, graph_mode=GraphMode.NONE)
+    program = Program(hosted, X, jnp.float32(0.5), v)
+    assert program.site.traits("execute") == 0
+    for device in ("cuda:0", "cuda:1"):
+        (found,) = program(X, 0.5, v, device=device)
+        np.testing.assert_array_equal(found, 3.0 * X)
+
+
+def test_fields_of_structs_are_arrays_on_the_device(driver: FakeDriver) -> None:
+    bodies = {"mass": jnp.ones(4), "place": jnp.zeros((4, 3))}
+    hosted = jax_callable(heavier, num_outputs=1, in_out_argnames="b", graph_mode=GraphMode.NONE)
+    mass, place = Program(hosted, bodies, jnp.float32(3.0))(1 + jnp.zeros(4), jnp.zeros((4, 3)), 3)
+    np.testing.assert_array_equal(mass, [3.0] * 4)
+    np.testing.assert_array_equal(place, np.zeros((4, 3)))
