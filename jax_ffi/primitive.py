@@ -8,7 +8,6 @@ from functools import cache, partial
 from typing import Any
 
 import jax
-import jax.ffi
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import xla
@@ -80,9 +79,11 @@ def _abstract_eval(*operands: Any, launch: Launch) -> tuple[list[Any], Any]:
 
 @cache
 def side_effect() -> Any:
-    """The effect that JAX gives its own FFI calls, so that control flow and remat know it."""
-    call = jax.ffi.ffi_call("kernelcore_side_effect", (), has_side_effect=True)
-    return jax.make_jaxpr(lambda: call())().effects
+    """The effect of ``jax.debug.callback``, which control flow, remat and custom rules let pass.
+
+    That of FFI calls is refused by remat.
+    """
+    return jax.make_jaxpr(lambda: jax.debug.callback(lambda: None))().effects
 
 
 # Compiles and caches per Launch, also where jit is disabled.

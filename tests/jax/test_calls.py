@@ -308,6 +308,27 @@ def test_side_effect_in_control_flow() -> None:
     assert_close(jax.jit(jax.grad(total))(x), 8 * x)
 
 
+def test_side_effects_are_computed_again_and_pass_custom_rules() -> None:
+    call = jax_kernel(axpy, has_side_effect=True)
+
+    @jax.custom_vjp
+    def ruled(x: Any) -> Any:
+        return call(x, 2.0, 0)[0]
+
+    ruled.defvjp(lambda x: (ruled(x), x), lambda x, ct: (2 * ct,))
+
+    @jax.checkpoint
+    def step(x: Any, _: Any) -> Any:
+        return jax.lax.cond(x[0] > 0, lambda x: call(x, 2.0, 0)[0], ruled, x), None
+
+    def total(x: Any) -> Any:
+        return jnp.sum(jax.lax.scan(step, x, None, length=3)[0])
+
+    for sign in (1, -1):
+        x = jnp.full(3, sign, jnp.float32)
+        assert_close(jax.jit(jax.grad(total))(x), 8 * jnp.ones(3, jnp.float32))
+
+
 def test_kernels_of_one_meaning_are_compiled_together() -> None:
     def make(scale: float) -> kc.Kernel:
         @kc.kernel
