@@ -15,19 +15,19 @@ from torch_ext.dtype import dtype_to_torch
 if TYPE_CHECKING:
     from torch_ext.operator import TorchOperator
 
-DISPATCH_KEY = "AutocastCPU"
+DISPATCH_KEYS = ("AutocastCPU", "AutocastCUDA")
 _REDUCED = (torch.float16, torch.bfloat16)
 _WIDE = (torch.float32, torch.float64)
 
 
-def autocast_kernel(operator: TorchOperator) -> Callable[..., Any]:
-    """What the dispatcher runs at the autocast key: tensors of reduced precision are widened."""
+def autocast_kernel(operator: TorchOperator, key: str) -> Callable[..., Any]:
+    """What the dispatcher runs at autocast key ``key``: tensors of few bits are widened."""
     operation = operator.operation
     wanted: list[torch.dtype | None] = []
     for operand in operation.operands:
         dtype = dtype_to_torch(element_type(operand.type))
         wanted.append(dtype if dtype in _WIDE else None)
-    excluded = _C.DispatchKeySet(getattr(_C.DispatchKey, DISPATCH_KEY))
+    excluded = _C.DispatchKeySet(getattr(_C.DispatchKey, key))
 
     def kernel(keyset: Any, *args: Any) -> Any:
         with _C._ExcludeDispatchKeyGuard(excluded):

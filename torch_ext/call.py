@@ -128,4 +128,5 @@ class Call:
         add_pending()
         if not torch._C._is_any_autocast_enabled():  # Else dtypes may change, then are checked.
             check_arguments(self.operation, operator.tensor_values, args)
+        operator.prepare(args)
         return operator.public(*args)

@@ -10,11 +10,11 @@ import torch
 
 from kernelcore.errors import KernelArgumentError
 from kernelcore.opspec import Operation
-from kernelcore.types import Scalar, element_type
+from kernelcore.types import Scalar, as_array, element_type
 from torch_ext.dtype import dtype_to_torch
 
 # A meta tensor is a shape; nothing runs on it.
-DEVICES = ("cpu", "meta")
+_DEVICES = ("cpu", "cuda", "meta")
 # Integers from here on are no numbers of any float type.
 _FLOAT_LIMIT = 1 << 1023
 
@@ -40,6 +40,34 @@ def check_arguments(operation: Operation, tensor_values: bool, args: Sequence[An
         else:
             _check_tensor(operation, index, arg, type_.dtype, type_.ndim)
             operation.check_components(index, arg.shape)
+    leader = leading_tensor(args)
+    if leader is not None and leader.device.type != "cpu":
+        _check_devices(operation, args, leader.device)
+
+
+def leading_tensor(args: Sequence[Any]) -> torch.Tensor | None:
+    """The first tensor that is not on the CPU, else the first: an operator runs where it is."""
+    tensors = [a for a in args if isinstance(a, torch.Tensor)]
+    return next((t for t in tensors if t.device.type != "cpu"), next(iter(tensors), None))
+
+
+def _check_devices(operation: Operation, args: Sequence[Any], device: torch.device) -> None:
+    """Refuse tensors elsewhere than on ``device``; values may be on the CPU, as torch's may."""
+    for index, (operand, arg) in enumerate(zip(operation.operands, args, strict=True)):
+        if not isinstance(arg, torch.Tensor) or arg.device == device:
+            continue
+        is_value = as_array(operand.type).outer_ndim == 0
+        # Autograd moves gradients of tensors without dimensions only.
+        has_place = is_value and (arg.ndim == 0 or not arg.requires_grad)
+        if arg.device.type == "cpu" and (device.type == "meta" or has_place):
+            continue
+        raise argument_error(
+            operation,
+            index,
+            f"a tensor on {device}, where another argument is",
+            f"one on {arg.device}",
+            f"move it with .to('{device}')",
+        )
 
 
 def argument_error(
@@ -77,9 +105,13 @@ def _check_tensor(operation: Operation, index: int, arg: Any, dtype: Scalar, ndi
         raise argument_error(
             operation, index, "a dense tensor", f"one of layout {arg.layout}", "use .to_dense()"
         )
-    if arg.device.type not in DEVICES:
+    if arg.device.type not in _DEVICES:
         raise argument_error(
-            operation, index, "a tensor on the CPU", f"one on {arg.device}", "move it with .cpu()"
+            operation,
+            index,
+            "a tensor on the CPU or a CUDA device",
+            f"one on {arg.device}",
+            "move it with .cpu()",
         )
 
 

@@ -9,9 +9,16 @@ from torch.autograd import forward_ad
 
 from kernelcore import _native
 from kernelcore.compile import thunk
+from kernelcore.device_code import architecture_of
+from kernelcore.opdevice import device_form
+from kernelcore.opspec import Operation
+from kernelcore.signature import dtype_code, make_signature
+from kernelcore.types import ArrayType, Scalar
 
+LIBRARY = str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so")
+
+_native.torch_bind(LIBRARY)
 _native.torch_init(
-    str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"),
     torch.Tensor,
     torch.nn.Parameter,
     torch._C._len_torch_dispatch_stack,
@@ -23,21 +30,50 @@ _native.torch_init(
 
 TorchAdjoint = _native.TorchAdjoint
 TorchGradPlan = _native.TorchGradPlan
+TorchDeviceOperation = _native.TorchDeviceOperation
 TorchOperation = _native.TorchOperation
 backward = _native.torch_backward
 fast_entry = _native.torch_fast_entry
 forward = _native.torch_forward
 
 
-def implement(
-    operation: TorchOperation, namespace: str, names: tuple[str, ...], has_tensors: bool
-) -> None:
-    """Make ``operation`` what the operators ``names`` run on CPU tensors.
+def describe(
+    operation: Operation, signature: _native.Signature, tensor_values: bool
+) -> TorchOperation:
+    """``operation`` as native code takes it, with the code of ``signature``."""
+    operands = [
+        (True, dtype_code(o.type.dtype), o.type.ndim)
+        if isinstance(o.type, ArrayType)
+        else (tensor_values, dtype_code(o.type), 0)
+        for o in operation.operands
+    ]
+    results = [(dtype_code(r.type.dtype), r.shape) for r in operation.results]
+    return TorchOperation(signature, operands, results, operation.visible, operation.grid)
 
-    Without tensor operands there is no device to dispatch on.
-    """
+
+def implement(
+    operation: TorchOperation | TorchDeviceOperation,
+    namespace: str,
+    names: tuple[str, ...],
+    dispatch_key: str,
+) -> None:
+    """Make ``operation`` what the operators ``names`` run at a dispatch key."""
     address = thunk(*operation.boxed())
     for name in names:
-        _native.torch_impl(
-            namespace, name, "CPU" if has_tensors else "CompositeExplicitAutograd", address
-        )
+        _native.torch_impl(namespace, name, dispatch_key, address)
+
+
+def on_devices(operation: Operation, tensor_values: bool) -> TorchDeviceOperation:
+    """``operation`` on CUDA tensors: its code is made when a device is first used."""
+    scalars = [i for i, o in enumerate(operation.operands) if isinstance(o.type, Scalar)]
+    # Nobody waits for a device to tell the number in a tensor: the kernel loads it.
+    loaded = scalars if tensor_values else []
+
+    def make(ordinal: int) -> tuple[TorchOperation, _native.DeviceKernel]:
+        form = device_form(operation, architecture_of(ordinal), loaded)
+        signature = make_signature(form.func, form.code, form.bindings)
+        kernel = _native.DeviceKernel(signature, form.code.image, form.code.symbol)
+        return describe(operation, signature, tensor_values), kernel
+
+    is_tensor = [tensor_values or i not in scalars for i in range(len(operation.operands))]
+    return TorchDeviceOperation(is_tensor, make)

@@ -18,12 +18,11 @@ from torch._ops import OpOverload
 
 from kernelcore.errors import KernelArgumentError, KernelError
 from kernelcore.opspec import Operation, evaluate
-from kernelcore.signature import dtype_code
 from kernelcore.types import MAX_GRID_DIMS, ArrayType, Scalar
 from torch_ext import autocast, derivation, native, sharding
 from torch_ext.autocast import autocast_kernel
 from torch_ext.autograd import autograd_kernel, make_functions
-from torch_ext.check import check_arguments
+from torch_ext.check import check_arguments, leading_tensor
 from torch_ext.derivation import Step, ascii_name, derived_name, parse_name, root_name
 from torch_ext.dtype import dtype_to_torch
 
@@ -149,6 +148,7 @@ class TorchOperator:
         inner: The operator without.
         functions: The autograd functions.
         native: The native description.
+        on_devices: The native description for CUDA tensors.
     """
 
     def __init__(self, operation: Operation, origin: Origin, qualname: str) -> None:
@@ -157,7 +157,7 @@ class TorchOperator:
         self.tensor_values = tensor_values = origin.tensor_values
         self.qualname = qualname
         self._derived: dict[Step, Derived] = {}
-        self.native = _native_operation(operation, tensor_values)
+        self.native = native.describe(operation, operation.signature, tensor_values)
         namespace = qualname.split("::")[0]
         names = tuple(n.split("::")[1] for n in _names(qualname))
         _defined.update(names)
@@ -170,11 +170,17 @@ class TorchOperator:
         has_tensors = tensor_values or any(
             isinstance(o.type, ArrayType) for o in operation.operands
         )
-        native.implement(self.native, namespace, names, has_tensors)
+        # Without tensor operands there is no device to dispatch on.
+        key = "CPU" if has_tensors else "CompositeExplicitAutograd"
+        native.implement(self.native, namespace, names, key)
+        self.on_devices = native.on_devices(operation, tensor_values)
+        if has_tensors and torch.backends.cuda.is_built():
+            native.implement(self.on_devices, namespace, names, "CUDA")
         self.public, self.inner = (_overload(namespace, each) for each in names)
         self.functions = make_functions(self)
         library.impl(names[0], autograd_kernel(self), "Autograd", with_keyset=True)
-        library.impl(names[0], autocast_kernel(self), autocast.DISPATCH_KEY, with_keyset=True)
+        for key in autocast.DISPATCH_KEYS:
+            library.impl(names[0], autocast_kernel(self, key), key, with_keyset=True)
         torch.library.register_vmap(qualname, self.batch, lib=library)
         sharding.add_rule(self)
 
@@ -222,10 +228,21 @@ class TorchOperator:
         """What the operator returned, as a tuple."""
         return (returned,) if self.operation.visible == 1 else tuple(returned)
 
+    def prepare(self, args: Sequence[Any]) -> None:
+        """Make what a device needs to run the operator on ``args``.
+
+        Raises:
+            KernelError: It has no code there, or an earlier run there failed.
+        """
+        for arg in args:
+            if type(arg) in (torch.Tensor, torch.nn.Parameter) and arg.is_cuda:
+                self.on_devices.prepare(arg.device.index)
+                return
+
     def fake(self, *args: Any) -> Any:
         """Results without contents, of the shapes and strides that native code makes."""
         check_arguments(self.operation, self.tensor_values, args)
-        tensor = next((a for a in args if isinstance(a, torch.Tensor)), None)
+        tensor = leading_tensor(args)
         # What has no tensor to tell a device runs on the CPU, whatever torch's default is.
         empty = partial(torch.empty, device="cpu") if tensor is None else tensor.new_empty
         shapes = [getattr(a, "shape", ()) for a in args]
@@ -291,15 +308,3 @@ def _schema(operation: Operation, tensor_values: bool) -> str:
     returned = tensors if operation.visible == 1 else f"({tensors})"
     return f"({', '.join(params)}) -> {returned}"
 
-
-def _native_operation(operation: Operation, tensor_values: bool) -> native.TorchOperation:
-    operands = [
-        (True, dtype_code(o.type.dtype), o.type.ndim)
-        if isinstance(o.type, ArrayType)
-        else (tensor_values, dtype_code(o.type), 0)
-        for o in operation.operands
-    ]
-    results = [(dtype_code(r.type.dtype), r.shape) for r in operation.results]
-    return native.TorchOperation(
-        operation.signature, operands, results, operation.visible, operation.grid
-    )

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "bind/torch_autograd.h"
+#include "bind/torch_device.h"
 #include "bind/torch_fast.h"
 #include "bind/torch_operation.h"
 #include "bind/torch_state.h"
@@ -65,11 +66,10 @@ std::pair<uintptr_t, uintptr_t> boxed(const TorchOperation& self) {
           reinterpret_cast<uintptr_t>(self.operation.get())};
 }
 
-void torch_init(const std::string& libtorch_cpu_path, nb::object tensor_type,
-                nb::object parameter_type, nb::object len_torch_dispatch_stack,
-                nb::object len_torch_function_stack, nb::object forward_ad_module,
-                nb::object functorch_active, nb::object any_autocast_enabled) {
-  torch::load_shim(libtorch_cpu_path);
+void torch_init(nb::object tensor_type, nb::object parameter_type,
+                nb::object len_torch_dispatch_stack, nb::object len_torch_function_stack,
+                nb::object forward_ad_module, nb::object functorch_active,
+                nb::object any_autocast_enabled) {
   set_torch_hooks({std::move(tensor_type), std::move(parameter_type),
                    std::move(len_torch_dispatch_stack), std::move(len_torch_function_stack),
                    std::move(forward_ad_module), std::move(any_autocast_enabled),
@@ -87,12 +87,15 @@ void bind_torch(nb::module_& m) {
       .def("boxed", &boxed,
            "Addresses of the boxed function and of the context that a thunk passes it last.");
   bind_torch_autograd(m);
-  m.def("torch_init", &torch_init, nb::arg("libtorch_cpu_path"), nb::arg("Tensor"),
+  bind_torch_device(m);
+  m.def("torch_bind", &torch::load_shim, nb::arg("libtorch_cpu_path"),
+        "Bind torch's stable C functions, of a library that this process has loaded.");
+  m.def("torch_init", &torch_init, nb::arg("Tensor"),
         nb::arg("Parameter"), nb::arg("len_torch_dispatch_stack"),
         nb::arg("len_torch_function_stack"), nb::arg("forward_ad_module"),
         nb::arg("are_functorch_transforms_active"),
         nb::arg("any_autocast_enabled").none() = nb::none(),
-        "Bind the loaded libtorch and the state that native calls look at.");
+        "Bind the state that native calls look at.");
   m.def(
       "torch_impl",
       [](const std::string& ns, const std::string& name, const std::string& dispatch_key,

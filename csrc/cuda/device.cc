@@ -69,13 +69,14 @@ Device& Device::get(int ordinal) {
   Devices& all = devices();
   std::lock_guard lock(all.mutex);
   auto index = static_cast<size_t>(ordinal);
+  if (index < all.known.size() && all.known[index] != nullptr) return *all.known[index];
   if (ordinal < 0 || ordinal >= count()) {
     throw Error(ErrorKind::kDevice, "expected one of " + std::to_string(count()) +
                                         " CUDA devices, found cuda:" + std::to_string(ordinal) +
                                         "\n  help: check nvidia-smi and CUDA_VISIBLE_DEVICES");
   }
   if (all.known.size() <= index) all.known.resize(index + 1, nullptr);
-  if (all.known[index] == nullptr) all.known[index] = new Device(cuda::driver(), ordinal);
+  all.known[index] = new Device(cuda::driver(), ordinal);
   return *all.known[index];
 }
 

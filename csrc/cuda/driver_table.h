@@ -143,6 +143,7 @@ struct GraphUpdateInfo {
   X(fill_words, cuMemsetD32Async, (DevicePointer, unsigned, size_t count, StreamHandle))         \
   X(begin_capture, cuStreamBeginCapture_v2, (StreamHandle, int mode))                            \
   X(end_capture, cuStreamEndCapture, (StreamHandle, GraphHandle*))                               \
+  X(exchange_capture_mode, cuThreadExchangeStreamCaptureMode, (int* mode))                       \
   X(instantiate, cuGraphInstantiateWithFlags,                                                    \
     (GraphExecHandle*, GraphHandle, unsigned long long flags))                                   \
   X(launch_graph, cuGraphLaunch, (GraphExecHandle, StreamHandle))                                \

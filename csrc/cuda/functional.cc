@@ -1,5 +1,7 @@
 #include "cuda/functional.h"
 
+#include <cstring>
+
 #include "core/argument_block.h"
 #include "core/error.h"
 #include "core/functional.h"
@@ -26,7 +28,8 @@ void prepare_result(const Signature& signature, const Relocation& r, const Array
 }  // namespace
 
 void queue_functional(DeviceKernel& kernel, const ArrayView* operands, const ArrayView* results,
-                      Launch& launch, const Stream& stream, const Geometry& geometry) {
+                      Launch& launch, const Stream& stream, const Geometry& geometry,
+                      bool has_host_values) {
   const Signature& signature = kernel.signature();
   ArgumentBlock block(signature);
   SmallBuffer<ArrayView, 16> views(signature.relocations.size());
@@ -34,6 +37,10 @@ void queue_functional(DeviceKernel& kernel, const ArrayView* operands, const Arr
     const Relocation& r = signature.relocations[i];
     if (r.role == Role::kValue) {
       if (r.operand < 0) continue;
+      if (has_host_values) {
+        std::memcpy(block.field(r), operands[r.operand].data, size_bytes(r.dtype));
+        continue;
+      }
       throw Error(ErrorKind::kInternal, signature.name +
                                             "(): a value of which only the device "
                                             "knows the number");
@@ -47,6 +54,19 @@ void queue_functional(DeviceKernel& kernel, const ArrayView* operands, const Arr
     if (r.is_written()) prepare_result(signature, r, operands, launch, views[i], stream);
   }
   kernel.launch(stream, block.data(), launch, geometry);
+}
+
+void write_now(const Stream& stream, void* target, const std::byte* source, size_t bytes) {
+  // A copy from the host would be one from wherever `source` was, each time that a graph runs.
+  size_t unit = bytes % sizeof(uint32_t) == 0 ? sizeof(uint32_t) : 1;
+  for (size_t begin = 0; begin < bytes;) {
+    size_t end = begin + unit;
+    while (end < bytes && std::memcmp(source + begin, source + end, unit) == 0) end += unit;
+    uint32_t pattern = 0;
+    std::memcpy(&pattern, source + begin, unit);
+    fill(stream, static_cast<std::byte*>(target) + begin, end - begin, pattern, unit);
+    begin = end;
+  }
 }
 
 }  // namespace kernelcore::cuda

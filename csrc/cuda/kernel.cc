@@ -6,6 +6,7 @@
 namespace kernelcore::cuda {
 namespace {
 
+constexpr int kRelaxedCapture = 2;
 constexpr int64_t kMaxBlocks = std::numeric_limits<int32_t>::max();
 
 int64_t block_threads(const Signature& signature, const LoadedFunction& function,
@@ -21,6 +22,34 @@ int64_t block_threads(const Signature& signature, const LoadedFunction& function
       "leave block_dim out");
 }
 
+/// Lets this thread load code while it captures: nothing of that belongs to a graph.
+class OutsideCaptures {
+ public:
+  explicit OutsideCaptures(const DriverTable& driver) : driver_(driver) {
+    check(driver_.exchange_capture_mode(&mode_), "cuThreadExchangeStreamCaptureMode");
+  }
+  ~OutsideCaptures() { static_cast<void>(driver_.exchange_capture_mode(&mode_)); }
+  OutsideCaptures(const OutsideCaptures&) = delete;
+  OutsideCaptures& operator=(const OutsideCaptures&) = delete;
+
+ private:
+  const DriverTable& driver_;
+  int mode_ = kRelaxedCapture;
+};
+
+bool is_capturing(const Stream& stream) {
+  const DriverTable& driver = stream.device().driver();
+  if (driver.capture_info == nullptr) return false;
+  int status = 0;
+  unsigned long long id = 0;
+  GraphHandle graph = nullptr;
+  const GraphNodeHandle* last = nullptr;
+  size_t count = 0;
+  check(driver.capture_info(stream.handle(), &status, &id, &graph, &last, &count),
+        "cuStreamGetCaptureInfo");
+  return status != 0;
+}
+
 }  // namespace
 
 DeviceKernel::DeviceKernel(const Signature& signature, std::string image, std::string symbol)
@@ -34,6 +63,7 @@ const DeviceKernel::Placed& DeviceKernel::on(Device& device) {
     if (known == &device) return *placed;
   }
   auto made = std::make_unique<Placed>();
+  OutsideCaptures relaxed(device.driver());
   made->function = device.load(signature_->key, image_, symbol_);
   made->status = device.watch(signature_);
   return *placed_.emplace_back(&device, std::move(made)).second;
@@ -45,6 +75,12 @@ void DeviceKernel::prepare(Device& device) {
 
 void DeviceKernel::raise_failure(Device& device) {
   device.raise_failure(on(device).status, *signature_);
+}
+
+void DeviceKernel::raise_failure(const Stream& stream) {
+  Device& device = stream.device();
+  const volatile int64_t* status = on(device).status.host;
+  if (status[0] != 0 && !is_capturing(stream)) raise_failure(device);
 }
 
 void DeviceKernel::launch(const Stream& stream, const void* block, Launch& launch,

@@ -27,11 +27,13 @@ class DeviceKernel {
 
   const Signature& signature() const { return *signature_; }
 
-  /// Loads the code on `device`, as the first launch does. It must not happen during a capture.
+  /// Loads the code on `device`, as the first launch does.
   void prepare(Device& device);
 
   /// Throws why a run on `device` has failed, if one has, and forgets it.
   void raise_failure(Device& device);
+  /// As above on the device of `stream`, unless that captures.
+  void raise_failure(const Stream& stream);
 
   /// Queues a run in `stream`. `block` is copied. Throws an Error if it cannot be queued; a failure
   /// of the kernel itself is thrown by the next synchronization of the device.

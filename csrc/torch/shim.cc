@@ -30,6 +30,14 @@ void bind(void* library, const char* symbol, Function*& target) {
     fail(std::string("this version lacks ") + symbol + "; 2.10 or newer is needed");
 }
 
+/// What is in a library of its own, beside that at `path`, where torch has it at all.
+void bind_cuda(void* library, const std::string& path, Shim& s) {
+  std::string folder = path.substr(0, path.find_last_of('/') + 1);
+  void* cuda = dlopen((folder + "libtorch_cuda.so").c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  bind_optional(cuda != nullptr ? cuda : library, "aoti_torch_get_current_cuda_stream",
+                s.current_cuda_stream);
+}
+
 int32_t constant(void* library, const char* symbol) {
   int32_t (*getter)() = nullptr;
   bind(library, symbol, getter);
@@ -70,13 +78,18 @@ void load_shim(const std::string& path) {
   bind(lib, "aoti_torch_get_strides", s.get_strides);
   bind(lib, "aoti_torch_get_dtype", s.get_dtype);
   bind(lib, "aoti_torch_get_device_type", s.get_device_type);
+  bind(lib, "aoti_torch_get_device_index", s.get_device_index);
   bind(lib, "aoti_torch_empty_strided", s.empty_strided);
   bind(lib, "aoti_torch_delete_tensor_object", s.delete_tensor);
   bind(lib, "aoti_torch_library_init_impl", s.library_for_key);
   bind(lib, "aoti_torch_library_impl", s.library_impl);
   bind(lib, "aoti_torch_grad_mode_is_enabled", s.grad_mode_is_enabled);
+  bind(lib, "aoti_torch_grad_mode_set_enabled", s.set_grad_mode);
+  bind(lib, "aoti_torch_copy_", s.copy);
   bind_optional(lib, "torch_exception_get_what_without_backtrace", s.exception_text);
+  bind_cuda(lib, path, s);
   s.cpu = constant(lib, "aoti_torch_device_type_cpu");
+  s.cuda = constant(lib, "aoti_torch_device_type_cuda");
   for (int i = 0; i < kDTypeCount; ++i) {
     std::string symbol = std::string("aoti_torch_dtype_") + name_of(static_cast<DType>(i));
     s.dtypes[i] = constant(lib, symbol.c_str());

@@ -24,17 +24,23 @@ struct Shim {
   int32_t (*get_strides)(TensorHandle, int64_t**);
   int32_t (*get_dtype)(TensorHandle, int32_t*);
   int32_t (*get_device_type)(TensorHandle, int32_t*);
+  int32_t (*get_device_index)(TensorHandle, int32_t*);
   int32_t (*empty_strided)(int64_t ndim, const int64_t* sizes, const int64_t* strides,
                            int32_t dtype, int32_t device_type, int32_t device_index, TensorHandle*);
   int32_t (*delete_tensor)(TensorHandle);
   int32_t (*library_for_key)(const char* ns, const char* key, const char* file, uint32_t line,
                              LibraryHandle*);
   int32_t (*library_impl)(LibraryHandle, const char* name, BoxedKernel);
+  int32_t (*copy)(TensorHandle target, TensorHandle source, int32_t may_return_early);
   bool (*grad_mode_is_enabled)();
+  void (*set_grad_mode)(bool);
 
   const char* (*exception_text)();  // null in older versions
+  // The handle of the stream in use; null where torch has no CUDA.
+  int32_t (*current_cuda_stream)(int32_t device_index, void**);
 
   int32_t cpu;
+  int32_t cuda;
   int32_t dtypes[kDTypeCount];  // torch's numbers, by DType
 };
 

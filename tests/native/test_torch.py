@@ -44,8 +44,8 @@ LIKE_FIRST = [(0, 0, 0)]
 @pytest.fixture(autouse=True)
 def _torch_hooks() -> None:
     """Set per test: the hooks are global, and the torch adapter sets its own."""
+    _native.torch_bind(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
     _native.torch_init(
-        str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"),
         torch.Tensor,
         torch.nn.Parameter,
         torch._C._len_torch_dispatch_stack,

@@ -1,0 +1,104 @@
+#include "torch/stack.h"
+
+#include <bit>
+
+#include "core/scalar.h"
+
+namespace kernelcore::torch {
+namespace {
+
+std::string dtype_text(int32_t dtype) {
+  for (int i = 0; i < kDTypeCount; ++i) {
+    if (shim().dtypes[i] == dtype) return name_of(static_cast<DType>(i));
+  }
+  return "another dtype";
+}
+
+void convert_number(const Operation& op, size_t index, StableIValue& slot) {
+  DType dtype = op.operands[index].dtype;
+  switch (traits_of(dtype).kind) {
+    case ScalarKind::kFloat: {
+      store_float(dtype, std::bit_cast<double>(slot), &slot);
+      break;
+    }
+    case ScalarKind::kInt:
+    case ScalarKind::kUInt: {
+      auto value = static_cast<int64_t>(slot);
+      if (holds(dtype, value)) break;
+      bool is_signed = traits_of(dtype).kind == ScalarKind::kInt;
+      refuse_operand(op, index, std::string(is_signed ? "an " : "a ") + name_of(dtype) + " value",
+                     std::to_string(value) + ", which is out of its range");
+    }
+    case ScalarKind::kBool:
+      // A bool sits in the low byte, which is the first one here; keep it 0 or 1.
+      store_integer(dtype, (slot & 0xff) != 0 ? 1 : 0, &slot);
+      break;
+  }
+}
+
+}  // namespace
+
+void refuse_operand(const Operation& op, size_t index, const std::string& expected,
+                    const std::string& found, const std::string& help) {
+  std::string problem = "expected " + expected + ", found " + found;
+  size_t parameter = op.parameter_of(index);
+  if (parameter != Operation::kNoParameter) {
+    throw op.signature.argument_error(parameter, problem, help);
+  }
+  throw op.signature.launch_error("argument #" + std::to_string(index) + ": " + problem, help);
+}
+
+Place read_tensor(const Operation& op, size_t index, TensorHandle tensor, ArrayView& view) {
+  const Shim& s = shim();
+  const OperandSpec& spec = op.operands[index];
+  int32_t dtype = 0;
+  Place place{};
+  int64_t ndim = 0;
+  int64_t* sizes = nullptr;
+  int64_t* strides = nullptr;
+  if (s.get_dtype(tensor, &dtype) != 0 || s.get_device_type(tensor, &place.device_type) != 0 ||
+      s.get_device_index(tensor, &place.device_index) != 0 || s.get_dim(tensor, &ndim) != 0 ||
+      s.get_sizes(tensor, &sizes) != 0 || s.get_strides(tensor, &strides) != 0 ||
+      s.get_data_ptr(tensor, &view.data) != 0) {
+    refuse_operand(op, index, "a dense tensor", "one without strides or memory");
+  }
+  if (dtype != s.dtypes[static_cast<size_t>(spec.dtype)] || ndim != spec.ndim) {
+    refuse_operand(op, index, "array of " + describe_array(name_of(spec.dtype), spec.ndim),
+                   describe_array(dtype_text(dtype), ndim));
+  }
+  view.ndim = spec.ndim;
+  auto item_bytes = static_cast<int64_t>(size_bytes(spec.dtype));
+  for (int k = 0; k < view.ndim; ++k) {
+    view.shape[k] = sizes[k];
+    view.stride_bytes[k] = strides[k] * item_bytes;
+  }
+  size_t parameter = op.parameter_of(index);
+  if (parameter != Operation::kNoParameter) op.signature.check_shape(parameter, view);
+  if (view.data == nullptr && view.numel() != 0) {
+    refuse_operand(op, index, "a tensor with memory", "one without");
+  }
+  return place;
+}
+
+void read_number(const Operation& op, size_t index, StableIValue& slot, ArrayView& view) {
+  convert_number(op, index, slot);
+  view.ndim = 0;
+  view.data = &slot;
+}
+
+TensorHandle allocate(const Operation& op, DType dtype, Place place, ArrayView& view) {
+  const Shim& s = shim();
+  auto item_bytes = static_cast<int64_t>(size_bytes(dtype));
+  int64_t strides[kMaxArrayDims];
+  for (int k = 0; k < view.ndim; ++k) strides[k] = view.stride_bytes[k] / item_bytes;
+  TensorHandle tensor = nullptr;
+  if (s.empty_strided(view.ndim, view.shape, strides, s.dtypes[static_cast<size_t>(dtype)],
+                      place.device_type, place.device_index, &tensor) != 0) {
+    throw Error(ErrorKind::kMemory,
+                op.signature.name + "(): no memory for an array of shape " + shape_text(view));
+  }
+  s.get_data_ptr(tensor, &view.data);
+  return tensor;
+}
+
+}  // namespace kernelcore::torch
