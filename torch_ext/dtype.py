@@ -33,15 +33,15 @@ def dtype_to_torch(dtype: Any) -> torch.dtype:
     return found
 
 
-def tensor_from_number(number: Any, dtype: torch.dtype) -> torch.Tensor:
-    """A CPU tensor without dimensions; floats are rounded as kernels round their arguments."""
+def tensor_from_number(number: Any, dtype: torch.dtype, device: Any = "cpu") -> torch.Tensor:
+    """A tensor without dimensions; floats are rounded as kernels round their arguments."""
     if not dtype.is_floating_point:
         if is_wide(number):  # Torch takes integers as signed: these are the same bits.
-            return torch.full((), number - (1 << 64), dtype=torch.int64, device="cpu").view(dtype)
-        return torch.full((), number, dtype=dtype, device="cpu")
+            return torch.full((), number - (1 << 64), dtype=torch.int64, device=device).view(dtype)
+        return torch.full((), number, dtype=dtype, device=device)
     # Not in one step: torch.full refuses what float32 rounds to infinity.
     value: Any = torch.sym_float(number)
-    return torch.full((), value, dtype=torch.float64, device="cpu").to(dtype)
+    return torch.full((), value, dtype=torch.float64, device=device).to(dtype)
 
 
 def is_wide(number: Any) -> bool:

@@ -10,6 +10,9 @@ from kernelcore import Array, Device, Stream, get_device, get_stream
 from kernelcore._native import ArrayMemory
 from kernelcore.errors import KernelArgumentError
 
+# The handle that stands for the legacy default stream, which is torch's.
+_LEGACY_STREAM = 1
+
 
 def from_torch(
     t: torch.Tensor,
@@ -88,6 +91,8 @@ def device_from_torch(torch_device: torch.device | str) -> Device:
         KernelArgumentError: Kernels do not run there.
     """
     device = torch.device(torch_device)
+    if device.type == "cuda" and device.index is None and torch.cuda.is_available():
+        device = torch.device("cuda", torch.cuda.current_device())
     # Torch has an index for the one CPU, too.
     return get_device("cpu" if device.type == "cpu" else str(device))
 
@@ -102,26 +107,43 @@ def device_to_torch(kernelcore_device: object = None) -> str:
 
 
 def stream_from_torch(stream_or_device: Any = None) -> Stream:
-    """The stream of a stream or a device of torch; by default the one that is used here.
+    """The stream of a stream of torch, or the one that torch uses on a device.
+
+    Args:
+        stream_or_device: Either; by default torch's current CUDA device, or the CPU without one.
 
     Raises:
         KernelArgumentError: Kernels do not run there.
     """
-    # A stream of the CPU does not say where it is.
-    is_cpu = isinstance(stream_or_device, torch.cpu.Stream)
-    device = "cpu" if is_cpu else getattr(stream_or_device, "device", stream_or_device)
-    return get_stream(None if device is None else device_from_torch(device))
+    if isinstance(stream_or_device, torch.cpu.Stream):
+        return get_stream("cpu")
+    found = stream_or_device
+    if not hasattr(found, "cuda_stream"):
+        default = "cuda" if torch.cuda.is_available() else "cpu"
+        device = torch.device(default if found is None else found)
+        if (known := device_from_torch(device)).is_cpu:
+            return get_stream(known)
+        found = torch.cuda.current_stream(device)
+    return Stream(device_from_torch(found.device), cuda_stream=found.cuda_stream)
 
 
-def stream_to_torch(stream_or_device: Any = None) -> torch.cpu.Stream:
+def stream_to_torch(stream_or_device: Any = None) -> Any:
     """What torch calls a stream, or the stream of a device; by default the one that is used here.
 
     Raises:
         KernelArgumentError: There is no such device.
     """
-    device = getattr(stream_or_device, "device", stream_or_device)
-    get_stream(get_device(device))
-    return torch.cpu.current_stream()
+    stream = stream_or_device
+    if not isinstance(stream, Stream):
+        stream = get_stream(None if stream is None else device_from_torch(stream))
+    if stream.device.is_cpu:
+        return torch.cpu.current_stream()
+    device = torch.device(str(stream.device))
+    if stream.cuda_stream == _LEGACY_STREAM:
+        return torch.cuda.default_stream(device)
+    made = torch.cuda.ExternalStream(stream.cuda_stream, device=device)
+    made.kernelcore_stream = stream  # Its handle lives as long as it does.
+    return made
 
 
 def _handle(t: torch.Tensor) -> ArrayMemory:

@@ -234,6 +234,8 @@ class TorchOperator:
         Raises:
             KernelError: It has no code there, or an earlier run there failed.
         """
+        if _C._len_torch_dispatch_stack() or _C._are_functorch_transforms_active():
+            return  # What looks like a tensor may have no memory.
         for arg in args:
             if type(arg) in (torch.Tensor, torch.nn.Parameter) and arg.is_cuda:
                 self.on_devices.prepare(arg.device.index)

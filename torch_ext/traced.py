@@ -73,6 +73,7 @@ def traceable(
         for i, o in enumerate(operation.operands)
         if operation.is_composite(i)
     }
+    arrays = [i for i, _ in enumerate(operation.operands) if i not in scalar and i not in composite]
     # Operators alone: torch.compile sets a guard on everything that it reads here.
     in_export, in_compile = ((f.numbers.public, f.tensors.public) for f in (exported, compiled))
     is_exporting = torch.compiler.is_exporting
@@ -82,23 +83,26 @@ def traceable(
         given = flat(args, kwargs)
         if given is None:
             return numbers(*args, **kwargs)  # Torch says what is wrong.
-        given = [scalar[i](a, False) if i in scalar else a for i, a in enumerate(given)]
-        given = [composite[i](a) if i in composite else a for i, a in enumerate(given)]
+        # Where the arrays are: a graph of a device that has tensors of the CPU is not captured.
+        places = [a.device for i, a in enumerate(given) if i in arrays and hasattr(a, "device")]
+        place = places[0] if places else torch.device("cpu")
+        given = [scalar[i](a, None) if i in scalar else a for i, a in enumerate(given)]
+        given = [composite[i](a, place) if i in composite else a for i, a in enumerate(given)]
         if not any(isinstance(given[i], torch.Tensor) for i in scalar):
             return numbers(*given)
-        return tensors(*(scalar[i](a, True) if i in scalar else a for i, a in enumerate(given)))
+        return tensors(*(scalar[i](a, place) if i in scalar else a for i, a in enumerate(given)))
 
     return call
 
 
-def _scalar_rule(root: str, index: int, type_: Scalar) -> Callable[[Any, bool], Any]:
-    """What makes of an argument for scalar ``index`` a number or a tensor, or only a tensor."""
+def _scalar_rule(root: str, index: int, type_: Scalar) -> Callable[[Any, torch.device | None], Any]:
+    """What makes of an argument for scalar ``index`` a tensor in a place; without one, a number."""
     dtype = dtype_to_torch(type_)
     sources, numbers = _sources(type_), _NUMBERS[type_.kind]
     low, high = type_.limits
     is_integer, is_uint64 = type_.is_integer, type_ == uint64
 
-    def convert(arg: Any, to_tensor: bool) -> Any:
+    def convert(arg: Any, place: torch.device | None) -> Any:
         if isinstance(arg, torch.Tensor):
             return arg
         if isinstance(arg, (np.ndarray, np.generic)):  # To torch.compile, both are one.
@@ -106,28 +110,28 @@ def _scalar_rule(root: str, index: int, type_: Scalar) -> Callable[[Any, bool], 
             if tensor.dtype not in sources:
                 _refuse(root, index, f"a NumPy value of {tensor.dtype}")
             return tensor.to(dtype)
-        if is_uint64 and is_wide(arg):
-            to_tensor = True
         if not isinstance(arg, numbers):
             _refuse(root, index, f"{arg!r} of {type(arg)}")
-        if not to_tensor:
+        if place is None and not (is_uint64 and is_wide(arg)):
             return arg  # The fake kernel and native code check the range.
         if is_integer and not low <= arg <= high:
             _refuse(root, index, f"{arg}")
-        return tensor_from_number(arg, dtype)
+        return tensor_from_number(arg, dtype, "cpu" if place is None else place)
 
     return convert
 
 
-def _composite_rule(component: Callable[[Any, bool], Any]) -> Callable[[Any], Any]:
+def _composite_rule(
+    component: Callable[[Any, torch.device], Any],
+) -> Callable[[Any, torch.device], Any]:
     """What makes a tensor of an argument for a composite, whose components follow a rule."""
 
-    def convert(arg: Any) -> Any:
+    def convert(arg: Any, place: torch.device) -> Any:
         if hasattr(arg, "kernel_type"):  # A value of the language.
-            return component(arg.__array__(copy=True), True)
+            return component(arg.__array__(copy=True), place)
         if not isinstance(arg, (list, tuple)):
-            return component(arg, True)
-        return torch.stack([convert(one) for one in arg])
+            return component(arg, place)
+        return torch.stack([convert(one, place) for one in arg])
 
     return convert
 
