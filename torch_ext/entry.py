@@ -107,13 +107,13 @@ def torch_op(
 
     Returns:
         A function of the kernel's parameters without ``outputs``, by position or by name: tensors
-        on the CPU of the declared dtype and rank with any strides; for a scalar a number, or a
-        tensor of its dtype without dimensions, which can then be differentiated and batched;
-        likewise for a vector or a matrix a sequence of numbers, or a tensor of its components. An
-        array of such elements is a tensor with the components as last axes. A struct, and an array
-        of structs, is a mapping, a tuple of the fields in order, or an object with these as
-        attributes; or all fields are given, one after the other, in place of all parameters. The
-        function returns a new contiguous tensor, or a tuple of them.
+        of the declared dtype and rank with any strides, on the CPU or one CUDA device; for a scalar
+        a number, or a tensor of its dtype without dimensions, which can then be differentiated and
+        batched; likewise for a vector or a matrix a sequence of numbers, or a tensor of its
+        components. An array of such elements is a tensor with the components as last axes. A
+        struct, and an array of structs, is a mapping, a tuple of the fields in order, or an object
+        with these as attributes; or all fields are given, one after the other, in place of all
+        parameters. The function returns a new contiguous tensor, or a tuple of them.
 
     Raises:
         KernelArgumentError: The parameters are not as described, or the name is taken.

@@ -28,7 +28,7 @@ def from_torch(
     the tensor again: use ``set_to_none=False`` or ``Tape.zero``.
 
     Args:
-        t: A tensor on the CPU with any strides.
+        t: A tensor on the CPU or a CUDA device, with any strides.
         dtype: The type of an element; the last dimensions of ``t`` are components of composites.
             Default: the scalar type of ``t``.
         requires_grad: Whether a Tape computes its gradient. Default: as ``t`` says, or True if
@@ -141,7 +141,7 @@ def stream_to_torch(stream_or_device: Any = None) -> Any:
     device = torch.device(str(stream.device))
     if stream.cuda_stream == _LEGACY_STREAM:
         return torch.cuda.default_stream(device)
-    made = torch.cuda.ExternalStream(stream.cuda_stream, device=device)
+    made: Any = torch.cuda.ExternalStream(stream.cuda_stream, device=device)
     made.kernelcore_stream = stream  # Its handle lives as long as it does.
     return made
 

@@ -309,4 +309,3 @@ def _schema(operation: Operation, tensor_values: bool) -> str:
     tensors = ", ".join(["Tensor"] * operation.visible)
     returned = tensors if operation.visible == 1 else f"({tensors})"
     return f"({', '.join(params)}) -> {returned}"
-

@@ -90,10 +90,9 @@ void bind_torch(nb::module_& m) {
   bind_torch_device(m);
   m.def("torch_bind", &torch::load_shim, nb::arg("libtorch_cpu_path"),
         "Bind torch's stable C functions, of a library that this process has loaded.");
-  m.def("torch_init", &torch_init, nb::arg("Tensor"),
-        nb::arg("Parameter"), nb::arg("len_torch_dispatch_stack"),
-        nb::arg("len_torch_function_stack"), nb::arg("forward_ad_module"),
-        nb::arg("are_functorch_transforms_active"),
+  m.def("torch_init", &torch_init, nb::arg("Tensor"), nb::arg("Parameter"),
+        nb::arg("len_torch_dispatch_stack"), nb::arg("len_torch_function_stack"),
+        nb::arg("forward_ad_module"), nb::arg("are_functorch_transforms_active"),
         nb::arg("any_autocast_enabled").none() = nb::none(),
         "Bind the state that native calls look at.");
   m.def(

@@ -70,9 +70,7 @@ class FakeTorch:
 class FakeOperator:
     """An operation as torch's dispatcher calls it on CUDA tensors."""
 
-    def __init__(
-        self, torch: FakeTorch, operation: Operation, tensor_values: bool = False
-    ) -> None:
+    def __init__(self, torch: FakeTorch, operation: Operation, tensor_values: bool = False) -> None:
         scalars = [i for i, o in enumerate(operation.operands) if isinstance(o.type, Scalar)]
         form = device_form(operation, ARCHITECTURE, scalars if tensor_values else [])
         torch.driver.know(form.func, ARCHITECTURE)
