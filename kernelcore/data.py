@@ -260,6 +260,15 @@ class Array(ElementMemory):
         """
         return self.reshape(self.size)
 
+    def broadcast(self, shape: tuple[int, ...]) -> Array:
+        """A view whose elements are repeated as NumPy does; it is read-only, without a gradient.
+
+        Raises:
+            ValueError: The shapes do not fit.
+        """
+        extents = (*shape, *self.extents[self.ndim :])
+        return Array(np.broadcast_to(self._data, extents), self._dtype, memory=self)
+
     def transpose(self, axes: Sequence[int] | None = None) -> Array:
         """A view with its dimensions reversed, or in the order ``axes``."""
         order = axis_order(axes, self.ndim)

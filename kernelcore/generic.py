@@ -197,9 +197,11 @@ def _array_type(limits: Sequence[Wanted], arg: Any) -> SourceType | None:
         own = ArrayOf(arg.element, arg.ndim)
         if any(_admits(limit, own, {}) for limit in limits):
             return own
-        arg = arg.numpy()
-    scalar = _BY_NAME.get(str(arg.dtype).rsplit(".", maxsplit=1)[-1])
-    shape = tuple(int(n) for n in arg.shape)
+        extents, dtype = arg.layout
+    else:
+        extents, dtype = arg.shape, arg.dtype
+    scalar = _BY_NAME.get(str(dtype).rsplit(".", maxsplit=1)[-1])
+    shape = tuple(int(n) for n in extents)
     if scalar is None:
         return None
     for limit in limits:

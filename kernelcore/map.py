@@ -15,6 +15,9 @@ from kernelcore.builtins import Builtin
 from kernelcore.components import describe
 from kernelcore.creation import zeros
 from kernelcore.data import Array
+from kernelcore.device import CPU, Device
+from kernelcore.device_elements import layout
+from kernelcore.device_memory import device_holding
 from kernelcore.element import as_numpy, has_gradient
 from kernelcore.errors import KernelArgumentError, KernelTypeError
 from kernelcore.frontend.annotations import Open, Wanted
@@ -59,16 +62,16 @@ def map(
     """
     callee = _callee(function)
     depths = _component_dims(callee, len(inputs))
-    arrays = {k: as_numpy(a) for k, a in enumerate(inputs) if is_array(a)}
-    if not arrays:
+    shapes = {k: layout(a)[0] for k, a in enumerate(inputs) if is_array(a)}
+    if not shapes:
         raise KernelArgumentError(
             "map: expected an array among the arguments, found none",
             remedy="call the function itself for values alone",
         )
-    for k, array in arrays.items():
+    for k, whole in shapes.items():
         if isinstance(inputs[k], Array):
-            depths[k] = array.ndim - inputs[k].ndim
-    outer = {k: a.shape[: a.ndim - depths[k]] for k, a in arrays.items()}
+            depths[k] = len(whole) - inputs[k].ndim
+    outer = {k: whole[: len(whole) - depths[k]] for k, whole in shapes.items()}
     try:
         shape = np.broadcast_shapes(*outer.values())
     except ValueError as error:
@@ -80,20 +83,21 @@ def map(
         )
     grid = shape or (1,)
     args: list[Any] = list(inputs)
-    for k, array in arrays.items():
+    for k, whole in shapes.items():
         if not isinstance(inputs[k], Array) or outer[k] != grid:
-            args[k] = _broadcast(inputs[k], array, (*grid, *array.shape[len(outer[k]) :]))
+            args[k] = _broadcast(inputs[k], grid, whole[len(outer[k]) :])
     params = [Parameter(f"x{k}", _wanted(args[k], depths[k]), None) for k in range(len(args))]
     types = tuple(argument_types("map", params, args))
     kernel, results = _kernel(callee, types, len(grid))
     if return_kernel:
         return kernel
-    data = [a for a in inputs if isinstance(a, Array)]
+    data = [a for a in args if isinstance(a, Array)]
     if out is not None or not data:
         outs = _outputs(results, shape, out)
     else:
-        is_tracked = any(a.requires_grad for a in data)
-        outs = [_new_array(type_, shape, is_tracked) for type_ in results]
+        is_tracked = any(a.requires_grad for a in inputs if isinstance(a, Array))
+        device = next((a.device for a in data if a.is_on_cuda), CPU)
+        outs = [_new_array(type_, shape, is_tracked, device) for type_ in results]
     launch(kernel, grid, inputs=args, outputs=outs if shape else [_with_axis(o) for o in outs])
     return outs[0] if len(outs) == 1 else tuple(outs)
 
@@ -140,7 +144,7 @@ def _outputs(results: Sequence[SourceType], shape: tuple[int, ...], out: Any) ->
                     remedy="give an array per result",
                 )
             want = (*shape, *_components(type_))
-            found = array.numpy().shape if isinstance(array, Array) else tuple(array.shape)
+            found = layout(array)[0]
             if found != want:
                 raise KernelArgumentError(
                     f"map: out: expected shape {want}, found {found}",
@@ -150,28 +154,30 @@ def _outputs(results: Sequence[SourceType], shape: tuple[int, ...], out: Any) ->
     return [np.empty((*shape, *_components(t)), _dtype(t)) for t in results]
 
 
-def _new_array(type_: SourceType, shape: tuple[int, ...], is_tracked: bool) -> Any:
+def _new_array(type_: SourceType, shape: tuple[int, ...], is_tracked: bool, device: Device) -> Any:
     if isinstance(type_, StructType):
         return np.empty(shape, type_.numpy)
     assert isinstance(type_, Scalar | Dense)
-    return zeros(shape, type_, requires_grad=is_tracked and has_gradient(type_))
+    return zeros(shape, type_, device, is_tracked and has_gradient(type_))
 
 
 def _with_axis(array: Any) -> Any:
     return array.reshape(1) if isinstance(array, Array) else array[None]
 
 
-def _broadcast(given: Any, array: Any, shape: tuple[int, ...]) -> Any:
-    """``array``, what NumPy sees of ``given``, as an array of ``shape``."""
-    data = np.broadcast_to(array, shape)
-    if not isinstance(given, Array):
-        return data
-    if given.requires_grad and recorder.get() is not None:
-        raise KernelArgumentError(
-            f"map: an array of shape {given.shape} is broadcast, which has no gradient on a Tape",
-            remedy="give arrays of one shape, or an array without requires_grad",
-        )
-    return Array(data, given.dtype)
+def _broadcast(given: Any, shape: tuple[int, ...], components: tuple[int, ...]) -> Any:
+    """``given``, an array, with its elements repeated to ``shape``."""
+    if isinstance(given, Array):
+        if given.requires_grad and recorder.get() is not None:
+            raise KernelArgumentError(
+                f"map: an array of shape {given.shape} is broadcast, which has no gradient on a "
+                "Tape",
+                remedy="give arrays of one shape, or an array without requires_grad",
+            )
+        return given.broadcast(shape)
+    if not device_holding(given).is_cpu:
+        return Array.sharing(given).broadcast((*shape, *components))
+    return np.broadcast_to(as_numpy(given), (*shape, *components))
 
 
 def _components(type_: SourceType) -> tuple[int, ...]:

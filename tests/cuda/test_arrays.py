@@ -157,8 +157,9 @@ def test_copies_wait_for_other_streams(driver: FakeDriver) -> None:
 class Consumer:
     """What another library would be told of an array."""
 
-    def __init__(self, interface: dict[str, object]) -> None:
+    def __init__(self, interface: dict[str, Any]) -> None:
         self.__cuda_array_interface__ = interface
+        self.shape, self.dtype = interface["shape"], np.dtype(interface["typestr"])
 
 
 def test_the_array_interface_names_its_stream(driver: FakeDriver) -> None:
@@ -251,3 +252,46 @@ def test_devices_without_pools(driver: FakeDriver) -> None:
         assert len(driver.calls("cuMemAlloc")) == len(driver.calls("cuMemFree")) == 1
     finally:
         driver.set_pools(True)
+
+
+def test_map_runs_where_its_arrays_are(driver: FakeDriver) -> None:
+    x, host = numbers(3, device="cuda:1"), np.arange(3, dtype=np.float32)
+    assert (found := kc.map(kc.sin, x)).device == "cuda:1"
+    assert np.array_equal(found.numpy(), kc.map(kc.sin, host))
+    rows = kc.map(kc.add, numbers(2, 3), numbers(3))
+    assert np.array_equal(rows.numpy(), np.arange(6).reshape(2, 3) + np.arange(3))
+    points = kc.map(kc.normalize, kc.ones((2, 2), dtype=kc.vec3, device="cuda:0")[:1])
+    assert (points.device, points.shape, points.dtype) == ("cuda:0", (1, 2), kc.vec3)
+    owner = numbers(3)
+    foreign = Consumer(owner.__cuda_array_interface__)
+    assert kc.map(kc.mul, foreign, 2.0).list() == [0.0, 2.0, 4.0]
+    out = kc.zeros(3, device="cuda:0")
+    assert kc.map(kc.neg, numbers(3), out=out) is out
+    assert out.list() == [0.0, -1.0, -2.0]
+
+
+@kc.kernel
+def gathered(x: kc.indexedarray(dtype=kc.vec3), y: kc.array(dtype=kc.vec3)):
+    i = kc.tid()
+    y[i] = x[i]
+
+
+def test_indices_go_where_their_data_are(driver: FakeDriver) -> None:
+    x = kc.array(np.arange(12, dtype=np.float32).reshape(4, 3), dtype=kc.vec3, device="cuda:0")
+    y = kc.zeros(2, dtype=kc.vec3, device="cuda:0")
+    chosen = kc.indexedarray(x, [[3, 1]])
+    with kc.ScopedCapture() as capture:
+        kc.launch(gathered, 2, [chosen], [y])
+    kc.capture_launch(capture.graph)
+    kc.launch(gathered, 2, [chosen], [y])
+    assert np.array_equal(y.numpy(), x.numpy()[[3, 1]])
+    assert len(driver.calls("cuGraphLaunch")) == 1
+    indices = kc.array([2, 0], dtype=int, device="cuda:1")
+    kc.launch(gathered, 2, [kc.indexedarray(x, [indices])], [y])
+    assert np.array_equal(y.numpy(), x.numpy()[[2, 0]])
+
+
+def test_an_element_without_a_pattern_is_assigned(driver: FakeDriver) -> None:
+    x = kc.zeros(3, dtype=kc.float64, device="cuda:0")
+    x[1] = 0.1
+    assert x.list() == [0.0, 0.1, 0.0]
