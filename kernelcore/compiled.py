@@ -27,6 +27,7 @@ from kernelcore.passes.extremum import counted, extrema, picked
 from kernelcore.passes.pipeline import normalize, optimize, tidy
 from kernelcore.passes.reverse import vjp
 from kernelcore.runtime import native
+from kernelcore.settings import config
 from kernelcore.signature import Binding, Role, make_signature
 from kernelcore.stream import Stream
 from kernelcore.types import ArrayType, SourceType
@@ -144,7 +145,7 @@ class Direct:
 
     def __init__(self, func: Func) -> None:
         self._func = func
-        self._device_kernels: dict[tuple[str, bool], native.DeviceKernel] = {}
+        self._device_kernels: dict[tuple[str, bool, bool], native.DeviceKernel] = {}
 
     @cached_property
     def signature(self) -> native.Signature:
@@ -167,7 +168,7 @@ class Direct:
             KernelCompileError: The kernel has what GPUs have no code for.
             KernelDeviceError: There is no such device.
         """
-        wanted = architecture_of(ordinal), is_serial
+        wanted = architecture_of(ordinal), is_serial, config.deterministic
         found = self._device_kernels.get(wanted)
         if found is None:
             func = unplanned(self._func) if is_serial else self._func

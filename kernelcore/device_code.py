@@ -12,8 +12,10 @@ from kernelcore.codegen.abi import Field
 from kernelcore.compile import codegen_version, symbol_of
 from kernelcore.ir.core import Func
 from kernelcore.ir.text import canonical
+from kernelcore.passes.accumulation import Order, fixed_order
 from kernelcore.passes.custom import lower_custom
 from kernelcore.runtime import native
+from kernelcore.settings import config
 
 # The suffix of entries of the disk cache.
 PTX_SUFFIX = "ptx"
@@ -24,7 +26,7 @@ class DeviceCode:
     """Code of a kernel for GPUs of an architecture and newer ones.
 
     Attributes:
-        key: Content hash of IR, architecture and code generator; the same in every process.
+        key: Content hash of IR, architecture, order and code generator; the same in every process.
         image: PTX that defines ``symbol``.
         fields: The argument block, along the kernel's parameters.
         block_size: Bytes of the argument block.
@@ -52,6 +54,8 @@ _codes: dict[str, DeviceCode] = {}
 def device_code(func: Func, architecture: str) -> DeviceCode:
     """The code of ``func``: from this process, else from the disk cache, else new.
 
+    With ``config.deterministic``, its sums of floats have one order.
+
     Args:
         func: A verified kernel without calls.
         architecture: One of ``ptx.ARCHITECTURES``.
@@ -60,13 +64,14 @@ def device_code(func: Func, architecture: str) -> DeviceCode:
         KernelCompileError: ``func`` has what GPUs have no code for.
     """
     func = lower_custom(func)
-    text = "\0".join((canonical(func), architecture, codegen_version()))
+    order = fixed_order(func) if config.deterministic else Order.ANY
+    text = "\0".join((canonical(func), architecture, order.name, codegen_version()))
     key = hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
     found = _codes.get(key)
     if found is None:
         # Two threads may make the same code, which is the same.
         found = _codes[key] = DeviceCode(
-            key, _image(func, key, architecture), *abi.layout(func.params)
+            key, _image(func, key, architecture, order), *abi.layout(func.params)
         )
     return found
 
@@ -80,11 +85,11 @@ def stored_image(key: str) -> bytes | None:
     return disk.load(key) if disk else None
 
 
-def _image(func: Func, key: str, architecture: str) -> bytes:
+def _image(func: Func, key: str, architecture: str, order: Order) -> bytes:
     disk = default_cache(PTX_SUFFIX)
     image = disk.load(key) if disk else None
     if image is None:
-        image = ptx.ptx_text(func, symbol_of(key), architecture).encode()
+        image = ptx.ptx_text(func, symbol_of(key), architecture, order).encode()
         if disk:
             disk.store(key, image)
     return image

@@ -12,6 +12,7 @@ from kernelcore.ir.core import Func
 from kernelcore.opspec import Operation
 from kernelcore.passes.by_reference import by_reference
 from kernelcore.runtime import native
+from kernelcore.settings import config
 from kernelcore.signature import Binding, Relocation, Role, relocations
 
 # Every GPU that kernels run on runs its code.
@@ -55,7 +56,7 @@ def device_form(
         for i, bound in enumerate(operation.bindings)
         if bound.role is Role.VALUE and bound.operand in on_device
     )
-    key = "device", architecture, chosen
+    key = "device", architecture, chosen, config.deterministic
     if key not in operation.derived:
         func = by_reference(operation.optimized, chosen)
         bindings = tuple(

@@ -26,6 +26,12 @@ class Config:
             Without it kernels compile several times faster and run much slower, with the same
             results but for the order of sums. The environment variable ``KC_OPTIMIZE``, 0 or 1,
             sets it first.
+        deterministic: Whether kernels on a GPU add floats in one order, so that the same launch
+            gives the same bits; on the CPU they do in any case. Threads of one block run a kernel
+            that adds to elements which its launch fixes, such as a loss, and one thread runs one
+            that adds to others, so it may be slow; other kernels are as they are. Another
+            ``block_dim`` is another order. False by default; the environment variable
+            ``KC_DETERMINISTIC``, 0 or 1, sets it first.
         verify_cuda: Whether to wait for every launch on a GPU and raise what failed there; launches
             on the CPU raise in any case.
         block_dim: Threads of a block of a GPU; 0, the default, is 256, or as many as the registers
@@ -33,16 +39,18 @@ class Config:
         quiet: Whether to say nothing at the start; nothing is said in any case.
     """
 
-    __slots__ = ("_block_dim", "_mode", "_optimize", "quiet", "verify_cuda")
+    __slots__ = ("_block_dim", "_deterministic", "_mode", "_optimize", "quiet", "verify_cuda")
 
     def __init__(self) -> None:
         self._mode = "release"
         self._optimize = True
         self._block_dim = 0
+        self._deterministic = False
         self.verify_cuda = False
         self.quiet = False
         self.mode = os.environ.get("KC_MODE", "release")
         self.optimize = _FLAGS.get(flag := os.environ.get("KC_OPTIMIZE", "1"), flag)
+        self.deterministic = _FLAGS.get(flag := os.environ.get("KC_DETERMINISTIC", "0"), flag)
 
     @property
     def mode(self) -> str:
@@ -62,9 +70,15 @@ class Config:
 
     @optimize.setter
     def optimize(self, value: bool) -> None:
-        if not isinstance(value, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise KernelArgumentError(f"config.optimize: expected a bool, found {value!r}")
-        self._optimize = value
+        self._optimize = _checked("optimize", value)
+
+    @property
+    def deterministic(self) -> bool:
+        return self._deterministic
+
+    @deterministic.setter
+    def deterministic(self, value: bool) -> None:
+        self._deterministic = _checked("deterministic", value)
 
     @property
     def block_dim(self) -> int:
@@ -82,6 +96,12 @@ class Config:
     def checks_bounds(self) -> bool:
         """Whether kernels check the indices of arrays."""
         return self._mode == "debug"
+
+
+def _checked(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise KernelArgumentError(f"config.{name}: expected a bool, found {value!r}")
+    return value
 
 
 config = Config()

@@ -2,7 +2,8 @@
 
 A kernel is ``.entry symbol(args, grid, begin, end)``, the interface of ``codegen/abi.py`` with the
 argument block and the grid by value. Threads of all blocks share the positions from ``begin`` to
-``end``: the launch may have any number of blocks and threads along their first axis.
+``end``: the launch may have any number of blocks and threads along their first axis. Where sums are
+to have one order, those of one block run all points, or one thread does.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Func
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import assertions
+from kernelcore.passes.accumulation import Order, unplanned
 from kernelcore.passes.custom import lower_custom
 from kernelcore.types import ArrayType
 
@@ -64,8 +66,19 @@ _OTHER_LETTERS = re.compile(r"[^A-Za-z0-9_]")
 _EXTERNAL = re.compile(r"^declare .*@(?!llvm\.)([\w.]+)\(", re.MULTILINE)
 
 
-def ptx_text(func: Func, symbol: str, architecture: str = DEFAULT_ARCHITECTURE) -> str:
+def ptx_text(
+    func: Func,
+    symbol: str,
+    architecture: str = DEFAULT_ARCHITECTURE,
+    order: Order = Order.ANY,
+) -> str:
     """The PTX of kernel ``func`` as the entry ``symbol``.
+
+    Args:
+        func: A kernel that is ready for code generation.
+        symbol: Its name.
+        architecture: One of ``ARCHITECTURES``.
+        order: Which of the threads of a launch run points, whatever its blocks are.
 
     Raises:
         KernelCompileError: There is no such architecture, or ``func`` has what GPUs have no code
@@ -76,7 +89,7 @@ def ptx_text(func: Func, symbol: str, architecture: str = DEFAULT_ARCHITECTURE) 
             f"ptx: expected one of {', '.join(ARCHITECTURES)}, found '{architecture}'"
         )
     # PTX has fewer letters than Python.
-    found = _assembly(llvm_text(func, _OTHER_LETTERS.sub("_", symbol)), architecture)
+    found = _assembly(llvm_text(func, _OTHER_LETTERS.sub("_", symbol), order), architecture)
     if _VERSION_OF_UNKNOWN in found:
         version = ".".join(map(str, engine().llvm_version_info))
         raise KernelCompileError(
@@ -106,13 +119,15 @@ def _assembly(text: str, architecture: str) -> str:
         return machine.emit_assembly(module)
 
 
-def llvm_text(func: Func, symbol: str) -> str:
-    """The LLVM text of kernel ``func`` for GPUs, before optimisation.
+def llvm_text(func: Func, symbol: str, order: Order = Order.ANY) -> str:
+    """The LLVM text of kernel ``func`` for GPUs, before optimisation; see ``ptx_text``.
 
     Raises:
         KernelCompileError: ``func`` has what GPUs have no code for.
     """
     func = lower_custom(func)
+    if order is Order.THREAD:
+        func = unplanned(func)
     e = Emitter(1, _HANDLERS)
     e.fused, e.branches = True, True
     e.assertions = {eqn: at for at, eqn in enumerate(assertions(func))}
@@ -123,7 +138,7 @@ def llvm_text(func: Func, symbol: str) -> str:
             found = e.array(param)
             e.bind(param, ArrayValue(_global(e, found.data), found.shape, found.strides))
     e.accumulation = warps.begin(e, func)
-    _emit_points(e, func)
+    _emit_points(e, func, order)
     leave(e, warps.finish)
     text = device.link(_module(e, func, symbol))
     for name in _EXTERNAL.findall(text):
@@ -153,15 +168,10 @@ def _global(e: Emitter, pointer: str) -> str:
     return e.op(f"addrspacecast ptr addrspace(1) {inner} to ptr")
 
 
-def _emit_points(e: Emitter, func: Func) -> None:
-    """The body for every grid point of one thread: positions as far apart as there are threads."""
+def _emit_points(e: Emitter, func: Func, order: Order) -> None:
+    """The body for every grid point of one thread: positions with one step between them."""
     dims = [e.op(f"load i64, ptr {memory.address_at(e, '%grid', 8 * a)}") for a in range(func.rank)]
-    thread, block, threads = (
-        e.op(f"zext i32 {warps.special_register(e, name)} to i64")
-        for name in ("tid.x", "ctaid.x", "ntid.x")
-    )
-    number = e.op(f"add i64 {e.op(f'mul i64 {block}, {threads}')}, {thread}")
-    first = e.op(f"add i64 %begin, {number}")
+    first = _first_point(e, order)
     before, head, point = e.block, e.label("head"), e.label("point")
     e.jump(head)
     e.place(head)
@@ -175,9 +185,33 @@ def _emit_points(e: Emitter, func: Func) -> None:
     e.point = tuple(e.op(f"trunc nuw nsw i64 {i} to i32") for i in indices)
     e.wide_indices = dict(zip(e.point, indices, strict=True))
     e.region(func.body)
-    step = e.op(f"call i64 {THREADS}()")
-    e.add_edge(reached, e.op(f"add i64 {position}, {step}"), e.block)
+    e.add_edge(reached, e.op(f"add i64 {position}, {_step(e, order)}"), e.block)
     e.jump(head)
+
+
+def _first_point(e: Emitter, order: Order) -> str:
+    """Where the thread begins; threads that run nothing begin at the end."""
+    thread, block, threads = (_wide_register(e, name) for name in ("tid.x", "ctaid.x", "ntid.x"))
+    number = e.op(f"add i64 {e.op(f'mul i64 {block}, {threads}')}, {thread}")
+    first = e.op(f"add i64 %begin, {number}")
+    if order is Order.ANY:
+        return first
+    limit = threads if order is Order.BLOCK else "1"
+    return e.op(f"select i1 {e.op(f'icmp ult i64 {number}, {limit}')}, i64 {first}, i64 %end")
+
+
+def _step(e: Emitter, order: Order) -> str:
+    match order:
+        case Order.ANY:
+            return e.op(f"call i64 {THREADS}()")
+        case Order.BLOCK:
+            return _wide_register(e, "ntid.x")
+        case Order.THREAD:
+            return "1"
+
+
+def _wide_register(e: Emitter, name: str) -> str:
+    return e.op(f"zext i32 {warps.special_register(e, name)} to i64")
 
 
 @cache

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from math import prod
 
 from kernelcore.builtins.arithmetic import add, sub
@@ -103,6 +104,30 @@ def form_of(eqn: Eqn) -> AddForm:
     found = eqn.attrs.get("form", AddForm.ATOMIC)
     assert isinstance(found, AddForm)
     return found
+
+
+class Order(Enum):
+    """Which threads may run a kernel."""
+
+    ANY = auto()
+    BLOCK = auto()  # those of one block, each a fixed part of the grid
+    THREAD = auto()  # one, point by point
+
+
+def fixed_order(func: Func) -> Order:
+    """Who may run ``func``, which has a plan, if sums of floats are to have one order on a GPU."""
+    forms: set[AddForm] = set()
+    for eqn in walk_eqns(func.body):
+        if eqn.op.kind is OpKind.NATIVE:
+            # What its text adds is for its author to know.
+            forms.add(AddForm.ATOMIC)
+        elif eqn.op.kind is OpKind.ATOMIC_ADD:
+            array = eqn.inputs[0].type
+            assert isinstance(array, ArrayType)
+            forms |= {form_of(eqn)} if array.dtype.is_float else set()
+    if forms & {AddForm.SHARED, AddForm.ATOMIC}:
+        return Order.THREAD
+    return Order.BLOCK if AddForm.PARTIAL in forms else Order.ANY
 
 
 def shared_arrays(func: Func) -> tuple[Var, ...]:

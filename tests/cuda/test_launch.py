@@ -194,3 +194,21 @@ def test_commands_keep_where_they_run(driver: FakeDriver) -> None:
     assert [threads for threads, _ in found] == ["32", "32"]
     assert found[0][1] == "stream1"
     assert found[1][1].startswith("own")
+
+
+def test_code_of_sums_in_one_order_is_other_code(driver: FakeDriver) -> None:
+    x, out = numbers(4), kc.zeros(1, device="cuda:0")
+    names: list[str] = []
+    for is_fixed in (False, True, False):
+        kc.config.deterministic = is_fixed
+        try:
+            kc.launch(sums, 4, [x], [out])
+            kc.launch(saxpy, 4, [x, 1.0], [x])
+        finally:
+            kc.config.deterministic = False
+        names += [line.split()[1] for line in driver.calls("cuLaunchKernel")[-2:]]
+    first, plain, fixed, same, again, _ = names
+    assert fixed != first == again
+    assert plain == same
+    with pytest.raises(kc.KernelArgumentError, match=r"config.deterministic: expected a bool"):
+        kc.config.deterministic = 1  # pyright: ignore[reportAttributeAccessIssue]

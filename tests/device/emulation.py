@@ -20,6 +20,7 @@ from kernelcore.codegen import abi, cpu, ptx
 from kernelcore.codegen.toolchain import find_compiler
 from kernelcore.ir.core import Func
 from kernelcore.ir.text import canonical
+from kernelcore.passes.accumulation import Order
 from kernelcore.types import MAX_GRID_DIMS
 from tests.argument_block import pack
 
@@ -60,6 +61,7 @@ def run(
     blocks: int = 2,
     threads: int = 32,
     is_converged: bool = False,
+    order: Order = Order.ANY,
 ) -> Outcome:
     """Run the device code of ``func``, as it is planned, over the grid.
 
@@ -71,6 +73,7 @@ def run(
         threads: Threads per block.
         is_converged: Whether lanes of a warp always take the same path, so that they may meet
             inside of branches and loops.
+        order: Which threads run points.
     """
     extents = [dims] if isinstance(dims, int) else list(dims)
     assert len(extents) == func.rank
@@ -83,23 +86,24 @@ def run(
     data = (ctypes.c_char * max(len(block), 1)).from_buffer(block or bytearray(1))
     where = [ctypes.addressof(data), ctypes.addressof(grid)]
     misuses = _library().run_grid(
-        _address(func), *where, math.prod(extents), blocks, threads, int(is_converged)
+        _address(func, order), *where, math.prod(extents), blocks, threads, int(is_converged)
     )
     assert misuses == 0, f"lanes disagreed {misuses} times"
     return Outcome(status[0], _library().printed_text().decode())
 
 
-def host_text(func: Func, symbol: str) -> str:
+def host_text(func: Func, symbol: str, order: Order = Order.ANY) -> str:
     """The device module of ``func`` for this processor."""
-    text = ptx.llvm_text(func, symbol)
+    text = ptx.llvm_text(func, symbol, order)
     for pattern, replacement in REPLACED:
         text = pattern.sub(replacement, text)
     return DECLARED_MATCH.sub(MATCH, text, count=1) + "declare i64 @emulated_threads()\n"
 
 
-def _address(func: Func) -> int:
-    symbol = f"emulated_{hashlib.sha256(canonical(func).encode()).hexdigest()[:16]}"
-    return _loaded(host_text(func, symbol), symbol)
+def _address(func: Func, order: Order) -> int:
+    digest = hashlib.sha256(f"{canonical(func)}{order.name}".encode()).hexdigest()
+    symbol = f"emulated_{digest[:16]}"
+    return _loaded(host_text(func, symbol, order), symbol)
 
 
 @cache

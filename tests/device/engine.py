@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernelcore.ir.core import Func
+from kernelcore.passes.accumulation import Order
 from tests.device import emulation, gpu
 from tests.target import IS_CPU
 
@@ -17,8 +18,9 @@ def run(
     blocks: int = 2,
     threads: int = 32,
     is_converged: bool = False,
+    order: Order = Order.ANY,
 ) -> int:
     """The status of a launch; see ``emulation.run``, of which a GPU needs no ``is_converged``."""
     if IS_CPU:
-        return emulation.run(func, args, dims, blocks, threads, is_converged).status
-    return gpu.run(func, args, dims, blocks, threads)
+        return emulation.run(func, args, dims, blocks, threads, is_converged, order).status
+    return gpu.run(func, args, dims, blocks, threads, order=order)

@@ -14,6 +14,7 @@ from numpy.lib.array_utils import byte_bounds
 from kernelcore.codegen import abi, ptx
 from kernelcore.ir.core import Func
 from kernelcore.ir.text import canonical
+from kernelcore.passes.accumulation import Order
 from kernelcore.types import MAX_GRID_DIMS
 from tests.argument_block import pack
 from tests.device import driver
@@ -29,6 +30,7 @@ def run(
     blocks: int = 0,
     threads: int = 128,
     chunks: Sequence[tuple[int, int]] | None = None,
+    order: Order = Order.ANY,
 ) -> int:
     """Run ``func``, as it is planned, over the grid, or over ``chunks`` of it; returns the status.
 
@@ -38,8 +40,10 @@ def run(
         dims: The grid.
         blocks: Blocks of the launch; 0 for a thread per point.
         threads: Threads per block.
+        chunks: Parts of the grid, one launch each.
+        order: Which threads run points.
     """
-    kernel = load(func)
+    kernel = load(func, order)
     extents = [dims] if isinstance(dims, int) else list(dims)
     total = math.prod(extents)
     buffers = _buffers(args)
@@ -61,11 +65,12 @@ def run(
     return status[0]
 
 
-def load(func: Func) -> ctypes.c_void_p:
+def load(func: Func, order: Order = Order.ANY) -> ctypes.c_void_p:
     """The code of ``func`` on the GPU of the suite."""
     architecture = newest_known(driver.use(ORDINAL))
-    symbol = f"kc_{hashlib.sha256(canonical(func).encode()).hexdigest()[:16]}"
-    return driver.function(ptx.ptx_text(func, symbol, architecture).encode() + b"\0", symbol)
+    digest = hashlib.sha256(f"{canonical(func)}{order.name}".encode()).hexdigest()
+    symbol = f"kc_{digest[:16]}"
+    return driver.function(ptx.ptx_text(func, symbol, architecture, order).encode() + b"\0", symbol)
 
 
 def newest_known(architecture: str) -> str:

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
+from kernelcore import interp
 from kernelcore.codegen import abi
 from kernelcore.codegen.ptx import ptx_text
+from kernelcore.passes.accumulation import Order, fixed_order
 from kernelcore.passes.pipeline import optimize, standalone
 from tests.device import engine
 
@@ -97,3 +99,35 @@ def test_a_warp_that_meets_at_one_element_adds_once(columns: int, is_converged: 
     text = ptx_text(func, "of_rows", "sm_75")
     assert text.count("match.all.sync.b64") >= 1
     assert text.count("activemask") >= 1
+
+
+def sums_in_order(threads: int, blocks: int) -> list[bytes]:
+    """The bits of a total and of sums of rows, of numbers whose sum depends on the order."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0.0, 7.9, SIZE).astype(np.float32)
+    out, rows = np.zeros(1, np.float32), np.zeros(8)
+    table = rng.normal(size=(8, 33)) * 10.0 ** rng.integers(-9, 9, (8, 33))
+    engine.run(optimize(some.func), [x, 0, out], SIZE, blocks, threads, order=Order.BLOCK)
+    func = optimize(of_rows.func)
+    engine.run(func, [table, rows], table.shape, blocks, threads, order=Order.THREAD)
+    expected = np.zeros(8)
+    interp.run(func, [table, expected], table.shape)
+    assert rows.tobytes() == expected.tobytes()
+    np.testing.assert_allclose(out[0], x[x > 1].sum(dtype=np.float64), rtol=1e-5)
+    return [out.tobytes(), rows.tobytes()]
+
+
+def test_sums_in_one_order_do_not_depend_on_the_blocks() -> None:
+    first = sums_in_order(64, 1)
+    assert sums_in_order(64, 2) == sums_in_order(64, 5) == first
+
+
+def test_who_runs_kernels_that_add_in_one_order() -> None:
+    integers = total.overload([kc.array(dtype=int), kc.array(dtype=int)])
+    narrow = total.overload([kc.array(dtype=kc.float16), kc.array(dtype=kc.float16)])
+    for kernel, order in (
+        *((integers, Order.ANY), (some, Order.BLOCK)),
+        *((narrow, Order.THREAD), (of_rows, Order.THREAD)),
+    ):
+        assert fixed_order(optimize(kernel.func)) is order
+        assert fixed_order(standalone(kernel.func)) in (Order.ANY, Order.THREAD)
