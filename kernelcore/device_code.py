@@ -9,6 +9,7 @@ from functools import cache
 from kernelcore.cache import KEY_DIGITS, default_cache
 from kernelcore.codegen import abi, ptx
 from kernelcore.codegen.abi import Field
+from kernelcore.codegen.host import host
 from kernelcore.compile import codegen_version, symbol_of
 from kernelcore.ir.core import Func
 from kernelcore.ir.text import canonical
@@ -26,7 +27,8 @@ class DeviceCode:
     """Code of a kernel for GPUs of an architecture and newer ones.
 
     Attributes:
-        key: Content hash of IR, architecture, order and code generator; the same in every process.
+        key: Content hash of IR, architecture, order and all that generates code; the same in every
+            process.
         image: PTX that defines ``symbol``.
         fields: The argument block, along the kernel's parameters.
         block_size: Bytes of the argument block.
@@ -65,7 +67,8 @@ def device_code(func: Func, architecture: str) -> DeviceCode:
     """
     func = lower_custom(func)
     order = fixed_order(func) if config.deterministic else Order.ANY
-    text = "\0".join((canonical(func), architecture, order.name, codegen_version()))
+    version = ".".join(map(str, host().llvm_version))
+    text = "\0".join((canonical(func), architecture, order.name, version, codegen_version()))
     key = hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
     found = _codes.get(key)
     if found is None:

@@ -172,22 +172,24 @@ class Kernel:
         """
         return inspection.stage_text(self.pyfunc, self.func, stage, architecture)
 
-    def export(self, path: str | Path) -> tuple[Path, Path]:
-        """Write the kernel as an object file for C programs, and a header beside it.
+    def export(self, path: str | Path, architecture: str | None = None) -> tuple[Path, Path]:
+        """Write the kernel as an object file or PTX for C programs, and a header beside it.
 
-        The code is made for the processor of this machine. The header defines the arguments as a
-        struct and declares the function, which runs a part of the grid on the calling thread.
+        An object is made for the processor of this machine; the header defines the arguments as a
+        struct and declares the function, which runs a part of the grid on the calling thread. PTX
+        is an entry for CUDA's driver, which takes the struct by value, as its header says.
 
         Args:
-            path: Of the object; the header has the same name with the suffix .h.
+            path: Of the code, PTX with the suffix .ptx; the header has the suffix .h.
+            architecture: The oldest GPUs that PTX is for, as 'sm_90'; 'sm_75' by default.
 
         Returns:
-            The paths of the object and of the header.
+            The paths of the code and of the header.
 
         Raises:
-            KernelCompileError: A name is none in C.
+            KernelCompileError: A name is none in C, or there is no such architecture.
         """
-        return export.export(self.func, Path(path))
+        return export.export(self.func, Path(path), architecture)
 
 
 def not_a_kernel(found: object) -> KernelArgumentError:

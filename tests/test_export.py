@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -107,3 +108,46 @@ def test_a_kernel_without_parameters_is_exported(tmp_path: Path) -> None:
     code, header = nothing.export(tmp_path / "nothing.o")
     assert ctypes.c_void_p(cpu.load(code.read_bytes(), "kc_nothing")).value
     assert "kc_nothing_args" in header.read_text()
+
+
+@kc.kernel
+def weighed_sum(x: kc.array(dtype=float, ndim=2), scale: kc.float64, out: kc.array(dtype=float)):
+    i, j = kc.tid()
+    kc.atomic_add(out, 0, x[i, j] * float(scale))
+
+
+DEVICE_PROGRAM = """\
+#include "weigh.h"
+#include "sum.h"
+#include <stdio.h>
+int main(void) {
+  printf("%zu %zu %zu\\n", sizeof(kc_weigh_args), sizeof(kc_weighed_sum_args),
+         sizeof(kc_device_grid));
+}
+"""
+
+
+def test_exported_ptx_takes_the_structs_of_its_header(tmp_path: Path) -> None:
+    code, _ = weigh.export(tmp_path / "weigh.ptx", "sm_90")
+    text = code.read_text()
+    assert ".target sm_90" in text
+    assert ".visible .entry kc_weigh(" in text
+    other = weighed_sum.export(tmp_path / "sum.ptx")[0].read_text()
+    assert ".target sm_75" in other
+    (tmp_path / "main.c").write_text(DEVICE_PROGRAM)
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    assert compiler is not None
+    command = [compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "main.c", "-o", "program"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    done = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True)
+    sizes = [int(x) for x in done.stdout.split()]
+    for ptx, size in zip((text, other), sizes[:2], strict=True):
+        declared = ptx[ptx.index(".visible .entry") : ptx.index(")", ptx.index(".visible .entry"))]
+        assert re.findall(r"\.b8 \w+\[(\d+)\]", declared) == [str(size), str(sizes[2])]
+        assert declared.count(".param .u64") == 2
+    for path, architecture, error in (
+        ("weigh.o", "sm_90", "with the suffix .ptx for sm_90"),
+        ("weigh.ptx", "sm_1", "expected one of"),
+    ):
+        with pytest.raises(KernelCompileError, match=error):
+            weigh.export(tmp_path / path, architecture)
