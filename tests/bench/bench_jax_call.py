@@ -27,7 +27,7 @@ SHORT, LONG = 20, 120
 # Beside a busy thread a program waits for Python, when it is done, for as long as tens of thousands
 # of calls take, so there the calls are in a loop: so many in its body, and its lengths by name.
 BODY = 20
-LOOPS = {"kernelcore": (1_000, 101_000), "warp": (1, 101)}
+LOOPS = {"kernelcore": (1_000, 101_000), "warp": (1, 401)}
 
 
 @kc.kernel
