@@ -57,15 +57,22 @@ DeviceKernel::DeviceKernel(const Signature& signature, std::string image, std::s
       image_(std::move(image)),
       symbol_(std::move(symbol)) {}
 
-const DeviceKernel::Placed& DeviceKernel::on(Device& device) {
+const DeviceKernel::Placed* DeviceKernel::find(const Device& device) {
   std::lock_guard lock(mutex_);
   for (const auto& [known, placed] : placed_) {
-    if (known == &device) return *placed;
+    if (known == &device) return placed.get();
   }
+  return nullptr;
+}
+
+const DeviceKernel::Placed& DeviceKernel::on(Device& device) {
+  if (const Placed* known = find(device)) return *known;
+  // Loading may wait for what the device does, and that for what another device is to be given.
   auto made = std::make_unique<Placed>();
   OutsideCaptures relaxed(device.driver());
   made->function = device.load(signature_->key, image_, symbol_);
   made->status = device.watch(signature_);
+  std::lock_guard lock(mutex_);
   return *placed_.emplace_back(&device, std::move(made)).second;
 }
 

@@ -46,6 +46,7 @@ class DeviceKernel {
     StatusWords status;
   };
 
+  const Placed* find(const Device& device);
   const Placed& on(Device& device);
 
   const std::shared_ptr<const Signature> signature_;

@@ -74,7 +74,12 @@ XLA_FFI_Error* with_site(XLA_FFI_CallFrame* frame, Body body) {
 void initialize(const XLA_FFI_CallFrame& frame, const DevicePlan& plan) {
   cuda::Device& device = device_of(frame);
   for (const auto& kernel : plan.kernels) kernel->prepare(device);
-  for (const auto& kernel : plan.kernels) kernel->raise_failure(device);
+  try {
+    for (const auto& kernel : plan.kernels) kernel->raise_failure(device);
+  } catch (const Error& error) {
+    throw Error(error.kind(), std::string(error.what()) +
+                                  "\n  note: in an earlier run, which JAX did not wait for");
+  }
 }
 
 void queue_steps(const XLA_FFI_CallFrame& frame, const DevicePlan& plan, const ArrayView* views,
