@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(shell find csrc -type f)
 CXX_FILES := $(shell find csrc -path csrc/third_party -prune -o \( -name '*.cc' -o -name '*.h' \) -print)
 
-.PHONY: demo test test-torch-matrix test-torch-oldest test-jax-matrix test-jax-oldest test-derivatives test-ptx test-gpu \
-	lint fuzz fuzz-values fuzz-derivatives fuzz-capsules tsan maths bench bench-gpu bench-registers clean
+.PHONY: demo test test-torch-matrix test-torch-oldest test-jax-matrix test-jax-oldest test-jax-newest \
+	test-derivatives test-ptx test-gpu lint fuzz fuzz-values fuzz-derivatives fuzz-capsules tsan maths bench bench-gpu bench-registers clean
 
 demo: $(VENV)/.built
 	$(BIN)/python examples/01_tv_denoise.py
@@ -21,11 +21,23 @@ test-jax-matrix: export XLA_FLAGS = --xla_force_host_platform_device_count=2
 test-jax-matrix: $(VENV)/.built
 	$(BIN)/python -m pytest -q -n 2 tests/jax/matrix_cases.py
 
+JAX_TESTS := tests/jax tests/native/test_xla.py tests/cuda/test_xla.py tests/cuda/test_xla_callbacks.py \
+	tests/cuda/test_jax_arrays.py
+
 # The JAX tests on the oldest version of JAX that is supported, with the same native module.
 OLDEST := $(VENV)/oldest-jax
 test-jax-oldest: $(VENV)/.built
 	$(BIN)/python -m pip install --quiet --upgrade --target $(OLDEST) 'jax==0.8.0' 'numpy<2.4'
-	PYTHONPATH=$(OLDEST) $(BIN)/python -m pytest -q -n 2 tests/jax tests/native/test_xla.py
+	PYTHONPATH=$(OLDEST) $(BIN)/python -m pytest -q -n 2 $(JAX_TESTS)
+
+# And on the newest one, which may need a newer Python than the rest, and so its own build.
+NEWEST_PYTHON ?= python3.12
+NEWEST := $(VENV)/newest-jax
+test-jax-newest:
+	$(NEWEST_PYTHON) -m venv $(NEWEST)
+	$(NEWEST)/bin/python -m pip install --quiet --upgrade scikit-build-core nanobind ninja cmake jax
+	$(NEWEST)/bin/python -m pip install --quiet --no-build-isolation -e '.[jax,dev]' pillow
+	$(NEWEST)/bin/python -m pytest -q -n 2 $(JAX_TESTS)
 
 # Long runs of random programs, in processes of limited size, since LLVM keeps memory of every
 # module; KC_FUZZ_SEED chooses other programs.
