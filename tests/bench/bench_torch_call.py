@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 import warp as wp  # pyright: ignore[reportMissingImports]
 
 import kernelcore as kc
-from tests.bench.timing import interleaved, report
+from tests.bench.timing import Contender, interleaved, report, timed
 from torch_ext import overload, torch_op
 
-OURS = "kernelcore torch_op"
+OURS, NEG, NOTHING = "kernelcore torch_op", "torch.neg", "an empty autograd.Function"
+WARP = "Warp, documented custom_op pattern"
+FEW, MANY = 4, 36
 
 
 @kc.kernel
@@ -36,6 +38,10 @@ def warp_operator() -> Callable[..., torch.Tensor]:
         wy = wp.zeros(x.shape[0], dtype=float, device="cpu")
         wp.launch(square_warp, x.shape[0], [wx, a], [wy], device="cpu")
         return wp.to_torch(wy)
+
+    @forward.register_fake
+    def shapes(x: torch.Tensor, a: float) -> torch.Tensor:
+        return torch.empty_like(x)
 
     @torch.library.custom_op("kernelcore_bench::square_backward", mutates_args=())
     def backward(x: torch.Tensor, a: float, y: torch.Tensor, ct: torch.Tensor) -> torch.Tensor:
@@ -84,28 +90,64 @@ def training(op: Callable[..., torch.Tensor], x: torch.Tensor) -> Callable[[], o
     return lambda: torch.autograd.grad(op(x), x, ones)
 
 
+def compiled_call(op: Callable[..., torch.Tensor], calls: int, cpp_wrapper: bool) -> Contender:
+    """One compiled graph of so many calls, each of the result of the one before."""
+
+    def chain(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(calls):
+            x = op(x, 0.5)
+        return x
+
+    torch._dynamo.reset()
+    graph = torch.compile(chain, fullgraph=True, options={"cpp_wrapper": cpp_wrapper})
+    x = torch.ones(1)
+    torch.testing.assert_close(graph(x), chain(x))
+    return Contender(lambda: graph(x))
+
+
+def compiled_calls(
+    operators: Mapping[str, Callable[..., torch.Tensor]], cpp_wrapper: bool
+) -> dict[str, float]:
+    """Microseconds that one more call in a compiled graph takes, for each operator."""
+    found = timed(
+        {
+            f"{name} {calls}": compiled_call(op, calls, cpp_wrapper)
+            for name, op in operators.items()
+            for calls in (FEW, MANY)
+        }
+    )
+    return {
+        name: (found[f"{name} {MANY}"].median - found[f"{name} {FEW}"].median) / (MANY - FEW)
+        for name in operators
+    }
+
+
 def main() -> None:
     torch.set_num_threads(1)
-    op = torch_op(square)
+    op, warp = torch_op(square), warp_operator()
     registered = overload(op)
     x, leaf = torch.ones(1), torch.ones(1, requires_grad=True)
     calls: dict[str, Callable[[], object]] = {
         OURS: lambda: op(x, 2.0),
         "the same through torch's dispatcher": lambda: registered(x, 2.0),
-        "torch.neg": lambda: torch.neg(x),
+        NEG: lambda: torch.neg(x),
+        WARP: lambda: warp(x, 2.0),
     }
     passes = {
         OURS: training(lambda x: op(x, 2.0), leaf),
-        "torch.neg": training(torch.neg, leaf),
-        "an empty autograd.Function": training(Nothing.apply, leaf),
+        NEG: training(torch.neg, leaf),
+        NOTHING: training(Nothing.apply, leaf),
+        WARP: training(lambda x: warp(x, 2.0), leaf),
     }
-    warp = warp_operator()
-    expected = training(lambda x: op(x, 2.0), leaf)()
-    torch.testing.assert_close(training(lambda x: warp(x, 2.0), leaf)(), expected)
-    calls["Warp, documented custom_op pattern"] = lambda: warp(x, 2.0)
-    passes["Warp, documented custom_op pattern"] = training(lambda x: warp(x, 2.0), leaf)
-    report("call without gradient", interleaved(calls), OURS, goal_us=3.0)
-    report("forward and backward", interleaved(passes), OURS)
+    torch.testing.assert_close(passes[WARP](), passes[OURS]())
+    found = interleaved(calls)
+    report("call without gradient", found, OURS, 1.5 * found[NEG] + 0.5, (WARP, 30.0))
+    found = interleaved(passes)
+    report("forward and backward", found, OURS, 1.25 * found[NOTHING])
+    for cpp_wrapper, goal_us in ((False, 3.2), (True, 1.4)):
+        found = compiled_calls({OURS: op, WARP: warp}, cpp_wrapper)
+        wrapper = "C++" if cpp_wrapper else "Python"
+        report(f"call in a compiled graph, {wrapper} wrapper", found, OURS, goal_us)
 
 
 if __name__ == "__main__":
