@@ -35,7 +35,9 @@ def as_function(
 
     # torch.compile follows Python only; the rest of the world need not pay for it.
     def op(*args: Any, **kwargs: Any) -> Any:
-        return traced(*args, **kwargs) if is_compiling() else entry(*args, **kwargs)
+        if is_compiling():
+            return traced(*args, **kwargs)
+        return entry(*args, **kwargs) if kwargs else entry(*args)
 
     def op_of_structs(*args: Any, **kwargs: Any) -> Any:
         return traced(*args, **kwargs) if is_compiling() else entry(*bind(args, kwargs))

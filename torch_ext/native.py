@@ -25,6 +25,7 @@ _native.torch_init(
     torch._C._len_torch_function_stack,
     forward_ad,
     torch._C._are_functorch_transforms_active,
+    torch._C._is_tracing,
     torch._C._is_any_autocast_enabled,
 )
 

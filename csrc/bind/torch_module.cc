@@ -68,12 +68,12 @@ std::pair<uintptr_t, uintptr_t> boxed(const TorchOperation& self) {
 
 void torch_init(nb::object tensor_type, nb::object parameter_type,
                 nb::object len_torch_dispatch_stack, nb::object len_torch_function_stack,
-                nb::object forward_ad_module, nb::object functorch_active,
+                nb::object forward_ad_module, nb::object functorch_active, nb::object is_tracing,
                 nb::object any_autocast_enabled) {
   set_torch_hooks({std::move(tensor_type), std::move(parameter_type),
                    std::move(len_torch_dispatch_stack), std::move(len_torch_function_stack),
-                   std::move(forward_ad_module), std::move(any_autocast_enabled),
-                   std::move(functorch_active)});
+                   std::move(forward_ad_module), std::move(functorch_active), std::move(is_tracing),
+                   std::move(any_autocast_enabled)});
 }
 
 }  // namespace
@@ -93,7 +93,7 @@ void bind_torch(nb::module_& m) {
   m.def("torch_init", &torch_init, nb::arg("Tensor"), nb::arg("Parameter"),
         nb::arg("len_torch_dispatch_stack"), nb::arg("len_torch_function_stack"),
         nb::arg("forward_ad_module"), nb::arg("are_functorch_transforms_active"),
-        nb::arg("any_autocast_enabled").none() = nb::none(),
+        nb::arg("is_tracing"), nb::arg("any_autocast_enabled").none() = nb::none(),
         "Bind the state that native calls look at.");
   m.def(
       "torch_impl",

@@ -80,6 +80,8 @@ Verdict Operands::read_tensor(size_t index, PyObject* object, bool grad_mode) {
   bool plain = parameter != Operation::kNoParameter && info.device.device_type == kDLCPU &&
                !info.has_lazy_sign && (info.view.data != nullptr || info.view.numel() == 0);
   if (!plain) return Verdict::kUnusual;
+  bool fits = info.dtype == static_cast<int>(operation_.operands[index].dtype);
+  if (!fits && is_autocast_enabled()) return Verdict::kUnusual;
   check_array(operation_.signature, parameter, info, object);
   views_[index] = info.view;
   return grad_mode && requires_grad(object) ? Verdict::kNeedsGrad : Verdict::kPlain;

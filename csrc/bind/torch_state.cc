@@ -15,6 +15,7 @@ struct Hooks {
   PyObject* len_function_stack = nullptr;
   PyObject* any_autocast_enabled = nullptr;
   PyObject* functorch_active = nullptr;
+  PyObject* is_tracing = nullptr;
   PyObject* forward_ad_globals = nullptr;
   PyObject* requires_grad = nullptr;
   PyObject* current_level = nullptr;
@@ -49,6 +50,7 @@ void set_torch_hooks(TorchHooks hooks) {
   set.len_dispatch_stack = hooks.len_dispatch_stack.release().ptr();
   set.len_function_stack = hooks.len_function_stack.release().ptr();
   set.functorch_active = hooks.functorch_active.release().ptr();
+  set.is_tracing = hooks.is_tracing.release().ptr();
   if (!hooks.any_autocast_enabled.is_none()) {
     set.any_autocast_enabled = hooks.any_autocast_enabled.release().ptr();
   }
@@ -68,11 +70,15 @@ bool is_plain_tensor(PyObject* object) {
 
 bool is_observed() {
   if (is_active(g_hooks.len_dispatch_stack) || is_active(g_hooks.len_function_stack) ||
-      is_active(g_hooks.any_autocast_enabled)) {
+      is_active(g_hooks.is_tracing)) {
     return true;
   }
   PyObject* level = PyDict_GetItemWithError(g_hooks.forward_ad_globals, g_hooks.current_level);
   return level == nullptr || PyLong_AsLong(level) >= 0;
+}
+
+bool is_autocast_enabled() {
+  return is_active(g_hooks.any_autocast_enabled);
 }
 
 bool is_in_functorch() {

@@ -14,8 +14,9 @@ struct TorchHooks {
   nanobind::object len_dispatch_stack;    // () -> int
   nanobind::object len_function_stack;    // () -> int
   nanobind::object forward_ad_module;     // its _current_level is -1 outside forward AD
-  nanobind::object any_autocast_enabled;  // () -> bool, or None
   nanobind::object functorch_active;      // () -> bool
+  nanobind::object is_tracing;            // () -> bool
+  nanobind::object any_autocast_enabled;  // () -> bool, or None
 };
 
 /// Takes over `hooks`, which live as long as the process.
@@ -27,8 +28,11 @@ const DLPackExchangeAPI& tensor_exchange_api();
 /// Whether `object` is a tensor or a parameter, of no other class.
 bool is_plain_tensor(PyObject* object);
 
-/// Whether a mode, forward AD or autocast looks at calls.
+/// Whether a mode, forward AD or the tracer of torch.jit looks at calls.
 bool is_observed();
+
+/// Whether tensors are to be cast to the dtypes that operators want.
+bool is_autocast_enabled();
 
 /// Whether a transform of torch.func is active.
 bool is_in_functorch();

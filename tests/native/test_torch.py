@@ -52,6 +52,7 @@ def _torch_hooks() -> None:
         torch._C._len_torch_function_stack,
         forward_ad,
         torch._C._are_functorch_transforms_active,
+        torch._C._is_tracing,
         torch._C._is_any_autocast_enabled,
     )
 
@@ -250,8 +251,8 @@ def test_the_fast_entry_leaves_unusual_calls_to_the_operator() -> None:
     calls = Calls()
     fast = calls.entry()
     x, y = vectors()
-    with torch.autocast("cpu"):
-        fast(x, 2.0, y)
+    with torch.autocast("cpu"), pytest.raises(RuntimeError):
+        fast(x, 2.0, y.bfloat16())
     with PassThrough():
         fast(x, 2.0, y)
     with forward_ad.dual_level():

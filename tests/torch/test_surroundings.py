@@ -59,3 +59,20 @@ def test_kernels_run_on_the_cpu_whatever_the_default_device_is(compile_it):
     with torch.device("meta"):
         found = f(x, a)
     torch.testing.assert_close(found, (3 * x, k.powers_torch(3.0).double()))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_the_tracer_of_torchscript_records_operators(requires_grad):
+    x = torch.arange(4, dtype=F64)
+    traced = torch.jit.trace(lambda x: quadratic(x, 2.0), x.clone().requires_grad_(requires_grad))
+    torch.testing.assert_close(traced(x + 1), quadratic(x + 1, 2.0))
+
+
+def test_autocast_leaves_tensors_of_the_dtype_that_is_wanted():
+    x = torch.arange(4, dtype=F64, requires_grad=True)
+    with torch.autocast("cpu"):
+        found = quadratic(x, 2.0)
+        (grad,) = torch.autograd.grad(found.sum(), x)
+        torch.testing.assert_close(quadratic(x.bfloat16(), 2.0), found)
+    torch.testing.assert_close([found, grad], [2 * x**2, 4 * x])
