@@ -48,7 +48,7 @@ for _name, _execute in (
     )
 
 
-def _register_known(key: str, code: bytes) -> None:
+def register_known(key: str, code: bytes) -> None:
     """Register the kernel of a stored program, where this process, the disk or ``code`` has it.
 
     Raises:
@@ -65,4 +65,4 @@ def _register_known(key: str, code: bytes) -> None:
         native.register_image(key, image)
 
 
-native.set_resolver(_register_known)
+native.set_resolver(register_known)

@@ -120,10 +120,8 @@ def test_updated_arguments_are_kept_or_donated() -> None:
 
 def test_callbacks_launch_in_the_stream_of_the_program() -> None:
     def run(inputs: list[Any], outputs: list[Any], attrs: dict[str, Any], ctx: Any) -> None:
-        where = (
-            {} if ctx.device.is_cpu else {"stream": kc.Stream(ctx.device, cuda_stream=ctx.stream)}
-        )
-        kc.launch(wave, inputs[0].shape, [inputs[0], 3.0], outputs, **where)
+        stream = None if ctx.device.is_cpu else kc.Stream(ctx.device, cuda_stream=ctx.stream)
+        kc.launch(wave, inputs[0].shape, [inputs[0], 3.0], outputs, stream=stream)
 
     register_ffi_callback("device_cases_wave", run)
     x = sample(2048)
