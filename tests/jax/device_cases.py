@@ -47,11 +47,11 @@ def waves(x: kc.array(dtype=float), y: kc.array(dtype=float)):
     kc.launch(add, x.shape, [x], [y])
 
 
-def call(x: jax.Array, w: float) -> jax.Array:
+def call(x: jax.Array, w: float | jax.Array) -> jax.Array:
     return jax_kernel(wave)(x, w)[0]
 
 
-def expected(x: jax.Array, w: float) -> jax.Array:
+def expected(x: jax.Array, w: float | jax.Array) -> jax.Array:
     return jnp.sin(w * x) * x
 
 
