@@ -88,7 +88,8 @@ test-torch-oldest: $(VENV)/.built
 # Device code: all kernels and their derivatives through NVIDIA's assembler, and on this processor.
 test-ptx: export KC_PTX_ALL = 1
 test-ptx: $(VENV)/.built
-	$(BIN)/python -m pytest -q -rP tests/test_ptx.py tests/device
+	$(BIN)/python -m pip install --quiet 'nvidia-cuda-nvrtc==13.*'
+	$(BIN)/python -m pytest -q -rP tests/test_ptx.py tests/device tests/device/nvrtc_cases.py
 
 # The suites and figures on a GPU, see GPU.md. They take $(GPU_PYTHON) as it is and install nothing.
 GPU_PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-import shutil
 import subprocess
-import sysconfig
 from collections.abc import Mapping
 from functools import cache
 from itertools import islice
@@ -16,7 +14,7 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore.codegen import cpu, device, ptx
+from kernelcore.codegen import cpu, device, native, ptx
 from kernelcore.codegen.ptx import ARCHITECTURES, DEFAULT_ARCHITECTURE, ptx_text
 from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Func
@@ -25,6 +23,7 @@ from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.pipeline import optimize
 from kernelcore.types import SCALARS
 from tests.device import corpus
+from tests.device.assembler import assembler
 from tests.patterns import PATTERNS
 
 CHECKED = ("sm_75", "sm_80", "sm_90", ptx.FORWARD_COMPATIBLE[-1])
@@ -33,7 +32,7 @@ PART = 1 if corpus.IS_WHOLE else 10
 # As many as the assembler takes at once in a short time.
 BATCH = 100
 # Refusals that are meant; anything else is an error of the code generator.
-REFUSAL = r"^ptx: '.*' needs '\w+' of the C library|^a native function has no code"
+REFUSAL = r"^ptx: '.*' needs '\w+' of the C library"
 # What the driver links.
 PROVIDED = {"vprintf", "malloc", "free"}
 # Names of constants and functions inside a module are its own.
@@ -52,6 +51,8 @@ def compiled(kernels: Mapping[str, Func], architecture: str) -> dict[str, str]:
     """The PTX of ``kernels`` that have one; that others are refused is checked."""
     found: dict[str, str] = {}
     for name, func in kernels.items():
+        if native.snippets(func):
+            continue  # see tests/device/test_snippets.py
         try:
             found[name] = ptx_text(func, f"kc_{name}", architecture)
         except KernelCompileError as error:
@@ -136,16 +137,6 @@ def assemble(text: str, architecture: str, folder: Path) -> None:
     assert done.returncode == 0, done.stderr[:2000]
 
 
-@cache
-def assembler() -> str:
-    """The path of ``ptxas``: on PATH, else that of the package nvidia-cuda-nvcc."""
-    found = shutil.which("ptxas")
-    if found is not None:
-        return found
-    packages = Path(sysconfig.get_paths()["platlib"])
-    return str(next(packages.glob("nvidia/cu*/bin/ptxas")))
-
-
 def joined(texts: dict[str, str]) -> tuple[str, str]:
     """The lines at the start that all have, and the rest of all, whose names differ."""
     parts = [
@@ -174,22 +165,6 @@ def test_stacks_come_from_the_heap_of_the_device(texts: dict[str, str]) -> None:
     assert len(with_stacks) > 20
     for name in with_stacks:
         assert {"malloc", "free"} <= set(EXTERNAL.findall(texts[name]))
-
-
-@kc.func_native("return x + 1.0f;")
-def plus_one(x: float) -> float: ...
-
-
-@kc.kernel
-def calls_native(x: kc.array(dtype=float)):
-    i = kc.tid()
-    x[i] = plus_one(x[i])
-
-
-def test_native_functions_are_refused_where_they_are_called() -> None:
-    with pytest.raises(KernelCompileError, match="a native function has no code") as caught:
-        calls_native.inspect("ptx")
-    assert caught.value.loc is not None
 
 
 def _records(func: Func) -> bool:

@@ -6,7 +6,6 @@ import re
 
 from kernelcore.codegen import output
 from kernelcore.codegen.emitter import Emitter
-from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Eqn
 
 _INFINITY, _NAN = "0x7FF0000000000000", "0x7FF8000000000000"
@@ -24,20 +23,6 @@ def emit_print(e: Emitter, eqn: Eqn) -> list[str]:
     e.declare("declare i32 @vprintf(ptr, ptr)")
     e.op(f"call i32 @vprintf(ptr {form}, ptr {buffer})")
     return []
-
-
-def refuse_native(e: Emitter, eqn: Eqn) -> list[str]:
-    """Native snippets are made for the processor of this machine only.
-
-    Raises:
-        KernelCompileError: Always.
-    """
-    del e
-    raise KernelCompileError(
-        "a native function has no code for CUDA devices",
-        eqn.loc,
-        "write it in the kernel language",
-    )
 
 
 def link(text: str) -> str:

@@ -2,8 +2,8 @@
 
 A snippet becomes ``extern "C" void symbol(int64* block)``. The block has a word of eight bytes per
 scalar, then for an array its address, extents and strides in bytes; words for the outputs follow.
-The text is compiled by the system's compiler (``toolchain.py``) for this processor. A GPU needs a
-prelude of its own; the text, and what is known of it, are the same there.
+The text is compiled by the system's compiler (``toolchain.py``) for this processor, and by NVRTC
+(``nvrtc.py``) for GPUs, where a prelude of their own comes first.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def snippets(func: Func) -> list[Snippet]:
 
 def key_of(snippet: Snippet) -> str:
     """32 hexadecimal digits that name the C++ of ``snippet``."""
-    return hashlib.sha256(_unit(snippet, "").encode()).hexdigest()[:KEY_DIGITS]
+    text = _prelude("snippet_prelude.h") + _unit(snippet, "")
+    return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
 
 def symbol_of(snippet: Snippet) -> str:
@@ -64,7 +65,13 @@ def symbol_of(snippet: Snippet) -> str:
 
 def source(snippet: Snippet) -> str:
     """The C++ translation unit that defines ``symbol_of(snippet)``."""
-    return _unit(snippet, symbol_of(snippet))
+    return _prelude("snippet_prelude.h") + _unit(snippet, symbol_of(snippet))
+
+
+def device_source(found: Sequence[Snippet]) -> str:
+    """The CUDA C++ that defines the symbols of the snippets ``found``."""
+    preludes = _prelude("snippet_prelude_cuda.h") + _prelude("snippet_prelude.h")
+    return preludes + "".join(_unit(snippet, symbol_of(snippet)) for snippet in found)
 
 
 def words_of(type_: NativeType) -> int:
@@ -109,7 +116,7 @@ def _array_words(e: Emitter, type_: ArrayType, atoms: Sequence[Atom]) -> list[tu
 
 
 def _unit(snippet: Snippet, symbol: str) -> str:
-    """The translation unit; its parts are the text as a function, and the entry that calls it."""
+    """What comes after the prelude: the text as a function, and the entry that calls it."""
     is_adjoint = snippet.form is Form.ADJOINT
     params, unpack, names = _parameters(snippet)
     at = sum(words_of(slot.type) for slot in snippet.slots)
@@ -122,14 +129,14 @@ def _unit(snippet: Snippet, symbol: str) -> str:
             pack += _store(f"adj_{p.name}", p.type, at)
             at += words_of(p.type)
     result = None if is_adjoint else snippet.result
-    call = f"kc_snippet({', '.join(names)});"
+    function = f"{symbol}_text"
+    call = f"{function}({', '.join(names)});"
     if result is not None:
         call = f"const {_value_type(result)} kc_ret = {call}"
         pack += _store("kc_ret", result, at)
     lines = [
-        _prelude(),
         "namespace {",
-        f"inline {'void' if result is None else _value_type(result)} kc_snippet("
+        f"inline {'void' if result is None else _value_type(result)} {function}("
         f"{', '.join(params)}) {{",
         f'#line 1 "{SNIPPET_FILE}"',
         snippet.text,
@@ -221,5 +228,5 @@ def _cxx(dtype: Scalar) -> str:
 
 
 @cache
-def _prelude() -> str:
-    return Path(__file__).with_name("snippet_prelude.h").read_text(encoding="utf-8")
+def _prelude(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from kernelcore.codegen import abi, device, memory, output, warps
+from kernelcore.codegen import abi, device, memory, native, nvrtc, output, warps
 from kernelcore.codegen.emitter import ArrayValue, Emitter, Handler
 from kernelcore.codegen.engine import engine, lock
 from kernelcore.codegen.grid import unravel
@@ -57,7 +57,6 @@ _HANDLERS: Mapping[OpKind, Handler] = MappingProxyType(
         **HANDLERS,
         OpKind.ATOMIC_ADD: warps.emit_atomic_add,
         OpKind.PRINT: device.emit_print,
-        OpKind.NATIVE: device.refuse_native,
     }
 )
 # What the driver links to every kernel.
@@ -81,8 +80,8 @@ def ptx_text(
         order: Which of the threads of a launch run points, whatever its blocks are.
 
     Raises:
-        KernelCompileError: There is no such architecture, or ``func`` has what GPUs have no code
-            for.
+        KernelCompileError: There is no such architecture, ``func`` has what GPUs have no code for,
+            or native snippets where there is no NVRTC.
     """
     if architecture not in ARCHITECTURES:
         raise KernelCompileError(
@@ -96,7 +95,8 @@ def ptx_text(
             f"ptx: LLVM {version} does not know {architecture}",
             remedy="take an older architecture, whose code newer GPUs run, or a newer llvmlite",
         )
-    return found
+    called = native.snippets(lower_custom(func))
+    return nvrtc.link_snippets(found, called, architecture) if called else found
 
 
 def _assembly(text: str, architecture: str) -> str:
@@ -141,8 +141,9 @@ def llvm_text(func: Func, symbol: str, order: Order = Order.ANY) -> str:
     _emit_points(e, func, order)
     leave(e, warps.finish)
     text = device.link(_module(e, func, symbol))
+    known = {native.symbol_of(snippet) for snippet in native.snippets(func)}
     for name in _EXTERNAL.findall(text):
-        if name in _PROVIDED:
+        if name in _PROVIDED or name in known:
             continue
         raise KernelCompileError(
             f"ptx: '{func.name}' needs '{name}' of the C library, which GPUs do not have", func.loc

@@ -1,7 +1,9 @@
 // What snippets see of values and arrays. Access says what an element may be used for.
+#ifndef __CUDACC_RTC__
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#endif
 
 namespace kc {
 
@@ -31,6 +33,7 @@ template <class T, int R, int C> struct matrix {
   T operator()(int i, int j) const { return c[i * C + j]; }
 };
 
+#ifndef __CUDACC_RTC__
 /// Adds to an element that other threads may add to; what it was before.
 template <class T> T atomic_add(T& element, T value) {
   T old;
@@ -41,26 +44,33 @@ template <class T> T atomic_add(T& element, T value) {
     sum = old + value;
   return old;
 }
+#endif
 
 struct Read {
   template <class T> using pointer = const T*;
+  template <class T> static const T* moved(const T* p, std::int64_t size_bytes) {
+    return reinterpret_cast<const T*>(reinterpret_cast<const char*>(p) + size_bytes);
+  }
   template <class T> static T at(const T* p) { return *p; }
 };
-struct Write {
+struct Writable {
   template <class T> using pointer = T*;
+  template <class T> static T* moved(T* p, std::int64_t size_bytes) {
+    return reinterpret_cast<T*>(reinterpret_cast<char*>(p) + size_bytes);
+  }
+};
+struct Write : Writable {
   template <class T> struct element {
     T* p;
     void operator=(T value) const { *p = value; }
   };
   template <class T> static element<T> at(T* p) { return {p}; }
 };
-struct Update {
-  template <class T> using pointer = T*;
+struct Update : Writable {
   template <class T> static T& at(T* p) { return *p; }
 };
 /// An array of cotangents.
-struct Sum {
-  template <class T> using pointer = T*;
+struct Sum : Writable {
   template <class T> struct element {
     T* p;
     operator T() const { return *p; }
@@ -101,8 +111,7 @@ template <class Access, class T, int N> struct array {
 
  private:
   pointer moved(std::int64_t i, int axis) const {
-    using byte = typename Access::template pointer<char>;
-    return reinterpret_cast<pointer>(reinterpret_cast<byte>(data) + i * strides[axis]);
+    return Access::template moved<T>(data, i * strides[axis]);
   }
 };
 

@@ -70,7 +70,7 @@ def _compiled(snippet: Snippet, source: str) -> bytes:
         text.write_text(source, encoding="utf-8")
         done = _run([*command, *FLAGS, "-c", str(text), "-o", str(code)])
         if done.returncode != 0 or not code.exists():
-            raise _rejected(snippet, command[0], done.stderr or done.stdout)
+            raise rejected(snippet, command[0], done.stderr or done.stdout)
         return code.read_bytes()
 
 
@@ -107,7 +107,7 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         ) from error
 
 
-def _rejected(snippet: Snippet, compiler: str, messages: str) -> KernelCompileError:
+def rejected(snippet: Snippet, compiler: str, messages: str) -> KernelCompileError:
     """The error for a text that does not compile, at its first line that is at fault."""
     first = snippet.loc
     found = _LINE.search(messages)

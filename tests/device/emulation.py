@@ -16,9 +16,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kernelcore.codegen import abi, cpu, ptx
+from kernelcore.codegen import abi, cpu, native, ptx, toolchain
 from kernelcore.codegen.toolchain import find_compiler
 from kernelcore.ir.core import Func
+from kernelcore.ir.native import Snippet
 from kernelcore.ir.text import canonical
 from kernelcore.passes.accumulation import Order
 from kernelcore.types import MAX_GRID_DIMS
@@ -103,14 +104,17 @@ def host_text(func: Func, symbol: str, order: Order = Order.ANY) -> str:
 def _address(func: Func, order: Order) -> int:
     digest = hashlib.sha256(f"{canonical(func)}{order.name}".encode()).hexdigest()
     symbol = f"emulated_{digest[:16]}"
-    return _loaded(host_text(func, symbol, order), symbol)
+    return _loaded(host_text(func, symbol, order), symbol, tuple(native.snippets(func)))
 
 
 @cache
-def _loaded(text: str, symbol: str) -> int:
+def _loaded(text: str, symbol: str, snippets: tuple[Snippet, ...]) -> int:
     # The functions that the module calls must be in the process before.
     _library()
-    return cpu.load(cpu.object_code(text), symbol)
+    code = cpu.object_code(text)
+    if snippets:
+        code = toolchain.combine([code, *map(toolchain.compile_snippet, snippets)])
+    return cpu.load(code, symbol)
 
 
 @cache
