@@ -155,6 +155,11 @@ class Direct:
         """
         return _signature(self._func, compile_func(self._func))
 
+    @property
+    def is_on_cpu(self) -> bool:
+        """Whether there is code for the CPU, and none for a GPU."""
+        return "signature" in self.__dict__ and not self._device_kernels
+
     @cached_property
     def serial(self) -> native.Signature:
         """The kernel for arrays that share memory: one thread runs its points in order."""

@@ -72,8 +72,11 @@ def submit(direct: Direct, dim: Dims, args: Sequence[Any]) -> None:
 
 
 def _device_of(direct: Direct, args: Sequence[Any]) -> Device:
-    """The device that ``args`` are on, as far as a GPU was asked for before."""
-    if not native.cuda_is_open():
+    """The device that ``args`` are on.
+
+    Of a kernel with code for the CPU only, it is that unless a GPU was asked for before.
+    """
+    if not native.cuda_is_open() and direct.is_on_cpu:
         return CPU
     return _device_of_arrays(args) or (CPU if direct.has_arrays else get_device())
 

@@ -53,6 +53,8 @@ class Kernel:
         self.__name__ = pyfunc.__name__
         self.__doc__ = pyfunc.__doc__
         self._adjoints: dict[tuple[tuple[int, ...], tuple[int, ...]], Adjoint] = {}
+        # What to launch on the CPU if no argument has to be looked at before.
+        self.quick: native.Signature | None = None
         # What a Tape does for a launch, by the kinds of its arguments; and where it is native code
         # that does it, both.
         self.tape_plans: dict[bytes, Any] = {}
@@ -146,11 +148,11 @@ class Kernel:
         """``direct`` if arguments are taken as they are, None if they have to be looked at."""
         return None if self.is_generic or not self.is_plain else self.direct
 
-    @cached_property
-    def quick(self) -> native.Signature | None:
-        """What to launch on the CPU if no argument has to be looked at before; else None."""
+    def note_launch(self) -> None:
+        """Let further launches take the short way, if this one has made code for the CPU."""
         direct = self.ready
-        return direct.signature if direct is not None and direct.has_arrays else None
+        if direct is not None and direct.has_arrays and direct.is_on_cpu:
+            self.quick = direct.signature
 
     def adjoint(self, wrt: tuple[int, ...], seeds: tuple[int, ...]) -> Adjoint:
         """The adjoint for cotangents of parameters ``wrt``, given those of arrays ``seeds``.

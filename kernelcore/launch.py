@@ -108,4 +108,6 @@ def launch(
         return Launch(kernel, dim, args, place, record_tape=record_tape)
     with use_place(place):
         execute(kernel, dim, args, record=record_tape)
+    if is_plain:
+        kernel.note_launch()
     return None

@@ -71,6 +71,7 @@ class LaunchPlan:
         """
         if self.kinds in self.kernel.quick_plans:
             return
+        self.kernel.note_launch()
         needed = (self.others, self.values, self.before, self.after)
         is_cut = bool(self.unmarked and self.wrt)
         is_known = self.adjoint is None or self.order is not None

@@ -212,3 +212,18 @@ def test_code_of_sums_in_one_order_is_other_code(driver: FakeDriver) -> None:
     assert plain == same
     with pytest.raises(kc.KernelArgumentError, match=r"config.deterministic: expected a bool"):
         kc.config.deterministic = 1  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_a_launch_on_a_device_makes_no_code_for_the_processor(driver: FakeDriver) -> None:
+    @kc.kernel
+    def tripled(x: kc.array(dtype=float)):
+        i = kc.tid()
+        x[i] = 3.0 * x[i]
+
+    kc.launch(tripled, 4, [numbers(4)])
+    assert tripled.quick is None
+    assert not tripled.direct.is_on_cpu
+    assert "signature" not in vars(tripled.direct)
+    kc.launch(saxpy, 3, [host := np.ones(3, np.float32), 1.0, host])
+    kc.launch(saxpy, 3, [numbers(3), 1.0, numbers(3)])
+    assert saxpy.quick is None
