@@ -5,7 +5,7 @@ The figures behind the constants are in ARCHITECTURE.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -14,10 +14,16 @@ from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.emitter import Emitter, scalar_type
 from kernelcore.codegen.narrow import held_as
 from kernelcore.codegen.wide import MAX_INTERLEAVED, component
-from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
-from kernelcore.ir.op import ACCESSES, Op, OpKind
+from kernelcore.ir.core import Atom, Const, Eqn, Func
+from kernelcore.ir.op import ACCESSES, AddForm, Op, OpKind
 from kernelcore.ir.walk import walk_eqns
-from kernelcore.passes.uniform import lane_strides
+from kernelcore.passes.accumulation import form_of
+from kernelcore.passes.uniform import (
+    Strides,
+    crossing_strides,
+    lane_strides,
+    row_major_accesses,
+)
 from kernelcore.types import ArrayType, Scalar
 
 # A gang accesses scattered elements one by one, as single threads do; so many instructions per
@@ -36,8 +42,10 @@ TO_INTEGER = 4
 LONG_FOR_THREE_BODIES = 200
 LONG = 600
 VERY_LONG = 2000
+# Rows of so many gangs hide what the points beside them cost; as many as there may be.
+MANY_GANGS = 16
+ANY_ROW = 1 << 31
 
-Strides = Mapping[Var, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,29 @@ def suits_any_strides(func: Func) -> bool:
         if not work.suits_gangs(WORK_PER_ELEMENT_IN_LOOP):
             return False
     return True
+
+
+def crossed_gangs(func: Func) -> int:
+    """Gangs per row below which gangs that cross rows beat whole gangs and single threads."""
+    eqns = list(walk_eqns(func.body))
+    if func.rank == 1 or len(eqns) > LONG_FOR_THREE_BODIES:
+        return 0
+    # Sums are made row by row.
+    if any(e.op.kind is OpKind.ATOMIC_ADD and form_of(e) is not AddForm.OWNED for e in eqns):
+        return 0
+    strides, row_major = crossing_strides(func), row_major_accesses(func)
+
+    def work(part: Sequence[Eqn]) -> Work:
+        apart = [e for e in part if not (e in row_major and _is_known_component(e))]
+        scattered = sum(bool(_moving_axes(e, strides)) for e in apart)
+        return Work(_work(part, strides).instructions, scattered)
+
+    turns, whole = _innermost_turns(eqns), work(eqns)
+    if not all(work(turn).suits_gangs(WORK_PER_ELEMENT_IN_LOOP) for turn in turns):
+        return 0
+    if whole.scattered == 0:
+        return ANY_ROW
+    return MANY_GANGS if turns or whole.suits_gangs(WORK_PER_ELEMENT) else 1
 
 
 def _innermost_turns(eqns: Sequence[Eqn]) -> list[list[Eqn]]:
@@ -154,8 +185,14 @@ def _is_dense(eqn: Eqn, moving: Sequence[int], strides: Strides) -> bool:
     array = _array(eqn)
     indices = eqn.inputs[1 : 1 + array.ndim]
     is_last = list(moving) == [array.outer_ndim - 1] and _stride(indices[moving[0]], strides) == 1
-    is_known = component(array, indices) is not None
-    return is_last and is_known and prod(array.components) <= MAX_INTERLEAVED
+    return is_last and _is_known_component(eqn)
+
+
+def _is_known_component(eqn: Eqn) -> bool:
+    """Whether a gang can load the elements with all their components, and knows which it needs."""
+    array = _array(eqn)
+    number = component(array, eqn.inputs[1 : 1 + array.ndim])
+    return number is not None and prod(array.components) <= MAX_INTERLEAVED
 
 
 def _is_mostly_wide(eqns: Sequence[Eqn], strides: Strides) -> bool:

@@ -48,8 +48,9 @@ class Emitter:
 
     ``block`` is the label of the block being filled. A phi is written with ``phi`` and gets its
     edges later with ``add_edge``, when the value of the back edge is known. ``point`` is the launch
-    index of lane 0, one int32 per grid dimension; ``wide_indices`` gives values that exist as
-    int64 too. ``assertions`` numbers the ASSERTs. ``elements`` are the writes that together write
+    index of lane 0, or of all lanes where gangs cross rows, one int32 per grid dimension;
+    ``wide_indices`` gives values that exist as int64 too. ``row_major`` are the accesses of
+    adjacent elements in gangs that cross rows. ``assertions`` numbers the ASSERTs. ``elements`` are the writes that together write
     an element (``access.py``).
     ``fused`` says whether the target multiplies and adds in one instruction, ``branches`` whether
     rare cases of elementary functions are branches in place.
@@ -64,6 +65,7 @@ class Emitter:
         self.branches = False
         self.mask: str | None = None
         self.strides: Mapping[Var, int | None] = {}
+        self.row_major: frozenset[Eqn] = frozenset()
         self.block = "entry"
         self.point: tuple[str, ...] = ()
         self.wide_indices: dict[str, str] = {}
@@ -197,6 +199,16 @@ class Emitter:
         self.gang, self.lanes, self.mask = 1, 1, None
         yield
         self.gang, self.lanes, self.mask = saved
+
+    @contextmanager
+    def crossing_rows(
+        self, lanes: int, strides: Mapping[Var, int | None], row_major: frozenset[Eqn]
+    ) -> Generator[None]:
+        """Emit code of gangs that cross rows inside; what differs among lanes must be bound anew."""
+        saved = self.gang, self.strides, self.row_major
+        self.gang, self.strides, self.row_major = lanes, strides, row_major
+        yield
+        self.gang, self.strides, self.row_major = saved
 
     @contextmanager
     def under(self, mask: str | None) -> Generator[None]:

@@ -30,24 +30,25 @@ class Gangs:
 
 
 def emit_points(
-    e: Emitter, dims: Sequence[str], point: Body, gangs: Gangs | None, done: str
+    e: Emitter, begin: str, dims: Sequence[str], point: Body, gangs: Gangs | None, done: str
 ) -> None:
-    """Emit code for every grid point, with ``e.point`` set, and leave for block ``done``.
+    """Emit code for the grid points from ``begin`` on, with ``e.point`` set; leave for ``done``.
 
     Args:
-        e: Emitter, at the start of the loop; ``%begin < %end`` holds.
+        e: Emitter, at the start of the loop.
+        begin: The first point, as i64, which is before ``%end``.
         dims: Extents of the grid, as i64.
         point: Emits one grid point, for one thread.
         gangs: What emits several points at once, if anything does.
         done: Label of the block after the loop.
     """
-    start = unravel(e, "%begin", dims)
+    start = unravel(e, begin, dims)
     before, row, row_end = e.block, e.label("row"), e.label("row_end")
     e.jump(row)
     e.place(row)
     position, first = e.phi("i64"), e.phi("i64")
     outer = [e.phi("i64") for _ in dims[:-1]]
-    entries = zip((position, first, *outer), ("%begin", start[-1], *start[:-1]), strict=True)
+    entries = zip((position, first, *outer), (begin, start[-1], *start[:-1]), strict=True)
     for phi, value in entries:
         e.add_edge(phi, value, before)
     room = e.op(f"sub i64 {dims[-1]}, {first}")

@@ -18,7 +18,8 @@ from kernelcore.codegen import (
 )
 from kernelcore.codegen.access import whole_elements
 from kernelcore.codegen.cast import emit_cast
-from kernelcore.codegen.cost import suits_any_strides
+from kernelcore.codegen.cost import crossed_gangs, suits_any_strides
+from kernelcore.codegen.crossing import Crossing, emit_crossing
 from kernelcore.codegen.emitter import ArrayValue, Emitter, Handler, Value, scalar_type
 from kernelcore.codegen.grid import Gangs, emit_points
 from kernelcore.codegen.native import emit_native
@@ -27,7 +28,7 @@ from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Eqn, Func, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import assertions, walk_eqns
-from kernelcore.passes.uniform import lane_strides
+from kernelcore.passes.uniform import crossing_strides, lane_strides, row_major_accesses
 from kernelcore.runtime import native
 from kernelcore.types import ArrayType, Scalar
 
@@ -127,12 +128,31 @@ def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str) -> None
         e.bind_all(forms)
         e.region(func.body)
 
-    gangs = None
+    gangs, begin = None, "%begin"
     if e.gang > 1 or (arrays and is_short):
         has_strided = e.gang > 1 and suits_any_strides(func)
         gangs = Gangs(gang, _all_equal(e, found, forms), point if has_strided else None)
-    emit_points(e, dims, point, gangs, done)
+        crossing = _crossing(e, func, forms) if e.gang > 1 else None
+        if crossing is not None:
+            begin = emit_crossing(e, dims, crossing, gangs.is_packed, done)
+    emit_points(e, begin, dims, point, gangs, done)
     e.bind_all(found)
+
+
+def _crossing(e: Emitter, func: Func, forms: Mapping[Var, ArrayValue]) -> Crossing | None:
+    """Gangs of ``func`` that cross rows, for arrays that are packed; None if they never pay."""
+    most_gangs = crossed_gangs(func)
+    if most_gangs == 0:
+        return None
+    strides, row_major = crossing_strides(func), row_major_accesses(func)
+
+    def body() -> None:
+        e.bind_all(forms)
+        with e.crossing_rows(e.gang, strides, row_major):
+            e.region(func.body)
+
+    shaped = {eqn.inputs[0] for eqn in row_major}
+    return Crossing(body, {p: form for p, form in forms.items() if p in shaped}, most_gangs)
 
 
 def _packed_form(type_: ArrayType, array: ArrayValue) -> ArrayValue:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from kernelcore.codegen.emitter import Emitter
+from kernelcore.codegen.emitter import ArrayValue, Emitter
 from kernelcore.codegen.memory import address, decoded, encoded, stored_type, wide_index
 from kernelcore.ir.core import Atom, Const, Eqn
 from kernelcore.types import ArrayType, Scalar
@@ -41,6 +41,11 @@ def site(e: Emitter, eqn: Eqn) -> Site:
     assert isinstance(source.type, ArrayType)
     array, dtype = e.array(source), source.type.dtype
     indices = eqn.inputs[1 : 1 + source.type.ndim]
+    if eqn in e.row_major:
+        phase, count = component(source.type, indices), prod(source.type.components)
+        if phase is not None and count <= MAX_INTERLEAVED:
+            start = _first_address(e, array, indices[: source.type.outer_ndim])
+            return Site(dtype, start, count, phase, True)
     moving = [axis for axis, i in enumerate(indices) if e.stride(i) != 0]
     stride = e.stride(indices[moving[0]]) if len(moving) == 1 else None
     step = array.strides[moving[0]] if stride is not None else ""
@@ -154,6 +159,19 @@ def _store_adjacent(
     e.declare(f"declare void {name}({wide}, ptr, i32 immarg, <{count} x i1>)")
     target = f"ptr {start}, i32 {dtype.size_bytes}, <{count} x i1> {mask}"
     e.effect(f"call void {name}({wide} {bits}, {target})")
+
+
+def _first_address(e: Emitter, array: ArrayValue, indices: Sequence[Atom]) -> str:
+    """The address that ``indices`` name in lane 0."""
+    found = array.data
+    for index, stride in zip(indices, array.strides, strict=False):
+        with e.at(e.lanes_of(index)):
+            position = wide_index(e, index)
+        if e.lanes_of(index) > 1:
+            position = e.op(f"extractelement <{e.gang} x i64> {position}, i64 0")
+        offset = e.op(f"mul i64 {position}, {stride}")
+        found = e.op(f"getelementptr i8, ptr {found}, i64 {offset}")
+    return found
 
 
 def _addresses(e: Emitter, eqn: Eqn, moving: Sequence[int]) -> str:

@@ -1,7 +1,8 @@
 """Which values the threads of a gang share, and which grow from each to the next by a fixed step.
 
-A gang is a run of threads along the last grid axis that run in step: code runs for those of them
-that are active, and a loop turns until none is.
+A gang is a run of threads in the order of the grid that run in step: code runs for those of them
+that are active, and a loop turns until none is. Most gangs keep to a row, which is a run along the
+last axis; others cross rows.
 """
 
 from __future__ import annotations
@@ -9,19 +10,55 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
-from kernelcore.ir.op import ENDS_TOGETHER, OpKind
-from kernelcore.types import Scalar
+from kernelcore.ir.op import ACCESSES, ENDS_TOGETHER, OpKind
+from kernelcore.ir.walk import walk_eqns
+from kernelcore.types import ArrayType, Scalar
+
+Strides = Mapping[Var, int | None]
 
 
-def lane_strides(func: Func) -> Mapping[Var, int | None]:
-    """By how much every scalar of ``func`` grows from thread to thread of a gang.
+def lane_strides(func: Func) -> Strides:
+    """By how much every scalar of ``func`` grows from thread to thread of a gang in a row.
 
     0 means that all active threads have the same value; None that there is no such number. Integers
     grow modulo their width. A parameter of a loop body is compared at one turn of the loop, which
     the active threads take together; what a loop yields is compared after it, when threads may
     have left it at different turns.
     """
-    return _Analysis(func).strides
+    return _Analysis(func, _along(func, func.rank - 1)).strides
+
+
+def crossing_strides(func: Func) -> Strides:
+    """As ``lane_strides``, for gangs that cross rows: no launch index grows by a fixed number."""
+    return _Analysis(func, (None,) * func.rank).strides
+
+
+def row_major_accesses(func: Func) -> frozenset[Eqn]:
+    """The accesses whose elements are adjacent for gangs that cross rows too.
+
+    They are so in packed arrays that have the shape of the grid, the first axis aside: every launch
+    index decides one index, in order, and nothing else does but what all threads share.
+    """
+    strides = [_Analysis(func, _along(func, axis)).strides for axis in range(func.rank)]
+
+    def follows(index: Atom, position: int) -> bool:
+        if isinstance(index, Const):
+            return False
+        return [s[index] for s in strides] == list(_along(func, position))
+
+    def is_row_major(eqn: Eqn) -> bool:
+        array = eqn.inputs[0].type
+        assert isinstance(array, ArrayType)
+        outer = eqn.inputs[1 : 1 + array.outer_ndim]
+        return len(outer) == func.rank and all(follows(a, at) for at, a in enumerate(outer))
+
+    found = (eqn for eqn in walk_eqns(func.body) if eqn.op.kind in ACCESSES)
+    return frozenset(eqn for eqn in found if is_row_major(eqn))
+
+
+def _along(func: Func, axis: int) -> tuple[int, ...]:
+    """By how much the launch indices grow along ``axis``."""
+    return tuple(int(k == axis) for k in range(func.rank))
 
 
 def ends_together(loop: Eqn, stride: Callable[[Atom], int | None]) -> bool:
@@ -37,8 +74,8 @@ def ends_together(loop: Eqn, stride: Callable[[Atom], int | None]) -> bool:
 class _Analysis:
     """Assumes the best of every loop, and starts again until no assumption has failed."""
 
-    def __init__(self, func: Func) -> None:
-        self.func = func
+    def __init__(self, func: Func, launch_strides: Sequence[int | None]) -> None:
+        self.launch_strides = launch_strides
         self.indices: set[Atom] = set()
         self.strides: dict[Var, int | None] = dict.fromkeys(func.params, 0)
         self.is_settled = False
@@ -75,10 +112,8 @@ class _Analysis:
         is_uniform = all(self.of(a) == 0 for a in eqn.inputs if isinstance(a.type, Scalar))
         match eqn.op.kind:
             case OpKind.TID:
-                is_last = eqn.attrs["axis"] == self.func.rank - 1
-                if is_last:
-                    self.indices.add(eqn.out)
-                return 1 if is_last else 0
+                self.indices.add(eqn.out)
+                return self.launch_strides[eqn.attrs["axis"]]
             case OpKind.DIM:
                 return 0
             case OpKind.PURE:

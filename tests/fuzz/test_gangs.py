@@ -5,10 +5,14 @@ Of single threads the other tests compare machine code with the interpreter.
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 import kernelcore as kc
-from kernelcore.codegen import abi
+from kernelcore.codegen import abi, cost
 from kernelcore.codegen.form import LANES
 from kernelcore.execute import argument_leaves
 from kernelcore.passes.pipeline import optimize
@@ -19,22 +23,36 @@ from tests.kernel_harness import launch
 
 # Points besides a whole gang.
 REST = 3
+# Of a grid of rows that gangs cross.
+COLUMNS = 3
+ONE_AXIS = "    i = kc.tid()\n"
+TWO_AXES = f"    row, column = kc.tid()\n    i = {COLUMNS} * row + column\n"
 
 
 def check(program: Program) -> None:
     """Run the program in gangs and one thread by one, and compare every bit."""
-    space = define(program.text, names())
-    kernel: kc.Kernel = space["kernel"]
     lanes = program.points - REST
-    single, found = (run(program, space, kernel, n) for n in (1, lanes))
+    single, found = (run(program, program.points, n) for n in (1, lanes))
     compare(program, single, found, f"gangs of {lanes} and single threads")
 
 
-def run(program: Program, space: dict[str, Any], kernel: kc.Kernel, lanes: int) -> list[Any]:
+def check_across_rows(program: Program) -> None:
+    """As ``check``, over a grid whose rows are shorter than a gang."""
+    assert program.text.count(ONE_AXIS) == 1
+    program = dataclasses.replace(program, text=program.text.replace(ONE_AXIS, TWO_AXES))
+    dims = (program.points // COLUMNS, COLUMNS)
+    lanes = 1 << (program.points.bit_length() - 1)
+    single, found = (run(program, dims, n) for n in (1, lanes))
+    compare(program, single, found, f"gangs of {lanes} across rows and single threads")
+
+
+def run(program: Program, dims: Sequence[int] | int, lanes: int) -> list[Any]:
     """The arguments after a launch in gangs of ``lanes``."""
+    space = define(program.text, names())
+    kernel: kc.Kernel = space["kernel"]
     args = arguments(program, space)
     leaves = argument_leaves(kernel, args)
-    status = launch(optimize(kernel.func), leaves, program.points, lanes=lanes)
+    status = launch(optimize(kernel.func), leaves, dims, lanes=lanes)
     assert status == abi.STATUS_OK
     return args
 
@@ -42,4 +60,13 @@ def run(program: Program, space: dict[str, Any], kernel: kc.Kernel, lanes: int) 
 @shards
 def test_gangs_and_single_threads_agree(shard: int) -> None:
     lanes = LANES[1 + shard % (len(LANES) - 1)]
-    fuzz(check, shard, lanes + REST, COUNT // 3)
+    fuzz(check, shard, lanes + REST, COUNT // 4)
+
+
+@shards
+def test_gangs_across_rows_and_single_threads_agree(
+    shard: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cost.Work, "suits_gangs", lambda *_: True)
+    lanes = LANES[1 + shard % (len(LANES) - 1)]
+    fuzz(check_across_rows, shard, lanes + -lanes % COLUMNS + COLUMNS, COUNT // 16)
