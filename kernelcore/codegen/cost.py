@@ -6,8 +6,9 @@ The figures behind the constants are in ARCHITECTURE.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from math import prod
 
 from kernelcore.builtins.lowering import LLVM_TYPES
@@ -27,10 +28,12 @@ from kernelcore.passes.uniform import (
 from kernelcore.types import ArrayType, Scalar
 
 # A gang accesses scattered elements one by one, as single threads do; so many instructions per
-# element make up for moving them between registers: where a loop waits for them, or where they
-# have to be worth the time to compile a body for arrays that are not packed, and where not.
+# element make up for moving them between registers: where a loop waits for them, and where not.
 WORK_PER_ELEMENT_IN_LOOP = 10
 WORK_PER_ELEMENT = 4
+# So many instructions a quotient or a root is besides, for a thread that waits for it.
+SLOW = 8
+_SLOW_NAMES = ("fdiv", "llvm.sqrt")
 # Turns of a loop with fewer instructions wait for their results, unless several are on the way.
 SHORT_TURN = 40
 # A gang adds its values up in as many steps, or nearly, however many they are.
@@ -47,17 +50,25 @@ MANY_GANGS = 16
 ANY_ROW = 1 << 31
 
 
-
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a thread does: instructions that compute, and accesses of scattered elements."""
+    """What a thread does.
+
+    Attributes:
+        instructions: How many compute.
+        slow: Quotients and square roots among them.
+        scattered: Accesses of scattered elements.
+    """
 
     instructions: int
+    slow: int
     scattered: int
 
-    def suits_gangs(self, per_element: int) -> bool:
+    def suits_gangs(self, *, in_loop: bool) -> bool:
         """Whether there is enough to compute per element."""
-        return self.instructions >= per_element * self.scattered
+        if in_loop:
+            return self.instructions >= WORK_PER_ELEMENT_IN_LOOP * self.scattered
+        return self.instructions + SLOW * self.slow >= WORK_PER_ELEMENT * self.scattered
 
 
 def best_lanes(func: Func, float_lanes: int) -> int:
@@ -69,9 +80,9 @@ def best_lanes(func: Func, float_lanes: int) -> int:
     loops = _innermost_turns(eqns)
     turns = [_work(turn, strides) for turn in loops]
     whole = _work(eqns, strides)
-    if not all(turn.suits_gangs(WORK_PER_ELEMENT_IN_LOOP) for turn in turns):
+    if not all(turn.suits_gangs(in_loop=True) for turn in turns):
         return 1
-    if not turns and not whole.suits_gangs(WORK_PER_ELEMENT):
+    if not turns and not whole.suits_gangs(in_loop=False):
         return 1
     registers = 2
     # Where the time goes.
@@ -90,10 +101,11 @@ def suits_any_strides(func: Func) -> bool:
     eqns, strides = list(walk_eqns(func.body)), lane_strides(func)
     if len(eqns) > LONG_FOR_THREE_BODIES:
         return False
-    for part in _innermost_turns(eqns) or [eqns]:
+    turns = _innermost_turns(eqns)
+    for part in turns or [eqns]:
         moving = sum(bool(_moving_axes(e, strides)) for e in part)
-        work = Work(_work(part, strides).instructions, moving)
-        if not work.suits_gangs(WORK_PER_ELEMENT_IN_LOOP):
+        work = replace(_work(part, strides), scattered=moving)
+        if not work.suits_gangs(in_loop=bool(turns)):
             return False
     return True
 
@@ -111,14 +123,14 @@ def crossed_gangs(func: Func) -> int:
     def work(part: Sequence[Eqn]) -> Work:
         apart = [e for e in part if not (e in row_major and _is_known_component(e))]
         scattered = sum(bool(_moving_axes(e, strides)) for e in apart)
-        return Work(_work(part, strides).instructions, scattered)
+        return replace(_work(part, strides), scattered=scattered)
 
     turns, whole = _innermost_turns(eqns), work(eqns)
-    if not all(work(turn).suits_gangs(WORK_PER_ELEMENT_IN_LOOP) for turn in turns):
+    if not all(work(turn).suits_gangs(in_loop=True) for turn in turns):
         return 0
     if whole.scattered == 0:
         return ANY_ROW
-    return MANY_GANGS if turns or whole.suits_gangs(WORK_PER_ELEMENT) else 1
+    return MANY_GANGS if turns or whole.suits_gangs(in_loop=False) else 1
 
 
 def _innermost_turns(eqns: Sequence[Eqn]) -> list[list[Eqn]]:
@@ -133,26 +145,29 @@ def _innermost_turns(eqns: Sequence[Eqn]) -> list[list[Eqn]]:
 
 
 def _work(eqns: Sequence[Eqn], strides: Strides) -> Work:
-    instructions = 0
+    instructions = slow = 0
     for eqn in eqns:
         if eqn.op.kind is OpKind.PURE and strides[eqn.out] is None:
-            instructions += _instructions(eqn.op, held_as(scalar_type(eqn.inputs[-1])))
+            texts = _instructions(eqn.op, held_as(scalar_type(eqn.inputs[-1])))
+            instructions += len(texts)
+            slow += sum(any(name in text for name in _SLOW_NAMES) for text in texts)
         elif eqn.op.kind is OpKind.CAST and strides[eqn.out] is None:
             source, target = scalar_type(eqn.inputs[0]), scalar_type(eqn.out)
             instructions += TO_INTEGER if source.is_float and not target.is_float else 1
-    return Work(instructions, sum(_is_scattered(e, strides) for e in eqns))
+    return Work(instructions, slow, sum(_is_scattered(e, strides) for e in eqns))
 
 
 @lru_cache(maxsize=1024)
-def _instructions(op: Op, dtype: Scalar) -> int:
-    """How many instructions of one thread ``op`` is."""
+def _instructions(op: Op, dtype: Scalar) -> tuple[str, ...]:
+    """The instructions of one thread that ``op`` is."""
     assert op.lower is not None
     e = Emitter(1, {})
     # The order of sums follows, which must be the same on every processor.
     e.fused = True
     op.lower(e, dtype, *("undef" for _ in op.params))
     # What is defined beside the kernel is inlined.
-    return len(e.lines()) + sum(d.count("\n") for d in e.declarations if d.startswith("define"))
+    defined = (d.splitlines()[1:] for d in e.declarations if d.startswith("define"))
+    return (*e.lines(), *chain.from_iterable(defined))
 
 
 def _is_scattered(eqn: Eqn, strides: Strides) -> bool:

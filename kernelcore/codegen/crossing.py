@@ -35,9 +35,9 @@ class Crossing:
 def emit_crossing(
     e: Emitter, dims: Sequence[str], crossing: Crossing, is_packed: str, done: str
 ) -> str:
-    """Emit code for whole gangs from ``%begin`` on, if that pays, and leave for ``done`` at the end.
+    """Emit code for whole gangs from ``%begin`` on, if that pays; the first point that is left.
 
-    Returns the first grid point that is left, of which there is one.
+    The code leaves for ``done`` where no point is left.
 
     Args:
         e: Emitter; ``%begin < %end`` holds.

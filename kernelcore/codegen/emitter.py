@@ -50,8 +50,8 @@ class Emitter:
     edges later with ``add_edge``, when the value of the back edge is known. ``point`` is the launch
     index of lane 0, or of all lanes where gangs cross rows, one int32 per grid dimension;
     ``wide_indices`` gives values that exist as int64 too. ``row_major`` are the accesses of
-    adjacent elements in gangs that cross rows. ``assertions`` numbers the ASSERTs. ``elements`` are the writes that together write
-    an element (``access.py``).
+    adjacent elements in gangs that cross rows. ``assertions`` numbers the ASSERTs. ``elements``
+    are the writes that together write an element (``access.py``).
     ``fused`` says whether the target multiplies and adds in one instruction, ``branches`` whether
     rare cases of elementary functions are branches in place.
     ``accumulation`` is what additions to shared arrays need.
@@ -202,13 +202,13 @@ class Emitter:
 
     @contextmanager
     def crossing_rows(
-        self, lanes: int, strides: Mapping[Var, int | None], row_major: frozenset[Eqn]
+        self, strides: Mapping[Var, int | None], row_major: frozenset[Eqn]
     ) -> Generator[None]:
-        """Emit code of gangs that cross rows inside; what differs among lanes must be bound anew."""
-        saved = self.gang, self.strides, self.row_major
-        self.gang, self.strides, self.row_major = lanes, strides, row_major
+        """Emit code of gangs that cross rows inside; what differs among lanes is bound anew."""
+        saved = self.strides, self.row_major
+        self.strides, self.row_major = strides, row_major
         yield
-        self.gang, self.strides, self.row_major = saved
+        self.strides, self.row_major = saved
 
     @contextmanager
     def under(self, mask: str | None) -> Generator[None]:

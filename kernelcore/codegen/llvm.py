@@ -148,7 +148,7 @@ def _crossing(e: Emitter, func: Func, forms: Mapping[Var, ArrayValue]) -> Crossi
 
     def body() -> None:
         e.bind_all(forms)
-        with e.crossing_rows(e.gang, strides, row_major):
+        with e.crossing_rows(strides, row_major):
             e.region(func.body)
 
     shaped = {eqn.inputs[0] for eqn in row_major}

@@ -67,6 +67,6 @@ def test_gangs_and_single_threads_agree(shard: int) -> None:
 def test_gangs_across_rows_and_single_threads_agree(
     shard: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cost.Work, "suits_gangs", lambda *_: True)
+    monkeypatch.setattr(cost.Work, "suits_gangs", lambda *_, **__: True)
     lanes = LANES[1 + shard % (len(LANES) - 1)]
     fuzz(check_across_rows, shard, lanes + -lanes % COLUMNS + COLUMNS, COUNT // 16)
