@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def run(kernel: kc.Kernel, lanes: int, dims: tuple[int, ...], *args: Any) -> lis
     """The arrays after a launch in chunks that start anywhere."""
     total = int(np.prod(dims))
     cuts = (0, total // 5, total // 2, total)
-    chunks = [(a, b) for a, b in zip(cuts, cuts[1:], strict=False) if a < b]
+    chunks = [(a, b) for a, b in pairwise(cuts) if a < b]
     return agree(optimize(kernel.func), args, dims, chunks, lanes)
 
 
