@@ -111,9 +111,8 @@ def missing(func: Func) -> Missing | None:
     """
     func = lower_custom(func)
     key = content_hash(func, host())
-    disk = default_cache()
     with _lock:
-        if key in _registry() or (disk is not None and disk.load(key) is not None):
+        if key in _registry() or _stored(key) is not None:
             return None
     return Missing(func, key, cpu.llvm_text(func, symbol_of(key)))
 
@@ -125,9 +124,7 @@ def add(wanted: Missing, code: bytes) -> None:
         KernelCompileError: A snippet cannot be compiled, or the object cannot be linked.
     """
     whole = _with_snippets(wanted.func, code)
-    disk = default_cache()
-    if disk:
-        disk.store(wanted.key, whole)
+    _store(wanted.key, whole)
     with _lock:
         if wanted.key not in _registry():
             _registry()[wanted.key] = _compiled(wanted.func, wanted.key, whole)
@@ -149,8 +146,7 @@ def resolve(key: str) -> int | None:
         found = _registry().get(key)
         if found is not None:
             return found.address
-        disk = default_cache()
-        code = disk.load(key) if disk else None
+        code = _stored(key)
         try:
             return None if code is None else cpu.load(code, symbol_of(key))
         except KernelCompileError:
@@ -159,7 +155,7 @@ def resolve(key: str) -> int | None:
 
 def portable(compiled: Compiled) -> bytes:
     """The code of ``compiled`` for ``load_portable``, in a process that has no source of it."""
-    return _digest_of_host() + compiled.object_code
+    return _entry(compiled.object_code)
 
 
 def load_portable(key: str, entry: bytes) -> int:
@@ -168,8 +164,8 @@ def load_portable(key: str, entry: bytes) -> int:
     Raises:
         KernelCompileError: It was stored on another kind of processor, or is damaged.
     """
-    digest, code = entry[:_DIGEST_BYTES], entry[_DIGEST_BYTES:]
-    if digest != _digest_of_host():
+    code = _code(entry)
+    if code is None:
         raise KernelCompileError("its machine code is for another kind of processor")
     return cpu.load(code, symbol_of(key))
 
@@ -180,8 +176,7 @@ def thunk(function_address: int, context_address: int) -> int:
 
 
 def _load_or_compile(func: Func, key: str, lanes: int | None) -> Compiled:
-    disk = default_cache()
-    code = disk.load(key) if disk else None
+    code = _stored(key)
     if code is not None:
         try:
             return _compiled(func, key, code)
@@ -189,8 +184,7 @@ def _load_or_compile(func: Func, key: str, lanes: int | None) -> Compiled:
             # An intact entry that does not link here is as good as none.
             code = None
     code = object_of(func, symbol_of(key), lanes)
-    if disk:
-        disk.store(key, code)
+    _store(key, code)
     return _compiled(func, key, code)
 
 
@@ -221,6 +215,32 @@ def _compiled(func: Func, key: str, code: bytes) -> Compiled:
     return Compiled(key, address, fields, block_size, func.rank, code)
 
 
+def _stored(key: str) -> bytes | None:
+    """The code under ``key`` in the disk cache, if it is for this kind of processor."""
+    disk = default_cache()
+    entry = disk.load(key) if disk else None
+    return None if entry is None else _code(entry)
+
+
+def _store(key: str, code: bytes) -> None:
+    """Keep ``code`` under ``key`` in the disk cache, if there is one."""
+    disk = default_cache()
+    if disk:
+        disk.store(key, _entry(code))
+
+
+def _entry(code: bytes) -> bytes:
+    """``code`` and which kind of processor it is for: keys may come from another machine."""
+    return _digest_of_host() + code
+
+
+def _code(entry: bytes) -> bytes | None:
+    """The code of ``entry``, or None if it is for another kind of processor."""
+    digest, code = entry[:_DIGEST_BYTES], entry[_DIGEST_BYTES:]
+    return code if digest == _digest_of_host() else None
+
+
+@cache
 def _digest_of_host() -> bytes:
     return hashlib.sha256(repr(host()).encode()).digest()
 

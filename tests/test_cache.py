@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -115,7 +116,7 @@ def test_damaged_entries_are_compiled_again(
     path = directory / f"{first.key}.o"
     entry = path.read_bytes()
     if damage == "no object":
-        DiskCache(directory).store(first.key, b"no object")
+        compiler._store(first.key, b"no object")
     else:
         flipped = entry[:-1] + bytes([entry[-1] ^ 1])
         path.write_bytes({"flip": flipped, "truncate": entry[:50], "empty": b""}[damage])
@@ -123,6 +124,20 @@ def test_damaged_entries_are_compiled_again(
     launch(scale(5.0), [x], 2)
     assert x.tolist() == [5, 5]
     assert path.read_bytes() == entry
+
+
+def test_code_of_another_processor_is_not_loaded(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget(monkeypatch)
+    elsewhere = dataclasses.replace(host(), cpu="another")
+    with monkeypatch.context() as there:
+        there.setattr(compiler, "host", lambda: elsewhere)
+        there.setattr(compiler, "_digest_of_host", compiler._digest_of_host.__wrapped__)
+        key = compile_func(scale(8.0)).key
+        assert compiler.resolve(key) is not None
+    assert (directory / f"{key}.o").exists()
+    assert compiler.resolve(key) is None
 
 
 def test_entries_are_private(directory: Path) -> None:

@@ -13,6 +13,8 @@
 namespace kernelcore {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr size_t kMaxChunkCopyBytes = size_t{4} << 20;
 constexpr size_t kMaxWorkerCopyBytes = size_t{8} << 20;
 constexpr size_t kMaxSlotBytes = size_t{64} << 20;  // all slots of a run
@@ -36,8 +38,8 @@ ArrayView view_in(const std::byte* block, const Relocation& r) {
   return view;
 }
 
-int64_t since(std::chrono::steady_clock::time_point start) {
-  auto passed = std::chrono::steady_clock::now() - start;
+int64_t since(Clock::time_point start) {
+  auto passed = Clock::now() - start;
   return std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count();
 }
 
@@ -157,10 +159,17 @@ bool AccumulatingRun::share(int64_t threads) {
 
 AccumulatingRun::Cost AccumulatingRun::try_shared() {
   is_trial_ = true;
-  auto start = std::chrono::steady_clock::now();
+  auto start = Clock::now();
+  trial_turn_ = {};
   claim_one();
   is_trial_ = false;
-  return {since(start) - trial_merge_ns_, trial_merge_ns_};
+  // Integers need no turn.
+  int64_t in_turn_ns = is_ordered_ ? since(trial_turn_) : 0;
+  return {since(start) - in_turn_ns, in_turn_ns};
+}
+
+void AccumulatingRun::note_turn() {
+  if (is_trial_ && trial_turn_ == Clock::time_point()) trial_turn_ = Clock::now();
 }
 
 void AccumulatingRun::clear_copies(Way way, std::byte* copies) const {
@@ -255,8 +264,7 @@ void AccumulatingRun::commit() {
 }
 
 void AccumulatingRun::apply(Slot& slot, int64_t index) {
-  auto start = std::chrono::steady_clock::time_point();
-  if (is_trial_) start = std::chrono::steady_clock::now();
+  note_turn();
   int64_t begin = points_of(index).first;
   int64_t rest = head_end(index);
   for (const Target& target : targets_) {
@@ -265,7 +273,6 @@ void AccumulatingRun::apply(Slot& slot, int64_t index) {
     merge_copy(target.relocation->dtype, part, slot.copies + target.copy_offset);
   }
   make_additions(slot, slot.records);
-  if (is_trial_) trial_merge_ns_ = since(start);
 }
 
 void AccumulatingRun::wait_for_turn(int64_t index) const {
@@ -274,6 +281,7 @@ void AccumulatingRun::wait_for_turn(int64_t index) const {
 
 void AccumulatingRun::drain(AddLog* log) {
   auto* slot = static_cast<Slot*>(log);
+  slot->owner->note_turn();
   slot->owner->wait_for_turn(slot->index);
   make_additions(*log, slot->records);
 }

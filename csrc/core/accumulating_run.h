@@ -1,6 +1,7 @@
 // Runs of kernels that add to arrays which chunks share: the same sums for any number of threads.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -22,10 +23,10 @@ namespace kernelcore {
 ///    a copy: what the others reach no chunk before it does.
 class AccumulatingRun final : public ChunkedRun {
  public:
-  /// What a trial chunk took, in nanoseconds.
+  /// What a trial chunk took, in nanoseconds: before it needed its turn, and from then on.
   struct Cost {
-    int64_t run_ns;
-    int64_t merge_ns;
+    int64_t before_turn_ns;
+    int64_t in_turn_ns;
   };
 
   AccumulatingRun(const Signature& signature, const void* block, const Launch& launch,
@@ -75,6 +76,8 @@ class AccumulatingRun final : public ChunkedRun {
   void commit();
   void apply(Slot& slot, int64_t index);
   void wait_for_turn(int64_t index) const;
+  /// Called where a chunk can go on in its turn only.
+  void note_turn();
   static void drain(AddLog* log);
   static void make_additions(AddLog& log, AddRecord* records);
 
@@ -87,7 +90,7 @@ class AccumulatingRun final : public ChunkedRun {
   int64_t window_rows_ = 0;
   bool is_trial_ = false;
   bool is_open_ = false;
-  int64_t trial_merge_ns_ = 0;
+  std::chrono::steady_clock::time_point trial_turn_;
   size_t chunk_copy_bytes_ = 0;
   size_t worker_copy_bytes_ = 0;
   size_t log_records_ = 0;

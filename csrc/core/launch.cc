@@ -57,8 +57,8 @@ bool pays_to_share(AccumulatingRun& chunked, int64_t threads) {
   if (chunked.chunks() < kTrialChunks) return false;
   AccumulatingRun::Cost shared = chunked.try_shared();
   int64_t alone_ns = timed(chunked);
-  int64_t each_ns = (shared.run_ns + shared.merge_ns) / threads;
-  return std::max(each_ns, shared.merge_ns) * 10 < alone_ns * 9;
+  int64_t each_ns = (shared.before_turn_ns + shared.in_turn_ns) / threads;
+  return std::max(each_ns, shared.in_turn_ns) * 10 < alone_ns * 9;
 }
 
 void run_accumulating(const Signature& signature, const void* block, const Launch& launch,

@@ -14,6 +14,7 @@
 #include "core/cpu_limit.h"
 #include "core/error.h"
 #include "core/pause.h"
+#include "core/placement.h"
 
 namespace kernelcore {
 namespace {
@@ -118,7 +119,14 @@ void Pool::start() {
   auto wanted = static_cast<size_t>(num_threads() - 1);
   workers_.reserve(wanted);
   try {
-    while (workers_.size() < wanted) workers_.emplace_back(&Pool::work, this, seen);
+    int cpu = current_cpu();
+    while (workers_.size() < wanted) {
+      int number = static_cast<int>(workers_.size()) + 1;
+      workers_.emplace_back([this, seen, cpu, number] {
+        leave_cpu(cpu, number);
+        work(seen);
+      });
+    }
   } catch (const std::system_error&) {
     // The system gives no more threads: the caller and those that started do the work.
     if (workers_.empty()) num_threads_.store(1, std::memory_order_relaxed);
