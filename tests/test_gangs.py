@@ -152,6 +152,20 @@ def test_scattered_elements_and_atomics(lanes: int) -> None:
 
 
 @kc.kernel
+def counted(x: I32, count: I32, seen: I32):
+    i = kc.tid()
+    # A gang looks for its lanes by the same instruction.
+    k = kc.ctz(x[i])
+    seen[i] = kc.atomic_add(count, k % 4, 1)
+
+
+@gangs
+def test_instructions_of_masks_in_kernels(lanes: int) -> None:
+    x = np.random.default_rng(3).integers(0, 99, SIZE).astype(np.int32)
+    run(counted, lanes, x, np.zeros(4, np.int32), np.zeros(SIZE, np.int32))
+
+
+@kc.kernel
 def checked(x: F32, y: F32):
     i = kc.tid()
     if i > 20:

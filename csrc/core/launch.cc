@@ -6,6 +6,7 @@
 #include "core/accumulating_run.h"
 #include "core/array_view.h"
 #include "core/error.h"
+#include "core/float_mode.h"
 #include "core/pause.h"
 
 namespace kernelcore {
@@ -116,6 +117,7 @@ void ChunkedRun::run_chunk(int64_t index, int64_t) {
 void ChunkedRun::help() {
   int64_t worker = helpers_.fetch_add(1, std::memory_order_relaxed) + 1;
   if (worker >= max_workers_) return;
+  StandardFloatMode standard;
   while (claim(worker)) {
   }
 }
@@ -194,6 +196,7 @@ void run(const Signature& signature, const void* block, Launch& launch, Executor
   if (launch.total == 0) return;
   int64_t status[kStatusWords] = {};
   launch.grid.status = status;
+  StandardFloatMode standard;
   if (launch.total <= kInlinePoints || signature.is_serial) {
     signature.fn(block, &launch.grid, 0, launch.total);
   } else if (!signature.accumulated.empty()) {

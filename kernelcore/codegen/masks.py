@@ -171,7 +171,7 @@ def failing(e: Emitter, condition: str) -> str:
 def first_lane(e: Emitter, bits: str) -> str:
     """The number of the lowest set bit of ``bits``, one per lane, as i64."""
     ty = f"i{e.gang}"
-    e.declare(f"declare {ty} @llvm.cttz.{ty}({ty}, i1 immarg)")
+    e.declare(f"declare {ty} @llvm.cttz.{ty}({ty}, i1)")
     lane = e.op(f"call {ty} @llvm.cttz.{ty}({ty} {bits}, i1 true)")
     return lane if e.gang == 64 else e.op(f"zext {ty} {lane} to i64")
 
