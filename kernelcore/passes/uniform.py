@@ -113,7 +113,8 @@ class _Analysis:
         match eqn.op.kind:
             case OpKind.TID:
                 self.indices.add(eqn.out)
-                return self.launch_strides[eqn.attrs["axis"]]
+                axis: int = eqn.attrs["axis"]
+                return self.launch_strides[axis]
             case OpKind.DIM:
                 return 0
             case OpKind.PURE:
