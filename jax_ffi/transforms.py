@@ -70,11 +70,16 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, launch: Launch) -> 
     if derived.produced:
         count = len(primals)
         linear = tuple(range(count, count + len(active)))
-        tangent_launch = replace(launch, operation=derived.operation, linear=linear)
+        tangent_launch = _derived(launch, derived.operation, linear)
         made = bind([*primals, *given.values()], tangent_launch)
         for index, tangent in zip(derived.produced, made, strict=True):
             t_results[index] = tangent
     return results, t_results
+
+
+def _derived(launch: Launch, operation: Operation, linear: tuple[int, ...]) -> Launch:
+    # A derivative takes more registers, which may not leave blocks of that size.
+    return replace(launch, operation=operation, linear=linear, block_dim=0)
 
 
 def _selected(
@@ -83,7 +88,7 @@ def _selected(
     """What is constant in the tangents of a kernel that takes atomic minima or maxima."""
     operands = [jax.lax.stop_gradient(p) for p in primals]
     found = [jax.lax.stop_gradient(r) for r in results]
-    run = replace(launch, linear=(), has_side_effect=False)
+    run = replace(launch, linear=(), has_side_effect=False, block_dim=0)
 
     def apply(operation: Operation, args: Sequence[Any]) -> list[Any]:
         return bind(args, replace(run, operation=operation))
@@ -106,7 +111,7 @@ def _transpose(cotangents: Sequence[Any], *args: Any, launch: Launch) -> list[An
         known = [a for a in args if not ad.is_undefined_primal(a)]
         operands = [*known, *(cotangents[j] for j in given)]
         linear = tuple(range(len(known), len(operands)))
-        made = bind(operands, replace(launch, operation=derived.operation, linear=linear))
+        made = bind(operands, _derived(launch, derived.operation, linear))
         for index, ct in zip(derived.produced, made, strict=True):
             ct_args[index] = _with_sharding_of(ct, args[index].aval)
     return ct_args

@@ -87,7 +87,9 @@ void find_code(const XLA_FFI_Attrs& attributes, Step& step) {
   std::string problem = found.problem.empty() ? "" : " (" + found.problem + ")";
   throw Error(ErrorKind::kUnknownKernel, "kernelcore: kernel '" + signature.name + "' (" +
                                              signature.key + ") is not registered in this process" +
-                                             problem + "; import the module that defines it");
+                                             problem +
+                                             "; import the module that defines it, or export the "
+                                             "program with embed_objects=True");
 }
 
 Step make_step(const XLA_FFI_Attrs& attributes) {

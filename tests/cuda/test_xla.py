@@ -153,6 +153,16 @@ def test_numbers_that_the_device_computes_are_read_there(known: FakeDriver) -> N
     assert known.calls("cuMemcpyDtoHAsync") == []
 
 
+def test_derivatives_choose_their_own_blocks(known: FakeDriver) -> None:
+    def run(x: Any) -> Any:
+        return jax.vjp(lambda x: jax_kernel(wave, block_dim=1024)(x, 0.5)[0], x)
+
+    program = Program(lambda x, ct: (run(x)[0], run(x)[1](ct)[0]), X, X)
+    program(X, X)
+    launches = [line.split()[2:4] for line in known.calls("cuLaunchKernel")]
+    assert sorted(launches) == [["1", "1024"], ["2", "256"]]
+
+
 def test_launches_may_be_captured_and_own_graphs_not(known: FakeDriver) -> None:
     args = X, jnp.float32(2.0)
     sites = [Program(in_program(mode), *args).site for mode in (GraphMode.JAX, GraphMode.WARP)]
