@@ -88,6 +88,12 @@ def exclusive(func: Func) -> list[int]:
     return [i for i, p in enumerate(func.params) if p in added]
 
 
+def stored(func: Func) -> list[int]:
+    """Parameters to whose elements ``func`` stores: several indices of one would race."""
+    targets = {e.inputs[0] for e in walk_eqns(func.body) if e.op.kind is OpKind.STORE}
+    return [i for i, p in enumerate(func.params) if p in targets]
+
+
 def messages(func: Func) -> list[str]:
     """What failed assertions of ``func`` report, in the order of their status codes.
 
@@ -137,4 +143,5 @@ def make_signature(
         accumulated=[] if is_serial else accumulated(func),
         exclusive=exclusive(func),
         is_serial=is_serial,
+        stored=stored(func),
     )

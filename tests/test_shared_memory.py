@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
 import kernelcore as kc
 from kernelcore import _native, interp
@@ -116,7 +117,7 @@ def test_a_target_whose_elements_are_one() -> None:
     def make() -> list[Any]:
         index = np.arange(SIZE, dtype=np.int32)
         one = np.zeros(1, np.float32)
-        spread = np.lib.stride_tricks.as_strided(one, (SIZE,), (0,))
+        spread = as_strided(one, (SIZE,), (0,))
         return [index, values(), spread]
 
     check(scatter, make)
@@ -164,3 +165,27 @@ def test_a_tape_adds_both_gradients_of_an_array_passed_twice() -> None:
     tape.backward(loss)
     assert x.grad is not None
     np.testing.assert_array_equal(x.grad.numpy(), 2.0 * x.numpy()[::-1])
+
+
+@kc.kernel
+def stored(x: kc.array2d(dtype=float), y: kc.array2d(dtype=float)):
+    i, j = kc.tid()
+    y[i, j] = x[i, j]
+
+
+@pytest.mark.parametrize("strides", [(0, 4), (4, 0), (4, 4), (8, 4), (8, 16), (-4, 4), (12, 12)])
+def test_stores_to_elements_of_several_indices_are_refused(strides: tuple[int, int]) -> None:
+    memory = np.zeros(64, np.float32)
+    x, y = np.ones((3, 4), np.float32), as_strided(memory[16:], (3, 4), strides)
+    with pytest.raises(KernelArgumentError, match=r"'y': .* several indices reach the same"):
+        kc.launch(stored, (3, 4), [x], [y])
+    assert not memory.any()
+
+
+@pytest.mark.parametrize("strides", [(16, 4), (4, 12), (-24, 8), (20, 4), (8, 12), (0, 4)])
+def test_stores_to_elements_of_their_own_run(strides: tuple[int, int]) -> None:
+    memory = np.zeros(64, np.float32)
+    extents = (1 if strides[0] == 0 else 3, 3)
+    y = as_strided(memory[16:], extents, strides)
+    kc.launch(stored, extents, [np.ones((3, 3), np.float32)], [y])
+    assert memory.sum() == extents[0] * 3

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import Any
 
 import torch
 
+from kernelcore import Array
 from kernelcore.errors import KernelArgumentError
 from kernelcore.opspec import Operation
 from torch_ext.arguments import Arguments
 from torch_ext.check import argument_error
-
-# What torch._debug_has_internal_overlap answers where elements certainly share memory.
-_OVERLAPS = 1
 
 
 def mutating(
@@ -66,8 +66,9 @@ def mutating(
 
 
 def _check_memory(operation: Operation, given: Sequence[Any], updated: Sequence[int]) -> None:
-    for i in updated:
-        if isinstance(given[i], torch.Tensor) and _overlaps_itself(given[i]):
+    """Refuse tensors of which an element would be written twice."""
+    for k, i in enumerate(updated):
+        if _repeats_elements(given[i]):
             raise argument_error(
                 operation,
                 i,
@@ -75,12 +76,39 @@ def _check_memory(operation: Operation, given: Sequence[Any], updated: Sequence[
                 "one of which several elements share memory",
                 "give a clone: .clone() or .contiguous()",
             )
+        for other in updated[:k]:
+            if _share_elements(given[i], given[other]):
+                raise argument_error(
+                    operation,
+                    i,
+                    "a tensor to be written",
+                    f"one that shares elements with '{operation.operands[other].name}', which is "
+                    "written too",
+                    "give a clone of one of them",
+                )
 
 
 def _requires_grad(arg: Any) -> bool:
     return isinstance(arg, torch.Tensor) and arg.requires_grad
 
 
-def _overlaps_itself(tensor: torch.Tensor) -> bool:
-    found: Any = getattr(torch, "_debug_has_internal_overlap")(tensor)  # noqa: B009
-    return bool(found == _OVERLAPS)
+def _repeats_elements(tensor: Any) -> bool:
+    """Whether two indices certainly reach one element; torch knows expanded axes only."""
+    if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
+        return False
+    axes = [(s, n) for s, n in zip(tensor.stride(), tensor.shape, strict=True) if n > 1]
+    if not all(isinstance(number, int) for axis in axes for number in axis):
+        return False
+    return any(s == 0 for s, _ in axes) or any(
+        t // math.gcd(s, t) < n and s // math.gcd(s, t) < m
+        for (s, n), (t, m) in combinations(axes, 2)
+    )
+
+
+def _share_elements(first: Any, second: Any) -> bool:
+    """Whether two tensors with memory have an element in common."""
+    if not all(type(t) in (torch.Tensor, torch.nn.Parameter) for t in (first, second)):
+        return False
+    if torch._C._len_torch_dispatch_stack() or torch._C._are_functorch_transforms_active():
+        return False
+    return Array.sharing(first.detach()).span.overlaps(Array.sharing(second.detach()).span)

@@ -35,6 +35,15 @@ def _sources(wanted: Scalar) -> tuple[torch.dtype, ...]:
     return tuple(dtype_to_torch(s) for s in integers if low <= s.limits[0] and s.limits[1] <= high)
 
 
+def _is_exporting_by_flag() -> bool:
+    return torch.compiler._is_exporting_flag
+
+
+# Dynamo of older versions takes the public function for true.
+_HAS_EXACT_EXPORTING = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 13)
+_is_exporting = torch.compiler.is_exporting if _HAS_EXACT_EXPORTING else _is_exporting_by_flag
+
+
 class Forms(NamedTuple):
     """The operators of one operation: scalars are numbers to one, tensors to the other."""
 
@@ -76,7 +85,7 @@ def traceable(
     arrays = [i for i, _ in enumerate(operation.operands) if i not in scalar and i not in composite]
     # Operators alone: torch.compile sets a guard on everything that it reads here.
     in_export, in_compile = ((f.numbers.public, f.tensors.public) for f in (exported, compiled))
-    is_exporting = torch.compiler.is_exporting
+    is_exporting = _is_exporting
 
     def call(*args: Any, **kwargs: Any) -> Any:
         numbers, tensors = in_export if is_exporting() else in_compile
@@ -90,7 +99,7 @@ def traceable(
         given = [composite[i](a, place) if i in composite else a for i, a in enumerate(given)]
         if not any(isinstance(given[i], torch.Tensor) for i in scalar):
             return numbers(*given)
-        return tensors(*(scalar[i](a, place) if i in scalar else a for i, a in enumerate(given)))
+        return tensors(*[scalar[i](a, place) if i in scalar else a for i, a in enumerate(given)])
 
     return call
 

@@ -2,8 +2,11 @@
 
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+
 #include "bind/array_memory.h"
 #include "core/error.h"
+#include "core/exclusive.h"
 #include "core/scalar.h"
 
 namespace nb = nanobind;
@@ -231,6 +234,26 @@ void check_status(const Signature& signature, size_t index, PyObject* object, Re
   }
 }
 
+std::string strides_text(const ArrayView& view) {
+  std::string text = "(";
+  for (int k = 0; k < view.ndim; ++k) {
+    text += (k == 0 ? "" : ", ") + std::to_string(view.stride_bytes[k]);
+  }
+  return text + (view.ndim == 1 ? ",)" : ")");
+}
+
+/// Throws an argument Error where the kernel stores to elements that have several indices.
+void check_distinct(const Signature& signature, size_t index, const ArrayView& view) {
+  bool is_stored = std::ranges::find(signature.stored, index) != signature.stored.end();
+  if (is_stored && repeats_elements(view)) [[unlikely]] {
+    fail(signature, index,
+         "a writable " + describe_array(signature.relocations[index]) + " and an element per index",
+         "one of which several indices reach the same: shape " + shape_text(view) +
+             ", strides of " + strides_text(view) + " bytes",
+         "the kernel stores to this argument: pass a copy, .contiguous() or .copy()");
+  }
+}
+
 }  // namespace
 
 void read_array_argument(const Signature& signature, size_t index, PyObject* object,
@@ -238,6 +261,7 @@ void read_array_argument(const Signature& signature, size_t index, PyObject* obj
   bool is_written = signature.relocations[index].is_written();
   check_status(signature, index, object, read_array(object, is_written, info, leases, place));
   check_array(signature, index, info, object, place.ordinal);
+  check_distinct(signature, index, info.view);
 }
 
 void read_array_argument(const Signature& signature, size_t index, PyObject* object,
@@ -251,6 +275,7 @@ void adopt_array_argument(const Signature& signature, size_t index, PyObject* ob
                           ArrayInfo& info, Keeper& keeper, Place place) {
   check_status(signature, index, object, adopt_array(object, info, keeper, place));
   check_array(signature, index, info, object, place.ordinal);
+  check_distinct(signature, index, info.view);
 }
 
 void read_value_argument(const Signature& signature, size_t index, PyObject* object,

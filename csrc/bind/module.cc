@@ -51,12 +51,13 @@ void init_signature(Signature* self, std::string name, std::string key, uintptr_
                     const std::vector<std::tuple<int, int, int>>& reaches,
                     std::vector<std::string> messages, bool may_block,
                     const std::vector<FlatAccumulated>& accumulated, std::vector<size_t> exclusive,
-                    bool is_serial) {
+                    bool is_serial, std::vector<size_t> stored) {
   // Code for a device has no address here.
   Signature made;
   made.may_block = may_block;
   made.exclusive = std::move(exclusive);
   made.is_serial = is_serial;
+  made.stored = std::move(stored);
   made.accumulated = parse_accumulated(flattened(accumulated));
   made.messages = std::move(messages);
   made.where = std::move(where);
@@ -137,7 +138,8 @@ void bind_launch(nb::module_& m) {
            nb::arg("reaches") = std::vector<std::tuple<int, int, int>>(),
            nb::arg("messages") = std::vector<std::string>(), nb::arg("may_block") = false,
            nb::arg("accumulated") = std::vector<FlatAccumulated>(),
-           nb::arg("exclusive") = std::vector<size_t>(), nb::arg("is_serial") = false)
+           nb::arg("exclusive") = std::vector<size_t>(), nb::arg("is_serial") = false,
+           nb::arg("stored") = std::vector<size_t>())
       .def_ro("name", &Signature::name)
       .def_ro("key", &Signature::key)
       .def_ro("grid_rank", &Signature::grid_rank);

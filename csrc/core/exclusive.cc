@@ -33,6 +33,18 @@ Blocks blocks_of(const ArrayView& view, size_t item_bytes) {
   return blocks;
 }
 
+/// Whether every axis steps over all that the later ones reach, as those of most arrays do.
+bool is_nested(const ArrayView& view) {
+  int64_t reach = 0;
+  for (int k = view.ndim - 1; k >= 0; --k) {
+    if (view.shape[k] <= 1) continue;
+    int64_t stride = std::abs(view.stride_bytes[k]);
+    if (stride <= reach) return false;
+    reach += (view.shape[k] - 1) * stride;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool may_overlap(const ArrayView& first, size_t first_item_bytes, const ArrayView& second,
@@ -49,6 +61,23 @@ bool may_overlap(const ArrayView& first, size_t first_item_bytes, const ArrayVie
                           ? (second_begin - first_begin) % period
                           : (period - (first_begin - second_begin) % period) % period;
   return distance < mine.size_bytes || distance + theirs.size_bytes > period;
+}
+
+bool repeats_elements(const ArrayView& view) {
+  if (view.numel() == 0 || is_nested(view)) return false;
+  for (int k = 0; k < view.ndim; ++k) {
+    if (view.shape[k] <= 1) continue;
+    int64_t stride = std::abs(view.stride_bytes[k]);
+    if (stride == 0) return true;
+    for (int j = 0; j < k; ++j) {
+      if (view.shape[j] <= 1) continue;
+      int64_t other = std::abs(view.stride_bytes[j]);
+      int64_t common = std::gcd(stride, other);
+      // So many steps along either axis are as far as so many along the other.
+      if (other / common < view.shape[k] && stride / common < view.shape[j]) return true;
+    }
+  }
+  return false;
 }
 
 bool keeps_exclusive(const Signature& signature, const ArrayView* views) {

@@ -10,6 +10,10 @@ namespace kernelcore {
 bool may_overlap(const ArrayView& first, size_t first_item_bytes, const ArrayView& second,
                  size_t second_item_bytes);
 
+/// Whether two indices of `view` certainly reach the same element. Views in which only three axes
+/// together do are not found.
+bool repeats_elements(const ArrayView& view);
+
 /// Whether no exclusive parameter of `signature` shares an element with another array, or with
 /// itself under another index. `views` are one per parameter; those of values are not looked at.
 bool keeps_exclusive(const Signature& signature, const ArrayView* views);

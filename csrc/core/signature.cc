@@ -66,6 +66,9 @@ void Signature::validate() const {
   for (size_t parameter : exclusive) {
     if (parameter >= relocations.size()) fail("exclusive parameter");
   }
+  for (size_t parameter : stored) {
+    if (parameter >= relocations.size()) fail("stored parameter");
+  }
   for (const Relocation& r : relocations) {
     size_t align = r.role == Role::kValue ? size_bytes(r.dtype) : alignof(int64_t);
     if (r.outer_ndim() < 0 || (r.components[0] == 0 && r.components[1] != 0)) fail("components");

@@ -36,6 +36,12 @@ def scaled(x: kc.array(dtype=Any), a: Any, y: kc.array(dtype=Any)):
 
 
 @kc.kernel
+def counted(y: kc.array2d(dtype=float)):
+    i, j = kc.tid()
+    y[i, j] += 1.0
+
+
+@kc.kernel
 def half(x: kc.array(dtype=Any), y: kc.array(dtype=Any)):
     i = kc.tid()
     y[i] = x[i] / x.dtype(2)
@@ -115,6 +121,9 @@ def test_what_cannot_be_mutated_is_refused_before_anything_runs():
     x, state = torch.ones(4, dtype=torch.float64), torch.ones(1, dtype=torch.float64)
     with pytest.raises(kc.KernelArgumentError, match=r"'state': .*several elements share memory"):
         grow(x, state.expand(4))
+    windows = torch.zeros(6).as_strided((2, 4), (1, 1))
+    with pytest.raises(kc.KernelArgumentError, match=r"'y': .*several elements share memory"):
+        torch_op(counted, in_out=["y"], mutates=["y"])(windows)
     with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
         grow(x, leaf(4))
     with pytest.raises(kc.KernelArgumentError, match=r"mutates: 'x' is no array .* these are: st"):
@@ -122,10 +131,18 @@ def test_what_cannot_be_mutated_is_refused_before_anything_runs():
     assert state.item() == 1.0
 
 
+def test_batches_of_mutated_tensors_are_updated():
+    x = torch.full((4,), 3.0, dtype=torch.float64)
+    state = torch.arange(12, dtype=torch.float64).reshape(3, 4)
+    expected = k.grow_torch(x, state)
+    torch.func.vmap(lambda row: (grow(x, row), row)[1])(state)
+    torch.testing.assert_close(state, expected)
+
+
 def test_profiled_operators_are_events():
     op = torch_op(k.quadratic, profiled=True)
     x = leaf(3)
-    with profile() as profiler:
+    with profile(acc_events=True) as profiler:
         y = op(x, 2.0)
     assert any("kernelcore::quadratic" in e.key for e in profiler.key_averages())
     torch.testing.assert_close(y, 2 * x * x)

@@ -1,0 +1,98 @@
+"""What users of torch_op read when a call cannot be right: golden texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import kernelcore as kc
+from torch_ext import torch_callable, torch_op
+
+
+@kc.kernel
+def scale(x: kc.array(dtype=float), factor: float, y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = factor * x[i]
+
+
+@kc.kernel
+def advance(v: kc.array(dtype=float), x: kc.array(dtype=float), energy: kc.array(dtype=float)):
+    i = kc.tid()
+    x[i] = x[i] + v[i]
+    energy[i] = energy[i] + 0.5 * v[i] * v[i]
+
+
+@kc.kernel
+def fill(value: float, y: kc.array(dtype=float)):
+    y[kc.tid()] = value
+
+
+@kc.kernel
+def smoothed(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = x[i]
+    y[i] = y[i] + y[(i + 1) % y.shape[0]]
+
+
+def in_place(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+    kc.launch(scale, x.shape[0], [x, 2.0], [x])
+
+
+scaled = torch_op(scale)
+advanced = torch_op(advance, mutates=["x", "energy"])
+ONES = torch.ones(4)
+
+
+def fake(device: str) -> torch.Tensor:
+    with FakeTensorMode():
+        return torch.empty(4, device=device)
+
+
+def backward() -> None:
+    torch_op(smoothed, outputs=["y"])(ONES.clone().requires_grad_()).sum().backward()
+
+
+def read_only() -> Any:
+    array = np.zeros(4, np.float32)
+    array.flags.writeable = False
+    return array
+
+
+def launch(output: Any) -> None:
+    kc.launch(scale, 4, [ONES, 2.0], [output])
+
+
+CASES: dict[str, Callable[[], object]] = {
+    "dtype": lambda: scaled(ONES.double(), 2.0),
+    "rank": lambda: scaled(ONES.reshape(2, 2), 2.0),
+    "layout": lambda: scaled(ONES.to_sparse(), 2.0),
+    "device": lambda: scaled(fake("xpu"), 2.0),
+    "two_devices": lambda: advanced(fake("cuda:0"), fake("cuda:1"), fake("cuda:0")),
+    "no_tensor": lambda: scaled([1.0], 2.0),
+    "number": lambda: scaled(ONES, "2"),
+    "too_small": lambda: advanced(torch.ones(9), ONES.clone(), ONES.clone()),
+    "mutated_expanded": lambda: advanced(ONES, torch.zeros(1).expand(4), ONES.clone()),
+    "mutated_twice": lambda: advanced(ONES, *[torch.zeros(4)] * 2),
+    "mutates_unknown": lambda: torch_op(scale, mutates=["y"]),
+    "launch_expanded": lambda: launch(torch.zeros(1).expand(4)),
+    "launch_read_only": lambda: launch(read_only()),
+    "no_output_rule": lambda: torch_op(fill),
+    "unknown_output": lambda: torch_op(scale, outputs=["z"]),
+    "unknown_rule": lambda: torch_op(scale, output_dims="z.shape[0]"),
+    "callable_array_twice": lambda: torch_callable(in_place, outputs=["y"])(ONES),
+    "no_derivative": backward,
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_text_is(name: str, golden: Callable[[str, str], None]) -> None:
+    with pytest.raises(kc.KernelError) as caught:
+        CASES[name]()
+    text = re.sub(r'File ".*/([^"/]+)", line \d+', r'File "\1"', str(caught.value))
+    golden(f"torch/{name}.txt", f"{type(caught.value).__name__}: {text}")
