@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import struct
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -235,6 +236,22 @@ def test_call_sites_with_equal_attributes_share_a_plan(known: FakeDriver) -> Non
     del chain
     gc.collect()
     assert _native.count_xla_plans() == count
+
+
+def test_devices_run_at_the_same_time(known: FakeDriver) -> None:
+    # Of one plan, which both devices load and launch.
+    programs = {d: Program(lambda x: of_wave(x, 2.0), X) for d in ("cuda:0", "cuda:1")}
+
+    def runs(device: str) -> list[np.ndarray]:
+        return [programs[device](X, device=device)[0] for _ in range(10)]
+
+    with ThreadPoolExecutor(2) as pool:
+        found = [made for several in pool.map(runs, programs) for made in several]
+    assert len(found) == 20
+    expected = of_wave(X, 2.0)
+    for made in found:
+        np.testing.assert_array_equal(made, expected)
+    assert len(known.calls("cuModuleLoadDataEx")) == 2
 
 
 def attributes_of(**changes: Any) -> dict[str, Any]:
