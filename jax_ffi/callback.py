@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from jax_ffi.interop import Interface
+from jax_ffi.interop import dtype_from_jax, shared_at
 from kernelcore import Array, Device, _native
 from kernelcore.errors import KernelArgumentError
 
@@ -121,7 +121,8 @@ class CudaBuffer:
         Args:
             dtype: The type of an element; the last dimensions are its components.
         """
-        return Array.sharing(Interface(self.__cuda_array_interface__), dtype)
+        found = shared_at(self.__cuda_array_interface__, dtype_from_jax(self.dtype))
+        return found if dtype is None else Array.sharing(found, dtype)
 
     def __dlpack__(self, **options: Any) -> Any:
         return self.array().__dlpack__(**options)

@@ -15,7 +15,7 @@ from jax.core import Tracer
 from kernelcore import Array, Device
 from kernelcore.device import require_device
 from kernelcore.errors import KernelArgumentError, KernelTypeError
-from kernelcore.types import SCALARS, Scalar, scalar_of
+from kernelcore.types import SCALARS, Scalar, bfloat16, scalar_of, uint16
 
 _FROM_NUMPY = {scalar.numpy: scalar for scalar in SCALARS}
 
@@ -26,6 +26,13 @@ class Interface:
 
     __cuda_array_interface__: dict[str, Any]
     owner: object = None
+
+
+def shared_at(face: dict[str, Any], scalar: Scalar, owner: object = None) -> Array:
+    """An array of ``scalar`` where ``face`` says, which has bits for what the protocol lacks."""
+    if scalar is not bfloat16:
+        return Array.sharing(Interface(face, owner))
+    return Array.sharing(Interface({**face, "typestr": "<u2"}, owner)).view(scalar)
 
 
 def from_jax(jax_array: Any, dtype: Any = None) -> Array:
@@ -125,8 +132,10 @@ def to_jax(warp_array: Array) -> jax.Array:
 def _as_writable(array: Array) -> Array:
     """``array`` without the mark of being read-only, which JAX cannot read and has no need of."""
     if array.is_on_cuda:
-        face = array.__cuda_array_interface__
-        return Array.sharing(Interface({**face, "data": (array.ptr, False)}, array))
+        scalars = Array.sharing(array)
+        is_named = scalars.dtype is not bfloat16
+        face = (scalars if is_named else scalars.view(uint16)).__cuda_array_interface__
+        return shared_at({**face, "data": (array.ptr, False)}, scalars.dtype, array)
     data = array.numpy()
     memory: Any = (ctypes.c_char * data.nbytes).from_address(array.ptr)
     memory.owner = array

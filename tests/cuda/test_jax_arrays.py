@@ -65,20 +65,23 @@ def test_arrays_of_jax_are_shared(driver: FakeDriver) -> None:
     assert driver.calls("cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync", "cuStreamSynchronize") == []
 
 
+@pytest.mark.parametrize("dtype", [kc.uint16, kc.bfloat16], ids=str)
 @pytest.mark.parametrize("is_read_only", [False, True])
 def test_arrays_are_given_to_jax(
-    is_read_only: bool, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
+    is_read_only: bool, dtype: Any, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[Any] = []
 
     def take(array: Any, *, copy: bool | None) -> Any:
         assert copy is False
-        taken.append((array.__dlpack_device__(), kc.from_dlpack(array).ptr))
+        assert not array.is_read_only
+        taken.append((array.__dlpack_device__(), array.dtype, kc.from_dlpack(array).ptr))
 
     monkeypatch.setattr(interop.jnp, "from_dlpack", take)
-    memory = kc.ones(8, device="cuda:1")
+    memory = kc.ones(8, dtype=kc.uint16, device="cuda:1")
     face = {**memory.__cuda_array_interface__, "data": (memory.ptr, is_read_only)}
-    array = kc.Array.sharing(interop.Interface(face, memory))
+    bits = kc.Array.sharing(interop.Interface(face, memory))
+    array = bits.view(dtype) if dtype is kc.bfloat16 else bits
     assert array.is_read_only == is_read_only
     to_jax(array)
-    assert taken == [((2, 1), array.ptr)]
+    assert taken == [((2, 1), array.dtype, array.ptr)]

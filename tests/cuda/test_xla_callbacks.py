@@ -61,7 +61,7 @@ def test_buffers_are_capsules_too(driver: FakeDriver) -> None:
         kc.copy(kc.from_dlpack(outputs[0]), inputs[0].array())
 
     register_ffi_callback("test_cuda_copy", copy)
-    for x in (X, jnp.zeros((0, 3), jnp.int8)):
+    for x in (X, jnp.zeros((0, 3), jnp.int8), X.astype(jnp.bfloat16)):
         np.testing.assert_array_equal(Program(lambda x: call("test_cuda_copy", x), x)(x)[0], x)
 
 
