@@ -6,6 +6,7 @@
 #include "bind/array_interface.h"
 #include "bind/array_memory.h"
 #include "bind/buffer_protocol.h"
+#include "bind/builtin_call.h"
 
 namespace nb = nanobind;
 
@@ -19,7 +20,7 @@ struct TypeEntry {
   PyTypeObject* type = nullptr;
   Route route = Route::kNone;
   const DLPackExchangeAPI* api = nullptr;
-  PyObject* is_negated = nullptr;    // says whether an array of this type has a lazy sign
+  BuiltinCall is_negated;            // says whether an array of this type has a lazy sign
   PyObject* note_written = nullptr;  // called with an array of this type that was written
   bool notes_tuples = false;         // called with a tuple of arrays instead
 };
@@ -71,7 +72,8 @@ Route route_of(PyObject* object) {
 
 TypeEntry classify(PyObject* object) {
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
-  TypeEntry entry{.type = Py_TYPE(object)};
+  TypeEntry entry;
+  entry.type = Py_TYPE(object);
   if (is_array_memory(Py_TYPE(object))) {
     entry.route = Route::kMemory;
     return entry;
@@ -79,7 +81,7 @@ TypeEntry classify(PyObject* object) {
   entry.api = exchange_api_of(type);
   entry.route = entry.api != nullptr ? Route::kExchange : route_of(object);
   if (entry.api != nullptr) {
-    entry.is_negated = attribute_of(type, "is_neg");
+    entry.is_negated = BuiltinCall::of_method(object, "is_neg");
     find_version_counter(type, entry);
   }
   return entry;
@@ -121,9 +123,9 @@ nb::object call(PyObject* function, PyObject* argument) {
 }
 
 /// Whether the elements of an array of a type with `is_negated` still have to be negated.
-bool has_lazy_sign(PyObject* object, PyObject* is_negated) {
-  if (is_negated == nullptr) return false;
-  nb::object result = call(is_negated, object);
+bool has_lazy_sign(PyObject* object, const BuiltinCall& is_negated) {
+  if (!is_negated.is_valid()) return false;
+  nb::object result = is_negated(object);
   if (!result.is_valid()) {
     PyErr_Clear();
     return false;
@@ -133,7 +135,7 @@ bool has_lazy_sign(PyObject* object, PyObject* is_negated) {
 
 bool read_exchange(PyObject* object, const TypeEntry& entry, ArrayInfo& info) {
   // Calls of Python may replace the entry.
-  PyObject* is_negated = entry.is_negated;
+  BuiltinCall is_negated = entry.is_negated;
   const DLPackExchangeAPI& api = *entry.api;
   DLTensor tensor;
   if (api.dltensor_from_py_object_no_sync(object, &tensor) != 0) return false;
@@ -145,7 +147,7 @@ bool read_exchange(PyObject* object, const TypeEntry& entry, ArrayInfo& info) {
 
 bool adopt_exchange(PyObject* object, const TypeEntry& entry, ArrayInfo& info, Keeper& keeper) {
   // Calls of Python may replace the entry.
-  PyObject* is_negated = entry.is_negated;
+  BuiltinCall is_negated = entry.is_negated;
   const DLPackExchangeAPI& api = *entry.api;
   DLManagedTensorVersioned* managed = nullptr;
   if (api.managed_tensor_from_py_object_no_sync(object, &managed) != 0) return false;

@@ -1,5 +1,6 @@
 #include "bind/torch_state.h"
 
+#include "bind/builtin_call.h"
 #include "bind/dlpack_import.h"
 #include "core/error.h"
 
@@ -11,11 +12,11 @@ namespace {
 struct Hooks {
   PyTypeObject* tensor_type = nullptr;
   PyTypeObject* parameter_type = nullptr;
-  PyObject* len_dispatch_stack = nullptr;
-  PyObject* len_function_stack = nullptr;
-  PyObject* any_autocast_enabled = nullptr;
-  PyObject* functorch_active = nullptr;
-  PyObject* is_tracing = nullptr;
+  BuiltinCall len_dispatch_stack;
+  BuiltinCall len_function_stack;
+  BuiltinCall any_autocast_enabled;
+  BuiltinCall functorch_active;
+  BuiltinCall is_tracing;
   PyObject* forward_ad_globals = nullptr;
   PyObject* requires_grad = nullptr;
   PyObject* current_level = nullptr;
@@ -26,9 +27,9 @@ struct Hooks {
 Hooks g_hooks;
 
 /// Whether `function()` is truthy; an error counts as true.
-bool is_active(PyObject* function) {
-  if (function == nullptr) return false;
-  nb::object result = nb::steal(PyObject_CallNoArgs(function));
+bool is_active(const BuiltinCall& function) {
+  if (!function.is_valid()) return false;
+  nb::object result = function();
   int truth = result.is_valid() ? PyObject_IsTrue(result.ptr()) : -1;
   if (truth < 0) PyErr_Clear();
   return truth != 0;
@@ -47,12 +48,12 @@ void set_torch_hooks(TorchHooks hooks) {
   set.forward_ad_globals = PyModule_GetDict(hooks.forward_ad_module.release().ptr());
   set.tensor_type = reinterpret_cast<PyTypeObject*>(hooks.tensor_type.release().ptr());
   set.parameter_type = reinterpret_cast<PyTypeObject*>(hooks.parameter_type.release().ptr());
-  set.len_dispatch_stack = hooks.len_dispatch_stack.release().ptr();
-  set.len_function_stack = hooks.len_function_stack.release().ptr();
-  set.functorch_active = hooks.functorch_active.release().ptr();
-  set.is_tracing = hooks.is_tracing.release().ptr();
+  set.len_dispatch_stack = BuiltinCall::of_nothing(hooks.len_dispatch_stack.ptr());
+  set.len_function_stack = BuiltinCall::of_nothing(hooks.len_function_stack.ptr());
+  set.functorch_active = BuiltinCall::of_nothing(hooks.functorch_active.ptr());
+  set.is_tracing = BuiltinCall::of_nothing(hooks.is_tracing.ptr());
   if (!hooks.any_autocast_enabled.is_none()) {
-    set.any_autocast_enabled = hooks.any_autocast_enabled.release().ptr();
+    set.any_autocast_enabled = BuiltinCall::of_nothing(hooks.any_autocast_enabled.ptr());
   }
   set.requires_grad = PyUnicode_InternFromString("requires_grad");
   set.current_level = PyUnicode_InternFromString("_current_level");

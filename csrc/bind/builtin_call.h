@@ -1,0 +1,39 @@
+// Calls of functions that another library's C code has given to Python.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace kernelcore::bind {
+
+/// A Python function of one object, or of none, held for ever.
+///
+/// Of a built-in one the C function is called, past what Python does around calls.
+class BuiltinCall {
+ public:
+  BuiltinCall() = default;
+
+  /// `function`, which takes nothing; it may be null.
+  static BuiltinCall of_nothing(PyObject* function);
+
+  /// The method `name` of `object`, for objects of the very type of `object`; null if it has none.
+  static BuiltinCall of_method(PyObject* object, const char* name);
+
+  bool is_valid() const { return function_ != nullptr; }
+
+  /// What the function returns, or invalid with an error set; `object` is of methods only.
+  nanobind::object operator()(PyObject* object = nullptr) const {
+    if (direct_ != nullptr) return nanobind::steal(direct_(object ? object : owner_, nullptr));
+    return nanobind::steal(object ? PyObject_CallOneArg(function_, object)
+                                  : PyObject_CallNoArgs(function_));
+  }
+
+ private:
+  /// Takes the C function of `builtin`, if it is one that takes nothing but its owner.
+  void find_direct(PyObject* builtin);
+
+  PyObject* function_ = nullptr;
+  PyObject* owner_ = nullptr;
+  PyCFunction direct_ = nullptr;
+};
+
+}  // namespace kernelcore::bind
