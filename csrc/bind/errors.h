@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <exception>
 #include <new>
 
 #include "core/error.h"
@@ -29,6 +30,8 @@ PyObject* call_guarded(Function&& function) noexcept {
     error.restore();
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    set_python_error(Error(ErrorKind::kInternal, error.what()));
   }
   return nullptr;
 }

@@ -93,7 +93,9 @@ size_t size_of(const nb::object& tuple) {
 }
 
 void set_item(const nb::object& tuple, size_t index, PyObject* stolen) {
-  PyTuple_SetItem(tuple.ptr(), static_cast<Py_ssize_t>(index), stolen);
+  if (PyTuple_SetItem(tuple.ptr(), static_cast<Py_ssize_t>(index), stolen) != 0) {
+    throw nb::python_error();
+  }
 }
 
 [[noreturn]] void fail(const Operation& op, const std::string& what) {

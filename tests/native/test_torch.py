@@ -284,6 +284,38 @@ def test_a_fast_entry_is_collected_with_its_fallbacks() -> None:
     assert gone() is None
 
 
+class Plans:
+    """What a forward and its plans call, and where they are kept."""
+
+    def __init__(self) -> None:
+        self.forward = _native.torch_forward(axpy_operation(), "axpy", self.plan)
+        self.made = _native.TorchGradPlan((), [0], [], self.adjoint, self.pull)
+
+    def plan(self, needed: tuple[bool, ...]) -> Any:
+        return self.made
+
+    def adjoint(self, given: int) -> None:
+        return None
+
+    def pull(self, *args: Any) -> tuple[()]:
+        return ()
+
+
+def test_a_forward_and_its_plans_are_collected() -> None:
+    plans = Plans()
+    with pytest.raises(KernelCompileError, match="past its entry"):
+        plans.forward(torch.ones(3), 2.0)
+    gone = weakref.ref(plans)
+    del plans
+    gc.collect()
+    assert gone() is None
+
+
+def test_adjoints_have_a_result_per_operand_that_they_name() -> None:
+    with pytest.raises(KernelCompileError, match="results of an adjoint"):
+        _native.TorchAdjoint(axpy_operation(), [0, 1])
+
+
 def test_malformed_operations_are_refused() -> None:
     signature = kernels.axpy().signature()
     operands = [VECTOR, (False, FLOAT32, 0), VECTOR]

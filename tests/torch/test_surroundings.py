@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -65,7 +67,8 @@ def test_kernels_run_on_the_cpu_whatever_the_default_device_is(compile_it):
 @pytest.mark.parametrize("requires_grad", [False, True])
 def test_the_tracer_of_torchscript_records_operators(requires_grad):
     x = torch.arange(4, dtype=F64)
-    traced = torch.jit.trace(lambda x: quadratic(x, 2.0), x.clone().requires_grad_(requires_grad))
+    example = x.clone().requires_grad_(requires_grad)
+    traced: Any = torch.jit.trace(lambda x: quadratic(x, 2.0), example)
     torch.testing.assert_close(traced(x + 1), quadratic(x + 1, 2.0))
 
 
