@@ -56,6 +56,34 @@ def shifted(offset: kc.vec3, points: kc.array(dtype=kc.vec3), out: kc.array(dtyp
     out[i] = points[i] + offset
 
 
+@kc.struct
+class Body:
+    mass: float
+    place: kc.vec3
+
+
+@kc.kernel
+def energy(bodies: kc.array(dtype=Body), g: float, sun: Body, e: kc.array(dtype=float)):
+    i = kc.tid()
+    e[i] = g * sun.mass * bodies[i].mass / kc.length(bodies[i].place - sun.place)
+
+
+@kc.kernel
+def narrow(
+    x: kc.array(dtype=kc.float16),
+    b: kc.array(dtype=kc.bfloat16),
+    n: kc.int8,
+    u: kc.uint32,
+    is_counted: kc.bool,
+    y: kc.array(dtype=kc.float16),
+    count: kc.array(dtype=kc.uint32),
+):
+    i = kc.tid()
+    y[i] = x[i] * kc.float16(b[i]) + kc.float16(n)
+    if is_counted:
+        count[i] = u + kc.uint32(i)
+
+
 def twice(x: kc.array(dtype=float), s: float, y: kc.array(dtype=float)):
     half = kc.zeros(x.shape, dtype=float)
     kc.launch(step, x.shape, [x, 0.5], [half])
@@ -69,6 +97,14 @@ def of_wave(x: Any, w: Any) -> Any:
 
 def pullback(x: Any, w: Any, ct: Any) -> Any:
     return jax.vjp(of_wave, x, w)[1](ct)
+
+
+def force(mass: Any, place: Any, g: Any, sun_mass: Any, sun_place: Any, ct: Any) -> Any:
+    def of(mass: Any, place: Any, g: Any) -> Any:
+        bodies, sun = {"mass": mass, "place": place}, {"mass": sun_mass, "place": sun_place}
+        return jax_kernel(energy)(bodies, g, sun)[0]
+
+    return jax.vjp(of, mass, place, g)[1](ct)
 
 
 def in_program(mode: GraphMode) -> Callable[[Any, Any], Any]:
@@ -103,6 +139,17 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     ),
     "in_out": (jax_kernel(step, in_out_argnames="y"), (X, 2.0, X)),
     "components": (jax_kernel(shifted), (POINTS[0], POINTS)),
+    "struct_gradient": (
+        force,
+        (1 + POINTS[:, 0], POINTS, jnp.float32(2), jnp.float32(3), -1 - POINTS[1], POINTS[:, 1]),
+    ),
+    "narrow_types": (
+        jax_kernel(narrow, 2),
+        (
+            *(X.astype(jnp.float16), X.astype(jnp.bfloat16)),
+            *(jnp.int8(-3), jnp.uint32(2**31), jnp.bool_(True)),
+        ),
+    ),
     "no_elements": (of_wave, (jnp.zeros(0, jnp.float32), 2.0)),
     "program": (in_program(GraphMode.JAX), (X, jnp.float32(2.0))),
     "graph": (in_program(GraphMode.WARP), (X, jnp.float32(2.0))),
