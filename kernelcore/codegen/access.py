@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 from kernelcore.codegen import memory, wide
 from kernelcore.codegen.emitter import Emitter
-from kernelcore.ir.core import Atom, Eqn, Func, Region
+from kernelcore.ir.core import Atom, Eqn, Func
 from kernelcore.ir.op import AddForm, OpKind
-from kernelcore.ir.walk import atoms_in
+from kernelcore.ir.walk import atoms_in, walk_regions
 from kernelcore.passes.accumulation import form_of
 from kernelcore.types import ArrayType, Scalar
 
@@ -80,7 +80,7 @@ def whole_elements(func: Func) -> Mapping[Eqn, Sequence[Eqn]]:
     """The writes that together write every component of one element, by each of them."""
     used = atoms_in(func.body)
     found: dict[Eqn, Sequence[Eqn]] = {}
-    for region in _regions(func.body):
+    for region in walk_regions(func.body):
         run: list[Eqn] = []
         for eqn in region.eqns:
             if eqn.op.kind in _UNRELATED:
@@ -97,13 +97,6 @@ def whole_elements(func: Func) -> Mapping[Eqn, Sequence[Eqn]]:
                 found.update((part, tuple(run)) for part in run)
                 run = []
     return found
-
-
-def _regions(region: Region) -> Iterator[Region]:
-    yield region
-    for eqn in region.eqns:
-        for inner in eqn.regions:
-            yield from _regions(inner)
 
 
 def _component(eqn: Eqn, used: set[Atom]) -> int | None:

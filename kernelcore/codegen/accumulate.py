@@ -10,10 +10,10 @@ from __future__ import annotations
 from kernelcore.builtins.arithmetic import add
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.builtins.reference import is_narrow
-from kernelcore.codegen import abi, memory, narrow, wide
+from kernelcore.codegen import abi, memory, narrow, neighbours, wide
 from kernelcore.codegen.emitter import Emitter
 from kernelcore.codegen.lanes import by_lane
-from kernelcore.codegen.sums import Accumulation, PartialSums
+from kernelcore.codegen.sums import Accumulation, Neighbours, PartialSums, identity
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import walk_eqns
@@ -24,8 +24,6 @@ from kernelcore.passes.accumulation import (
     shared_arrays,
 )
 from kernelcore.types import ArrayType, Scalar, float64
-
-_IDENTITY = -0.0  # x + -0.0 is x, whatever x is
 
 
 def begin(e: Emitter, func: Func) -> Accumulation:
@@ -44,7 +42,8 @@ def begin(e: Emitter, func: Func) -> Accumulation:
     for eqn in walk_eqns(func.body):
         if eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) is AddForm.PARTIAL:
             partial[eqn] = _clear_sums(e, _dtype(eqn))
-    return Accumulation(func, shared, log, partial)
+    joined = neighbours.neighbours(func, e.strides) if e.gang > 1 else {}
+    return Accumulation(func, shared, log, partial, joined)
 
 
 def emit_shared(e: Emitter, eqn: Eqn) -> list[str]:
@@ -61,6 +60,11 @@ def emit_shared(e: Emitter, eqn: Eqn) -> list[str]:
                 _add_shared(e, eqn, address, total)
             return ["poison"]
         where = wide.site(e, eqn)
+        joined = _joined(e, eqn) if where.period == 1 and e.mask is None else None
+        if joined is not None:
+            if eqn is joined.eqns[-1]:
+                _emit_neighbours(e, joined)
+            return ["poison"]
         if where.period == 1 or e.mask is None:
             _emit_wide(e, eqn, where)
             return ["poison"]
@@ -80,7 +84,7 @@ def _emit_wide(e: Emitter, eqn: Eqn, where: wide.Site) -> None:
     assert e.accumulation is not None
     assert isinstance(eqn.inputs[0], Var)
     together, alone, done = e.label("together"), e.label("alone"), e.label("added")
-    e.branch(e.accumulation.shared.get(eqn.inputs[0], "false"), together, alone)
+    e.branch_rarely(e.accumulation.shared.get(eqn.inputs[0], "false"), together, alone)
     e.place(together)
     _emit_each_lane(e, eqn)
     e.jump(done)
@@ -101,12 +105,34 @@ def _emit_wide(e: Emitter, eqn: Eqn, where: wide.Site) -> None:
     e.place(done)
 
 
+def _joined(e: Emitter, eqn: Eqn) -> Neighbours | None:
+    assert e.accumulation is not None
+    return e.accumulation.neighbours.get(eqn)
+
+
+def _emit_neighbours(e: Emitter, joined: Neighbours) -> None:
+    """As ``_emit_wide`` for several additions at once."""
+    assert e.accumulation is not None
+    array = joined.eqns[0].inputs[0]
+    assert isinstance(array, Var)
+    together, alone, done = e.label("together"), e.label("alone"), e.label("added")
+    e.branch_rarely(e.accumulation.shared.get(array, "false"), together, alone)
+    e.place(together)
+    for eqn in joined.eqns:
+        _emit_each_lane(e, eqn)
+    e.jump(done)
+    e.place(alone)
+    neighbours.add_to_neighbours(e, joined, _sum)
+    e.jump(done)
+    e.place(done)
+
+
 def _total_of_lanes(e: Emitter, dtype: Scalar, atom: Atom) -> str:
     """The sum of ``atom`` over the active lanes."""
     with e.at(e.gang):
         value = e.value(atom)
         if e.mask is not None:
-            nothing = e.const(dtype, _identity(dtype))
+            nothing = e.const(dtype, identity(dtype))
             choice = f"<{e.gang} x i1> {e.mask}, {e.type(dtype)} {value}, {e.type(dtype)} {nothing}"
             value = e.op(f"select {choice}")
     return _tree(e, dtype, value, e.gang)
@@ -155,7 +181,7 @@ def _add_shared(e: Emitter, eqn: Eqn, address: str, value: str) -> None:
         _add_plainly(e, dtype, address, value)
         return
     together, alone, done = e.label("together"), e.label("alone"), e.label("added")
-    e.branch(is_shared, together, alone)
+    e.branch_rarely(is_shared, together, alone)
     e.place(together)
     if dtype.is_integer:
         e.op(f"atomicrmw add ptr {address}, {LLVM_TYPES[dtype.name]} {value} monotonic")
@@ -170,7 +196,7 @@ def _add_shared(e: Emitter, eqn: Eqn, address: str, value: str) -> None:
 
 def _clear_sums(e: Emitter, dtype: Scalar) -> PartialSums:
     sums = e.slot(f"[{abi.PARTIAL_SUMS} x {LLVM_TYPES[dtype.name]}], align 64")
-    zero = literal(dtype, _identity(dtype))
+    zero = literal(dtype, identity(dtype))
     wide = f"<{abi.PARTIAL_SUMS} x {LLVM_TYPES[dtype.name]}>"
     e.effect(f"store {wide} splat ({LLVM_TYPES[dtype.name]} {zero}), ptr {sums}, align 64")
     is_used = e.slot("i8")
@@ -208,7 +234,7 @@ def _append(e: Emitter, log: str, dtype: Scalar, address: str, value: str) -> No
     first = e.op(f"load ptr, ptr {log}")
     end = e.op(f"load ptr, ptr {memory.address_at(e, log, abi.LOG_END_OFFSET)}")
     before = e.block
-    e.branch(e.op(f"icmp eq ptr {first}, {end}"), full, room)
+    e.branch_rarely(e.op(f"icmp eq ptr {first}, {end}"), full, room)
     e.place(full)
     drain = e.op(f"load ptr, ptr {memory.address_at(e, log, abi.LOG_DRAIN_OFFSET)}")
     e.effect(f"call void {drain}(ptr {log})")
@@ -232,10 +258,6 @@ def _add_plainly(e: Emitter, dtype: Scalar, address: str, value: str) -> None:
 def _sum(e: Emitter, dtype: Scalar, old: str, value: str) -> str:
     assert add.op.lower is not None
     return narrow.rounded(e, dtype, add.op.lower(e, narrow.held_as(dtype), old, value))
-
-
-def _identity(dtype: Scalar) -> float:
-    return _IDENTITY if dtype.is_float else 0
 
 
 def _dtype(eqn: Eqn) -> Scalar:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kernelcore.ir.core import Eqn, Func, Var
+from kernelcore.ir.core import Atom, Eqn, Func, Var
+from kernelcore.types import Scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,23 @@ class PartialSums:
 
 
 @dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Additions to one array, in order, whose indices differ in the last by a constant only.
+
+    Attributes:
+        eqns: The additions, which happen where the last one stands.
+        indices: What the last index is near to, and the others.
+        origin: How far from there the elements are that are loaded at once.
+        offsets: How far from those each addition is.
+    """
+
+    eqns: tuple[Eqn, ...]
+    indices: tuple[Atom, ...]
+    origin: int
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Accumulation:
     """The accumulated arrays of a kernel while its code is emitted.
 
@@ -24,6 +42,7 @@ class Accumulation:
         shared: Per array, an i1: whether other threads may add to it during the call.
         log: The address of the log of additions.
         partial: Of Eqns in PARTIAL form.
+        neighbours: Additions that a gang makes together, by each of them.
         meeting: Eqns in SHARED form at which the threads of a warp may meet at one element.
     """
 
@@ -31,4 +50,10 @@ class Accumulation:
     shared: Mapping[Var, str] = field(default_factory=dict[Var, str])
     log: str = ""
     partial: Mapping[Eqn, PartialSums] = field(default_factory=dict[Eqn, PartialSums])
+    neighbours: Mapping[Eqn, Neighbours] = field(default_factory=dict[Eqn, Neighbours])
     meeting: frozenset[Eqn] = frozenset()
+
+
+def identity(dtype: Scalar) -> float:
+    """What added to a number of ``dtype`` gives that number: 0.0 would change -0.0."""
+    return -0.0 if dtype.is_float else 0

@@ -102,7 +102,7 @@ def store_elements(e: Emitter, where: Site, values: Sequence[str]) -> None:
     for at, part in enumerate(parts[1:], 1):
         joined = _joined(e, element, joined, total * at, part)
     order = [(k % count) * total + k // count for k in range(count * total)]
-    joined = _shuffled(e, element, joined, count * total, order)
+    joined = shuffled(e, element, joined, count * total, order)
     mask = _repeated(e, e.mask, count)
     _store_adjacent(e, where.dtype, count * total, joined, where.address, mask)
 
@@ -115,7 +115,7 @@ def _load(e: Emitter, where: Site) -> str:
     if where.period == 1:
         return found
     order = [k * where.period + where.phase for k in range(e.gang)]
-    return _shuffled(e, element, found, count, order)
+    return shuffled(e, element, found, count, order)
 
 
 def _fits_masks(e: Emitter, dtype: Scalar, count: int) -> bool:
@@ -218,19 +218,19 @@ def lane_addresses(e: Emitter, where: Site) -> list[str]:
 def _joined(e: Emitter, element: str, x: str, count: int, y: str) -> str:
     """``count`` elements ``x`` and then ``e.gang`` elements ``y``."""
     if count == e.gang:
-        return _shuffled(e, element, x, count, range(2 * count), y)
-    widened = _shuffled(e, element, y, e.gang, [*range(e.gang), *[-1] * (count - e.gang)])
-    return _shuffled(e, element, x, count, range(count + e.gang), widened)
+        return shuffled(e, element, x, count, range(2 * count), y)
+    widened = shuffled(e, element, y, e.gang, [*range(e.gang), *[-1] * (count - e.gang)])
+    return shuffled(e, element, x, count, range(count + e.gang), widened)
 
 
 def _repeated(e: Emitter, mask: str | None, times: int) -> str | None:
     """``mask`` for elements of ``times`` components."""
     if mask is None or times == 1:
         return mask
-    return _shuffled(e, "i1", mask, e.gang, [k // times for k in range(times * e.gang)])
+    return shuffled(e, "i1", mask, e.gang, [k // times for k in range(times * e.gang)])
 
 
-def _shuffled(
+def shuffled(
     e: Emitter, element: str, x: str, count: int, order: Sequence[int], y: str = "poison"
 ) -> str:
     """The elements ``order`` of ``x`` and ``y``, which have ``count`` each; -1 is any."""

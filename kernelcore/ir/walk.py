@@ -20,6 +20,13 @@ def walk_eqns(region: Region) -> Iterator[Eqn]:
             yield from walk_eqns(inner)
 
 
+def walk_regions(region: Region) -> Iterator[Region]:
+    """``region`` and every region inside it."""
+    yield region
+    for eqn in walk_eqns(region):
+        yield from eqn.regions
+
+
 def assertions(func: Func) -> tuple[Eqn, ...]:
     """Every ASSERT of ``func`` in program order; their positions are part of the native ABI."""
     return tuple(e for e in walk_eqns(func.body) if e.op.kind is OpKind.ASSERT)

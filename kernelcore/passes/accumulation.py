@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from math import prod
 
-from kernelcore.builtins.arithmetic import add, sub
 from kernelcore.builtins.reference import is_narrow, trip_count
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import replace_body, used_atoms, walk_eqns
 from kernelcore.passes.access import Access, AccessMap
+from kernelcore.passes.offsets import base_and_offset, definitions
 from kernelcore.types import ArrayType
 
 # Values that can be computed again wherever their inputs are known.
@@ -31,8 +31,6 @@ MAX_SHARED_ARRAYS = 64
 # How often a loop is taken to repeat: one over an axis of the array, and any other.
 AXIS_TRIPS = 1024
 OTHER_TRIPS = 8
-
-_MAX_OFFSET = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +153,7 @@ def accumulated_arrays(func: Func) -> tuple[Accumulated, ...]:
     accesses = AccessMap(func)
     arrays = _shared_arrays(accesses)
     uniform = _loop_values(func) if arrays else set[Atom]()
-    defined = {out: eqn for eqn in walk_eqns(func.body) for out in eqn.outputs}
+    defined = definitions(func)
     rows: list[Accumulated] = []
     for at, array in enumerate(arrays):
         assert isinstance(array.type, ArrayType)
@@ -176,7 +174,7 @@ def accumulated_arrays(func: Func) -> tuple[Accumulated, ...]:
 
 def defining_eqns(func: Func, atoms: tuple[Atom, ...]) -> tuple[Eqn, ...]:
     """What computes ``atoms``, which have one value per launch, in order."""
-    defined = {out: eqn for eqn in walk_eqns(func.body) for out in eqn.outputs}
+    defined = definitions(func)
     found: dict[Eqn, None] = {}
 
     def visit(atom: Atom) -> None:
@@ -272,17 +270,7 @@ def _window(accesses: AccessMap, array: Var, defined: Mapping[Var, Eqn]) -> tupl
 
 def _offset(index: Atom, defined: Mapping[Var, Eqn]) -> int | None:
     """``c`` where ``index`` is the first launch index plus ``c``."""
-    eqn = defined.get(index) if isinstance(index, Var) else None
-    if eqn is None:
-        return None
-    if eqn.op.kind is OpKind.TID:
-        return 0 if eqn.attrs["axis"] == 0 else None
-    if eqn.op not in (add.op, sub.op):
-        return None
-    first, second = eqn.inputs
-    if eqn.op is add.op and isinstance(first, Const):
-        first, second = second, first
-    known = _offset(first, defined)
-    if known is None or not isinstance(second, Const) or abs(second.value) > _MAX_OFFSET:
-        return None
-    return known + int(second.value if eqn.op is add.op else -second.value)
+    base, offset = base_and_offset(index, defined)
+    eqn = defined.get(base) if isinstance(base, Var) else None
+    is_first = eqn is not None and eqn.op.kind is OpKind.TID and eqn.attrs["axis"] == 0
+    return offset if is_first else None
