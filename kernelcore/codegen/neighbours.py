@@ -20,7 +20,7 @@ from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
 from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import walk_regions
 from kernelcore.passes.accumulation import form_of
-from kernelcore.passes.offsets import base_and_offset, definitions
+from kernelcore.passes.offsets import Place, definitions, place_of
 from kernelcore.types import ArrayType, Scalar
 
 # Elements outside of the threads' own place are added to one by one.
@@ -28,8 +28,6 @@ MAX_DISTANCE = 4
 # What may stand between additions that are made together: it does not touch accumulated arrays.
 _UNRELATED = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM, OpKind.LOAD})
 
-# Per axis a value and how far from it the index is.
-Place = tuple[tuple[Atom, int], ...]
 Strides = Mapping[Var, int | None]
 
 
@@ -141,7 +139,7 @@ def _place(eqn: Eqn, defined: Mapping[Var, Eqn], strides: Strides) -> Place | No
     assert isinstance(array, ArrayType)
     if array.components or is_narrow(array.dtype) or not array.ndim:
         return None
-    place = tuple(base_and_offset(i, defined) for i in eqn.inputs[1 : 1 + array.ndim])
+    place = place_of(eqn, defined)
     steps = [0 if isinstance(base, Const) else strides[base] for base, _ in place]
     return place if steps == [*[0] * (array.ndim - 1), 1] else None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from kernelcore.codegen.emitter import ArrayValue, Emitter
-from kernelcore.codegen.memory import address, decoded, encoded, stored_type, wide_index
+from kernelcore.codegen.memory import address, address_at, decoded, encoded, stored_type, wide_index
 from kernelcore.ir.core import Atom, Const, Eqn
 from kernelcore.types import ArrayType, Scalar
 
@@ -15,6 +15,9 @@ from kernelcore.types import ArrayType, Scalar
 MAX_INTERLEAVED = 16
 
 SMALLEST_REGISTER_BYTES = 16
+CACHE_LINE_BYTES = 64
+# Processors fetch ahead of what is loaded by themselves, but not beyond the end of a page.
+PAGE_BYTES = 4096
 
 _SUFFIXES = {"float": "f32", "double": "f64"}
 
@@ -25,7 +28,8 @@ class Site:
 
     ``period`` 0 is anywhere: ``address`` are addresses. Else lane k has element
     ``k * period + phase`` from the one ``address`` on. ``is_whole`` says that all the elements in
-    between belong to the lanes too, so that they may be loaded.
+    between belong to the lanes too, so that they may be loaded. ``is_first`` says that no access
+    before came to these elements (``passes/rows.py``).
     """
 
     dtype: Scalar
@@ -33,6 +37,7 @@ class Site:
     period: int = 0
     phase: int = 0
     is_whole: bool = False
+    is_first: bool = False
 
 
 def site(e: Emitter, eqn: Eqn) -> Site:
@@ -57,7 +62,7 @@ def site(e: Emitter, eqn: Eqn) -> Site:
         if phase is None or period != count or count > MAX_INTERLEAVED:
             return Site(dtype, address(e, array, indices), period, 0, period == 1)
         start = address(e, array, indices[: source.type.outer_ndim])
-    return Site(dtype, start, period, phase, True)
+    return Site(dtype, start, period, phase, True, eqn in e.first_rows)
 
 
 def component(type_: ArrayType, indices: Sequence[Atom]) -> int | None:
@@ -111,6 +116,8 @@ def _load(e: Emitter, where: Site) -> str:
     element, count = stored_type(where.dtype), where.period * e.gang
     if not (where.is_whole and _fits_masks(e, where.dtype, count)):
         return _load_one_by_one(e, where)
+    if where.is_first and e.mask is None:
+        _fetch_ahead(e, where.address, count * where.dtype.size_bytes)
     found = _load_adjacent(e, where.dtype, count, where.address, _repeated(e, e.mask, where.period))
     if where.period == 1:
         return found
@@ -134,6 +141,14 @@ def _load_one_by_one(e: Emitter, where: Site) -> str:
         wide = f"<{e.gang} x {element}> {found}"
         found = e.op(f"insertelement {wide}, {element} {one}, i64 {lane}")
     return found
+
+
+def _fetch_ahead(e: Emitter, start: str, size_bytes: int) -> None:
+    """Ask for the memory that a later gang loads; an address outside of it does no harm."""
+    e.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    for line in range(0, size_bytes, CACHE_LINE_BYTES):
+        ahead = address_at(e, start, PAGE_BYTES + line)
+        e.effect(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
 
 
 def _load_adjacent(e: Emitter, dtype: Scalar, count: int, start: str, mask: str | None) -> str:

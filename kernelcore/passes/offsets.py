@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from kernelcore.builtins.arithmetic import add, sub
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
 from kernelcore.ir.walk import walk_eqns
+from kernelcore.types import ArrayType
 
 # Beyond, integers of 32 bits might wrap.
 MAX_OFFSET = 1 << 20
+
+# Per axis a value and how far from it the index is.
+Place = tuple[tuple[Atom, int], ...]
 
 
 def definitions(func: Func) -> Mapping[Var, Eqn]:
@@ -34,3 +38,10 @@ def base_and_offset(index: Atom, defined: Mapping[Var, Eqn]) -> tuple[Atom, int]
             break
         index, offset = first, moved
     return index, offset
+
+
+def place_of(eqn: Eqn, defined: Mapping[Var, Eqn]) -> Place:
+    """Where the access ``eqn`` is."""
+    array = eqn.inputs[0].type
+    assert isinstance(array, ArrayType)
+    return tuple(base_and_offset(i, defined) for i in eqn.inputs[1 : 1 + array.ndim])
