@@ -28,7 +28,7 @@ from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Eqn, Func, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import assertions, walk_eqns
-from kernelcore.passes.rows import first_rows
+from kernelcore.passes.ahead import first_accesses
 from kernelcore.passes.uniform import crossing_strides, lane_strides, row_major_accesses
 from kernelcore.runtime import native
 from kernelcore.types import ArrayType, Scalar
@@ -60,7 +60,7 @@ def emit_kernel(
     if lanes > 1:
         e.strides = lane_strides(func)
         e.elements = whole_elements(func)
-        e.first_rows = first_rows(func)
+        e.first_accesses = first_accesses(func)
     load_arguments(e, func)
     dims = [e.op(f"load i64, ptr {memory.address_at(e, '%grid', 8 * a)}") for a in range(func.rank)]
     some = e.op("icmp slt i64 %begin, %end")

@@ -29,7 +29,7 @@ class Site:
     ``period`` 0 is anywhere: ``address`` are addresses. Else lane k has element
     ``k * period + phase`` from the one ``address`` on. ``is_whole`` says that all the elements in
     between belong to the lanes too, so that they may be loaded. ``is_first`` says that no access
-    before came to these elements (``passes/rows.py``).
+    before came to these elements (``passes/ahead.py``).
     """
 
     dtype: Scalar
@@ -62,7 +62,7 @@ def site(e: Emitter, eqn: Eqn) -> Site:
         if phase is None or period != count or count > MAX_INTERLEAVED:
             return Site(dtype, address(e, array, indices), period, 0, period == 1)
         start = address(e, array, indices[: source.type.outer_ndim])
-    return Site(dtype, start, period, phase, True, eqn in e.first_rows)
+    return Site(dtype, start, period, phase, True, eqn in e.first_accesses)
 
 
 def component(type_: ArrayType, indices: Sequence[Atom]) -> int | None:
