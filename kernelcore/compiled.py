@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from enum import Enum, auto
+from enum import IntEnum, auto
 from functools import cached_property
 from typing import Any
 
@@ -61,7 +61,7 @@ def normalized(pyfunc: Callable[..., Any], types: tuple[SourceType, ...] | None)
     return normalize(specialize_kernel(pyfunc, types))
 
 
-class Part(Enum):
+class Part(IntEnum):
     """What a parameter of an adjoint is to a parameter of the primal."""
 
     PRIMAL = auto()

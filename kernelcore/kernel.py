@@ -53,6 +53,8 @@ class Kernel:
         self.__name__ = pyfunc.__name__
         self.__doc__ = pyfunc.__doc__
         self._adjoints: dict[tuple[tuple[int, ...], tuple[int, ...]], Adjoint] = {}
+        # Those that ``launch`` may run, by the parameters of which it gives cotangents.
+        self.launched_adjoints: dict[tuple[int, ...], Adjoint] = {}
         # What to launch on the CPU if no argument has to be looked at before.
         self.quick: native.Signature | None = None
         # What a Tape does for a launch, by the kinds of its arguments; and where it is native code

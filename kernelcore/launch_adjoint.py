@@ -42,14 +42,36 @@ def launch_adjoint(
     """
     kernel = kernel.for_arguments(args)
     cotangents = _cotangents(kernel, given, num_inputs, len(args))
-    args = argument_leaves(kernel, args)
-    _refuse_in_place(kernel, [i for i, p in enumerate(kernel.func.params) if is_float(p)])
+    asked = tuple(cotangents)
+    adjoint = kernel.launched_adjoints.get(asked)
+    if adjoint is None:
+        adjoint = kernel.launched_adjoints[asked] = _adjoint(kernel, asked)
+    execute_adjoint(kernel, adjoint, dim, argument_leaves(kernel, args), cotangents)
+
+
+def _adjoint(kernel: Kernel, asked: tuple[int, ...]) -> Adjoint:
+    """The adjoint of ``kernel`` for cotangents of the parameters ``asked``.
+
+    Raises:
+        KernelArgumentError: One has no cotangent, or a value that is needed is overwritten.
+        KernelGradError: The kernel has no exact derivative.
+    """
+    func = kernel.func
+    for i in asked:
+        if not is_float(func.params[i]):
+            raise KernelArgumentError(
+                f"{kernel.name}(): argument '{func.params[i].name}' of type {func.params[i].type} "
+                "has no cotangent",
+                func.param_loc(i),
+                "pass None for it in adj_inputs or adj_outputs",
+            )
+    _refuse_in_place(kernel, [i for i, p in enumerate(func.params) if is_float(p)])
     written = [effect.writes for effect in kernel.effects]
-    wrt = tuple(i for i in cotangents if not written[i])
-    seeds = tuple(i for i in cotangents if written[i])
+    wrt = tuple(i for i in asked if not written[i])
+    seeds = tuple(i for i in asked if written[i])
     adjoint = kernel.adjoint(wrt, seeds)
     _refuse_in_place(kernel, [i for i, _ in adjoint.primals])
-    execute_adjoint(kernel, adjoint, dim, args, cotangents)
+    return adjoint
 
 
 def execute_adjoint(
@@ -75,11 +97,9 @@ def execute_adjoint(
     Raises:
         KernelArgumentError: Shapes do not fit, or arrays share memory.
     """
-    primal = {**dict(enumerate(args)), **(saved or {})}
-    parts = {(i, Part.PRIMAL): a for i, a in primal.items()}
-    parts |= {(i, Part.COTANGENT): a for i, a in cotangents.items()}
-    own = _select(adjoint, dim, primal, remained or {}, parts)
-    actual = tuple(parts[key] for key in adjoint.order)
+    primal = {**dict(enumerate(args)), **saved} if saved else dict(enumerate(args))
+    known, own = _select(adjoint, dim, primal, remained or {}, cotangents)
+    actual = tuple([known[part][i] for i, part in adjoint.order])
     ordinal = native.cuda_device_of(actual)
     device = CPU if ordinal < 0 else cuda_device(ordinal)
     if not (device.is_cpu and adjoint_memory(kernel, adjoint).admits(args, actual)):
@@ -107,14 +127,22 @@ def _select(
     dim: Dims,
     primal: Mapping[int, Any],
     remained: Mapping[int, Any],
-    parts: dict[tuple[int, Part], Any],
-) -> dict[int, Any]:
-    """Add to ``parts`` what remained of minima and maxima, and the share of what attained it.
+    cotangents: Mapping[int, Any],
+) -> tuple[Mapping[Part, Mapping[int, Any]], Mapping[int, Any]]:
+    """What the parts of ``adjoint`` are, by primal parameter.
 
-    Returns, by cotangent, the share that what an array held before the launch has of it.
+    Of minima and maxima that is also who attained what remained. Returns as well, by cotangent, the
+    share that what an array held before the launch has of it.
     """
+    shared: dict[int, Any] = {}
+    known = {
+        Part.PRIMAL: primal,
+        Part.COTANGENT: cotangents,
+        Part.REMAINED: remained,
+        Part.SHARE: shared,
+    }
     if not adjoint.extrema:
-        return {}
+        return known, {}
     if captured.get() is not None:
         raise KernelArgumentError(
             "gradients of atomic minima and maxima are not captured",
@@ -136,11 +164,10 @@ def _select(
     for i, found in counts.items():
         start, last = as_numpy(primal[i]), as_numpy(remained[i])
         share, own_share = shares(start, last, as_numpy(found), lambda x, y: x.astype(y.dtype))
-        parts[i, Part.REMAINED] = remained[i]
-        parts[i, Part.SHARE] = copied_to(device_holding(remained[i]), share)
-        if (i, Part.COTANGENT) in parts:
+        shared[i] = copied_to(device_holding(remained[i]), share)
+        if i in cotangents:
             own[i] = own_share
-    return own
+    return known, own
 
 
 def _cotangents(
@@ -164,16 +191,7 @@ def _cotangents(
             )
         rows.extend(row)
     parts = rows if kernel.is_plain else _leaves(kernel, rows)
-    found = {i: a for i, a in enumerate(parts) if a is not None}
-    for i in found:
-        if not is_float(func.params[i]):
-            raise KernelArgumentError(
-                f"{kernel.name}(): argument '{func.params[i].name}' of type {func.params[i].type} "
-                "has no cotangent",
-                func.param_loc(i),
-                "pass None for it in adj_inputs or adj_outputs",
-            )
-    return found
+    return {i: a for i, a in enumerate(parts) if a is not None}
 
 
 def _leaves(kernel: Kernel, rows: Sequence[Any]) -> list[Any]:

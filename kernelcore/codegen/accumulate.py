@@ -60,9 +60,7 @@ def emit_shared(e: Emitter, eqn: Eqn) -> list[str]:
                 _add_shared(e, eqn, address, total)
             return ["poison"]
         where = wide.site(e, eqn)
-        # In gangs that cross rows, two rows are not apart.
-        is_in_row = where.period == 1 and e.mask is None and eqn not in e.row_major
-        joined = _joined(e, eqn) if is_in_row else None
+        joined = _joined(e, eqn) if where.period == 1 and e.mask is None else None
         if joined is not None:
             if eqn is joined.eqns[-1]:
                 _emit_neighbours(e, joined)

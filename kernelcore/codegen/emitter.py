@@ -51,8 +51,8 @@ class Emitter:
     index of lane 0, or of all lanes where gangs cross rows, one int32 per grid dimension;
     ``wide_indices`` gives values that exist as int64 too. ``row_major`` are the accesses of
     adjacent elements in gangs that cross rows. ``assertions`` numbers the ASSERTs. ``elements``
-    are the writes that together write an element (``access.py``), ``first_accesses`` are the accesses
-    that come to memory first (``passes/ahead.py``).
+    are the writes that together write an element (``access.py``), ``first_accesses`` those before
+    which memory is fetched ahead (``passes/ahead.py``).
     ``fused`` says whether the target multiplies and adds in one instruction, ``branches`` whether
     rare cases of elementary functions are branches in place.
     ``accumulation`` is what additions to shared arrays need.

@@ -21,14 +21,13 @@ from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import walk_regions
 from kernelcore.passes.accumulation import form_of
 from kernelcore.passes.offsets import Place, definitions, place_of
+from kernelcore.passes.uniform import Strides
 from kernelcore.types import ArrayType, Scalar
 
 # Elements outside of the threads' own place are added to one by one.
 MAX_DISTANCE = 4
 # What may stand between additions that are made together: it does not touch accumulated arrays.
 _UNRELATED = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM, OpKind.LOAD})
-
-Strides = Mapping[Var, int | None]
 
 
 @dataclass(frozen=True, slots=True)
