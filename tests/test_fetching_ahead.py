@@ -6,8 +6,9 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.codegen import cpu
-from kernelcore.ir.op import OpKind
+from kernelcore.ir.core import Eqn, Var
 from kernelcore.passes.ahead import first_accesses
+from kernelcore.passes.offsets import definitions, place_of
 from kernelcore.passes.pipeline import optimize
 
 F32, F32_2D, VEC3 = kc.array(kc.float32, 1), kc.array(kc.float32, 2), kc.array(kc.vec3, 1)
@@ -45,6 +46,12 @@ def in_loops(x: VEC3, y: F32):
         y[i] += x[k].x
 
 
+def array_name(eqn: Eqn) -> str:
+    array = eqn.inputs[0]
+    assert isinstance(array, Var)
+    return array.name
+
+
 @pytest.mark.parametrize(
     ("kernel", "names"),
     [(rows, "uw"), (single_rows, ""), (units, "xy"), (by_value, ""), (in_loops, "")],
@@ -52,17 +59,17 @@ def in_loops(x: VEC3, y: F32):
 )
 def test_what_is_new_to_the_cache(kernel: kc.Kernel, names: str) -> None:
     found = first_accesses(optimize(kernel.func))
-    assert sorted(str(eqn.inputs[0].name) for eqn in found) == list(names)
+    assert sorted(array_name(eqn) for eqn in found) == list(names)
 
 
 def test_the_last_of_several_rows_is_fetched() -> None:
     func = optimize(rows.func)
-    index = {
-        eqn.inputs[0].name: [e for e in func.body.eqns if e.outputs == (eqn.inputs[1],)]
+    defined = definitions(func)
+    offsets = {
+        array_name(eqn): [offset for _, offset in place_of(eqn, defined)]
         for eqn in first_accesses(func)
     }
-    assert index["u"][0].inputs[1].value == 2
-    assert index["w"][0].op.kind is OpKind.TID
+    assert offsets == {"u": [2, 1], "w": [0, 0]}
 
 
 def test_gangs_fetch_whole_lines_and_single_threads_none() -> None:

@@ -1,4 +1,4 @@
-"""launch on memory that is shared, too small, lazily negated, or watched by autograd."""
+"""launch on memory that is large, shared, too small, lazily negated, or watched by autograd."""
 
 from __future__ import annotations
 
@@ -14,6 +14,16 @@ from torch_ext import torch_op
 
 F32 = kc.array(dtype=float)
 COUNT = 200_000
+
+
+def test_large_memory_is_zero_and_aligned_when_it_is_used_again() -> None:
+    for _ in range(3):
+        made = kc.zeros(3 << 20, dtype=kc.float32)
+        assert made.ptr % 64 == 0
+        assert not made.numpy().any()
+        made.fill_(1.0)
+        assert made.numpy().all()
+        del made
 
 
 @kc.kernel

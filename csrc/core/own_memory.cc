@@ -30,8 +30,7 @@ void note_release(int64_t size_bytes) {
   g_counts.live_bytes -= size_bytes;
 }
 
-/// Asks for large pages, of which the processor finds the addresses of all: kernels that stream
-/// through several arrays otherwise wait for the tables of small ones.
+/// Asks for large pages: kernels that stream through much memory wait less for its page tables.
 void prefer_large_pages([[maybe_unused]] void* start, [[maybe_unused]] size_t size_bytes) {
 #if defined(__linux__)
   constexpr size_t kWorthIt = size_t{4} << 20, kSmallPage = 4096;

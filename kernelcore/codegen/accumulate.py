@@ -42,7 +42,7 @@ def begin(e: Emitter, func: Func) -> Accumulation:
     for eqn in walk_eqns(func.body):
         if eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) is AddForm.PARTIAL:
             partial[eqn] = _clear_sums(e, _dtype(eqn))
-    joined = neighbours.neighbours(func, e.strides) if e.gang > 1 else {}
+    joined = neighbours.neighbours(func, e.strides) if e.gang > 1 else dict[Eqn, Neighbours]()
     return Accumulation(func, shared, log, partial, joined)
 
 
