@@ -24,8 +24,9 @@ from kernelcore.passes.offsets import Place, definitions, place_of
 from kernelcore.passes.uniform import Strides
 from kernelcore.types import ArrayType, Scalar
 
-# Elements outside of the threads' own place are added to one by one.
-MAX_DISTANCE = 4
+# From the first addition to the last: not beyond a gang, so that what is stored is an element that
+# some lane adds to.
+MAX_SPREAD = 4
 # What may stand between additions that are made together: it does not touch accumulated arrays.
 _UNRELATED = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM, OpKind.LOAD})
 
@@ -109,9 +110,9 @@ def _own_elements(e: Emitter, dtype: Scalar, start: str, behind: int) -> str:
     with e.at(e.gang):
         found = memory.load(e, dtype, memory.address_at(e, start, behind * size_bytes))
     if behind:
-        order = [*[-1] * min(behind, e.gang), *range(e.gang - behind)]
+        order = [*[-1] * behind, *range(e.gang - behind)]
         found = wide.shuffled(e, ty, found, e.gang, order)
-    for k in range(min(behind, e.gang)):
+    for k in range(behind):
         one = _load_alone(e, dtype, memory.address_at(e, start, k * size_bytes))
         found = e.op(f"insertelement <{e.gang} x {ty}> {found}, {ty} {one}, i64 {k}")
     return found
@@ -148,7 +149,7 @@ def _together(row: _Row, added: Sequence[tuple[Eqn, int]]) -> Mapping[Eqn, Neigh
     eqns = tuple(eqn for eqn, _ in added)
     offsets = [offset for _, offset in added]
     low, high = min(offsets), max(offsets)
-    if low == high or high - low > 2 * MAX_DISTANCE:
+    if low == high or high - low > MAX_SPREAD:
         return {}
     # Rows start at multiples of registers, and so do a gang's own elements.
     origin = 0 if low <= 0 <= high else (low + high) // 2
