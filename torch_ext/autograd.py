@@ -71,6 +71,8 @@ def autograd_kernel(operator: TorchOperator) -> Callable[..., Any]:
 
     def kernel(keyset: Any, *args: Any) -> Any:
         if _C._are_functorch_transforms_active():
+            if torch.compiler._is_exporting_flag:
+                raise _no_transform_in_export(operator.operation)
             # The dispatcher brought us to one level already; torch asks for an explicit consent.
             allowed = _functorch.get_single_level_autograd_function_allowed()
             _functorch.set_single_level_autograd_function_allowed(True)
@@ -87,6 +89,15 @@ def autograd_kernel(operator: TorchOperator) -> Callable[..., Any]:
         return operator.direct(*args)
 
     return kernel
+
+
+def _no_transform_in_export(operation: Operation) -> KernelGradError:
+    """Torch's own operators give a program that fails, ours one of tensors without elements."""
+    return KernelGradError(
+        f"{operation.func.name}(): torch.export keeps no torch.func transform that differentiates",
+        operation.func.loc,
+        "export what make_fx(torch.func.grad(f))(x) of torch.fx.experimental.proxy_tensor traces",
+    )
 
 
 _SELECTIONS = (derivation.picked, derivation.count)

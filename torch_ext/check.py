@@ -93,6 +93,9 @@ def _check_tensor(operation: Operation, index: int, arg: Any, dtype: Scalar, ndi
             f"an object of type {type(arg).__name__}",
             "pass a torch tensor, for example torch.as_tensor(...)",
         )
+    if arg.is_nested:
+        remedy = "call the operator for each of .unbind(), or use .to_padded_tensor(...)"
+        raise argument_error(operation, index, expected, "a nested tensor", remedy)
     if arg.dtype != dtype_to_torch(dtype) or arg.ndim != ndim:
         found = describe(str(arg.dtype).removeprefix("torch."), arg.ndim)
         remedy = (

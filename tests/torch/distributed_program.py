@@ -1,7 +1,8 @@
-"""What two processes of torchrun run: operators on tensors that are sharded over them."""
+"""What two processes of torchrun run: a model on a part of the rows each, and sharded tensors."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.debug import CommDebugMode
+from torch.nn.parallel import DistributedDataParallel
 
 from tests.torch import torch_kernels as k
 from torch_ext import torch_op
@@ -17,8 +19,46 @@ blend, neighbours = torch_op(k.blend), torch_op(k.neighbours)
 energy, quadratic = torch_op(k.energy, output_dims=1), torch_op(k.quadratic)
 
 
+class Model(torch.nn.Module):
+    """Two operators with parameters: a tensor, and a number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = torch.nn.Parameter(torch.linspace(0.5, 1.5, 4, dtype=torch.float64))
+        self.factor = torch.nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return blend(quadratic(x, self.factor), self.weights).square().sum()
+
+
+def train(model: torch.nn.Module, rows: torch.Tensor, scale: float) -> None:
+    """Three steps of gradient descent on the sum over ``rows``."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+    for _ in range(3):
+        optimizer.zero_grad()
+        for row in rows[:-1]:
+            with model.no_sync() if isinstance(model, DistributedDataParallel) else nullcontext():
+                (scale * model(row)).backward()
+        (scale * model(rows[-1])).backward()
+        optimizer.step()
+
+
+def check_data_parallel() -> None:
+    """Ranks that see half of the rows have the parameters of one process that sees all."""
+    rows = torch.rand(4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    one, model = Model(), Model()
+    train(one, rows, 0.5)  # Ranks take the mean of their gradients.
+    train(DistributedDataParallel(model), rows[2 * dist.get_rank() :][:2], 1.0)
+    ways = zip(model.parameters(), one.parameters(), Model().parameters(), strict=True)
+    for found, want, start in ways:
+        torch.testing.assert_close(found.grad, want.grad)
+        torch.testing.assert_close(found, want)
+        assert not torch.equal(found, start)
+
+
 def main() -> None:
     dist.init_process_group("gloo")
+    check_data_parallel()
     mesh = init_device_mesh("cpu", (2,))
     generator = torch.Generator().manual_seed(1)
     x, y = (torch.randn(8, dtype=torch.float64, generator=generator) for _ in range(2))

@@ -72,6 +72,7 @@ CASES: dict[str, Callable[[], object]] = {
     "dtype": lambda: scaled(ONES.double(), 2.0),
     "rank": lambda: scaled(ONES.reshape(2, 2), 2.0),
     "layout": lambda: scaled(ONES.to_sparse(), 2.0),
+    "nested": lambda: scaled(torch.nested.nested_tensor([ONES, ONES], layout=torch.jagged), 2.0),
     "device": lambda: scaled(fake("xpu"), 2.0),
     "two_devices": lambda: advanced(fake("cuda:0"), fake("cuda:1"), fake("cuda:0")),
     "no_tensor": lambda: scaled([1.0], 2.0),

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
+import kernelcore as kc
 from tests.torch import saved_program
+from tests.torch import torch_kernels as k
 from tests.torch.saved_program import Model
+from torch_ext import torch_op
 
+quadratic = torch_op(k.quadratic)
 ROOT = Path(__file__).parents[2]
 
 
@@ -26,3 +34,23 @@ def test_a_fresh_process_runs_a_saved_program_of_dynamic_size(tmp_path: Path) ->
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr[-4000:]
     assert ran.stdout.split() == ["2", "equal", "11", "equal"]
+
+
+class Gradient(torch.nn.Module):
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.gradient: Callable[..., Any] = torch.func.grad(lambda x: function(x).sum())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.gradient(x)
+
+
+def test_gradients_are_traced_before_they_are_exported() -> None:
+    x = torch.arange(4, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match="doesn't have storage"):  # So it is with torch's own.
+        torch.export.export(Gradient(lambda x: k.quadratic_torch(x, 2.0)), (x,)).module()(x)
+    model = Gradient(lambda x: quadratic(x, 2.0))
+    with pytest.raises(kc.KernelGradError, match=r"help: .*make_fx"):
+        torch.export.export(model, (x,))
+    exported = torch.export.export(make_fx(model)(x), (x,))
+    torch.testing.assert_close(exported.module()(x + 1.0), 4.0 * (x + 1.0))
