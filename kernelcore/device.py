@@ -184,8 +184,8 @@ def get_cuda_devices() -> list[Device]:
 
 
 def used_devices() -> list[Device]:
-    """The CPU, and the GPUs if one was asked for before: nothing is there to wait for else."""
-    return get_devices() if native.cuda_is_open() else [CPU]
+    """The CPU, and the GPUs that were asked for before: nothing is there to wait for else."""
+    return [CPU, *map(cuda_device, native.cuda_known_devices())]
 
 
 def is_cuda_available() -> bool:

@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include "cuda/device.h"
 #include "cuda/stream.h"
@@ -24,6 +25,8 @@ void bind_devices(nb::module_& m) {
       "path"_a, "Open another library than the system's driver; none if the path is empty.");
   m.def("cuda_is_open", &cuda::is_driver_open,
         "Whether the driver was opened: something asked for a CUDA device.");
+  m.def("cuda_known_devices", &cuda::Device::known,
+        "The CUDA devices that something has asked for, by their numbers.");
   m.def("cuda_device_count", &cuda::Device::count, Released(),
         "How many CUDA devices there are.\n\nRaises:\n    KernelDeviceError: No driver.");
   m.def(

@@ -12,6 +12,8 @@ constexpr int kAttributeComputeMajor = 75;
 constexpr int kAttributeComputeMinor = 76;
 constexpr int kAttributeMemoryPools = 115;
 constexpr int kPoolReleaseThreshold = 4;
+constexpr int kOnDevice = 1;
+constexpr int kReadWrite = 3;
 constexpr int kPointerOrdinal = 9;
 constexpr int kFunctionMaxThreads = 0;
 constexpr int kJitInfoLog = 3;
@@ -42,9 +44,14 @@ Devices& devices() {
                                       "\n  help: a newer driver knows newer PTX");
 }
 
-void raise_status(const StatusWords& words, const Signature& signature) {
+void raise_status(const Device& device, const StatusWords& words, const Signature& signature) {
   auto* status = reinterpret_cast<volatile int64_t*>(words.host);
   if (status[0] == 0) return;
+  {
+    // A kernel that still runs may be about to write the other words.
+    ScopedContext current(device);
+    static_cast<void>(device.driver().synchronize_context());
+  }
   int64_t found[kStatusWords];
   for (int k = 0; k < kStatusWords; ++k) found[k] = status[k];
   for (int k = kStatusWords - 1; k >= 0; --k) status[k] = 0;
@@ -62,6 +69,16 @@ int Device::count() {
   int count = 0;
   check(cuda::driver().device_count(&count), "cuDeviceGetCount");
   return count;
+}
+
+std::vector<int> Device::known() {
+  Devices& all = devices();
+  std::lock_guard lock(all.mutex);
+  std::vector<int> found;
+  for (const Device* device : all.known) {
+    if (device != nullptr) found.push_back(device->ordinal());
+  }
+  return found;
 }
 
 Device& Device::get(int ordinal) {
@@ -105,7 +122,7 @@ PoolHandle Device::make_pool() const {
   ScopedContext current(*this);
   PoolProperties properties{};
   properties.allocation_type = 1;
-  properties.location = {1, handle_};
+  properties.location = {kOnDevice, handle_};
   PoolHandle pool = nullptr;
   check(driver_.create_pool(&pool, &properties), "cuMemPoolCreate");
   // Memory stays in the pool when a stream is waited for, as in allocators of frameworks.
@@ -113,6 +130,17 @@ PoolHandle Device::make_pool() const {
   check(driver_.set_pool_attribute(pool, kPoolReleaseThreshold, &threshold),
         "cuMemPoolSetAttribute");
   return pool;
+}
+
+void Device::share_pool_with(const Device& other) {
+  std::lock_guard lock(mutex_);
+  if (pool_ == nullptr || std::ranges::find(sharing_, other.ordinal_) != sharing_.end()) return;
+  sharing_.push_back(other.ordinal_);
+  int is_possible = 0;
+  check(driver_.can_access_peer(&is_possible, other.handle_, handle_), "cuDeviceCanAccessPeer");
+  if (is_possible == 0) return;
+  PoolAccess access{{kOnDevice, other.handle_}, kReadWrite};
+  check(driver_.set_pool_access(pool_, &access, 1), "cuMemPoolSetAccess");
 }
 
 int Device::attribute(int which) const {
@@ -175,12 +203,12 @@ StatusWords Device::watch(std::shared_ptr<const Signature> signature) {
 
 void Device::raise_failures() {
   std::lock_guard lock(mutex_);
-  for (const Watch& watch : watches_) raise_status(watch.words, *watch.signature);
+  for (const Watch& watch : watches_) raise_status(*this, watch.words, *watch.signature);
 }
 
 void Device::raise_failure(const StatusWords& words, const Signature& signature) {
   std::lock_guard lock(mutex_);
-  raise_status(words, signature);
+  raise_status(*this, words, signature);
 }
 
 void Device::synchronize() {

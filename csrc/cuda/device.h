@@ -31,6 +31,9 @@ class Device {
   /// The GPU `ordinal`, whose context is made at the first call; throws where there is none.
   static Device& get(int ordinal);
 
+  /// The ordinals of those that `get` has returned.
+  static std::vector<int> known();
+
   /// How many there are; throws where there is no driver.
   static int count();
 
@@ -47,6 +50,9 @@ class Device {
 
   /// The pool of this device's arrays; null where the driver has none, and then `allocate` waits.
   PoolHandle pool() const { return pool_; }
+
+  /// Lets copies to `other` go from one device to the other where the hardware can do that.
+  void share_pool_with(const Device& other);
 
   /// The function `symbol` of `image`, PTX or a cubin with a zero byte at its end, which is loaded
   /// once per content `key`. Throws an internal Error where the driver refuses it.
@@ -80,6 +86,7 @@ class Device {
   ContextHandle context_ = nullptr;
   int compute_capability_ = 0;
   PoolHandle pool_ = nullptr;
+  std::vector<int> sharing_;  // ordinals of those that `share_pool_with` was asked for
   std::mutex mutex_;
   std::unordered_map<std::string, LoadedFunction> functions_;  // by key and symbol
   std::vector<Watch> watches_;

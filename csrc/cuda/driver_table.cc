@@ -104,8 +104,12 @@ bool is_driver_open() {
   return open_driver().table.load(std::memory_order_acquire) != nullptr;
 }
 
+bool is_forked() {
+  return g_is_forked.load(std::memory_order_relaxed);
+}
+
 void require_same_process() {
-  if (!g_is_forked.load(std::memory_order_relaxed)) [[likely]]
+  if (!is_forked()) [[likely]]
     return;
   fail("a process that was forked after CUDA was used has no CUDA device",
        "start it with multiprocessing's 'spawn', or use CUDA in the child only");

@@ -35,6 +35,12 @@ struct MemoryLocation {
   int type;  // 1: a device
   int id;
 };
+/// Who may use the memory of a pool.
+struct PoolAccess {
+  MemoryLocation location;
+  int flags;  // 3: to read and write
+};
+static_assert(sizeof(PoolAccess) == 12);
 struct PoolProperties {
   int allocation_type;  // 1: pinned, which is the only one
   int handle_types;
@@ -95,6 +101,7 @@ struct GraphUpdateInfo {
   X(device_get, cuDeviceGet, (DeviceHandle*, int ordinal))                                       \
   X(device_name, cuDeviceGetName, (char*, int size, DeviceHandle))                               \
   X(device_attribute, cuDeviceGetAttribute, (int*, int attribute, DeviceHandle))                 \
+  X(can_access_peer, cuDeviceCanAccessPeer, (int*, DeviceHandle, DeviceHandle peer))             \
   X(pointer_attribute, cuPointerGetAttribute, (void* value, int attribute, DevicePointer))       \
   X(retain_primary, cuDevicePrimaryCtxRetain, (ContextHandle*, DeviceHandle))                    \
   X(current_context, cuCtxGetCurrent, (ContextHandle*))                                          \
@@ -122,6 +129,8 @@ struct GraphUpdateInfo {
   X(query_event, cuEventQuery, (EventHandle))                                                    \
   X(elapsed_time, cuEventElapsedTime, (float* ms, EventHandle start, EventHandle end))           \
   X(create_pool, cuMemPoolCreate, (PoolHandle*, const PoolProperties*))                          \
+  X(trim_pool, cuMemPoolTrimTo, (PoolHandle, size_t bytes_to_keep))                              \
+  X(set_pool_access, cuMemPoolSetAccess, (PoolHandle, const PoolAccess*, size_t count))          \
   X(set_pool_attribute, cuMemPoolSetAttribute, (PoolHandle, int attribute, void* value))         \
   X(allocate_from_pool, cuMemAllocFromPoolAsync,                                                 \
     (DevicePointer*, size_t bytes, PoolHandle, StreamHandle))                                    \
@@ -183,6 +192,9 @@ void require_same_process();
 
 /// Whether `driver` has returned: nothing of CUDA was used before.
 bool is_driver_open();
+
+/// Whether this is a child that was forked after the driver was opened: it must not be called.
+bool is_forked();
 
 /// Opens another library than the system's from now on; for tests, while no device is in use.
 void set_driver_library(const std::string& path);

@@ -17,7 +17,7 @@ constexpr int kWhile = 1;
 // A condition of a graph is set by a kernel: whether any of some bytes is not zero.
 constexpr const char* kConditionSymbol = "kc_set_condition";
 constexpr const char* kConditionImage = R"(.version 7.0
-.target sm_52
+.target sm_75
 .address_size 64
 .extern .func cudaGraphSetConditional(.param .b64 handle, .param .b32 value);
 .visible .entry kc_set_condition(
@@ -115,7 +115,7 @@ void capture_body(const std::shared_ptr<Stream>& stream, GraphHandle graph,
 
 Graph::~Graph() {
   // What was launched goes on. At the end of the process there may be no driver left.
-  if (exec_ != nullptr) static_cast<void>(device_.driver().destroy_exec(exec_));
+  if (exec_ != nullptr && !is_forked()) static_cast<void>(device_.driver().destroy_exec(exec_));
 }
 
 void Graph::capture(const Fill& fill) {

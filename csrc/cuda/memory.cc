@@ -14,6 +14,20 @@ DevicePointer device_pointer(const void* address) {
   return reinterpret_cast<DevicePointer>(address);
 }
 
+/// Allocates from the pool; where that has not enough, of what it and others gave back meanwhile.
+Result allocate(const Stream& stream, size_t bytes, DevicePointer& found) {
+  const Device& device = stream.device();
+  const DriverTable& driver = device.driver();
+  auto once = [&] {
+    return driver.allocate_from_pool(&found, bytes, device.pool(), stream.handle());
+  };
+  Result result = once();
+  if (result != kOutOfMemory || stream.capture() != nullptr) return result;
+  bool is_retried =
+      driver.synchronize_context() == kSuccess && driver.trim_pool(device.pool(), 0) == kSuccess;
+  return is_retried ? once() : result;
+}
+
 class DeviceMemory final : public Allocation {
  public:
   DeviceMemory(std::shared_ptr<Stream> home, size_t bytes) : Allocation(std::move(home)) {
@@ -23,8 +37,7 @@ class DeviceMemory final : public Allocation {
     ScopedContext current(device);
     DevicePointer found = 0;
     if (is_pooled_) {
-      check(device.driver().allocate_from_pool(&found, bytes, device.pool(), stream.handle()),
-            "cuMemAllocFromPoolAsync");
+      check(allocate(stream, bytes, found), "cuMemAllocFromPoolAsync");
     } else {
       check(device.driver().allocate(&found, bytes), "cuMemAlloc");
     }
@@ -236,9 +249,10 @@ void copy_elements(const Stream& stream, CopyKind kind, const ArrayView& target,
             static_cast<const std::byte*>(source.data), width, has_rows ? &rows : nullptr);
 }
 
-void copy_from_peer(const Stream& stream, void* target, const Device& peer, const void* source,
+void copy_from_peer(const Stream& stream, void* target, Device& peer, const void* source,
                     size_t bytes) {
   const Device& device = stream.device();
+  peer.share_pool_with(device);
   ScopedContext current(device);
   check(
       device.driver().copy_to_peer(device_pointer(target), device.context(), device_pointer(source),

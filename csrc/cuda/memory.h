@@ -55,7 +55,7 @@ void copy_elements(const Stream& stream, CopyKind kind, const ArrayView& target,
                    const ArrayView& source, size_t item_bytes);
 
 /// Queues a copy of adjacent bytes from another device.
-void copy_from_peer(const Stream& stream, void* target, const Device& peer, const void* source,
+void copy_from_peer(const Stream& stream, void* target, Device& peer, const void* source,
                     size_t bytes);
 
 /// Queues filling `bytes` bytes with repetitions of `pattern`, of 1 or 4 bytes.

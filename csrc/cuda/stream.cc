@@ -40,7 +40,7 @@ std::shared_ptr<Stream> Stream::legacy(Device& device) {
 
 Stream::~Stream() {
   // The driver lets what is queued finish. At the end of the process there may be no driver left.
-  if (is_owned_) static_cast<void>(device_.driver().destroy_stream(handle_));
+  if (is_owned_ && !is_forked()) static_cast<void>(device_.driver().destroy_stream(handle_));
 }
 
 void Stream::wait_for(const Stream& other) const {
@@ -76,7 +76,7 @@ Event::Event(Device& device, uintptr_t handle)
 
 Event::~Event() {
   // An event that is waited for is destroyed once it was reached.
-  if (is_owned_) static_cast<void>(device_.driver().destroy_event(handle_));
+  if (is_owned_ && !is_forked()) static_cast<void>(device_.driver().destroy_event(handle_));
 }
 
 void Event::record(const Stream& stream) const {

@@ -55,6 +55,7 @@ cuda_device_count = _native.cuda_device_count
 cuda_device_name = _native.cuda_device_name
 cuda_device_of = _native.cuda_device_of
 cuda_fill = _native.cuda_fill
+cuda_known_devices = _native.cuda_known_devices
 cuda_is_open = _native.cuda_is_open
 cuda_prepare_branches = _native.cuda_prepare_branches
 cuda_synchronize = _native.cuda_synchronize

@@ -100,6 +100,11 @@ FAKE Result cuDeviceGetAttribute(int* value, int attribute, DeviceHandle) {
   *value = attribute == 75 ? 9 : attribute == 115 ? state().pools : 0;
   return kSuccess;
 }
+FAKE Result cuDeviceCanAccessPeer(int* is_possible, DeviceHandle device, DeviceHandle peer) {
+  NOTE("cuDeviceCanAccessPeer", device, peer);
+  *is_possible = 1;
+  return kSuccess;
+}
 FAKE Result cuDevicePrimaryCtxRetain(ContextHandle* context, DeviceHandle device) {
   NOTE("cuDevicePrimaryCtxRetain", device);
   auto& known = primary()[static_cast<size_t>(device)];

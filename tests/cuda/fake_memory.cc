@@ -81,6 +81,15 @@ FAKE Result cuMemPoolSetAttribute(PoolHandle pool, int attribute, void* value) {
        *static_cast<unsigned long long*>(value));
   return kSuccess;
 }
+FAKE Result cuMemPoolTrimTo(PoolHandle pool, size_t bytes) {
+  NOTE("cuMemPoolTrimTo", static_cast<void*>(pool), bytes);
+  return kSuccess;
+}
+FAKE Result cuMemPoolSetAccess(PoolHandle pool, const PoolAccess* access, size_t count) {
+  NOTE("cuMemPoolSetAccess", static_cast<void*>(pool), access->location.type, access->location.id,
+       access->flags, count);
+  return kSuccess;
+}
 FAKE Result cuMemAllocFromPoolAsync(DevicePointer* pointer, size_t bytes, PoolHandle pool,
                                     StreamHandle stream) {
   NOTE("cuMemAllocFromPoolAsync", bytes, static_cast<void*>(pool), static_cast<void*>(stream));

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
+from tests.cuda import fake
 from tests.cuda.fake import FakeDriver
 
 
@@ -112,7 +113,20 @@ def test_moving_between_devices(driver: FakeDriver) -> None:
     driver.clear()
     assert second.to("cuda:0").list() == first.list() == second.to("cpu").list() == [1.0, 2.0]
     assert len(driver.calls("cuMemcpyPeerAsync")) == 1
+    # The device that copies may read the other one's pool: 3 says so.
+    (shared,) = driver.calls("cuMemPoolSetAccess")
+    assert shared.split()[2:] == ["1", "0", "3", "1"]
     assert second[::-1].to("cuda:0").list() == [2.0, 1.0]
+
+
+def test_memory_that_was_given_back_is_waited_for(driver: FakeDriver) -> None:
+    kc.zeros(3, device="cuda:0")
+    driver.clear()
+    driver.fail("cuMemAllocFromPoolAsync", fake.OUT_OF_MEMORY)
+    assert kc.zeros(2, device="cuda:0").list() == [0.0, 0.0]
+    names = [line.split()[0] for line in driver.calls()]
+    tries = [n for n, name in enumerate(names) if name == "cuMemAllocFromPoolAsync"]
+    assert names[tries[0] + 1 : tries[1]] == ["cuCtxSynchronize", "cuMemPoolTrimTo"]
 
 
 def test_constants_are_filled_by_the_device(driver: FakeDriver) -> None:

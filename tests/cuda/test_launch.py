@@ -177,6 +177,7 @@ def test_errors_of_the_driver_say_what_to_do(driver: FakeDriver) -> None:
     with pytest.raises(kc.KernelDeviceError, match="an earlier kernel failed"):
         kc.launch(saxpy, 4, [x, 1.0], [x])
     driver.fail("cuMemAllocFromPoolAsync", fake.OUT_OF_MEMORY)
+    driver.fail("cuMemPoolTrimTo", 1)
     with pytest.raises(kc.KernelMemoryError, match="cuMemAllocFromPoolAsync: out of memory"):
         kc.zeros(4, device="cuda:0")
     driver.fail("cuModuleLoadDataEx", 218)
