@@ -118,7 +118,14 @@ def _check_ndim(ndim: int) -> None:
         )
 
 
-def _new(name: str, shape: Shape | None, n: int | None, dtype: Any, device: str | None) -> Array:
+def _new(
+    name: str,
+    shape: Shape | None,
+    n: int | None,
+    dtype: Any,
+    device: str | None,
+    pinned: bool,
+) -> Array:
     """An array of zeros."""
     target = require_device(name, device)
     if (shape is None) == (n is None):
@@ -135,7 +142,14 @@ def _new(name: str, shape: Shape | None, n: int | None, dtype: Any, device: str 
     if any(extent < 0 for extent in extents):
         raise KernelArgumentError(f"{name}: expected extents of at least 0, found {extents}")
     element, known = element_of(dtype)
-    return Array.zeros(extents, element, known, target)
+    if not pinned:
+        return Array.zeros(extents, element, known, target)
+    if not target.is_cpu:
+        raise KernelArgumentError(
+            f"{name}: pinned: memory of {target} is none of the host",
+            remedy="leave pinned out, or give device='cpu'",
+        )
+    return Array.pinned_zeros(extents, element, known)
 
 
 def zeros(
@@ -143,11 +157,16 @@ def zeros(
     dtype: Any = float,
     device: str | None = None,
     requires_grad: bool = False,
+    pinned: bool = False,
     *,
     n: int | None = None,
 ) -> Array:
-    """An array of zeros; ``n`` is another word for the extent of one dimension."""
-    found = _new("zeros", shape, n, dtype, device)
+    """An array of zeros; ``n`` is another word for the extent of one dimension.
+
+    Copies between ``pinned`` memory of the host and a GPU are queued, as launches are: wait for
+    them before the host touches it. There has to be a GPU.
+    """
+    found = _new("zeros", shape, n, dtype, device, pinned)
     found.requires_grad = requires_grad
     return found
 
@@ -157,11 +176,12 @@ def empty(
     dtype: Any = float,
     device: str | None = None,
     requires_grad: bool = False,
+    pinned: bool = False,
     *,
     n: int | None = None,
 ) -> Array:
     """An array that is to be written before it is read; here it starts as zeros."""
-    found = _new("empty", shape, n, dtype, device)
+    found = _new("empty", shape, n, dtype, device, pinned)
     found.requires_grad = requires_grad
     return found
 
@@ -171,11 +191,12 @@ def ones(
     dtype: Any = float,
     device: str | None = None,
     requires_grad: bool = False,
+    pinned: bool = False,
     *,
     n: int | None = None,
 ) -> Array:
     """An array of ones, in every component of an element."""
-    return _filled(_new("ones", shape, n, dtype, device), 1, requires_grad)
+    return _filled(_new("ones", shape, n, dtype, device, pinned), 1, requires_grad)
 
 
 def full(
@@ -184,12 +205,13 @@ def full(
     dtype: Any = None,
     device: str | None = None,
     requires_grad: bool = False,
+    pinned: bool = False,
     *,
     n: int | None = None,
 ) -> Array:
     """An array of elements ``value``; by default of its type, Python's numbers of 32 bits."""
     wanted = _type_of_value(value) if dtype is None else dtype
-    return _filled(_new("full", shape, n, wanted, device), value, requires_grad)
+    return _filled(_new("full", shape, n, wanted, device, pinned), value, requires_grad)
 
 
 def _type_of_value(value: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelcore import _native
 from kernelcore.device import CPU, Device, require_device
-from kernelcore.device_memory import allocated, device_of, upload
+from kernelcore.device_memory import allocated, device_of, pinned, upload
 from kernelcore.element import (
     Numbers,
     component_ndim,
@@ -141,6 +141,19 @@ class Array(ElementMemory):
         self = _native.zeroed(cls, (*shape, *extents), scalar.index)
         self._set_up(element, dtype, len(extents))
         return self
+
+    @classmethod
+    def pinned_zeros(cls, shape: tuple[int, ...], element: Element, dtype: Any) -> Array:
+        """As ``zeros``, in memory of the host that GPUs copy from and to without waiting.
+
+        Raises:
+            KernelDeviceError: There is no GPU.
+        """
+        layout, extents = numpy_layout(element)
+        current = require_device("zeros", None)
+        device = current if current.is_cuda else require_device("zeros", "cuda")
+        data, buffer = pinned((*shape, *extents), layout, device)
+        return cls(data, dtype, buffer=buffer)
 
     @property
     def root(self) -> Array:

@@ -41,9 +41,8 @@ def allocated(
     Raises:
         KernelMemoryError: There is not enough.
     """
-    size_bytes = math.prod(shape) * layout.itemsize
-    buffer = native.DeviceBuffer.on_device(stream.queue, size_bytes)
-    return _layout_at(buffer.address, size_bytes, shape, layout), buffer
+    buffer = native.DeviceBuffer.on_device(stream.queue, _size_bytes(shape, layout))
+    return _layout_in(buffer, shape, layout), buffer
 
 
 def pinned(
@@ -54,11 +53,24 @@ def pinned(
     Raises:
         KernelMemoryError: There is not enough.
     """
-    size_bytes = math.prod(shape) * layout.itemsize
-    buffer = native.DeviceBuffer.pinned(device.ordinal, size_bytes)
-    found = _layout_at(buffer.address, size_bytes, shape, layout, owner=buffer)
+    buffer = native.DeviceBuffer.pinned(device.ordinal, _size_bytes(shape, layout))
+    found = _layout_in(buffer, shape, layout, owner=buffer)
     found[...] = np.zeros((), layout)
     return found, buffer
+
+
+def _size_bytes(shape: tuple[int, ...], layout: np.dtype[Any]) -> int:
+    return math.prod(shape) * layout.itemsize
+
+
+def _layout_in(
+    buffer: native.DeviceBuffer,
+    shape: tuple[int, ...],
+    layout: np.dtype[Any],
+    owner: object = None,
+) -> Numbers:
+    size_bytes = _size_bytes(shape, layout)
+    return _layout_at(buffer.address, size_bytes, shape, layout, owner=owner)
 
 
 def on_device(values: Numbers, stream: Stream) -> ArrayMemory:

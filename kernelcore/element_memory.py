@@ -79,6 +79,11 @@ class ElementMemory(ArrayMemory):
         return device_of(self)
 
     @property
+    def pinned(self) -> bool:
+        """Whether it is memory of the host that GPUs copy from and to without waiting."""
+        return self.is_pinned
+
+    @property
     def is_contiguous(self) -> bool:
         """Whether the elements lie in row-major order without gaps."""
         return bool(self._data.flags.c_contiguous)

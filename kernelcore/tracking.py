@@ -12,7 +12,8 @@ from kernelcore import _native
 class ScopedMemoryTracker:
     """Counts the memory that kernelcore allocates for data arrays within a ``with`` block.
 
-    Gradients and copies count, memory of other libraries does not. All threads count. Blocks nest.
+    Gradients and copies count, memory of GPUs and of other libraries does not. All threads count.
+    Blocks nest.
 
     Attributes:
         count: How many allocations there were, once the block is left.

@@ -309,3 +309,29 @@ def test_an_element_without_a_pattern_is_assigned(driver: FakeDriver) -> None:
     x = kc.zeros(3, dtype=kc.float64, device="cuda:0")
     x[1] = 0.1
     assert x.list() == [0.0, 0.1, 0.0]
+
+
+def test_pinned_memory_is_copied_in_the_order_of_the_stream(driver: FakeDriver) -> None:
+    host = kc.ones((2, 3), pinned=True)
+    assert (host.pinned, host.device, host.list()) == (True, "cpu", [1.0] * 6)
+    assert host[1].pinned
+    assert not kc.zeros(3).pinned
+    far = kc.zeros((2, 3), device="cuda:1")
+    far.assign(host)
+    kc.launch(doubled, 3, [far[0]])
+    driver.clear()
+    kc.copy(host, far)
+    assert len(driver.calls("cuMemcpyDtoHAsync")) == 1
+    assert driver.calls("cuStreamSynchronize") == []
+    kc.synchronize()
+    assert host.list() == [2.0, 2.0, 2.0, 1.0, 1.0, 1.0]
+    kc.launch(doubled, 3, [host[1]])
+    assert host[1].list() == [2.0] * 3
+    for made in (kc.empty(2, pinned=True), kc.full(2, 7, pinned=True), kc.zeros(0, pinned=True)):
+        assert made.pinned
+    with pytest.raises(kc.KernelArgumentError, match="zeros: pinned: memory of cuda:0 is none of"):
+        kc.zeros(3, device="cuda:0", pinned=True)
+    driver.clear()
+    del host
+    gc.collect()
+    assert len(driver.calls("cuMemFreeHost")) == 1
