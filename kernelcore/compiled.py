@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import IntEnum, auto
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kernelcore.compile import Compiled, compile_func
-from kernelcore.device import Device
+from kernelcore.device import Device, cuda_device
 from kernelcore.device_code import DeviceCode, architecture_of, device_code
 from kernelcore.device_memory import on_device
 from kernelcore.errors import SrcLoc
@@ -29,7 +29,7 @@ from kernelcore.passes.reverse import vjp
 from kernelcore.runtime import native
 from kernelcore.settings import config
 from kernelcore.signature import Binding, Role, make_signature
-from kernelcore.stream import Stream
+from kernelcore.stream import Stream, current_stream
 from kernelcore.types import ArrayType, SourceType
 
 
@@ -140,6 +140,31 @@ class Adjoint:
         return Direct(optimize(self.func))
 
 
+@dataclass(frozen=True, slots=True)
+class FarLaunch:
+    """Launches of a kernel on a GPU that ask for nothing but that.
+
+    Attributes:
+        kernel: The kernel as devices of its kind run it.
+        device: The GPU that has the arrays.
+        is_deterministic: What ``config`` said when it was made.
+    """
+
+    kernel: native.DeviceKernel
+    device: Device
+    is_deterministic: bool
+
+    def run(self, dim: int | Sequence[int], args: Sequence[Any]) -> bool:
+        """Queue a launch in the stream in use; False, and nothing was done, if it asks for more.
+
+        Raises:
+            KernelArgumentError: An argument does not fit the kernel, or is elsewhere.
+        """
+        if config.verify_cuda or config.deterministic != self.is_deterministic:
+            return False
+        return self.kernel.launch(current_stream(self.device).queue, dim, args, config.block_dim)
+
+
 class Direct:
     """A kernel over arrays that the caller provides."""
 
@@ -186,6 +211,13 @@ class Direct:
     def interface(self, device: Device) -> native.Signature:
         """Its parameters, as launches on ``device`` read arguments."""
         return self.signature if device.is_cpu else self.on_device(device.ordinal).signature
+
+    def far_launch(self, args: Sequence[Any]) -> FarLaunch | None:
+        """What launches arrays like ``args`` again, which are on one GPU; None where it cannot."""
+        ordinal = native.cuda_device_of(args)
+        if ordinal < 0 or self._composites:
+            return None
+        return FarLaunch(self.on_device(ordinal), cuda_device(ordinal), config.deterministic)
 
     @cached_property
     def has_arrays(self) -> bool:

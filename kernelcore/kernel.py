@@ -16,7 +16,7 @@ from kernelcore.lazy import Deferred
 # Modules that declare kernels are imported without the compiler.
 if TYPE_CHECKING:
     from kernelcore import compiled, export, generic, inspection
-    from kernelcore.compiled import Adjoint, Direct
+    from kernelcore.compiled import Adjoint, Direct, FarLaunch
     from kernelcore.generic import Parameter
     from kernelcore.ir.core import Func
     from kernelcore.passes import access, pipeline
@@ -57,6 +57,8 @@ class Kernel:
         self.launched_adjoints: dict[tuple[int, ...], Adjoint] = {}
         # What to launch on the CPU if no argument has to be looked at before.
         self.quick: native.Signature | None = None
+        # The same, for arrays on a GPU.
+        self.far: FarLaunch | None = None
         # What a Tape does for a launch, by the kinds of its arguments; and where it is native code
         # that does it, both.
         self.tape_plans: dict[bytes, Any] = {}
@@ -150,11 +152,15 @@ class Kernel:
         """``direct`` if arguments are taken as they are, None if they have to be looked at."""
         return None if self.is_generic or not self.is_plain else self.direct
 
-    def note_launch(self) -> None:
-        """Let further launches take the short way, if this one has made code for the CPU."""
+    def note_launch(self, args: Sequence[Any]) -> None:
+        """Let launches of arrays like ``args``, which were launched, take the short way."""
         direct = self.ready
-        if direct is not None and direct.has_arrays and direct.is_on_cpu:
+        if direct is None or not direct.has_arrays:
+            return
+        if direct.is_on_cpu:
             self.quick = direct.signature
+        else:
+            self.far = direct.far_launch(args)
 
     def adjoint(self, wrt: tuple[int, ...], seeds: tuple[int, ...]) -> Adjoint:
         """The adjoint for cotangents of parameters ``wrt``, given those of arrays ``seeds``.

@@ -86,6 +86,8 @@ def launch(
                 # Its next arrays will not be the CPU's either.
                 kernel.quick = None
     args = (*inputs, *outputs)
+    if is_plain and not (block_dim or max_blocks) and _is_launched_far(kernel, dim, args):
+        return None
     loc = None if device is None or kernel.is_generic else kernel.func.loc
     place = place_of("launch", device, stream, block_dim, max_blocks, loc)
     if adjoint and record_cmd:
@@ -109,5 +111,17 @@ def launch(
     with use_place(place):
         execute(kernel, dim, args, record=record_tape)
     if is_plain:
-        kernel.note_launch()
+        kernel.note_launch(args)
     return None
+
+
+def _is_launched_far(kernel: Kernel, dim: Dims, args: Sequence[Any]) -> bool:
+    """Launch on the GPU that had the arrays of the launch before; False, and nothing was done,
+    if there is none, or it has not all of ``args``."""
+    if kernel.far is None or _recording() is not None:
+        return False
+    try:
+        return kernel.far.run(dim, args)
+    except KernelPlacementError:
+        kernel.far = None
+        return False

@@ -71,15 +71,17 @@ class LaunchPlan:
         """
         if self.kinds in self.kernel.quick_plans:
             return
-        self.kernel.note_launch()
         needed = (self.others, self.values, self.before, self.after)
         is_cut = bool(self.unmarked and self.wrt)
         is_known = self.adjoint is None or self.order is not None
-        if any(needed) or is_cut or self.is_checked_always or not (is_known and self.kernel.quick):
+        if any(needed) or is_cut or self.is_checked_always or not is_known:
+            return
+        direct = self.kernel.ready
+        if direct is None or not direct.has_arrays:
             return
         adjoint = self.adjoint if isinstance(self.adjoint, Adjoint) else None
         quick = native.QuickPlan(
-            self.kernel.quick,
+            direct.signature,
             None if adjoint is None else adjoint_memory(self.kernel, adjoint),
             self.inputs,
             self.outputs,

@@ -12,6 +12,9 @@ constexpr int kAttributeComputeMajor = 75;
 constexpr int kAttributeComputeMinor = 76;
 constexpr int kAttributeMemoryPools = 115;
 constexpr int kPoolReleaseThreshold = 4;
+constexpr int kLimitHeap = 2;
+constexpr size_t kHeapPart = 16;
+constexpr size_t kMaxHeapBytes = size_t{1} << 30;
 constexpr int kOnDevice = 1;
 constexpr int kReadWrite = 3;
 constexpr int kPointerOrdinal = 9;
@@ -116,6 +119,19 @@ Device::Device(const DriverTable& driver, int ordinal) : driver_(driver), ordina
   check(driver_.retain_primary(&context_, handle_), "cuDevicePrimaryCtxRetain");
   compute_capability_ = 10 * attribute(kAttributeComputeMajor) + attribute(kAttributeComputeMinor);
   if (attribute(kAttributeMemoryPools) != 0) pool_ = make_pool();
+  reserve_heap();
+}
+
+void Device::reserve_heap() const {
+  // Threads take the stacks of adjoints from it. The driver allocates it when code is loaded that
+  // does so; once such code has run, the limit is fixed.
+  ScopedContext current(*this);
+  size_t total = 0;
+  size_t limit = 0;
+  check(driver_.total_memory(&total, handle_), "cuDeviceTotalMem");
+  check(driver_.limit(&limit, kLimitHeap), "cuCtxGetLimit");
+  size_t wanted = std::min(total / kHeapPart, kMaxHeapBytes);
+  if (limit < wanted) static_cast<void>(driver_.set_limit(kLimitHeap, wanted));
 }
 
 PoolHandle Device::make_pool() const {

@@ -79,6 +79,7 @@ class Device {
   Device(const DriverTable& driver, int ordinal);
   int attribute(int which) const;
   PoolHandle make_pool() const;
+  void reserve_heap() const;
 
   const DriverTable& driver_;
   int ordinal_;

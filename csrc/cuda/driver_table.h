@@ -108,6 +108,9 @@ struct GraphUpdateInfo {
   X(push_context, cuCtxPushCurrent_v2, (ContextHandle))                                          \
   X(pop_context, cuCtxPopCurrent_v2, (ContextHandle*))                                           \
   X(synchronize_context, cuCtxSynchronize, ())                                                   \
+  X(limit, cuCtxGetLimit, (size_t*, int limit))                                                  \
+  X(set_limit, cuCtxSetLimit, (int limit, size_t))                                               \
+  X(total_memory, cuDeviceTotalMem_v2, (size_t* bytes, DeviceHandle))                            \
   X(stream_priorities, cuCtxGetStreamPriorityRange, (int* least, int* greatest))                 \
   X(load_module, cuModuleLoadDataEx,                                                             \
     (ModuleHandle*, const void* image, unsigned options, int* names, void** values))             \

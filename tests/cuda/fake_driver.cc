@@ -61,6 +61,9 @@ FAKE const char* fake_log() {
 FAKE void fake_clear() {
   state().log.clear();
 }
+FAKE void fake_idle(int is_idle) {
+  state().is_idle = is_idle != 0;
+}
 FAKE void fake_fail(const char* name, int after, int result) {
   state().failures[name] = {after, result};
 }
@@ -126,6 +129,18 @@ FAKE Result cuCtxPopCurrent_v2(ContextHandle* context) {
   if (t_contexts.empty()) return 201;
   *context = t_contexts.back();
   t_contexts.pop_back();
+  return kSuccess;
+}
+FAKE Result cuCtxGetLimit(size_t* value, int) {
+  *value = 8 << 20;
+  return current_device() < 0 ? 201 : kSuccess;
+}
+FAKE Result cuCtxSetLimit(int limit, size_t value) {
+  NOTE("cuCtxSetLimit", limit, value);
+  return current_device() < 0 ? 201 : kSuccess;
+}
+FAKE Result cuDeviceTotalMem_v2(size_t* bytes, DeviceHandle) {
+  *bytes = size_t{8} << 30;
   return kSuccess;
 }
 FAKE Result cuCtxSynchronize() {

@@ -47,6 +47,7 @@ struct State {
   std::map<StreamHandle, Graph*> captures;
   std::map<ConditionHandle, unsigned> conditions;
   int pools = 1;
+  bool is_idle = false;  // whether launches do nothing at all
 };
 State& state();
 

@@ -51,6 +51,12 @@ print("done")
 """
 
 
+def test_stacks_of_adjoints_have_a_heap(driver: FakeDriver) -> None:
+    kc.zeros(1, device="cuda:0")
+    kc.zeros(1, device="cuda:1")
+    assert driver.calls("cuCtxSetLimit") == ["cuCtxSetLimit 2 536870912"] * 2
+
+
 def test_nothing_touches_a_driver_before_a_gpu_is_asked_for(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(_WITHOUT_DRIVER)

@@ -228,3 +228,29 @@ def test_a_launch_on_a_device_makes_no_code_for_the_processor(driver: FakeDriver
     kc.launch(saxpy, 3, [host := np.ones(3, np.float32), 1.0, host])
     kc.launch(saxpy, 3, [numbers(3), 1.0, numbers(3)])
     assert saxpy.quick is None
+
+
+def test_launches_like_the_one_before_take_the_short_way(driver: FakeDriver) -> None:
+    @kc.kernel
+    def added(x: kc.array(dtype=float), a: float, y: kc.array(dtype=float)):
+        i = kc.tid()
+        kc.atomic_add(y, i, a * x[i])
+
+    x, y, other = numbers(4), numbers(4), numbers(4, "cuda:1")
+    kc.launch(added, 4, [x, 1.0], [y])
+    assert added.far is not None
+    with kc.ScopedStream(kc.Stream("cuda:0")):
+        kc.launch(added, 4, [x, 1.0], [y])
+    first, second = (line.split()[4] for line in driver.calls("cuLaunchKernel"))
+    assert first == "stream1"
+    assert second.startswith("own")
+    assert y.list() == [0.0, 3.0, 6.0, 9.0]
+    kc.launch(added, 4, [other, 1.0], [other])
+    assert other.list() == [0.0, 2.0, 4.0, 6.0]
+    host = np.ones(4, np.float32)
+    kc.launch(added, 4, [host, 1.0], [host])
+    assert host.tolist() == [2.0] * 4
+    with pytest.raises(kc.KernelArgumentError, match="at least 9 elements"):
+        kc.launch(added, 9, [x, 1.0], [y])
+    kc.launch(added, 3, [y[1:], 1.0], [y])
+    assert y.list() == [3.0, 9.0, 18.0, 9.0]
