@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from jax_ffi.interop import dtype_from_jax, shared_at
 from kernelcore import Array, Device, _native
-from kernelcore.errors import KernelArgumentError
+from kernelcore.device import CPU, cuda_device
+from kernelcore.errors import KernelArgumentError, KernelDeviceError
 
 Numbers = npt.NDArray[Any]
 # As native code gives them: dtype, address and shape.
@@ -201,12 +202,21 @@ def _handler(func: Callback, kind: str) -> Handler:
             [buffer(raw, is_read_only=True) for raw in inputs],
             [buffer(raw, is_read_only=False) for raw in outputs],
             {key: _attribute(value) for key, value in attributes.items()},
-            Context(None, Device("cpu"))
-            if kind == "cpu"
-            else Context(stream, Device(f"cuda:{device}")),
+            Context(None, CPU) if kind == "cpu" else Context(stream, device_at(device)),
         )
 
     return handler
+
+
+def device_at(ordinal: int) -> Device:
+    """The GPU that XLA names.
+
+    Raises:
+        KernelDeviceError: It names none.
+    """
+    if ordinal < 0:
+        raise KernelDeviceError("XLA does not say which GPU a call is for")
+    return cuda_device(ordinal)
 
 
 def _attribute(value: Any) -> Any:

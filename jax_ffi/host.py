@@ -10,7 +10,7 @@ import jax
 import jax.ffi
 
 import kernelcore as kc
-from jax_ffi.callback import CudaBuffer, HostBuffer, RawBuffer, register_handler
+from jax_ffi.callback import CudaBuffer, HostBuffer, RawBuffer, device_at, register_handler
 from jax_ffi.members import Member, members, put_together
 from kernelcore.errors import KernelGradError
 from kernelcore.opspec import evaluate
@@ -91,7 +91,7 @@ class HostCall:
         stream: int,
         device: int,
     ) -> None:
-        queue = kc.Stream(f"cuda:{device}", cuda_stream=stream)
+        queue = kc.Stream(device_at(device), cuda_stream=stream)
         with kc.ScopedDevice(queue.device), kc.ScopedStream(queue, sync_enter=False):
             given = [CudaBuffer(raw, stream, is_read_only=True) for raw in inputs]
             made = [CudaBuffer(raw, stream, is_read_only=False) for raw in outputs]

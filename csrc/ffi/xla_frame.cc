@@ -1,6 +1,5 @@
 #include "kernelcore/xla_frame.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "core/error.h"
@@ -107,7 +106,7 @@ Frame read_frame(void* frame) {
   }
   found.attributes = read_attributes(call.attrs);
   found.stream = ffi::read_stream(call);
-  found.device = std::max(ffi::read_device(call), 0);
+  found.device = ffi::read_device(call);
   return found;
 }
 

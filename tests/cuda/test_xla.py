@@ -258,6 +258,11 @@ def test_a_failed_assertion_is_told_by_the_next_run_once(known: FakeDriver) -> N
     program.initialize("cuda:0", 1)
 
 
+def test_no_device_is_guessed(known: FakeDriver) -> None:
+    with pytest.raises(XlaError, match="XLA does not name the device"):
+        Program(of_wave, X, 2.0).site.initialize(-1, 1)
+
+
 def test_what_the_driver_refuses_is_an_error_of_xla(known: FakeDriver) -> None:
     program = Program(of_wave, X, 2.0)
     known.fail("cuModuleLoadDataEx", 218)

@@ -77,6 +77,15 @@ def test_errors_end_the_program(driver: FakeDriver) -> None:
         program(X)
 
 
+def test_no_device_is_guessed(driver: FakeDriver) -> None:
+    register_ffi_callback("test_cuda_nowhere", lambda *args: None)
+    program = Program(lambda x: call("test_cuda_nowhere", x), X)
+    args = program.place([X], "cuda:0")
+    program.site.initialize(-1, 1)
+    with pytest.raises(XlaError, match="XLA does not say which GPU"):
+        program.run(args, "cuda:0")
+
+
 def grow(x: kc.array(dtype=float), s: float, v: kc.vec3, y: kc.array(dtype=float)):
     kc.launch(scale, x.shape, [x, s * v[0]], [y])
     if x.numpy()[-1] > 4.0:

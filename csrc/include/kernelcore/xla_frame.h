@@ -34,7 +34,7 @@ struct Frame {
   std::vector<FrameBuffer> outputs;
   std::vector<FrameAttribute> attributes;
   void* stream = nullptr;  // of CUDA; null on the CPU
-  int device = 0;          // the ordinal, where the runtime tells it
+  int device = -1;         // the ordinal, where the runtime tells it
 };
 
 /// Answers a query for the properties of a handler; false when `frame` is a call.
