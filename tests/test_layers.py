@@ -194,6 +194,15 @@ def test_native_includes_point_down(path: Path) -> None:
     assert set(included) <= NATIVE_BELOW[directory] | {directory, "kernelcore"}
 
 
+# From Python 3.12 on, the extension is built for the stable interface, which lacks these.
+UNSTABLE = r"\b(_?Py\w+_(GET|SET)_[A-Z]+|PyObject_Call\w*OneArg|PyUnicode_AsUTF8|PyFloat_AS_\w+)\("
+
+
+@pytest.mark.parametrize("path", NATIVE, ids=lambda p: str(p.relative_to(ROOT)))
+def test_the_interface_of_python_is_the_stable_one(path: Path) -> None:
+    assert re.findall(UNSTABLE, path.read_text()) == []
+
+
 @pytest.mark.parametrize("path", NATIVE, ids=lambda p: str(p.relative_to(ROOT)))
 def test_python_stays_in_bind(path: Path) -> None:
     if path.relative_to(ROOT / "csrc").parts[0] != "bind":

@@ -114,14 +114,6 @@ void find_work_stream(const DLPackExchangeAPI& api, ArrayInfo& info) {
   info.is_tied = true;
 }
 
-/// The result of `function`; none where it raised. The stable interface of Python lacks
-/// PyObject_CallOneArg.
-nb::object call(PyObject* function, PyObject* argument) {
-  PyObject* arguments[] = {nullptr, argument};
-  size_t count = 1 | PY_VECTORCALL_ARGUMENTS_OFFSET;
-  return nb::steal(PyObject_Vectorcall(function, arguments + 1, count, nullptr));
-}
-
 /// Whether the elements of an array of a type with `is_negated` still have to be negated.
 bool has_lazy_sign(PyObject* object, const BuiltinCall& is_negated) {
   if (!is_negated.is_valid()) return false;
@@ -275,7 +267,7 @@ void note_written(PyObject* object) {
   if (note == nullptr) return;
   nb::object noted = nb::borrow(object);
   if (entry.notes_tuples) noted = nb::steal(PyTuple_Pack(1, object));
-  nb::object result = call(note, noted.ptr());
+  nb::object result = call_function(note, noted.ptr());
   // Tensors of inference mode keep no version.
   if (!result.is_valid()) PyErr_Clear();
 }

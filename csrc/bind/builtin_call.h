@@ -5,6 +5,15 @@
 
 namespace kernelcore::bind {
 
+/// What `function` returns of one object, or of none; invalid with an error set where it raises.
+///
+/// The stable interface of Python has no PyObject_CallOneArg.
+inline nanobind::object call_function(PyObject* function, PyObject* object) {
+  PyObject* arguments[] = {nullptr, object};
+  size_t count = (object == nullptr ? 0 : 1) | PY_VECTORCALL_ARGUMENTS_OFFSET;
+  return nanobind::steal(PyObject_Vectorcall(function, arguments + 1, count, nullptr));
+}
+
 /// A Python function of one object, or of none, held for ever.
 ///
 /// Of a built-in one the C function is called, past what Python does around calls.
@@ -23,8 +32,7 @@ class BuiltinCall {
   /// What the function returns, or invalid with an error set; `object` is of methods only.
   nanobind::object operator()(PyObject* object = nullptr) const {
     if (direct_ != nullptr) return nanobind::steal(direct_(object ? object : owner_, nullptr));
-    return nanobind::steal(object ? PyObject_CallOneArg(function_, object)
-                                  : PyObject_CallNoArgs(function_));
+    return call_function(function_, object);
   }
 
  private:
