@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -100,8 +101,20 @@ class _Runner:
         if self.scalars:  # The value of a tensor is not known while launches are recorded.
             hidden = [i for i in self.scalars if isinstance(values[i], torch.Tensor)]
             known = [None if i in hidden else v for i, v in enumerate(values)] if hidden else values
-        found = self.programs.of(known).run(values, self.apply)
+        apply = self.apply
+        if self.arrays and values[self.arrays[0][0]].is_cuda:
+            apply = partial(self.apply_at, values[self.arrays[0][0]].device)
+        found = self.programs.of(known).run(values, apply)
         return found[0] if len(found) == 1 else found
+
+    def apply_at(
+        self, device: torch.device, operation: Operation, given: Sequence[Any]
+    ) -> Sequence[Any]:
+        """As ``apply``; results of numbers alone, which no tensor tells a device, are moved."""
+        found = self.apply(operation, given)
+        if any(isinstance(one, torch.Tensor) for one in given):
+            return found
+        return tuple(one.to(device) for one in found)
 
     def apply(self, operation: Operation, given: Sequence[Any]) -> Sequence[Any]:
         """The visible results of ``operation``."""

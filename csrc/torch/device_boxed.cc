@@ -71,6 +71,7 @@ class DeviceCall {
       return;
     }
     Place found = read_tensor(op_, index, reinterpret_cast<TensorHandle>(slot), view);
+    if (op_.parameter_of(index) == Operation::kNoParameter) return;  // Its shape is all it gives.
     if (found.device_type == shim().cpu && is_value(index)) {
       send(index, view);
     } else if (found.device_type != place_.device_type ||
@@ -99,9 +100,7 @@ class DeviceCall {
  private:
   /// Whether an operand is one element, as numbers are that Python passes.
   bool is_value(size_t index) const {
-    size_t parameter = op_.parameter_of(index);
-    return parameter == Operation::kNoParameter ||
-           op_.signature.relocations[parameter].outer_ndim() == 0;
+    return op_.signature.relocations[op_.parameter_of(index)].outer_ndim() == 0;
   }
 
   /// Puts the elements of `view`, in memory of the host, where the kernel reads them.

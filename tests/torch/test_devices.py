@@ -1,8 +1,7 @@
-"""Operators and streams on CUDA devices, as far as a torch without CUDA knows them."""
+"""Operators on CUDA devices, as far as a torch without CUDA knows them."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,10 +9,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import kernelcore as kc
-from tests.cuda.conftest import driver as driver
-from tests.cuda.conftest import library as library
 from tests.torch import torch_kernels as k
-from torch_ext import derivation, stream_from_torch, stream_to_torch, torch_op
+from torch_ext import derivation, torch_callable, torch_op
 from torch_ext.entry import forms, overload
 
 quadratic = torch_op(k.quadratic)
@@ -26,6 +23,26 @@ def shifted(offset: kc.vec3d, points: kc.array(dtype=kc.vec3d)):
 
 
 shift = torch_op(shifted)
+
+
+@kc.kernel
+def ramp(step: kc.float64, y: kc.array(dtype=kc.float64)):
+    i = kc.tid()
+    y[i] = step * kc.float64(i)
+
+
+@kc.kernel
+def added(x: kc.array(dtype=kc.float64), y: kc.array(dtype=kc.float64)):
+    i = kc.tid()
+    y[i] += x[i]
+
+
+def sloped(x: kc.array(dtype=kc.float64), step: kc.float64, y: kc.array(dtype=kc.float64)):
+    fixed, like = kc.zeros(4, dtype=kc.float64), kc.zeros(x.shape[0], dtype=kc.float64)
+    kc.launch(ramp, 4, [step], [fixed])
+    kc.launch(added, 4, [fixed], [like])
+    kc.launch(added, 4, [x], [like])
+    kc.launch(added, 4, [like], [y])
 
 
 def empty(*shape: int, device: str = "cuda:1") -> torch.Tensor:
@@ -42,6 +59,14 @@ def test_results_are_on_the_device_of_the_tensors() -> None:
         adjoint, _ = forms(quadratic).tensors.derived(derivation.vjp((0, 1), (0,), ()))
         assert adjoint is not None
         assert {t.device for t in adjoint.public(x, a, x)} == {x.device}
+
+
+def test_temporaries_of_functions_are_on_the_device_of_their_arrays() -> None:
+    op = torch_callable(sloped)
+    with FakeTensorMode():
+        assert op(empty(4), 0.5).device == torch.device("cuda:1")
+    found = op(torch.ones(4, dtype=torch.float64), 0.5)
+    assert found.tolist() == [1.0, 1.5, 2.0, 2.5]
 
 
 def test_graphs_have_operators_on_devices() -> None:
@@ -90,31 +115,3 @@ def test_a_torch_with_cuda_has_kernels_for_it(monkeypatch: pytest.MonkeyPatch) -
     assert has_kernel(overload(op).name(), "AutocastCUDA")
     x = torch.ones(3, dtype=torch.float64)
     torch.testing.assert_close(op(x, 2.0), quadratic(x, 2.0))
-
-
-def test_streams_of_torch_are_streams_here(driver: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = kc.Stream("cuda:1")
-    given = SimpleNamespace(cuda_stream=stream.cuda_stream, device=torch.device("cuda:1"))
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: given)
-    for one in (given, "cuda", torch.device("cuda:1"), None):
-        found = stream_from_torch(one)
-        assert (found.cuda_stream, found.device) == (stream.cuda_stream, "cuda:1")
-    assert stream_from_torch("cpu") is kc.get_stream("cpu")
-
-
-def test_streams_here_are_streams_of_torch(driver: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def external(handle: int, device: torch.device) -> SimpleNamespace:
-        return SimpleNamespace(cuda_stream=handle, device=device)
-
-    monkeypatch.setattr(torch.cuda, "ExternalStream", external)
-    monkeypatch.setattr(torch.cuda, "default_stream", lambda device: f"default of {device}")
-    stream = kc.Stream("cuda:1")
-    made = stream_to_torch(stream)
-    assert (made.cuda_stream, str(made.device)) == (stream.cuda_stream, "cuda:1")
-    assert made.kernelcore_stream is stream
-    with kc.ScopedStream(stream):
-        assert stream_to_torch("cuda:1").cuda_stream == stream.cuda_stream
-    assert stream_to_torch("cuda:0") == "default of cuda:0"
-    assert isinstance(stream_to_torch("cpu"), torch.cpu.Stream)
