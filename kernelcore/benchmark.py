@@ -1,4 +1,7 @@
-"""A short benchmark of this installation: ``python -m kernelcore bench``."""
+"""A short benchmark of this installation: ``python -m kernelcore bench``.
+
+Its peer runs the same kernels; ``make bench`` has others, with programs of their own.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from kernelcore.runtime import native
 
 ROUNDS = 9
 SECONDS_PER_SAMPLE = 0.02
-PEER = "warp"
+PEER, PEER_PACKAGE = "warp", "warp-lang"
 # Prints the milliseconds until the package is imported, and until a kernel has run.
 PROGRAM = """\
 import time
@@ -47,6 +50,10 @@ def report() -> Iterator[str]:
     for name, milliseconds in latency().items():
         yield f"{name:34} {milliseconds:10.2f} ms"
     peer = _peer()
+    if peer is None:
+        yield f"not compared with Warp, on one thread: {PEER_PACKAGE} is not installed"
+    else:
+        yield f"compared with Warp {peer.__version__}, which has one thread on CPUs"
     for name, make in benchmark_kernels.KERNELS.items():
         ours = make(kernelcore)
         contenders: dict[str, Run] = {"kernelcore": ours}
