@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -23,40 +25,76 @@ COLOURS = {
     "numba": "#edae49",
     "numba, 2 threads": "#f6d8a8",
 }
+OURS = "kernelcore"
+PEERS = {"warp": "#d1495b", "numba": "#edae49"}
+OTHERS = "#555555"
+# Inches.
+HEAD, ROW = 0.9, 0.3
+# Entries with more timings have a row for each.
+MOST_IN_A_ROW = 3
 MET, MISSED = "#0b6e4f", "#d1495b"
 
 Entry = Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Axes with a row per title: the timings of its contenders."""
+
+    title: str
+    rows: Mapping[str, Mapping[str, Entry]]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
 def draw(results: Mapping[str, Any], path: Path) -> None:
-    """Draw the results that there are, and write the picture to ``path``."""
+    """Draw the results that there are, and write the picture to ``path``.
+
+    Kernels are at the top; below them other times at the left, and goals at the right.
+    """
     entries: Sequence[Entry] = results["results"]
     suite = [e for e in entries if e["script"] == "bench_suite"]
     others = [e for e in entries if e["script"] != "bench_suite" and e["rows"]]
+    panels = list(_panels(others))
     goals = [goal for entry in entries for goal in entry["goals"]]
-    heights = [4.5] * (2 * len(suite)) + [0.7 + 0.28 * len(e["rows"]) for e in others]
-    heights += [0.7 + 0.26 * len(goals)] if goals else []
-    figure, axes = plt.subplots(
-        len(heights),
-        1,
-        figsize=(14, sum(heights) + 2),
-        height_ratios=heights,
-        squeeze=False,
-        layout="constrained",
-    )
-    left = iter(axes[:, 0])
-    for entry in suite:
-        for part in ("forward", "adjoint"):
-            _kernels(next(left), part, entry["rows"][part])
-    for entry in others:
-        _times(next(left), entry)
+    heights = [HEAD + ROW * len(panel) for panel in panels] or [HEAD]
+    below = max(sum(heights), HEAD + ROW * len(goals))
+    above = 9.0 * len(suite)
+    figure = plt.figure(figsize=(18, above + below + 1), layout="constrained")
+    top, bottom = figure.subfigures(2, 1, height_ratios=[max(above, 0.1), below])
+    if suite:
+        for axes, part in zip(top.subplots(2, 1), ("forward", "adjoint"), strict=True):
+            _kernels(axes, part, suite[0]["rows"][part])
+    left, right = bottom.subfigures(1, 2)
+    if panels:
+        # Rows are equally high in both columns.
+        blank = max(below - sum(heights), 0.01)
+        count = len(panels) + 1
+        axes = left.subplots(count, 1, height_ratios=[*heights, blank], squeeze=False)[:, 0]
+        axes[-1].set_axis_off()
+        for panel, at in zip(panels, axes[:-1], strict=True):
+            _times(at, panel)
     if goals:
-        _goals(next(left), goals)
+        _goals(right.subplots(), goals)
     machine = [f"{name}: {value}" for name, value in results["machine"].items()]
     lines = [", ".join(machine[:4]), ", ".join(machine[4:])]
-    figure.suptitle("\n".join(lines), fontsize=9)
+    figure.suptitle("\n".join(lines), fontsize=10)
     figure.savefig(path, dpi=110)
     plt.close(figure)
+
+
+def _panels(entries: Sequence[Entry]) -> Iterator[Panel]:
+    """What is drawn on common axes: entries of few rows together per script, any other alone."""
+    for script, group in groupby(entries, key=lambda e: e["script"]):
+        found = list(group)
+        small = [e for e in found if len(e["rows"]) <= MOST_IN_A_ROW]
+        if small:
+            yield Panel(script, {e["title"]: e["rows"] for e in small})
+        for entry in found:
+            if len(entry["rows"]) > MOST_IN_A_ROW:
+                rows = {name: {name: timing} for name, timing in entry["rows"].items()}
+                yield Panel(f"{script}: {entry['title']}", rows)
 
 
 def _kernels(axes: Axes, part: str, rows: Mapping[str, Mapping[str, Entry]]) -> None:
@@ -88,24 +126,38 @@ def _kernels(axes: Axes, part: str, rows: Mapping[str, Mapping[str, Entry]]) -> 
     axes.margins(y=0.2)
 
 
-def _times(axes: Axes, entry: Entry) -> None:
-    """A bar per row, with the quartiles."""
-    rows = entry["rows"]
-    values = [row["median"] for row in rows.values()]
-    rows_high = [row["high"] for row in rows.values()]
-    errors = (
-        [row["median"] - row["low"] for row in rows.values()],
-        [row["high"] - row["median"] for row in rows.values()],
-    )
-    colours = [COLOURS["Warp"] if "warp" in n.lower() else COLOURS["kernelcore"] for n in rows]
-    axes.barh(range(len(rows)), values, color=colours, xerr=errors, capsize=1.5)
-    axes.set_yticks(range(len(rows)), list(rows), fontsize=8)
-    axes.invert_yaxis()
+def _times(axes: Axes, panel: Panel) -> None:
+    """A line per row with a dot per contender, its quartiles and its name."""
+    for at, (title, timings) in enumerate(panel.rows.items()):
+        for name, timing in timings.items():
+            middle = timing["median"]
+            spread = [[middle - timing["low"]], [timing["high"] - middle]]
+            colour = _colour(name)
+            axes.errorbar(middle, at, xerr=spread, fmt="o", color=colour, markersize=4, capsize=2)
+            text = _time(middle) if name in (title, OURS) else f"{_time(middle)}, {name}"
+            axes.annotate(
+                text,
+                (middle, at),
+                xytext=(0, 5),
+                textcoords="offset points",
+                ha="center",
+                fontsize=6,
+                color=colour,
+            )
+    axes.set_yticks(range(len(panel.rows)), list(panel.rows), fontsize=8)
+    axes.set_ylim(len(panel.rows) - 0.5, -0.8)
     axes.set_xscale("log")
-    axes.set_xlim(min(values) / 5, max(values) * 3)
-    for at, value in enumerate(values):
-        axes.annotate(f"  {_time(value)}", (rows_high[at], at), va="center", fontsize=8)
-    axes.set_title(entry["title"], fontsize=10)
+    axes.margins(x=0.12)
+    axes.grid(axis="y", linewidth=0.3)
+    axes.set_xlabel("microseconds of one call", fontsize=7)
+    axes.tick_params(axis="x", labelsize=7)
+    axes.set_title(panel.title, fontsize=10)
+
+
+def _colour(name: str) -> str:
+    """By whose program it is."""
+    known = (c for peer, c in PEERS.items() if peer in name.lower())
+    return next(known, COLOURS[OURS] if OURS in name.lower() else OTHERS)
 
 
 def _time(microseconds: float) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import jax
@@ -16,7 +17,9 @@ from jax_ffi.arguments import Operands
 from jax_ffi.primitive import Launch, bind
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.opshape import kernel_operation
+from tests.kernel_harness import unoptimised
 from tests.patterns import PATTERNS, Pattern
+from tests.target import IS_CPU
 
 # Every pattern is checked to second order; those of so few equations, or with KC_DERIVATIVE_ORDER=3
 # all of them, to third order, where a pattern takes 2 to 60 seconds.
@@ -24,6 +27,13 @@ SMALL = 12
 ORDER = int(os.environ.get("KC_DERIVATIVE_ORDER", "2"))
 
 patterns = pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: p.name)
+
+
+@pytest.fixture(autouse=True)
+def _quick_to_compile() -> Iterator[None]:
+    """What LLVM optimises is tested without frameworks; here it would take half of the time."""
+    with unoptimised() if IS_CPU else nullcontext():
+        yield
 
 
 def as_function(pattern: Pattern) -> tuple[Callable[..., Any], list[Any]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,19 @@ import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 
+from tests.kernel_harness import unoptimised
 from tests.patterns import PATTERNS, Pattern
-from tests.target import DEVICE
+from tests.target import DEVICE, IS_CPU
 from torch_ext import torch_op
 
 patterns = pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: p.name)
+
+
+@pytest.fixture(autouse=True)
+def _quick_to_compile() -> Iterator[None]:
+    """What LLVM optimises is tested without frameworks; here it would take half of the time."""
+    with unoptimised() if IS_CPU else nullcontext():
+        yield
 
 
 def operands(pattern: Pattern) -> list[Any]:
