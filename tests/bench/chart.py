@@ -13,6 +13,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullFormatter
 
 from tests.bench.results import Goal
 
@@ -76,7 +77,11 @@ def draw(results: Mapping[str, Any], path: Path) -> None:
         for panel, at in zip(panels, axes[:-1], strict=True):
             _times(at, panel)
     if goals:
-        _goals(right.subplots(), goals)
+        used = HEAD + ROW * len(goals)
+        ratios = [used, max(below - used, 0.01)]
+        axes = right.subplots(2, 1, height_ratios=ratios)
+        axes[1].set_axis_off()
+        _goals(axes[0], goals)
     machine = [f"{name}: {value}" for name, value in results["machine"].items()]
     lines = [", ".join(machine[:4]), ", ".join(machine[4:])]
     figure.suptitle("\n".join(lines), fontsize=10)
@@ -129,7 +134,7 @@ def _kernels(axes: Axes, part: str, rows: Mapping[str, Mapping[str, Entry]]) -> 
 def _times(axes: Axes, panel: Panel) -> None:
     """A line per row with a dot per contender, its quartiles and its name."""
     for at, (title, timings) in enumerate(panel.rows.items()):
-        for name, timing in timings.items():
+        for number, (name, timing) in enumerate(timings.items()):
             middle = timing["median"]
             spread = [[middle - timing["low"]], [timing["high"] - middle]]
             colour = _colour(name)
@@ -138,7 +143,8 @@ def _times(axes: Axes, panel: Panel) -> None:
             axes.annotate(
                 text,
                 (middle, at),
-                xytext=(0, 5),
+                # Dots may be close.
+                xytext=(0, 5 if number % 2 == 0 else -9),
                 textcoords="offset points",
                 ha="center",
                 fontsize=6,
@@ -147,6 +153,7 @@ def _times(axes: Axes, panel: Panel) -> None:
     axes.set_yticks(range(len(panel.rows)), list(panel.rows), fontsize=8)
     axes.set_ylim(len(panel.rows) - 0.5, -0.8)
     axes.set_xscale("log")
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.margins(x=0.12)
     axes.grid(axis="y", linewidth=0.3)
     axes.set_xlabel("microseconds of one call", fontsize=7)
@@ -188,6 +195,8 @@ def _goals(axes: Axes, goals: Sequence[Entry]) -> None:
     axes.invert_yaxis()
     axes.set_xscale("log")
     axes.axvline(1, color="black", linewidth=0.8)
+    axes.margins(y=0.01)
+    axes.set_xlabel("how many times as good as the goal", fontsize=7)
     axes.set_title("goals: right of the line is met", fontsize=10)
 
 
