@@ -63,11 +63,12 @@ def draw(results: Mapping[str, Any], path: Path) -> None:
     below = max(sum(heights), HEAD + ROW * len(goals))
     above = 9.0 * len(suite)
     figure = plt.figure(figsize=(18, above + below + 1), layout="constrained")
-    top, bottom = figure.subfigures(2, 1, height_ratios=[max(above, 0.1), below])
+    parts = figure.subfigures(2, 1, height_ratios=[max(above, 0.1), below], squeeze=False)
+    top, bottom = parts[:, 0]
     if suite:
         for axes, part in zip(top.subplots(2, 1), ("forward", "adjoint"), strict=True):
             _kernels(axes, part, suite[0]["rows"][part])
-    left, right = bottom.subfigures(1, 2)
+    left, right = bottom.subfigures(1, 2, squeeze=False)[0]
     if panels:
         # Rows are equally high in both columns.
         blank = max(below - sum(heights), 0.01)
