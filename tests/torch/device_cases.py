@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 import kernelcore as kc
@@ -84,3 +85,45 @@ def test_compiled_programs_replay_one_graph() -> None:
             rtol=1e-3,
             atol=1e-3,
         )
+
+
+@kc.kernel
+def moved(offset: kc.vec3, points: kc.array(dtype=kc.vec3)):
+    i = kc.tid()
+    points[i] = points[i] + offset
+
+
+@kc.kernel
+def rooted(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+    i = kc.tid()
+    assert x[i] >= 0.0, "a negative number"
+    y[i] = kc.sqrt(x[i])
+
+
+def test_scalars_are_read_where_they_are() -> None:
+    x = sample()
+    for device in ("cpu", DEVICE):
+        w, v = (torch.tensor(3.0, device=device, requires_grad=True) for _ in range(2))
+        torch_op(wave)(x, w).sum().backward()
+        expected(x, v).sum().backward()  # pyright: ignore[reportArgumentType]
+        assert w.grad is not None
+        assert w.grad.device == w.device
+        torch.testing.assert_close(w.grad, v.grad, rtol=1e-3, atol=1e-2)
+
+
+def test_values_and_strides_of_what_is_updated() -> None:
+    points = torch.arange(24.0, device=DEVICE).reshape(3, 8).t()
+    found = torch_op(moved)((1.0, 2.0, 3.0), points)
+    torch.testing.assert_close(found, points + torch.tensor([1.0, 2.0, 3.0], device=DEVICE))
+
+
+def test_a_failed_assertion_is_raised() -> None:
+    op, x = torch_op(rooted), sample(16)
+
+    def finish() -> None:
+        op(x)
+        kc.synchronize()
+
+    with pytest.raises(kc.KernelAssertionError, match="a negative number"):
+        finish()
+    torch.testing.assert_close(op(x.square()), x.abs())
