@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 import kernelcore as kc
+from kernelcore import _native
 from kernelcore.codegen import abi
 from kernelcore.codegen.neighbours import neighbours
 from kernelcore.ir.core import Func
@@ -17,6 +18,7 @@ from kernelcore.passes.pipeline import optimize
 from kernelcore.passes.uniform import lane_strides
 from tests.kernel_harness import launch
 
+# Elements on either side of those at the indices of the threads.
 MARGIN = 40
 every_gang = pytest.mark.parametrize("lanes", [1, 4, 16, 64])
 
@@ -73,6 +75,15 @@ def rows_that_may_meet(x: kc.array2d(dtype=kc.float32), k: int, y: kc.array2d(dt
     kc.atomic_add(y, i + k, j + 1, x[i, j] * 3.0)
     kc.atomic_add(y, i, j, x[i, j] * 5.0)
     kc.atomic_add(y, i + k, j, x[i, j] * 7.0)
+
+
+@kc.kernel
+def in_one_array(x: kc.array2d(dtype=kc.float32), y: kc.array(dtype=kc.float32)):
+    i, j = kc.tid()
+    at = i * x.shape[1] + j
+    kc.atomic_add(y, at + 1, x[i, j])
+    kc.atomic_add(y, at, x[i, j] * 3.0)
+    kc.atomic_add(y, at + 2, x[i, j] * x[i, j])
 
 
 def gangs(extent: int, lanes: int) -> list[range]:
@@ -151,6 +162,31 @@ def test_rows_that_may_be_the_same(lanes: int, k: int) -> None:
     func = optimize(rows_that_may_meet.func)
     assert launch(func, [x, k, y], x.shape, None, lanes) == abi.STATUS_OK
     np.testing.assert_array_equal(y, want)
+
+
+@pytest.fixture
+def eager() -> Iterator[None]:
+    """Threads share launches whether or not that gains anything."""
+    before = kc.num_threads()
+    _native.set_eager_sharing(True)
+    yield
+    _native.set_eager_sharing(False)
+    kc.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("eager")
+def test_threads_that_meet_at_neighbours_add_in_one_order() -> None:
+    func = optimize(in_one_array.func)
+    assert len(neighbours(func, lane_strides(func))) == 3
+    x = np.random.default_rng(4).normal(size=(64, 4096)).astype(np.float32)
+    found: list[bytes] = []
+    for threads in (1, 2, 3):
+        kc.set_num_threads(threads)
+        y = kc.zeros(x.size + 2, dtype=kc.float32)
+        for _ in range(5):
+            kc.launch(in_one_array, x.shape, [x], [y])
+        found.append(y.numpy().tobytes())
+    assert found == found[:1] * 3
 
 
 @pytest.mark.parametrize(
