@@ -27,7 +27,7 @@ def newton(m: ModuleType) -> Any:
     def newton(x: m.array(dtype=float), o: m.array(dtype=float)):
         i = m.tid()
         r = x[i]
-        for k in range(200_000):
+        for k in range(1_000_000):
             r = 0.5 * (r + (x[i] + 1.0e-6 * float(k)) / r)
         o[i] = r
 
