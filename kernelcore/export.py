@@ -60,8 +60,9 @@ typedef struct {{
 HOST_USAGE = """\
 {symbol} runs the points of the grid whose row-major index lies in [begin, end), on the calling
 thread; several threads may run parts of one grid. Arrays that the kernel writes share no memory
-with others. Elements lie at their natural alignment. *grid->status is 0 before the first call; a
-part that fails makes it nonzero and returns."""
+with others. Elements lie at their natural alignment. Floats are computed with in the mode of the
+thread, which should round to nearest and keep denormals. *grid->status is 0 before the first call;
+a part that fails makes it nonzero and returns."""
 HOST_GRID = """\
 #ifndef KC_GRID
 #define KC_GRID
