@@ -6,30 +6,13 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-
-
-@kc.kernel
-def add(x: kc.array(dtype=float), a: float, y: kc.array(dtype=float)):
-    i = kc.tid()
-    y[i] = y[i] + a * x[i]
-
-
-@kc.kernel
-def squares(x: kc.array(dtype=float), loss: kc.array(dtype=float)):
-    i = kc.tid()
-    kc.atomic_add(loss, 0, x[i] * x[i])
+from tests.graph_kernels import add, count_down, squares
 
 
 @kc.kernel
 def scaled(x: kc.array(dtype=float), y: kc.array(dtype=float)):
     i = kc.tid()
     y[i] = 3.0 * x[i]
-
-
-@kc.kernel
-def count_down(n: kc.array(dtype=int), total: kc.array(dtype=int)):
-    total[0] = total[0] + n[0]
-    n[0] = n[0] - 1
 
 
 def test_launches_run_when_they_are_replayed() -> None:

@@ -70,12 +70,15 @@ class FakeDriver:
         size = self._fake.fake_last_block(buffer)
         return buffer.raw[:size]
 
+    def know_as(self, symbol: str, func: Any) -> None:
+        """Let the kernel ``symbol`` run as the CPU's code for ``func`` does."""
+        run = compile_func(unplanned(func))
+        size = ctypes.c_size_t(run.block_size)
+        self._fake.fake_register(symbol.encode(), ctypes.c_void_p(run.address), size)
+
     def know(self, func: Any, architecture: str) -> None:
         """Let kernel ``func`` run as the CPU's code for it does, one thread after the other."""
-        code = device_code(func, architecture)
-        run = compile_func(unplanned(func))
-        args = (code.symbol.encode(), ctypes.c_void_p(run.address), run.block_size)
-        self._fake.fake_register(args[0], args[1], ctypes.c_size_t(args[2]))
+        self.know_as(device_code(func, architecture).symbol, func)
 
 
 class KnownKernels:

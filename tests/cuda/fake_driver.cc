@@ -119,6 +119,11 @@ FAKE Result cuCtxGetCurrent(ContextHandle* context) {
   *context = t_contexts.empty() ? nullptr : t_contexts.back();
   return kSuccess;
 }
+FAKE Result cuCtxSetCurrent(ContextHandle context) {
+  NOTE("cuCtxSetCurrent", static_cast<void*>(context));
+  t_contexts.assign(1, context);
+  return kSuccess;
+}
 FAKE Result cuCtxPushCurrent_v2(ContextHandle context) {
   NOTE("cuCtxPushCurrent", static_cast<void*>(context));
   t_contexts.push_back(context);

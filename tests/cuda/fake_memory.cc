@@ -143,6 +143,12 @@ FAKE Result cuMemcpyPeerAsync(DevicePointer target, ContextHandle to, DevicePoin
        static_cast<void*>(stream));
   return enqueue(stream, [=] { std::memcpy(host(target), host(source), bytes); });
 }
+FAKE Result cuMemcpyHtoD_v2(DevicePointer target, const void* source, size_t bytes) {
+  return cuMemcpyHtoDAsync_v2(target, source, bytes, nullptr);
+}
+FAKE Result cuMemcpyDtoH_v2(void* target, DevicePointer source, size_t bytes) {
+  return cuMemcpyDtoHAsync_v2(target, source, bytes, nullptr);
+}
 FAKE Result cuMemcpy2DAsync_v2(const CopyRows* rows, StreamHandle stream) {
   NOTE("cuMemcpy2DAsync", rows->source.memory_type, rows->target.memory_type, rows->width_bytes,
        rows->height, static_cast<void*>(stream));

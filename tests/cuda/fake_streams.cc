@@ -72,6 +72,11 @@ FAKE Result cuModuleLoadDataEx(ModuleHandle* module, const void* image, unsigned
   *module = make<ModuleHandle>("module");
   return kSuccess;
 }
+FAKE Result cuModuleLoadData(ModuleHandle* module, const void* image) {
+  NOTE("cuModuleLoadData", current_device(), std::strlen(static_cast<const char*>(image)));
+  *module = make<ModuleHandle>("module");
+  return current_device() < 0 ? 201 : kSuccess;
+}
 FAKE Result cuModuleGetFunction(FunctionHandle* function, ModuleHandle module, const char* name) {
   NOTE("cuModuleGetFunction", static_cast<void*>(module), std::string(name));
   *function = make<FunctionHandle>("function");

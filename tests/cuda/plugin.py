@@ -1,26 +1,46 @@
-"""``pytest -p tests.cuda.plugin``: suites for a GPU against the fake driver, on the processor."""
+"""``pytest -p tests.cuda.plugin``: suites for a GPU against the fake driver, on the processor.
+
+``KC_TEST_DEVICE=cuda:0`` chooses the device, as on a machine that has one.
+"""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from kernelcore.compiled import Direct
-from tests import kernel_harness
+from kernelcore.ir.core import Func
+from kernelcore.passes.accumulation import Order
 from tests.cuda import fake
+from tests.device import driver, gpu
+
+
+@contextmanager
+def fake_gpu() -> Iterator[None]:
+    """The fake driver is that of kernelcore, and of what tests load by themselves."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        library = fake.build(Path(folder))
+        found = fake.install(library)
+        known, load = fake.KnownKernels(found), gpu.load
+
+        def on_device(direct: Direct, ordinal: int, *, is_serial: bool = False) -> object:
+            return known.on_device(direct, ordinal, is_serial=is_serial)
+
+        def loaded(func: Func, order: Order = Order.ANY) -> object:
+            found.know_as(gpu.symbol_of(func, order), func)
+            return load(func, order)
+
+        patch.setattr(Direct, "on_device", on_device)
+        patch.setattr(gpu, "load", loaded)
+        patch.setattr(driver, "LIBRARY", str(library))
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
-def fake_driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    driver = fake.install(fake.build(tmp_path_factory.mktemp("driver")))
-    known = fake.KnownKernels(driver)
-
-    def on_device(direct: Direct, ordinal: int, *, is_serial: bool = False) -> object:
-        return known.on_device(direct, ordinal, is_serial=is_serial)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Direct, "on_device", on_device)
-        # What tests run by themselves, as an oracle, has no driver.
-        patch.setattr(kernel_harness, "IS_CPU", True)
+def fake_driver() -> Iterator[None]:
+    with fake_gpu():
         yield

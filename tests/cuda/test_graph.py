@@ -7,18 +7,7 @@ import pytest
 
 import kernelcore as kc
 from tests.cuda.fake import FakeDriver
-
-
-@kc.kernel
-def add(x: kc.array(dtype=float), a: float, y: kc.array(dtype=float)):
-    i = kc.tid()
-    y[i] = y[i] + a * x[i]
-
-
-@kc.kernel
-def count_down(n: kc.array(dtype=int), total: kc.array(dtype=int)):
-    total[0] = total[0] + n[0]
-    n[0] = n[0] - 1
+from tests.graph_kernels import add, count_down
 
 
 def ones(count: int) -> kc.Array:

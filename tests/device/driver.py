@@ -57,7 +57,8 @@ def use(ordinal: int) -> str:
     call("cuDeviceGet", ctypes.byref(device), ordinal)
     call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
     call("cuCtxSetCurrent", context)
-    call("cuCtxSetLimit", _LIMIT_HEAP, ctypes.c_size_t(_HEAP_BYTES))
+    # Where kernels of this process have taken memory from the heap before, it stays as it is.
+    driver().cuCtxSetLimit(_LIMIT_HEAP, ctypes.c_size_t(_HEAP_BYTES))
     parts: list[int] = []
     for attribute in (_MAJOR, _MINOR):
         value = ctypes.c_int()

@@ -68,9 +68,14 @@ def run(
 def load(func: Func, order: Order = Order.ANY) -> ctypes.c_void_p:
     """The code of ``func`` on the GPU of the suite."""
     architecture = newest_known(driver.use(ORDINAL))
-    digest = hashlib.sha256(f"{canonical(func)}{order.name}".encode()).hexdigest()
-    symbol = f"kc_{digest[:16]}"
+    symbol = symbol_of(func, order)
     return driver.function(ptx.ptx_text(func, symbol, architecture, order).encode() + b"\0", symbol)
+
+
+def symbol_of(func: Func, order: Order = Order.ANY) -> str:
+    """The name of ``func`` in its code."""
+    digest = hashlib.sha256(f"{canonical(func)}{order.name}".encode()).hexdigest()
+    return f"kc_{digest[:16]}"
 
 
 def newest_known(architecture: str) -> str:

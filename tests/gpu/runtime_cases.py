@@ -8,22 +8,11 @@ import pytest
 import kernelcore as kc
 from tests.bench.suite import CASES
 from tests.bench.suite.case import Case, Data
+from tests.graph_kernels import add, count_down, squares
 from tests.target import DEVICE
 
 SIZES = {1: 3000, 2: 64}
 cases = pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
-
-
-@kc.kernel
-def add(x: kc.array(dtype=float), a: float, y: kc.array(dtype=float)):
-    i = kc.tid()
-    y[i] = y[i] + a * x[i]
-
-
-@kc.kernel
-def squares(x: kc.array(dtype=float), loss: kc.array(dtype=float)):
-    i = kc.tid()
-    kc.atomic_add(loss, 0, x[i] * x[i])
 
 
 @kc.kernel
@@ -130,3 +119,82 @@ def test_arrays_on_the_host_are_refused_on_a_gpu() -> None:
         return
     with pytest.raises(kc.KernelError, match="x"):
         kc.launch(add, dim=4, inputs=[kc.ones(4), 2.0], outputs=[kc.zeros(4)], device=DEVICE)
+
+
+def test_a_captured_tape_is_replayed() -> None:
+    with kc.ScopedDevice(DEVICE):
+        x, loss = (
+            kc.array([1.0, 2.0, 3.0], dtype=float, requires_grad=True),
+            kc.zeros(1, requires_grad=True),
+        )
+        with kc.ScopedCapture() as capture:
+            loss.zero_()
+            with kc.Tape() as tape:
+                kc.launch(squares, dim=3, inputs=[x], outputs=[loss])
+            tape.backward(loss)
+        for scale in (1.0, 2.0):
+            x.assign([scale, 2.0 * scale, 3.0 * scale])
+            tape.zero()
+            kc.capture_launch(capture.graph)
+            assert x.grad is not None
+            assert x.grad.numpy().tolist() == [2.0 * scale, 4.0 * scale, 6.0 * scale]
+
+
+def test_a_loop_is_decided_where_it_runs() -> None:
+    with kc.ScopedDevice(DEVICE):
+        n, total = kc.full(1, 4, dtype=int), kc.zeros(1, dtype=int)
+        with kc.ScopedCapture() as capture:
+            kc.capture_while(n, lambda: kc.launch(count_down, dim=1, inputs=[n, total]))
+        kc.capture_launch(capture.graph)
+        assert (n.list(), total.list()) == ([0], [10])
+
+
+def test_sums_in_one_order_have_the_same_bits() -> None:
+    x = kc.array(np.random.default_rng(0).normal(size=100_000).astype(np.float32), device=DEVICE)
+    found: set[bytes] = set()
+    kc.config.deterministic = True
+    try:
+        for _ in range(10):
+            total = kc.zeros(1, device=DEVICE)
+            kc.launch(squares, dim=100_000, inputs=[x], outputs=[total])
+            found.add(total.numpy().tobytes())
+    finally:
+        kc.config.deterministic = False
+    assert len(found) == 1
+    expected = np.square(x.numpy(), dtype=np.float64).sum()
+    np.testing.assert_allclose(np.frombuffer(found.pop(), np.float32)[0], expected, rtol=1e-5)
+
+
+def test_pinned_memory_and_maps() -> None:
+    if DEVICE == "cpu":
+        return
+    host = kc.full(1000, 0.5, pinned=True)
+    far = kc.map(kc.sin, host.to(DEVICE))
+    assert far.device == DEVICE
+    kc.copy(host, far)
+    kc.synchronize_device(DEVICE)
+    np.testing.assert_array_equal(host.numpy(), kc.map(kc.sin, np.full(1000, 0.5, np.float32)))
+
+
+@kc.func_native("return sqrtf(x) + 1.0f;", "adj_x += adj_ret * 0.5f / sqrtf(x);")
+def root(x: float) -> float: ...
+
+
+@kc.kernel
+def roots(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = root(x[i])
+
+
+def test_native_functions_run_there() -> None:
+    with kc.ScopedDevice(DEVICE):
+        x, y = (
+            kc.array([1.0, 4.0, 9.0], dtype=float, requires_grad=True),
+            kc.zeros(3, requires_grad=True),
+        )
+        with kc.Tape() as tape:
+            kc.launch(roots, dim=3, inputs=[x], outputs=[y])
+        tape.backward(grads={y: kc.ones(3)})
+        assert y.numpy().tolist() == [2.0, 3.0, 4.0]
+        assert x.grad is not None
+        np.testing.assert_allclose(x.grad.numpy(), [0.5, 0.25, 1 / 6], rtol=1e-6)
