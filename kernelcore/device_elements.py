@@ -149,7 +149,8 @@ def pull(target: Array, source: Array | None) -> None:
         held = _moved(None, target, source.device)
         perform(held.writer(target))
         if target.is_pinned:
-            perform(current_stream(source.device).queue.synchronize)
+            # The copy may still read what is cleared now.
+            perform(lambda: current_stream(source.device).queue.synchronize())
         clear(target)
         _add_there(source, held)
     else:
