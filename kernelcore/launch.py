@@ -118,7 +118,7 @@ def launch(
 def _is_launched_far(kernel: Kernel, dim: Dims, args: Sequence[Any]) -> bool:
     """Launch on the GPU that had the arrays of the launch before; False, and nothing was done,
     if there is none, or it has not all of ``args``."""
-    if kernel.far is None or _recording() is not None:
+    if kernel.far is None or _recording() is not None or not native.cuda_is_open():
         return False
     try:
         return kernel.far.run(dim, args)
