@@ -25,10 +25,12 @@ def as_function(
     arguments: Arguments,
     traced: Callable[..., Any],
     entry: Callable[..., Any],
+    with_out: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
     """A function named as ``pyfunc``: ``traced`` while a graph is captured, else ``entry``.
 
-    ``entry`` takes one argument per operand, or if that is the same, whatever a call gives.
+    ``entry`` takes one argument per operand, or if that is the same, whatever a call gives; then
+    ``with_out`` is not needed, which takes a call that gives ``out``.
     """
     is_compiling = torch.compiler.is_compiling
     bind = arguments.bind
@@ -40,7 +42,11 @@ def as_function(
         return entry(*args, **kwargs) if kwargs else entry(*args)
 
     def op_of_structs(*args: Any, **kwargs: Any) -> Any:
-        return traced(*args, **kwargs) if is_compiling() else entry(*bind(args, kwargs))
+        if is_compiling():
+            return traced(*args, **kwargs)
+        if with_out is not None and "out" in kwargs:
+            return with_out(*args, **kwargs)
+        return entry(*bind(args, kwargs))
 
     function = op if arguments.is_flat else op_of_structs
     # A code object of its own: torch.compile counts how often it compiles one.
@@ -67,8 +73,15 @@ class Call:
     Scalars are numbers to one operator; where one of them is a tensor, all are tensors to another.
     """
 
-    def __init__(self, operation: Operation, arguments: Arguments, qualname: str | None) -> None:
+    def __init__(
+        self,
+        operation: Operation,
+        arguments: Arguments,
+        qualname: str | None,
+        takes_out: bool = False,
+    ) -> None:
         self.operation = operation
+        self.takes_out = takes_out
         self.arguments = arguments
         self.values = {
             i: o.type for i, o in enumerate(operation.operands) if isinstance(o.type, Scalar)
@@ -108,10 +121,18 @@ class Call:
 
     def checked(self, *args: Any, **kwargs: Any) -> Any:
         """Any call."""
+        if self.takes_out and "out" in kwargs:
+            out = kwargs.pop("out")
+            if out is not None:
+                return self.write(self.arguments.bind(args, kwargs), out)
         return self.of_operands(*self.arguments.bind(args, kwargs))
 
     def of_operands(self, *args: Any) -> Any:
         """A call with one argument per operand."""
+        return self.run(*self.prepared(args))
+
+    def prepared(self, args: Sequence[Any]) -> tuple[TorchOperator, list[Any]]:
+        """The operator for one argument per operand, and what it takes for them."""
         given = list(args)
         for i, dtype in self.composites.items():
             if not isinstance(given[i], torch.Tensor):
@@ -123,8 +144,8 @@ class Call:
                 if not isinstance(given[i], torch.Tensor):
                     check_number(self.operation, i, given[i], dtype)
                     given[i] = tensor_from_number(given[i], dtype_to_torch(dtype))
-            return self.run(self.tensors, given)
-        return self.run(self.numbers, given)
+            return self.tensors, given
+        return self.numbers, given
 
     def run(self, operator: TorchOperator, args: Sequence[Any]) -> Any:
         add_pending()
@@ -132,3 +153,11 @@ class Call:
             check_arguments(self.operation, operator.tensor_values, args)
         operator.prepare(args)
         return operator.public(*args)
+
+    def write(self, args: Sequence[Any], out: Any) -> Any:
+        """As ``of_operands``; the results are written to ``out``."""
+        operator, given = self.prepared(args)
+        add_pending()
+        operator.prepare(given)
+        assert operator.out is not None
+        return operator.out(given, out)

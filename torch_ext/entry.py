@@ -113,7 +113,9 @@ def torch_op(
         components. An array of such elements is a tensor with the components as last axes. A
         struct, and an array of structs, is a mapping, a tuple of the fields in order, or an object
         with these as attributes; or all fields are given, one after the other, in place of all
-        parameters. The function returns a new contiguous tensor, or a tuple of them.
+        parameters. The function returns a new contiguous tensor, or a tuple of them; or with
+        ``out=...`` those, of the same dtypes and shapes, which it writes. Nothing is allocated if
+        they are contiguous tensors of the CPU. Then there is no derivative.
 
     Raises:
         KernelArgumentError: The parameters are not as described, or the name is taken.
@@ -156,9 +158,18 @@ def _make(
     operation = kernel_operation(kernel, outputs, **options)
     arguments = _arguments(kernel, operation, defaults)
     qualname = None if name is None else _qualified(name, operation)
-    call = Call(operation, arguments, qualname)
-    traced = traceable(operation, arguments, exported=call.forms, compiled=Forms.of(operation))
-    op = as_function(kernel.pyfunc, arguments, traced, call.entry(profiled))
+    # What is updated in place is no result; and an operand of that name is meant by it.
+    takes_out = not mutates and "out" not in (*arguments.names, *arguments.leaves)
+    call = Call(operation, arguments, qualname, takes_out)
+    traced = traceable(
+        operation,
+        arguments,
+        exported=call.forms,
+        compiled=Forms.of(operation),
+        takes_out=takes_out,
+    )
+    with_out = call.checked if takes_out else None
+    op = as_function(kernel.pyfunc, arguments, traced, call.entry(profiled), with_out)
     if mutates:
         updated = mutating(op, operation, arguments, mutates)
         op = as_function(kernel.pyfunc, arguments, updated, updated)

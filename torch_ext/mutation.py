@@ -68,7 +68,7 @@ def mutating(
 def _check_memory(operation: Operation, given: Sequence[Any], updated: Sequence[int]) -> None:
     """Refuse tensors of which an element would be written twice."""
     for k, i in enumerate(updated):
-        if _repeats_elements(given[i]):
+        if repeats_elements(given[i]):
             raise argument_error(
                 operation,
                 i,
@@ -77,7 +77,7 @@ def _check_memory(operation: Operation, given: Sequence[Any], updated: Sequence[
                 "give a clone: .clone() or .contiguous()",
             )
         for other in updated[:k]:
-            if _share_elements(given[i], given[other]):
+            if share_elements(given[i], given[other]):
                 raise argument_error(
                     operation,
                     i,
@@ -92,7 +92,7 @@ def _requires_grad(arg: Any) -> bool:
     return isinstance(arg, torch.Tensor) and arg.requires_grad
 
 
-def _repeats_elements(tensor: Any) -> bool:
+def repeats_elements(tensor: Any) -> bool:
     """Whether two indices certainly reach one element; torch knows expanded axes only."""
     if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
         return False
@@ -105,7 +105,7 @@ def _repeats_elements(tensor: Any) -> bool:
     )
 
 
-def _share_elements(first: Any, second: Any) -> bool:
+def share_elements(first: Any, second: Any) -> bool:
     """Whether two tensors with memory have an element in common."""
     if not all(type(t) in (torch.Tensor, torch.nn.Parameter) for t in (first, second)):
         return False

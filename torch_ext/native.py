@@ -59,7 +59,18 @@ def implement(
     dispatch_key: str,
 ) -> None:
     """Make ``operation`` what the operators ``names`` run at a dispatch key."""
-    address = thunk(*operation.boxed())
+    _implement(operation.boxed(), namespace, names, dispatch_key)
+
+
+def implement_out(operation: TorchOperation, namespace: str, name: str, dispatch_key: str) -> None:
+    """Likewise for an overload that takes tensors for the results after the operands."""
+    _implement(operation.boxed(takes_outs=True), namespace, (name,), dispatch_key)
+
+
+def _implement(
+    boxed: tuple[int, int], namespace: str, names: tuple[str, ...], dispatch_key: str
+) -> None:
+    address = thunk(*boxed)
     for name in names:
         _native.torch_impl(namespace, name, dispatch_key, address)
 

@@ -25,6 +25,7 @@ from torch_ext.autograd import autograd_kernel, make_functions
 from torch_ext.check import check_arguments, leading_tensor
 from torch_ext.derivation import Step, ascii_name, derived_name, parse_name, root_name
 from torch_ext.dtype import dtype_to_torch
+from torch_ext.out import OutOverload
 
 NAMESPACE = "kernelcore"
 
@@ -146,6 +147,7 @@ class TorchOperator:
         qualname: ``namespace::name`` of the public operator.
         public: The operator with autograd and vmap.
         inner: The operator without.
+        out: The overload that writes to tensors of the caller; None if the operator is derived.
         functions: The autograd functions.
         native: The native description.
         on_devices: The native description for CUDA tensors.
@@ -177,6 +179,11 @@ class TorchOperator:
         if has_tensors and torch.backends.cuda.is_built():
             native.implement(self.on_devices, namespace, names, "CUDA")
         self.public, self.inner = (_overload(namespace, each) for each in names)
+        # Nobody gives memory to derivatives, of which there are many.
+        self.out: OutOverload | None = None
+        if not origin.steps:
+            params = _parameters(operation, tensor_values)
+            self.out = OutOverload(self, library, params, _TAGS)
         self.functions = make_functions(self)
         library.impl(names[0], autograd_kernel(self), "Autograd", with_keyset=True)
         for key in autocast.DISPATCH_KEYS:
@@ -293,9 +300,9 @@ def _overload(namespace: str, name: str) -> OpOverload:
     return getattr(getattr(torch.ops, namespace), name).default
 
 
-def _schema(operation: Operation, tensor_values: bool) -> str:
-    """Parameters and results in torch's schema language; names are made unique."""
-    params: list[str] = []
+def _parameters(operation: Operation, tensor_values: bool) -> list[tuple[str, str]]:
+    """Type and name of each operand in torch's schema language; names are made unique."""
+    params: list[tuple[str, str]] = []
     seen = {"NoneType"}  # The one keyword of schemas that is none of Python.
     for operand, name in zip(operation.operands, operation.argument_names, strict=True):
         name = ascii_name(name)
@@ -305,7 +312,13 @@ def _schema(operation: Operation, tensor_values: bool) -> str:
         kind = "Tensor"
         if isinstance(operand.type, Scalar) and not tensor_values:
             kind = _NUMBERS[operand.type.kind]
-        params.append(f"{kind} {name}")
+        params.append((kind, name))
+    return params
+
+
+def _schema(operation: Operation, tensor_values: bool) -> str:
+    """Parameters and results in torch's schema language."""
+    params = [f"{kind} {name}" for kind, name in _parameters(operation, tensor_values)]
     tensors = ", ".join(["Tensor"] * operation.visible)
     returned = tensors if operation.visible == 1 else f"({tensors})"
     return f"({', '.join(params)}) -> {returned}"

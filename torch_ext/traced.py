@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch_ext.check import number_error
 from torch_ext.derivation import root_name
 from torch_ext.dtype import dtype_to_torch, is_wide, tensor_from_number
 from torch_ext.operator import NAMESPACE, TorchOperator, root_operation, root_operator
+from torch_ext.out import traced_out
 
 _NUMBERS: dict[str, tuple[type, ...]] = {
     "bool": (bool, torch.SymBool),
@@ -60,7 +62,12 @@ class Forms(NamedTuple):
 
 
 def traceable(
-    operation: Operation, arguments: Arguments, *, exported: Forms, compiled: Forms
+    operation: Operation,
+    arguments: Arguments,
+    *,
+    exported: Forms,
+    compiled: Forms,
+    takes_out: bool = False,
 ) -> Callable[..., Any]:
     """Any call, in Python that torch.compile can follow; the fake kernel checks tensors.
 
@@ -70,6 +77,7 @@ def traceable(
         exported: The operators that exported programs name.
         compiled: Those that other graphs name. Caches know operators by name only, so these names
             must tell the content.
+        takes_out: Whether ``out`` may be given.
     """
     flat = arguments.flattened()
     scalar = {
@@ -85,10 +93,17 @@ def traceable(
     arrays = [i for i, _ in enumerate(operation.operands) if i not in scalar and i not in composite]
     # Operators alone: torch.compile sets a guard on everything that it reads here.
     in_export, in_compile = ((f.numbers.public, f.tensors.public) for f in (exported, compiled))
+    out_in_export, out_in_compile = (_writing(f) for f in (exported, compiled))
     is_exporting = _is_exporting
 
     def call(*args: Any, **kwargs: Any) -> Any:
         numbers, tensors = in_export if is_exporting() else in_compile
+        if takes_out and "out" in kwargs:
+            kwargs = dict(kwargs)
+            out = kwargs.pop("out")
+            if out is not None:
+                forms = out_in_export if is_exporting() else out_in_compile
+                numbers, tensors = (partial(form, out) for form in forms)
         given = flat(args, kwargs)
         if given is None:
             return numbers(*args, **kwargs)  # Torch says what is wrong.
@@ -102,6 +117,13 @@ def traceable(
         return tensors(*[scalar[i](a, place) if i in scalar else a for i, a in enumerate(given)])
 
     return call
+
+
+def _writing(forms: Forms) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    numbers, tensors = (f.out for f in forms)
+    assert numbers is not None
+    assert tensors is not None
+    return traced_out(numbers), traced_out(tensors)
 
 
 def _scalar_rule(root: str, index: int, type_: Scalar) -> Callable[[Any, torch.device | None], Any]:

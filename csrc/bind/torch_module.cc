@@ -14,6 +14,7 @@
 #include "bind/torch_state.h"
 #include "core/error.h"
 #include "torch/boxed.h"
+#include "torch/boxed_out.h"
 #include "torch/operation.h"
 #include "torch/shim.h"
 
@@ -59,11 +60,11 @@ void init_operation(TorchOperation* self, const Signature& signature,
 }
 
 // torch never forgets an operator, so what its thunk points at stays for good as well.
-std::pair<uintptr_t, uintptr_t> boxed(const TorchOperation& self) {
+std::pair<uintptr_t, uintptr_t> boxed(const TorchOperation& self, bool takes_outs) {
   static auto* kept = new std::vector<std::shared_ptr<const Operation>>();
   kept->push_back(self.operation);
-  return {reinterpret_cast<uintptr_t>(&kernelcore_torch_boxed),
-          reinterpret_cast<uintptr_t>(self.operation.get())};
+  auto* function = takes_outs ? &kernelcore_torch_boxed_out : &kernelcore_torch_boxed;
+  return {reinterpret_cast<uintptr_t>(function), reinterpret_cast<uintptr_t>(self.operation.get())};
 }
 
 void torch_init(nb::object tensor_type, nb::object parameter_type,
@@ -84,7 +85,7 @@ void bind_torch(nb::module_& m) {
                              "A functional torch operation that runs one kernel.")
       .def("__init__", &init_operation, nb::arg("signature"), nb::arg("operands"),
            nb::arg("result_rules"), nb::arg("n_visible_results"), nb::arg("grid_rule"))
-      .def("boxed", &boxed,
+      .def("boxed", &boxed, nb::arg("takes_outs") = false,
            "Addresses of the boxed function and of the context that a thunk passes it last.");
   bind_torch_autograd(m);
   bind_torch_device(m);

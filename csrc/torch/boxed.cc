@@ -7,27 +7,11 @@
 namespace kernelcore::torch {
 namespace {
 
-void read_operand(const Operation& op, size_t index, StableIValue& slot, ArrayView& view) {
-  if (!op.operands[index].is_array) {
-    read_number(op, index, slot, view);
-    return;
-  }
-  Place place = read_tensor(op, index, reinterpret_cast<TensorHandle>(slot), view);
-  if (place.device_type != shim().cpu) {
-    refuse_operand(op, index, "a tensor in CPU memory", "one on another device");
-  }
-}
-
 void run_boxed(StableIValue* stack, const Operation& op) {
-  size_t operand_count = op.operands.size();
-  OwnedTensors inputs(operand_count);
-  for (size_t i = 0; i < operand_count; ++i) {
-    if (op.operands[i].is_array) inputs.add(reinterpret_cast<TensorHandle>(stack[i]));
-  }
-  ViewBuffer operands(operand_count);
-  for (size_t i = 0; i < operand_count; ++i) {
-    read_operand(op, i, stack[i], operands[i]);
-  }
+  OwnedTensors inputs(op.operands.size());
+  own_operands(op, stack, inputs);
+  ViewBuffer operands(op.operands.size());
+  read_host_operands(op, stack, operands.data());
   ViewBuffer results(op.results.size());
   OwnedTensors outputs(op.visible_count);
   for (size_t i = 0; i < op.visible_count; ++i) {

@@ -1,18 +1,12 @@
 #include "torch/stack.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "core/scalar.h"
 
 namespace kernelcore::torch {
 namespace {
-
-std::string dtype_text(int32_t dtype) {
-  for (int i = 0; i < kDTypeCount; ++i) {
-    if (shim().dtypes[i] == dtype) return name_of(static_cast<DType>(i));
-  }
-  return "another dtype";
-}
 
 void convert_number(const Operation& op, size_t index, StableIValue& slot) {
   DType dtype = op.operands[index].dtype;
@@ -38,6 +32,48 @@ void convert_number(const Operation& op, size_t index, StableIValue& slot) {
 
 }  // namespace
 
+std::string dtype_text(int32_t dtype) {
+  for (int i = 0; i < kDTypeCount; ++i) {
+    if (shim().dtypes[i] == dtype) return name_of(static_cast<DType>(i));
+  }
+  return "another dtype";
+}
+
+bool DenseTensor::read(TensorHandle tensor) {
+  const Shim& s = shim();
+  int64_t* sizes = nullptr;
+  int64_t* steps = nullptr;
+  bool is_dense = s.get_dtype(tensor, &dtype) == 0 &&
+                  s.get_device_type(tensor, &place.device_type) == 0 &&
+                  s.get_device_index(tensor, &place.device_index) == 0 &&
+                  s.get_dim(tensor, &ndim) == 0 && s.get_sizes(tensor, &sizes) == 0 &&
+                  s.get_strides(tensor, &steps) == 0 && s.get_data_ptr(tensor, &data) == 0;
+  shape = sizes;
+  strides = steps;
+  return is_dense;
+}
+
+bool DenseTensor::has_shape(const ArrayView& expected) const {
+  return ndim == expected.ndim && std::equal(shape, shape + ndim, expected.shape);
+}
+
+std::string DenseTensor::shape_text() const {
+  std::string text = "(";
+  for (int64_t k = 0; k < ndim; ++k) text += (k == 0 ? "" : ", ") + std::to_string(shape[k]);
+  return text + (ndim == 1 ? ",)" : ")");
+}
+
+ArrayView DenseTensor::view(int view_ndim, size_t item_bytes) const {
+  ArrayView view;
+  view.data = data;
+  view.ndim = view_ndim;
+  for (int k = 0; k < view_ndim; ++k) {
+    view.shape[k] = shape[k];
+    view.stride_bytes[k] = strides[k] * static_cast<int64_t>(item_bytes);
+  }
+  return view;
+}
+
 void refuse_operand(const Operation& op, size_t index, const std::string& expected,
                     const std::string& found, const std::string& help) {
   std::string problem = "expected " + expected + ", found " + found;
@@ -48,42 +84,57 @@ void refuse_operand(const Operation& op, size_t index, const std::string& expect
   throw op.signature.launch_error("argument #" + std::to_string(index) + ": " + problem, help);
 }
 
+void refuse_result(const Operation& op, size_t index, const std::string& expected,
+                   const std::string& found) {
+  const auto& all = op.signature.relocations;
+  auto it = std::ranges::find(all, static_cast<int>(index), &Relocation::result);
+  throw op.signature.argument_error(static_cast<size_t>(it - all.begin()),
+                                    "expected " + expected + ", found " + found,
+                                    "leave out=... away, or give a new tensor");
+}
+
 Place read_tensor(const Operation& op, size_t index, TensorHandle tensor, ArrayView& view) {
-  const Shim& s = shim();
   const OperandSpec& spec = op.operands[index];
-  int32_t dtype = 0;
-  Place place{};
-  int64_t ndim = 0;
-  int64_t* sizes = nullptr;
-  int64_t* strides = nullptr;
-  if (s.get_dtype(tensor, &dtype) != 0 || s.get_device_type(tensor, &place.device_type) != 0 ||
-      s.get_device_index(tensor, &place.device_index) != 0 || s.get_dim(tensor, &ndim) != 0 ||
-      s.get_sizes(tensor, &sizes) != 0 || s.get_strides(tensor, &strides) != 0 ||
-      s.get_data_ptr(tensor, &view.data) != 0) {
+  DenseTensor found{};
+  if (!found.read(tensor)) {
     refuse_operand(op, index, "a dense tensor", "one without strides or memory");
   }
-  if (dtype != s.dtypes[static_cast<size_t>(spec.dtype)] || ndim != spec.ndim) {
+  if (found.dtype != shim().dtypes[static_cast<size_t>(spec.dtype)] || found.ndim != spec.ndim) {
     refuse_operand(op, index, "array of " + describe_array(name_of(spec.dtype), spec.ndim),
-                   describe_array(dtype_text(dtype), ndim));
+                   describe_array(dtype_text(found.dtype), found.ndim));
   }
-  view.ndim = spec.ndim;
-  auto item_bytes = static_cast<int64_t>(size_bytes(spec.dtype));
-  for (int k = 0; k < view.ndim; ++k) {
-    view.shape[k] = sizes[k];
-    view.stride_bytes[k] = strides[k] * item_bytes;
-  }
+  view = found.view(spec.ndim, size_bytes(spec.dtype));
   size_t parameter = op.parameter_of(index);
   if (parameter != Operation::kNoParameter) op.signature.check_shape(parameter, view);
   if (view.data == nullptr && view.numel() != 0) {
     refuse_operand(op, index, "a tensor with memory", "one without");
   }
-  return place;
+  return found.place;
 }
 
 void read_number(const Operation& op, size_t index, StableIValue& slot, ArrayView& view) {
   convert_number(op, index, slot);
   view.ndim = 0;
   view.data = &slot;
+}
+
+void own_operands(const Operation& op, const StableIValue* stack, OwnedTensors& owned) {
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    if (op.operands[i].is_array) owned.add(reinterpret_cast<TensorHandle>(stack[i]));
+  }
+}
+
+void read_host_operands(const Operation& op, StableIValue* stack, ArrayView* views) {
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    if (!op.operands[i].is_array) {
+      read_number(op, i, stack[i], views[i]);
+      continue;
+    }
+    Place place = read_tensor(op, i, reinterpret_cast<TensorHandle>(stack[i]), views[i]);
+    if (place.device_type != shim().cpu) {
+      refuse_operand(op, i, "a tensor in CPU memory", "one on another device");
+    }
+  }
 }
 
 TensorHandle allocate(const Operation& op, DType dtype, Place place, ArrayView& view) {

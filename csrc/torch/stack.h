@@ -38,16 +38,48 @@ struct Place {
   int32_t device_index;
 };
 
+/// What torch tells of a tensor with strides and memory.
+struct DenseTensor {
+  Place place;
+  int32_t dtype;  // in torch's numbers
+  int64_t ndim;
+  const int64_t* shape;
+  const int64_t* strides;  // in elements
+  void* data;
+
+  /// Whether `tensor` is one.
+  bool read(TensorHandle tensor);
+
+  bool has_shape(const ArrayView& expected) const;
+  std::string shape_text() const;
+
+  /// It as memory, where it has `view_ndim` dimensions and elements of `item_bytes`.
+  ArrayView view(int view_ndim, size_t item_bytes) const;
+};
+
+/// The name of a dtype that has torch's number `dtype`.
+std::string dtype_text(int32_t dtype);
+
 /// Throws what is wrong with operand `index`.
 [[noreturn]] void refuse_operand(const Operation& op, size_t index, const std::string& expected,
                                  const std::string& found,
                                  const std::string& help = "convert the tensor before the call");
+
+/// Throws what is wrong with the tensor that is to take visible result `index`.
+[[noreturn]] void refuse_result(const Operation& op, size_t index, const std::string& expected,
+                                const std::string& found);
 
 /// Reads operand `index`, and tells where it is; throws where its type is another one.
 Place read_tensor(const Operation& op, size_t index, TensorHandle tensor, ArrayView& view);
 
 /// Rewrites a number on the stack as the bytes of its dtype, and makes a view of them.
 void read_number(const Operation& op, size_t index, StableIValue& slot, ArrayView& view);
+
+/// Makes the tensors among the operands, which a call owns, those of `owned`.
+void own_operands(const Operation& op, const StableIValue* stack, OwnedTensors& owned);
+
+/// Reads all operands, which are in CPU memory; throws where one is not.
+void read_host_operands(const Operation& op, StableIValue* stack, ArrayView* views);
 
 /// A new tensor of shape and strides `view`, which gets its data.
 TensorHandle allocate(const Operation& op, DType dtype, Place place, ArrayView& view);
