@@ -19,7 +19,6 @@ from torch_ext.mutation import repeats_elements, share_elements
 if TYPE_CHECKING:
     from torch_ext.operator import TorchOperator
 
-# Older versions lack the tag, and refuse to capture such operators in graphs.
 _TAGS = (torch.Tag.out,) if hasattr(torch.Tag, "out") else ()
 
 _REMEDY = "leave out=... away, or give a new tensor"
@@ -66,7 +65,9 @@ class OutOverload:
         library.define(name + self._schema(params), tags=(*tags, *_TAGS))
         torch.library.register_fake(f"{namespace}::{name}", self._fake, lib=library)
         native.implement_out(operator.native, namespace, name, "CPU")
-        library.impl(name, self._copy_functional, "CUDA")
+        # Inductor takes what a tagged operator returns for new memory, and reuses that of the outs.
+        for each in ("CUDA", "Functionalize"):
+            library.impl(name, self._copy_functional, each)
         for above in ("Autograd", "ADInplaceOrView"):
             library.impl(name, self._above_backends, above)
         self.overload = getattr(getattr(torch.ops, namespace), base).out
@@ -117,7 +118,7 @@ class OutOverload:
         return targets[0] if len(targets) == 1 else targets
 
     def _copy_functional(self, *args: Any, **outs: Any) -> Any:
-        """On devices: new results, and copies of them."""
+        """On devices and in graphs: new results, and copies of them."""
         targets = tuple(outs[n] for n in self.names)
         self._check(args, targets)
         made = self._operator.results(self._operator.inner(*args))

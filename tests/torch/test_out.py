@@ -191,9 +191,8 @@ def test_opcheck():
     torch.library.opcheck(torch.ops.outs.scaled.out, (X, 2.0), {"out": torch.empty(5)})
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-def test_graphs_write_to_outs(backend: str):
-    @torch.compile(backend=backend, fullgraph=True)
+def test_graphs_write_to_outs():
+    @torch.compile(backend="aot_eager", fullgraph=True)
     def compiled(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor, state: torch.Tensor) -> Any:
         first, _ = pair(x + 1.0, out=(y, z))
         torch.ops.outs.scaled.out(x, 3.0, out=state)
@@ -206,6 +205,21 @@ def test_graphs_write_to_outs(backend: str):
     assert torch.equal(first, y + 1)
     assert torch.equal(second, 4 * X)
     assert torch.equal(state, 3 * X)
+
+
+def test_inductor_keeps_memory_that_outs_are_read_from():
+    @torch.compile(fullgraph=True)
+    def compiled(x: torch.Tensor, y: torch.Tensor) -> Any:
+        first = scaled(x, 5.0, out=torch.empty_like(x))
+        second = scaled(x, 6.0, out=torch.empty_like(x))
+        return first, second, scaled(second, 2.0, out=y)
+
+    y = torch.zeros(5)
+    first, second, last = compiled(X, y)
+    assert torch.equal(first, 5 * X)
+    assert torch.equal(second, 6 * X)
+    assert torch.equal(last, 12 * X)
+    assert torch.equal(y, last)
 
 
 def test_what_is_updated_in_place_is_no_result():
