@@ -32,10 +32,8 @@ void bind_devices(nb::module_& m) {
   m.def(
       "cuda_device_name", [](int ordinal) { return cuda::Device::get(ordinal).name(); },
       "ordinal"_a, Released(), "What the hardware calls itself.");
-  m.def(
-      "cuda_compute_capability",
-      [](int ordinal) { return cuda::Device::get(ordinal).compute_capability(); }, "ordinal"_a,
-      Released(), "10 * major + minor: 90 for sm_90.");
+  m.def("cuda_compute_capability", &cuda::Device::compute_capability, "ordinal"_a, Released(),
+        "10 * major + minor: 90 for sm_90.");
   m.def(
       "cuda_synchronize", [](int ordinal) { cuda::Device::get(ordinal).synchronize(); },
       "ordinal"_a, Released(),

@@ -61,6 +61,20 @@ void raise_status(const Device& device, const StatusWords& words, const Signatur
   throw signature.run_error(found);
 }
 
+void require_device(int ordinal) {
+  int count = Device::count();
+  if (ordinal >= 0 && ordinal < count) return;
+  throw Error(ErrorKind::kDevice, "expected one of " + std::to_string(count) +
+                                      " CUDA devices, found cuda:" + std::to_string(ordinal) +
+                                      "\n  help: check nvidia-smi and CUDA_VISIBLE_DEVICES");
+}
+
+int read_attribute(const DriverTable& driver, DeviceHandle device, int which) {
+  int value = 0;
+  check(driver.device_attribute(&value, which, device), "cuDeviceGetAttribute");
+  return value;
+}
+
 /// Whether failures of both are told in the same words.
 bool are_alike(const Signature& a, const Signature& b) {
   return a.key == b.key && a.name == b.name && a.where == b.where && a.messages == b.messages;
@@ -72,6 +86,16 @@ int Device::count() {
   int count = 0;
   check(cuda::driver().device_count(&count), "cuDeviceGetCount");
   return count;
+}
+
+int Device::compute_capability(int ordinal) {
+  require_same_process();
+  require_device(ordinal);
+  const DriverTable& driver = cuda::driver();
+  DeviceHandle device = 0;
+  check(driver.device_get(&device, ordinal), "cuDeviceGet");
+  return 10 * read_attribute(driver, device, kAttributeComputeMajor) +
+         read_attribute(driver, device, kAttributeComputeMinor);
 }
 
 std::vector<int> Device::known() {
@@ -90,11 +114,7 @@ Device& Device::get(int ordinal) {
   std::lock_guard lock(all.mutex);
   auto index = static_cast<size_t>(ordinal);
   if (index < all.known.size() && all.known[index] != nullptr) return *all.known[index];
-  if (ordinal < 0 || ordinal >= count()) {
-    throw Error(ErrorKind::kDevice, "expected one of " + std::to_string(count()) +
-                                        " CUDA devices, found cuda:" + std::to_string(ordinal) +
-                                        "\n  help: check nvidia-smi and CUDA_VISIBLE_DEVICES");
-  }
+  require_device(ordinal);
   if (all.known.size() <= index) all.known.resize(index + 1, nullptr);
   all.known[index] = new Device(cuda::driver(), ordinal);
   return *all.known[index];
@@ -117,7 +137,6 @@ void forget_devices() {
 Device::Device(const DriverTable& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {
   check(driver_.device_get(&handle_, ordinal), "cuDeviceGet");
   check(driver_.retain_primary(&context_, handle_), "cuDevicePrimaryCtxRetain");
-  compute_capability_ = 10 * attribute(kAttributeComputeMajor) + attribute(kAttributeComputeMinor);
   if (attribute(kAttributeMemoryPools) != 0) pool_ = make_pool();
   reserve_heap();
 }
@@ -160,9 +179,7 @@ void Device::share_pool_with(const Device& other) {
 }
 
 int Device::attribute(int which) const {
-  int value = 0;
-  check(driver_.device_attribute(&value, which, handle_), "cuDeviceGetAttribute");
-  return value;
+  return read_attribute(driver_, handle_, which);
 }
 
 std::string Device::name() const {

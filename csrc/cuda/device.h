@@ -37,6 +37,9 @@ class Device {
   /// How many there are; throws where there is no driver.
   static int count();
 
+  /// 10 * major + minor, as in sm_90, of the GPU `ordinal`, whose context is not made.
+  static int compute_capability(int ordinal);
+
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
@@ -44,8 +47,6 @@ class Device {
   /// The functions that its objects are made and destroyed by.
   const DriverTable& driver() const { return driver_; }
   ContextHandle context() const { return context_; }
-  /// 10 * major + minor, as in sm_90.
-  int compute_capability() const { return compute_capability_; }
   std::string name() const;
 
   /// The pool of this device's arrays; null where the driver has none, and then `allocate` waits.
@@ -85,7 +86,6 @@ class Device {
   int ordinal_;
   DeviceHandle handle_ = 0;
   ContextHandle context_ = nullptr;
-  int compute_capability_ = 0;
   PoolHandle pool_ = nullptr;
   std::vector<int> sharing_;  // ordinals of those that `share_pool_with` was asked for
   std::mutex mutex_;
