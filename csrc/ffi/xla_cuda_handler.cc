@@ -52,6 +52,14 @@ cuda::Device& device_of(const XLA_FFI_CallFrame& frame) {
   return cuda::Device::get(ordinal);
 }
 
+std::shared_ptr<cuda::Stream> stream_of(const XLA_FFI_CallFrame& frame) {
+  void* handle = read_stream(frame);
+  if (handle == nullptr) {
+    throw Error(ErrorKind::kInternal, "kernelcore: XLA does not name the stream");
+  }
+  return cuda::Stream::wrap(device_of(frame), reinterpret_cast<uintptr_t>(handle));
+}
+
 XLA_FFI_Error* instantiate(XLA_FFI_CallFrame* frame) {
   auto site = std::make_unique<CallSite>();
   site->plan = find_or_make_plan(frame->attrs, make_device_plan);
@@ -94,9 +102,7 @@ void queue_steps(const XLA_FFI_CallFrame& frame, const DevicePlan& plan, const A
 void execute(const XLA_FFI_CallFrame& frame, const DevicePlan& plan) {
   ViewBuffer views(plan.buffer_count);
   read_buffers(plan, frame, views.data());
-  auto stream =
-      cuda::Stream::wrap(device_of(frame), reinterpret_cast<uintptr_t>(read_stream(frame)));
-  queue_steps(frame, plan, views.data(), *stream);
+  queue_steps(frame, plan, views.data(), *stream_of(frame));
 }
 
 void execute_graph(const XLA_FFI_CallFrame& frame, CallSite& site) {
@@ -117,7 +123,7 @@ void execute_graph(const XLA_FFI_CallFrame& frame, CallSite& site) {
     graph = made;
     site.graphs.add(std::move(key), graph);
   }
-  graph->launch(cuda::Stream::wrap(device, reinterpret_cast<uintptr_t>(read_stream(frame))));
+  graph->launch(stream_of(frame));
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ import kernelcore as kc
 from jax_ffi import GraphMode, jax_callable, jax_kernel, platforms
 from jax_ffi.platforms import embeds
 from kernelcore import _native, device_code
-from kernelcore.opdevice import DeviceForm, device_form
+from kernelcore.opdevice import DeviceForm, common_architecture, device_form
 from tests.cuda.fake import OUT_OF_MEMORY, FakeDriver
 from tests.cuda.xla_frames import COMMAND_BUFFER_COMPATIBLE, CallSite, XlaError
 from tests.cuda.xla_programs import HANDLERS, Program
@@ -261,6 +261,21 @@ def test_a_failed_assertion_is_told_by_the_next_run_once(known: FakeDriver) -> N
 def test_no_device_is_guessed(known: FakeDriver) -> None:
     with pytest.raises(XlaError, match="XLA does not name the device"):
         Program(of_wave, X, 2.0).site.initialize(-1, 1)
+
+
+@pytest.mark.parametrize("mode", [GraphMode.JAX, GraphMode.WARP])
+def test_no_stream_is_guessed(mode: GraphMode, known: FakeDriver) -> None:
+    program = Program(in_program(mode), X, jnp.float32(2.0))
+    program.initialize("cuda:0", 0)
+    args = program.place([X, 2.0], "cuda:0")
+    with pytest.raises(XlaError, match="XLA does not name the stream"):
+        program.run(args, "cuda:0")
+
+
+def test_lowering_makes_no_context(known: FakeDriver) -> None:
+    assert common_architecture() == "sm_90"
+    Program(of_wave, X, 2.0)
+    assert known.calls("cuDevicePrimaryCtxRetain") == []
 
 
 def test_what_the_driver_refuses_is_an_error_of_xla(known: FakeDriver) -> None:
