@@ -24,6 +24,7 @@ from jax_ffi.options import (
 from jax_ffi.primitive import Launch, bind
 from kernelcore import Kernel
 from kernelcore.errors import KernelArgumentError
+from kernelcore.opdevice import MAX_THREADS, is_block_dim
 from kernelcore.opshape import kernel_operation, require_kernel, roles
 
 
@@ -233,8 +234,8 @@ def jax_kernel(
     require_kernel(kernel)
     declared = _declaration(kernel)
     declared.check_vmap_method(vmap_method)
-    if block_dim is not None and (not isinstance(block_dim, int) or block_dim < 1):
-        text = f"block_dim: expected a positive integer, found {block_dim!r}"
+    if block_dim is not None and not is_block_dim(block_dim):
+        text = f"block_dim: expected an integer from 1 to {MAX_THREADS}, found {block_dim!r}"
         raise declared.refuse(text, "leave it out: only GPUs have blocks of threads")
     in_out = declared.in_out_names(in_out_argnames)
     outputs = declared.output_names(num_outputs, in_out)
@@ -249,7 +250,7 @@ def jax_kernel(
         None if output_dims is None else declared.output_dims(outputs, output_dims),
         enable_backward,
         has_side_effect,
-        block_dim or 0,
+        int(block_dim or 0),
     )
 
 

@@ -11,12 +11,15 @@ from kernelcore.errors import KernelDeviceError
 from kernelcore.ir.core import Func
 from kernelcore.opspec import Operation
 from kernelcore.passes.by_reference import by_reference
+from kernelcore.place import is_count
 from kernelcore.runtime import native
-from kernelcore.settings import config
+from kernelcore.settings import MAX_BLOCK_DIM, config
 from kernelcore.signature import Binding, Relocation, Role, relocations
 
 # Every GPU that kernels run on runs its code.
 PORTABLE_ARCHITECTURE = ptx.DEFAULT_ARCHITECTURE
+# A block of any GPU has as many at most.
+MAX_THREADS = MAX_BLOCK_DIM
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +78,8 @@ def common_architecture() -> str:
         count = 0
     known = [architecture_of(ordinal) for ordinal in range(count)]
     return min(known, key=ptx.FORWARD_COMPATIBLE.index, default=PORTABLE_ARCHITECTURE)
+
+
+def is_block_dim(value: object) -> bool:
+    """Whether ``value`` is a number of threads that a block may have."""
+    return is_count(value) and value in range(1, MAX_THREADS + 1)

@@ -6,6 +6,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
 
 from kernelcore.device import Device, require_device
 from kernelcore.errors import KernelArgumentError, SrcLoc
@@ -77,8 +80,16 @@ def place_of(
         )
     threads = 0 if block_dim is None else block_dim
     for what, count in (("block_dim", threads), ("max_blocks", max_blocks)):
-        if count < 0:
-            raise KernelArgumentError(f"{name}: {what}: expected at least 0, found {count}")
+        if not is_count(count):
+            raise KernelArgumentError(
+                f"{name}: {what}: expected an integer of at least 0, found {count!r}"
+            )
     if stream is not None:
         found = stream.device
-    return Place(found, stream, threads, max_blocks)
+    return Place(found, stream, int(threads), int(max_blocks))
+
+
+def is_count(value: object) -> bool:
+    """Whether ``value`` is an integer that is not negative, of Python or NumPy."""
+    is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return is_integer and bool(cast("int", value) >= 0)

@@ -34,8 +34,8 @@ class Config:
             ``KC_DETERMINISTIC``, 0 or 1, sets it first.
         verify_cuda: Whether to wait for every launch on a GPU and raise what failed there; launches
             on the CPU raise in any case.
-        block_dim: Threads of a block of a GPU; 0, the default, is 256, or as many as the registers
-            of the kernel leave.
+        block_dim: Threads of a block of a GPU in launches; 0, the default, is 256, or as many as
+            the registers of the kernel leave. Operators of torch and JAX do not look at it.
         quiet: Whether to say nothing at the start; nothing is said in any case.
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
@@ -95,8 +96,10 @@ def test_geometry(driver: FakeDriver) -> None:
     assert x.numpy()[5] == 40.0
     with pytest.raises(kc.KernelArgumentError, match="block_dim: expected 1 to 1024 threads"):
         kc.launch(saxpy, 1000, [x, 1.0], [x], block_dim=2048)
-    with pytest.raises(kc.KernelArgumentError, match="max_blocks: expected at least 0"):
-        kc.launch(saxpy, 1000, [x, 1.0], [x], max_blocks=-1)
+    wrong: list[Any] = [-1, 2.5, "2", True]
+    for count in wrong:
+        with pytest.raises(kc.KernelArgumentError, match="max_blocks: expected an integer of at"):
+            kc.launch(saxpy, 1000, [x, 1.0], [x], max_blocks=count)
     driver.clear()
     kc.launch(saxpy, 0, [x, 1.0], [x])
     assert driver.calls("cuLaunchKernel") == []

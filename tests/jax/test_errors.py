@@ -109,6 +109,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "vmap_method": lambda: jax_kernel(axpy, vmap_method="fast"),
     "vmap_method_of_a_call": lambda: call_axpy(f32(3), 1.0, 1, vmap_method="fast"),
     "block_dim": lambda: jax_kernel(axpy, block_dim=0),
+    "block_dim_of_no_gpu": lambda: jax_kernel(axpy, block_dim=1025),
 }
 
 
