@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(shell find csrc -type f)
 CXX_FILES := $(shell find csrc -path csrc/third_party -prune -o \( -name '*.cc' -o -name '*.h' \) -print)
 
-.PHONY: demo test test-torch-matrix test-torch-oldest test-jax-matrix test-jax-oldest test-jax-newest \
-	test-derivatives test-ptx test-gpu lint fuzz fuzz-values fuzz-derivatives fuzz-capsules tsan maths bench bench-gpu bench-registers clean
+.PHONY: demo test test-torch-matrix test-torch-oldest test-torch-newest test-jax-matrix \
+	test-jax-oldest test-jax-newest test-derivatives test-ptx test-gpu lint fuzz fuzz-values \
+	fuzz-derivatives fuzz-capsules tsan maths bench bench-gpu bench-registers clean
 
 demo: $(VENV)/.built
 	$(BIN)/python examples/01_tv_denoise.py
@@ -78,12 +79,20 @@ test-torch-matrix: export KC_TORCH_MATRIX = 1
 test-torch-matrix: $(VENV)/.built
 	$(BIN)/python -m pytest -q -n 2 tests/torch/test_matrix.py
 
+TORCH_TESTS := tests/torch tests/native/test_torch.py tests/cuda/test_torch.py tests/cuda/test_torch_streams.py
+
 # The torch tests on the oldest torch that is supported, with the same native module; it needs 7 GB,
 # since older wheels for Linux bring CUDA along.
 OLDEST_TORCH := $(VENV)/oldest-torch
 test-torch-oldest: $(VENV)/.built
 	$(BIN)/python -m pip install --quiet --upgrade --target $(OLDEST_TORCH) torch==2.10.0 'numpy<2.4'
-	PYTHONPATH=$(OLDEST_TORCH) $(BIN)/python -m pytest -q -n 2 tests/torch
+	PYTHONPATH=$(OLDEST_TORCH) $(BIN)/python -m pytest -q -n 2 $(TORCH_TESTS)
+
+# And on the newest one, which is as large.
+NEWEST_TORCH := $(VENV)/newest-torch
+test-torch-newest: $(VENV)/.built
+	$(BIN)/python -m pip install --quiet --upgrade --target $(NEWEST_TORCH) torch 'numpy<2.4'
+	PYTHONPATH=$(NEWEST_TORCH) $(BIN)/python -m pytest -q -n 2 $(TORCH_TESTS)
 
 # Device code: all kernels and their derivatives through NVIDIA's assembler, and on this processor.
 test-ptx: export KC_PTX_ALL = 1

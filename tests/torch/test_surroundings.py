@@ -63,7 +63,7 @@ def test_kernels_run_on_the_cpu_whatever_the_default_device_is(compile_it):
     torch.testing.assert_close(found, (3 * x, k.powers_torch(3.0).double()))
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings(r"ignore:.torch\.jit\.\w+. is (deprecated|not supported)")
 @pytest.mark.parametrize("requires_grad", [False, True])
 def test_the_tracer_of_torchscript_records_operators(requires_grad):
     x = torch.arange(4, dtype=F64)
