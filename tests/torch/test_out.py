@@ -142,7 +142,7 @@ def test_every_form_of_a_call_takes_out():
 def test_nothing_is_allocated_for_contiguous_outs():
     y = torch.zeros(5)
     scaled(X, 2.0, out=y)
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as found:
         scaled(X, 3.0, out=y)
     names = [event.name for event in found.events() or ()]
     assert "outs::scaled" in names
