@@ -105,7 +105,7 @@ void set_item(const nb::object& tuple, size_t index, PyObject* stolen) {
 /// The plan that `object` is; contexts are in reach of users.
 GradPlan& plan_in(const nb::object& object) {
   static const PyObject* const type = nb::type<GradPlan>().ptr();
-  if (reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())) != type) {
+  if (reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())) != type || !nb::inst_ready(object)) {
     throw Error(ErrorKind::kInternal, "torch: a backward without its plan");
   }
   return *nb::inst_ptr<GradPlan>(object);
@@ -159,6 +159,7 @@ PyObject* run_forward(Forward& forward, PyObject* const* args, Py_ssize_t count)
   }
   nb::object plan = plan_of(forward, context);
   nb::object results = operands.run();
+  if (!results.is_valid()) fail(op, "torch has no memory for results below functionalization");
   keep(op, std::move(plan), context, args);
   return results.release().ptr();
 }
@@ -219,7 +220,7 @@ nb::object run_adjoint(const Backward& call, const Adjoint& adjoint) {
   }
   if (filled != op.operands.size()) fail(op, "too few operands");
   SmallBuffer<PyObject*, 16> found(op.visible_count);
-  operands.run(found.data());
+  if (!operands.run(found.data())) return {};
   auto count = size_of(call.numbers);
   nb::object grads = new_tuple(count);
   for (size_t k = 0; k < count; ++k) set_item(grads, k, nb::none().release().ptr());
@@ -237,7 +238,7 @@ nb::object pull(const Backward& call) {
 
 /// Whether nobody wants to see what the backward consists of.
 bool is_unobserved() {
-  return !torch::shim().grad_mode_is_enabled() && !is_observed() && !is_in_functorch();
+  return !torch::shim().grad_mode_is_enabled() && !is_observed();
 }
 
 PyObject* run_backward(PyObject* context, PyObject* const* cotangents, Py_ssize_t count) {
@@ -281,6 +282,7 @@ int traverse_plan(PyObject* self, visitproc visit, void* arg) noexcept {
 }
 
 int clear_plan(PyObject* self) noexcept {
+  if (!nb::inst_ready(self)) return 0;
   auto* plan = nb::inst_ptr<GradPlan>(self);
   plan->adjoint = nb::none();
   plan->pull = nb::none();
@@ -298,6 +300,7 @@ int traverse_forward(PyObject* self, visitproc visit, void* arg) noexcept {
 }
 
 int clear_forward(PyObject* self) noexcept {
+  if (!nb::inst_ready(self)) return 0;
   auto* forward = nb::inst_ptr<Forward>(self);
   forward->plan = nb::none();
   forward->plans.clear();

@@ -33,6 +33,7 @@ int traverse_entry(PyObject* self, visitproc visit, void* arg) noexcept {
 }
 
 int clear_entry(PyObject* self) noexcept {
+  if (!nb::inst_ready(self)) return 0;
   auto* entry = nb::inst_ptr<FastEntry>(self);
   entry->differentiated = nb::none();
   entry->slow = nb::none();
@@ -62,9 +63,12 @@ PyObject* call_fast(const FastEntry& entry, PyObject* const* args, Py_ssize_t co
   if (keywords == nullptr && static_cast<size_t>(count) == op.operands.size()) {
     Operands operands(op);
     Verdict verdict = read_all(op, args, operands);
-    if (verdict == Verdict::kPlain) return operands.run().release().ptr();
+    if (verdict == Verdict::kPlain) {
+      nb::object results = operands.run();
+      if (results.is_valid()) return results.release().ptr();
+    }
     bool wants_grad = verdict == Verdict::kNeedsGrad && !entry.differentiated.is_none();
-    if (wants_grad && !is_in_functorch()) fallback = entry.differentiated.ptr();
+    if (wants_grad) fallback = entry.differentiated.ptr();
   }
   return PyObject_Vectorcall(fallback, args, static_cast<size_t>(count), keywords);
 }

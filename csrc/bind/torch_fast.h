@@ -15,9 +15,8 @@ void bind_fast_entry(nanobind::module_& m);
 
 /// A built-in function that runs `operation` at once on plain CPU tensors.
 ///
-/// Calls `differentiated` when autograd has to know (None: `slow` does that too), outside of
-/// torch.func only, and `slow` with the same arguments whenever the call is not plain: subclasses,
-/// modes, transforms, other devices.
+/// Calls `differentiated` when autograd has to know (None: `slow` does that too), and `slow` with
+/// the same arguments whenever the call is not plain: subclasses, modes, transforms, other devices.
 nanobind::object make_fast_entry(std::shared_ptr<const torch::Operation> operation,
                                  const std::string& name, const std::string& doc,
                                  nanobind::object differentiated, nanobind::object slow);

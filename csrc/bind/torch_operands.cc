@@ -20,7 +20,8 @@ void set_allocation_error(void*, const char*, const char* message) {
   PyErr_SetString(PyExc_MemoryError, message);
 }
 
-/// A new tensor of the shape of `view`, whose data it sets.
+/// A new tensor of the shape of `view`, whose data it sets: null where torch makes functional
+/// tensors.
 PyObject* empty_tensor(DType dtype, ArrayView& view) {
   const DLPackExchangeAPI& api = tensor_exchange_api();
   DLTensor prototype{};
@@ -100,13 +101,14 @@ Verdict Operands::read_scalar(size_t index, PyObject* object) {
   return Verdict::kPlain;
 }
 
-void Operands::run(PyObject** results) {
+bool Operands::run(PyObject** results) {
   const Operation& op = operation_;
   ViewBuffer views(op.results.size());
   NewTensors made(results);
   for (size_t i = 0; i < op.visible_count; ++i) {
     op.shape_result(i, views_.data(), views[i]);
     made.add(empty_tensor(op.results[i].dtype, views[i]));
+    if (views[i].data == nullptr && views[i].numel() != 0) return false;
   }
   torch::HiddenResults hidden(op, views_.data(), views.data());
   Launch launch = op.launch_for(views_.data(), views.data());
@@ -116,12 +118,13 @@ void Operands::run(PyObject** results) {
     run_functional(op.signature, views_.data(), views.data(), launch, Pool::instance());
   }
   made.give_away();
+  return true;
 }
 
 nb::object Operands::run() {
   size_t count = operation_.visible_count;
   SmallBuffer<PyObject*, 16> results(count);
-  run(results.data());
+  if (!run(results.data())) return {};
   if (count == 1) return nb::steal(results[0]);
   nb::object all = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
   for (size_t i = 0; i < count; ++i) {

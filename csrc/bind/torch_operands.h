@@ -24,10 +24,11 @@ class Operands {
   Verdict read(size_t index, PyObject* object, bool grad_mode);
 
   /// Runs the operation on what was read and gives its visible results, references that are the
-  /// caller's, to `results`.
-  void run(PyObject** results);
+  /// caller's, to `results`. False if torch's new tensors have no memory, as those of
+  /// functionalization: then nothing ran.
+  bool run(PyObject** results);
 
-  /// The same as what a call returns: a tensor, or a tuple of them.
+  /// The same as what a call returns: a tensor, or a tuple of them; invalid for false.
   nanobind::object run();
 
  private:

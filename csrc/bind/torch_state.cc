@@ -71,7 +71,7 @@ bool is_plain_tensor(PyObject* object) {
 
 bool is_observed() {
   if (is_active(g_hooks.len_dispatch_stack) || is_active(g_hooks.len_function_stack) ||
-      is_active(g_hooks.is_tracing)) {
+      is_active(g_hooks.functorch_active) || is_active(g_hooks.is_tracing)) {
     return true;
   }
   PyObject* level = PyDict_GetItemWithError(g_hooks.forward_ad_globals, g_hooks.current_level);
@@ -80,10 +80,6 @@ bool is_observed() {
 
 bool is_autocast_enabled() {
   return is_active(g_hooks.any_autocast_enabled);
-}
-
-bool is_in_functorch() {
-  return is_active(g_hooks.functorch_active);
 }
 
 bool requires_grad(PyObject* tensor) {

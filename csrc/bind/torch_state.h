@@ -28,14 +28,13 @@ const DLPackExchangeAPI& tensor_exchange_api();
 /// Whether `object` is a tensor or a parameter, of no other class.
 bool is_plain_tensor(PyObject* object);
 
-/// Whether a mode, forward AD or the tracer of torch.jit looks at calls.
+/// Whether a mode, a transform of torch.func, forward AD or the tracer of torch.jit looks at calls.
+///
+/// Below a transform even calls on plain tensors count: new tensors are wrapped there.
 bool is_observed();
 
 /// Whether tensors are to be cast to the dtypes that operators want.
 bool is_autocast_enabled();
-
-/// Whether a transform of torch.func is active.
-bool is_in_functorch();
 
 /// Whether autograd wants to know what becomes of `tensor`; an error counts as true.
 bool requires_grad(PyObject* tensor);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from types import FrameType
@@ -13,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 import kernelcore as kc
 import torch_ext
+from kernelcore import _native
 from tests.torch import torch_kernels as k
 from torch_ext import torch_op
 
@@ -202,5 +204,18 @@ def test_contexts_that_were_tampered_with_are_refused():
     (x,) = leaves(3)
     z = quadratic(x, 2.0)
     z.grad_fn.native_plan = z.grad_fn.call = 3
+    with pytest.raises(kc.KernelError, match="without its plan"):
+        z.sum().backward()
+
+
+def test_state_that_was_never_set_up_is_collected():
+    for kind in (_native.TorchFastEntry, _native.TorchForward, _native.TorchGradPlan):
+        cycle: list[object] = [kind.__new__(kind)]
+        cycle.append(cycle)
+        del cycle
+    gc.collect()
+    (x,) = leaves(3)
+    z = quadratic(x, 2.0)
+    z.grad_fn.native_plan = _native.TorchGradPlan.__new__(_native.TorchGradPlan)
     with pytest.raises(kc.KernelError, match="without its plan"):
         z.sum().backward()

@@ -84,3 +84,24 @@ def test_autocast_leaves_tensors_of_the_dtype_that_is_wanted():
         (grad,) = torch.autograd.grad(found.sum(), x)
         torch.testing.assert_close(quadratic(x.bfloat16(), 2.0), found)
     torch.testing.assert_close([found, grad], [2 * x**2, 4 * x])
+
+
+@pytest.mark.parametrize("size", [4, 0])
+def test_transforms_leave_calls_on_tensors_from_outside_alone(size):
+    x, y = torch.linspace(0.5, 2.0, size, dtype=F64), torch.ones(size, dtype=F64)
+    expected = 2 * x * x + y
+
+    def call(y):
+        return quadratic(x, 2.0) + y
+
+    torch.testing.assert_close(torch.func.functionalize(call)(y), expected)
+    torch.testing.assert_close(torch.func.vmap(call)(y.expand(2, size))[1], expected)
+    torch.testing.assert_close(torch.func.jvp(call, (y,), (y,)), (expected, y))
+    torch.testing.assert_close(torch.func.grad(lambda y: call(y).sum())(y), torch.ones_like(y))
+
+
+def test_backward_may_run_while_tensors_are_functional():
+    x = torch.linspace(0.5, 2.0, 4, dtype=F64).requires_grad_()
+    z = quadratic(x, 2.0).sum()
+    run = torch.func.functionalize(lambda y: torch.autograd.grad(z, x)[0] + y)
+    torch.testing.assert_close(run(torch.ones(4, dtype=F64)), 4 * x.detach() + 1)
