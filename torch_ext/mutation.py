@@ -109,6 +109,8 @@ def share_elements(first: Any, second: Any) -> bool:
     """Whether two tensors with memory have an element in common."""
     if not all(type(t) in (torch.Tensor, torch.nn.Parameter) for t in (first, second)):
         return False
+    if any(t.is_meta for t in (first, second)):
+        return False
     if torch._C._len_torch_dispatch_stack() or torch._C._are_functorch_transforms_active():
         return False
     return Array.sharing(first.detach()).span.overlaps(Array.sharing(second.detach()).span)

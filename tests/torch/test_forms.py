@@ -47,6 +47,14 @@ def half(x: kc.array(dtype=Any), y: kc.array(dtype=Any)):
     y[i] = x[i] / x.dtype(2)
 
 
+@kc.kernel
+def exchanged(a: kc.array(dtype=kc.float64), b: kc.array(dtype=kc.float64)):
+    i = kc.tid()
+    kept = a[i]
+    a[i] = b[i]
+    b[i] = kept
+
+
 def leaf(*shape: int) -> torch.Tensor:
     return torch.randn(shape, dtype=torch.float64, requires_grad=True)
 
@@ -129,6 +137,14 @@ def test_what_cannot_be_mutated_is_refused_before_anything_runs():
     with pytest.raises(kc.KernelArgumentError, match=r"mutates: 'x' is no array .* these are: st"):
         torch_op(k.grow, mutates=["x"])
     assert state.item() == 1.0
+
+
+def test_shapes_of_several_mutated_tensors_are_enough():
+    op = torch_op(exchanged, in_out=["a", "b"], mutates=["a", "b"])
+    a, b = (torch.ones(3, dtype=torch.float64, device="meta") for _ in range(2))
+    assert op(a, b) is None
+    with pytest.raises(kc.KernelArgumentError, match=r"'b': .*shares elements with 'a'"):
+        op(*(torch.ones(3, dtype=torch.float64),) * 2)
 
 
 def test_batches_of_mutated_tensors_are_updated():
