@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+import kernelcore as kc
+from kernelcore import _native
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -30,3 +33,13 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert found == file.read_text()
 
     return check
+
+
+@pytest.fixture
+def eager_sharing() -> Iterator[None]:
+    """Threads share every run, so that small ones show what large ones would."""
+    before = kc.num_threads()
+    _native.set_eager_sharing(True)
+    yield
+    _native.set_eager_sharing(False)
+    kc.set_num_threads(before)

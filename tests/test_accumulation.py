@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore import _native
 from tests import accumulation_model as model
+
+pytestmark = pytest.mark.usefixtures("eager_sharing")
 
 F32 = kc.array(dtype=kc.float32)
 F64 = kc.array(dtype=kc.float64)
 I32 = kc.array(dtype=kc.int32)
 THREADS = (1, 2, 3, 8)
 SIZES = (1, 64, 255, 256, 257, 1000, 20_011)
-
-
-@pytest.fixture(autouse=True)
-def eager() -> Iterator[None]:
-    """Threads share every run, so that small ones show what large ones would."""
-    before = kc.num_threads()
-    _native.set_eager_sharing(True)
-    yield
-    _native.set_eager_sharing(False)
-    kc.set_num_threads(before)
 
 
 def bits(array: np.ndarray) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,19 +15,12 @@ from kernelcore.signature import Role
 from kernelcore.types import element_type
 from tests.patterns import PATTERNS, Pattern, atomics
 
+pytestmark = pytest.mark.usefixtures("eager_sharing")
+
 # Minima and maxima have derivatives of another kind (``opselect``).
 ADDING = [p for p in PATTERNS if p.kernel.pyfunc.__module__ != atomics.__name__]
 INSTANCES = 700
 THREADS = (1, 2, 8)
-
-
-@pytest.fixture(autouse=True)
-def eager() -> Iterator[None]:
-    before = kc.num_threads()
-    _native.set_eager_sharing(True)
-    yield
-    _native.set_eager_sharing(False)
-    kc.set_num_threads(before)
 
 
 def shared_adjoint(pattern: Pattern) -> tuple[Operation, list[Any]]:

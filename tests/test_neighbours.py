@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore import _native
 from kernelcore.codegen import abi
 from kernelcore.codegen.neighbours import neighbours
 from kernelcore.ir.core import Func
@@ -164,17 +163,7 @@ def test_rows_that_may_be_the_same(lanes: int, k: int) -> None:
     np.testing.assert_array_equal(y, want)
 
 
-@pytest.fixture
-def eager() -> Iterator[None]:
-    """Threads share launches whether or not that gains anything."""
-    before = kc.num_threads()
-    _native.set_eager_sharing(True)
-    yield
-    _native.set_eager_sharing(False)
-    kc.set_num_threads(before)
-
-
-@pytest.mark.usefixtures("eager")
+@pytest.mark.usefixtures("eager_sharing")
 def test_threads_that_meet_at_neighbours_add_in_one_order() -> None:
     func = optimize(in_one_array.func)
     assert len(neighbours(func, lane_strides(func))) == 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,13 +18,8 @@ SIZE = 3000
 
 
 @pytest.fixture(autouse=True, params=[1, 3])
-def threads(request: pytest.FixtureRequest) -> Iterator[None]:
-    before = kc.num_threads()
+def threads(request: pytest.FixtureRequest, eager_sharing: None) -> None:
     kc.set_num_threads(request.param)
-    _native.set_eager_sharing(True)
-    yield
-    _native.set_eager_sharing(False)
-    kc.set_num_threads(before)
 
 
 @kc.kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -65,6 +65,21 @@ def as_function(
         ]
     )
     return function
+
+
+def recorded(run: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+    """What a captured graph calls for ``run``, a function of one argument per operand.
+
+    torch.compile does not follow ``run``: it records which operators it calls with fake tensors.
+    """
+    opaque: Callable[..., Any] = cast("Any", torch.compiler.allow_in_graph(run))
+    flat = arguments.flattened()
+
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        given = flat(args, kwargs)
+        return opaque(*(args if given is None else given))
+
+    return traced
 
 
 class Call:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import torch
 
@@ -15,7 +15,7 @@ from kernelcore.program_interface import Interface, interface
 from kernelcore.programs import Programs
 from kernelcore.types import ArrayType, Scalar
 from torch_ext.arguments import Arguments, taken_apart
-from torch_ext.call import Call, as_function
+from torch_ext.call import Call, as_function, recorded
 from torch_ext.check import describe
 from torch_ext.dtype import dtype_to_torch
 
@@ -55,18 +55,11 @@ def torch_callable(
     face = interface(function, outputs, in_out, output_dims)
     arguments = _arguments(face, defaults or {})
     run = _Runner(face).run
-    # Not followed by torch.compile: it records which operators this calls with fake tensors.
-    opaque: Callable[..., Any] = cast("Any", torch.compiler.allow_in_graph(run))
-    flat = arguments.flattened()
-
-    def traced(*args: Any, **kwargs: Any) -> Any:
-        given = flat(args, kwargs)
-        return opaque(*(args if given is None else given))
 
     def entry(*args: Any, **kwargs: Any) -> Any:
         return run(*arguments.bind(args, kwargs)) if arguments.is_flat else run(*args)
 
-    return as_function(function, arguments, traced, entry)
+    return as_function(function, arguments, recorded(run, arguments), entry)
 
 
 def _arguments(face: Interface, defaults: Mapping[str, Any]) -> Arguments:

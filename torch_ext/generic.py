@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 
@@ -11,6 +11,7 @@ from kernelcore.kernel import Kernel
 from kernelcore.types import ArrayOf, Scalar, float32, int32
 from torch_ext.arguments import Arguments
 from torch_ext.arguments import Parameter as Taken
+from torch_ext.call import recorded
 from torch_ext.dtype import dtype_from_torch
 
 
@@ -69,18 +70,10 @@ def generic_operator(
             found = operators[key] = specialise(kernel.for_inputs(given))
         return found(*args)
 
-    # Not followed by torch.compile: it records which operators this calls with fake tensors.
-    opaque: Callable[..., Any] = cast("Any", torch.compiler.allow_in_graph(run))
-    flat = arguments.flattened()
-
-    def traced(*args: Any, **kwargs: Any) -> Any:
-        given = flat(args, kwargs)
-        return opaque(*(args if given is None else given))
-
     def entry(*args: Any, **kwargs: Any) -> Any:
         return run(*arguments.bind(args, kwargs))
 
-    return traced, entry, arguments
+    return recorded(run, arguments), entry, arguments
 
 
 def _outer(wanted: Any) -> int | None:
