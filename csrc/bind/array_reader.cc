@@ -7,6 +7,7 @@
 #include "bind/array_memory.h"
 #include "bind/buffer_protocol.h"
 #include "bind/builtin_call.h"
+#include "bind/tensor_access.h"
 
 namespace nb = nanobind;
 
@@ -20,6 +21,7 @@ struct TypeEntry {
   PyTypeObject* type = nullptr;
   Route route = Route::kNone;
   const DLPackExchangeAPI* api = nullptr;
+  TensorAccess tensor;               // asks the array itself, before its type is
   BuiltinCall is_negated;            // says whether an array of this type has a lazy sign
   PyObject* note_written = nullptr;  // called with an array of this type that was written
   bool notes_tuples = false;         // called with a tuple of arrays instead
@@ -81,6 +83,7 @@ TypeEntry classify(PyObject* object) {
   entry.api = exchange_api_of(type);
   entry.route = entry.api != nullptr ? Route::kExchange : route_of(object);
   if (entry.api != nullptr) {
+    entry.tensor = TensorAccess::of(object, *entry.api);
     entry.is_negated = BuiltinCall::of_method(object, "is_neg");
     find_version_counter(type, entry);
   }
@@ -115,7 +118,8 @@ void find_work_stream(const DLPackExchangeAPI& api, ArrayInfo& info) {
 }
 
 /// Whether the elements of an array of a type with `is_negated` still have to be negated.
-bool has_lazy_sign(PyObject* object, const BuiltinCall& is_negated) {
+bool has_lazy_sign(PyObject* object, const TensorAccess& tensor, const BuiltinCall& is_negated) {
+  if (tensor.is_valid()) return tensor.is_negated(object);
   if (!is_negated.is_valid()) return false;
   nb::object result = is_negated(object);
   if (!result.is_valid()) {
@@ -127,18 +131,21 @@ bool has_lazy_sign(PyObject* object, const BuiltinCall& is_negated) {
 
 bool read_exchange(PyObject* object, const TypeEntry& entry, ArrayInfo& info) {
   // Calls of Python may replace the entry.
+  TensorAccess access = entry.tensor;
   BuiltinCall is_negated = entry.is_negated;
   const DLPackExchangeAPI& api = *entry.api;
   DLTensor tensor;
-  if (api.dltensor_from_py_object_no_sync(object, &tensor) != 0) return false;
+  bool is_described = access.is_valid() && access.describe(object, tensor);
+  if (!is_described && api.dltensor_from_py_object_no_sync(object, &tensor) != 0) return false;
   if (!read_dl_tensor(tensor, info)) return false;
   if (!info.is_on_host()) find_work_stream(api, info);
-  info.has_lazy_sign = has_lazy_sign(object, is_negated);
+  info.has_lazy_sign = has_lazy_sign(object, access, is_negated);
   return true;
 }
 
 bool adopt_exchange(PyObject* object, const TypeEntry& entry, ArrayInfo& info, Keeper& keeper) {
   // Calls of Python may replace the entry.
+  TensorAccess access = entry.tensor;
   BuiltinCall is_negated = entry.is_negated;
   const DLPackExchangeAPI& api = *entry.api;
   DLManagedTensorVersioned* managed = nullptr;
@@ -147,7 +154,7 @@ bool adopt_exchange(PyObject* object, const TypeEntry& entry, ArrayInfo& info, K
   if (!read_dl_tensor(managed->dl_tensor, info)) return false;
   if (!info.is_on_host()) find_work_stream(api, info);
   info.is_read_only = (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
-  info.has_lazy_sign = has_lazy_sign(object, is_negated);
+  info.has_lazy_sign = has_lazy_sign(object, access, is_negated);
   return true;
 }
 
@@ -263,6 +270,7 @@ Leases::~Leases() {
 void note_written(PyObject* object) {
   const TypeEntry& entry = entry_of(object);
   if (entry.route == Route::kMemory) array_memory_of(object)->count_write();
+  if (entry.tensor.is_valid() && entry.tensor.note_written(object)) return;
   PyObject* note = entry.note_written;
   if (note == nullptr) return;
   nb::object noted = nb::borrow(object);
