@@ -76,7 +76,7 @@ class HostBuffer:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        if self.dtype.kind == "V":
+        if self.dtype.isbuiltin != 1:
             raise AttributeError("a dtype of ml_dtypes: NumPy asks __array__ then, which keeps it")
         return self._array.__array_interface__
 
@@ -103,13 +103,17 @@ class CudaBuffer:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self.dtype.isbuiltin != 1:
+            raise AttributeError("a dtype of ml_dtypes: the protocol has none, but DLPack has")
+        return self._interface()
+
+    def _interface(self) -> dict[str, Any]:
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
             "data": (self._address, self._is_read_only),
             "version": 3,
-            # The protocol has no 0; 1 is the default stream.
-            "stream": self._stream or 1,
+            "stream": self._stream,
         }
 
     def numpy(self) -> Numbers:
@@ -122,7 +126,7 @@ class CudaBuffer:
         Args:
             dtype: The type of an element; the last dimensions are its components.
         """
-        found = shared_at(self.__cuda_array_interface__, dtype_from_jax(self.dtype))
+        found = shared_at(self._interface(), dtype_from_jax(self.dtype))
         return found if dtype is None else Array.sharing(found, dtype)
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -144,7 +148,7 @@ def register_ffi_callback(name: str, func: Callback, graph_compatible: bool = Tr
             which have the ``__cuda_array_interface__``, it does in the stream of the Context. If
             it raises, so does the program.
         graph_compatible: Whether a CUDA graph may capture the call: ``func`` is not called when
-            the graph is replayed.
+            the graph is replayed. One that reads elements or waits is none that a graph captures.
 
     Raises:
         KernelArgumentError: ``name`` is no text, or ``func`` cannot be called.
@@ -202,20 +206,22 @@ def _handler(func: Callback, kind: str) -> Handler:
             [buffer(raw, is_read_only=True) for raw in inputs],
             [buffer(raw, is_read_only=False) for raw in outputs],
             {key: _attribute(value) for key, value in attributes.items()},
-            Context(None, CPU) if kind == "cpu" else Context(stream, device_at(device)),
+            Context(None, CPU) if kind == "cpu" else Context(stream, device_at(device, stream)),
         )
 
     return handler
 
 
-def device_at(ordinal: int) -> Device:
-    """The GPU that XLA names.
+def device_at(ordinal: int, stream: int) -> Device:
+    """The GPU that XLA names, where a call is for ``stream``.
 
     Raises:
-        KernelDeviceError: It names none.
+        KernelDeviceError: It names none, or no stream.
     """
     if ordinal < 0:
         raise KernelDeviceError("XLA does not say which GPU a call is for")
+    if stream == 0:
+        raise KernelDeviceError("XLA does not say in which stream a call is")
     return cuda_device(ordinal)
 
 

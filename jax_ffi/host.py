@@ -91,7 +91,7 @@ class HostCall:
         stream: int,
         device: int,
     ) -> None:
-        queue = kc.Stream(device_at(device), cuda_stream=stream)
+        queue = kc.Stream(device_at(device, stream), cuda_stream=stream)
         with kc.ScopedDevice(queue.device), kc.ScopedStream(queue, sync_enter=False):
             given = [CudaBuffer(raw, stream, is_read_only=True) for raw in inputs]
             made = [CudaBuffer(raw, stream, is_read_only=False) for raw in outputs]

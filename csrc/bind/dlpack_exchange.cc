@@ -12,24 +12,19 @@ namespace nb = nanobind;
 namespace kernelcore::bind {
 namespace {
 
-// No C++ exception may leave these functions: on failure a Python error is set.
+/// Zero, or -1 with a Python error set.
 template <class Function>
-int guarded(Function&& function) {
-  try {
-    function();
-    return 0;
-  } catch (nb::python_error& error) {
-    error.restore();
-  } catch (const std::bad_alloc&) {
-    PyErr_NoMemory();
-  } catch (const Error& error) {
-    set_python_error(error);
-  }
-  return -1;
+int succeeds(Function&& function) noexcept {
+  return guarded(
+      [&] {
+        function();
+        return 0;
+      },
+      -1);
 }
 
 int export_object(void* object, DLManagedTensorVersioned** out) {
-  return guarded([&] {
+  return succeeds([&] {
     const ArrayMemory* memory = array_memory_of(static_cast<PyObject*>(object));
     if (memory == nullptr) {
       PyErr_SetString(PyExc_TypeError, "an array that is not initialized");
@@ -46,7 +41,7 @@ int export_object(void* object, DLManagedTensorVersioned** out) {
 }
 
 int import_tensor(DLManagedTensorVersioned* tensor, void** out) {
-  return guarded([&] {
+  return succeeds([&] {
     // What is stolen is let go even if it cannot be used.
     Keeper keeper = keeper_of(tensor);
     ArrayMemory memory{};

@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <new>
+#include <utility>
 
 #include "core/error.h"
 
@@ -19,9 +20,9 @@ void set_error_types(nanobind::object argument, nanobind::object elsewhere, nano
 /// Sets the Python error that stands for `error`.
 void set_python_error(const Error& error);
 
-/// What `function` returns, or null with a Python error set: Python's C code knows no exceptions.
-template <class Function>
-PyObject* call_guarded(Function&& function) noexcept {
+/// What `function` returns, or `failed` with a Python error set: C code knows no exceptions.
+template <class Function, class Result>
+Result guarded(Function&& function, Result failed) noexcept {
   try {
     return function();
   } catch (const Error& error) {
@@ -33,7 +34,13 @@ PyObject* call_guarded(Function&& function) noexcept {
   } catch (const std::exception& error) {
     set_python_error(Error(ErrorKind::kInternal, error.what()));
   }
-  return nullptr;
+  return failed;
+}
+
+/// As `guarded`, of what gives an object.
+template <class Function>
+PyObject* call_guarded(Function&& function) noexcept {
+  return guarded(std::forward<Function>(function), static_cast<PyObject*>(nullptr));
 }
 
 /// Makes nanobind functions raise Errors as Python errors.

@@ -1,8 +1,8 @@
 #include "bind/xla_callback.h"
 
+#include <exception>
 #include <string>
 
-#include "core/error.h"
 #include "kernelcore/xla_frame.h"
 
 namespace nb = nanobind;
@@ -54,9 +54,7 @@ uintptr_t run_xla_callback(uintptr_t frame, const nb::object& function, bool is_
     function(to_buffers(read.inputs), to_buffers(read.outputs), to_attributes(read.attributes),
              reinterpret_cast<uintptr_t>(read.stream), read.device);
     return 0;
-  } catch (const nb::python_error& error) {
-    return reinterpret_cast<uintptr_t>(make_frame_error(call, error.what()));
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     return reinterpret_cast<uintptr_t>(make_frame_error(call, error.what()));
   }
 }

@@ -1,6 +1,7 @@
 // Errors of handlers as XLA takes them.
 #pragma once
 
+#include <exception>
 #include <new>
 
 #include "core/error.h"
@@ -46,6 +47,8 @@ XLA_FFI_Error* guarded(const XLA_FFI_CallFrame* frame, Body body) noexcept {
     return make_error(frame, code_of(error.kind()), error.what());
   } catch (const std::bad_alloc&) {
     return make_error(frame, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, "kernelcore: out of memory");
+  } catch (const std::exception& error) {
+    return make_error(frame, XLA_FFI_Error_Code_INTERNAL, error.what());
   }
 }
 

@@ -84,6 +84,43 @@ def test_no_device_is_guessed(driver: FakeDriver) -> None:
     program.site.initialize(-1, 1)
     with pytest.raises(XlaError, match="XLA does not say which GPU"):
         program.run(args, "cuda:0")
+    program.site.initialize(0, 0)
+    with pytest.raises(XlaError, match="XLA does not say in which stream"):
+        program.run(args, "cuda:0")
+
+
+def test_dtypes_that_the_array_interface_lacks_have_none(driver: FakeDriver) -> None:
+    seen: list[bool] = []
+
+    def look(inputs: list[Any], outputs: list[Any], attrs: dict[str, Any], ctx: Any) -> None:
+        seen.append(hasattr(inputs[0], "__cuda_array_interface__"))
+
+    register_ffi_callback("test_cuda_look", look)
+    for dtype in (jnp.float16, jnp.bfloat16):
+        x = X.astype(dtype)
+        Program(lambda x: call("test_cuda_look", x), x)(x)
+    assert seen == [True, False]
+
+
+def test_a_callback_that_waits_is_none_of_a_graph(driver: FakeDriver) -> None:
+    def read(inputs: list[Any], outputs: list[Any], attrs: dict[str, Any], ctx: Any) -> None:
+        inputs[0].numpy()
+
+    def read_there(*call: Any) -> None:
+        with kc.ScopedStream(stream):
+            read(*call)
+
+    stream = kc.Stream("cuda:0")
+    for name, function in (("test_cuda_read", read), ("test_cuda_read_there", read_there)):
+        register_ffi_callback(name, function)
+        program = Program(lambda x, name=name: call(name, x), X)
+        args = program.place([X], "cuda:0")
+        program.initialize("cuda:0", stream.cuda_stream)
+        with (
+            driver.capturing(stream),
+            pytest.raises(XlaError, match="registered with graph_compatible=False"),
+        ):
+            program.run(args, "cuda:0")
 
 
 def grow(x: kc.array(dtype=float), s: float, v: kc.vec3, y: kc.array(dtype=float)):
