@@ -236,14 +236,24 @@ class Direct:
             i for i, p in params if isinstance(p.type, ArrayType) and not p.type.outer_ndim
         )
 
-    def with_values(self, args: Sequence[Any], stream: Stream) -> Sequence[Any]:
-        """``args`` with the components of values on the GPU of ``stream``, for use there."""
+    def with_values(
+        self, args: Sequence[Any], stream: Stream, *, is_kept: bool = False
+    ) -> Sequence[Any]:
+        """``args`` with the components of values on the GPU of ``stream``, for use there.
+
+        If a graph keeps them, they are there when this returns: it runs in any stream, and does not
+        copy them each time.
+        """
         if not self._composites:
             return args
+        is_captured = stream.queue.is_capturing
+        place = Stream(stream.device) if is_captured else stream
         found = list(args)
         for i in self._composites:
             if isinstance(found[i], np.ndarray):
-                found[i] = on_device(found[i], stream)
+                found[i] = on_device(found[i], place)
+        if is_kept or is_captured:
+            place.queue.synchronize()
         return found
 
     def launch(self, dim: int | Sequence[int], args: Sequence[Any]) -> None:

@@ -81,7 +81,7 @@ def clear(target: Array) -> None:
         return
     if target.is_contiguous:
         device = target.device
-        fill = lambda: native.cuda_fill(current_stream(device).queue, target, 0, 1)  # noqa: E731
+        fill = lambda: native.cuda_fill(current_stream(device).queue, target, b"\0")  # noqa: E731
         perform(DeviceStep(device, fill, [target]))
         return
     for part in _floats_of(target):

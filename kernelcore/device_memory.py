@@ -16,6 +16,8 @@ from kernelcore.stream import Stream, current_stream
 from kernelcore.types import SCALARS
 
 Numbers = npt.NDArray[Any]
+# The driver is asked for each word, which takes longer than a copy of more that is not repeated.
+_MOST_REPEATED_BYTES, _MOST_WRITTEN_BYTES = 64, 16
 
 
 def device_of(memory: ArrayMemory) -> Device:
@@ -138,7 +140,7 @@ def upload(
         whole = np.array(np.broadcast_to(values, layout.shape), order="C")
         native.cuda_copy(queue, memory, ArrayMemory(whole))
     else:
-        native.cuda_fill(queue, memory, int.from_bytes(pattern, "little"), len(pattern))
+        native.cuda_fill(queue, memory, pattern)
 
 
 def is_fill(layout: Numbers, values: Numbers) -> bool:
@@ -147,16 +149,23 @@ def is_fill(layout: Numbers, values: Numbers) -> bool:
 
 
 def _pattern(layout: Numbers, values: Numbers) -> bytes | None:
-    """1 or 4 bytes that repeated are the bytes of ``layout`` filled with ``values``, or None."""
-    if values.size != 1 or not layout.flags.c_contiguous:
+    """The bytes that repeated are those of ``layout`` filled with ``values``; None if it has gaps.
+
+    Also None if they are many. There are 1 or 4 where that is possible.
+    """
+    most = _MOST_REPEATED_BYTES if values.nbytes < layout.nbytes else _MOST_WRITTEN_BYTES
+    if not layout.flags.c_contiguous or values.nbytes > most:
+        return None
+    ndim = next((values.ndim - k for k, n in enumerate(values.shape) if n != 1), 0)
+    if values.shape[values.ndim - ndim :] != layout.shape[layout.ndim - ndim :]:
         return None
     whole = np.ascontiguousarray(values).tobytes()
-    if whole == whole[:1] * len(whole):
-        return whole[:1]
-    whole = whole * 2 if len(whole) == 2 else whole
-    is_repeated = len(whole) % 4 == 0 and whole == whole[:4] * (len(whole) // 4)
-    is_aligned = (layout.__array_interface__["data"][0] | layout.nbytes) % 4 == 0
-    return whole[:4] if is_repeated and is_aligned else None
+    if len(whole) == 2 and layout.nbytes % 4 == 0:
+        whole = whole * 2
+    for unit in (whole[:1], whole[:4]):
+        if unit and whole == unit * (len(whole) // len(unit)):
+            return unit
+    return whole or None
 
 
 def can_copy(target: ArrayMemory, source: ArrayMemory) -> bool:

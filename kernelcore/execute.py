@@ -109,10 +109,8 @@ def submit_to_device(direct: Direct, device: Device, dim: Dims, args: Sequence[A
     place, program = requested.get(), captured.get()
     stream = place.stream or current_stream(device)
     queue, sizes = stream.queue, (place.threads, place.max_blocks)
-    args = direct.with_values(args, stream)
+    args = direct.with_values(args, stream, is_kept=program is not None)
     if program is not None:
-        # Whoever replays it, in whatever stream, finds the values there.
-        queue.synchronize()
         program.add_device_launch(direct, device, dim, args, sizes)
         return
     kernel = direct.on_device(device.ordinal)

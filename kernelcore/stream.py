@@ -84,6 +84,7 @@ class Stream:
             device: Where it is.
             priority: -1 (high) or 0; of no effect on the CPU.
             cuda_stream: A handle of CUDA's to wrap, which the CPU has none of, or a stream of it.
+                Its owner keeps it as long as this stream and arrays that it uses.
 
         Raises:
             KernelArgumentError: There is no such device or handle.
@@ -131,7 +132,10 @@ class Stream:
 
     def wait_stream(self, other_stream: Stream, event: Event | None = None) -> None:
         """Let it wait for all that ``other_stream`` was given so far."""
-        self.wait_event(other_stream.record_event(event))
+        if event is None and other_stream.device.kind == self.device.kind:
+            self.queue.wait_for(other_stream.queue)
+        else:
+            self.wait_event(other_stream.record_event(event))
 
     def __repr__(self) -> str:
         return f"<stream of {self.device}>"

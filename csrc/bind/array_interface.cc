@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <string>
 
 #include "cuda/device.h"
@@ -102,7 +103,7 @@ bool share_memory(const nb::object& one, const nb::object& other) {
 
 }  // namespace
 
-bool read_cuda_interface(PyObject* object, ArrayInfo& info) {
+bool read_cuda_interface(PyObject* object, Place place, ArrayInfo& info) {
   nb::object dict = nb::steal(PyObject_GetAttrString(object, "__cuda_array_interface__"));
   if (!dict.is_valid()) return false;
   if (PyDict_Check(dict.ptr()) == 0) return refuse("a __cuda_array_interface__ that is no dict");
@@ -110,8 +111,10 @@ bool read_cuda_interface(PyObject* object, ArrayInfo& info) {
   if (mask.is_valid() && !mask.is_none()) return refuse("a masked array");
   info.has_lazy_sign = false;
   if (!read_stream(dict, info) || !read_layout(dict, info)) return false;
-  info.device = {kDLCUDA, cuda::ordinal_of(info.view.data)};
-  return true;
+  bool is_empty = info.view.numel() == 0;
+  int ordinal = is_empty ? std::max(place.ordinal, 0) : cuda::ordinal_of(info.view.data);
+  info.device = {kDLCUDA, ordinal};
+  return ordinal >= 0 || refuse("a __cuda_array_interface__ of no memory of CUDA");
 }
 
 nb::object numpy_view_of(PyObject* object, bool writable) {

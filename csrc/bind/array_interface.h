@@ -7,8 +7,9 @@
 
 namespace kernelcore::bind {
 
-/// Fills `info` from `object.__cuda_array_interface__`; false with an error set.
-bool read_cuda_interface(PyObject* object, ArrayInfo& info);
+/// Fills `info` from `object.__cuda_array_interface__`; false with an error set. What has no
+/// elements is wherever it is going to be used.
+bool read_cuda_interface(PyObject* object, Place place, ArrayInfo& info);
 
 /// What `numpy.asarray` makes of an object with `__array_interface__` or `__array__`; if it is to
 /// be `writable`, only the object's own memory and not a copy. Invalid with an error set.

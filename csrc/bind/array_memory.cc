@@ -35,15 +35,35 @@ ArrayMemory adopted(nb::handle source) {
   return made;
 }
 
-/// Of memory that is going to be used in `stream`, which waits for what its owner does with it.
+/// `kept`, of whose memory `owner` gets to know behind what `stream` was given by then.
+Keeper given_back_to(std::shared_ptr<cuda::Stream> owner,
+                     std::shared_ptr<const cuda::Stream> stream, Keeper kept) {
+  void* memory = kept.get();
+  auto give_back = [owner = std::move(owner), stream = std::move(stream),
+                    kept = std::move(kept)](void*) {
+    try {
+      owner->wait_for(*stream);
+    } catch (const Error&) {
+      return;  // There is no driver left, or nothing works any more.
+    }
+  };
+  return Keeper(memory, std::move(give_back));
+}
+
+/// Of memory that is going to be used in `stream`, which waits for what its owner does with it. An
+/// owner that goes on without asking has it back behind that.
 ArrayMemory adopted_in(nb::handle source, const cuda::Stream& stream) {
   ArrayMemory made{};
   ArrayInfo& info = made.info;
   Place place{stream.device().ordinal(), reinterpret_cast<uintptr_t>(stream.handle())};
   require_read(adopt_array(source.ptr(), info, made.keeper, place), source);
   if (info.stream != 0 && info.is_on_cuda()) {
-    auto& owner = cuda::Device::get(info.device.device_id);
-    stream.wait_for(*cuda::Stream::wrap(owner, info.stream));
+    auto owner = cuda::Stream::wrap(cuda::Device::get(info.device.device_id), info.stream);
+    stream.wait_for_owner(*owner);
+    if (info.is_tied && info.stream != place.stream) {
+      made.keeper =
+          given_back_to(std::move(owner), stream.shared_from_this(), std::move(made.keeper));
+    }
   }
   info.stream = 0;
   info.is_tied = false;

@@ -244,7 +244,7 @@ bool adopt_slowly(PyObject* object, Route route, bool writable, Place place, Arr
     case Route::kCapsule:
       return adopt_capsule(object, place, info, keeper);
     case Route::kCuda: {
-      if (!read_cuda_interface(object, info)) return false;
+      if (!read_cuda_interface(object, place, info)) return false;
       keeper = Keeper(nb::handle(object).inc_ref().ptr(),
                       [](void* held) { Py_DECREF(static_cast<PyObject*>(held)); });
       return true;

@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "bind/argument.h"
@@ -14,6 +15,7 @@
 #include "bind/launch.h"
 #include "core/argument_block.h"
 #include "core/exclusive.h"
+#include "cuda/capture.h"
 #include "cuda/graph.h"
 #include "cuda/kernel.h"
 
@@ -25,28 +27,27 @@ namespace {
 
 using StreamPointer = std::shared_ptr<cuda::Stream>;
 
-/// Streams of other libraries whose memory a launch uses.
+/// Streams and graphs of other libraries that share memory with a launch.
 class Neighbours {
  public:
-  explicit Neighbours(StreamPointer stream) : stream_(std::move(stream)) {}
+  explicit Neighbours(StreamPointer stream) : stream_(std::move(stream)) {
+    // The legacy stream, which most launches go to, captures nothing.
+    is_in_graph_ = stream_->handle() != cuda::kLegacyStream && stream_->is_capturing();
+  }
 
   /// Notes that the launch uses what was read of `object`.
   void use(PyObject* object, const ArrayInfo& info) {
     const ArrayMemory* memory =
         is_array_memory(Py_TYPE(object)) ? array_memory_of(object) : nullptr;
     if (memory != nullptr && memory->allocation != nullptr) {
-      if (stream_->capture() != nullptr) {
-        stream_->capture()->push_back(memory->allocation);
-      } else {
-        memory->allocation->note_use(stream_);
-      }
+      use_own(memory->allocation);
       return;
     }
-    // What a graph uses of others is theirs to order with its launches.
+    // What a Graph uses of others is theirs to order with its launches.
     if (stream_->capture() != nullptr) return;
     if (info.stream == 0 || info.stream == reinterpret_cast<uintptr_t>(stream_->handle())) return;
     StreamPointer other = cuda::Stream::wrap(stream_->device(), info.stream);
-    stream_->wait_for(*other);
+    stream_->wait_for_owner(*other);
     if (info.is_tied) tied_.push_back(std::move(other));
   }
 
@@ -56,7 +57,17 @@ class Neighbours {
   }
 
  private:
+  void use_own(const std::shared_ptr<cuda::Allocation>& allocation) {
+    if (stream_->capture() != nullptr) {
+      stream_->capture()->push_back(allocation);
+      return;
+    }
+    allocation->note_use(stream_);
+    if (is_in_graph_) cuda::keep_in_graph(*stream_, allocation);
+  }
+
   StreamPointer stream_;
+  bool is_in_graph_;
   std::vector<StreamPointer> tied_;
 };
 
@@ -161,7 +172,23 @@ ArrayView view_of(const ArrayMemory& memory, std::vector<std::shared_ptr<cuda::A
   return memory.info.view;
 }
 
+/// Refuses a graph that would copy from or to memory of the host each time that it runs, which
+/// nobody keeps.
+void check_capture(const cuda::Stream& stream, const ArrayMemory& target,
+                   const ArrayMemory& source) {
+  auto is_lost = [](const ArrayMemory& memory) {
+    return memory.info.is_on_host() && memory.allocation == nullptr;
+  };
+  if ((is_lost(target) || is_lost(source)) && stream.is_capturing()) {
+    throw Error(ErrorKind::kDevice,
+                "elements cannot be copied from or to the host in a stream that captures a graph\n"
+                "  help: copy before or after the capture, or use pinned memory; a callback of JAX "
+                "that reads elements is registered with graph_compatible=False");
+  }
+}
+
 void copy_array(const StreamPointer& stream, ArrayMemory& target, const ArrayMemory& source) {
+  check_capture(*stream, target, source);
   std::vector<std::shared_ptr<cuda::Allocation>> used;
   ArrayView to = view_of(target, used), from = view_of(source, used);
   auto item_bytes = static_cast<size_t>(source.info.item_bytes);
@@ -176,7 +203,7 @@ void copy_array(const StreamPointer& stream, ArrayMemory& target, const ArrayMem
     nb::gil_scoped_release released;
     for (const auto& allocation : used) cuda::order_use(stream, allocation);
     if (owner != 0 && source.info.is_on_cuda()) {
-      stream->wait_for(*cuda::Stream::wrap(cuda::Device::get(from_device), owner));
+      stream->wait_for_owner(*cuda::Stream::wrap(cuda::Device::get(from_device), owner));
     }
     if (is_peer) {
       if (!to.is_contiguous(item_bytes) || !from.is_contiguous(item_bytes)) {
@@ -196,17 +223,19 @@ void copy_array(const StreamPointer& stream, ArrayMemory& target, const ArrayMem
   target.count_write();
 }
 
-void fill_array(const StreamPointer& stream, ArrayMemory& target, uint32_t pattern,
-                size_t pattern_bytes) {
+void fill_array(const StreamPointer& stream, ArrayMemory& target, nb::bytes pattern) {
   auto item_bytes = static_cast<size_t>(target.info.item_bytes);
   const ArrayView& view = target.info.view;
   size_t bytes = static_cast<size_t>(view.numel()) * item_bytes;
   auto [begin, end] = byte_span(view, item_bytes);
   if (end - begin != bytes) throw nb::value_error("fill: an array with gaps");
+  std::span repeated(static_cast<const std::byte*>(pattern.data()), pattern.size());
+  if (repeated.empty() || bytes % repeated.size() != 0)
+    throw nb::value_error("fill: a part of one");
   {
     nb::gil_scoped_release released;
     cuda::order_use(stream, target.allocation);
-    cuda::fill(*stream, reinterpret_cast<void*>(begin), bytes, pattern, pattern_bytes);
+    cuda::repeat(*stream, reinterpret_cast<void*>(begin), bytes, repeated);
   }
   target.count_write();
 }
@@ -299,8 +328,8 @@ void bind_device_launch(nb::module_& m) {
   m.def("cuda_copy", &copy_array, "stream"_a, "target"_a, "source"_a,
         "Queue a copy of the elements of an array to another of the same extents, at least one of "
         "which is on the device of the stream, behind all that uses them.");
-  m.def("cuda_fill", &fill_array, "stream"_a, "target"_a, "pattern"_a, "pattern_bytes"_a,
-        "Queue filling an array without gaps with repetitions of a pattern of 1 or 4 bytes.");
+  m.def("cuda_fill", &fill_array, "stream"_a, "target"_a, "pattern"_a,
+        "Queue filling an array without gaps with repetitions of a pattern, a few bytes.");
 }
 
 }  // namespace kernelcore::bind

@@ -62,9 +62,8 @@ void bind_streams(nb::module_& m) {
           "What the driver calls it.")
       .def("synchronize", &cuda::Stream::synchronize, Released(),
            "Wait for all that it was given.\n\nRaises:\n    KernelError: A kernel has failed.")
-      .def_prop_ro(
-          "is_capturing", [](const cuda::Stream& self) { return self.capture() != nullptr; },
-          "Whether what it is given becomes part of a graph.")
+      .def_prop_ro("is_capturing", &cuda::Stream::is_capturing,
+                   "Whether what it is given becomes part of a graph, whoever captures that.")
       .def("is_idle", &cuda::Stream::is_idle, Released(), "Whether all that is over.")
       .def("wait_for", &cuda::Stream::wait_for, "other"_a, Released(),
            "Go on behind what another stream was given so far.");

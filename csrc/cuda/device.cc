@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "cuda/capture.h"
 
 namespace kernelcore::cuda {
 namespace {
@@ -50,15 +51,18 @@ Devices& devices() {
 void raise_status(const Device& device, const StatusWords& words, const Signature& signature) {
   auto* status = reinterpret_cast<volatile int64_t*>(words.host);
   if (status[0] == 0) return;
-  {
-    // A kernel that still runs may be about to write the other words.
-    ScopedContext current(device);
-    static_cast<void>(device.driver().synchronize_context());
-  }
+  ScopedContext current(device);
+  // A kernel that still runs may be about to write the other words.
+  Result result = device.driver().synchronize_context();
+  // They stay for whoever waits when the capture is over.
+  if (is_of_captures(result)) return;
   int64_t found[kStatusWords];
   for (int k = 0; k < kStatusWords; ++k) found[k] = status[k];
   for (int k = kStatusWords - 1; k >= 0; --k) status[k] = 0;
-  throw signature.run_error(found);
+  Error failure = signature.run_error(found);
+  if (result == kSuccess) throw failure;
+  throw Error(failure.kind(),
+              failure.what() + ("\n  note: " + describe(result, "cuCtxSynchronize")));
 }
 
 void require_device(int ordinal) {
@@ -83,13 +87,13 @@ bool are_alike(const Signature& a, const Signature& b) {
 }  // namespace
 
 int Device::count() {
+  require_same_process();
   int count = 0;
   check(cuda::driver().device_count(&count), "cuDeviceGetCount");
   return count;
 }
 
 int Device::compute_capability(int ordinal) {
-  require_same_process();
   require_device(ordinal);
   const DriverTable& driver = cuda::driver();
   DeviceHandle device = 0;
@@ -121,20 +125,26 @@ Device& Device::get(int ordinal) {
 }
 
 int ordinal_of(const void* address) {
+  require_same_process();
   int ordinal = 0;
-  if (!is_driver_open()) return 0;
   Result result = driver().pointer_attribute(&ordinal, kPointerOrdinal,
                                              reinterpret_cast<DevicePointer>(address));
-  return result == kSuccess ? ordinal : 0;
+  if (result == kInvalidValue) return -1;
+  check(result, "cuPointerGetAttribute");
+  return ordinal;
 }
 
 void forget_devices() {
   Devices& all = devices();
   std::lock_guard lock(all.mutex);
+  for (Device* device : all.known) {
+    if (device != nullptr) static_cast<void>(device->released().wait_and_free(*device));
+  }
   all.known.clear();
 }
 
 Device::Device(const DriverTable& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {
+  OutsideCaptures relaxed(driver);
   check(driver_.device_get(&handle_, ordinal), "cuDeviceGet");
   check(driver_.retain_primary(&context_, handle_), "cuDevicePrimaryCtxRetain");
   if (attribute(kAttributeMemoryPools) != 0) pool_ = make_pool();
@@ -159,7 +169,9 @@ PoolHandle Device::make_pool() const {
   properties.allocation_type = 1;
   properties.location = {kOnDevice, handle_};
   PoolHandle pool = nullptr;
-  check(driver_.create_pool(&pool, &properties), "cuMemPoolCreate");
+  Result result = driver_.create_pool(&pool, &properties);
+  if (result == kNotSupported) return nullptr;
+  check(result, "cuMemPoolCreate");
   // Memory stays in the pool when a stream is waited for, as in allocators of frameworks.
   uint64_t threshold = std::numeric_limits<uint64_t>::max();
   check(driver_.set_pool_attribute(pool, kPoolReleaseThreshold, &threshold),
@@ -245,11 +257,9 @@ void Device::raise_failure(const StatusWords& words, const Signature& signature)
 }
 
 void Device::synchronize() {
-  {
-    ScopedContext current(*this);
-    check(driver_.synchronize_context(), "cuCtxSynchronize");
-  }
+  Result result = released_.wait_and_free(*this);
   raise_failures();
+  check(result, "cuCtxSynchronize");
 }
 
 ScopedContext::ScopedContext(const Device& device) : driver_(device.driver()) {

@@ -10,6 +10,7 @@
 
 #include "core/signature.h"
 #include "cuda/driver_table.h"
+#include "cuda/released_memory.h"
 
 namespace kernelcore::cuda {
 
@@ -52,6 +53,9 @@ class Device {
   /// The pool of this device's arrays; null where the driver has none, and then `allocate` waits.
   PoolHandle pool() const { return pool_; }
 
+  /// What waits to be freed here.
+  ReleasedList& released() { return released_; }
+
   /// Lets copies to `other` go from one device to the other where the hardware can do that.
   void share_pool_with(const Device& other);
 
@@ -88,6 +92,7 @@ class Device {
   ContextHandle context_ = nullptr;
   PoolHandle pool_ = nullptr;
   std::vector<int> sharing_;  // ordinals of those that `share_pool_with` was asked for
+  ReleasedList released_;
   std::mutex mutex_;
   std::unordered_map<std::string, LoadedFunction> functions_;  // by key and symbol
   std::vector<Watch> watches_;
@@ -108,10 +113,10 @@ class ScopedContext {
   bool is_pushed_ = false;
 };
 
-/// The device that has the memory at `address`; 0 where no driver is open or it does not know.
+/// The device that has the memory at `address`, or -1 where that is no memory of CUDA's.
 int ordinal_of(const void* address);
 
-/// Forgets all devices; for tests, before another driver is opened.
+/// Forgets all devices, and frees what waits for that; for tests, before another driver is opened.
 void forget_devices();
 
 }  // namespace kernelcore::cuda

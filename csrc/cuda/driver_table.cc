@@ -3,7 +3,9 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <mutex>
 
 #include "core/error.h"
@@ -12,6 +14,13 @@ namespace kernelcore::cuda {
 namespace {
 
 constexpr const char* kDriverLibrary = "libcuda.so.1";
+constexpr Result kFirstOfCaptures = 900;
+constexpr Result kLastOfCaptures = 908;
+// What a kernel did, reported by whatever is called next; the context is lost.
+constexpr Result kLost[] = {700, 702, 709, 710, 714, 715, 716, 717, 718, 719};
+
+constexpr const char* kSpawn =
+    "start it with multiprocessing's 'spawn', or use CUDA in the child only";
 
 struct OpenDriver {
   std::mutex mutex;
@@ -66,6 +75,11 @@ void initialize(const DriverTable& table) {
     fail("expected a CUDA device, found none (" + found + ")",
          "check nvidia-smi and CUDA_VISIBLE_DEVICES, or use device='cpu'");
   }
+  if (result == kNotInitialized) {
+    // What cuInit gives in a child of a process that called it.
+    fail("a process that was forked after CUDA was used has no CUDA device (" + found + ")",
+         kSpawn);
+  }
   fail("NVIDIA's driver does not start: " + found,
        "check nvidia-smi: driver and kernel module have to be of one version");
 }
@@ -111,8 +125,7 @@ bool is_forked() {
 void require_same_process() {
   if (!is_forked()) [[likely]]
     return;
-  fail("a process that was forked after CUDA was used has no CUDA device",
-       "start it with multiprocessing's 'spawn', or use CUDA in the child only");
+  fail("a process that was forked after CUDA was used has no CUDA device", kSpawn);
 }
 
 void set_driver_library(const std::string& path) {
@@ -122,9 +135,7 @@ void set_driver_library(const std::string& path) {
   d.table.store(nullptr, std::memory_order_release);
 }
 
-void check(Result result, const char* what) {
-  if (result == kSuccess) [[likely]]
-    return;
+std::string describe(Result result, const char* what) {
   const DriverTable* table = open_driver().table.load(std::memory_order_acquire);
   const char* name = nullptr;
   const char* text = nullptr;
@@ -132,19 +143,30 @@ void check(Result result, const char* what) {
     static_cast<void>(table->error_name(result, &name));
     static_cast<void>(table->error_string(result, &text));
   }
-  std::string message = std::string(what) + ": " + (text == nullptr ? "unknown error" : text) +
-                        " (" + (name == nullptr ? std::to_string(result) : name) + ")";
+  return std::string(what) + ": " + (text == nullptr ? "unknown error" : text) + " (" +
+         (name == nullptr ? std::to_string(result) : name) + ")";
+}
+
+bool is_of_captures(Result result) {
+  return result >= kFirstOfCaptures && result <= kLastOfCaptures;
+}
+
+void check(Result result, const char* what) {
+  if (result == kSuccess) [[likely]]
+    return;
+  std::string message = describe(result, what);
   if (result == kOutOfMemory) {
     throw Error(ErrorKind::kMemory, message + "\n  help: free arrays, or use smaller ones");
   }
-  // 700 to 719: what a kernel did, reported by whatever is called next; the context is lost.
-  bool is_lost = result >= 700 && result <= 719 && result != 701 && result != 704 &&
-                 result != 705 && result != 708;
-  if (is_lost) {
+  if (std::ranges::find(kLost, result) != std::end(kLost)) {
     message +=
         "\n  help: an earlier kernel failed, and the process has to start again; "
         "kc.config.mode = 'debug' checks indices, kc.config.verify_cuda = True tells which "
         "launch it was";
+  } else if (is_of_captures(result)) {
+    message +=
+        "\n  help: a graph is being captured; synchronize, copy from and to the host and make "
+        "arrays before or after that";
   }
   throw Error(ErrorKind::kDevice, message);
 }

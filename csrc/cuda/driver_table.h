@@ -20,15 +20,22 @@ using PoolHandle = struct PoolOpaque*;
 using GraphHandle = struct GraphOpaque*;
 using GraphExecHandle = struct GraphExecOpaque*;
 using GraphNodeHandle = struct GraphNodeOpaque*;
+using UserObjectHandle = struct UserObjectOpaque*;
 using ConditionHandle = unsigned long long;
 
 inline constexpr Result kSuccess = 0;
+inline constexpr Result kInvalidValue = 1;
 inline constexpr Result kOutOfMemory = 2;
+inline constexpr Result kNotInitialized = 3;
 inline constexpr Result kNoDevice = 100;
 inline constexpr Result kNotReady = 600;
+inline constexpr Result kNotSupported = 801;
+inline constexpr Result kCaptureImplicit = 906;
 
 /// Stands for the default stream that waits for all blocking streams of its context.
 inline const StreamHandle kLegacyStream = reinterpret_cast<StreamHandle>(uintptr_t{1});
+/// Stands for the default stream of the thread that names it.
+inline const StreamHandle kPerThreadStream = reinterpret_cast<StreamHandle>(uintptr_t{2});
 
 /// Where memory is.
 struct MemoryLocation {
@@ -156,6 +163,15 @@ struct GraphUpdateInfo {
   X(begin_capture, cuStreamBeginCapture_v2, (StreamHandle, int mode))                            \
   X(end_capture, cuStreamEndCapture, (StreamHandle, GraphHandle*))                               \
   X(exchange_capture_mode, cuThreadExchangeStreamCaptureMode, (int* mode))                       \
+  X(is_capturing, cuStreamIsCapturing, (StreamHandle, int* status))                              \
+  X(capture_info, cuStreamGetCaptureInfo_v2,                                                     \
+    (StreamHandle, int* status, unsigned long long* id, GraphHandle*,                            \
+     const GraphNodeHandle** dependencies, size_t* count))                                       \
+  X(create_user_object, cuUserObjectCreate,                                                      \
+    (UserObjectHandle*, void* object, void (*destroy)(void*), unsigned count, unsigned flags))   \
+  X(release_user_object, cuUserObjectRelease, (UserObjectHandle, unsigned count))                \
+  X(retain_user_object, cuGraphRetainUserObject,                                                 \
+    (GraphHandle, UserObjectHandle, unsigned count, unsigned flags))                             \
   X(instantiate, cuGraphInstantiateWithFlags,                                                    \
     (GraphExecHandle*, GraphHandle, unsigned long long flags))                                   \
   X(launch_graph, cuGraphLaunch, (GraphExecHandle, StreamHandle))                                \
@@ -165,9 +181,6 @@ struct GraphUpdateInfo {
 // Those that older drivers lack; null there.
 #define KC_NEWER_DRIVER_FUNCTIONS(X)                                                     \
   X(update_exec, cuGraphExecUpdate_v2, (GraphExecHandle, GraphHandle, GraphUpdateInfo*)) \
-  X(capture_info, cuStreamGetCaptureInfo_v2,                                             \
-    (StreamHandle, int* status, unsigned long long* id, GraphHandle*,                    \
-     const GraphNodeHandle** dependencies, size_t* count))                               \
   X(update_capture, cuStreamUpdateCaptureDependencies,                                   \
     (StreamHandle, GraphNodeHandle*, size_t count, unsigned flags))                      \
   X(capture_to_graph, cuStreamBeginCaptureToGraph,                                       \
@@ -201,6 +214,12 @@ bool is_forked();
 
 /// Opens another library than the system's from now on; for tests, while no device is in use.
 void set_driver_library(const std::string& path);
+
+/// What the driver says of a call of `what` that gave `result`.
+std::string describe(Result result, const char* what);
+
+/// Whether `result` says that a graph is captured just now.
+bool is_of_captures(Result result);
 
 /// Throws an Error that names `what` unless `result` is success.
 void check(Result result, const char* what);

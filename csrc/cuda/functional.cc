@@ -56,17 +56,4 @@ void queue_functional(DeviceKernel& kernel, const ArrayView* operands, const Arr
   kernel.launch(stream, block.data(), launch, geometry);
 }
 
-void write_now(const Stream& stream, void* target, const std::byte* source, size_t bytes) {
-  // A copy from the host would be one from wherever `source` was, each time that a graph runs.
-  size_t unit = bytes % sizeof(uint32_t) == 0 ? sizeof(uint32_t) : 1;
-  for (size_t begin = 0; begin < bytes;) {
-    size_t end = begin + unit;
-    while (end < bytes && std::memcmp(source + begin, source + end, unit) == 0) end += unit;
-    uint32_t pattern = 0;
-    std::memcpy(&pattern, source + begin, unit);
-    fill(stream, static_cast<std::byte*>(target) + begin, end - begin, pattern, unit);
-    begin = end;
-  }
-}
-
 }  // namespace kernelcore::cuda

@@ -15,7 +15,4 @@ void queue_functional(DeviceKernel& kernel, const ArrayView* operands, const Arr
                       Launch& launch, const Stream& stream, const Geometry& geometry,
                       bool has_host_values = false);
 
-/// Queues writing `bytes` bytes that are known now, a few: a graph keeps them.
-void write_now(const Stream& stream, void* target, const std::byte* source, size_t bytes);
-
 }  // namespace kernelcore::cuda

@@ -2,14 +2,13 @@
 
 #include <string>
 
-#include "core/error.h"
+#include "cuda/capture.h"
 
 namespace kernelcore::cuda {
 namespace {
 
 // What other threads do meanwhile is theirs.
 constexpr int kThreadLocal = 1;
-constexpr int kCapturing = 1;
 constexpr unsigned kSetDependencies = 1;
 constexpr int kIf = 0;
 constexpr int kWhile = 1;
@@ -71,24 +70,6 @@ void set_condition(const Stream& stream, ConditionHandle condition, const void* 
   check(device.driver().launch_kernel(condition_function(device).handle, 1, 1, 1, 1, 1, 1, 0,
                                       stream.handle(), parameters, nullptr),
         "cuLaunchKernel");
-}
-
-/// The graph that a stream captures, and the nodes that what comes next depends on.
-struct Capture {
-  GraphHandle graph = nullptr;
-  const GraphNodeHandle* last = nullptr;
-  size_t count = 0;
-};
-
-Capture capture_of(const Stream& stream) {
-  Capture found;
-  int status = 0;
-  unsigned long long id = 0;
-  check(stream.device().driver().capture_info(stream.handle(), &status, &id, &found.graph,
-                                              &found.last, &found.count),
-        "cuStreamGetCaptureInfo");
-  if (status != kCapturing) throw Error(ErrorKind::kInternal, "the stream captures nothing");
-  return found;
 }
 
 void capture_body(const std::shared_ptr<Stream>& stream, GraphHandle graph,

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <limits>
 
+#include "cuda/capture.h"
+
 namespace kernelcore::cuda {
 namespace {
 
-constexpr int kRelaxedCapture = 2;
 constexpr int64_t kMaxBlocks = std::numeric_limits<int32_t>::max();
 
 int64_t block_threads(const Signature& signature, const LoadedFunction& function,
@@ -20,34 +21,6 @@ int64_t block_threads(const Signature& signature, const LoadedFunction& function
           " threads, as many as the registers of the kernel leave, found " +
           std::to_string(geometry.block_threads),
       "leave block_dim out");
-}
-
-/// Lets this thread load code while it captures: nothing of that belongs to a graph.
-class OutsideCaptures {
- public:
-  explicit OutsideCaptures(const DriverTable& driver) : driver_(driver) {
-    check(driver_.exchange_capture_mode(&mode_), "cuThreadExchangeStreamCaptureMode");
-  }
-  ~OutsideCaptures() { static_cast<void>(driver_.exchange_capture_mode(&mode_)); }
-  OutsideCaptures(const OutsideCaptures&) = delete;
-  OutsideCaptures& operator=(const OutsideCaptures&) = delete;
-
- private:
-  const DriverTable& driver_;
-  int mode_ = kRelaxedCapture;
-};
-
-bool is_capturing(const Stream& stream) {
-  const DriverTable& driver = stream.device().driver();
-  if (driver.capture_info == nullptr) return false;
-  int status = 0;
-  unsigned long long id = 0;
-  GraphHandle graph = nullptr;
-  const GraphNodeHandle* last = nullptr;
-  size_t count = 0;
-  check(driver.capture_info(stream.handle(), &status, &id, &graph, &last, &count),
-        "cuStreamGetCaptureInfo");
-  return status != 0;
 }
 
 }  // namespace
@@ -87,7 +60,7 @@ void DeviceKernel::raise_failure(Device& device) {
 void DeviceKernel::raise_failure(const Stream& stream) {
   Device& device = stream.device();
   const volatile int64_t* status = on(device).status.host;
-  if (status[0] != 0 && !is_capturing(stream)) raise_failure(device);
+  if (status[0] != 0 && !stream.is_capturing()) raise_failure(device);
 }
 
 void DeviceKernel::launch(const Stream& stream, const void* block, Launch& launch,

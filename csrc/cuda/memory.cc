@@ -1,9 +1,10 @@
 #include "cuda/memory.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <cstring>
 
 #include "core/error.h"
+#include "cuda/capture.h"
 
 namespace kernelcore::cuda {
 namespace {
@@ -14,79 +15,58 @@ DevicePointer device_pointer(const void* address) {
   return reinterpret_cast<DevicePointer>(address);
 }
 
+/// Whether `bytes` bytes at `target` are words that the driver fills.
+bool has_whole_words(const void* target, size_t bytes) {
+  return (reinterpret_cast<uintptr_t>(target) | bytes) % sizeof(uint32_t) == 0;
+}
+
 /// Allocates from the pool; where that has not enough, of what it and others gave back meanwhile.
 Result allocate(const Stream& stream, size_t bytes, DevicePointer& found) {
-  const Device& device = stream.device();
+  Device& device = stream.device();
   const DriverTable& driver = device.driver();
   auto once = [&] {
     return driver.allocate_from_pool(&found, bytes, device.pool(), stream.handle());
   };
   Result result = once();
-  if (result != kOutOfMemory || stream.capture() != nullptr) return result;
-  bool is_retried =
-      driver.synchronize_context() == kSuccess && driver.trim_pool(device.pool(), 0) == kSuccess;
+  if (result != kOutOfMemory) return result;
+  bool is_retried = device.released().wait_and_free(device) == kSuccess &&
+                    driver.trim_pool(device.pool(), 0) == kSuccess;
   return is_retried ? once() : result;
 }
 
 class DeviceMemory final : public Allocation {
  public:
-  DeviceMemory(std::shared_ptr<Stream> home, size_t bytes) : Allocation(std::move(home)) {
+  DeviceMemory(std::shared_ptr<Stream> home, size_t bytes)
+      : Allocation(std::move(home), MemoryKind::kPooled, bytes) {
     const Stream& stream = *users_.front();
-    const Device& device = stream.device();
-    is_pooled_ = device.pool() != nullptr;
+    Device& device = stream.device();
     ScopedContext current(device);
+    if (stream.is_capturing()) {
+      throw Error(ErrorKind::kDevice,
+                  "an array cannot be allocated in a stream that captures a graph\n  help: make "
+                  "arrays before the capture, or in another stream");
+    }
+    OutsideCaptures relaxed(device.driver());
+    device.released().free_unused(device);
     DevicePointer found = 0;
-    if (is_pooled_) {
+    if (device.pool() != nullptr) {
       check(allocate(stream, bytes, found), "cuMemAllocFromPoolAsync");
     } else {
+      kind_ = MemoryKind::kPlain;
       check(device.driver().allocate(&found, bytes), "cuMemAlloc");
     }
     data_ = reinterpret_cast<void*>(found);
   }
-
-  // Errors are left to the next call: at the end of the process there may be no driver.
-  ~DeviceMemory() override {
-    const Stream& home = *users_.front();
-    const DriverTable& driver = home.device().driver();
-    try {
-      ScopedContext current(home.device());
-      if (!is_pooled_) {
-        // Waits for all of the device.
-        static_cast<void>(driver.free(device_pointer(data_)));
-        return;
-      }
-      if (is_exported_) static_cast<void>(driver.synchronize_context());
-      for (size_t k = 1; k < users_.size(); ++k) home.wait_for(*users_[k]);
-      static_cast<void>(driver.free_async(device_pointer(data_), home.handle()));
-    } catch (const Error&) {
-      return;
-    }
-  }
-
- private:
-  bool is_pooled_ = false;
 };
 
 class PinnedMemory final : public Allocation {
  public:
-  PinnedMemory(Device& device, size_t bytes) : Allocation(Stream::legacy(device)) {
+  PinnedMemory(Device& device, size_t bytes)
+      : Allocation(Stream::legacy(device), MemoryKind::kPinned, bytes) {
     ScopedContext current(device);
+    OutsideCaptures relaxed(device.driver());
+    device.released().free_unused(device);
     check(device.driver().allocate_host(&data_, bytes, kPortableMapped), "cuMemHostAlloc");
-  }
-
-  ~PinnedMemory() override {
-    const Device& device = users_.front()->device();
-    try {
-      for (size_t k = 1; k < users_.size(); ++k) {
-        ScopedContext current(users_[k]->device());
-        static_cast<void>(device.driver().synchronize_stream(users_[k]->handle()));
-      }
-      ScopedContext current(device);
-      if (is_exported_) static_cast<void>(device.driver().synchronize_context());
-      static_cast<void>(device.driver().free_host(data_));
-    } catch (const Error&) {
-      return;
-    }
   }
 };
 
@@ -198,7 +178,15 @@ std::shared_ptr<Allocation> Allocation::pinned(Device& device, size_t bytes) {
   return std::make_shared<PinnedMemory>(device, std::max<size_t>(bytes, 1));
 }
 
+Allocation::~Allocation() {
+  if (data_ == nullptr || is_forked()) return;
+  ReleasedList& released = users_.front()->device().released();
+  released.release({kind_, data_, size_bytes_, is_exported_, std::move(users_)});
+}
+
 void Allocation::note_use(const std::shared_ptr<Stream>& stream) {
+  // What it stands for depends on the thread that frees the memory.
+  if (stream->handle() == kPerThreadStream) note_export();
   std::lock_guard lock(mutex_);
   bool is_known = std::ranges::any_of(users_, [&](const std::shared_ptr<Stream>& known) {
     return known->handle() == stream->handle() && &known->device() == &stream->device();
@@ -220,6 +208,7 @@ void order_use(const std::shared_ptr<Stream>& stream,
   }
   allocation->delay(*stream);
   allocation->note_use(stream);
+  if (stream->is_capturing()) keep_in_graph(*stream, allocation);
 }
 
 void copy_elements(const Stream& stream, CopyKind kind, const ArrayView& target,
@@ -272,6 +261,38 @@ void fill(const Stream& stream, void* target, size_t bytes, uint32_t pattern,
   } else {
     check(driver.fill_words(device_pointer(target), pattern, bytes / 4, stream.handle()),
           "cuMemsetD32Async");
+  }
+}
+
+void write_now(const Stream& stream, void* target, const std::byte* source, size_t bytes) {
+  // A copy from the host would be one from wherever `source` was, each time that a graph runs.
+  size_t unit = has_whole_words(target, bytes) ? sizeof(uint32_t) : 1;
+  for (size_t begin = 0; begin < bytes;) {
+    size_t end = begin + unit;
+    while (end < bytes && std::memcmp(source + begin, source + end, unit) == 0) end += unit;
+    uint32_t pattern = 0;
+    std::memcpy(&pattern, source + begin, unit);
+    fill(stream, static_cast<std::byte*>(target) + begin, end - begin, pattern, unit);
+    begin = end;
+  }
+}
+
+void repeat(const Stream& stream, void* target, size_t bytes, std::span<const std::byte> pattern) {
+  if (bytes == 0) return;
+  bool is_word = pattern.size() == sizeof(uint32_t) && has_whole_words(target, bytes);
+  if (pattern.size() == 1 || is_word) {
+    uint32_t word = 0;
+    std::memcpy(&word, pattern.data(), pattern.size());
+    fill(stream, target, bytes, word, pattern.size());
+    return;
+  }
+  write_now(stream, target, pattern.data(), pattern.size());
+  const DriverTable& driver = stream.device().driver();
+  ScopedContext current(stream.device());
+  DevicePointer begin = device_pointer(target);
+  for (size_t done = pattern.size(); done < bytes; done *= 2) {
+    size_t part = std::min(done, bytes - done);
+    check(driver.copy_on_device(begin + done, begin, part, stream.handle()), "cuMemcpyDtoDAsync");
   }
 }
 

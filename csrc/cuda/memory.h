@@ -4,9 +4,11 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "core/array_view.h"
+#include "cuda/released_memory.h"
 #include "cuda/stream.h"
 
 namespace kernelcore::cuda {
@@ -20,22 +22,28 @@ class Allocation {
   /// Memory of the host that devices copy from and to without waiting.
   static std::shared_ptr<Allocation> pinned(Device& device, size_t bytes);
 
-  virtual ~Allocation() = default;
+  virtual ~Allocation();
   Allocation(const Allocation&) = delete;
   Allocation& operator=(const Allocation&) = delete;
 
   void* data() const { return data_; }
   /// Notes that `stream` uses the memory, which is freed behind that.
   void note_use(const std::shared_ptr<Stream>& stream);
-  /// Notes that another library has the memory, whose streams nobody tells: freeing it waits for
-  /// all of the device.
+  /// Notes that another library has the memory, whose streams nobody tells: it is freed once all of
+  /// the device was waited for.
   void note_export() { is_exported_.store(true, std::memory_order_relaxed); }
   /// Lets `stream` wait for what all streams that use the memory were given so far.
   void delay(const Stream& stream);
 
  protected:
-  explicit Allocation(std::shared_ptr<Stream> home) { users_.push_back(std::move(home)); }
+  Allocation(std::shared_ptr<Stream> home, MemoryKind kind, size_t bytes)
+      : kind_(kind), size_bytes_(bytes) {
+    if (home->handle() == kPerThreadStream) note_export();
+    users_.push_back(std::move(home));
+  }
 
+  MemoryKind kind_;
+  size_t size_bytes_;
   void* data_ = nullptr;
   std::atomic<bool> is_exported_{false};
   std::mutex mutex_;
@@ -43,7 +51,7 @@ class Allocation {
 };
 
 /// Lets what `stream` is given now wait for other users of the memory, which is freed behind it; of
-/// a graph that the stream captures, a launch does that.
+/// a Graph that the stream captures, a launch does that. A graph of others keeps the memory.
 void order_use(const std::shared_ptr<Stream>& stream,
                const std::shared_ptr<Allocation>& allocation);
 
@@ -60,5 +68,11 @@ void copy_from_peer(const Stream& stream, void* target, Device& peer, const void
 
 /// Queues filling `bytes` bytes with repetitions of `pattern`, of 1 or 4 bytes.
 void fill(const Stream& stream, void* target, size_t bytes, uint32_t pattern, size_t pattern_bytes);
+
+/// Queues writing `bytes` bytes that are known now, a few: a graph keeps them.
+void write_now(const Stream& stream, void* target, const std::byte* source, size_t bytes);
+
+/// As `fill`, of a pattern of any size, a few bytes.
+void repeat(const Stream& stream, void* target, size_t bytes, std::span<const std::byte> pattern);
 
 }  // namespace kernelcore::cuda

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "core/error.h"
+#include "cuda/capture.h"
+
 namespace kernelcore::cuda {
 namespace {
 
@@ -45,22 +48,62 @@ Stream::~Stream() {
 
 void Stream::wait_for(const Stream& other) const {
   if (handle_ == other.handle_ && &device_ == &other.device_) return;
+  bool is_theirs_captured = other.is_capturing();
+  bool is_captured = is_capturing();
+  if (is_theirs_captured && !is_captured) return;
+  if (is_captured && !is_theirs_captured) {
+    other.wait();
+    return;
+  }
   Event event(other.device_, false, false);
   event.record(other);
   event.delay(*this);
 }
 
-void Stream::synchronize() const {
-  {
-    ScopedContext current(device_);
-    check(device_.driver().synchronize_stream(handle_), "cuStreamSynchronize");
+void Stream::wait_for_owner(const Stream& owner) const {
+  if (owner.is_capturing() && !is_capturing()) {
+    throw Error(
+        ErrorKind::kDevice,
+        "an array whose stream captures a graph has no elements yet\n  help: use it in that "
+        "stream, which kc.stream_from_torch() gives, for example; a callback of JAX that "
+        "reads elements is registered with graph_compatible=False");
   }
+  wait_for(owner);
+}
+
+void Stream::wait() const {
+  ScopedContext current(device_);
+  OutsideCaptures relaxed(device_.driver());
+  check(device_.driver().synchronize_stream(handle_), "cuStreamSynchronize");
+}
+
+void Stream::synchronize() const {
+  if (is_capturing()) {
+    throw Error(ErrorKind::kDevice,
+                "a stream that captures a graph cannot be waited for\n  help: read elements and "
+                "synchronize before or after the capture; a callback of JAX that does so is "
+                "registered with graph_compatible=False");
+  }
+  wait();
   device_.raise_failures();
 }
 
 bool Stream::is_idle() const {
+  // The driver would end the capture.
+  if (is_capturing()) return false;
   ScopedContext current(device_);
+  OutsideCaptures relaxed(device_.driver());
   return is_ready(device_.driver().query_stream(handle_), "cuStreamQuery");
+}
+
+bool Stream::is_capturing() const {
+  ScopedContext current(device_);
+  int status = 0;
+  Result result = device_.driver().is_capturing(handle_, &status);
+  // The legacy stream is none of a graph, but cannot be used while a stream that it waits for is.
+  if (result == kCaptureImplicit) return true;
+  check(result, "cuStreamIsCapturing");
+  return status != 0;
 }
 
 Event::Event(Device& device, bool is_timed, bool is_interprocess) : device_(device) {

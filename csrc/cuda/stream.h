@@ -28,18 +28,29 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Device& device() const { return device_; }
   StreamHandle handle() const { return handle_; }
 
-  /// Lets what comes now wait for all that `other` was given so far.
+  /// Lets what comes now wait for all that `other` was given so far. What it was given for a graph
+  /// is not waited for, unless this stream captures, too; a graph has nothing else to wait for, so
+  /// where only this stream captures, the host waits.
   void wait_for(const Stream& other) const;
+  /// As above, of the stream of others that writes what is used now; throws where that happens in a
+  /// graph only.
+  void wait_for_owner(const Stream& owner) const;
+  /// Waits for all that it was given; throws what failed, or that it captures.
   void synchronize() const;
   bool is_idle() const;
 
-  /// What a graph that this stream captures uses; null while it captures nothing.
+  /// Whether what it is given becomes part of a graph, whoever captures that.
+  bool is_capturing() const;
+
+  /// What a Graph that this stream captures uses; null while it captures none.
   std::vector<std::shared_ptr<Allocation>>* capture() const { return capture_; }
   void set_capture(std::vector<std::shared_ptr<Allocation>>* memory) { capture_ = memory; }
 
  private:
   Stream(Device& device, StreamHandle handle, bool is_owned)
       : device_(device), handle_(handle), is_owned_(is_owned) {}
+
+  void wait() const;
 
   Device& device_;
   StreamHandle handle_;

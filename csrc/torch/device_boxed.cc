@@ -6,6 +6,7 @@
 #include "core/copy.h"
 #include "core/error.h"
 #include "cuda/functional.h"
+#include "cuda/memory.h"
 #include "torch/stack.h"
 
 namespace kernelcore::torch {

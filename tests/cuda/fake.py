@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from kernelcore.compile import compile_func
 from kernelcore.compiled import Direct
 from kernelcore.device_code import device_code
 from kernelcore.passes.accumulation import unplanned
+from kernelcore.stream import Stream
 
 ROOT = Path(__file__).parents[2]
 NO_DEVICE = 100
@@ -31,6 +34,22 @@ def build(folder: Path) -> Path:
     compiler = os.environ.get("CXX", "c++")
     subprocess.run([compiler, *flags, *include, *sources, "-o", str(library)], check=True)
     return library
+
+
+class ForeignGraph:
+    """A graph that is none of kernelcore's."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._fake = library
+        self.handle = ctypes.c_void_p()
+
+    def launch(self) -> None:
+        """Run it."""
+        assert self._fake.cuGraphLaunch(self.handle, None) == 0
+
+    def destroy(self) -> None:
+        """Let it go."""
+        self._fake.cuGraphDestroy(self.handle)
 
 
 class FakeDriver:
@@ -55,6 +74,29 @@ class FakeDriver:
     def fail(self, name: str, result: int, after: int = 0) -> None:
         """Let a call of ``name`` fail, after some that do not."""
         self._fake.fake_fail(name.encode(), after, result)
+
+    @contextmanager
+    def capturing(self, stream: Stream) -> Iterator[ForeignGraph]:
+        """Let ``stream`` capture a graph in the block, as another library does.
+
+        Raises:
+            AssertionError: Something has ended the capture.
+        """
+        handle, graph = ctypes.c_void_p(stream.cuda_stream), ForeignGraph(self._fake)
+        assert self._fake.cuStreamBeginCapture_v2(handle, 0) == 0
+        try:
+            yield graph
+        finally:
+            ended = self._fake.cuStreamEndCapture(handle, ctypes.byref(graph.handle))
+        assert ended == 0
+
+    def break_down(self, result: int = 0) -> None:
+        """Let every call fail from now on, as after an illegal access; none with 0."""
+        self._fake.fake_break(result)
+
+    def keep_busy(self, handle: int, count: int) -> None:
+        """Let a stream say that it is not idle, that many times."""
+        self._fake.fake_busy(ctypes.c_void_p(handle), count)
 
     def live_bytes(self) -> int:
         """Bytes of memory of devices, in whole pages."""

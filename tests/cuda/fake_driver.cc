@@ -32,6 +32,7 @@ std::string text(const void* handle) {
 Result record(const std::string& name, std::string line) {
   State& s = state();
   s.log.push_back(std::move(line));
+  if (s.broken != 0) return s.broken;
   auto it = s.failures.find(name);
   if (it == s.failures.end()) return kSuccess;
   if (it->second.first-- > 0) return kSuccess;
@@ -64,6 +65,9 @@ FAKE void fake_clear() {
 FAKE void fake_idle(int is_idle) {
   state().is_idle = is_idle != 0;
 }
+FAKE void fake_break(int result) {
+  state().broken = result;
+}
 FAKE void fake_fail(const char* name, int after, int result) {
   state().failures[name] = {after, result};
 }
@@ -82,6 +86,7 @@ FAKE Result cuGetErrorString(Result result, const char** name) {
   *name = result == 2     ? "out of memory"
           : result == 100 ? "no CUDA-capable device is detected"
           : result == 700 ? "an illegal memory access was encountered"
+          : result == 900 ? "operation not permitted when stream is capturing"
                           : "a fake error";
   return kSuccess;
 }
@@ -150,6 +155,7 @@ FAKE Result cuDeviceTotalMem_v2(size_t* bytes, DeviceHandle) {
 }
 FAKE Result cuCtxSynchronize() {
   NOTE("cuCtxSynchronize");
+  GIVE(wait_for_all());
   return current_device() < 0 ? 201 : kSuccess;
 }
 FAKE Result cuCtxGetStreamPriorityRange(int* least, int* greatest) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -28,6 +29,8 @@ struct Node {
 };
 struct Graph {
   std::vector<Node> nodes;
+  std::vector<std::shared_ptr<void>> kept;  // what lives as long as the graph and its instances
+  bool is_valid = true;                     // whether nothing was done that ends its capture
 };
 struct Memory {
   size_t bytes = 0;
@@ -45,6 +48,9 @@ struct State {
   std::map<void*, std::string> names;  // of handles, by kind and number
   std::map<std::string, int> counts;
   std::map<StreamHandle, Graph*> captures;
+  std::map<EventHandle, Graph*> recorded;  // the capture that an event was recorded in
+  std::map<StreamHandle, int> busy;        // how often streams say that they are not idle
+  int broken = 0;                          // what every call gives once a kernel has failed
   std::map<ConditionHandle, unsigned> conditions;
   int pools = 1;
   bool is_idle = false;  // whether launches do nothing at all
@@ -78,6 +84,14 @@ Handle make(const std::string& kind) {
   return reinterpret_cast<Handle>(object);
 }
 
+/// What a call gives that no thread may make while streams capture, unless it says otherwise: it
+/// ends all captures.
+Result forbid_in_captures();
+
+/// As above, of waiting for a stream or for all of them.
+Result wait_for(StreamHandle stream);
+Result wait_for_all();
+
 /// The device whose context is current, or -1.
 int current_device();
 
@@ -101,3 +115,5 @@ inline void* host(DevicePointer pointer) {
 #define NOTE(...)                      \
   std::lock_guard lock(state().mutex); \
   if (Result noted = note(__VA_ARGS__); noted != 0) return noted
+#define GIVE(result) \
+  if (Result given = (result); given != 0) return given

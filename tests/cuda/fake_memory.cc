@@ -63,6 +63,7 @@ FAKE void fake_pools(int has_pools) {
 }
 
 FAKE Result cuPointerGetAttribute(void* value, int attribute, DevicePointer pointer) {
+  GIVE(state().broken);
   auto it = state().memory.upper_bound(pointer);
   if (it == state().memory.begin() || attribute != 9) return 1;
   --it;
@@ -93,29 +94,36 @@ FAKE Result cuMemPoolSetAccess(PoolHandle pool, const PoolAccess* access, size_t
 FAKE Result cuMemAllocFromPoolAsync(DevicePointer* pointer, size_t bytes, PoolHandle pool,
                                     StreamHandle stream) {
   NOTE("cuMemAllocFromPoolAsync", bytes, static_cast<void*>(pool), static_cast<void*>(stream));
+  if (state().captures.contains(stream)) return 1;
   *pointer = allocate(bytes, current_device(), false);
   return kSuccess;
 }
 FAKE Result cuMemFreeAsync(DevicePointer pointer, StreamHandle stream) {
   NOTE("cuMemFreeAsync", static_cast<void*>(stream));
+  // A graph frees what it has allocated only.
+  if (state().captures.contains(stream)) return 1;
   return release(pointer) ? kSuccess : 1;
 }
 FAKE Result cuMemAlloc_v2(DevicePointer* pointer, size_t bytes) {
   NOTE("cuMemAlloc", bytes);
+  GIVE(forbid_in_captures());
   *pointer = allocate(bytes, current_device(), false);
   return kSuccess;
 }
 FAKE Result cuMemFree_v2(DevicePointer pointer) {
   NOTE("cuMemFree");
+  GIVE(forbid_in_captures());
   return release(pointer) ? kSuccess : 1;
 }
 FAKE Result cuMemHostAlloc(void** pointer, size_t bytes, unsigned flags) {
   NOTE("cuMemHostAlloc", bytes, flags);
+  GIVE(forbid_in_captures());
   *pointer = reinterpret_cast<void*>(allocate(bytes, 0, true));
   return kSuccess;
 }
 FAKE Result cuMemFreeHost(void* pointer) {
   NOTE("cuMemFreeHost");
+  GIVE(forbid_in_captures());
   return release(reinterpret_cast<uintptr_t>(pointer)) ? kSuccess : 1;
 }
 FAKE Result cuMemHostGetDevicePointer_v2(DevicePointer* pointer, void* memory, unsigned) {

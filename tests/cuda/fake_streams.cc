@@ -21,7 +21,22 @@ Result enqueue(StreamHandle stream, std::function<void()> step) {
 
 namespace {
 
+constexpr int kUnsupported = 900;
+constexpr int kInvalidated = 901;
+constexpr int kIsolation = 905;
+constexpr int kImplicit = 906;
+
 thread_local int t_capture_mode = 0;
+
+Graph* captured_by(StreamHandle stream) {
+  auto it = state().captures.find(stream);
+  return it == state().captures.end() ? nullptr : it->second;
+}
+
+Result end_capture(Graph* graph, Result result) {
+  graph->is_valid = false;
+  return result;
+}
 
 void run(const Graph& graph) {
   for (const Node& node : graph.nodes) {
@@ -51,6 +66,21 @@ Result set_condition(StreamHandle stream, void** parameters) {
 }
 
 }  // namespace
+
+Result forbid_in_captures() {
+  return state().captures.empty() || t_capture_mode == 2 ? kSuccess : wait_for_all();
+}
+
+Result wait_for_all() {
+  for (auto& [stream, graph] : state().captures) graph->is_valid = false;
+  return state().captures.empty() ? kSuccess : kUnsupported;
+}
+
+Result wait_for(StreamHandle stream) {
+  Graph* graph = captured_by(stream);
+  return graph == nullptr ? kSuccess : end_capture(graph, kUnsupported);
+}
+
 }  // namespace kernelcore::fake
 
 using namespace kernelcore;
@@ -58,6 +88,9 @@ using namespace kernelcore::fake;
 
 FAKE void fake_register(const char* symbol, void* function, size_t block_bytes) {
   state().kernels[symbol] = {reinterpret_cast<KernelFn>(function), block_bytes};
+}
+FAKE void fake_busy(StreamHandle stream, int count) {
+  state().busy[stream] = count;
 }
 FAKE size_t fake_last_block(void* target) {
   std::memcpy(target, state().last_block.data(), state().last_block.size());
@@ -68,7 +101,7 @@ FAKE Result cuModuleLoadDataEx(ModuleHandle* module, const void* image, unsigned
                                void** values) {
   NOTE("cuModuleLoadDataEx", current_device(), std::strlen(static_cast<const char*>(image)));
   if (current_device() < 0 || count != 4 || names[0] != 5 || values[1] == nullptr) return 1;
-  if (!state().captures.empty() && t_capture_mode != 2) return 900;
+  GIVE(forbid_in_captures());
   *module = make<ModuleHandle>("module");
   return kSuccess;
 }
@@ -91,6 +124,7 @@ FAKE Result cuLaunchKernel(FunctionHandle function, unsigned gx, unsigned gy, un
                            unsigned bx, unsigned by, unsigned bz, unsigned shared,
                            StreamHandle stream, void** parameters, void** extra) {
   if (state().is_idle) return kSuccess;
+  GIVE(state().broken);
   std::string name = text(static_cast<void*>(function));
   name = name.substr(name.find('=') + 1);
   if (name == "kc_set_condition") return set_condition(stream, parameters);
@@ -127,15 +161,21 @@ FAKE Result cuStreamDestroy_v2(StreamHandle stream) {
 }
 FAKE Result cuStreamSynchronize(StreamHandle stream) {
   NOTE("cuStreamSynchronize", static_cast<void*>(stream));
-  return kSuccess;
+  return wait_for(stream);
 }
 FAKE Result cuStreamQuery(StreamHandle stream) {
   NOTE("cuStreamQuery", static_cast<void*>(stream));
-  return kSuccess;
+  GIVE(forbid_in_captures());
+  GIVE(wait_for(stream));
+  return state().busy[stream]-- > 0 ? 600 : kSuccess;
 }
 FAKE Result cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned flags) {
   NOTE("cuStreamWaitEvent", static_cast<void*>(stream), static_cast<void*>(event), flags);
-  return kSuccess;
+  Graph *graph = captured_by(stream), *recorded = state().recorded[event];
+  if (graph == recorded) return kSuccess;
+  if (recorded == nullptr) return end_capture(graph, kIsolation);
+  // A stream of one's own would become part of the capture; no test wants that.
+  return end_capture(recorded, kImplicit);
 }
 FAKE Result cuEventCreate(EventHandle* event, unsigned flags) {
   *event = make<EventHandle>("event");
@@ -148,6 +188,7 @@ FAKE Result cuEventDestroy_v2(EventHandle event) {
 }
 FAKE Result cuEventRecord(EventHandle event, StreamHandle stream) {
   NOTE("cuEventRecord", static_cast<void*>(event), static_cast<void*>(stream));
+  state().recorded[event] = captured_by(stream);
   return kSuccess;
 }
 FAKE Result cuEventSynchronize(EventHandle event) {
@@ -175,9 +216,11 @@ FAKE Result cuThreadExchangeStreamCaptureMode(int* mode) {
 }
 FAKE Result cuStreamEndCapture(StreamHandle stream, GraphHandle* graph) {
   NOTE("cuStreamEndCapture", static_cast<void*>(stream));
-  *graph = reinterpret_cast<GraphHandle>(state().captures[stream]);
+  Graph* captured = captured_by(stream);
   state().captures.erase(stream);
-  return kSuccess;
+  if (captured == nullptr) return 1;
+  *graph = captured->is_valid ? reinterpret_cast<GraphHandle>(captured) : nullptr;
+  return captured->is_valid ? kSuccess : kInvalidated;
 }
 FAKE Result cuGraphInstantiateWithFlags(GraphExecHandle* exec, GraphHandle graph,
                                         unsigned long long flags) {
@@ -196,12 +239,40 @@ FAKE Result cuGraphLaunch(GraphExecHandle exec, StreamHandle stream) {
   }
   return kSuccess;
 }
-FAKE Result cuGraphDestroy(GraphHandle) {
+FAKE Result cuGraphDestroy(GraphHandle graph) {
   NOTE("cuGraphDestroy");
+  reinterpret_cast<Graph*>(graph)->kept.clear();
   return kSuccess;
 }
-FAKE Result cuGraphExecDestroy(GraphExecHandle) {
+FAKE Result cuGraphExecDestroy(GraphExecHandle exec) {
   NOTE("cuGraphExecDestroy");
+  reinterpret_cast<Graph*>(exec)->kept.clear();
+  return kSuccess;
+}
+FAKE Result cuUserObjectCreate(UserObjectHandle* object, void* data, void (*destroy)(void*),
+                               unsigned count, unsigned flags) {
+  NOTE("cuUserObjectCreate", count, flags);
+  *object = reinterpret_cast<UserObjectHandle>(new std::shared_ptr<void>(data, destroy));
+  return count == 1 && flags == 1 ? kSuccess : 1;
+}
+FAKE Result cuUserObjectRelease(UserObjectHandle object, unsigned count) {
+  NOTE("cuUserObjectRelease", count);
+  delete reinterpret_cast<std::shared_ptr<void>*>(object);
+  return kSuccess;
+}
+FAKE Result cuGraphRetainUserObject(GraphHandle graph, UserObjectHandle object, unsigned count,
+                                    unsigned flags) {
+  NOTE("cuGraphRetainUserObject", count, flags);
+  if (count != 1 || flags != 1) return 1;
+  auto* kept = reinterpret_cast<std::shared_ptr<void>*>(object);
+  reinterpret_cast<Graph*>(graph)->kept.push_back(std::move(*kept));
+  delete kept;
+  return kSuccess;
+}
+FAKE Result cuStreamIsCapturing(StreamHandle stream, int* status) {
+  GIVE(state().broken);
+  Graph* graph = captured_by(stream);
+  *status = graph == nullptr ? 0 : graph->is_valid ? 1 : 2;
   return kSuccess;
 }
 FAKE Result cuGraphExecUpdate_v2(GraphExecHandle exec, GraphHandle graph, GraphUpdateInfo* info) {

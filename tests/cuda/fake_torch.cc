@@ -14,6 +14,7 @@ FAKE Result cuCtxPushCurrent_v2(ContextHandle);
 FAKE Result cuCtxPopCurrent_v2(ContextHandle*);
 FAKE Result cuMemAlloc_v2(DevicePointer*, size_t);
 FAKE Result cuMemFree_v2(DevicePointer);
+FAKE Result cuThreadExchangeStreamCaptureMode(int*);
 
 namespace {
 
@@ -115,8 +116,11 @@ FAKE int32_t aoti_torch_empty_strided(int64_t ndim, const int64_t* sizes, const 
     ContextHandle context = nullptr;
     DevicePointer pointer = 0;
     cuDevicePrimaryCtxRetain(&context, device_index);
+    int mode = 2;
     cuCtxPushCurrent_v2(context);
+    cuThreadExchangeStreamCaptureMode(&mode);
     cuMemAlloc_v2(&pointer, end - begin);
+    cuThreadExchangeStreamCaptureMode(&mode);
     cuCtxPopCurrent_v2(&context);
     made->data = host(pointer);
   }

@@ -132,11 +132,23 @@ def test_memory_that_was_given_back_is_waited_for(driver: FakeDriver) -> None:
 def test_constants_are_filled_by_the_device(driver: FakeDriver) -> None:
     x = kc.zeros(1000, device="cuda:0")
     x.fill_(1.0)
-    kc.ones(10, dtype=kc.float16, device="cuda:0")
-    assert driver.calls("cuMemcpyHtoDAsync") == []
     assert driver.calls("cuMemsetD8Async")[0] == "cuMemsetD8Async 0 4000 stream1"
     bits = int(np.float32(1.0).view(np.uint32))
-    assert driver.calls("cuMemsetD32Async")[0] == f"cuMemsetD32Async {bits} 1000 stream1"
+    assert driver.calls("cuMemsetD32Async") == [f"cuMemsetD32Async {bits} 1000 stream1"]
+    driver.clear()
+    assert kc.full(1000, 0.1, dtype=kc.float64, device="cuda:0").list() == [0.1] * 1000
+    assert len(driver.calls("cuMemsetD32Async")) == 2
+    copies = [int(line.split()[1]) for line in driver.calls("cuMemcpyDtoDAsync")]
+    assert (copies[:3], sum(copies)) == ([8, 16, 32], 8000 - 8)
+    driver.clear()
+    for count in (0, 1, 5):
+        assert kc.full(count, 3.0, dtype=kc.float16, device="cuda:0").list() == [3.0] * count
+    points = kc.zeros((2, 3), dtype=kc.vec3, device="cuda:0")
+    points.fill_(kc.vec3(1.0, 2.0, 3.0))
+    matrices = kc.full(3, kc.mat22(1.0, 2.0, 3.0, 4.0), dtype=kc.mat22, device="cuda:0")
+    assert driver.calls("cuMemcpyHtoDAsync") == []
+    assert points.numpy().tolist() == [[[1.0, 2.0, 3.0]] * 3] * 2
+    assert matrices.numpy().tolist() == [[[1.0, 2.0], [3.0, 4.0]]] * 3
 
 
 def test_memory_is_freed_behind_all_that_uses_it(driver: FakeDriver) -> None:
@@ -186,6 +198,10 @@ def test_the_array_interface_names_its_stream(driver: FakeDriver) -> None:
     taken = kc.array(Consumer({**found, "stream": stream.cuda_stream}), dtype=float, copy=False)
     assert taken.device == "cuda:0"
     assert np.array_equal(taken.numpy(), x.numpy().T)
+    with pytest.raises(kc.KernelArgumentError, match="of no memory of CUDA"):
+        kc.array(Consumer({**found, "data": (4096, False)}), dtype=float, copy=False)
+    nothing = Consumer({**found, "shape": (0,), "strides": None, "data": (0, False)})
+    kc.launch(doubled, 0, [nothing], device="cuda:1")
     driver.clear()
     kc.launch(doubled, 2, [Consumer(x[0, :2].__cuda_array_interface__)])
     kc.launch(
@@ -241,19 +257,27 @@ def test_dlpack_hands_over_in_order(driver: FakeDriver) -> None:
     assert x[3] == 12.0
 
 
-def test_exported_memory_waits_for_the_device_before_it_is_freed(driver: FakeDriver) -> None:
+def test_exported_memory_is_freed_once_the_device_was_waited_for(driver: FakeDriver) -> None:
     x = numbers(4)
     capsule = x.__dlpack__(stream=1)
     driver.clear()
-    del x
-    gc.collect()
-    assert driver.calls("cuMemFreeAsync") == []
-    del capsule
+    del x, capsule
     kc.zeros(1).__dlpack__()
     gc.collect()
-    assert driver.calls("cuCtxSynchronize", "cuMemFreeAsync") == [
-        *("cuCtxSynchronize", "cuMemFreeAsync stream1")
-    ]
+    freeing = "cuCtxSynchronize", "cuMemFreeAsync"
+    assert driver.calls(*freeing) == []
+    kc.synchronize()
+    assert driver.calls(*freeing) == ["cuCtxSynchronize", "cuMemFreeAsync stream1"]
+    assert driver.live_bytes() == 0
+
+
+def test_much_exported_memory_is_waited_for_by_allocations(driver: FakeDriver) -> None:
+    before = driver.live_bytes()
+    for _ in range(4):
+        kc.empty(1 << 25, device="cuda:0").__dlpack__()
+        kc.zeros(1).__dlpack__()
+    assert len(driver.calls("cuCtxSynchronize")) == 1
+    assert driver.live_bytes() - before == 1 << 27
 
 
 def test_devices_without_pools(driver: FakeDriver) -> None:

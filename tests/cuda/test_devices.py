@@ -51,6 +51,42 @@ print("done")
 """
 
 
+_AFTER_A_FAILURE = """
+import ctypes
+import kernelcore as kc
+from kernelcore import _native
+
+_native.cuda_set_driver({path!r})
+fake = ctypes.CDLL({path!r})
+x, stream = kc.zeros(3, device="cuda:0"), kc.Stream("cuda:0")
+with kc.ScopedStream(stream):
+    y = kc.zeros(3, device="cuda:0")
+capsule, event, pinned = y.__dlpack__(), stream.record_event(), kc.zeros(3, pinned=True)
+fake.fake_break(700)
+for ask in (
+    x.numpy,
+    lambda: kc.zeros(3, device="cuda:0"),
+    lambda: x.fill_(1.0),
+    lambda: kc.copy(x, y),
+    lambda: x.assign(pinned),
+    kc.synchronize,
+    lambda: kc.synchronize_stream(stream),
+    lambda: kc.synchronize_event(event),
+    lambda: stream.is_complete,
+    lambda: kc.Stream("cuda:1"),
+):
+    try:
+        ask()
+    except kc.KernelDeviceError as error:
+        assert "illegal memory access" in str(error), error
+        assert "the process has to start again" in str(error), error
+    else:
+        raise AssertionError(ask)
+del y
+print("done")
+"""
+
+
 def test_stacks_of_adjoints_have_a_heap(driver: FakeDriver) -> None:
     kc.zeros(1, device="cuda:0")
     kc.zeros(1, device="cuda:1")
@@ -124,20 +160,40 @@ def test_streams_die_with_what_uses_them(driver: FakeDriver) -> None:
 
 def test_a_forked_child_is_told(driver: FakeDriver) -> None:
     script = f"""
-import os
+import os, traceback
 import kernelcore as kc
 from kernelcore import _native
 _native.cuda_set_driver({str(driver.library)!r})
-kc.zeros(1, device="cuda:0")
+x = kc.zeros(1, device="cuda:0")
+face = x.__cuda_array_interface__
+launch = lambda: _native.cuda_device_of((type("Foreign", (), dict(__cuda_array_interface__=face))(),))
 child = os.fork()
 if child == 0:
     try:
-        kc.zeros(1, device="cuda:0")
-    except kc.KernelDeviceError as error:
-        os._exit(0 if "'spawn'" in str(error) else 2)
-    os._exit(1)
+        for ask in (kc.get_preferred_device, lambda: kc.get_device("cuda:1"), x.numpy, launch):
+            try:
+                found = ask()
+            except kc.KernelDeviceError as error:
+                assert "'spawn'" in str(error), error
+            else:
+                assert found == "cpu", found
+        del x
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 print("done")
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert run.stdout == "done\n", run.stderr
+
+
+def test_after_an_illegal_access_everything_says_so_and_the_process_ends(
+    driver: FakeDriver, tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(_AFTER_A_FAILURE.format(path=str(driver.library)))
+    run = subprocess.run([sys.executable, program], capture_output=True, text=True)
+    assert (run.stdout, run.returncode) == ("done\n", 0), run.stderr
+    assert run.stderr == ""
