@@ -166,7 +166,8 @@ from kernelcore import _native
 _native.cuda_set_driver({str(driver.library)!r})
 x = kc.zeros(1, device="cuda:0")
 face = x.__cuda_array_interface__
-launch = lambda: _native.cuda_device_of((type("Foreign", (), dict(__cuda_array_interface__=face))(),))
+foreign = type("Foreign", (), dict(__cuda_array_interface__=face))()
+launch = lambda: _native.cuda_device_of((foreign,))
 child = os.fork()
 if child == 0:
     try:
