@@ -113,7 +113,7 @@ def waves(x: VEC3, y: VEC3, total: F32):
     i = kc.tid()
     v = x[i]
     if v[0] > 0.0:
-        v = kc.vec3(kc.sin(v[1]), kc.exp(-v[0]), kc.pow(kc.abs(v[2]), 1.5))
+        v = kc.vec3(kc.sin(v[1]), kc.exp(-v[0]), kc.sqrt(kc.abs(v[2])))
         y[i] += v
     total[i] = kc.tanh(kc.dot(v, v)) + kc.log(1.0 + kc.abs(v[1]))
 

@@ -43,7 +43,7 @@ def begin(e: Emitter, func: Func) -> Accumulation:
         if eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) is AddForm.PARTIAL:
             partial[eqn] = _clear_sums(e, _dtype(eqn))
     joined = neighbours.neighbours(func, e.strides) if e.gang > 1 else dict[Eqn, Neighbours]()
-    return Accumulation(func, shared, log, partial, joined)
+    return Accumulation(func, shared, log, partial, joined, _beside_loops(func))
 
 
 def emit_shared(e: Emitter, eqn: Eqn) -> list[str]:
@@ -65,10 +65,17 @@ def emit_shared(e: Emitter, eqn: Eqn) -> list[str]:
             if eqn is joined.eqns[-1]:
                 _emit_neighbours(e, joined)
             return ["poison"]
-        if where.period == 1 or e.mask is None:
+        is_brief = e.accumulation is not None and eqn in e.accumulation.brief
+        if where.period == 1 or (e.mask is None and not is_brief):
             _emit_wide(e, eqn, where)
             return ["poison"]
     return _emit_each_lane(e, eqn)
+
+
+def _beside_loops(func: Func) -> frozenset[Eqn]:
+    """The Eqns at the top level of ``func``, if it has loops."""
+    has_loops = any(e.op.kind in (OpKind.FOR, OpKind.WHILE) for e in walk_eqns(func.body))
+    return frozenset(func.body.eqns) if has_loops else frozenset()
 
 
 @by_lane
@@ -158,7 +165,7 @@ def emit_partial(e: Emitter, eqn: Eqn) -> list[str]:
 
 def finish(e: Emitter, plan: Accumulation) -> None:
     """Add the partial sums to their elements."""
-    with e.one_lane():
+    with e.gangs_of(1):
         for eqn, partial in plan.partial.items():
             some, done = e.label("total"), e.label("added")
             used = e.op(f"load i8, ptr {partial.is_used}")

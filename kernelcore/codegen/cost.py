@@ -43,6 +43,9 @@ TO_INTEGER = 4
 # Beyond so many Eqns the time to compile counts: no gangs of arrays of any strides, then fewer
 # registers per value, then one form only.
 LONG_FOR_THREE_BODIES = 200
+# Likewise of instructions of a thread, which elementary functions have by the hundred: no gangs of
+# arrays of any strides.
+MANY_INSTRUCTIONS = 400
 LONG = 600
 VERY_LONG = 2000
 # Rows of so many gangs hide what the points beside them cost; as many as there may be.
@@ -100,6 +103,8 @@ def suits_any_strides(func: Func) -> bool:
     """Whether gangs beat single threads where no elements are adjacent, and are worth a body."""
     eqns, strides = list(walk_eqns(func.body)), lane_strides(func)
     if len(eqns) > LONG_FOR_THREE_BODIES:
+        return False
+    if _work(eqns, strides).instructions > MANY_INSTRUCTIONS:
         return False
     turns = _innermost_turns(eqns)
     for part in turns or [eqns]:

@@ -201,10 +201,10 @@ class Emitter:
         self.lanes = saved
 
     @contextmanager
-    def one_lane(self) -> Generator[None]:
-        """Emit code for a single thread inside; what differs among lanes must be bound anew."""
+    def gangs_of(self, lanes: int) -> Generator[None]:
+        """Emit code of gangs of ``lanes`` inside; what differs among lanes must be bound anew."""
         saved = self.gang, self.lanes, self.mask
-        self.gang, self.lanes, self.mask = 1, 1, None
+        self.gang, self.lanes, self.mask = lanes, 1, None
         yield
         self.gang, self.lanes, self.mask = saved
 

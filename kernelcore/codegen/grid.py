@@ -13,6 +13,9 @@ from kernelcore.codegen.emitter import Emitter
 
 Body = Callable[[], None]
 
+# Their elements are moved one by one, so that more lanes take longer to compile and hide little.
+LANES_OF_ANY_STRIDES = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Gangs:
@@ -93,7 +96,7 @@ def _emit_row(
     run_first, run_last = e.phi("i64"), e.phi("i64")
     e.add_edge(run_first, first, before)
     e.add_edge(run_last, head_end, before)
-    with e.one_lane():
+    with e.gangs_of(1):
         _emit_run(e, outer, run_first, run_last, 1, point)
     after_run = e.block
     e.jump(check)
@@ -118,9 +121,11 @@ def _emit_gangs(e: Emitter, outer: Sequence[str], bounds: tuple[str, str], gangs
         return
     packed, strided, done = e.label("packed"), e.label("strided"), e.label("gangs_done")
     e.branch(gangs.is_packed, packed, strided)
-    for label, body in ((packed, gangs.packed), (strided, gangs.strided)):
+    narrow = min(e.gang, LANES_OF_ANY_STRIDES)
+    for label, lanes, body in ((packed, e.gang, gangs.packed), (strided, narrow, gangs.strided)):
         e.place(label)
-        _emit_run(e, outer, *bounds, e.gang, body)
+        with e.gangs_of(lanes):
+            _emit_run(e, outer, *bounds, lanes, body)
         e.jump(done)
     e.place(done)
 

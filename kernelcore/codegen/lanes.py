@@ -38,7 +38,7 @@ def _each_lane(e: Emitter, eqn: Eqn, handler: ScalarHandler) -> list[str]:
     left = e.phi(bits)
     e.add_edge(left, active, before)
     lane = first_lane(e, left)
-    with e.one_lane():
+    with e.gangs_of(1):
         saved = {a: e.bound(a) for a in varying}
         e.bind_all({a: _reload(e, a, s, lane) for a, s in zip(varying, given, strict=True)})
         values = handler(e, eqn)

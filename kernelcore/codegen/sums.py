@@ -43,6 +43,7 @@ class Accumulation:
         log: The address of the log of additions.
         partial: Of Eqns in PARTIAL form.
         neighbours: Additions that a gang makes together, by each of them.
+        brief: Eqns beside the loops that take the time: their code is to be short.
         meeting: Eqns in SHARED form at which the threads of a warp may meet at one element.
     """
 
@@ -51,6 +52,7 @@ class Accumulation:
     log: str = ""
     partial: Mapping[Eqn, PartialSums] = field(default_factory=dict[Eqn, PartialSums])
     neighbours: Mapping[Eqn, Neighbours] = field(default_factory=dict[Eqn, Neighbours])
+    brief: frozenset[Eqn] = frozenset()
     meeting: frozenset[Eqn] = frozenset()
 
 

@@ -19,7 +19,8 @@ from tests.bench.results import Goal, record
 from tests.bench.roofline import copier, free_processors, multiplier
 from tests.bench.suite import CASES
 from tests.bench.suite.case import Case
-from tests.bench.suite.contenders import Prepared, in_language, in_numba, quiet_warp, use_threads
+from tests.bench.suite.contenders import in_numba, quiet_warp, use_threads
+from tests.bench.suite.prepared import Prepared, in_language
 from tests.bench.timing import Contender, Timing, speedup, timed
 
 # Of inputs and outputs together: beyond the level-2 cache, within the level-3 cache.
