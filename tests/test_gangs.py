@@ -11,7 +11,7 @@ import pytest
 import kernelcore as kc
 from kernelcore import opderive
 from kernelcore.codegen import abi
-from kernelcore.codegen.cost import suits_any_strides
+from kernelcore.codegen.cost import has_ends_in_gangs
 from kernelcore.codegen.form import LANES, adds_in_order
 from kernelcore.opshape import kernel_operation
 from kernelcore.passes.pipeline import optimize
@@ -113,7 +113,7 @@ def waves(x: VEC3, y: VEC3, total: F32):
     i = kc.tid()
     v = x[i]
     if v[0] > 0.0:
-        v = kc.vec3(kc.sin(v[1]), kc.exp(-v[0]), kc.sqrt(kc.abs(v[2])))
+        v = kc.vec3(kc.sin(v[1]), kc.exp(-v[0]), kc.pow(kc.abs(v[2]), 1.5))
         y[i] += v
     total[i] = kc.tanh(kc.dot(v, v)) + kc.log(1.0 + kc.abs(v[1]))
 
@@ -121,10 +121,30 @@ def waves(x: VEC3, y: VEC3, total: F32):
 @gangs
 @pytest.mark.parametrize("step", [2, -3])
 def test_gangs_of_elements_that_are_apart(lanes: int, step: int) -> None:
-    assert suits_any_strides(optimize(waves.func))
+    assert has_ends_in_gangs(optimize(waves.func))
     x, y = (floats(3 * SIZE, 5, seed=k)[::step, 1:4][:SIZE] for k in range(2))
     *_, total = run(waves, lanes, x, y, floats(2 * SIZE)[::2])
     assert np.isfinite(total).all()
+
+
+@kc.kernel
+def damped(x: F64_2D, turns: int, y: F64_2D):
+    i, j = kc.tid()
+    v = x[i, j]
+    for _ in range(turns):
+        if v < 0.5:
+            break
+        v = kc.sin(v) * kc.exp(-v) + kc.float64(j % 3)
+    if j % 5 != 4:
+        y[i, j] = v
+
+
+@gangs
+@pytest.mark.parametrize("shape", [(3, 150), (5, 64), (40, 3), (1, 1), (7, 33)])
+def test_ends_of_rows_under_a_mask(lanes: int, shape: tuple[int, int]) -> None:
+    assert has_ends_in_gangs(optimize(damped.func))
+    x, y = np.random.default_rng(1).normal(size=(2, *shape))
+    run(damped, lanes, x, 4, y, dims=shape)
 
 
 @gangs

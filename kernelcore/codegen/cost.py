@@ -43,11 +43,10 @@ TO_INTEGER = 4
 # Beyond so many Eqns the time to compile counts: no gangs of arrays of any strides, then fewer
 # registers per value, then one form only.
 LONG_FOR_THREE_BODIES = 200
-# Likewise of instructions of a thread, which elementary functions have by the hundred: no gangs of
-# arrays of any strides.
-MANY_INSTRUCTIONS = 400
 LONG = 600
 VERY_LONG = 2000
+# Even a few threads with so many instructions, as elementary functions have, run faster as a gang.
+MANY_INSTRUCTIONS = 100
 # Rows of so many gangs hide what the points beside them cost; as many as there may be.
 MANY_GANGS = 16
 ANY_ROW = 1 << 31
@@ -104,8 +103,6 @@ def suits_any_strides(func: Func) -> bool:
     eqns, strides = list(walk_eqns(func.body)), lane_strides(func)
     if len(eqns) > LONG_FOR_THREE_BODIES:
         return False
-    if _work(eqns, strides).instructions > MANY_INSTRUCTIONS:
-        return False
     turns = _innermost_turns(eqns)
     for part in turns or [eqns]:
         moving = sum(bool(_moving_axes(e, strides)) for e in part)
@@ -115,13 +112,21 @@ def suits_any_strides(func: Func) -> bool:
     return True
 
 
+def has_ends_in_gangs(func: Func) -> bool:
+    """Whether gangs of arrays of any strides, under a mask, are best for a few threads, too."""
+    eqns = list(walk_eqns(func.body))
+    if not suits_any_strides(func) or _has_shared_sums(eqns):
+        return False
+    return _work(eqns, lane_strides(func)).instructions >= MANY_INSTRUCTIONS
+
+
 def crossed_gangs(func: Func) -> int:
     """Gangs per row below which gangs that cross rows beat whole gangs and single threads."""
     eqns = list(walk_eqns(func.body))
     if func.rank == 1 or len(eqns) > LONG_FOR_THREE_BODIES:
         return 0
     # Sums are made row by row.
-    if any(e.op.kind is OpKind.ATOMIC_ADD and form_of(e) is not AddForm.OWNED for e in eqns):
+    if _has_shared_sums(eqns):
         return 0
     strides, row_major = crossing_strides(func), row_major_accesses(func)
 
@@ -136,6 +141,11 @@ def crossed_gangs(func: Func) -> int:
     if whole.scattered == 0:
         return ANY_ROW
     return MANY_GANGS if turns or whole.suits_gangs(in_loop=False) else 1
+
+
+def _has_shared_sums(eqns: Sequence[Eqn]) -> bool:
+    sums = (e for e in eqns if e.op.kind is OpKind.ATOMIC_ADD)
+    return any(form_of(e) is not AddForm.OWNED for e in sums)
 
 
 def _innermost_turns(eqns: Sequence[Eqn]) -> list[list[Eqn]]:

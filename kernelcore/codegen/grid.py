@@ -1,7 +1,7 @@
 """The loop over a range of grid points: rows along the last axis, no division per point.
 
 A row is cut where its index is a multiple of the gang: whole gangs run in step, the points at the
-ends one by one.
+ends one by one, or as narrower gangs under a mask.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ class Gangs:
     Attributes:
         packed: Emits it for packed arrays.
         is_packed: Whether the arrays are, as i1.
-        strided: Emits it for arrays of any strides; None if those go point by point.
+        strided: Emits it for arrays of any strides; None if those go as the ends of rows do.
+        has_masked_ends: Whether the points at the ends of rows run as gangs under a mask.
     """
 
     packed: Body
     is_packed: str
     strided: Body | None = None
+    has_masked_ends: bool = False
 
 
 def emit_points(
@@ -58,7 +60,7 @@ def emit_points(
     count = _min(e, room, e.op(f"sub i64 %end, {position}"))
     last = e.op(f"add nuw nsw i64 {first}, {count}")
     if gangs is None:
-        _emit_run(e, outer, first, last, 1, point)
+        _emit_run(e, outer, first, last, point)
         e.jump(row_end)
     else:
         _emit_row(e, outer, (first, last), point, gangs, row_end)
@@ -96,8 +98,8 @@ def _emit_row(
     run_first, run_last = e.phi("i64"), e.phi("i64")
     e.add_edge(run_first, first, before)
     e.add_edge(run_last, head_end, before)
-    with e.gangs_of(1):
-        _emit_run(e, outer, run_first, run_last, 1, point)
+    with e.gangs_of(min(width, LANES_OF_ANY_STRIDES) if gangs.has_masked_ends else 1):
+        _emit_run(e, outer, run_first, run_last, _masked(e, run_last, point))
     after_run = e.block
     e.jump(check)
     e.place(check)
@@ -117,7 +119,7 @@ def _emit_row(
 def _emit_gangs(e: Emitter, outer: Sequence[str], bounds: tuple[str, str], gangs: Gangs) -> None:
     """The gangs of a row, by the code for its arrays; there is at least one."""
     if gangs.strided is None:
-        _emit_run(e, outer, *bounds, e.gang, gangs.packed)
+        _emit_run(e, outer, *bounds, gangs.packed)
         return
     packed, strided, done = e.label("packed"), e.label("strided"), e.label("gangs_done")
     e.branch(gangs.is_packed, packed, strided)
@@ -125,15 +127,28 @@ def _emit_gangs(e: Emitter, outer: Sequence[str], bounds: tuple[str, str], gangs
     for label, lanes, body in ((packed, e.gang, gangs.packed), (strided, narrow, gangs.strided)):
         e.place(label)
         with e.gangs_of(lanes):
-            _emit_run(e, outer, *bounds, lanes, body)
+            _emit_run(e, outer, *bounds, body)
         e.jump(done)
     e.place(done)
 
 
-def _emit_run(
-    e: Emitter, outer: Sequence[str], first: str, last: str, step: int, body: Body
-) -> None:
-    """The points from ``first`` to before ``last`` of a row; there is at least one."""
+def _masked(e: Emitter, last: str, body: Body) -> Body:
+    """``body`` for those threads of a gang that are before point ``last`` of the row."""
+    if e.gang == 1:
+        return body
+
+    def masked() -> None:
+        left = e.op(f"sub i64 {last}, {e.wide_indices[e.point[-1]]}")
+        room = e.splat("i32", e.op(f"trunc nuw nsw i64 {left} to i32"))
+        lanes = ", ".join(f"i32 {k}" for k in range(e.gang))
+        with e.under(e.op(f"icmp ugt <{e.gang} x i32> {room}, <{lanes}>")):
+            body()
+
+    return masked
+
+
+def _emit_run(e: Emitter, outer: Sequence[str], first: str, last: str, body: Body) -> None:
+    """The gangs from point ``first`` to before ``last`` of a row; there is at least one."""
     before, point, leave = e.block, e.label("point"), e.label("run_end")
     e.jump(point)
     e.place(point)
@@ -143,7 +158,7 @@ def _emit_run(
     e.point = tuple(e.op(f"trunc nuw nsw i64 {i} to i32") for i in (*outer, inner))
     e.wide_indices = dict(zip(e.point, (*outer, inner), strict=True))
     body()
-    following = e.op(f"add nuw nsw i64 {inner}, {step}")
+    following = e.op(f"add nuw nsw i64 {inner}, {e.gang}")
     e.add_edge(inner, following, e.block)
     e.branch(e.op(f"icmp slt i64 {following}, {last}"), point, leave)
     e.place(leave)

@@ -18,7 +18,7 @@ from kernelcore.codegen import (
 )
 from kernelcore.codegen.access import whole_elements
 from kernelcore.codegen.cast import emit_cast
-from kernelcore.codegen.cost import crossed_gangs, suits_any_strides
+from kernelcore.codegen.cost import crossed_gangs, has_ends_in_gangs, suits_any_strides
 from kernelcore.codegen.crossing import Crossing, emit_crossing
 from kernelcore.codegen.emitter import ArrayValue, Emitter, Handler, Value, scalar_type
 from kernelcore.codegen.grid import Gangs, emit_points
@@ -132,8 +132,10 @@ def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str) -> None
 
     gangs, begin = None, "%begin"
     if e.gang > 1 or (arrays and is_short):
-        has_strided = e.gang > 1 and suits_any_strides(func)
-        gangs = Gangs(gang, _all_equal(e, found, forms), point if has_strided else None)
+        has_masked_ends = e.gang > 1 and has_ends_in_gangs(func)
+        has_strided = e.gang > 1 and not has_masked_ends and suits_any_strides(func)
+        strided = point if has_strided else None
+        gangs = Gangs(gang, _all_equal(e, found, forms), strided, has_masked_ends)
         crossing = _crossing(e, func, forms) if e.gang > 1 else None
         if crossing is not None:
             begin = emit_crossing(e, dims, crossing, gangs.is_packed, done)
