@@ -117,6 +117,9 @@ def has_ends_in_gangs(func: Func) -> bool:
     eqns = list(walk_eqns(func.body))
     if not suits_any_strides(func) or _has_shared_sums(eqns):
         return False
+    # Stacks have room for every lane.
+    if any(e.op.kind is OpKind.STACK for e in eqns):
+        return False
     return _work(eqns, lane_strides(func)).instructions >= MANY_INSTRUCTIONS
 
 

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from tests.bench.results import Goal, show
-from tests.bench.roofline import free_processors
+from tests.bench.scaling import free_processors
 from tests.bench.timing import timing_of
 
 KERNELS = 40

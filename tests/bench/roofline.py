@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import statistics
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -16,7 +13,6 @@ from kernelcore.codegen.host import host
 # Independent chains hide the latency of every known processor, and fit its registers.
 CHAINS = 12
 TURNS = 200_000
-ROUNDS = 15
 
 
 def copier(size_bytes: int) -> Callable[[], object]:
@@ -72,25 +68,3 @@ done:
         run(out.ctypes.data, TURNS)
 
     return call, 2.0 * lanes * CHAINS * TURNS
-
-
-def free_processors(most: int = 2) -> float:
-    """How many threads' worth of work ``most`` threads do, median of several rounds.
-
-    Less than ``most`` says that the machine has other work, and that kernels cannot scale now.
-    """
-    calls = [multiplier()[0] for _ in range(most)]
-    found: list[float] = []
-    with ThreadPoolExecutor(most) as pool:
-        for _ in range(ROUNDS):
-            alone = _seconds(calls[0])
-            start = time.perf_counter()
-            list(pool.map(lambda call: call(), calls))
-            found.append(most * alone / (time.perf_counter() - start))
-    return statistics.median(found)
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start

@@ -65,24 +65,8 @@ def timed(contenders: Mapping[str, Contender]) -> dict[str, Timing]:
         if number >= FEWEST_ROUNDS and time.perf_counter() - begin > SECONDS_PER_ROW:
             break
         for name, contender in contenders.items():
-            samples[name].append(_sample(contender, counts[name]))
+            samples[name].append(sample(contender, counts[name]))
     return {name: timing_of(s) for name, s in samples.items()}
-
-
-def speedup(slow: Contender, fast: Contender) -> float:
-    """How many times as fast ``fast`` is: the median of rounds in which both take turns.
-
-    A round is over in a moment, so that what else the machine does is the same for both.
-    """
-    found: list[float] = []
-    counts: list[int] = []
-    for contender in (slow, fast):
-        contender.prepare()
-        counts.append(calls_per_sample(contender.run))
-    for _ in range(ROUNDS):
-        times = [_sample(c, count) for c, count in zip((slow, fast), counts, strict=True)]
-        found.append(times[0] / times[1])
-    return statistics.median(found)
 
 
 def interleaved(contenders: Mapping[str, Callable[[], object]]) -> dict[str, float]:
@@ -108,8 +92,8 @@ def report(
     show(title, rows, ours, goals)
 
 
-def _sample(contender: Contender, count: int) -> float:
-    """Microseconds of one of ``count`` calls."""
+def sample(contender: Contender, count: int) -> float:
+    """Microseconds of one of ``count`` calls of a contender."""
     contender.prepare()
     # What the contender before left in the caches and asleep is not this one's time.
     _run_for(contender.warm_seconds, contender.run)

@@ -1,0 +1,86 @@
+"""What a second thread gains a kernel, while it gains multiply-adds in registers all it can.
+
+Those share nothing: where two threads of them take longer than one, the machine has other work, or
+its host has, and no kernel could gain more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from statistics import median
+
+from tests.bench.roofline import multiplier
+from tests.bench.timing import ROUNDS, Contender, calls_per_sample, sample
+
+# Of multiply-adds, per thread and round: a hundred times what starting a thread takes.
+BARE_CALLS = 40
+# What they gain where two processors are free.
+FREE = 1.9
+# Rounds that are wanted on free processors, and the time that they may take.
+WANTED_ROUNDS = 7
+SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """How many times as fast two threads are as one.
+
+    Attributes:
+        gain: The median of the rounds on two free processors; of all if there were none.
+        rounds: The number of those rounds.
+        bare: What multiply-adds gained, the median of all rounds.
+    """
+
+    gain: float
+    rounds: int
+    bare: float
+
+    def __str__(self) -> str:
+        where = (
+            f"in {self.rounds} rounds on free processors" if self.rounds else "on a busy machine"
+        )
+        return f"x{self.gain:.2f} {where}; multiply-adds x{self.bare:.2f} in all rounds"
+
+
+def scaling(one: Contender, two: Contender) -> Scaling:
+    """Measure a launch on one thread and on two, turn by turn, between multiply-adds."""
+    counts: list[int] = []
+    for contender in (one, two):
+        contender.prepare()
+        counts.append(calls_per_sample(contender.run))
+    gains: list[float] = []
+    free: list[float] = []
+    calls = [multiplier()[0] for _ in range(2)]
+    end = time.perf_counter() + SECONDS
+    with ThreadPoolExecutor(2) as pool:
+        bare = [_bare(pool, calls)]
+        while len(free) < WANTED_ROUNDS and time.perf_counter() < end:
+            gains.append(sample(one, counts[0]) / sample(two, counts[1]))
+            bare.append(_bare(pool, calls))
+            if min(bare[-2:]) >= FREE:
+                free.append(gains[-1])
+    return Scaling(median(free or gains), len(free), median(bare))
+
+
+def free_processors() -> float:
+    """What two threads of multiply-adds do in the time of one now."""
+    calls = [multiplier()[0] for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        return median(_bare(pool, calls) for _ in range(ROUNDS))
+
+
+def _bare(pool: ThreadPoolExecutor, calls: list[Callable[[], object]]) -> float:
+    """What two threads of multiply-adds do in the time of one."""
+
+    def repeat(call: Callable[[], object]) -> None:
+        for _ in range(BARE_CALLS):
+            call()
+
+    start = time.perf_counter()
+    list(pool.map(repeat, calls[:1]))
+    middle = time.perf_counter()
+    list(pool.map(repeat, calls))
+    return 2 * (middle - start) / (time.perf_counter() - middle)
