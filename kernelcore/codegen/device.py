@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from kernelcore.codegen import output
-from kernelcore.codegen.emitter import Emitter
-from kernelcore.ir.core import Eqn
+from kernelcore.codegen import cast, memory, output
+from kernelcore.codegen.emitter import ArrayValue, Emitter, Handler, Value, scalar_type
+from kernelcore.ir.core import Atom, Const, Eqn
+from kernelcore.types import float32, float64
+
+# An index times a stride, in halves.
+_PRODUCT = (
+    ".reg .b32 low, high, a, b; mov.b64 {low, high}, $2; mul.wide.u32 $0, $1, low;"
+    " mov.b64 {a, b}, $0; mad.lo.u32 b, $1, high, b;"
+)
+UNSIGNED = f'i64 asm "{{ {_PRODUCT} mov.b64 $0, {{a, b}}; }}", "=l,r,l"'
+SIGNED = (
+    f'i64 asm "{{ {_PRODUCT} shr.s32 high, $1, 31; mad.lo.u32 b, high, low, b;'
+    ' mov.b64 $0, {a, b}; }", "=l,r,l"'
+)
 
 _INFINITY, _NAN = "0x7FF0000000000000", "0x7FF8000000000000"
 # LLVM's own remainder on NVPTX is one division and one product, which is not exact.
@@ -23,6 +36,57 @@ def emit_print(e: Emitter, eqn: Eqn) -> list[str]:
     e.declare("declare i32 @vprintf(ptr, ptr)")
     e.op(f"call i32 @vprintf(ptr {form}, ptr {buffer})")
     return []
+
+
+def assembly(e: Emitter, text: str, *operands: str) -> str:
+    """What instructions of PTX give that touch no memory."""
+    return e.op(f"call {text}({', '.join(operands)}) nounwind memory(none)")
+
+
+def emit_cast(e: Emitter, eqn: Eqn) -> list[str]:
+    """A scalar as another type; the hardware saturates, but makes some NaN the least integer."""
+    (operand,), target = eqn.inputs, scalar_type(eqn.out)
+    source = scalar_type(operand)
+    if source not in (float32, float64) or not target.is_integer or target.bits < 32:
+        return cast.emit_cast(e, eqn)
+    value, ty = f"{e.type(source)} {e.value(operand)}", e.type(target)
+    form = f"{'s' if target.kind == 'int' else 'u'}{target.bits}.f{source.bits}"
+    sides = f"={'r' if target.bits == 32 else 'l'},{'f' if source == float32 else 'd'}"
+    found = assembly(e, f'{ty} asm "cvt.rzi.{form} $0, $1;", "{sides}"', value)
+    if source == float32 and target.bits == 32:
+        return [found]
+    is_number = e.op(f"fcmp ord {value}, {e.value(operand)}")
+    return [e.op(f"select i1 {is_number}, {ty} {found}, {ty} 0")]
+
+
+def address(e: Emitter, array: ArrayValue, indices: Sequence[Atom]) -> str:
+    """Where the element, or the view, at the leading ``indices`` starts.
+
+    The first product is hidden from LLVM and ``ptxas``, which would add the address of the array in
+    the same instruction. That takes one operand from constant memory, and the other would be in
+    registers from thread to thread.
+    """
+    steps = list(zip(indices, array.strides, strict=False))
+    if not steps or isinstance(steps[0][0], Const) or scalar_type(steps[0][0]).bits != 32:
+        return memory.moved(e, array.data, steps)
+    (index, stride), *rest = steps
+    value = e.value(index)
+    is_signed = scalar_type(index).kind == "int" and value not in e.point
+    product = SIGNED if is_signed else UNSIGNED
+    offset = assembly(e, product, f"i32 {value}", f"i64 {stride}")
+    return memory.moved(e, e.op(f"getelementptr i8, ptr {array.data}, i64 {offset}"), rest)
+
+
+def in_loop(emit: Handler) -> Handler:
+    """``emit`` for loops, in which LLVM is to see products: it makes steps of them."""
+
+    def emit_loop(e: Emitter, eqn: Eqn) -> Sequence[Value]:
+        saved, e.address = e.address, None
+        values = emit(e, eqn)
+        e.address = saved
+        return values
+
+    return emit_loop
 
 
 def link(text: str) -> str:

@@ -35,6 +35,7 @@ class StackValue:
 
 Value = str | ArrayValue | StackValue
 Handler = Callable[["Emitter", Eqn], Sequence[Value]]
+Address = Callable[["Emitter", ArrayValue, Sequence[Atom]], str]
 
 
 class Emitter:
@@ -54,7 +55,8 @@ class Emitter:
     are the writes that together write an element (``access.py``), ``first_accesses`` those before
     which memory is fetched ahead (``passes/ahead.py``).
     ``fused`` says whether the target multiplies and adds in one instruction, ``branches`` whether
-    rare cases of elementary functions are branches in place.
+    rare cases of elementary functions are branches in place. ``address`` makes the addresses of
+    elements in the target's own way.
     ``accumulation`` is what additions to shared arrays need.
     ``members`` says which record of which shared stack every stack is, ``records`` what those are.
     """
@@ -64,6 +66,7 @@ class Emitter:
         self.lanes = lanes
         self.fused = native.has_fma
         self.branches = False
+        self.address: Address | None = None
         self.mask: str | None = None
         self.strides: Mapping[Var, int | None] = {}
         self.row_major: frozenset[Eqn] = frozenset()

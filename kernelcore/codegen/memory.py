@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.builtins.reference import is_narrow
@@ -53,8 +53,14 @@ def element(e: Emitter, eqn: Eqn) -> tuple[Scalar, str]:
 
 def address(e: Emitter, array: ArrayValue, indices: Sequence[Atom]) -> str:
     """Where the element, or the view, at the leading ``indices`` starts."""
-    found = array.data
-    for index, stride in zip(indices, array.strides, strict=False):
+    if e.address is not None:
+        return e.address(e, array, indices)
+    return moved(e, array.data, zip(indices, array.strides, strict=False))
+
+
+def moved(e: Emitter, found: str, steps: Iterable[tuple[Atom, str]]) -> str:
+    """The address ``found``, moved by every index times its stride."""
+    for index, stride in steps:
         offset = e.op(f"mul i64 {wide_index(e, index)}, {stride}")
         found = e.op(f"getelementptr i8, ptr {found}, i64 {offset}")
     return found

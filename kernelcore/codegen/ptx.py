@@ -14,7 +14,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from kernelcore.codegen import abi, device, memory, native, nvrtc, output, warps
+from kernelcore.codegen import abi, control, device, memory, native, nvrtc, output, warps
 from kernelcore.codegen.emitter import ArrayValue, Emitter, Handler
 from kernelcore.codegen.engine import engine, lock
 from kernelcore.codegen.grid import unravel
@@ -40,13 +40,16 @@ SPECIFIC = (
 ARCHITECTURES = (*FORWARD_COMPATIBLE, *SPECIFIC)
 DEFAULT_ARCHITECTURE = "sm_75"
 
-# A copy that LLVM does not see through, and how many threads a launch has, asked for where it
-# stands: neither is worth a register that is held.
-OPAQUE = 'asm "mov.b64 $0, $1;", "=l,l"'
-THREADS = (
-    'asm sideeffect "{ .reg .u32 a, b; mov.u32 a, %nctaid.x; mov.u32 b, %ntid.x;'
-    ' mul.wide.u32 $0, a, b; }", "=l"'
+# A position, and the number of threads of the launch added. Neither a step that is held nor
+# addresses with steps of their own are worth registers, so LLVM is not told; added in halves, since
+# ``ptxas`` makes a product and a sum of 64 bits one instruction and two copies.
+ADVANCE = (
+    'i64 asm "{ .reg .b32 a, b, c, d; .reg .b64 t; mov.u32 a, %nctaid.x; mov.u32 b, %ntid.x;'
+    " mul.wide.u32 t, a, b; mov.b64 {a, b}, t; mov.b64 {c, d}, $1;"
+    ' add.cc.u32 a, a, c; addc.u32 b, b, d; mov.b64 $0, {a, b}; }", "=l,l"'
 )
+# An index along one axis, which is below 2**31.
+LOW_HALF = 'range(i32 0, -2147483648) i32 asm "cvt.u32.u64 $0, $1;", "=r,l"'
 
 # LLVM only complains on standard error of an architecture that it does not know.
 _VERSION_OF_UNKNOWN = "\n.version 3.2\n"
@@ -56,7 +59,10 @@ _HANDLERS: Mapping[OpKind, Handler] = MappingProxyType(
     {
         **HANDLERS,
         OpKind.ATOMIC_ADD: warps.emit_atomic_add,
+        OpKind.CAST: device.emit_cast,
         OpKind.PRINT: device.emit_print,
+        OpKind.FOR: device.in_loop(control.emit_for),
+        OpKind.WHILE: device.in_loop(control.emit_while),
     }
 )
 # What the driver links to every kernel.
@@ -114,6 +120,8 @@ def _assembly(text: str, architecture: str) -> str:
             ) from error
         options = llvm.create_pipeline_tuning_options(speed_level=_OPTIMIZATION_LEVEL)
         options.loop_vectorization = options.slp_vectorization = False
+        # ``ptxas`` unrolls loops, too: what both had unrolled took twice the registers.
+        options.loop_unrolling = False
         builder = llvm.create_pass_builder(machine, options)
         builder.getModulePassManager().run(module, builder)
         return machine.emit_assembly(module)
@@ -129,7 +137,7 @@ def llvm_text(func: Func, symbol: str, order: Order = Order.ANY) -> str:
     if order is Order.THREAD:
         func = unplanned(func)
     e = Emitter(1, _HANDLERS)
-    e.fused, e.branches = True, True
+    e.fused, e.branches, e.address = True, True, device.address
     e.assertions = {eqn: at for at, eqn in enumerate(assertions(func))}
     e.members = stack_records(func)
     load_arguments(e, func)
@@ -176,17 +184,15 @@ def _emit_points(e: Emitter, func: Func, order: Order) -> None:
     before, head, point = e.block, e.label("head"), e.label("point")
     e.jump(head)
     e.place(head)
-    # Else LLVM keeps an address per array, and what it grows by, in registers of their own.
-    reached = e.phi("i64")
-    position = e.op(f"call i64 {OPAQUE}(i64 {reached})")
-    e.add_edge(reached, first, before)
+    position = e.phi("i64")
+    e.add_edge(position, first, before)
     e.branch(e.op(f"icmp slt i64 {position}, %end"), point, output.FINISH_BLOCK)
     e.place(point)
     indices = unravel(e, position, dims)
-    e.point = tuple(e.op(f"trunc nuw nsw i64 {i} to i32") for i in indices)
-    e.wide_indices = dict(zip(e.point, indices, strict=True))
+    e.point = tuple(device.assembly(e, LOW_HALF, f"i64 {i}") for i in indices)
+    e.wide_indices = {i: e.op(f"zext i32 {i} to i64") for i in e.point}
     e.region(func.body)
-    e.add_edge(reached, e.op(f"add i64 {position}, {_step(e, order)}"), e.block)
+    e.add_edge(position, _advanced(e, position, order), e.block)
     e.jump(head)
 
 
@@ -201,14 +207,15 @@ def _first_point(e: Emitter, order: Order) -> str:
     return e.op(f"select i1 {e.op(f'icmp ult i64 {number}, {limit}')}, i64 {first}, i64 %end")
 
 
-def _step(e: Emitter, order: Order) -> str:
+def _advanced(e: Emitter, position: str, order: Order) -> str:
+    """The next position of the thread."""
     match order:
         case Order.ANY:
-            return e.op(f"call i64 {THREADS}()")
+            return device.assembly(e, ADVANCE, f"i64 {position}")
         case Order.BLOCK:
-            return _wide_register(e, "ntid.x")
+            return e.op(f"add i64 {position}, {_wide_register(e, 'ntid.x')}")
         case Order.THREAD:
-            return "1"
+            return e.op(f"add i64 {position}, 1")
 
 
 def _wide_register(e: Emitter, name: str) -> str:

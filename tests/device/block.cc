@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -127,6 +129,16 @@ void run_block(std::vector<Thread>& threads) {
   }
 }
 
+// Towards zero and within the limits of T.
+template <typename T, typename F>
+T truncated(F x, T of_nan) {
+  if (std::isnan(x)) return of_nan;
+  if (x <= static_cast<F>(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
+  // The largest T may round up to a float that no T is.
+  constexpr F kBeyond = static_cast<F>(T{1} << (std::numeric_limits<T>::digits - 1)) * 2;
+  return x >= kBeyond ? std::numeric_limits<T>::max() : static_cast<T>(x);
+}
+
 int lanes() { return static_cast<int>(self->warp->doing.size()); }
 
 void expect_all(int mask) { misuses += mask != static_cast<int>(~0u >> (kLanes - lanes())); }
@@ -144,7 +156,28 @@ int emulated_read_ptx_sreg_ctaid_x() {
 int emulated_read_ptx_sreg_ntid_x() {
   return block_threads;
 }
-int64_t emulated_threads() { return int64_t{block_count} * block_threads; }
+int64_t emulated_advance(int64_t position) {
+  return position + int64_t{block_count} * block_threads;
+}
+int32_t emulated_low_half(int64_t value) {
+  return static_cast<int32_t>(value);
+}
+int64_t emulated_signed_product(int32_t index, int64_t stride) {
+  return index * stride;
+}
+int64_t emulated_unsigned_product(uint32_t index, int64_t stride) {
+  return index * stride;
+}
+
+// Source: PTX ISA, cvt.
+int32_t emulated_s32_of_f32(float x) { return truncated<int32_t>(x, 0); }
+uint32_t emulated_u32_of_f32(float x) { return truncated<uint32_t>(x, 0); }
+int64_t emulated_s64_of_f32(float x) { return truncated<int64_t>(x, INT64_MIN); }
+uint64_t emulated_u64_of_f32(float x) { return truncated<uint64_t>(x, uint64_t{1} << 63); }
+int32_t emulated_s32_of_f64(double x) { return truncated<int32_t>(x, INT32_MIN); }
+uint32_t emulated_u32_of_f64(double x) { return truncated<uint32_t>(x, uint32_t{1} << 31); }
+int64_t emulated_s64_of_f64(double x) { return truncated<int64_t>(x, INT64_MIN); }
+uint64_t emulated_u64_of_f64(double x) { return truncated<uint64_t>(x, uint64_t{1} << 63); }
 
 // Alone, unless it is known that warps never part.
 int emulated_activemask() {

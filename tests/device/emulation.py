@@ -1,7 +1,8 @@
 """Device modules run on this processor: blocks are threads that meet where warps do.
 
 What the code generator writes for GPUs is compiled for the host. Only what names the hardware is
-replaced, by functions of ``block.cc``: special registers, shuffles, barriers, ``vprintf``.
+replaced, by functions of ``block.cc``: special registers, shuffles, barriers, ``vprintf``, and
+instructions of PTX (``test_assembly.py`` has what these mean).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kernelcore.codegen import abi, cpu, native, ptx, toolchain
+from kernelcore.codegen import abi, cpu, device, native, ptx, toolchain
 from kernelcore.codegen.toolchain import find_compiler
 from kernelcore.ir.core import Func
 from kernelcore.ir.native import Snippet
@@ -29,11 +30,26 @@ SOURCE = Path(__file__).with_name("block.cc")
 REPLACED = (
     (re.compile(r"\bptx_kernel "), ""),
     (re.compile(r"byval\(\[\d+ x i8\]\) align \d+ "), ""),
-    (re.compile(re.escape(ptx.OPAQUE)), 'asm "", "=r,0"'),
-    (re.compile(re.escape(ptx.THREADS)), "@emulated_threads"),
+    (re.compile(re.escape(ptx.ADVANCE)), "i64 @emulated_advance"),
+    (re.compile(re.escape(ptx.LOW_HALF)), "i32 @emulated_low_half"),
+    (re.compile(re.escape(device.SIGNED)), "i64 @emulated_signed_product"),
+    (re.compile(re.escape(device.UNSIGNED)), "i64 @emulated_unsigned_product"),
+    (re.compile(r'asm "cvt\.rzi\.(\w+)\.(\w+) [^"]*", "[^"]*"'), r"@emulated_\1_of_\2"),
     (re.compile(r"@vprintf\b"), "@emulated_vprintf"),
     (re.compile(r"@llvm\.nvvm\.([\w.]+)"), lambda m: f"@emulated_{m.group(1).replace('.', '_')}"),
 )
+CONVERSIONS = "".join(
+    f"declare i{bits} @emulated_{sign}{bits}_of_{source}({ty})\n"
+    for bits in (32, 64)
+    for sign in "su"
+    for source, ty in (("f32", "float"), ("f64", "double"))
+)
+DECLARED = f"""
+declare i64 @emulated_advance(i64)
+declare i32 @emulated_low_half(i64)
+declare i64 @emulated_signed_product(i32, i64)
+declare i64 @emulated_unsigned_product(i32, i64)
+{CONVERSIONS}"""
 # A pair is returned in other registers than C++ has it.
 MATCH = """
 declare i32 @emulated_are_equal(i32, i64)
@@ -98,7 +114,7 @@ def host_text(func: Func, symbol: str, order: Order = Order.ANY) -> str:
     text = ptx.llvm_text(func, symbol, order)
     for pattern, replacement in REPLACED:
         text = pattern.sub(replacement, text)
-    return DECLARED_MATCH.sub(MATCH, text, count=1) + "declare i64 @emulated_threads()\n"
+    return DECLARED_MATCH.sub(MATCH, text, count=1) + DECLARED
 
 
 def _address(func: Func, order: Order) -> int:

@@ -12,16 +12,17 @@ import kernelcore as kc
 from kernelcore import interp, opderive
 from kernelcore.builtins import OPS
 from kernelcore.codegen import abi
+from kernelcore.ir import op as ops
 from kernelcore.ir.core import Atom, Func
 from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.accumulation import form_of
 from kernelcore.passes.pipeline import optimize
-from kernelcore.types import Scalar, float32, float64
+from kernelcore.types import INTEGERS, Scalar, float32, float64
 from tests.bench.suite import CASES
 from tests.bench.suite.case import Case
 from tests.device import corpus, emulation, engine
-from tests.kernel_harness import elementwise, one_call
+from tests.kernel_harness import elementwise, make, one_call
 from tests.operations import run_operation, smooth
 from tests.patterns import PATTERNS, Pattern
 from tests.test_builtins import check, interpret, special_operands
@@ -89,6 +90,22 @@ def test_rare_cases_of_elementary_functions_are_branches(name: str, dtype: Scala
     found = np.zeros_like(columns[0])
     emulated(elementwise(func), [*columns, found], [len(found)])
     check(found, interpret(func, columns), columns)
+
+
+@pytest.mark.parametrize("dtype", [float32, float64], ids=repr)
+def test_conversions_to_integers_saturate(dtype: Scalar) -> None:
+    targets = [t for t in INTEGERS if t.bits in (8, 32, 64)]
+    func = make(
+        "casts", [dtype], lambda b, x: [b.emit(ops.CAST, x, dtype=target) for target in targets]
+    )
+    powers = np.exp2([0.0, 7.0, 8.0, 31.0, 32.0, 63.0, 64.0, 100.0]).astype(dtype.numpy)
+    sizes = [np.nextafter(powers, 0), powers, np.nextafter(powers, powers * 2), powers * 0.75]
+    x = np.concatenate([*sizes, np.array([0.0, 0.5, np.inf, np.nan], dtype.numpy)])
+    x = np.concatenate([x, -x])
+    found, wanted = ([np.zeros(len(x), t.numpy) for t in targets] for _ in range(2))
+    emulated(elementwise(func), [x, *found], [len(x)])
+    interp.run(elementwise(func), [x, *wanted], [len(x)])
+    compare(found, wanted, True)
 
 
 @kc.kernel
