@@ -179,6 +179,20 @@ uint32_t emulated_u32_of_f64(double x) { return truncated<uint32_t>(x, uint32_t{
 int64_t emulated_s64_of_f64(double x) { return truncated<int64_t>(x, INT64_MIN); }
 uint64_t emulated_u64_of_f64(double x) { return truncated<uint64_t>(x, uint64_t{1} << 63); }
 
+// As far off as hardware may be: one of the two floats around the reciprocal.
+float emulated_rcp_approx_ftz_f(float x) {
+  double exact = 1.0 / static_cast<double>(x);
+  float near = static_cast<float>(exact);
+  if ((std::bit_cast<uint32_t>(x) & 1) != 0) return near;
+  return std::nextafter(near, near < exact ? HUGE_VALF : -HUGE_VALF);
+}
+// The upper halves of the operand and the result, rounded up, are all there is.
+double emulated_rcp_approx_ftz_d(double x) {
+  constexpr uint64_t kUpper = ~uint64_t{0} << 32;
+  double coarse = std::bit_cast<double>(std::bit_cast<uint64_t>(x) & kUpper);
+  return std::bit_cast<double>((std::bit_cast<uint64_t>(1.0 / coarse) + ~kUpper) & kUpper);
+}
+
 // Alone, unless it is known that warps never part.
 int emulated_activemask() {
   return is_converged ? -1 : static_cast<int>(1u << lane());

@@ -93,6 +93,21 @@ def test_rare_cases_of_elementary_functions_are_branches(name: str, dtype: Scala
 
 
 @pytest.mark.parametrize("dtype", [float32, float64], ids=repr)
+@pytest.mark.parametrize("name", ["log", "log10", "pow", "tanh", "cosh", "erfc"])
+def test_quotients_in_elementary_functions_are_exact(name: str, dtype: Scalar) -> None:
+    func = one_call(OPS[name], dtype)
+    near_one = 1.0 + np.arange(-40, 40) * np.finfo(dtype.numpy).epsneg
+    drawn = np.random.default_rng(2).normal(0.0, 3.0, (2, 200))
+    columns = [
+        np.concatenate([special, near_one, values]).astype(dtype.numpy)
+        for special, values in zip(special_operands(func), drawn, strict=False)
+    ]
+    found = np.zeros_like(columns[0])
+    emulated(elementwise(func), [*columns, found], [len(found)])
+    check(found, interpret(func, columns), columns)
+
+
+@pytest.mark.parametrize("dtype", [float32, float64], ids=repr)
 def test_conversions_to_integers_saturate(dtype: Scalar) -> None:
     targets = [t for t in INTEGERS if t.bits in (8, 32, 64)]
     func = make(

@@ -21,12 +21,21 @@ class Arithmetic(Protocol):
         """Whether ``fused_multiply_add`` is one instruction, and so to be used."""
         ...
 
+    @property
+    def estimates(self) -> bool:
+        """Whether 'reciprocal' is one instruction, and 'div' tests for operands that are rare."""
+        ...
+
     def constant(self, scalar: Scalar, number: float) -> Any:
         """``number``, rounded to ``scalar``."""
         ...
 
     def unary(self, name: str, scalar: Scalar, x: Any) -> Any:
-        """'neg', 'abs', 'sqrt' or 'not'; ``scalar`` is the operand's type."""
+        """'neg', 'abs', 'sqrt' or 'not'; ``scalar`` is the operand's type.
+
+        Where there are ``estimates``, 'reciprocal' too, which is good to 18 bits of float64 and to
+        1 ulp of float32, and not too small for a divisor of which all bits are ones.
+        """
         ...
 
     def binary(self, name: str, scalar: Scalar, x: Any, y: Any) -> Any:
@@ -61,6 +70,10 @@ class Arithmetic(Protocol):
         self, limit: float, function: Callable[[Value], Value], x: Value, usual: Value
     ) -> Any:
         """``usual`` where ``abs(x) <= limit``, else ``function(x)``."""
+        ...
+
+    def shortened(self, is_usual: Value, usual: Value, whole: Callable[[], Value]) -> Any:
+        """``whole()``, which equals ``usual`` where ``is_usual`` holds."""
         ...
 
 
@@ -168,6 +181,24 @@ class Value:
         """Square root, correctly rounded."""
         return self._unary("sqrt")
 
+    def over(self, divisor: Value) -> Value:
+        """``self / divisor``, for a divisor from 2**-64 to 2**64 and a quotient that is 0 or such.
+
+        The steps are those of ``ptxas`` for operands like these; the bits are those of a division.
+        Source: P. Markstein, Computation of elementary functions on the IBM RISC System/6000
+        processor, 1990.
+        """
+        if not self.on.estimates:
+            return self / divisor
+        inverse, back = divisor._unary("reciprocal"), -divisor
+        rest = back.times_plus(inverse, 1.0)
+        if self.type == float64:
+            inverse = inverse.times_plus(rest.times_plus(rest, rest), inverse)
+            rest = back.times_plus(inverse, 1.0)
+        inverse = inverse.times_plus(rest, inverse)
+        near = self * inverse
+        return inverse.times_plus(back.times_plus(near, self), near)
+
     def times_plus(self, y: Value | float, z: Value | float) -> Value:
         """``self * y + z``, with one rounding where the target has an instruction for that."""
         y, z = self.like(y), self.like(z)
@@ -209,3 +240,7 @@ class Value:
         The function is kept out of line and works lane by lane, for the lanes that need it.
         """
         return Value(self.on, usual.type, self.on.beyond(limit, function, self, usual))
+
+    def shortens(self, usual: Value, whole: Callable[[], Value]) -> Value:
+        """``whole()``, which equals ``usual`` where this condition holds, as it mostly does."""
+        return Value(self.on, usual.type, self.on.shortened(self, usual, whole))

@@ -75,7 +75,15 @@ def product(x: Pair, y: Pair) -> Pair:
 
 def quotient(x: Pair, y: Pair) -> Pair:
     """``x / y``, with one division."""
-    inverse = 1.0 / y.high
+    return _quotient(x, y, 1.0 / y.high)
+
+
+def moderate_quotient(x: Pair, y: Pair) -> Pair:
+    """``quotient`` for divisors from 2**-64 to 2**64."""
+    return _quotient(x, y, y.high.like(1.0).over(y.high))
+
+
+def _quotient(x: Pair, y: Pair, inverse: Value) -> Pair:
     near = x.high * inverse
     back = two_product(near, y.high)
     rest = ((x.high - back.high) - back.low) + (x.low - near * y.low)

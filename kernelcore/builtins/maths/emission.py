@@ -7,7 +7,7 @@ from functools import cache
 
 from kernelcore.builtins.lowering import LLVM_TYPES, PURE_ATTRIBUTES, Emit, Lower, literal
 from kernelcore.builtins.maths.arithmetic import Value
-from kernelcore.types import Scalar, boolean
+from kernelcore.types import Scalar, boolean, float32, float64, int64
 
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _COMPARISONS = {"lt": "olt", "le": "ole", "eq": "oeq", "ne": "une"}
@@ -17,7 +17,8 @@ _INTEGER_COMPARISONS = {"lt": "slt", "le": "sle", "eq": "eq", "ne": "ne"}
 class Emission:
     """Writes the body of one function; the raw of a Value is its text.
 
-    ``branches`` says that rare cases are branches in place, for targets where calls cost registers.
+    ``branches`` says that rare cases are branches in place, for targets where calls cost registers,
+    and that divisions of the target have such a case.
     """
 
     def __init__(self, lanes: int, fused: bool, branches: bool = False) -> None:
@@ -55,6 +56,8 @@ class Emission:
                 return self.op(f"xor {self.type(scalar)} {x}, {self.constant(scalar, True)}")
             case "abs":
                 return self._intrinsic("fabs", scalar, x)
+            case "reciprocal":
+                return self._reciprocal(scalar, x)
             case _:
                 return self._intrinsic(name, scalar, x)
 
@@ -104,25 +107,43 @@ class Emission:
     ) -> str:
         """``usual`` where ``abs(x) <= limit``, else ``function(x)``."""
         if self.branches:
-            return self._branch(limit, function, x, usual)
+            return self._branch(abs(x) <= limit, usual, lambda: function(x))
         symbol, texts = _rare_function(function, limit, x.type, self.lanes, self.fused)
         self.needed.update(dict.fromkeys(texts))
         ty = self.type(x.type)
         return self.op(f"call {ty} @{symbol}.v{self.lanes}({ty} {x.raw}, {ty} {usual.raw})")
 
-    def _branch(
-        self, limit: float, function: Callable[[Value], Value], x: Value, usual: Value
-    ) -> str:
-        """``beyond`` as a branch of a single thread."""
-        is_usual, before = (abs(x) <= limit).raw, self.block
-        rare, done = (f"{hint}{len(self.lines)}" for hint in ("rare", "done"))
-        self.lines += [f"  br i1 {is_usual}, label %{done}, label %{rare}", f"{rare}:"]
-        self.block = rare
-        result = function(x).raw
+    def shortened(self, is_usual: Value, usual: Value, whole: Callable[[], Value]) -> str:
+        """``whole()``, which equals ``usual`` where ``is_usual`` holds."""
+        return self._branch(is_usual, usual, whole) if self.branches else whole().raw
+
+    def _branch(self, is_usual: Value, usual: Value, rare: Callable[[], Value]) -> str:
+        """``usual`` or else ``rare()``, as a branch of a single thread."""
+        before = self.block
+        other, done = (f"{hint}{len(self.lines)}" for hint in ("rare", "done"))
+        self.lines += [f"  br i1 {is_usual.raw}, label %{done}, label %{other}", f"{other}:"]
+        self.block = other
+        result = rare().raw
         edges = f"[ {usual.raw}, %{before} ], [ {result}, %{self.block} ]"
         self.lines += [f"  br label %{done}", f"{done}:"]
         self.block = done
-        return self.op(f"phi {self.type(x.type)} {edges}")
+        return self.op(f"phi {self.type(usual.type)} {edges}")
+
+    @property
+    def estimates(self) -> bool:
+        """See ``Arithmetic``."""
+        return self.branches
+
+    def _reciprocal(self, scalar: Scalar, x: str) -> str:
+        ty = self.type(scalar)
+        symbol = f"llvm.nvvm.rcp.approx.ftz.{ty[0]}"
+        self.needed[f"declare {ty} @{symbol}({ty})"] = None
+        estimate = self.op(f"call {ty} @{symbol}({ty} {x})")
+        if scalar == float32:
+            return estimate
+        # The lower half is 0. With the lowest bit these are the steps of ``ptxas`` to the bit.
+        odd = self.op(f"or i64 {self.reinterpret(float64, int64, estimate)}, 1")
+        return self.reinterpret(int64, float64, odd)
 
     def _intrinsic(self, name: str, scalar: Scalar, *operands: str) -> str:
         ty = self.type(scalar)

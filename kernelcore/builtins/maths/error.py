@@ -6,8 +6,8 @@ from kernelcore.builtins.maths.arithmetic import Value
 from kernelcore.builtins.maths.coefficients import ERF, ERFC
 from kernelcore.builtins.maths.compensated import (
     fast_two_sum,
+    moderate_quotient,
     polynomial,
-    quotient,
     two_product,
     two_sum,
 )
@@ -45,8 +45,8 @@ def _complement(x: Value) -> Value:
     """
     most = 28.0 if x.type == float64 else 11.0
     x = (x > most).where(most, x)
-    t = (x - 2.0) / (x + 2.0)
-    factor = quotient(
+    t = (x - 2.0).over(x + 2.0)
+    factor = moderate_quotient(
         fast_two_sum(x.like(1.0), polynomial(t, ERFC[x.type])), two_sum(x + x, x.like(1.0))
     )
     square = two_product(x, x)

@@ -19,6 +19,7 @@ class Evaluation:
     """Computes with NumPy scalars, or with arrays of them: a lane is an element."""
 
     fused: bool
+    estimates = False
 
     def constant(self, scalar: Scalar, number: float) -> Any:
         """``number``, rounded to ``scalar``."""
@@ -71,6 +72,11 @@ class Evaluation:
         if np.all(is_usual):
             return usual.raw
         return self.select(usual.type, is_usual, usual.raw, function(x).raw)
+
+    def shortened(self, is_usual: Value, usual: Value, whole: Callable[[], Value]) -> Any:
+        """``whole()``, which equals ``usual`` where ``is_usual`` holds."""
+        del is_usual, usual
+        return whole().raw
 
 
 def _lshr(x: Any, y: Any) -> Any:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from kernelcore.builtins.maths.arithmetic import Value
-from kernelcore.builtins.maths.compensated import Pair, fast_two_sum, quotient, two_sum
-from kernelcore.builtins.maths.exponential import exponential, small_power_of_two
-from kernelcore.builtins.maths.formats import copy_sign, format_of, scaled
+from kernelcore.builtins.maths.compensated import Pair, fast_two_sum, moderate_quotient, two_sum
+from kernelcore.builtins.maths.exponential import (
+    exponential,
+    exponential_within,
+    small_power_of_two,
+)
+from kernelcore.builtins.maths.formats import copy_sign, format_of, power_of_two, scaled
 
 
 def sinh(x: Value) -> Value:
@@ -28,10 +32,11 @@ def tanh(x: Value) -> Value:
     form = format_of(x)
     size = abs(x)
     # Beyond, the result is 1 in every bit.
-    power, count = exponential((size > form.digits / 2).where(float(form.digits), size + size))
-    inverse = small_power_of_two(-count, form)
+    held = (size > form.digits / 2).where(float(form.digits), size + size)
+    power, count = exponential_within(held)
+    inverse = power_of_two(-count, form)
     above, below = two_sum(power.high, -inverse), two_sum(power.high, inverse)
-    result = quotient(
+    result = moderate_quotient(
         fast_two_sum(above.high, above.low + power.low), Pair(below.high, below.low + power.low)
     )
     return copy_sign(result.rounded(), x)
@@ -40,6 +45,6 @@ def tanh(x: Value) -> Value:
 def _powers(x: Value) -> tuple[Pair, Pair, Value]:
     """``exp(abs(x))`` and ``exp(-abs(x))``, both to be scaled by the same power of two."""
     power, count = exponential(abs(x))
-    inverse = quotient(Pair(x.like(1.0), x.like(0.0)), power)
+    inverse = moderate_quotient(Pair(x.like(1.0), x.like(0.0)), power)
     scale = small_power_of_two(count * -2, format_of(x))
     return power, Pair(inverse.high * scale, inverse.low * scale), count

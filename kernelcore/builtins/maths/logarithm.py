@@ -86,7 +86,7 @@ def _series(f: Value) -> tuple[Value, Value]:
     Source: FreeBSD, e_log.c.
     """
     half_square = f * f * 0.5
-    s = f / (f + 2.0)
+    s = f.over(f + 2.0)
     z = s * s
     return half_square, s * z.times_plus(polynomial(z, LOG[f.type]), half_square)
 

@@ -10,9 +10,9 @@ from kernelcore.builtins.maths.coefficients import EXP_SHORT, LOG_SHORT, LOG_TAI
 from kernelcore.builtins.maths.compensated import (
     Pair,
     fast_two_sum,
+    moderate_quotient,
     polynomial,
     product,
-    quotient,
     two_product,
     two_sum,
 )
@@ -52,7 +52,7 @@ def _held(y: Value) -> Value:
 def _short_power(x: Value, y: Value) -> Value:
     """The power of a positive normal number to about 35 bits."""
     parts = parts_of(x)
-    s = parts.f / (parts.f + 2.0)
+    s = parts.f.over(parts.f + 2.0)
     z = s * s
     natural = s * z.times_plus(polynomial(z, LOG_SHORT[float64]), 2.0)
     exponent = _clamped(y * natural.times_plus(float(LOG2_E), parts.exponent), float32)
@@ -78,7 +78,7 @@ def _power(x: Value, y: Value) -> Value:
 def _binary_logarithm(x: Value) -> Pair:
     """log2 of a positive number to about 65 bits."""
     parts = normal_parts(x)
-    s = quotient(Pair(parts.f, x.like(0.0)), two_sum(x.like(2.0), parts.f))
+    s = moderate_quotient(Pair(parts.f, x.like(0.0)), two_sum(x.like(2.0), parts.f))
     z = product(s, s)
     high, low = halves(Fraction(2, 3), 53)
     tail = fast_two_sum(x.like(high), z.high * polynomial(z.high, LOG_TAIL[x.type]))
@@ -103,6 +103,11 @@ def _clamped(exponent: Value, result: Scalar) -> Value:
 
 def _with_limits(x: Value, y: Value, magnitude: Value) -> Value:
     """``magnitude``, the power of ``abs(x)``, with its sign, and powers at the limits."""
+    is_usual = (x > 0.0) & (x < math.inf) & y.equals(y)
+    return is_usual.shortens(magnitude, lambda: _signed_or_limit(x, y, magnitude))
+
+
+def _signed_or_limit(x: Value, y: Value, magnitude: Value) -> Value:
     size = abs(x)
     is_zero = size.equals(0.0)
     rises = is_zero.differs(y < 0.0).where(x.like(0.0), math.inf)
