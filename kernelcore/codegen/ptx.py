@@ -14,7 +14,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from kernelcore.codegen import abi, control, device, memory, native, nvrtc, output, warps
+from kernelcore.codegen import abi, control, device, memory, native, nvrtc, output, registers, warps
 from kernelcore.codegen.emitter import ArrayValue, Emitter, Handler
 from kernelcore.codegen.engine import engine, lock
 from kernelcore.codegen.grid import unravel
@@ -101,6 +101,7 @@ def ptx_text(
             f"ptx: LLVM {version} does not know {architecture}",
             remedy="take an older architecture, whose code newer GPUs run, or a newer llvmlite",
         )
+    found = registers.limited(found)
     called = native.snippets(lower_custom(func))
     return nvrtc.link_snippets(found, called, architecture) if called else found
 
