@@ -17,18 +17,6 @@ from kernelcore.types import ArrayType, Scalar
 
 LIBRARY = str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so")
 
-_native.torch_bind(LIBRARY)
-_native.torch_init(
-    torch.Tensor,
-    torch.nn.Parameter,
-    torch._C._len_torch_dispatch_stack,
-    torch._C._len_torch_function_stack,
-    forward_ad,
-    torch._C._are_functorch_transforms_active,
-    torch._C._is_tracing,
-    torch._C._is_any_autocast_enabled,
-)
-
 TorchAdjoint = _native.TorchAdjoint
 TorchGradPlan = _native.TorchGradPlan
 TorchDeviceOperation = _native.TorchDeviceOperation
@@ -38,10 +26,34 @@ fast_entry = _native.torch_fast_entry
 forward = _native.torch_forward
 
 
+def use_tensors(tensor_type: type, parameter_type: type) -> None:
+    """Let native code take tensors of two classes, which have DLPack's exchange API."""
+    _native.torch_init(
+        tensor_type,
+        parameter_type,
+        torch._C._len_torch_dispatch_stack,
+        torch._C._len_torch_function_stack,
+        forward_ad,
+        torch._C._are_functorch_transforms_active,
+        torch._C._is_tracing,
+        torch._C._is_any_autocast_enabled,
+    )
+
+
+_native.torch_bind(LIBRARY)
+use_tensors(torch.Tensor, torch.nn.Parameter)
+
+
 def describe(
-    operation: Operation, signature: _native.Signature, tensor_values: bool
+    operation: Operation,
+    signature: _native.Signature,
+    tensor_values: bool,
+    on_devices: TorchDeviceOperation | None = None,
 ) -> TorchOperation:
-    """``operation`` as native code takes it, with the code of ``signature``."""
+    """``operation`` as native code takes it, with the code of ``signature``.
+
+    Where all tensors are on one GPU, calls run ``on_devices``.
+    """
     operands = [
         (True, dtype_code(o.type.dtype), o.type.ndim)
         if isinstance(o.type, ArrayType)
@@ -49,7 +61,8 @@ def describe(
         for o in operation.operands
     ]
     results = [(dtype_code(r.type.dtype), r.shape) for r in operation.results]
-    return TorchOperation(signature, operands, results, operation.visible, operation.grid)
+    visible, grid = operation.visible, operation.grid
+    return TorchOperation(signature, operands, results, visible, grid, on_devices)
 
 
 def implement(

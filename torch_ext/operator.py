@@ -150,7 +150,7 @@ class TorchOperator:
         out: The overload that writes to tensors of the caller; None if the operator is derived.
         functions: The autograd functions.
         native: The native description.
-        on_devices: The native description for CUDA tensors.
+        on_devices: That for CUDA tensors.
     """
 
     def __init__(self, operation: Operation, origin: Origin, qualname: str) -> None:
@@ -159,7 +159,10 @@ class TorchOperator:
         self.tensor_values = tensor_values = origin.tensor_values
         self.qualname = qualname
         self._derived: dict[Step, Derived] = {}
-        self.native = native.describe(operation, operation.signature, tensor_values)
+        self.on_devices = native.on_devices(operation, tensor_values)
+        self.native = native.describe(
+            operation, operation.signature, tensor_values, self.on_devices
+        )
         namespace = qualname.split("::")[0]
         names = tuple(n.split("::")[1] for n in _names(qualname))
         _defined.update(names)
@@ -175,7 +178,6 @@ class TorchOperator:
         # Without tensor operands there is no device to dispatch on.
         key = "CPU" if has_tensors else "CompositeExplicitAutograd"
         native.implement(self.native, namespace, names, key)
-        self.on_devices = native.on_devices(operation, tensor_values)
         if has_tensors and torch.backends.cuda.is_built():
             native.implement(self.on_devices, namespace, names, "CUDA")
         self.public, self.inner = (_overload(namespace, each) for each in names)

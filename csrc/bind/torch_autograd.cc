@@ -23,7 +23,7 @@ using torch::Operation;
 
 /// The adjoint for some cotangents that are given.
 struct Adjoint {
-  std::shared_ptr<const Operation> operation;
+  TorchOperation operation;
   std::vector<size_t> produced;  // the operands of the primal that its results are cotangents of
 };
 
@@ -40,7 +40,7 @@ struct GradPlan {
 
 /// The forward of a function: the operation, and a plan per set of operands that need cotangents.
 struct Forward {
-  std::shared_ptr<const Operation> operation;
+  TorchOperation operation;
   nb::object plan;  // (needs_input_grad) -> GradPlan
   nb::dict plans;
   std::string name;
@@ -150,10 +150,10 @@ void keep(const Operation& op, nb::object plan_object, PyObject* context, PyObje
 
 // Called by the entry alone, which has seen that the arguments are plain.
 PyObject* run_forward(Forward& forward, PyObject* const* args, Py_ssize_t count) {
-  const Operation& op = *forward.operation;
+  const Operation& op = *forward.operation.operation;
   if (static_cast<size_t>(count) != op.operands.size() + 1) fail(op, "a call past its entry");
   PyObject* context = *args++;
-  Operands operands(op);
+  Operands operands(forward.operation);
   for (size_t i = 0; i < op.operands.size(); ++i) {
     if (operands.read(i, args[i], false) != Verdict::kPlain) fail(op, "a call past its entry");
   }
@@ -203,8 +203,8 @@ uint64_t given_of(const Backward& call) {
 
 /// The gradients, or an invalid object where something is unusual.
 nb::object run_adjoint(const Backward& call, const Adjoint& adjoint) {
-  const Operation& op = *adjoint.operation;
-  Operands operands(op);
+  const Operation& op = *adjoint.operation.operation;
+  Operands operands(adjoint.operation);
   size_t filled = 0;
   auto read = [&](PyObject* object) {
     if (filled == op.operands.size()) fail(op, "too many operands");
@@ -315,8 +315,7 @@ PyType_Slot g_forward_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traver
                                  {0, nullptr}};
 
 nb::object make_forward(const TorchOperation& operation, const std::string& name, nb::object plan) {
-  auto* forward =
-      new Forward{operation.operation, std::move(plan), nb::dict(), name, PyMethodDef{}};
+  auto* forward = new Forward{operation, std::move(plan), nb::dict(), name, PyMethodDef{}};
   nb::object self = nb::cast(forward, nb::rv_policy::take_ownership);
   auto function = reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&forward_entry));
   forward->method = {forward->name.c_str(), function, METH_FASTCALL, nullptr};
@@ -327,7 +326,7 @@ void init_adjoint(Adjoint* self, const TorchOperation& operation, std::vector<si
   if (produced.size() != operation.operation->visible_count) {
     fail(*operation.operation, "results of an adjoint");
   }
-  new (self) Adjoint{operation.operation, std::move(produced)};
+  new (self) Adjoint{operation, std::move(produced)};
 }
 
 void init_plan(GradPlan* self, nb::object choice, std::vector<size_t> kept,

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "bind/torch_operation.h"
-#include "torch/device_boxed.h"
 
 namespace nb = nanobind;
 
@@ -18,10 +17,6 @@ namespace {
 
 using torch::DeviceOperation;
 using torch::PlacedOperation;
-
-struct TorchDeviceOperation {
-  std::shared_ptr<const DeviceOperation> operation;
-};
 
 /// What `make` gives for a device; a Python error passes, and torch shows its text.
 PlacedOperation place(const nb::object& make, int ordinal) {

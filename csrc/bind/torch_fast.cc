@@ -10,10 +10,8 @@ namespace nb = nanobind;
 namespace kernelcore::bind {
 namespace {
 
-using torch::Operation;
-
 struct FastEntry {
-  std::shared_ptr<const Operation> operation;
+  TorchOperation operation;
   nb::object differentiated;
   nb::object slow;
   std::string name;
@@ -44,11 +42,11 @@ PyType_Slot g_entry_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse
                                {Py_tp_clear, reinterpret_cast<void*>(clear_entry)},
                                {0, nullptr}};
 
-Verdict read_all(const Operation& op, PyObject* const* args, Operands& operands) {
+Verdict read_all(size_t count, PyObject* const* args, Operands& operands) {
   if (is_observed()) return Verdict::kUnusual;
   bool grad_mode = torch::shim().grad_mode_is_enabled();
   Verdict overall = Verdict::kPlain;
-  for (size_t i = 0; i < op.operands.size(); ++i) {
+  for (size_t i = 0; i < count; ++i) {
     Verdict verdict = operands.read(i, args[i], grad_mode);
     if (verdict == Verdict::kUnusual) return verdict;
     if (verdict == Verdict::kNeedsGrad) overall = verdict;
@@ -58,11 +56,11 @@ Verdict read_all(const Operation& op, PyObject* const* args, Operands& operands)
 
 PyObject* call_fast(const FastEntry& entry, PyObject* const* args, Py_ssize_t count,
                     PyObject* keywords) {
-  const Operation& op = *entry.operation;
+  size_t wanted = entry.operation.operation->operands.size();
   PyObject* fallback = entry.slow.ptr();
-  if (keywords == nullptr && static_cast<size_t>(count) == op.operands.size()) {
-    Operands operands(op);
-    Verdict verdict = read_all(op, args, operands);
+  if (keywords == nullptr && static_cast<size_t>(count) == wanted) {
+    Operands operands(entry.operation);
+    Verdict verdict = read_all(wanted, args, operands);
     if (verdict == Verdict::kPlain) {
       nb::object results = operands.run();
       if (results.is_valid()) return results.release().ptr();
@@ -86,7 +84,7 @@ void bind_fast_entry(nb::module_& m) {
                         "The state of one fast entry: its operation and its fallbacks.");
 }
 
-nb::object make_fast_entry(std::shared_ptr<const Operation> operation, const std::string& name,
+nb::object make_fast_entry(TorchOperation operation, const std::string& name,
                            const std::string& doc, nb::object differentiated, nb::object slow) {
   tensor_exchange_api();
   auto* entry = new FastEntry{

@@ -44,7 +44,8 @@ std::vector<DimRule> parse_rules(const std::vector<FlatRule>& rules) {
 void init_operation(TorchOperation* self, const Signature& signature,
                     const std::vector<FlatOperand>& operands,
                     const std::vector<FlatResult>& result_rules, size_t n_visible_results,
-                    const std::vector<FlatRule>& grid_rule) {
+                    const std::vector<FlatRule>& grid_rule,
+                    const TorchDeviceOperation* on_devices) {
   auto made = std::make_shared<Operation>();
   made->signature = signature;
   for (const auto& [is_array, dtype, ndim] : operands) {
@@ -56,7 +57,8 @@ void init_operation(TorchOperation* self, const Signature& signature,
   made->visible_count = n_visible_results;
   made->grid = parse_rules(grid_rule);
   made->validate();
-  new (self) TorchOperation{std::move(made)};
+  new (self)
+      TorchOperation{std::move(made), on_devices != nullptr ? on_devices->operation : nullptr};
 }
 
 // torch never forgets an operator, so what its thunk points at stays for good as well.
@@ -81,14 +83,15 @@ void torch_init(nb::object tensor_type, nb::object parameter_type,
 
 void bind_torch(nb::module_& m) {
   bind_fast_entry(m);
+  bind_torch_device(m);
   nb::class_<TorchOperation>(m, "TorchOperation",
                              "A functional torch operation that runs one kernel.")
       .def("__init__", &init_operation, nb::arg("signature"), nb::arg("operands"),
-           nb::arg("result_rules"), nb::arg("n_visible_results"), nb::arg("grid_rule"))
+           nb::arg("result_rules"), nb::arg("n_visible_results"), nb::arg("grid_rule"),
+           nb::arg("on_devices") = nb::none(), "Of CPU tensors, and `on_devices` of those of GPUs.")
       .def("boxed", &boxed, nb::arg("takes_outs") = false,
            "Addresses of the boxed function and of the context that a thunk passes it last.");
   bind_torch_autograd(m);
-  bind_torch_device(m);
   m.def("torch_bind", &torch::load_shim, nb::arg("libtorch_cpu_path"),
         "Bind torch's stable C functions, of a library that this process has loaded.");
   m.def("torch_init", &torch_init, nb::arg("Tensor"), nb::arg("Parameter"),
@@ -109,8 +112,7 @@ void bind_torch(nb::module_& m) {
       "torch_fast_entry",
       [](const TorchOperation& operation, const std::string& name, const std::string& doc,
          nb::object differentiated, nb::object slow) {
-        return make_fast_entry(operation.operation, name, doc, std::move(differentiated),
-                               std::move(slow));
+        return make_fast_entry(operation, name, doc, std::move(differentiated), std::move(slow));
       },
       nb::arg("operation"), nb::arg("name"), nb::arg("doc"), nb::arg("differentiated").none(),
       nb::arg("slow"),

@@ -4,9 +4,9 @@
 #include <nanobind/nanobind.h>
 
 #include "bind/array_reader.h"
+#include "bind/torch_operation.h"
 #include "core/array_view.h"
 #include "core/small_buffer.h"
-#include "torch/operation.h"
 
 namespace kernelcore::bind {
 
@@ -16,7 +16,7 @@ enum class Verdict { kPlain, kNeedsGrad, kUnusual };
 /// Arguments of one call on their way to the kernel.
 class Operands {
  public:
-  explicit Operands(const torch::Operation& operation);
+  explicit Operands(const TorchOperation& operation);
 
   /// Reads argument `index`; with `grad_mode`, tensors that require grad need it.
   ///
@@ -34,8 +34,14 @@ class Operands {
  private:
   Verdict read_tensor(size_t index, PyObject* object, bool grad_mode);
   Verdict read_scalar(size_t index, PyObject* object);
+  bool is_usable(size_t index, const ArrayInfo& info);
+  bool run_here(PyObject** results);
+  bool run_on_device(PyObject** results);
 
   const torch::Operation& operation_;
+  const torch::DeviceOperation* on_devices_;
+  // Where all tensors are; of no type before one was read.
+  DLDevice device_{};
   ViewBuffer views_;
   SmallBuffer<uint64_t, 16> scalars_;
   Leases leases_;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import subprocess
+import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -28,7 +29,8 @@ OUT_OF_MEMORY = 2
 def build(folder: Path) -> Path:
     """The library of the fake driver, compiled to ``folder``."""
     library = folder / "libfakecuda.so"
-    include = [f"-I{ROOT}/csrc", f"-I{ROOT}/csrc/include"]
+    folders = [f"{ROOT}/csrc", f"{ROOT}/csrc/include", f"{ROOT}/csrc/third_party/dlpack"]
+    include = [f"-I{path}" for path in (*folders, sysconfig.get_paths()["include"])]
     sources = [str(path) for path in sorted(Path(__file__).parent.glob("fake_*.cc"))]
     flags = ["-std=c++20", "-shared", "-fPIC", "-O1"]
     compiler = os.environ.get("CXX", "c++")

@@ -1,10 +1,11 @@
 // Torch's stable C functions over tensors of the fake driver's memory, with a record of their
 // calls.
+#include "fake_torch.h"
+
 #include <cstring>
 #include <exception>
 
 #include "core/array_view.h"
-#include "fake_driver.h"
 
 using namespace kernelcore;
 using namespace kernelcore::fake;
@@ -18,22 +19,7 @@ FAKE Result cuThreadExchangeStreamCaptureMode(int*);
 
 namespace {
 
-constexpr int kCpu = 0;
-constexpr int kCuda = 1;
-
-struct Tensor {
-  void* data = nullptr;
-  int32_t dtype = 0;  // torch's numbers are those of DType here
-  int32_t device_type = kCpu;
-  int32_t device_index = 0;
-  std::vector<int64_t> sizes;
-  std::vector<int64_t> strides;
-  std::vector<char> host;
-};
-
 thread_local bool t_grad_mode = true;
-void* g_streams[kDevices] = {};
-
 ArrayView view_of(const Tensor& tensor) {
   ArrayView view{};
   view.data = tensor.data;
@@ -73,9 +59,18 @@ void transfer(const Tensor& tensor, char* host, bool is_read) {
 
 }  // namespace
 
+namespace kernelcore::fake {
+
+void*& stream_of(int device) {
+  static void* streams[kDevices] = {};
+  return streams[device];
+}
+
+}  // namespace kernelcore::fake
+
 // What tests ask of it.
 FAKE void fake_torch_stream(int device, void* stream) {
-  g_streams[device] = stream;
+  stream_of(device) = stream;
 }
 FAKE void fake_torch_fill(const Tensor* tensor, char* bytes) {
   transfer(*tensor, bytes, false);
@@ -99,6 +94,12 @@ FAKE const char* fake_torch_call(void (*function)(uint64_t*, uint64_t, uint64_t,
 FAKE int32_t aoti_torch_empty_strided(int64_t ndim, const int64_t* sizes, const int64_t* strides,
                                       int32_t dtype, int32_t device_type, int32_t device_index,
                                       Tensor** out) {
+  if (state().is_idle) {
+    *out = new Tensor{.data = out, .dtype = dtype, .device_type = device_type};
+    (*out)->sizes.assign(sizes, sizes + ndim);
+    (*out)->strides.assign(strides, strides + ndim);
+    return 0;
+  }
   std::string shape;
   for (int64_t k = 0; k < ndim; ++k) shape += (k == 0 ? "" : "x") + std::to_string(sizes[k]);
   if (note("aoti_torch_empty_strided", device_type, device_index, shape) != 0) return 1;
@@ -128,6 +129,10 @@ FAKE int32_t aoti_torch_empty_strided(int64_t ndim, const int64_t* sizes, const 
   return 0;
 }
 FAKE int32_t aoti_torch_delete_tensor_object(Tensor* tensor) {
+  if (state().is_idle) {
+    delete tensor;
+    return 0;
+  }
   note("aoti_torch_delete_tensor_object");
   // A graph keeps the memory that it was captured with.
   bool is_free = state().captures.empty();
@@ -146,7 +151,7 @@ FAKE int32_t aoti_torch_copy_(Tensor* target, Tensor* source, int32_t) {
 }
 FAKE int32_t aoti_torch_get_current_cuda_stream(int32_t device, void** stream) {
   note("aoti_torch_get_current_cuda_stream", device);
-  *stream = g_streams[device];
+  *stream = stream_of(device);
   return 0;
 }
 FAKE int32_t aoti_torch_get_data_ptr(Tensor* tensor, void** data) {

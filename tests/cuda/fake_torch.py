@@ -35,6 +35,10 @@ class FakeTorch:
         """Make a stream the current one of a device."""
         self._fake.fake_torch_stream(ordinal, ctypes.c_void_p(handle))
 
+    def set_gradients(self, are_enabled: bool) -> None:
+        """Whether autograd records calls of this thread."""
+        self._fake.aoti_torch_grad_mode_set_enabled(ctypes.c_bool(are_enabled))
+
     def tensor(
         self, values: Any, dtype: Any = np.float32, *, ordinal: int | None = 0, step: int = 1
     ) -> int:
