@@ -12,16 +12,19 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+import kernelcore as kc
 from kernelcore import interp
 from kernelcore.builtins import OPS
 from kernelcore.codegen import abi
 from kernelcore.compile import compile_func
+from kernelcore.execute import argument_leaves
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Const, Func, Region, Var
 from kernelcore.ir.op import Op
 from kernelcore.ir.verify import verify
 from kernelcore.ir.walk import clone_region
+from kernelcore.passes.pipeline import optimize
 from kernelcore.settings import config
 from kernelcore.types import (
     FLOATS,
@@ -69,6 +72,15 @@ def launch(
     for begin, end in [(0, size)] if chunks is None else chunks:
         kernel(ctypes.addressof(data), ctypes.addressof(grid), begin, end)
     return status.value
+
+
+def run_kernel(kernel: kc.Kernel, args: Sequence[Any], dims: Sequence[int] | int) -> None:
+    """Launch ``kernel``, which is not generic, over NumPy arrays and values."""
+    if IS_CPU:
+        kc.launch(kernel, dims, list(args))
+    else:
+        leaves = argument_leaves(kernel, args)
+        assert gpu.run(optimize(kernel.func), leaves, dims) == abi.STATUS_OK
 
 
 @contextmanager

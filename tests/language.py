@@ -1,4 +1,4 @@
-"""Runs kernels in the interpreter and as machine code, which must give the same bits."""
+"""Runs kernels in the interpreter and on the device of the suite, which give the same bits."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import kernelcore as kc
 from kernelcore import interp
 from kernelcore.execute import argument_leaves
 from kernelcore.ir.verify import verify
+from tests.kernel_harness import run_kernel
 
 
 def run_both(kernel: kc.Kernel, dim: int | Sequence[int], args: Sequence[Any]) -> list[Any]:
@@ -21,7 +22,7 @@ def run_both(kernel: kc.Kernel, dim: int | Sequence[int], args: Sequence[Any]) -
     interpreted = copy.deepcopy(list(args))
     interp.run(kernel.func, argument_leaves(kernel, interpreted), dim)
     launched = copy.deepcopy(list(args))
-    kc.launch(kernel, dim, launched)
+    run_kernel(kernel, launched, dim)
     # Leaf by leaf, since what lies between the fields of a struct is nobody's.
     rows = (argument_leaves(kernel, args) for args in (launched, interpreted))
     for found, want in zip(*rows, strict=True):

@@ -7,6 +7,7 @@ import numpy as np
 
 import kernelcore as kc
 from kernelcore import interp
+from tests.kernel_harness import run_kernel
 
 
 def run_both(kernel: Any, args: Sequence[Any], dim: int) -> None:
@@ -14,7 +15,7 @@ def run_both(kernel: Any, args: Sequence[Any], dim: int) -> None:
     expected = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
     with np.errstate(all="ignore"):
         interp.run(kernel.func, expected, dim)
-    kc.launch(kernel, dim=dim, inputs=args)
+    run_kernel(kernel, args, dim)
     for found, want in zip(args, expected, strict=True):
         if isinstance(found, np.ndarray):
             np.testing.assert_array_equal(found, want)
