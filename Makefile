@@ -6,7 +6,7 @@ SOURCES := pyproject.toml $(shell find csrc -type f)
 CXX_FILES := $(shell find csrc -path csrc/third_party -prune -o \( -name '*.cc' -o -name '*.h' \) -print)
 
 .PHONY: demo test test-torch-matrix test-torch-oldest test-torch-newest test-jax-matrix \
-	test-jax-oldest test-jax-newest test-derivatives test-ptx test-gpu lint fuzz fuzz-values \
+	test-jax-oldest test-jax-newest test-derivatives test-ptx test-gpu sanitize-gpu lint fuzz fuzz-values \
 	fuzz-derivatives fuzz-capsules tsan maths bench bench-gpu bench-registers clean
 
 demo: $(VENV)/.built
@@ -103,7 +103,18 @@ test-ptx: $(VENV)/.built
 # The suites and figures on a GPU, see GPU.md. They take $(GPU_PYTHON) as it is and install nothing.
 GPU_PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 test-gpu:
-	$(GPU_PYTHON) -m tests.gpu
+	$(GPU_PYTHON) -m tests.gpu $(GPU_ARGS)
+
+# Memory and races: sums of blocks, which use shared memory, and loops, whose adjoints use the heap.
+SANITIZER ?= $(or $(shell command -v compute-sanitizer),/usr/local/cuda/bin/compute-sanitizer)
+sanitize-gpu: export KC_GPU_PARTS = code
+sanitize-gpu:
+	@test -x "$(SANITIZER)" || { echo "sanitize-gpu: no compute-sanitizer of the CUDA toolkit: \
+	give SANITIZER=path" >&2; exit 2; }
+	for tool in memcheck racecheck; do \
+	  $(SANITIZER) --target-processes all --tool $$tool --error-exitcode 9 \
+	    $(GPU_PYTHON) -m tests.gpu -k 'test_sums or while' || exit 1; \
+	done
 
 bench-gpu:
 	$(GPU_PYTHON) -m tests.bench.bench_gpu

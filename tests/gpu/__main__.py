@@ -1,6 +1,6 @@
 """``python -m tests.gpu``: the suites on a GPU, which ``KC_TEST_DEVICE`` chooses; see GPU.md.
 
-The first part needs the driver only, the second kernelcore's own runtime, the third torch and JAX.
+The first parts need the driver only, the next kernelcore's own runtime, the others torch and JAX.
 ``KC_GPU_PARTS=code,runtime`` chooses among them, and arguments are passed to pytest.
 """
 
@@ -14,14 +14,43 @@ from types import MappingProxyType
 
 PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        # The language and derivatives: kernels that the driver runs, against the interpreter.
+        # Code that the driver runs, against the interpreter: operations, derivatives, sums.
         "code": (
             *("tests/test_builtins.py", "tests/test_codegen.py", "tests/test_codegen_control.py"),
             *("tests/test_semantics.py", "tests/test_derivatives.py", "tests/device"),
         ),
+        # Likewise of programs in the kernel language, its library, its effects and its rules.
+        "language": (
+            *("tests/test_language.py", "tests/test_language_edges.py", "tests/test_functions.py"),
+            *("tests/test_effects.py", "tests/test_effect_derivatives.py"),
+            *("tests/test_custom_rules.py", "tests/test_kernel_gradients.py"),
+            *("tests/test_scalar_types.py", "tests/test_narrow_floats.py", "tests/test_random.py"),
+            *("tests/test_noise.py", "tests/test_interpolate.py", "tests/test_native_functions.py"),
+        ),
         "runtime": ("tests/gpu/runtime_cases.py", "tests/test_tape_patterns.py"),
         "torch": ("tests/torch/device_cases.py", "tests/torch/test_patterns.py"),
         "jax": ("tests/jax/device_cases.py", "tests/jax/test_patterns.py"),
+    }
+)
+
+
+def _files(folder: str, names: str) -> tuple[str, ...]:
+    return tuple(f"tests/{folder}/test_{name}.py" for name in names.split())
+
+
+# What is written for whatever device torch and JAX use by default, and was run on CPUs only.
+SUITES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "torch-suite": _files(
+            "torch",
+            "callable compile custom_rules forms forward gradient matrix matrix_operators "
+            "native_autograd native_functions out saved_programs transforms",
+        ),
+        "jax-suite": _files(
+            "jax",
+            "batching callable calls composites custom_rules errors matrix native_functions stored "
+            "structs transforms value_gradients",
+        ),
     }
 )
 # What these suites say of the processor's machine code alone.
@@ -33,14 +62,21 @@ def main(arguments: Sequence[str]) -> int:
     os.environ.setdefault("KC_TEST_DEVICE", "cuda:0")
     # JAX takes three quarters of the memory of a GPU otherwise.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    known = {**PARTS, **SUITES}
+    wanted = os.environ.get("KC_GPU_PARTS", ",".join(PARTS)).split(",")
+    if unknown := [part for part in wanted if part not in known]:
+        print(f"test-gpu: no part {unknown[0]!r}; there are {', '.join(known)}", file=sys.stderr)
+        return 2
     if os.environ["KC_TEST_DEVICE"] != "cpu" and not _has_gpu():
         return 2
-    wanted = os.environ.get("KC_GPU_PARTS", ",".join(PARTS)).split(",")
     failed: list[str] = []
     for part in wanted:
         print(f"== {part}", flush=True)
-        command = [sys.executable, "-m", "pytest", "-q", "-k", HOST_ONLY, *PARTS[part], *arguments]
-        if subprocess.run(command).returncode != 0:
+        # What frameworks warn of on a GPU is theirs.
+        command = [sys.executable, "-m", "pytest", "-q", "-W", "default", "-k", HOST_ONLY]
+        environment = {**os.environ, **({"KC_TORCH_DEFAULT": "1"} if part in SUITES else {})}
+        done = subprocess.run([*command, *known[part], *arguments], env=environment)
+        if done.returncode != 0:
             failed.append(part)
     print(f"failed: {', '.join(failed)}" if failed else f"passed: {', '.join(wanted)}")
     return 1 if failed else 0

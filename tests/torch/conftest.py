@@ -1,8 +1,13 @@
-"""Warnings that torch gives about its own code."""
+"""Warnings that torch gives about its own code, and its default device where a GPU is tested."""
 
 from __future__ import annotations
 
+import os
+
 import pytest
+import torch
+
+from tests.target import DEVICE
 
 IGNORED = (
     # Forward mode and Inductor import scripted functions of torch; the class is not that of
@@ -18,5 +23,7 @@ IGNORED = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if "KC_TORCH_DEFAULT" in os.environ:
+        torch.set_default_device(DEVICE)
     for line in IGNORED:
         config.addinivalue_line("filterwarnings", line)
