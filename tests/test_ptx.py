@@ -17,13 +17,16 @@ import kernelcore as kc
 from kernelcore.codegen import cpu, device, native, ptx
 from kernelcore.codegen.ptx import ARCHITECTURES, DEFAULT_ARCHITECTURE, ptx_text
 from kernelcore.errors import KernelCompileError
-from kernelcore.ir.core import Func
+from kernelcore.ir import op as ops
+from kernelcore.ir.builder import Builder
+from kernelcore.ir.core import Func, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.pipeline import optimize
-from kernelcore.types import SCALARS
+from kernelcore.types import SCALARS, ArrayType, float32
 from tests.device import corpus
 from tests.device.assembler import assembler
+from tests.kernel_harness import make
 from tests.patterns import PATTERNS
 
 CHECKED = ("sm_75", "sm_80", "sm_90", ptx.FORWARD_COMPATIBLE[-1])
@@ -231,3 +234,25 @@ done:
         expected = np.fmod(*pairs)
     same = (out.view(bits) == expected.view(bits)) | (np.isnan(out) & np.isnan(expected))
     assert same.all(), [(p[~same][:3]) for p in (*pairs, out, expected)]
+
+
+def summed(count: int) -> Func:
+    """A kernel that adds the elements of some arrays of four dimensions to the first."""
+
+    def write(b: Builder, *arrays: Var) -> None:
+        index = (b.emit(ops.TID, axis=0),) * 4
+        for array in arrays[1:]:
+            b.emit(ops.ATOMIC_ADD, arrays[0], *index, b.emit(ops.LOAD, array, *index))
+
+    return make("summed", [ArrayType(float32, 4)] * count, write, grid_rank=1)
+
+
+def test_kernels_of_many_arguments_are_newer_ptx_or_refused(tmp_path: Path) -> None:
+    versions: list[str] = []
+    for count in (50, 70, 450):
+        text = ptx_text(optimize(summed(count)), "summed")
+        assemble(text, DEFAULT_ARCHITECTURE, tmp_path)
+        versions += re.findall(r"^\.version (.*)$", text, re.MULTILINE)
+    assert versions == ["6.3", "8.1", "8.1"]
+    with pytest.raises(KernelCompileError, match="bytes of arguments, a GPU at most 32764"):
+        ptx_text(optimize(summed(460)), "summed")

@@ -55,6 +55,9 @@ LOW_HALF = 'range(i32 0, -2147483648) i32 asm "cvt.u32.u64 $0, $1;", "=r,l"'
 _VERSION_OF_UNKNOWN = "\n.version 3.2\n"
 _TRIPLE = "nvptx64-nvidia-cuda"
 _OPTIMIZATION_LEVEL = 2
+# Bytes of parameters that drivers take, and those that take PTX 8.1; two of 64 bits are bounds.
+_OLD_PARAMETER_BYTES, _MOST_PARAMETER_BYTES, _BOUNDS_BYTES = 4096, 32764, 16
+_NEWER_PTX = "+ptx81"
 _HANDLERS: Mapping[OpKind, Handler] = MappingProxyType(
     {
         **HANDLERS,
@@ -94,7 +97,8 @@ def ptx_text(
             f"ptx: expected one of {', '.join(ARCHITECTURES)}, found '{architecture}'"
         )
     # PTX has fewer letters than Python.
-    found = _assembly(llvm_text(func, _OTHER_LETTERS.sub("_", symbol), order), architecture)
+    text = llvm_text(func, _OTHER_LETTERS.sub("_", symbol), order)
+    found = _assembly(text, architecture, _features(func))
     if _VERSION_OF_UNKNOWN in found:
         version = ".".join(map(str, engine().llvm_version_info))
         raise KernelCompileError(
@@ -106,10 +110,10 @@ def ptx_text(
     return nvrtc.link_snippets(found, called, architecture) if called else found
 
 
-def _assembly(text: str, architecture: str) -> str:
-    """LLVM ``text``, optimised, as PTX of the oldest version that has the architecture."""
+def _assembly(text: str, architecture: str, features: str) -> str:
+    """LLVM ``text``, optimised, as PTX of the oldest version that has architecture and features."""
     with lock:
-        llvm, machine = engine(), _machine(architecture)
+        llvm, machine = engine(), _machine(architecture, features)
         try:
             module = llvm.parse_assembly(text)
             module.triple = _TRIPLE
@@ -230,7 +234,24 @@ def _targets() -> None:
     llvm.initialize_all_asmprinters()
 
 
-def _machine(architecture: str) -> Any:
+def _features(func: Func) -> str:
+    """What LLVM is told of the PTX besides the architecture: newer versions have more parameters.
+
+    Raises:
+        KernelCompileError: No version has as many.
+    """
+    size = abi.layout(func.params)[1] + abi.GRID_BYTES + _BOUNDS_BYTES
+    if size > _MOST_PARAMETER_BYTES:
+        raise KernelCompileError(
+            f"ptx: '{func.name}' takes {size} bytes of arguments, a GPU at most "
+            f"{_MOST_PARAMETER_BYTES}",
+            func.loc,
+            "put values into arrays, or arrays of one shape into one with another axis",
+        )
+    return _NEWER_PTX if size > _OLD_PARAMETER_BYTES else ""
+
+
+def _machine(architecture: str, features: str) -> Any:
     _targets()
     target = engine().Target.from_triple(_TRIPLE)
-    return target.create_target_machine(cpu=architecture, opt=_OPTIMIZATION_LEVEL)
+    return target.create_target_machine(architecture, features, _OPTIMIZATION_LEVEL)

@@ -29,7 +29,6 @@ class FakeTensor:
         """Make these the tensors that calls of operators take."""
         cls.torch = torch
         api = ctypes.PyDLL(str(torch.driver.library)).fake_tensor_api
-        api.restype = api.argtypes = None
         api.restype, api.argtypes = ctypes.py_object, [ctypes.py_object]
         cls.__dlpack_c_exchange_api__ = api(cls)
         native.use_tensors(cls, FakeParameter)

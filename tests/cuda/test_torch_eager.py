@@ -129,7 +129,7 @@ def test_forward_and_backward_run_on_the_device(driver: FakeDriver, torch: FakeT
     y = forward(node, x)
     np.testing.assert_array_equal(y.numpy(VALUES), VALUES**2)
     node.saved_tensors = (x,)  # pyright: ignore[reportAttributeAccessIssue]
-    backward = native.backward(Node)
+    backward: Any = native.backward(Node)
     torch.set_gradients(False)
     (found,) = backward.__get__(node)(FakeTensor.of(np.ones(300)))
     torch.set_gradients(True)
