@@ -123,7 +123,7 @@ def read_source(pyfunc: Callable[..., Any]) -> Source:
             remedy="decorate the function itself: put @kernel or @func directly above def",
         )
     try:
-        lines, first = _lines(_Same(pyfunc.__code__))
+        body, offset = _definition(_Same(pyfunc.__code__))
     except (OSError, TypeError):
         raise KernelSyntaxError(
             f"the source of '{pyfunc.__name__}' is not available",
@@ -132,7 +132,6 @@ def read_source(pyfunc: Callable[..., Any]) -> Source:
         ) from None
     if pyfunc.__code__.co_name == "<lambda>":
         return Source(pyfunc, _lambda(pyfunc), 0)
-    body, offset = _parse(lines, first)
     if not isinstance(body, ast.FunctionDef):
         raise KernelSyntaxError(
             "only functions defined with def can be compiled", _start(pyfunc), "define it with def"
@@ -161,9 +160,9 @@ class _Same:
 
 # A kernel's parameters and its body are read one after the other; finding the end takes long.
 @lru_cache(maxsize=1)
-def _lines(same: _Same) -> tuple[list[str], int]:
+def _definition(same: _Same) -> tuple[ast.stmt | None, int]:
     lines, start = inspect.findsource(same.code)
-    return block_of(lines[start:]), start + 1
+    return _parse(block_of(lines[start:]), start + 1)
 
 
 def block_of(lines: list[str]) -> list[str]:
