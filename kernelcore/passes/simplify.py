@@ -1,4 +1,4 @@
-"""Simplify: fold constants, take known branches, drop values that loops carry unchanged."""
+"""Simplify: fold constants, take known branches, drop what loops and branches pass on unchanged."""
 
 from __future__ import annotations
 
@@ -50,6 +50,10 @@ def _eqn(eqn: Eqn, env: dict[Var, Atom], into: list[Eqn]) -> None:
         case _:
             pass
     regions = tuple(_region(r, env) for r in eqn.regions)
+    if eqn.op.kind is OpKind.IF:
+        for out, *given in zip(eqn.outputs, *(r.yields for r in regions), strict=True):
+            if given[0] is given[1]:
+                env[out] = given[0]
     into.append(replace(eqn, inputs=inputs, regions=regions))
 
 
@@ -68,7 +72,7 @@ def _drop_invariant(eqn: Eqn, env: dict[Var, Atom]) -> Eqn:
     body = eqn.regions[-1]
     kept: list[int] = []
     for slot, yielded in enumerate(body.yields):
-        if yielded is body.params[first + slot]:
+        if _origin(body, yielded) is body.params[first + slot]:
             init = eqn.inputs[lead + slot]
             env[eqn.outputs[slot]] = init
             env.update((r.params[first + slot], init) for r in eqn.regions)
@@ -78,6 +82,16 @@ def _drop_invariant(eqn: Eqn, env: dict[Var, Atom]) -> Eqn:
     inputs = (*eqn.inputs[:lead], *(eqn.inputs[lead + i] for i in kept))
     outputs = tuple(eqn.outputs[i] for i in kept)
     return replace(eqn, inputs=inputs, outputs=outputs, regions=regions)
+
+
+def _origin(region: Region, atom: Atom) -> Atom:
+    """What ``atom`` is, seen through branches of ``region`` of which both arms yield that."""
+    for eqn in region.eqns:
+        if eqn.op.kind is OpKind.IF and atom in eqn.outputs:
+            slot = eqn.outputs.index(atom)
+            then, orelse = (_origin(arm, arm.yields[slot]) for arm in eqn.regions)
+            return then if then is orelse else atom
+    return atom
 
 
 def _keep_slots(region: Region, first: int, kept: list[int], is_body: bool) -> Region:
