@@ -13,6 +13,7 @@ from pathlib import Path
 from kernelcore.cache import KEY_DIGITS, default_cache
 from kernelcore.codegen import abi, cpu, native, toolchain
 from kernelcore.codegen.abi import Field
+from kernelcore.codegen.form import Form
 from kernelcore.codegen.host import Host, host
 from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Func
@@ -61,30 +62,30 @@ def symbol_of(key: str) -> str:
     return f"kc_{key}"
 
 
-def content_hash(func: Func, target: Host, lanes: int | None = None) -> str:
+def content_hash(func: Func, target: Host, form: Form | None = None) -> str:
     """32 hexadecimal digits that name the code of ``func`` on ``target`` with these settings."""
-    form = repr((lanes, config.optimize))
-    text = "\0".join((canonical(func), repr(target), form, codegen_version()))
+    made = repr((form, config.optimize))
+    text = "\0".join((canonical(func), repr(target), made, codegen_version()))
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
 
-def compile_func(func: Func, lanes: int | None = None) -> Compiled:
+def compile_func(func: Func, form: Form | None = None) -> Compiled:
     """The machine code of ``func``: from this process, else from the disk cache, else new.
 
     Args:
         func: A verified kernel without calls.
-        lanes: How many threads run as a gang; by default as many as is best.
+        form: Which threads and turns run in step; by default the best.
 
     Raises:
         KernelCompileError: The code generator or LLVM rejects ``func``.
     """
     func = lower_custom(func)
-    key = content_hash(func, host(), lanes)
+    key = content_hash(func, host(), form)
     with _lock:
         registry = _registry()
         found = registry.get(key)
         if found is None:
-            found = registry[key] = _load_or_compile(func, key, lanes)
+            found = registry[key] = _load_or_compile(func, key, form)
         return found
 
 
@@ -130,14 +131,14 @@ def add(wanted: Missing, code: bytes) -> None:
             _registry()[wanted.key] = _compiled(wanted.func, wanted.key, whole)
 
 
-def object_of(func: Func, symbol: str, lanes: int | None = None) -> bytes:
+def object_of(func: Func, symbol: str, form: Form | None = None) -> bytes:
     """A relocatable object that defines the kernel ``func`` as ``symbol``.
 
     Raises:
         KernelCompileError: The code generator or LLVM rejects ``func``.
     """
     func = lower_custom(func)
-    return _with_snippets(func, cpu.object_code(cpu.llvm_text(func, symbol, lanes)))
+    return _with_snippets(func, cpu.object_code(cpu.llvm_text(func, symbol, form)))
 
 
 def resolve(key: str) -> int | None:
@@ -175,7 +176,7 @@ def thunk(function_address: int, context_address: int) -> int:
     return cpu.thunk(function_address, context_address)
 
 
-def _load_or_compile(func: Func, key: str, lanes: int | None) -> Compiled:
+def _load_or_compile(func: Func, key: str, form: Form | None) -> Compiled:
     code = _stored(key)
     if code is not None:
         try:
@@ -183,7 +184,7 @@ def _load_or_compile(func: Func, key: str, lanes: int | None) -> Compiled:
         except KernelCompileError:
             # An intact entry that does not link here is as good as none.
             code = None
-    code = object_of(func, symbol_of(key), lanes)
+    code = object_of(func, symbol_of(key), form)
     _store(key, code)
     return _compiled(func, key, code)
 

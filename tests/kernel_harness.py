@@ -16,6 +16,7 @@ import kernelcore as kc
 from kernelcore import interp
 from kernelcore.builtins import OPS
 from kernelcore.codegen import abi
+from kernelcore.codegen.form import Form
 from kernelcore.compile import compile_func
 from kernelcore.execute import argument_leaves
 from kernelcore.ir import op as ops
@@ -51,6 +52,7 @@ def launch(
     dims: Sequence[int] | int,
     chunks: Sequence[tuple[int, int]] | None = None,
     lanes: int | None = None,
+    turns: int = 1,
 ) -> int:
     """Compile ``func`` and run it over the grid, or over ``chunks`` of it; returns the status.
 
@@ -58,7 +60,7 @@ def launch(
     """
     if not IS_CPU:
         return gpu.run(func, args, dims, chunks=chunks)
-    compiled = compile_func(func, lanes)
+    compiled = compile_func(func, None if lanes is None else Form(lanes, turns))
     extents = [dims] if isinstance(dims, int) else list(dims)
     assert len(extents) == compiled.grid_rank
     size = math.prod(extents)
@@ -97,11 +99,12 @@ def agree(
     dims: Sequence[int] | int,
     chunks: Sequence[tuple[int, int]] | None = None,
     lanes: int | None = None,
+    turns: int = 1,
 ) -> list[np.ndarray]:
     """Run interpreter and machine code on copies of ``args``; the arrays afterwards, if equal."""
     interpreted, compiled = _copies(args), _copies(args)
     interp.run(func, interpreted, dims)
-    assert launch(func, compiled, dims, chunks, lanes) == abi.STATUS_OK
+    assert launch(func, compiled, dims, chunks, lanes, turns) == abi.STATUS_OK
     for found, expected in zip(compiled, interpreted, strict=True):
         np.testing.assert_array_equal(comparable(found), comparable(expected))
     return [a for a in compiled if isinstance(a, np.ndarray)]

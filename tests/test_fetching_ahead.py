@@ -6,6 +6,7 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.codegen import cpu
+from kernelcore.codegen.form import Form
 from kernelcore.ir.core import Eqn, Var
 from kernelcore.passes.ahead import first_accesses
 from kernelcore.passes.offsets import definitions, place_of
@@ -75,5 +76,5 @@ def test_the_last_of_several_rows_is_fetched() -> None:
 def test_gangs_fetch_whole_lines_and_single_threads_none() -> None:
     func = optimize(rows.func)
     calls = "call void @llvm.prefetch"
-    assert cpu.llvm_text(func, lanes=32).count(calls) == 2 * LINES_OF_32_FLOATS
-    assert calls not in cpu.llvm_text(func, lanes=1)
+    assert cpu.llvm_text(func, form=Form(32)).count(calls) == 2 * LINES_OF_32_FLOATS
+    assert calls not in cpu.llvm_text(func, form=Form())

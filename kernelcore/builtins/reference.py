@@ -38,6 +38,11 @@ def is_narrow(dtype: Scalar) -> bool:
     return dtype.is_float and dtype.bits == 16
 
 
+def nothing_added(dtype: Scalar) -> float:
+    """What added to a number of ``dtype`` gives that number: 0.0 would change -0.0."""
+    return -0.0 if dtype.is_float else 0
+
+
 def nearest(value: Any, dtype: Scalar) -> Any:
     """A Python or NumPy number as a NumPy scalar of the float type ``dtype``, rounded once."""
     if dtype == float64:

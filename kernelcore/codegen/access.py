@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
-from kernelcore.codegen import memory, wide
+from kernelcore.codegen import memory, units, wide
 from kernelcore.codegen.emitter import Emitter
 from kernelcore.ir.core import Atom, Eqn, Func
 from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import atoms_in, walk_regions
 from kernelcore.passes.accumulation import form_of
-from kernelcore.types import ArrayType, Scalar
+from kernelcore.passes.units import component_of
+from kernelcore.types import ArrayType
 
 # Between the writes of one element these may stand: they neither see nor change it.
 _UNRELATED = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM})
-
-# The new element from the old one and a value.
-Update = Callable[[Emitter, Scalar, str, str], str]
 
 
 def emit_load(e: Emitter, eqn: Eqn) -> list[str]:
     """One element of an array."""
     if e.lanes > 1:
-        return [wide.load(e, wide.site(e, eqn))]
+        return [units.load(e, eqn) if e.step else wide.load(e, wide.site(e, eqn))]
     dtype, address = memory.element(e, eqn)
     return [memory.load(e, dtype, address)]
 
@@ -43,7 +41,7 @@ def emit_store(e: Emitter, eqn: Eqn) -> list[str]:
     return []
 
 
-def emit_owned_update(e: Emitter, eqn: Eqn, update: Update) -> list[str]:
+def emit_owned_update(e: Emitter, eqn: Eqn, update: memory.Update) -> list[str]:
     """Change an element that no other thread touches, and give its old value."""
     if e.gang == 1:
         dtype, address = memory.element(e, eqn)
@@ -109,7 +107,7 @@ def _component(eqn: Eqn, used: set[Atom]) -> int | None:
     assert isinstance(array, ArrayType)
     if not 1 < prod(array.components) <= wide.MAX_INTERLEAVED:
         return None
-    return wide.component(array, eqn.inputs[1 : 1 + array.ndim])
+    return component_of(eqn)
 
 
 def _continues(run: Sequence[Eqn], eqn: Eqn) -> bool:
@@ -123,9 +121,7 @@ def _continues(run: Sequence[Eqn], eqn: Eqn) -> bool:
 
 def _place(eqn: Eqn) -> int:
     """The number of the component that ``eqn`` writes."""
-    array = eqn.inputs[0].type
-    assert isinstance(array, ArrayType)
-    number = wide.component(array, eqn.inputs[1 : 1 + array.ndim])
+    number = component_of(eqn)
     assert number is not None
     return number
 

@@ -7,6 +7,7 @@ from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen import masks
 from kernelcore.codegen.blocks import add_edges, bind_phis, type_of, unit_step
 from kernelcore.codegen.emitter import Emitter, scalar_type
+from kernelcore.codegen.turns import emit_turns
 from kernelcore.ir.core import Eqn
 
 
@@ -38,12 +39,14 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     integer = scalar_type(index)
     first, limit, by = (e.value_at(a, 1) for a in (start, stop, step))
     ty, unit = LLVM_TYPES[integer.name], unit_step(step)
+    entries = e.values(eqn.inputs[3:], carried)
+    if eqn in e.loops:
+        first, entries = emit_turns(e, eqn, (first, limit, by), entries)
     # With a step of one the index cannot pass stop, and the loop needs no counter beside it.
     count = ""
     if not unit:
         with e.at(1):
             count = trip_count(e, integer, first, limit, by)
-    entries = e.values(eqn.inputs[3:], carried)
     before, head, turn, done = e.block, e.label("for"), e.label("turn"), e.label("done")
     e.jump(head)
     e.place(head)

@@ -12,25 +12,32 @@ from itertools import chain
 from math import prod
 
 from kernelcore.builtins.lowering import LLVM_TYPES
+from kernelcore.builtins.reference import trip_count
 from kernelcore.codegen.emitter import Emitter, scalar_type
 from kernelcore.codegen.narrow import held_as
-from kernelcore.codegen.wide import MAX_INTERLEAVED, component
+from kernelcore.codegen.units import is_row
+from kernelcore.codegen.wide import MAX_INTERLEAVED
 from kernelcore.ir.core import Atom, Const, Eqn, Func
 from kernelcore.ir.op import ACCESSES, AddForm, Op, OpKind
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.accumulation import form_of
+from kernelcore.passes.turns import Turns, loops_in_step
 from kernelcore.passes.uniform import (
     Strides,
     crossing_strides,
     lane_strides,
     row_major_accesses,
 )
+from kernelcore.passes.units import component_of
 from kernelcore.types import ArrayType, Scalar
 
 # A gang accesses scattered elements one by one, as single threads do; so many instructions per
 # element make up for moving them between registers: where a loop waits for them, and where not.
 WORK_PER_ELEMENT_IN_LOOP = 10
 WORK_PER_ELEMENT = 4
+# Turns in step access an element as single turns do, and wait for sums as they do.
+WORK_PER_ELEMENT_IN_STEP = 4
+FEWEST_KNOWN_TURNS = 16
 # So many instructions a quotient or a root is besides, for a thread that waits for it.
 SLOW = 8
 _SLOW_NAMES = ("fdiv", "llvm.sqrt")
@@ -96,6 +103,28 @@ def best_lanes(func: Func, float_lanes: int) -> int:
         short = SHORT_TURN_WITH_TOTALS if has_totals else SHORT_TURN
         registers = 4 if max(t.instructions for t in turns) <= short else 2
     return registers * float_lanes // (2 if _is_mostly_wide(eqns, strides) else 1)
+
+
+def suits_turns(func: Func) -> bool:
+    """Whether the loops whose turns can run in step are better off so."""
+    loops = loops_in_step(func)
+    return bool(loops) and all(_gains_in_step(loop, turns) for loop, turns in loops.items())
+
+
+def _gains_in_step(loop: Eqn, turns: Turns) -> bool:
+    bounds = [int(a.value) for a in loop.inputs[:3] if isinstance(a, Const)]
+    if len(bounds) == 3 and trip_count(*bounds) < FEWEST_KNOWN_TURNS:
+        return False
+    units = {*turns.loads.values(), *turns.additions.values()}
+    scattered = [unit for unit in units if _is_anywhere(unit[0], turns.strides)]
+    elements = sum(1 if is_row(unit[0]) else len(unit) for unit in scattered)
+    work = _work(list(walk_eqns(turns.body)), turns.strides)
+    return work.instructions >= WORK_PER_ELEMENT_IN_STEP * max(elements, 1)
+
+
+def _is_anywhere(eqn: Eqn, strides: Strides) -> bool:
+    """Whether the elements that ``eqn`` accesses lie at no fixed distance."""
+    return any(_stride(i, strides) is None for i in eqn.inputs[1 : 1 + _array(eqn).ndim])
 
 
 def suits_any_strides(func: Func) -> bool:
@@ -223,9 +252,7 @@ def _is_dense(eqn: Eqn, moving: Sequence[int], strides: Strides) -> bool:
 
 def _is_known_component(eqn: Eqn) -> bool:
     """Whether a gang can load the elements with all their components, and knows which it needs."""
-    array = _array(eqn)
-    number = component(array, eqn.inputs[1 : 1 + array.ndim])
-    return number is not None and prod(array.components) <= MAX_INTERLEAVED
+    return component_of(eqn) is not None and prod(_array(eqn).components) <= MAX_INTERLEAVED
 
 
 def _is_mostly_wide(eqns: Sequence[Eqn], strides: Strides) -> bool:

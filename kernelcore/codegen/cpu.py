@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from kernelcore.codegen.engine import engine, lock
-from kernelcore.codegen.form import lanes_for
+from kernelcore.codegen.form import Form, form_for
 from kernelcore.codegen.host import Host, host
 from kernelcore.codegen.llvm import emit_kernel
 from kernelcore.errors import KernelCompileError
@@ -19,13 +19,9 @@ from kernelcore.settings import config
 OPTIMIZED, UNOPTIMIZED = 2, 0
 
 
-def llvm_text(func: Func, symbol: str = "kernel", lanes: int | None = None) -> str:
-    """The LLVM text of kernel ``func`` for this host, before optimisation.
-
-    ``lanes`` threads run as a gang; by default as many as is best.
-    """
-    lanes = lanes_for(func, host()) if lanes is None else lanes
-    return emit_kernel(func, symbol, host().attributes, lanes)
+def llvm_text(func: Func, symbol: str = "kernel", form: Form | None = None) -> str:
+    """The LLVM text of kernel ``func`` for this host, before optimisation; by default the best."""
+    return emit_kernel(func, symbol, host().attributes, form or form_for(func, host()))
 
 
 def assembly(text: str) -> str:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.codegen.records import Member
-from kernelcore.codegen.sums import Accumulation
+from kernelcore.codegen.sums import Accumulation, Addition
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 from kernelcore.ir.op import OpKind
+from kernelcore.passes.turns import Turns
 from kernelcore.runtime import native
 from kernelcore.types import Scalar
 
@@ -31,6 +32,25 @@ class StackValue:
     data: str
     size: str
     capacity: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Turns of a loop that run in step. Lanes beyond the last turn repeat it, but add nothing.
+
+    Attributes:
+        turns: The loop.
+        numbers: Which turn every lane takes, from 0 on, as i64.
+        all_numbers: The same as one vector.
+        active: A mask of the lanes that repeat no other.
+        late: What is added when later turns are computed, by the last Eqn of the unit.
+    """
+
+    turns: Turns
+    numbers: tuple[str, ...]
+    all_numbers: str
+    active: str
+    late: dict[Eqn, Addition]
 
 
 Value = str | ArrayValue | StackValue
@@ -58,6 +78,9 @@ class Emitter:
     rare cases of elementary functions are branches in place. ``address`` makes the addresses of
     elements in the target's own way.
     ``accumulation`` is what additions to shared arrays need.
+    ``loops`` are those whose turns run in step. ``step`` are the turns that are being emitted, if
+    lanes are turns and not threads. ``units`` are the components of elements that were loaded as a
+    whole.
     ``members`` says which record of which shared stack every stack is, ``records`` what those are.
     """
 
@@ -82,6 +105,9 @@ class Emitter:
         self.records: dict[int, StackValue] = {}
         self.assertions: Mapping[Eqn, int] = {}
         self.accumulation: Accumulation | None = None
+        self.loops: Mapping[Eqn, Turns] = {}
+        self.step: Step | None = None
+        self.units: dict[Eqn, str] = {}
         self._env: dict[Var, Value] = {}
         self._handlers = handlers
         self._lines: list[str] = []
@@ -121,10 +147,10 @@ class Emitter:
         return name
 
     def spare(self) -> str:
-        """The address of memory that lanes without an element of their own may load and write."""
+        """The address of 16 bytes that lanes without an element of their own may load and write."""
         if not self._spare:
-            self._spare = self.slot("i64")
-            self.slots.append(f"  store i64 0, ptr {self._spare}")
+            self._spare = self.slot("[2 x i64]")
+            self.slots.append(f"  store [2 x i64] zeroinitializer, ptr {self._spare}")
         return self._spare
 
     def label(self, hint: str) -> str:
@@ -222,6 +248,20 @@ class Emitter:
         self.strides, self.row_major = saved
 
     @contextmanager
+    def gang_of(self, count: int) -> Generator[None]:
+        """Emit code of so many turns of a single thread inside."""
+        self.gang = count
+        yield
+        self.gang = 1
+
+    @contextmanager
+    def in_step(self, step: Step) -> Generator[None]:
+        """Emit code of turns in step inside; outside, it is code of a single thread."""
+        self.gang, self.strides, self.step = len(step.numbers), step.turns.strides, step
+        yield
+        self.gang, self.strides, self.step = 1, {}, None
+
+    @contextmanager
     def under(self, mask: str | None) -> Generator[None]:
         """Emit code for the active lanes ``mask`` inside."""
         saved, self.mask = self.mask, mask
@@ -261,8 +301,18 @@ class Emitter:
         value = self.splat(element, first)
         if stride == 0:
             return value
-        steps = ", ".join(f"{element} {literal(scalar, k * stride)}" for k in range(self.gang))
-        return self.op(f"add <{self.gang} x {element}> {value}, <{steps}>")
+        if self.step is not None:
+            steps = self._steps(self.step, element, stride)
+        else:
+            texts = (f"{element} {literal(scalar, k * stride)}" for k in range(self.gang))
+            steps = f"<{', '.join(texts)}>"
+        return self.op(f"add <{self.gang} x {element}> {value}, {steps}")
+
+    def _steps(self, step: Step, element: str, stride: int) -> str:
+        """``stride`` times the number of every turn."""
+        lanes, wide = f"<{self.gang} x i64>", f"<{self.gang} x {element}>"
+        found = self.op(f"mul {lanes} {step.all_numbers}, splat (i64 {stride})")
+        return found if element == "i64" else self.op(f"trunc {lanes} {found} to {wide}")
 
     def array(self, atom: Atom) -> ArrayValue:
         """What an array stands for."""

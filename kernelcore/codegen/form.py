@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from kernelcore.codegen.cost import best_lanes
+from dataclasses import dataclass
+
+from kernelcore.codegen.cost import best_lanes, suits_turns
 from kernelcore.codegen.host import Host
+from kernelcore.codegen.turns import TURNS
 from kernelcore.ir.core import Eqn, Func, Region
 from kernelcore.ir.op import ATOMICS, AddForm, OpKind
 from kernelcore.ir.walk import walk_eqns
@@ -11,6 +14,21 @@ from kernelcore.passes.accumulation import form_of
 from kernelcore.settings import config
 from kernelcore.types import FLOATS
 
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a kernel uses SIMD registers: a lane is a thread, or a turn of a loop.
+
+    Attributes:
+        threads: How many run as a gang, a power of two up to 64.
+        turns: How many turns of loops run in step, 1 or ``TURNS``; single threads only.
+    """
+
+    threads: int = 1
+    turns: int = 1
+
+
+SINGLE_THREADS = Form()
 # Lanes for which tests compare results.
 LANES = (1, 4, 8, 16, 32, 64)
 # Of the processor for which gangs are made on which sums depend: the same everywhere.
@@ -19,8 +37,15 @@ FLOAT_LANES_OF_SUMS = 16
 _BY_LANE = ATOMICS | {OpKind.NATIVE, OpKind.PRINT}
 
 
-def lanes_for(func: Func, host: Host) -> int:
-    """The number of threads that code of ``func`` for ``host`` runs as a gang; 1 for no gangs."""
+def form_for(func: Func, host: Host) -> Form:
+    """The best form of ``func`` for ``host``."""
+    threads = _lanes_for(func, host)
+    if threads > 1 or not config.optimize:
+        return Form(threads)
+    return Form(turns=TURNS) if suits_turns(func) else SINGLE_THREADS
+
+
+def _lanes_for(func: Func, host: Host) -> int:
     eqns = list(walk_eqns(func.body))
     if any(eqn.op.kind in _BY_LANE or _is_atomic(eqn) for eqn in eqns):
         return 1

@@ -21,6 +21,7 @@ from kernelcore.codegen.cast import emit_cast
 from kernelcore.codegen.cost import crossed_gangs, has_ends_in_gangs, suits_any_strides
 from kernelcore.codegen.crossing import Crossing, emit_crossing
 from kernelcore.codegen.emitter import ArrayValue, Emitter, Handler, Value, scalar_type
+from kernelcore.codegen.form import SINGLE_THREADS, Form
 from kernelcore.codegen.grid import Gangs, emit_points
 from kernelcore.codegen.native import emit_native
 from kernelcore.codegen.records import stack_records
@@ -29,6 +30,7 @@ from kernelcore.ir.core import Eqn, Func, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import assertions, walk_eqns
 from kernelcore.passes.ahead import first_accesses
+from kernelcore.passes.turns import Turns, loops_in_step
 from kernelcore.passes.uniform import crossing_strides, lane_strides, row_major_accesses
 from kernelcore.runtime import native
 from kernelcore.types import ArrayType, Scalar
@@ -38,7 +40,10 @@ MAX_EQNS_OF_TWO_BODIES = 600
 
 
 def emit_kernel(
-    func: Func, symbol: str, attributes: Mapping[str, str] | None = None, lanes: int = 1
+    func: Func,
+    symbol: str,
+    attributes: Mapping[str, str] | None = None,
+    form: Form = SINGLE_THREADS,
 ) -> str:
     """LLVM text of kernel ``func`` under the interface of ``codegen/abi.py``.
 
@@ -46,18 +51,18 @@ def emit_kernel(
         func: A verified kernel without calls.
         symbol: Name of the function to define.
         attributes: LLVM string attributes of the function.
-        lanes: Threads of a gang, a power of two up to 64; 1 for code of single threads only.
+        form: Threads and turns that run in step.
 
     Raises:
         KernelCompileError: ``func`` is no kernel, or has calls.
     """
     if func.body.yields:
         raise KernelCompileError(f"'{func.name}' yields values: it is no kernel", func.loc)
-    e = Emitter(lanes, HANDLERS)
+    e = Emitter(form.threads, HANDLERS)
     e.lanes = 1
     e.assertions = {eqn: at for at, eqn in enumerate(assertions(func))}
     e.members = stack_records(func)
-    if lanes > 1:
+    if form.threads > 1:
         e.strides = lane_strides(func)
         e.elements = whole_elements(func)
         e.first_accesses = first_accesses(func)
@@ -69,7 +74,7 @@ def emit_kernel(
     e.place(start)
     e.accumulation = accumulate.begin(e, func)
     done = e.label("totals") if e.accumulation.partial else output.FINISH_BLOCK
-    _emit_points(e, func, dims, done)
+    _emit_points(e, func, dims, done, form.turns > 1)
     if e.accumulation.partial:
         e.place(done)
         accumulate.finish(e, e.accumulation)
@@ -112,14 +117,17 @@ def load_arguments(e: Emitter, func: Func) -> None:
         e.bind(param, ArrayValue(data, tuple(shape), tuple(strides)))
 
 
-def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str) -> None:
+def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str, takes_turns: bool) -> None:
     """The grid loop: gangs, or single points, of packed arrays, and the same of any.
+
+    With ``takes_turns`` the loops of single points take several turns at once.
 
     It is left for block ``done``, where arrays have any strides.
     """
     arrays = {p: p.type for p in func.params if isinstance(p.type, ArrayType) and p.type.ndim}
     found = {param: e.array(param) for param in arrays}
     forms = {p: _packed_form(type_, found[p]) for p, type_ in arrays.items()}
+    loops = loops_in_step(func) if takes_turns else dict[Eqn, Turns]()
     is_short = sum(1 for _ in walk_eqns(func.body)) <= MAX_EQNS_OF_TWO_BODIES
 
     def point() -> None:
@@ -128,7 +136,9 @@ def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str) -> None
 
     def gang() -> None:
         e.bind_all(forms)
+        e.loops = loops
         e.region(func.body)
+        e.loops = {}
 
     gangs, begin = None, "%begin"
     if e.gang > 1 or (arrays and is_short):

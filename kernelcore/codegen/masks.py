@@ -11,9 +11,10 @@ from collections.abc import Sequence
 
 from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
+from kernelcore.builtins.reference import nothing_added
 from kernelcore.codegen.blocks import add_edges, bind_phis, type_of, unit_step
 from kernelcore.codegen.emitter import Emitter, scalar_type
-from kernelcore.ir.core import Atom, Eqn, Region, Var
+from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 from kernelcore.ir.op import ACCESSES, OpKind
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.uniform import ends_together
@@ -190,6 +191,21 @@ def blend(e: Emitter, var: Var, mask: str, x: str, y: str) -> str:
     """A value like ``var``: ``x`` in the lanes of ``mask``, else ``y``."""
     ty = f"<{e.gang} x {LLVM_TYPES[scalar_type(var).name]}>"
     return e.op(f"select <{e.gang} x i1> {mask}, {ty} {x}, {ty} {y}")
+
+
+def or_nothing(e: Emitter, atom: Atom) -> str:
+    """``atom`` in the lanes that are active and repeat no other, else what changes no sum."""
+    dtype = scalar_type(atom)
+    return or_else(e, atom, e.value_at(Const(dtype, nothing_added(dtype)), e.gang))
+
+
+def or_else(e: Emitter, atom: Atom, other: str) -> str:
+    """``atom`` in the lanes that are active and repeat no other, else ``other``."""
+    mask = e.mask if e.step is None else both(e, e.mask, e.step.active)
+    value, ty = e.value_at(atom, e.gang), f"<{e.gang} x {LLVM_TYPES[scalar_type(atom).name]}>"
+    if mask is None:
+        return value
+    return e.op(f"select <{e.gang} x i1> {mask}, {ty} {value}, {ty} {other}")
 
 
 class _Loop:

@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
-from kernelcore.builtins.reference import is_narrow
+from kernelcore.builtins.reference import is_narrow, nothing_added
 from kernelcore.codegen import memory, wide
-from kernelcore.codegen.access import Update
 from kernelcore.codegen.emitter import Emitter
-from kernelcore.codegen.sums import Neighbours, identity
+from kernelcore.codegen.sums import Neighbours
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
 from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import walk_regions
@@ -74,7 +73,7 @@ def neighbours(func: Func, strides: Strides) -> Mapping[Eqn, Neighbours]:
     return found
 
 
-def add_to_neighbours(e: Emitter, found: Neighbours, update: Update) -> None:
+def add_to_neighbours(e: Emitter, found: Neighbours, update: memory.Update) -> None:
     """Make the additions, all lanes being active, as if no other thread added to the array."""
     array = found.eqns[0].inputs[0]
     assert isinstance(array.type, ArrayType)
@@ -87,7 +86,7 @@ def add_to_neighbours(e: Emitter, found: Neighbours, update: Update) -> None:
     behind, before = max(0, *found.offsets), min(0, *found.offsets)
     total = _own_elements(e, dtype, start, behind)
     ty = LLVM_TYPES[dtype.name]
-    nothing = f"splat ({ty} {literal(dtype, identity(dtype))})"
+    nothing = f"splat ({ty} {literal(dtype, nothing_added(dtype))})"
     with e.at(e.gang):
         for value, offset in added:
             order = [k - offset if k - offset in lanes else e.gang for k in lanes]

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kernelcore.ir.core import Atom, Eqn, Func, Var
-from kernelcore.types import Scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +34,19 @@ class Neighbours:
 
 
 @dataclass(frozen=True, slots=True)
+class Addition:
+    """What turns in step add to elements.
+
+    Attributes:
+        values: What is added to the components, one value of all lanes for each.
+        addresses: Where the elements are, one per lane.
+    """
+
+    values: tuple[str, ...]
+    addresses: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Accumulation:
     """The accumulated arrays of a kernel while its code is emitted.
 
@@ -54,8 +66,3 @@ class Accumulation:
     neighbours: Mapping[Eqn, Neighbours] = field(default_factory=dict[Eqn, Neighbours])
     brief: frozenset[Eqn] = frozenset()
     meeting: frozenset[Eqn] = frozenset()
-
-
-def identity(dtype: Scalar) -> float:
-    """What added to a number of ``dtype`` gives that number: 0.0 would change -0.0."""
-    return -0.0 if dtype.is_float else 0

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kernelcore.builtins.arithmetic import add
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
-from kernelcore.builtins.reference import is_narrow
+from kernelcore.builtins.reference import is_narrow, nothing_added
 from kernelcore.codegen import atomic, memory
 from kernelcore.codegen.emitter import Emitter
 from kernelcore.codegen.sums import Accumulation, PartialSums
@@ -238,8 +238,7 @@ def _sum(e: Emitter, dtype: Scalar, x: str, y: str) -> str:
 
 
 def _identity(dtype: Scalar) -> str:
-    # x + -0.0 is x, whatever x is.
-    return literal(dtype, -0.0 if dtype.is_float else 0)
+    return literal(dtype, nothing_added(dtype))
 
 
 def _stride(strides: Mapping[Var, int | None], atom: Atom) -> int | None:

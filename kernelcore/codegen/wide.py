@@ -8,7 +8,8 @@ from math import prod
 
 from kernelcore.codegen.emitter import ArrayValue, Emitter
 from kernelcore.codegen.memory import address, address_at, decoded, encoded, stored_type, wide_index
-from kernelcore.ir.core import Atom, Const, Eqn
+from kernelcore.ir.core import Atom, Eqn
+from kernelcore.passes.units import component
 from kernelcore.types import ArrayType, Scalar
 
 # Elements of so many components are loaded as units and sorted by shuffles.
@@ -63,16 +64,6 @@ def site(e: Emitter, eqn: Eqn) -> Site:
             return Site(dtype, address(e, array, indices), period, 0, period == 1)
         start = address(e, array, indices[: source.type.outer_ndim])
     return Site(dtype, start, period, phase, True, eqn in e.first_accesses)
-
-
-def component(type_: ArrayType, indices: Sequence[Atom]) -> int | None:
-    """Which component of an element ``indices`` name, if that is known."""
-    number = 0
-    for extent, index in zip(type_.components, indices[type_.outer_ndim :], strict=True):
-        if not (isinstance(index, Const) and 0 <= index.value < extent):
-            return None
-        number = number * extent + int(index.value)
-    return number
 
 
 def load(e: Emitter, where: Site) -> str:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ACCESSES, ENDS_TOGETHER, OpKind
-from kernelcore.ir.walk import walk_eqns
-from kernelcore.types import ArrayType, Scalar
+from kernelcore.ir.walk import atoms_in, bound_vars, walk_eqns
+from kernelcore.types import MAX_GRID_DIMS, ArrayType, Scalar
 
 Strides = Mapping[Var, int | None]
 
@@ -25,12 +25,22 @@ def lane_strides(func: Func) -> Strides:
     the active threads take together; what a loop yields is compared after it, when threads may
     have left it at different turns.
     """
-    return _Analysis(func, _along(func, func.rank - 1)).strides
+    return _of_threads(func, _along(func, func.rank - 1))
 
 
 def crossing_strides(func: Func) -> Strides:
     """As ``lane_strides``, for gangs that cross rows: no launch index grows by a fixed number."""
-    return _Analysis(func, (None,) * func.rank).strides
+    return _of_threads(func, (None,) * func.rank)
+
+
+def strides_of_turns(body: Region, step: int) -> Strides:
+    """By how much every scalar of ``body`` grows from turn to turn of a loop by ``step``.
+
+    ``body`` has one parameter, the index, and carries nothing.
+    """
+    outer = {v for v in atoms_in(body) - bound_vars(body) if isinstance(v, Var)}
+    known = {**dict.fromkeys(outer, 0), body.params[0]: step}
+    return _Analysis(body, known).strides
 
 
 def row_major_accesses(func: Func) -> frozenset[Eqn]:
@@ -39,7 +49,7 @@ def row_major_accesses(func: Func) -> frozenset[Eqn]:
     They are so in packed arrays that have the shape of the grid, the first axis aside: every launch
     index decides one index, in order, and nothing else does but what all threads share.
     """
-    strides = [_Analysis(func, _along(func, axis)).strides for axis in range(func.rank)]
+    strides = [_of_threads(func, _along(func, axis)) for axis in range(func.rank)]
 
     def follows(index: Atom, position: int) -> bool:
         if isinstance(index, Const):
@@ -54,6 +64,11 @@ def row_major_accesses(func: Func) -> frozenset[Eqn]:
 
     found = (eqn for eqn in walk_eqns(func.body) if eqn.op.kind in ACCESSES)
     return frozenset(eqn for eqn in found if is_row_major(eqn))
+
+
+def _of_threads(func: Func, launch_strides: Sequence[int | None]) -> Strides:
+    """By how much scalars grow from thread to thread where launch indices grow so."""
+    return _Analysis(func.body, dict.fromkeys(func.params, 0), launch_strides).strides
 
 
 def _along(func: Func, axis: int) -> tuple[int, ...]:
@@ -74,14 +89,19 @@ def ends_together(loop: Eqn, stride: Callable[[Atom], int | None]) -> bool:
 class _Analysis:
     """Assumes the best of every loop, and starts again until no assumption has failed."""
 
-    def __init__(self, func: Func, launch_strides: Sequence[int | None]) -> None:
+    def __init__(
+        self,
+        body: Region,
+        known: Mapping[Var, int | None],
+        launch_strides: Sequence[int | None] = (0,) * MAX_GRID_DIMS,
+    ) -> None:
         self.launch_strides = launch_strides
         self.indices: set[Atom] = set()
-        self.strides: dict[Var, int | None] = dict.fromkeys(func.params, 0)
+        self.strides: dict[Var, int | None] = dict(known)
         self.is_settled = False
         while not self.is_settled:
             self.is_settled = True
-            self.region(func.body)
+            self.region(body)
 
     def of(self, atom: Atom) -> int | None:
         return 0 if isinstance(atom, Const) else self.strides[atom]

@@ -1,0 +1,68 @@
+"""Values of several components, as one vector per component or as one row per lane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernelcore.codegen.emitter import Emitter
+from kernelcore.codegen.wide import shuffled
+
+# What processors shuffle at once: four elements of 32 bits.
+ROW = 4
+
+
+def rows_of(e: Emitter, element: str, columns: Sequence[str]) -> list[str]:
+    """One row of ``ROW`` elements per lane, of up to as many columns of ``e.gang`` lanes."""
+    blocks = _transposed(e, element, [*columns, *[columns[0]] * (ROW - len(columns))])
+    rows = [
+        shuffled(e, element, blocks[lane % ROW], e.gang, _block(lane // ROW))
+        for lane in range(e.gang)
+    ]
+    if element != "float":
+        return rows
+    # LLVM would make rows of which one element is not used by more shuffles.
+    row_type = f"<{ROW} x float>"
+    name = f"@llvm.arithmetic.fence.v{ROW}f32"
+    e.declare(f"declare {row_type} {name}({row_type})")
+    return [e.op(f"call {row_type} {name}({row_type} {row})") for row in rows]
+
+
+def columns_of(e: Emitter, element: str, rows: Sequence[str]) -> list[str]:
+    """``ROW`` columns of ``e.gang`` lanes, of one row per lane."""
+    blocks: list[str] = []
+    for at in range(ROW):
+        parts, size = list(rows[at::ROW]), ROW
+        while len(parts) > 1:
+            parts = [
+                shuffled(e, element, x, size, range(2 * size), y)
+                for x, y in zip(parts[::2], parts[1::2], strict=True)
+            ]
+            size *= 2
+        blocks += parts
+    return _transposed(e, element, blocks)
+
+
+def _transposed(e: Emitter, element: str, blocks: Sequence[str]) -> list[str]:
+    """Four vectors whose blocks of four elements, as the rows of a matrix, are transposed."""
+
+    def paired(x: str, y: str, order: Sequence[int]) -> str:
+        """In every block the elements ``order`` of that of ``x`` and then that of ``y``."""
+        lanes = [
+            start + k if k < ROW else e.gang + start + k - ROW
+            for start in range(0, e.gang, ROW)
+            for k in order
+        ]
+        return shuffled(e, element, x, e.gang, lanes, y)
+
+    low, high, first, last = (0, 4, 1, 5), (2, 6, 3, 7), (0, 1, 4, 5), (2, 3, 6, 7)
+    a, b, c, d = blocks
+    ab, cd = paired(a, b, low), paired(c, d, low)
+    ab_high, cd_high = paired(a, b, high), paired(c, d, high)
+    return [
+        *(paired(ab, cd, first), paired(ab, cd, last)),
+        *(paired(ab_high, cd_high, first), paired(ab_high, cd_high, last)),
+    ]
+
+
+def _block(at: int) -> range:
+    return range(ROW * at, ROW * at + ROW)

@@ -1,0 +1,123 @@
+"""Random kernels with a loop whose turns depend on each other by sums alone."""
+
+from __future__ import annotations
+
+from random import Random
+
+POINTS = 37
+ELEMENTS = 50
+FLOATS = ("float32", "float64")
+NUMBERS = (*FLOATS, "int32")
+LENGTHS = (2, 3, 4)
+# Of the loop, and an index that grows with its turns.
+RANGES = (
+    ("start[i], start[i + 1]", "k"),
+    ("start[i + 1] - 1, start[i] - 1, -1", "k"),
+    ("i % 23", "2 * k + 1"),
+    ("i % 29, -1, -1", "k + 7"),
+    ("0, i, 3", "k"),
+    ("i, -i, -2", "k + 40"),
+    ("kc.int64(i % 7), kc.int64(30)", "k * 3"),
+    ("kc.uint32(3), kc.uint32(i)", "k - 3"),
+    ("kc.uint8(5), kc.uint8(2 * i)", "k + 225"),
+)
+INDICES = ("at[{k}]", "at[{k}]", "at[{k}] // 2", "(m * m + i) % 50", "(m + 3) % 50", "i // 2")
+CONDITIONS = ("p > 0.25", "j % 3 == 0", "m % 2 == 1", "i % 2 == 0", "p > q and j > 9")
+STARTS = {True: ("0.0", "-0.0", "1.5", "x[i]"), False: ("0", "3")}
+
+
+class TurnProgram:
+    """Writes one kernel: ``text`` is its source, ``types`` those of its parameters by name."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = Random(seed)
+        self.real = self.rng.choice(FLOATS)
+        self.length = self.rng.choice(LENGTHS)
+        vector = f"kc.vector(length={self.length}, dtype=kc.{self.real})"
+        self.types = {"start": "kc.int32", "at": "kc.int32", "x": f"kc.{self.real}", "v": vector}
+        self.sums = [self.rng.choice(NUMBERS) for _ in range(self.rng.randint(1, 6))]
+        self.lines: list[str] = []
+        self.write()
+
+    @property
+    def text(self) -> str:
+        params = ", ".join(f"{name}: kc.array(dtype={t})" for name, t in self.types.items())
+        return "\n".join(["@kc.kernel", f"def kernel({params}):", *self.lines, ""])
+
+    def write(self) -> None:
+        """The body of the kernel."""
+        pick = self.rng.choice
+        self.line(1, "i = kc.tid()")
+        self.line(1, "here = v[i]")
+        for at, dtype in enumerate(self.sums):
+            start = pick(STARTS[dtype in FLOATS])
+            self.line(1, f"s{at} = kc.{dtype}({start})")
+        turns, index = pick(RANGES)
+        self.line(1, f"for k in range({turns}):")
+        self.line(2, "m = kc.int32(k)")
+        self.line(2, f"j = {pick(INDICES).format(k=index)}")
+        self.line(2, "d = v[j] - here")
+        self.line(2, f"q = kc.dot(d, d) * x[{pick(('j', 'i', '(j + 1) % 50'))}]")
+        self.line(2, f"p = {self.expression('q')}")
+        steps = [lambda at=at: self.sum(2, at) for at in range(len(self.sums))]
+        steps += [lambda at=at: self.addition(2, at) for at in range(self.rng.randint(0, 3))]
+        self.rng.shuffle(steps)
+        for step in steps:
+            step()
+        for at, dtype in enumerate(self.sums):
+            self.types[f"out{at}"] = f"kc.{dtype}"
+            self.line(1, f"out{at}[i] = s{at}")
+
+    def line(self, depth: int, text: str) -> None:
+        self.lines.append("    " * depth + text)
+
+    def expression(self, base: str) -> str:
+        """A number of the type ``real``."""
+        return self.rng.choice(
+            (base, f"{base} * d[1]", f"kc.sin({base})", f"({base} - d[0]) / 3.0", f"-{base}")
+        )
+
+    def number(self, dtype: str) -> str:
+        if dtype == "int32":
+            return self.rng.choice(("j", "m % 5", "1", "j * i"))
+        text = self.rng.choice(("p", "q", self.expression("p"), "0.1", "-0.0"))
+        return f"kc.{dtype}({text})"
+
+    def branch(self, depth: int, then: str, orelse: str | None) -> None:
+        """A branch, or a branch in a branch."""
+        self.line(depth, f"if {self.rng.choice(CONDITIONS)}:")
+        if self.rng.random() < 0.3:
+            self.branch(depth + 1, then, orelse)
+        else:
+            self.line(depth + 1, then)
+        if orelse is not None:
+            self.line(depth, "else:")
+            self.line(depth + 1, orelse)
+
+    def sum(self, depth: int, at: int) -> None:
+        """One or two changes of a sum."""
+        for _ in range(self.rng.randint(1, 2)):
+            first, second = (
+                f"s{at} {self.rng.choice(('+=', '-='))} {self.number(self.sums[at])}" for _ in "ab"
+            )
+            if self.rng.random() < 0.4:
+                self.branch(depth, first, self.rng.choice((None, second)))
+            else:
+                self.line(depth, first)
+
+    def addition(self, depth: int, at: int) -> None:
+        """An addition to elements of an array of its own."""
+        dtype, kind = self.rng.choice(NUMBERS), self.rng.randint(0, 2)
+        name, index = f"sum{at}", self.rng.choice(("j", "(j + i) % 50", "m % 50"))
+        value = self.number(dtype)
+        if kind == 0 and dtype in FLOATS:
+            dtype = self.real
+            self.types[name] = self.types["v"]
+            value = self.rng.choice(("d", "q * d", "d - here"))
+        else:
+            self.types[name] = f"kc.{dtype}"
+        text = f"kc.atomic_add({name}, {index}, {value})"
+        if self.rng.random() < 0.4:
+            self.branch(depth, text, None)
+        else:
+            self.line(depth, text)
