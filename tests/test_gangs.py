@@ -140,7 +140,7 @@ def damped(x: F64_2D, turns: int, y: F64_2D):
 
 
 @gangs
-@pytest.mark.parametrize("shape", [(3, 150), (5, 64), (40, 3), (1, 1), (7, 33)])
+@pytest.mark.parametrize("shape", [(3, 150), (40, 3), (1, 1)])
 def test_ends_of_rows_under_a_mask(lanes: int, shape: tuple[int, int]) -> None:
     assert has_ends_in_gangs(optimize(damped.func))
     x, y = np.random.default_rng(1).normal(size=(2, *shape))
