@@ -100,6 +100,10 @@ class FakeDriver:
         """Let a stream say that it is not idle, that many times."""
         self._fake.fake_busy(ctypes.c_void_p(handle), count)
 
+    def be_idle(self) -> None:
+        """Do nothing from now on, neither for launches nor for tensors."""
+        self._fake.fake_idle(1)
+
     def live_bytes(self) -> int:
         """Bytes of memory of devices, in whole pages."""
         return self._fake.fake_live_bytes()
