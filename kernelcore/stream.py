@@ -133,7 +133,7 @@ class Stream:
     def wait_stream(self, other_stream: Stream, event: Event | None = None) -> None:
         """Let it wait for all that ``other_stream`` was given so far."""
         if event is None and other_stream.device.kind == self.device.kind:
-            self.queue.wait_for(other_stream.queue)
+            self.queue.follow(other_stream.queue)
         else:
             self.wait_event(other_stream.record_event(event))
 

@@ -66,7 +66,9 @@ void bind_streams(nb::module_& m) {
                    "Whether what it is given becomes part of a graph, whoever captures that.")
       .def("is_idle", &cuda::Stream::is_idle, Released(), "Whether all that is over.")
       .def("wait_for", &cuda::Stream::wait_for, "other"_a, Released(),
-           "Go on behind what another stream was given so far.");
+           "Go on behind what another stream was given so far, not for a graph.")
+      .def("follow", &cuda::Stream::follow, "other"_a, Released(),
+           "As `wait_for`, and become part of the graph that the other stream captures.");
 }
 
 void bind_events(nb::module_& m) {

@@ -52,7 +52,10 @@ Capture capture_of(const Stream& stream) {
   check(stream.device().driver().capture_info(stream.handle(), &status, &id, &found.graph,
                                               &found.last, &found.count),
         "cuStreamGetCaptureInfo");
-  if (status != kCapturing) throw Error(ErrorKind::kInternal, "the stream captures nothing");
+  if (status != kCapturing) {
+    throw Error(ErrorKind::kDevice,
+                "the stream captures no graph, or an earlier error has ended that");
+  }
   return found;
 }
 

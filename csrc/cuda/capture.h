@@ -32,7 +32,7 @@ struct Capture {
   size_t count = 0;
 };
 
-/// Of a stream that captures; throws an internal Error for others.
+/// Of a stream that captures; throws for others.
 Capture capture_of(const Stream& stream);
 
 /// Lets the graph that `stream` captures, whoever began that, keep `allocation` as long as it

@@ -55,6 +55,15 @@ void Stream::wait_for(const Stream& other) const {
     other.wait();
     return;
   }
+  wait_for_event_of(other);
+}
+
+void Stream::follow(const Stream& other) const {
+  bool joins = handle_ != kLegacyStream && other.is_capturing();
+  joins ? wait_for_event_of(other) : wait_for(other);
+}
+
+void Stream::wait_for_event_of(const Stream& other) const {
   Event event(other.device_, false, false);
   event.record(other);
   event.delay(*this);

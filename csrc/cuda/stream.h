@@ -32,8 +32,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
   /// is not waited for, unless this stream captures, too; a graph has nothing else to wait for, so
   /// where only this stream captures, the host waits.
   void wait_for(const Stream& other) const;
-  /// As above, of the stream of others that writes what is used now; throws where that happens in a
-  /// graph only.
+  /// As above, as somebody asks for it by name: a stream that follows one that captures becomes
+  /// part of the graph, unless it is the legacy one, which cannot.
+  void follow(const Stream& other) const;
+  /// As `wait_for`, of the stream of others that writes what is used now; throws where that happens
+  /// in a graph only.
   void wait_for_owner(const Stream& owner) const;
   /// Waits for all that it was given; throws what failed, or that it captures.
   void synchronize() const;
@@ -51,6 +54,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
       : device_(device), handle_(handle), is_owned_(is_owned) {}
 
   void wait() const;
+  void wait_for_event_of(const Stream& other) const;
 
   Device& device_;
   StreamHandle handle_;

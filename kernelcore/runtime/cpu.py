@@ -17,7 +17,7 @@ class CpuStream:
         """Whether all that it was given is over: it is."""
         return True
 
-    def wait_for(self, other: CpuStream) -> None:
+    def follow(self, other: CpuStream) -> None:
         """Go on, since ``other`` is empty."""
 
 

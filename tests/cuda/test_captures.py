@@ -155,3 +155,24 @@ def test_arrays_of_a_capture_can_be_used_elsewhere(driver: FakeDriver, stream: k
         x.zero_()
     graph.launch()
     assert x.list() == [0.0] * 8
+
+
+def test_streams_that_follow_become_part_of_the_graph(
+    driver: FakeDriver, stream: kc.Stream
+) -> None:
+    x, other = kc.array(VALUES, device="cuda:0"), kc.Stream("cuda:0")
+    with driver.capturing(stream) as graph:
+        with kc.ScopedStream(stream, sync_exit=True), kc.ScopedStream(other, sync_exit=True):
+            kc.launch(scale, 8, [x, 2.0])
+        assert x.list() == VALUES.tolist()
+    graph.launch()
+    assert x.list() == (2.0 * VALUES).tolist()
+
+
+def test_an_error_that_ended_a_capture_is_told(driver: FakeDriver, stream: kc.Stream) -> None:
+    x = kc.array(VALUES, device="cuda:0")
+    with pytest.raises(AssertionError), driver.capturing(stream):  # noqa: PT012
+        with pytest.raises(kc.KernelDeviceError, match="a graph is being captured"):
+            kc.synchronize()
+        with pytest.raises(kc.KernelDeviceError, match="an earlier error has ended that"):
+            kc.launch(scale, 8, [x, 2.0], stream=stream)
