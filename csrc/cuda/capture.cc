@@ -61,12 +61,13 @@ Capture capture_of(const Stream& stream) {
 
 void keep_in_graph(const Stream& stream, std::shared_ptr<Allocation> allocation) {
   const DriverTable& driver = stream.device().driver();
+  GraphHandle graph = capture_of(stream).graph;
   auto kept = std::make_unique<std::shared_ptr<Allocation>>(std::move(allocation));
   UserObjectHandle object = nullptr;
   check(driver.create_user_object(&object, kept.get(), let_go, 1, kNoDestructorSync),
         "cuUserObjectCreate");
   static_cast<void>(kept.release());
-  Result result = driver.retain_user_object(capture_of(stream).graph, object, 1, kMove);
+  Result result = driver.retain_user_object(graph, object, 1, kMove);
   if (result != kSuccess) static_cast<void>(driver.release_user_object(object, 1));
   check(result, "cuGraphRetainUserObject");
 }

@@ -50,8 +50,12 @@ class ForeignGraph:
         assert self._fake.cuGraphLaunch(self.handle, None) == 0
 
     def destroy(self) -> None:
-        """Let it go."""
-        self._fake.cuGraphDestroy(self.handle)
+        """Let go of what it keeps."""
+        if self.handle:
+            self._fake.cuGraphDestroy(self.handle)
+
+    def __del__(self) -> None:
+        self.destroy()
 
 
 class FakeDriver:

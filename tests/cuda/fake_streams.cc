@@ -221,6 +221,7 @@ FAKE Result cuStreamEndCapture(StreamHandle stream, GraphHandle* graph) {
   Graph* captured = captured_by(stream);
   std::erase_if(state().captures, [&](const auto& entry) { return entry.second == captured; });
   if (captured == nullptr) return 1;
+  if (!captured->is_valid) captured->kept.clear();
   *graph = captured->is_valid ? reinterpret_cast<GraphHandle>(captured) : nullptr;
   return captured->is_valid ? kSuccess : kInvalidated;
 }
