@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 from kernelcore.codegen import memory, units, wide
@@ -12,10 +12,13 @@ from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import atoms_in, walk_regions
 from kernelcore.passes.accumulation import form_of
 from kernelcore.passes.units import component_of
-from kernelcore.types import ArrayType
+from kernelcore.types import ArrayType, Scalar
 
 # Between the writes of one element these may stand: they neither see nor change it.
 _UNRELATED = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM})
+
+# The new element from the old one and a value.
+Update = Callable[[Emitter, Scalar, str, str], str]
 
 
 def emit_load(e: Emitter, eqn: Eqn) -> list[str]:
@@ -41,7 +44,7 @@ def emit_store(e: Emitter, eqn: Eqn) -> list[str]:
     return []
 
 
-def emit_owned_update(e: Emitter, eqn: Eqn, update: memory.Update) -> list[str]:
+def emit_owned_update(e: Emitter, eqn: Eqn, update: Update) -> list[str]:
     """Change an element that no other thread touches, and give its old value."""
     if e.gang == 1:
         dtype, address = memory.element(e, eqn)

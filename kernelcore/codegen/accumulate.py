@@ -7,16 +7,14 @@ when the call ends they are added up as a tree, and the total is added as SHARED
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from kernelcore.builtins.arithmetic import add
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.builtins.reference import is_narrow, nothing_added
-from kernelcore.codegen import abi, memory, narrow, neighbours, units, wide
+from kernelcore.codegen import abi, memory, narrow, neighbours, wide
 from kernelcore.codegen.emitter import Emitter
 from kernelcore.codegen.lanes import by_lane
-from kernelcore.codegen.masks import both, or_nothing
-from kernelcore.codegen.sums import Accumulation, Addition, Neighbours, PartialSums
+from kernelcore.codegen.masks import or_nothing
+from kernelcore.codegen.sums import Accumulation, Neighbours, PartialSums
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import walk_eqns
@@ -55,9 +53,6 @@ def emit_shared(e: Emitter, eqn: Eqn) -> list[str]:
     A gang adds the values of its lanes to one element as a tree, and then their total.
     """
     dtype, indices = _dtype(eqn), eqn.inputs[1:-1]
-    if e.gang > 1 and e.step is not None:
-        _emit_turns(e, eqn, e.step.turns.additions[eqn])
-        return ["poison"]
     if e.gang > 1 and not is_narrow(dtype):
         if e.is_uniform(*indices):
             total = _total_of_lanes(e, dtype, eqn.inputs[-1])
@@ -114,43 +109,6 @@ def _emit_wide(e: Emitter, eqn: Eqn, where: wide.Site) -> None:
             one = e.op(f"extractelement {ty} {value}, i64 {lane}")
             with e.at(1):
                 _add_plainly(e, where.dtype, address, one)
-    e.jump(done)
-    e.place(done)
-
-
-def _emit_turns(e: Emitter, eqn: Eqn, unit: Sequence[Eqn]) -> None:
-    """Add the values of turns in step, turn after turn, all of ``unit`` where its last one is."""
-    assert e.accumulation is not None
-    assert e.step is not None
-    assert isinstance(eqn.inputs[0], Var)
-    if eqn is not unit[-1]:
-        return
-    what, is_late = units.addition(e, unit), eqn in e.step.turns.late
-    together, alone, done = e.label("together"), e.label("alone"), e.label("added")
-    e.branch_rarely(e.accumulation.shared.get(eqn.inputs[0], "false"), together, alone)
-    e.place(together)
-    with e.under(both(e, e.mask, e.step.active)):
-        for part in unit:
-            _emit_each_lane(e, part)
-    e.jump(done)
-    e.place(alone)
-    if is_late:
-        e.step.late[eqn] = what
-    else:
-        units.add(e, unit, what, _sum)
-    e.jump(done)
-    e.place(done)
-
-
-def add_late(e: Emitter, unit: Sequence[Eqn], what: Addition) -> None:
-    """Add ``what`` earlier turns in step add by ``unit``, if that is still to be done."""
-    assert e.accumulation is not None
-    array = unit[0].inputs[0]
-    assert isinstance(array, Var)
-    alone, done = e.label("alone"), e.label("added")
-    e.branch_rarely(e.accumulation.shared.get(array, "false"), done, alone)
-    e.place(alone)
-    units.add(e, unit, what, _sum)
     e.jump(done)
     e.place(done)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kernelcore.builtins.arithmetic import add
 from kernelcore.builtins.reference import is_narrow
-from kernelcore.codegen import access, accumulate, memory, narrow
+from kernelcore.codegen import access, accumulate, memory, narrow, units
 from kernelcore.codegen.emitter import Emitter
 from kernelcore.codegen.lanes import by_lane
 from kernelcore.errors import KernelCompileError
@@ -21,6 +21,8 @@ from kernelcore.types import Scalar, boolean
 def emit_atomic_add(e: Emitter, eqn: Eqn) -> list[str]:
     """Add to one element and give its old value; plainly if no other thread has the element."""
     refuse_bool(eqn)
+    if e.gang > 1 and e.step is not None:
+        return units.emit_addition(e, eqn)
     match form_of(eqn):
         case AddForm.OWNED:
             return access.emit_owned_update(e, eqn, _sum)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.builtins.reference import is_narrow
@@ -10,9 +10,6 @@ from kernelcore.codegen import narrow
 from kernelcore.codegen.emitter import ArrayValue, Emitter, scalar_type
 from kernelcore.ir.core import Atom, Eqn
 from kernelcore.types import ArrayType, Scalar, boolean
-
-# The new element from the old one and a value.
-Update = Callable[[Emitter, Scalar, str, str], str]
 
 
 def load(e: Emitter, dtype: Scalar, address: str) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.builtins.reference import is_narrow, nothing_added
 from kernelcore.codegen import memory, wide
+from kernelcore.codegen.access import Update
 from kernelcore.codegen.emitter import Emitter
 from kernelcore.codegen.sums import Neighbours
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
@@ -73,7 +74,7 @@ def neighbours(func: Func, strides: Strides) -> Mapping[Eqn, Neighbours]:
     return found
 
 
-def add_to_neighbours(e: Emitter, found: Neighbours, update: memory.Update) -> None:
+def add_to_neighbours(e: Emitter, found: Neighbours, update: Update) -> None:
     """Make the additions, all lanes being active, as if no other thread added to the array."""
     array = found.eqns[0].inputs[0]
     assert isinstance(array.type, ArrayType)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
-from kernelcore.codegen.accumulate import add_late
 from kernelcore.codegen.emitter import Emitter, Step, scalar_type
 from kernelcore.codegen.ordered import (
     Sums,
@@ -23,8 +22,8 @@ from kernelcore.codegen.ordered import (
     sums_of,
 )
 from kernelcore.codegen.sums import Addition
-from kernelcore.codegen.units import waiting
-from kernelcore.ir.core import Eqn
+from kernelcore.codegen.units import add, waiting
+from kernelcore.ir.core import Eqn, Var
 from kernelcore.passes.turns import Turns
 
 TURNS = 8
@@ -76,6 +75,8 @@ def emit_turns(
         count = _resized(e, trip_count(e, integer, first, limit, by), ty, "i64")
     sums = sums_of(loop, turns)
     given = [joined(e, s, entries) for s in sums]
+    # One is left to the code for single turns, as are all where other threads may add meanwhile.
+    count = e.op(f"select i1 {_is_shared(e, turns)}, i64 1, i64 {count}")
     before, head, turn, done = e.block, e.label("turns"), e.label("several"), e.label("few")
     e.jump(head)
     e.place(head)
@@ -109,6 +110,16 @@ def emit_turns(
     return e.op(f"select i1 {is_over}, {ty} {limit}, {ty} {position}"), found
 
 
+def _is_shared(e: Emitter, turns: Turns) -> str:
+    """Whether other threads may add to the elements that the turns add to, as i1."""
+    assert e.accumulation is not None
+    found = "false"
+    for array in dict.fromkeys(eqn.inputs[0] for eqn in turns.additions):
+        assert isinstance(array, Var)
+        found = e.op(f"or i1 {found}, {e.accumulation.shared.get(array, 'false')}")
+    return found
+
+
 def _settle(e: Emitter, turns: Turns, late: _Late, totals: Sequence[str]) -> list[str]:
     """Add what the turns before add; the totals then."""
     before, some, none = e.block, e.label("settle"), e.label("settled")
@@ -116,7 +127,7 @@ def _settle(e: Emitter, turns: Turns, late: _Late, totals: Sequence[str]) -> lis
     e.place(some)
     with e.gang_of(TURNS):
         for eqn, what in late.elements.items():
-            add_late(e, turns.additions[eqn], what)
+            add(e, turns.additions[eqn], what)
         added = [
             add_columns(e, s, total, given)
             for s, total, given in zip(late.sums, totals, late.columns, strict=True)

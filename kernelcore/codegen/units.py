@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from kernelcore.builtins.arithmetic import add as plus
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.builtins.reference import nothing_added
 from kernelcore.codegen import memory
@@ -46,7 +47,21 @@ def load(e: Emitter, eqn: Eqn) -> str:
         return memory.decoded(e, dtype, found)
 
 
-def addition(e: Emitter, unit: Sequence[Eqn]) -> Addition:
+def emit_addition(e: Emitter, eqn: Eqn) -> list[str]:
+    """Add to elements that no other thread adds to, all components with the last, now or later.
+
+    Nobody uses the old elements.
+    """
+    assert e.step is not None
+    unit = e.step.turns.additions[eqn]
+    if eqn in e.step.turns.late:
+        e.step.late[eqn] = _addition(e, unit)
+    elif eqn is unit[-1]:
+        add(e, unit, _addition(e, unit))
+    return ["poison"]
+
+
+def _addition(e: Emitter, unit: Sequence[Eqn]) -> Addition:
     """What turns in step add to elements, of which ``unit`` are the components."""
     values = [or_nothing(e, eqn.inputs[-1]) for eqn in unit]
     type_, kept = _array(unit[0]), _places(unit)
@@ -60,7 +75,7 @@ def addition(e: Emitter, unit: Sequence[Eqn]) -> Addition:
 
 
 def waiting(e: Emitter, unit: Sequence[Eqn]) -> Addition:
-    """Phis for what ``addition`` gives."""
+    """Phis for what turns in step add by ``unit``."""
     type_ = _array(unit[0])
     count = prod(type_.components) if is_row(unit[0]) else len(unit)
     wide = f"<{e.gang} x {LLVM_TYPES[type_.dtype.name]}>"
@@ -68,7 +83,7 @@ def waiting(e: Emitter, unit: Sequence[Eqn]) -> Addition:
     return Addition(values, tuple(e.phi("ptr") for _ in range(e.gang)))
 
 
-def add(e: Emitter, unit: Sequence[Eqn], what: Addition, update: memory.Update) -> None:
+def add(e: Emitter, unit: Sequence[Eqn], what: Addition) -> None:
     """Add to the elements of the lanes, lane after lane."""
     dtype = _array(unit[0]).dtype
     ty, count = LLVM_TYPES[dtype.name], len(what.values)
@@ -76,7 +91,7 @@ def add(e: Emitter, unit: Sequence[Eqn], what: Addition, update: memory.Update) 
         rows = rows_of(e, ty, what.values)
         for address, row in zip(what.addresses, rows, strict=True):
             with e.at(count):
-                _add(e, dtype, address, _resized(e, ty, row, ROW, count), update)
+                _add(e, dtype, address, _resized(e, ty, row, ROW, count))
         return
     places = _places(unit) if count > 1 else [0]
     for lane, address in enumerate(what.addresses):
@@ -84,11 +99,13 @@ def add(e: Emitter, unit: Sequence[Eqn], what: Addition, update: memory.Update) 
             one = e.op(f"extractelement <{e.gang} x {ty}> {value}, i64 {lane}")
             with e.at(1):
                 target = memory.address_at(e, address, place * dtype.size_bytes)
-                _add(e, dtype, target, one, update)
+                _add(e, dtype, target, one)
 
 
-def _add(e: Emitter, dtype: Scalar, address: str, value: str, update: memory.Update) -> None:
-    memory.store(e, dtype, update(e, dtype, memory.load(e, dtype, address), value), address)
+def _add(e: Emitter, dtype: Scalar, address: str, value: str) -> None:
+    assert plus.op.lower is not None
+    old = memory.load(e, dtype, address)
+    memory.store(e, dtype, plus.op.lower(e, dtype, old, value), address)
 
 
 def _places(unit: Sequence[Eqn]) -> list[int]:

@@ -79,7 +79,9 @@ def _turns(loop: Eqn, used: Collection[Atom]) -> Turns | None:
 
 def _is_plain_sum(eqn: Eqn, used: Collection[Atom]) -> bool:
     """Whether ``eqn`` adds to an element of which nobody wants the old value."""
-    if eqn.op.kind is not OpKind.ATOMIC_ADD or form_of(eqn) is not AddForm.SHARED:
+    if eqn.op.kind is not OpKind.ATOMIC_ADD:
+        return False
+    if form_of(eqn) not in (AddForm.SHARED, AddForm.OWNED):
         return False
     return eqn.out not in used and _has_sums(eqn.inputs[-1])
 

@@ -108,7 +108,7 @@ class TurnProgram:
     def addition(self, depth: int, at: int) -> None:
         """An addition to elements of an array of its own."""
         dtype, kind = self.rng.choice(NUMBERS), self.rng.randint(0, 2)
-        name, index = f"sum{at}", self.rng.choice(("j", "(j + i) % 50", "m % 50"))
+        name, index = f"sum{at}", self.rng.choice(("j", "j", "(j + i) % 50", "m % 50", "i"))
         value = self.number(dtype)
         if kind == 0 and dtype in FLOATS:
             dtype = self.real
