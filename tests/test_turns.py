@@ -122,6 +122,28 @@ def test_sums_and_additions_in_branches() -> None:
 
 
 @kc.kernel
+def signed_zeros(x: F32, y: kc.array(kc.float64, 1), z: F32, added: F32):
+    i = kc.tid()
+    up, down, zero = kc.float64(-0.0), kc.float32(-0.0), kc.float32(0.0)
+    for k in range(i):
+        up += kc.float64(x[k % 7])
+        down -= kc.abs(x[k % 7])
+        zero -= x[k % 7]
+        kc.atomic_add(added, (i + k) % 50, x[k % 7])
+    y[i] = up
+    z[i] = down if i % 2 == 0 else zero
+
+
+def test_turns_that_repeat_the_last_one_keep_the_sign_of_zero() -> None:
+    y, z, added = np.zeros(40), np.zeros(40, np.float32), np.full(50, -0.0, np.float32)
+    args = [np.full(7, -0.0, np.float32), y, z, added]
+    y, z, added = agree(optimize(signed_zeros.func), args, 40, None, 1, TURNS)[1:]
+    assert np.signbit(y).all()
+    assert np.signbit(added).all()
+    assert (np.signbit(z) == (np.arange(40) % 2 == 0)).all()
+
+
+@kc.kernel
 def stores(x: F32, y: F32):
     for k in range(kc.tid()):
         y[k] = x[k] * x[k]
