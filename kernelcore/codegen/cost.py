@@ -45,6 +45,12 @@ _SLOW_NAMES = ("fdiv", "llvm.sqrt")
 SHORT_TURN = 40
 # A gang adds its values up in as many steps, or nearly, however many they are.
 SHORT_TURN_WITH_TOTALS = 80
+# Threads without loops wait for what functions compute step by step, from so many instructions on;
+# with more than so many, several registers per value no longer fit the processor's.
+LEAST_CHAIN = 30
+LONGEST_CHAIN = 400
+# Where elements of several components are sorted, a thread has more values at a time.
+LONGEST_CHAIN_OF_UNITS = 100
 # A float is made an integer with care for what is out of range.
 TO_INTEGER = 4
 # Beyond so many Eqns the time to compile counts: no gangs of arrays of any strides, then fewer
@@ -93,16 +99,27 @@ def best_lanes(func: Func, float_lanes: int) -> int:
         return 1
     if not turns and not whole.suits_gangs(in_loop=False):
         return 1
-    registers = 2
+    registers = _registers(eqns, loops, strides)
+    return registers * float_lanes // (2 if _is_mostly_wide(eqns, strides) else 1)
+
+
+def _registers(eqns: Sequence[Eqn], loops: Sequence[Sequence[Eqn]], strides: Strides) -> int:
+    """How many registers a value takes, so that the processor has work while it waits."""
+    whole = _work(eqns, strides)
     # Where the time goes.
     parts = loops or [eqns]
-    if len(eqns) > LONG or any(_is_unit(e, strides) for part in parts for e in part):
-        registers = 1
-    elif turns and not whole.scattered:
-        has_totals = any(_is_total(e, strides) for part in parts for e in part)
-        short = SHORT_TURN_WITH_TOTALS if has_totals else SHORT_TURN
-        registers = 4 if max(t.instructions for t in turns) <= short else 2
-    return registers * float_lanes // (2 if _is_mostly_wide(eqns, strides) else 1)
+    if len(eqns) > LONG:
+        return 1
+    if any(_is_unit(e, strides) for part in parts for e in part):
+        waits = whole.slow > 0 and whole.instructions <= LONGEST_CHAIN_OF_UNITS
+        return 2 if waits and not loops else 1
+    if whole.scattered:
+        return 2
+    if not loops:
+        return 4 if LEAST_CHAIN <= whole.instructions <= LONGEST_CHAIN else 2
+    has_totals = any(_is_total(e, strides) for part in parts for e in part)
+    short = SHORT_TURN_WITH_TOTALS if has_totals else SHORT_TURN
+    return 4 if max(_work(turn, strides).instructions for turn in loops) <= short else 2
 
 
 def suits_turns(func: Func) -> bool:

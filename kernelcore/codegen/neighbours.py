@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.builtins.reference import is_narrow, nothing_added
-from kernelcore.codegen import memory, wide
+from kernelcore.codegen import memory
 from kernelcore.codegen.access import Update
 from kernelcore.codegen.emitter import Emitter
+from kernelcore.codegen.interleaved import shuffled
 from kernelcore.codegen.sums import Neighbours
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
 from kernelcore.ir.op import AddForm, OpKind
@@ -91,7 +92,7 @@ def add_to_neighbours(e: Emitter, found: Neighbours, update: Update) -> None:
     with e.at(e.gang):
         for value, offset in added:
             order = [k - offset if k - offset in lanes else e.gang for k in lanes]
-            total = update(e, dtype, total, wide.shuffled(e, ty, value, e.gang, order, nothing))
+            total = update(e, dtype, total, shuffled(e, ty, value, e.gang, order, nothing))
         memory.store(e, dtype, total, start)
     with e.at(1):
         for at in (*range(before, 0), *range(e.gang, e.gang + behind)):
@@ -111,7 +112,7 @@ def _own_elements(e: Emitter, dtype: Scalar, start: str, behind: int) -> str:
         found = memory.load(e, dtype, memory.address_at(e, start, behind * size_bytes))
     if behind:
         order = [*[-1] * behind, *range(e.gang - behind)]
-        found = wide.shuffled(e, ty, found, e.gang, order)
+        found = shuffled(e, ty, found, e.gang, order)
     for k in range(behind):
         one = _load_alone(e, dtype, memory.address_at(e, start, k * size_bytes))
         found = e.op(f"insertelement <{e.gang} x {ty}> {found}, {ty} {one}, i64 {k}")

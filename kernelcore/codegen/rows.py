@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernelcore.codegen.emitter import Emitter
-from kernelcore.codegen.wide import shuffled
+from kernelcore.codegen.interleaved import shuffled
 
 # What processors shuffle at once: four elements of 32 bits.
 ROW = 4

@@ -14,10 +14,10 @@ from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.builtins.reference import nothing_added
 from kernelcore.codegen import memory
 from kernelcore.codegen.emitter import Emitter, scalar_type
+from kernelcore.codegen.interleaved import shuffled
 from kernelcore.codegen.masks import or_nothing
 from kernelcore.codegen.rows import ROW, columns_of, rows_of
 from kernelcore.codegen.sums import Addition
-from kernelcore.codegen.wide import shuffled
 from kernelcore.ir.core import Atom, Const, Eqn
 from kernelcore.passes.units import component_of
 from kernelcore.types import ArrayType, Scalar

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from kernelcore.codegen import interleaved
 from kernelcore.codegen.emitter import ArrayValue, Emitter
+from kernelcore.codegen.interleaved import shuffled
 from kernelcore.codegen.memory import address, address_at, decoded, encoded, stored_type, wide_index
 from kernelcore.ir.core import Atom, Eqn
 from kernelcore.passes.units import component
@@ -94,6 +96,10 @@ def store_elements(e: Emitter, where: Site, values: Sequence[str]) -> None:
     with e.at(e.gang):
         parts = [encoded(e, where.dtype, value) for value in values]
     element, total, count = stored_type(where.dtype), e.gang, len(parts)
+    lanes = interleaved.register_lanes(total, count, where.dtype)
+    if lanes is not None and e.mask is None:
+        _store_by_registers(e, where, parts, lanes)
+        return
     joined = parts[0]
     for at, part in enumerate(parts[1:], 1):
         joined = _joined(e, element, joined, total * at, part)
@@ -109,11 +115,48 @@ def _load(e: Emitter, where: Site) -> str:
         return _load_one_by_one(e, where)
     if where.is_first and e.mask is None:
         _fetch_ahead(e, where.address, count * where.dtype.size_bytes)
+    lanes = interleaved.register_lanes(e.gang, where.period, where.dtype)
+    if lanes is not None and e.mask is None:
+        return _load_by_registers(e, where, lanes)
     found = _load_adjacent(e, where.dtype, count, where.address, _repeated(e, e.mask, where.period))
     if where.period == 1:
         return found
     order = [k * where.period + where.phase for k in range(e.gang)]
     return shuffled(e, element, found, count, order)
+
+
+def _load_by_registers(e: Emitter, where: Site, lanes: int) -> str:
+    """One component of the elements, of ``lanes`` elements at a time."""
+    element, parts = stored_type(where.dtype), list[str]()
+    for place in _places(e, where, lanes):
+        registers = [_load_adjacent(e, where.dtype, lanes, start, None) for start in place]
+        with e.at(lanes):
+            parts.append(interleaved.component(e, element, registers, where.phase))
+    while len(parts) > 1:
+        width = e.gang // len(parts)
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [shuffled(e, element, x, width, range(2 * width), y) for x, y in pairs]
+    return parts[0]
+
+
+def _store_by_registers(e: Emitter, where: Site, values: Sequence[str], lanes: int) -> None:
+    """Write all components of the elements, of ``lanes`` elements at a time."""
+    element = stored_type(where.dtype)
+    for number, place in enumerate(_places(e, where, lanes)):
+        order = range(number * lanes, (number + 1) * lanes)
+        parts = [shuffled(e, element, value, e.gang, order) for value in values]
+        with e.at(lanes):
+            registers = interleaved.elements(e, element, parts)
+        for register, start in zip(registers, place, strict=True):
+            _store_adjacent(e, where.dtype, lanes, register, start, None)
+
+
+def _places(e: Emitter, where: Site, lanes: int) -> Iterator[list[str]]:
+    """Where ``lanes`` elements after the other lie: the address of each of their registers."""
+    size_bytes = lanes * where.dtype.size_bytes
+    for first in range(0, e.gang // lanes * where.period, where.period):
+        numbers = range(first, first + where.period)
+        yield [address_at(e, where.address, number * size_bytes) for number in numbers]
 
 
 def _fits_masks(e: Emitter, dtype: Scalar, count: int) -> bool:
@@ -234,15 +277,6 @@ def _repeated(e: Emitter, mask: str | None, times: int) -> str | None:
     if mask is None or times == 1:
         return mask
     return shuffled(e, "i1", mask, e.gang, [k // times for k in range(times * e.gang)])
-
-
-def shuffled(
-    e: Emitter, element: str, x: str, count: int, order: Sequence[int], y: str = "poison"
-) -> str:
-    """The elements ``order`` of ``x`` and ``y``, which have ``count`` each; -1 is any."""
-    wide = f"<{count} x {element}>"
-    texts = ", ".join("i32 poison" if k < 0 else f"i32 {k}" for k in order)
-    return e.op(f"shufflevector {wide} {x}, {wide} {y}, <{len(order)} x i32> <{texts}>")
 
 
 def _suffix(element: str) -> str:
