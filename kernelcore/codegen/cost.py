@@ -41,12 +41,12 @@ FEWEST_KNOWN_TURNS = 16
 # So many instructions a quotient or a root is besides, for a thread that waits for it.
 SLOW = 8
 _SLOW_NAMES = ("fdiv", "llvm.sqrt")
-# Turns of a loop with fewer instructions wait for their results, unless several are on the way.
+# Turns of a loop with fewer results wait for them, unless several are on the way.
 SHORT_TURN = 40
 # A gang adds its values up in as many steps, or nearly, however many they are.
 SHORT_TURN_WITH_TOTALS = 80
-# Threads without loops wait for what functions compute step by step, from so many instructions on;
-# with more than so many, several registers per value no longer fit the processor's.
+# Threads without loops wait for functions, which compute step by step, from so many instructions
+# on; beyond so many, with loops or without, several registers per value no longer pay.
 LEAST_CHAIN = 30
 LONGEST_CHAIN = 400
 # Where elements of several components are sorted, a thread has more values at a time.
@@ -70,11 +70,13 @@ class Work:
     """What a thread does.
 
     Attributes:
-        instructions: How many compute.
+        results: Of how many operations.
+        instructions: How many compute them.
         slow: Quotients and square roots among them.
         scattered: Accesses of scattered elements.
     """
 
+    results: int
     instructions: int
     slow: int
     scattered: int
@@ -115,11 +117,14 @@ def _registers(eqns: Sequence[Eqn], loops: Sequence[Sequence[Eqn]], strides: Str
         return 2 if waits and not loops else 1
     if whole.scattered:
         return 2
+    works = [_work(part, strides) for part in parts]
+    if max(work.instructions for work in works) > LONGEST_CHAIN:
+        return 2
     if not loops:
-        return 4 if LEAST_CHAIN <= whole.instructions <= LONGEST_CHAIN else 2
+        return 4 if whole.instructions >= LEAST_CHAIN else 2
     has_totals = any(_is_total(e, strides) for part in parts for e in part)
     short = SHORT_TURN_WITH_TOTALS if has_totals else SHORT_TURN
-    return 4 if max(_work(turn, strides).instructions for turn in loops) <= short else 2
+    return 4 if max(work.results for work in works) <= short else 2
 
 
 def suits_turns(func: Func) -> bool:
@@ -209,16 +214,18 @@ def _innermost_turns(eqns: Sequence[Eqn]) -> list[list[Eqn]]:
 
 
 def _work(eqns: Sequence[Eqn], strides: Strides) -> Work:
-    instructions = slow = 0
+    results = instructions = slow = 0
     for eqn in eqns:
         if eqn.op.kind is OpKind.PURE and strides[eqn.out] is None:
+            results += 1
             texts = _instructions(eqn.op, held_as(scalar_type(eqn.inputs[-1])))
             instructions += len(texts)
             slow += sum(any(name in text for name in _SLOW_NAMES) for text in texts)
         elif eqn.op.kind is OpKind.CAST and strides[eqn.out] is None:
+            results += 1
             source, target = scalar_type(eqn.inputs[0]), scalar_type(eqn.out)
             instructions += TO_INTEGER if source.is_float and not target.is_float else 1
-    return Work(instructions, slow, sum(_is_scattered(e, strides) for e in eqns))
+    return Work(results, instructions, slow, sum(_is_scattered(e, strides) for e in eqns))
 
 
 @lru_cache(maxsize=1024)
