@@ -11,6 +11,7 @@ from kernelcore.codegen.form import FLOAT_LANES_OF_SUMS
 from kernelcore.codegen.interleaved import register_lanes
 from kernelcore.passes.pipeline import optimize
 from kernelcore.types import Scalar
+from kernelcore.values import vector
 from tests.kernel_harness import agree
 
 # Two gangs of the largest size, and ends that are none.
@@ -37,7 +38,7 @@ def reversing(element: Any) -> kc.Kernel:
 @pytest.mark.parametrize("count", [3, 5, 7])
 @pytest.mark.parametrize("dtype", [kc.uint8, kc.float16, kc.float32, kc.float64], ids=str)
 def test_components_keep_their_places(dtype: Scalar, count: int, lanes: int) -> None:
-    kernel = reversing(kc.types.vector(length=count, dtype=dtype))
+    kernel = reversing(vector(length=count, dtype=dtype))
     numbers = np.random.default_rng(count).integers(0, 100, (2, SIZE, count))
     x, y = agree(optimize(kernel.func), list(numbers.astype(dtype.numpy)), (SIZE,), None, lanes)
     assert np.array_equal(y, numbers[0])
