@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ import kernelcore as kc
 from kernelcore import interp
 from kernelcore.codegen import abi
 from kernelcore.codegen.turns import TURNS
+from kernelcore.inspection import all_derivatives
 from kernelcore.ir.core import Func
-from kernelcore.passes.pipeline import optimize
+from kernelcore.passes.pipeline import optimize, tidy
+from kernelcore.passes.reverse import vjp
 from kernelcore.passes.turns import loops_in_step
 from kernelcore.types import ArrayType
 from tests.fuzz.program_arguments import bits
@@ -30,7 +33,7 @@ def _no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KC_CACHE", "0")
 
 
-def arguments(kernel: kc.Kernel, rng: np.random.Generator) -> list[np.ndarray]:
+def arguments(func: Func, rng: np.random.Generator) -> list[np.ndarray]:
     """Arrays for the parameters of a program: a table of neighbours, and numbers."""
     counts = rng.integers(0, 21, POINTS)
     tables = {
@@ -38,7 +41,7 @@ def arguments(kernel: kc.Kernel, rng: np.random.Generator) -> list[np.ndarray]:
         "at": rng.integers(0, ELEMENTS, 700).astype(np.int32),
     }
     found: list[np.ndarray] = []
-    for param in kernel.func.params:
+    for param in func.params:
         assert isinstance(param.type, ArrayType)
         dtype = param.type.dtype.numpy
         shape = (ELEMENTS, *param.type.components)
@@ -47,15 +50,16 @@ def arguments(kernel: kc.Kernel, rng: np.random.Generator) -> list[np.ndarray]:
     return found
 
 
-def check(func: Func, given: list[np.ndarray]) -> None:
-    """Run interpreter and machine code on copies of the arguments, and compare every bit."""
-    interpreted, compiled = ([a.copy() for a in given] for _ in "ab")
-    interp.run(func, interpreted, POINTS)
-    assert launch(func, compiled, POINTS, None, 1, TURNS) == abi.STATUS_OK
-    for param, found, expected in zip(func.params, compiled, interpreted, strict=True):
+def check(func: Func, number: int, oracle: Callable[[list[np.ndarray]], object]) -> None:
+    """Run turns in step and ``oracle`` on the same arguments, and compare every bit."""
+    given = arguments(func, np.random.default_rng(number))
+    wanted, found = ([a.copy() for a in given] for _ in "ab")
+    oracle(wanted)
+    assert launch(func, found, POINTS, None, 1, TURNS) == abi.STATUS_OK
+    for param, one, other in zip(func.params, found, wanted, strict=True):
         assert isinstance(param.type, ArrayType)
         dtype = param.type.dtype
-        for a, b in zip(bits(found, dtype), bits(expected, dtype), strict=True):
+        for a, b in zip(bits(one, dtype), bits(other, dtype), strict=True):
             np.testing.assert_array_equal(a, b)
 
 
@@ -67,6 +71,22 @@ def test_turns_in_step_are_single_turns(shard: int) -> None:
         func = optimize(kernel.func)
         assert loops_in_step(func), program.text
         try:
-            check(func, arguments(kernel, np.random.default_rng(number)))
+            check(func, number, lambda args, func=func: interp.run(func, args, POINTS))
         except AssertionError as error:
             raise AssertionError(f"program {number}:\n{program.text}") from error
+
+
+@pytest.mark.parametrize("shard", range(4))
+def test_adjoints_of_turns_in_step_are_those_of_single_turns(shard: int) -> None:
+    compared = 0
+    for number in range(FIRST + shard, FIRST + COUNT // 2, 4):
+        program = TurnProgram(number)
+        kernel: kc.Kernel = define(program.text, {"kc": kc})["kernel"]
+        adjoint = vjp(kernel.func, *all_derivatives(kernel.func))
+        func = optimize(tidy(adjoint.func))
+        compared += bool(loops_in_step(func))
+        try:
+            check(func, number, lambda args, func=func: launch(func, args, POINTS, None, 1))
+        except AssertionError as error:
+            raise AssertionError(f"adjoint of program {number}:\n{program.text}") from error
+    assert compared > 0
