@@ -57,15 +57,14 @@ def operands(dtype: Scalar) -> tuple[np.ndarray, np.ndarray]:
     hard += [(b * (whole - m) // whole + 1, b) for b, m in zip(divisors, middles, strict=True)]
     above, below = np.array(hard, dtype.numpy).T
     assert [int(x) for x in above[:9]] == [k for k, _ in hard[:9]]
-    scale = np.exp2(rng.integers(-30, 30, (2, len(above)))).astype(dtype.numpy)
-    spread = rng.uniform(1, 2, (2, COUNT)).astype(dtype.numpy)
-    spread *= np.exp2(rng.integers(-30, 30, spread.shape)).astype(dtype.numpy)
-    near = np.nextafter(spread, np.inf, dtype=dtype.numpy)
+    below /= dtype.numpy.type(whole >> 1)
+    some = rng.uniform(1, 2, (2, COUNT)).astype(dtype.numpy)
+    near = np.nextafter(some, 2, dtype=dtype.numpy)
     zeros, ones = np.zeros(COUNT, dtype.numpy), np.ones(len(below), dtype.numpy)
-    return (
-        np.concatenate([above * scale[0], spread[0], spread[1], zeros, ones, ones]),
-        np.concatenate([below * scale[1], spread[1], near[1], spread[0], below, ones]),
-    )
+    x = np.concatenate([above / dtype.numpy.type(whole >> 1), some[0], some[1], zeros, ones, ones])
+    y = np.concatenate([below, some[1], near[1], some[0], below, ones])
+    of_divisors, of_quotients = (rng.integers(-most, most, len(x)) for most in (31, 62))
+    return np.ldexp(x, of_divisors + of_quotients), np.ldexp(y, of_divisors)
 
 
 @pytest.mark.parametrize("side", SIDES)

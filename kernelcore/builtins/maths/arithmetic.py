@@ -182,9 +182,11 @@ class Value:
         return self._unary("sqrt")
 
     def over(self, divisor: Value) -> Value:
-        """``self / divisor``, for a divisor from 2**-64 to 2**64 and a quotient that is 0 or such.
+        """``self / divisor``, for operands of moderate size.
 
-        The steps are those of ``ptxas`` for operands like these; the bits are those of a division.
+        A divisor is from 2**-32 to 2**32, and a quotient from 2**-64 to 2**64, or 0 without a sign.
+        Where there are estimates, the steps are those of ``ptxas`` for operands like these, and the
+        bits those of a division.
         Source: P. Markstein, Computation of elementary functions on the IBM RISC System/6000
         processor, 1990.
         """

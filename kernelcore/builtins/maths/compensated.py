@@ -79,7 +79,7 @@ def quotient(x: Pair, y: Pair) -> Pair:
 
 
 def moderate_quotient(x: Pair, y: Pair) -> Pair:
-    """``quotient`` for divisors from 2**-64 to 2**64."""
+    """``quotient`` for divisors from 2**-32 to 2**32."""
     return _quotient(x, y, y.high.like(1.0).over(y.high))
 
 
