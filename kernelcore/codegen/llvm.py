@@ -126,7 +126,7 @@ def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str, takes_t
     """
     arrays = {p: p.type for p in func.params if isinstance(p.type, ArrayType) and p.type.ndim}
     found = {param: e.array(param) for param in arrays}
-    forms = {p: _packed_form(type_, found[p]) for p, type_ in arrays.items()}
+    forms = {p: packed_form(type_, found[p]) for p, type_ in arrays.items()}
     loops = loops_in_step(func) if takes_turns else dict[Eqn, Turns]()
     is_short = sum(1 for _ in walk_eqns(func.body)) <= MAX_EQNS_OF_TWO_BODIES
 
@@ -145,7 +145,7 @@ def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str, takes_t
         has_masked_ends = e.gang > 1 and has_ends_in_gangs(func)
         has_strided = e.gang > 1 and not has_masked_ends and suits_any_strides(func)
         strided = point if has_strided else None
-        gangs = Gangs(gang, _all_equal(e, found, forms), strided, has_masked_ends)
+        gangs = Gangs(gang, all_equal(e, found, forms), strided, has_masked_ends)
         crossing = _crossing(e, func, forms) if e.gang > 1 else None
         if crossing is not None:
             begin = emit_crossing(e, dims, crossing, gangs.is_packed, done)
@@ -169,7 +169,7 @@ def _crossing(e: Emitter, func: Func, forms: Mapping[Var, ArrayValue]) -> Crossi
     return Crossing(body, {p: form for p, form in forms.items() if p in shaped}, most_gangs)
 
 
-def _packed_form(type_: ArrayType, array: ArrayValue) -> ArrayValue:
+def packed_form(type_: ArrayType, array: ArrayValue) -> ArrayValue:
     """``array`` with adjacent components, and adjacent elements along the last other axis."""
     strides: list[str] = []
     size_bytes = type_.dtype.size_bytes
@@ -182,7 +182,7 @@ def _packed_form(type_: ArrayType, array: ArrayValue) -> ArrayValue:
     return ArrayValue(array.data, array.shape, (*array.strides[: max(outer - 1, 0)], *strides))
 
 
-def _all_equal(e: Emitter, found: Mapping[Var, ArrayValue], forms: Mapping[Var, ArrayValue]) -> str:
+def all_equal(e: Emitter, found: Mapping[Var, ArrayValue], forms: Mapping[Var, ArrayValue]) -> str:
     """Whether the strides of ``found`` are those of ``forms``."""
     result = "true"
     for param, array in found.items():

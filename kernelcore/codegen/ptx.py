@@ -9,7 +9,7 @@ to have one order, those of one block run all points, or one thread does.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -18,12 +18,20 @@ from kernelcore.codegen import abi, control, device, memory, native, nvrtc, outp
 from kernelcore.codegen.emitter import ArrayValue, Emitter, Handler
 from kernelcore.codegen.engine import engine, lock
 from kernelcore.codegen.grid import unravel
-from kernelcore.codegen.llvm import HANDLERS, leave, load_arguments, module_text
+from kernelcore.codegen.llvm import (
+    HANDLERS,
+    MAX_EQNS_OF_TWO_BODIES,
+    all_equal,
+    leave,
+    load_arguments,
+    module_text,
+    packed_form,
+)
 from kernelcore.codegen.records import stack_records
 from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Func
 from kernelcore.ir.op import OpKind
-from kernelcore.ir.walk import assertions
+from kernelcore.ir.walk import assertions, walk_eqns
 from kernelcore.passes.accumulation import Order, unplanned
 from kernelcore.passes.custom import lower_custom
 from kernelcore.types import ArrayType
@@ -183,9 +191,40 @@ def _global(e: Emitter, pointer: str) -> str:
 
 
 def _emit_points(e: Emitter, func: Func, order: Order) -> None:
-    """The body for every grid point of one thread: positions with one step between them."""
+    """The body for every grid point of one thread; two bodies where strides of arrays matter."""
     dims = [e.op(f"load i64, ptr {memory.address_at(e, '%grid', 8 * a)}") for a in range(func.rank)]
     first = _first_point(e, order)
+    if not _has_packed_body(func):
+        _emit_loop(e, func, order, dims, first)
+        return
+    arrays = {p: p.type for p in func.params if isinstance(p.type, ArrayType) and p.type.ndim}
+    found = {param: e.array(param) for param in arrays}
+    forms = {p: packed_form(type_, found[p]) for p, type_ in arrays.items()}
+    packed, strided = e.label("packed"), e.label("strided")
+    e.branch(all_equal(e, found, forms), packed, strided)
+    for label, bound in ((packed, forms), (strided, found)):
+        e.place(label)
+        e.bind_all(bound)
+        _emit_loop(e, func, order, dims, first)
+
+
+def _has_packed_body(func: Func) -> bool:
+    """Whether a point accesses components, or elements in loops, which costs less by known strides.
+
+    Kernels that access less wait for memory.
+    """
+    eqns = list(walk_eqns(func.body))
+    if len(eqns) > MAX_EQNS_OF_TWO_BODIES:
+        return False
+    if any(isinstance(p.type, ArrayType) and p.type.components for p in func.params):
+        return True
+    loops = (e for e in eqns if e.op.kind in (OpKind.FOR, OpKind.WHILE))
+    inside = (e for loop in loops for region in loop.regions for e in walk_eqns(region))
+    return any(isinstance(a.type, ArrayType) for e in inside for a in e.inputs)
+
+
+def _emit_loop(e: Emitter, func: Func, order: Order, dims: Sequence[str], first: str) -> None:
+    """The body for positions with one step between them."""
     before, head, point = e.block, e.label("head"), e.label("point")
     e.jump(head)
     e.place(head)

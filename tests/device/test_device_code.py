@@ -67,6 +67,23 @@ def test_timed_kernels_compute_what_they_should(case: Case) -> None:
     case.check(data.outputs, data, "device code")
 
 
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_arrays_of_any_strides_give_the_same_bits(case: Case) -> None:
+    data = case.data(SIZES[len(case.data(2).dim)])
+    func = optimize(case.make(kc).func)
+    args = [spread(a) if isinstance(a, np.ndarray) else a for a in data.args]
+    emulated(func, data.args, data.dim)
+    emulated(func, args, data.dim)
+    compare(args[data.num_inputs :], data.outputs, is_exact(func))
+
+
+def spread(array: np.ndarray) -> np.ndarray:
+    """``array`` with every second element of rows of twice its length."""
+    wide = np.zeros((*array.shape[:-1], 2 * array.shape[-1]), array.dtype)
+    wide[..., ::2] = array
+    return wide[..., ::2]
+
+
 @pytest.mark.parametrize("pattern", PATTERNS[::PART], ids=lambda p: p.name)
 def test_patterns_and_their_adjoints_are_those_of_the_interpreter(pattern: Pattern) -> None:
     op, point = setup(pattern)
