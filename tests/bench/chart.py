@@ -33,6 +33,8 @@ OTHERS = "#555555"
 HEAD, ROW = 0.9, 0.3
 # Entries with more timings have a row for each.
 MOST_IN_A_ROW = 3
+# Bars end there.
+MOST_TIMES = 100.0
 MET, MISSED = "#0b6e4f", "#d1495b"
 
 Entry = Mapping[str, Any]
@@ -179,9 +181,16 @@ def _goal(entry: Entry) -> Goal:
     return Goal(**{k: v for k, v in entry.items() if k != "met"})
 
 
+def _times_as_good(goal: Goal) -> float:
+    """How far the figure is beyond the goal; it may be 0."""
+    if goal.at_least:
+        return max(goal.value / goal.goal, 1 / MOST_TIMES)
+    return goal.goal / max(goal.value, goal.goal / MOST_TIMES)
+
+
 def _goals(axes: Axes, goals: Sequence[Entry]) -> None:
     """A bar per goal: how far beyond it the figure is."""
-    ratios = [g["value"] / g["goal"] if g["at_least"] else g["goal"] / g["value"] for g in goals]
+    ratios = [_times_as_good(_goal(g)) for g in goals]
     colours = [MET if g["met"] else MISSED for g in goals]
     axes.barh(range(len(goals)), ratios, color=colours, alpha=0.35)
     for at, goal in enumerate(goals):

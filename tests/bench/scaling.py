@@ -19,8 +19,8 @@ from tests.bench.timing import ROUNDS, Contender, calls_per_sample, sample
 BARE_CALLS = 40
 # What they gain where two processors are free.
 FREE = 1.9
-# Rounds that are wanted on free processors, and the time that they may take.
-WANTED_ROUNDS = 7
+# Rounds that are wanted on free processors, and needed, and the time that they may take.
+WANTED_ROUNDS, FEWEST_ROUNDS = 7, 3
 SECONDS = 10.0
 
 
@@ -29,8 +29,8 @@ class Scaling:
     """How many times as fast two threads are as one.
 
     Attributes:
-        gain: The median of the rounds on two free processors; of all if there were none.
-        rounds: The number of those rounds.
+        gain: The median of the rounds on two free processors; of all if those were too few.
+        rounds: The number of those rounds; 0 if they were too few.
         bare: What multiply-adds gained, the median of all rounds.
     """
 
@@ -62,6 +62,8 @@ def scaling(one: Contender, two: Contender) -> Scaling:
             bare.append(_bare(pool, calls))
             if min(bare[-2:]) >= FREE:
                 free.append(gains[-1])
+    if len(free) < FEWEST_ROUNDS:
+        free = []
     return Scaling(median(free or gains), len(free), median(bare))
 
 
