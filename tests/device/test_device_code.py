@@ -110,7 +110,7 @@ def test_rare_cases_of_elementary_functions_are_branches(name: str, dtype: Scala
 
 
 @pytest.mark.parametrize("dtype", [float32, float64], ids=repr)
-@pytest.mark.parametrize("name", ["log", "log10", "pow", "tanh", "cosh", "erfc"])
+@pytest.mark.parametrize("name", ["log", "pow", "tanh", "erfc"])
 def test_quotients_in_elementary_functions_are_exact(name: str, dtype: Scalar) -> None:
     func = one_call(OPS[name], dtype)
     near_one = 1.0 + np.arange(-40, 40) * np.finfo(dtype.numpy).epsneg
