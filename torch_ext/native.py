@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 from torch.autograd import forward_ad
+from torch.utils._device import DeviceContext
 
 from kernelcore import _native
 from kernelcore.compile import thunk
@@ -37,6 +38,8 @@ def use_tensors(tensor_type: type, parameter_type: type) -> None:
         torch._C._are_functorch_transforms_active,
         torch._C._is_tracing,
         torch._C._is_any_autocast_enabled,
+        torch._C._get_function_stack_at,
+        DeviceContext,
     )
 
 

@@ -72,11 +72,13 @@ std::pair<uintptr_t, uintptr_t> boxed(const TorchOperation& self, bool takes_out
 void torch_init(nb::object tensor_type, nb::object parameter_type,
                 nb::object len_torch_dispatch_stack, nb::object len_torch_function_stack,
                 nb::object forward_ad_module, nb::object functorch_active, nb::object is_tracing,
-                nb::object any_autocast_enabled) {
+                nb::object any_autocast_enabled, nb::object function_mode_at,
+                nb::object device_mode_type) {
   set_torch_hooks({std::move(tensor_type), std::move(parameter_type),
                    std::move(len_torch_dispatch_stack), std::move(len_torch_function_stack),
                    std::move(forward_ad_module), std::move(functorch_active), std::move(is_tracing),
-                   std::move(any_autocast_enabled)});
+                   std::move(any_autocast_enabled), std::move(function_mode_at),
+                   std::move(device_mode_type)});
 }
 
 }  // namespace
@@ -98,6 +100,8 @@ void bind_torch(nb::module_& m) {
         nb::arg("len_torch_dispatch_stack"), nb::arg("len_torch_function_stack"),
         nb::arg("forward_ad_module"), nb::arg("are_functorch_transforms_active"),
         nb::arg("is_tracing"), nb::arg("any_autocast_enabled").none() = nb::none(),
+        nb::arg("function_mode_at").none() = nb::none(),
+        nb::arg("device_mode_type").none() = nb::none(),
         "Bind the state that native calls look at.");
   m.def(
       "torch_impl",

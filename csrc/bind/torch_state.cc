@@ -18,6 +18,8 @@ struct Hooks {
   BuiltinCall functorch_active;
   BuiltinCall is_tracing;
   PyObject* forward_ad_globals = nullptr;
+  PyObject* function_mode_at = nullptr;
+  PyTypeObject* device_mode_type = nullptr;
   PyObject* requires_grad = nullptr;
   PyObject* current_level = nullptr;
   const DLPackExchangeAPI* api = nullptr;
@@ -33,6 +35,20 @@ bool is_active(const BuiltinCall& function) {
   int truth = result.is_valid() ? PyObject_IsTrue(result.ptr()) : -1;
   if (truth < 0) PyErr_Clear();
   return truth != 0;
+}
+
+/// Whether a mode other than torch's default device looks at calls; an error counts as true.
+bool has_function_modes() {
+  nb::object count = g_hooks.len_function_stack();
+  long left = count.is_valid() ? PyLong_AsLong(count.ptr()) : -1;
+  while (left > 0 && g_hooks.function_mode_at != nullptr) {
+    nb::object place = nb::steal(PyLong_FromLong(left - 1));
+    nb::object mode = call_function(g_hooks.function_mode_at, place.ptr());
+    if (!mode.is_valid() || Py_TYPE(mode.ptr()) != g_hooks.device_mode_type) break;
+    --left;
+  }
+  if (PyErr_Occurred() != nullptr) PyErr_Clear();
+  return left != 0;
 }
 
 }  // namespace
@@ -55,6 +71,10 @@ void set_torch_hooks(TorchHooks hooks) {
   if (!hooks.any_autocast_enabled.is_none()) {
     set.any_autocast_enabled = BuiltinCall::of_nothing(hooks.any_autocast_enabled.ptr());
   }
+  if (!hooks.function_mode_at.is_none()) {
+    set.function_mode_at = hooks.function_mode_at.release().ptr();
+    set.device_mode_type = reinterpret_cast<PyTypeObject*>(hooks.device_mode_type.release().ptr());
+  }
   set.requires_grad = PyUnicode_InternFromString("requires_grad");
   set.current_level = PyUnicode_InternFromString("_current_level");
   g_hooks = set;
@@ -70,7 +90,7 @@ bool is_plain_tensor(PyObject* object) {
 }
 
 bool is_observed() {
-  if (is_active(g_hooks.len_dispatch_stack) || is_active(g_hooks.len_function_stack) ||
+  if (is_active(g_hooks.len_dispatch_stack) || has_function_modes() ||
       is_active(g_hooks.functorch_active) || is_active(g_hooks.is_tracing)) {
     return true;
   }

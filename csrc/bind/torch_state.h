@@ -17,6 +17,8 @@ struct TorchHooks {
   nanobind::object functorch_active;      // () -> bool
   nanobind::object is_tracing;            // () -> bool
   nanobind::object any_autocast_enabled;  // () -> bool, or None
+  nanobind::object function_mode_at;      // (int) -> mode, or None
+  nanobind::object device_mode_type;      // of modes that only say where new tensors are; or None
 };
 
 /// Takes over `hooks`, which live as long as the process.
@@ -28,7 +30,8 @@ const DLPackExchangeAPI& tensor_exchange_api();
 /// Whether `object` is a tensor or a parameter, of no other class.
 bool is_plain_tensor(PyObject* object);
 
-/// Whether a mode, a transform of torch.func, forward AD or the tracer of torch.jit looks at calls.
+/// Whether a mode, a transform of torch.func, forward AD or the tracer of torch.jit looks at calls;
+/// the mode that torch's default device is does not.
 ///
 /// Below a transform even calls on plain tensors count: new tensors are wrapped there.
 bool is_observed();

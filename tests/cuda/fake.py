@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[2]
 NO_DEVICE = 100
 ILLEGAL_ADDRESS = 700
 OUT_OF_MEMORY = 2
+NOT_SUPPORTED = 801
 
 
 @cache

@@ -290,6 +290,9 @@ def test_devices_without_pools(driver: FakeDriver) -> None:
         assert len(driver.calls("cuMemAlloc")) == len(driver.calls("cuMemFree")) == 1
     finally:
         driver.set_pools(True)
+    driver.fail("cuMemPoolCreate", fake.NOT_SUPPORTED)
+    assert numbers(4).list() == [0.0, 1.0, 2.0, 3.0]
+    assert driver.calls("cuMemAllocFromPoolAsync") == []
 
 
 def test_map_runs_where_its_arrays_are(driver: FakeDriver) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import torch
 from torch.autograd import forward_ad
+from torch.overrides import TorchFunctionMode
+from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelcore import _native
@@ -54,6 +56,8 @@ def _torch_hooks() -> None:
         torch._C._are_functorch_transforms_active,
         torch._C._is_tracing,
         torch._C._is_any_autocast_enabled,
+        torch._C._get_function_stack_at,
+        DeviceContext,
     )
 
 
@@ -223,6 +227,8 @@ def test_the_fast_entry_runs_plain_calls_itself() -> None:
     x, y = vectors()
     torch.testing.assert_close(fast(x, 2.0, y), 2 * x + y)
     torch.testing.assert_close(fast(torch.nn.Parameter(x, False), 2, y[::1]), 2 * x + y)
+    with torch.device("meta"), torch.device("cpu"):
+        torch.testing.assert_close(fast(x, 2.0, y), 2 * x + y)
     with torch.no_grad():
         fast(x.requires_grad_(), 2.0, y)
     assert calls.taken == []
@@ -243,6 +249,11 @@ class PassThrough(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+class Watch(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
 class Subclass(torch.Tensor):
     pass
 
@@ -255,18 +266,20 @@ def test_the_fast_entry_leaves_unusual_calls_to_the_operator() -> None:
         fast(x, 2.0, y.bfloat16())
     with PassThrough():
         fast(x, 2.0, y)
+    with Watch(), torch.device("cpu"):
+        fast(x, 2.0, y)
     with forward_ad.dual_level():
         fast(x, 2.0, y)
     fast(x=x, a=2.0, y=y)
     fast(x.as_subclass(Subclass), 2.0, y)
     pending = torch.zeros(8, dtype=torch.cfloat).conj().imag
     fast(pending, 2.0, y)
-    assert calls.taken == ["slow"] * 6
+    assert calls.taken == ["slow"] * 7
     with pytest.raises(RuntimeError):
         fast(torch.empty(8, device="meta"), 2.0, y)
     with pytest.raises(RuntimeError):
         fast(x, 2.0)
-    assert calls.taken == ["slow"] * 8
+    assert calls.taken == ["slow"] * 9
 
 
 def test_the_fast_entry_names_the_argument_that_does_not_fit() -> None:
