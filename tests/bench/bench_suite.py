@@ -39,6 +39,9 @@ Row = dict[str, Timing]
 def main() -> None:
     wanted = sys.argv[1:]
     cases = [c for c in CASES if not wanted or any(w.lower() in c.name.lower() for w in wanted)]
+    if not cases:
+        names = ", ".join(case.name for case in CASES)
+        sys.exit(f"no kernel's name holds {' or '.join(map(repr, wanted))}; the kernels: {names}")
     forward: dict[str, Row] = {}
     adjoint: dict[str, Row] = {}
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
