@@ -19,6 +19,7 @@ from tests.kernel_harness import agree
 from tests.operations import run_operation
 
 F32, I32, VEC3 = kc.array(kc.float32, 1), kc.array(kc.int32, 1), kc.array(kc.vec3, 1)
+I64 = kc.array(kc.int64, 1)
 POINTS = 500
 RADIUS = 0.4
 
@@ -144,6 +145,90 @@ def test_turns_that_repeat_the_last_one_keep_the_sign_of_zero() -> None:
 
 
 @kc.kernel
+def guarded(at: I32, x: F32, added: F32, y: F32):
+    i = kc.tid()
+    total, quotients = 0.0, 0
+    for k in range(i % 40):
+        j = at[k]
+        if j >= 0 and j < 20:
+            total += x[j]
+            kc.atomic_add(added, j, x[j])
+            quotients += 100 // (j - 4)
+        if k < 20 and k > 5:
+            total -= x[k]
+    y[i] = total + kc.float32(quotients)
+
+
+def test_turns_touch_no_memory_that_a_branch_keeps_them_from() -> None:
+    choices = [3, 4, 19, 20, -5, 2**30, -(2**31), 2**31 - 1]
+    at = np.random.default_rng(3).choice(choices, 40).astype(np.int32)
+    x = floats(np.random.default_rng(4), 2, 20)
+    func = optimize(guarded.func)
+    assert loops_in_step(func)
+    agree(func, [at, x[0], x[1], np.zeros(70, np.float32)], 70, None, 1, TURNS)
+
+
+@kc.kernel
+def of_every_width(
+    h: kc.array(kc.float16, 1),
+    b: kc.array(kc.bfloat16, 1),
+    is_used: kc.array(bool, 1),
+    small: kc.array(kc.int8, 1),
+    large: kc.array(kc.uint64, 1),
+    m: kc.array(kc.mat22, 1),
+    at: I32,
+    y: F32,
+    few: kc.array(kc.int8, 1),
+    count: kc.array(kc.int8, 1),
+    many: kc.array(kc.uint64, 1),
+):
+    i = kc.tid()
+    total, few_left, number = 0.0, kc.int8(3), kc.uint64(5)
+    for k in range(i % 40):
+        j = at[k]
+        total += kc.float32(h[j]) * kc.float32(b[k]) + m[j][0, 1]
+        few_left -= small[j] * small[k]
+        if is_used[j]:
+            number -= large[k] * kc.uint64(7)
+            kc.atomic_add(few, j, small[k])
+    y[i] = total
+    count[i] = few_left
+    many[i] = number
+
+
+def test_numbers_of_every_width() -> None:
+    rng = np.random.default_rng(5)
+    numbers = rng.integers(0, 2**63, 120).astype(np.uint64)
+    h, b = (floats(rng, 50).astype(t.numpy) for t in (kc.float16, kc.bfloat16))
+    small, at = numbers.astype(np.int8), rng.integers(0, 50, 50).astype(np.int32)
+    args = [h, b, numbers % 3 == 0, small, numbers, floats(rng, 50, 2, 2), at]
+    results = [np.zeros(70, np.float32), small.copy(), small.copy(), numbers.copy()]
+    func = optimize(of_every_width.func)
+    assert loops_in_step(func)
+    agree(func, [*args, *results], 70, None, 1, TURNS)
+
+
+@kc.kernel
+def near_limits(x: F32, first: I64, last: I64, y: F32):
+    i = kc.tid()
+    total = 0.0
+    for k in range(first[i], last[i], kc.int64(3)):
+        total += x[k & kc.int64(31)] * kc.float32(k * kc.int64(5) % kc.int64(1000))
+    for k in range(last[i], first[i], kc.int64(-5)):
+        total -= x[(k * kc.int64(2**62 + 1)) & kc.int64(31)]
+    y[i] = total
+
+
+@pytest.mark.parametrize("limit", [-(2**63), 2**63 - 1])
+def test_indices_that_would_pass_the_limits_of_their_type(limit: int) -> None:
+    func = optimize(near_limits.func)
+    assert len(loops_in_step(func)) == 2
+    x, inner = floats(np.random.default_rng(6), 32), np.arange(60)
+    bounds = np.sort([np.full(60, limit), limit - inner if limit > 0 else limit + inner], axis=0)
+    agree(func, [x, *bounds, np.zeros(60, np.float32)], 60, None, 1, TURNS)
+
+
+@kc.kernel
 def stores(x: F32, y: F32):
     for k in range(kc.tid()):
         y[k] = x[k] * x[k]
@@ -193,6 +278,25 @@ def leaves_early(x: F32, y: F32):
 
 
 @kc.kernel
+def asks_for_old_elements(x: F32, y: F32):
+    i = kc.tid()
+    total = 0.0
+    for k in range(i):
+        total += kc.atomic_add(y, k, x[k])
+    x[i] = total
+
+
+@kc.kernel
+def checks(x: F32, y: F32):
+    i = kc.tid()
+    total = 0.0
+    for k in range(i):
+        assert x[k] < 3.0
+        total += x[k]
+    y[i] = total
+
+
+@kc.kernel
 def adds_in_one_arm_of_what_it_replaces_in_the_other(x: F32, y: F32):
     i = kc.tid()
     total = 0.0
@@ -210,6 +314,8 @@ def adds_in_one_arm_of_what_it_replaces_in_the_other(x: F32, y: F32):
         multiplies,
         sees_its_sum,
         leaves_early,
+        asks_for_old_elements,
+        checks,
         adds_in_one_arm_of_what_it_replaces_in_the_other,
     ],
     ids=lambda k: k.func.name,
