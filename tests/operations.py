@@ -36,8 +36,8 @@ def run_operation(
     """The visible results of ``op``; operands are NumPy arrays, and numbers for values.
 
     With ``lanes``, from machine code that runs so many threads as a gang, or so many ``turns`` of
-    a loop at once; with ``on``, from
-    what that function does to a kernel, its arguments and the grid.
+    a loop at once; with ``on``, from what that function does to a kernel, its arguments and the
+    grid.
     """
     verify(op.func)
     dtypes = [element_type(o.type) for o in op.operands]

@@ -248,8 +248,8 @@ class Emitter:
         self.strides, self.row_major = saved
 
     @contextmanager
-    def gang_of(self, count: int) -> Generator[None]:
-        """Emit code of so many turns of a single thread inside."""
+    def turns_of(self, count: int) -> Generator[None]:
+        """Emit values of so many turns inside; outside, it is code of a single thread."""
         self.gang = count
         yield
         self.gang = 1

@@ -1,4 +1,4 @@
-"""Which form of a kernel is best: how many threads run as a gang."""
+"""Which form of a kernel is best: how many threads, or turns of loops, run in step."""
 
 from __future__ import annotations
 

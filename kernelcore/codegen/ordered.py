@@ -77,7 +77,7 @@ def _sums(loop: Eqn, turns: Turns, dtype: Scalar, slots: tuple[int, ...]) -> Sum
     found: list[Terms] = []
     # What does not start as -0.0 is never -0.0, so that taking -0.0 from it changes nothing either,
     # and what is subtracted may be the values that are added to elements.
-    is_never_negative = all(_is_other_than_negative_zero(loop.inputs[3 + s]) for s in slots)
+    is_never_negative_zero = all(_is_other_than_negative_zero(loop.inputs[3 + s]) for s in slots)
     for at in range(max(len(turns.terms[slot]) for slot in slots)):
         terms = [turns.terms[slot][at : at + 1] for slot in slots]
         atoms = tuple(term[0] if term else None for term in terms)
@@ -86,7 +86,7 @@ def _sums(loop: Eqn, turns: Turns, dtype: Scalar, slots: tuple[int, ...]) -> Sum
         if None in atoms or None in taken:
             found.append(Terms(add.op, atoms, literal(dtype, nothing)))
         else:
-            nothing = nothing if is_never_negative else 0
+            nothing = nothing if is_never_negative_zero else 0
             found.append(Terms(sub.op, taken, literal(dtype, nothing)))
     return Sums(dtype, slots, tuple(found))
 

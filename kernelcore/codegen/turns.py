@@ -81,7 +81,7 @@ def emit_turns(
     e.jump(head)
     e.place(head)
     left, position, totals = e.phi("i64"), e.phi(ty), [e.phi(s.type) for s in sums]
-    with e.gang_of(TURNS):
+    with e.turns_of(TURNS):
         elements = {eqn: waiting(e, turns.additions[eqn]) for eqn in turns.late}
         late = _Late(e.phi("i1"), elements, sums, [column_phis(e, s) for s in sums])
     phis = (left, position, *totals, late.is_none, *late.texts())
@@ -125,7 +125,7 @@ def _settle(e: Emitter, turns: Turns, late: _Late, totals: Sequence[str]) -> lis
     before, some, none = e.block, e.label("settle"), e.label("settled")
     e.branch(late.is_none, none, some)
     e.place(some)
-    with e.gang_of(TURNS):
+    with e.turns_of(TURNS):
         for eqn, what in late.elements.items():
             add(e, turns.additions[eqn], what)
         added = [
