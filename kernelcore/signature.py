@@ -73,11 +73,6 @@ def relocations(
     return rows
 
 
-def accumulated(func: Func) -> list[tuple[int, int, int, int, int, int]]:
-    """Per accumulated array of ``func`` a row of integers, in the order of the native ABI."""
-    return [a.row() for a in accumulated_arrays(func)]
-
-
 def exclusive(func: Func) -> list[int]:
     """Parameters to which ``func`` adds in a form that holds only if nothing else reaches them."""
     added = {
@@ -126,6 +121,7 @@ def make_signature(
     wheres = [
         "" if (loc := func.param_loc(i)) is None else excerpt(loc) for i in range(len(func.params))
     ]
+    accesses = AccessMap(func)
     return native.Signature(
         func.name,
         compiled.key,
@@ -137,10 +133,10 @@ def make_signature(
         bytes(compiled.block_size),
         func.grid_rank,
         "" if func.loc is None else excerpt(func.loc),
-        AccessMap(func).reaches(),
+        accesses.reaches(),
         messages=messages(func),
         may_block=any(e.op.kind is OpKind.PRINT for e in walk_eqns(func.body)),
-        accumulated=[] if is_serial else accumulated(func),
+        accumulated=[] if is_serial else [a.row() for a in accumulated_arrays(accesses)],
         exclusive=exclusive(func),
         is_serial=is_serial,
         stored=stored(func),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelcore.frontend.source import block_of
+from kernelcore.frontend.source import parse_definition
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted(p for part in ("tests", "kernelcore") for p in (ROOT / part).rglob("*.py"))
@@ -28,15 +28,24 @@ DEFINITIONS = {
 
 def tree(lines: list[str]) -> str:
     # A block keeps what is indented, and the strings in it, as they are.
-    head = "if 1:\n" if lines[0][:1].isspace() else ""
-    return ast.dump(ast.parse(head + "".join(lines)))
+    if not lines[0][:1].isspace():
+        return ast.dump(ast.parse("".join(lines)).body[0])
+    block = ast.parse("if 1:\n" + "".join(lines)).body[0]
+    assert isinstance(block, ast.If)
+    return ast.dump(block.body[0])
+
+
+def definition(lines: list[str]) -> str:
+    found, _ = parse_definition(lines, 1)
+    assert found is not None
+    return ast.dump(found)
 
 
 @pytest.mark.parametrize("after", ["", AFTER], ids=["at the end", "before more"])
 @pytest.mark.parametrize("text", DEFINITIONS.values(), ids=list(DEFINITIONS))
 def test_a_definition_ends_where_python_says(text: str, after: str) -> None:
-    found = block_of((text + after).splitlines(keepends=True))
-    assert tree(found) == tree(text.splitlines(keepends=True))
+    found = definition((text + after).splitlines(keepends=True))
+    assert found == tree(text.splitlines(keepends=True))
 
 
 def test_all_functions_of_the_project_are_cut_out_alike() -> None:
@@ -47,6 +56,6 @@ def test_all_functions_of_the_project_are_cut_out_alike() -> None:
             if isinstance(node, ast.FunctionDef):
                 first = min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1
                 wanted = inspect.getblock(lines[first:])
-                assert tree(block_of(lines[first:])) == tree(wanted), node.name
+                assert definition(lines[first:]) == tree(wanted), node.name
                 count += 1
     assert count > 500

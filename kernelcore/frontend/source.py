@@ -162,14 +162,14 @@ class _Same:
 @lru_cache(maxsize=1)
 def _definition(same: _Same) -> tuple[ast.stmt | None, int]:
     lines, start = inspect.findsource(same.code)
-    return _parse(block_of(lines[start:]), start + 1)
+    return parse_definition(lines[start:], start + 1)
 
 
-def block_of(lines: list[str]) -> list[str]:
-    """The definition that ``lines`` start with.
+def parse_definition(lines: list[str], first: int) -> tuple[ast.stmt | None, int]:
+    """The definition that ``lines`` start with, and the line number before its first line.
 
-    It ends before a line that is indented no further, unless that lies in brackets or in a string:
-    then what is before it is no complete definition.
+    None where it is no complete statement. The definition ends before a line that is indented no
+    further, unless that lies in brackets or in a string: then what is before it does not parse.
     """
     indent = _indent(lines[0])
     tried = 0
@@ -178,12 +178,13 @@ def block_of(lines: list[str]) -> list[str]:
         text = following.strip()
         if not text or text.startswith("#") or (end < len(lines) and _indent(following) > indent):
             continue
-        if _parse(lines[:end], 1)[0] is not None:
-            return lines[:end]
+        found = _parse(lines[:end], first)
+        if found[0] is not None:
+            return found
         tried += 1
         if tried == _MOST_ENDS:
             break
-    return inspect.getblock(lines)
+    return _parse(inspect.getblock(lines), first)
 
 
 def _indent(line: str) -> int:

@@ -148,9 +148,9 @@ def _shared_arrays(accesses: AccessMap) -> tuple[Var, ...]:
     return tuple(p for p in accesses.func.params if is_shared(p))
 
 
-def accumulated_arrays(func: Func) -> tuple[Accumulated, ...]:
-    """What launches know of the accumulated arrays of ``func``, which has a plan."""
-    accesses = AccessMap(func)
+def accumulated_arrays(accesses: AccessMap) -> tuple[Accumulated, ...]:
+    """What launches know of the accumulated arrays of a kernel, which has a plan."""
+    func = accesses.func
     arrays = _shared_arrays(accesses)
     uniform = _loop_values(func) if arrays else set[Atom]()
     defined = definitions(func)
