@@ -97,14 +97,6 @@ class FakeDriver:
             ended = self._fake.cuStreamEndCapture(handle, ctypes.byref(graph.handle))
         assert ended == 0
 
-    def break_down(self, result: int = 0) -> None:
-        """Let every call fail from now on, as after an illegal access; none with 0."""
-        self._fake.fake_break(result)
-
-    def keep_busy(self, handle: int, count: int) -> None:
-        """Let a stream say that it is not idle, that many times."""
-        self._fake.fake_busy(ctypes.c_void_p(handle), count)
-
     def be_idle(self) -> None:
         """Do nothing from now on, neither for launches nor for tensors."""
         self._fake.fake_idle(1)

@@ -49,7 +49,6 @@ struct State {
   std::map<std::string, int> counts;
   std::map<StreamHandle, Graph*> captures;
   std::map<EventHandle, Graph*> recorded;  // the capture that an event was recorded in
-  std::map<StreamHandle, int> busy;        // how often streams say that they are not idle
   int broken = 0;                          // what every call gives once a kernel has failed
   std::map<ConditionHandle, unsigned> conditions;
   int pools = 1;
