@@ -51,18 +51,15 @@ Devices& devices() {
 void raise_status(const Device& device, const StatusWords& words, const Signature& signature) {
   auto* status = reinterpret_cast<volatile int64_t*>(words.host);
   if (status[0] == 0) return;
-  ScopedContext current(device);
   // A kernel that still runs may be about to write the other words.
-  Result result = device.driver().synchronize_context();
-  // They stay for whoever waits when the capture is over.
-  if (is_of_captures(result)) return;
+  Result result = device.wait(Wait::kBesideCaptures);
   int64_t found[kStatusWords];
   for (int k = 0; k < kStatusWords; ++k) found[k] = status[k];
   for (int k = kStatusWords - 1; k >= 0; --k) status[k] = 0;
   Error failure = signature.run_error(found);
   if (result == kSuccess) throw failure;
   throw Error(failure.kind(),
-              failure.what() + ("\n  note: " + describe(result, "cuCtxSynchronize")));
+              failure.what() + ("\n  note: " + describe(result, "waiting for the device")));
 }
 
 void require_device(int ordinal) {
@@ -138,7 +135,8 @@ void forget_devices() {
   Devices& all = devices();
   std::lock_guard lock(all.mutex);
   for (Device* device : all.known) {
-    if (device != nullptr) static_cast<void>(device->released().wait_and_free(*device));
+    if (device != nullptr)
+      static_cast<void>(device->released().wait_and_free(*device, Wait::kEndsCaptures));
   }
   all.known.clear();
 }
@@ -257,9 +255,18 @@ void Device::raise_failure(const StatusWords& words, const Signature& signature)
 }
 
 void Device::synchronize() {
-  Result result = released_.wait_and_free(*this);
+  Result result = released_.wait_and_free(*this, Wait::kEndsCaptures);
   raise_failures();
   check(result, "cuCtxSynchronize");
+}
+
+Result Device::wait(Wait how) const {
+  ScopedContext current(*this);
+  OutsideCaptures relaxed(driver_);
+  DevicePointer spare = 0;
+  // Memory that is freed plainly waits for all of the device; there is some unless that is full.
+  bool has_spare = how == Wait::kBesideCaptures && driver_.allocate(&spare, 1) == kSuccess;
+  return has_spare ? driver_.free(spare) : driver_.synchronize_context();
 }
 
 ScopedContext::ScopedContext(const Device& device) : driver_(device.driver()) {

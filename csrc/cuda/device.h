@@ -75,6 +75,9 @@ class Device {
   /// Waits for everything, and throws what failed.
   void synchronize();
 
+  /// Waits for everything, and throws nothing; what that gave.
+  Result wait(Wait how) const;
+
  private:
   struct Watch {
     StatusWords words;

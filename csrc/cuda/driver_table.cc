@@ -147,10 +147,6 @@ std::string describe(Result result, const char* what) {
          (name == nullptr ? std::to_string(result) : name) + ")";
 }
 
-bool is_of_captures(Result result) {
-  return result >= kFirstOfCaptures && result <= kLastOfCaptures;
-}
-
 void check(Result result, const char* what) {
   if (result == kSuccess) [[likely]]
     return;
@@ -163,7 +159,7 @@ void check(Result result, const char* what) {
         "\n  help: an earlier kernel failed, and the process has to start again; "
         "kc.config.mode = 'debug' checks indices, kc.config.verify_cuda = True tells which "
         "launch it was";
-  } else if (is_of_captures(result)) {
+  } else if (result >= kFirstOfCaptures && result <= kLastOfCaptures) {
     message +=
         "\n  help: a graph is being captured; synchronize, copy from and to the host and make "
         "arrays before or after that";

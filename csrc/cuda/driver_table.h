@@ -218,9 +218,6 @@ void set_driver_library(const std::string& path);
 /// What the driver says of a call of `what` that gave `result`.
 std::string describe(Result result, const char* what);
 
-/// Whether `result` says that a graph is captured just now.
-bool is_of_captures(Result result);
-
 /// Throws an Error that names `what` unless `result` is success.
 void check(Result result, const char* what);
 

@@ -29,7 +29,9 @@ Result allocate(const Stream& stream, size_t bytes, DevicePointer& found) {
   };
   Result result = once();
   if (result != kOutOfMemory) return result;
-  bool is_retried = device.released().wait_and_free(device) == kSuccess &&
+  // What waits beside captures is memory, too.
+  bool is_retried = driver.trim_pool(device.pool(), 0) == kSuccess &&
+                    device.released().wait_and_free(device, Wait::kBesideCaptures) == kSuccess &&
                     driver.trim_pool(device.pool(), 0) == kSuccess;
   return is_retried ? once() : result;
 }

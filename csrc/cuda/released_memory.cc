@@ -62,19 +62,18 @@ void ReleasedList::free_unused(const Device& device) noexcept {
     has_much = exported_bytes_ > kMostExportedBytes;
   }
   try {
-    if (has_much && wait_and_free(device) == kSuccess) return;
+    if (has_much && wait_and_free(device, Wait::kBesideCaptures) == kSuccess) return;
   } catch (const Error&) {
     return;
   }
   retry(take(), false);
 }
 
-Result ReleasedList::wait_and_free(const Device& device) {
+Result ReleasedList::wait_and_free(const Device& device, Wait how) {
   take_unkept().clear();
-  ScopedContext current(device);
   // What is released while this waits may be used behind it.
   std::vector<ReleasedMemory> waiting = take();
-  Result result = device.driver().synchronize_context();
+  Result result = device.wait(how);
   retry(std::move(waiting), result == kSuccess);
   return result;
 }

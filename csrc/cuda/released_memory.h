@@ -13,6 +13,9 @@ namespace kernelcore::cuda {
 class Device;
 class Stream;
 
+/// How to wait for a device: in a way that ends what is captured, or one that takes longer.
+enum class Wait { kEndsCaptures, kBesideCaptures };
+
 enum class MemoryKind { kPooled, kPlain, kPinned };
 
 /// What has to be known of memory to free it.
@@ -36,7 +39,7 @@ class ReleasedList {
   void free_unused(const Device& device) noexcept;
 
   /// Waits for `device` and frees all that no capture needs; what waiting for it gave.
-  Result wait_and_free(const Device& device);
+  Result wait_and_free(const Device& device, Wait how);
 
  private:
   void retry(std::vector<ReleasedMemory> waiting, bool is_idle) noexcept;

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
+from tests.cuda import fake
 from tests.cuda.fake import FakeDriver
 
 VALUES = np.arange(8, dtype=np.float32)
@@ -24,6 +25,11 @@ def scale(x: kc.array(dtype=float), s: float):
 def move(x: kc.array(dtype=kc.vec3), by: kc.vec3):
     i = kc.tid()
     x[i] = x[i] + by
+
+
+@kc.kernel
+def refuses(x: kc.array(dtype=float)):
+    assert x[kc.tid()] >= 0.0
 
 
 @pytest.fixture
@@ -98,6 +104,31 @@ def test_what_is_let_go_meanwhile_is_freed_when_the_capture_is_over(
     kc.synchronize()
     assert len(driver.calls("cuMemFreeAsync")) == 4
     assert driver.live_bytes() == before
+
+
+def test_allocations_that_wait_for_the_device_end_no_capture(
+    driver: FakeDriver, stream: kc.Stream
+) -> None:
+    with driver.capturing(stream):
+        driver.fail("cuMemAllocFromPoolAsync", fake.OUT_OF_MEMORY)
+        exported = kc.empty(1 << 27, device="cuda:0")
+        exported.__dlpack__(stream=1)
+        kc.zeros(1).__dlpack__()
+        del exported
+        driver.clear()
+        x = kc.zeros(1, device="cuda:0")
+        assert driver.calls("cuMemFreeAsync") == ["cuMemFreeAsync stream1"]
+    assert x.list() == [0.0]
+
+
+def test_a_kernel_that_failed_is_told_of_beside_captures(
+    driver: FakeDriver, stream: kc.Stream
+) -> None:
+    x = kc.full(1, -1.0, device="cuda:0")
+    with driver.capturing(stream):
+        kc.launch(refuses, 1, [x])
+        with pytest.raises(kc.KernelAssertionError):
+            x.numpy()
 
 
 def refused(does: Any, stream: kc.Stream) -> None:
