@@ -75,7 +75,7 @@ class Device {
   /// Waits for everything, and throws what failed.
   void synchronize();
 
-  /// Waits for everything, and throws nothing; what that gave.
+  /// Waits for everything; what that gave. No failure of a kernel is thrown.
   Result wait(Wait how) const;
 
  private:

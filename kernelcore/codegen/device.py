@@ -27,12 +27,13 @@ _REMAINDER = re.compile(r"= frem (float|double) ([^,]+), (\S+)")
 
 
 def emit_print(e: Emitter, eqn: Eqn) -> list[str]:
-    """Write a line through the device's ``vprintf``, whose arguments are 8 bytes each in memory."""
+    """Write a line through the device's ``vprintf``, whose arguments are fields of a C struct."""
     form, arguments = output.print_call(e, eqn)
-    buffer = e.slot(f"[{max(len(arguments), 1)} x i64]")
+    fields = ", ".join(argument.split()[0] for argument in arguments) or "i64"
+    buffer = e.slot(f"{{ {fields} }}, align 8")
     for at, argument in enumerate(arguments):
-        place = e.op(f"getelementptr i64, ptr {buffer}, i64 {at}")
-        e.effect(f"store {argument}, ptr {place}, align 8")
+        place = e.op(f"getelementptr {{ {fields} }}, ptr {buffer}, i64 0, i32 {at}")
+        e.effect(f"store {argument}, ptr {place}")
     e.declare("declare i32 @vprintf(ptr, ptr)")
     e.op(f"call i32 @vprintf(ptr {form}, ptr {buffer})")
     return []

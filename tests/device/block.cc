@@ -224,8 +224,15 @@ void emulated_barrier_cta_sync_aligned_all(int) {
   together(*self->block, self->index, Doing::kBarrier, 0);
 }
 
-// The format is that of `printf`, the arguments are 8 bytes each.
-int emulated_vprintf(const char* format, const uint64_t* arguments) {
+// The format is that of `printf`, the arguments are fields of a struct: 4 bytes for %c, else 8.
+int emulated_vprintf(const char* format, const char* arguments) {
+  size_t offset = 0;
+  auto next = [&]<typename T>(T value) {
+    offset = (offset + sizeof value - 1) / sizeof value * sizeof value;
+    std::memcpy(&value, arguments + offset, sizeof value);
+    offset += sizeof value;
+    return value;
+  };
   for (const char* at = format; *at != '\0';) {
     if (*at != '%') {
       printed += *at++;
@@ -238,9 +245,12 @@ int emulated_vprintf(const char* format, const uint64_t* arguments) {
     if (kind == '%') {
       std::snprintf(buffer, sizeof buffer, "%%");
     } else if (std::strchr("eEfFgG", kind) != nullptr) {
-      std::snprintf(buffer, sizeof buffer, directive.c_str(), std::bit_cast<double>(*arguments++));
+      std::snprintf(buffer, sizeof buffer, directive.c_str(), next(0.0));
+    } else if (kind == 'c') {
+      printed += static_cast<char>(next(0));
+      continue;
     } else {
-      std::snprintf(buffer, sizeof buffer, directive.c_str(), *arguments++);
+      std::snprintf(buffer, sizeof buffer, directive.c_str(), next(uint64_t{0}));
     }
     printed += buffer;
   }
@@ -249,6 +259,9 @@ int emulated_vprintf(const char* format, const uint64_t* arguments) {
 
 const char* printed_text() {
   return printed.c_str();
+}
+int64_t printed_bytes() {
+  return static_cast<int64_t>(printed.size());
 }
 
 // Runs `blocks` blocks of `threads` one after the other; returns how often lanes disagreed.

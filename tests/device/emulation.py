@@ -106,7 +106,8 @@ def run(
         _address(func, order), *where, math.prod(extents), blocks, threads, int(is_converged)
     )
     assert misuses == 0, f"lanes disagreed {misuses} times"
-    return Outcome(status[0], _library().printed_text().decode())
+    printed = ctypes.string_at(_library().printed_text(), _library().printed_bytes())
+    return Outcome(status[0], printed.decode())
 
 
 def host_text(func: Func, symbol: str, order: Order = Order.ANY) -> str:
@@ -148,5 +149,6 @@ def _library() -> Any:
     library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     where = [ctypes.c_void_p] * 3
     library.run_grid.argtypes = [*where, ctypes.c_int64, *[ctypes.c_int] * 3]
-    library.printed_text.restype = ctypes.c_char_p
+    library.printed_text.restype = ctypes.c_void_p
+    library.printed_bytes.restype = ctypes.c_int64
     return library

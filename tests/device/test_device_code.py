@@ -158,6 +158,16 @@ def test_printing_is_that_of_the_processor(capfd: pytest.CaptureFixture[str]) ->
     assert len(printed.splitlines()) == 3
 
 
+@kc.kernel
+def prints_zero_bytes(count: kc.int64):
+    print("a\0\0\0b", count, "c\0", count + 1)
+
+
+def test_zero_bytes_are_printed_between_numbers() -> None:
+    status, printed = emulation.run(optimize(prints_zero_bytes.func), [7], 1)
+    assert (status, printed) == (abi.STATUS_OK, "a\0\0\0b 7 c\0 8\n")
+
+
 def test_the_first_failing_assertion_is_reported() -> None:
     x, name = np.ones(100, np.float32), np.zeros(100, np.uint8)
     x[70] = -1.0
