@@ -103,6 +103,15 @@ def _message(eqn: Eqn) -> str:
     return str(KernelAssertionError.of(eqn.attrs["text"], eqn.loc))
 
 
+def accumulated(func: Func) -> list[tuple[int, int, int, int, int, int]]:
+    """Per accumulated array of ``func`` a row of integers, in the order of the native ABI."""
+    return _accumulated(AccessMap(func))
+
+
+def _accumulated(accesses: AccessMap) -> list[tuple[int, int, int, int, int, int]]:
+    return [a.row() for a in accumulated_arrays(accesses)]
+
+
 def make_signature(
     func: Func,
     compiled: Compiled | DeviceCode,
@@ -136,7 +145,7 @@ def make_signature(
         accesses.reaches(),
         messages=messages(func),
         may_block=any(e.op.kind is OpKind.PRINT for e in walk_eqns(func.body)),
-        accumulated=[] if is_serial else [a.row() for a in accumulated_arrays(accesses)],
+        accumulated=[] if is_serial else _accumulated(accesses),
         exclusive=exclusive(func),
         is_serial=is_serial,
         stored=stored(func),
