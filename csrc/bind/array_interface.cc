@@ -87,6 +87,10 @@ bool read_stream(const nb::object& dict, ArrayInfo& info) {
   nb::object stream = entry(dict, "stream");
   if (!stream.is_valid() || stream.is_none()) return true;
   info.stream = PyLong_AsSize_t(stream.ptr());
+  if (PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    return refuse("a __cuda_array_interface__ whose stream is no handle");
+  }
   return info.stream != 0 || refuse("a __cuda_array_interface__ whose stream is 0");
 }
 

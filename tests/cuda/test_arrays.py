@@ -214,6 +214,9 @@ def test_the_array_interface_names_its_stream(driver: FakeDriver) -> None:
     ]
     with pytest.raises(kc.KernelArgumentError, match="stream is 0"):
         kc.array(Consumer({**found, "stream": 0}), dtype=float, copy=False)
+    for wrong in ("1", -1):
+        with pytest.raises(kc.KernelArgumentError, match="stream is no handle"):
+            kc.launch(doubled, 2, [Consumer({**found, "stream": wrong})])
     with pytest.raises(AttributeError):
         getattr(kc.zeros(1), "__cuda_array_interface__")  # noqa: B009
 
