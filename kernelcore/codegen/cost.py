@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import chain
 from math import prod
 
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.builtins.reference import trip_count
-from kernelcore.codegen.emitter import Emitter, scalar_type
-from kernelcore.codegen.narrow import held_as
+from kernelcore.codegen.emitter import scalar_type
 from kernelcore.codegen.units import is_row
 from kernelcore.codegen.wide import MAX_INTERLEAVED
+from kernelcore.codegen.work import instructions_of, slow_instructions
 from kernelcore.ir.core import Atom, Const, Eqn, Func
-from kernelcore.ir.op import ACCESSES, AddForm, Op, OpKind
+from kernelcore.ir.op import ACCESSES, AddForm, OpKind
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.accumulation import form_of
 from kernelcore.passes.turns import Turns, loops_in_step
@@ -29,7 +27,7 @@ from kernelcore.passes.uniform import (
     row_major_accesses,
 )
 from kernelcore.passes.units import component_of
-from kernelcore.types import ArrayType, Scalar
+from kernelcore.types import ArrayType
 
 # A gang accesses scattered elements one by one, as single threads do; so many instructions per
 # element make up for moving them between registers: where a loop waits for them, and where not.
@@ -40,7 +38,6 @@ WORK_PER_ELEMENT_IN_STEP = 4
 FEWEST_KNOWN_TURNS = 16
 # So many instructions a quotient or a root is besides, for a thread that waits for it.
 SLOW = 8
-_SLOW_NAMES = ("fdiv", "llvm.sqrt")
 # Turns of a loop with fewer results wait for them, unless several are on the way.
 SHORT_TURN = 40
 # A gang adds its values up in as many steps, or nearly, however many they are.
@@ -218,27 +215,13 @@ def _work(eqns: Sequence[Eqn], strides: Strides) -> Work:
     for eqn in eqns:
         if eqn.op.kind is OpKind.PURE and strides[eqn.out] is None:
             results += 1
-            texts = _instructions(eqn.op, held_as(scalar_type(eqn.inputs[-1])))
-            instructions += len(texts)
-            slow += sum(any(name in text for name in _SLOW_NAMES) for text in texts)
+            instructions += len(instructions_of(eqn))
+            slow += slow_instructions(eqn)
         elif eqn.op.kind is OpKind.CAST and strides[eqn.out] is None:
             results += 1
             source, target = scalar_type(eqn.inputs[0]), scalar_type(eqn.out)
             instructions += TO_INTEGER if source.is_float and not target.is_float else 1
     return Work(results, instructions, slow, sum(_is_scattered(e, strides) for e in eqns))
-
-
-@lru_cache(maxsize=1024)
-def _instructions(op: Op, dtype: Scalar) -> tuple[str, ...]:
-    """The instructions of one thread that ``op`` is."""
-    assert op.lower is not None
-    e = Emitter(1, {})
-    # The order of sums follows, which must be the same on every processor.
-    e.fused = True
-    op.lower(e, dtype, *("undef" for _ in op.params))
-    # What is defined beside the kernel is inlined.
-    defined = (d.splitlines()[1:] for d in e.declarations if d.startswith("define"))
-    return (*e.lines(), *chain.from_iterable(defined))
 
 
 def _is_scattered(eqn: Eqn, strides: Strides) -> bool:
