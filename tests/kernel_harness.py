@@ -60,7 +60,8 @@ def launch(
     """
     if not IS_CPU:
         return gpu.run(func, args, dims, chunks=chunks)
-    compiled = compile_func(func, None if lanes is None else Form(lanes, turns))
+    form = None if lanes is None else Form(lanes, turns, overlaps=lanes > 1)
+    compiled = compile_func(func, form)
     extents = [dims] if isinstance(dims, int) else list(dims)
     assert len(extents) == compiled.grid_rank
     size = math.prod(extents)

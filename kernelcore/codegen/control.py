@@ -5,8 +5,16 @@ from __future__ import annotations
 from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen import masks
-from kernelcore.codegen.blocks import add_edges, bind_phis, type_of, unit_step
+from kernelcore.codegen.blocks import (
+    add_edges,
+    bind_phis,
+    goes_on,
+    next_index,
+    type_of,
+    unit_step,
+)
 from kernelcore.codegen.emitter import Emitter, scalar_type
+from kernelcore.codegen.overlap import emit_overlapped, overlap
 from kernelcore.codegen.turns import emit_turns
 from kernelcore.ir.core import Eqn
 
@@ -40,6 +48,9 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     first, limit, by = (e.value_at(a, 1) for a in (start, stop, step))
     ty, unit = LLVM_TYPES[integer.name], unit_step(step)
     entries = e.values(eqn.inputs[3:], carried)
+    parts = overlap(eqn, e.strides) if e.overlaps and e.gang > 1 else None
+    if parts is not None:
+        return emit_overlapped(e, eqn, parts, (first, limit), entries)
     if eqn in e.loops:
         first, entries = emit_turns(e, eqn, (first, limit, by), entries)
     # With a step of one the index cannot pass stop, and the loop needs no counter beside it.
@@ -56,19 +67,19 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     add_edges(e, phis, entries, before)
     e.add_edge(position, first, before)
     if unit:
-        order = ("u" if integer.kind == "uint" else "s") + ("lt" if unit > 0 else "gt")
-        test = f"icmp {order} {ty} {position}, {limit}"
+        test = goes_on(e, eqn, position, limit)
     else:
         e.add_edge(counter, "0", before)
-        test = f"icmp ult {ty} {counter}, {count}"
-    e.branch(e.op(test), turn, done)
+        test = e.op(f"icmp ult {ty} {counter}, {count}")
+    e.branch(test, turn, done)
     e.place(turn)
     e.bind(index, position)
     e.region(body)
     add_edges(e, phis, e.values(body.yields, carried), e.block)
-    flags = ("nuw " if integer.kind == "uint" else "nsw ") if unit else ""
-    e.add_edge(position, e.op(f"add {flags}{ty} {position}, {by}"), e.block)
-    if not unit:
+    if unit:
+        e.add_edge(position, next_index(e, eqn, position), e.block)
+    else:
+        e.add_edge(position, e.op(f"add {ty} {position}, {by}"), e.block)
         e.add_edge(counter, e.op(f"add nuw {ty} {counter}, 1"), e.block)
     e.jump(head)
     e.place(done)

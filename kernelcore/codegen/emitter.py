@@ -78,6 +78,7 @@ class Emitter:
     rare cases of elementary functions are branches in place. ``address`` makes the addresses of
     elements in the target's own way.
     ``accumulation`` is what additions to shared arrays need.
+    ``overlaps`` says whether turns of loops may begin before the last one ends (``overlap.py``).
     ``loops`` are those whose turns run in step. ``step`` are the turns that are being emitted, if
     lanes are turns and not threads. ``units`` are the components of elements that were loaded as a
     whole.
@@ -105,6 +106,7 @@ class Emitter:
         self.records: dict[int, StackValue] = {}
         self.assertions: Mapping[Eqn, int] = {}
         self.accumulation: Accumulation | None = None
+        self.overlaps = False
         self.loops: Mapping[Eqn, Turns] = {}
         self.step: Step | None = None
         self.units: dict[Eqn, str] = {}

@@ -22,10 +22,12 @@ class Form:
     Attributes:
         threads: How many run as a gang, a power of two up to 64.
         turns: How many turns of loops run in step, 1 or ``TURNS``; single threads only.
+        overlaps: Whether gangs begin turns of loops before the last one ends (``overlap.py``).
     """
 
     threads: int = 1
     turns: int = 1
+    overlaps: bool = False
 
 
 SINGLE_THREADS = Form()
@@ -33,6 +35,8 @@ SINGLE_THREADS = Form()
 LANES = (1, 4, 8, 16, 32, 64)
 # Of the processor for which gangs are made on which sums depend: the same everywhere.
 FLOAT_LANES_OF_SUMS = 16
+# There are 32 registers of so many, and 16 of fewer, which turns that overlap do not fit.
+FLOAT_LANES_OF_MANY_REGISTERS = 16
 # What is done for one lane after the other.
 _BY_LANE = ATOMICS | {OpKind.NATIVE, OpKind.PRINT}
 
@@ -40,8 +44,10 @@ _BY_LANE = ATOMICS | {OpKind.NATIVE, OpKind.PRINT}
 def form_for(func: Func, host: Host) -> Form:
     """The best form of ``func`` for ``host``."""
     threads = _lanes_for(func, host)
-    if threads > 1 or not config.optimize:
-        return Form(threads)
+    if threads > 1:
+        return Form(threads, overlaps=host.float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS)
+    if not config.optimize:
+        return SINGLE_THREADS
     return Form(turns=TURNS) if suits_turns(func) else SINGLE_THREADS
 
 

@@ -62,6 +62,7 @@ def emit_kernel(
     e.lanes = 1
     e.assertions = {eqn: at for at, eqn in enumerate(assertions(func))}
     e.members = stack_records(func)
+    e.overlaps = form.overlaps
     if form.threads > 1:
         e.strides = lane_strides(func)
         e.elements = whole_elements(func)
