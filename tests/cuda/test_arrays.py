@@ -221,6 +221,21 @@ def test_the_array_interface_names_its_stream(driver: FakeDriver) -> None:
         getattr(kc.zeros(1), "__cuda_array_interface__")  # noqa: B009
 
 
+def test_arrays_of_others_are_described_and_refused_on_the_cpu(driver: FakeDriver) -> None:
+    face = numbers(3, 2).__cuda_array_interface__
+    source = Consumer(face)
+    handle = kc.ArrayMemory(source)
+    assert handle.__dlpack_device__() == (2, 0)
+    exported = handle.__cuda_array_interface__
+    assert (exported["shape"], exported["data"]) == ((3, 2), face["data"])
+    assert (exported["strides"], exported["typestr"]) == ((8, 4), "<f4")
+    assert kc.ArrayMemory(Consumer({**face, "strides": (4, 12)})).stride_bytes == (4, 12)
+    assert not hasattr(handle, "__array_interface__")
+    for given in (source, handle):
+        with pytest.raises(kc.KernelPlacementError, match="in CPU memory, found memory of device"):
+            kc.launch(doubled, 3, [given], device="cpu")
+
+
 class Exporter:
     """An array of another library that speaks DLPack, and is asked for a stream."""
 

@@ -99,9 +99,10 @@ def test_other_arguments_are_refused(golden: Golden) -> None:
 
 
 def test_buffers_of_gpus_say_where_they_are() -> None:
-    buffer = CudaBuffer(("bfloat16", 4096, (2, 3)), 0, is_read_only=True)
-    face = buffer.__cuda_array_interface__
+    face = CudaBuffer(("float64", 4096, (2, 3)), 1, is_read_only=True).__cuda_array_interface__
     assert (face["shape"], face["data"], face["stream"]) == ((2, 3), (4096, True), 1)
+    bfloat16 = CudaBuffer(("bfloat16", 4096, (2, 3)), 1, is_read_only=True)
+    assert not hasattr(bfloat16, "__cuda_array_interface__")
     assert CudaBuffer(("float32", 1, ()), 77, is_read_only=False).__cuda_array_interface__ == {
         "shape": (),
         "typestr": "<f4",
