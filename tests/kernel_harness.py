@@ -53,6 +53,7 @@ def launch(
     chunks: Sequence[tuple[int, int]] | None = None,
     lanes: int | None = None,
     turns: int = 1,
+    rows: int = 1,
 ) -> int:
     """Compile ``func`` and run it over the grid, or over ``chunks`` of it; returns the status.
 
@@ -60,7 +61,7 @@ def launch(
     """
     if not IS_CPU:
         return gpu.run(func, args, dims, chunks=chunks)
-    form = None if lanes is None else Form(lanes, turns, overlaps=lanes > 1)
+    form = None if lanes is None else Form(lanes, turns, lanes > 1, rows)
     compiled = compile_func(func, form)
     extents = [dims] if isinstance(dims, int) else list(dims)
     assert len(extents) == compiled.grid_rank
@@ -101,11 +102,12 @@ def agree(
     chunks: Sequence[tuple[int, int]] | None = None,
     lanes: int | None = None,
     turns: int = 1,
+    rows: int = 1,
 ) -> list[np.ndarray]:
     """Run interpreter and machine code on copies of ``args``; the arrays afterwards, if equal."""
     interpreted, compiled = _copies(args), _copies(args)
     interp.run(func, interpreted, dims)
-    assert launch(func, compiled, dims, chunks, lanes, turns) == abi.STATUS_OK
+    assert launch(func, compiled, dims, chunks, lanes, turns, rows) == abi.STATUS_OK
     for found, expected in zip(compiled, interpreted, strict=True):
         np.testing.assert_array_equal(comparable(found), comparable(expected))
     return [a for a in compiled if isinstance(a, np.ndarray)]

@@ -91,12 +91,22 @@ def _emit_wide(e: Emitter, eqn: Eqn, where: wide.Site) -> None:
     """Add one value per lane, in the order of lanes, by plain code if no other thread does."""
     assert e.accumulation is not None
     assert isinstance(eqn.inputs[0], Var)
+    is_shared = e.accumulation.shared.get(eqn.inputs[0])
+    if is_shared is None:
+        _emit_wide_alone(e, eqn, where)
+        return
     together, alone, done = e.label("together"), e.label("alone"), e.label("added")
-    e.branch_rarely(e.accumulation.shared.get(eqn.inputs[0], "false"), together, alone)
+    e.branch_rarely(is_shared, together, alone)
     e.place(together)
     _emit_each_lane(e, eqn)
     e.jump(done)
     e.place(alone)
+    _emit_wide_alone(e, eqn, where)
+    e.jump(done)
+    e.place(done)
+
+
+def _emit_wide_alone(e: Emitter, eqn: Eqn, where: wide.Site) -> None:
     value = e.value_at(eqn.inputs[-1], e.gang)
     if where.period == 1:
         old = wide.load(e, where)
@@ -109,8 +119,6 @@ def _emit_wide(e: Emitter, eqn: Eqn, where: wide.Site) -> None:
             one = e.op(f"extractelement {ty} {value}, i64 {lane}")
             with e.at(1):
                 _add_plainly(e, where.dtype, address, one)
-    e.jump(done)
-    e.place(done)
 
 
 def _joined(e: Emitter, eqn: Eqn) -> Neighbours | None:

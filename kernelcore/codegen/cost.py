@@ -17,14 +17,16 @@ from kernelcore.codegen.wide import MAX_INTERLEAVED
 from kernelcore.codegen.work import instructions_of, slow_instructions
 from kernelcore.ir.core import Atom, Const, Eqn, Func
 from kernelcore.ir.op import ACCESSES, AddForm, OpKind
-from kernelcore.ir.walk import walk_eqns
+from kernelcore.ir.walk import captured_vars, walk_eqns
 from kernelcore.passes.accumulation import form_of
+from kernelcore.passes.bands import has_bands
 from kernelcore.passes.turns import Turns, loops_in_step
 from kernelcore.passes.uniform import (
     Strides,
     crossing_strides,
     lane_strides,
     row_major_accesses,
+    row_strides,
 )
 from kernelcore.passes.units import component_of
 from kernelcore.types import ArrayType
@@ -57,9 +59,16 @@ LONG = 600
 VERY_LONG = 2000
 # Even a few threads with so many instructions, as elementary functions have, run faster as a gang.
 MANY_INSTRUCTIONS = 100
+# Rows that are taken together, the most first. With more instructions per element that they access
+# alike, they gain nothing; so many registers hold what they keep from turn to turn.
+ROWS_TOGETHER = (4, 2)
+MOST_WORK_PER_ELEMENT_OF_ROWS = 10
+REGISTERS_OF_ROWS = 16
 # Rows of so many gangs hide what the points beside them cost; as many as there may be.
 MANY_GANGS = 16
 ANY_ROW = 1 << 31
+
+_LOOPS = frozenset({OpKind.FOR, OpKind.WHILE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +137,29 @@ def suits_turns(func: Func) -> bool:
     """Whether the loops whose turns can run in step are better off so."""
     loops = loops_in_step(func)
     return bool(loops) and all(_gains_in_step(loop, turns) for loop, turns in loops.items())
+
+
+def rows_together(func: Func, threads: int, float_lanes: int) -> int:
+    """How many rows gangs of ``threads`` best take together (``passes/bands.py``), 1 if one by one.
+
+    Rows that access elements alike load them once; what each keeps from turn to turn takes
+    registers of ``float_lanes`` float32.
+    """
+    eqns = list(walk_eqns(func.body))
+    loops = _innermost_loops(eqns)
+    if not loops or len(eqns) > LONG_FOR_THREE_BODIES or not has_bands(func):
+        return 1
+    along, across, kept = lane_strides(func), row_strides(func), 1
+    for loop in loops:
+        turn = _turn(loop)
+        alike = [e for e in turn if _moving_axes(e, along) and not _moving_axes(e, across)]
+        if _work(turn, along).instructions > MOST_WORK_PER_ELEMENT_OF_ROWS * len(alike):
+            return 1
+        outer = [*loop.regions[-1].params, *captured_vars(loop)]
+        kept = max(kept, sum(along[v] is None and across[v] != 0 for v in outer))
+    lanes = threads * kept * (2 if _is_mostly_wide(eqns, along) else 1)
+    room = REGISTERS_OF_ROWS * float_lanes // lanes
+    return next((rows for rows in ROWS_TOGETHER if rows <= room), 1)
 
 
 def _gains_in_step(loop: Eqn, turns: Turns) -> bool:
@@ -201,13 +233,16 @@ def _has_shared_sums(eqns: Sequence[Eqn]) -> bool:
 
 def _innermost_turns(eqns: Sequence[Eqn]) -> list[list[Eqn]]:
     """The Eqns of every loop that has no loop inside."""
-    found: list[list[Eqn]] = []
-    for eqn in eqns:
-        if eqn.op.kind in (OpKind.FOR, OpKind.WHILE):
-            turn = [inner for region in eqn.regions for inner in walk_eqns(region)]
-            if not any(e.op.kind in (OpKind.FOR, OpKind.WHILE) for e in turn):
-                found.append(turn)
-    return found
+    return [_turn(loop) for loop in _innermost_loops(eqns)]
+
+
+def _innermost_loops(eqns: Sequence[Eqn]) -> list[Eqn]:
+    loops = [e for e in eqns if e.op.kind in _LOOPS]
+    return [loop for loop in loops if not any(e.op.kind in _LOOPS for e in _turn(loop))]
+
+
+def _turn(loop: Eqn) -> list[Eqn]:
+    return [inner for region in loop.regions for inner in walk_eqns(region)]
 
 
 def _work(eqns: Sequence[Eqn], strides: Strides) -> Work:

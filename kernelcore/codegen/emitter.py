@@ -250,6 +250,19 @@ class Emitter:
         self.strides, self.row_major = saved
 
     @contextmanager
+    def other_code(
+        self,
+        strides: Mapping[Var, int | None],
+        elements: Mapping[Eqn, Sequence[Eqn]],
+        accumulation: Accumulation,
+    ) -> Generator[None]:
+        """Emit other code of the kernel inside, of which these are known."""
+        saved = self.strides, self.elements, self.accumulation
+        self.strides, self.elements, self.accumulation = strides, elements, accumulation
+        yield
+        self.strides, self.elements, self.accumulation = saved
+
+    @contextmanager
     def turns_of(self, count: int) -> Generator[None]:
         """Emit values of so many turns inside; outside, it is code of a single thread."""
         self.gang = count

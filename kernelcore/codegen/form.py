@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernelcore.codegen.cost import best_lanes, suits_turns
+from kernelcore.codegen.cost import best_lanes, rows_together, suits_turns
 from kernelcore.codegen.host import Host
 from kernelcore.codegen.turns import TURNS
 from kernelcore.ir.core import Eqn, Func, Region
@@ -23,11 +23,13 @@ class Form:
         threads: How many run as a gang, a power of two up to 64.
         turns: How many turns of loops run in step, 1 or ``TURNS``; single threads only.
         overlaps: Whether gangs begin turns of loops before the last one ends (``overlap.py``).
+        rows: How many rows of the grid gangs take together (``passes/bands.py``), 1 or a few.
     """
 
     threads: int = 1
     turns: int = 1
     overlaps: bool = False
+    rows: int = 1
 
 
 SINGLE_THREADS = Form()
@@ -35,7 +37,8 @@ SINGLE_THREADS = Form()
 LANES = (1, 4, 8, 16, 32, 64)
 # Of the processor for which gangs are made on which sums depend: the same everywhere.
 FLOAT_LANES_OF_SUMS = 16
-# There are 32 registers of so many, and 16 of fewer, which turns that overlap do not fit.
+# There are 32 registers of so many, and 16 of fewer, which turns that overlap do not fit, nor the
+# values of several rows.
 FLOAT_LANES_OF_MANY_REGISTERS = 16
 # What is done for one lane after the other.
 _BY_LANE = ATOMICS | {OpKind.NATIVE, OpKind.PRINT}
@@ -45,7 +48,9 @@ def form_for(func: Func, host: Host) -> Form:
     """The best form of ``func`` for ``host``."""
     threads = _lanes_for(func, host)
     if threads > 1:
-        return Form(threads, overlaps=host.float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS)
+        has_many_registers = host.float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS
+        rows = rows_together(func, threads, host.float_lanes) if has_many_registers else 1
+        return Form(threads, overlaps=has_many_registers, rows=rows)
     if not config.optimize:
         return SINGLE_THREADS
     return Form(turns=TURNS) if suits_turns(func) else SINGLE_THREADS

@@ -18,6 +18,21 @@ LANES_OF_ANY_STRIDES = 16
 
 
 @dataclass(frozen=True, slots=True)
+class Band:
+    """Code of the gangs of several rows that are neighbours, from ``e.point`` on.
+
+    Attributes:
+        rows: How many.
+        body: Emits it for packed arrays.
+        is_possible: Whether the launch allows it, as i1.
+    """
+
+    rows: int
+    body: Body
+    is_possible: str
+
+
+@dataclass(frozen=True, slots=True)
 class Gangs:
     """Code of ``Emitter.gang`` adjacent grid points, from ``e.point`` on.
 
@@ -26,12 +41,14 @@ class Gangs:
         is_packed: Whether the arrays are, as i1.
         strided: Emits it for arrays of any strides; None if those go as the ends of rows do.
         has_masked_ends: Whether the points at the ends of rows run as gangs under a mask.
+        band: Takes whole gangs of several rows together, if anything does.
     """
 
     packed: Body
     is_packed: str
     strided: Body | None = None
     has_masked_ends: bool = False
+    band: Band | None = None
 
 
 def emit_points(
@@ -62,8 +79,11 @@ def emit_points(
     if gangs is None:
         _emit_run(e, outer, first, last, point)
         e.jump(row_end)
-    else:
+    elif gangs.band is None:
         _emit_row(e, outer, (first, last), point, gangs, row_end)
+    else:
+        rest = _emit_band(e, outer, (position, first), dims, gangs.band)
+        _emit_row(e, outer, (rest, last), point, gangs, row_end)
     e.place(row_end)
     position_next = e.op(f"add nuw nsw i64 {position}, {count}")
     outer_next = _advance(e, outer, dims[:-1])
@@ -71,6 +91,51 @@ def emit_points(
     for phi, value in zip((position, first, *outer), following, strict=True):
         e.add_edge(phi, value, e.block)
     e.branch(e.op(f"icmp slt i64 {position_next}, %end"), row, done)
+
+
+def _emit_band(
+    e: Emitter, outer: Sequence[str], start: tuple[str, str], dims: Sequence[str], band: Band
+) -> str:
+    """The whole gangs of the rows from ``start`` on, if a band begins there.
+
+    Args:
+        e: Emitter, at the start of a row.
+        outer: The indices of the row.
+        start: The first point, and its index in the row.
+        dims: Extents of the grid, as i64, at least two.
+        band: The code.
+
+    Returns:
+        The index in the row from which on points are left, by this band or one that began before.
+    """
+    position, first = start
+    whole = e.op(f"and i64 {dims[-1]}, {-e.gang}")
+    # Whole gangs have run of all rows before this point.
+    reached = e.slot("i64")
+    e.slots.append(f"  store i64 0, ptr {reached}")
+    is_taken = e.op(f"icmp slt i64 {position}, {e.op(f'load i64, ptr {reached}')}")
+    size = e.op(f"mul nuw nsw i64 {dims[-1]}, {band.rows}")
+    end = e.op(f"add nuw nsw i64 {position}, {size}")
+    begins = e.op(f"and i1 {band.is_possible}, {e.op(f'icmp sle i64 {end}, %end')}")
+    for needed in (
+        f"xor i1 {is_taken}, true",
+        f"icmp eq i64 {first}, 0",
+        f"icmp ne i64 {whole}, 0",
+        f"icmp sge i64 {e.op(f'sub i64 {dims[-2]}, {outer[-1]}')}, {band.rows}",
+    ):
+        begins = e.op(f"and i1 {begins}, {e.op(needed)}")
+    before, together, rest = e.block, e.label("band"), e.label("rest")
+    e.branch(begins, together, rest)
+    e.place(together)
+    e.effect(f"store i64 {end}, ptr {reached}")
+    _emit_run(e, outer, "0", whole, band.body)
+    after = e.block
+    e.jump(rest)
+    e.place(rest)
+    is_done = e.phi("i1")
+    e.add_edge(is_done, is_taken, before)
+    e.add_edge(is_done, "true", after)
+    return e.op(f"select i1 {is_done}, i64 {whole}, i64 {first}")
 
 
 def _emit_row(

@@ -22,14 +22,16 @@ from kernelcore.codegen.cost import crossed_gangs, has_ends_in_gangs, suits_any_
 from kernelcore.codegen.crossing import Crossing, emit_crossing
 from kernelcore.codegen.emitter import ArrayValue, Emitter, Handler, Value, scalar_type
 from kernelcore.codegen.form import SINGLE_THREADS, Form
-from kernelcore.codegen.grid import Gangs, emit_points
+from kernelcore.codegen.grid import Band, Gangs, emit_points
 from kernelcore.codegen.native import emit_native
 from kernelcore.codegen.records import stack_records
+from kernelcore.codegen.sums import Accumulation
 from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Eqn, Func, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import assertions, walk_eqns
 from kernelcore.passes.ahead import first_accesses
+from kernelcore.passes.bands import in_bands
 from kernelcore.passes.turns import Turns, loops_in_step
 from kernelcore.passes.uniform import crossing_strides, lane_strides, row_major_accesses
 from kernelcore.runtime import native
@@ -75,7 +77,7 @@ def emit_kernel(
     e.place(start)
     e.accumulation = accumulate.begin(e, func)
     done = e.label("totals") if e.accumulation.partial else output.FINISH_BLOCK
-    _emit_points(e, func, dims, done, form.turns > 1)
+    _emit_points(e, func, dims, done, form)
     if e.accumulation.partial:
         e.place(done)
         accumulate.finish(e, e.accumulation)
@@ -118,17 +120,15 @@ def load_arguments(e: Emitter, func: Func) -> None:
         e.bind(param, ArrayValue(data, tuple(shape), tuple(strides)))
 
 
-def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str, takes_turns: bool) -> None:
+def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str, form: Form) -> None:
     """The grid loop: gangs, or single points, of packed arrays, and the same of any.
-
-    With ``takes_turns`` the loops of single points take several turns at once.
 
     It is left for block ``done``, where arrays have any strides.
     """
     arrays = {p: p.type for p in func.params if isinstance(p.type, ArrayType) and p.type.ndim}
     found = {param: e.array(param) for param in arrays}
     forms = {p: packed_form(type_, found[p]) for p, type_ in arrays.items()}
-    loops = loops_in_step(func) if takes_turns else dict[Eqn, Turns]()
+    loops = loops_in_step(func) if form.turns > 1 else dict[Eqn, Turns]()
     is_short = sum(1 for _ in walk_eqns(func.body)) <= MAX_EQNS_OF_TWO_BODIES
 
     def point() -> None:
@@ -146,7 +146,9 @@ def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str, takes_t
         has_masked_ends = e.gang > 1 and has_ends_in_gangs(func)
         has_strided = e.gang > 1 and not has_masked_ends and suits_any_strides(func)
         strided = point if has_strided else None
-        gangs = Gangs(gang, all_equal(e, found, forms), strided, has_masked_ends)
+        is_packed = all_equal(e, found, forms)
+        band = _band(e, func, form.rows, forms, is_packed) if form.rows > 1 else None
+        gangs = Gangs(gang, is_packed, strided, has_masked_ends, band)
         crossing = _crossing(e, func, forms) if e.gang > 1 else None
         if crossing is not None:
             begin = emit_crossing(e, dims, crossing, gangs.is_packed, done)
@@ -168,6 +170,25 @@ def _crossing(e: Emitter, func: Func, forms: Mapping[Var, ArrayValue]) -> Crossi
 
     shaped = {eqn.inputs[0] for eqn in row_major}
     return Crossing(body, {p: form for p, form in forms.items() if p in shaped}, most_gangs)
+
+
+def _band(
+    e: Emitter, func: Func, rows: int, forms: Mapping[Var, ArrayValue], is_packed: str
+) -> Band:
+    """Gangs of several rows of ``func``, for packed arrays to which no other threads add."""
+    together, is_possible = in_bands(func, rows), is_packed
+    assert e.accumulation is not None
+    for is_shared in e.accumulation.shared.values():
+        is_alone = e.op(f"xor i1 {is_shared}, true")
+        is_possible = e.op(f"and i1 {is_possible}, {is_alone}")
+
+    def body() -> None:
+        e.bind_all(forms)
+        plan = Accumulation(together)
+        with e.other_code(lane_strides(together), whole_elements(together), plan):
+            e.region(together.body)
+
+    return Band(rows, body, is_possible)
 
 
 def packed_form(type_: ArrayType, array: ArrayValue) -> ArrayValue:

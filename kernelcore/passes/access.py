@@ -175,18 +175,21 @@ class AccessMap:
         return tuple(self.key(i) for i in access.indices)
 
     def owned(self, array: Atom) -> bool:
-        """Whether no two threads can touch the same element of ``array``.
+        """Whether no two threads can touch the same element of ``array``."""
+        return self.deciding_axes(array) >= set(range(self.func.rank))
 
-        True where every launch axis decides the index at some position: there, all accesses have
-        the same index, an injective function of that axis.
+    def deciding_axes(self, array: Atom) -> set[int]:
+        """The launch axes on which threads differ only if they touch different elements.
+
+        Each decides the index at some position: there, all accesses have the same index, an
+        injective function of that axis.
         """
         accesses = self.of(array)
         if not accesses or array in self.native:
-            return False
+            return set()
         rows = [self.index_keys(a) for a in accesses]
         shared = [i for p, i in enumerate(accesses[0].indices) if len({r[p] for r in rows}) == 1]
-        decided = {self._axis[i] for i in shared if isinstance(i, Var) and i in self._axis}
-        return decided >= set(range(self.func.rank))
+        return {self._axis[i] for i in shared if isinstance(i, Var) and i in self._axis}
 
     def stored_first(self, array: Atom) -> bool:
         """Whether a thread stores an element of ``array`` at most once, before it adds there."""
@@ -194,7 +197,7 @@ class AccessMap:
             return False
         writes = [a for a in self.of(array) if a.eqn.op.kind in WRITES]
         stores = [a for a in writes if a.eqn.op.kind is OpKind.STORE]
-        if not all(_varies_with_loops(a) for a in stores):
+        if not all(varies_with_loops(a) for a in stores):
             return False
         return not any(
             self._is_overwritten(a, b, is_earlier=i < j)
@@ -277,7 +280,7 @@ def _widens(eqn: Eqn) -> bool:
     return old in _INTS and new in _INTS and _INTS.index(new) >= _INTS.index(old)
 
 
-def _varies_with_loops(access: Access) -> bool:
+def varies_with_loops(access: Access) -> bool:
     """Whether the index of every loop around ``access`` is itself one of its indices."""
     for eqn, _ in access.path:
         if eqn.op.kind is OpKind.WHILE:

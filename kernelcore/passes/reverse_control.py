@@ -106,8 +106,11 @@ def _index(reverse: Reverse, eqn: Eqn, counter: Var) -> Atom:
     start, _, step = (reverse.replay.value(a) for a in eqn.inputs[:3])
     if counter.type != start.type:
         counter = reverse.builder.emit(CAST, counter, dtype=start.type)
-    offset = reverse.builder.emit(mul.op, counter, step)
-    return reverse.builder.emit(add.op, start, offset)
+    # What is plain here is known to analyses as the index of the loop.
+    is_unit = isinstance(step, Const) and step.value == 1
+    offset = counter if is_unit else reverse.builder.emit(mul.op, counter, step)
+    starts_at_zero = isinstance(start, Const) and start.value == 0
+    return offset if starts_at_zero else reverse.builder.emit(add.op, start, offset)
 
 
 def _touches_memory(reverse: Reverse, eqn: Eqn) -> bool:

@@ -28,6 +28,11 @@ def lane_strides(func: Func) -> Strides:
     return _of_threads(func, _along(func, func.rank - 1))
 
 
+def row_strides(func: Func) -> Strides:
+    """By how much every scalar grows from row to row of the grid, which has several axes."""
+    return _of_threads(func, _along(func, func.rank - 2))
+
+
 def crossing_strides(func: Func) -> Strides:
     """As ``lane_strides``, for gangs that cross rows: no launch index grows by a fixed number."""
     return _of_threads(func, (None,) * func.rank)
