@@ -15,6 +15,7 @@ import kernelcore as kc
 from kernelcore.codegen import abi, cost
 from kernelcore.codegen.form import LANES
 from kernelcore.execute import argument_leaves
+from kernelcore.passes.bands import has_bands
 from kernelcore.passes.pipeline import optimize
 from tests.fuzz.program_arguments import arguments
 from tests.fuzz.test_typed_programs import COUNT, compare, fuzz, names, shards
@@ -25,6 +26,8 @@ from tests.kernel_harness import launch, unoptimised
 REST = 3
 # Of a grid of rows that gangs cross.
 COLUMNS = 3
+# Of gangs in such rows, and how many rows they take together.
+LANES_IN_BANDS, ROWS = 2, 4
 ONE_AXIS = "    i = kc.tid()\n"
 TWO_AXES = f"    row, column = kc.tid()\n    i = {COLUMNS} * row + column\n"
 
@@ -50,13 +53,25 @@ def check_across_rows(program: Program) -> None:
     compare(program, single, found, f"gangs of {lanes} across rows and single threads")
 
 
-def run(program: Program, dims: Sequence[int] | int, lanes: int) -> list[Any]:
-    """The arguments after a launch in gangs of ``lanes``."""
+def check_in_bands(program: Program) -> None:
+    """As ``check``, over a grid of rows that gangs take together where they can."""
+    program = dataclasses.replace(program, text=program.text.replace(ONE_AXIS, TWO_AXES))
+    dims = (program.points // COLUMNS, COLUMNS)
+    found = run(program, dims, LANES_IN_BANDS, ROWS)
+    with unoptimised():
+        single = run(program, dims, 1)
+    compare(program, single, found, "gangs of several rows and single threads")
+
+
+def run(program: Program, dims: Sequence[int] | int, lanes: int, rows: int = 1) -> list[Any]:
+    """The arguments after a launch in gangs of ``lanes``, of ``rows`` if rows can be together."""
     space = define(program.text, names())
     kernel: kc.Kernel = space["kernel"]
     args = arguments(program, space)
     leaves = argument_leaves(kernel, args)
-    status = launch(optimize(kernel.func), leaves, dims, lanes=lanes)
+    func = optimize(kernel.func)
+    rows = rows if rows > 1 and has_bands(func) else 1
+    status = launch(func, leaves, dims, lanes=lanes, rows=rows)
     assert status == abi.STATUS_OK
     return args
 
@@ -74,3 +89,8 @@ def test_gangs_across_rows_and_single_threads_agree(
     monkeypatch.setattr(cost.Work, "suits_gangs", lambda *_, **__: True)
     lanes = LANES[1 + shard % (len(LANES) - 1)]
     fuzz(check_across_rows, shard, lanes + -lanes % COLUMNS + COLUMNS, COUNT // 16)
+
+
+@shards
+def test_gangs_of_several_rows_and_single_threads_agree(shard: int) -> None:
+    fuzz(check_in_bands, shard, 5 * ROWS * COLUMNS, COUNT // 32)
