@@ -70,9 +70,9 @@ def _goes_along(eqn: Eqn, strides: Strides) -> bool:
 
 
 def _is_apart(accesses: AccessMap, array: Var) -> bool:
-    """Whether no row loads from ``array`` what another row stores there."""
-    stores_and_loads = accesses.has(array, OpKind.STORE) and accesses.has(array, OpKind.LOAD)
-    return not stores_and_loads or accesses.func.rank - 2 in accesses.deciding_axes(array)
+    """Whether no row touches what another stores in ``array``."""
+    is_stored = accesses.has(array, OpKind.STORE)
+    return not is_stored or accesses.func.rank - 2 in accesses.deciding_axes(array)
 
 
 def _keeps_order(accesses: AccessMap, array: Atom, strides: Strides) -> bool:
@@ -138,8 +138,8 @@ class _Band:
         first = self.once(eqn)
         eqns = [first]
         for at, row in enumerate(self.rows[1:], 1):
-            row[eqn.out] = Var(int32, eqn.out.name)
-            eqns.append(Eqn(add.op, (first.out, Const(int32, at)), (row[eqn.out],), loc=eqn.loc))
+            row[eqn.out] = index = Var(int32, eqn.out.name)
+            eqns.append(Eqn(add.op, (first.out, Const(int32, at)), (index,), loc=eqn.loc))
         return eqns
 
     def loop(self, eqn: Eqn) -> Eqn:
