@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import cast
 
 from kernelcore.errors import KernelNameError, SrcLoc
@@ -11,6 +12,9 @@ from kernelcore.frontend.expr import static_object
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.value import Compound
 from kernelcore.function import Function
+
+# Fields of syntax trees with names, numbers, contexts and operators.
+_WITHOUT_NODES = frozenset({"arg", "attr", "ctx", "id", "name", "op", "ops"})
 
 
 def assigned_names(scope: Scope, body: Sequence[ast.stmt]) -> dict[str, SrcLoc | None]:
@@ -39,25 +43,30 @@ def changed_names(scope: Scope, body: Sequence[ast.stmt]) -> dict[str, SrcLoc | 
 
 
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """``node`` and the nodes inside it, without the bodies of functions defined there."""
+    """``node`` and the nodes inside it, without the bodies of functions defined there.
+
+    What names are used for, and operators, are left out: half of all nodes.
+    """
     pending = [node]
     while pending:
         found = pending.pop()
         yield found
-        if not isinstance(found, ast.FunctionDef | ast.Lambda):
-            pending.extend(reversed(_children(found)))
+        inner: list[ast.AST] = []
+        for name in _parts(found.__class__):
+            value = getattr(found, name, None)
+            if isinstance(value, ast.AST):
+                inner.append(value)
+            elif isinstance(value, list):
+                inner += (v for v in cast("list[object]", value) if isinstance(v, ast.AST))
+        pending.extend(reversed(inner))
 
 
-def _children(node: ast.AST) -> list[ast.AST]:
-    """The nodes right inside ``node``, but for what its names are used for: half of all nodes."""
-    found: list[ast.AST] = []
-    for field in node._fields:
-        value = None if field == "ctx" else getattr(node, field, None)
-        if isinstance(value, ast.AST):
-            found.append(value)
-        elif isinstance(value, list):
-            found += (v for v in cast("list[object]", value) if isinstance(v, ast.AST))
-    return found
+@cache
+def _parts(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields of a node in which ``own_nodes`` looks for others."""
+    if issubclass(kind, ast.FunctionDef | ast.Lambda):
+        return ()
+    return tuple(name for name in kind._fields if name not in _WITHOUT_NODES)
 
 
 def _changed(scope: Scope, node: ast.AST) -> list[ast.Name]:

@@ -8,7 +8,7 @@ import difflib
 import inspect
 import linecache
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import CodeType
 from typing import Any
@@ -50,6 +50,10 @@ class Source:
     pyfunc: Callable[..., Any]
     tree: ast.FunctionDef
     line_offset: int
+    # Spans that were asked for: most are, several times.
+    _spans: dict[ast.AST, SrcLoc | None] = field(
+        default_factory=lambda: dict[ast.AST, SrcLoc | None]()
+    )
 
     @property
     def file(self) -> str:
@@ -58,6 +62,11 @@ class Source:
 
     def loc(self, node: ast.AST) -> SrcLoc | None:
         """The span of ``node``, cut at the end of its first line."""
+        if node not in self._spans:
+            self._spans[node] = self._span(node)
+        return self._spans[node]
+
+    def _span(self, node: ast.AST) -> SrcLoc | None:
         line = getattr(node, "lineno", None)
         if line is None:
             return None
@@ -123,7 +132,7 @@ def read_source(pyfunc: Callable[..., Any]) -> Source:
             remedy="decorate the function itself: put @kernel or @func directly above def",
         )
     try:
-        body, offset = _definition(_Same(pyfunc.__code__))
+        body, offset = _definition(_Same(pyfunc.__code__, pyfunc.__globals__))
     except (OSError, TypeError):
         raise KernelSyntaxError(
             f"the source of '{pyfunc.__name__}' is not available",
@@ -150,6 +159,7 @@ class _Same:
     """Code that equals itself alone: that of two files may be equal where their texts are not."""
 
     code: CodeType
+    names: dict[str, Any]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Same) and self.code is other.code
@@ -161,19 +171,32 @@ class _Same:
 # A kernel's parameters and its body are read one after the other; finding the end takes long.
 @lru_cache(maxsize=1)
 def _definition(same: _Same) -> tuple[ast.stmt | None, int]:
-    lines, start = inspect.findsource(same.code)
-    return parse_definition(lines[start:], start + 1)
+    first = same.code.co_firstlineno
+    lines = _file_lines(same)[first - 1 :]
+    if not lines:
+        raise OSError("the file has become shorter")
+    last = max(line for *_, line in same.code.co_lines() if line is not None)
+    return parse_definition(lines, first, last - first + 1)
 
 
-def parse_definition(lines: list[str], first: int) -> tuple[ast.stmt | None, int]:
+def _file_lines(same: _Same) -> list[str]:
+    """The lines of the file that has the code."""
+    file = same.code.co_filename
+    linecache.checkcache(file)
+    # Python's own search looks at all modules first, and knows more files.
+    return linecache.getlines(file, same.names) or inspect.findsource(same.code)[0]
+
+
+def parse_definition(lines: list[str], first: int, least: int = 1) -> tuple[ast.stmt | None, int]:
     """The definition that ``lines`` start with, and the line number before its first line.
 
     None where it is no complete statement. The definition ends before a line that is indented no
     further, unless that lies in brackets or in a string: then what is before it does not parse.
+    Ends before line ``least`` are not tried.
     """
     indent = _indent(lines[0])
     tried = 0
-    for end in range(1, len(lines) + 1):
+    for end in range(least, len(lines) + 1):
         following = lines[end] if end < len(lines) else "end"
         text = following.strip()
         if not text or text.startswith("#") or (end < len(lines) and _indent(following) > indent):
