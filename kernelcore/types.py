@@ -15,9 +15,9 @@ import ml_dtypes
 import numpy as np
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Scalar:
-    """A machine scalar; ``kind`` is 'bool', 'int', 'uint' or 'float'.
+    """A machine scalar, one object each; ``kind`` is 'bool', 'int', 'uint' or 'float'.
 
     Calling it converts as a kernel does: a float saturates as an integer, and NaN is 0.
     """
@@ -69,6 +69,9 @@ class Scalar:
     def __repr__(self) -> str:
         return self.name
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _named, (self.name,)
+
 
 boolean = Scalar("bool", "bool", 1)
 int8 = Scalar("int8", "int", 8)
@@ -104,9 +107,15 @@ _NUMPY: dict[str, np.dtype[Any]] = {
     s.name: np.dtype(ml_dtypes.bfloat16 if s.name == "bfloat16" else s.name) for s in SCALARS
 }
 
-# What Python's own types mean in an annotation or a cast.
 _INDICES = {s.name: place for place, s in enumerate(SCALARS)}
 
+
+def _named(name: str) -> Scalar:
+    """The scalar of a name, as unpickling finds it."""
+    return SCALARS[_INDICES[name]]
+
+
+# What Python's own types mean in an annotation or a cast.
 PYTHON_SCALARS: dict[type, Scalar] = {bool: boolean, int: int32, float: float32}
 
 MAX_ARRAY_DIMS = 4

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernelcore.errors import KernelSyntaxError, KernelTypeError
-from kernelcore.frontend.mutation import own_nodes
 from kernelcore.frontend.source import Source
 
 
@@ -64,7 +63,7 @@ def refuse_cotangents(source: Source) -> None:
         KernelSyntaxError: It is used.
     """
     rewriter = None
-    for node in (n for stmt in source.tree.body for n in own_nodes(stmt)):
+    for node in source.own_nodes():
         if not isinstance(node, ast.Subscript):
             continue
         rewriter = rewriter or _Rewriter(source, {})

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
-from functools import cache
-from typing import cast
+from collections.abc import Sequence
 
 from kernelcore.errors import KernelNameError, SrcLoc
 from kernelcore.frontend.expr import static_object
 from kernelcore.frontend.scope import Scope
+from kernelcore.frontend.source import own_nodes
 from kernelcore.frontend.value import Compound
 from kernelcore.function import Function
 
-# Fields of syntax trees with names, numbers, contexts and operators.
-_WITHOUT_NODES = frozenset({"arg", "attr", "ctx", "id", "name", "op", "ops"})
 
-
-def assigned_names(scope: Scope, body: Sequence[ast.stmt]) -> dict[str, SrcLoc | None]:
-    """The names that ``body`` assigns, to the first place that does."""
+def assigned_names(scope: Scope, nodes: Sequence[ast.AST]) -> dict[str, SrcLoc | None]:
+    """The names that ``nodes``, the ``own_nodes`` of code, assign, to the first place that does."""
     out: dict[str, SrcLoc | None] = {}
-    for stmt in body:
-        for node in own_nodes(stmt):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                out.setdefault(node.id, scope.loc(node))
-            elif isinstance(node, ast.FunctionDef):
-                out.setdefault(node.name, scope.loc(node))
+    for node in nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            out.setdefault(node.id, scope.loc(node))
+        elif isinstance(node, ast.FunctionDef):
+            out.setdefault(node.name, scope.loc(node))
     return out
 
 
@@ -34,39 +29,12 @@ def changed_names(scope: Scope, body: Sequence[ast.stmt]) -> dict[str, SrcLoc | 
 
     A call of a function that updates its arguments assigns them too.
     """
-    out = assigned_names(scope, body)
-    for stmt in body:
-        for node in own_nodes(stmt):
-            for name in _changed(scope, node):
-                out.setdefault(name.id, scope.loc(name))
+    nodes = list(own_nodes(body))
+    out = assigned_names(scope, nodes)
+    for node in nodes:
+        for name in _changed(scope, node):
+            out.setdefault(name.id, scope.loc(name))
     return out
-
-
-def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """``node`` and the nodes inside it, without the bodies of functions defined there.
-
-    What names are used for, and operators, are left out: half of all nodes.
-    """
-    pending = [node]
-    while pending:
-        found = pending.pop()
-        yield found
-        inner: list[ast.AST] = []
-        for name in _parts(found.__class__):
-            value = getattr(found, name, None)
-            if isinstance(value, ast.AST):
-                inner.append(value)
-            elif isinstance(value, list):
-                inner += (v for v in cast("list[object]", value) if isinstance(v, ast.AST))
-        pending.extend(reversed(inner))
-
-
-@cache
-def _parts(kind: type[ast.AST]) -> tuple[str, ...]:
-    """The fields of a node in which ``own_nodes`` looks for others."""
-    if issubclass(kind, ast.FunctionDef | ast.Lambda):
-        return ()
-    return tuple(name for name in kind._fields if name not in _WITHOUT_NODES)
 
 
 def _changed(scope: Scope, node: ast.AST) -> list[ast.Name]:

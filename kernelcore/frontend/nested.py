@@ -10,11 +10,10 @@ from typing import Any
 
 from kernelcore.errors import KernelSyntaxError
 from kernelcore.frontend.expr import static_object
-from kernelcore.frontend.mutation import own_nodes
 from kernelcore.frontend.overloads import recursion, remember
 from kernelcore.frontend.rules import DECORATORS
 from kernelcore.frontend.scope import Scope
-from kernelcore.frontend.source import EXPRESSION_ERRORS, Source
+from kernelcore.frontend.source import EXPRESSION_ERRORS, Source, own_nodes
 from kernelcore.frontend.value import Static
 from kernelcore.function import Function, Overload
 
@@ -93,7 +92,7 @@ def _captured(scope: Scope, node: ast.FunctionDef) -> list[str]:
     own = {a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)}
     names = [n for stmt in node.body for n in ast.walk(stmt) if isinstance(n, ast.Name)]
     own |= {n.id for n in names if isinstance(n.ctx, ast.Store)}
-    own |= {n.name for s in node.body for n in own_nodes(s) if isinstance(n, ast.FunctionDef)}
+    own |= {n.name for n in own_nodes(node.body) if isinstance(n, ast.FunctionDef)}
     outer = [n.id for n in names if n.id in scope.assigned or n.id in scope.env]
     return list(dict.fromkeys(name for name in outer if name not in own and name != node.name))
 

@@ -7,11 +7,11 @@ import builtins
 import difflib
 import inspect
 import linecache
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import CodeType
-from typing import Any
+from typing import Any, cast
 
 from kernelcore.builtins import BUILTINS
 from kernelcore.errors import KernelNameError, KernelSyntaxError, SrcLoc
@@ -19,6 +19,8 @@ from kernelcore.errors import KernelNameError, KernelSyntaxError, SrcLoc
 _LONG_LINE = 1 << 20
 # Decorators and the brackets of a signature; beyond, Python's own search is not slower.
 _MOST_ENDS = 8
+# Fields of nodes with names, contexts and operators.
+_WITHOUT_NODES = frozenset({"arg", "attr", "ctx", "id", "name", "op", "ops"})
 # What an expression that a user wrote may raise when Python evaluates it.
 EXPRESSION_ERRORS = (
     ArithmeticError,
@@ -50,10 +52,11 @@ class Source:
     pyfunc: Callable[..., Any]
     tree: ast.FunctionDef
     line_offset: int
-    # Spans that were asked for: most are, several times.
+    # What was asked for, since most is several times.
     _spans: dict[ast.AST, SrcLoc | None] = field(
         default_factory=lambda: dict[ast.AST, SrcLoc | None]()
     )
+    _own_nodes: list[ast.AST] = field(default_factory=lambda: list[ast.AST]())
 
     @property
     def file(self) -> str:
@@ -81,6 +84,12 @@ class Source:
             encoded = text.encode()
             first, last = (len(encoded[:c].decode(errors="ignore")) for c in (first, last))
         return SrcLoc(self.file, line, first, last)
+
+    def own_nodes(self) -> Sequence[ast.AST]:
+        """The ``own_nodes`` of its body."""
+        if not self._own_nodes:
+            self._own_nodes.extend(own_nodes(self.tree.body))
+        return self._own_nodes
 
     def name_loc(self) -> SrcLoc:
         """The span of the name after ``def``."""
@@ -112,6 +121,33 @@ class Source:
         params = [a.arg for a in self.tree.args.args]
         close = difflib.get_close_matches(name, [*local, *params, *self.namespace()], 1)
         return f"did you mean '{close[0]}'?" if close else "assign it, or pass it as a parameter"
+
+
+def own_nodes(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+    """The nodes of ``body`` in order, without the bodies of functions defined there.
+
+    What names are used for, and operators, are left out: half of all nodes.
+    """
+    pending: list[object] = list(reversed(body))
+    while pending:
+        node = pending.pop()
+        if not isinstance(node, ast.AST):
+            continue
+        yield node
+        for name in _inner_fields(node.__class__):
+            value: object = getattr(node, name, None)
+            if isinstance(value, list):
+                pending.extend(reversed(cast("list[object]", value)))
+            elif value is not None:
+                pending.append(value)
+
+
+@cache
+def _inner_fields(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields in which ``own_nodes`` looks for nodes, the last one first."""
+    if issubclass(kind, ast.FunctionDef | ast.Lambda):
+        return ()
+    return tuple(name for name in reversed(kind._fields) if name not in _WITHOUT_NODES)
 
 
 def read_source(pyfunc: Callable[..., Any]) -> Source:

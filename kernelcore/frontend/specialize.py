@@ -336,7 +336,7 @@ class _Program:
         builder = weak.builder
         tree = source.tree
         scope = Scope(source, builder, weak, self.call, is_kernel)
-        scope.assigned = assigned_names(scope, tree.body)
+        scope.assigned = assigned_names(scope, source.own_nodes())
         results = None if is_kernel else Results(tree, result_types(source), finish)
         with builder.region() as eqns:
             params = bind(scope)

@@ -19,6 +19,9 @@ from kernelcore.types import TYPE_CLASSES, Scalar, Type
 class OpKind(Enum):
     """What an Op is to the compiler."""
 
+    # Sets of kinds are asked all the time, and Enum's own hash is that of the name.
+    __hash__ = object.__hash__
+
     PURE = auto()  # scalars in, one scalar out, no effect
     CAST = auto()  # attrs: dtype
     TID = auto()  # attrs: axis; one launch index, int32
