@@ -14,7 +14,7 @@ from kernelcore.compile import portable
 from kernelcore.opdevice import PORTABLE_ARCHITECTURE, common_architecture, device_form
 from kernelcore.opspec import Operation
 from kernelcore.runtime import native
-from kernelcore.signature import Relocation, accumulated
+from kernelcore.signature import Relocation
 
 # Whether programs are lowered with the code of their kernels; jit caches by it.
 embeds = jax.make_user_context(False)
@@ -43,7 +43,7 @@ class Code:
 def _cpu_code(operation: Operation, given: Given, block_dim: int) -> Code:
     compiled = operation.compiled
     native.register_kernel(compiled.key, compiled.address)
-    rows = np.array(accumulated(operation.optimized), np.int64)
+    rows = np.array(operation.accumulated(), np.int64)
     attributes: dict[str, Any] = {"accumulated": rows.reshape(-1)}
     if embeds.value:
         attributes["object"] = np.frombuffer(portable(compiled), np.uint8)

@@ -29,6 +29,7 @@ from kernelcore.signature import (
     Relocation,
     Role,
     ZeroFill,
+    accumulated,
     make_signature,
     relocations,
 )
@@ -266,6 +267,10 @@ class Operation:
     def relocations(self) -> list[Relocation]:
         """Per kernel parameter a row of integers, in the order of the native ABI."""
         return relocations(self.func, self.compiled, self.bindings)
+
+    def accumulated(self) -> list[tuple[int, int, int, int, int, int]]:
+        """Per accumulated array a row of integers, in the order of the native ABI."""
+        return accumulated(AccessMap(self.optimized))
 
 
 def describe(type_: ArrayType) -> str:

@@ -103,12 +103,8 @@ def _message(eqn: Eqn) -> str:
     return str(KernelAssertionError.of(eqn.attrs["text"], eqn.loc))
 
 
-def accumulated(func: Func) -> list[tuple[int, int, int, int, int, int]]:
-    """Per accumulated array of ``func`` a row of integers, in the order of the native ABI."""
-    return _accumulated(AccessMap(func))
-
-
-def _accumulated(accesses: AccessMap) -> list[tuple[int, int, int, int, int, int]]:
+def accumulated(accesses: AccessMap) -> list[tuple[int, int, int, int, int, int]]:
+    """Per accumulated array of a kernel a row of integers, in the order of the native ABI."""
     return [a.row() for a in accumulated_arrays(accesses)]
 
 
@@ -145,7 +141,7 @@ def make_signature(
         accesses.reaches(),
         messages=messages(func),
         may_block=any(e.op.kind is OpKind.PRINT for e in walk_eqns(func.body)),
-        accumulated=[] if is_serial else _accumulated(accesses),
+        accumulated=[] if is_serial else accumulated(accesses),
         exclusive=exclusive(func),
         is_serial=is_serial,
         stored=stored(func),

@@ -108,6 +108,7 @@ class AccessMap:
         self.native: dict[Atom, list[NativeAccess]] = {}
         for found in _native_accesses(func.body, False):
             self.native.setdefault(found.use.array, []).append(found)
+        self._written = {a for a in (*self.by_array, *self.native) if self.has(a, *WRITES)}
         # Per value: a number that equal values share, whether it has one value in the whole
         # launch, and the launch axis that it is an injective function of.
         self._numbers: dict[Hashable, int] = {}
@@ -134,13 +135,10 @@ class AccessMap:
         return any(a.eqn.op.kind in kinds for a in self.of(array))
 
     def _learn(self, eqn: Eqn) -> None:
-        repeats = eqn.op.kind in _REPEATS
-        if eqn.op.kind is OpKind.LOAD:
-            repeats = not self.has(eqn.inputs[0], *WRITES)
-        if not repeats:
+        kind, out = eqn.op.kind, eqn.outputs[0]
+        if kind not in _REPEATS and (kind is not OpKind.LOAD or eqn.inputs[0] in self._written):
             return
-        out = eqn.out
-        if eqn.op.kind is OpKind.TID:
+        if kind is OpKind.TID:
             self._axis[out] = eqn.attrs["axis"]
         elif all(self.is_uniform(a) for a in eqn.inputs):
             self._uniform.add(out)
@@ -151,7 +149,7 @@ class AccessMap:
         if _widens(eqn):
             self._keys[out] = self.key(eqn.inputs[0])
             return
-        attrs = tuple(sorted(eqn.attrs.items(), key=str))
+        attrs = tuple(sorted(eqn.attrs.items(), key=str)) if eqn.attrs else ()
         inputs = tuple(self.key(a) for a in eqn.inputs)
         self._keys[out] = self._number((eqn.op.name, out.type, attrs, inputs))
 

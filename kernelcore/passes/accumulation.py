@@ -15,7 +15,7 @@ from math import prod
 from kernelcore.builtins.reference import is_narrow, trip_count
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import AddForm, OpKind
-from kernelcore.ir.walk import replace_body, used_atoms, walk_eqns
+from kernelcore.ir.walk import atoms_in, replace_body, walk_eqns
 from kernelcore.passes.access import Access, AccessMap
 from kernelcore.passes.offsets import base_and_offset, definitions
 from kernelcore.types import ArrayType
@@ -60,8 +60,9 @@ class Accumulated:
 
 def plan_accumulations(func: Func) -> Func:
     """Choose the form of every accumulation of ``func``, for native launches."""
-    accesses = AccessMap(func)
-    used = {a for eqn in walk_eqns(func.body) for a in used_atoms(eqn)}
+    if not any(e.op.kind is OpKind.ATOMIC_ADD for e in walk_eqns(func.body)):
+        return func
+    accesses, used = AccessMap(func), atoms_in(func.body)
     owned = {array for array in accesses.by_array if accesses.owned(array)}
     accumulated = {p for p in func.params if _is_accumulated(accesses, p, used)} - owned
     uniform = _launch_values(func)

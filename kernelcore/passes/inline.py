@@ -8,7 +8,7 @@ from typing import Any
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.custom import rules_of
 from kernelcore.ir.op import OpKind
-from kernelcore.ir.walk import clone_eqn, replace_body, substitute
+from kernelcore.ir.walk import clone_eqn, replace_body, substitute, walk_eqns
 
 
 def inline(func: Func) -> Func:
@@ -16,11 +16,17 @@ def inline(func: Func) -> Func:
     return _Inliner().func(func)
 
 
+# What an Eqn is that holds other functions.
+_WITH_FUNCTIONS = frozenset({OpKind.CALL, OpKind.GRAD, OpKind.CUSTOM})
+
+
 class _Inliner:
     def __init__(self) -> None:
         self.inlined: dict[Func, Func] = {}
 
     def func(self, func: Func) -> Func:
+        if not any(e.op.kind in _WITH_FUNCTIONS for e in walk_eqns(func.body)):
+            return func
         if func not in self.inlined:
             self.inlined[func] = replace_body(func, self.region(func.body, {}))
         return self.inlined[func]

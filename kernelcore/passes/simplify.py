@@ -26,7 +26,7 @@ def _region(region: Region, env: dict[Var, Atom]) -> Region:
 
 
 def _eqn(eqn: Eqn, env: dict[Var, Atom], into: list[Eqn]) -> None:
-    inputs = tuple(substitute(a, env) for a in eqn.inputs)
+    inputs = tuple(substitute(a, env) for a in eqn.inputs) if env else eqn.inputs
     match eqn.op.kind:
         case OpKind.PURE if all(isinstance(a, Const) for a in inputs):
             env[eqn.out] = _fold(eqn, inputs)
@@ -49,12 +49,15 @@ def _eqn(eqn: Eqn, env: dict[Var, Atom], into: list[Eqn]) -> None:
             inputs = eqn.inputs
         case _:
             pass
+    if inputs is eqn.inputs and not eqn.regions:
+        into.append(eqn)
+        return
     regions = tuple(_region(r, env) for r in eqn.regions)
     if eqn.op.kind is OpKind.IF:
         for out, *given in zip(eqn.outputs, *(r.yields for r in regions), strict=True):
             if given[0] is given[1]:
                 env[out] = given[0]
-    into.append(replace(eqn, inputs=inputs, regions=regions))
+    into.append(Eqn(eqn.op, inputs, eqn.outputs, eqn.attrs, regions, eqn.loc))
 
 
 def _fold(eqn: Eqn, inputs: tuple[Atom, ...]) -> Const:
