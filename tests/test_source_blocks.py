@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
+import linecache
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kernelcore.frontend.source import parse_definition
+from kernelcore.frontend.source import parse_definition, read_source
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted(p for part in ("tests", "kernelcore") for p in (ROOT / part).rglob("*.py"))
@@ -59,3 +63,28 @@ def test_all_functions_of_the_project_are_cut_out_alike() -> None:
                 assert definition(lines[first:]) == tree(wanted), node.name
                 count += 1
     assert count > 500
+
+
+def test_kernels_of_an_archive_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "import kernelcore as kc\n@kc.kernel\n"
+        "def twice(x: kc.array(dtype=float)):\n    x[kc.tid()] *= 2.0\n"
+    )
+    with zipfile.ZipFile(tmp_path / "kernels.zip", "w") as archive:
+        archive.writestr("kernels_of_an_archive.py", text)
+    monkeypatch.syspath_prepend(tmp_path / "kernels.zip")
+    kernel = importlib.import_module("kernels_of_an_archive").twice
+    assert "mul" in kernel.inspect("ir")
+    assert "twice" in kernel.inspect("source")
+
+
+@pytest.mark.parametrize("comment", ["é", "e"])
+def test_spans_count_characters(comment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["def f(x):\n", f"    y = x  # {comment}\n", f"    '{comment}'; return y\n"]
+    monkeypatch.setitem(linecache.cache, "<spans>", (1, None, lines, "<spans>"))
+    scope: dict[str, Any] = {}
+    exec(compile("".join(lines), "<spans>", "exec"), scope)
+    source = read_source(scope["f"])
+    found = source.loc(source.tree.body[-1])
+    assert found is not None
+    assert (found.line, found.col, found.end_col) == (3, 9, 17)

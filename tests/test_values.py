@@ -105,6 +105,12 @@ def test_values_and_classes_survive_pickling_and_copying(cls: Any) -> None:
     assert pickle.loads(pickle.dumps(cls)) is cls
 
 
+@pytest.mark.parametrize("scalar", types.SCALARS, ids=repr)
+def test_a_scalar_type_is_one_object(scalar: types.Scalar) -> None:
+    for other in (pickle.loads(pickle.dumps(scalar)), copy.copy(scalar), copy.deepcopy(scalar)):
+        assert other is scalar
+
+
 def test_classes_without_components_pickle_by_name() -> None:
     assert pickle.loads(pickle.dumps(Composite)) is Composite
     generic = vector(Any, types.AnyFloat)

@@ -47,11 +47,13 @@ class Source:
         pyfunc: The function.
         tree: Its definition.
         line_offset: What to add to the lines of ``tree`` to get those of the file.
+        is_ascii: Whether it is known that every character of its text is one byte.
     """
 
     pyfunc: Callable[..., Any]
     tree: ast.FunctionDef
     line_offset: int
+    is_ascii: bool = False
     # What was asked for, since most is several times.
     _spans: dict[ast.AST, SrcLoc | None] = field(
         default_factory=lambda: dict[ast.AST, SrcLoc | None]()
@@ -78,7 +80,7 @@ class Source:
         if getattr(node, "end_lineno", line) != line:
             last = _LONG_LINE
         line += self.line_offset
-        text = linecache.getline(self.file, line).rstrip("\n")
+        text = "" if self.is_ascii else linecache.getline(self.file, line).rstrip("\n")
         if not text.isascii():
             # ast counts UTF-8 bytes; a SrcLoc counts characters.
             encoded = text.encode()
@@ -168,7 +170,7 @@ def read_source(pyfunc: Callable[..., Any]) -> Source:
             remedy="decorate the function itself: put @kernel or @func directly above def",
         )
     try:
-        body, offset = _definition(_Same(pyfunc.__code__, pyfunc.__globals__))
+        body, offset, is_ascii = _definition(_Same(pyfunc.__code__))
     except (OSError, TypeError):
         raise KernelSyntaxError(
             f"the source of '{pyfunc.__name__}' is not available",
@@ -187,7 +189,7 @@ def read_source(pyfunc: Callable[..., Any]) -> Source:
             _start(pyfunc),
             "run the definition again: a kernel is read when it is first needed",
         )
-    return Source(pyfunc, body, offset)
+    return Source(pyfunc, body, offset, is_ascii)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -195,7 +197,6 @@ class _Same:
     """Code that equals itself alone: that of two files may be equal where their texts are not."""
 
     code: CodeType
-    names: dict[str, Any]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Same) and self.code is other.code
@@ -206,21 +207,23 @@ class _Same:
 
 # A kernel's parameters and its body are read one after the other; finding the end takes long.
 @lru_cache(maxsize=1)
-def _definition(same: _Same) -> tuple[ast.stmt | None, int]:
+def _definition(same: _Same) -> tuple[ast.stmt | None, int, bool]:
     first = same.code.co_firstlineno
-    lines = _file_lines(same)[first - 1 :]
+    lines = _file_lines(same.code)[first - 1 :]
     if not lines:
         raise OSError("the file has become shorter")
     last = max(line for *_, line in same.code.co_lines() if line is not None)
-    return parse_definition(lines, first, last - first + 1)
+    found, offset = parse_definition(lines, first, last - first + 1)
+    end = found.end_lineno if found is not None else None
+    text = lines if end is None else lines[: end + offset - first + 1]
+    return found, offset, all(map(str.isascii, text))
 
 
-def _file_lines(same: _Same) -> list[str]:
-    """The lines of the file that has the code."""
-    file = same.code.co_filename
-    linecache.checkcache(file)
-    # Python's own search looks at all modules first, and knows more files.
-    return linecache.getlines(file, same.names) or inspect.findsource(same.code)[0]
+def _file_lines(code: CodeType) -> list[str]:
+    """The lines of the file that ``code`` is from."""
+    linecache.checkcache(code.co_filename)
+    # Python's own search finds more, and asks every module first.
+    return linecache.getlines(code.co_filename) or inspect.findsource(code)[0]
 
 
 def parse_definition(lines: list[str], first: int, least: int = 1) -> tuple[ast.stmt | None, int]:
