@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from kernelcore.codegen import machine
 from kernelcore.codegen.engine import engine, lock
 from kernelcore.codegen.form import Form, form_for
 from kernelcore.codegen.host import Host, host
@@ -14,9 +15,6 @@ from kernelcore.codegen.llvm import emit_kernel
 from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Func
 from kernelcore.runtime import native
-from kernelcore.settings import config
-
-OPTIMIZED, UNOPTIMIZED = 2, 0
 
 
 def llvm_text(func: Func, symbol: str = "kernel", form: Form | None = None) -> str:
@@ -26,9 +24,7 @@ def llvm_text(func: Func, symbol: str = "kernel", form: Form | None = None) -> s
 
 def assembly(text: str) -> str:
     """The assembly of LLVM ``text`` on this host."""
-    with lock:
-        module, machine = _optimize(text, host())
-        return machine.emit_assembly(module)
+    return machine.assembly(text, host())
 
 
 def object_code(text: str, target: Host | None = None) -> bytes:
@@ -37,9 +33,7 @@ def object_code(text: str, target: Host | None = None) -> bytes:
     Raises:
         KernelCompileError: LLVM does not accept ``text``.
     """
-    with lock:
-        module, machine = _optimize(text, target or host())
-        return machine.emit_object(module)
+    return machine.object_code(text, target or host())
 
 
 def load(code: bytes, symbol: str) -> int:
@@ -71,41 +65,6 @@ define void @{symbol}(ptr %data, i64 %first, i64 %second) {{
     return load(object_code(text), symbol)
 
 
-def _optimize(text: str, target: Host) -> tuple[Any, Any]:
-    llvm, machine = engine(), _machine(target)
-    try:
-        module = llvm.parse_assembly(text)
-        module.triple = target.triple
-        module.data_layout = str(machine.target_data)
-        module.verify()
-    except RuntimeError as error:
-        raise KernelCompileError(f"LLVM rejected the generated code: {error}\n{text}") from error
-    options = llvm.create_pipeline_tuning_options(speed_level=_level())
-    # Gangs are the vectors. LLVM 22's SLP vectoriser is wrong at times for large AVX-512 kernels.
-    options.loop_vectorization = options.slp_vectorization = False
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
-    return module, machine
-
-
-def _level() -> int:
-    return OPTIMIZED if config.optimize else UNOPTIMIZED
-
-
-def _machine(target: Host) -> Any:
-    return (
-        engine()
-        .Target.from_triple(target.triple)
-        .create_target_machine(
-            cpu=target.cpu,
-            features=target.features,
-            opt=_level(),
-            reloc="pic",
-            codemodel="small",
-        )
-    )
-
-
 def _linked(code: bytes, symbol: str) -> int:
     """``load`` by LLVM's linker, for the formats of other systems."""
     llvm = engine()
@@ -125,7 +84,7 @@ def _linked(code: bytes, symbol: str) -> int:
 
 @cache
 def _linker() -> Any:
-    return engine().create_lljit_compiler(_machine(host()))
+    return engine().create_lljit_compiler(machine.target_machine(host()))
 
 
 @cache

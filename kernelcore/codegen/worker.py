@@ -13,14 +13,24 @@ import sys
 from pathlib import Path
 from typing import IO
 
-from kernelcore.codegen import cpu
+from kernelcore.codegen.host import host
+from kernelcore.codegen.machine import object_code
 from kernelcore.errors import KernelCompileError
 from kernelcore.settings import config
 
 READY, DONE, FAILED = b"r", b"d", b"f"
 _LENGTH_BYTES = 8
-# The parent's own path, since the package need not be installed where Python looks.
-_PROGRAM = "import sys; sys.path[:0] = {path!r}; from kernelcore.codegen.worker import main; main()"
+_PACKAGE = Path(__file__).parents[1]
+# The parent's own path, since the package need not be installed where Python looks. The package
+# itself is left empty: what it imports takes longer than LLVM.
+_PROGRAM = f"""\
+import sys, types
+sys.path[:0] = [{str(_PACKAGE.parent)!r}]
+package = sys.modules["kernelcore"] = types.ModuleType("kernelcore")
+package.__path__ = [{str(_PACKAGE)!r}]
+from kernelcore.codegen.worker import main
+main()
+"""
 
 
 class Worker:
@@ -32,8 +42,7 @@ class Worker:
         Raises:
             KernelCompileError: This Python cannot be started again.
         """
-        path = [str(Path(__file__).parents[2])]
-        command = [sys.executable or "python", "-c", _PROGRAM.format(path=path)]
+        command = [sys.executable or "python", "-c", _PROGRAM]
         environment = {**os.environ, "KC_OPTIMIZE": str(int(config.optimize))}
         pipe = subprocess.PIPE
         try:
@@ -86,7 +95,7 @@ def main() -> None:
     _send(stdout, READY)
     while (text := _receive(stdin)) is not None:
         try:
-            _send(stdout, DONE + cpu.object_code(text.decode()))
+            _send(stdout, DONE + object_code(text.decode(), host()))
         except KernelCompileError as error:
             _send(stdout, FAILED + str(error).encode())
 
