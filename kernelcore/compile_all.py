@@ -10,23 +10,34 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
 
-from kernelcore import compile as code
-from kernelcore.codegen import cpu
+from kernelcore.cache import default_cache
 from kernelcore.codegen.worker import Worker
-from kernelcore.errors import KernelArgumentError, KernelError
-from kernelcore.inspection import all_derivatives
-from kernelcore.ir.core import Func
+from kernelcore.errors import KernelArgumentError, KernelCompileError, KernelError
 from kernelcore.kernel import Kernel, not_a_kernel
-from kernelcore.passes.activity import is_float
-from kernelcore.passes.pipeline import optimize
+from kernelcore.lazy import Deferred
 from kernelcore.types import ArrayType
+
+# A process can be started before the compiler is imported.
+if TYPE_CHECKING:
+    from kernelcore import compile as code
+    from kernelcore import inspection
+    from kernelcore.codegen import cpu
+    from kernelcore.ir.core import Func
+    from kernelcore.passes import activity, pipeline
+else:
+    code = Deferred("kernelcore.compile")
+    inspection = Deferred("kernelcore.inspection")
+    cpu = Deferred("kernelcore.codegen.cpu")
+    activity = Deferred("kernelcore.passes.activity")
+    pipeline = Deferred("kernelcore.passes.pipeline")
 
 # A process takes as long to start as a few kernels take to compile.
 KERNELS_PER_PROCESS = 6
 BAR_WIDTH = 24
 
-_Make = Callable[[], Func | None]
+_Make = Callable[[], "Func | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +107,8 @@ class _Run:
         self.count = len(self.tasks)
         # Ends with a None for every thread.
         self.queue: SimpleQueue[tuple[str, code.Missing] | None] = SimpleQueue()
+        # One for every other process.
+        self.threads: list[threading.Thread] = []
         self.lock = threading.Lock()
         self.compiled: list[str] = []
         self.cached: list[str] = []
@@ -103,38 +116,42 @@ class _Run:
 
     def finish(self, processes: int) -> CompileReport:
         """Compile everything with at most ``processes`` processes, this one included."""
-        threads: list[threading.Thread] = []
         queued = 0
         try:
+            if _some_are_missing(self.count):
+                self._get_help(self.count, processes)
             for at, (name, make) in enumerate(self.tasks):
                 missing = self._missing(name, make)
                 if missing is None:
                     continue
                 self.queue.put((name, missing))
                 queued += 1
-                expected = queued + len(self.tasks) - at - 1
-                enough = len(threads) + 1
-                if expected > enough * KERNELS_PER_PROCESS and enough < processes:
-                    threads.append(threading.Thread(target=self._serve))
-                    threads[-1].start()
-            for _ in (*threads, None):
+                self._get_help(queued + len(self.tasks) - at - 1, processes)
+            for _ in (*self.threads, None):
                 self.queue.put(None)
             self._compile(cpu.object_code)
         finally:
-            self._join(threads)
+            self._join()
         if self.is_shown:
             print(file=sys.stderr)
         seconds = time.perf_counter() - self.start
         return CompileReport(tuple(self.compiled), tuple(self.cached), self.failed, seconds)
 
-    def _join(self, threads: Sequence[threading.Thread]) -> None:
-        """Wait for ``threads``; where this thread was interrupted they leave out what is left."""
+    def _get_help(self, expected: int, processes: int) -> None:
+        """Start one more of ``processes`` if ``expected`` kernels are enough for all."""
+        enough = len(self.threads) + 1
+        if expected > enough * KERNELS_PER_PROCESS and enough < processes:
+            self.threads.append(threading.Thread(target=self._serve))
+            self.threads[-1].start()
+
+    def _join(self) -> None:
+        """Wait for the others; where this thread was interrupted they leave out what is left."""
         with contextlib.suppress(Empty):
             while True:
                 self.queue.get_nowait()
-        for _ in threads:
+        for _ in self.threads:
             self.queue.put(None)
-        for thread in threads:
+        for thread in self.threads:
             thread.join()
 
     def _missing(self, name: str, make: _Make) -> code.Missing | None:
@@ -153,6 +170,9 @@ class _Run:
     def _serve(self) -> None:
         """Have texts compiled by a process until there are no more."""
         worker: Worker | None = None
+        # What keeps it from starting is told by the first kernel.
+        with contextlib.suppress(KernelCompileError):
+            worker = Worker()
 
         def object_code(text: str) -> bytes:
             nonlocal worker
@@ -197,9 +217,12 @@ class _Run:
 
 def _tasks(kernel: Kernel, adjoint: bool) -> Iterator[tuple[str, _Make]]:
     """The names of codes, and what makes their IR."""
-    yield kernel.name, lambda: optimize(_specific(kernel).func)
+    yield kernel.name, lambda: pipeline.optimize(_specific(kernel).func)
     if adjoint:
-        yield f"{kernel.name}, adjoint", lambda: _adjoint(kernel, *all_derivatives(kernel.func))
+        yield (
+            f"{kernel.name}, adjoint",
+            lambda: _adjoint(kernel, *inspection.all_derivatives(kernel.func)),
+        )
         yield f"{kernel.name}, Tape's adjoint", lambda: _adjoint(kernel, _arrays(kernel.func), [])
 
 
@@ -230,13 +253,19 @@ def _adjoint(kernel: Kernel, wrt: Sequence[int], seeds: Sequence[int]) -> Func |
     written = [effect.writes for effect in kernel.effects]
     if not wrt or not any(written[i] for i in (*wrt, *seeds)):
         return None
-    return optimize(kernel.adjoint(tuple(wrt), tuple(seeds)).func)
+    return pipeline.optimize(kernel.adjoint(tuple(wrt), tuple(seeds)).func)
 
 
 def _arrays(func: Func) -> list[int]:
     """The parameters that are arrays of floats."""
     pairs = enumerate(func.params)
-    return [i for i, p in pairs if isinstance(p.type, ArrayType) and is_float(p)]
+    return [i for i, p in pairs if isinstance(p.type, ArrayType) and activity.is_float(p)]
+
+
+def _some_are_missing(count: int) -> bool:
+    """Whether the disk cache has too few entries to have the code of ``count`` kernels."""
+    disk = default_cache()
+    return disk is not None and len(disk.entries()) < count
 
 
 def _processors() -> int:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore.codegen import cpu
+from kernelcore.codegen import machine, worker
 from kernelcore.codegen.worker import Worker
 from kernelcore.compile_all import KERNELS_PER_PROCESS
 from kernelcore.errors import KernelCompileError
@@ -72,10 +72,10 @@ def test_launches_find_the_code(directory: Path, monkeypatch: pytest.MonkeyPatch
     kernel = scaling(1.5, "found")
     assert kc.compile_all([kernel], adjoint=True).failed == {}
 
-    def refuse(text: str) -> bytes:
+    def refuse(text: str, target: object) -> bytes:
         raise AssertionError(f"compiled again:\n{text}")
 
-    monkeypatch.setattr(cpu, "object_code", refuse)
+    monkeypatch.setattr(machine, "object_code", refuse)
     launch(kernel)
     x, y = np.ones(2, np.float32), np.zeros(2, np.float32)
     ct_x, ct_y = np.zeros_like(x), np.ones_like(y)
@@ -88,6 +88,17 @@ def test_launches_find_the_code(directory: Path, monkeypatch: pytest.MonkeyPatch
     tape.backward(grads={out: ct_y})
     assert data.grad is not None
     np.testing.assert_array_equal(data.grad.numpy(), [3.0, 3.0])
+
+
+def test_no_process_starts_for_kernels_that_are_cached(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernels = [scaling(k + 0.375, f"c{k}") for k in range(MANY)]
+    kc.compile_all(kernels, processes=1)
+    started: list[str] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: started.append("a process"))
+    assert len(kc.compile_all(kernels, processes=2).cached) == MANY
+    assert started == []
 
 
 def test_it_works_without_a_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,10 +121,10 @@ def test_a_failure_is_named_and_loses_nothing(directory: Path) -> None:
 
 
 def test_an_interruption_leaves_no_thread(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(text: str) -> bytes:
+    def interrupt(text: str, target: object) -> bytes:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cpu, "object_code", interrupt)
+    monkeypatch.setattr(machine, "object_code", interrupt)
     before = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
         kc.compile_all([scaling(k + 0.625, f"i{k}") for k in range(MANY)], processes=3)
@@ -153,6 +164,15 @@ def test_a_worker_refuses_wrong_text_and_goes_on() -> None:
         assert not worker.has_ended
     finally:
         worker.close()
+
+
+def test_a_worker_imports_no_more_than_llvm() -> None:
+    program = f"{worker._PROGRAM}print(*sys.modules)"
+    command = [sys.executable, "-c", program]
+    found = subprocess.run(command, input=b"", capture_output=True, check=True)
+    modules = {name.split(".")[0] for name in found.stderr.decode().split()}
+    assert {"llvmlite", "kernelcore"} <= modules
+    assert "numpy" not in modules
 
 
 def test_a_worker_that_dies_is_an_error() -> None:

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import IO
 
+from kernelcore.codegen.engine import engine
 from kernelcore.codegen.host import host
 from kernelcore.codegen.machine import object_code
 from kernelcore.errors import KernelCompileError
@@ -92,10 +93,12 @@ def main() -> None:
     stdin, stdout = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     # What anything else prints must not come between the messages.
     os.dup2(2, 1)
+    target = host()
+    engine()
     _send(stdout, READY)
     while (text := _receive(stdin)) is not None:
         try:
-            _send(stdout, DONE + object_code(text.decode(), host()))
+            _send(stdout, DONE + object_code(text.decode(), target))
         except KernelCompileError as error:
             _send(stdout, FAILED + str(error).encode())
 
