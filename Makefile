@@ -129,7 +129,7 @@ fuzz-capsules: $(VENV)/.built
 	$(BIN)/python -m pytest -q tests/fuzz/test_capsules.py
 
 # Launches from several threads under ThreadSanitizer.
-CORE := accumulated_copy accumulating_run cpu_limit launch placement pool signature
+CORE := accumulated_copy accumulating_run cpu_limit launch placement pool sections signature
 tsan:
 	mkdir -p build
 	$(CXX) -std=c++20 -g -O1 -fsanitize=thread -Wall -Wextra -Icsrc -Icsrc/include \

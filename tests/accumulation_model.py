@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 INLINE_POINTS, MAX_CHUNK_POINTS, TARGET_CHUNKS, PARTIAL_SUMS = 256, 16384, 64, 64
+MAX_SECTIONS, FEWEST_CHUNKS, ADDITIONS_PER_ELEMENT = 8, 4, 8
 
 
 def chunks(total: int) -> Iterator[tuple[int, int]]:
@@ -17,6 +18,15 @@ def chunks(total: int) -> Iterator[tuple[int, int]]:
         size = min(max(-(-even // 64) * 64, INLINE_POINTS), MAX_CHUNK_POINTS)
     for begin in range(0, total, size):
         yield begin, min(begin + size, total)
+
+
+def sections(total: int, elements: int, weight: int = 1) -> Iterator[tuple[int, int]]:
+    """The ranges of points of which each adds to its own copy of an array of ``elements``."""
+    cut = list(chunks(total))
+    most = min(MAX_SECTIONS, len(cut) // FEWEST_CHUNKS)
+    count = max(min(most, weight * total // ADDITIONS_PER_ELEMENT // elements + 1), 1)
+    for k in range(count):
+        yield cut[len(cut) * k // count][0], cut[len(cut) * (k + 1) // count - 1][1]
 
 
 def tree_total(values: np.ndarray, last_indices: np.ndarray) -> np.floating:
@@ -38,13 +48,20 @@ def add_partial(start: np.floating, values: np.ndarray, last_extent: int) -> np.
 
 
 def add_in_turn(target: np.ndarray, indices: np.ndarray, values: np.ndarray) -> None:
-    """Add one value per point to ``target``, one point after the other."""
-    np.add.at(target, indices, values)
+    """Add one value per point to ``target``: one point after the other in every section."""
+    _add_by_copies(target, indices, values, sections(len(values), len(target)))
 
 
 def add_by_copies(target: np.ndarray, indices: np.ndarray, values: np.ndarray) -> None:
-    """As ``add_in_turn``, but every chunk but the first adds to a copy, which is added then."""
-    for begin, end in chunks(len(values)):
+    """Add one value per point to ``target``: one point after the other in every chunk."""
+    _add_by_copies(target, indices, values, chunks(len(values)))
+
+
+def _add_by_copies(
+    target: np.ndarray, indices: np.ndarray, values: np.ndarray, parts: Iterable[tuple[int, int]]
+) -> None:
+    """All parts but the first add to a copy, and these are added in order."""
+    for begin, end in parts:
         into = target if begin == 0 else np.full_like(target, -0.0)
         np.add.at(into, indices[begin:end], values[begin:end])
         if begin:

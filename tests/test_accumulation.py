@@ -154,7 +154,7 @@ def test_integers_are_exact(size: int, bins: int) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("bins", [10, 300, 50_000])
+@pytest.mark.parametrize("bins", [10, 300, 1000, 2000, 50_000])
 def test_floats_are_added_in_the_order_of_the_points(size: int, bins: int) -> None:
     rng = np.random.default_rng(0)
     index, x = rng.integers(0, bins, size).astype(np.int32), normal(size)
@@ -165,6 +165,44 @@ def test_floats_are_added_in_the_order_of_the_points(size: int, bins: int) -> No
     add(expected, index, x)
     found = launched(scatter, size, [index, x, np.full(bins, 0.5, np.float32)], 2)
     np.testing.assert_array_equal(bits(found), bits(expected))
+
+
+@kc.kernel
+def three_sums(index: I32, x: F32, far: F64, near: F32, loss: F32):
+    i = kc.tid()
+    kc.atomic_add(far, index[i], kc.float64(x[i]))
+    kc.atomic_add(near, index[i] % 10, x[i])
+    kc.atomic_add(loss, 0, x[i])
+
+
+@pytest.mark.parametrize("bins", [500, 1000, 20_011])
+def test_sections_take_every_array_of_floats_along(bins: int) -> None:
+    rng = np.random.default_rng(0)
+    index, x = rng.integers(0, bins, 20_011).astype(np.int32), normal(20_011)
+    targets = [np.full(bins, 0.5), np.full(10, 0.5, np.float32), np.full(1, 0.5, np.float32)]
+    expected = [t.copy() for t in targets]
+    parts = list(model.sections(len(x), bins))
+    assert len(parts) == {500: 6, 1000: 3, 20_011: 1}[bins]
+    for begin, end in parts:
+        far, near, loss = expected if begin == 0 else [np.full_like(t, -0.0) for t in targets]
+        np.add.at(far, index[begin:end], x[begin:end].astype(np.float64))
+        for first, last in [c for c in model.chunks(len(x)) if begin <= c[0] < end]:
+            copy = near if first == begin else np.full_like(near, -0.0)
+            np.add.at(copy, index[first:last] % 10, x[first:last])
+            if first > begin:
+                near += copy
+            loss[0] += model.tree_total(x[first:last], np.arange(first, last))
+        if begin:
+            for target, kept in zip(expected, (far, near, loss), strict=True):
+                target += kept
+
+    def run() -> list[np.ndarray]:
+        found = [t.copy() for t in targets]
+        kc.launch(three_sums, len(x), inputs=[index, x, *found])
+        return found
+
+    for found, wanted in zip(same_for_all_threads(run), expected, strict=True):
+        np.testing.assert_array_equal(bits(found), bits(wanted))
 
 
 def test_doubles_and_strided_targets() -> None:

@@ -22,6 +22,11 @@ constexpr int64_t kPointsPerWorkerElement = 2;
 constexpr size_t kLogRecords = 16384;
 constexpr size_t kShortLogRecords = 256;
 constexpr int64_t kSlotsPerThread = 2;
+constexpr size_t kMaxSectionBytes = size_t{64} << 20;  // the copies of all sections of a run
+constexpr int64_t kFewestChunksPerSection = 4;
+// To clear an element and to add it takes a third of an addition to a scattered one.
+constexpr int64_t kAdditionsPerCopiedElement = 8;
+constexpr int64_t kMostCountedPoints = int64_t{1} << 40;
 
 constexpr size_t aligned(size_t size_bytes) {
   return (size_bytes + 63) / 64 * 64;
@@ -48,6 +53,7 @@ int64_t since(Clock::time_point start) {
 /// The log and the copies of one chunk, from its start until they have been added.
 struct AccumulatingRun::Slot : AddLog {
   AccumulatingRun* owner = nullptr;
+  Section* section = nullptr;
   int64_t index = 0;
   AddRecord* records = nullptr;
   std::byte* copies = nullptr;
@@ -59,7 +65,8 @@ AccumulatingRun::AccumulatingRun(const Signature& signature, const void* block,
     : ChunkedRun(signature.fn, block, &launch.grid, launch.total, chunk),
       block_bytes_(signature.block_bytes) {
   choose_ways(signature);
-  if (!make_slots(1)) throw std::bad_alloc();
+  sections_.cut(chunks(), count_sections());
+  if (!make_slots(1, 0)) throw std::bad_alloc();
 }
 
 AccumulatingRun::~AccumulatingRun() = default;
@@ -70,7 +77,7 @@ void AccumulatingRun::choose_ways(const Signature& signature) {
   }
   for (const Accumulated& what : signature.accumulated) {
     const Relocation& r = signature.relocations[what.parameter];
-    Target target{&what, &r, view_in(static_cast<const std::byte*>(block()), r), Way::kAlone, 0, 0};
+    Target target{&what, &r, view_in(static_cast<const std::byte*>(block()), r), Way::kAlone};
     if (traits_of(r.dtype).kind == ScalarKind::kFloat) {
       is_ordered_ = true;
       int64_t points = chunk_points();
@@ -95,19 +102,39 @@ void AccumulatingRun::choose_ways(const Signature& signature) {
   }
 }
 
-bool AccumulatingRun::has_detours() const {
-  return std::ranges::any_of(targets_, [](const Target& target) {
-    return target.way == Way::kAtomic || (target.way == Way::kTurn && target.what->weight > 0);
+int64_t AccumulatingRun::count_sections() {
+  bool gains = false;
+  int64_t count = std::min(Sections::kMost, chunks() / kFewestChunksPerSection);
+  for (Target& target : targets_) {
+    if (!is_float(target.way)) continue;
+    bool is_turn = target.way == Way::kTurn;
+    // What the head of a chunk reaches, chunks of the section before may reach, too.
+    if (is_turn ? !target.what->is_deferrable : target.what->axis >= 0) return 1;
+    int64_t elements = std::max(target.view.numel(), int64_t{1});
+    if (is_turn) {
+      gains |= target.what->weight > 0;
+      int64_t points = std::min(total(), kMostCountedPoints);
+      int64_t additions = std::max(target.what->weight, int64_t{1}) * points;
+      count = std::min(count, additions / kAdditionsPerCopiedElement / elements + 1);
+    }
+    if (count <= 1) return 1;
+    auto size = static_cast<size_t>(elements) * size_bytes(target.relocation->dtype);
+    target.section_offset = section_copy_bytes_;
+    section_copy_bytes_ += aligned(size);
+    count = std::min(count, static_cast<int64_t>(kMaxSectionBytes / section_copy_bytes_) + 1);
+  }
+  return gains ? count : 1;
+}
+
+bool AccumulatingRun::has_detours(int64_t threads) const {
+  return std::ranges::any_of(targets_, [&](const Target& target) {
+    bool is_logged = target.way == Way::kTurn && threads > sections_.count();
+    return target.way == Way::kAtomic || (is_logged && target.what->weight > 0);
   });
 }
 
-bool AccumulatingRun::make_slots(int64_t count) {
-  // On one thread it is always a chunk's turn, so that a log stays empty.
-  size_t log_bytes = is_shared_ ? log_records_ * sizeof(AddRecord) : 0;
-  size_t bytes = chunk_copy_bytes_ + log_bytes;
-  if (bytes != 0) {
-    count = std::clamp(static_cast<int64_t>(kMaxSlotBytes / bytes), int64_t{1}, count);
-  }
+bool AccumulatingRun::make_slots(int64_t count, size_t log_records) {
+  size_t bytes = chunk_copy_bytes_ + log_records * sizeof(AddRecord);
   auto slots = std::unique_ptr<Slot[]>(new (std::nothrow) Slot[static_cast<size_t>(count)]);
   AlignedBytes memory = allocate_aligned(bytes * static_cast<size_t>(count));
   if (slots == nullptr || memory == nullptr) return false;
@@ -118,13 +145,12 @@ bool AccumulatingRun::make_slots(int64_t count) {
     slot.copies = start;
     slot.records = reinterpret_cast<AddRecord*>(start + chunk_copy_bytes_);
     slot.next = slot.records;
-    slot.end = slot.records + (is_shared_ ? log_records_ : 0);
+    slot.end = slot.records + log_records;
     slot.AddLog::drain = &AccumulatingRun::drain;
     clear_copies(Way::kChunkCopy, slot.copies);
   }
   slots_ = std::move(slots);
   memory_ = std::move(memory);
-  slot_count_ = count;
   return true;
 }
 
@@ -149,12 +175,31 @@ bool AccumulatingRun::make_worker_copies(int64_t threads) {
 }
 
 bool AccumulatingRun::share(int64_t threads) {
-  is_shared_ = true;
-  if ((!is_ordered_ || make_slots(kSlotsPerThread * threads)) && make_worker_copies(threads)) {
-    limit_workers(threads);
-    return true;
+  is_shared_ = make_worker_copies(threads) && (!is_ordered_ || share_slots(threads));
+  return is_shared_;
+}
+
+bool AccumulatingRun::share_slots(int64_t threads) {
+  int64_t sections = sections_.count();
+  size_t bytes = chunk_copy_bytes_ + log_records_ * sizeof(AddRecord);
+  auto most = static_cast<int64_t>(kMaxSlotBytes / std::max(bytes, size_t{1}));
+  int64_t wanted = kSlotsPerThread * ((threads + sections - 1) / sections);
+  int64_t each = std::clamp(most / sections, int64_t{1}, wanted);
+  if (!make_slots(each * sections, log_records_)) return false;
+  slots_per_section_ = each;
+  return make_section_copies(sections - 1);
+}
+
+bool AccumulatingRun::make_section_copies(int64_t count) {
+  if (count == 0) return true;
+  section_memory_ = allocate_aligned(section_copy_bytes_ * static_cast<size_t>(count));
+  if (section_memory_ == nullptr) return false;
+  size_t at = 0;
+  for (Section& section : sections_.others()) {
+    section.copies = section_memory_.get() + section_copy_bytes_ * at;
+    at = (at + 1) % static_cast<size_t>(count);
   }
-  return false;
+  return true;
 }
 
 AccumulatingRun::Cost AccumulatingRun::try_shared() {
@@ -179,6 +224,33 @@ void AccumulatingRun::clear_copies(Way way, std::byte* copies) const {
   }
 }
 
+void AccumulatingRun::clear_section(Section& section) {
+  // One thread uses one copy again and again, which adding it clears.
+  if (!is_shared_ && section_memory_ != nullptr) return;
+  if (!is_shared_ && !make_section_copies(1)) throw std::bad_alloc();
+  for (const Target& target : targets_) {
+    if (is_float(target.way)) {
+      clear_copy(target.relocation->dtype, section.copies + target.section_offset,
+                 target.view.numel());
+    }
+  }
+}
+
+void AccumulatingRun::add_section(const Section& section) const {
+  if (section.copies == nullptr) return;
+  for (const Target& target : targets_) {
+    if (is_float(target.way)) {
+      merge_copy(target.relocation->dtype, target.view, section.copies + target.section_offset);
+    }
+  }
+}
+
+ArrayView AccumulatingRun::home_of(const Target& target, const Section& section) const {
+  if (section.copies == nullptr) return target.view;
+  return redirected(target.view, target.view, section.copies + target.section_offset,
+                    size_bytes(target.relocation->dtype));
+}
+
 void AccumulatingRun::redirect(const Target& target, const ArrayView& part, std::byte* copies,
                                std::byte* block) const {
   const Relocation& r = *target.relocation;
@@ -186,16 +258,23 @@ void AccumulatingRun::redirect(const Target& target, const ArrayView& part, std:
   write_array(block + r.offset, seen);
 }
 
-void AccumulatingRun::run_chunk(int64_t index, int64_t worker) {
+// Which chunk is next is for the sections to say.
+void AccumulatingRun::run_chunk(int64_t, int64_t worker) {
+  auto [section, index] = sections_.claim(!is_shared_);
   Grid seen = grid();
   Slot* slot = nullptr;
   bool is_turn = true;
   if (is_ordered_) {
-    spin_until([&] { return committed_.load(std::memory_order_acquire) > index - slot_count_; });
-    slot = &slots_[static_cast<size_t>(index % slot_count_)];
+    const std::atomic<int64_t>& committed = section.committed;
+    spin_until([&, index = index] {
+      return committed.load(std::memory_order_acquire) > index - slots_per_section_;
+    });
+    if (index == section.begin && index > 0) clear_section(section);
+    slot = &slot_of(section, index);
+    slot->section = &section;
     slot->index = index;
     seen.log = slot;
-    is_turn = committed_.load(std::memory_order_acquire) == index && !is_trial_;
+    is_turn = committed.load(std::memory_order_acquire) == index && !is_trial_;
   }
   SmallBuffer<std::byte, 1024> block_copy(block_bytes_);
   std::memcpy(block_copy.data(), block(), block_bytes_);
@@ -207,11 +286,13 @@ void AccumulatingRun::run_chunk(int64_t index, int64_t worker) {
     bool is_deferred = target.way == Way::kTurn && !is_turn;
     bool is_atomic = target.way == Way::kAtomic && (is_open_ || is_trial_);
     if (is_deferred || is_atomic) seen.shared |= uint64_t{1} << k;
-    if (target.way == Way::kChunkCopy && index > 0) {
+    if (target.way == Way::kChunkCopy && index > section.begin) {
       ArrayView part = reachable_part(*target.what, target.view, seen, begin, rest);
       redirect(target, part, slot->copies, block_copy.data());
     } else if (target.way == Way::kWorkerCopy && worker > 0) {
       redirect(target, target.view, own_copies, block_copy.data());
+    } else if (is_float(target.way) && section.copies != nullptr) {
+      write_array(block_copy.data() + target.relocation->offset, home_of(target, section));
     }
   }
   fn()(block_copy.data(), &seen, begin, rest);
@@ -224,7 +305,12 @@ void AccumulatingRun::run_chunk(int64_t index, int64_t worker) {
   }
   if (slot == nullptr) return;
   slot->ready.store(index + 1, std::memory_order_seq_cst);
-  commit();
+  commit(section);
+}
+
+AccumulatingRun::Slot& AccumulatingRun::slot_of(const Section& section, int64_t index) const {
+  int64_t first = is_shared_ ? sections_.number_of(section) * slots_per_section_ : 0;
+  return slots_[static_cast<size_t>(first + (index - section.begin) % slots_per_section_)];
 }
 
 /// The end of the points of chunk `index` that add to copies of windows.
@@ -245,44 +331,42 @@ std::byte* AccumulatingRun::copies_of(int64_t worker) {
 
 // Whoever finds the next chunk ready adds what it kept; others leave it to him, so that he has to
 // look again after he has let go.
-void AccumulatingRun::commit() {
-  auto next_is_ready = [this](int64_t index) {
-    if (index >= chunks()) return false;
-    const Slot& slot = slots_[static_cast<size_t>(index % slot_count_)];
-    return slot.ready.load(std::memory_order_seq_cst) == index + 1;
+void AccumulatingRun::commit(Section& section) {
+  auto next_is_ready = [&](int64_t index) {
+    if (index >= section.end) return false;
+    return slot_of(section, index).ready.load(std::memory_order_seq_cst) == index + 1;
   };
-  int64_t index = committed_.load(std::memory_order_seq_cst);
+  int64_t index = section.committed.load(std::memory_order_seq_cst);
   while (next_is_ready(index)) {
-    if (committing_.exchange(true, std::memory_order_seq_cst)) return;
-    index = committed_.load(std::memory_order_seq_cst);
+    if (section.committing.exchange(true, std::memory_order_seq_cst)) return;
+    index = section.committed.load(std::memory_order_seq_cst);
     while (next_is_ready(index)) {
-      apply(slots_[static_cast<size_t>(index % slot_count_)], index);
-      committed_.store(++index, std::memory_order_seq_cst);
+      apply(slot_of(section, index));
+      section.committed.store(++index, std::memory_order_seq_cst);
     }
-    committing_.store(false, std::memory_order_seq_cst);
+    section.committing.store(false, std::memory_order_seq_cst);
   }
+  if (!is_shared_ && index == section.end) add_section(section);
 }
 
-void AccumulatingRun::apply(Slot& slot, int64_t index) {
+void AccumulatingRun::apply(Slot& slot) {
   note_turn();
-  int64_t begin = points_of(index).first;
-  int64_t rest = head_end(index);
+  int64_t begin = points_of(slot.index).first;
+  int64_t rest = head_end(slot.index);
   for (const Target& target : targets_) {
-    if (target.way != Way::kChunkCopy || index == 0) continue;
-    ArrayView part = reachable_part(*target.what, target.view, grid(), begin, rest);
+    if (target.way != Way::kChunkCopy || slot.index == slot.section->begin) continue;
+    ArrayView home = home_of(target, *slot.section);
+    ArrayView part = reachable_part(*target.what, home, grid(), begin, rest);
     merge_copy(target.relocation->dtype, part, slot.copies + target.copy_offset);
   }
   make_additions(slot, slot.records);
 }
 
-void AccumulatingRun::wait_for_turn(int64_t index) const {
-  spin_until([&] { return committed_.load(std::memory_order_acquire) == index; });
-}
-
 void AccumulatingRun::drain(AddLog* log) {
   auto* slot = static_cast<Slot*>(log);
   slot->owner->note_turn();
-  slot->owner->wait_for_turn(slot->index);
+  spin_until(
+      [slot] { return slot->section->committed.load(std::memory_order_acquire) == slot->index; });
   make_additions(*log, slot->records);
 }
 
@@ -298,6 +382,9 @@ void AccumulatingRun::make_additions(AddLog& log, AddRecord* records) {
 }
 
 void AccumulatingRun::finish() {
+  if (is_shared_) {
+    for (const Section& section : sections_.others()) add_section(section);
+  }
   for (size_t helper = 0; helper < has_worked_.size(); ++helper) {
     if (has_worked_[helper] == 0) continue;
     std::byte* copies = worker_copies_.get() + worker_copy_bytes_ * helper;

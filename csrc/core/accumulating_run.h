@@ -8,6 +8,7 @@
 #include "core/aligned_bytes.h"
 #include "core/array_view.h"
 #include "core/launch.h"
+#include "core/sections.h"
 
 namespace kernelcore {
 
@@ -21,6 +22,9 @@ namespace kernelcore {
 ///    array that it can reach, which is added to the array in its turn. Where this is a window that
 ///    moves with the first launch index, only the points at the start of the chunk, its head, have
 ///    a copy: what the others reach no chunk before it does.
+/// Where chunks add several times as much as arrays hold, the chunks are cut into sections. All but
+/// the first add so to a copy of the arrays, and these are added at the end: as many threads as
+/// there are sections always find a chunk whose turn it is.
 class AccumulatingRun final : public ChunkedRun {
  public:
   /// What a trial chunk took, in nanoseconds: before it needed its turn, and from then on.
@@ -37,13 +41,18 @@ class AccumulatingRun final : public ChunkedRun {
   bool is_alone() const { return is_alone_; }
   /// Makes room for `threads` threads; false if there is none.
   bool share(int64_t threads);
-  /// After `share`: whether chunks add in ways that take longer where other threads run chunks too.
-  bool has_detours() const;
+  /// How many threads can add at a time.
+  int64_t sections() const { return sections_.count(); }
+  /// After `share`: whether chunks add in ways that take longer where `threads` threads run them.
+  bool has_detours(int64_t threads) const;
   /// After `share`: runs the next chunk as if other threads ran chunks too; there must be one.
   Cost try_shared();
-  /// After `share`: other threads may come from here on.
-  void open() { is_open_ = true; }
-  /// After `wait`: adds what helpers kept in copies of their own.
+  /// After `share`: up to `threads` threads may come from here on.
+  void open(int64_t threads) {
+    is_open_ = true;
+    limit_workers(threads);
+  }
+  /// After all chunks have run: adds the copies of helpers and of sections.
   void finish();
 
  private:
@@ -59,23 +68,34 @@ class AccumulatingRun final : public ChunkedRun {
     const Relocation* relocation;
     ArrayView view;
     Way way;
-    int64_t copy_elements;
-    size_t copy_offset;  // in the copies of a slot, or of a helper
+    int64_t copy_elements = 0;
+    size_t copy_offset = 0;     // in the copies of a slot, or of a helper
+    size_t section_offset = 0;  // in the copies of a section
   };
   struct Slot;
 
-  void run_chunk(int64_t index, int64_t worker) override;
+  static bool is_float(Way way) { return way == Way::kTurn || way == Way::kChunkCopy; }
+
+  void run_chunk(int64_t, int64_t worker) override;
   void choose_ways(const Signature& signature);
   int64_t head_end(int64_t index) const;
-  bool make_slots(int64_t count);
+  /// Says how many sections the shapes ask for, and where arrays lie in their copies.
+  int64_t count_sections();
+  bool make_slots(int64_t count, size_t log_records);
+  bool share_slots(int64_t threads);
   bool make_worker_copies(int64_t threads);
+  bool make_section_copies(int64_t count);
   void clear_copies(Way way, std::byte* copies) const;
+  void clear_section(Section& section);
+  void add_section(const Section& section) const;
+  /// The array to which chunks of `section` add in their turn.
+  ArrayView home_of(const Target& target, const Section& section) const;
   void redirect(const Target& target, const ArrayView& part, std::byte* copies,
                 std::byte* block) const;
   std::byte* copies_of(int64_t worker);
-  void commit();
-  void apply(Slot& slot, int64_t index);
-  void wait_for_turn(int64_t index) const;
+  Slot& slot_of(const Section& section, int64_t index) const;
+  void commit(Section& section);
+  void apply(Slot& slot);
   /// Called where a chunk can go on in its turn only.
   void note_turn();
   static void drain(AddLog* log);
@@ -93,14 +113,15 @@ class AccumulatingRun final : public ChunkedRun {
   std::chrono::steady_clock::time_point trial_turn_;
   size_t chunk_copy_bytes_ = 0;
   size_t worker_copy_bytes_ = 0;
+  size_t section_copy_bytes_ = 0;
   size_t log_records_ = 0;
   AlignedBytes memory_;
   std::unique_ptr<Slot[]> slots_;
-  int64_t slot_count_ = 0;
+  int64_t slots_per_section_ = 1;
+  Sections sections_;
+  AlignedBytes section_memory_;
   AlignedBytes worker_copies_;
   std::vector<char> has_worked_;  // per helper
-  alignas(64) std::atomic<int64_t> committed_{0};
-  alignas(64) std::atomic<bool> committing_{false};
 };
 
 }  // namespace kernelcore

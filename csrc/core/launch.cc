@@ -50,16 +50,18 @@ void run_chunked(const Signature& signature, const void* block, const Launch& la
   }
 }
 
-/// Whether threads that write additions down for one of them to make, or add by atomic
-/// instructions, beat one thread that just adds. The sums are the same.
-bool pays_to_share(AccumulatingRun& chunked, int64_t threads) {
+/// How many of `threads` threads pay, where many write additions down for one of them to make, or
+/// add by atomic instructions. The sums are the same.
+int64_t threads_that_pay(AccumulatingRun& chunked, int64_t threads) {
   constexpr int64_t kTrialChunks = 8;
-  if (!chunked.has_detours() || g_is_eager.load(std::memory_order_relaxed)) return true;
-  if (chunked.chunks() < kTrialChunks) return false;
+  if (!chunked.has_detours(threads) || g_is_eager.load(std::memory_order_relaxed)) return threads;
+  int64_t few = chunked.has_detours(chunked.sections()) ? 1 : chunked.sections();
+  if (chunked.chunks() < kTrialChunks) return few;
   AccumulatingRun::Cost shared = chunked.try_shared();
-  int64_t alone_ns = timed(chunked);
+  int64_t few_ns = timed(chunked) / few;
   int64_t each_ns = (shared.before_turn_ns + shared.in_turn_ns) / threads;
-  return std::max(each_ns, shared.in_turn_ns) * 10 < alone_ns * 9;
+  int64_t in_turn_ns = shared.in_turn_ns / chunked.sections();
+  return std::max(each_ns, in_turn_ns) * 10 < few_ns * 9 ? threads : few;
 }
 
 void run_accumulating(const Signature& signature, const void* block, const Launch& launch,
@@ -72,13 +74,14 @@ void run_accumulating(const Signature& signature, const void* block, const Launc
   int64_t rest_ns = timed(chunked) * (chunked.chunks() - 1);
   int64_t threads = std::min(executor.max_threads(), chunked.chunks());
   bool gains = threads > 1 && !chunked.is_alone() && pays_to_dispatch(rest_ns, executor);
-  if (gains && chunked.share(threads) && pays_to_share(chunked, threads)) {
-    chunked.open();
+  int64_t helpful = gains && chunked.share(threads) ? threads_that_pay(chunked, threads) : 1;
+  if (helpful > 1) {
+    chunked.open(helpful);
     executor.run(chunked);
-    chunked.finish();
   } else {
     chunked.claim_all();
   }
+  chunked.finish();
 }
 
 }  // namespace

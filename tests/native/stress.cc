@@ -79,13 +79,14 @@ int main() {
   Pool::instance().set_num_threads(4);
   auto work = [](unsigned seed) {
     for (int round = 0; round < 20; ++round) {
-      int64_t size = round % 2 == 0 ? 50 : 40'000;
+      constexpr int64_t kSizes[] = {50, 1000, 40'000};
+      int64_t size = kSizes[round % 3];
       std::vector<int32_t> index(30'000);
       for (int32_t& i : index) {
         seed = seed * 1664525 + 1013904223;
         i = static_cast<int32_t>((seed >> 8) % static_cast<unsigned>(size));
       }
-      check(make_signature(round % 3), index, size);
+      check(make_signature(round / 3 % 3), index, size);
     }
   };
   std::vector<std::thread> threads;
