@@ -23,16 +23,18 @@ constexpr T neutral() {
 
 template <class T>
 void merge_row(std::byte* target, int64_t stride_bytes, T* copy, int64_t count) {
+  auto merge = [copy](T& element, int64_t i) {
+    element = static_cast<T>(element + copy[i]);
+    copy[i] = neutral<T>();
+  };
   if (stride_bytes == static_cast<int64_t>(sizeof(T))) {
     T* packed = reinterpret_cast<T*>(target);
-    for (int64_t i = 0; i < count; ++i) packed[i] = static_cast<T>(packed[i] + copy[i]);
+    for (int64_t i = 0; i < count; ++i) merge(packed[i], i);
   } else {
     for (int64_t i = 0; i < count; ++i) {
-      T* element = reinterpret_cast<T*>(target + i * stride_bytes);
-      *element = static_cast<T>(*element + copy[i]);
+      merge(*reinterpret_cast<T*>(target + i * stride_bytes), i);
     }
   }
-  std::fill_n(copy, count, neutral<T>());
 }
 
 /// Merges the axes from `axis` on; returns the end of what it took from `copy`.
