@@ -79,6 +79,8 @@ std::string conversion_help(PyObject* object, const Relocation& r, const ArrayIn
 }
 
 double float_value(const Signature& signature, size_t index, PyObject* object) {
+  if (PyFloat_CheckExact(object) != 0) [[likely]]
+    return PyFloat_AsDouble(object);
   // A complex number of NumPy converts, but loses its imaginary part.
   double value = PyComplex_Check(object) != 0 ? -1.0 : PyFloat_AsDouble(object);
   if (value == -1.0 && (PyErr_Occurred() != nullptr || PyComplex_Check(object) != 0)) {
@@ -104,11 +106,11 @@ std::string integer_help(DType dtype) {
 uint64_t integer_value(const Signature& signature, size_t index, PyObject* object) {
   DType dtype = signature.relocations[index].dtype;
   bool is_signed = traits_of(dtype).kind == ScalarKind::kInt;
-  std::string expected = std::string(is_signed ? "an " : "a ") + name_of(dtype) + " value";
+  auto expected = [&] { return std::string(is_signed ? "an " : "a ") + name_of(dtype) + " value"; };
   nb::object number = nb::steal(PyNumber_Index(object));
   if (!number.is_valid()) {
     PyErr_Clear();
-    fail(signature, index, expected, type_name(object),
+    fail(signature, index, expected(), type_name(object),
          "pass a Python int, or annotate the parameter as a float");
   }
   int overflow = 0;
@@ -120,7 +122,7 @@ uint64_t integer_value(const Signature& signature, size_t index, PyObject* objec
     PyErr_Clear();
   }
   std::string found = text_of(number) + ", which is out of its range";
-  fail(signature, index, expected, found,
+  fail(signature, index, expected(), found,
        !is_signed && (overflow < 0 || value < 0) ? "annotate the parameter as a signed integer"
                                                  : integer_help(dtype));
 }
@@ -220,18 +222,16 @@ namespace {
 
 /// Throws an argument Error unless the array could be read.
 void check_status(const Signature& signature, size_t index, PyObject* object, ReadStatus status) {
+  if (status == ReadStatus::kOk) [[likely]]
+    return;
   const Relocation& r = signature.relocations[index];
-  switch (status) {
-    case ReadStatus::kOk:
-      return;
-    case ReadStatus::kNotAnArray:
-      fail(signature, index, describe_array(r), type_name(object),
-           "pass a NumPy array, a torch tensor, a JAX array or another DLPack array");
-    case ReadStatus::kRefused:
-      fail(signature, index, describe_array(r),
-           type_name(object) + " that cannot be read (" + take_python_error() + ")",
-           "pass an array whose memory the CPU can reach");
+  if (status == ReadStatus::kNotAnArray) {
+    fail(signature, index, describe_array(r), type_name(object),
+         "pass a NumPy array, a torch tensor, a JAX array or another DLPack array");
   }
+  fail(signature, index, describe_array(r),
+       type_name(object) + " that cannot be read (" + take_python_error() + ")",
+       "pass an array whose memory the CPU can reach");
 }
 
 std::string strides_text(const ArrayView& view) {
@@ -266,6 +266,13 @@ void read_array_argument(const Signature& signature, size_t index, PyObject* obj
 
 void read_array_argument(const Signature& signature, size_t index, PyObject* object,
                          ArrayView& view, Leases& leases) {
+  // Nothing in between runs code that could change what is known.
+  if (const ArrayInfo* known = known_info(object)) {
+    check_array(signature, index, *known, object);
+    view = known->view;
+    check_distinct(signature, index, view);
+    return;
+  }
   ArrayInfo info;
   read_array_argument(signature, index, object, info, leases, {});
   view = info.view;
@@ -281,7 +288,8 @@ void adopt_array_argument(const Signature& signature, size_t index, PyObject* ob
 void read_value_argument(const Signature& signature, size_t index, PyObject* object,
                          std::byte* target) {
   DType dtype = signature.relocations[index].dtype;
-  nb::object element = element_of(object);
+  bool is_number = PyFloat_CheckExact(object) != 0 || PyLong_CheckExact(object) != 0;
+  nb::object element = is_number ? nb::object() : element_of(object);
   if (element.is_valid()) object = element.ptr();
   switch (traits_of(dtype).kind) {
     case ScalarKind::kBool:

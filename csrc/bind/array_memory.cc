@@ -19,6 +19,8 @@ namespace nb = nanobind;
 namespace kernelcore::bind {
 namespace {
 
+PyTypeObject* g_array_memory = nullptr;
+
 /// Throws unless the memory of `source` was read.
 void require_read(ReadStatus status, nb::handle source) {
   if (status == ReadStatus::kOk) return;
@@ -177,8 +179,7 @@ ArrayMemory* array_memory_of(PyObject* object) {
 }
 
 bool is_array_memory(PyTypeObject* type) {
-  auto* base = reinterpret_cast<PyTypeObject*>(nb::type<ArrayMemory>().ptr());
-  return base != nullptr && PyType_IsSubtype(type, base) != 0;
+  return PyType_IsSubtype(type, g_array_memory) != 0;
 }
 
 void bind_array_memory(nb::module_& m) {
@@ -186,6 +187,7 @@ void bind_array_memory(nb::module_& m) {
       m, "ArrayMemory", nb::is_weak_referenceable(),
       "Memory of an array as launches read it: any library's, shared and kept in place.\n\n"
       "It stands for the array in launches, and in whatever takes DLPack.");
+  g_array_memory = reinterpret_cast<PyTypeObject*>(memory.ptr());
   memory
       .def("__init__", &init_array_memory, nb::arg("source"), nb::arg("base") = nb::none(),
            nb::arg("buffer") = nb::none(),

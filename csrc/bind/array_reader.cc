@@ -7,6 +7,7 @@
 #include "bind/array_memory.h"
 #include "bind/buffer_protocol.h"
 #include "bind/builtin_call.h"
+#include "bind/numpy_access.h"
 #include "bind/tensor_access.h"
 
 namespace nb = nanobind;
@@ -21,6 +22,7 @@ struct TypeEntry {
   PyTypeObject* type = nullptr;
   Route route = Route::kNone;
   const DLPackExchangeAPI* api = nullptr;
+  bool is_numpy = false;             // tried before its route
   TensorAccess tensor;               // asks the array itself, before its type is
   BuiltinCall is_negated;            // says whether an array of this type has a lazy sign
   PyObject* note_written = nullptr;  // called with an array of this type that was written
@@ -82,6 +84,7 @@ TypeEntry classify(PyObject* object) {
   }
   entry.api = exchange_api_of(type);
   entry.route = entry.api != nullptr ? Route::kExchange : route_of(object);
+  entry.is_numpy = is_numpy_array(Py_TYPE(object));
   if (entry.api != nullptr) {
     entry.tensor = TensorAccess::of(object, *entry.api);
     entry.is_negated = BuiltinCall::of_method(object, "is_neg");
@@ -280,11 +283,18 @@ void note_written(PyObject* object) {
   if (!result.is_valid()) PyErr_Clear();
 }
 
+const ArrayInfo* known_info(PyObject* object) {
+  if (entry_of(object).route != Route::kMemory) return nullptr;
+  const ArrayMemory* memory = array_memory_of(object);
+  return memory != nullptr ? &memory->info : nullptr;
+}
+
 ReadStatus read_array(PyObject* object, bool writable, ArrayInfo& info, Leases& leases,
                       Place place) {
   const TypeEntry& entry = entry_of(object);
   Route route = entry.route;
   if (auto status = read_own(object, route, info, nullptr)) return *status;
+  if (entry.is_numpy && read_numpy(object, info)) return ReadStatus::kOk;
   bool is_read = false;
   if (route == Route::kExchange) {
     is_read = read_exchange(object, entry, info);

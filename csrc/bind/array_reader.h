@@ -39,6 +39,9 @@ class Leases {
   std::vector<Keeper> keepers_;
 };
 
+/// What is known of a data array, as long as that lives; null for other objects.
+const ArrayInfo* known_info(PyObject* object);
+
 /// Reads `object`; with `writable`, prefers an export that may be written.
 ReadStatus read_array(PyObject* object, bool writable, ArrayInfo& info, Leases& leases,
                       Place place = {});

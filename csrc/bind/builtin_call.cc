@@ -4,6 +4,15 @@ namespace nb = nanobind;
 
 namespace kernelcore::bind {
 
+bool is_class_of(PyTypeObject* type, const char* module_name, const char* name) {
+  nb::object key = nb::steal(PyUnicode_FromString(module_name));
+  nb::object module = nb::steal(PyImport_GetModule(key.ptr()));
+  nb::object found =
+      module.is_valid() ? nb::steal(PyObject_GetAttrString(module.ptr(), name)) : module;
+  if (!found.is_valid()) PyErr_Clear();
+  return found.ptr() == reinterpret_cast<PyObject*>(type);
+}
+
 void BuiltinCall::find_direct(PyObject* builtin) {
   if (PyCFunction_CheckExact(builtin) == 0 || PyCFunction_GetFlags(builtin) != METH_NOARGS) return;
   direct_ = PyCFunction_GetFunction(builtin);

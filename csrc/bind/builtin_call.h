@@ -1,4 +1,4 @@
-// Calls of functions that another library's C code has given to Python.
+// Classes, and calls of functions, that another library's C code has given to Python.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -13,6 +13,9 @@ inline nanobind::object call_function(PyObject* function, PyObject* object) {
   size_t count = (object == nullptr ? 0 : 1) | PY_VECTORCALL_ARGUMENTS_OFFSET;
   return nanobind::steal(PyObject_Vectorcall(function, arguments + 1, count, nullptr));
 }
+
+/// Whether `type` is the class `name` of a module, if that is imported.
+bool is_class_of(PyTypeObject* type, const char* module_name, const char* name);
 
 /// A Python function of one object, or of none, held for ever.
 ///

@@ -2,20 +2,12 @@
 
 #include <cstring>
 
+#include "bind/builtin_call.h"
+
 namespace nb = nanobind;
 
 namespace kernelcore::bind {
 namespace {
-
-/// Whether `type` is the class `name` of `module`, if that is imported.
-bool is_class_of(PyTypeObject* type, const char* module_name, const char* name) {
-  nb::object key = nb::steal(PyUnicode_FromString(module_name));
-  nb::object module = nb::steal(PyImport_GetModule(key.ptr()));
-  nb::object found =
-      module.is_valid() ? nb::steal(PyObject_GetAttrString(module.ptr(), name)) : module;
-  if (!found.is_valid()) PyErr_Clear();
-  return found.ptr() == reinterpret_cast<PyObject*>(type);
-}
 
 /// Whether the word behind the head of `object` is the address that torch gives for its tensor.
 bool holds_tensor_in_place(PyObject* object) {

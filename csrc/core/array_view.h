@@ -19,6 +19,19 @@ struct ArrayView {
   int64_t shape[kMaxArrayDims];
   int64_t stride_bytes[kMaxArrayDims];
 
+  ArrayView() = default;
+  ArrayView(const ArrayView& other) { *this = other; }
+  /// Copies what is defined: most arrays have a tenth of the dimensions that there is room for.
+  ArrayView& operator=(const ArrayView& other) {
+    data = other.data;
+    ndim = other.ndim;
+    for (int k = 0; k < other.ndim; ++k) {
+      shape[k] = other.shape[k];
+      stride_bytes[k] = other.stride_bytes[k];
+    }
+    return *this;
+  }
+
   int64_t numel() const {
     int64_t n = 1;
     for (int k = 0; k < ndim; ++k) n *= shape[k];
@@ -47,11 +60,12 @@ struct ArrayView {
 /// The operands or the results of one call.
 using ViewBuffer = SmallBuffer<ArrayView, 16>;
 
-/// Whether every element lies on a multiple of `item_bytes`, as compiled code assumes.
+/// Whether every element lies on a multiple of `item_bytes`, a power of two, as compiled code
+/// assumes.
 inline bool is_aligned(const ArrayView& view, size_t item_bytes) {
   auto bits = reinterpret_cast<uintptr_t>(view.data);
   for (int k = 0; k < view.ndim; ++k) bits |= static_cast<uintptr_t>(view.stride_bytes[k]);
-  return bits % item_bytes == 0;
+  return (bits & (item_bytes - 1)) == 0;
 }
 
 /// Whether no two indices of `view` reach the same element; may be false for exotic strides.

@@ -10,7 +10,8 @@ namespace kernelcore {
 /// `size` uninitialised, 16-aligned elements; no allocation up to `kInline` of them.
 template <class T, size_t kInline>
 class SmallBuffer {
-  static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
+  static_assert(std::is_trivially_default_constructible_v<T> &&
+                std::is_trivially_destructible_v<T>);
 
  public:
   explicit SmallBuffer(size_t size) {
