@@ -43,6 +43,9 @@ class Kernel:
         name: Its name.
     """
 
+    # Native code reads `quick` in every launch, from a slot sooner than from a dict.
+    __slots__ = ("__dict__", "__weakref__", "quick")
+
     def __init__(
         self, pyfunc: Callable[..., Any], types: tuple[SourceType, ...] | None = None
     ) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from typing import Any, TypeVar, cast
 
 from kernelcore.command import Launch
 from kernelcore.errors import KernelArgumentError, KernelPlacementError
@@ -14,9 +15,18 @@ from kernelcore.place import place_of, use_place
 from kernelcore.recording import recorder
 from kernelcore.runtime import native
 
-_run, _recording = native.launch_parts, recorder.get
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_recording = recorder.get
 
 
+def _entered(function: Function) -> Function:
+    """``function`` behind native code, which runs the launches that need nothing else."""
+    entry = native.launch_entry(function, Kernel, _recording)
+    return cast(Function, update_wrapper(entry, function))
+
+
+@_entered
 def launch(
     kernel: Kernel,
     dim: Dims,
@@ -71,20 +81,11 @@ def launch(
     if kernel.__class__ is not Kernel:
         raise not_a_kernel(kernel)
     is_plain = not (adjoint or record_cmd) and adj_inputs is adj_outputs is device is stream is None
-    # The ways of most launches, as short as they can be.
     if is_plain:
         recording = _recording()
         if recording is not None and record_tape and not (block_dim or max_blocks):
             recording.record_launch(kernel, dim, (*inputs, *outputs))
             return None
-        if recording is None and (signature := kernel.quick) is not None:
-            try:
-                if not _run(signature, dim, inputs, outputs):
-                    _run(kernel.direct.serial, dim, inputs, outputs)
-                return None
-            except KernelPlacementError:
-                # Its next arrays will not be the CPU's either.
-                kernel.quick = None
     args = (*inputs, *outputs)
     if is_plain and not (block_dim or max_blocks) and _is_launched_far(kernel, dim, args):
         return None

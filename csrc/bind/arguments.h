@@ -7,9 +7,9 @@
 
 namespace kernelcore::bind {
 
-/// A list or tuple as it is, another iterable as a tuple.
+/// A list or tuple as it is, another iterable as a tuple; nothing as nothing.
 inline nanobind::object as_sequence(nanobind::handle given) {
-  if (PyTuple_Check(given.ptr()) != 0 || PyList_Check(given.ptr()) != 0)
+  if (!given.is_valid() || PyTuple_Check(given.ptr()) != 0 || PyList_Check(given.ptr()) != 0)
     return nanobind::borrow(given);
   nanobind::object items = nanobind::steal(PySequence_Tuple(given.ptr()));
   if (!items.is_valid()) throw nanobind::python_error();
@@ -21,7 +21,7 @@ class Arguments {
  public:
   Arguments(nanobind::handle inputs, nanobind::handle outputs)
       : inputs_(as_sequence(inputs)),
-        outputs_(outputs.is_valid() ? as_sequence(outputs) : nanobind::object()),
+        outputs_(as_sequence(outputs)),
         items_(size_of(inputs_) + size_of(outputs_)) {
     append(inputs_);
     append(outputs_);

@@ -18,7 +18,7 @@ Launch read_dims(const Signature& signature, nanobind::handle dims);
 void check_count(const Signature& signature, size_t found);
 
 /// Launches over `dims` (an int or a sequence of them) with one argument per parameter: those in
-/// `inputs`, then those in `outputs`, which may be null.
+/// `inputs`, then those in `outputs`, either of which may be null.
 bool launch(const Signature& signature, nanobind::handle dims, nanobind::handle inputs,
             nanobind::handle outputs);
 

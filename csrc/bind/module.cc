@@ -12,6 +12,7 @@
 #include "bind/device_objects.h"
 #include "bind/errors.h"
 #include "bind/launch.h"
+#include "bind/launch_entry.h"
 #include "bind/launch_list.h"
 #include "bind/tape_launch.h"
 #include "bind/tape_memory.h"
@@ -153,11 +154,6 @@ void bind_launch(nb::module_& m) {
               "args: collections.abc.Sequence[typing.Any]) -> bool"),
       "Run a kernel over a grid with one argument per parameter, in order. False, and nothing was "
       "run, if an array that the kernel must have for itself shares memory.");
-  m.def("launch_parts", &launch,
-        nb::sig("def launch_parts(signature: Signature, dims: int | collections.abc.Sequence[int], "
-                "inputs: collections.abc.Sequence[typing.Any], "
-                "outputs: collections.abc.Sequence[typing.Any], /) -> bool"),
-        "As launch, with the arguments in two parts.");
   m.def("array_span", &array_span, nb::arg("signature"), nb::arg("index"), nb::arg("array"),
         "The memory of an array that parameter `index` takes.");
   m.def("set_error_types", &set_error_types, nb::arg("argument"), nb::arg("elsewhere"),
@@ -262,6 +258,7 @@ NB_MODULE(_native, m) {
   kernelcore::bind::bind_device_objects(m);
   kernelcore::bind::bind_array_memory(m);
   kernelcore::bind::bind_launch(m);
+  kernelcore::bind::bind_launch_entry(m);
   kernelcore::bind::bind_device_launch(m);
   kernelcore::bind::bind_adjoint_memory(m);
   kernelcore::bind::bind_tape_memory(m);

@@ -94,6 +94,7 @@ class Static:
 _FUNCTIONS = (
     "function",
     "builtin_function_or_method",
+    "LaunchEntry",
     "Function",
     "NativeFunction",
     "Builtin",

@@ -27,7 +27,7 @@ _native.set_error_types(
 
 Signature = _native.Signature
 launch = _native.launch
-launch_parts = _native.launch_parts
+launch_entry = _native.launch_entry
 AdjointMemory = _native.AdjointMemory
 QuickPlan = _native.QuickPlan
 Span = _native.Span

@@ -161,3 +161,14 @@ def test_each_launch_reads_a_tensor_anew() -> None:
     assert "resolve_neg" in refusal(x, y)
     x.resize_(4, 5)
     assert "argument 'x'" in refusal(x, y)
+
+
+def test_compiled_functions_launch_between_their_graphs() -> None:
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        y = torch.zeros(x.shape)
+        kc.launch(increase, x.shape, [x + 1.0], [y])
+        return 2.0 * y
+
+    compiled = torch.compile(doubled, backend="eager")
+    for _ in range(2):
+        torch.testing.assert_close(compiled(numbers()), 2.0 * (numbers() + 2.0))
