@@ -36,20 +36,16 @@ class StackValue:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Turns of a loop that run in step. Lanes beyond the last turn repeat it, but add nothing.
+    """Turns of a loop that run in step.
 
     Attributes:
         turns: The loop.
-        numbers: Which turn every lane takes, from 0 on, as i64.
-        all_numbers: The same as one vector.
-        active: A mask of the lanes that repeat no other.
+        count: How many they are.
         late: What is added when later turns are computed, by the last Eqn of the unit.
     """
 
     turns: Turns
-    numbers: tuple[str, ...]
-    all_numbers: str
-    active: str
+    count: int
     late: dict[Eqn, Addition]
 
 
@@ -272,7 +268,7 @@ class Emitter:
     @contextmanager
     def in_step(self, step: Step) -> Generator[None]:
         """Emit code of turns in step inside; outside, it is code of a single thread."""
-        self.gang, self.strides, self.step = len(step.numbers), step.turns.strides, step
+        self.gang, self.strides, self.step = step.count, step.turns.strides, step
         yield
         self.gang, self.strides, self.step = 1, {}, None
 
@@ -316,18 +312,10 @@ class Emitter:
         value = self.splat(element, first)
         if stride == 0:
             return value
-        if self.step is not None:
-            steps = self._steps(self.step, element, stride)
-        else:
-            texts = (f"{element} {literal(scalar, k * stride)}" for k in range(self.gang))
-            steps = f"<{', '.join(texts)}>"
+        wrapped = (k * stride % (1 << scalar.bits) for k in range(self.gang))
+        texts = (f"{element} {literal(scalar, number)}" for number in wrapped)
+        steps = f"<{', '.join(texts)}>"
         return self.op(f"add <{self.gang} x {element}> {value}, {steps}")
-
-    def _steps(self, step: Step, element: str, stride: int) -> str:
-        """``stride`` times the number of every turn."""
-        lanes, wide = f"<{self.gang} x i64>", f"<{self.gang} x {element}>"
-        found = self.op(f"mul {lanes} {step.all_numbers}, splat (i64 {stride})")
-        return found if element == "i64" else self.op(f"trunc {lanes} {found} to {wide}")
 
     def array(self, atom: Atom) -> ArrayValue:
         """What an array stands for."""

@@ -194,18 +194,13 @@ def blend(e: Emitter, var: Var, mask: str, x: str, y: str) -> str:
 
 
 def or_nothing(e: Emitter, atom: Atom) -> str:
-    """``atom`` in the lanes that are active and repeat no other, else what changes no sum."""
+    """``atom`` in the lanes that are active, else what changes no sum."""
     dtype = scalar_type(atom)
-    return or_else(e, atom, e.value_at(Const(dtype, nothing_added(dtype)), e.gang))
-
-
-def or_else(e: Emitter, atom: Atom, other: str) -> str:
-    """``atom`` in the lanes that are active and repeat no other, else ``other``."""
-    mask = e.mask if e.step is None else both(e, e.mask, e.step.active)
-    value, ty = e.value_at(atom, e.gang), f"<{e.gang} x {LLVM_TYPES[scalar_type(atom).name]}>"
-    if mask is None:
+    value, ty = e.value_at(atom, e.gang), f"<{e.gang} x {LLVM_TYPES[dtype.name]}>"
+    if e.mask is None:
         return value
-    return e.op(f"select <{e.gang} x i1> {mask}, {ty} {value}, {ty} {other}")
+    other = e.value_at(Const(dtype, nothing_added(dtype)), e.gang)
+    return e.op(f"select <{e.gang} x i1> {e.mask}, {ty} {value}, {ty} {other}")
 
 
 class _Loop:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import copysign
 
 from kernelcore.builtins.arithmetic import add, sub
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.builtins.reference import nothing_added
 from kernelcore.codegen.emitter import Emitter, scalar_type
-from kernelcore.codegen.masks import or_else
 from kernelcore.codegen.rows import ROW, rows_of
-from kernelcore.ir.core import Atom, Const, Eqn
+from kernelcore.ir.core import Atom, Eqn
 from kernelcore.ir.op import Op
 from kernelcore.passes.turns import Turns
 from kernelcore.types import Scalar
@@ -24,13 +22,11 @@ class Terms:
 
     Attributes:
         op: Addition or subtraction.
-        atoms: One per sum; None for nothing.
-        nothing: What does not change the sums, as LLVM text.
+        atoms: One per sum; None for nothing, where terms are added.
     """
 
     op: Op
     atoms: tuple[Atom | None, ...]
-    nothing: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,32 +63,22 @@ def sums_of(loop: Eqn, turns: Turns) -> list[Sums]:
         if terms:
             by_type.setdefault(scalar_type(loop.outputs[slot]), []).append(slot)
     return [
-        _sums(loop, turns, dtype, tuple(slots[at : at + ROW]))
+        _sums(turns, dtype, tuple(slots[at : at + ROW]))
         for dtype, slots in by_type.items()
         for at in range(0, len(slots), ROW)
     ]
 
 
-def _sums(loop: Eqn, turns: Turns, dtype: Scalar, slots: tuple[int, ...]) -> Sums:
+def _sums(turns: Turns, dtype: Scalar, slots: tuple[int, ...]) -> Sums:
     found: list[Terms] = []
-    # What does not start as -0.0 is never -0.0, so that taking -0.0 from it changes nothing either,
-    # and what is subtracted may be the values that are added to elements.
-    is_never_negative_zero = all(_is_other_than_negative_zero(loop.inputs[3 + s]) for s in slots)
     for at in range(max(len(turns.terms[slot]) for slot in slots)):
         terms = [turns.terms[slot][at : at + 1] for slot in slots]
         atoms = tuple(term[0] if term else None for term in terms)
+        # What is subtracted may be the values that are added to elements.
         taken = tuple(turns.negatives.get(a) for a in atoms if a is not None)
-        nothing = nothing_added(dtype)
-        if None in atoms or None in taken:
-            found.append(Terms(add.op, atoms, literal(dtype, nothing)))
-        else:
-            nothing = nothing if is_never_negative_zero else 0
-            found.append(Terms(sub.op, taken, literal(dtype, nothing)))
+        subtracts = None not in atoms and None not in taken
+        found.append(Terms(sub.op, taken) if subtracts else Terms(add.op, atoms))
     return Sums(dtype, slots, tuple(found))
-
-
-def _is_other_than_negative_zero(atom: Atom) -> bool:
-    return isinstance(atom, Const) and (atom.value != 0 or copysign(1.0, atom.value) > 0)
 
 
 def joined(e: Emitter, sums: Sums, values: Sequence[str]) -> str:
@@ -114,10 +100,9 @@ def parted(e: Emitter, sums: Sums, total: str, into: list[str]) -> None:
 
 def columns(e: Emitter, sums: Sums) -> list[str]:
     """What the lanes add, one text per term of every sum."""
+    nothing = f"splat ({sums.element} {literal(sums.dtype, nothing_added(sums.dtype))})"
     return [
-        f"splat ({sums.element} {terms.nothing})"
-        if atom is None
-        else or_else(e, atom, f"splat ({sums.element} {terms.nothing})")
+        nothing if atom is None else e.value_at(atom, e.gang)
         for terms in sums.terms
         for atom in terms.atoms
     ]

@@ -27,28 +27,41 @@ from kernelcore.ir.core import Eqn, Var
 from kernelcore.passes.turns import Turns
 
 TURNS = 8
-# Fewer are left to code for single turns.
-FEWEST_TURNS = 6
+# So many of those that are left run in step once more, and the last ones one by one.
+FEW_TURNS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Late:
-    """What the turns before add, as phis.
+class _State:
+    """How far a loop is.
 
     Attributes:
-        is_none: Whether there are none, as i1.
-        elements: What they add to elements.
-        sums: The sums that the loop carries.
-        columns: What they add to each.
+        left: The number of turns that are left, as i64.
+        position: The index of the next one.
+        totals: The sums that the loop carries.
     """
 
-    is_none: str
+    left: str
+    position: str
+    totals: list[str]
+
+    def texts(self) -> list[str]:
+        return [self.left, self.position, *self.totals]
+
+
+@dataclass(frozen=True, slots=True)
+class _Added:
+    """What turns in step add.
+
+    Attributes:
+        elements: To elements.
+        columns: To each of the sums that the loop carries.
+    """
+
     elements: dict[Eqn, Addition]
-    sums: list[Sums]
     columns: list[list[str]]
 
     def texts(self) -> list[str]:
-        """All phis but the first."""
         added = [t for what in self.elements.values() for t in (*what.values, *what.addresses)]
         return added + [text for given in self.columns for text in given]
 
@@ -68,46 +81,124 @@ def emit_turns(
         Where the loop goes on, and what it carries there.
     """
     turns, (first, limit, by) = e.loops[loop], bounds
-    index = turns.body.params[0]
-    integer = scalar_type(index)
+    integer = scalar_type(turns.body.params[0])
     ty = LLVM_TYPES[integer.name]
     with e.at(1):
         count = _resized(e, trip_count(e, integer, first, limit, by), ty, "i64")
     sums = sums_of(loop, turns)
-    given = [joined(e, s, entries) for s in sums]
     # One is left to the code for single turns, as are all where other threads may add meanwhile.
     count = e.op(f"select i1 {_is_shared(e, turns)}, i64 1, i64 {count}")
+    state = _State(count, first, [joined(e, s, entries) for s in sums])
+    state = _take_many(e, turns, sums, state, by)
+    state = _take_few(e, turns, sums, state, by)
+    found = list(entries)
+    for s, total in zip(sums, state.totals, strict=True):
+        parted(e, s, total, found)
+    # Beyond the last turn the index may have wrapped.
+    is_over = e.op(f"icmp eq i64 {state.left}, 0")
+    return e.op(f"select i1 {is_over}, {ty} {limit}, {ty} {state.position}"), found
+
+
+def _take_many(e: Emitter, turns: Turns, sums: Sequence[Sums], start: _State, by: str) -> _State:
+    """Take ``TURNS`` turns at a time, and add what they add while the next ones are computed."""
     before, head, turn, done = e.block, e.label("turns"), e.label("several"), e.label("few")
     e.jump(head)
     e.place(head)
-    left, position, totals = e.phi("i64"), e.phi(ty), [e.phi(s.type) for s in sums]
+    state, is_none = _state_phis(e, turns, sums), e.phi("i1")
     with e.turns_of(TURNS):
         elements = {eqn: waiting(e, turns.additions[eqn]) for eqn in turns.late}
-        late = _Late(e.phi("i1"), elements, sums, [column_phis(e, s) for s in sums])
-    phis = (left, position, *totals, late.is_none, *late.texts())
-    _enter(e, phis, (count, first, *given, "true", *["poison"] * len(late.texts())), before)
-    e.branch(e.op(f"icmp uge i64 {left}, {FEWEST_TURNS}"), turn, done)
+        late = _Added(elements, [column_phis(e, s) for s in sums])
+    phis = (*state.texts(), is_none, *late.texts())
+    _enter(e, phis, (*start.texts(), "true", *["poison"] * len(late.texts())), before)
+    e.branch(e.op(f"icmp uge i64 {state.left}, {TURNS}"), turn, done)
     e.place(turn)
-    e.declare("declare i64 @llvm.umin.i64(i64, i64)")
-    taken = e.op(f"call i64 @llvm.umin.i64(i64 {left}, i64 {TURNS})")
-    e.bind(index, position)
-    step = _step(e, turns, taken)
-    with e.in_step(step):
-        e.region(turns.body)
-        this = _Late("false", step.late, sums, [columns(e, s) for s in sums])
-    settled = _settle(e, turns, late, totals)
-    moved = e.op(f"mul {ty} {by}, {_resized(e, taken, 'i64', ty)}")
-    following = e.op(f"add {ty} {position}, {moved}")
-    rest = e.op(f"sub i64 {left}, {taken}")
-    _enter(e, phis, (rest, following, *settled, "false", *this.texts()), e.block)
+    this = _compute(e, turns, sums, state.position, TURNS)
+    totals = _settle(e, turns, sums, state.totals, late, is_none)
+    following = _State(*_behind(e, turns, state, by, TURNS), totals)
+    _enter(e, phis, (*following.texts(), "false", *this.texts()), e.block)
     e.jump(head)
     e.place(done)
-    found = list(entries)
-    for s, total in zip(sums, _settle(e, turns, late, totals), strict=True):
-        parted(e, s, total, found)
-    # Beyond the last turn the index may have wrapped.
-    is_over = e.op(f"icmp eq i64 {left}, 0")
-    return e.op(f"select i1 {is_over}, {ty} {limit}, {ty} {position}"), found
+    totals = _settle(e, turns, sums, state.totals, late, is_none)
+    return _State(state.left, state.position, totals)
+
+
+def _take_few(e: Emitter, turns: Turns, sums: Sequence[Sums], state: _State, by: str) -> _State:
+    """Take ``FEW_TURNS`` turns if as many are left."""
+    before, some, none = e.block, e.label("some"), e.label("rest")
+    e.branch(e.op(f"icmp uge i64 {state.left}, {FEW_TURNS}"), some, none)
+    e.place(some)
+    this = _compute(e, turns, sums, state.position, FEW_TURNS)
+    totals = _add(e, turns, sums, state.totals, this, FEW_TURNS)
+    taken = _State(*_behind(e, turns, state, by, FEW_TURNS), totals)
+    after = e.block
+    e.jump(none)
+    e.place(none)
+    found = _state_phis(e, turns, sums)
+    _enter(e, found.texts(), state.texts(), before)
+    _enter(e, found.texts(), taken.texts(), after)
+    return found
+
+
+def _state_phis(e: Emitter, turns: Turns, sums: Sequence[Sums]) -> _State:
+    ty = LLVM_TYPES[scalar_type(turns.body.params[0]).name]
+    return _State(e.phi("i64"), e.phi(ty), [e.phi(s.type) for s in sums])
+
+
+def _behind(e: Emitter, turns: Turns, state: _State, by: str, taken: int) -> tuple[str, str]:
+    """How many turns are left behind the next ``taken``, and the index of the first of these."""
+    ty = LLVM_TYPES[scalar_type(turns.body.params[0]).name]
+    moved = e.op(f"mul {ty} {by}, {taken}")
+    position = e.op(f"add {ty} {state.position}, {moved}")
+    return e.op(f"sub i64 {state.left}, {taken}"), position
+
+
+def _compute(e: Emitter, turns: Turns, sums: Sequence[Sums], position: str, count: int) -> _Added:
+    """What ``count`` turns from ``position`` on add, but for what they add at once."""
+    e.bind(turns.body.params[0], position)
+    step = Step(turns, count, {})
+    with e.in_step(step):
+        e.region(turns.body)
+        return _Added(step.late, [columns(e, s) for s in sums])
+
+
+def _add(
+    e: Emitter,
+    turns: Turns,
+    sums: Sequence[Sums],
+    totals: Sequence[str],
+    what: _Added,
+    count: int,
+) -> list[str]:
+    """Add what ``count`` turns add; the totals then."""
+    with e.turns_of(count):
+        for eqn, addition in what.elements.items():
+            add(e, turns.additions[eqn], addition)
+        return [
+            add_columns(e, s, total, given)
+            for s, total, given in zip(sums, totals, what.columns, strict=True)
+        ]
+
+
+def _settle(
+    e: Emitter,
+    turns: Turns,
+    sums: Sequence[Sums],
+    totals: Sequence[str],
+    late: _Added,
+    is_none: str,
+) -> list[str]:
+    """Add what the turns before add, unless there are none; the totals then."""
+    before, some, none = e.block, e.label("settle"), e.label("settled")
+    e.branch(is_none, none, some)
+    e.place(some)
+    added = _add(e, turns, sums, totals, late, TURNS)
+    after = e.block
+    e.jump(none)
+    e.place(none)
+    phis = [e.phi(s.type) for s in sums]
+    _enter(e, phis, totals, before)
+    _enter(e, phis, added, after)
+    return phis
 
 
 def _is_shared(e: Emitter, turns: Turns) -> str:
@@ -120,46 +211,9 @@ def _is_shared(e: Emitter, turns: Turns) -> str:
     return found
 
 
-def _settle(e: Emitter, turns: Turns, late: _Late, totals: Sequence[str]) -> list[str]:
-    """Add what the turns before add; the totals then."""
-    before, some, none = e.block, e.label("settle"), e.label("settled")
-    e.branch(late.is_none, none, some)
-    e.place(some)
-    with e.turns_of(TURNS):
-        for eqn, what in late.elements.items():
-            add(e, turns.additions[eqn], what)
-        added = [
-            add_columns(e, s, total, given)
-            for s, total, given in zip(late.sums, totals, late.columns, strict=True)
-        ]
-    after = e.block
-    e.jump(none)
-    e.place(none)
-    phis = [e.phi(s.type) for s in late.sums]
-    _enter(e, phis, totals, before)
-    _enter(e, phis, added, after)
-    return phis
-
-
 def _enter(e: Emitter, phis: Sequence[str], values: Sequence[str], block: str) -> None:
     for phi, value in zip(phis, values, strict=True):
         e.add_edge(phi, value, block)
-
-
-def _step(e: Emitter, turns: Turns, taken: str) -> Step:
-    """The next ``taken`` turns, which are ``FEWEST_TURNS`` or more, in lanes."""
-    last = e.op(f"sub i64 {taken}, 1")
-    numbers = [str(lane) for lane in range(FEWEST_TURNS)]
-    for lane in range(FEWEST_TURNS, TURNS):
-        numbers.append(e.op(f"call i64 @llvm.umin.i64(i64 {last}, i64 {lane})"))
-    wide, lanes = f"<{TURNS} x i64>", ", ".join(f"i64 {lane}" for lane in range(TURNS))
-    first = e.op(f"insertelement {wide} poison, i64 {taken}, i64 0")
-    zeros = f"<{TURNS} x i32> zeroinitializer"
-    ends = e.op(f"shufflevector {wide} {first}, {wide} poison, {zeros}")
-    active = e.op(f"icmp ugt {wide} {ends}, <{lanes}>")
-    lasts = e.op(f"sub {wide} {ends}, splat (i64 1)")
-    all_numbers = e.op(f"select <{TURNS} x i1> {active}, {wide} <{lanes}>, {wide} {lasts}")
-    return Step(turns, tuple(numbers), all_numbers, active, {})
 
 
 def _resized(e: Emitter, value: str, source: str, target: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import prod
 
 from kernelcore.builtins.arithmetic import add as plus
-from kernelcore.builtins.lowering import LLVM_TYPES
+from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.builtins.reference import nothing_added
 from kernelcore.codegen import memory
 from kernelcore.codegen.emitter import Emitter, scalar_type
@@ -151,20 +151,17 @@ def _addresses(e: Emitter, eqn: Eqn, axes: int) -> list[str]:
 
 def _in_lane(e: Emitter, index: Atom, lane: int) -> str:
     """An index in ``lane`` as int64."""
-    assert e.step is not None
-    dtype, stride, number = scalar_type(index), e.stride(index), e.step.numbers[lane]
+    dtype, stride = scalar_type(index), e.stride(index)
     if stride is None:
         ty, value = f"<{e.gang} x {LLVM_TYPES[dtype.name]}>", e.value_at(index, e.gang)
         return _extended(e, dtype, e.op(f"extractelement {ty} {value}, i64 {lane}"))
     first, element = e.value_at(index, 1), LLVM_TYPES[dtype.name]
     if stride == 0:
         return _extended(e, dtype, first)
-    far = e.op(f"mul i64 {number}, {stride}")
     if dtype.kind == "int" and dtype.bits >= INDEX_BITS and abs(stride) <= MAX_STRIDE:
-        return e.op(f"add i64 {_extended(e, dtype, first)}, {far}")
+        return e.op(f"add i64 {_extended(e, dtype, first)}, {lane * stride}")
     # What wraps may be an index again.
-    if dtype.bits < 64:
-        far = e.op(f"trunc i64 {far} to {element}")
+    far = literal(dtype, lane * stride % (1 << dtype.bits))
     return _extended(e, dtype, e.op(f"add {element} {first}, {far}"))
 
 
