@@ -163,7 +163,7 @@ def verdicts(
             yield Goal(f"two threads, {case.name}, on {where}", found.gain, "x", goal, True)
     if scalings:
         bare = median(found.bare for found in scalings.values())
-        yield Goal("two threads of multiply-adds alone", bare, "x", 1.8, True)
+        yield Goal("two threads of work in registers alone", bare, "x", 1.8, True)
     for case in cases:
         row = forward[case.name]
         if "copy" in row:

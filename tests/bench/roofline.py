@@ -1,4 +1,4 @@
-"""What one core can do at most: copies within a cache level, fused multiply-adds."""
+"""What one core can do at most: copies within a cache level, fused multiply-adds, integers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from kernelcore.codegen.host import host
 # Independent chains hide the latency of every known processor, and fit its registers.
 CHAINS = 12
 TURNS = 200_000
+# Integers have half as many registers, and instructions of one cycle.
+INTEGER_CHAINS = 8
+INTEGER_TURNS = 150_000
 
 
 def copier(size_bytes: int) -> Callable[[], object]:
@@ -68,3 +71,44 @@ done:
         run(out.ctypes.data, TURNS)
 
     return call, 2.0 * lanes * CHAINS * TURNS
+
+
+def counter() -> Callable[[], object]:
+    """Integer instructions in registers, as many per cycle as a core takes.
+
+    A core that runs another program's thread as well is slow at them, while vectors may not be.
+    """
+    names = [f"%x{k}" for k in range(INTEGER_CHAINS)]
+    phis = "\n".join(
+        f"  {n} = phi i64 [ {k}, %entry ], [ {n}n, %loop ]" for k, n in enumerate(names)
+    )
+    steps = "\n".join(
+        f"  {n}a = shl i64 {n}, 1\n  {n}b = xor i64 {n}a, %one\n"
+        f"  {n}c = sub i64 {n}b, {n}\n  {n}n = or i64 {n}c, %turn"
+        for n in names
+    )
+    total = "\n".join(
+        f"  %s{k} = xor i64 {f'%s{k - 1}' if k else '%one'}, {n}n" for k, n in enumerate(names)
+    )
+    text = f"""\
+define void @kc_count(ptr %out, i64 %turns) nounwind {{
+entry:
+  %one = load i64, ptr %out
+  br label %loop
+loop:
+  %turn = phi i64 [ 0, %entry ], [ %next, %loop ]
+{phis}
+{steps}
+  %next = add nuw i64 %turn, 1
+  %more = icmp ult i64 %next, %turns
+  br i1 %more, label %loop, label %done
+done:
+{total}
+  store i64 %s{INTEGER_CHAINS - 1}, ptr %out
+  ret void
+}}
+"""
+    address = cpu.load(cpu.object_code(text), "kc_count")
+    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(address)
+    out = np.ones(1, np.int64)
+    return lambda: run(out.ctypes.data, INTEGER_TURNS)

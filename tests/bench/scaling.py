@@ -1,7 +1,8 @@
-"""What a second thread gains a kernel, while it gains multiply-adds in registers all it can.
+"""What a second thread gains a kernel, while it gains work in registers all it can.
 
-Those share nothing: where two threads of them take longer than one, the machine has other work, or
-its host has, and no kernel could gain more.
+Such work shares nothing: where two threads of it take longer than one, the machine has other work,
+or its host has, and no kernel could gain more. Multiply-adds fill the units for vectors, integers
+all else: a core that runs a thread of somebody else may be slow at one of them only.
 """
 
 from __future__ import annotations
@@ -12,16 +13,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from statistics import median
 
-from tests.bench.roofline import multiplier
+from tests.bench.roofline import counter, multiplier
 from tests.bench.timing import ROUNDS, Contender, calls_per_sample, sample
 
-# Of multiply-adds, per thread and round: a hundred times what starting a thread takes.
+# Of each kind of such work, per thread and round: a hundred times what starting a thread takes.
 BARE_CALLS = 40
-# What they gain where two processors are free.
+# What it gains where two processors are free.
 FREE = 1.9
 # Rounds that are wanted on free processors, and needed, and the time that they may take.
 WANTED_ROUNDS, FEWEST_ROUNDS = 7, 3
 SECONDS = 10.0
+
+Calls = list[Callable[[], object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class Scaling:
     Attributes:
         gain: The median of the rounds on two free processors; of all if those were too few.
         rounds: The number of those rounds; 0 if they were too few.
-        bare: What multiply-adds gained, the median of all rounds.
+        bare: What work in registers gained, the median of all rounds.
     """
 
     gain: float
@@ -42,24 +45,24 @@ class Scaling:
         where = (
             f"in {self.rounds} rounds on free processors" if self.rounds else "on a busy machine"
         )
-        return f"x{self.gain:.2f} {where}; multiply-adds x{self.bare:.2f} in all rounds"
+        return f"x{self.gain:.2f} {where}; work in registers x{self.bare:.2f} in all rounds"
 
 
 def scaling(one: Contender, two: Contender) -> Scaling:
-    """Measure a launch on one thread and on two, turn by turn, between multiply-adds."""
+    """Measure a launch on one thread and on two, turn by turn, between work in registers."""
     counts: list[int] = []
     for contender in (one, two):
         contender.prepare()
         counts.append(calls_per_sample(contender.run))
     gains: list[float] = []
     free: list[float] = []
-    calls = [multiplier()[0] for _ in range(2)]
+    work = _work()
     end = time.perf_counter() + SECONDS
     with ThreadPoolExecutor(2) as pool:
-        bare = [_bare(pool, calls)]
+        bare = [_bare(pool, work)]
         while len(free) < WANTED_ROUNDS and time.perf_counter() < end:
             gains.append(sample(one, counts[0]) / sample(two, counts[1]))
-            bare.append(_bare(pool, calls))
+            bare.append(_bare(pool, work))
             if min(bare[-2:]) >= FREE:
                 free.append(gains[-1])
     if len(free) < FEWEST_ROUNDS:
@@ -68,15 +71,23 @@ def scaling(one: Contender, two: Contender) -> Scaling:
 
 
 def free_processors() -> float:
-    """What two threads of multiply-adds do in the time of one now."""
-    calls = [multiplier()[0] for _ in range(2)]
+    """What two threads of work in registers do in the time of one now."""
+    work = _work()
     with ThreadPoolExecutor(2) as pool:
-        return median(_bare(pool, calls) for _ in range(ROUNDS))
+        return median(_bare(pool, work) for _ in range(ROUNDS))
 
 
-def _bare(pool: ThreadPoolExecutor, calls: list[Callable[[], object]]) -> float:
-    """What two threads of multiply-adds do in the time of one."""
+def _work() -> list[Calls]:
+    """Multiply-adds and integers, a call for each of two threads."""
+    return [[multiplier()[0] for _ in range(2)], [counter() for _ in range(2)]]
 
+
+def _bare(pool: ThreadPoolExecutor, work: list[Calls]) -> float:
+    """What two threads do in the time of one, of the kind of which that is less."""
+    return min(_gain(pool, calls) for calls in work)
+
+
+def _gain(pool: ThreadPoolExecutor, calls: Calls) -> float:
     def repeat(call: Callable[[], object]) -> None:
         for _ in range(BARE_CALLS):
             call()
