@@ -135,23 +135,24 @@ class AccessMap:
         return any(a.eqn.op.kind in kinds for a in self.of(array))
 
     def _learn(self, eqn: Eqn) -> None:
-        kind, out = eqn.op.kind, eqn.outputs[0]
-        if kind not in _REPEATS and (kind is not OpKind.LOAD or eqn.inputs[0] in self._written):
+        kind, out, inputs = eqn.op.kind, eqn.outputs[0], eqn.inputs
+        if kind not in _REPEATS and (kind is not OpKind.LOAD or inputs[0] in self._written):
             return
+        widens = kind is OpKind.CAST and _widens(eqn)
         if kind is OpKind.TID:
             self._axis[out] = eqn.attrs["axis"]
-        elif all(self.is_uniform(a) for a in eqn.inputs):
-            self._uniform.add(out)
-        elif eqn.op.injective or _widens(eqn):
-            varying = [a for a in eqn.inputs if not self.is_uniform(a)]
-            if len(varying) == 1 and varying[0] in self._axis:
+        else:
+            varying = [a for a in inputs if not (isinstance(a, Const) or a in self._uniform)]
+            if not varying:
+                self._uniform.add(out)
+            elif len(varying) == 1 and (eqn.op.injective or widens) and varying[0] in self._axis:
                 self._axis[out] = self._axis[varying[0]]
-        if _widens(eqn):
-            self._keys[out] = self.key(eqn.inputs[0])
+        if widens:
+            self._keys[out] = self.key(inputs[0])
             return
         attrs = tuple(sorted(eqn.attrs.items(), key=str)) if eqn.attrs else ()
-        inputs = tuple(self.key(a) for a in eqn.inputs)
-        self._keys[out] = self._number((eqn.op.name, out.type, attrs, inputs))
+        keys = tuple([self.key(a) for a in inputs])
+        self._keys[out] = self._number((eqn.op.name, out.type, attrs, keys))
 
     def is_uniform(self, atom: Atom) -> bool:
         """Whether ``atom`` has one value in the whole launch."""
@@ -271,9 +272,7 @@ def _tid_structure(axis: int) -> Hashable:
 
 
 def _widens(eqn: Eqn) -> bool:
-    """Whether ``eqn`` casts an integer to one of at least its width, which keeps the value."""
-    if eqn.op.kind is not OpKind.CAST:
-        return False
+    """Whether ``eqn``, a cast, is of an integer to at least its width, which keeps the value."""
     old, new = eqn.inputs[0].type, eqn.out.type
     return old in _INTS and new in _INTS and _INTS.index(new) >= _INTS.index(old)
 
