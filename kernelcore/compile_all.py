@@ -105,6 +105,8 @@ class _Run:
         self.is_shown = sys.stderr.isatty() if progress is None else progress
         self.tasks = list(_named(task for kernel in kernels for task in _tasks(kernel, adjoint)))
         self.count = len(self.tasks)
+        # Unless kernels are equal; help can come before they are read.
+        self.some_are_new = _has_fewer_entries(len(kernels))
         # Ends with a None for every thread.
         self.queue: SimpleQueue[tuple[str, code.Missing] | None] = SimpleQueue()
         # One for every other process.
@@ -118,7 +120,7 @@ class _Run:
         """Compile everything with at most ``processes`` processes, this one included."""
         queued = 0
         try:
-            if _some_are_missing(self.count):
+            if self.some_are_new:
                 self._get_help(self.count, processes)
             for at, (name, make) in enumerate(self.tasks):
                 missing = self._missing(name, make)
@@ -262,8 +264,8 @@ def _arrays(func: Func) -> list[int]:
     return [i for i, p in pairs if isinstance(p.type, ArrayType) and activity.is_float(p)]
 
 
-def _some_are_missing(count: int) -> bool:
-    """Whether the disk cache has too few entries to have the code of ``count`` kernels."""
+def _has_fewer_entries(count: int) -> bool:
+    """Whether the disk cache has fewer than ``count`` entries."""
     disk = default_cache()
     return disk is not None and len(disk.entries()) < count
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import linecache
 import os
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,15 +92,21 @@ def test_launches_find_the_code(directory: Path, monkeypatch: pytest.MonkeyPatch
     np.testing.assert_array_equal(data.grad.numpy(), [3.0, 3.0])
 
 
-def test_no_process_starts_for_kernels_that_are_cached(
+def test_a_process_starts_at_once_for_new_kernels_and_none_for_cached_ones(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    run: Any = importlib.import_module("kernelcore.compile_all")._Run
+    look, helpers = run._missing, list[int]()
+
+    def noted(self: Any, *task: Any) -> Any:
+        helpers.append(len(self.threads))
+        return look(self, *task)
+
+    monkeypatch.setattr(run, "_missing", noted)
     kernels = [scaling(k + 0.375, f"c{k}") for k in range(MANY)]
-    kc.compile_all(kernels, processes=1)
-    started: list[str] = []
-    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: started.append("a process"))
+    assert len(kc.compile_all(kernels, processes=2).compiled) == MANY
     assert len(kc.compile_all(kernels, processes=2).cached) == MANY
-    assert started == []
+    assert helpers == [1] * MANY + [0] * MANY
 
 
 def test_it_works_without_a_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:

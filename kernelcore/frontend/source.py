@@ -10,7 +10,6 @@ import linecache
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from operator import itemgetter
 from types import CodeType
 from typing import Any, cast
 
@@ -213,7 +212,7 @@ def _definition(same: _Same) -> tuple[ast.stmt | None, int, bool]:
     lines = _file_lines(same.code)[first - 1 :]
     if not lines:
         raise OSError("the file has become shorter")
-    last = max(filter(None, map(itemgetter(2), same.code.co_lines())))
+    last = max(line or first for _, _, line in same.code.co_lines())
     found, offset = parse_definition(lines, first, last - first + 1)
     end = found.end_lineno if found is not None else None
     text = lines if end is None else lines[: end + offset - first + 1]
