@@ -29,39 +29,48 @@ def rows_of(e: Emitter, element: str, columns: Sequence[str]) -> list[str]:
 
 def columns_of(e: Emitter, element: str, rows: Sequence[str]) -> list[str]:
     """``ROW`` columns of ``e.gang`` lanes, of one row per lane."""
-    blocks: list[str] = []
-    for at in range(ROW):
-        parts, size = list(rows[at::ROW]), ROW
-        while len(parts) > 1:
-            parts = [
-                shuffled(e, element, x, size, range(2 * size), y)
-                for x, y in zip(parts[::2], parts[1::2], strict=True)
-            ]
-            size *= 2
-        blocks += parts
-    return _transposed(e, element, blocks)
+    return _transposed(e, element, [_joined(e, element, rows[at::ROW], ROW) for at in range(ROW)])
+
+
+def columns_of_pairs(e: Emitter, element: str, pairs: Sequence[str]) -> list[str]:
+    """Two columns of ``e.gang`` lanes, of one pair per lane."""
+    x, y = (
+        _joined(e, element, [pairs[at + k] for at in range(0, e.gang, ROW) for k in half], 2)
+        for half in ((0, 1), (2, 3))
+    )
+    return [_paired(e, element, x, y, order) for order in ((0, 2, 4, 6), (1, 3, 5, 7))]
+
+
+def _joined(e: Emitter, element: str, parts: Sequence[str], size: int) -> str:
+    """Vectors of ``size`` elements, a power of two of them, one behind the other."""
+    while len(parts) > 1:
+        parts = [
+            shuffled(e, element, x, size, range(2 * size), y)
+            for x, y in zip(parts[::2], parts[1::2], strict=True)
+        ]
+        size *= 2
+    return parts[0]
 
 
 def _transposed(e: Emitter, element: str, blocks: Sequence[str]) -> list[str]:
     """Four vectors whose blocks of four elements, as the rows of a matrix, are transposed."""
-
-    def paired(x: str, y: str, order: Sequence[int]) -> str:
-        """In every block the elements ``order`` of that of ``x`` and then that of ``y``."""
-        lanes = [
-            start + k if k < ROW else e.gang + start + k - ROW
-            for start in range(0, e.gang, ROW)
-            for k in order
-        ]
-        return shuffled(e, element, x, e.gang, lanes, y)
-
     low, high, first, last = (0, 4, 1, 5), (2, 6, 3, 7), (0, 1, 4, 5), (2, 3, 6, 7)
     a, b, c, d = blocks
-    ab, cd = paired(a, b, low), paired(c, d, low)
-    ab_high, cd_high = paired(a, b, high), paired(c, d, high)
-    return [
-        *(paired(ab, cd, first), paired(ab, cd, last)),
-        *(paired(ab_high, cd_high, first), paired(ab_high, cd_high, last)),
+    found: list[str] = []
+    for half in (low, high):
+        ab, cd = _paired(e, element, a, b, half), _paired(e, element, c, d, half)
+        found += [_paired(e, element, ab, cd, order) for order in (first, last)]
+    return found
+
+
+def _paired(e: Emitter, element: str, x: str, y: str, order: Sequence[int]) -> str:
+    """In every block of four the elements ``order`` of that of ``x`` and then that of ``y``."""
+    lanes = [
+        start + k if k < ROW else e.gang + start + k - ROW
+        for start in range(0, e.gang, ROW)
+        for k in order
     ]
+    return shuffled(e, element, x, e.gang, lanes, y)
 
 
 def _block(at: int) -> range:

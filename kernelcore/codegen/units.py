@@ -16,7 +16,7 @@ from kernelcore.codegen import memory
 from kernelcore.codegen.emitter import Emitter, scalar_type
 from kernelcore.codegen.interleaved import shuffled
 from kernelcore.codegen.masks import or_nothing
-from kernelcore.codegen.rows import ROW, columns_of, rows_of
+from kernelcore.codegen.rows import ROW, columns_of, columns_of_pairs, rows_of
 from kernelcore.codegen.sums import Addition
 from kernelcore.ir.core import Atom, Const, Eqn
 from kernelcore.passes.units import component_of
@@ -36,13 +36,10 @@ def load(e: Emitter, eqn: Eqn) -> str:
     if eqn is not unit[0] and eqn in e.units:
         return e.units[eqn]
     if is_row(eqn):
-        e.units.update(_load_rows(e, unit))
+        e.units.update(_load_small(e, unit))
         return e.units[eqn]
     dtype = _array(eqn).dtype
-    ty, found = memory.stored_type(dtype), "poison"
-    for lane, address in enumerate(_addresses(e, eqn, _array(eqn).ndim)):
-        one = e.op(f"load {ty}, ptr {address}, align {dtype.size_bytes}")
-        found = e.op(f"insertelement <{e.gang} x {ty}> {found}, {ty} {one}, i64 {lane}")
+    found = _load_column(e, dtype, _addresses(e, eqn, _array(eqn).ndim))
     with e.at(e.gang):
         return memory.decoded(e, dtype, found)
 
@@ -120,16 +117,27 @@ def is_row(eqn: Eqn) -> bool:
     return is_small and component_of(eqn) is not None
 
 
-def _load_rows(e: Emitter, unit: Sequence[Eqn]) -> dict[Eqn, str]:
-    """What every Eqn of ``unit`` loads."""
+def _load_small(e: Emitter, unit: Sequence[Eqn]) -> dict[Eqn, str]:
+    """What every Eqn of ``unit`` loads: rows at once, less as pairs and what is left."""
     type_ = _array(unit[0])
     ty, count = memory.stored_type(type_.dtype), prod(type_.components)
-    rows: list[str] = []
-    for address in _addresses(e, unit[0], type_.outer_ndim):
-        row = e.op(f"load <{count} x {ty}>, ptr {address}, align {COMPONENT_BYTES}")
-        rows.append(_resized(e, ty, row, count, ROW))
-    columns = columns_of(e, ty, rows)
+    addresses = _addresses(e, unit[0], type_.outer_ndim)
+    size = ROW if count == ROW else 2
+    parts = [e.op(f"load <{size} x {ty}>, ptr {a}, align {COMPONENT_BYTES}") for a in addresses]
+    columns = (columns_of if size == ROW else columns_of_pairs)(e, ty, parts)
+    if count > size:
+        last = [memory.address_at(e, a, size * COMPONENT_BYTES) for a in addresses]
+        columns.append(_load_column(e, type_.dtype, last))
     return {eqn: columns[place] for eqn, place in zip(unit, _places(unit), strict=True)}
+
+
+def _load_column(e: Emitter, dtype: Scalar, addresses: Sequence[str]) -> str:
+    """One element per lane, as memory has it."""
+    ty, found = memory.stored_type(dtype), "poison"
+    for lane, address in enumerate(addresses):
+        one = e.op(f"load {ty}, ptr {address}, align {dtype.size_bytes}")
+        found = e.op(f"insertelement <{e.gang} x {ty}> {found}, {ty} {one}, i64 {lane}")
+    return found
 
 
 def _addresses(e: Emitter, eqn: Eqn, axes: int) -> list[str]:
