@@ -1,4 +1,7 @@
-"""Cost of one call of a torch operator on one element, against the documented Warp pattern."""
+"""Cost of one call of a torch operator on one element, against the documented Warp pattern.
+
+Limits that are no peer's multiples count the samples at the processor's quickest (``pace.py``).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ import torch
 import warp as wp  # pyright: ignore[reportMissingImports]
 
 import kernelcore as kc
-from tests.bench.timing import Contender, interleaved, report, timed
+from tests.bench.pace import paced
+from tests.bench.timing import Contender, interleaved, report
 from torch_ext import overload, torch_op
 
 OURS, NEG, NOTHING = "kernelcore torch_op", "torch.neg", "an empty autograd.Function"
@@ -107,19 +111,29 @@ def compiled_call(op: Callable[..., torch.Tensor], calls: int, cpp_wrapper: bool
 
 def compiled_calls(
     operators: Mapping[str, Callable[..., torch.Tensor]], cpp_wrapper: bool
-) -> dict[str, float]:
-    """Microseconds that one more call in a compiled graph takes, for each operator."""
-    found = timed(
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Microseconds that one more call in a compiled graph takes, for each operator.
+
+    Returns:
+        Those of all samples, and those of the samples at the quickest pace.
+    """
+    found = paced(
         {
             f"{name} {calls}": compiled_call(op, calls, cpp_wrapper)
             for name, op in operators.items()
             for calls in (FEW, MANY)
         }
     )
-    return {
-        name: (found[f"{name} {MANY}"].median - found[f"{name} {FEW}"].median) / (MANY - FEW)
-        for name in operators
-    }
+    print(f"\n{found}")
+    every = {name: timing.median for name, timing in found.timings.items()}
+
+    def slopes(medians: Mapping[str, float]) -> dict[str, float]:
+        return {
+            name: (medians[f"{name} {MANY}"] - medians[f"{name} {FEW}"]) / (MANY - FEW)
+            for name in operators
+        }
+
+    return slopes(every), slopes(found.quick)
 
 
 def main() -> None:
@@ -145,9 +159,10 @@ def main() -> None:
     found = interleaved(passes)
     report("forward and backward", found, OURS, 1.25 * found[NOTHING])
     for cpp_wrapper, goal_us in ((False, 3.2), (True, 1.4)):
-        found = compiled_calls({OURS: op, WARP: warp}, cpp_wrapper)
+        found, counted = compiled_calls({OURS: op, WARP: warp}, cpp_wrapper)
         wrapper = "C++" if cpp_wrapper else "Python"
-        report(f"call in a compiled graph, {wrapper} wrapper", found, OURS, goal_us)
+        title = f"call in a compiled graph, {wrapper} wrapper"
+        report(title, found, OURS, goal_us, counted=counted)
 
 
 if __name__ == "__main__":

@@ -81,10 +81,15 @@ def report(
     ours: str,
     goal_us: float | None = None,
     goal_times: tuple[str, float] | None = None,
+    counted: Mapping[str, float] | None = None,
 ) -> None:
-    """As ``show`` for medians alone. Goals of ``ours``: microseconds, times a peer's speed."""
+    """As ``show`` for medians alone. Goals of ``ours``: microseconds, times a peer's speed.
+
+    The goal in microseconds counts what is ``counted``, by default ``medians``.
+    """
     rows = {name: Timing(value, value, value) for name, value in medians.items()}
-    goals = [] if goal_us is None else [Goal(f"{title}, {ours}", medians[ours], "us", goal_us)]
+    us = (counted or medians)[ours]
+    goals = [] if goal_us is None else [Goal(f"{title}, {ours}", us, "us", goal_us)]
     if goal_times is not None:
         peer, wanted = goal_times
         times = medians[peer] / medians[ours]
