@@ -244,6 +244,7 @@ std::string strides_text(const ArrayView& view) {
 
 /// Throws an argument Error where the kernel stores to elements that have several indices.
 void check_distinct(const Signature& signature, size_t index, const ArrayView& view) {
+  if (!signature.relocations[index].is_written()) return;
   bool is_stored = std::ranges::find(signature.stored, index) != signature.stored.end();
   if (is_stored && repeats_elements(view)) [[unlikely]] {
     fail(signature, index,

@@ -41,7 +41,6 @@ const std::array kParameters = std::to_array<EntryParameter>({
     {"block_dim", nullptr},
 });
 constexpr size_t kCount = std::tuple_size_v<decltype(kParameters)>;
-constexpr size_t kOptions = 4;  // where those begin that most launches leave out
 
 /// An argument per parameter; null: left out.
 struct EntryArguments {
@@ -72,27 +71,27 @@ bool is_sequence(PyObject* arguments) {
 
 bool is_plain(size_t index, PyObject* given) {
   PyObject* plain = kParameters[index].plain;
-  return given == nullptr || plain == nullptr || given == plain;
+  return plain == nullptr || given == plain;
 }
 
 /// Sorts the arguments of a call by parameter; false if they are not those of a plain launch.
 bool sort_arguments(PyObject* const* given, size_t count, PyObject* keywords,
                     EntryArguments& sorted) {
   if (count > kCount) return false;
-  std::copy_n(given, count, sorted.all.begin());
-  size_t end = count;
+  // One by one: a wide load would wait for the caller's stores of them to reach the cache.
+  for (size_t i = 0; i < count; ++i) {
+    if (!is_plain(i, given[i])) return false;
+    sorted.all[i] = given[i];
+  }
   size_t named = keywords != nullptr ? static_cast<size_t>(PyTuple_Size(keywords)) : 0;
   for (size_t k = 0; k < named; ++k) {
     // Names in calls are interned, as these are.
     PyObject* name = PyTuple_GetItem(keywords, static_cast<Py_ssize_t>(k));
     auto found = std::ranges::find(g_entry.names, name);
     auto at = static_cast<size_t>(found - g_entry.names.begin());
-    if (at == kCount || sorted.all[at] != nullptr) return false;
+    bool is_new = at != kCount && sorted.all[at] == nullptr;
+    if (!is_new || !is_plain(at, given[count + k])) return false;
     sorted.all[at] = given[count + k];
-    end = std::max(end, at + 1);
-  }
-  for (size_t i = kOptions; i < end; ++i) {
-    if (!is_plain(i, sorted.all[i])) return false;
   }
   return sorted.kernel() != nullptr && sorted.dim() != nullptr && is_sequence(sorted.inputs()) &&
          is_sequence(sorted.outputs());
