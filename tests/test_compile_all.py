@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import linecache
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -175,12 +176,30 @@ def test_a_worker_refuses_wrong_text_and_goes_on() -> None:
 
 
 def test_a_worker_imports_no_more_than_llvm() -> None:
-    program = f"{worker._PROGRAM}print(*sys.modules)"
-    command = [sys.executable, "-c", program]
+    command = [sys.executable, "-S", "-c", f"{worker.program()}print(*sys.modules)"]
     found = subprocess.run(command, input=b"", capture_output=True, check=True)
     modules = {name.split(".")[0] for name in found.stderr.decode().split()}
     assert {"llvmlite", "kernelcore"} <= modules
     assert "numpy" not in modules
+
+
+def test_a_worker_finds_the_modules_that_this_process_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("types", "llvmlite", "kernelcore"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit\n")
+    monkeypatch.chdir(tmp_path)
+    worker = Worker()
+    assert worker.object_code("define void @kc_f() {\n ret void\n}\n")
+    worker.close()
+
+
+def test_an_interruption_is_not_for_workers() -> None:
+    worker = Worker()
+    worker.object_code("define void @kc_f() {\n ret void\n}\n")
+    worker._process.send_signal(signal.SIGINT)
+    assert worker.object_code("define void @kc_g() {\n ret void\n}\n")
+    worker.close()
 
 
 def test_a_worker_that_dies_is_an_error() -> None:

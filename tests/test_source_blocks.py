@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kernelcore.errors import KernelSyntaxError
 from kernelcore.frontend.source import parse_definition, read_source
 
 ROOT = Path(__file__).parents[1]
@@ -43,6 +44,19 @@ def definition(lines: list[str]) -> str:
     found, _ = parse_definition(lines, 1)
     assert found is not None
     return ast.dump(found)
+
+
+def defined_in(text: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The function f that ``text`` defines."""
+    keep_text(text, monkeypatch)
+    scope: dict[str, Any] = {}
+    exec(compile(text, "<text>", "exec"), scope)
+    return scope["f"]
+
+
+def keep_text(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = (1, None, text.splitlines(keepends=True), "<text>")
+    monkeypatch.setitem(linecache.cache, "<text>", entry)
 
 
 @pytest.mark.parametrize("after", ["", AFTER], ids=["at the end", "before more"])
@@ -81,10 +95,32 @@ def test_kernels_of_an_archive_are_read(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("comment", ["é", "e"])
 def test_spans_count_characters(comment: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = ["def f(x):\n", f"    y = x  # {comment}\n", f"    '{comment}'; return y\n"]
-    monkeypatch.setitem(linecache.cache, "<spans>", (1, None, lines, "<spans>"))
-    scope: dict[str, Any] = {}
-    exec(compile("".join(lines), "<spans>", "exec"), scope)
-    source = read_source(scope["f"])
+    source = read_source(defined_in("".join(lines), monkeypatch))
     found = source.loc(source.tree.body[-1])
     assert found is not None
     assert (found.line, found.col, found.end_col) == (3, 9, 17)
+
+
+@pytest.mark.parametrize("first", ["def f(x):", "@str\n@int\ndef f(x):"])
+def test_a_form_feed_before_a_definition_is_no_indentation(first: str) -> None:
+    found, _ = parse_definition([f"\f{first}\n", "    return x\n", "\fvalue = 1\n"], 1)
+    assert isinstance(found, ast.FunctionDef)
+
+
+@pytest.mark.parametrize(
+    "changed", ["x = (\n", "'''\n", "@d(\n", "    )\n", "def f(x): return $\n"]
+)
+def test_a_file_that_has_become_no_python_is_refused(
+    changed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function = defined_in("def f(x):\n    return x\n", monkeypatch)
+    keep_text(changed, monkeypatch)
+    with pytest.raises(KernelSyntaxError, match="only functions defined with def"):
+        read_source(function)
+
+
+def test_a_lambda_may_start_on_the_line_on_which_a_string_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    function = defined_in("s = '''\nabc'''; f = ['''\nabc''', lambda x: x][1]\n", monkeypatch)
+    assert ast.unparse(read_source(function).tree.body[0]) == "return x"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -21,17 +22,24 @@ from kernelcore.settings import config
 
 READY, DONE, FAILED = b"r", b"d", b"f"
 _LENGTH_BYTES = 8
-_PACKAGE = Path(__file__).parents[1]
-# The parent's own path, since the package need not be installed where Python looks. The package
+_PACKAGE = str(Path(__file__).parents[1])
+# Modules are those that this process finds, whatever lies in the folder where it runs. The package
 # itself is left empty: what it imports takes longer than LLVM.
-_PROGRAM = f"""\
-import sys, types
-sys.path[:0] = [{str(_PACKAGE.parent)!r}]
+_PROGRAM = """\
+import sys
+sys.path[:] = {path!r}
+import types
 package = sys.modules["kernelcore"] = types.ModuleType("kernelcore")
-package.__path__ = [{str(_PACKAGE)!r}]
+package.__path__ = [{package!r}]
 from kernelcore.codegen.worker import main
 main()
 """
+
+
+def program() -> str:
+    """What a worker runs."""
+    path = [entry for entry in sys.path if isinstance(entry, str)]  # pyright: ignore[reportUnnecessaryIsInstance]
+    return _PROGRAM.format(path=path, package=_PACKAGE)
 
 
 class Worker:
@@ -43,7 +51,8 @@ class Worker:
         Raises:
             KernelCompileError: This Python cannot be started again.
         """
-        command = [sys.executable or "python", "-c", _PROGRAM]
+        # What "site" runs may print, and everything that it finds is in the path.
+        command = [sys.executable or "python", "-S", "-c", program()]
         environment = {**os.environ, "KC_OPTIMIZE": str(int(config.optimize))}
         pipe = subprocess.PIPE
         try:
@@ -90,6 +99,8 @@ class Worker:
 
 def main() -> None:
     """Answer texts until there are no more."""
+    # An interruption from the keyboard is for the process that started this one, which ends it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     stdin, stdout = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     # What anything else prints must not come between the messages.
     os.dup2(2, 1)

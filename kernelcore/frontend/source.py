@@ -7,6 +7,7 @@ import builtins
 import difflib
 import inspect
 import linecache
+import tokenize
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -246,7 +247,11 @@ def parse_definition(lines: list[str], first: int, least: int = 1) -> tuple[ast.
         tried += 1
         if tried == _MOST_ENDS:
             break
-    return _parse(inspect.getblock(lines), first)
+    try:
+        return _parse(inspect.getblock(lines), first)
+    except (SyntaxError, tokenize.TokenError):
+        # The file has changed, or a lambda's line starts within a string.
+        return None, first - 1
 
 
 def _indent(line: str) -> int:
@@ -289,7 +294,8 @@ def _lambda(pyfunc: Callable[..., Any]) -> ast.FunctionDef:
 def _parse(lines: Sequence[str], first: int) -> tuple[ast.stmt | None, int]:
     """The first statement of ``lines``, and the line number before its first line."""
     text = "".join(lines)
-    is_indented = lines[0][:1].isspace()
+    # To Python a form feed is no indentation.
+    is_indented = lines[0].lstrip("\f")[:1].isspace()
     try:
         # A block keeps the columns of an indented definition as they are.
         module = ast.parse("if 1:\n" + text if is_indented else text)
