@@ -7,15 +7,19 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 INLINE_POINTS, MAX_CHUNK_POINTS, TARGET_CHUNKS, PARTIAL_SUMS = 256, 16384, 64, 64
+ROWS_OF_BAND, FEWEST_POINTS_OF_ROW, MOST_GROWTH = 4, 64, 4
 MAX_SECTIONS, FEWEST_CHUNKS, ADDITIONS_PER_ELEMENT = 8, 4, 8
 
 
-def chunks(total: int) -> Iterator[tuple[int, int]]:
-    """The ranges of points that a launch over ``total`` points is cut into."""
+def chunks(total: int, row: int = 1) -> Iterator[tuple[int, int]]:
+    """The ranges of points that a launch over ``total``, in rows of ``row``, is cut into."""
     size = total
     if total > INLINE_POINTS:
         even = -(-total // TARGET_CHUNKS)
         size = min(max(-(-even // 64) * 64, INLINE_POINTS), MAX_CHUNK_POINTS)
+        band = ROWS_OF_BAND * row
+        if row >= FEWEST_POINTS_OF_ROW and band <= MOST_GROWTH * size:
+            size = -(-size // band) * band
     for begin in range(0, total, size):
         yield begin, min(begin + size, total)
 
@@ -42,7 +46,7 @@ def tree_total(values: np.ndarray, last_indices: np.ndarray) -> np.floating:
 def add_partial(start: np.floating, values: np.ndarray, last_extent: int) -> np.floating:
     """``start`` with one value per point added to it, where all points share the element."""
     found = start
-    for begin, end in chunks(len(values)):
+    for begin, end in chunks(len(values), last_extent):
         found = found + tree_total(values[begin:end], np.arange(begin, end) % last_extent)
     return found
 

@@ -17,14 +17,28 @@ constexpr int64_t kMaxChunkPoints = 16384;
 // Of runs in which the start of a chunk costs more than the rest.
 constexpr int64_t kMaxWindowChunkPoints = 65536;
 constexpr int64_t kTargetChunks = 64;
+// Gangs take up to so many rows of the grid together where these are in one chunk. Shorter rows
+// have no whole gang; larger chunks would leave threads idle at the end.
+constexpr int64_t kRowsOfBand = 4;
+constexpr int64_t kFewestPointsOfRow = 64;
+constexpr int64_t kMostGrowth = 4;
 
 std::atomic<bool> g_is_eager{false};
 
-// Depends on nothing but the total: results must not change with the number of threads.
-int64_t chunk_points(int64_t total, int64_t least, int64_t most) {
-  int64_t even = (total + kTargetChunks - 1) / kTargetChunks;
-  int64_t aligned = (even + 63) / 64 * 64;
-  return std::clamp(aligned, least, most);
+constexpr int64_t rounded_up(int64_t count, int64_t multiple) {
+  return (count + multiple - 1) / multiple * multiple;
+}
+
+// Depends on nothing but the grid: results must not change with the number of threads.
+int64_t chunk_points(const Signature& signature, const Launch& launch, int64_t least,
+                     int64_t most) {
+  int64_t even = (launch.total + kTargetChunks - 1) / kTargetChunks;
+  int64_t chunk = std::clamp(rounded_up(even, 64), least, most);
+  if (signature.grid_rank < 2) return chunk;
+  int64_t row = launch.grid.dims[signature.grid_rank - 1];
+  int64_t band = kRowsOfBand * row;
+  bool pays = row >= kFewestPointsOfRow && band <= kMostGrowth * chunk;
+  return pays ? rounded_up(chunk, band) : chunk;
 }
 
 int64_t timed(ChunkedRun& chunked) {
@@ -40,7 +54,7 @@ bool pays_to_dispatch(int64_t rest_ns, const Executor& executor) {
 
 void run_chunked(const Signature& signature, const void* block, const Launch& launch,
                  Executor& executor) {
-  int64_t chunk = chunk_points(launch.total, kMinChunkPoints, kMaxChunkPoints);
+  int64_t chunk = chunk_points(signature, launch, kMinChunkPoints, kMaxChunkPoints);
   ChunkedRun chunked(signature.fn, block, &launch.grid, launch.total, chunk);
   if (executor.max_threads() == 1 ||
       !pays_to_dispatch(timed(chunked) * (chunked.chunks() - 1), executor)) {
@@ -69,7 +83,7 @@ void run_accumulating(const Signature& signature, const void* block, const Launc
   bool has_window = std::ranges::any_of(signature.accumulated,
                                         [](const Accumulated& what) { return what.axis >= 0; });
   int64_t most = has_window ? kMaxWindowChunkPoints : kMaxChunkPoints;
-  int64_t chunk = chunk_points(launch.total, kInlinePoints, most);
+  int64_t chunk = chunk_points(signature, launch, kInlinePoints, most);
   AccumulatingRun chunked(signature, block, launch, chunk);
   int64_t rest_ns = timed(chunked) * (chunked.chunks() - 1);
   int64_t threads = std::min(executor.max_threads(), chunked.chunks());
