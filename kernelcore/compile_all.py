@@ -102,7 +102,8 @@ class _Run:
 
     def __init__(self, kernels: list[Kernel], adjoint: bool, progress: bool | None) -> None:
         self.start = time.perf_counter()
-        self.is_shown = sys.stderr.isatty() if progress is None else progress
+        # Programs without a console have no standard error.
+        self.is_shown = bool(sys.stderr) and (sys.stderr.isatty() if progress is None else progress)
         self.tasks = list(_named(task for kernel in kernels for task in _tasks(kernel, adjoint)))
         self.count = len(self.tasks)
         # Unless kernels are equal; help can come before they are read.

@@ -157,6 +157,14 @@ def test_progress_is_shown_where_it_is_asked_for(
     assert shown.endswith("\n")
 
 
+def test_programs_without_standard_error_see_no_progress(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    for progress in (None, True, False):
+        assert kc.compile_all([counting], progress=progress).failed == {}
+
+
 def test_only_kernels_are_compiled() -> None:
     with pytest.raises(kc.KernelArgumentError, match="expected a kernel, found int"):
         kc.compile_all([3])  # pyright: ignore[reportArgumentType]

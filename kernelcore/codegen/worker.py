@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -24,11 +23,13 @@ READY, DONE, FAILED = b"r", b"d", b"f"
 _LENGTH_BYTES = 8
 _PACKAGE = str(Path(__file__).parents[1])
 # Modules are those that this process finds, whatever lies in the folder where it runs. The package
-# itself is left empty: what it imports takes longer than LLVM.
+# itself is left empty: what it imports takes longer than LLVM. An interruption from the keyboard is
+# for the process that started the worker, which ends it.
 _PROGRAM = """\
 import sys
 sys.path[:] = {path!r}
-import types
+import signal, types
+signal.signal(signal.SIGINT, signal.SIG_IGN)
 package = sys.modules["kernelcore"] = types.ModuleType("kernelcore")
 package.__path__ = [{package!r}]
 from kernelcore.codegen.worker import main
@@ -99,8 +100,6 @@ class Worker:
 
 def main() -> None:
     """Answer texts until there are no more."""
-    # An interruption from the keyboard is for the process that started this one, which ends it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     stdin, stdout = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     # What anything else prints must not come between the messages.
     os.dup2(2, 1)
