@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -333,3 +335,29 @@ def test_signed_zeros_and_what_is_not_finite_survive() -> None:
     found = launched(scatter, 5000, [index, x, np.zeros(7, np.float32)], 2)
     assert np.isposinf(found[1])
     assert np.isneginf(found[4000 % 7])
+
+
+SCRIPT = """
+import resource
+from pathlib import Path
+import numpy as np
+import kernelcore as kc
+from tests.test_accumulation import scatter
+size, bins = 4_000_000, 500_000
+index, x = np.arange(size, dtype=np.int32) % bins, np.ones(size, np.float32)
+target = np.zeros(bins, np.float32)
+kc.launch(scatter, 10, inputs=[index, x, target])
+target[:] = 0.0
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used, resource.RLIM_INFINITY))
+try:
+    kc.launch(scatter, size, inputs=[index, x, target])
+except MemoryError:
+    print("refused", target.any())
+"""
+
+
+def test_sections_that_find_no_memory_add_nothing() -> None:
+    command = [sys.executable, "-c", SCRIPT]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "refused False\n", done.stderr

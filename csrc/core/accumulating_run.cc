@@ -66,7 +66,8 @@ AccumulatingRun::AccumulatingRun(const Signature& signature, const void* block,
       block_bytes_(signature.block_bytes) {
   choose_ways(signature);
   sections_.cut(chunks(), count_sections());
-  if (!make_slots(1, 0)) throw std::bad_alloc();
+  bool has_copies = sections() > 1;
+  if (!make_slots(1, 0) || (has_copies && !make_section_copies(1))) throw std::bad_alloc();
 }
 
 AccumulatingRun::~AccumulatingRun() = default;
@@ -187,13 +188,13 @@ bool AccumulatingRun::share_slots(int64_t threads) {
   int64_t each = std::clamp(most / sections, int64_t{1}, wanted);
   if (!make_slots(each * sections, log_records_)) return false;
   slots_per_section_ = each;
-  return make_section_copies(sections - 1);
+  return sections == 1 || make_section_copies(sections - 1);
 }
 
 bool AccumulatingRun::make_section_copies(int64_t count) {
-  if (count == 0) return true;
-  section_memory_ = allocate_aligned(section_copy_bytes_ * static_cast<size_t>(count));
-  if (section_memory_ == nullptr) return false;
+  AlignedBytes memory = allocate_aligned(section_copy_bytes_ * static_cast<size_t>(count));
+  if (memory == nullptr) return false;
+  section_memory_ = std::move(memory);
   size_t at = 0;
   for (Section& section : sections_.others()) {
     section.copies = section_memory_.get() + section_copy_bytes_ * at;
@@ -226,8 +227,7 @@ void AccumulatingRun::clear_copies(Way way, std::byte* copies) const {
 
 void AccumulatingRun::clear_section(Section& section) {
   // One thread uses one copy again and again, which adding it clears.
-  if (!is_shared_ && section_memory_ != nullptr) return;
-  if (!is_shared_ && !make_section_copies(1)) throw std::bad_alloc();
+  if (!is_shared_ && sections_.number_of(section) > 1) return;
   for (const Target& target : targets_) {
     if (is_float(target.way)) {
       clear_copy(target.relocation->dtype, section.copies + target.section_offset,

@@ -84,6 +84,8 @@ class AccumulatingRun final : public ChunkedRun {
   bool make_slots(int64_t count, size_t log_records);
   bool share_slots(int64_t threads);
   bool make_worker_copies(int64_t threads);
+  /// Makes room for `count` copies, which the sections but the first use in turn; leaves what there
+  /// is where there is none.
   bool make_section_copies(int64_t count);
   void clear_copies(Way way, std::byte* copies) const;
   void clear_section(Section& section);
