@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import inspect
 import pickle
-from collections.abc import Callable
+import subprocess
+import sys
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import numpy as np
@@ -32,6 +35,8 @@ SPECIAL: dict[str, Any] = {
     "stream": 5,
     "adjoint": True,
     "record_cmd": True,
+    "max_blocks": -1,
+    "block_dim": "many",
 }
 
 
@@ -87,6 +92,54 @@ def test_options_mean_the_same_by_position_and_by_name(name: str) -> None:
     assert by_name != outcome()
 
 
+class Doubled(list[Any]):
+    """A list that gives twice what it holds."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return (2 * item for item in super().__iter__())
+
+
+def test_sequences_of_other_classes_are_read_as_they_want() -> None:
+    def launch(x: np.ndarray, y: np.ndarray) -> object:
+        return kc.launch(scaled, 3, Doubled([x, 2.0]), [y])
+
+    assert launched(launch).tolist() == [8, 16, 24]
+
+
+def test_a_grid_is_needed_in_every_launch() -> None:
+    kernel, x = kc.Kernel(scaled.pyfunc), np.ones(3, np.float32)
+    for _ in range(2):
+        with pytest.raises(kc.KernelArgumentError, match="expected an int or a tuple of ints"):
+            kc.launch(kernel, cast(Any, None), [x, 2.0, x])
+        kc.launch(kernel, 3, [x, 2.0, x])
+
+
+ENDING = """
+import threading, time
+import numpy as np
+import kernelcore as kc
+from tests.test_launch_entry import scaled
+
+def launch(count, **options):
+    x = np.ones(count, np.float32)
+    kc.launch(scaled, count, [x, 2.0, x])
+    begun.release()
+    while True:
+        kc.launch(scaled, count, [x, 2.0, x], **options)
+
+begun = threading.Semaphore(0)
+for count, options in ((300000, {}), (3, {"device": "cpu"})):
+    threading.Thread(target=launch, args=(count,), kwargs=options, daemon=True).start()
+    begun.acquire()
+time.sleep(0.05)
+"""
+
+
+def test_threads_that_launch_do_not_hinder_the_end_of_a_program() -> None:
+    done = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_launch_that_is_recorded_is_not_run_past_its_tape() -> None:
     x = kc.array([1.0, 2.0], dtype=float, requires_grad=True)
     y = kc.zeros(2, dtype=float, requires_grad=True)
@@ -130,6 +183,7 @@ def test_the_entry_looks_like_the_function() -> None:
     assert str(inspect.getdoc(kc.launch)).startswith("Run ``kernel`` once per point of the grid")
     assert pickle.loads(pickle.dumps(kc.launch)) is kc.launch
     assert repr(kc.launch) == "<function kernelcore.launch>"
+    assert weakref.ref(kc.launch)() is kc.launch
 
 
 def test_a_kernel_cannot_call_it() -> None:

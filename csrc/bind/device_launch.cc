@@ -13,6 +13,7 @@
 #include "bind/arguments.h"
 #include "bind/array_memory.h"
 #include "bind/launch.h"
+#include "bind/released_gil.h"
 #include "core/argument_block.h"
 #include "core/exclusive.h"
 #include "cuda/capture.h"
@@ -110,7 +111,7 @@ class DeviceCall {
       if (is_array) neighbours.use(arguments_[i], infos_[i]);
     }
     {
-      nb::gil_scoped_release released;
+      ReleasedGil released;
       kernel.launch(*stream_, block_.data(), launch_, geometry);
       neighbours.release();
     }
@@ -147,7 +148,7 @@ bool prepare_on(cuda::DeviceKernel& kernel, StreamPointer stream, nb::handle dim
   DeviceCall call(kernel.signature(), stream, dims, arguments);
   if (!call.is_exclusive()) return false;
   {
-    nb::gil_scoped_release released;
+    ReleasedGil released;
     kernel.prepare(stream->device());
   }
   call.note_writes();
@@ -200,7 +201,7 @@ void copy_array(const StreamPointer& stream, ArrayMemory& target, const ArrayMem
   bool is_peer = source.info.is_on_cuda() && target.info.is_on_cuda() &&
                  from_device != target.info.device.device_id;
   {
-    nb::gil_scoped_release released;
+    ReleasedGil released;
     for (const auto& allocation : used) cuda::order_use(stream, allocation);
     if (owner != 0 && source.info.is_on_cuda()) {
       stream->wait_for_owner(*cuda::Stream::wrap(cuda::Device::get(from_device), owner));
@@ -233,7 +234,7 @@ void fill_array(const StreamPointer& stream, ArrayMemory& target, nb::bytes patt
   if (repeated.empty() || bytes % repeated.size() != 0)
     throw nb::value_error("fill: a part of one");
   {
-    nb::gil_scoped_release released;
+    ReleasedGil released;
     cuda::order_use(stream, target.allocation);
     cuda::repeat(*stream, reinterpret_cast<void*>(begin), bytes, repeated);
   }
@@ -276,12 +277,12 @@ void bind_graphs(nb::module_& m) {
           nb::sig(
               "def capture(self, fill: collections.abc.Callable[[CudaStream], object]) -> None"),
           "Take what `fill` gives to a stream, in place of what was captured before.")
-      .def("launch", &cuda::Graph::launch, "stream"_a, nb::call_guard<nb::gil_scoped_release>(),
+      .def("launch", &cuda::Graph::launch, "stream"_a, nb::call_guard<ReleasedGil>(),
            "Queue all of it in a stream.");
   m.def(
       "cuda_prepare_branches",
       [](int ordinal) { return cuda::prepare_branches(cuda::Device::get(ordinal)); }, "ordinal"_a,
-      nb::call_guard<nb::gil_scoped_release>(),
+      nb::call_guard<ReleasedGil>(),
       "Load what `cuda_add_branches` needs; false where the driver has no conditions of graphs.");
   m.def("cuda_add_branches", &capture_branches, "stream"_a, "condition"_a, "branches"_a,
         nb::sig("def cuda_add_branches(stream: CudaStream, condition: ArrayMemory, branches: "
@@ -305,14 +306,14 @@ void bind_device_launch(nb::module_& m) {
           "signature"_a, "image"_a, "symbol"_a,
           "Of PTX or a cubin that defines `symbol`; `signature` has no address.")
       .def_prop_ro("signature", &cuda::DeviceKernel::signature, "What it makes of arguments.")
-      .def("launch", &launch_on, "stream"_a, "dims"_a, "args"_a, "block_dim"_a = 0,
+      .def("launch", &launch_on, "stream"_a, "dims"_a.none(), "args"_a, "block_dim"_a = 0,
            "max_blocks"_a = 0,
            nb::sig("def launch(self, stream: CudaStream, "
                    "dims: int | collections.abc.Sequence[int], "
                    "args: collections.abc.Sequence[typing.Any], block_dim: int = 0, "
                    "max_blocks: int = 0) -> bool"),
            "As `launch`, in a stream; it returns when the run is queued.")
-      .def("prepare", &prepare_on, "stream"_a, "dims"_a, "args"_a,
+      .def("prepare", &prepare_on, "stream"_a, "dims"_a.none(), "args"_a,
            nb::sig("def prepare(self, stream: CudaStream, "
                    "dims: int | collections.abc.Sequence[int], "
                    "args: collections.abc.Sequence[typing.Any]) -> bool"),

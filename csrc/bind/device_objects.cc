@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "bind/released_gil.h"
 #include "cuda/device.h"
 #include "cuda/stream.h"
 
@@ -13,7 +14,7 @@ using nb::literals::operator""_a;
 namespace kernelcore::bind {
 namespace {
 
-using Released = nb::call_guard<nb::gil_scoped_release>;
+using Released = nb::call_guard<ReleasedGil>;
 
 void bind_devices(nb::module_& m) {
   m.def(

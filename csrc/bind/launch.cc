@@ -4,6 +4,7 @@
 
 #include "bind/argument.h"
 #include "bind/arguments.h"
+#include "bind/released_gil.h"
 #include "core/argument_block.h"
 #include "core/error.h"
 #include "core/exclusive.h"
@@ -58,7 +59,7 @@ void check_count(const Signature& signature, size_t found) {
 }
 
 void run_from_python(const Signature& signature, const void* block, Launch& launch) {
-  std::optional<nb::gil_scoped_release> released;
+  std::optional<ReleasedGil> released;
   if (launch.total > kInlinePoints || signature.may_block) released.emplace();
   run(signature, block, launch, Pool::instance());
 }

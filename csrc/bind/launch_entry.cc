@@ -16,29 +16,42 @@ namespace nb = nanobind;
 namespace kernelcore::bind {
 namespace {
 
-/// A parameter of the general function, and what a plain launch may be given for it besides
-/// nothing; null: anything.
+/// Whether `given` is a number of blocks or threads, which only GPUs have; what is none is refused.
+bool is_count(PyObject* given) {
+  int overflow = 0;
+  return PyLong_CheckExact(given) != 0 && PyLong_AsLongLongAndOverflow(given, &overflow) >= 0;
+}
+
+bool is_none(PyObject* given) {
+  return given == Py_None;
+}
+
+bool is_false(PyObject* given) {
+  return given == Py_False;
+}
+
+/// A parameter of the general function, and whether a plain launch may be given an object for it;
+/// null: any.
 struct EntryParameter {
   const char* name;
-  PyObject* plain;
+  bool (*is_plain)(PyObject* given);
 };
 
-// In order. Blocks are those of GPUs, and of a launch that nobody records it does not matter
-// whether it may be recorded.
+// In order. Of a launch that nobody records it does not matter whether it may be recorded.
 const std::array kParameters = std::to_array<EntryParameter>({
     {"kernel", nullptr},
     {"dim", nullptr},
     {"inputs", nullptr},
     {"outputs", nullptr},
-    {"adj_inputs", Py_None},
-    {"adj_outputs", Py_None},
-    {"device", Py_None},
-    {"stream", Py_None},
-    {"adjoint", Py_False},
+    {"adj_inputs", is_none},
+    {"adj_outputs", is_none},
+    {"device", is_none},
+    {"stream", is_none},
+    {"adjoint", is_false},
     {"record_tape", nullptr},
-    {"record_cmd", Py_False},
-    {"max_blocks", nullptr},
-    {"block_dim", nullptr},
+    {"record_cmd", is_false},
+    {"max_blocks", is_count},
+    {"block_dim", [](PyObject* given) { return is_none(given) || is_count(given); }},
 });
 constexpr size_t kCount = std::tuple_size_v<decltype(kParameters)>;
 
@@ -66,12 +79,13 @@ Entry g_entry;
 
 /// Whether reading `arguments` runs nothing of the caller's, and a second time gives the same.
 bool is_sequence(PyObject* arguments) {
-  return arguments == nullptr || PyList_Check(arguments) != 0 || PyTuple_Check(arguments) != 0;
+  return arguments == nullptr || PyList_CheckExact(arguments) != 0 ||
+         PyTuple_CheckExact(arguments) != 0;
 }
 
 bool is_plain(size_t index, PyObject* given) {
-  PyObject* plain = kParameters[index].plain;
-  return plain == nullptr || given == plain;
+  auto* is_plain = kParameters[index].is_plain;
+  return is_plain == nullptr || is_plain(given);
 }
 
 /// Sorts the arguments of a call by parameter; false if they are not those of a plain launch.
@@ -131,16 +145,22 @@ bool launch_plainly(const EntryArguments& arguments) {
   }
 }
 
-PyObject* enter(PyObject*, PyObject* const* given, size_t count_and_flag,
-                PyObject* keywords) noexcept {
+/// None after a launch; the general function if that is to do it; null with an error set.
+PyObject* try_plainly(PyObject* const* given, size_t count, PyObject* keywords) noexcept {
   return call_guarded([&] {
     EntryArguments arguments;
-    auto count = static_cast<size_t>(PyVectorcall_NARGS(count_and_flag));
-    if (sort_arguments(given, count, keywords, arguments) && launch_plainly(arguments)) {
-      return nb::none().release().ptr();
-    }
-    return PyObject_Vectorcall(g_entry.general, given, count, keywords);
+    bool is_launched =
+        sort_arguments(given, count, keywords, arguments) && launch_plainly(arguments);
+    return is_launched ? Py_None : g_entry.general;
   });
+}
+
+// The function is called past all that is `noexcept`: an interpreter that ends unwinds its threads.
+PyObject* enter(PyObject*, PyObject* const* given, size_t count_and_flag, PyObject* keywords) {
+  auto count = static_cast<size_t>(PyVectorcall_NARGS(count_and_flag));
+  PyObject* tried = try_plainly(given, count, keywords);
+  if (tried == g_entry.general) return PyObject_Vectorcall(tried, given, count, keywords);
+  return Py_XNewRef(tried);
 }
 
 /// The entry as an object of Python. A built-in function would have no attributes, and compilers
@@ -149,6 +169,7 @@ struct EntryObject {
   PyObject head;
   vectorcallfunc call;
   PyObject* attributes;
+  PyObject* weak_references;
 };
 
 PyObject* reduce_entry(PyObject*, PyObject*) {
@@ -162,6 +183,7 @@ PyObject* represent_entry(PyObject*) {
 PyMemberDef g_entry_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(EntryObject, call), READONLY, nullptr},
     {"__dictoffset__", T_PYSSIZET, offsetof(EntryObject, attributes), READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(EntryObject, weak_references), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 
 PyMethodDef g_entry_methods[] = {{"__reduce__", reduce_entry, METH_NOARGS, nullptr},

@@ -78,7 +78,7 @@ void bind_launch_list(nb::module_& m) {
   nb::class_<LaunchList>(m, "LaunchList",
                          "Launches that are prepared once and run any number of times.")
       .def(nb::init<>())
-      .def("add", &LaunchList::add, nb::arg("signature"), nb::arg("dims"), nb::arg("args"),
+      .def("add", &LaunchList::add, nb::arg("signature"), nb::arg("dims").none(), nb::arg("args"),
            nb::sig("def add(self, signature: Signature, "
                    "dims: int | collections.abc.Sequence[int], "
                    "args: collections.abc.Sequence[typing.Any]) -> bool"),

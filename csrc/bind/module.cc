@@ -14,6 +14,7 @@
 #include "bind/launch.h"
 #include "bind/launch_entry.h"
 #include "bind/launch_list.h"
+#include "bind/released_gil.h"
 #include "bind/tape_launch.h"
 #include "bind/tape_memory.h"
 #include "bind/torch_module.h"
@@ -149,7 +150,7 @@ void bind_launch(nb::module_& m) {
       [](const Signature& signature, nb::handle dims, nb::handle args) {
         return launch(signature, dims, args, nb::handle());
       },
-      nb::arg("signature"), nb::arg("dims"), nb::arg("args"),
+      nb::arg("signature"), nb::arg("dims").none(), nb::arg("args"),
       nb::sig("def launch(signature: Signature, dims: int | collections.abc.Sequence[int], "
               "args: collections.abc.Sequence[typing.Any]) -> bool"),
       "Run a kernel over a grid with one argument per parameter, in order. False, and nothing was "
@@ -176,7 +177,7 @@ void bind_launch(nb::module_& m) {
           throw Error(ErrorKind::kArgument,
                       "set_num_threads(): expected at least 1, found " + std::to_string(count));
         }
-        nb::gil_scoped_release released;
+        ReleasedGil released;
         Pool::instance().set_num_threads(count);
       },
       nb::arg("count"),

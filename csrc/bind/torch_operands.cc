@@ -6,6 +6,7 @@
 
 #include "bind/argument.h"
 #include "bind/launch.h"
+#include "bind/released_gil.h"
 #include "bind/torch_state.h"
 #include "core/error.h"
 #include "core/functional.h"
@@ -153,7 +154,7 @@ bool Operands::run_here(PyObject** results) {
   torch::HiddenResults hidden(op, views_.data(), views.data());
   Launch launch = op.launch_for(views_.data(), views.data());
   {
-    std::optional<nb::gil_scoped_release> released;
+    std::optional<ReleasedGil> released;
     if (launch.total > kInlinePoints || op.signature.may_block) released.emplace();
     run_functional(op.signature, views_.data(), views.data(), launch, Pool::instance());
   }
@@ -179,7 +180,7 @@ bool Operands::run_on_device(PyObject** results) {
   Launch launch = op.launch_for(views_.data(), views.data());
   {
     // The driver waits where a stream has been given too much.
-    nb::gil_scoped_release released;
+    ReleasedGil released;
     placed.kernel->raise_failure(*stream);
     cuda::queue_functional(*placed.kernel, views_.data(), views.data(), launch, *stream, {}, true);
   }
