@@ -85,10 +85,11 @@ bool launch(const Signature& signature, nb::handle dims, nb::handle inputs, nb::
   }
   check_reach(signature, views.data(), request);
   if (!keeps_exclusive(signature, views.data())) return false;
-  run_from_python(signature, block.data(), request);
-  for (size_t i = 0; i < count; ++i) {
-    if (signature.relocations[i].is_written()) note_written(arguments[i]);
-  }
+  run_and_note(signature, block.data(), request, [&] {
+    for (size_t i = 0; i < count; ++i) {
+      if (signature.relocations[i].is_written()) note_written(arguments[i]);
+    }
+  });
   return true;
 }
 

@@ -4,12 +4,26 @@
 #include <nanobind/nanobind.h>
 
 #include "bind/span.h"
+#include "core/error.h"
 #include "core/launch.h"
 
 namespace kernelcore::bind {
 
 /// Runs on the thread pool; runs that are long or may block let other Python threads go on.
 void run_from_python(const Signature& signature, const void* block, Launch& launch);
+
+/// As `run_from_python`; calls `note_writes` afterwards, also where the run fails: it has written.
+template <class Function>
+void run_and_note(const Signature& signature, const void* block, Launch& launch,
+                  Function&& note_writes) {
+  try {
+    run_from_python(signature, block, launch);
+  } catch (const Error&) {
+    note_writes();
+    throw;
+  }
+  note_writes();
+}
 
 /// The grid that `dims`, an int or a sequence of them, stands for; throws an argument Error.
 Launch read_dims(const Signature& signature, nanobind::handle dims);

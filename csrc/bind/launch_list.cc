@@ -61,8 +61,9 @@ class LaunchList {
   void run() {
     for (Prepared& prepared : launches_) {
       Launch launch = prepared.launch;
-      run_from_python(*prepared.signature, prepared.block.data(), launch);
-      for (const nb::object& array : prepared.written) note_written(array.ptr());
+      run_and_note(*prepared.signature, prepared.block.data(), launch, [&] {
+        for (const nb::object& array : prepared.written) note_written(array.ptr());
+      });
     }
   }
 

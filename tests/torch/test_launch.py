@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -129,6 +131,32 @@ def test_autograd_refuses_what_a_launch_has_overwritten() -> None:
     kc.launch(increase, (2, 3), [x], [y])
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         product.backward()
+
+
+@kc.kernel
+def checked(x: kc.array(dtype=float)):
+    i = kc.tid()
+    x[i] = 2.0 * x[i]
+    assert x[i] < 4.0, "large"
+
+
+@pytest.mark.parametrize("is_captured", [False, True])
+def test_what_a_launch_has_written_before_it_failed_is_counted(is_captured: bool) -> None:
+    tensor, array = torch.arange(3.0), kc.array([0.0, 1.0, 2.0], dtype=float)
+    for x in (tensor, array):
+        run = partial(kc.launch, checked, 3, [x])
+        if is_captured:
+            with kc.ScopedCapture() as capture:
+                run()
+            run = partial(kc.capture_launch, capture.graph)
+        before = tensor._version, array.version
+        with pytest.raises(kc.KernelAssertionError, match="large"):
+            run()
+        assert (tensor._version, array.version) == (
+            before[0] + (x is tensor),
+            before[1] + (x is array),
+        )
+        assert np.asarray(x).tolist() == [0, 2, 4]
 
 
 def test_tensors_of_inference_mode_are_written() -> None:
