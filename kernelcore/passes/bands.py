@@ -27,7 +27,7 @@ from kernelcore.passes.uniform import Strides, row_strides
 from kernelcore.types import ArrayType, int32
 
 _WRITES = frozenset({OpKind.STORE, OpKind.ATOMIC_ADD})
-_LOADS = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM, OpKind.LOAD})
+_WITHOUT_EFFECT = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM, OpKind.LOAD})
 
 
 def has_bands(func: Func) -> bool:
@@ -66,7 +66,7 @@ def _goes_along(eqn: Eqn, strides: Strides) -> bool:
             inner = (e for region in eqn.regions for e in walk_eqns(region))
             return all(e.op.kind is not OpKind.FOR for e in inner)
         case kind:
-            return kind in _LOADS or kind in _WRITES
+            return kind in _WITHOUT_EFFECT or kind in _WRITES
 
 
 def _is_apart(accesses: AccessMap, array: Var) -> bool:
