@@ -86,14 +86,20 @@ def compile_all(
         What was compiled, what was there, and what failed.
 
     Raises:
-        KernelArgumentError: One of ``kernels`` is no kernel, or ``processes`` is below 1.
+        KernelArgumentError: One of ``kernels`` is no kernel, or ``processes`` is no integer from 1.
     """
+    if not isinstance(kernels, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise KernelArgumentError(
+            f"compile_all: expected kernels, found {type(kernels).__name__}",
+            remedy="give a list: compile_all([kernel])",
+        )
     wanted = list(kernels)
     for kernel in wanted:
         if not isinstance(kernel, Kernel):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise not_a_kernel(kernel)
-    if processes is not None and processes < 1:
-        raise KernelArgumentError(f"compile_all: expected at least 1 process, found {processes}")
+    is_count = isinstance(processes, int) and processes >= 1
+    if processes is not None and not is_count:
+        raise KernelArgumentError(f"compile_all: expected at least 1 process, found {processes!r}")
     return _Run(wanted, adjoint, progress).finish(processes or _processors())
 
 

@@ -168,8 +168,12 @@ def test_programs_without_standard_error_see_no_progress(
 def test_only_kernels_are_compiled() -> None:
     with pytest.raises(kc.KernelArgumentError, match="expected a kernel, found int"):
         kc.compile_all([3])  # pyright: ignore[reportArgumentType]
-    with pytest.raises(kc.KernelArgumentError, match="at least 1 process, found 0"):
-        kc.compile_all([counting], processes=0)
+    with pytest.raises(kc.KernelArgumentError, match="expected kernels, found Kernel") as caught:
+        kc.compile_all(counting)  # pyright: ignore[reportArgumentType]
+    assert caught.value.remedy == "give a list: compile_all([kernel])"
+    for processes in (0, 1.5, "2"):
+        with pytest.raises(kc.KernelArgumentError, match=f"1 process, found {processes!r}"):
+            kc.compile_all([counting], processes=processes)  # pyright: ignore[reportArgumentType]
 
 
 def test_a_worker_refuses_wrong_text_and_goes_on() -> None:
