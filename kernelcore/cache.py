@@ -6,13 +6,16 @@ An entry is the SHA-256 digest of the code, then the code. ``KC_CACHE_DIR`` choo
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
 import stat
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 KEY_DIGITS = 32
@@ -35,11 +38,11 @@ class DiskCache:
 
     def entries(self) -> list[Path]:
         """The files of all entries, intact or not."""
-        try:
-            found = sorted(self.directory.iterdir())
-        except OSError:
-            return []
-        return [p for p in found if p.suffix == f".{self.suffix}" and _KEY.fullmatch(p.stem)]
+        return sorted(self._files())
+
+    def has_entries(self, count: int) -> bool:
+        """Whether there are ``count`` entries or more; only as many are looked for."""
+        return sum(1 for _ in islice(self._files(), count)) == count
 
     def load(self, key: str) -> bytes | None:
         """The code under ``key``, or None where there is none that is intact and ours."""
@@ -76,6 +79,14 @@ class DiskCache:
             Path(name).unlink(missing_ok=True)
             return False
         return True
+
+    def _files(self) -> Iterator[Path]:
+        # Caches of some 100,000 entries take seconds to list and sort.
+        with contextlib.suppress(OSError), os.scandir(self.directory) as files:
+            for file in files:
+                stem, _, suffix = file.name.rpartition(".")
+                if suffix == self.suffix and _KEY.fullmatch(stem):
+                    yield Path(file.path)
 
     def _path(self, key: str) -> Path:
         return self.directory / f"{key}.{self.suffix}"

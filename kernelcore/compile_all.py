@@ -274,7 +274,7 @@ def _arrays(func: Func) -> list[int]:
 def _has_fewer_entries(count: int) -> bool:
     """Whether the disk cache has fewer than ``count`` entries."""
     disk = default_cache()
-    return disk is not None and len(disk.entries()) < count
+    return disk is not None and not disk.has_entries(count)
 
 
 def _processors() -> int:

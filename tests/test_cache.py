@@ -14,7 +14,7 @@ import pytest
 
 from kernelcore import compile as compiler
 from kernelcore.builtins import OPS
-from kernelcore.cache import DiskCache, default_cache
+from kernelcore.cache import KEY_DIGITS, DiskCache, default_cache
 from kernelcore.codegen import cpu
 from kernelcore.codegen.host import Host, host
 from kernelcore.compile import codegen_sources, compile_func, content_hash, symbol_of
@@ -191,3 +191,15 @@ def test_the_cache_can_be_switched_off(directory: Path, monkeypatch: pytest.Monk
 def test_the_key_covers_every_source_of_code() -> None:
     names = {f"{f.parent.name}/{f.name}" for f in codegen_sources()}
     assert names >= {"builtins/elementary.py", "maths/power.py", "codegen/llvm.py"}
+
+
+def test_entries_are_counted_as_far_as_is_asked(directory: Path) -> None:
+    disk = DiskCache(directory / "counted")
+    assert disk.has_entries(0)
+    assert not disk.has_entries(1)
+    for key in ("a", "b"):
+        assert disk.store(key * KEY_DIGITS, b"code")
+    assert DiskCache(disk.directory, "host").store("c" * KEY_DIGITS, b"a processor")
+    (disk.directory / "notes.o").touch()
+    assert [disk.has_entries(count) for count in (1, 2, 3)] == [True, True, False]
+    assert [path.name[0] for path in disk.entries()] == ["a", "b"]
