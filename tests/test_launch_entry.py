@@ -8,6 +8,7 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -136,7 +137,9 @@ time.sleep(0.05)
 
 
 def test_threads_that_launch_do_not_hinder_the_end_of_a_program() -> None:
-    done = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True)
+    root = Path(__file__).parents[1]
+    command = [sys.executable, "-c", ENDING]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 
