@@ -17,7 +17,6 @@ from kernelcore.device_memory import on_device
 from kernelcore.errors import SrcLoc
 from kernelcore.frontend.parameters import kernel_parameters
 from kernelcore.frontend.source import read_source
-from kernelcore.frontend.specialize import specialize_kernel
 from kernelcore.generic import Parameter
 from kernelcore.ir.core import Func
 from kernelcore.passes.access import Effect, effects
@@ -26,9 +25,10 @@ from kernelcore.passes.dce import drop_unused_params
 from kernelcore.passes.extremum import counted, extrema, picked
 from kernelcore.passes.pipeline import normalize, optimize, tidy
 from kernelcore.passes.reverse import vjp
+from kernelcore.recall import Entry, Recalled
 from kernelcore.runtime import native
 from kernelcore.settings import config
-from kernelcore.signature import Binding, Role, make_signature
+from kernelcore.signature import Binding, Role, describe
 from kernelcore.stream import Stream, current_stream
 from kernelcore.types import ArrayType, SourceType
 
@@ -50,15 +50,6 @@ def parameters(
     if types is None:
         return found
     return tuple(replace(p, wanted=type_) for p, type_ in zip(found, types, strict=True))
-
-
-def normalized(pyfunc: Callable[..., Any], types: tuple[SourceType, ...] | None) -> Func:
-    """The kernel ``pyfunc`` for parameters of ``types`` as normalized IR.
-
-    Raises:
-        KernelError: The source is not in the kernel language; says where.
-    """
-    return normalize(specialize_kernel(pyfunc, types))
 
 
 class Part(IntEnum):
@@ -99,7 +90,7 @@ class Adjoint:
     def count(self) -> tuple[Direct, tuple[int, ...]]:
         """The kernel ``counted`` of ``extrema``, and which of its parameters it has."""
         func, kept = self._counted
-        return Direct(optimize(func)), kept
+        return Direct(lambda: optimize(func)), kept
 
     def _count_effects(self) -> Iterator[tuple[int, Effect]]:
         """What ``count`` does to primal parameters."""
@@ -137,7 +128,7 @@ class Adjoint:
     @cached_property
     def direct(self) -> Direct:
         """The adjoint on arrays that the caller provides, which do not share memory."""
-        return Direct(optimize(self.func))
+        return Direct(lambda: optimize(self.func))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +157,28 @@ class FarLaunch:
 
 
 class Direct:
-    """A kernel over arrays that the caller provides."""
+    """A kernel over arrays that the caller provides.
 
-    def __init__(self, func: Func) -> None:
-        self._func = func
+    Args:
+        make: Makes the kernel, ready for code generation. It is asked at once unless the disk
+            cache knows what launches ask for.
+        entry: Where the disk cache keeps that.
+
+    Raises:
+        KernelError: The kernel cannot be made.
+    """
+
+    def __init__(self, make: Callable[[], Func], entry: Entry | None = None) -> None:
+        self._make = make
+        self._entry = entry
+        self._recalled = entry.load() if entry is not None else None
         self._device_kernels: dict[tuple[str, bool, bool], native.DeviceKernel] = {}
+        if self._recalled is None:
+            _ = self._func
+
+    @cached_property
+    def _func(self) -> Func:
+        return self._make()
 
     @cached_property
     def signature(self) -> native.Signature:
@@ -178,7 +186,14 @@ class Direct:
 
         That is, where it adds to them.
         """
-        return _signature(self._func, compile_func(self._func))
+        entry = self._entry if self._entry and self._entry.is_current else None
+        if entry and self._recalled and (known := self._recalled.signature()):
+            return known
+        compiled = compile_func(self._func)
+        described = describe(self._func, compiled, _bindings(self._func))
+        if entry:
+            entry.store(Recalled(compiled.key, self.has_arrays, described))
+        return described.signature(compiled.key, compiled.address)
 
     @property
     def is_on_cpu(self) -> bool:
@@ -222,6 +237,8 @@ class Direct:
     @cached_property
     def has_arrays(self) -> bool:
         """Whether a parameter is an array, and no composite that is passed by value."""
+        if self._recalled is not None:
+            return self._recalled.has_arrays
         return any(isinstance(p.type, ArrayType) and p.type.outer_ndim for p in self._func.params)
 
     @cached_property
@@ -269,9 +286,15 @@ class Direct:
 def _signature(
     func: Func, compiled: Compiled | DeviceCode, *, is_serial: bool = False
 ) -> native.Signature:
+    described = describe(func, compiled, _bindings(func), is_serial=is_serial)
+    return described.signature(compiled.key, compiled.address)
+
+
+def _bindings(func: Func) -> list[Binding]:
+    """Every parameter bound to the argument of its place."""
     bindings: list[Binding] = []
     for index, (param, effect) in enumerate(zip(func.params, effects(func), strict=True)):
         role = Role.OUTPUT if effect.writes else Role.INPUT
         is_array = isinstance(param.type, ArrayType)
         bindings.append(Binding(role if is_array else Role.VALUE, index))
-    return make_signature(func, compiled, bindings, is_serial=is_serial)
+    return bindings

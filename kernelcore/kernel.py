@@ -15,12 +15,13 @@ from kernelcore.lazy import Deferred
 
 # Modules that declare kernels are imported without the compiler.
 if TYPE_CHECKING:
-    from kernelcore import compiled, export, generic, inspection
+    from kernelcore import compiled, export, generic, inspection, recall
     from kernelcore.compiled import Adjoint, Direct, FarLaunch
     from kernelcore.generic import Parameter
     from kernelcore.ir.core import Func
     from kernelcore.passes import access, pipeline
     from kernelcore.passes.access import Effect
+    from kernelcore.recall import Reading
     from kernelcore.runtime import native
     from kernelcore.types import SourceType
 else:
@@ -30,6 +31,7 @@ else:
     inspection = Deferred("kernelcore.inspection")
     access = Deferred("kernelcore.passes.access")
     pipeline = Deferred("kernelcore.passes.pipeline")
+    recall = Deferred("kernelcore.recall")
 
 
 class Kernel:
@@ -138,7 +140,13 @@ class Kernel:
         Raises:
             KernelError: The source is not in the kernel language; says where.
         """
-        return compiled.normalized(self.pyfunc, self._types)
+        return self._reading.func
+
+    @cached_property
+    def _reading(self) -> Reading:
+        """The kernel as it is when it is first needed."""
+        types = [p.type for p in self.parameters if p.type is not None]
+        return recall.Reading(self.pyfunc, None if self.is_generic else types)
 
     @cached_property
     def effects(self) -> tuple[Effect, ...]:
@@ -148,7 +156,8 @@ class Kernel:
     @cached_property
     def direct(self) -> Direct:
         """The kernel on arrays that the caller provides."""
-        return compiled.Direct(pipeline.optimize(self.func))
+        reading = self._reading
+        return compiled.Direct(lambda: pipeline.optimize(reading.func), reading.entry())
 
     @cached_property
     def ready(self) -> Direct | None:

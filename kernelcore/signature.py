@@ -108,14 +108,56 @@ def accumulated(accesses: AccessMap) -> list[tuple[int, int, int, int, int, int]
     return [a.row() for a in accumulated_arrays(accesses)]
 
 
-def make_signature(
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What native launchers know of a kernel besides its code, as text of JSON may hold it."""
+
+    name: str
+    block_size: int
+    relocations: Sequence[Relocation]
+    param_names: Sequence[str]
+    wheres: Sequence[str]
+    grid_rank: int
+    where: str
+    reaches: Sequence[tuple[int, int, int]]
+    messages: Sequence[str]
+    may_block: bool
+    accumulated: Sequence[tuple[int, int, int, int, int, int]]
+    exclusive: Sequence[int]
+    is_serial: bool
+    stored: Sequence[int]
+
+    def signature(self, key: str, address: int) -> native.Signature:
+        """The native description of the kernel whose code is at ``address``."""
+        return native.Signature(
+            self.name,
+            key,
+            address,
+            self.block_size,
+            self.relocations,
+            self.param_names,
+            self.wheres,
+            bytes(self.block_size),
+            self.grid_rank,
+            self.where,
+            self.reaches,
+            messages=self.messages,
+            may_block=self.may_block,
+            accumulated=self.accumulated,
+            exclusive=self.exclusive,
+            is_serial=self.is_serial,
+            stored=self.stored,
+        )
+
+
+def describe(
     func: Func,
     compiled: Compiled | DeviceCode,
     bindings: Sequence[Binding],
     *,
     is_serial: bool = False,
-) -> native.Signature:
-    """The native description of ``func``, whose errors quote the user's source.
+) -> Description:
+    """What launchers know of ``func``, whose errors quote the user's source.
 
     Args:
         func: A kernel that is ready for code generation.
@@ -127,18 +169,15 @@ def make_signature(
         "" if (loc := func.param_loc(i)) is None else excerpt(loc) for i in range(len(func.params))
     ]
     accesses = AccessMap(func)
-    return native.Signature(
-        func.name,
-        compiled.key,
-        compiled.address,
-        compiled.block_size,
-        relocations(func, compiled, bindings),
-        [p.name for p in func.params],
-        wheres,
-        bytes(compiled.block_size),
-        func.grid_rank,
-        "" if func.loc is None else excerpt(func.loc),
-        accesses.reaches(),
+    return Description(
+        name=func.name,
+        block_size=compiled.block_size,
+        relocations=relocations(func, compiled, bindings),
+        param_names=[p.name for p in func.params],
+        wheres=wheres,
+        grid_rank=func.grid_rank,
+        where="" if func.loc is None else excerpt(func.loc),
+        reaches=accesses.reaches(),
         messages=messages(func),
         may_block=any(e.op.kind is OpKind.PRINT for e in walk_eqns(func.body)),
         accumulated=[] if is_serial else accumulated(accesses),
@@ -146,3 +185,15 @@ def make_signature(
         is_serial=is_serial,
         stored=stored(func),
     )
+
+
+def make_signature(
+    func: Func,
+    compiled: Compiled | DeviceCode,
+    bindings: Sequence[Binding],
+    *,
+    is_serial: bool = False,
+) -> native.Signature:
+    """The native description of ``func``; the arguments are those of ``describe``."""
+    described = describe(func, compiled, bindings, is_serial=is_serial)
+    return described.signature(compiled.key, compiled.address)

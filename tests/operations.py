@@ -62,7 +62,7 @@ def run_operation(
     elif lanes is not None or not IS_CPU:
         assert launch(optimize(op.func), args, grid, None, lanes, turns) == abi.STATUS_OK
     else:
-        native.launch(Direct(optimize(op.func)).signature, grid, args)
+        native.launch(Direct(lambda: optimize(op.func)).signature, grid, args)
     return results[: op.visible]
 
 

@@ -88,7 +88,7 @@ def test_the_cache_is_listed_and_cleared(program: Path, capsys: pytest.CaptureFi
     (entry,) = (program.parent / "cache").glob("*.o")
     assert line.split()[:2] == [entry.stem, str(entry.stat().st_size)]
     assert main(["cache", "clear"]) == 0
-    assert "2 entries removed" in capsys.readouterr().out
+    assert "3 entries removed" in capsys.readouterr().out
     assert list((program.parent / "cache").iterdir()) == []
     assert main(["cache", "ls"]) == 0
     assert capsys.readouterr().out == ""

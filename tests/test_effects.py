@@ -90,7 +90,7 @@ def _declared(type_: Type) -> ArrayOf | Scalar:
 
 def run(func: Func, dims: int, args: Sequence[Any]) -> None:
     """Launch ``func`` on the thread pool."""
-    native.launch(Direct(optimize(normalize(func))).signature, dims, args)
+    native.launch(Direct(lambda: optimize(normalize(func))).signature, dims, args)
 
 
 def samples(dtype: Scalar, count: int) -> np.ndarray:

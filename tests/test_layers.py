@@ -40,7 +40,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("kernelcore.compile",),
     ("kernelcore.device_code",),
     ("kernelcore.signature", "kernelcore.inspection"),
-    ("kernelcore.generic",),
+    ("kernelcore.generic", "kernelcore.recall"),
     ("kernelcore.compiled", "kernelcore.export"),
     ("kernelcore.kernel",),
     (

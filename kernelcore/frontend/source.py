@@ -8,7 +8,7 @@ import difflib
 import inspect
 import linecache
 import tokenize
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from types import CodeType
@@ -49,12 +49,16 @@ class Source:
         tree: Its definition.
         line_offset: What to add to the lines of ``tree`` to get those of the file.
         is_ascii: Whether it is known that every character of its text is one byte.
+        text: The lines of its definition; empty where it is known as a tree only.
+        names: The names around it as they were at some time; None for what they are when asked for.
     """
 
     pyfunc: Callable[..., Any]
     tree: ast.FunctionDef
     line_offset: int
     is_ascii: bool = False
+    text: str = field(default="", repr=False)
+    names: Mapping[str, object] | None = field(default=None, repr=False)
     # What was asked for, since most is several times.
     _spans: dict[ast.AST, SrcLoc | None] = field(
         default_factory=lambda: dict[ast.AST, SrcLoc | None]()
@@ -107,14 +111,22 @@ class Source:
         Raises:
             KernelNameError: It stands for none.
         """
-        for names in (_closure(self.pyfunc), self.pyfunc.__globals__, vars(builtins)):
+        for names in self._scopes():
             if name in names:
                 return names[name]
         raise KernelNameError(f"name '{name}' is not defined", loc, self._suggestion(name))
 
     def namespace(self) -> dict[str, Any]:
         """All names around the function, without Python's own."""
+        if self.names is not None:
+            return dict(self.names)
         return {**self.pyfunc.__globals__, **_closure(self.pyfunc)}
+
+    def _scopes(self) -> Sequence[Mapping[str, object]]:
+        """The names around the function, those that hide others first."""
+        if self.names is not None:
+            return (self.names,)
+        return _closure(self.pyfunc), self.pyfunc.__globals__, vars(builtins)
 
     def _suggestion(self, name: str) -> str | None:
         if name in BUILTINS:
@@ -171,7 +183,7 @@ def read_source(pyfunc: Callable[..., Any]) -> Source:
             remedy="decorate the function itself: put @kernel or @func directly above def",
         )
     try:
-        body, offset, is_ascii = _definition(_Same(pyfunc.__code__))
+        body, offset, text = _definition(_Same(pyfunc.__code__))
     except (OSError, TypeError):
         raise KernelSyntaxError(
             f"the source of '{pyfunc.__name__}' is not available",
@@ -190,7 +202,7 @@ def read_source(pyfunc: Callable[..., Any]) -> Source:
             _start(pyfunc),
             "run the definition again: a kernel is read when it is first needed",
         )
-    return Source(pyfunc, body, offset, is_ascii)
+    return Source(pyfunc, body, offset, text.isascii(), text)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,7 +220,7 @@ class _Same:
 
 # A kernel's parameters and its body are read one after the other; finding the end takes long.
 @lru_cache(maxsize=1)
-def _definition(same: _Same) -> tuple[ast.stmt | None, int, bool]:
+def _definition(same: _Same) -> tuple[ast.stmt | None, int, str]:
     first = same.code.co_firstlineno
     lines = _file_lines(same.code)[first - 1 :]
     if not lines:
@@ -217,7 +229,7 @@ def _definition(same: _Same) -> tuple[ast.stmt | None, int, bool]:
     found, offset = parse_definition(lines, first, last - first + 1)
     end = found.end_lineno if found is not None else None
     text = lines if end is None else lines[: end + offset - first + 1]
-    return found, offset, all(map(str.isascii, text))
+    return found, offset, "".join(text)
 
 
 def _file_lines(code: CodeType) -> list[str]:

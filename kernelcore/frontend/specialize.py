@@ -29,28 +29,37 @@ from kernelcore.frontend.rules import Bind, Callee, Finish, emit_with_rules, mak
 from kernelcore.frontend.scope import FALSE, Scope
 from kernelcore.frontend.source import Source, read_source
 from kernelcore.frontend.stmt import Block
-from kernelcore.frontend.value import Compound, Leaf, Static, Value, flatten, unflatten
+from kernelcore.frontend.value import (
+    Leaf,
+    Value,
+    flatten,
+    has_function,
+    unflatten,
+)
 from kernelcore.frontend.weak import Choice, Promotion, Site, Weak, WeakTypes, widest
 from kernelcore.function import Function, Overload
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Func, Region, Var
 from kernelcore.ir.custom import Rules
 from kernelcore.ir.op import CALL
-from kernelcore.types import Dense, Scalar, SourceType, StructType, Type, boolean, is_pattern
+from kernelcore.types import Scalar, SourceType, Type, boolean, is_pattern
 
 
 def specialize_kernel(
-    pyfunc: Callable[..., Any], types: Sequence[SourceType] | None = None
+    pyfunc: Callable[..., Any],
+    types: Sequence[SourceType] | None = None,
+    source: Source | None = None,
 ) -> Func:
     """The kernel ``pyfunc`` for parameters of ``types``, by default those of its annotations.
+
+    ``source`` is its text, by default what it is now.
 
     Raises:
         KernelError: The first place that is not in the kernel language.
     """
-    annotated = kernel_parameters(pyfunc)
     if types is None:
-        types = [_concrete(name, wanted, loc) for name, wanted, loc in annotated]
-    return _Program().kernel(read_source(pyfunc), types, is_kernel=True)
+        types = [_concrete(*row) for row in kernel_parameters(pyfunc)]
+    return _Program().kernel(source or read_source(pyfunc), types, is_kernel=True)
 
 
 def specialize_function(function: Function) -> Func:
@@ -130,18 +139,6 @@ def _shared(overload: Overload) -> Specializations:
     """The specialisations of a function of the library, which all kernels share."""
     del overload
     return {}
-
-
-def _has_function(form: Value) -> bool:
-    match form:
-        case Static(obj):
-            return not isinstance(obj, Scalar | Dense | StructType | type)
-        case Compound(_, members):
-            return any(_has_function(m) for m in members)
-        case tuple():
-            return any(_has_function(m) for m in form)
-        case _:
-            return False
 
 
 @dataclass(slots=True)
@@ -262,7 +259,7 @@ class _Program:
         # Literals as text, since 0, 0.0 and -0.0 are equal.
         row = tuple((repr(f) if isinstance(f, Weak) else f, types) for f, types in forms)
         key = (row, tuple(self.ruled))
-        is_shared = overload.is_library and not any(_has_function(f) for f, _ in forms)
+        is_shared = overload.is_library and not any(has_function(f) for f, _ in forms)
         known = _shared(overload) if is_shared else self.done.setdefault(overload, {})
         if key not in known:
             self.active.append(overload)

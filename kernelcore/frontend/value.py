@@ -104,6 +104,19 @@ Leaf = Var | Const | Weak
 Value = Var | Const | Weak | Hole | Compound | ArrayView | Static | tuple["Value", ...]
 
 
+def has_function(value: Value) -> bool:
+    """Whether a function is a part of ``value``."""
+    match value:
+        case Static(obj):
+            return not isinstance(obj, Scalar | Dense | StructType | type)
+        case Compound(_, members):
+            return any(has_function(m) for m in members)
+        case tuple():
+            return any(has_function(m) for m in value)
+        case _:
+            return False
+
+
 def flatten(value: Value) -> tuple[Value, list[Leaf]]:
     """The skeleton of ``value``, with a hole per leaf, and the leaves in order."""
     leaves: list[Leaf] = []

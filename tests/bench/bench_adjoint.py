@@ -44,7 +44,7 @@ def prepared(op: Operation, operands: Sequence[Any]) -> Callable[[], object]:
             copies.append((results[bound.result], operands[bound.operand]))
         elif bound.zero is not ZeroFill.NEVER:
             copies.append((results[bound.result], 0))
-    signature = Direct(optimize(op.func)).signature
+    signature = Direct(lambda: optimize(op.func)).signature
 
     def call() -> None:
         for target, source in copies:

@@ -1,0 +1,154 @@
+"""What the disk cache knows of launches of a kernel, found by its text without building its IR.
+
+The key of an entry is that of all that decides the IR, which closed kernels have as text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from kernelcore.cache import KEY_DIGITS, DiskCache, default_cache
+from kernelcore.codegen.host import host
+from kernelcore.compile import resolve
+from kernelcore.errors import KernelError
+from kernelcore.frontend.closed import close
+from kernelcore.frontend.source import Source, read_source
+from kernelcore.frontend.specialize import specialize_kernel
+from kernelcore.ir.core import Func
+from kernelcore.passes.pipeline import normalize
+from kernelcore.runtime import native
+from kernelcore.settings import config
+from kernelcore.signature import Description
+from kernelcore.types import SourceType
+
+# The names of entries end in this; those of machine code are of another kind.
+KIND = "launch"
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What launches on the CPU ask of a kernel.
+
+    Attributes:
+        code: The content hash of its machine code.
+        has_arrays: Whether a parameter is an array, and no composite that is passed by value.
+        described: What native launchers know of it.
+    """
+
+    code: str
+    has_arrays: bool
+    described: Description
+
+    def signature(self) -> native.Signature | None:
+        """The kernel as native launchers take it; None if its code is gone."""
+        address = resolve(self.code)
+        return None if address is None else self.described.signature(self.code, address)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Where the disk cache keeps what it knows of one kernel.
+
+    Attributes:
+        disk: The cache.
+        key: What decides the code of the kernel, as a content hash.
+        settings: Those in ``key``.
+    """
+
+    disk: DiskCache
+    key: str
+    settings: tuple[object, ...]
+
+    @property
+    def is_current(self) -> bool:
+        """Whether kernels are compiled with the settings that the entry is for."""
+        return self.settings == _settings()
+
+    def load(self) -> Recalled | None:
+        """What an earlier process stored."""
+        stored = self.disk.load(self.key)
+        if stored is None:
+            return None
+        row = json.loads(stored)
+        return Recalled(row["code"], row["has_arrays"], Description(**row["described"]))
+
+    def store(self, found: Recalled) -> None:
+        """Keep ``found`` for later processes."""
+        self.disk.store(self.key, json.dumps(asdict(found)).encode())
+
+
+class Reading:
+    """A kernel as it was when it was first needed: its text, and the values around it.
+
+    Its IR may be built later, when names around it have other values.
+    """
+
+    def __init__(self, pyfunc: Callable[..., Any], types: Sequence[SourceType] | None) -> None:
+        self._pyfunc = pyfunc
+        self._types = types
+        self._settings = _settings()
+        self._checks_bounds = config.checks_bounds
+        self._closed = None if types is None else close(read_source(pyfunc), types)
+
+    @cached_property
+    def func(self) -> Func:
+        """The kernel as normalized IR.
+
+        Raises:
+            KernelError: The source is not in the kernel language; says where.
+        """
+        if self._closed is not None:
+            try:
+                return self._built(self._closed.source)
+            except KernelError:
+                # What is around the kernel, of which the copy has a part, tells more.
+                self._closed = None
+        return self._built(None)
+
+    def _built(self, source: Source | None) -> Func:
+        found = specialize_kernel(self._pyfunc, self._types, source)
+        return normalize(found, self._checks_bounds)
+
+    def entry(self) -> Entry | None:
+        """Where launches of the kernel are kept; None where more than its text decides its code."""
+        disk = default_cache(KIND)
+        if disk is None or self._closed is None:
+            return None
+        text = "\0".join((self._closed.text, repr(self._settings), repr(host()), _environment()))
+        # Names of files may hold what UTF-8 cannot.
+        digest = hashlib.sha256(text.encode(errors="surrogatepass"))
+        return Entry(disk, digest.hexdigest()[:KEY_DIGITS], self._settings)
+
+
+def _settings() -> tuple[object, ...]:
+    return config.mode, config.optimize, config.deterministic
+
+
+@cache
+def _environment() -> str:
+    """What reads kernels and folds their constants: kernelcore, Python, NumPy, the C library."""
+    libc = os.confstr("CS_GNU_LIBC_VERSION") if hasattr(os, "confstr") else None
+    versions = (sys.version, np.__version__, ml_dtypes.__version__, str(libc))
+    digest = hashlib.sha256("\0".join(versions).encode())
+    for file in compiler_sources():
+        digest.update(os.path.basename(file).encode())
+        digest.update(Path(file).read_bytes())
+    return digest.hexdigest()
+
+
+def compiler_sources() -> Iterator[str]:
+    """Every file of kernelcore that may decide what becomes of a kernel: all of its Python."""
+    for folder, folders, files in os.walk(Path(__file__).parent):
+        folders.sort()
+        yield from (os.path.join(folder, f) for f in sorted(files) if f.endswith((".py", ".h")))
