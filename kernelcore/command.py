@@ -50,7 +50,7 @@ class Launch:
         if not 0 <= index < len(self.params):
             raise KernelArgumentError(
                 f"{self.kernel.name}(): no parameter {index}",
-                self.kernel.func.loc,
+                self.kernel.loc,
                 f"its parameters are 0 to {len(self.params) - 1}",
             )
         self.params[index] = value
@@ -65,7 +65,7 @@ class Launch:
         if name not in names:
             raise KernelArgumentError(
                 f"{self.kernel.name}(): no parameter '{name}'",
-                self.kernel.func.loc,
+                self.kernel.loc,
                 f"its parameters are {', '.join(names)}",
             )
         self.params[names.index(name)] = value

@@ -149,5 +149,5 @@ def check_count(kernel: Kernel, found: int) -> None:
     if found != len(kernel.parameters):
         raise KernelArgumentError(
             f"{kernel.name}(): expected {len(kernel.parameters)} arguments, found {found}",
-            kernel.func.loc,
+            kernel.loc,
         )

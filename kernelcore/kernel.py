@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelcore.errors import KernelArgumentError, KernelError
+from kernelcore.errors import KernelArgumentError, KernelError, SrcLoc
 from kernelcore.function import Function, Overload, require_function
 from kernelcore.lazy import Deferred
 
@@ -72,12 +72,17 @@ class Kernel:
     def __call__(self, *args: object, **kwargs: object) -> None:
         raise KernelError(
             f"kernel '{self.name}' was called like a function",
-            compiled.name_loc(self.pyfunc),
+            self.loc,
             f"run it with kernelcore.launch({self.name}, dim=..., inputs=[...])",
         )
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}>"
+
+    @cached_property
+    def loc(self) -> SrcLoc | None:
+        """Where its name is defined."""
+        return compiled.name_loc(self.pyfunc)
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:

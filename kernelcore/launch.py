@@ -89,12 +89,12 @@ def launch(
     args = (*inputs, *outputs)
     if is_plain and not (block_dim or max_blocks) and _is_launched_far(kernel, dim, args):
         return None
-    loc = None if device is None or kernel.is_generic else kernel.func.loc
+    loc = None if device is None or kernel.is_generic else kernel.loc
     place = place_of("launch", device, stream, block_dim, max_blocks, loc)
     if adjoint and record_cmd:
         raise KernelArgumentError(
             "launch: adjoints are not recorded as commands",
-            kernel.func.loc,
+            kernel.loc,
             "leave out adjoint or record_cmd",
         )
     if adjoint:
@@ -104,7 +104,7 @@ def launch(
     if adj_inputs is not None or adj_outputs is not None:
         raise KernelArgumentError(
             "launch: adj_inputs and adj_outputs are arguments of the adjoint",
-            kernel.func.loc,
+            kernel.loc,
             "pass adjoint=True as well",
         )
     if record_cmd:

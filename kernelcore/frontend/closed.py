@@ -46,7 +46,8 @@ def _known_objects() -> dict[int, str]:
     rows: list[tuple[str, object]] = [*BUILTINS.items(), *LIBRARY.items(), (printf.name, printf)]
     rows += [(intrinsic.name, intrinsic) for intrinsic in INTRINSICS]
     rows += [(s.name, s) for s in SCALARS]
-    rows += [(f.__name__, f) for f in (*PYTHON_SCALARS, *_PYTHON, *FACTORIES)]
+    functions = cast("Sequence[type]", (*PYTHON_SCALARS, *_PYTHON, *FACTORIES))
+    rows += [(function.__name__, function) for function in functions]
     return {id(obj): f"{type(obj).__name__} {name}" for name, obj in rows}
 
 
@@ -105,7 +106,7 @@ def describe(type_: object) -> str | None:
             return f"{kind}({describe(dtype)}, {shape})"
         case StructType(name, fields):
             rows = [(field, describe(member)) for field, member in fields]
-            return None if any(text is None for _, text in rows) else f"{name}{rows}"
+            return None if any(text is None for _, text in rows) else f"struct {name!r} {rows}"
         case ArrayOf(element, ndim, is_indexed):
             text = describe(element)
             return None if text is None else f"array({text}, {ndim}, {is_indexed})"
@@ -148,8 +149,7 @@ def _copied(obj: object, inner: _Inner) -> _Copy | None:
     """A copy of ``obj``, of which the attributes ``inner`` are read; None if it may change."""
     if not inner or isinstance(obj, Composite):
         return _copied_value(obj)
-    texts: list[str] = []
-    members: dict[str, object] = {}
+    found: dict[str, _Copy] = {}
     for name, deeper in inner.items():
         try:
             copied = _copied(getattr(obj, name), deeper)
@@ -157,9 +157,9 @@ def _copied(obj: object, inner: _Inner) -> _Copy | None:
             return None
         if copied is None:
             return None
-        texts += [f"{name}={copied[0]}"]
-        members[name] = copied[1]
-    return f"{{{', '.join(texts)}}}", _Owner(members)
+        found[name] = copied
+    texts = {name: text for name, (text, _) in found.items()}
+    return repr(texts), _Owner({name: copy for name, (_, copy) in found.items()})
 
 
 def _copied_value(obj: object) -> _Copy | None:
@@ -179,9 +179,9 @@ def _copied_value(obj: object) -> _Copy | None:
         case tuple() | list() | range():
             members = [_copied_value(m) for m in cast("Sequence[object]", obj)]
             found = [m for m in members if m is not None]
-            texts = ", ".join(text for text, _ in found)
-            is_whole = len(found) == len(members)
-            return (f"({texts})", tuple(copy for _, copy in found)) if is_whole else None
+            if len(found) < len(members):
+                return None
+            return repr([text for text, _ in found]), tuple(copy for _, copy in found)
         case type():
             return _copied_type(getattr(obj, "kernel_type", None), obj)
         case _:
