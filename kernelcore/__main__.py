@@ -18,8 +18,8 @@ from kernelcore.errors import KernelError
 from kernelcore.kernel import Kernel
 from kernelcore.runtime import native
 
-# Kinds of files in the directory of the cache: machine code, descriptions of processors, launches.
-KINDS = ("o", "host", "launch")
+# Kinds of files in the cache: machine code, descriptions of processors, of launches, of sources.
+KINDS = ("o", "host", "launch", "sources")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

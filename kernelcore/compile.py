@@ -8,7 +8,6 @@ import threading
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 from kernelcore.cache import KEY_DIGITS, default_cache
 from kernelcore.codegen import abi, cpu, native, toolchain
@@ -21,6 +20,7 @@ from kernelcore.ir.native import Snippet
 from kernelcore.ir.text import canonical
 from kernelcore.passes.custom import lower_custom
 from kernelcore.settings import config
+from kernelcore.sources import codegen_version
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
@@ -249,19 +249,3 @@ def _digest_of_host() -> bytes:
 @cache
 def _registry() -> MutableMapping[str, Compiled]:
     return {}
-
-
-@cache
-def codegen_version() -> str:
-    """A digest of everything that decides which code an Op becomes."""
-    digest = hashlib.sha256()
-    for file in codegen_sources():
-        digest.update(file.name.encode())
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
-
-
-def codegen_sources() -> list[Path]:
-    """The files that decide which code an Op becomes, in folders of folders too."""
-    folders = [Path(__file__).with_name(name) for name in ("builtins", "codegen", "passes")]
-    return sorted(f for folder in folders for f in folder.rglob("*") if f.suffix in (".py", ".h"))

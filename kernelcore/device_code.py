@@ -10,13 +10,14 @@ from kernelcore.cache import KEY_DIGITS, default_cache
 from kernelcore.codegen import abi, ptx
 from kernelcore.codegen.abi import Field
 from kernelcore.codegen.host import host
-from kernelcore.compile import codegen_version, symbol_of
+from kernelcore.compile import symbol_of
 from kernelcore.ir.core import Func
 from kernelcore.ir.text import canonical
 from kernelcore.passes.accumulation import Order, fixed_order
 from kernelcore.passes.custom import lower_custom
 from kernelcore.runtime import native
 from kernelcore.settings import config
+from kernelcore.sources import codegen_version
 
 # The suffix of entries of the disk cache.
 PTX_SUFFIX = "ptx"

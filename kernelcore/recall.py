@@ -9,10 +9,9 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -30,6 +29,7 @@ from kernelcore.passes.pipeline import normalize
 from kernelcore.runtime import native
 from kernelcore.settings import config
 from kernelcore.signature import Description
+from kernelcore.sources import package_version
 from kernelcore.types import SourceType
 
 # The names of entries end in this; those of machine code are of another kind.
@@ -139,16 +139,4 @@ def _settings() -> tuple[object, ...]:
 def _environment() -> str:
     """What reads kernels and folds their constants: kernelcore, Python, NumPy, the C library."""
     libc = os.confstr("CS_GNU_LIBC_VERSION") if hasattr(os, "confstr") else None
-    versions = (sys.version, np.__version__, ml_dtypes.__version__, str(libc))
-    digest = hashlib.sha256("\0".join(versions).encode())
-    for file in compiler_sources():
-        digest.update(os.path.basename(file).encode())
-        digest.update(Path(file).read_bytes())
-    return digest.hexdigest()
-
-
-def compiler_sources() -> Iterator[str]:
-    """Every file of kernelcore that may decide what becomes of a kernel: all of its Python."""
-    for folder, folders, files in os.walk(Path(__file__).parent):
-        folders.sort()
-        yield from (os.path.join(folder, f) for f in sorted(files) if f.endswith((".py", ".h")))
+    return repr((package_version(), sys.version, np.__version__, ml_dtypes.__version__, libc))

@@ -13,14 +13,16 @@ import numpy as np
 import pytest
 
 from kernelcore import compile as compiler
+from kernelcore import sources
 from kernelcore.builtins import OPS
 from kernelcore.cache import KEY_DIGITS, DiskCache, default_cache
 from kernelcore.codegen import cpu
 from kernelcore.codegen.host import Host, host
-from kernelcore.compile import codegen_sources, compile_func, content_hash, symbol_of
+from kernelcore.compile import compile_func, content_hash, symbol_of
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Func, Var
+from kernelcore.sources import codegen_sources
 from kernelcore.types import ArrayType, float32
 from tests.kernel_harness import const, launch, make
 
@@ -189,7 +191,7 @@ def test_the_cache_can_be_switched_off(directory: Path, monkeypatch: pytest.Monk
 
 
 def test_the_key_covers_every_source_of_code() -> None:
-    names = {f"{f.parent.name}/{f.name}" for f in codegen_sources()}
+    names = {"/".join(Path(f).parts[-2:]) for f in codegen_sources()}
     assert names >= {"builtins/elementary.py", "maths/power.py", "codegen/llvm.py"}
 
 
@@ -203,3 +205,38 @@ def test_entries_are_counted_as_far_as_is_asked(directory: Path) -> None:
     (disk.directory / "notes.o").touch()
     assert [disk.has_entries(count) for count in (1, 2, 3)] == [True, True, False]
     assert [path.name[0] for path in disk.entries()] == ["a", "b"]
+
+
+def test_a_change_of_any_source_is_seen(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package = tmp_path / "package"
+    (package / "codegen").mkdir(parents=True)
+    files = [package / "codegen" / "one.py", package / "two.py"]
+    monkeypatch.setattr(sources, "_PACKAGE", str(package))
+    monkeypatch.setattr(sources, "_CODEGEN", (str(package / "codegen"),))
+    monkeypatch.setattr(sources, "_paths", lambda: list(map(str, files)))
+    found: list[tuple[str, str]] = []
+
+    def write(path: Path, text: str) -> None:
+        path.write_text(text)
+        os.utime(path, (1, 1))
+
+    def look(settled: bool) -> None:
+        monkeypatch.setattr(sources, "_TICK_NS", -(10**12) if settled else 2 * 10**9)
+        found.append(sources._digests.__wrapped__())
+
+    for settled in (False, True):
+        for path in files:
+            write(path, "a = 1")
+        look(settled)
+        write(files[1], "a = 2")
+        look(settled)
+        look(settled)
+        write(files[0], "a = 3")
+        look(settled)
+    assert found[:4] == found[4:]
+    assert found[1] == found[2]
+    assert [a == b for a, b in zip(found[0], found[1], strict=True)] == [True, False]
+    assert [a == b for a, b in zip(found[1], found[3], strict=True)] == [False, False]
+    assert len(list(directory.glob("*.sources"))) == 3

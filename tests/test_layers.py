@@ -16,7 +16,7 @@ MAX_LINES = 400
 LAYERS: tuple[tuple[str, ...], ...] = (
     (
         *("kernelcore.errors", "kernelcore.types", "kernelcore._native", "kernelcore.runtime"),
-        *("kernelcore.cache", "kernelcore.settings", "kernelcore.lazy"),
+        *("kernelcore.cache", "kernelcore.settings", "kernelcore.lazy", "kernelcore.sources"),
     ),
     ("kernelcore.recording", "kernelcore.device"),
     ("kernelcore.stream", "kernelcore.timing"),

@@ -1,0 +1,84 @@
+"""Digests of kernelcore's sources: made once, then known by what the system says of the files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+from kernelcore.cache import KEY_DIGITS, default_cache
+
+# The names of the entries of the disk cache end in this.
+KIND = "sources"
+
+_PACKAGE = os.path.dirname(__file__)
+# What decides which code an Op becomes.
+_CODEGEN = tuple(
+    os.path.join(_PACKAGE, name) + os.sep for name in ("builtins", "codegen", "passes")
+)
+# A file that has changed within this time may change again without another time of change.
+_TICK_NS = 2_000_000_000
+
+
+def codegen_version() -> str:
+    """A digest of everything that decides which code an Op becomes."""
+    return _digests()[0]
+
+
+def package_version() -> str:
+    """A digest of all sources of kernelcore that Python or generated code consists of."""
+    return _digests()[1]
+
+
+def codegen_sources() -> list[str]:
+    """The files of ``codegen_version``."""
+    return [path for path in _paths() if path.startswith(_CODEGEN)]
+
+
+@cache
+def _digests() -> tuple[str, str]:
+    """``codegen_version`` and ``package_version``."""
+    paths = _paths()
+    status = [os.stat(path) for path in paths]
+    disk = default_cache(KIND) if _are_settled(status) else None
+    rows = [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in status]
+    said = repr(list(zip(paths, rows, strict=True)))
+    key = hashlib.sha256(said.encode(errors="surrogatepass")).hexdigest()[:KEY_DIGITS]
+    stored = disk.load(key) if disk else None
+    if stored is not None:
+        codegen, package = json.loads(stored)
+        return codegen, package
+    found = _digest(codegen_sources()), _digest(paths)
+    if disk:
+        disk.store(key, json.dumps(found).encode())
+    return found
+
+
+def _are_settled(status: Iterable[os.stat_result]) -> bool:
+    """Whether files of this status have what they had when they were read, as long as it holds."""
+    # Elsewhere there is no time of change that nobody can set.
+    return os.name == "posix" and max(s.st_ctime_ns for s in status) + _TICK_NS < time.time_ns()
+
+
+def _digest(paths: Iterable[str]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        with open(path, "rb", buffering=0) as file:
+            text = file.read()
+        digest.update(f"{path[len(_PACKAGE) :]}\0{len(text)}\0".encode())
+        digest.update(text)
+    return digest.hexdigest()
+
+
+@cache
+def _paths() -> list[str]:
+    """Every source in the package, folders of folders too."""
+    return sorted(_walk(_PACKAGE))
+
+
+def _walk(folder: str) -> Iterator[str]:
+    for parent, _, files in os.walk(folder):
+        yield from (os.path.join(parent, f) for f in files if f.endswith((".py", ".h")))
