@@ -170,9 +170,8 @@ class Emitter:
 
     def branch_rarely(self, cond: str, then: str, orelse: str) -> None:
         """``branch`` where ``cond`` seldom holds: what ``then`` costs is not paid by ``orelse``."""
-        self.declare("declare i1 @llvm.expect.i1(i1, i1)")
-        expected = self.op(f"call i1 @llvm.expect.i1(i1 {cond}, i1 false)")
-        self.branch(expected, then, orelse)
+        self.declare('!0 = !{!"branch_weights", i32 1, i32 2000}')
+        self.effect(f"br i1 {cond}, label %{then}, label %{orelse}, !prof !0")
 
     def phi(self, type_text: str) -> str:
         """A value that depends on the edge by which the block is entered."""
