@@ -7,13 +7,23 @@ when the call ends they are added up as a tree, and the total is added as SHARED
 
 from __future__ import annotations
 
-from kernelcore.builtins.arithmetic import add
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.builtins.reference import is_narrow, nothing_added
-from kernelcore.codegen import abi, memory, narrow, neighbours, wide
+from kernelcore.codegen import abi, memory, neighbours, wide
+from kernelcore.codegen.additions import (
+    add_alone,
+    add_lanes_alone,
+    add_lanes_together,
+    add_together,
+    call_add_lanes_alone,
+    summed,
+)
 from kernelcore.codegen.emitter import Emitter
-from kernelcore.codegen.lanes import by_lane
 from kernelcore.codegen.masks import or_nothing
+from kernelcore.codegen.runs import runs
 from kernelcore.codegen.sums import Accumulation, Neighbours, PartialSums
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import AddForm, OpKind
@@ -24,7 +34,7 @@ from kernelcore.passes.accumulation import (
     form_of,
     shared_arrays,
 )
-from kernelcore.types import ArrayType, Scalar, float64
+from kernelcore.types import ArrayType, Scalar
 
 
 def begin(e: Emitter, func: Func) -> Accumulation:
@@ -44,103 +54,131 @@ def begin(e: Emitter, func: Func) -> Accumulation:
         if eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) is AddForm.PARTIAL:
             partial[eqn] = _clear_sums(e, _dtype(eqn))
     joined = neighbours.neighbours(func, e.strides) if e.gang > 1 else dict[Eqn, Neighbours]()
-    return Accumulation(func, shared, log, partial, joined, _beside_loops(func))
+    has_loops = any(e.op.kind in (OpKind.FOR, OpKind.WHILE) for e in walk_eqns(func.body))
+    return Accumulation(
+        func,
+        shared,
+        log,
+        partial,
+        runs=runs(func, e.strides),
+        neighbours=joined,
+        brief=frozenset(func.body.eqns) if has_loops else frozenset(),
+        in_place=e.gang == 1 and not has_loops,
+    )
 
 
 def emit_shared(e: Emitter, eqn: Eqn) -> list[str]:
-    """Add to an element as the launch wants it; nobody uses the old one.
+    """Add to elements as the launch wants it, with the last of a run; nobody uses the old ones.
 
     A gang adds the values of its lanes to one element as a tree, and then their total.
     """
-    dtype, indices = _dtype(eqn), eqn.inputs[1:-1]
-    if e.gang > 1 and not is_narrow(dtype):
-        if e.is_uniform(*indices):
-            total = _total_of_lanes(e, dtype, eqn.inputs[-1])
-            with e.at(1):
-                _, address = memory.element(e, eqn)
-                _add_shared(e, eqn, address, total)
-            return ["poison"]
-        where = wide.site(e, eqn)
-        joined = _joined(e, eqn) if where.period == 1 and e.mask is None else None
-        if joined is not None:
-            if eqn is joined.eqns[-1]:
-                _emit_neighbours(e, joined)
-            return ["poison"]
-        is_brief = e.accumulation is not None and eqn in e.accumulation.brief
-        if where.period == 1 or (e.mask is None and not is_brief):
-            _emit_wide(e, eqn, where)
-            return ["poison"]
-    return _emit_each_lane(e, eqn)
+    assert e.accumulation is not None
+    run = e.accumulation.runs.get(eqn, (eqn,))
+    if eqn is run[-1]:
+        _add_shared(e, eqn, [_ways(e, one) for one in run])
+    return ["poison"]
 
 
-def _beside_loops(func: Func) -> frozenset[Eqn]:
-    """The Eqns at the top level of ``func``, if it has loops."""
-    has_loops = any(e.op.kind in (OpKind.FOR, OpKind.WHILE) for e in walk_eqns(func.body))
-    return frozenset(func.body.eqns) if has_loops else frozenset()
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """What makes an addition if other threads may add to the array, and what if none does."""
+
+    together: Callable[[], None]
+    alone: Callable[[], None]
 
 
-@by_lane
-def _emit_each_lane(e: Emitter, eqn: Eqn) -> list[str]:
-    _, address = memory.element(e, eqn)
-    value = e.value(eqn.inputs[-1])
-    _add_shared(e, eqn, address, value)
-    return [value]
-
-
-def _emit_wide(e: Emitter, eqn: Eqn, where: wide.Site) -> None:
-    """Add one value per lane, in the order of lanes, by plain code if no other thread does."""
+def _add_shared(e: Emitter, eqn: Eqn, additions: Sequence[_Ways]) -> None:
+    """Make additions to the array of ``eqn``: one test for all."""
     assert e.accumulation is not None
     assert isinstance(eqn.inputs[0], Var)
     is_shared = e.accumulation.shared.get(eqn.inputs[0])
-    if is_shared is None:
-        _emit_wide_alone(e, eqn, where)
+    if is_shared is None or is_narrow(_dtype(eqn)):
+        for addition in additions:
+            addition.alone()
         return
     together, alone, done = e.label("together"), e.label("alone"), e.label("added")
     e.branch_rarely(is_shared, together, alone)
     e.place(together)
-    _emit_each_lane(e, eqn)
+    for addition in additions:
+        addition.together()
     e.jump(done)
     e.place(alone)
-    _emit_wide_alone(e, eqn, where)
+    for addition in additions:
+        addition.alone()
     e.jump(done)
     e.place(done)
 
 
-def _emit_wide_alone(e: Emitter, eqn: Eqn, where: wide.Site) -> None:
-    value = e.value_at(eqn.inputs[-1], e.gang)
-    if where.period == 1:
-        old = wide.load(e, where)
+def _ways(e: Emitter, eqn: Eqn) -> _Ways:
+    """The code of an addition, of which what both ways need is emitted."""
+    assert e.accumulation is not None
+    dtype, value = _dtype(eqn), eqn.inputs[-1]
+    if e.gang == 1:
+        in_place = e.accumulation.in_place
+        return _ways_of_one(e, eqn, e.value_at(value, 1), in_place=in_place)
+    if e.is_uniform(*eqn.inputs[1:-1]) and not is_narrow(dtype):
+        return _ways_of_one(e, eqn, _total_of_lanes(e, dtype, value))
+    joined = neighbours.joined(e, eqn)
+    return _ways_of_lanes(e, eqn) if joined is None else _ways_of_neighbours(e, eqn, joined)
+
+
+def _ways_of_one(e: Emitter, eqn: Eqn, value: str, *, in_place: bool = False) -> _Ways:
+    assert e.accumulation is not None
+    log = e.accumulation.log
+    with e.at(1):
+        dtype, address = memory.element(e, eqn)
+
+    def together() -> None:
+        add_together(e, log, dtype, address, value, in_place=in_place)
+
+    def alone() -> None:
+        with e.at(1):
+            add_alone(e, dtype, address, value)
+
+    return _Ways(together, alone)
+
+
+def _ways_of_lanes(e: Emitter, eqn: Eqn) -> _Ways:
+    where, value = wide.site(e, eqn), e.value_at(eqn.inputs[-1], e.gang)
+    return _Ways(
+        lambda: _add_lanes_together(e, where, value),
+        lambda: _add_lanes_alone(e, eqn, where, value),
+    )
+
+
+def _ways_of_neighbours(e: Emitter, eqn: Eqn, joined: Neighbours) -> _Ways:
+    def together() -> None:
+        _add_lanes_together(e, wide.site(e, eqn), e.value_at(eqn.inputs[-1], e.gang))
+
+    def alone() -> None:
+        if eqn is joined.eqns[-1]:
+            neighbours.add_to_neighbours(e, joined, summed)
+
+    return _Ways(together, alone)
+
+
+def _add_lanes_together(e: Emitter, where: wide.Site, value: str) -> None:
+    assert e.accumulation is not None
+    log = e.accumulation.log
+    add_lanes_together(e, log, where.dtype, wide.pointers(e, where), value)
+
+
+def _add_lanes_alone(e: Emitter, eqn: Eqn, where: wide.Site, value: str) -> None:
+    assert e.accumulation is not None
+    if where.period == 1 and not is_narrow(where.dtype):
         with e.at(e.gang):
-            total = _sum(e, where.dtype, old, value)
+            total = summed(e, where.dtype, wide.load(e, where), value)
         wide.store(e, where, total)
+    elif eqn in e.accumulation.brief:
+        call_add_lanes_alone(e, where.dtype, wide.pointers(e, where), value)
+    elif e.mask is not None or is_narrow(where.dtype):
+        add_lanes_alone(e, where.dtype, wide.pointers(e, where), value)
     else:
+        ty = f"<{e.gang} x {LLVM_TYPES[where.dtype.name]}>"
         for lane, address in enumerate(wide.lane_addresses(e, where)):
-            ty = f"<{e.gang} x {LLVM_TYPES[where.dtype.name]}>"
             one = e.op(f"extractelement {ty} {value}, i64 {lane}")
             with e.at(1):
-                _add_plainly(e, where.dtype, address, one)
-
-
-def _joined(e: Emitter, eqn: Eqn) -> Neighbours | None:
-    assert e.accumulation is not None
-    return e.accumulation.neighbours.get(eqn)
-
-
-def _emit_neighbours(e: Emitter, joined: Neighbours) -> None:
-    """As ``_emit_wide`` for several additions at once."""
-    assert e.accumulation is not None
-    array = joined.eqns[0].inputs[0]
-    assert isinstance(array, Var)
-    together, alone, done = e.label("together"), e.label("alone"), e.label("added")
-    e.branch_rarely(e.accumulation.shared.get(array, "false"), together, alone)
-    e.place(together)
-    for eqn in joined.eqns:
-        _emit_each_lane(e, eqn)
-    e.jump(done)
-    e.place(alone)
-    neighbours.add_to_neighbours(e, joined, _sum)
-    e.jump(done)
-    e.place(done)
+                add_alone(e, where.dtype, address, one)
 
 
 def _total_of_lanes(e: Emitter, dtype: Scalar, atom: Atom) -> str:
@@ -157,7 +195,7 @@ def emit_partial(e: Emitter, eqn: Eqn) -> list[str]:
     address = e.op(f"getelementptr {LLVM_TYPES[dtype.name]}, ptr {partial.sums}, i64 {slot}")
     with e.at(e.gang):
         value, old = e.value(eqn.inputs[-1]), memory.load(e, dtype, address)
-        total = _sum(e, dtype, old, value)
+        total = summed(e, dtype, old, value)
         if e.mask is not None:
             choice = f"<{e.gang} x i1> {e.mask}, {e.type(dtype)} {total}, {e.type(dtype)} {old}"
             total = e.op(f"select {choice}")
@@ -176,32 +214,10 @@ def finish(e: Emitter, plan: Accumulation) -> None:
             e.place(some)
             dtype = _dtype(eqn)
             e.region(Region((), defining_eqns(plan.func, eqn.inputs[1:-1])))
-            _, address = memory.element(e, eqn)
-            _add_shared(e, eqn, address, _total(e, dtype, partial.sums))
+            total = _total(e, dtype, partial.sums)
+            _add_shared(e, eqn, [_ways_of_one(e, eqn, total)])
             e.jump(done)
             e.place(done)
-
-
-def _add_shared(e: Emitter, eqn: Eqn, address: str, value: str) -> None:
-    assert e.accumulation is not None
-    dtype, array = _dtype(eqn), eqn.inputs[0]
-    assert isinstance(array, Var)
-    is_shared = e.accumulation.shared.get(array)
-    if is_shared is None or is_narrow(dtype):
-        _add_plainly(e, dtype, address, value)
-        return
-    together, alone, done = e.label("together"), e.label("alone"), e.label("added")
-    e.branch_rarely(is_shared, together, alone)
-    e.place(together)
-    if dtype.is_integer:
-        e.op(f"atomicrmw add ptr {address}, {LLVM_TYPES[dtype.name]} {value} monotonic")
-    else:
-        _append(e, e.accumulation.log, dtype, address, value)
-    e.jump(done)
-    e.place(alone)
-    _add_plainly(e, dtype, address, value)
-    e.jump(done)
-    e.place(done)
 
 
 def _clear_sums(e: Emitter, dtype: Scalar) -> PartialSums:
@@ -236,38 +252,6 @@ def _tree(e: Emitter, dtype: Scalar, value: str, width: int) -> str:
         value = e.op(f"{mnemonic} <{half} x {element}> {parts[0]}, {parts[1]}")
         width = half
     return e.op(f"extractelement <1 x {element}> {value}, i64 0")
-
-
-def _append(e: Emitter, log: str, dtype: Scalar, address: str, value: str) -> None:
-    """Write an addition down in the log, which is drained when it is full."""
-    full, room = e.label("full"), e.label("room")
-    first = e.op(f"load ptr, ptr {log}")
-    end = e.op(f"load ptr, ptr {memory.address_at(e, log, abi.LOG_END_OFFSET)}")
-    before = e.block
-    e.branch_rarely(e.op(f"icmp eq ptr {first}, {end}"), full, room)
-    e.place(full)
-    drain = e.op(f"load ptr, ptr {memory.address_at(e, log, abi.LOG_DRAIN_OFFSET)}")
-    e.effect(f"call void {drain}(ptr {log})")
-    emptied = e.op(f"load ptr, ptr {log}")
-    e.jump(room)
-    e.place(room)
-    record = e.phi("ptr")
-    e.add_edge(record, first, before)
-    e.add_edge(record, emptied, full)
-    target = memory.address_at(e, address, 1) if dtype == float64 else address
-    e.effect(f"store ptr {target}, ptr {record}")
-    ty = LLVM_TYPES[dtype.name]
-    e.effect(f"store {ty} {value}, ptr {memory.address_at(e, record, abi.RECORD_VALUE_OFFSET)}")
-    e.effect(f"store ptr {memory.address_at(e, record, abi.RECORD_BYTES)}, ptr {log}")
-
-
-def _add_plainly(e: Emitter, dtype: Scalar, address: str, value: str) -> None:
-    memory.store(e, dtype, _sum(e, dtype, memory.load(e, dtype, address), value), address)
-
-
-def _sum(e: Emitter, dtype: Scalar, old: str, value: str) -> str:
-    assert add.op.lower is not None
-    return narrow.rounded(e, dtype, add.op.lower(e, narrow.held_as(dtype), old, value))
 
 
 def _dtype(eqn: Eqn) -> Scalar:

@@ -111,6 +111,7 @@ class Emitter:
         self._lines: list[str] = []
         self._phis: dict[str, tuple[int, str, list[str]]] = {}
         self._count = 0
+        self._scratch: dict[str, str] = {}
         self._spare = ""
 
     def lines(self) -> list[str]:
@@ -143,6 +144,12 @@ class Emitter:
         name = self._fresh("%slot")
         self.slots.append(f"  {name} = alloca {type_text}")
         return name
+
+    def scratch(self, type_text: str) -> str:
+        """Room for a value that is passed on at once; the same for all values of one type."""
+        if type_text not in self._scratch:
+            self._scratch[type_text] = self.slot(type_text)
+        return self._scratch[type_text]
 
     def spare(self) -> str:
         """The address of 16 bytes that lanes without an element of their own may load and write."""

@@ -16,6 +16,7 @@ from kernelcore.codegen import memory
 from kernelcore.codegen.access import Update
 from kernelcore.codegen.emitter import Emitter
 from kernelcore.codegen.interleaved import shuffled
+from kernelcore.codegen.runs import is_unrelated
 from kernelcore.codegen.sums import Neighbours
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
 from kernelcore.ir.op import AddForm, OpKind
@@ -28,8 +29,6 @@ from kernelcore.types import ArrayType, Scalar
 # From the first addition to the last: not beyond a gang, so that what is stored is an element that
 # some lane adds to.
 MAX_SPREAD = 4
-# What may stand between additions that are made together: it does not touch accumulated arrays.
-_UNRELATED = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM, OpKind.LOAD})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ def neighbours(func: Func, strides: Strides) -> Mapping[Eqn, Neighbours]:
         # What lies in one row may be added together as long as nothing else is added there.
         rows: dict[_Row, list[tuple[Eqn, int]]] = {}
         for eqn in region.eqns:
-            if _is_unrelated(eqn):
+            if is_unrelated(eqn):
                 continue
             place = _place(eqn, defined, strides)
             row = None if place is None else _Row(eqn.inputs[0], place[:-1], place[-1][0])
@@ -73,6 +72,18 @@ def neighbours(func: Func, strides: Strides) -> Mapping[Eqn, Neighbours]:
         for row, added in rows.items():
             found.update(_together(row, added))
     return found
+
+
+def joined(e: Emitter, eqn: Eqn) -> Neighbours | None:
+    """The additions with which that of ``eqn`` is made, if all lanes add to a packed array."""
+    assert e.accumulation is not None
+    found = e.accumulation.neighbours.get(eqn)
+    if found is None or e.mask is not None:
+        return None
+    array = eqn.inputs[0]
+    assert isinstance(array.type, ArrayType)
+    is_packed = e.array(array).strides[-1] == str(array.type.dtype.size_bytes)
+    return found if is_packed else None
 
 
 def add_to_neighbours(e: Emitter, found: Neighbours, update: Update) -> None:
@@ -123,13 +134,6 @@ def _load_alone(e: Emitter, dtype: Scalar, address: str) -> str:
     """One element; LLVM may not load it together with those beside it."""
     align = f"align {dtype.size_bytes}"
     return e.op(f"load atomic {LLVM_TYPES[dtype.name]}, ptr {address} unordered, {align}")
-
-
-def _is_unrelated(eqn: Eqn) -> bool:
-    """Whether ``eqn`` touches no array that neighbours are added to."""
-    if eqn.op.kind is OpKind.ATOMIC_ADD:
-        return form_of(eqn) is AddForm.OWNED
-    return eqn.op.kind in _UNRELATED
 
 
 def _place(eqn: Eqn, defined: Mapping[Var, Eqn], strides: Strides) -> Place | None:

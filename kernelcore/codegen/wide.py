@@ -250,18 +250,28 @@ def _addresses(e: Emitter, eqn: Eqn, moving: Sequence[int]) -> str:
 
 def lane_addresses(e: Emitter, where: Site) -> list[str]:
     """One address per lane: of its element, or of a place of no meaning if it is not active."""
-    size_bytes, wide = where.dtype.size_bytes, f"<{e.gang} x ptr>"
-    offsets = [(k * where.period + where.phase) * size_bytes for k in range(e.gang)]
+    wide = f"<{e.gang} x ptr>"
     if where.period != 0 and e.mask is None:
-        return [e.op(f"getelementptr i8, ptr {where.address}, i64 {n}") for n in offsets]
-    found = where.address
-    if where.period != 0:
-        texts = ", ".join(f"i64 {n}" for n in offsets)
-        found = e.op(f"getelementptr i8, ptr {found}, <{e.gang} x i64> <{texts}>")
+        return [address_at(e, where.address, offset) for offset in _offsets(e, where)]
+    found = pointers(e, where)
     if e.mask is not None:
         spare = e.splat("ptr", e.spare())
         found = e.op(f"select <{e.gang} x i1> {e.mask}, {wide} {found}, {wide} {spare}")
     return [e.op(f"extractelement {wide} {found}, i64 {k}") for k in range(e.gang)]
+
+
+def pointers(e: Emitter, where: Site) -> str:
+    """One address per lane, ``e.gang`` wide; of no meaning in lanes that are not active."""
+    if where.period == 0:
+        return where.address
+    texts = ", ".join(f"i64 {offset}" for offset in _offsets(e, where))
+    return e.op(f"getelementptr i8, ptr {where.address}, <{e.gang} x i64> <{texts}>")
+
+
+def _offsets(e: Emitter, where: Site) -> list[int]:
+    """How many bytes behind the address of a period the element of each lane is."""
+    size_bytes = where.dtype.size_bytes
+    return [(k * where.period + where.phase) * size_bytes for k in range(e.gang)]
 
 
 def _joined(e: Emitter, element: str, x: str, count: int, y: str) -> str:

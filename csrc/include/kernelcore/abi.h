@@ -19,11 +19,11 @@ struct AddRecord {
   } value;
 };
 
-/// Where a kernel writes additions down that have to wait for their turn.
+/// Where a kernel writes additions down that have to wait for their turn; it always has room.
 struct AddLog {
   AddRecord* next;
   AddRecord* end;
-  void (*drain)(AddLog* log);  // makes room when `next` is `end`
+  void (*drain)(AddLog* log);  // to be called as soon as `next` is `end`
 };
 
 /// Extents of a launch; unused ones are 1. A kernel that fails writes nonzero to
