@@ -15,10 +15,11 @@ from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen import abi, memory, narrow
 from kernelcore.codegen.emitter import Emitter
 from kernelcore.codegen.masks import ALL_LANES
+from kernelcore.codegen.wide import CACHE_LINE_BYTES
 from kernelcore.types import Scalar, float64
 
 # Adds a value to the element at an address.
-AddOne = Callable[[Emitter, Scalar, str, str], None]
+_AddOne = Callable[[Emitter, Scalar, str, str], None]
 # No gang has more lanes.
 MAX_LANES = 64
 # The log of functions that append to one.
@@ -110,12 +111,13 @@ def _in_memory(e: Emitter, dtype: Scalar, addresses: str, values: str) -> _Lanes
 def _stored(e: Emitter, element: str, value: str) -> str:
     """Where ``value`` lies until the next one of its type."""
     wide = f"<{e.gang} x {element}>"
-    place = e.scratch(wide)
-    e.effect(f"store {wide} {value}, ptr {place}")
+    # A frame that is aligned for registers keeps those that LLVM spills within one line each.
+    place = e.scratch(f"{wide}, align {CACHE_LINE_BYTES}")
+    e.effect(f"store {wide} {value}, ptr {place}, align {CACHE_LINE_BYTES}")
     return place
 
 
-def _emit_lanes(e: Emitter, dtype: Scalar, lanes: _Lanes, add_one: AddOne) -> None:
+def _emit_lanes(e: Emitter, dtype: Scalar, lanes: _Lanes, add_one: _AddOne) -> None:
     """A loop over the active lanes, of which there are some."""
     ty, bits = LLVM_TYPES[dtype.name], f"i{MAX_LANES}"
     before, turn, done = e.block, e.label("lane"), e.label("lanes_done")
