@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ import kernelcore as kc
 from kernelcore import opderive
 from kernelcore.codegen import abi
 from kernelcore.codegen.cost import has_ends_in_gangs
-from kernelcore.codegen.form import LANES, adds_in_order
+from kernelcore.codegen.form import LANES, adds_in_order, form_for
+from kernelcore.codegen.host import host
 from kernelcore.opshape import kernel_operation
 from kernelcore.passes.pipeline import optimize
 from tests.kernel_harness import agree, launch, unoptimised
@@ -276,6 +278,21 @@ def test_adjoints_in_gangs_are_those_of_single_threads(pattern: Pattern) -> None
             np.testing.assert_array_equal(y, x)
         else:
             np.testing.assert_allclose(y, x, rtol=1e-12, atol=1e-12)
+
+
+@kc.kernel
+def rows_summed(x: kc.array(kc.float32, 2), sums: F32):
+    i, j = kc.tid()
+    kc.atomic_add(sums, i, x[i, j])
+
+
+def test_sums_of_gangs_do_not_depend_on_the_processor() -> None:
+    func = optimize(rows_summed.func)
+    assert not adds_in_order(func)
+    hosts = [replace(host(), features=f) for f in ("", "+avx", "+avx,+avx512f")]
+    lanes = {form_for(func, other).threads for other in hosts}
+    assert len(lanes) == 1
+    assert lanes != {1}
 
 
 @kc.kernel

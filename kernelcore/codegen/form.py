@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from kernelcore.codegen.cost import best_lanes, rows_together, suits_turns
 from kernelcore.codegen.host import Host
 from kernelcore.codegen.turns import TURNS
-from kernelcore.ir.core import Eqn, Func, Region
+from kernelcore.ir.core import Eqn, Func, Region, Var
 from kernelcore.ir.op import ATOMICS, AddForm, OpKind
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.accumulation import form_of
+from kernelcore.passes.uniform import lane_strides
 from kernelcore.settings import config
 from kernelcore.types import FLOATS
 
@@ -69,12 +70,15 @@ def _lanes_for(func: Func, host: Host) -> int:
 def adds_in_order(func: Func) -> bool:
     """Whether gangs add shared elements up in the order of single threads."""
     found: list[Eqn] = []
+    strides = lane_strides(func)
 
     def visit(region: Region, in_loop: bool) -> bool:
         for eqn in region.eqns:
             if _is_ordered(eqn):
                 found.append(eqn)
-                if in_loop:
+                # Of one element a gang makes a total first.
+                is_apart = any(strides.get(i) != 0 for i in eqn.inputs[1:-1] if isinstance(i, Var))
+                if in_loop or not is_apart:
                     return False
             is_loop = eqn.op.kind in (OpKind.FOR, OpKind.WHILE)
             if not all(visit(r, in_loop or is_loop) for r in eqn.regions):
