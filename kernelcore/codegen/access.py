@@ -7,6 +7,7 @@ from math import prod
 
 from kernelcore.codegen import memory, units, wide
 from kernelcore.codegen.emitter import Emitter
+from kernelcore.codegen.masks import both
 from kernelcore.ir.core import Atom, Eqn, Func
 from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import atoms_in, walk_regions
@@ -40,7 +41,8 @@ def emit_store(e: Emitter, eqn: Eqn) -> list[str]:
     if eqn is element[-1]:
         parts = _by_component(element)
         values = [e.value_at(part.inputs[-1], e.gang) for part in parts]
-        _store_parts(e, [wide.site(e, part) for part in parts], values)
+        with e.under(both(e, e.mask, e.storing_lanes) if e.storing_lanes else e.mask):
+            _store_parts(e, [wide.site(e, part) for part in parts], values)
     return []
 
 

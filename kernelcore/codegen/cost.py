@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from math import prod
 
 from kernelcore.builtins.lowering import LLVM_TYPES
@@ -19,6 +20,7 @@ from kernelcore.ir.core import Atom, Const, Eqn, Func
 from kernelcore.ir.op import ACCESSES, AddForm, OpKind
 from kernelcore.ir.walk import captured_vars, walk_eqns
 from kernelcore.passes.accumulation import form_of
+from kernelcore.passes.again import may_load_again
 from kernelcore.passes.bands import has_bands
 from kernelcore.passes.turns import Turns, loops_in_step
 from kernelcore.passes.uniform import (
@@ -69,6 +71,15 @@ MANY_GANGS = 16
 ANY_ROW = 1 << 31
 
 _LOOPS = frozenset({OpKind.FOR, OpKind.WHILE})
+
+
+class Ends(Enum):
+    """How the points at the ends of rows run, which are no whole gang."""
+
+    SINGLE = auto()  # one by one, as those of arrays that are not packed
+    MOVED = auto()  # with points before, as a gang that stores nothing of these; else one by one
+    ANY_STRIDES = auto()  # as narrow gangs under a mask, as those of arrays that are not packed
+    PACKED = auto()  # as gangs under a mask where arrays are packed, else one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,15 +203,23 @@ def suits_any_strides(func: Func) -> bool:
     return True
 
 
-def has_ends_in_gangs(func: Func) -> bool:
-    """Whether gangs of arrays of any strides, under a mask, are best for a few threads, too."""
+def best_ends(func: Func) -> Ends:
+    """How the points that are no whole gang of ``func``, for which gangs are best, run."""
     eqns = list(walk_eqns(func.body))
-    if not suits_any_strides(func) or _has_shared_sums(eqns):
-        return False
     # Stacks have room for every lane.
-    if any(e.op.kind is OpKind.STACK for e in eqns):
-        return False
-    return _work(eqns, lane_strides(func)).instructions >= MANY_INSTRUCTIONS
+    if len(eqns) > LONG_FOR_THREE_BODIES or any(e.op.kind is OpKind.STACK for e in eqns):
+        return Ends.SINGLE
+    strides, has_loops = lane_strides(func), any(e.op.kind in _LOOPS for e in eqns)
+    if suits_any_strides(func):
+        is_long = has_loops or _work(eqns, strides).instructions >= MANY_INSTRUCTIONS
+        return Ends.ANY_STRIDES if is_long else Ends.SINGLE
+    # Under masks elements of components take a long time to compile.
+    if not has_loops or any(_is_unit(e, strides) for e in eqns):
+        return Ends.SINGLE
+    # Another body is for every row to gain from.
+    if func.rank > 1:
+        return Ends.PACKED
+    return Ends.MOVED if may_load_again(func) else Ends.SINGLE
 
 
 def crossed_gangs(func: Func) -> int:

@@ -1,7 +1,7 @@
 """The loop over a range of grid points: rows along the last axis, no division per point.
 
 A row is cut where its index is a multiple of the gang: whole gangs run in step, the points at the
-ends one by one, or as narrower gangs under a mask.
+ends one by one, as gangs under a mask, or as a whole gang that begins with points that have run.
 """
 
 from __future__ import annotations
@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from kernelcore.codegen.cost import Ends
 from kernelcore.codegen.emitter import Emitter
 
 Body = Callable[[], None]
 
 # Their elements are moved one by one, so that more lanes take longer to compile and hide little.
 LANES_OF_ANY_STRIDES = 16
+# So few points at the end of a row are sooner done one by one than as a gang under a mask.
+FEW_POINTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +28,13 @@ class Band:
         rows: How many.
         body: Emits it for packed arrays.
         is_possible: Whether the launch allows it, as i1.
+        ends_rows: Whether a gang may begin with points that have run, which then store nothing.
     """
 
     rows: int
     body: Body
     is_possible: str
+    ends_rows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +45,14 @@ class Gangs:
         packed: Emits it for packed arrays.
         is_packed: Whether the arrays are, as i1.
         strided: Emits it for arrays of any strides; None if those go as the ends of rows do.
-        has_masked_ends: Whether the points at the ends of rows run as gangs under a mask.
+        ends: How the points at the ends of rows run.
         band: Takes whole gangs of several rows together, if anything does.
     """
 
     packed: Body
     is_packed: str
     strided: Body | None = None
-    has_masked_ends: bool = False
+    ends: Ends = Ends.SINGLE
     band: Band | None = None
 
 
@@ -96,7 +101,7 @@ def emit_points(
 def _emit_band(
     e: Emitter, outer: Sequence[str], start: tuple[str, str], dims: Sequence[str], band: Band
 ) -> str:
-    """The whole gangs of the rows from ``start`` on, if a band begins there.
+    """The gangs of the rows from ``start`` on, whole ones at least, if a band begins there.
 
     Args:
         e: Emitter, at the start of a row.
@@ -110,7 +115,8 @@ def _emit_band(
     """
     position, first = start
     whole = e.op(f"and i64 {dims[-1]}, {-e.gang}")
-    # Whole gangs have run of all rows before this point.
+    taken = dims[-1] if band.ends_rows else whole
+    # Bands have run of all rows before this point.
     reached = e.slot("i64")
     e.slots.append(f"  store i64 0, ptr {reached}")
     is_taken = e.op(f"icmp slt i64 {position}, {e.op(f'load i64, ptr {reached}')}")
@@ -128,14 +134,17 @@ def _emit_band(
     e.branch(begins, together, rest)
     e.place(together)
     e.effect(f"store i64 {end}, ptr {reached}")
-    _emit_run(e, outer, "0", whole, band.body)
+    if band.ends_rows:
+        _emit_moved_run(e, outer, ("0", dims[-1]), band.body)
+    else:
+        _emit_run(e, outer, "0", whole, band.body)
     after = e.block
     e.jump(rest)
     e.place(rest)
     is_done = e.phi("i1")
     e.add_edge(is_done, is_taken, before)
     e.add_edge(is_done, "true", after)
-    return e.op(f"select i1 {is_done}, i64 {whole}, i64 {first}")
+    return e.op(f"select i1 {is_done}, i64 {taken}, i64 {first}")
 
 
 def _emit_row(
@@ -154,8 +163,10 @@ def _emit_row(
     some = e.op(f"icmp slt i64 {cut[0]}, {cut[1]}")
     if gangs.strided is None:
         some = e.op(f"and i1 {gangs.is_packed}, {some}")
+    # The few rows beside bands need no code of their own for whole gangs.
+    is_apart = gangs.band is None or gangs.ends is not Ends.PACKED
     # Without a whole gang the first run is the row.
-    head_end = e.op(f"select i1 {some}, i64 {cut[0]}, i64 {last}")
+    head_end = e.op(f"select i1 {some}, i64 {cut[0] if is_apart else cut[1]}, i64 {last}")
     before, ends, check = e.block, e.label("ends"), e.label("check")
     has_head = e.op(f"icmp slt i64 {first}, {head_end}")
     e.branch(has_head, ends, check)
@@ -163,8 +174,7 @@ def _emit_row(
     run_first, run_last = e.phi("i64"), e.phi("i64")
     e.add_edge(run_first, first, before)
     e.add_edge(run_last, head_end, before)
-    with e.gangs_of(min(width, LANES_OF_ANY_STRIDES) if gangs.has_masked_ends else 1):
-        _emit_run(e, outer, run_first, run_last, _masked(e, run_last, point))
+    _emit_end(e, outer, (run_first, run_last), point, gangs)
     after_run = e.block
     e.jump(check)
     e.place(check)
@@ -174,11 +184,41 @@ def _emit_row(
     several = e.label("gangs")
     e.branch(e.op(f"icmp eq i64 {reached}, {last}"), row_end, several)
     e.place(several)
-    _emit_gangs(e, outer, (cut[0], cut[1]), gangs)
+    if gangs.ends is Ends.MOVED:
+        _emit_moved_run(e, outer, (cut[0], last), gangs.packed)
+        e.jump(row_end)
+        return
+    if is_apart:
+        _emit_gangs(e, outer, (cut[0], cut[1]), gangs)
     block = e.block
     e.branch(e.op(f"icmp eq i64 {cut[1]}, {last}"), row_end, ends)
     e.add_edge(run_first, cut[1], block)
     e.add_edge(run_last, last, block)
+
+
+def _emit_end(
+    e: Emitter, outer: Sequence[str], bounds: tuple[str, str], point: Body, gangs: Gangs
+) -> None:
+    """Points of a row beside its whole gangs; there is at least one."""
+    if gangs.ends is not Ends.PACKED:
+        lanes = min(e.gang, LANES_OF_ANY_STRIDES) if gangs.ends is Ends.ANY_STRIDES else 1
+        with e.gangs_of(lanes):
+            _emit_masked_run(e, outer, bounds, point)
+        return
+    first, last = bounds
+    together, single, done = e.label("together"), e.label("single"), e.label("ends_done")
+    # Gangs make sums as trees. Who is in a gang follows from the places of the points alone, not
+    # from what ran before them, as bands do; a point alone has the same sum either way.
+    begins_gang = e.op(f"icmp eq i64 {e.op(f'and i64 {first}, {e.gang - 1}')}, 0")
+    few = e.op(f"select i1 {begins_gang}, i64 {FEW_POINTS}, i64 1")
+    several = e.op(f"icmp sgt i64 {e.op(f'sub i64 {last}, {first}')}, {few}")
+    e.branch(e.op(f"and i1 {several}, {gangs.is_packed}"), together, single)
+    for label, lanes, body in ((together, e.gang, gangs.packed), (single, 1, point)):
+        e.place(label)
+        with e.gangs_of(lanes):
+            _emit_masked_run(e, outer, bounds, body)
+        e.jump(done)
+    e.place(done)
 
 
 def _emit_gangs(e: Emitter, outer: Sequence[str], bounds: tuple[str, str], gangs: Gangs) -> None:
@@ -197,19 +237,48 @@ def _emit_gangs(e: Emitter, outer: Sequence[str], bounds: tuple[str, str], gangs
     e.place(done)
 
 
-def _masked(e: Emitter, last: str, body: Body) -> Body:
-    """``body`` for those threads of a gang that are before point ``last`` of the row."""
+def _emit_masked_run(e: Emitter, outer: Sequence[str], bounds: tuple[str, str], body: Body) -> None:
+    """The points of a row from the first of ``bounds`` to before the second; there is at least one.
+
+    Gangs are under a mask, and begin at multiples of their size: partial sums are adjacent there.
+    """
+    first, last = bounds
     if e.gang == 1:
-        return body
+        _emit_run(e, outer, first, last, body)
+        return
+    count = e.op(f"trunc nuw nsw i64 {e.op(f'sub i64 {last}, {first}')} to i32")
 
     def masked() -> None:
-        left = e.op(f"sub i64 {last}, {e.wide_indices[e.point[-1]]}")
-        room = e.splat("i32", e.op(f"trunc nuw nsw i64 {left} to i32"))
-        lanes = ", ".join(f"i32 {k}" for k in range(e.gang))
-        with e.under(e.op(f"icmp ugt <{e.gang} x i32> {room}, <{lanes}>")):
+        behind = e.op(f"sub nsw i64 {e.wide_indices[e.point[-1]]}, {first}")
+        start = e.splat("i32", e.op(f"trunc nsw i64 {behind} to i32"))
+        place = e.op(f"add <{e.gang} x i32> {start}, {_lane_numbers(e)}")
+        # Unsigned, places before the first point are large.
+        with e.under(e.op(f"icmp ult <{e.gang} x i32> {place}, {e.splat('i32', count)}")):
             body()
 
-    return masked
+    _emit_run(e, outer, e.op(f"and i64 {first}, {-e.gang}"), last, masked)
+
+
+def _emit_moved_run(e: Emitter, outer: Sequence[str], bounds: tuple[str, str], body: Body) -> None:
+    """As ``_emit_run`` for points that are no whole gangs: the last gang is moved back.
+
+    There its first threads have run before: they load once more, and store nothing.
+    """
+    first, last = bounds
+    limit = e.op(f"sub i64 {last}, {e.gang}")
+
+    def moved() -> None:
+        position = e.wide_indices[e.point[-1]]
+        start = _min(e, position, limit)
+        again = e.op(f"trunc nuw nsw i64 {e.op(f'sub i64 {position}, {start}')} to i32")
+        index = e.op(f"trunc nuw nsw i64 {start} to i32")
+        e.point = (*e.point[:-1], index)
+        e.wide_indices[index] = start
+        new = f"icmp ule <{e.gang} x i32> {e.splat('i32', again)}, {_lane_numbers(e)}"
+        with e.storing(e.op(new)):
+            body()
+
+    _emit_run(e, outer, first, last, moved)
 
 
 def _emit_run(e: Emitter, outer: Sequence[str], first: str, last: str, body: Body) -> None:
@@ -227,6 +296,10 @@ def _emit_run(e: Emitter, outer: Sequence[str], first: str, last: str, body: Bod
     e.add_edge(inner, following, e.block)
     e.branch(e.op(f"icmp slt i64 {following}, {last}"), point, leave)
     e.place(leave)
+
+
+def _lane_numbers(e: Emitter) -> str:
+    return f"<{', '.join(f'i32 {k}' for k in range(e.gang))}>"
 
 
 def unravel(e: Emitter, position: str, dims: Sequence[str]) -> list[str]:

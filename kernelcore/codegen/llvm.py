@@ -18,7 +18,7 @@ from kernelcore.codegen import (
 )
 from kernelcore.codegen.access import whole_elements
 from kernelcore.codegen.cast import emit_cast
-from kernelcore.codegen.cost import crossed_gangs, has_ends_in_gangs, suits_any_strides
+from kernelcore.codegen.cost import Ends, best_ends, crossed_gangs, suits_any_strides
 from kernelcore.codegen.crossing import Crossing, emit_crossing
 from kernelcore.codegen.emitter import ArrayValue, Emitter, Handler, Value, scalar_type
 from kernelcore.codegen.form import SINGLE_THREADS, Form
@@ -30,6 +30,7 @@ from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Eqn, Func, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import assertions, walk_eqns
+from kernelcore.passes.again import may_load_again
 from kernelcore.passes.ahead import first_accesses
 from kernelcore.passes.bands import in_bands
 from kernelcore.passes.turns import Turns, loops_in_step
@@ -143,12 +144,12 @@ def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str, form: F
 
     gangs, begin = None, "%begin"
     if e.gang > 1 or (arrays and is_short):
-        has_masked_ends = e.gang > 1 and has_ends_in_gangs(func)
-        has_strided = e.gang > 1 and not has_masked_ends and suits_any_strides(func)
+        ends = best_ends(func) if e.gang > 1 else Ends.SINGLE
+        has_strided = e.gang > 1 and ends is Ends.SINGLE and suits_any_strides(func)
         strided = point if has_strided else None
         is_packed = all_equal(e, found, forms)
         band = _band(e, func, form.rows, forms, is_packed) if form.rows > 1 else None
-        gangs = Gangs(gang, is_packed, strided, has_masked_ends, band)
+        gangs = Gangs(gang, is_packed, strided, ends, band)
         crossing = _crossing(e, func, forms) if e.gang > 1 else None
         if crossing is not None:
             begin = emit_crossing(e, dims, crossing, gangs.is_packed, done)
@@ -188,7 +189,8 @@ def _band(
         with e.other_code(lane_strides(together), whole_elements(together), plan):
             e.region(together.body)
 
-    return Band(rows, body, is_possible)
+    ends_rows = best_ends(func) is Ends.PACKED and may_load_again(func)
+    return Band(rows, body, is_possible, ends_rows)
 
 
 def packed_form(type_: ArrayType, array: ArrayValue) -> ArrayValue:
