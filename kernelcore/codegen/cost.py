@@ -240,7 +240,7 @@ def crossed_gangs(func: Func) -> int:
     turns, whole = _innermost_turns(eqns), work(eqns)
     if not all(work(turn).suits_gangs(in_loop=True) for turn in turns):
         return 0
-    if whole.scattered == 0:
+    if whole.scattered == 0 and turns and best_ends(func) is Ends.SINGLE:
         return ANY_ROW
     return MANY_GANGS if turns or whole.suits_gangs(in_loop=False) else 1
 
