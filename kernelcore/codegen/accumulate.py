@@ -63,7 +63,7 @@ def begin(e: Emitter, func: Func) -> Accumulation:
         runs=runs(func, e.strides),
         neighbours=joined,
         brief=frozenset(func.body.eqns) if has_loops else frozenset(),
-        in_place=e.gang == 1 and not has_loops,
+        in_place=e.gang == 1,
     )
 
 
@@ -111,10 +111,11 @@ def _add_shared(e: Emitter, eqn: Eqn, additions: Sequence[_Ways]) -> None:
 
 def _ways(e: Emitter, eqn: Eqn) -> _Ways:
     """The code of an addition, of which what both ways need is emitted."""
-    assert e.accumulation is not None
+    plan = e.accumulation
+    assert plan is not None
     dtype, value = _dtype(eqn), eqn.inputs[-1]
     if e.gang == 1:
-        in_place = e.accumulation.in_place
+        in_place = plan.in_place and eqn not in plan.brief
         return _ways_of_one(e, eqn, e.value_at(value, 1), in_place=in_place)
     if e.is_uniform(*eqn.inputs[1:-1]) and not is_narrow(dtype):
         return _ways_of_one(e, eqn, _total_of_lanes(e, dtype, value))

@@ -58,7 +58,7 @@ class Accumulation:
             them. They are made where the last one stands.
         neighbours: Additions that a gang makes together, by each of them.
         brief: Eqns beside the loops that take the time: their code is to be short.
-        in_place: Whether additions are so much of the work that logging is no call.
+        in_place: Whether what is not brief logs without a call: it is the work of single threads.
         meeting: Eqns in SHARED form at which the threads of a warp may meet at one element.
     """
 
