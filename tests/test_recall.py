@@ -15,7 +15,8 @@ import kernelcore as kc
 from kernelcore import compile as compiler
 from kernelcore import recall
 from kernelcore.errors import KernelIndexError, KernelNameError, KernelTypeError
-from kernelcore.frontend.closed import close, describe
+from kernelcore.frontend.closed import close
+from kernelcore.frontend.copies import describe
 from kernelcore.frontend.source import read_source
 from kernelcore.frontend.specialize import specialize_kernel
 from kernelcore.ir.text import canonical
@@ -40,6 +41,7 @@ MODULES = (
 PROGRAM = """\
 import enum
 import types
+import typing
 import numpy as np
 import kernelcore as kc
 {around}
@@ -168,49 +170,121 @@ OTHERS: dict[str, tuple[str, str, str, float, float]] = {
         *("float(len(A().x))", 2.0, 3.0),
     ),
 }
-# The same for what only a kernel that is lowered knows.
-OPEN: dict[str, tuple[str, str, str, float, float]] = {
-    "function": (
-        "f = kc.func(lambda x: x)",
-        "f = kc.func(lambda x: x * 2.0)",
-        *("f(2.0)", 2.0, 4.0),
+SCALE = "@kc.func\ndef f(x: float): return x * {}"
+MAKE = "def make(c):\n  @kc.func\n  def f(x: float): return x * c\n  return f\n"
+TWO = "@kc.func\ndef f(x: T): return 2.0\n@kc.func\ndef f(x: S): return 3.0"
+# The same for functions that the kernel calls.
+FUNCTIONS: dict[str, tuple[str, str, str, float, float]] = {
+    "text of a function": (SCALE.format("2.0"), SCALE.format("3.0"), "f(1.0)", 2.0, 3.0),
+    "number of a function": (
+        "A = 2.0\n" + SCALE.format("A"),
+        "A = 3.0\n" + SCALE.format("A"),
+        *("f(1.0)", 2.0, 3.0),
     ),
-    "static": ("A = {1: 2.0}", "A = {1: 3.0}", "kc.static(A[1])", 2.0, 3.0),
-    "gradient": (
-        "f = kc.func(lambda x: x)",
-        "f = kc.func(lambda x: x * 2.0)",
-        *("kc.grad(f)(2.0)", 1.0, 2.0),
+    "function of a function": (
+        SCALE.format("2.0") + "\n@kc.func\ndef g(x: float): return f(x) + f(x)",
+        SCALE.format("3.0") + "\n@kc.func\ndef g(x: float): return f(x) + f(x)",
+        *("g(1.0)", 4.0, 6.0),
+    ),
+    "closure of a function": (
+        MAKE + "f = make(2.0)",
+        MAKE + "f = make(3.0)",
+        *("f(1.0)", 2.0, 3.0),
+    ),
+    "parameter of a function": (
+        "T = float\n@kc.func\ndef f(x: T): return type(x)(2.5)",
+        "T = int\n@kc.func\ndef f(x: T): return type(x)(2.5)",
+        *("float(f(1))", 2.5, 2.0),
+    ),
+    "result of a function": (
+        "T = float\n@kc.func\ndef f() -> T: return 7",
+        "T = int\n@kc.func\ndef f() -> T: return 7",
+        *("float(type(f())(2.5))", 2.5, 2.0),
+    ),
+    "results of a function": (
+        "T = 'tuple[float, int]'\n@kc.func\ndef f() -> T: return 7, 7",
+        "T = 'tuple[int, float]'\n@kc.func\ndef f() -> T: return 7, 7",
+        *("float(type(f()[0])(2.5))", 2.5, 2.0),
+    ),
+    "default": (
+        "A = 2.0\n@kc.func\ndef f(x: float = A): return x",
+        "A = 3.0\n@kc.func\ndef f(x: float = A): return x",
+        *("f()", 2.0, 3.0),
+    ),
+    "overload": (
+        "T, S = float, kc.vec2\n" + TWO,
+        "T, S = float, int\n" + TWO,
+        *("f(1)", 2.0, 3.0),
+    ),
+    "order of overloads": (
+        "T, S = typing.Any, float\n" + TWO,
+        "T, S = float, typing.Any\n" + TWO,
+        *("f(1.0)", 3.0, 2.0),
+    ),
+    "function as argument": (
+        "A = kc.min\n@kc.func\ndef f(g: typing.Callable): return g(2.0, 3.0)",
+        "A = kc.max\n@kc.func\ndef f(g: typing.Callable): return g(2.0, 3.0)",
+        *("f(A)", 2.0, 3.0),
+    ),
+    "function of a module": (
+        "m = types.SimpleNamespace()\n" + SCALE.format("2.0") + "\nm.f = f",
+        "m = types.SimpleNamespace()\n" + SCALE.format("3.0") + "\nm.f = f",
+        *("m.f(1.0)", 2.0, 3.0),
     ),
 }
+LAMBDA = "f = kc.func(lambda x: x * {})"
+# The same for what only a kernel that is lowered knows.
+OPEN: dict[str, tuple[str, str, str, float, float]] = {
+    "lambda": (LAMBDA.format("2.0"), LAMBDA.format("3.0"), "f(1.0)", 2.0, 3.0),
+    "static": ("A = {1: 2.0}", "A = {1: 3.0}", "kc.static(A[1])", 2.0, 3.0),
+    "gradient": (SCALE.format("2.0"), SCALE.format("3.0"), "kc.grad(f)(2.0)", 2.0, 3.0),
+    "rule": (
+        SCALE.format("2.0") + "\n@kc.func_grad(f)\ndef _(x: float, ct: float): kc.adjoint[x] += ct",
+        SCALE.format("3.0") + "\n@kc.func_grad(f)\ndef _(x: float, ct: float): kc.adjoint[x] += ct",
+        *("f(1.0)", 2.0, 3.0),
+    ),
+    "type variable": (
+        "T = typing.TypeVar('T', bound=float)\n@kc.func\ndef f(x: T): return 2.0",
+        "T = typing.TypeVar('T', bound=float)\n@kc.func\ndef f(x: T): return 3.0",
+        *("f(1.0)", 2.0, 3.0),
+    ),
+}
+READ = {**OTHERS, **FUNCTIONS, **OPEN}
 
 
-@pytest.mark.parametrize("name", [*OTHERS, *OPEN])
+@pytest.mark.parametrize("name", READ)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_what_a_kernel_reads_decides_what_it_finds(
     lowered: Lowerings, build: Build, name: str
 ) -> None:
-    first, second, value, *expected = {**OTHERS, **OPEN}[name]
+    first, second, value, *expected = READ[name]
     found = [result(build(value, around)) for around in (first, second, first, second)]
     assert found == [np.float32(x) for x in (*expected, *expected)]
-    assert lowered.count == (2 if name in OTHERS else 4)
+    assert lowered.count == (4 if name in OPEN else 2)
 
 
-@pytest.mark.parametrize("around", ["A = 2.0", "A = [2.0, 2.0][:1]", "A = kc.vec2(2.0, 2.0)"])
+@pytest.mark.parametrize(
+    ("around", "value", "change"),
+    [
+        ("A = 2.0", "x[i] * A", "A = 3.0"),
+        ("A = [2.0]", "x[i] * A[0]", "A[0] = 3.0"),
+        ("A = kc.vec2(2.0, 2.0)", "x[i] * A[0]", "A[0] = 3.0"),
+        ("A = types.SimpleNamespace(b=2.0)", "x[i] * A.b", "A.b = 3.0"),
+        ("A = 2.0\n" + SCALE.format("A"), "f(x[i])", "A = 3.0"),
+        (SCALE.format("2.0"), "f(x[i])", "f.overloads.clear()"),
+    ],
+)
 @pytest.mark.parametrize("is_known", [False, True])
 def test_ir_that_is_built_late_has_the_values_of_the_launch(
-    lowered: Lowerings, build: Build, around: str, is_known: bool
+    lowered: Lowerings, build: Build, around: str, value: str, change: str, is_known: bool
 ) -> None:
-    value = "A" if around == "A = 2.0" else "A[0]"
     text = PROGRAM.replace("(out:", "(x: kc.array(dtype=float), out:")
     x, out = np.full(1, 5, np.float32), np.zeros(1, np.float32)
     for _ in range(1 + is_known):
-        kernel = build(f"x[i] * {value}", around, text=text)
+        kernel = build(value, around, text=text)
         kc.launch(kernel, 1, inputs=[x, out])
     assert lowered.count == 1
-    if value == "A":
-        kernel.pyfunc.__globals__["A"] = 3.0
-    else:
-        kernel.pyfunc.__globals__["A"][0] = 3.0
+    exec(change, kernel.pyfunc.__globals__)
     ct_x, ct_out = np.zeros_like(x), np.ones_like(x)
     kc.launch(kernel, 1, [x], [out], [ct_x], [ct_out], adjoint=True)
     assert (out.tolist(), ct_x.tolist()) == ([10.0], [2.0])
@@ -228,7 +302,7 @@ def test_settings_decide_what_is_found(lowered: Lowerings, build: Build) -> None
                 assert out[0] == 2.0
                 if kc.config.mode == "debug":
                     with pytest.raises(
-                        KernelIndexError, match=r"index 9 .*\n.*program.py.*line 10"
+                        KernelIndexError, match=r"index 9 .*\n.*program.py.*line 11"
                     ):
                         kc.launch(kernel, 9, inputs=[out])
     finally:

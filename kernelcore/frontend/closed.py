@@ -6,53 +6,22 @@ They are lowered from copies of what their names stand for, so nothing else can 
 from __future__ import annotations
 
 import ast
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import Any, cast
+from types import CellType, FunctionType, MappingProxyType
+from typing import Any
 
-import numpy as np
-
-from kernelcore.builtins import BUILTINS, LIBRARY
-from kernelcore.composite import Composite, restore, value_class
-from kernelcore.errors import KernelNameError
-from kernelcore.frontend.annotations import parameter_nodes
-from kernelcore.frontend.compile_time import FACTORIES
-from kernelcore.frontend.intrinsics import printf
-from kernelcore.frontend.memory import INTRINSICS
+from kernelcore.composite import Composite
+from kernelcore.errors import KernelError
+from kernelcore.frontend.annotations import Open, Wanted, parameter_nodes, result_types
+from kernelcore.frontend.copies import Copy, copied_value, describe
+from kernelcore.frontend.overloads import Definition, define
 from kernelcore.frontend.source import Source
-from kernelcore.types import (
-    PYTHON_SCALARS,
-    SCALARS,
-    ArrayOf,
-    Dense,
-    Scalar,
-    SourceType,
-    StructType,
-    TypeClass,
-)
+from kernelcore.function import Function, Overload
+from kernelcore.types import SourceType
 
 # The attributes that are read of a name, and those that are read of these.
 _Inner = dict[str, "_Inner"]
-# What tells a value from every other, and a copy of it that kernels can use.
-_Copy = tuple[str, object]
-
-_DTYPES: Mapping[type[Any], Scalar] = MappingProxyType({s.numpy.type: s for s in SCALARS})
-_PYTHON = (abs, len, max, min, pow, print, range, round, type)
-
-
-def _known_objects() -> dict[int, str]:
-    rows: list[tuple[str, object]] = [*BUILTINS.items(), *LIBRARY.items(), (printf.name, printf)]
-    rows += [(intrinsic.name, intrinsic) for intrinsic in INTRINSICS]
-    rows += [(s.name, s) for s in SCALARS]
-    functions = cast("Sequence[type]", (*PYTHON_SCALARS, *_PYTHON, *FACTORIES))
-    rows += [(function.__name__, function) for function in functions]
-    return {id(obj): f"{type(obj).__name__} {name}" for name, obj in rows}
-
-
-# What kernelcore and Python have for kernels, by identity; these objects live for ever.
-_KNOWN: Mapping[int, str] = MappingProxyType(_known_objects())
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +37,13 @@ class Closed:
     text: str
 
 
+def close(source: Source, types: Sequence[SourceType]) -> Closed | None:
+    """The kernel ``source`` for parameters of ``types``; None where more may decide its code."""
+    described = [describe(type_) for type_ in types]
+    found = None if None in described else _Copier().source(source)
+    return found and Closed(found.source, repr((described, found.text)))
+
+
 class _Owner:
     """An object that kernels read attributes of, as a module, and use for nothing else."""
 
@@ -75,43 +51,109 @@ class _Owner:
         self.__dict__.update(members)
 
 
-def close(source: Source, types: Sequence[SourceType]) -> Closed | None:
-    """The kernel ``source`` for parameters of ``types``; None where more may decide its code."""
-    described = [describe(type_) for type_ in types]
-    outer = _outer_names(source)
-    if outer is None or None in described or not source.text:
-        return None
-    texts = [source.file, str(source.line_offset), source.text, *map(str, described)]
-    names: dict[str, object] = {}
-    for name, inner in outer.items():
-        try:
-            copied = _copied(source.resolve(name, None), inner)
-        except KernelNameError:
+class _Copier:
+    """Copies what the functions that one kernel consists of stand on, each function once."""
+
+    def __init__(self) -> None:
+        # None also while a function is copied: those that call themselves are no kernels.
+        self.functions: dict[Function, Copy | None] = {}
+
+    def source(self, source: Source) -> Closed | None:
+        """A function with copies of what its names stand for."""
+        outer = _outer_names(source) if source.text else None
+        if outer is None:
             return None
-        if copied is None:
+        found: dict[str, Copy] = {}
+        for name, inner in outer.items():
+            try:
+                copied = self.copied(source.resolve(name, None), inner)
+            except KernelError:
+                return None
+            if copied is None:
+                return None
+            found[name] = copied
+        text = repr((source.file, source.line_offset, source.text, _texts(found)))
+        names = MappingProxyType({name: copy for name, (_, copy) in found.items()})
+        return Closed(replace(source, names=names), text)
+
+    def copied(self, obj: object, inner: _Inner) -> Copy | None:
+        """A copy of ``obj``, of which the attributes ``inner`` are read; None if it may change."""
+        if isinstance(obj, Function) and not inner and not obj.is_library:
+            if obj not in self.functions:
+                self.functions[obj] = None
+                self.functions[obj] = self.function(obj)
+            return self.functions[obj]
+        if not inner or isinstance(obj, Composite):
+            return copied_value(obj)
+        found: dict[str, Copy] = {}
+        for name, deeper in inner.items():
+            try:
+                copied = self.copied(getattr(obj, name), deeper)
+            except AttributeError:
+                return None
+            if copied is None:
+                return None
+            found[name] = copied
+        return _texts(found), _Owner({name: copy for name, (_, copy) in found.items()})
+
+    def function(self, function: Function) -> Copy | None:
+        """A function of the program, all overloads of it."""
+        texts: list[str] = []
+        copies: list[Overload] = []
+        for overload in function.overloads:
+            if overload.rules or overload.captures or overload.updates or overload.home is not None:
+                return None
+            copied = self.overload(overload)
+            if copied is None:
+                return None
+            texts.append(copied[0])
+            copies.append(copied[1])
+        return f"func {function.name!r} {texts}", Function(function.name, copies)
+
+    def overload(self, overload: Overload) -> tuple[str, Overload] | None:
+        """An overload that has been read; what is read of it later is in the copy."""
+        definition = define(overload)
+        results = result_types(definition.source)
+        closed = self.source(definition.source)
+        parts = [_described(w) for w in definition.wanted]
+        parts += [describe(type_) for type_ in results or ()]
+        defaults: list[str] = []
+        params: list[Any] = []
+        for param in definition.signature.parameters.values():
+            copied = ("", param.default)
+            if param.default is not param.empty:
+                copied = copied_value(param.default)
+            if copied is None:
+                return None
+            defaults.append(copied[0])
+            params.append(param.replace(default=copied[1]))
+        if closed is None or None in parts:
             return None
-        texts += [name, copied[0]]
-        names[name] = copied[1]
-    return Closed(replace(source, names=MappingProxyType(names)), "\0".join(texts))
+        pyfunc = _without_names(overload.pyfunc, results)
+        signature = definition.signature.replace(parameters=params)
+        source = replace(closed.source, pyfunc=pyfunc)
+        read = Definition(source, definition.nodes, definition.wanted, signature, ())
+        text = repr((closed.text, parts, defaults, results is None))
+        return text, Overload(pyfunc, read=[read])
 
 
-def describe(type_: object) -> str | None:
-    """What tells ``type_`` from all other types; None where it is no concrete type."""
-    match type_:
-        case Scalar() if id(type_) in _KNOWN:
-            return type_.name
-        case TypeClass(name, members):
-            return f"{name}{[m.name for m in members]}"
-        case Dense(kind, dtype, shape):
-            return f"{kind}({describe(dtype)}, {shape})"
-        case StructType(name, fields):
-            rows = [(field, describe(member)) for field, member in fields]
-            return None if any(text is None for _, text in rows) else f"struct {name!r} {rows}"
-        case ArrayOf(element, ndim, is_indexed):
-            text = describe(element)
-            return None if text is None else f"array({text}, {ndim}, {is_indexed})"
-        case _:
-            return None
+def _texts(found: Mapping[str, Copy]) -> str:
+    return repr({name: text for name, (text, _) in found.items()})
+
+
+def _described(wanted: Wanted) -> str | None:
+    return wanted.value if isinstance(wanted, Open) else describe(wanted)
+
+
+def _without_names(pyfunc: Any, results: Sequence[SourceType] | None) -> FunctionType:
+    """A function like ``pyfunc`` that nothing is around, and that promises ``results``."""
+    cells = tuple(CellType() for _ in pyfunc.__code__.co_freevars)
+    found = FunctionType(pyfunc.__code__, {}, pyfunc.__name__, None, cells)
+    promise: Any = Any if results is None else None
+    if results:
+        promise = results[0] if len(results) == 1 else tuple[results]
+    found.__annotations__ = {"return": promise}
+    return found
 
 
 def _outer_names(source: Source) -> dict[str, _Inner] | None:
@@ -143,65 +185,3 @@ def _path(node: ast.AST) -> list[str]:
         parts.append(node.attr)
         node = node.value
     return [node.id, *reversed(parts)] if isinstance(node, ast.Name) else []
-
-
-def _copied(obj: object, inner: _Inner) -> _Copy | None:
-    """A copy of ``obj``, of which the attributes ``inner`` are read; None if it may change."""
-    if not inner or isinstance(obj, Composite):
-        return _copied_value(obj)
-    found: dict[str, _Copy] = {}
-    for name, deeper in inner.items():
-        try:
-            copied = _copied(getattr(obj, name), deeper)
-        except AttributeError:
-            return None
-        if copied is None:
-            return None
-        found[name] = copied
-    texts = {name: text for name, (text, _) in found.items()}
-    return repr(texts), _Owner({name: copy for name, (_, copy) in found.items()})
-
-
-def _copied_value(obj: object) -> _Copy | None:
-    known = _KNOWN.get(id(obj))
-    if known is not None:
-        return known, obj
-    kind = cast("type[Any]", type(obj))
-    if kind in _DTYPES:
-        return f"{_DTYPES[kind].name} {cast('Any', obj).tobytes().hex()}", obj
-    match obj:
-        case bool():
-            return str(obj), obj
-        case int():
-            return f"int {int(obj)}", int(obj)
-        case float():
-            return f"float {struct.pack('>d', obj).hex()}", float(obj)
-        case tuple() | list() | range():
-            members = [_copied_value(m) for m in cast("Sequence[object]", obj)]
-            found = [m for m in members if m is not None]
-            if len(found) < len(members):
-                return None
-            return repr([text for text, _ in found]), tuple(copy for _, copy in found)
-        case type():
-            return _copied_type(getattr(obj, "kernel_type", None), obj)
-        case _:
-            return _copied_components(obj)
-
-
-def _copied_type(type_: object, cls: type) -> _Copy | None:
-    """A class of values, or of a struct."""
-    text = describe(type_)
-    if text is None:
-        return None
-    if isinstance(type_, Dense):
-        return (f"type {text}", cls) if value_class(type_) is cls else None
-    return (f"type {text}", type_) if isinstance(type_, StructType) else None
-
-
-def _copied_components(obj: object) -> _Copy | None:
-    """A vector, matrix, quaternion or transform, whose components may be assigned later."""
-    if not isinstance(obj, Composite) or value_class(obj.kernel_type) is not type(obj):
-        return None
-    components = np.asarray(obj)
-    text = f"{describe(obj.kernel_type)} {components.tobytes().hex()}"
-    return text, restore(obj.kernel_type, components)
