@@ -123,7 +123,7 @@ class Reading:
     def entry(self) -> Entry | None:
         """Where launches of the kernel are kept; None where more than its text decides its code."""
         disk = default_cache(KIND)
-        if disk is None or self._closed is None:
+        if disk is None or self._closed is None or package_version() is None:
             return None
         text = "\0".join((self._closed.text, repr(self._settings), repr(host()), _environment()))
         # Names of files may hold what UTF-8 cannot.

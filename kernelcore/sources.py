@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 
 from kernelcore.cache import KEY_DIGITS, default_cache
@@ -21,6 +21,7 @@ _CODEGEN = tuple(
 )
 # A file that has changed within this time may change again without another time of change.
 _TICK_NS = 2_000_000_000
+_SECOND_NS = 1_000_000_000
 
 
 def codegen_version() -> str:
@@ -28,9 +29,9 @@ def codegen_version() -> str:
     return _digests()[0]
 
 
-def package_version() -> str:
-    """A digest of all sources of kernelcore that Python or generated code consists of."""
-    return _digests()[1]
+def package_version() -> str | None:
+    """A digest of all sources of kernelcore; None where it is installed without them."""
+    return _digests()[1] if _paths() else None
 
 
 def codegen_sources() -> list[str]:
@@ -57,10 +58,13 @@ def _digests() -> tuple[str, str]:
     return found
 
 
-def _are_settled(status: Iterable[os.stat_result]) -> bool:
+def _are_settled(status: Collection[os.stat_result]) -> bool:
     """Whether files of this status have what they had when they were read, as long as it holds."""
-    # Elsewhere there is no time of change that nobody can set.
-    return os.name == "posix" and max(s.st_ctime_ns for s in status) + _TICK_NS < time.time_ns()
+    changes = [s.st_ctime_ns for s in status]
+    # Images of file systems have whole seconds, which may be equal in all versions of them; and
+    # other systems than POSIX's have no time of change that nobody can set.
+    is_real = os.name == "posix" and any(change % _SECOND_NS for change in changes)
+    return is_real and max(changes) + _TICK_NS < time.time_ns()
 
 
 def _digest(paths: Iterable[str]) -> str:

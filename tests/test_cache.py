@@ -240,3 +240,6 @@ def test_a_change_of_any_source_is_seen(
     assert [a == b for a, b in zip(found[0], found[1], strict=True)] == [True, False]
     assert [a == b for a, b in zip(found[1], found[3], strict=True)] == [False, False]
     assert len(list(directory.glob("*.sources"))) == 3
+    monkeypatch.setattr(sources, "_paths", list)
+    assert (sources.package_version(), sources.codegen_sources()) == (None, [])
+    look(settled=True)

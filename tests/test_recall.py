@@ -109,6 +109,19 @@ def test_another_text_or_place_is_another_kernel(lowered: Lowerings, build: Buil
     assert lowered.count == 4
 
 
+def test_parameters_of_all_kinds_are_recalled(lowered: Lowerings, build: Build) -> None:
+    around = "@kc.struct\nclass S:\n    v: kc.vec2\n    a: kc.array(dtype=float)"
+    text = PROGRAM.replace("(out:", "(s: S, w: kc.vec2, k: int, x: typing.Any, out:")
+    for _ in range(2):
+        for value in (kc.vec3(0.5), kc.vec2(0.5, 0.0)):
+            kernel = build("s.v[k] + s.a[i] + w.y + x[0]", around, text=text)
+            struct = kernel.pyfunc.__globals__["S"](v=(1.0, 2.0), a=np.ones(1, np.float32))
+            out = np.zeros(1, np.float32)
+            kc.launch(kernel, 1, inputs=[struct, kc.vec2(0.0, 8.0), 1, value, out])
+            assert out[0] == 11.5
+    assert lowered.count == 2
+
+
 def test_what_is_not_a_launch_builds_the_ir_later(lowered: Lowerings, build: Build) -> None:
     for _ in range(2):
         kernel = build("2.0")

@@ -16,7 +16,7 @@ from kernelcore.errors import KernelError
 from kernelcore.frontend.annotations import Open, Wanted, parameter_nodes, result_types
 from kernelcore.frontend.copies import Copy, copied_value, describe
 from kernelcore.frontend.overloads import Definition, define
-from kernelcore.frontend.source import Source
+from kernelcore.frontend.source import EXPRESSION_ERRORS, Source
 from kernelcore.function import Function, Overload
 from kernelcore.types import SourceType
 
@@ -40,7 +40,11 @@ class Closed:
 def close(source: Source, types: Sequence[SourceType]) -> Closed | None:
     """The kernel ``source`` for parameters of ``types``; None where more may decide its code."""
     described = [describe(type_) for type_ in types]
-    found = None if None in described else _Copier().source(source)
+    try:
+        found = None if None in described else _Copier().source(source)
+    except RecursionError:
+        # A list that holds itself, say; lowering tells where.
+        return None
     return found and Closed(found.source, repr((described, found.text)))
 
 
@@ -89,7 +93,7 @@ class _Copier:
         for name, deeper in inner.items():
             try:
                 copied = self.copied(getattr(obj, name), deeper)
-            except AttributeError:
+            except EXPRESSION_ERRORS:
                 return None
             if copied is None:
                 return None
