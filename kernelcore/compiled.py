@@ -162,16 +162,19 @@ class Direct:
     Args:
         make: Makes the kernel, ready for code generation. It is asked at once unless the disk
             cache knows what launches ask for.
-        entry: Where the disk cache keeps that.
+        entry: Says where the disk cache keeps that, of the kernel as it is known so far.
 
     Raises:
         KernelError: The kernel cannot be made.
     """
 
-    def __init__(self, make: Callable[[], Func], entry: Entry | None = None) -> None:
+    def __init__(
+        self, make: Callable[[], Func], entry: Callable[[], Entry | None] = lambda: None
+    ) -> None:
         self._make = make
         self._entry = entry
-        self._recalled = entry.load() if entry is not None else None
+        known = entry()
+        self._recalled = None if known is None else known.load()
         self._device_kernels: dict[tuple[str, bool, bool], native.DeviceKernel] = {}
         if self._recalled is None:
             _ = self._func
@@ -186,12 +189,12 @@ class Direct:
 
         That is, where it adds to them.
         """
-        entry = self._entry if self._entry and self._entry.is_current else None
-        if entry and self._recalled and (known := self._recalled.signature()):
+        recalled = self._recalled
+        if recalled and self._entry() and (known := recalled.signature()):
             return known
         compiled = compile_func(self._func)
         described = describe(self._func, compiled, _bindings(self._func))
-        if entry:
+        if entry := self._entry():
             entry.store(Recalled(compiled.key, self.has_arrays, described))
         return described.signature(compiled.key, compiled.address)
 

@@ -162,7 +162,7 @@ class Kernel:
     def direct(self) -> Direct:
         """The kernel on arrays that the caller provides."""
         reading = self._reading
-        return compiled.Direct(lambda: pipeline.optimize(reading.func), reading.entry())
+        return compiled.Direct(lambda: pipeline.optimize(reading.func), reading.entry)
 
     @cached_property
     def ready(self) -> Direct | None:

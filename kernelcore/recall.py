@@ -58,22 +58,10 @@ class Recalled:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Where the disk cache keeps what it knows of one kernel.
-
-    Attributes:
-        disk: The cache.
-        key: What decides the code of the kernel, as a content hash.
-        settings: Those in ``key``.
-    """
+    """Where the disk cache keeps what it knows of one kernel."""
 
     disk: DiskCache
     key: str
-    settings: tuple[object, ...]
-
-    @property
-    def is_current(self) -> bool:
-        """Whether kernels are compiled with the settings that the entry is for."""
-        return self.settings == _settings()
 
     def load(self) -> Recalled | None:
         """What an earlier process stored."""
@@ -112,7 +100,7 @@ class Reading:
             try:
                 return self._built(self._closed.source)
             except KernelError:
-                # What is around the kernel, of which the copy has a part, tells more.
+                # The copy may lack what is read, and what messages tell.
                 self._closed = None
         return self._built(None)
 
@@ -121,14 +109,22 @@ class Reading:
         return normalize(found, self._checks_bounds)
 
     def entry(self) -> Entry | None:
-        """Where launches of the kernel are kept; None where more than its text decides its code."""
+        """Where launches of the kernel are kept.
+
+        None where more than is known decides its code, or it is compiled with other settings now.
+        """
         disk = default_cache(KIND)
-        if disk is None or self._closed is None or package_version() is None:
+        if disk is None or self._key is None or self._settings != _settings():
+            return None
+        return Entry(disk, self._key) if self._closed is not None else None
+
+    @cached_property
+    def _key(self) -> str | None:
+        if self._closed is None or package_version() is None:
             return None
         text = "\0".join((self._closed.text, repr(self._settings), repr(host()), _environment()))
         # Names of files may hold what UTF-8 cannot.
-        digest = hashlib.sha256(text.encode(errors="surrogatepass"))
-        return Entry(disk, digest.hexdigest()[:KEY_DIGITS], self._settings)
+        return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:KEY_DIGITS]
 
 
 def _settings() -> tuple[object, ...]:

@@ -358,6 +358,16 @@ def test_nothing_is_found_without_a_cache(
     assert lowered.count == 2
 
 
+@pytest.mark.parametrize("first", [2.0, 3.0])
+def test_what_a_copy_lacks_keeps_a_kernel_from_being_recalled(
+    lowered: Lowerings, build: Build, first: float
+) -> None:
+    for number in (first, 5.0 - first, first):
+        kernel = build("A + A.b", f"class F(float): b = 1.0\nA = F({number})")
+        assert result(kernel) == number + 1.0
+    assert lowered.count == 6
+
+
 def test_errors_are_those_of_the_whole_kernel(lowered: Lowerings, build: Build) -> None:
     for _ in range(2):
         with pytest.raises(KernelNameError, match="did you mean 'SCALE'"):
