@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 
 from kernelcore.cache import KEY_DIGITS, default_cache
@@ -24,14 +23,16 @@ _TICK_NS = 2_000_000_000
 _SECOND_NS = 1_000_000_000
 
 
+@cache
 def codegen_version() -> str:
     """A digest of everything that decides which code an Op becomes."""
-    return _digests()[0]
+    return _version(codegen_sources())
 
 
+@cache
 def package_version() -> str | None:
     """A digest of all sources of kernelcore; None where it is installed without them."""
-    return _digests()[1] if _paths() else None
+    return _version(_paths()) if _paths() else None
 
 
 def codegen_sources() -> list[str]:
@@ -39,22 +40,20 @@ def codegen_sources() -> list[str]:
     return [path for path in _paths() if path.startswith(_CODEGEN)]
 
 
-@cache
-def _digests() -> tuple[str, str]:
-    """``codegen_version`` and ``package_version``."""
-    paths = _paths()
+def _version(paths: Sequence[str]) -> str:
+    """The digest of files, from the disk cache where they have been read before."""
     status = [os.stat(path) for path in paths]
     disk = default_cache(KIND) if _are_settled(status) else None
+    if disk is None:
+        return _digest(paths)
     rows = [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in status]
     said = repr(list(zip(paths, rows, strict=True)))
     key = hashlib.sha256(said.encode(errors="surrogatepass")).hexdigest()[:KEY_DIGITS]
-    stored = disk.load(key) if disk else None
+    stored = disk.load(key)
     if stored is not None:
-        codegen, package = json.loads(stored)
-        return codegen, package
-    found = _digest(codegen_sources()), _digest(paths)
-    if disk:
-        disk.store(key, json.dumps(found).encode())
+        return stored.decode()
+    found = _digest(paths)
+    disk.store(key, found.encode())
     return found
 
 
