@@ -10,7 +10,7 @@ from typing import Any
 from kernelcore.codegen import cpu, ptx
 from kernelcore.errors import KernelError
 from kernelcore.ir.core import Func, Region, Var
-from kernelcore.ir.op import OpKind
+from kernelcore.ir.op import LOOPS, OpKind
 from kernelcore.ir.text import pretty, pretty_names
 from kernelcore.passes.access import effects
 from kernelcore.passes.activity import is_float
@@ -97,7 +97,7 @@ def _pushes(
             assert isinstance(eqn.inputs[0], Var)
             yield eqn.inputs[0], loops
         inner = loops
-        if eqn.op.kind in (OpKind.FOR, OpKind.WHILE):
+        if eqn.op.kind in LOOPS:
             is_for = eqn.op.kind is OpKind.FOR
             text = f"for {names[eqn.regions[0].params[0]]}" if is_for else "while"
             inner = (*loops, f"{text} (line {eqn.loc.line})" if eqn.loc else text)

@@ -8,7 +8,7 @@ from kernelcore.codegen.cost import best_lanes, rows_together, suits_turns
 from kernelcore.codegen.host import Host
 from kernelcore.codegen.turns import TURNS
 from kernelcore.ir.core import Eqn, Func, Region, Var
-from kernelcore.ir.op import ATOMICS, AddForm, OpKind
+from kernelcore.ir.op import ATOMICS, LOOPS, AddForm, OpKind
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.accumulation import form_of
 from kernelcore.passes.uniform import lane_strides
@@ -80,7 +80,7 @@ def adds_in_order(func: Func) -> bool:
                 is_apart = any(strides.get(i) != 0 for i in eqn.inputs[1:-1] if isinstance(i, Var))
                 if in_loop or not is_apart:
                     return False
-            is_loop = eqn.op.kind in (OpKind.FOR, OpKind.WHILE)
+            is_loop = eqn.op.kind in LOOPS
             if not all(visit(r, in_loop or is_loop) for r in eqn.regions):
                 return False
         return True

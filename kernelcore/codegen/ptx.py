@@ -30,7 +30,7 @@ from kernelcore.codegen.llvm import (
 from kernelcore.codegen.records import stack_records
 from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Func
-from kernelcore.ir.op import OpKind
+from kernelcore.ir.op import LOOPS, OpKind
 from kernelcore.ir.walk import assertions, walk_eqns
 from kernelcore.passes.accumulation import Order, unplanned
 from kernelcore.passes.custom import lower_custom
@@ -218,7 +218,7 @@ def _has_packed_body(func: Func) -> bool:
         return False
     if any(isinstance(p.type, ArrayType) and p.type.components for p in func.params):
         return True
-    loops = (e for e in eqns if e.op.kind in (OpKind.FOR, OpKind.WHILE))
+    loops = (e for e in eqns if e.op.kind in LOOPS)
     inside = (e for loop in loops for region in loop.regions for e in walk_eqns(region))
     return any(isinstance(a.type, ArrayType) for e in inside for a in e.inputs)
 

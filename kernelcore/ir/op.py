@@ -62,6 +62,7 @@ ATOMICS = frozenset({OpKind.ATOMIC, OpKind.ATOMIC_CAS})
 READS = ATOMICS | {OpKind.LOAD}
 WRITES = ATOMICS | {OpKind.STORE, OpKind.ATOMIC_ADD}
 ACCESSES = READS | WRITES
+LOOPS = frozenset({OpKind.FOR, OpKind.WHILE})
 # What the outside sees besides arrays.
 MESSAGES = frozenset({OpKind.PRINT, OpKind.ASSERT})
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kernelcore.ir.core import Atom, Eqn, Func, Region
-from kernelcore.ir.op import OpKind
+from kernelcore.ir.op import LOOPS, OpKind
 from kernelcore.passes.offsets import definitions, place_of
 from kernelcore.types import ArrayType
 
 # What loads the element that it accesses.
 _LOADS = frozenset({OpKind.LOAD, OpKind.ATOMIC_ADD})
-_LOOPS = frozenset({OpKind.FOR, OpKind.WHILE})
 
 
 def first_accesses(func: Func) -> frozenset[Eqn]:
@@ -37,6 +36,6 @@ def first_accesses(func: Func) -> frozenset[Eqn]:
 def _outside_of_loops(region: Region) -> Iterator[Eqn]:
     for eqn in region.eqns:
         yield eqn
-        if eqn.op.kind not in _LOOPS:
+        if eqn.op.kind not in LOOPS:
             for inner in eqn.regions:
                 yield from _outside_of_loops(inner)
