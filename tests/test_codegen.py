@@ -9,15 +9,18 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
+import kernelcore as kc
 from kernelcore import interp
 from kernelcore.codegen import abi, cpu
 from kernelcore.codegen.host import host
 from kernelcore.codegen.llvm import emit_kernel, emit_lanes
+from kernelcore.codegen.machine import STRAIGHT
 from kernelcore.compile import compile_func
 from kernelcore.errors import KernelCompileError, KernelError
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Func, Var
+from kernelcore.passes.pipeline import optimize
 from kernelcore.types import (
     SCALARS,
     ArrayType,
@@ -258,6 +261,33 @@ def test_functions_and_calls_are_no_kernels() -> None:
 def test_rejected_text_is_a_compile_error() -> None:
     with pytest.raises(KernelCompileError, match="LLVM rejected"):
         cpu.object_code("define void @f() { ret i32 0 }")
+
+
+@kc.kernel
+def elementwise(x: kc.array(dtype=float), scale: float, y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = kc.exp(x[i]) / (1.0 + scale)
+
+
+@kc.kernel
+def with_a_loop(x: kc.array(dtype=float), count: int, y: kc.array(dtype=float)):
+    i = kc.tid()
+    for j in range(count):
+        y[i] += x[j]
+
+
+@kc.kernel
+def with_work_to_share(x: kc.array(dtype=float), scale: float, y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = x[i] * kc.exp(-scale)
+
+
+def test_passes_for_loops_run_where_they_have_something_to_find() -> None:
+    straight = {
+        k.name: STRAIGHT in cpu.llvm_text(optimize(k.func))
+        for k in (elementwise, with_a_loop, with_work_to_share)
+    }
+    assert straight == {"elementwise": True, "with_a_loop": False, "with_work_to_share": False}
 
 
 def test_thunks_pass_their_context_on() -> None:

@@ -48,7 +48,7 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     first, limit, by = (e.value_at(a, 1) for a in (start, stop, step))
     ty, unit = LLVM_TYPES[integer.name], unit_step(step)
     entries = e.values(eqn.inputs[3:], carried)
-    parts = overlap(eqn, e.strides) if e.overlaps and e.gang > 1 else None
+    parts = overlap(eqn, e.strides) if e.overlaps and e.gang > 1 and not e.is_brief else None
     if parts is not None:
         return emit_overlapped(e, eqn, parts, (first, limit), entries)
     if eqn in e.loops:

@@ -17,7 +17,7 @@ from kernelcore.codegen.units import is_row
 from kernelcore.codegen.wide import MAX_INTERLEAVED
 from kernelcore.codegen.work import instructions_of, slow_instructions
 from kernelcore.ir.core import Atom, Const, Eqn, Func
-from kernelcore.ir.op import ACCESSES, AddForm, OpKind
+from kernelcore.ir.op import ACCESSES, LOOPS, AddForm, OpKind
 from kernelcore.ir.walk import captured_vars, walk_eqns
 from kernelcore.passes.accumulation import form_of
 from kernelcore.passes.again import may_load_again
@@ -69,8 +69,8 @@ REGISTERS_OF_ROWS = 16
 # Rows of so many gangs hide what the points beside them cost; as many as there may be.
 MANY_GANGS = 16
 ANY_ROW = 1 << 31
-
-_LOOPS = frozenset({OpKind.FOR, OpKind.WHILE})
+# Instructions of what all points of a row share: as many may run once more per gang.
+FEW_SHARED = 24
 
 
 class Ends(Enum):
@@ -173,6 +173,17 @@ def rows_together(func: Func, threads: int, float_lanes: int) -> int:
     return next((rows for rows in ROWS_TOGETHER if rows <= room), 1)
 
 
+def is_straight(func: Func) -> bool:
+    """Whether passes that move code out of loops, or unroll them, have nothing to gain."""
+    shared, strides = 0, lane_strides(func)
+    for eqn in walk_eqns(func.body):
+        if eqn.op.kind in LOOPS:
+            return False
+        if eqn.op.kind is OpKind.PURE and strides[eqn.out] == 0:
+            shared += len(instructions_of(eqn)) + SLOW * slow_instructions(eqn)
+    return shared <= FEW_SHARED
+
+
 def _gains_in_step(loop: Eqn, turns: Turns) -> bool:
     bounds = [int(a.value) for a in loop.inputs[:3] if isinstance(a, Const)]
     if len(bounds) == 3 and trip_count(*bounds) < FEWEST_KNOWN_TURNS:
@@ -209,7 +220,7 @@ def best_ends(func: Func) -> Ends:
     # Stacks have room for every lane.
     if len(eqns) > LONG_FOR_THREE_BODIES or any(e.op.kind is OpKind.STACK for e in eqns):
         return Ends.SINGLE
-    strides, has_loops = lane_strides(func), any(e.op.kind in _LOOPS for e in eqns)
+    strides, has_loops = lane_strides(func), any(e.op.kind in LOOPS for e in eqns)
     if suits_any_strides(func):
         is_long = has_loops or _work(eqns, strides).instructions >= MANY_INSTRUCTIONS
         return Ends.ANY_STRIDES if is_long else Ends.SINGLE
@@ -256,8 +267,8 @@ def _innermost_turns(eqns: Sequence[Eqn]) -> list[list[Eqn]]:
 
 
 def _innermost_loops(eqns: Sequence[Eqn]) -> list[Eqn]:
-    loops = [e for e in eqns if e.op.kind in _LOOPS]
-    return [loop for loop in loops if not any(e.op.kind in _LOOPS for e in _turn(loop))]
+    loops = [e for e in eqns if e.op.kind in LOOPS]
+    return [loop for loop in loops if not any(e.op.kind in LOOPS for e in _turn(loop))]
 
 
 def _turn(loop: Eqn) -> list[Eqn]:

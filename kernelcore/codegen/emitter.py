@@ -10,7 +10,7 @@ from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.codegen.records import Member
 from kernelcore.codegen.sums import Accumulation, Addition
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
-from kernelcore.ir.op import OpKind
+from kernelcore.ir.op import LOOPS, OpKind
 from kernelcore.passes.turns import Turns
 from kernelcore.runtime import native
 from kernelcore.types import Scalar
@@ -76,6 +76,7 @@ class Emitter:
     elements in the target's own way.
     ``accumulation`` is what additions to shared arrays need.
     ``overlaps`` says whether turns of loops may begin before the last one ends (``overlap.py``).
+    ``is_brief`` asks for short code: it is for few points, or for arrays that are rarely met.
     ``loops`` are those whose turns run in step. ``step`` are the turns that are being emitted, if
     lanes are turns and not threads. ``units`` are the components of elements that were loaded as a
     whole.
@@ -105,6 +106,7 @@ class Emitter:
         self.assertions: Mapping[Eqn, int] = {}
         self.accumulation: Accumulation | None = None
         self.overlaps = False
+        self.is_brief = False
         self.loops: Mapping[Eqn, Turns] = {}
         self.step: Step | None = None
         self.units: dict[Eqn, str] = {}
@@ -115,6 +117,7 @@ class Emitter:
         self._count = 0
         self._scratch: dict[str, str] = {}
         self._spare = ""
+        self._loops = 0
 
     def lines(self) -> list[str]:
         """The finished instructions, phis with all their edges."""
@@ -227,6 +230,11 @@ class Emitter:
     def lanes_of(self, atom: Atom) -> int:
         """Of how many lanes the text is that ``atom`` is bound to."""
         return self.gang if self.stride(atom) is None else 1
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether a loop of the kernel is being emitted."""
+        return self._loops > 0
 
     @contextmanager
     def at(self, lanes: int) -> Generator[None]:
@@ -354,8 +362,10 @@ class Emitter:
     def eqn(self, eqn: Eqn) -> None:
         """Emit ``eqn`` and bind its outputs; a single output decides of how many lanes it is."""
         lanes = self.lanes_of(eqn.out) if len(eqn.outputs) == 1 else 1
+        self._loops += eqn.op.kind in LOOPS
         with self.at(lanes):
             values = self._handlers[eqn.op.kind](self, eqn)
+        self._loops -= eqn.op.kind in LOOPS
         for out, value in zip(eqn.outputs, values, strict=True):
             self.bind(out, value)
 

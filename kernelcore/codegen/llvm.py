@@ -18,17 +18,24 @@ from kernelcore.codegen import (
 )
 from kernelcore.codegen.access import whole_elements
 from kernelcore.codegen.cast import emit_cast
-from kernelcore.codegen.cost import Ends, best_ends, crossed_gangs, suits_any_strides
+from kernelcore.codegen.cost import (
+    Ends,
+    best_ends,
+    crossed_gangs,
+    is_straight,
+    suits_any_strides,
+)
 from kernelcore.codegen.crossing import Crossing, emit_crossing
 from kernelcore.codegen.emitter import ArrayValue, Emitter, Handler, Value, scalar_type
 from kernelcore.codegen.form import SINGLE_THREADS, Form
 from kernelcore.codegen.grid import Band, Gangs, emit_points
+from kernelcore.codegen.machine import STRAIGHT
 from kernelcore.codegen.native import emit_native
 from kernelcore.codegen.records import stack_records
 from kernelcore.codegen.sums import Accumulation
 from kernelcore.errors import KernelCompileError
 from kernelcore.ir.core import Eqn, Func, Var
-from kernelcore.ir.op import OpKind
+from kernelcore.ir.op import LOOPS, OpKind
 from kernelcore.ir.walk import assertions, walk_eqns
 from kernelcore.passes.again import may_load_again
 from kernelcore.passes.ahead import first_accesses
@@ -85,7 +92,8 @@ def emit_kernel(
         e.jump(output.FINISH_BLOCK)
     leave(e)
     params = "ptr %args, ptr %grid, i64 %begin, i64 %end"
-    return _module(e, symbol, params, attributes or {})
+    straight = {STRAIGHT: "true"} if is_straight(func) else {}
+    return _module(e, symbol, params, {**(attributes or {}), **straight})
 
 
 def emit_lanes(func: Func, symbol: str, lanes: int, fused: bool = native.has_fma) -> str:
@@ -130,11 +138,17 @@ def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str, form: F
     found = {param: e.array(param) for param in arrays}
     forms = {p: packed_form(type_, found[p]) for p, type_ in arrays.items()}
     loops = loops_in_step(func) if form.turns > 1 else dict[Eqn, Turns]()
-    is_short = sum(1 for _ in walk_eqns(func.body)) <= MAX_EQNS_OF_TWO_BODIES
+    gangs: Gangs | None = None
+    eqns = list(walk_eqns(func.body))
+    is_short = len(eqns) <= MAX_EQNS_OF_TWO_BODIES
+    # Beside a loop, what is done once per point takes no time.
+    has_loops = any(eqn.op.kind in LOOPS for eqn in eqns)
 
     def point() -> None:
         e.bind_all(found)
+        e.is_brief = gangs is not None and has_loops
         e.region(func.body)
+        e.is_brief = False
 
     def gang() -> None:
         e.bind_all(forms)
@@ -142,7 +156,7 @@ def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str, form: F
         e.region(func.body)
         e.loops = {}
 
-    gangs, begin = None, "%begin"
+    begin = "%begin"
     if e.gang > 1 or (arrays and is_short):
         ends = best_ends(func) if e.gang > 1 else Ends.SINGLE
         has_strided = e.gang > 1 and ends is Ends.SINGLE and suits_any_strides(func)

@@ -9,7 +9,11 @@ from kernelcore.codegen.host import Host
 from kernelcore.errors import KernelCompileError
 from kernelcore.settings import config
 
-OPTIMIZED, UNOPTIMIZED = 2, 0
+# LLVM's levels of code generation, and of the passes before it, whose second level makes no kernel
+# faster.
+_CODE, _PASSES = 2, 1
+# LLVM attribute of kernels in which passes for loops have nothing to find.
+STRAIGHT = "kernelcore-straight"
 
 
 def assembly(text: str, target: Host) -> str:
@@ -38,7 +42,7 @@ def target_machine(target: Host) -> Any:
         .create_target_machine(
             cpu=target.cpu,
             features=target.features,
-            opt=_level(),
+            opt=_CODE if config.optimize else 0,
             reloc="pic",
             codemodel="small",
         )
@@ -54,13 +58,26 @@ def _optimized(text: str, target: Host) -> tuple[Any, Any]:
         module.verify()
     except RuntimeError as error:
         raise KernelCompileError(f"LLVM rejected the generated code: {error}\n{text}") from error
-    options = llvm.create_pipeline_tuning_options(speed_level=_level())
-    # Gangs are the vectors. LLVM 22's SLP vectoriser is wrong at times for large AVX-512 kernels.
-    options.loop_vectorization = options.slp_vectorization = False
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    _run_passes(module, machine, is_straight=f'"{STRAIGHT}"' in text)
     return module, machine
 
 
-def _level() -> int:
-    return OPTIMIZED if config.optimize else UNOPTIMIZED
+def _run_passes(module: Any, machine: Any, *, is_straight: bool) -> None:
+    """Optimise ``module``; LLVM's own pipeline combines instructions six times."""
+    llvm = engine()
+    options = llvm.create_pipeline_tuning_options(speed_level=_PASSES if config.optimize else 0)
+    # Gangs are the vectors. LLVM 22's SLP vectoriser is wrong at times for large AVX-512 kernels.
+    options.loop_vectorization = options.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, options)
+    if is_straight and config.optimize:
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_always_inliner_pass()
+        passes.add_global_dead_code_eliminate_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_sroa_pass()
+        passes.add_new_gvn_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
+    else:
+        passes = builder.getModulePassManager()
+    passes.run(module, builder)

@@ -8,7 +8,7 @@ from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.builtins.reference import is_narrow
 from kernelcore.codegen import narrow
 from kernelcore.codegen.emitter import ArrayValue, Emitter, scalar_type
-from kernelcore.ir.core import Atom, Eqn
+from kernelcore.ir.core import Atom, Const, Eqn
 from kernelcore.types import ArrayType, Scalar, boolean
 
 
@@ -61,6 +61,8 @@ def address(e: Emitter, array: ArrayValue, indices: Sequence[Atom]) -> str:
 def moved(e: Emitter, found: str, steps: Iterable[tuple[Atom, str]]) -> str:
     """The address ``found``, moved by every index times its stride."""
     for index, stride in steps:
+        if isinstance(index, Const) and index.value == 0:
+            continue
         offset = e.op(f"mul i64 {wide_index(e, index)}, {stride}")
         found = e.op(f"getelementptr i8, ptr {found}, i64 {offset}")
     return found
@@ -70,7 +72,7 @@ def wide_index(e: Emitter, index: Atom) -> str:
     """An index as int64."""
     value = e.value(index)
     dtype = scalar_type(index)
-    if dtype.bits == 64:
+    if dtype.bits == 64 or (isinstance(index, Const) and e.lanes == 1):
         return value
     extend = "zext" if dtype.kind == "uint" else "sext"
     return e.wide_indices.get(value) or e.op(f"{extend} {e.type(dtype)} {value} to {e.wide('i64')}")
@@ -78,4 +80,4 @@ def wide_index(e: Emitter, index: Atom) -> str:
 
 def address_at(e: Emitter, base: str, offset_bytes: int) -> str:
     """The address ``offset_bytes`` behind ``base``."""
-    return e.op(f"getelementptr i8, ptr {base}, i64 {offset_bytes}")
+    return e.op(f"getelementptr i8, ptr {base}, i64 {offset_bytes}") if offset_bytes else base

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from kernelcore.codegen import interleaved
+from kernelcore.codegen import interleaved, scattered
 from kernelcore.codegen.emitter import ArrayValue, Emitter
 from kernelcore.codegen.interleaved import shuffled
 from kernelcore.codegen.memory import address, address_at, decoded, encoded, stored_type, wide_index
@@ -82,9 +82,10 @@ def store(e: Emitter, where: Site, value: str) -> None:
         _store_adjacent(e, where.dtype, e.gang, bits, where.address, e.mask)
         return
     element, size_bytes = stored_type(where.dtype), where.dtype.size_bytes
-    for lane, target in enumerate(lane_addresses(e, where)):
-        one = e.op(f"extractelement <{e.gang} x {element}> {bits}, i64 {lane}")
-        e.effect(f"store {element} {one}, ptr {target}, align {size_bytes}")
+    if _is_called(e):
+        scattered.call_store(e, element, size_bytes, _safe_pointers(e, where), bits)
+    else:
+        scattered.store(e, element, size_bytes, lane_addresses(e, where), bits)
 
 
 def store_elements(e: Emitter, where: Site, values: Sequence[str]) -> None:
@@ -169,12 +170,14 @@ def _fits_masks(e: Emitter, dtype: Scalar, count: int) -> bool:
 
 def _load_one_by_one(e: Emitter, where: Site) -> str:
     element, size_bytes = stored_type(where.dtype), where.dtype.size_bytes
-    found = "poison"
-    for lane, source in enumerate(lane_addresses(e, where)):
-        one = e.op(f"load {element}, ptr {source}, align {size_bytes}")
-        wide = f"<{e.gang} x {element}> {found}"
-        found = e.op(f"insertelement {wide}, {element} {one}, i64 {lane}")
-    return found
+    if _is_called(e):
+        return scattered.call_load(e, element, size_bytes, _safe_pointers(e, where))
+    return scattered.load(e, element, size_bytes, lane_addresses(e, where))
+
+
+def _is_called(e: Emitter) -> bool:
+    """Whether short code matters more than how long an access takes."""
+    return e.is_brief and not e.in_loop
 
 
 def _fetch_ahead(e: Emitter, start: str, size_bytes: int) -> None:
@@ -250,14 +253,19 @@ def _addresses(e: Emitter, eqn: Eqn, moving: Sequence[int]) -> str:
 
 def lane_addresses(e: Emitter, where: Site) -> list[str]:
     """One address per lane: of its element, or of a place of no meaning if it is not active."""
-    wide = f"<{e.gang} x ptr>"
     if where.period != 0 and e.mask is None:
         return [address_at(e, where.address, offset) for offset in _offsets(e, where)]
+    return scattered.lanes_of(e, _safe_pointers(e, where))
+
+
+def _safe_pointers(e: Emitter, where: Site) -> str:
+    """As ``lane_addresses``, in a vector."""
     found = pointers(e, where)
-    if e.mask is not None:
-        spare = e.splat("ptr", e.spare())
-        found = e.op(f"select <{e.gang} x i1> {e.mask}, {wide} {found}, {wide} {spare}")
-    return [e.op(f"extractelement {wide} {found}, i64 {k}") for k in range(e.gang)]
+    if e.mask is None:
+        return found
+    spare = e.splat("ptr", e.spare())
+    choice = f"<{e.gang} x i1> {e.mask}, <{e.gang} x ptr> {found}, <{e.gang} x ptr> {spare}"
+    return e.op(f"select {choice}")
 
 
 def pointers(e: Emitter, where: Site) -> str:
