@@ -3,6 +3,8 @@
 A processor that waits for its divider runs what comes next, as far as it sees, and that ends
 within a turn. So a turn makes its own quotients and roots first, and then what needs those of the
 turn before. Nothing else waits for a turn, since registers are few: what both need is made twice.
+LLVM would put the end of the turn before wherever registers seem to ask for it, often first; it is
+kept behind the first quotients and roots by needing them, as far as LLVM can tell.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from dataclasses import dataclass
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.blocks import add_edges, bind_phis, goes_on, next_index, unit_step
 from kernelcore.codegen.emitter import Emitter, scalar_type
+from kernelcore.codegen.interleaved import shuffled
 from kernelcore.codegen.work import instructions_of, slow_instructions
 from kernelcore.ir.core import Atom, Eqn, Region, Var
 from kernelcore.ir.op import OpKind
@@ -28,6 +31,8 @@ MOST_INSTRUCTIONS = 12
 MOST_TWICE = 2
 # Of so many values of the turn before there are registers enough.
 MOST_CROSSING = 2
+# The registers of processors that have enough of them, and the part of one that any processor has.
+REGISTER_BYTES, PART_BYTES = 64, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +43,13 @@ class Overlap:
         early: The quotients and roots that need nothing of the turn before, and what they need.
         late: What the yields need but for those; some of it is in ``early``, too.
         crossing: The quotients and roots that ``late`` or its yields use.
+        begun: Those that are begun before ``late``: what ``crossing`` waits for, if there is any.
     """
 
     early: Region
     late: Region
     crossing: tuple[Var, ...]
+    begun: tuple[Var, ...]
 
 
 def overlap(loop: Eqn, strides: Strides) -> Overlap | None:
@@ -65,7 +72,9 @@ def overlap(loop: Eqn, strides: Strides) -> Overlap | None:
     twice = _instructions(set(early).intersection(late), strides)
     if not 0 < len(crossing) <= MOST_CROSSING or twice > MOST_TWICE * len(slow):
         return None
-    return Overlap(Region((), early), Region((), late, body.yields), crossing)
+    made = {out for eqn in early for out in eqn.outputs}
+    begun = tuple(v for v in slow if v in made and v not in crossing) or crossing
+    return Overlap(Region((), early), Region((), late, body.yields), crossing, begun)
 
 
 def emit_overlapped(
@@ -86,7 +95,7 @@ def emit_overlapped(
     e.branch(goes_on(e, eqn, position, limit), turn, last)
     e.place(turn)
     begun, following = _early(e, eqn, parts, position), next_index(e, eqn, position)
-    ended = _late(e, eqn, parts, position, crossed)
+    ended = _late(e, eqn, parts, position, crossed, parts.begun)
     add_edges(e, [position, *phis, *crossed], [following, *ended, *begun], e.block)
     e.jump(head)
     e.place(last)
@@ -107,16 +116,37 @@ def _early(e: Emitter, eqn: Eqn, parts: Overlap, position: str) -> list[str]:
     return e.values(parts.crossing, parts.crossing)
 
 
-def _late(e: Emitter, eqn: Eqn, parts: Overlap, position: str, crossed: Sequence[str]) -> list[str]:
-    """The end of the turn before ``position``, and what it yields."""
+def _late(
+    e: Emitter,
+    eqn: Eqn,
+    parts: Overlap,
+    position: str,
+    crossed: Sequence[str],
+    begun: Sequence[Var] = (),
+) -> list[str]:
+    """The end of the turn before ``position``, behind ``begun``, and what it yields."""
     index, *carried = eqn.regions[0].params
     ty = LLVM_TYPES[scalar_type(index).name]
     ended = e.op(f"sub {ty} {position}, {unit_step(eqn.inputs[2])}")
     # LLVM would find that much of this was made a turn ago, and keep it in registers.
-    e.bind(index, e.op(f'call {ty} asm "", "=r,0"({ty} {ended}) nounwind memory(none)'))
+    operands = [f"{ty} {ended}", *(part for var in begun for part in _parts(e, var))]
+    given, taken = ",X" * (len(operands) - 1), ", ".join(operands)
+    e.bind(index, e.op(f'call {ty} asm "", "=r,0{given}"({taken}) nounwind memory(none)'))
     e.bind_all(dict(zip(parts.crossing, crossed, strict=True)))
     e.region(parts.late)
     return e.values(parts.late.yields, carried)
+
+
+def _parts(e: Emitter, var: Var) -> list[str]:
+    """A part of every register that holds ``var``, with its type."""
+    scalar, value = scalar_type(var), e.value_at(var, e.gang)
+    element = LLVM_TYPES[scalar.name]
+    part, step = (size // scalar.size_bytes for size in (PART_BYTES, REGISTER_BYTES))
+    part = min(part, e.gang)
+    return [
+        f"<{part} x {element}> {shuffled(e, element, value, e.gang, range(k, k + part))}"
+        for k in range(0, e.gang, step)
+    ]
 
 
 def _is_repeatable(body: Region, strides: Strides) -> bool:
