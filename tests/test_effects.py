@@ -74,8 +74,10 @@ def kernel_of(func: Func) -> Kernel:
 
     made = Kernel(pyfunc)
     made.name = func.name
+    normal = normalize(func)
     made.__dict__.update(
-        func=normalize(func),
+        func=normal,
+        direct=Direct(lambda: optimize(normal)),
         parameters=tuple(Parameter(p.name, _declared(p.type), None) for p in func.params),
     )
     return made
