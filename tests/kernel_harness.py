@@ -54,6 +54,7 @@ def launch(
     lanes: int | None = None,
     turns: int = 1,
     rows: int = 1,
+    least_masked_bytes: int = 1,
 ) -> int:
     """Compile ``func`` and run it over the grid, or over ``chunks`` of it; returns the status.
 
@@ -61,7 +62,7 @@ def launch(
     """
     if not IS_CPU:
         return gpu.run(func, args, dims, chunks=chunks)
-    form = None if lanes is None else Form(lanes, turns, lanes > 1, rows)
+    form = None if lanes is None else Form(lanes, turns, lanes > 1, rows, least_masked_bytes)
     compiled = compile_func(func, form)
     extents = [dims] if isinstance(dims, int) else list(dims)
     assert len(extents) == compiled.grid_rank
@@ -103,11 +104,13 @@ def agree(
     lanes: int | None = None,
     turns: int = 1,
     rows: int = 1,
+    least_masked_bytes: int = 1,
 ) -> list[np.ndarray]:
     """Run interpreter and machine code on copies of ``args``; the arrays afterwards, if equal."""
     interpreted, compiled = _copies(args), _copies(args)
     interp.run(func, interpreted, dims)
-    assert launch(func, compiled, dims, chunks, lanes, turns, rows) == abi.STATUS_OK
+    status = launch(func, compiled, dims, chunks, lanes, turns, rows, least_masked_bytes)
+    assert status == abi.STATUS_OK
     for found, expected in zip(compiled, interpreted, strict=True):
         np.testing.assert_array_equal(comparable(found), comparable(expected))
     return [a for a in compiled if isinstance(a, np.ndarray)]

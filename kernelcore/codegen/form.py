@@ -25,12 +25,14 @@ class Form:
         turns: How many turns of loops run in step, 1 or ``TURNS``; single threads only.
         overlaps: Whether gangs begin turns of loops before the last one ends (``overlap.py``).
         rows: How many rows of the grid gangs take together (``passes/bands.py``), 1 or a few.
+        least_masked_bytes: How large elements are that gangs access by instructions under a mask.
     """
 
     threads: int = 1
     turns: int = 1
     overlaps: bool = False
     rows: int = 1
+    least_masked_bytes: int = 1
 
 
 SINGLE_THREADS = Form()
@@ -51,7 +53,7 @@ def form_for(func: Func, host: Host) -> Form:
     if threads > 1:
         has_many_registers = host.float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS
         rows = rows_together(func, threads, host.float_lanes) if has_many_registers else 1
-        return Form(threads, overlaps=has_many_registers, rows=rows)
+        return Form(threads, 1, has_many_registers, rows, host.least_masked_bytes)
     if not config.optimize:
         return SINGLE_THREADS
     return Form(turns=TURNS) if suits_turns(func) else SINGLE_THREADS

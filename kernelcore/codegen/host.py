@@ -20,6 +20,8 @@ _FIELDS = (
     *("vendor_id", "cpu family", "model", "model name", "stepping", "flags"),
     *("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision", "Features"),
 )
+# No element is as large: there are no masks.
+NO_MASKS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,12 @@ class Host:
         """How many float32 a register holds."""
         known = self.features.split(",")
         return 16 if "+avx512f" in known else 8 if "+avx" in known else 4
+
+    @property
+    def least_masked_bytes(self) -> int:
+        """How large elements are that instructions load and store under a mask."""
+        known = self.features.split(",")
+        return 1 if "+avx512bw" in known else 4 if "+avx" in known else NO_MASKS
 
     @property
     def attributes(self) -> dict[str, str]:

@@ -73,6 +73,7 @@ def emit_kernel(
     e.assertions = {eqn: at for at, eqn in enumerate(assertions(func))}
     e.members = stack_records(func)
     e.overlaps = form.overlaps
+    e.least_masked_bytes = form.least_masked_bytes
     if form.threads > 1:
         e.strides = lane_strides(func)
         e.elements = whole_elements(func)

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from kernelcore.codegen import interleaved, scattered
+from kernelcore.codegen import interleaved, masked, scattered
 from kernelcore.codegen.emitter import ArrayValue, Emitter
 from kernelcore.codegen.interleaved import shuffled
+from kernelcore.codegen.masked import CACHE_LINE_BYTES
 from kernelcore.codegen.memory import address, address_at, decoded, encoded, stored_type, wide_index
 from kernelcore.ir.core import Atom, Eqn
 from kernelcore.passes.units import component
@@ -18,11 +19,8 @@ from kernelcore.types import ArrayType, Scalar
 MAX_INTERLEAVED = 16
 
 SMALLEST_REGISTER_BYTES = 16
-CACHE_LINE_BYTES = 64
 # Processors fetch ahead of what is loaded by themselves, but not beyond the end of a page.
 PAGE_BYTES = 4096
-
-_SUFFIXES = {"float": "f32", "double": "f64"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +191,7 @@ def _load_adjacent(e: Emitter, dtype: Scalar, count: int, start: str, mask: str 
     wide = f"<{count} x {element}>"
     if mask is None:
         return e.op(f"load {wide}, ptr {start}, align {dtype.size_bytes}")
-    name = f"@llvm.masked.load.v{count}{_suffix(element)}.p0"
-    e.declare(f"declare {wide} {name}(ptr, i32 immarg, <{count} x i1>, {wide})")
-    active = f"<{count} x i1> {mask}, {wide} zeroinitializer"
-    return e.op(f"call {wide} {name}(ptr {start}, i32 {dtype.size_bytes}, {active})")
+    return masked.load(e, element, dtype.size_bytes, count, start, mask)
 
 
 def _store_adjacent(
@@ -207,10 +202,7 @@ def _store_adjacent(
     if mask is None:
         e.effect(f"store {wide} {bits}, ptr {start}, align {dtype.size_bytes}")
         return
-    name = f"@llvm.masked.store.v{count}{_suffix(element)}.p0"
-    e.declare(f"declare void {name}({wide}, ptr, i32 immarg, <{count} x i1>)")
-    target = f"ptr {start}, i32 {dtype.size_bytes}, <{count} x i1> {mask}"
-    e.effect(f"call void {name}({wide} {bits}, {target})")
+    masked.store(e, element, dtype.size_bytes, count, bits, start, mask)
 
 
 def _first_address(e: Emitter, array: ArrayValue, indices: Sequence[Atom]) -> str:
@@ -295,7 +287,3 @@ def _repeated(e: Emitter, mask: str | None, times: int) -> str | None:
     if mask is None or times == 1:
         return mask
     return shuffled(e, "i1", mask, e.gang, [k // times for k in range(times * e.gang)])
-
-
-def _suffix(element: str) -> str:
-    return _SUFFIXES.get(element, element)
