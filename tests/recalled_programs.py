@@ -11,6 +11,11 @@ OTHERS: dict[str, tuple[str, str, str, float, float]] = {
     "truth": ("A = False", "A = True", "kc.where(A, 2.0, 3.0)", 3.0, 2.0),
     "sign of zero": ("A = 0.0", "A = -0.0", "1.0 / A", np.inf, -np.inf),
     "bits": ("A = np.float32(1)", "A = np.float32(1.0000001)", "A", 1.0, 1.0000001),
+    "conversion": (
+        "class F(float): __float__ = lambda self: 2.0\nA = F(1)",
+        "class F(float): __float__ = lambda self: 3.0\nA = F(1)",
+        *("A", 2.0, 3.0),
+    ),
     "width": ("A = np.int8(100)", "A = np.int16(100)", "float(A + A)", -56.0, 200.0),
     "attribute": (
         "A = types.SimpleNamespace(b=types.SimpleNamespace(c=2.0))",

@@ -178,13 +178,14 @@ def test_exec_needs_an_entry_in_linecache(notebook: Notebook) -> None:
     assert notebook.value() == 2.0
 
 
-def test_a_file_that_changed_is_noticed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("header", ["other(y: F32)", "k(x: F32)", "k(y: F32, z: F32)", "k()"])
+def test_a_file_that_changed_is_noticed(tmp_path: Path, header: str) -> None:
     file = tmp_path / "changed.py"
     text = "@kc.kernel\ndef k(y: F32):\n    y[0] = 2.0\n"
     file.write_text(text)
     names: dict[str, Any] = {"kc": kc, "F32": F32}
     exec(compile(text, str(file), "exec", dont_inherit=True), names)
-    file.write_text("@kc.kernel\ndef other(y: F32):\n    y[0] = 3.0\n")
+    file.write_text(f"@kc.kernel\ndef {header}:\n    y[0] = 3.0\n")
     with pytest.raises(kc.KernelSyntaxError, match="has changed since it was defined"):
         value(names["k"])
 

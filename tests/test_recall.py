@@ -123,6 +123,25 @@ def test_parameters_of_all_kinds_are_recalled(lowered: Lowerings, build: Build) 
     assert lowered.count == 2
 
 
+def test_a_file_that_changed_since_has_no_part_in_what_is_found(
+    lowered: Lowerings, build: Build, tmp_path: Path
+) -> None:
+    text = SCALE.format("2.0")
+    kernel = build("f(1.0)", text)
+    path = tmp_path / "program.py"
+    path.write_text(path.read_text().replace("f(x: float)", "f(*, x: float)"))
+    assert result(kernel) == 2.0
+    with pytest.raises(KernelTypeError, match="too many positional arguments"):
+        result(runpy.run_path(str(path))["write"])
+
+
+def test_integers_of_any_size_are_refused_as_they_are_without_a_cache(
+    lowered: Lowerings, build: Build
+) -> None:
+    with pytest.raises(KernelTypeError, match="an integer too large for any type"):
+        result(build("A", "A = 10**5000"))
+
+
 def test_what_is_not_a_launch_builds_the_ir_later(lowered: Lowerings, build: Build) -> None:
     for _ in range(2):
         kernel = build("2.0")

@@ -121,7 +121,7 @@ class _Copier:
         closed = self.source(definition.source)
         parts = [_described(w) for w in definition.wanted]
         parts += [describe(type_) for type_ in results or ()]
-        defaults: list[str] = []
+        given: list[tuple[str, str, str]] = []
         params: list[Any] = []
         for param in definition.signature.parameters.values():
             copied = ("", param.default)
@@ -129,7 +129,7 @@ class _Copier:
                 copied = copied_value(param.default)
             if copied is None:
                 return None
-            defaults.append(copied[0])
+            given.append((param.name, param.kind.name, copied[0]))
             params.append(param.replace(default=copied[1]))
         if closed is None or None in parts:
             return None
@@ -137,7 +137,7 @@ class _Copier:
         signature = definition.signature.replace(parameters=params)
         source = replace(closed.source, pyfunc=pyfunc)
         read = Definition(source, definition.nodes, definition.wanted, signature, ())
-        text = repr((closed.text, parts, defaults, results is None))
+        text = repr((closed.text, parts, given, results is None))
         return text, Overload(pyfunc, read=[read])
 
 

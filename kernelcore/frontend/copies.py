@@ -78,9 +78,12 @@ def copied_value(obj: object) -> Copy | None:
         case bool():
             return str(obj), obj
         case int():
-            return f"int {int(obj)}", int(obj)
+            # Decimal digits of large numbers take long, and Python refuses them.
+            return f"int {int(obj):x}", int(obj)
         case float():
-            return f"float {struct.pack('>d', obj).hex()}", float(obj)
+            # As numbers of subclasses convert themselves.
+            number = float(obj)
+            return f"float {struct.pack('>d', number).hex()}", number
         case tuple() | list() | range():
             members = [copied_value(m) for m in cast("Sequence[object]", obj)]
             found = [m for m in members if m is not None]

@@ -196,13 +196,22 @@ def read_source(pyfunc: Callable[..., Any]) -> Source:
         raise KernelSyntaxError(
             "only functions defined with def can be compiled", _start(pyfunc), "define it with def"
         )
-    if body.name != pyfunc.__code__.co_name:
+    if body.name != pyfunc.__code__.co_name or not _has_parameters(body, pyfunc.__code__):
         raise KernelSyntaxError(
             f"the file of '{pyfunc.__code__.co_name}' has changed since it was defined",
             _start(pyfunc),
             "run the definition again: a kernel is read when it is first needed",
         )
     return Source(pyfunc, body, offset, text.isascii(), text)
+
+
+def _has_parameters(tree: ast.FunctionDef, code: CodeType) -> bool:
+    """Whether ``tree`` has the parameters of ``code``, apart from those of any number."""
+    args = tree.args
+    names = [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    # Python puts the name of the class before private names.
+    return len(names) == len(own) and all(map(str.endswith, own, names))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
