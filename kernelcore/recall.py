@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -114,7 +115,7 @@ class Reading:
         None where more than is known decides its code, or it is compiled with other settings now.
         """
         disk = default_cache(KIND)
-        if disk is None or self._key is None or self._settings != _settings():
+        if disk is None or self._key is None or self._settings != _settings() or not _is_ieee():
             return None
         return Entry(disk, self._key) if self._closed is not None else None
 
@@ -134,5 +135,19 @@ def _settings() -> tuple[object, ...]:
 @cache
 def _environment() -> str:
     """What reads kernels and folds their constants: kernelcore, Python, NumPy, the C library."""
-    libc = os.confstr("CS_GNU_LIBC_VERSION") if hasattr(os, "confstr") else None
-    return repr((package_version(), sys.version, np.__version__, ml_dtypes.__version__, libc))
+    versions = sys.version, np.__version__, ml_dtypes.__version__, _c_library()
+    return repr((package_version(), versions))
+
+
+def _c_library() -> str | None:
+    """The version of the C library; of the system where that has them together."""
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION")
+    except (AttributeError, OSError, ValueError):
+        return platform.version()
+
+
+def _is_ieee() -> bool:
+    """Whether this thread folds constants as others do: some flush small numbers, or round up."""
+    least, step = sys.float_info.min, sys.float_info.epsilon
+    return least * 0.5 > 0.0 and 1.0 + step * 0.5 == 1.0 < 1.0 + step * 0.75

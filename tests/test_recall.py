@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import kernelcore as kc
 from kernelcore import compile as compiler
@@ -246,6 +247,32 @@ def test_nothing_is_found_without_a_cache(
     monkeypatch.setenv("KC_CACHE", "0")
     assert [result(build("2.0")) for _ in range(2)] == [2.0, 2.0]
     assert lowered.count == 2
+
+
+def test_threads_that_flush_small_numbers_store_nothing(lowered: Lowerings, build: Build) -> None:
+    value = "kc.float32(1e-30) * kc.float32(1e-10) * kc.float32(1e30)"
+    for flushes in (True, False):
+        assert torch.set_flush_denormal(flushes)
+        try:
+            kernel = build(value)
+            _ = kernel.direct.signature
+        finally:
+            torch.set_flush_denormal(False)
+    assert lowered.count == 2
+    assert result(kernel) == np.float32(1e-40) * np.float32(1e30)
+
+
+@pytest.mark.parametrize("problem", [AttributeError, OSError, ValueError])
+def test_systems_need_not_tell_the_version_of_their_c_library(
+    lowered: Lowerings, build: Build, monkeypatch: pytest.MonkeyPatch, problem: type[Exception]
+) -> None:
+    def confstr(name: str) -> str:
+        raise problem(name)
+
+    monkeypatch.setattr(recall.os, "confstr", confstr)
+    monkeypatch.setattr(recall, "_environment", recall._environment.__wrapped__)
+    assert [result(build("2.0")) for _ in range(2)] == [2.0, 2.0]
+    assert lowered.count == 1
 
 
 @pytest.mark.parametrize("first", [2.0, 3.0])
