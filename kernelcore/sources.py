@@ -18,21 +18,31 @@ _PACKAGE = os.path.dirname(__file__)
 _CODEGEN = tuple(
     os.path.join(_PACKAGE, name) + os.sep for name in ("builtins", "codegen", "passes")
 )
+# Of code, which may be there without its text, and of what is compiled with it.
+_CODE = (".py", ".pyc")
+_SUFFIXES = (*_CODE, ".h")
 # A file that has changed within this time may change again without another time of change.
 _TICK_NS = 2_000_000_000
 _SECOND_NS = 1_000_000_000
+# What changes later is not what this process runs.
+_IMPORTED_NS = time.time_ns()
+_RANDOM_BYTES = 16
 
 
 @cache
 def codegen_version() -> str:
-    """A digest of everything that decides which code an Op becomes."""
-    return _version(codegen_sources())
+    """A digest of everything that decides which code an Op becomes.
+
+    Where that was replaced while this process ran, no other process has the same.
+    """
+    return _version(codegen_sources()) or os.urandom(_RANDOM_BYTES).hex()
 
 
 @cache
 def package_version() -> str | None:
-    """A digest of all sources of kernelcore; None where it is installed without them."""
-    return _version(_paths()) if _paths() else None
+    """A digest of all sources of kernelcore; None where there are none, or they were replaced."""
+    has_code = any(path.endswith(_CODE) for path in _paths())
+    return _version(_paths()) if has_code else None
 
 
 def codegen_sources() -> list[str]:
@@ -40,9 +50,15 @@ def codegen_sources() -> list[str]:
     return [path for path in _paths() if path.startswith(_CODEGEN)]
 
 
-def _version(paths: Sequence[str]) -> str:
-    """The digest of files, from the disk cache where they have been read before."""
+def _version(paths: Sequence[str]) -> str | None:
+    """The digest of files, from the disk cache where they have been read before.
+
+    None where they have changed since this process imported them.
+    """
     status = [os.stat(path) for path in paths]
+    # Times that are still to come are those of another clock.
+    if any(_IMPORTED_NS < s.st_ctime_ns <= time.time_ns() for s in status):
+        return None
     disk = default_cache(KIND) if _are_settled(status) else None
     if disk is None:
         return _digest(paths)
@@ -83,5 +99,6 @@ def _paths() -> list[str]:
 
 
 def _walk(folder: str) -> Iterator[str]:
-    for parent, _, files in os.walk(folder):
-        yield from (os.path.join(parent, f) for f in files if f.endswith((".py", ".h")))
+    for parent, folders, files in os.walk(folder):
+        folders[:] = [f for f in folders if f != "__pycache__"]
+        yield from (os.path.join(parent, f) for f in files if f.endswith(_SUFFIXES))

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -216,6 +217,7 @@ def test_a_change_of_any_source_is_seen(
     monkeypatch.setattr(sources, "_PACKAGE", str(package))
     monkeypatch.setattr(sources, "_CODEGEN", (str(package / "codegen"),))
     monkeypatch.setattr(sources, "_paths", lambda: list(map(str, files)))
+    monkeypatch.setattr(sources, "_IMPORTED_NS", 2**62)
     found: list[tuple[str | None, str | None]] = []
 
     def write(path: Path, text: str) -> None:
@@ -245,3 +247,28 @@ def test_a_change_of_any_source_is_seen(
     monkeypatch.setattr(sources, "_paths", list)
     look(settled=True)
     assert found[-1][1] is None
+
+
+def test_what_replaces_sources_later_is_not_what_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def look() -> tuple[str, str | None]:
+        return sources.codegen_version.__wrapped__(), sources.package_version.__wrapped__()
+
+    monkeypatch.setattr(sources, "_PACKAGE", str(tmp_path))
+    monkeypatch.setattr(sources, "_CODEGEN", (str(tmp_path),))
+    monkeypatch.setattr(sources, "_paths", sources._paths.__wrapped__)
+    (tmp_path / "__pycache__").mkdir()
+    known: list[tuple[str, str | None]] = []
+    for name in ("a.pyc", "b.h", "__pycache__/c.pyc"):
+        (tmp_path / name).write_text(name)
+        monkeypatch.setattr(sources, "_IMPORTED_NS", time.time_ns())
+        known.append(look())
+        assert look() == known[-1]
+    assert known[0] != known[1] == known[2]
+    monkeypatch.setattr(sources, "_IMPORTED_NS", time.time_ns() - 10**10)
+    assert look()[0] != look()[0]
+    assert look()[1] is None
+    (tmp_path / "a.pyc").unlink()
+    monkeypatch.setattr(sources, "_IMPORTED_NS", time.time_ns())
+    assert look()[1] is None
