@@ -282,12 +282,41 @@ def with_work_to_share(x: kc.array(dtype=float), scale: float, y: kc.array(dtype
     y[i] = x[i] * kc.exp(-scale)
 
 
-def test_passes_for_loops_run_where_they_have_something_to_find() -> None:
-    straight = {
-        k.name: STRAIGHT in cpu.llvm_text(optimize(k.func))
-        for k in (elementwise, with_a_loop, with_work_to_share)
-    }
-    assert straight == {"elementwise": True, "with_a_loop": False, "with_work_to_share": False}
+@kc.kernel
+def permuted(x: kc.array(dtype=float), order: kc.array(dtype=int), y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[order[i]] = x[i]
+
+
+@kc.kernel
+def with_a_quotient(
+    x: kc.array(dtype=float), order: kc.array(dtype=int), n: int, y: kc.array(dtype=float)
+):
+    i = kc.tid()
+    y[order[i] + n // 3] = x[i]
+
+
+@kc.kernel
+def with_rows(x: kc.array4d(dtype=float), order: kc.array(dtype=int), y: kc.array4d(dtype=float)):
+    i, j, k, m = kc.tid()
+    y[i, j, k, order[m]] = x[i, j, k, m]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "is_straight"),
+    [
+        (elementwise, True),
+        (with_a_loop, False),
+        (with_work_to_share, False),
+        (permuted, True),
+        (with_a_quotient, False),
+        (with_rows, False),
+    ],
+)
+def test_passes_for_loops_run_where_they_have_something_to_find(
+    kernel: kc.Kernel, is_straight: bool
+) -> None:
+    assert (STRAIGHT in cpu.llvm_text(optimize(kernel.func))) == is_straight
 
 
 def test_thunks_pass_their_context_on() -> None:

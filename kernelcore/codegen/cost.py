@@ -15,8 +15,8 @@ from kernelcore.builtins.reference import trip_count
 from kernelcore.codegen.emitter import scalar_type
 from kernelcore.codegen.units import is_row
 from kernelcore.codegen.wide import MAX_INTERLEAVED
-from kernelcore.codegen.work import instructions_of, slow_instructions
-from kernelcore.ir.core import Atom, Const, Eqn, Func
+from kernelcore.codegen.work import instructions_of, integer_quotients, slow_instructions
+from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
 from kernelcore.ir.op import ACCESSES, LOOPS, AddForm, OpKind
 from kernelcore.ir.walk import captured_vars, walk_eqns
 from kernelcore.passes.accumulation import form_of
@@ -69,8 +69,10 @@ REGISTERS_OF_ROWS = 16
 # Rows of so many gangs hide what the points beside them cost; as many as there may be.
 MANY_GANGS = 16
 ANY_ROW = 1 << 31
-# Instructions of what all points of a row share: as many may run once more per gang.
-FEW_SHARED = 24
+# Instructions of what all points of a row share: as many may run once more per gang, or per thread.
+FEW_SHARED_BY_GANG, FEW_SHARED_BY_THREAD = 24, 8
+# An index is multiplied by a stride, and the product added.
+PER_INDEX = 2
 
 
 class Ends(Enum):
@@ -173,15 +175,22 @@ def rows_together(func: Func, threads: int, float_lanes: int) -> int:
     return next((rows for rows in ROWS_TOGETHER if rows <= room), 1)
 
 
-def is_straight(func: Func) -> bool:
-    """Whether passes that move code out of loops, or unroll them, have nothing to gain."""
-    shared, strides = 0, lane_strides(func)
-    for eqn in walk_eqns(func.body):
-        if eqn.op.kind in LOOPS:
-            return False
-        if eqn.op.kind is OpKind.PURE and strides[eqn.out] == 0:
-            shared += len(instructions_of(eqn)) + SLOW * slow_instructions(eqn)
-    return shared <= FEW_SHARED
+def is_straight(func: Func, threads: int) -> bool:
+    """Whether passes that move code out of loops, or unroll them, have nothing to gain.
+
+    The loop over the points of a row counts, too; it takes ``threads`` at a time.
+    """
+    eqns, strides = list(walk_eqns(func.body)), lane_strides(func)
+    if any(eqn.op.kind in LOOPS for eqn in eqns):
+        return False
+    pure = [e for e in eqns if e.op.kind is OpKind.PURE and strides[e.out] == 0]
+    quotients = sum(slow_instructions(e) + integer_quotients(e) for e in pure)
+    shared = sum(len(instructions_of(e)) for e in pure) + SLOW * quotients
+    if threads > 1:
+        return shared <= FEW_SHARED_BY_GANG
+    indices = [i for e in eqns if e.op.kind in ACCESSES for i in e.inputs[1 : 1 + _array(e).ndim]]
+    moved = sum(isinstance(i, Var) and strides[i] == 0 for i in indices)
+    return shared + PER_INDEX * moved <= FEW_SHARED_BY_THREAD
 
 
 def _gains_in_step(loop: Eqn, turns: Turns) -> bool:

@@ -93,7 +93,7 @@ def emit_kernel(
         e.jump(output.FINISH_BLOCK)
     leave(e)
     params = "ptr %args, ptr %grid, i64 %begin, i64 %end"
-    straight = {STRAIGHT: "true"} if is_straight(func) else {}
+    straight = {STRAIGHT: "true"} if is_straight(func, form.threads) else {}
     return _module(e, symbol, params, {**(attributes or {}), **straight})
 
 

@@ -12,6 +12,7 @@ from kernelcore.ir.op import Op
 from kernelcore.types import Scalar
 
 _SLOW_NAMES = ("fdiv", "llvm.sqrt")
+_INTEGER_QUOTIENTS = ("sdiv", "udiv", "srem", "urem")
 
 
 def instructions_of(eqn: Eqn) -> tuple[str, ...]:
@@ -21,7 +22,16 @@ def instructions_of(eqn: Eqn) -> tuple[str, ...]:
 
 def slow_instructions(eqn: Eqn) -> int:
     """How many quotients and square roots a pure ``eqn`` takes."""
-    return sum(any(name in text for name in _SLOW_NAMES) for text in instructions_of(eqn))
+    return _count(eqn, _SLOW_NAMES)
+
+
+def integer_quotients(eqn: Eqn) -> int:
+    """How many quotients and remainders of integers a pure ``eqn`` takes."""
+    return _count(eqn, _INTEGER_QUOTIENTS)
+
+
+def _count(eqn: Eqn, names: tuple[str, ...]) -> int:
+    return sum(any(name in text for name in names) for text in instructions_of(eqn))
 
 
 @lru_cache(maxsize=1024)
