@@ -140,6 +140,19 @@ def test_bits_are_those_of_single_threads(kernel: kc.Kernel, lanes: int) -> None
         agree(func, operands(kernel, turns), (SIZE,), None, lanes)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "part", "registers"),
+    [(forces, "<4 x float>", 4), (halves, "<4 x float>", 4), (backwards, "<2 x double>", 8)],
+    ids=lambda k: getattr(k, "name", None),
+)
+def test_a_turn_waits_for_16_bytes_of_each_register(
+    kernel: kc.Kernel, part: str, registers: int
+) -> None:
+    text = cpu.llvm_text(optimize(kernel.func), form=Form(64, overlaps=True))
+    waiting = next(line for line in text.splitlines() if f"{OVERLAPPED}, " in line and ",X" in line)
+    assert waiting.count(part) == waiting.count("X") == waiting.count(" x ") == registers
+
+
 @pytest.mark.parametrize("kernel", [stores, waits_for_itself, only_a_root, has_enough_to_do])
 def test_other_loops_are_left_alone(kernel: kc.Kernel) -> None:
     func = optimize(kernel.func)

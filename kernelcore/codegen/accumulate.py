@@ -26,7 +26,7 @@ from kernelcore.codegen.masks import or_nothing
 from kernelcore.codegen.runs import runs
 from kernelcore.codegen.sums import Accumulation, Neighbours, PartialSums
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
-from kernelcore.ir.op import AddForm, OpKind
+from kernelcore.ir.op import LOOPS, AddForm, OpKind
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.accumulation import (
     MAX_SHARED_ARRAYS,
@@ -54,7 +54,7 @@ def begin(e: Emitter, func: Func) -> Accumulation:
         if eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) is AddForm.PARTIAL:
             partial[eqn] = _clear_sums(e, _dtype(eqn))
     joined = neighbours.neighbours(func, e.strides) if e.gang > 1 else dict[Eqn, Neighbours]()
-    has_loops = any(e.op.kind in (OpKind.FOR, OpKind.WHILE) for e in walk_eqns(func.body))
+    has_loops = any(eqn.op.kind in LOOPS for eqn in walk_eqns(func.body))
     return Accumulation(
         func,
         shared,

@@ -16,6 +16,7 @@ from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.blocks import add_edges, bind_phis, goes_on, next_index, unit_step
 from kernelcore.codegen.emitter import Emitter, scalar_type
 from kernelcore.codegen.interleaved import shuffled
+from kernelcore.codegen.narrow import held_as
 from kernelcore.codegen.work import instructions_of, slow_instructions
 from kernelcore.ir.core import Atom, Eqn, Region, Var
 from kernelcore.ir.op import OpKind
@@ -139,7 +140,7 @@ def _late(
 
 def _parts(e: Emitter, var: Var) -> list[str]:
     """A part of every register that holds ``var``, with its type."""
-    scalar, value = scalar_type(var), e.value_at(var, e.gang)
+    scalar, value = held_as(scalar_type(var)), e.value_at(var, e.gang)
     element = LLVM_TYPES[scalar.name]
     part, step = (size // scalar.size_bytes for size in (PART_BYTES, REGISTER_BYTES))
     part = min(part, e.gang)
