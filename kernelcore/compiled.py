@@ -14,7 +14,7 @@ from kernelcore.compile import Compiled, compile_func
 from kernelcore.device import Device, cuda_device
 from kernelcore.device_code import DeviceCode, architecture_of, device_code
 from kernelcore.device_memory import on_device
-from kernelcore.errors import SrcLoc
+from kernelcore.errors import KernelSyntaxError, SrcLoc
 from kernelcore.frontend.parameters import kernel_parameters
 from kernelcore.frontend.source import read_source
 from kernelcore.generic import Parameter
@@ -34,8 +34,11 @@ from kernelcore.types import ArrayType, SourceType
 
 
 def name_loc(pyfunc: Callable[..., Any]) -> SrcLoc | None:
-    """Where the name of ``pyfunc`` is defined."""
-    return read_source(pyfunc).name_loc()
+    """Where the name of ``pyfunc`` is defined; None where its file has it no more."""
+    try:
+        return read_source(pyfunc).name_loc()
+    except KernelSyntaxError:
+        return None
 
 
 def parameters(

@@ -15,7 +15,12 @@ import torch
 import kernelcore as kc
 from kernelcore import compile as compiler
 from kernelcore import recall
-from kernelcore.errors import KernelIndexError, KernelNameError, KernelTypeError
+from kernelcore.errors import (
+    KernelArgumentError,
+    KernelIndexError,
+    KernelNameError,
+    KernelTypeError,
+)
 from kernelcore.frontend.closed import close
 from kernelcore.frontend.copies import describe
 from kernelcore.frontend.source import read_source
@@ -134,6 +139,18 @@ def test_a_file_that_changed_since_has_no_part_in_what_is_found(
     assert result(kernel) == 2.0
     with pytest.raises(KernelTypeError, match="too many positional arguments"):
         result(runpy.run_path(str(path))["write"])
+
+
+def test_a_kernel_that_is_known_needs_its_file_no_more(build: Build, tmp_path: Path) -> None:
+    kernel = build("2.0")
+    assert result(kernel) == 2.0
+    assert result(build("3.0")) == 3.0
+    (tmp_path / "program.py").write_text("")
+    out = np.zeros(1, np.float32)
+    kc.launch(kernel, 1, inputs=[out], device="cpu")
+    assert out[0] == 2.0
+    with pytest.raises(KernelArgumentError, match="expected 1 argument"):
+        kc.launch(kernel, 1, inputs=[out, out], device="cpu")
 
 
 def test_integers_of_any_size_are_refused_as_they_are_without_a_cache(
