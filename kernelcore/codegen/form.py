@@ -53,7 +53,12 @@ def form_for(func: Func, host: Host) -> Form:
     if threads > 1:
         has_many_registers = host.float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS
         rows = rows_together(func, threads, host.float_lanes) if has_many_registers else 1
-        return Form(threads, 1, has_many_registers, rows, host.least_masked_bytes)
+        return Form(
+            threads,
+            overlaps=has_many_registers,
+            rows=rows,
+            least_masked_bytes=host.least_masked_bytes,
+        )
     if not config.optimize:
         return SINGLE_THREADS
     return Form(turns=TURNS) if suits_turns(func) else SINGLE_THREADS
