@@ -97,9 +97,11 @@ class Reading:
         Raises:
             KernelError: The source is not in the kernel language; says where.
         """
-        if self._closed is not None:
+        # Another thread may find at the same time that the copy lacks something.
+        closed = self._closed
+        if closed is not None:
             try:
-                return self._built(self._closed.source)
+                return self._built(closed.source)
             except KernelError:
                 # The copy may lack what is read, and what messages tell.
                 self._closed = None
@@ -121,9 +123,10 @@ class Reading:
 
     @cached_property
     def _key(self) -> str | None:
-        if self._closed is None or package_version() is None:
+        closed = self._closed
+        if closed is None or package_version() is None:
             return None
-        text = "\0".join((self._closed.text, repr(self._settings), repr(host()), _environment()))
+        text = "\0".join((closed.text, repr(self._settings), repr(host()), _environment()))
         # Names of files may hold what UTF-8 cannot.
         return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:KEY_DIGITS]
 

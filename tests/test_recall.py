@@ -302,6 +302,21 @@ def test_what_a_copy_lacks_keeps_a_kernel_from_being_recalled(
     assert lowered.count == 6
 
 
+def test_another_thread_may_find_what_a_copy_lacks(
+    lowered: Lowerings, build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = build("2.0")._reading
+
+    def lose_copy() -> str:
+        reading._closed = None
+        return "a version"
+
+    monkeypatch.setattr(recall, "package_version", lose_copy)
+    monkeypatch.setattr(recall, "_environment", str)
+    assert reading.entry() is None
+    assert reading.func.name == "write"
+
+
 def test_errors_are_those_of_the_whole_kernel(lowered: Lowerings, build: Build) -> None:
     for _ in range(2):
         with pytest.raises(KernelNameError, match="did you mean 'SCALE'"):

@@ -29,13 +29,7 @@ from kernelcore.frontend.rules import Bind, Callee, Finish, emit_with_rules, mak
 from kernelcore.frontend.scope import FALSE, Scope
 from kernelcore.frontend.source import Source, read_source
 from kernelcore.frontend.stmt import Block
-from kernelcore.frontend.value import (
-    Leaf,
-    Value,
-    flatten,
-    has_function,
-    unflatten,
-)
+from kernelcore.frontend.value import Leaf, Value, flatten, has_function, unflatten
 from kernelcore.frontend.weak import Choice, Promotion, Site, Weak, WeakTypes, widest
 from kernelcore.function import Function, Overload
 from kernelcore.ir.builder import Builder
