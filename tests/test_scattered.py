@@ -19,7 +19,7 @@ SIZE = 71
 def attraction(x: VEC3, is_fixed: BOOLS, force: VEC3):
     i = kc.tid()
     here, total = x[i], kc.vec3(0.0, 0.0, 0.0)
-    for j in range(x.shape[0]):
+    for j in range(8):
         d = x[j] - here
         r = kc.sqrt(kc.dot(d, d) + 0.25)
         total += d * (kc.exp(-r) / (r * r * r))
