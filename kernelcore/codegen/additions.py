@@ -14,8 +14,8 @@ from kernelcore.builtins.arithmetic import add
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen import abi, memory, narrow
 from kernelcore.codegen.emitter import Emitter
+from kernelcore.codegen.masked import CACHE_LINE_BYTES
 from kernelcore.codegen.masks import ALL_LANES
-from kernelcore.codegen.wide import CACHE_LINE_BYTES
 from kernelcore.types import Scalar, float64
 
 # Adds a value to the element at an address.

@@ -77,10 +77,9 @@ def _run_passes(module: Any, machine: Any, *, is_straight: bool) -> None:
         passes.add_sroa_pass()
         passes.add_new_gvn_pass()
         passes.add_instruction_combine_pass()
-    else:
-        passes = builder.getModulePassManager()
-    if config.optimize:
         # Additions in a row ask whether other threads may add, all but the first in vain.
         passes.add_jump_threading_pass()
         passes.add_simplify_cfg_pass()
+    else:
+        passes = builder.getModulePassManager()
     passes.run(module, builder)
