@@ -11,6 +11,8 @@ import pytest
 import kernelcore as kc
 from kernelcore.codegen import abi
 from kernelcore.codegen.cost import Ends, best_ends
+from kernelcore.codegen.form import Form
+from kernelcore.codegen.llvm import emit_kernel
 from kernelcore.ir.core import Func
 from kernelcore.passes.again import may_load_again
 from kernelcore.passes.bands import has_bands
@@ -103,6 +105,15 @@ def product(a: F32_2D, b: F32_2D, c: F32_2D):
     for k in range(a.shape[1]):
         total += a[i, k] * b[k, j]
     c[i, j] = total
+
+
+@pytest.mark.parametrize(("lanes", "few"), [(16, 3), (32, 4), (64, 8)])
+def test_points_that_take_less_than_a_gang_go_one_by_one(lanes: int, few: int) -> None:
+    func = optimize(smoothed.func)
+    # Of points that begin within a gang, one.
+    assert f", i64 {few}, i64 1\n" in emit_kernel(func, "k", None, Form(lanes))
+    for width in (few, few + 1):
+        agree(func, arguments(width), (3, width), cut(3 * width), lanes)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 4])

@@ -16,8 +16,10 @@ Body = Callable[[], None]
 
 # Their elements are moved one by one, so that more lanes take longer to compile and hide little.
 LANES_OF_ANY_STRIDES = 16
-# So few points at the end of a row are sooner done one by one than as a gang under a mask.
+# So few points at the end of a row are sooner done one by one than as a gang under a mask, which
+# takes as long as one point per so many lanes.
 FEW_POINTS = 3
+LANES_PER_POINT = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +212,8 @@ def _emit_end(
     # Gangs make sums as trees. Who is in a gang follows from the places of the points alone, not
     # from what ran before them, as bands do; a point alone has the same sum either way.
     begins_gang = e.op(f"icmp eq i64 {e.op(f'and i64 {first}, {e.gang - 1}')}, 0")
-    few = e.op(f"select i1 {begins_gang}, i64 {FEW_POINTS}, i64 1")
+    most = max(FEW_POINTS, e.gang // LANES_PER_POINT)
+    few = e.op(f"select i1 {begins_gang}, i64 {most}, i64 1")
     several = e.op(f"icmp sgt i64 {e.op(f'sub i64 {last}, {first}')}, {few}")
     e.branch(e.op(f"and i1 {several}, {gangs.is_packed}"), together, single)
     for label, lanes, body in ((together, e.gang, gangs.packed), (single, 1, point)):
