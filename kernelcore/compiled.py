@@ -28,7 +28,7 @@ from kernelcore.passes.reverse import vjp
 from kernelcore.recall import Entry, Recalled
 from kernelcore.runtime import native
 from kernelcore.settings import config
-from kernelcore.signature import Binding, Role, describe
+from kernelcore.signature import Binding, Role, describe, make_signature
 from kernelcore.stream import Stream, current_stream
 from kernelcore.types import ArrayType, SourceType
 
@@ -292,8 +292,7 @@ class Direct:
 def _signature(
     func: Func, compiled: Compiled | DeviceCode, *, is_serial: bool = False
 ) -> native.Signature:
-    described = describe(func, compiled, _bindings(func), is_serial=is_serial)
-    return described.signature(compiled.key, compiled.address)
+    return make_signature(func, compiled, _bindings(func), is_serial=is_serial)
 
 
 def _bindings(func: Func) -> list[Binding]:

@@ -14,7 +14,7 @@ from kernelcore.builtins.arithmetic import add
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen import abi, memory, narrow
 from kernelcore.codegen.emitter import Emitter
-from kernelcore.codegen.masked import CACHE_LINE_BYTES
+from kernelcore.codegen.masked import stored
 from kernelcore.codegen.masks import ALL_LANES
 from kernelcore.types import Scalar, float64
 
@@ -111,10 +111,7 @@ def _in_memory(e: Emitter, dtype: Scalar, addresses: str, values: str) -> _Lanes
 def _stored(e: Emitter, element: str, value: str) -> str:
     """Where ``value`` lies until the next one of its type."""
     wide = f"<{e.gang} x {element}>"
-    # A frame that is aligned for registers keeps those that LLVM spills within one line each.
-    place = e.scratch(f"{wide}, align {CACHE_LINE_BYTES}")
-    e.effect(f"store {wide} {value}, ptr {place}, align {CACHE_LINE_BYTES}")
-    return place
+    return stored(e, wide, value, wide)
 
 
 def _emit_lanes(e: Emitter, dtype: Scalar, lanes: _Lanes, add_one: _AddOne) -> None:
@@ -191,9 +188,9 @@ def _drain() -> _Function:
 
 
 def _function(e: Emitter, symbol: str, params: str) -> _Function:
-    """The function that ``e`` holds but for its return."""
-    head = f"define internal preserve_mostcc void @{symbol}({params}) noinline nounwind {{"
-    text = "\n".join((head, "entry:", *e.lines(), "  ret void", "}"))
+    """The function that ``e`` holds but for its return, which is added."""
+    e.effect("ret void")
+    text = e.function(f"preserve_mostcc void @{symbol}({params})")
     return _Function(symbol, (*e.declarations, text))
 
 

@@ -163,7 +163,7 @@ def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str, form: F
         has_strided = e.gang > 1 and ends is Ends.SINGLE and suits_any_strides(func)
         strided = point if has_strided else None
         is_packed = all_equal(e, found, forms)
-        band = _band(e, func, form.rows, forms, is_packed) if form.rows > 1 else None
+        band = _band(e, func, form.rows, forms, is_packed, ends) if form.rows > 1 else None
         gangs = Gangs(gang, is_packed, strided, ends, band)
         crossing = _crossing(e, func, forms) if e.gang > 1 else None
         if crossing is not None:
@@ -189,7 +189,12 @@ def _crossing(e: Emitter, func: Func, forms: Mapping[Var, ArrayValue]) -> Crossi
 
 
 def _band(
-    e: Emitter, func: Func, rows: int, forms: Mapping[Var, ArrayValue], is_packed: str
+    e: Emitter,
+    func: Func,
+    rows: int,
+    forms: Mapping[Var, ArrayValue],
+    is_packed: str,
+    ends: Ends,
 ) -> Band:
     """Gangs of several rows of ``func``, for packed arrays to which no other threads add."""
     together, is_possible = in_bands(func, rows), is_packed
@@ -204,7 +209,7 @@ def _band(
         with e.other_code(lane_strides(together), whole_elements(together), plan):
             e.region(together.body)
 
-    ends_rows = best_ends(func) is Ends.PACKED and may_load_again(func)
+    ends_rows = ends is Ends.PACKED and may_load_again(func)
     return Band(rows, body, is_possible, ends_rows)
 
 

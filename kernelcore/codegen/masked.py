@@ -15,7 +15,7 @@ def load(e: Emitter, element: str, size_bytes: int, count: int, start: str, mask
     """``count`` elements from ``start`` on, 0 where ``mask`` does not hold: these are not read."""
     wide = f"<{count} x {element}>"
     if size_bytes < e.least_masked_bytes:
-        place = _stored(e, wide, "zeroinitializer", wide)
+        place = stored(e, wide, "zeroinitializer", wide)
         _call_copy(e, element, size_bytes, count, (place, start), mask)
         return e.op(f"load {wide}, ptr {place}, align {CACHE_LINE_BYTES}")
     name = f"@llvm.masked.load.v{count}{_suffix(element)}.p0"
@@ -30,7 +30,7 @@ def store(
     """Write ``count`` elements from ``start`` on, but for those where ``mask`` does not hold."""
     wide = f"<{count} x {element}>"
     if size_bytes < e.least_masked_bytes:
-        _call_copy(e, element, size_bytes, count, (start, _stored(e, wide, bits, wide)), mask)
+        _call_copy(e, element, size_bytes, count, (start, stored(e, wide, bits, wide)), mask)
         return
     name = f"@llvm.masked.store.v{count}{_suffix(element)}.p0"
     e.declare(f"declare void {name}({wide}, ptr, i32 immarg, <{count} x i1>)")
@@ -44,7 +44,7 @@ def _call_copy(
     """Copy the elements of ``mask`` to the first of ``places`` from the second."""
     flags = e.op(f"zext <{count} x i1> {mask} to <{count} x i8>")
     # Elements of one byte lie elsewhere.
-    active = _stored(e, f"<{count} x i8>", flags, f"[{count} x i8]")
+    active = stored(e, f"<{count} x i8>", flags, f"[{count} x i8]")
     target, source = places
     symbol = f"kc.copy_active.{element}"
     e.declare(_copy(symbol, element, size_bytes))
@@ -74,12 +74,12 @@ def _copy(symbol: str, element: str, size_bytes: int) -> str:
     e.place(done)
     e.effect("ret void")
     params = "ptr %target, ptr %source, ptr %active, i64 %count"
-    head = f"define internal void @{symbol}({params}) noinline nounwind {{"
-    return "\n".join((head, "entry:", *e.lines(), "}"))
+    return e.function(f"void @{symbol}({params})")
 
 
-def _stored(e: Emitter, wide: str, value: str, room: str) -> str:
-    """Where ``value`` lies until the next one in room of the same type."""
+def stored(e: Emitter, wide: str, value: str, room: str) -> str:
+    """Where ``value`` of type ``wide`` lies until the next one in room of the same type."""
+    # A frame that is aligned for registers keeps those that LLVM spills within one line each.
     place = e.scratch(f"{room}, align {CACHE_LINE_BYTES}")
     e.effect(f"store {wide} {value}, ptr {place}, align {CACHE_LINE_BYTES}")
     return place

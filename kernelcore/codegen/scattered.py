@@ -33,7 +33,7 @@ def call_load(e: Emitter, element: str, size_bytes: int, addresses: str) -> str:
     found = load(inner, element, size_bytes, lanes_of(inner, "%addresses"))
     inner.effect(f"ret {wide} {found}")
     head = f"{wide} @kc.load.{element}.v{e.gang}"
-    _define(e, f"{head}(<{e.gang} x ptr> %addresses)", inner)
+    e.declare(inner.function(f"{head}(<{e.gang} x ptr> %addresses)"))
     return e.op(f"call {head}(<{e.gang} x ptr> {addresses})")
 
 
@@ -43,7 +43,7 @@ def call_store(e: Emitter, element: str, size_bytes: int, addresses: str, values
     store(inner, element, size_bytes, lanes_of(inner, "%addresses"), "%values")
     inner.effect("ret void")
     head = f"void @kc.store.{element}.v{e.gang}"
-    _define(e, f"{head}(<{e.gang} x ptr> %addresses, {wide} %values)", inner)
+    e.declare(inner.function(f"{head}(<{e.gang} x ptr> %addresses, {wide} %values)"))
     e.effect(f"call {head}(<{e.gang} x ptr> {addresses}, {wide} {values})")
 
 
@@ -51,8 +51,3 @@ def lanes_of(e: Emitter, addresses: str) -> list[str]:
     """The addresses of the lanes, one by one."""
     wide = f"<{e.gang} x ptr>"
     return [e.op(f"extractelement {wide} {addresses}, i64 {k}") for k in range(e.gang)]
-
-
-def _define(e: Emitter, head: str, inner: Emitter) -> None:
-    """Add the function of type ``head`` that ``inner`` holds to the module."""
-    e.declare("\n".join([f"define internal {head} noinline nounwind {{", *inner.lines(), "}"]))
