@@ -129,7 +129,8 @@ fuzz-capsules: $(VENV)/.built
 	$(BIN)/python -m pytest -q tests/fuzz/test_capsules.py
 
 # Launches from several threads under ThreadSanitizer.
-CORE := accumulated_copy accumulating_run cpu_limit launch placement pool sections signature
+CORE := accumulate/accumulated_copy accumulate/accumulating_run accumulate/sections launch_descriptor \
+	run/cpu_limit run/launch run/placement run/pool
 tsan:
 	mkdir -p build
 	$(CXX) -std=c++20 -g -O1 -fsanitize=thread -Wall -Wextra -Icsrc -Icsrc/include \

@@ -12,10 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from kernelcore.components import take_array
-from kernelcore.errors import KernelArgumentError, KernelTypeError, SrcLoc
-from kernelcore.opspec import Operand, Operation, Result, describe
-from kernelcore.types import ArrayType, Scalar, as_array, bfloat16, element_type, float64
+from kernelcore import ArrayType, bfloat16, float64
+from kernelcore.base.errors import KernelArgumentError, KernelTypeError, SrcLoc
+from kernelcore.operators import (
+    Operand,
+    Operation,
+    Result,
+    Scalar,
+    as_array,
+    describe,
+    element_type,
+    take_array,
+)
 
 # Kinds of values that stand for a scalar of the key's kind without loss of meaning.
 _ADAPTS = {

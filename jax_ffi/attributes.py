@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from jax_ffi.platforms import CODE, Given
-from kernelcore.opspec import Operation
-from kernelcore.signature import messages
+from kernelcore.operators import Operation, messages
 
 
 def launch_attributes(

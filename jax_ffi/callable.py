@@ -14,12 +14,16 @@ from jax_ffi.host import HostCall
 from jax_ffi.members import Member, members, put_together, take_apart
 from jax_ffi.options import Declaration, FrozenOutputDims, OutputDims
 from jax_ffi.program import Replay, bind_program
-from kernelcore.errors import KernelArgumentError
-from kernelcore.opspec import Result
-from kernelcore.program import Program
-from kernelcore.program_interface import Interface, declared_parameters, interface
-from kernelcore.programs import Programs
-from kernelcore.types import Scalar
+from kernelcore.base.errors import KernelArgumentError
+from kernelcore.operators import (
+    Interface,
+    Program,
+    Programs,
+    Result,
+    Scalar,
+    declared_parameters,
+    interface,
+)
 
 
 class GraphMode(IntEnum):

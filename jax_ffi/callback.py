@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from jax_ffi.interop import dtype_from_jax, shared_at
-from kernelcore import Array, Device, _native
-from kernelcore.device import CPU, cuda_device
-from kernelcore.errors import KernelArgumentError, KernelDeviceError
+from kernelcore import Array, Device
+from kernelcore.base.errors import KernelArgumentError, KernelDeviceError
+from kernelcore.operators import CPU, _native, cuda_device
 
 Numbers = npt.NDArray[Any]
 # As native code gives them: dtype, address and shape.

@@ -7,7 +7,7 @@ import shutil
 
 import jax
 
-from kernelcore.errors import KernelArgumentError
+from kernelcore.base.errors import KernelArgumentError
 
 # What mpirun of Open MPI tells the processes that it starts.
 _UNDER_MPIRUN = "OMPI_COMM_WORLD_SIZE"

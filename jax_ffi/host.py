@@ -12,10 +12,9 @@ import jax.ffi
 import kernelcore as kc
 from jax_ffi.callback import CudaBuffer, HostBuffer, RawBuffer, device_at, register_handler
 from jax_ffi.members import Member, members, put_together
-from kernelcore.errors import KernelGradError
-from kernelcore.opspec import evaluate
-from kernelcore.program_interface import Interface
-from kernelcore.types import ArrayOf, ArrayType, Dense, Scalar, SourceType, StructType
+from kernelcore import ArrayType
+from kernelcore.base.errors import KernelGradError
+from kernelcore.operators import ArrayOf, Dense, Interface, Scalar, SourceType, StructType, evaluate
 
 _numbers = itertools.count()
 

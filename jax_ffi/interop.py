@@ -12,10 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from kernelcore import Array, Device
-from kernelcore.device import require_device
-from kernelcore.errors import KernelArgumentError, KernelTypeError
-from kernelcore.types import SCALARS, Scalar, bfloat16, scalar_of, uint16
+from kernelcore import Array, Device, bfloat16, uint16
+from kernelcore.base.errors import KernelArgumentError, KernelTypeError
+from kernelcore.operators import SCALARS, Scalar, require_device, scalar_of
 
 _FROM_NUMPY = {scalar.numpy: scalar for scalar in SCALARS}
 

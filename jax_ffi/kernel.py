@@ -23,9 +23,8 @@ from jax_ffi.options import (
 )
 from jax_ffi.primitive import Launch, bind
 from kernelcore import Kernel
-from kernelcore.errors import KernelArgumentError
-from kernelcore.opdevice import MAX_THREADS, is_block_dim
-from kernelcore.opshape import kernel_operation, require_kernel, roles
+from kernelcore.base.errors import KernelArgumentError
+from kernelcore.operators import MAX_THREADS, is_block_dim, kernel_operation, require_kernel, roles
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from jax_ffi.partition import is_partitionable, lower_partitioned
 from jax_ffi.platforms import CODE
 from jax_ffi.primitive import Launch, launch_p, result_avals
 from jax_ffi.registration import TARGET
-from kernelcore.opspec import Operation
-from kernelcore.signature import Role
+from kernelcore.operators import Operation, Role
 
 
 def aliases(operation: Operation) -> dict[int, int]:

@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex, cast
 import numpy as np
 from jax.core import Tracer
 
-from kernelcore.errors import KernelArgumentError, SrcLoc
+from kernelcore.base.errors import KernelArgumentError, SrcLoc
 
 VMAP_METHODS = (
     *("sequential", "sequential_unrolled", "expand_dims", "broadcast_all"),

@@ -21,9 +21,7 @@ from jax_ffi.attributes import launch_attributes
 from jax_ffi.platforms import CODE
 from jax_ffi.primitive import Launch, result_avals
 from jax_ffi.registration import TARGET
-from kernelcore.opspec import Operation, evaluate
-from kernelcore.signature import Role
-from kernelcore.types import as_array
+from kernelcore.operators import Operation, Role, as_array, evaluate
 
 jax.ffi.register_ffi_target_as_batch_partitionable(TARGET)
 

@@ -10,11 +10,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from kernelcore.compile import portable
-from kernelcore.opdevice import PORTABLE_ARCHITECTURE, common_architecture, device_form
-from kernelcore.opspec import Operation
-from kernelcore.runtime import native
-from kernelcore.signature import Relocation
+from kernelcore.operators import (
+    PORTABLE_ARCHITECTURE,
+    Operation,
+    Relocation,
+    common_architecture,
+    device_form,
+    native,
+    portable,
+)
 
 # Whether programs are lowered with the code of their kernels; jit caches by it.
 embeds = jax.make_user_context(False)

@@ -14,7 +14,7 @@ from jax.interpreters import xla
 from jax.sharding import NamedSharding, PartitionSpec
 
 from jax_ffi import compat
-from kernelcore.opspec import Operation, evaluate
+from kernelcore.operators import Operation, evaluate
 
 launch_p = Primitive("kernelcore_launch")
 launch_p.multiple_results = True

@@ -22,8 +22,7 @@ from jax_ffi.platforms import CODE
 from jax_ffi.primitive import Launch, bind, match_varying, result_avals, side_effect
 from jax_ffi.registration import GRAPH_TARGETS, TARGET
 from jax_ffi.replay import Layout, layout, program_attributes, slot_results
-from kernelcore.opspec import Extent, Operation, Result, evaluate
-from kernelcore.program import Program, Slot
+from kernelcore.operators import Extent, Operation, Program, Result, Slot, evaluate
 
 program_p = Primitive("kernelcore_program")
 program_p.multiple_results = True

@@ -8,10 +8,7 @@ from types import MappingProxyType
 import jax.ffi
 
 from jax_ffi import compat
-from kernelcore import _native
-from kernelcore.compile import load_portable, resolve
-from kernelcore.device_code import stored_image
-from kernelcore.runtime import native
+from kernelcore.operators import _native, load_portable, native, resolve, stored_image
 
 TARGET = "kernelcore_launch"
 # Of programs that GPUs run as graphs of their own; only they know graphs.

@@ -9,10 +9,19 @@ from typing import Any
 import numpy as np
 
 from jax_ffi.attributes import launch_attributes
-from kernelcore.opspec import Extent, Result, Shape, evaluate, own_shape
-from kernelcore.program import Literal, Program, Slot, Step
-from kernelcore.signature import Role
-from kernelcore.types import as_array
+from kernelcore.operators import (
+    Extent,
+    Literal,
+    Program,
+    Result,
+    Role,
+    Shape,
+    Slot,
+    Step,
+    as_array,
+    evaluate,
+    own_shape,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from kernelcore.composite import Composite
-from kernelcore.errors import KernelTypeError
+from kernelcore.base.errors import KernelTypeError
+from kernelcore.operators import Composite
 
 _registered: set[type] = set()
 

@@ -12,11 +12,16 @@ from jax.interpreters import ad, batching
 from jax.sharding import AxisType
 
 from jax_ffi.primitive import Launch, bind, launch_p
-from kernelcore import opderive
-from kernelcore.errors import KernelGradError
-from kernelcore.opselect import Selected, Selection, select, selection
-from kernelcore.opspec import Operation
-from kernelcore.types import MAX_GRID_DIMS
+from kernelcore.base.errors import KernelGradError
+from kernelcore.operators import (
+    MAX_GRID_DIMS,
+    Operation,
+    Selected,
+    Selection,
+    derive,
+    select,
+    selection,
+)
 
 
 def _batch(args: Sequence[Any], axes: Sequence[Any], *, launch: Launch) -> tuple[Any, list[int]]:
@@ -33,7 +38,7 @@ def _batch(args: Sequence[Any], axes: Sequence[Any], *, launch: Launch) -> tuple
 
     placed = [place(i, a, axis) for i, (a, axis) in enumerate(zip(args, axes, strict=True))]
     mask = [axis is not None or i in owners for i, axis in enumerate(axes)]
-    batched = replace(launch, operation=opderive.batch(operation, mask))
+    batched = replace(launch, operation=derive.batch(operation, mask))
     return bind(placed, batched), [0] * operation.visible
 
 
@@ -66,7 +71,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, launch: Launch) -> 
         primals += known.operands
         for i in given.keys() & known.own.keys():
             given[i] = given[i] * known.own[i]
-    derived = opderive.jvp(operation, active)
+    derived = derive.jvp(operation, active)
     if derived.produced:
         count = len(primals)
         linear = tuple(range(count, count + len(active)))
@@ -106,7 +111,7 @@ def _transpose(cotangents: Sequence[Any], *args: Any, launch: Launch) -> list[An
     given = [j for j, ct in enumerate(cotangents) if type(ct) is not ad.Zero]
     if not given:
         return ct_args
-    derived = opderive.vjp(operation, wrt, given, omit=wrt)
+    derived = derive.vjp(operation, wrt, given, omit=wrt)
     if derived.produced:
         known = [a for a in args if not ad.is_undefined_primal(a)]
         operands = [*known, *(cotangents[j] for j in given)]

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from importlib import metadata
 
-from kernelcore import benchmark, inspection
-from kernelcore.cache import default_cache
-from kernelcore.codegen.host import host
-from kernelcore.errors import KernelError
-from kernelcore.kernel import Kernel
-from kernelcore.runtime import native
+from kernelcore.base import native
+from kernelcore.base.disk_cache import default_cache
+from kernelcore.base.errors import KernelError
+from kernelcore.base.host import host
+from kernelcore.cli import bench
+from kernelcore.compiler import stages
+from kernelcore.launch.kernel import Kernel
 
 # Kinds of files in the cache: machine code, descriptions of processors, of launches, of sources.
 KINDS = ("o", "host", "launch", "sources")
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             case "inspect":
                 _inspect(chosen.kernel, chosen.stage, chosen.arch)
             case "bench":
-                for line in benchmark.report():
+                for line in bench.report():
                     print(line, flush=True)
             case "cache":
                 _clear() if chosen.action == "clear" else _list()
@@ -51,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("info", help="versions, processor, threads, disk cache")
     inspect = commands.add_parser("inspect", help="one stage of the compiler's work on a kernel")
     inspect.add_argument("kernel", metavar="FILE:KERNEL", help="the kernel of that name in a file")
-    inspect.add_argument("--stage", choices=inspection.STAGES, default="ir")
+    inspect.add_argument("--stage", choices=stages.STAGES, default="ir")
     inspect.add_argument("--arch", metavar="sm_NN", help="the architecture of GPUs for --stage ptx")
     commands.add_parser("bench", help="how fast kernels compile, launch and run here")
     cache = commands.add_parser("cache", help="the disk cache of machine code")

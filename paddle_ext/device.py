@@ -6,8 +6,8 @@ from typing import Any
 
 import paddle
 
-from kernelcore.device import Device, require_device
-from kernelcore.stream import Stream, get_stream
+from kernelcore import Device, Stream, get_stream
+from kernelcore.operators import require_device
 
 
 def device_from_paddle(paddle_device: Any) -> Device:

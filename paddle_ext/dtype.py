@@ -6,9 +6,9 @@ from typing import Any
 
 import paddle
 
-from kernelcore.element import element_of, scalar_in
-from kernelcore.errors import KernelTypeError
-from kernelcore.types import SCALARS, Scalar, boolean, int16, int32, int64, uint16, uint32, uint64
+from kernelcore import boolean, int16, int32, int64, uint16, uint32, uint64
+from kernelcore.base.errors import KernelTypeError
+from kernelcore.operators import SCALARS, Scalar, element_of, scalar_in
 
 # Paddle has no unsigned integers of these sizes (its name uint16 is bfloat16): these are the bits.
 SIGNED = {uint16: int16, uint32: int32, uint64: int64}

@@ -7,12 +7,9 @@ from typing import Any
 
 import paddle
 
-from kernelcore._native import ArrayMemory
-from kernelcore.errors import KernelArgumentError
-from kernelcore.opspec import Operation, describe, evaluate
-from kernelcore.runtime import native
-from kernelcore.signature import Binding, Role, ZeroFill
-from kernelcore.types import ArrayType
+from kernelcore import ArrayMemory, ArrayType
+from kernelcore.base.errors import KernelArgumentError
+from kernelcore.operators import Binding, Operation, Role, ZeroFill, describe, evaluate, native
 from paddle_ext.dtype import SIGNED, dtype_to_paddle
 
 

@@ -11,13 +11,20 @@ from paddle.autograd import PyLayer
 from paddle.jit.dy2static.py_layer import StaticPyLayerContext
 from paddle.static.nn import static_pylayer
 
-from kernelcore import opderive
-from kernelcore.errors import KernelArgumentError
-from kernelcore.kernel import Kernel
-from kernelcore.opselect import Selected, Selection, select, selection
-from kernelcore.opshape import ShapeSpec, kernel_operation
-from kernelcore.opspec import Operation
-from kernelcore.types import Scalar, element_type
+from kernelcore import Kernel
+from kernelcore.base.errors import KernelArgumentError
+from kernelcore.operators import (
+    Operation,
+    Scalar,
+    Selected,
+    Selection,
+    ShapeSpec,
+    derive,
+    element_type,
+    kernel_operation,
+    select,
+    selection,
+)
 from paddle_ext.dtype import dtype_to_paddle
 from paddle_ext.execute import merged, run_operation
 from paddle_ext.program import static_operator
@@ -107,7 +114,7 @@ class PaddleOperator:
         """The operator of the cotangents of ``wrt``, and for which of them it has results."""
         key = (wrt, seeds)
         if key not in self._derived:
-            derived = opderive.vjp(self.operation, wrt, seeds)
+            derived = derive.vjp(self.operation, wrt, seeds)
             self._derived[key] = PaddleOperator(derived.operation), derived.produced
         return self._derived[key]
 

@@ -11,7 +11,7 @@ from paddle.static import (
     register_op,  # pyright: ignore[reportPrivateImportUsage]
 )
 
-from kernelcore.opspec import Operation
+from kernelcore.operators import Operation
 from paddle_ext.dtype import dtype_to_paddle
 from paddle_ext.execute import infer_shapes, merged, run_operation
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import paddle
 
-from kernelcore._native import ArrayMemory
-from kernelcore.data import Array
-from kernelcore.errors import KernelArgumentError, KernelTypeError
-from kernelcore.types import StructType
+from kernelcore import Array, ArrayMemory
+from kernelcore.base.errors import KernelArgumentError, KernelTypeError
+from kernelcore.operators import StructType
 from paddle_ext.dtype import SIGNED
 
 _CODES = {unsigned.index: SIGNED[unsigned].index for unsigned in SIGNED}

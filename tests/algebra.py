@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kernelcore.builtins import LIBRARY
-from kernelcore.types import Dense, Scalar
+from kernelcore.language.types import Dense, Scalar
 
 Arrays = list[np.ndarray]
 Rng = np.random.Generator

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kernelcore.codegen.abi import Field
-from kernelcore.types import ArrayType
+from kernelcore.language.types import ArrayType
 
 
 def host_address(array: np.ndarray) -> int:

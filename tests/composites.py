@@ -11,8 +11,8 @@ from kernelcore.builtins.arithmetic import add, mul, sub
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Const, Func, Region, Var
 from kernelcore.ir.op import ATOMIC_ADD, LOAD, STORE, TID
+from kernelcore.language.types import ArrayType, Scalar, float64, int32
 from kernelcore.passes.pipeline import normalize
-from kernelcore.types import ArrayType, Scalar, float64, int32
 
 VEC3 = ArrayType(float64, 1, (3,))
 VEC3_ARRAY = ArrayType(float64, 2, (3,))

@@ -13,21 +13,19 @@ import ml_dtypes
 import numpy as np
 
 import kernelcore as kc
-from kernelcore import interp
+from kernelcore.base.config import config
 from kernelcore.builtins import OPS
 from kernelcore.codegen import abi
-from kernelcore.codegen.form import Form
-from kernelcore.compile import compile_func
-from kernelcore.execute import argument_leaves
+from kernelcore.codegen.simd.strategy import Form
+from kernelcore.compiler import interpreter
+from kernelcore.compiler.native_code import compile_func
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Const, Func, Region, Var
 from kernelcore.ir.op import Op
 from kernelcore.ir.verify import verify
 from kernelcore.ir.walk import clone_region
-from kernelcore.passes.pipeline import optimize
-from kernelcore.settings import config
-from kernelcore.types import (
+from kernelcore.language.types import (
     FLOATS,
     MAX_GRID_DIMS,
     TYPE_CLASSES,
@@ -37,6 +35,8 @@ from kernelcore.types import (
     bfloat16,
     boolean,
 )
+from kernelcore.launch.dispatch import argument_leaves
+from kernelcore.passes.pipeline import optimize
 from tests.argument_block import pack
 from tests.device import gpu
 from tests.target import IS_CPU
@@ -108,7 +108,7 @@ def agree(
 ) -> list[np.ndarray]:
     """Run interpreter and machine code on copies of ``args``; the arrays afterwards, if equal."""
     interpreted, compiled = _copies(args), _copies(args)
-    interp.run(func, interpreted, dims)
+    interpreter.run(func, interpreted, dims)
     status = launch(func, compiled, dims, chunks, lanes, turns, rows, least_masked_bytes)
     assert status == abi.STATUS_OK
     for found, expected in zip(compiled, interpreted, strict=True):

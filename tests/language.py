@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import kernelcore as kc
-from kernelcore import interp
-from kernelcore.execute import argument_leaves
+from kernelcore.compiler import interpreter
 from kernelcore.ir.verify import verify
+from kernelcore.launch.dispatch import argument_leaves
 from tests.kernel_harness import run_kernel
 
 
@@ -20,7 +20,7 @@ def run_both(kernel: kc.Kernel, dim: int | Sequence[int], args: Sequence[Any]) -
     kernel = kernel.for_arguments(args)
     verify(kernel.func)
     interpreted = copy.deepcopy(list(args))
-    interp.run(kernel.func, argument_leaves(kernel, interpreted), dim)
+    interpreter.run(kernel.func, argument_leaves(kernel, interpreted), dim)
     launched = copy.deepcopy(list(args))
     run_kernel(kernel, launched, dim)
     # Leaf by leaf, since what lies between the fields of a struct is nobody's.

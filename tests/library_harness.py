@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import kernelcore as kc
-from kernelcore import interp
+from kernelcore.compiler import interpreter
 from tests.kernel_harness import run_kernel
 
 
@@ -14,7 +14,7 @@ def run_both(kernel: Any, args: Sequence[Any], dim: int) -> None:
     """Launch ``kernel``; what it leaves in the arrays must be what the interpreter leaves."""
     expected = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
     with np.errstate(all="ignore"):
-        interp.run(kernel.func, expected, dim)
+        interpreter.run(kernel.func, expected, dim)
     run_kernel(kernel, args, dim)
     for found, want in zip(args, expected, strict=True):
         if isinstance(found, np.ndarray):

@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelcore import interp
+from kernelcore.base import native
 from kernelcore.codegen import abi
-from kernelcore.compiled import Direct
+from kernelcore.compiler import interpreter
+from kernelcore.compiler.launch_descriptor import Role
 from kernelcore.ir.core import Func
 from kernelcore.ir.verify import verify
-from kernelcore.opselect import select, selection
-from kernelcore.opspec import Operation, evaluate
+from kernelcore.language.types import element_type
+from kernelcore.launch.executable import Direct
+from kernelcore.operators.extremum import select, selection
+from kernelcore.operators.operation import Operation, evaluate
 from kernelcore.passes.pipeline import optimize
-from kernelcore.runtime import native
-from kernelcore.signature import Role
-from kernelcore.types import element_type
 from tests.kernel_harness import launch
 from tests.target import IS_CPU
 
@@ -56,7 +56,7 @@ def run_operation(
             args.append(results[bound.result])
     grid = evaluate(op.grid, shapes)
     if interpret:
-        interp.run(op.func, args, grid)
+        interpreter.run(op.func, args, grid)
     elif on is not None:
         on(optimize(op.func), args, grid)
     elif lanes is not None or not IS_CPU:

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore import _native, opderive
-from kernelcore.opshape import kernel_operation
-from kernelcore.opspec import Operation, evaluate
-from kernelcore.signature import Role
-from kernelcore.types import element_type
+from kernelcore import _native
+from kernelcore.compiler.launch_descriptor import Role
+from kernelcore.language.types import element_type
+from kernelcore.operators import derive
+from kernelcore.operators.operation import Operation, evaluate
+from kernelcore.operators.shape_rules import kernel_operation
 from tests.patterns import PATTERNS, Pattern, atomics
 
 pytestmark = pytest.mark.usefixtures("eager_sharing")
@@ -31,7 +32,7 @@ def shared_adjoint(pattern: Pattern) -> tuple[Operation, list[Any]]:
     floats = [k for k, a in enumerate(point) if a.dtype.kind == "f"]
     shared = [k for k in floats if k not in op.owners()][1:][-1:]
     is_batched = [k not in shared for k in range(len(point))]
-    op = opderive.batch(op, is_batched)
+    op = derive.batch(op, is_batched)
     rng = np.random.default_rng(1)
     operands = [
         np.stack([a * (1 + rng.random() / 8) if k in floats else a for _ in range(INSTANCES)])
@@ -45,7 +46,7 @@ def shared_adjoint(pattern: Pattern) -> tuple[Operation, list[Any]]:
         rng.standard_normal(evaluate(r.shape, shapes)).astype(r.type.dtype.numpy)
         for r in op.outputs
     ]
-    adjoint = opderive.vjp(op, floats, range(op.visible)).operation
+    adjoint = derive.vjp(op, floats, range(op.visible)).operation
     return adjoint, [*operands, *cotangents]
 
 

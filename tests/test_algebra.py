@@ -12,10 +12,10 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.builtins import BUILTINS, LIBRARY
-from kernelcore.composite import value_class
-from kernelcore.opshape import kernel_operation
-from kernelcore.opspec import Operation
-from kernelcore.types import Dense, Scalar
+from kernelcore.language.composite import value_class
+from kernelcore.language.types import Dense, Scalar
+from kernelcore.operators.operation import Operation
+from kernelcore.operators.shape_rules import kernel_operation
 from tests.algebra import Arrays, Case, type_named
 from tests.algebra_table import CASES
 from tests.operations import run_operation

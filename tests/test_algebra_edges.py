@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore import values
 from kernelcore.builtins import LIBRARY
 from kernelcore.builtins.decomposition import eig3, qr3, svd2, svd3
 from kernelcore.builtins.matrix import determinant, identity, inverse, mul
@@ -31,15 +30,16 @@ from kernelcore.builtins.transform import (
     transform_set_translation,
 )
 from kernelcore.builtins.vector import argmax, argmin, length, norm_huber, normalize
-from kernelcore.opshape import kernel_operation
+from kernelcore.language import composite_types
+from kernelcore.operators.shape_rules import kernel_operation
 from tests.algebra import about, hamilton, turn
 from tests.operations import run_operation
 from tests.test_derivatives import pull
 
-MATRIX_CLASSES = [values.mat33, values.mat33d]
-V3D = kc.array(dtype=values.vec3d)
-M33D = kc.array(dtype=values.mat33d)
-QUATD = kc.array(dtype=values.quatd)
+MATRIX_CLASSES = [composite_types.mat33, composite_types.mat33d]
+V3D = kc.array(dtype=composite_types.vec3d)
+M33D = kc.array(dtype=composite_types.mat33d)
+QUATD = kc.array(dtype=composite_types.quatd)
 F64 = kc.array(dtype=kc.float64)
 largest, smallest = LIBRARY["max"], LIBRARY["min"]
 
@@ -61,7 +61,7 @@ def test_zero_has_length_and_direction_zero_and_so_have_their_derivatives() -> N
 
 
 def test_a_nan_is_never_lost() -> None:
-    v = values.vec3(1.0, float("nan"), 2.0)
+    v = composite_types.vec3(1.0, float("nan"), 2.0)
     assert np.isnan(length(v))
     assert np.all(np.isnan(np.asarray(normalize(v))))
     assert np.isnan(smallest(v))
@@ -69,7 +69,7 @@ def test_a_nan_is_never_lost() -> None:
 
 
 def test_the_first_of_equal_components_is_found() -> None:
-    v = values.vec4i(3, -1, 3, -1)
+    v = composite_types.vec4i(3, -1, 3, -1)
     assert (argmin(v), argmax(v), smallest(v), largest(v)) == (1, 0, -1, 3)
 
 
@@ -92,8 +92,8 @@ def test_kernels_find_places_as_the_host_does() -> None:
 def constants(
     m: M33D,
     q: QUATD,
-    t: kc.array(dtype=values.transformd),
-    s: kc.array(dtype=values.quat),
+    t: kc.array(dtype=composite_types.transformd),
+    s: kc.array(dtype=composite_types.quat),
 ):
     i = kc.tid()
     m[i] = identity(3, kc.float64)
@@ -109,19 +109,19 @@ def test_identities() -> None:
     np.testing.assert_array_equal(q[0], [0, 0, 0, 1])
     np.testing.assert_array_equal(s[0], [0, 0, 0, 1])
     np.testing.assert_array_equal(t[0], [0, 0, 0, 0, 0, 0, 1])
-    assert quat_identity() == values.quat(0, 0, 0, 1)
-    assert transform_identity() == values.transform(0, 0, 0, 0, 0, 0, 1)
-    assert identity(n=2, dtype=kc.int32) == values.matrix((2, 2), int)(1, 0, 0, 1)
+    assert quat_identity() == composite_types.quat(0, 0, 0, 1)
+    assert transform_identity() == composite_types.transform(0, 0, 0, 0, 0, 0, 1)
+    assert identity(n=2, dtype=kc.int32) == composite_types.matrix((2, 2), int)(1, 0, 0, 1)
 
 
 def test_products_of_other_extents_are_refused() -> None:
     with pytest.raises(kc.KernelTypeError, match="dot"):
-        mul(values.mat33(), values.vec2())
+        mul(composite_types.mat33(), composite_types.vec2())
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_the_inverse_of_a_singular_matrix_is_zero(n: int) -> None:
-    m = values.matrix((n, n), float)(1.0)
+    m = composite_types.matrix((n, n), float)(1.0)
     assert determinant(m) == 0.0
     assert inverse(m) == type(m)()
 
@@ -180,7 +180,7 @@ def test_decompositions_hold_for_hard_matrices(cls: Any) -> None:
         assert np.all(np.diff(d) >= 0.0)
 
 
-@pytest.mark.parametrize("cls", [values.mat22, values.mat22d], ids=repr)
+@pytest.mark.parametrize("cls", [composite_types.mat22, composite_types.mat22d], ids=repr)
 def test_svd2_holds_for_hard_matrices(cls: Any) -> None:
     for matrix in hard_matrices():
         a = cls(matrix[:2, 1:])
@@ -214,7 +214,7 @@ def test_euler_angles_hold_at_gimbal_lock(axes: tuple[int, int, int]) -> None:
     for middle in (np.pi / 2, -np.pi / 2, 0.0):
         e = np.zeros(3)
         e[[i, j, k]] = 0.4, middle, -0.7
-        q = values.quatd(np.asarray(quat_from_euler(values.vec3d(e), i, j, k)))
+        q = composite_types.quatd(np.asarray(quat_from_euler(composite_types.vec3d(e), i, j, k)))
         back = quat_from_euler(quat_to_euler(q, i, j, k), i, j, k)
         np.testing.assert_allclose(turn(np.asarray(back)), turn(np.asarray(q)), atol=1e-14)
 
@@ -223,19 +223,19 @@ def test_half_turns_come_back_from_their_matrices() -> None:
     rng = np.random.default_rng(1)
     axes = [*np.eye(3), *-np.eye(3), *rng.standard_normal((5, 3))]
     for axis in axes:
-        q = values.quatd(*(axis / np.linalg.norm(axis)), 0.0)
+        q = composite_types.quatd(*(axis / np.linalg.norm(axis)), 0.0)
         back = quat_from_matrix(quat_to_matrix(q))
         np.testing.assert_allclose(abs(np.asarray(back) @ np.asarray(q)), 1.0, rtol=1e-15)
 
 
 def test_no_turn_has_no_axis() -> None:
     for w in (1.0, -1.0):
-        axis, angle = quat_to_axis_angle(values.quatd(0, 0, 0, w))
-        assert (axis, angle) == (values.vec3d(), 0.0)
+        axis, angle = quat_to_axis_angle(composite_types.quatd(0, 0, 0, w))
+        assert (axis, angle) == (composite_types.vec3d(), 0.0)
 
 
 def test_a_half_turn_about_a_perpendicular_axis_has_no_twist() -> None:
-    axis, q = values.vec3d(0, 0, 1), values.quatd(0, 1, 0, 0)
+    axis, q = composite_types.vec3d(0, 0, 1), composite_types.quatd(0, 1, 0, 0)
     assert quat_twist(axis, q) == quat_identity(kc.float64)
     assert quat_twist_angle_signed(axis, q) == 0.0
 
@@ -312,7 +312,9 @@ def test_axes_of_euler_angles_may_be_known_at_run_time_only() -> None:
 
 
 @kc.kernel
-def half_directions(v: kc.array(dtype=values.vec3h), u: kc.array(dtype=values.vec3h)):
+def half_directions(
+    v: kc.array(dtype=composite_types.vec3h), u: kc.array(dtype=composite_types.vec3h)
+):
     i = kc.tid()
     u[i] = normalize(v[i])
 
@@ -326,15 +328,15 @@ def test_half_precision_is_taken() -> None:
 
 
 def test_slerp_takes_the_shorter_arc() -> None:
-    a, b = values.quatd(*about(2, 0.2)), values.quatd(*about(2, 1.0))
+    a, b = composite_types.quatd(*about(2, 0.2)), composite_types.quatd(*about(2, 1.0))
     one, other = quat_slerp(a, b, 0.5), quat_slerp(a, -b, 0.5)
     np.testing.assert_allclose(one, about(2, 0.6), atol=1e-15)
     np.testing.assert_allclose(other, about(2, 0.6), atol=1e-15)
 
 
 def test_a_reflection_is_a_negative_scale() -> None:
-    p, q = values.vec3d(1, 2, 3), values.quatd(*about(1, 0.7))
-    m = transform_compose(p, q, values.vec3d(2.0, -3.0, 4.0))
+    p, q = composite_types.vec3d(1, 2, 3), composite_types.quatd(*about(1, 0.7))
+    m = transform_compose(p, q, composite_types.vec3d(2.0, -3.0, 4.0))
     position, rotation, scale = transform_decompose(m)
     assert position == p
     again = transform_compose(position, rotation, scale)
@@ -344,5 +346,5 @@ def test_a_reflection_is_a_negative_scale() -> None:
 
 def test_a_transform_of_the_host_is_updated_in_place() -> None:
     t = transform_identity()
-    transform_set_translation(t, values.vec3(1, 2, 3))
-    assert t.p == values.vec3(1, 2, 3)
+    transform_set_translation(t, composite_types.vec3(1, 2, 3))
+    assert t.p == composite_types.vec3(1, 2, 3)

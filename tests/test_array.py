@@ -8,10 +8,17 @@ import numpy as np
 import pytest
 
 from kernelcore import types
-from kernelcore.array import IndexedArray, array, array2d, array4d, indexedarray, indexedarray2d
-from kernelcore.errors import KernelArgumentError, KernelTypeError
-from kernelcore.types import ArrayOf
-from kernelcore.values import vec3
+from kernelcore.base.errors import KernelArgumentError, KernelTypeError
+from kernelcore.language.composite_types import vec3
+from kernelcore.language.types import ArrayOf
+from kernelcore.runtime.array.annotations import (
+    array,
+    array2d,
+    array4d,
+    indexedarray,
+    indexedarray2d,
+)
+from kernelcore.runtime.array.indexed_array import IndexedArray
 
 
 def test_array_annotations() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore.autodiff import gradcheck, jacobian, jacobian_fd
+from kernelcore.autograd.gradcheck import gradcheck, jacobian, jacobian_fd
 
 F64 = kc.array(dtype=kc.float64)
 

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore.codegen import abi, cpu
-from kernelcore.codegen.cost import rows_together
-from kernelcore.codegen.form import Form
+from kernelcore.codegen import abi
+from kernelcore.codegen.analysis.row_tiling import has_bands, in_bands
+from kernelcore.codegen.simd.cost_model import rows_together
+from kernelcore.codegen.simd.strategy import Form
+from kernelcore.codegen.target import cpu
 from kernelcore.ir.core import Func
 from kernelcore.ir.verify import verify
-from kernelcore.passes.bands import has_bands, in_bands
+from kernelcore.passes.autodiff.reverse import vjp
 from kernelcore.passes.pipeline import optimize, tidy
-from kernelcore.passes.reverse import vjp
 from tests.kernel_harness import agree, launch
 
 F32, F64 = kc.array(kc.float32, 2), kc.array(kc.float64, 2)

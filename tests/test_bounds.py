@@ -16,7 +16,7 @@ from jax.errors import JaxRuntimeError
 
 import kernelcore as kc
 from jax_ffi import jax_kernel
-from kernelcore import interp
+from kernelcore.compiler import interpreter
 from torch_ext import torch_op
 
 F = np.float32
@@ -49,7 +49,7 @@ def check(kernel: kc.Kernel, dim: int, args: list[Any], match: str) -> None:
     with pytest.raises(kc.KernelIndexError, match=match) as compiled:
         kc.launch(kernel, dim, args)
     with pytest.raises(kc.KernelIndexError, match=match) as interpreted:
-        interp.run(kernel.func, args, dim)
+        interpreter.run(kernel.func, args, dim)
     assert str(compiled.value) == str(interpreted.value)
     assert isinstance(compiled.value, IndexError)
 

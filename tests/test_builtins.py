@@ -11,21 +11,21 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from kernelcore import interp
+from kernelcore.base.errors import KernelGradError
 from kernelcore.builtins import BUILTINS, OPS
 from kernelcore.builtins.declare import Float, Int, builtin, registering
 from kernelcore.builtins.lowering import identity
 from kernelcore.builtins.syntax import BINARY, BOOLEAN, COMPARE, UNARY
-from kernelcore.codegen import cpu
-from kernelcore.codegen.emitter import scalar_type
-from kernelcore.codegen.llvm import emit_lanes
-from kernelcore.errors import KernelGradError
+from kernelcore.codegen.llvm.emitter import scalar_type
+from kernelcore.codegen.llvm.kernel import emit_lanes
+from kernelcore.codegen.target import cpu
+from kernelcore.compiler import interpreter
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Func, Var
 from kernelcore.ir.op import LOAD, STORE, Op
-from kernelcore.passes.forward import jvp
-from kernelcore.passes.reverse import vjp
-from kernelcore.types import TYPE_CLASSES, ArrayType, Scalar, float32, float64
+from kernelcore.language.types import TYPE_CLASSES, ArrayType, Scalar, float32, float64
+from kernelcore.passes.autodiff.forward import jvp
+from kernelcore.passes.autodiff.reverse import vjp
 from tests.kernel_harness import (
     elementwise,
     is_float,
@@ -81,7 +81,7 @@ def random_operands(op: Op, func: Func) -> list[np.ndarray]:
 
 
 def interpret(func: Func, columns: list[np.ndarray]) -> np.ndarray:
-    results = [interp.run_function(func, row)[0] for row in zip(*columns, strict=True)]
+    results = [interpreter.run_function(func, row)[0] for row in zip(*columns, strict=True)]
     return np.array(results, scalar_type(func.body.yields[0]).numpy)
 
 
@@ -141,8 +141,11 @@ def test_derivative_formula_agrees_with_central_differences(
     for row in zip(*random_operands(op, func), strict=True):
         below, above = list(row), list(row)
         below[at], above[at] = row[at] - step, row[at] + step
-        (low,), (high,) = interp.run_function(func, below), interp.run_function(func, above)
-        (out,) = interp.run_function(func, row)
+        (low,), (high,) = (
+            interpreter.run_function(func, below),
+            interpreter.run_function(func, above),
+        )
+        (out,) = interpreter.run_function(func, row)
         env = {**BUILTINS, **dict(zip(names, row, strict=True)), "out": out, "ct": ct}
         expected = ct * (high - low) / (2 * step)
         np.testing.assert_allclose(eval(formula, {}, env), expected, rtol=1e-5, atol=1e-7)
@@ -251,4 +254,4 @@ def test_inconsistent_declarations_are_refused() -> None:
 
 def test_float32_results_are_float32() -> None:
     func = one_call(OPS["erf"], float32)
-    assert interp.run_function(func, [0.5])[0].dtype == np.float32
+    assert interpreter.run_function(func, [0.5])[0].dtype == np.float32

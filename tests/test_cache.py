@@ -13,18 +13,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernelcore import compile as compiler
-from kernelcore import sources
+from kernelcore.base import source_digest
+from kernelcore.base.disk_cache import KEY_DIGITS, DiskCache, default_cache
+from kernelcore.base.host import Host, host
+from kernelcore.base.source_digest import codegen_sources
 from kernelcore.builtins import OPS
-from kernelcore.cache import KEY_DIGITS, DiskCache, default_cache
-from kernelcore.codegen import cpu
-from kernelcore.codegen.host import Host, host
-from kernelcore.compile import compile_func, content_hash, symbol_of
+from kernelcore.codegen.target import cpu
+from kernelcore.compiler import native_code as compiler
+from kernelcore.compiler.native_code import compile_func, content_hash, symbol_of
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Func, Var
-from kernelcore.sources import codegen_sources
-from kernelcore.types import ArrayType, float32
+from kernelcore.language.types import ArrayType, float32
 from tests.kernel_harness import const, launch, make
 
 KEY = "0" * 32
@@ -214,10 +214,10 @@ def test_a_change_of_any_source_is_seen(
     package = tmp_path / "package"
     (package / "codegen").mkdir(parents=True)
     files = [package / "codegen" / "one.py", package / "two.py"]
-    monkeypatch.setattr(sources, "_PACKAGE", str(package))
-    monkeypatch.setattr(sources, "_CODEGEN", (str(package / "codegen"),))
-    monkeypatch.setattr(sources, "_paths", lambda: list(map(str, files)))
-    monkeypatch.setattr(sources, "_IMPORTED_NS", 2**62)
+    monkeypatch.setattr(source_digest, "_PACKAGE", str(package))
+    monkeypatch.setattr(source_digest, "_CODEGEN", (str(package / "codegen"),))
+    monkeypatch.setattr(source_digest, "_paths", lambda: list(map(str, files)))
+    monkeypatch.setattr(source_digest, "_IMPORTED_NS", 2**62)
     found: list[tuple[str | None, str | None]] = []
 
     def write(path: Path, text: str) -> None:
@@ -225,8 +225,8 @@ def test_a_change_of_any_source_is_seen(
         os.utime(path, (1, 1))
 
     def look(settled: bool) -> None:
-        monkeypatch.setattr(sources, "_TICK_NS", -(10**12) if settled else 2 * 10**9)
-        versions = sources.codegen_version, sources.package_version
+        monkeypatch.setattr(source_digest, "_TICK_NS", -(10**12) if settled else 2 * 10**9)
+        versions = source_digest.codegen_version, source_digest.package_version
         codegen, package = (version.__wrapped__() for version in versions)
         found.append((codegen, package))
 
@@ -244,7 +244,7 @@ def test_a_change_of_any_source_is_seen(
     assert [a == b for a, b in zip(found[0], found[1], strict=True)] == [True, False]
     assert [a == b for a, b in zip(found[1], found[3], strict=True)] == [False, False]
     assert len(list(directory.glob("*.sources"))) == 5
-    monkeypatch.setattr(sources, "_paths", list)
+    monkeypatch.setattr(source_digest, "_paths", list)
     look(settled=True)
     assert found[-1][1] is None
 
@@ -253,22 +253,25 @@ def test_what_replaces_sources_later_is_not_what_runs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def look() -> tuple[str, str | None]:
-        return sources.codegen_version.__wrapped__(), sources.package_version.__wrapped__()
+        return (
+            source_digest.codegen_version.__wrapped__(),
+            source_digest.package_version.__wrapped__(),
+        )
 
-    monkeypatch.setattr(sources, "_PACKAGE", str(tmp_path))
-    monkeypatch.setattr(sources, "_CODEGEN", (str(tmp_path),))
-    monkeypatch.setattr(sources, "_paths", sources._paths.__wrapped__)
+    monkeypatch.setattr(source_digest, "_PACKAGE", str(tmp_path))
+    monkeypatch.setattr(source_digest, "_CODEGEN", (str(tmp_path),))
+    monkeypatch.setattr(source_digest, "_paths", source_digest._paths.__wrapped__)
     (tmp_path / "__pycache__").mkdir()
     known: list[tuple[str, str | None]] = []
     for name in ("a.pyc", "b.h", "__pycache__/c.pyc"):
         (tmp_path / name).write_text(name)
-        monkeypatch.setattr(sources, "_IMPORTED_NS", time.time_ns())
+        monkeypatch.setattr(source_digest, "_IMPORTED_NS", time.time_ns())
         known.append(look())
         assert look() == known[-1]
     assert known[0] != known[1] == known[2]
-    monkeypatch.setattr(sources, "_IMPORTED_NS", time.time_ns() - 10**10)
+    monkeypatch.setattr(source_digest, "_IMPORTED_NS", time.time_ns() - 10**10)
     assert look()[0] != look()[0]
     assert look()[1] is None
     (tmp_path / "a.pyc").unlink()
-    monkeypatch.setattr(sources, "_IMPORTED_NS", time.time_ns())
+    monkeypatch.setattr(source_digest, "_IMPORTED_NS", time.time_ns())
     assert look()[1] is None

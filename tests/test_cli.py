@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelcore import benchmark, benchmark_kernels
 from kernelcore.__main__ import main
-from kernelcore.inspection import STAGES
+from kernelcore.cli import bench, bench_kernels
+from kernelcore.compiler.stages import STAGES
 
 PROGRAM = """\
 import kernelcore as kc
@@ -116,14 +116,14 @@ def test_the_module_runs(program: Path) -> None:
 def test_the_benchmark_needs_nothing_else(
     program: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(benchmark, "PEER", "kernelcore_has_no_peer")
-    monkeypatch.setattr(benchmark, "ROUNDS", 2)
-    monkeypatch.setattr(benchmark, "SECONDS_PER_SAMPLE", 0.0)
-    monkeypatch.setattr(benchmark_kernels, "SIZE", 64)
-    monkeypatch.setattr(benchmark_kernels, "BODIES", 16)
+    monkeypatch.setattr(bench, "PEER", "kernelcore_has_no_peer")
+    monkeypatch.setattr(bench, "ROUNDS", 2)
+    monkeypatch.setattr(bench, "SECONDS_PER_SAMPLE", 0.0)
+    monkeypatch.setattr(bench_kernels, "SIZE", 64)
+    monkeypatch.setattr(bench_kernels, "BODIES", 16)
     assert main(["bench"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 1 + 3 + 1 + len(benchmark_kernels.KERNELS)
+    assert len(lines) == 1 + 3 + 1 + len(bench_kernels.KERNELS)
     assert "warp-lang is not installed" in lines.pop(4)
     for line in lines[1:]:
         value, unit = line.split()[-2:]

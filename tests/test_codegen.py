@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore import interp
-from kernelcore.codegen import abi, cpu
-from kernelcore.codegen.host import host
-from kernelcore.codegen.llvm import emit_kernel, emit_lanes
-from kernelcore.codegen.machine import STRAIGHT
-from kernelcore.compile import compile_func
-from kernelcore.errors import KernelCompileError, KernelError
+from kernelcore.base.errors import KernelCompileError, KernelError
+from kernelcore.base.host import host
+from kernelcore.codegen import abi
+from kernelcore.codegen.llvm.kernel import emit_kernel, emit_lanes
+from kernelcore.codegen.target import cpu
+from kernelcore.codegen.target.machine import STRAIGHT
+from kernelcore.compiler import interpreter
+from kernelcore.compiler.native_code import compile_func
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Func, Var
-from kernelcore.passes.pipeline import optimize
-from kernelcore.types import (
+from kernelcore.language.types import (
     SCALARS,
     ArrayType,
     Scalar,
@@ -31,6 +31,7 @@ from kernelcore.types import (
     int32,
     int64,
 )
+from kernelcore.passes.pipeline import optimize
 from tests.kernel_harness import agree, call, const, launch, make, region
 
 
@@ -222,7 +223,7 @@ def test_straight_lines_are_emitted_at_any_lane_count(lanes: int) -> None:
     root, less = np.zeros(lanes, np.float32), np.zeros(lanes, np.bool_)
     text = call_lanes(func, lanes, x, y, root, less)
     assert ("<8 x float>" in text) is (lanes == 8)
-    expected = [interp.run_function(func, row) for row in zip(x, y, strict=True)]
+    expected = [interpreter.run_function(func, row) for row in zip(x, y, strict=True)]
     assert root.tolist() == [e[0] for e in expected]
     assert less.tolist() == [e[1] for e in expected]
 
@@ -237,7 +238,7 @@ def test_branches_are_emitted_at_any_lane_count(lanes: int) -> None:
     func = make("branchy", [float32], write)
     x, found = np.linspace(-1, 1, lanes).astype(np.float32), np.zeros(lanes, np.float32)
     call_lanes(func, lanes, x, found)
-    assert found.tolist() == [interp.run_function(func, [value])[0] for value in x]
+    assert found.tolist() == [interpreter.run_function(func, [value])[0] for value in x]
 
 
 def test_functions_and_calls_are_no_kernels() -> None:
@@ -254,8 +255,8 @@ def test_functions_and_calls_are_no_kernels() -> None:
     with pytest.raises(KernelCompileError, match="not inlined"):
         emit_kernel(calling, "f")
     out = np.zeros((), np.float32)
-    interp.run(calling, [out], 1)
-    assert out == interp.run_function(func, [1.0, 2.0])[0]
+    interpreter.run(calling, [out], 1)
+    assert out == interpreter.run_function(func, [1.0, 2.0])[0]
 
 
 def test_rejected_text_is_a_compile_error() -> None:
@@ -335,7 +336,7 @@ def test_thunks_pass_their_context_on() -> None:
 def test_the_interpreter_names_the_index_out_of_bounds() -> None:
     array = np.zeros(3, np.float32)
     with pytest.raises(KernelError, match="index 3 is out of bounds for axis 0 of extent 3"):
-        interp.run(axpy(), [1.0, array, array], 4)
+        interpreter.run(axpy(), [1.0, array, array], 4)
 
 
 def test_vectorised_code_uses_the_widest_registers() -> None:

@@ -8,12 +8,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from kernelcore.codegen import abi, cpu
-from kernelcore.codegen.records import stack_records
+from kernelcore.codegen import abi
+from kernelcore.codegen.llvm.stack_records import stack_records
+from kernelcore.codegen.target import cpu
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Func, Var
-from kernelcore.types import (
+from kernelcore.language.types import (
     INTEGERS,
     SCALARS,
     ArrayType,

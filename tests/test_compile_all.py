@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore.codegen import machine, worker
-from kernelcore.codegen.worker import Worker
-from kernelcore.compile_all import KERNELS_PER_PROCESS
-from kernelcore.errors import KernelCompileError
+from kernelcore.base.errors import KernelCompileError
+from kernelcore.codegen.target import machine, worker
+from kernelcore.codegen.target.worker import Worker
+from kernelcore.launch.precompile import KERNELS_PER_PROCESS
 
 MANY = KERNELS_PER_PROCESS + 3
 
@@ -96,7 +96,7 @@ def test_launches_find_the_code(directory: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_process_starts_at_once_for_new_kernels_and_none_for_cached_ones(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run: Any = importlib.import_module("kernelcore.compile_all")._Run
+    run: Any = importlib.import_module("kernelcore.launch.precompile")._Run
     look, helpers = run._missing, list[int]()
 
     def noted(self: Any, *task: Any) -> Any:

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore import opderive
-from kernelcore.codegen.cost import ANY_ROW, MANY_GANGS, crossed_gangs
-from kernelcore.codegen.form import LANES
-from kernelcore.opshape import kernel_operation
+from kernelcore.codegen.analysis.uniformity import row_major_accesses
+from kernelcore.codegen.simd.cost_model import ANY_ROW, MANY_GANGS, crossed_gangs
+from kernelcore.codegen.simd.strategy import LANES
+from kernelcore.operators import derive
+from kernelcore.operators.shape_rules import kernel_operation
 from kernelcore.passes.pipeline import optimize
-from kernelcore.passes.uniform import row_major_accesses
 from tests.kernel_harness import agree
 from tests.operations import run_operation
 
@@ -104,7 +104,7 @@ def test_arrays_that_reach_beyond_the_grid_or_are_strided(lanes: int) -> None:
 def test_indices_of_threads_in_loops_and_branches(
     shape: tuple[int, int], lanes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kernelcore.codegen.llvm.crossed_gangs", lambda _: MANY_GANGS)
+    monkeypatch.setattr("kernelcore.codegen.llvm.kernel.crossed_gangs", lambda _: MANY_GANGS)
     rows, columns = shape
     x = floats(rows, max(columns, 3))[:, :columns]
     args = [floats(rows), floats(columns, seed=1), floats(rows, columns, seed=2)]
@@ -135,7 +135,7 @@ def waves(x: F32_2D, y: F32_2D):
 
 @gangs
 def test_adjoints(lanes: int) -> None:
-    adjoint = opderive.vjp(kernel_operation(waves, ["y"]), [0], [0]).operation
+    adjoint = derive.vjp(kernel_operation(waves, ["y"]), [0], [0]).operation
     assert crossed_gangs(optimize(adjoint.func)) == ANY_ROW
     args = [floats(50, 3), floats(50, 3, seed=1)]
     want, found = (run_operation(adjoint, args, lanes=n) for n in (1, lanes))

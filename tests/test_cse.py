@@ -9,9 +9,9 @@ from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Func, Var
 from kernelcore.ir.verify import verify
 from kernelcore.ir.walk import walk_eqns
-from kernelcore.passes.cse import merge_equal
-from kernelcore.passes.dce import dce
-from kernelcore.types import ArrayType, boolean, float64, int32
+from kernelcore.language.types import ArrayType, boolean, float64, int32
+from kernelcore.passes.simplify.common_subexpressions import merge_equal
+from kernelcore.passes.simplify.dead_code import dce
 from tests.kernel_harness import agree, call, const, make, region
 
 FLOATS = ArrayType(float64, 1)

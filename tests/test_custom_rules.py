@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 import kernelcore as kc
-from kernelcore import opderive
-from kernelcore.ir.text import canonical
+from kernelcore.ir.printer import canonical
 from kernelcore.ir.verify import verify
-from kernelcore.opshape import kernel_operation
-from kernelcore.passes.batch import batch
-from kernelcore.passes.forward import jvp
+from kernelcore.operators import derive
+from kernelcore.operators.shape_rules import kernel_operation
+from kernelcore.passes.autodiff.forward import jvp
+from kernelcore.passes.autodiff.reverse import vjp
 from kernelcore.passes.pipeline import normalize, optimize
-from kernelcore.passes.reverse import vjp
+from kernelcore.passes.vmap import batch
 from tests.kernel_harness import agree
 from tests.operations import run_operation
 from tests.rule_harness import array, floats, gradient, mapped, refused, tangent
@@ -33,12 +33,12 @@ def test_a_straight_through_estimator_passes_cotangents_on() -> None:
 def test_second_derivatives_are_those_of_the_rule() -> None:
     op = kernel_operation(quantize)
     x = array(0.3, 0.6)
-    first = opderive.vjp(op, [0], [0]).operation
-    second = opderive.vjp(first, [0], [0])
+    first = derive.vjp(op, [0], [0]).operation
+    second = derive.vjp(first, [0], [0])
     (found,) = run_operation(second.operation, [x, np.ones_like(x), np.ones_like(x)])
     # Of round(4 x) + 4 x, where the derivative of round counts as 1 again.
     np.testing.assert_allclose(found, [8, 8], rtol=1e-6)
-    pushed = opderive.jvp(first, [0])
+    pushed = derive.jvp(first, [0])
     (found,) = run_operation(pushed.operation, [x, np.ones_like(x), np.ones_like(x)])
     np.testing.assert_allclose(found, [8, 8], rtol=1e-6)
 
@@ -174,7 +174,7 @@ def test_code_is_used_inside_of_its_own_rule() -> None:
     x = array(2, 3)
     np.testing.assert_array_equal(gradient(mapped(square), x), x * x)
     op = kernel_operation(mapped(square))
-    twice = opderive.vjp(opderive.vjp(op, [0], [0]).operation, [0], [0])
+    twice = derive.vjp(derive.vjp(op, [0], [0]).operation, [0], [0])
     (found,) = run_operation(twice.operation, [x, np.ones_like(x), np.ones_like(x)])
     np.testing.assert_array_equal(found, 2 * x)
 
@@ -287,8 +287,8 @@ def test_a_replay_recalls_what_an_atomic_returned() -> None:
 
 def test_operators_do_not_have_what_a_replay_recalls() -> None:
     op = kernel_operation(compact, outputs=["y"], in_out=["counter", "kept"])
-    for derive in (lambda: opderive.vjp(op, [0], [2]), lambda: opderive.jvp(op, [0])):
-        refused(derive, "its derivative reads 'kept' as the launch left it")
+    for derived in (lambda: derive.vjp(op, [0], [2]), lambda: derive.jvp(op, [0])):
+        refused(derived, "its derivative reads 'kept' as the launch left it")
 
     @kc.func
     def noted(x: float, kept: floats, i: int):
@@ -313,7 +313,7 @@ def test_operators_do_not_have_what_a_replay_recalls() -> None:
     kc.launch(run, 2, [x], [kept, out], [adj], [None, array(1, 1)], adjoint=True)
     np.testing.assert_array_equal(adj, 2 * x)
     op = kernel_operation(run)
-    refused(lambda: opderive.vjp(op, [0], [1]), "its derivative reads 'kept' as the launch left it")
+    refused(lambda: derive.vjp(op, [0], [1]), "its derivative reads 'kept' as the launch left it")
 
 
 def test_a_replay_may_go_with_a_gradient() -> None:

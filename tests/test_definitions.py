@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore import compile as compile_module
+from kernelcore.compiler import native_code as compile_module
 
 F32 = kc.array(dtype=float)
 VEC3 = kc.array(dtype=kc.vec3)

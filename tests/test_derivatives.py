@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelcore import opderive
-from kernelcore.opshape import kernel_operation
-from kernelcore.opspec import Operation
+from kernelcore.operators import derive
+from kernelcore.operators.operation import Operation
+from kernelcore.operators.shape_rules import kernel_operation
 from tests.operations import Arrays, run_operation, smooth
 from tests.patterns import PATTERNS, Pattern
 
@@ -56,7 +56,7 @@ def difference(
 def push(op: Operation, point: Point, wrt: Sequence[int], along: Arrays, interpret: bool) -> Arrays:
     """The JVP as arrays for all results."""
     base = smooth(op, point, wrt, interpret=interpret)
-    derived = opderive.jvp(base.operation, wrt)
+    derived = derive.jvp(base.operation, wrt)
     along = [a * base.own.get(k, 1.0) for k, a in zip(wrt, along, strict=True)]
     found = run_operation(derived.operation, [*base.operands, *along], interpret=interpret)
     results = dict(zip(derived.produced, found, strict=True))
@@ -67,7 +67,7 @@ def push(op: Operation, point: Point, wrt: Sequence[int], along: Arrays, interpr
 def pull(op: Operation, point: Point, wrt: Sequence[int], cts: Arrays, interpret: bool) -> Arrays:
     """The VJP as arrays for all of ``wrt``."""
     base = smooth(op, point, wrt, interpret=interpret)
-    derived = opderive.vjp(base.operation, wrt, range(op.visible))
+    derived = derive.vjp(base.operation, wrt, range(op.visible))
     found = run_operation(derived.operation, [*base.operands, *cts], interpret=interpret)
     results = dict(zip(derived.produced, found, strict=True))
     return [results.get(k, np.zeros(np.shape(point[k]))) * base.own.get(k, 1.0) for k in wrt]
@@ -138,14 +138,14 @@ def test_second_derivatives_agree_in_every_order_of_modes(pattern: Pattern) -> N
     cts = directions(run_operation(op, point), range(op.visible), 2)
     along = directions(point, wrt, 1)
     base, start, _ = smooth(op, point, wrt)
-    adjoint = opderive.vjp(base, wrt, range(op.visible))
+    adjoint = derive.vjp(base, wrt, range(op.visible))
     gradient_of = adjoint.operation
     at = [*start, *cts]
 
     forward_reverse = push(gradient_of, at, wrt, along, False)
     seeds = [along[wrt.index(k)] for k in adjoint.produced]
     reverse_reverse = pull(gradient_of, at, wrt, seeds, False)
-    tangent = opderive.jvp(base, wrt)
+    tangent = derive.jvp(base, wrt)
     ct_tangent = [cts[j] for j in tangent.produced]
     reverse_forward = pull(tangent.operation, [*start, *along], wrt, ct_tangent, False)
     want = difference(lambda p: pull(op, p, adjoint.produced, cts, False), point, wrt, along)
@@ -174,7 +174,7 @@ def test_batching_is_one_run_per_instance(pattern: Pattern) -> None:
     op, first = setup(pattern, 0)
     _, second = setup(pattern, 5)
     for mask in ([True] * len(first), [k in op.owners() or k == 0 for k in range(len(first))]):
-        batched = opderive.batch(op, mask)
+        batched = derive.batch(op, mask)
         pairs = [(a, b if m else a) for a, b, m in zip(first, second, mask, strict=True)]
         operands = [np.stack(p) if m else p[0] for p, m in zip(pairs, mask, strict=True)]
         found = run_operation(batched, operands)
@@ -192,7 +192,7 @@ def test_vjp_of_a_batch_sums_over_what_it_shares(pattern: Pattern) -> None:
     mask = [k in op.owners() or k == 0 for k in range(len(first))]
     pairs = [(a, b if m else a) for a, b, m in zip(first, second, mask, strict=True)]
     operands = [np.stack(p) if m else p[0] for p, m in zip(pairs, mask, strict=True)]
-    batched = opderive.batch(op, mask)
+    batched = derive.batch(op, mask)
     cts = directions(run_operation(batched, operands), range(op.visible), 2)
     found = pull(batched, operands, wrt, cts, False)
     singles = [pull(op, [p[i] for p in pairs], wrt, [c[i] for c in cts], False) for i in (0, 1)]

@@ -13,7 +13,7 @@ import pytest
 import kernelcore as kc
 from kernelcore.builtins import BUILTINS, LIBRARY
 from kernelcore.frontend.intrinsics import Intrinsic
-from kernelcore.reference_docs import builtins_markdown
+from tools.builtin_table import builtins_markdown
 
 MAX_FIRST_LINE = 100
 EXPORTED = {name: getattr(kc, name) for name in dir(kc)}

@@ -9,22 +9,22 @@ import pytest
 import torch
 
 import kernelcore as kc
-from kernelcore import opderive
+from kernelcore.base.errors import KernelArgumentError, KernelGradError, SrcLoc
 from kernelcore.builtins import OPS
-from kernelcore.errors import KernelArgumentError, KernelGradError, SrcLoc
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Func, Var
 from kernelcore.ir.op import MESSAGES
 from kernelcore.ir.verify import verify
 from kernelcore.ir.walk import walk_eqns
-from kernelcore.opspec import Extent, Operation, primal_operation
-from kernelcore.passes.access import AccessMap, Effect, effects
-from kernelcore.passes.batch import batch
-from kernelcore.passes.forward import jvp
+from kernelcore.language.types import ArrayType, Scalar, boolean, float64, int32
+from kernelcore.operators import derive
+from kernelcore.operators.operation import Extent, Operation, primal_operation
+from kernelcore.passes.access.effects import AccessMap, Effect, effects
+from kernelcore.passes.autodiff.forward import jvp
+from kernelcore.passes.autodiff.reverse import vjp
 from kernelcore.passes.pipeline import normalize
-from kernelcore.passes.reverse import vjp
-from kernelcore.types import ArrayType, Scalar, boolean, float64, int32
+from kernelcore.passes.vmap import batch
 from tests.kernel_harness import call, const, make, region
 from tests.operations import run_operation
 from tests.test_effects import kernel_of
@@ -98,11 +98,11 @@ def test_derivatives_leave_counters_and_messages_out(
     run_operation(op, [X, counters])
     assert capfd.readouterr().out == ("0.5\n-2\n3\n1.5\n" if case == "messages" else "")
     for interpret in (False, True):
-        forward = opderive.jvp(op, [0])
+        forward = derive.jvp(op, [0])
         (tangent,) = run_operation(forward.operation, [X, counters, X + 1], interpret=interpret)
         np.testing.assert_array_equal(tangent, 2 * X * (X + 1))
         (index,) = [j for j, r in enumerate(op.outputs) if r.name == "p2"]
-        backward = opderive.vjp(op, [0], [index])
+        backward = derive.vjp(op, [0], [index])
         (cotangent,) = run_operation(backward.operation, [X, counters, X + 1], interpret=interpret)
         np.testing.assert_array_equal(cotangent, 2 * X * (X + 1))
     assert capfd.readouterr().out == ""
@@ -194,9 +194,9 @@ REFUSED: dict[str, tuple[Write, str]] = {
 def test_derivatives_that_depend_on_the_order_of_threads_are_refused(case: str) -> None:
     write, match = REFUSED[case]
     func = normalize(squaring(write))
-    for derive in (lambda: jvp(func, [0]), lambda: vjp(func, [0], [2])):
+    for derived in (lambda: jvp(func, [0]), lambda: vjp(func, [0], [2])):
         with pytest.raises(KernelGradError, match=match) as caught:
-            derive()
+            derived()
         assert caught.value.loc == HERE
 
 
@@ -208,7 +208,7 @@ def test_a_counter_per_thread_is_replayed_exactly() -> None:
 
     func = squaring(count)
     op, counters = operation(func), np.arange(4, dtype=np.int32)
-    derived = opderive.vjp(op, [0], [1])
+    derived = derive.vjp(op, [0], [1])
     for interpret in (False, True):
         (found,) = run_operation(derived.operation, [X, counters, np.ones(4)], interpret=interpret)
         np.testing.assert_array_equal(found, counters + 1.0)

@@ -15,22 +15,17 @@ from jax.errors import JaxRuntimeError
 
 import kernelcore as kc
 from jax_ffi import jax_kernel
-from kernelcore import interp
+from kernelcore.base import native
+from kernelcore.base.errors import KernelAssertionError, SrcLoc
 from kernelcore.builtins import OPS
 from kernelcore.codegen import abi
-from kernelcore.compiled import Direct
-from kernelcore.errors import KernelAssertionError, SrcLoc
-from kernelcore.generic import Parameter
+from kernelcore.compiler import interpreter
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Func, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import walk_eqns
-from kernelcore.kernel import Kernel
-from kernelcore.passes.batch import batch
-from kernelcore.passes.pipeline import normalize, optimize
-from kernelcore.runtime import native
-from kernelcore.types import (
+from kernelcore.language.types import (
     SCALARS,
     ArrayOf,
     ArrayType,
@@ -42,6 +37,11 @@ from kernelcore.types import (
     int32,
     int64,
 )
+from kernelcore.launch.executable import Direct
+from kernelcore.launch.infer_types import Parameter
+from kernelcore.launch.kernel import Kernel
+from kernelcore.passes.pipeline import normalize, optimize
+from kernelcore.passes.vmap import batch
 from tests.kernel_harness import agree, call, comparable, const, launch, make, region
 from torch_ext import torch_op
 
@@ -239,7 +239,7 @@ def test_printed_text_is_that_of_the_interpreter(
 ) -> None:
     func, values = printing(dtype, (": ", "\n")), samples(dtype, 40)
     values[:2] = dtype.limits if dtype.is_integer else [0, 1]
-    interp.run(func, [values], 40)
+    interpreter.run(func, [values], 40)
     expected = capfd.readouterr().out
     assert launch(func, [values], 40) == abi.STATUS_OK
     assert capfd.readouterr().out == expected
@@ -260,7 +260,7 @@ def test_the_sign_of_a_nan_is_not_printed(capfd: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize("text", ["100% %d %%\n", "π → ∞ 🙂\n", 'a"b\\c\t', "a\0b", ""])
 def test_literal_text_is_printed_as_it_is(text: str, capfd: pytest.CaptureFixture[str]) -> None:
     func = printing(int32, (text, text))
-    interp.run(func, [np.array([7], np.int32)], 1)
+    interpreter.run(func, [np.array([7], np.int32)], 1)
     expected = capfd.readouterr().out
     launch(func, [np.array([7], np.int32)], 1)
     assert capfd.readouterr().out == expected == f"0{text}7{text}"
@@ -331,7 +331,7 @@ def test_a_failed_assertion_raises_its_message(points: int, value: float, match:
     with pytest.raises(KernelAssertionError, match=match) as compiled:
         kc.launch(kernel, points, [x], [y])
     with pytest.raises(KernelAssertionError, match=match) as interpreted:
-        interp.run(kernel.func, [x, y], points)
+        interpreter.run(kernel.func, [x, y], points)
     assert str(compiled.value) == str(interpreted.value)
     assert isinstance(compiled.value, kc.KernelError)
     assert isinstance(compiled.value, AssertionError)

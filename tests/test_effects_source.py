@@ -12,8 +12,8 @@ from jax.errors import JaxRuntimeError
 
 import kernelcore as kc
 from jax_ffi import jax_kernel
-from kernelcore import interp
-from kernelcore.errors import KernelAssertionError, KernelGradError
+from kernelcore.base.errors import KernelAssertionError, KernelGradError
+from kernelcore.compiler import interpreter
 from torch_ext import torch_op
 
 F64 = kc.array(dtype=kc.float64)
@@ -82,7 +82,7 @@ def test_statistics_of_many_threads() -> None:
 def test_swap_and_exchange_return_the_old_value() -> None:
     x, taken = np.array([1.0, 1.0, -1.0]), np.array([0, 7, 0], np.int32)
     interpreted: list[Any] = [x, taken.copy(), np.zeros(3, np.int32)]
-    interp.run(first_come.func, interpreted, 3)
+    interpreter.run(first_come.func, interpreted, 3)
     compiled = [x, taken.copy(), np.zeros(3, np.int32)]
     kc.launch(first_come, 3, [x], compiled[1:])
     for found, expected in zip(compiled, interpreted, strict=True):
@@ -95,7 +95,7 @@ def test_printed_lines(capfd: pytest.CaptureFixture[str]) -> None:
     x, y = np.array([0.5, -3.0]), np.zeros(2)
     kc.launch(told_square, 2, [x], [y])
     compiled = capfd.readouterr().out
-    interp.run(told_square.func, [x, y], 2)
+    interpreter.run(told_square.func, [x, y], 2)
     assert capfd.readouterr().out == compiled
     assert [line.split("=")[1].strip() for line in compiled.splitlines()] == ["0.25", "9"]
     leaf = torch.tensor(x, requires_grad=True)
@@ -111,7 +111,7 @@ def test_assertions_name_their_line_everywhere() -> None:
     with pytest.raises(KernelAssertionError, match=match):
         kc.launch(checked_root, 2, [x], [y])
     with pytest.raises(KernelAssertionError, match=match):
-        interp.run(checked_root.func, [x, y], 2)
+        interpreter.run(checked_root.func, [x, y], 2)
     with pytest.raises(KernelAssertionError, match=match):
         torch_op(checked_root)(torch.tensor(x))
     with pytest.raises(JaxRuntimeError, match=match):

@@ -10,7 +10,7 @@ import pytest
 
 from kernelcore.builtins import OPS
 from kernelcore.codegen import abi
-from kernelcore.types import float32, float64
+from kernelcore.language.types import float32, float64
 from tests.kernel_harness import elementwise, launch, one_call
 from tests.maths_reference import REFERENCES
 

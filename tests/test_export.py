@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import kernelcore as kc
-from kernelcore.codegen import cpu
-from kernelcore.codegen.toolchain import find_compiler
-from kernelcore.errors import KernelCompileError
+from kernelcore.base.errors import KernelCompileError
+from kernelcore.codegen.snippet.toolchain import find_compiler
+from kernelcore.codegen.target import cpu
 
 
 @kc.struct

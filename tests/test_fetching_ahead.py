@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 import kernelcore as kc
-from kernelcore.codegen import cpu
-from kernelcore.codegen.form import Form
+from kernelcore.codegen.analysis.prefetch import first_accesses
+from kernelcore.codegen.simd.strategy import Form
+from kernelcore.codegen.target import cpu
 from kernelcore.ir.core import Eqn, Var
-from kernelcore.passes.ahead import first_accesses
-from kernelcore.passes.offsets import definitions, place_of
+from kernelcore.passes.access.index_offsets import definitions, place_of
 from kernelcore.passes.pipeline import optimize
 
 F32, F32_2D, VEC3 = kc.array(kc.float32, 1), kc.array(kc.float32, 2), kc.array(kc.vec3, 1)

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore import interp
+from kernelcore.compiler import interpreter
 from kernelcore.frontend.specialize import specialize_function, specialize_kernel
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.verify import verify
 from kernelcore.ir.walk import walk_eqns
-from kernelcore.passes.inline import inline
+from kernelcore.passes.simplify.inline import inline
 from tests import programs_control, programs_expressions, programs_literals
 from tests.programs import CASES, F64, I32, X
 from tests.programs_expressions import square
@@ -35,7 +35,7 @@ def test_functions_agree_with_python(function: kc.Function, calls: list[tuple[An
     for lowered in (func, verify(inline(func))):
         for call in calls:
             ours, theirs = copied(call), copied(call)
-            found = interp.run_function(lowered, ours)
+            found = interpreter.run_function(lowered, ours)
             wanted = function(*theirs)
             values = wanted if isinstance(wanted, tuple) else (wanted,)
             expected = () if wanted is None else values
@@ -56,7 +56,7 @@ def test_closures_are_constants() -> None:
         return raised
 
     for power in (0, 2, 5):
-        (found,) = interp.run_function(specialize_function(make(power)), [1.5])
+        (found,) = interpreter.run_function(specialize_function(make(power)), [1.5])
         assert found == 1.5**power
 
 
@@ -81,7 +81,7 @@ def test_tid_gives_one_index_per_target(rank: int) -> None:
     func = verify(specialize_kernel([one, two, three, four][rank - 1]))
     assert func.grid_rank == rank
     out = np.zeros(2**rank, np.int32)
-    interp.run(func, [out], [2] * rank)
+    interpreter.run(func, [out], [2] * rank)
     np.testing.assert_array_equal(out, [int(f"{i:b}") for i in range(2**rank)])
 
 
@@ -93,7 +93,7 @@ def test_early_return_guards_the_rest_of_a_kernel() -> None:
         o[i] = 2.0 * x[i]
 
     out = np.zeros(6)
-    interp.run(verify(specialize_kernel(guarded)), [X, out], [6])
+    interpreter.run(verify(specialize_kernel(guarded)), [X, out], [6])
     np.testing.assert_array_equal(out, [*(2 * X), 0, 0])
 
 
@@ -103,7 +103,7 @@ def test_atomic_add_gives_the_old_value() -> None:
         o[i] = kc.atomic_add(count, 0, 2)
 
     count, out = np.zeros(1, np.int32), np.zeros(3, np.int32)
-    interp.run(verify(specialize_kernel(tickets)), [count, out], [3])
+    interpreter.run(verify(specialize_kernel(tickets)), [count, out], [3])
     np.testing.assert_array_equal(out, [0, 2, 4])
     assert count[0] == 6
 
@@ -140,7 +140,7 @@ def test_an_element_is_read_before_its_new_value(operator: str, tmp_path: Path) 
     scope: dict[str, Any] = {"__name__": "scale"}
     exec(compile(file.read_text(), str(file), "exec", dont_inherit=True), scope)
     ours, theirs = X.copy(), X.copy()
-    interp.run_function(specialize_function(scope["scale"]), [ours])
+    interpreter.run_function(specialize_function(scope["scale"]), [ours])
     scope["scale"](theirs)
     np.testing.assert_array_equal(ours, theirs)
 
@@ -193,7 +193,7 @@ def test_annotations_may_be_objects_or_text(tmp_path: Path) -> None:
         exec(compile(file.read_text(), str(file), "exec", dont_inherit=True), scope)
         func = verify(specialize_kernel(scope["Box"].fill))
         out = np.zeros((2, 3), np.float32)
-        interp.run(func, [out, 4], [2, 3])
+        interpreter.run(func, [out, 4], [2, 3])
         assert np.all(out == 4.5)
         store = func.body.eqns[-1].loc
         assert store is not None

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore import opderive
+from kernelcore.base.host import host
 from kernelcore.codegen import abi
-from kernelcore.codegen.cost import Ends, best_ends
-from kernelcore.codegen.form import LANES, adds_in_order, form_for
-from kernelcore.codegen.host import host
-from kernelcore.opshape import kernel_operation
+from kernelcore.codegen.simd.cost_model import Ends, best_ends
+from kernelcore.codegen.simd.strategy import LANES, adds_in_order, form_for
+from kernelcore.operators import derive
+from kernelcore.operators.shape_rules import kernel_operation
 from kernelcore.passes.pipeline import optimize
 from tests.kernel_harness import agree, launch, unoptimised
 from tests.operations import run_operation, smooth
@@ -221,7 +221,7 @@ def chained(x: F32, n: I32, y: F32):
 def test_stacks_of_threads_that_part(lanes: int) -> None:
     op = kernel_operation(chained, ["y"])
     n = np.random.default_rng(4).integers(0, 70, SIZE).astype(np.int32)
-    adjoint = opderive.vjp(op, [0], [0]).operation
+    adjoint = derive.vjp(op, [0], [0]).operation
     args = [floats(SIZE), n, floats(SIZE, seed=5)]
     want = run_operation(adjoint, args, lanes=1)
     found = run_operation(adjoint, args, lanes=lanes)
@@ -246,14 +246,14 @@ def nested(x: F32, n: I32, y: F32):
 
 
 @gangs
-@pytest.mark.parametrize("second", [opderive.vjp, opderive.jvp])
+@pytest.mark.parametrize("second", [derive.vjp, derive.jvp])
 def test_stacks_of_derivatives_of_derivatives(second: Any, lanes: int) -> None:
     n = np.random.default_rng(4).integers(0, 9, SIZE).astype(np.int32)
-    first = opderive.vjp(kernel_operation(nested, ["y"]), [0], [0]).operation
+    first = derive.vjp(kernel_operation(nested, ["y"]), [0], [0]).operation
     args = [floats(SIZE), n, floats(SIZE, seed=5)]
-    derived = second(first, [0, 2], [0]) if second is opderive.vjp else second(first, [0, 2])
+    derived = second(first, [0, 2], [0]) if second is derive.vjp else second(first, [0, 2])
     args.append(floats(SIZE, seed=6))
-    if second is opderive.jvp:
+    if second is derive.jvp:
         args.append(floats(SIZE, seed=7))
     want = run_operation(derived.operation, args, lanes=1)
     found = run_operation(derived.operation, args, lanes=lanes)
@@ -268,7 +268,7 @@ def test_adjoints_in_gangs_are_those_of_single_threads(pattern: Pattern) -> None
     wrt = float_operands(op, point)
     base = smooth(op, point, wrt)
     cts = directions(run_operation(op, point), range(op.visible), 1)
-    derived = opderive.vjp(base.operation, wrt, range(op.visible)).operation
+    derived = derive.vjp(base.operation, wrt, range(op.visible)).operation
     args = [*base.operands, *cts]
     found = run_operation(derived, args, lanes=4)
     with unoptimised():

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kernelcore.codegen.llvm import emit_kernel
+from kernelcore.codegen.llvm.kernel import emit_kernel
 from kernelcore.passes.pipeline import optimize
 from tests.patterns.loops import dynamic_product, loop_with_break
 from tests.patterns.memory import in_place_in_loop, tv_stencil

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore.codegen.cost import best_lanes
-from kernelcore.codegen.form import FLOAT_LANES_OF_SUMS
-from kernelcore.codegen.interleaved import register_lanes
+from kernelcore.codegen.simd.cost_model import best_lanes
+from kernelcore.codegen.simd.interleaved import register_lanes
+from kernelcore.codegen.simd.strategy import FLOAT_LANES_OF_SUMS
+from kernelcore.language.composite_types import vector
+from kernelcore.language.types import Scalar
 from kernelcore.passes.pipeline import optimize
-from kernelcore.types import Scalar
-from kernelcore.values import vector
 from tests.kernel_harness import agree
 
 # Two gangs of the largest size, and ends that are none.

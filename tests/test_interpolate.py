@@ -11,8 +11,8 @@ import pytest
 import kernelcore as kc
 from kernelcore.builtins.interpolate import erfcinv, erfinv, lerp, nonzero, smoothstep, step
 from kernelcore.builtins.search import lower_bound
-from kernelcore.types import float64, int32, uint32
-from kernelcore.values import mat22, quat, vec3
+from kernelcore.language.composite_types import mat22, quat, vec3
+from kernelcore.language.types import float64, int32, uint32
 from tests.library_harness import mapped, run_both, slopes
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import kernelcore as kc
-from kernelcore.lazy import Deferred
-from kernelcore.public import ADAPTERS, HOMES
+from kernelcore._exports import ADAPTERS, HOMES
+from kernelcore.base.lazy import Deferred
 
 
 def names_for_type_checkers() -> dict[str, str]:
@@ -55,4 +55,4 @@ def test_unknown_names_are_attribute_errors() -> None:
     with pytest.raises(AttributeError, match="module 'kernelcore' has no attribute 'nothing'"):
         kc.nothing  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(AttributeError, match="nothing"):
-        Deferred("kernelcore.types").nothing  # noqa: B018
+        Deferred("kernelcore.language.types").nothing  # noqa: B018

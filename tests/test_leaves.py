@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from kernelcore import types
-from kernelcore.array import array, array2d, indexedarray, indexedarray2d
-from kernelcore.errors import KernelArgumentError
-from kernelcore.leaves import leaf_names, leaf_types, leaves
-from kernelcore.structs import struct
-from kernelcore.types import ArrayType, float32, float64, int32, type_of
-from kernelcore.values import mat22, quat, transform, vec2, vec3, vec3d, vec3i
+from kernelcore.base.errors import KernelArgumentError
+from kernelcore.language.composite_types import mat22, quat, transform, vec2, vec3, vec3d, vec3i
+from kernelcore.language.flatten import leaf_names, leaf_types
+from kernelcore.language.types import ArrayType, float32, float64, int32, type_of
+from kernelcore.runtime.array.annotations import array, array2d, indexedarray, indexedarray2d
+from kernelcore.runtime.flatten_arguments import leaves
+from kernelcore.runtime.structs import struct
 
 
 @struct

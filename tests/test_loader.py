@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from kernelcore.codegen import cpu
-from kernelcore.compile import compile_func
-from kernelcore.errors import KernelCompileError
+from kernelcore.base import native
+from kernelcore.base.errors import KernelCompileError
+from kernelcore.codegen.target import cpu
+from kernelcore.compiler.native_code import compile_func
 from kernelcore.passes.pipeline import optimize
-from kernelcore.runtime import native
 from tests.patterns.memory import tv_stencil
 
 SHT_RELA, SHT_INIT_ARRAY = 4, 14

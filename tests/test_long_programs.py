@@ -7,8 +7,8 @@ import linecache
 import numpy as np
 
 import kernelcore as kc
-from kernelcore import opderive
-from kernelcore.opshape import kernel_operation
+from kernelcore.operators import derive
+from kernelcore.operators.shape_rules import kernel_operation
 from tests.operations import run_operation
 
 LINES = 300
@@ -30,8 +30,8 @@ def long_kernel(line: str) -> kc.Kernel:
 
 def test_long_chains_differentiate_twice() -> None:
     op = kernel_operation(long_kernel("v = kc.sin(v) * 1.01"))
-    once = opderive.vjp(op, [0], [0]).operation
-    twice = opderive.vjp(once, [0], [0]).operation
+    once = derive.vjp(op, [0], [0]).operation
+    twice = derive.vjp(once, [0], [0]).operation
     x, one = np.array([0.3, 0.7]), np.ones(2)
     (gradient,) = run_operation(once, [x, one])
     want = np.ones(2)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore.codegen.form import LANES, Form
-from kernelcore.codegen.host import NO_MASKS, Host
-from kernelcore.codegen.llvm import emit_kernel
+from kernelcore.base.host import NO_MASKS, Host
+from kernelcore.codegen.llvm.kernel import emit_kernel
+from kernelcore.codegen.simd.strategy import LANES, Form
 from kernelcore.ir.core import Func
 from kernelcore.passes.pipeline import optimize
 from tests.kernel_harness import agree

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernelcore.base.host import Host, host
 from kernelcore.builtins import OPS
 from kernelcore.builtins.maths import (
     error,
@@ -26,10 +27,9 @@ from kernelcore.builtins.maths import (
     trigonometric,
 )
 from kernelcore.builtins.maths.evaluation import evaluated
-from kernelcore.codegen import cpu
-from kernelcore.codegen.host import Host, host
-from kernelcore.codegen.llvm import emit_lanes
-from kernelcore.types import Scalar, float32, float64
+from kernelcore.codegen.llvm.kernel import emit_lanes
+from kernelcore.codegen.target import cpu
+from kernelcore.language.types import Scalar, float32, float64
 from tests.kernel_harness import one_call
 from tests.maths_reference import REFERENCES, exact, ulps
 

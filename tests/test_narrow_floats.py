@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelcore import interp
-from kernelcore.codegen import cpu
-from kernelcore.codegen.llvm import emit_kernel, emit_lanes
+from kernelcore.codegen.llvm.kernel import emit_kernel, emit_lanes
+from kernelcore.codegen.target import cpu
+from kernelcore.compiler import interpreter
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Const, Func, Var
-from kernelcore.types import ArrayType, Scalar, bfloat16, float16, float32, float64
+from kernelcore.language.types import ArrayType, Scalar, bfloat16, float16, float32, float64
 from tests.kernel_harness import agree, call, elementwise, launch, make, nearest_float
 
 NARROW = pytest.mark.parametrize("dtype", [float16, bfloat16], ids=str)
@@ -42,7 +42,7 @@ def run(func: Func, columns: list[np.ndarray], result: Scalar) -> np.ndarray:
 
 def interpret(func: Func, columns: list[np.ndarray], result: Scalar) -> np.ndarray:
     rows = zip(*columns, strict=True)
-    return np.array([interp.run_function(func, row)[0] for row in rows], result.numpy)
+    return np.array([interpreter.run_function(func, row)[0] for row in rows], result.numpy)
 
 
 def assert_same_bits(found: np.ndarray, expected: np.ndarray) -> None:
@@ -202,7 +202,7 @@ def test_literals_and_arguments_round_once(dtype: Scalar) -> None:
     (found,) = agree(func, [dtype(2), np.zeros(3, dtype.numpy)], 3)
     assert found.astype(float).tolist() == [2 * expected] * 3
     one = make("one", [dtype], lambda b, x: [x])
-    assert interp.run_function(one, [above_tie])[0] == expected
+    assert interpreter.run_function(one, [above_tie])[0] == expected
 
 
 @NARROW

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore import interp
-from kernelcore.compile import compile_func
-from kernelcore.passes.forward import jvp
+from kernelcore.compiler import interpreter
+from kernelcore.compiler.native_code import compile_func
+from kernelcore.passes.autodiff.forward import jvp
+from kernelcore.passes.autodiff.reverse import vjp
 from kernelcore.passes.pipeline import normalize
-from kernelcore.passes.reverse import vjp
 from tests.kernel_harness import agree
 from tests.native_programs import (
     floats,
@@ -46,7 +46,7 @@ def test_composites_are_values_with_components() -> None:
         random(4, 3),
     )
     adjoint = vjp(run.func, [0, 1, 2], [3]).func
-    interp.run(adjoint, [v, m, np.float32(3), out, adj_v, adj_m, adj_s, ct], 4)
+    interpreter.run(adjoint, [v, m, np.float32(3), out, adj_v, adj_m, adj_s, ct], 4)
     np.testing.assert_allclose(adj_v, ct * scale, rtol=1e-6)
     np.testing.assert_allclose(adj_m[0, 0], (v * ct)[:, 0].sum(), rtol=1e-5)
     np.testing.assert_allclose(adj_s, (v * ct)[:, 2].sum(), rtol=1e-5)

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore import compile as compiler
 from kernelcore.builtins.reference import is_narrow
-from kernelcore.codegen import toolchain
-from kernelcore.ir.native import Use
-from kernelcore.ir.snippet_text import array_use
-from kernelcore.passes.batch import batch
+from kernelcore.codegen.snippet import toolchain
+from kernelcore.compiler import native_code as compiler
+from kernelcore.ir.snippet import Use
+from kernelcore.ir.snippet_effects import array_use
+from kernelcore.language.types import SCALARS, Scalar
 from kernelcore.passes.pipeline import normalize
-from kernelcore.types import SCALARS, Scalar
+from kernelcore.passes.vmap import batch
 from tests.kernel_harness import agree
 from tests.native_programs import floats, random, roots, saxpy, saxpy_kernel
 

@@ -10,11 +10,11 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.codegen import abi
-from kernelcore.codegen.neighbours import neighbours
+from kernelcore.codegen.analysis.uniformity import lane_strides
+from kernelcore.codegen.reduction.stencil import neighbours
 from kernelcore.ir.core import Func
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.pipeline import optimize
-from kernelcore.passes.uniform import lane_strides
 from tests.kernel_harness import launch
 
 # Elements on either side of those at the indices of the threads.

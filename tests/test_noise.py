@@ -10,8 +10,8 @@ import kernelcore as kc
 from kernelcore.builtins.curlnoise import curlnoise
 from kernelcore.builtins.noise import noise, pnoise
 from kernelcore.builtins.random import rand_init
-from kernelcore.types import uint32
-from kernelcore.values import vec2, vec3, vec4
+from kernelcore.language.composite_types import vec2, vec3, vec4
+from kernelcore.language.types import uint32
 from tests.library_harness import run_both, slopes
 
 

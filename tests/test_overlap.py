@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore.codegen import cpu
-from kernelcore.codegen.form import LANES, Form
+from kernelcore.codegen.simd.strategy import LANES, Form
+from kernelcore.codegen.target import cpu
+from kernelcore.language.types import ArrayType
 from kernelcore.passes.pipeline import optimize
-from kernelcore.types import ArrayType
 from tests.kernel_harness import agree
 
 F16, F32, F64 = (kc.array(t, 1) for t in (kc.float16, kc.float32, kc.float64))

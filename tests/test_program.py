@@ -10,11 +10,11 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.ir.verify import verify
-from kernelcore.opspec import Extent
-from kernelcore.program import Fixed, Program
-from kernelcore.program_interface import interface
-from kernelcore.program_record import record
-from kernelcore.programs import Programs
+from kernelcore.operators.operation import Extent
+from kernelcore.operators.traced.interface import interface
+from kernelcore.operators.traced.program import Fixed, Program
+from kernelcore.operators.traced.program_cache import Programs
+from kernelcore.operators.traced.trace import record
 from tests.operations import run_operation
 
 Array = kc.array(dtype=kc.float64)

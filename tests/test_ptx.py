@@ -14,16 +14,18 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore.codegen import cpu, device, native, ptx
-from kernelcore.codegen.ptx import ARCHITECTURES, DEFAULT_ARCHITECTURE, ptx_text
-from kernelcore.errors import KernelCompileError
+from kernelcore.base.errors import KernelCompileError
+from kernelcore.codegen.gpu import gpu_ops, ptx
+from kernelcore.codegen.gpu.ptx import ARCHITECTURES, DEFAULT_ARCHITECTURE, ptx_text
+from kernelcore.codegen.snippet import translation_unit
+from kernelcore.codegen.target import cpu
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Func, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import walk_eqns
+from kernelcore.language.types import SCALARS, ArrayType, float32
 from kernelcore.passes.pipeline import optimize
-from kernelcore.types import SCALARS, ArrayType, float32
 from tests.device import corpus
 from tests.device.assembler import assembler
 from tests.kernel_harness import make
@@ -55,7 +57,7 @@ def compiled(kernels: Mapping[str, Func], architecture: str) -> dict[str, str]:
     """The PTX of ``kernels`` that have one; that others are refused is checked."""
     found: dict[str, str] = {}
     for name, func in kernels.items():
-        if native.snippets(func):
+        if translation_unit.snippets(func):
             continue  # see tests/device/test_snippets.py
         try:
             found[name] = ptx_text(func, f"kc_{name}", architecture)
@@ -215,7 +217,7 @@ done:
   ret void
 }}
 """
-    address = cpu.load(cpu.object_code(device.link(loop)), f"remainders_{suffix}")
+    address = cpu.load(cpu.object_code(gpu_ops.link(loop)), f"remainders_{suffix}")
     run = ctypes.CFUNCTYPE(None, *(ctypes.c_void_p,) * 3, ctypes.c_int64)(address)
     rng = np.random.default_rng(1)
     bits = np.uint32 if numpy_type is np.float32 else np.uint64

@@ -10,7 +10,7 @@ import pytest
 
 from kernelcore.builtins.maths.arithmetic import Value
 from kernelcore.builtins.maths.evaluation import Evaluation
-from kernelcore.types import Scalar, float32, float64
+from kernelcore.language.types import Scalar, float32, float64
 
 COUNT = 1500
 # On which side of the reciprocal an estimate is off, as far as it may be.

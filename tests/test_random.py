@@ -28,8 +28,8 @@ from kernelcore.builtins.random import (
     sample_unit_sphere_surface,
     sample_unit_square,
 )
-from kernelcore.types import int32, uint32
-from kernelcore.values import vec2, vec3
+from kernelcore.language.composite_types import vec2, vec3
+from kernelcore.language.types import int32, uint32
 from tests.library_harness import run_both
 
 COUNT = 20000

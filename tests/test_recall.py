@@ -13,21 +13,21 @@ import pytest
 import torch
 
 import kernelcore as kc
-from kernelcore import compile as compiler
-from kernelcore import recall
-from kernelcore.errors import (
+from kernelcore.base.errors import (
     KernelArgumentError,
     KernelIndexError,
     KernelNameError,
     KernelTypeError,
 )
+from kernelcore.compiler import native_code as compiler
+from kernelcore.compiler import recall
 from kernelcore.frontend.closed import close
 from kernelcore.frontend.copies import describe
 from kernelcore.frontend.source import read_source
 from kernelcore.frontend.specialize import specialize_kernel
-from kernelcore.ir.text import canonical
-from kernelcore.kernel import Kernel
-from kernelcore.types import Scalar, type_of
+from kernelcore.ir.printer import canonical
+from kernelcore.language.types import Scalar, type_of
+from kernelcore.launch.kernel import Kernel
 from tests.patterns import (
     arrays,
     atomics,

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore import opderive
-from kernelcore.opshape import kernel_operation
+from kernelcore.operators import derive
+from kernelcore.operators.shape_rules import kernel_operation
 from tests.operations import run_operation
 
 F64 = kc.array(dtype=kc.float64)
@@ -165,12 +165,12 @@ def test_order_of_threads_has_no_derivative(
     kernel: kc.Kernel, mode: str, golden: Callable[[str, str], None]
 ) -> None:
     op = kernel_operation(kernel, launch_dims="x")
-    derive = {
-        "jvp": lambda: opderive.jvp(op, [0]),
-        "vjp": lambda: opderive.vjp(op, [0], range(op.visible)),
+    modes = {
+        "jvp": lambda: derive.jvp(op, [0]),
+        "vjp": lambda: derive.vjp(op, [0], range(op.visible)),
     }
     with pytest.raises(kc.KernelGradError) as caught:
-        derive[mode]()
+        modes[mode]()
     text = str(caught.value).replace(str(Path(__file__).parent), "tests")
     golden(f"errors/grad_{kernel.name}.txt", re.sub(r"line \d+", "line N", text))
 
@@ -204,7 +204,7 @@ def test_cells_that_differ_by_thread_have_one(
     assert isinstance(h, np.ndarray)
     last = len(operands) - 1
     ct = np.linspace(1.0, 2.0, len(h))
-    ct_x, ct_h = run_operation(opderive.vjp(op, [0, last], [0]).operation, [*operands, ct])
+    ct_x, ct_h = run_operation(derive.vjp(op, [0, last], [0]).operation, [*operands, ct])
     want = ct.copy()
     for i in range(len(x)):
         want[cell(i)] *= x[i]
@@ -228,9 +228,9 @@ def writing_condition(x: F64, y: F64):
 
 def test_conditions_that_write_have_a_jvp_and_no_vjp(golden: Callable[[str, str], None]) -> None:
     op = kernel_operation(writing_condition, outputs=["y"])
-    (tangent,) = run_operation(opderive.jvp(op, [0]).operation, [np.array([0.5, 2.0]), np.ones(2)])
+    (tangent,) = run_operation(derive.jvp(op, [0]).operation, [np.array([0.5, 2.0]), np.ones(2)])
     np.testing.assert_array_equal(tangent, [16.0, 4.0])
     with pytest.raises(kc.KernelGradError) as caught:
-        opderive.vjp(op, [0], [0])
+        derive.vjp(op, [0], [0])
     text = str(caught.value).replace(str(Path(__file__).parent), "tests")
     golden("errors/grad_writing_condition.txt", re.sub(r"line \d+", "line N", text))

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 import kernelcore as kc
-from kernelcore import interp, opderive
-from kernelcore.opshape import kernel_operation
-from kernelcore.passes.reverse import vjp
+from kernelcore.compiler import interpreter
+from kernelcore.operators import derive
+from kernelcore.operators.shape_rules import kernel_operation
+from kernelcore.passes.autodiff.reverse import vjp
 from tests.operations import run_operation
 from tests.rule_harness import array, floats, gradient, mapped, refused, tangent
 from tests.rule_programs import gather, gather_kernel, quantize, rounded
@@ -205,7 +206,7 @@ def test_code_of_a_function_without_a_derivative_is_covered_by_its_rule() -> Non
         y[i] = largest(x[i], a)
 
     op = kernel_operation(run, outputs=["y"], in_out=["a"], launch_dims="x")
-    derived = opderive.vjp(op, [0], [0, 1])
+    derived = derive.vjp(op, [0], [0, 1])
     x, a = array(1, 3, 2), array(0)
     (found,) = run_operation(derived.operation, [x, a, array(10), array(1, 1, 1)])
     np.testing.assert_array_equal(found, [1, 11, 1])
@@ -214,5 +215,5 @@ def test_code_of_a_function_without_a_derivative_is_covered_by_its_rule() -> Non
 def test_the_interpreter_runs_rules_derived_twice() -> None:
     derived = vjp(quantize.func, [0], [1]).func
     x, adj = array(0.3), array(0)
-    interp.run(derived, [x, array(0), adj, array(1)], 1)
+    interpreter.run(derived, [x, array(0), adj, array(1)], 1)
     np.testing.assert_allclose(adj, np.round(4 * x) + 4 * x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelcore.codegen.registers import BESIDES, MOST, limited, needed
+from kernelcore.codegen.gpu.register_limit import BESIDES, MOST, limited, needed
 
 DECLARATIONS = """
 	.reg .pred 	%p<9>;

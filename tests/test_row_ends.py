@@ -10,14 +10,14 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.codegen import abi
-from kernelcore.codegen.cost import Ends, best_ends
-from kernelcore.codegen.form import Form
-from kernelcore.codegen.llvm import emit_kernel
+from kernelcore.codegen.analysis.idempotence import may_load_again
+from kernelcore.codegen.analysis.row_tiling import has_bands
+from kernelcore.codegen.llvm.kernel import emit_kernel
+from kernelcore.codegen.simd.cost_model import Ends, best_ends
+from kernelcore.codegen.simd.strategy import Form
 from kernelcore.ir.core import Func
-from kernelcore.passes.again import may_load_again
-from kernelcore.passes.bands import has_bands
+from kernelcore.passes.autodiff.reverse import vjp
 from kernelcore.passes.pipeline import optimize, tidy
-from kernelcore.passes.reverse import vjp
 from tests.kernel_harness import agree, launch
 
 F32, F32_2D, I32 = kc.array(kc.float32, 1), kc.array(kc.float32, 2), kc.array(kc.int32, 1)

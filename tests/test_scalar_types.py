@@ -10,9 +10,7 @@ import kernelcore as kc
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Func, Var
-from kernelcore.passes.forward import jvp
-from kernelcore.passes.reverse import vjp
-from kernelcore.types import (
+from kernelcore.language.types import (
     FLOATS,
     INTEGERS,
     ArrayType,
@@ -23,6 +21,8 @@ from kernelcore.types import (
     int32,
     uint8,
 )
+from kernelcore.passes.autodiff.forward import jvp
+from kernelcore.passes.autodiff.reverse import vjp
 from tests.kernel_harness import agree, call, const, launch, make, region
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore.codegen import cpu
-from kernelcore.codegen.form import LANES, Form
+from kernelcore.codegen.simd.strategy import LANES, Form
+from kernelcore.codegen.target import cpu
 from kernelcore.passes.pipeline import optimize
 from tests.kernel_harness import agree
 

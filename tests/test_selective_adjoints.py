@@ -11,12 +11,12 @@ import torch
 
 import kernelcore as kc
 from jax_ffi import jax_kernel
-from kernelcore import compile as compiler
-from kernelcore import opderive
+from kernelcore.compiler import native_code as compiler
 from kernelcore.ir.core import Func
 from kernelcore.ir.walk import walk_eqns
-from kernelcore.opshape import kernel_operation
-from kernelcore.passes.access import effects
+from kernelcore.operators import derive
+from kernelcore.operators.shape_rules import kernel_operation
+from kernelcore.passes.access.effects import effects
 from tests.operations import run_operation
 from torch_ext import torch_op
 
@@ -38,7 +38,7 @@ def written(func: Func) -> set[str]:
 def test_an_adjoint_has_the_cotangents_that_are_wanted_and_no_others(wrt: tuple[int, ...]) -> None:
     names = {f"ct_{weighted.func.params[i].name}" for i in wrt}
     assert written(weighted.adjoint(wrt, (3,)).func) == names
-    derived = opderive.vjp(kernel_operation(weighted), wrt, [0]).operation
+    derived = derive.vjp(kernel_operation(weighted), wrt, [0]).operation
     assert written(derived.func) == names
     assert {r.name for r in derived.results} == names
 
@@ -95,7 +95,7 @@ def forgets(w: kc.float64, h: F64, o: F64):
 
 def test_what_is_overwritten_has_no_cotangent_whatever_is_asked_for() -> None:
     op = kernel_operation(forgets, [], ["o"])
-    derived = opderive.vjp(op, [0], [0])
+    derived = derive.vjp(op, [0], [0])
     point = [0.3, np.ones(3), np.ones(3), np.ones(3)]
     (found,) = run_operation(derived.operation, point)
     assert found == 0.0

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelcore import interp
 from kernelcore.builtins import OPS
+from kernelcore.compiler import interpreter
 from kernelcore.ir import op as ops
 from kernelcore.ir.core import Func
-from kernelcore.types import (
+from kernelcore.language.types import (
     FLOATS,
     INTEGERS,
     SCALARS,
@@ -50,7 +50,7 @@ def run(func: Func, columns: list[Any], result: Scalar) -> np.ndarray:
 def interpret(func: Func, columns: list[Any], result: Scalar) -> np.ndarray:
     """What the interpreter gives."""
     rows = zip(*columns, strict=True)
-    return np.array([interp.run_function(func, row)[0] for row in rows], result.numpy)
+    return np.array([interpreter.run_function(func, row)[0] for row in rows], result.numpy)
 
 
 def bits(values: np.ndarray) -> list[Any]:

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore.codegen import cpu
-from kernelcore.codegen.form import Form
-from kernelcore.codegen.host import host
-from kernelcore.compile import content_hash
+from kernelcore.base.host import host
+from kernelcore.codegen.simd.strategy import Form
+from kernelcore.codegen.target import cpu
+from kernelcore.compiler.native_code import content_hash
 from kernelcore.passes.pipeline import optimize
 
 CELLS = 100

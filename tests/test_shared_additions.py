@@ -12,15 +12,15 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.codegen import abi
-from kernelcore.codegen.form import Form
-from kernelcore.codegen.llvm import emit_kernel
-from kernelcore.codegen.runs import MAX_BETWEEN, runs
-from kernelcore.compile import compile_func
+from kernelcore.codegen.analysis.uniformity import lane_strides
+from kernelcore.codegen.llvm.kernel import emit_kernel
+from kernelcore.codegen.reduction.runs import MAX_BETWEEN, runs
+from kernelcore.codegen.simd.strategy import Form
+from kernelcore.compiler.native_code import compile_func
 from kernelcore.ir.core import Func
 from kernelcore.ir.walk import walk_eqns
+from kernelcore.language.types import MAX_GRID_DIMS
 from kernelcore.passes.pipeline import optimize
-from kernelcore.passes.uniform import lane_strides
-from kernelcore.types import MAX_GRID_DIMS
 from tests.argument_block import pack
 from tests.kernel_harness import KERNEL_TYPE, launch
 

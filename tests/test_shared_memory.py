@@ -9,8 +9,9 @@ import pytest
 from numpy.lib.stride_tricks import as_strided
 
 import kernelcore as kc
-from kernelcore import _native, interp
-from kernelcore.errors import KernelArgumentError
+from kernelcore import _native
+from kernelcore.base.errors import KernelArgumentError
+from kernelcore.compiler import interpreter
 
 F32 = kc.array(dtype=kc.float32)
 I32 = kc.array(dtype=kc.int32)
@@ -50,7 +51,7 @@ def read_back(index: I32, x: F32, out: F32):
 
 def in_order(kernel: kc.Kernel, args: list[Any]) -> None:
     """What the launch means: the interpreter runs the points one after the other."""
-    interp.run(kernel.func, args, SIZE)
+    interpreter.run(kernel.func, args, SIZE)
 
 
 def check(kernel: kc.Kernel, make: Any) -> None:

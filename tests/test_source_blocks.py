@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kernelcore.errors import KernelSyntaxError
+from kernelcore.base.errors import KernelSyntaxError
 from kernelcore.frontend.source import parse_definition, read_source
 
 ROOT = Path(__file__).parents[1]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore.runtime import native
+from kernelcore.base import native
 
 
 @kc.kernel

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from kernelcore import types
-from kernelcore.array import array, array2d, indexedarray2d
-from kernelcore.errors import (
+from kernelcore.base.errors import (
     KernelAttributeError,
     KernelError,
     KernelTypeError,
 )
-from kernelcore.structs import struct
-from kernelcore.types import StructType, float64, int32, type_of
-from kernelcore.values import vec2, vec3, vec3d, vector
+from kernelcore.language.composite_types import vec2, vec3, vec3d, vector
+from kernelcore.language.types import StructType, float64, int32, type_of
+from kernelcore.runtime.array.annotations import array, array2d, indexedarray2d
+from kernelcore.runtime.structs import struct
 
 
 @struct

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore.composite import value_class
-from kernelcore.leaves import leaf_names
-from kernelcore.opshape import kernel_operation
-from kernelcore.opspec import Operation, evaluate
-from kernelcore.signature import Role
-from kernelcore.types import ArrayOf, Dense, SourceType, StructType, element_type
+from kernelcore.compiler.launch_descriptor import Role
+from kernelcore.language.composite import value_class
+from kernelcore.language.flatten import leaf_names
+from kernelcore.language.types import ArrayOf, Dense, SourceType, StructType, element_type
+from kernelcore.operators.operation import Operation, evaluate
+from kernelcore.operators.shape_rules import kernel_operation
 from tests.operations import run_operation
 from tests.patterns import PATTERNS, Pattern
 from tests.target import DEVICE

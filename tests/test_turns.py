@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore import opderive
-from kernelcore.codegen.form import Form, form_for
-from kernelcore.codegen.host import host
-from kernelcore.codegen.turns import TURNS
-from kernelcore.opshape import kernel_operation
+from kernelcore.base.host import host
+from kernelcore.codegen.analysis.loop_dependence import loops_in_step
+from kernelcore.codegen.simd.loop_vectorize import TURNS
+from kernelcore.codegen.simd.strategy import Form, form_for
+from kernelcore.operators import derive
+from kernelcore.operators.shape_rules import kernel_operation
 from kernelcore.passes.pipeline import optimize
-from kernelcore.passes.turns import loops_in_step
 from tests.kernel_harness import agree
 from tests.operations import run_operation
 
@@ -55,7 +55,7 @@ def adjoint_of_density(points: int = POINTS) -> tuple[Any, list[Any]]:
     op = kernel_operation(density)
     x, start, neighbour = particles(points)
     cotangent = floats(np.random.default_rng(1), points)
-    adjoint = opderive.vjp(op, [0, 3], range(op.visible)).operation
+    adjoint = derive.vjp(op, [0, 3], range(op.visible)).operation
     return adjoint, [x, start, neighbour, np.float32(RADIUS), cotangent]
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelcore import types, values
-from kernelcore.composite import Composite
-from kernelcore.errors import KernelAttributeError, KernelTypeError
+from kernelcore import types
+from kernelcore.base.errors import KernelAttributeError, KernelTypeError
 from kernelcore.frontend.component import attribute
-from kernelcore.types import Dense, Scalar, type_of
-from kernelcore.values import (
+from kernelcore.language import composite_types
+from kernelcore.language.composite import Composite
+from kernelcore.language.composite_types import (
     mat22,
     mat22d,
     mat33,
@@ -36,6 +36,7 @@ from kernelcore.values import (
     vec4,
     vector,
 )
+from kernelcore.language.types import Dense, Scalar, type_of
 
 SUFFIXES = {
     "": "float32", "f": "float32", "d": "float64", "h": "float16", "b": "int8", "ub": "uint8",
@@ -83,7 +84,9 @@ def test_a_name_says_the_type(name: str) -> None:
 
 
 def test_equal_arguments_give_one_class() -> None:
-    assert vector(3, float) is vector(length=3, dtype=types.float32) is vec3 is values.vec3f
+    assert (
+        vector(3, float) is vector(length=3, dtype=types.float32) is vec3 is composite_types.vec3f
+    )
     assert matrix((2, 2), types.float64) is mat22d
     assert quaternion(float) is quat
     assert transformation(dtype=types.float64) is transformd

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from kernelcore.base.errors import VerifyError
 from kernelcore.builtins.arithmetic import add, bitand, neg
 from kernelcore.builtins.logic import less
-from kernelcore.errors import VerifyError
 from kernelcore.ir import op as ops
 from kernelcore.ir.core import Const, Eqn, Func, Region, Var
 from kernelcore.ir.verify import verify
-from kernelcore.types import ArrayType, StackType, boolean, float32, float64, int32
+from kernelcore.language.types import ArrayType, StackType, boolean, float32, float64, int32
 
 X = Var(ArrayType(float32, 1), "x")
 A = Var(float32, "a")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import kernelcore as kc
-from kernelcore.autodiff import jacobian
+from kernelcore.autograd.gradcheck import jacobian
 
 
 @kc.struct

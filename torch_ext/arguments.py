@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kernelcore import IndexedArray
-from kernelcore.errors import KernelArgumentError, SrcLoc
-from kernelcore.types import ArrayOf, SourceType, StructType
+from kernelcore.base.errors import KernelArgumentError, SrcLoc
+from kernelcore.operators import ArrayOf, SourceType, StructType
 
 
 class Branch(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import _C
 
-from kernelcore.types import element_type
+from kernelcore.operators import element_type
 from torch_ext.check import check_arguments
 from torch_ext.dtype import dtype_to_torch
 

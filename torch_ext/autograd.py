@@ -11,11 +11,16 @@ from torch._C import _functorch  # pyright: ignore[reportAttributeAccessIssue]
 from torch.autograd import forward_ad
 from torch.autograd.function import Function, _SingleLevelFunction
 
-from kernelcore import opderive
-from kernelcore.errors import KernelGradError
-from kernelcore.opselect import Selected, select, selection
-from kernelcore.opspec import Operation, evaluate
-from kernelcore.types import element_type
+from kernelcore.base.errors import KernelGradError
+from kernelcore.operators import (
+    Operation,
+    Selected,
+    derive,
+    element_type,
+    evaluate,
+    select,
+    selection,
+)
 from torch_ext import derivation, native
 from torch_ext.dtype import dtype_to_torch
 
@@ -262,7 +267,7 @@ def _omittable(operation: Operation, wrt: Sequence[int]) -> tuple[int, ...]:
     if not wrt or not seeds:
         return everything
     try:
-        adjoint = opderive.vjp(operation, wrt, seeds).operation
+        adjoint = derive.vjp(operation, wrt, seeds).operation
     except KernelGradError:
         return ()  # Backward will raise it; a call without backward is no error.
     used = {e for shape in (adjoint.grid, *(r.shape for r in adjoint.results)) for e in shape}

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import torch
 
-from kernelcore.opspec import Operation
-from kernelcore.types import Scalar, element_type, uint64
+from kernelcore import uint64
+from kernelcore.operators import Operation, Scalar, element_type
 from torch_ext import native
 from torch_ext.arguments import Arguments
 from torch_ext.arguments import Parameter as Taken

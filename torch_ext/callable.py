@@ -8,12 +8,17 @@ from typing import Any
 
 import torch
 
-from kernelcore.errors import KernelArgumentError
-from kernelcore.opshape import ShapeSpec
-from kernelcore.opspec import Operation, identifiers
-from kernelcore.program_interface import Interface, interface
-from kernelcore.programs import Programs
-from kernelcore.types import ArrayType, Scalar
+from kernelcore import ArrayType
+from kernelcore.base.errors import KernelArgumentError
+from kernelcore.operators import (
+    Interface,
+    Operation,
+    Programs,
+    Scalar,
+    ShapeSpec,
+    identifiers,
+    interface,
+)
 from torch_ext.arguments import Arguments, taken_apart
 from torch_ext.call import Call, as_function, recorded
 from torch_ext.check import describe

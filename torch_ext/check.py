@@ -8,9 +8,8 @@ from typing import Any
 
 import torch
 
-from kernelcore.errors import KernelArgumentError
-from kernelcore.opspec import Operation
-from kernelcore.types import Scalar, as_array, element_type
+from kernelcore.base.errors import KernelArgumentError
+from kernelcore.operators import Operation, Scalar, as_array, element_type
 from torch_ext.dtype import dtype_to_torch
 
 # A meta tensor is a shape; nothing runs on it.

@@ -14,10 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-from kernelcore import opderive
-from kernelcore.opderive import DerivedOperation
-from kernelcore.opselect import selection
-from kernelcore.opspec import Operation
+from kernelcore.operators import DerivedOperation, Operation, derive, selection
 
 ROOT_DIGITS = 12
 
@@ -55,13 +52,13 @@ class Step(NamedTuple):
         """What the step makes of ``operation``."""
         match self.kind:
             case Kind.VJP:
-                return opderive.vjp(operation, *self.sets)
+                return derive.vjp(operation, *self.sets)
             case Kind.JVP:
-                return opderive.jvp(operation, *self.sets)
+                return derive.jvp(operation, *self.sets)
             case Kind.BATCH:
                 (batched,) = self.sets
                 marks = [i in batched for i in range(len(operation.operands))]
-                made = opderive.batch(operation, marks)
+                made = derive.batch(operation, marks)
                 return DerivedOperation(made, tuple(range(made.visible)))
             case Kind.PICKED | Kind.COUNT:
                 chosen = selection(operation, *self.sets)

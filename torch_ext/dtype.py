@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from kernelcore.errors import KernelTypeError
-from kernelcore.types import SCALARS, Scalar, type_of
+from kernelcore.base.errors import KernelTypeError
+from kernelcore.operators import SCALARS, Scalar, type_of
 
 _TO_TORCH: dict[Scalar, torch.dtype] = {s: getattr(torch, s.name) for s in SCALARS}
 _FROM_TORCH = {dtype: scalar for scalar, dtype in _TO_TORCH.items()}

@@ -13,11 +13,10 @@ from typing import Any
 import torch
 from torch._ops import OpOverload, _OpNamespace
 
-from kernelcore.errors import KernelArgumentError
-from kernelcore.kernel import Kernel
-from kernelcore.kernel import kernel as as_kernel
-from kernelcore.opshape import ShapeSpec, kernel_operation, require_kernel
-from kernelcore.opspec import Operation
+from kernelcore import Kernel
+from kernelcore import kernel as as_kernel
+from kernelcore.base.errors import KernelArgumentError
+from kernelcore.operators import Operation, ShapeSpec, kernel_operation, require_kernel
 from torch_ext.arguments import Arguments, taken_apart
 from torch_ext.arguments import Parameter as Taken
 from torch_ext.call import Call, as_function

@@ -12,12 +12,20 @@ from typing import Any
 
 import torch
 
-from kernelcore.codegen import abi
-from kernelcore.codegen.toolchain import find_compiler
-from kernelcore.errors import KernelArgumentError, KernelCompileError
-from kernelcore.opspec import Operation, Shape
-from kernelcore.signature import Binding, Role, ZeroFill, messages
-from kernelcore.types import ArrayType, Scalar, as_array
+from kernelcore import ArrayType
+from kernelcore.base.errors import KernelArgumentError, KernelCompileError
+from kernelcore.operators import (
+    Binding,
+    Operation,
+    Role,
+    Scalar,
+    Shape,
+    ZeroFill,
+    abi,
+    as_array,
+    find_compiler,
+    messages,
+)
 from torch_ext.entry import forms
 from torch_ext.operator import TorchOperator
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from kernelcore.kernel import Kernel
-from kernelcore.types import ArrayOf, Scalar, float32, int32
+from kernelcore import Kernel, float32, int32
+from kernelcore.operators import ArrayOf, Scalar
 from torch_ext.arguments import Arguments
 from torch_ext.arguments import Parameter as Taken
 from torch_ext.call import recorded

@@ -6,9 +6,8 @@ from typing import Any
 
 import torch
 
-from kernelcore import Array, Device, Stream, get_device, get_stream
-from kernelcore._native import ArrayMemory
-from kernelcore.errors import KernelArgumentError
+from kernelcore import Array, ArrayMemory, Device, Stream, get_device, get_stream
+from kernelcore.base.errors import KernelArgumentError
 
 # The handle that stands for the legacy default stream, which is torch's.
 _LEGACY_STREAM = 1

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from kernelcore import Array
-from kernelcore.errors import KernelArgumentError
-from kernelcore.opspec import Operation
+from kernelcore.base.errors import KernelArgumentError
+from kernelcore.operators import Operation
 from torch_ext.arguments import Arguments
 from torch_ext.check import argument_error
 

@@ -8,13 +8,17 @@ import torch
 from torch.autograd import forward_ad
 from torch.utils._device import DeviceContext
 
-from kernelcore import _native
-from kernelcore.compile import thunk
-from kernelcore.device_code import architecture_of
-from kernelcore.opdevice import device_form
-from kernelcore.opspec import Operation
-from kernelcore.signature import dtype_code, make_signature
-from kernelcore.types import ArrayType, Scalar
+from kernelcore import ArrayType
+from kernelcore.operators import (
+    Operation,
+    Scalar,
+    _native,
+    architecture_of,
+    device_form,
+    dtype_code,
+    make_signature,
+    thunk,
+)
 
 LIBRARY = str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so")
 

@@ -16,9 +16,9 @@ import torch
 from torch import _C
 from torch._ops import OpOverload
 
-from kernelcore.errors import KernelArgumentError, KernelError
-from kernelcore.opspec import Operation, evaluate
-from kernelcore.types import MAX_GRID_DIMS, ArrayType, Scalar
+from kernelcore import ArrayType
+from kernelcore.base.errors import KernelArgumentError, KernelError
+from kernelcore.operators import MAX_GRID_DIMS, Operation, Scalar, evaluate
 from torch_ext import autocast, derivation, native, sharding
 from torch_ext.autocast import autocast_kernel
 from torch_ext.autograd import autograd_kernel, make_functions

@@ -9,8 +9,8 @@ import torch
 from torch import _C
 from torch.autograd import forward_ad
 
-from kernelcore.errors import KernelArgumentError, KernelGradError
-from kernelcore.opspec import Operation, evaluate
+from kernelcore.base.errors import KernelArgumentError, KernelGradError
+from kernelcore.operators import Operation, evaluate
 from torch_ext import native
 from torch_ext.check import check_arguments, leading_tensor
 from torch_ext.dtype import dtype_to_torch

@@ -7,10 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kernelcore.opspec import Operation
-from kernelcore.passes.elementwise import Part, parts
-from kernelcore.signature import Role
-from kernelcore.types import as_array
+from kernelcore.operators import Operation, Part, Role, as_array, parts
 
 if TYPE_CHECKING:
     from torch_ext.operator import TorchOperator

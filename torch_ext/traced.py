@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from kernelcore.opspec import Operation
-from kernelcore.types import SCALARS, Scalar, element_type, uint64
+from kernelcore import uint64
+from kernelcore.operators import SCALARS, Operation, Scalar, element_type
 from torch_ext.arguments import Arguments
 from torch_ext.check import number_error
 from torch_ext.derivation import root_name

@@ -1,3 +1,5 @@
+#include "bind/torch/module.h"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -6,23 +8,22 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "bind/adjoint_memory.h"
-#include "bind/array_memory.h"
-#include "bind/device_launch.h"
-#include "bind/device_objects.h"
+#include "bind/array/array_memory.h"
 #include "bind/errors.h"
-#include "bind/launch.h"
-#include "bind/launch_entry.h"
-#include "bind/launch_list.h"
+#include "bind/gpu/device_launch.h"
+#include "bind/gpu/device_objects.h"
+#include "bind/launch/launch.h"
+#include "bind/launch/launch_entry.h"
+#include "bind/launch/launch_list.h"
 #include "bind/released_gil.h"
-#include "bind/tape_launch.h"
-#include "bind/tape_memory.h"
-#include "bind/torch_module.h"
+#include "bind/tape/adjoint_memory.h"
+#include "bind/tape/tape_launch.h"
+#include "bind/tape/tape_memory.h"
 #include "bind/xla_callback.h"
-#include "core/cpu_limit.h"
-#include "core/elf_loader.h"
-#include "core/pool.h"
-#include "core/registry.h"
+#include "core/loader/elf_loader.h"
+#include "core/loader/registry.h"
+#include "core/run/cpu_limit.h"
+#include "core/run/pool.h"
 #include "kernelcore/xla_cuda_handler.h"
 #include "kernelcore/xla_handler.h"
 

@@ -1,4 +1,4 @@
-// The one error type of the native library; bind/ and ffi/ translate it at their boundaries.
+// The one error type of the native library; bind/ and xla/ translate it at their boundaries.
 #pragma once
 
 #include <stdexcept>

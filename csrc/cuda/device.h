@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/signature.h"
+#include "core/launch_descriptor.h"
 #include "cuda/driver_table.h"
 #include "cuda/released_memory.h"
 

@@ -2,10 +2,10 @@
 
 #include <cstring>
 
-#include "core/argument_block.h"
 #include "core/error.h"
-#include "core/functional.h"
-#include "core/small_buffer.h"
+#include "core/memory/argument_block.h"
+#include "core/memory/small_buffer.h"
+#include "core/run/functional.h"
 #include "cuda/memory.h"
 
 namespace kernelcore::cuda {

@@ -1,7 +1,7 @@
 // Runs of functional operations on devices; see core/functional.h.
 #pragma once
 
-#include "core/array_view.h"
+#include "core/memory/array_view.h"
 #include "cuda/kernel.h"
 
 namespace kernelcore::cuda {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/launch.h"
+#include "core/run/launch.h"
 #include "cuda/stream.h"
 
 namespace kernelcore::cuda {

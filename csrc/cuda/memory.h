@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "core/array_view.h"
+#include "core/memory/array_view.h"
 #include "cuda/released_memory.h"
 #include "cuda/stream.h"
 

@@ -1,7 +1,7 @@
 #include "torch/boxed.h"
 
-#include "core/functional.h"
-#include "core/pool.h"
+#include "core/run/functional.h"
+#include "core/run/pool.h"
 #include "torch/stack.h"
 
 namespace kernelcore::torch {

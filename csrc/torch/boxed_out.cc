@@ -1,8 +1,8 @@
 #include "torch/boxed_out.h"
 
-#include "core/exclusive.h"
-#include "core/functional.h"
-#include "core/pool.h"
+#include "core/run/exclusive.h"
+#include "core/run/functional.h"
+#include "core/run/pool.h"
 #include "torch/stack.h"
 
 namespace kernelcore::torch {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "core/copy.h"
 #include "core/error.h"
+#include "core/memory/copy.h"
 #include "cuda/functional.h"
 #include "cuda/memory.h"
 #include "torch/stack.h"

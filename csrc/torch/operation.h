@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
-#include "core/array_view.h"
-#include "core/launch.h"
-#include "core/signature.h"
+#include "core/launch_descriptor.h"
+#include "core/memory/array_view.h"
+#include "core/run/launch.h"
 
 namespace kernelcore::torch {
 

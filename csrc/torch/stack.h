@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/error.h"
-#include "core/small_buffer.h"
+#include "core/memory/small_buffer.h"
 #include "torch/operation.h"
 #include "torch/shim.h"
 

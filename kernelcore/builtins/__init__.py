@@ -1,4 +1,4 @@
-"""The operations of the kernel language: a table entry each, or a function written in it."""
+"""The operations of the kernel language: one table and a library. May import: ir and below."""
 
 from kernelcore.builtins.declare import Builtin as Builtin
 from kernelcore.builtins.functions import LIBRARY as LIBRARY

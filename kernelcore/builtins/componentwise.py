@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from kernelcore.base.errors import KernelTypeError
 from kernelcore.builtins.reference import evaluate
-from kernelcore.components import describe, take_scalar
-from kernelcore.composite import Composite, value_class
-from kernelcore.errors import KernelTypeError
 from kernelcore.ir.op import Op
-from kernelcore.types import TYPE_CLASSES, boolean
+from kernelcore.language.composite import Composite, value_class
+from kernelcore.language.conversion import describe, take_scalar
+from kernelcore.language.types import TYPE_CLASSES, boolean
 
 
 def on_components(op: Op, arguments: Mapping[str, Any]) -> Composite:

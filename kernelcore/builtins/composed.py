@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from kernelcore.builtins.lowering import Emit, call_intrinsic, compare, instr, select
-from kernelcore.types import Scalar, boolean
+from kernelcore.language.types import Scalar, boolean
 
 _add = instr(float="fadd", int="add")
 _sub = instr(float="fsub", int="sub")

@@ -18,8 +18,8 @@ from kernelcore.builtins.noise import (
     _around4,
 )
 from kernelcore.builtins.random import _hash
-from kernelcore.types import uint32
-from kernelcore.values import vec2, vec3, vec4
+from kernelcore.language.composite_types import vec2, vec3, vec4
+from kernelcore.language.types import uint32
 
 
 @library()

@@ -11,13 +11,13 @@ from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from kernelcore.base.errors import KernelTypeError
 from kernelcore.builtins.componentwise import on_components
 from kernelcore.builtins.library import LIBRARY
 from kernelcore.builtins.reference import evaluate
-from kernelcore.composite import Composite
-from kernelcore.errors import KernelTypeError
 from kernelcore.ir.op import Op, OpKind
-from kernelcore.types import TYPE_CLASSES
+from kernelcore.language.composite import Composite
+from kernelcore.language.types import TYPE_CLASSES
 
 __all__ = ["Any", "Bool", "Builtin", "Float", "Int", "Number", "builtin", "registering"]
 

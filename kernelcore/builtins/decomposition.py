@@ -15,8 +15,8 @@ from kernelcore.builtins import arithmetic
 from kernelcore.builtins.elementary import sqrt
 from kernelcore.builtins.library import library
 from kernelcore.builtins.vector import cross, dot, length
-from kernelcore.types import AnyFloat as Float
-from kernelcore.values import matrix, vector
+from kernelcore.language.composite_types import matrix, vector
+from kernelcore.language.types import AnyFloat as Float
 
 Vector3 = vector(length=3, dtype=Float)
 Matrix2 = matrix(shape=(2, 2), dtype=Float)

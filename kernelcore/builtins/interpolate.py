@@ -12,8 +12,8 @@ from kernelcore.builtins.arithmetic import abs, clamp
 from kernelcore.builtins.elementary import erf, erfc, exp, log, sqrt
 from kernelcore.builtins.library import library
 from kernelcore.builtins.logic import where
-from kernelcore.types import AnyFloat, AnyScalar
-from kernelcore.values import matrix, quaternion, transformation, vector
+from kernelcore.language.composite_types import matrix, quaternion, transformation, vector
+from kernelcore.language.types import AnyFloat, AnyScalar
 
 F = TypeVar("F", bound=AnyFloat)
 V = TypeVar("V", bound=vector(length=Any, dtype=AnyFloat))

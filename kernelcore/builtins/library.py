@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kernelcore.function import Function, Overload
+from kernelcore.language.function import Function, Overload
 
 _functions: dict[str, Function] = {}
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from kernelcore.builtins.reference import nearest
-from kernelcore.types import SCALARS, Scalar
+from kernelcore.language.types import SCALARS, Scalar
 
 # A scalar C function without effects: errno is nobody's business here.
 PURE_ATTRIBUTES = "nounwind willreturn memory(none)"

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from kernelcore.builtins.library import library
 from kernelcore.builtins.vector import dot
-from kernelcore.types import AnyFloat as Float
-from kernelcore.types import AnyNumber as Number
-from kernelcore.values import matrix, vector
+from kernelcore.language.composite_types import matrix, vector
+from kernelcore.language.types import AnyFloat as Float
+from kernelcore.language.types import AnyNumber as Number
 
 NumberVector = vector(length=Any, dtype=Number)
 NumberMatrix = matrix(shape=(Any, Any), dtype=Number)

@@ -19,8 +19,8 @@ from kernelcore.builtins.arithmetic import floor
 from kernelcore.builtins.library import library
 from kernelcore.builtins.random import _hash, _unit
 from kernelcore.builtins.vector import normalize
-from kernelcore.types import float32, int32, uint32
-from kernelcore.values import vec2, vec3, vec4, vector
+from kernelcore.language.composite_types import vec2, vec3, vec4, vector
+from kernelcore.language.types import float32, int32, uint32
 
 vec5 = vector(length=5, dtype=float32)
 

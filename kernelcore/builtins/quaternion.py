@@ -16,9 +16,9 @@ from kernelcore.builtins import arithmetic
 from kernelcore.builtins.elementary import atan2, cos, sin, sqrt
 from kernelcore.builtins.library import library
 from kernelcore.builtins.vector import cross, dot, length, normalize
-from kernelcore.types import AnyFloat as Float
-from kernelcore.types import float32
-from kernelcore.values import matrix, quaternion, vector
+from kernelcore.language.composite_types import matrix, quaternion, vector
+from kernelcore.language.types import AnyFloat as Float
+from kernelcore.language.types import float32
 
 Quaternion = quaternion(dtype=Float)
 Vector3 = vector(length=3, dtype=Float)

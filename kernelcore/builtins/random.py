@@ -16,8 +16,8 @@ from kernelcore.builtins.arithmetic import abs, floor
 from kernelcore.builtins.elementary import cbrt, cos, exp, log, sin, sqrt
 from kernelcore.builtins.library import library
 from kernelcore.builtins.search import lower_bound
-from kernelcore.types import ArrayOf, float32, float64, int32, uint32
-from kernelcore.values import vec2, vec3
+from kernelcore.language.composite_types import vec2, vec3
+from kernelcore.language.types import ArrayOf, float32, float64, int32, uint32
 
 Cdf = ArrayOf(float32, 1)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelcore.types import FLOATS, Scalar, bfloat16, float64
+from kernelcore.language.types import FLOATS, Scalar, bfloat16, float64
 
 _FLOATS = frozenset(f.numpy for f in FLOATS)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from kernelcore.builtins.library import library
-from kernelcore.types import AnyScalar as Scalar
-from kernelcore.types import ArrayOf
+from kernelcore.language.types import AnyScalar as Scalar
+from kernelcore.language.types import ArrayOf
 
 _Array = ArrayOf(None, 1)
 

@@ -17,8 +17,8 @@ from kernelcore.builtins.library import library
 from kernelcore.builtins.quaternion import quat_rotate
 from kernelcore.builtins.transform import transform_get_rotation, transform_get_translation
 from kernelcore.builtins.vector import cross, dot
-from kernelcore.types import AnyFloat as Float
-from kernelcore.values import matrix, transformation, vector
+from kernelcore.language.composite_types import matrix, transformation, vector
+from kernelcore.language.types import AnyFloat as Float
 
 Spatial = vector(length=6, dtype=Float)
 Vector3 = vector(length=3, dtype=Float)

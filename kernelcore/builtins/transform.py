@@ -22,9 +22,9 @@ from kernelcore.builtins.quaternion import (
     quat_to_matrix,
 )
 from kernelcore.builtins.vector import length
-from kernelcore.types import AnyFloat as Float
-from kernelcore.types import float32
-from kernelcore.values import matrix, quaternion, transformation, vector
+from kernelcore.language.composite_types import matrix, quaternion, transformation, vector
+from kernelcore.language.types import AnyFloat as Float
+from kernelcore.language.types import float32
 
 Transform = transformation(dtype=Float)
 Quaternion = quaternion(dtype=Float)

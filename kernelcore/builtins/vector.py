@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 from kernelcore.builtins import arithmetic
 from kernelcore.builtins.elementary import sqrt
 from kernelcore.builtins.library import library
-from kernelcore.types import AnyFloat as Float
-from kernelcore.types import AnyNumber as Number
-from kernelcore.values import matrix, quaternion, vector
+from kernelcore.language.composite_types import matrix, quaternion, vector
+from kernelcore.language.types import AnyFloat as Float
+from kernelcore.language.types import AnyNumber as Number
 
 FloatVector = vector(length=Any, dtype=Float)
 NumberVector = vector(length=Any, dtype=Number)

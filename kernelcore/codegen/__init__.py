@@ -1,1 +1,1 @@
-"""IR to machine code: one emitter of LLVM text, and the targets that assemble it."""
+"""IR to LLVM text or PTX, and to machine code. May import: passes and below."""

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelcore.ir.core import Var
-from kernelcore.types import MAX_GRID_DIMS, ArrayType, Scalar
+from kernelcore.language.types import MAX_GRID_DIMS, ArrayType, Scalar
 
 BLOCK_ALIGN_BYTES = 8
 POINTER_BYTES = 8

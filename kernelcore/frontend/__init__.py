@@ -1,0 +1,1 @@
+"""Python source to IR. May import: builtins and below."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from enum import Enum
 from types import NoneType
 
-from kernelcore.errors import (
+from kernelcore.base.errors import (
     KernelError,
     KernelNameError,
     KernelSyntaxError,
@@ -17,7 +17,7 @@ from kernelcore.errors import (
     SrcLoc,
 )
 from kernelcore.frontend.source import EXPRESSION_ERRORS, Source
-from kernelcore.types import Scalar, SourceType, is_pattern, scalar_of, type_of
+from kernelcore.language.types import Scalar, SourceType, is_pattern, scalar_of, type_of
 
 _EXPECTED = (
     "annotate it with kc.array(dtype=float), kc.array2d[kc.vec3], float, int, kc.float64, "

@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.builtins.syntax import BOOLEAN, UNARY
-from kernelcore.errors import KernelTypeError, SrcLoc
-from kernelcore.frontend.exact import exact
 from kernelcore.frontend.host import host_value
-from kernelcore.frontend.scope import Scope, scalar, settle
-from kernelcore.frontend.value import Value, describe_type
-from kernelcore.frontend.weak import (
+from kernelcore.frontend.integer_folding import exact
+from kernelcore.frontend.literal_types import (
     Choice,
     Site,
     Weak,
@@ -25,9 +23,11 @@ from kernelcore.frontend.weak import (
     truncated,
     widest,
 )
+from kernelcore.frontend.scope import Scope, scalar, settle
+from kernelcore.frontend.value import Value, describe_type
 from kernelcore.ir.core import Atom, Const
 from kernelcore.ir.op import CAST, Op
-from kernelcore.types import TYPE_CLASSES, Scalar, boolean, float32, float64, int32, int64
+from kernelcore.language.types import TYPE_CLASSES, Scalar, boolean, float32, float64, int32, int64
 
 
 def apply_op(

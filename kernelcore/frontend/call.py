@@ -9,16 +9,17 @@ from collections.abc import Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import cast as as_type
 
+from kernelcore.base.errors import KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.builtins import BUILTINS, LIBRARY, Builtin
-from kernelcore.errors import KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend import compile_time
 from kernelcore.frontend.apply import arguments, cast, signature
 from kernelcore.frontend.compound import construct, operate
 from kernelcore.frontend.gradient import Gradient, grad, gradient_of, lower_gradient
 from kernelcore.frontend.intrinsics import Intrinsic
+from kernelcore.frontend.literal_types import Weak, cast_name
 from kernelcore.frontend.memory import INTRINSICS
-from kernelcore.frontend.native import NativeFunction, lower_native_call
 from kernelcore.frontend.scope import Scope, scalar
+from kernelcore.frontend.snippet import NativeFunction, lower_native_call
 from kernelcore.frontend.value import (
     ArrayView,
     Compound,
@@ -28,10 +29,9 @@ from kernelcore.frontend.value import (
     describe_type,
 )
 from kernelcore.frontend.view import extent
-from kernelcore.frontend.weak import Weak, cast_name
-from kernelcore.function import Function
 from kernelcore.ir.op import Op
-from kernelcore.types import Dense, Scalar, StructType, type_of
+from kernelcore.language.function import Function
+from kernelcore.language.types import Dense, Scalar, StructType, type_of
 
 # Python's own functions that kernels have, and whether they fold more than two arguments.
 _PYTHON: Mapping[object, tuple[str, bool]] = MappingProxyType(

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from types import CellType, FunctionType, MappingProxyType
 from typing import Any
 
-from kernelcore.composite import Composite
-from kernelcore.errors import KernelError
+from kernelcore.base.errors import KernelError
 from kernelcore.frontend.annotations import Open, Wanted, parameter_nodes, result_types
 from kernelcore.frontend.copies import Copy, copied_value, describe
 from kernelcore.frontend.overloads import Definition, define
 from kernelcore.frontend.source import EXPRESSION_ERRORS, Source
-from kernelcore.function import Function, Overload
-from kernelcore.types import SourceType
+from kernelcore.language.composite import Composite
+from kernelcore.language.function import Function, Overload
+from kernelcore.language.types import SourceType
 
 # The attributes that are read of a name, and those that are read of these.
 _Inner = dict[str, "_Inner"]

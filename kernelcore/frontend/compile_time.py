@@ -7,23 +7,23 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from kernelcore import values
-from kernelcore.errors import KernelError, KernelTypeError, SrcLoc
+from kernelcore.base.errors import KernelError, KernelTypeError, SrcLoc
 from kernelcore.frontend.host import host_value
+from kernelcore.frontend.literal_types import Weak
 from kernelcore.frontend.scope import Names
 from kernelcore.frontend.source import EXPRESSION_ERRORS
 from kernelcore.frontend.value import Static, Value, describe_type
-from kernelcore.frontend.weak import Weak
 from kernelcore.ir.core import Const
-from kernelcore.types import Dense, StructType, is_pattern, type_of
+from kernelcore.language import composite_types
+from kernelcore.language.types import Dense, StructType, is_pattern, type_of
 
 # Functions that make types, and the names of what they take.
 FACTORIES: Mapping[object, tuple[str, ...]] = MappingProxyType(
     {
-        values.vector: ("length", "dtype"),
-        values.matrix: ("shape", "dtype"),
-        values.quaternion: ("dtype",),
-        values.transformation: ("dtype",),
+        composite_types.vector: ("length", "dtype"),
+        composite_types.matrix: ("shape", "dtype"),
+        composite_types.quaternion: ("dtype",),
+        composite_types.transformation: ("dtype",),
     }
 )
 

@@ -8,11 +8,11 @@ from typing import TypeVar
 
 from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.syntax import COMPARE
+from kernelcore.frontend.literal_types import Weak, const
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.value import Leaf
-from kernelcore.frontend.weak import Weak, const
 from kernelcore.ir.core import Atom
-from kernelcore.types import Dense, Scalar
+from kernelcore.language.types import Dense, Scalar
 
 T = TypeVar("T")
 

@@ -6,12 +6,13 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.library import LIBRARY
 from kernelcore.builtins.syntax import BINARY, COMPARE, UNARY
-from kernelcore.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.apply import apply_op, cast, logical, symbol
 from kernelcore.frontend.convert import converted
+from kernelcore.frontend.literal_types import Weak, cast_name
 from kernelcore.frontend.overloads import takes
 from kernelcore.frontend.scope import TRUE, Scope, scalar
 from kernelcore.frontend.value import (
@@ -25,11 +26,18 @@ from kernelcore.frontend.value import (
     flatten,
     unflatten,
 )
-from kernelcore.frontend.weak import Weak, cast_name
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import Op
-from kernelcore.types import ArrayOf, Dense, Element, Scalar, StructType, boolean, has_layout
+from kernelcore.language.types import (
+    ArrayOf,
+    Dense,
+    Element,
+    Scalar,
+    StructType,
+    boolean,
+    has_layout,
+)
 
 _WHERE = BUILTINS["where"].op
 _EQUAL, _NOT_EQUAL = COMPARE[ast.Eq].op, COMPARE[ast.NotEq].op

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kernelcore.errors import KernelTypeError, SrcLoc
+from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.scope import Scope, scalar
 from kernelcore.frontend.value import ArrayView, Compound, Value, describe_type
-from kernelcore.types import ArrayOf, Dense, Scalar, SourceType, StructType
+from kernelcore.language.types import ArrayOf, Dense, Scalar, SourceType, StructType
 
 
 def converted(scope: Scope, value: Value, want: SourceType, loc: SrcLoc | None) -> Value:

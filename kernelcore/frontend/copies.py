@@ -10,11 +10,11 @@ from typing import Any, cast
 import numpy as np
 
 from kernelcore.builtins import BUILTINS, LIBRARY
-from kernelcore.composite import Composite, restore, value_class
 from kernelcore.frontend.compile_time import FACTORIES
 from kernelcore.frontend.intrinsics import printf
 from kernelcore.frontend.memory import INTRINSICS
-from kernelcore.types import (
+from kernelcore.language.composite import Composite, restore, value_class
+from kernelcore.language.types import (
     PYTHON_SCALARS,
     SCALARS,
     ArrayOf,

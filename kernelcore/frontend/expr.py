@@ -7,17 +7,18 @@ import builtins
 import difflib
 from collections.abc import Callable
 
+from kernelcore.base.errors import KernelNameError, KernelSyntaxError, KernelTypeError
 from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.syntax import BINARY, COMPARE, UNARY
-from kernelcore.errors import KernelNameError, KernelSyntaxError, KernelTypeError
 from kernelcore.frontend import intrinsics
 from kernelcore.frontend.apply import logical, truth
 from kernelcore.frontend.branch import branch
 from kernelcore.frontend.call import lower_call
 from kernelcore.frontend.compile_time import evaluate_static, static
 from kernelcore.frontend.compound import operate
-from kernelcore.frontend.exact import power
 from kernelcore.frontend.host import host_value
+from kernelcore.frontend.integer_folding import power
+from kernelcore.frontend.literal_types import Weak
 from kernelcore.frontend.output import lower_print, lower_printf
 from kernelcore.frontend.parts import (
     Entry,
@@ -38,10 +39,9 @@ from kernelcore.frontend.value import (
     describe_type,
 )
 from kernelcore.frontend.view import extent, select
-from kernelcore.frontend.weak import Weak
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import OpKind
-from kernelcore.types import Dense, StructType, boolean
+from kernelcore.language.types import Dense, StructType, boolean
 
 _VALUE = "$value"
 _MISSING = object()

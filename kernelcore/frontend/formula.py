@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from kernelcore.base.errors import KernelError, KernelNameError, SrcLoc
 from kernelcore.builtins import BUILTINS
-from kernelcore.errors import KernelError, KernelNameError, SrcLoc
 from kernelcore.frontend.expr import lower_expr
+from kernelcore.frontend.literal_types import Choice, Site, WeakTypes
 from kernelcore.frontend.scope import Scope, scalar
 from kernelcore.frontend.value import Value
-from kernelcore.frontend.weak import Choice, Site, WeakTypes
-from kernelcore.function import Function
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom
-from kernelcore.types import Scalar
+from kernelcore.language.function import Function
+from kernelcore.language.types import Scalar
 
 
 @dataclass(frozen=True, slots=True)

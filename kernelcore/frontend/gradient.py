@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kernelcore.base.errors import KernelError, KernelTypeError, SrcLoc
 from kernelcore.builtins import Builtin
-from kernelcore.errors import KernelError, KernelTypeError, SrcLoc
 from kernelcore.frontend.convert import converted
 from kernelcore.frontend.overloads import resolve
 from kernelcore.frontend.scope import Scope, settle
 from kernelcore.frontend.value import Static, Value, describe_type, flatten, unflatten
-from kernelcore.function import Function
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Func, Region, Var
 from kernelcore.ir.op import GRAD
-from kernelcore.types import Scalar
+from kernelcore.language.function import Function
+from kernelcore.language.types import Scalar
 
 _REMEDY = "pass a built-in, or a function decorated with @func"
 

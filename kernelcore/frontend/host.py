@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import numpy as np
 
+from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.builtins import Builtin
-from kernelcore.errors import KernelTypeError, SrcLoc
+from kernelcore.frontend.literal_types import Weak
 from kernelcore.frontend.value import Leaf, Static, Value, build, describe_object
-from kernelcore.frontend.weak import Weak
-from kernelcore.function import Function
 from kernelcore.ir.core import Const
-from kernelcore.types import (
+from kernelcore.language.function import Function
+from kernelcore.language.types import (
     SCALARS,
     Dense,
     Scalar,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernelcore.errors import KernelError
+from kernelcore.base.errors import KernelError
 
 
 class Intrinsic:

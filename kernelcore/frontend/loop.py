@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kernelcore.errors import KernelSyntaxError, KernelTypeError, SrcLoc
+from kernelcore.base.errors import KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend.branch import (
     RETURN,
     Env,
@@ -17,11 +17,11 @@ from kernelcore.frontend.branch import (
     retyped,
     same,
 )
+from kernelcore.frontend.literal_types import Choice, Promotion, Site, Weak
 from kernelcore.frontend.scope import TRUE, Scope, Unset
 from kernelcore.frontend.value import Value
-from kernelcore.frontend.weak import Choice, Promotion, Site, Weak
 from kernelcore.ir.core import Atom, Const, Region, Var
-from kernelcore.types import Scalar
+from kernelcore.language.types import Scalar
 
 
 @dataclass(frozen=True, slots=True)

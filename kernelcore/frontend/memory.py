@@ -6,21 +6,21 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
+from kernelcore.base.errors import KernelSyntaxError, KernelTypeError
 from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.syntax import BINARY, UNARY
-from kernelcore.errors import KernelSyntaxError, KernelTypeError
 from kernelcore.frontend import intrinsics
 from kernelcore.frontend.apply import arguments, index
 from kernelcore.frontend.compound import operate
 from kernelcore.frontend.convert import converted
 from kernelcore.frontend.intrinsics import Intrinsic
+from kernelcore.frontend.literal_types import Weak
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.value import ArrayView, Value, build, flatten
 from kernelcore.frontend.view import Slot, slots
-from kernelcore.frontend.weak import Weak
 from kernelcore.ir.core import Atom, Var
 from kernelcore.ir.op import ATOMIC, ATOMIC_ADD, ATOMIC_CAS, TID, Op
-from kernelcore.types import MAX_TID_DIMS, Element, Scalar
+from kernelcore.language.types import MAX_TID_DIMS, Element, Scalar
 
 _NEG = UNARY[ast.USub].op
 

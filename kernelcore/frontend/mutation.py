@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from kernelcore.errors import KernelNameError, SrcLoc
+from kernelcore.base.errors import KernelNameError, SrcLoc
 from kernelcore.frontend.expr import static_object
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.source import own_nodes
 from kernelcore.frontend.value import Compound
-from kernelcore.function import Function
+from kernelcore.language.function import Function
 
 
 def assigned_names(scope: Scope, nodes: Sequence[ast.AST]) -> dict[str, SrcLoc | None]:

@@ -8,14 +8,14 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from kernelcore.errors import KernelSyntaxError
+from kernelcore.base.errors import KernelSyntaxError
 from kernelcore.frontend.expr import static_object
 from kernelcore.frontend.overloads import recursion, remember
 from kernelcore.frontend.rules import DECORATORS
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.source import EXPRESSION_ERRORS, Source, own_nodes
 from kernelcore.frontend.value import Static
-from kernelcore.function import Function, Overload
+from kernelcore.language.function import Function, Overload
 
 
 def define_nested(scope: Scope, node: ast.FunctionDef) -> Static:

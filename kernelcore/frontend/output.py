@@ -6,14 +6,14 @@ import ast
 import re
 from collections.abc import Callable
 
-from kernelcore.errors import KernelSyntaxError, KernelTypeError
+from kernelcore.base.errors import KernelSyntaxError, KernelTypeError
 from kernelcore.frontend.apply import cast
+from kernelcore.frontend.literal_types import Weak
 from kernelcore.frontend.scope import Scope, scalar, settle
 from kernelcore.frontend.value import Compound, Value, describe_type
-from kernelcore.frontend.weak import Weak
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import ASSERT, PRINT
-from kernelcore.types import SCALARS, Scalar
+from kernelcore.language.types import SCALARS, Scalar
 
 Lower = Callable[[Scope, ast.expr], Value]
 

@@ -8,17 +8,17 @@ import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kernelcore.choice import Rank, total
-from kernelcore.errors import KernelSyntaxError, KernelTypeError, SrcLoc
+from kernelcore.base.errors import KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend.annotations import Open, Wanted, bound_of, parameter_nodes, parameter_type
 from kernelcore.frontend.host import host_value
+from kernelcore.frontend.literal_types import Weak, cast_name
 from kernelcore.frontend.scope import Scope, is_value
 from kernelcore.frontend.source import Source, read_source
 from kernelcore.frontend.value import ArrayView, Compound, Static, Value, describe_type
-from kernelcore.frontend.weak import Weak, cast_name
-from kernelcore.function import Function, Overload
 from kernelcore.ir.core import Const, Var
-from kernelcore.types import ArrayOf, Dense, Scalar, SourceType, TypeClass, float32
+from kernelcore.language.function import Function, Overload
+from kernelcore.language.overload_resolution import Rank, total
+from kernelcore.language.types import ArrayOf, Dense, Scalar, SourceType, TypeClass, float32
 
 
 @dataclass(frozen=True, slots=True)

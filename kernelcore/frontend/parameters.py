@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kernelcore.errors import KernelSyntaxError, SrcLoc
+from kernelcore.base.errors import KernelSyntaxError, SrcLoc
 from kernelcore.frontend.annotations import (
     Wanted,
     parameter_nodes,
@@ -18,8 +18,8 @@ from kernelcore.frontend.source import read_source
 from kernelcore.frontend.value import ArrayView, Axis, Compound, Value
 from kernelcore.ir.core import Const, Var
 from kernelcore.ir.op import LOAD
-from kernelcore.leaves import leaf_names, leaf_types
-from kernelcore.types import (
+from kernelcore.language.flatten import leaf_names, leaf_types
+from kernelcore.language.types import (
     ArrayOf,
     Dense,
     Element,

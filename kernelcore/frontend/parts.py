@@ -7,17 +7,17 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.builtins import BUILTINS
-from kernelcore.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend import component
 from kernelcore.frontend.apply import index
 from kernelcore.frontend.component import Index
+from kernelcore.frontend.literal_types import Weak, const
 from kernelcore.frontend.scope import Scope, scalar, settle
 from kernelcore.frontend.value import Compound, Leaf, Value, describe_type, flatten
 from kernelcore.frontend.view import Bounds
-from kernelcore.frontend.weak import Weak, const
 from kernelcore.ir.core import Atom, Const
-from kernelcore.types import Dense, Member, Scalar, StructType, int32
+from kernelcore.language.types import Dense, Member, Scalar, StructType, int32
 
 _CLAMP = BUILTINS["clamp"].op
 

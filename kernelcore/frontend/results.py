@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
-from kernelcore.errors import KernelTypeError, SrcLoc
+from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.branch import RESULT, RETURN
 from kernelcore.frontend.compound import scalars_of, zeros
+from kernelcore.frontend.literal_types import Choice, Promotion, Site, Weak
 from kernelcore.frontend.scope import FALSE, TRUE, Scope, Unset
 from kernelcore.frontend.value import (
     ArrayView,
@@ -17,10 +18,9 @@ from kernelcore.frontend.value import (
     describe_type,
     flatten,
 )
-from kernelcore.frontend.weak import Choice, Promotion, Site, Weak
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Const, Var
-from kernelcore.types import ArrayOf, Scalar, SourceType, TypeClass
+from kernelcore.language.types import ArrayOf, Scalar, SourceType, TypeClass
 
 
 class Results:

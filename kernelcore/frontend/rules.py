@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kernelcore.errors import KernelTypeError
+from kernelcore.base.errors import KernelTypeError
+from kernelcore.frontend.adjoint_syntax import cotangent_name, with_cotangents
 from kernelcore.frontend.annotations import Open, bound_of, parameter_nodes, parameter_type
-from kernelcore.frontend.cotangents import cotangent_name, with_cotangents
 from kernelcore.frontend.overloads import admits, source_type
 from kernelcore.frontend.scope import Scope, is_value
 from kernelcore.frontend.source import Source, read_source
@@ -25,11 +25,11 @@ from kernelcore.frontend.value import (
     flatten,
     unflatten,
 )
-from kernelcore.function import Function, Overload, require_function
 from kernelcore.ir.builder import Builder, zero
 from kernelcore.ir.core import Atom, Func, Region, Var
-from kernelcore.ir.custom import Rules, instantiate
-from kernelcore.types import ArrayType, Scalar, StackType, Type, element_type
+from kernelcore.ir.derivative_rules import Rules, instantiate
+from kernelcore.language.function import Function, Overload, require_function
+from kernelcore.language.types import ArrayType, Scalar, StackType, Type, element_type
 
 GRAD, REPLAY, JVP = "grad", "replay", "jvp"
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeGuard
 
-from kernelcore.errors import KernelNameError, KernelSyntaxError, KernelTypeError, SrcLoc
+from kernelcore.base.errors import KernelNameError, KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend.host import host_value
+from kernelcore.frontend.literal_types import Weak, WeakTypes, const, default_type
 from kernelcore.frontend.value import (
     ArrayView,
     Leaf,
@@ -18,12 +19,11 @@ from kernelcore.frontend.value import (
     flatten,
     unflatten,
 )
-from kernelcore.frontend.weak import Weak, WeakTypes, const, default_type
-from kernelcore.function import Function
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import CAST
-from kernelcore.types import Scalar, boolean
+from kernelcore.language.function import Function
+from kernelcore.language.types import Scalar, boolean
 
 TRUE = Const(boolean, True)
 FALSE = Const(boolean, False)

@@ -14,8 +14,8 @@ from functools import cache, lru_cache
 from types import CodeType
 from typing import Any, cast
 
+from kernelcore.base.errors import KernelNameError, KernelSyntaxError, SrcLoc
 from kernelcore.builtins import BUILTINS
-from kernelcore.errors import KernelNameError, KernelSyntaxError, SrcLoc
 
 _LONG_LINE = 1 << 20
 # Decorators and the brackets of a signature; beyond, Python's own search is not slower.

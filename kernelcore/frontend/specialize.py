@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeVar
 
-from kernelcore.errors import KernelError, KernelSyntaxError, KernelTypeError, SrcLoc
+from kernelcore.base.errors import KernelError, KernelSyntaxError, KernelTypeError, SrcLoc
+from kernelcore.frontend.adjoint_syntax import refuse_cotangents
 from kernelcore.frontend.annotations import (
     Open,
     Wanted,
@@ -16,27 +17,26 @@ from kernelcore.frontend.annotations import (
     required_type,
     result_types,
 )
+from kernelcore.frontend.assignment_target import updated_place
 from kernelcore.frontend.branch import RETURN
 from kernelcore.frontend.call import lower_call
 from kernelcore.frontend.convert import converted
-from kernelcore.frontend.cotangents import refuse_cotangents
+from kernelcore.frontend.literal_types import Choice, Promotion, Site, Weak, WeakTypes, widest
 from kernelcore.frontend.mutation import assigned_names
 from kernelcore.frontend.overloads import Match, recursion, resolve, source_type
 from kernelcore.frontend.parameters import kernel_parameters, leaf_params, parameter_value
-from kernelcore.frontend.place import updated_place
 from kernelcore.frontend.results import Results
 from kernelcore.frontend.rules import Bind, Callee, Finish, emit_with_rules, make_rules
 from kernelcore.frontend.scope import FALSE, Scope
 from kernelcore.frontend.source import Source, read_source
 from kernelcore.frontend.stmt import Block
 from kernelcore.frontend.value import Leaf, Value, flatten, has_function, unflatten
-from kernelcore.frontend.weak import Choice, Promotion, Site, Weak, WeakTypes, widest
-from kernelcore.function import Function, Overload
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Func, Region, Var
-from kernelcore.ir.custom import Rules
+from kernelcore.ir.derivative_rules import Rules
 from kernelcore.ir.op import CALL
-from kernelcore.types import Scalar, SourceType, Type, boolean, is_pattern
+from kernelcore.language.function import Function, Overload
+from kernelcore.language.types import Scalar, SourceType, Type, boolean, is_pattern
 
 
 def specialize_kernel(

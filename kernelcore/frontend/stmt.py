@@ -5,26 +5,26 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from kernelcore.errors import KernelSyntaxError, KernelTypeError
+from kernelcore.base.errors import KernelSyntaxError, KernelTypeError
 from kernelcore.frontend import intrinsics
 from kernelcore.frontend.annotations import scalar_annotation
 from kernelcore.frontend.apply import cast
+from kernelcore.frontend.assignment_target import ElementPlace, place_of
 from kernelcore.frontend.branch import BREAK, CONTINUE, RETURN, branch, guard, stopped
 from kernelcore.frontend.convert import converted
 from kernelcore.frontend.effects import writes
 from kernelcore.frontend.expr import binary, lower_condition, lower_expr, static_object
 from kernelcore.frontend.for_while import lower_for, lower_while
+from kernelcore.frontend.literal_types import Weak
 from kernelcore.frontend.memory import accumulate, lower_tid, negated
 from kernelcore.frontend.nested import define_nested
 from kernelcore.frontend.output import lower_assert
-from kernelcore.frontend.place import ElementPlace, place_of
 from kernelcore.frontend.results import Results
 from kernelcore.frontend.scope import TRUE, Scope, scalar
 from kernelcore.frontend.unsupported import unsupported
 from kernelcore.frontend.value import ArrayView, Compound, Value, flatten
-from kernelcore.frontend.weak import Weak
 from kernelcore.ir.core import Eqn, Var
-from kernelcore.types import Dense, StructType, type_of
+from kernelcore.language.types import Dense, StructType, type_of
 
 
 class Block:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import builtins
 
-from kernelcore.errors import KernelTypeError
+from kernelcore.base.errors import KernelTypeError
 from kernelcore.frontend.compile_time import static
 from kernelcore.frontend.expr import lower_expr, static_object
+from kernelcore.frontend.literal_types import Weak
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.value import Compound, Value, describe_type
-from kernelcore.frontend.weak import Weak
 
 MAX_TURNS = 64
 

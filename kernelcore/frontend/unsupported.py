@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from kernelcore.errors import KernelSyntaxError, SrcLoc
+from kernelcore.base.errors import KernelSyntaxError, SrcLoc
 
 _STATEMENTS = "statements are assignments, if, for, while, break, continue, return, pass and calls"
 _EXPRESSIONS = (

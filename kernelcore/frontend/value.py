@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from types import ModuleType
 
-from kernelcore.frontend.weak import Weak
+from kernelcore.frontend.literal_types import Weak
 from kernelcore.ir.core import Atom, Const, Var
-from kernelcore.types import ArrayOf, ArrayType, Dense, Element, Scalar, StructType
+from kernelcore.language.types import ArrayOf, ArrayType, Dense, Element, Scalar, StructType
 
 
 class Hole(Enum):

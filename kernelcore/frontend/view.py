@@ -7,15 +7,15 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.syntax import BINARY
-from kernelcore.errors import KernelTypeError, SrcLoc
+from kernelcore.frontend.literal_types import const
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.value import ArrayView, Axis, Value, build
-from kernelcore.frontend.weak import const
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import DIM, LOAD, Op
-from kernelcore.types import ArrayType, Scalar, int32, int64
+from kernelcore.language.types import ArrayType, Scalar, int32, int64
 
 _ADD, _MUL = BINARY[ast.Add].op, BINARY[ast.Mult].op
 _CLAMP, _LEN = BUILTINS["clamp"].op, BUILTINS["range_len"].op

@@ -1,0 +1,1 @@
+"""Structured SSA: grammar, builder, verifier, printer. May import: language and below."""

@@ -6,13 +6,13 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from kernelcore.errors import KernelTypeError, SrcLoc
+from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.ir import op as ops
 from kernelcore.ir.core import NO_ATTRS, Atom, Const, Eqn, Func, Region, Var
-from kernelcore.ir.custom import Rules
-from kernelcore.ir.native import Snippet
+from kernelcore.ir.derivative_rules import Rules
 from kernelcore.ir.op import Op, OpKind
-from kernelcore.types import ArrayType, Scalar, StackType, Type, boolean, int32
+from kernelcore.ir.snippet import Snippet
+from kernelcore.language.types import ArrayType, Scalar, StackType, Type, boolean, int32
 
 
 def result_types(op: Op, inputs: Sequence[Atom], attrs: Mapping[str, Any]) -> tuple[Type, ...]:

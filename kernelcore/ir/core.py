@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from kernelcore.errors import SrcLoc
-from kernelcore.types import Scalar, Type
+from kernelcore.base.errors import SrcLoc
+from kernelcore.language.types import Scalar, Type
 
 if TYPE_CHECKING:
     from kernelcore.ir.op import Op

@@ -12,8 +12,8 @@ from enum import Enum, auto
 from types import MappingProxyType
 from typing import Any
 
-from kernelcore.errors import KernelTypeError
-from kernelcore.types import TYPE_CLASSES, Scalar, Type
+from kernelcore.base.errors import KernelTypeError
+from kernelcore.language.types import TYPE_CLASSES, Scalar, Type
 
 
 class OpKind(Enum):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernelcore.errors import KernelTypeError, SrcLoc, VerifyError
+from kernelcore.base.errors import KernelTypeError, SrcLoc, VerifyError
 from kernelcore.ir.builder import result_types
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
-from kernelcore.ir.custom import rules_of
+from kernelcore.ir.derivative_rules import rules_of
 from kernelcore.ir.op import Op, OpKind
-from kernelcore.types import (
+from kernelcore.language.types import (
     MAX_GRID_DIMS,
     ArrayType,
     Scalar,

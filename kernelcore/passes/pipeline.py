@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from kernelcore.base.config import config
 from kernelcore.ir.core import Func
-from kernelcore.passes.accumulation import mark_owned, plan_accumulations
-from kernelcore.passes.bounds import check_bounds
-from kernelcore.passes.cse import merge_equal
-from kernelcore.passes.custom import lower_custom
-from kernelcore.passes.dce import dce
-from kernelcore.passes.gradient import expand_gradients
-from kernelcore.passes.inline import inline
-from kernelcore.passes.simplify import simplify
-from kernelcore.settings import config
+from kernelcore.passes.access.accumulation_plan import mark_owned, plan_accumulations
+from kernelcore.passes.autodiff.custom_rules import lower_custom
+from kernelcore.passes.autodiff.gradient import expand_gradients
+from kernelcore.passes.bounds_checks import check_bounds
+from kernelcore.passes.simplify.common_subexpressions import merge_equal
+from kernelcore.passes.simplify.dead_code import dce
+from kernelcore.passes.simplify.fold import simplify
+from kernelcore.passes.simplify.inline import inline
 
 
 def normalize(func: Func, checks_bounds: bool | None = None) -> Func:

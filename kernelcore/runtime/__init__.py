@@ -1,0 +1,1 @@
+"""Devices, streams, memory, arrays, structs on the host. May import: base and language."""

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 import kernelcore as kc
-from kernelcore import opderive
-from kernelcore.compiled import Direct
-from kernelcore.opselect import Selected, Selection, select, selection
-from kernelcore.opshape import kernel_operation
-from kernelcore.opspec import Operation, evaluate
+from kernelcore.base import native
+from kernelcore.compiler.launch_descriptor import Role, ZeroFill
+from kernelcore.language.types import element_type
+from kernelcore.launch.executable import Direct
+from kernelcore.operators import derive
+from kernelcore.operators.extremum import Selected, Selection, select, selection
+from kernelcore.operators.operation import Operation, evaluate
+from kernelcore.operators.shape_rules import kernel_operation
 from kernelcore.passes.pipeline import optimize
-from kernelcore.runtime import native
-from kernelcore.signature import Role, ZeroFill
-from kernelcore.types import element_type
 from tests.bench.results import Goal, record
 from tests.bench.timing import interleaved
 from tests.operations import run_operation
@@ -59,7 +59,7 @@ def batched(pattern: Pattern) -> tuple[Operation, list[np.ndarray]]:
     op = kernel_operation(pattern.kernel, **pattern.options)
     given = zip(pattern.arguments(np.random.default_rng(0)), op.operands, strict=True)
     point = [np.asarray(a, element_type(o.type).numpy) for a, o in given]
-    op = opderive.batch(op, [True] * len(point))
+    op = derive.batch(op, [True] * len(point))
     return op, [np.repeat(a[None], INSTANCES, axis=0) for a in point]
 
 
@@ -80,7 +80,7 @@ def selecting(
             chosen, operands, results, lambda _, args: counts, lambda x, like: x.astype(like.dtype)
         )
 
-    derived = opderive.vjp(chosen.picked, wrt, range(op.visible)).operation
+    derived = derive.vjp(chosen.picked, wrt, range(op.visible)).operation
     steps = [
         prepared(op, operands),
         prepared(chosen.count, [*operands, *remained]),
@@ -104,7 +104,7 @@ def times(pattern: Pattern) -> tuple[float, float]:
     forward = prepared(op, operands)
     chosen = selection(op, wrt)
     if chosen is None:
-        derived = opderive.vjp(op, wrt, range(op.visible)).operation
+        derived = derive.vjp(op, wrt, range(op.visible)).operation
         adjoint = prepared(derived, [*operands, *cotangents])
     else:
         adjoint = selecting(op, chosen, operands, cotangents, wrt)

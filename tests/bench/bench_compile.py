@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 
-from kernelcore import opderive
-from kernelcore.codegen import cpu
+from kernelcore.codegen.target import cpu
 from kernelcore.frontend.specialize import specialize_kernel
-from kernelcore.opshape import kernel_operation
+from kernelcore.operators import derive
+from kernelcore.operators.shape_rules import kernel_operation
+from kernelcore.passes.autodiff.reverse import vjp
 from kernelcore.passes.pipeline import normalize, optimize
-from kernelcore.passes.reverse import vjp
 from tests.bench.results import Goal, show
 from tests.bench.timing import Timing, interleaved, report, timing_of
 from tests.patterns.memory import tv_stencil
@@ -134,7 +134,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         in_processes(directory)
     func = tv_stencil.func
-    adjoint = opderive.vjp(kernel_operation(tv_stencil), [0, 1], [0]).operation.func
+    adjoint = derive.vjp(kernel_operation(tv_stencil), [0, 1], [0]).operation.func
     number = count()
     code = {n: cpu.object_code(cpu.llvm_text(optimize(func), n)) for n in ("kc_loaded",)}
     medians = interleaved(

@@ -26,8 +26,8 @@ import numpy as np
 import kernelcore as kc
 from kernelcore.codegen import abi
 from kernelcore.ir.core import Func
+from kernelcore.language.types import MAX_GRID_DIMS
 from kernelcore.passes.pipeline import optimize
-from kernelcore.types import MAX_GRID_DIMS
 from tests.argument_block import pack
 from tests.bench.suite import CASES
 from tests.bench.suite.case import Data

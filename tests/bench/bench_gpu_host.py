@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import kernelcore as kc
-from kernelcore.opshape import kernel_operation
+from kernelcore.operators.shape_rules import kernel_operation
 from tests.cuda import fake
 from tests.cuda.fake_tensor import FakeTensor, entry
 from tests.cuda.fake_torch import FakeTorch

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import kernelcore as kc
-from kernelcore.codegen.ptx import ptx_text
+from kernelcore.codegen.gpu.ptx import ptx_text
 from kernelcore.passes.pipeline import optimize
 from tests.bench.suite import CASES
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kernelcore.codegen import cpu
-from kernelcore.codegen.host import host
+from kernelcore.base.host import host
+from kernelcore.codegen.target import cpu
 
 # Independent chains hide the latency of every known processor, and fit its registers.
 CHAINS = 12

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from kernelcore import device_code, stream
-from kernelcore.compiled import Direct
+from kernelcore.compiler import ptx_code
+from kernelcore.launch.executable import Direct
+from kernelcore.runtime import stream
 from tests.cuda import fake
 
 
 def _forget() -> None:
     """Forget what is known of the devices of another driver."""
-    device_code.architecture_of.cache_clear()
+    ptx_code.architecture_of.cache_clear()
     stream._streams.set(None)  # pyright: ignore[reportPrivateUsage]
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from kernelcore import _native
-from kernelcore.compile import compile_func
-from kernelcore.compiled import Direct
-from kernelcore.device_code import device_code
-from kernelcore.passes.accumulation import unplanned
-from kernelcore.stream import Stream
+from kernelcore.compiler.native_code import compile_func
+from kernelcore.compiler.ptx_code import device_code
+from kernelcore.launch.executable import Direct
+from kernelcore.passes.access.accumulation_plan import unplanned
+from kernelcore.runtime.stream import Stream
 
 ROOT = Path(__file__).parents[2]
 NO_DEVICE = 100

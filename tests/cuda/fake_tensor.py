@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from kernelcore.opdevice import device_form
-from kernelcore.opspec import Operation
+from kernelcore.operators.gpu import device_form
+from kernelcore.operators.operation import Operation
 from tests.cuda.fake_torch import ARCHITECTURE, FakeTorch
 from torch_ext import native
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <exception>
 
-#include "core/array_view.h"
+#include "core/memory/array_view.h"
 
 using namespace kernelcore;
 using namespace kernelcore::fake;

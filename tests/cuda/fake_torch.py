@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 import kernelcore as kc
 from kernelcore import _native
-from kernelcore.opdevice import device_form
-from kernelcore.opspec import Operation
-from kernelcore.signature import dtype_code
-from kernelcore.types import Scalar
+from kernelcore.compiler.launch_descriptor import dtype_code
+from kernelcore.language.types import Scalar
+from kernelcore.operators.gpu import device_form
+from kernelcore.operators.operation import Operation
 from tests.cuda.fake import FakeDriver
 from torch_ext import native
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelcore.compiled import Direct
 from kernelcore.ir.core import Func
-from kernelcore.passes.accumulation import Order
+from kernelcore.launch.executable import Direct
+from kernelcore.passes.access.accumulation_plan import Order
 from tests.cuda import fake
 from tests.device import driver, gpu
 

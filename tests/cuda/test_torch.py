@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore import _native, opderive
-from kernelcore.opshape import kernel_operation
+from kernelcore import _native
+from kernelcore.operators import derive
+from kernelcore.operators.shape_rules import kernel_operation
 from tests.cuda import fake
 from tests.cuda.fake import FakeDriver
 from tests.cuda.fake_torch import FakeOperator, FakeTorch
@@ -155,7 +156,7 @@ def test_what_is_updated_is_a_copy(driver: FakeDriver, torch: FakeTorch) -> None
 
 def test_adjoints_run_too(torch: FakeTorch) -> None:
     operation = kernel_operation(saxpy, None)
-    derived = opderive.vjp(operation, (0, 1), (0,))
+    derived = derive.vjp(operation, (0, 1), (0,))
     values = np.arange(300, dtype=np.float32)
     for tensor_values in (False, True):
         op = FakeOperator(torch, derived.operation, tensor_values)

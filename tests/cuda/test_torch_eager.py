@@ -12,8 +12,9 @@ import pytest
 import torch as real_torch
 
 import kernelcore as kc
-from kernelcore import _native, opderive
-from kernelcore.opshape import kernel_operation
+from kernelcore import _native
+from kernelcore.operators import derive
+from kernelcore.operators.shape_rules import kernel_operation
 from tests.cuda import fake
 from tests.cuda.fake import FakeDriver
 from tests.cuda.fake_tensor import FakeTensor, described, entry
@@ -120,7 +121,7 @@ class Node:
 
 def test_forward_and_backward_run_on_the_device(driver: FakeDriver, torch: FakeTorch) -> None:
     operation = kernel_operation(squares, None)
-    derived = opderive.vjp(operation, (0,), (0,))
+    derived = derive.vjp(operation, (0,), (0,))
     adjoint = native.TorchAdjoint(described(torch, derived.operation), derived.produced)
     plan = native.TorchGradPlan("all", [0], [], lambda given: adjoint, never)
     forward = native.forward(described(torch, operation), "squares", lambda needed: plan)

@@ -16,8 +16,9 @@ import pytest
 import kernelcore as kc
 from jax_ffi import GraphMode, jax_callable, jax_kernel, platforms
 from jax_ffi.platforms import embeds
-from kernelcore import _native, device_code
-from kernelcore.opdevice import DeviceForm, common_architecture, device_form
+from kernelcore import _native
+from kernelcore.compiler import ptx_code
+from kernelcore.operators.gpu import DeviceForm, common_architecture, device_form
 from tests.cuda.fake import OUT_OF_MEMORY, FakeDriver
 from tests.cuda.xla_frames import COMMAND_BUFFER_COMPATIBLE, CallSite, XlaError
 from tests.cuda.xla_programs import HANDLERS, Program
@@ -352,7 +353,7 @@ def test_code_is_found_in_the_disk_cache(
 ) -> None:
     operation = jax_kernel(wave)._call({}, 8, None).launch.operation  # pyright: ignore[reportPrivateUsage]
     form = device_form(operation, "sm_86", (1,))
-    monkeypatch.setattr(device_code, "_codes", {})
+    monkeypatch.setattr(ptx_code, "_codes", {})
     count = _native.count_registered_kernels()
     CallSite(HANDLERS["kernelcore_launch"], attributes_of(key=form.code.key))
     assert _native.count_registered_kernels() == count + 1

@@ -139,9 +139,13 @@ T truncated(F x, T of_nan) {
   return x >= kBeyond ? std::numeric_limits<T>::max() : static_cast<T>(x);
 }
 
-int lanes() { return static_cast<int>(self->warp->doing.size()); }
+int lanes() {
+  return static_cast<int>(self->warp->doing.size());
+}
 
-void expect_all(int mask) { misuses += mask != static_cast<int>(~0u >> (kLanes - lanes())); }
+void expect_all(int mask) {
+  misuses += mask != static_cast<int>(~0u >> (kLanes - lanes()));
+}
 
 }  // namespace
 
@@ -170,14 +174,30 @@ int64_t emulated_unsigned_product(uint32_t index, int64_t stride) {
 }
 
 // Source: PTX ISA, cvt.
-int32_t emulated_s32_of_f32(float x) { return truncated<int32_t>(x, 0); }
-uint32_t emulated_u32_of_f32(float x) { return truncated<uint32_t>(x, 0); }
-int64_t emulated_s64_of_f32(float x) { return truncated<int64_t>(x, INT64_MIN); }
-uint64_t emulated_u64_of_f32(float x) { return truncated<uint64_t>(x, uint64_t{1} << 63); }
-int32_t emulated_s32_of_f64(double x) { return truncated<int32_t>(x, INT32_MIN); }
-uint32_t emulated_u32_of_f64(double x) { return truncated<uint32_t>(x, uint32_t{1} << 31); }
-int64_t emulated_s64_of_f64(double x) { return truncated<int64_t>(x, INT64_MIN); }
-uint64_t emulated_u64_of_f64(double x) { return truncated<uint64_t>(x, uint64_t{1} << 63); }
+int32_t emulated_s32_of_f32(float x) {
+  return truncated<int32_t>(x, 0);
+}
+uint32_t emulated_u32_of_f32(float x) {
+  return truncated<uint32_t>(x, 0);
+}
+int64_t emulated_s64_of_f32(float x) {
+  return truncated<int64_t>(x, INT64_MIN);
+}
+uint64_t emulated_u64_of_f32(float x) {
+  return truncated<uint64_t>(x, uint64_t{1} << 63);
+}
+int32_t emulated_s32_of_f64(double x) {
+  return truncated<int32_t>(x, INT32_MIN);
+}
+uint32_t emulated_u32_of_f64(double x) {
+  return truncated<uint32_t>(x, uint32_t{1} << 31);
+}
+int64_t emulated_s64_of_f64(double x) {
+  return truncated<int64_t>(x, INT64_MIN);
+}
+uint64_t emulated_u64_of_f64(double x) {
+  return truncated<uint64_t>(x, uint64_t{1} << 63);
+}
 
 // As far off as hardware may be: one of the two floats around the reciprocal.
 float emulated_rcp_approx_ftz_f(float x) {

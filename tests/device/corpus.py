@@ -6,15 +6,15 @@ import os
 from collections.abc import Iterator
 
 import kernelcore as kc
+from kernelcore.base.errors import KernelGradError
 from kernelcore.builtins import OPS
-from kernelcore.compiled import Adjoint
-from kernelcore.errors import KernelGradError
-from kernelcore.inspection import all_derivatives
+from kernelcore.compiler.stages import all_derivatives
 from kernelcore.ir.core import Func
 from kernelcore.ir.op import OpKind
-from kernelcore.passes.activity import is_float
-from kernelcore.passes.extremum import extrema, picked
-from kernelcore.passes.forward import jvp
+from kernelcore.launch.adjoint_kernel import Adjoint
+from kernelcore.passes.autodiff.activity import is_float
+from kernelcore.passes.autodiff.extremum import extrema, picked
+from kernelcore.passes.autodiff.forward import jvp
 from kernelcore.passes.pipeline import optimize, tidy
 from tests.bench.suite import CASES
 from tests.kernel_harness import elementwise, one_call

@@ -17,13 +17,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kernelcore.codegen import abi, cpu, device, native, ptx, toolchain
-from kernelcore.codegen.toolchain import find_compiler
+from kernelcore.codegen import abi
+from kernelcore.codegen.gpu import gpu_ops, ptx
+from kernelcore.codegen.snippet import toolchain, translation_unit
+from kernelcore.codegen.snippet.toolchain import find_compiler
+from kernelcore.codegen.target import cpu
 from kernelcore.ir.core import Func
-from kernelcore.ir.native import Snippet
-from kernelcore.ir.text import canonical
-from kernelcore.passes.accumulation import Order
-from kernelcore.types import MAX_GRID_DIMS
+from kernelcore.ir.printer import canonical
+from kernelcore.ir.snippet import Snippet
+from kernelcore.language.types import MAX_GRID_DIMS
+from kernelcore.passes.access.accumulation_plan import Order
 from tests.argument_block import pack
 
 SOURCE = Path(__file__).with_name("block.cc")
@@ -32,8 +35,8 @@ REPLACED = (
     (re.compile(r"byval\(\[\d+ x i8\]\) align \d+ "), ""),
     (re.compile(re.escape(ptx.ADVANCE)), "i64 @emulated_advance"),
     (re.compile(re.escape(ptx.LOW_HALF)), "i32 @emulated_low_half"),
-    (re.compile(re.escape(device.SIGNED)), "i64 @emulated_signed_product"),
-    (re.compile(re.escape(device.UNSIGNED)), "i64 @emulated_unsigned_product"),
+    (re.compile(re.escape(gpu_ops.SIGNED)), "i64 @emulated_signed_product"),
+    (re.compile(re.escape(gpu_ops.UNSIGNED)), "i64 @emulated_unsigned_product"),
     (re.compile(r'asm "cvt\.rzi\.(\w+)\.(\w+) [^"]*", "[^"]*"'), r"@emulated_\1_of_\2"),
     (re.compile(r"@vprintf\b"), "@emulated_vprintf"),
     (re.compile(r"@llvm\.nvvm\.([\w.]+)"), lambda m: f"@emulated_{m.group(1).replace('.', '_')}"),
@@ -121,7 +124,7 @@ def host_text(func: Func, symbol: str, order: Order = Order.ANY) -> str:
 def _address(func: Func, order: Order) -> int:
     digest = hashlib.sha256(f"{canonical(func)}{order.name}".encode()).hexdigest()
     symbol = f"emulated_{digest[:16]}"
-    return _loaded(host_text(func, symbol, order), symbol, tuple(native.snippets(func)))
+    return _loaded(host_text(func, symbol, order), symbol, tuple(translation_unit.snippets(func)))
 
 
 @cache

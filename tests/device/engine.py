@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernelcore.ir.core import Func
-from kernelcore.passes.accumulation import Order
+from kernelcore.passes.access.accumulation_plan import Order
 from tests.device import emulation, gpu
 from tests.target import IS_CPU
 

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from kernelcore.codegen import abi, ptx
+from kernelcore.codegen import abi
+from kernelcore.codegen.gpu import ptx
 from kernelcore.ir.core import Func
-from kernelcore.ir.text import canonical
-from kernelcore.passes.accumulation import Order
-from kernelcore.types import MAX_GRID_DIMS
+from kernelcore.ir.printer import canonical
+from kernelcore.language.types import MAX_GRID_DIMS
+from kernelcore.passes.access.accumulation_plan import Order
 from tests.argument_block import pack
 from tests.device import driver
 from tests.target import ORDINAL

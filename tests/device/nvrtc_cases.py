@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import kernelcore as kc
-from kernelcore.codegen.ptx import FORWARD_COMPATIBLE, ptx_text
-from kernelcore.errors import KernelCompileError
+from kernelcore.base.errors import KernelCompileError
+from kernelcore.codegen.gpu.ptx import FORWARD_COMPATIBLE, ptx_text
 from kernelcore.passes.pipeline import optimize
 from tests import native_programs
 from tests.device.assembler import assemble

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from kernelcore.codegen import device, ptx
+from kernelcore.codegen.gpu import gpu_ops, ptx
 
 LOW = (1 << 32) - 1
 WIDE = (1 << 64) - 1
@@ -71,7 +71,7 @@ def numbers(bits: int) -> list[int]:
     return [0, 1, -1, 4, 1 << 30, limits.min, limits.max, *map(int, drawn)]
 
 
-@pytest.mark.parametrize(("text", "is_signed"), [(device.SIGNED, True), (device.UNSIGNED, False)])
+@pytest.mark.parametrize(("text", "is_signed"), [(gpu_ops.SIGNED, True), (gpu_ops.UNSIGNED, False)])
 def test_products_have_64_bits(text: str, is_signed: bool) -> None:
     for index in numbers(32):
         for stride in numbers(64):

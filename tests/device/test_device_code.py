@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore import interp, opderive
 from kernelcore.builtins import OPS
 from kernelcore.codegen import abi
+from kernelcore.compiler import interpreter
 from kernelcore.ir import op as ops
 from kernelcore.ir.core import Atom, Func
 from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import walk_eqns
-from kernelcore.passes.accumulation import form_of
+from kernelcore.language.types import INTEGERS, Scalar, float32, float64
+from kernelcore.operators import derive
+from kernelcore.passes.access.accumulation_plan import form_of
 from kernelcore.passes.pipeline import optimize
-from kernelcore.types import INTEGERS, Scalar, float32, float64
 from tests.bench.suite import CASES
 from tests.bench.suite.case import Case
 from tests.device import corpus, emulation, engine
@@ -92,7 +93,7 @@ def test_patterns_and_their_adjoints_are_those_of_the_interpreter(pattern: Patte
     wrt = float_operands(op, point)
     base = smooth(op, point, wrt)
     cts = directions(wanted, range(op.visible), 1)
-    derived = opderive.vjp(base.operation, wrt, range(op.visible)).operation
+    derived = derive.vjp(base.operation, wrt, range(op.visible)).operation
     args = [*base.operands, *cts]
     wanted = run_operation(derived, args, interpret=True)
     compare(run_operation(derived, args, on=emulated), wanted, is_exact(optimize(derived.func)))
@@ -136,7 +137,7 @@ def test_conversions_to_integers_saturate(dtype: Scalar) -> None:
     x = np.concatenate([x, -x])
     found, wanted = ([np.zeros(len(x), t.numpy) for t in targets] for _ in range(2))
     emulated(elementwise(func), [x, *found], [len(x)])
-    interp.run(elementwise(func), [x, *wanted], [len(x)])
+    interpreter.run(elementwise(func), [x, *wanted], [len(x)])
     compare(found, wanted, True)
 
 
@@ -189,6 +190,6 @@ def test_blocks_share_any_grid(blocks: int) -> None:
     found, wanted = np.zeros((2, *x.shape), np.int64)
     func = optimize(grid_of_three.func)
     engine.run(func, [x, found], x.shape, blocks, threads=64)
-    interp.run(func, [x, wanted], x.shape)
+    interpreter.run(func, [x, wanted], x.shape)
     np.testing.assert_array_equal(found, wanted)
     engine.run(func, [x, found], (0, 4, 5), blocks)

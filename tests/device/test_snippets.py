@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore import interp
-from kernelcore.codegen import abi, native, nvrtc
-from kernelcore.codegen.ptx import ptx_text
-from kernelcore.errors import KernelCompileError
+from kernelcore.base.errors import KernelCompileError
+from kernelcore.codegen import abi
+from kernelcore.codegen.gpu import nvrtc
+from kernelcore.codegen.gpu.ptx import ptx_text
+from kernelcore.codegen.snippet import translation_unit
+from kernelcore.compiler import interpreter
 from kernelcore.passes.pipeline import optimize
 from tests.device import emulation
 from tests.device.assembler import assemble
@@ -42,7 +44,7 @@ def test_snippets_are_passed_what_the_interpreter_passes(case: str) -> None:
     func = optimize(kernel.func)
     given, expected = ([a.copy() if isinstance(a, np.ndarray) else a for a in args] for _ in "ab")
     assert emulation.run(func, given, 70).status == abi.STATUS_OK
-    interp.run(func, expected, 70)
+    interpreter.run(func, expected, 70)
     np.testing.assert_array_equal(given[-1], expected[-1])
 
 
@@ -63,7 +65,7 @@ def as_nvrtc_writes(symbols: list[str]) -> str:
 def test_functions_of_snippets_come_before_the_kernel(
     architecture: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    symbols = [native.symbol_of(s) for s in native.snippets(shows.func)]
+    symbols = [translation_unit.symbol_of(s) for s in translation_unit.snippets(shows.func)]
     monkeypatch.setattr(nvrtc, "_compiled", lambda *_: as_nvrtc_writes(symbols))
     text = ptx_text(optimize(shows.func), "shows", architecture)
     assert len(re.findall(r"\.version|\.target|\.address_size", text)) == 3

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore import interp
 from kernelcore.codegen import abi
-from kernelcore.codegen.ptx import ptx_text
-from kernelcore.passes.accumulation import Order, fixed_order
+from kernelcore.codegen.gpu.ptx import ptx_text
+from kernelcore.compiler import interpreter
+from kernelcore.passes.access.accumulation_plan import Order, fixed_order
 from kernelcore.passes.pipeline import optimize, standalone
 from tests.device import engine
 
@@ -111,7 +111,7 @@ def sums_in_order(threads: int, blocks: int) -> list[bytes]:
     func = optimize(of_rows.func)
     engine.run(func, [table, rows], table.shape, blocks, threads, order=Order.THREAD)
     expected = np.zeros(8)
-    interp.run(func, [table, expected], table.shape)
+    interpreter.run(func, [table, expected], table.shape)
     assert rows.tobytes() == expected.tobytes()
     np.testing.assert_allclose(out[0], x[x > 1].sum(dtype=np.float64), rtol=1e-5)
     return [out.tobytes(), rows.tobytes()]

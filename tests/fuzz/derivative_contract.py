@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from kernelcore import opderive
-from kernelcore.opshape import kernel_operation
-from kernelcore.opspec import Operation
+from kernelcore.operators import derive
+from kernelcore.operators.operation import Operation
+from kernelcore.operators.shape_rules import kernel_operation
 from tests.operations import run_operation, smooth
 from tests.test_derivatives import difference, directions, dot, pull, push
 
@@ -48,12 +48,12 @@ def check_second(
     along = directions(point, wrt, seed + 1)
     cts = directions(run_operation(op, point), range(op.visible), seed + 2)
     op, point, _ = smooth(op, point, wrt)
-    adjoint = opderive.vjp(op, wrt, range(op.visible))
+    adjoint = derive.vjp(op, wrt, range(op.visible))
     at = [*point, *cts]
     forward_reverse = push(adjoint.operation, at, wrt, along, False)
     seeds = [along[wrt.index(k)] for k in adjoint.produced]
     reverse_reverse = pull(adjoint.operation, at, wrt, seeds, False)
-    tangent = opderive.jvp(op, wrt)
+    tangent = derive.jvp(op, wrt)
     cts_tangent = [cts[j] for j in tangent.produced]
     crossed = pull(tangent.operation, [*point, *along], wrt, cts_tangent, False)
     for k, product in zip(adjoint.produced, forward_reverse, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kernelcore.types import ArrayOf, Dense, Element, Scalar, StructType, boolean, int32
+from kernelcore.language.types import ArrayOf, Dense, Element, Scalar, StructType, boolean, int32
 from tests.fuzz.palette import COLUMNS, Draws, Palette, Piece, Place, UserFunction, routes
 
 DEPTH = 3

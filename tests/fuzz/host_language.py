@@ -17,8 +17,8 @@ import numpy as np
 
 from kernelcore.builtins import OPS
 from kernelcore.builtins.syntax import BINARY, COMPARE, UNARY
-from kernelcore.types import SCALARS, ArrayOf, Dense, Element, Scalar, StructType
-from kernelcore.values import CLASSES
+from kernelcore.language.composite_types import CLASSES
+from kernelcore.language.types import SCALARS, ArrayOf, Dense, Element, Scalar, StructType
 from tests.fuzz.host_values import (
     LIBRARY,
     Composite,

@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from kernelcore.types import (
+from kernelcore.language.composite_types import CLASSES
+from kernelcore.language.types import (
     FLOATS,
     INTEGERS,
     ArrayOf,
@@ -21,7 +22,6 @@ from kernelcore.types import (
     boolean,
     int32,
 )
-from kernelcore.values import CLASSES
 
 T = TypeVar("T")
 

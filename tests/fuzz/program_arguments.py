@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelcore.composite import value_class
-from kernelcore.types import Dense, Element, Scalar, StructType
+from kernelcore.language.composite import value_class
+from kernelcore.language.types import Dense, Element, Scalar, StructType
 from tests.fuzz.typed_programs import Program
 
 _EDGES = (

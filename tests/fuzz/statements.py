@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kernelcore.types import Dense, Element, Scalar, StructType, int32
+from kernelcore.language.types import Dense, Element, Scalar, StructType, int32
 from tests.fuzz.expressions import Expressions
 from tests.fuzz.palette import Place, routes
 

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 import kernelcore as kc
-from kernelcore.codegen import abi, cost
-from kernelcore.codegen.form import LANES
-from kernelcore.execute import argument_leaves
-from kernelcore.passes.bands import has_bands
+from kernelcore.codegen import abi
+from kernelcore.codegen.analysis.row_tiling import has_bands
+from kernelcore.codegen.simd import cost_model
+from kernelcore.codegen.simd.strategy import LANES
+from kernelcore.launch.dispatch import argument_leaves
 from kernelcore.passes.pipeline import optimize
 from tests.fuzz.program_arguments import arguments
 from tests.fuzz.test_typed_programs import COUNT, compare, fuzz, names, shards
@@ -86,7 +87,7 @@ def test_gangs_and_single_threads_agree(shard: int) -> None:
 def test_gangs_across_rows_and_single_threads_agree(
     shard: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cost.Work, "suits_gangs", lambda *_, **__: True)
+    monkeypatch.setattr(cost_model.Work, "suits_gangs", lambda *_, **__: True)
     lanes = LANES[1 + shard % (len(LANES) - 1)]
     fuzz(check_across_rows, shard, lanes + -lanes % COLUMNS + COLUMNS, COUNT // 16)
 

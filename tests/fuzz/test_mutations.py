@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import kernelcore as kc
-from kernelcore.errors import VerifyError
+from kernelcore.base.errors import VerifyError
 from kernelcore.frontend.specialize import specialize_kernel
 from kernelcore.passes.pipeline import normalize
 from tests.fuzz.mutations import TREES, mutated

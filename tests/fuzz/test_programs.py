@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from kernelcore.opspec import Operation
+from kernelcore.operators.operation import Operation
 from tests.fuzz.derivative_contract import check_first, check_second, updating_operation
 from tests.fuzz.programs import POINTS, arguments, kernel, run_in_python
 from tests.operations import run_operation

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore import interp
 from kernelcore.codegen import abi
-from kernelcore.codegen.turns import TURNS
-from kernelcore.inspection import all_derivatives
+from kernelcore.codegen.analysis.loop_dependence import loops_in_step
+from kernelcore.codegen.simd.loop_vectorize import TURNS
+from kernelcore.compiler import interpreter
+from kernelcore.compiler.stages import all_derivatives
 from kernelcore.ir.core import Func
+from kernelcore.language.types import ArrayType
+from kernelcore.passes.autodiff.reverse import vjp
 from kernelcore.passes.pipeline import optimize, tidy
-from kernelcore.passes.reverse import vjp
-from kernelcore.passes.turns import loops_in_step
-from kernelcore.types import ArrayType
 from tests.fuzz.program_arguments import bits
 from tests.fuzz.turn_programs import ELEMENTS, POINTS, TurnProgram
 from tests.fuzz.typed_programs import define
@@ -71,7 +71,7 @@ def test_turns_in_step_are_single_turns(shard: int) -> None:
         func = optimize(kernel.func)
         assert loops_in_step(func), program.text
         try:
-            check(func, number, lambda args, func=func: interp.run(func, args, POINTS))
+            check(func, number, lambda args, func=func: interpreter.run(func, args, POINTS))
         except AssertionError as error:
             raise AssertionError(f"program {number}:\n{program.text}") from error
 

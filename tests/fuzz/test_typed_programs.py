@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, seed, settings
 
 import kernelcore as kc
-from kernelcore import interp
-from kernelcore.execute import argument_leaves
+from kernelcore.compiler import interpreter
 from kernelcore.ir.verify import verify
-from kernelcore.types import AnyNumber
+from kernelcore.language.types import AnyNumber
+from kernelcore.launch.dispatch import argument_leaves
 from tests.fuzz.host_language import run_on_host
 from tests.fuzz.program_arguments import arguments, bits
 from tests.fuzz.statements import POINTS
@@ -68,7 +68,7 @@ def check(program: Program) -> None:
     interpreted, compiled = arguments(program, space), arguments(program, space)
     on_host = run_on_host(program, space)
     verify(kernel.func)
-    interp.run(kernel.func, argument_leaves(kernel, interpreted), POINTS)
+    interpreter.run(kernel.func, argument_leaves(kernel, interpreted), POINTS)
     kc.launch(kernel, POINTS, compiled)
     compare(program, interpreted, compiled, "machine code and interpreter")
     compare(program, on_host, interpreted, "interpreter and host")

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kernelcore.types import ArrayOf, Dense, Element, Scalar, int32
+from kernelcore.language.types import ArrayOf, Dense, Element, Scalar, int32
 from tests.fuzz.expressions import Expressions
 from tests.fuzz.palette import COLUMNS, Draws, Palette, Place, UserFunction, draw_palette
 from tests.fuzz.statements import POINTS, Statements

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from jax_ffi import jax_kernel
-from kernelcore.types import MAX_GRID_DIMS
+from kernelcore.language.types import MAX_GRID_DIMS
 from tests.jax.kernels import (
     assert_close,
     compiled_text,

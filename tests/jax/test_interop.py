@@ -12,7 +12,7 @@ import pytest
 
 import kernelcore as kc
 from jax_ffi import dtype_from_jax, dtype_to_jax, from_jax, to_jax
-from kernelcore.types import SCALARS
+from kernelcore.language.types import SCALARS
 from tests.jax.kernels import neighbour
 from tests.jax.refusal import Golden, check_refusal
 

@@ -16,7 +16,7 @@ from jax.test_util import check_grads
 from jax_ffi.arguments import Operands
 from jax_ffi.primitive import Launch, bind
 from kernelcore.ir.walk import walk_eqns
-from kernelcore.opshape import kernel_operation
+from kernelcore.operators.shape_rules import kernel_operation
 from tests.kernel_harness import unoptimised
 from tests.patterns import PATTERNS, Pattern
 from tests.target import IS_CPU

@@ -20,7 +20,7 @@ from jax.experimental import serialize_executable
 import jax_ffi
 import kernelcore as kc
 from jax_ffi import jax_kernel
-from kernelcore.codegen.host import host
+from kernelcore.base.host import host
 
 F32 = kc.array(dtype=kc.float32)
 SCALE = 0.8125

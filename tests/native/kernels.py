@@ -10,7 +10,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from kernelcore import _native
-from kernelcore.types import SCALARS
+from kernelcore.language.types import SCALARS
 
 BOOL, INT32, INT64, FLOAT32, FLOAT64 = range(5)
 INT8, INT16, UINT8, UINT16, UINT32, UINT64, FLOAT16, BFLOAT16 = range(5, 13)

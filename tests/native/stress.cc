@@ -5,9 +5,9 @@
 #include <thread>
 #include <vector>
 
-#include "core/argument_block.h"
-#include "core/launch.h"
-#include "core/pool.h"
+#include "core/memory/argument_block.h"
+#include "core/run/launch.h"
+#include "core/run/pool.h"
 
 namespace {
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from kernelcore import _native
-from kernelcore.errors import (
+from kernelcore.base.errors import (
     KernelArgumentError,
     KernelAssertionError,
     KernelCompileError,
@@ -22,7 +22,7 @@ from kernelcore.errors import (
     KernelMemoryError,
     KernelPlacementError,
 )
-from kernelcore.types import SCALARS
+from kernelcore.language.types import SCALARS
 from tests.native import kernels
 
 _native.set_error_types(

@@ -16,7 +16,7 @@ from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelcore import _native
-from kernelcore.errors import (
+from kernelcore.base.errors import (
     KernelArgumentError,
     KernelAssertionError,
     KernelCompileError,

@@ -9,8 +9,8 @@ import paddle
 import pytest
 
 import kernelcore as kc
-from kernelcore.public import ADAPTERS
-from kernelcore.types import SCALARS
+from kernelcore._exports import ADAPTERS
+from kernelcore.language.types import SCALARS
 from paddle_ext import (
     device_from_paddle,
     device_to_paddle,

@@ -13,7 +13,7 @@ import torch
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
 
 import kernelcore as kc
-from kernelcore.types import SCALARS, uint64
+from kernelcore.language.types import SCALARS, uint64
 from tests import composites
 from torch_ext import dtype_to_torch, overload, torch_op
 

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kernelcore.kernel import Kernel
-from kernelcore.passes.elementwise import Part, parts
+from kernelcore.launch.kernel import Kernel
+from kernelcore.passes.access.elementwise import Part, parts
 from tests import composites
 from tests.torch import torch_kernels as k
 

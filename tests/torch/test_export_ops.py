@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import kernelcore as kc
-from kernelcore.codegen.toolchain import find_compiler
+from kernelcore.codegen.snippet.toolchain import find_compiler
 from tests.torch import torch_kernels as k
 from torch_ext import export_ops, overload, torch_op
 

@@ -12,7 +12,7 @@ import torch
 
 import kernelcore as kc
 from jax_ffi import jax_kernel
-from kernelcore import autodiff
+from kernelcore.autograd import gradcheck
 from torch_ext import torch_op
 
 F64 = kc.array(dtype=kc.float64)
@@ -173,7 +173,7 @@ def test_transforms_of_jax_agree_with_those_of_torch() -> None:
 def test_gradcheck_and_tape_of_two_launches() -> None:
     rng = np.random.default_rng(7)
     args = [rng.uniform(0.1, 1.0, 6), 1.1, INDEX, rng.uniform(0.1, 0.3, 4)]
-    assert autodiff.gradcheck(waves, 6, args, [np.zeros(6)], atol=1e-7, rtol=1e-6)
+    assert gradcheck.gradcheck(waves, 6, args, [np.zeros(6)], atol=1e-7, rtol=1e-6)
     x = kc.array(args[0], dtype=kc.float64, requires_grad=True)
     m = kc.array(args[3], dtype=kc.float64, requires_grad=True)
     y = kc.zeros(6, dtype=kc.float64, requires_grad=True)

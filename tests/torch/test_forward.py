@@ -13,7 +13,7 @@ import torch
 from torch._subclasses import FakeTensorMode
 
 import kernelcore as kc
-from kernelcore.types import SCALARS
+from kernelcore.language.types import SCALARS
 from tests.torch import torch_kernels as k
 from torch_ext import dtype_from_torch, dtype_to_torch, operator, overload, torch_op
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import kernelcore as kc
-from kernelcore.public import ADAPTERS
-from kernelcore.types import SCALARS
+from kernelcore._exports import ADAPTERS
+from kernelcore.language.types import SCALARS
 from torch_ext import (
     device_from_torch,
     device_to_torch,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from kernelcore.types import Scalar, boolean, float32, float64, int32, int64
+from kernelcore.language.types import Scalar, boolean, float32, float64, int32, int64
 
 
 class Arithmetic(Protocol):

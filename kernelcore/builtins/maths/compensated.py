@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kernelcore.builtins.maths.arithmetic import Value
-from kernelcore.types import float64
+from kernelcore.language.types import float64
 
 
 class Pair(NamedTuple):

@@ -7,7 +7,7 @@ from functools import cache
 
 from kernelcore.builtins.lowering import LLVM_TYPES, PURE_ATTRIBUTES, Emit, Lower, literal
 from kernelcore.builtins.maths.arithmetic import Value
-from kernelcore.types import Scalar, boolean, float32, float64, int64
+from kernelcore.language.types import Scalar, boolean, float32, float64, int64
 
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _COMPARISONS = {"lt": "olt", "le": "ole", "eq": "oeq", "ne": "une"}

@@ -13,7 +13,7 @@ from kernelcore.builtins.maths.compensated import (
 )
 from kernelcore.builtins.maths.exponential import exponential
 from kernelcore.builtins.maths.formats import copy_sign, scaled
-from kernelcore.types import float64
+from kernelcore.language.types import float64
 
 
 def erf(x: Value) -> Value:

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from kernelcore.base import native
 from kernelcore.builtins.maths.arithmetic import Value
-from kernelcore.runtime import native
-from kernelcore.types import FLOATS, Scalar, float32, float64
+from kernelcore.language.types import FLOATS, Scalar, float32, float64
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from kernelcore.builtins.maths.arithmetic import Value
 from kernelcore.builtins.maths.constants import LN2, LOG10_2, halves
-from kernelcore.types import Scalar, float32, float64, int32, int64
+from kernelcore.language.types import Scalar, float32, float64, int32, int64
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from kernelcore.builtins.maths.formats import (
     sign_bit,
 )
 from kernelcore.builtins.maths.logarithm import normal_parts, parts_of
-from kernelcore.types import Scalar, float32, float64
+from kernelcore.language.types import Scalar, float32, float64
 
 # Of numbers that are not 1, powers beyond are 0 or infinite.
 _LARGEST_POWER = 2.0**65

@@ -8,7 +8,7 @@ from kernelcore.builtins.maths.arithmetic import Value
 from kernelcore.builtins.maths.compensated import Pair, fast_two_sum, product, two_sum
 from kernelcore.builtins.maths.constants import PI, halves, split
 from kernelcore.builtins.maths.formats import rounded_product
-from kernelcore.types import float32, float64, int32, int64
+from kernelcore.language.types import float32, float64, int32, int64
 
 # Up to here the number of quarter turns has exact products with the parts of pi/2 below.
 LIMITS = {float32: 1e5, float64: 1.5e6}

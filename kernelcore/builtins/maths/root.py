@@ -15,7 +15,7 @@ from kernelcore.builtins.maths.compensated import (
     two_sum,
 )
 from kernelcore.builtins.maths.formats import copy_sign, format_of, power_of_two
-from kernelcore.types import float32, float64
+from kernelcore.language.types import float32, float64
 
 # A multiple of 3 that makes every exponent positive.
 _LIFT = 1077

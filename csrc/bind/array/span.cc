@@ -1,0 +1,39 @@
+#include "bind/array/span.h"
+
+#include "core/run/exclusive.h"
+
+namespace nb = nanobind;
+
+namespace kernelcore::bind {
+
+nb::tuple integers(const int64_t* values, int count) {
+  nb::list list;
+  for (int k = 0; k < count; ++k) list.append(values[k]);
+  return nb::tuple(list);
+}
+
+void bind_span(nb::module_& m) {
+  nb::class_<Span>(m, "Span", "Where the elements of an array lie, which it does not keep there.")
+      .def_prop_ro(
+          "begin", [](const Span& self) { return byte_span(self.view, self.item_bytes).first; },
+          "The address of the first byte.")
+      .def_prop_ro(
+          "end", [](const Span& self) { return byte_span(self.view, self.item_bytes).second; },
+          "The address past the last byte; `begin` if there is none.")
+      .def_prop_ro(
+          "shape", [](const Span& self) { return integers(self.view.shape, self.view.ndim); },
+          nb::sig("def shape(self) -> tuple[int, ...]"),
+          "The extents, those of components included.")
+      .def_prop_ro(
+          "is_distinct", [](const Span& self) { return is_distinct(self.view, self.item_bytes); },
+          "Whether no two indices reach the same element.")
+      .def(
+          "overlaps",
+          [](const Span& self, const Span& other) {
+            return may_overlap(self.view, self.item_bytes, other.view, other.item_bytes);
+          },
+          nb::arg("other"),
+          "Whether the two may have an element in common; not where they interleave.");
+}
+
+}  // namespace kernelcore::bind

@@ -1,0 +1,309 @@
+#include "bind/launch/argument.h"
+
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+
+#include "bind/array/array_memory.h"
+#include "core/error.h"
+#include "core/run/exclusive.h"
+#include "core/scalar.h"
+
+namespace nb = nanobind;
+
+namespace kernelcore::bind {
+namespace {
+
+[[noreturn]] void fail(const Signature& signature, size_t index, const std::string& expected,
+                       const std::string& found, const std::string& help) {
+  throw signature.argument_error(index, "expected " + expected + ", found " + found, help);
+}
+
+std::string text_of(nb::handle object) {
+  nb::object text = nb::steal(PyObject_Str(object.ptr()));
+  if (!text.is_valid()) {
+    PyErr_Clear();
+    return "?";
+  }
+  return nb::cast<std::string>(text);
+}
+
+std::string type_name(PyObject* object) {
+  nb::object name =
+      nb::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__name__"));
+  if (!name.is_valid()) {
+    PyErr_Clear();
+    return "object";
+  }
+  return text_of(name);
+}
+
+// The dtype as the array's own library prints it, less the library's name.
+std::string dtype_text(PyObject* object, int dtype) {
+  nb::object attribute = nb::steal(PyObject_GetAttrString(object, "dtype"));
+  if (!attribute.is_valid()) {
+    PyErr_Clear();
+    return dtype >= 0 ? name_of(static_cast<DType>(dtype)) : "another dtype";
+  }
+  // Classes of composites and structs are named by their type in the kernel language.
+  nb::object kernel_type = nb::steal(PyObject_GetAttrString(attribute.ptr(), "kernel_type"));
+  if (kernel_type.is_valid()) return text_of(kernel_type);
+  PyErr_Clear();
+  std::string text = text_of(attribute);
+  size_t dot = text.rfind('.');
+  return dot == std::string::npos ? text : text.substr(dot + 1);
+}
+
+/// Dimensions as the owner of the array counts them: data arrays leave those of components out.
+int ndim_of(PyObject* object, const ArrayInfo& info) {
+  if (!is_array_memory(Py_TYPE(object))) return info.view.ndim;
+  nb::object ndim = nb::steal(PyObject_GetAttrString(object, "ndim"));
+  if (!ndim.is_valid()) PyErr_Clear();
+  return ndim.is_valid() ? nb::cast<int>(ndim) : info.view.ndim;
+}
+
+bool is_torch_like(PyObject* object) {
+  return PyObject_HasAttrString(object, "is_neg") != 0;
+}
+
+std::string conversion_help(PyObject* object, const Relocation& r, const ArrayInfo& info) {
+  std::string wanted = name_of(r.dtype);
+  if (is_array_memory(Py_TYPE(object))) {
+    return "convert it with kc.array(data, dtype=...), or annotate the parameter as it is";
+  }
+  std::string help = "convert it with " + (is_torch_like(object) ? ".to(torch." + wanted + ")"
+                                                                 : ".astype('" + wanted + "')");
+  if (info.dtype < 0) return help;
+  return help + ", or annotate the parameter as an array of " +
+         name_of(static_cast<DType>(info.dtype));
+}
+
+double float_value(const Signature& signature, size_t index, PyObject* object) {
+  if (PyFloat_CheckExact(object) != 0) [[likely]]
+    return PyFloat_AsDouble(object);
+  // A complex number of NumPy converts, but loses its imaginary part.
+  double value = PyComplex_Check(object) != 0 ? -1.0 : PyFloat_AsDouble(object);
+  if (value == -1.0 && (PyErr_Occurred() != nullptr || PyComplex_Check(object) != 0)) {
+    bool is_refusal = PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_TypeError) != 0 ||
+                      PyErr_ExceptionMatches(PyExc_ValueError) != 0 ||
+                      PyErr_ExceptionMatches(PyExc_OverflowError) != 0;
+    if (!is_refusal) throw nb::python_error();
+    PyErr_Clear();
+    fail(signature, index,
+         std::string("a ") + name_of(signature.relocations[index].dtype) + " value",
+         type_name(object), "pass a Python float or a scalar of NumPy");
+  }
+  return value;
+}
+
+std::string integer_help(DType dtype) {
+  if (size_bytes(dtype) == 8) return "pass a smaller number";
+  bool is_signed = traits_of(dtype).kind == ScalarKind::kInt;
+  return std::string("annotate the parameter as kc.") + (is_signed ? "int64" : "uint64");
+}
+
+// The bits of an integer, of which a field takes as many as it has.
+uint64_t integer_value(const Signature& signature, size_t index, PyObject* object) {
+  DType dtype = signature.relocations[index].dtype;
+  bool is_signed = traits_of(dtype).kind == ScalarKind::kInt;
+  auto expected = [&] { return std::string(is_signed ? "an " : "a ") + name_of(dtype) + " value"; };
+  nb::object number = nb::steal(PyNumber_Index(object));
+  if (!number.is_valid()) {
+    PyErr_Clear();
+    fail(signature, index, expected(), type_name(object),
+         "pass a Python int, or annotate the parameter as a float");
+  }
+  int overflow = 0;
+  int64_t value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  if (overflow == 0 && holds(dtype, value)) return static_cast<uint64_t>(value);
+  if (overflow > 0 && dtype == DType::kUInt64) {
+    uint64_t wide = PyLong_AsUnsignedLongLong(number.ptr());
+    if (PyErr_Occurred() == nullptr) return wide;
+    PyErr_Clear();
+  }
+  std::string found = text_of(number) + ", which is out of its range";
+  fail(signature, index, expected(), found,
+       !is_signed && (overflow < 0 || value < 0) ? "annotate the parameter as a signed integer"
+                                                 : integer_help(dtype));
+}
+
+bool bool_value(const Signature& signature, size_t index, PyObject* object) {
+  if (object == Py_True) return true;
+  if (object == Py_False) return false;
+  if (PyLong_Check(object) == 0 && PyFloat_Check(object) == 0 && dtype_text(object, -1) == "bool") {
+    int truth = PyObject_IsTrue(object);
+    if (truth >= 0) return truth != 0;
+    PyErr_Clear();
+  }
+  fail(signature, index, "a bool value", type_name(object), "pass True or False");
+}
+
+/// What NumPy has of a data array without dimensions, which stands for its element.
+nb::object element_of(PyObject* object) {
+  if (!is_array_memory(Py_TYPE(object))) return nb::object();
+  const ArrayMemory* memory = array_memory_of(object);
+  if (memory == nullptr || memory->info.view.ndim != 0) return nb::object();
+  nb::object element = nb::steal(PyObject_CallMethod(object, "numpy", nullptr));
+  if (!element.is_valid()) throw nb::python_error();
+  return element;
+}
+
+}  // namespace
+
+std::string take_python_error() {
+  nb::python_error error;
+  std::string text = text_of(error.value());
+  return type_name(error.value().ptr()) + ": " + text.substr(0, text.find('\n'));
+}
+
+namespace {
+
+[[noreturn]] void refuse_elsewhere(const Signature& signature, size_t index, const ArrayInfo& info,
+                                   PyObject* object, int ordinal) {
+  std::string here = ordinal < 0 ? "cpu" : "cuda:" + std::to_string(ordinal);
+  nb::object device = nb::steal(PyObject_GetAttrString(object, "device"));
+  if (!device.is_valid()) PyErr_Clear();
+  std::string there = info.is_on_host()   ? "the CPU"
+                      : device.is_valid() ? "device " + text_of(device)
+                      : info.is_on_cuda() ? "device cuda:" + std::to_string(info.device.device_id)
+                                          : "another device";
+  Error error = signature.argument_error(
+      index,
+      "expected " + describe_array(signature.relocations[index]) +
+          (ordinal < 0 ? " in CPU memory" : " in memory of device " + here) + ", found memory of " +
+          there,
+      ordinal < 0 ? "copy the array to the CPU first"
+                  : "copy the array to " + here + " first, or launch where the arrays are");
+  throw Error(ErrorKind::kElsewhere, error.what());
+}
+
+}  // namespace
+
+void check_array(const Signature& signature, size_t index, const ArrayInfo& info, PyObject* object,
+                 int ordinal) {
+  const Relocation& r = signature.relocations[index];
+  bool is_near = ordinal < 0 ? info.is_on_host() : info.is_reachable_from(ordinal);
+  if (!is_near) [[unlikely]] {
+    refuse_elsewhere(signature, index, info, object, ordinal);
+  }
+  if (info.dtype != static_cast<int>(r.dtype) || info.view.ndim != r.ndim) [[unlikely]] {
+    bool is_dtype = info.dtype == static_cast<int>(r.dtype) && !is_array_memory(Py_TYPE(object));
+    std::string help = is_dtype
+                           ? "reshape it, or annotate the parameter with its number of dimensions"
+                           : conversion_help(object, r, info);
+    // The array's dimensions, where they tell more than their number.
+    bool shows_shape = is_dtype && r.component_ndim() != 0 && info.view.ndim <= kMaxArrayDims;
+    std::string found = shows_shape
+                            ? "shape " + shape_text(info.view)
+                            : describe_array(dtype_text(object, info.dtype), ndim_of(object, info));
+    fail(signature, index, describe_array(r), found, help);
+  }
+  if (info.is_read_only && r.is_written()) [[unlikely]] {
+    fail(signature, index, "a writable " + describe_array(r), "a read-only one",
+         "the kernel writes to this argument: pass an array that may be written, "
+         "a NumPy copy for instance");
+  }
+  if (info.has_lazy_sign) [[unlikely]] {
+    fail(signature, index, describe_array(r), "a view with a pending negation",
+         "call .resolve_neg() on it first");
+  }
+  if (info.view.data == nullptr && info.view.numel() != 0) [[unlikely]] {
+    fail(signature, index, describe_array(r), "a " + type_name(object) + " without memory",
+         "pass an array that holds data");
+  }
+  if (!is_aligned(info.view, size_bytes(r.dtype))) [[unlikely]] {
+    fail(signature, index, describe_array(r) + " aligned to its elements",
+         "a view into packed records", "copy it into an array of its own");
+  }
+  signature.check_shape(index, info.view);
+}
+
+namespace {
+
+/// Throws an argument Error unless the array could be read.
+void check_status(const Signature& signature, size_t index, PyObject* object, ReadStatus status) {
+  if (status == ReadStatus::kOk) [[likely]]
+    return;
+  const Relocation& r = signature.relocations[index];
+  if (status == ReadStatus::kNotAnArray) {
+    fail(signature, index, describe_array(r), type_name(object),
+         "pass a NumPy array, a torch tensor, a JAX array or another DLPack array");
+  }
+  fail(signature, index, describe_array(r),
+       type_name(object) + " that cannot be read (" + take_python_error() + ")",
+       "pass an array whose memory the CPU can reach");
+}
+
+std::string strides_text(const ArrayView& view) {
+  std::string text = "(";
+  for (int k = 0; k < view.ndim; ++k) {
+    text += (k == 0 ? "" : ", ") + std::to_string(view.stride_bytes[k]);
+  }
+  return text + (view.ndim == 1 ? ",)" : ")");
+}
+
+/// Throws an argument Error where the kernel stores to elements that have several indices.
+void check_distinct(const Signature& signature, size_t index, const ArrayView& view) {
+  if (!signature.relocations[index].is_written()) return;
+  bool is_stored = std::ranges::find(signature.stored, index) != signature.stored.end();
+  if (is_stored && repeats_elements(view)) [[unlikely]] {
+    fail(signature, index,
+         "a writable " + describe_array(signature.relocations[index]) + " and an element per index",
+         "one of which several indices reach the same: shape " + shape_text(view) +
+             ", strides of " + strides_text(view) + " bytes",
+         "the kernel stores to this argument: pass a copy, .contiguous() or .copy()");
+  }
+}
+
+}  // namespace
+
+void read_array_argument(const Signature& signature, size_t index, PyObject* object,
+                         ArrayInfo& info, Leases& leases, Place place) {
+  bool is_written = signature.relocations[index].is_written();
+  check_status(signature, index, object, read_array(object, is_written, info, leases, place));
+  check_array(signature, index, info, object, place.ordinal);
+  check_distinct(signature, index, info.view);
+}
+
+void read_array_argument(const Signature& signature, size_t index, PyObject* object,
+                         ArrayView& view, Leases& leases) {
+  // Nothing in between runs code that could change what is known.
+  if (const ArrayInfo* known = known_info(object)) {
+    check_array(signature, index, *known, object);
+    view = known->view;
+    check_distinct(signature, index, view);
+    return;
+  }
+  ArrayInfo info;
+  read_array_argument(signature, index, object, info, leases, {});
+  view = info.view;
+}
+
+void adopt_array_argument(const Signature& signature, size_t index, PyObject* object,
+                          ArrayInfo& info, Keeper& keeper, Place place) {
+  check_status(signature, index, object, adopt_array(object, info, keeper, place));
+  check_array(signature, index, info, object, place.ordinal);
+  check_distinct(signature, index, info.view);
+}
+
+void read_value_argument(const Signature& signature, size_t index, PyObject* object,
+                         std::byte* target) {
+  DType dtype = signature.relocations[index].dtype;
+  bool is_number = PyFloat_CheckExact(object) != 0 || PyLong_CheckExact(object) != 0;
+  nb::object element = is_number ? nb::object() : element_of(object);
+  if (element.is_valid()) object = element.ptr();
+  switch (traits_of(dtype).kind) {
+    case ScalarKind::kBool:
+      store_integer(dtype, bool_value(signature, index, object) ? 1 : 0, target);
+      break;
+    case ScalarKind::kInt:
+    case ScalarKind::kUInt:
+      store_integer(dtype, integer_value(signature, index, object), target);
+      break;
+    case ScalarKind::kFloat:
+      store_float(dtype, float_value(signature, index, object), target);
+      break;
+  }
+}
+
+}  // namespace kernelcore::bind

@@ -1,0 +1,64 @@
+// The arguments of a call from Python, in two sequences.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "core/memory/small_buffer.h"
+
+namespace kernelcore::bind {
+
+/// A list or tuple as it is, another iterable as a tuple; nothing as nothing.
+inline nanobind::object as_sequence(nanobind::handle given) {
+  if (!given.is_valid() || PyTuple_Check(given.ptr()) != 0 || PyList_Check(given.ptr()) != 0)
+    return nanobind::borrow(given);
+  nanobind::object items = nanobind::steal(PySequence_Tuple(given.ptr()));
+  if (!items.is_valid()) throw nanobind::python_error();
+  return items;
+}
+
+/// The arguments of a launch, held so that converting one cannot take another away.
+class Arguments {
+ public:
+  Arguments(nanobind::handle inputs, nanobind::handle outputs)
+      : inputs_(as_sequence(inputs)),
+        outputs_(as_sequence(outputs)),
+        input_count_(size_of(inputs_)),
+        output_count_(size_of(outputs_)),
+        items_(input_count_ + output_count_) {
+    append(inputs_, input_count_);
+    append(outputs_, output_count_);
+  }
+  ~Arguments() {
+    for (size_t i = 0; i < count_; ++i) Py_DECREF(items_[i]);
+  }
+  Arguments(const Arguments&) = delete;
+  Arguments& operator=(const Arguments&) = delete;
+
+  size_t size() const { return count_; }
+  PyObject* operator[](size_t i) { return items_[i]; }
+
+ private:
+  static size_t size_of(const nanobind::object& part) {
+    if (!part.is_valid()) return 0;
+    bool is_list = PyList_Check(part.ptr()) != 0;
+    return static_cast<size_t>(is_list ? PyList_Size(part.ptr()) : PyTuple_Size(part.ptr()));
+  }
+  void append(const nanobind::object& part, size_t size) {
+    bool is_list = part.is_valid() && PyList_Check(part.ptr()) != 0;
+    for (size_t i = 0; i < size; ++i) {
+      auto at = static_cast<Py_ssize_t>(i);
+      items_[count_] = is_list ? PyList_GetItem(part.ptr(), at) : PyTuple_GetItem(part.ptr(), at);
+      Py_INCREF(items_[count_]);
+      ++count_;
+    }
+  }
+
+  nanobind::object inputs_;
+  nanobind::object outputs_;
+  size_t input_count_;
+  size_t output_count_;
+  SmallBuffer<PyObject*, 16> items_;
+  size_t count_ = 0;
+};
+
+}  // namespace kernelcore::bind

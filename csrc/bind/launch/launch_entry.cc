@@ -1,0 +1,237 @@
+#include "bind/launch/launch_entry.h"
+
+#include <structmember.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "bind/array/builtin_call.h"
+#include "bind/errors.h"
+#include "bind/launch/launch.h"
+#include "core/error.h"
+
+namespace nb = nanobind;
+
+namespace kernelcore::bind {
+namespace {
+
+/// Whether `given` is a number of blocks or threads, which only GPUs have; what is none is refused.
+bool is_count(PyObject* given) {
+  int overflow = 0;
+  return PyLong_CheckExact(given) != 0 && PyLong_AsLongLongAndOverflow(given, &overflow) >= 0;
+}
+
+bool is_none(PyObject* given) {
+  return given == Py_None;
+}
+
+bool is_false(PyObject* given) {
+  return given == Py_False;
+}
+
+/// A parameter of the general function, and whether a plain launch may be given an object for it;
+/// null: any.
+struct EntryParameter {
+  const char* name;
+  bool (*is_plain)(PyObject* given);
+};
+
+// In order. Of a launch that nobody records it does not matter whether it may be recorded.
+const std::array kParameters = std::to_array<EntryParameter>({
+    {"kernel", nullptr},
+    {"dim", nullptr},
+    {"inputs", nullptr},
+    {"outputs", nullptr},
+    {"adj_inputs", is_none},
+    {"adj_outputs", is_none},
+    {"device", is_none},
+    {"stream", is_none},
+    {"adjoint", is_false},
+    {"record_tape", nullptr},
+    {"record_cmd", is_false},
+    {"max_blocks", is_count},
+    {"block_dim", [](PyObject* given) { return is_none(given) || is_count(given); }},
+});
+constexpr size_t kCount = std::tuple_size_v<decltype(kParameters)>;
+
+/// An argument per parameter; null: left out.
+struct EntryArguments {
+  std::array<PyObject*, kCount> all{};
+
+  PyObject* kernel() const { return all[0]; }
+  PyObject* dim() const { return all[1]; }
+  PyObject* inputs() const { return all[2]; }
+  PyObject* outputs() const { return all[3]; }
+};
+
+/// What the entry knows of Python; held for ever, guarded by the GIL.
+struct Entry {
+  PyObject* general = nullptr;     // the function for all launches
+  PyTypeObject* kernel = nullptr;  // the class of kernels
+  PyObject* recorder = nullptr;    // gives who records launches, or None
+  PyTypeObject* signature = nullptr;
+  PyObject* quick = nullptr;  // the attribute of kernels that may run at once
+  std::array<PyObject*, kCount> names{};
+};
+
+Entry g_entry;
+
+/// Whether reading `arguments` runs nothing of the caller's, and a second time gives the same.
+bool is_sequence(PyObject* arguments) {
+  return arguments == nullptr || PyList_CheckExact(arguments) != 0 ||
+         PyTuple_CheckExact(arguments) != 0;
+}
+
+bool is_plain(size_t index, PyObject* given) {
+  auto* is_plain = kParameters[index].is_plain;
+  return is_plain == nullptr || is_plain(given);
+}
+
+/// Sorts the arguments of a call by parameter; false if they are not those of a plain launch.
+bool sort_arguments(PyObject* const* given, size_t count, PyObject* keywords,
+                    EntryArguments& sorted) {
+  if (count > kCount) return false;
+  // One by one: a wide load would wait for the caller's stores of them to reach the cache.
+  for (size_t i = 0; i < count; ++i) {
+    if (!is_plain(i, given[i])) return false;
+    sorted.all[i] = given[i];
+  }
+  size_t named = keywords != nullptr ? static_cast<size_t>(PyTuple_Size(keywords)) : 0;
+  for (size_t k = 0; k < named; ++k) {
+    // Names in calls are interned, as these are.
+    PyObject* name = PyTuple_GetItem(keywords, static_cast<Py_ssize_t>(k));
+    auto found = std::ranges::find(g_entry.names, name);
+    auto at = static_cast<size_t>(found - g_entry.names.begin());
+    bool is_new = at != kCount && sorted.all[at] == nullptr;
+    if (!is_new || !is_plain(at, given[count + k])) return false;
+    sorted.all[at] = given[count + k];
+  }
+  return sorted.kernel() != nullptr && sorted.dim() != nullptr && is_sequence(sorted.inputs()) &&
+         is_sequence(sorted.outputs());
+}
+
+/// What `kernel` launches if nothing has to be looked at before; invalid if there is nothing.
+nb::object quick_signature(PyObject* kernel) {
+  if (Py_TYPE(kernel) != g_entry.kernel) return {};
+  nb::object quick = nb::steal(PyObject_GetAttr(kernel, g_entry.quick));
+  if (!quick.is_valid()) throw nb::python_error();
+  return Py_TYPE(quick.ptr()) == g_entry.signature ? quick : nb::object();
+}
+
+bool is_recording() {
+  nb::object recorder = call_function(g_entry.recorder, nullptr);
+  if (!recorder.is_valid()) throw nb::python_error();
+  return !recorder.is_none();
+}
+
+/// Launches; false, and nothing was run, if that is for the general function.
+bool launch_plainly(const EntryArguments& arguments) {
+  nb::object quick = quick_signature(arguments.kernel());
+  if (!quick.is_valid() || is_recording()) return false;
+  auto run = [&](nb::handle signature) {
+    return launch(*nb::inst_ptr<const Signature>(signature), arguments.dim(), arguments.inputs(),
+                  arguments.outputs());
+  };
+  nb::handle kernel(arguments.kernel());
+  try {
+    if (!run(quick)) run(nb::object(kernel.attr("direct").attr("serial")));
+    return true;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kElsewhere) throw;
+    // Its next arrays will not be the CPU's either.
+    nb::setattr(kernel, g_entry.quick, nb::none());
+    return false;
+  }
+}
+
+/// None after a launch; the general function if that is to do it; null with an error set.
+PyObject* try_plainly(PyObject* const* given, size_t count, PyObject* keywords) noexcept {
+  return call_guarded([&] {
+    EntryArguments arguments;
+    bool is_launched =
+        sort_arguments(given, count, keywords, arguments) && launch_plainly(arguments);
+    return is_launched ? Py_None : g_entry.general;
+  });
+}
+
+// The function is called past all that is `noexcept`: an interpreter that ends unwinds its threads.
+PyObject* enter(PyObject*, PyObject* const* given, size_t count_and_flag, PyObject* keywords) {
+  auto count = static_cast<size_t>(PyVectorcall_NARGS(count_and_flag));
+  PyObject* tried = try_plainly(given, count, keywords);
+  if (tried == g_entry.general) return PyObject_Vectorcall(tried, given, count, keywords);
+  return Py_XNewRef(tried);
+}
+
+/// The entry as an object of Python. A built-in function would have no attributes, and compilers
+/// of other libraries warn of those that they do not know.
+struct EntryObject {
+  PyObject head;
+  vectorcallfunc call;
+  PyObject* attributes;
+  PyObject* weak_references;
+};
+
+PyObject* reduce_entry(PyObject*, PyObject*) {
+  return PyUnicode_FromString("launch");
+}
+
+PyObject* represent_entry(PyObject*) {
+  return PyUnicode_FromString("<function kernelcore.launch>");
+}
+
+PyMemberDef g_entry_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(EntryObject, call), READONLY, nullptr},
+    {"__dictoffset__", T_PYSSIZET, offsetof(EntryObject, attributes), READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(EntryObject, weak_references), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+
+PyMethodDef g_entry_methods[] = {{"__reduce__", reduce_entry, METH_NOARGS, nullptr},
+                                 {nullptr, nullptr, 0, nullptr}};
+
+PyGetSetDef g_entry_properties[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyType_Slot g_entry_slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                               {Py_tp_repr, reinterpret_cast<void*>(represent_entry)},
+                               {Py_tp_members, g_entry_members},
+                               {Py_tp_methods, g_entry_methods},
+                               {Py_tp_getset, g_entry_properties},
+                               {0, nullptr}};
+
+PyType_Spec g_entry_spec = {"kernelcore._native.LaunchEntry", sizeof(EntryObject), 0,
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, g_entry_slots};
+
+nb::object make_launch_entry(nb::handle general, nb::handle kernel, nb::handle recorder) {
+  for (size_t i = 0; i < kCount; ++i) {
+    g_entry.names[i] = PyUnicode_InternFromString(kParameters[i].name);
+  }
+  g_entry.quick = PyUnicode_InternFromString("quick");
+  g_entry.signature = reinterpret_cast<PyTypeObject*>(nb::type<Signature>().ptr());
+  g_entry.general = general.inc_ref().ptr();
+  g_entry.kernel = reinterpret_cast<PyTypeObject*>(kernel.inc_ref().ptr());
+  g_entry.recorder = recorder.inc_ref().ptr();
+  nb::object type = nb::steal(PyType_FromSpec(&g_entry_spec));
+  nb::object made = nb::steal(
+      type.is_valid() ? PyType_GenericAlloc(reinterpret_cast<PyTypeObject*>(type.ptr()), 0)
+                      : nullptr);
+  if (!made.is_valid()) throw nb::python_error();
+  reinterpret_cast<EntryObject*>(made.ptr())->call = enter;
+  return nb::borrow(made.inc_ref());
+}
+
+}  // namespace
+
+void bind_launch_entry(nb::module_& m) {
+  m.def("launch_entry", &make_launch_entry, nb::arg("general"), nb::arg("kernel"),
+        nb::arg("recorder"),
+        nb::sig("def launch_entry(general: collections.abc.Callable[..., typing.Any], "
+                "kernel: type, recorder: collections.abc.Callable[[], object]) "
+                "-> collections.abc.Callable[..., typing.Any]"),
+        "`launch`, which runs plain launches itself and leaves others to `general`: of others than "
+        "the CPU's arrays, of kernels of the class `kernel` that were not launched before, and "
+        "those that what `recorder` gives records.");
+}
+
+}  // namespace kernelcore::bind

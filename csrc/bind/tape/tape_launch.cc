@@ -1,0 +1,243 @@
+#include "bind/tape/tape_launch.h"
+
+#include <nanobind/stl/vector.h>
+
+#include "bind/array/array_memory.h"
+#include "bind/launch/launch.h"
+#include "bind/tape/adjoint_memory.h"
+#include "bind/tape/tape_memory.h"
+#include "core/error.h"
+
+namespace nb = nanobind;
+
+namespace kernelcore::bind {
+namespace {
+
+/// What an argument is to a Tape, as the characters of a key.
+enum Kind : char { kNumber = 'n', kOther = 'o', kConstant = 'c', kTracked = 't' };
+
+/// A launch of which all that the backward pass needs are its arguments, if nothing has written
+/// to them; by parameter.
+struct QuickPlan {
+  nb::object owner;
+  const Signature* signature;
+  nb::object adjoint_owner;
+  const AdjointMemory* adjoint;  // null: no cotangent passes
+  std::vector<size_t> inputs;    // data arrays whose elements are used
+  std::vector<size_t> outputs;   // data arrays that are written
+  std::vector<size_t> needs;     // data arrays that the adjoint reads
+  std::vector<size_t> primals;   // what the adjoint takes,
+  std::vector<size_t> taken;     // and then the gradients of these
+};
+
+// Attributes, and the classes that tell kinds of arguments; held for ever.
+PyObject* g_array_type = nullptr;
+PyObject* g_number_type = nullptr;
+PyObject* g_requires_grad = nullptr;
+PyObject* g_grad = nullptr;
+
+void set_argument_types(nb::handle array, nb::handle number) {
+  g_array_type = array.inc_ref().ptr();
+  g_number_type = number.inc_ref().ptr();
+  g_requires_grad = PyUnicode_InternFromString("requires_grad");
+  g_grad = PyUnicode_InternFromString("grad");
+}
+
+nb::object attribute(nb::handle object, PyObject* name) {
+  nb::object found = nb::steal(PyObject_GetAttr(object.ptr(), name));
+  if (!found.is_valid()) throw nb::python_error();
+  return found;
+}
+
+bool is_instance(nb::handle object, PyObject* type) {
+  if (reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())) == type) return true;
+  int found = PyObject_IsInstance(object.ptr(), type);
+  if (found < 0) throw nb::python_error();
+  return found != 0;
+}
+
+Kind kind_of(nb::handle argument) {
+  if (is_instance(argument, g_array_type)) {
+    return attribute(argument, g_requires_grad).ptr() == Py_True ? kTracked : kConstant;
+  }
+  bool is_number = PyLong_Check(argument.ptr()) != 0 || PyFloat_Check(argument.ptr()) != 0 ||
+                   is_instance(argument, g_number_type);
+  return is_number ? kNumber : kOther;
+}
+
+nb::object kinds_of(const nb::tuple& arguments) {
+  std::string kinds;
+  for (nb::handle argument : arguments) kinds += kind_of(argument);
+  return nb::bytes(kinds.data(), kinds.size());
+}
+
+const ArrayMemory& memory_of(const nb::tuple& arguments, size_t i) {
+  return *array_memory_of(nb::handle(arguments[i]).ptr());
+}
+
+/// Of an entry of `Kernel.quick_plans`.
+const QuickPlan& quick_plan(nb::handle entry) {
+  return nb::cast<const QuickPlan&>(nb::borrow<nb::tuple>(entry)[1]);
+}
+
+void add_key(const nb::dict& set, nb::handle key) {
+  if (PyDict_SetItem(set.ptr(), key.ptr(), Py_None) != 0) throw nb::python_error();
+}
+
+/// Whether nothing has to be refused, kept or noted before the launch but that it happens.
+bool is_plain(const QuickPlan& plan, const nb::tuple& arguments, TapeMemory& memory) {
+  for (size_t i : plan.inputs) {
+    if (memory.root_of(memory_of(arguments, i)).has_gap()) return false;
+  }
+  for (size_t i : plan.outputs) {
+    const TapeRoot& root = memory.root_of(memory_of(arguments, i));
+    if (root.has_gap() || !root.needs.empty()) return false;
+  }
+  return !memory.has_twins();
+}
+
+nb::tuple keep(const QuickPlan& plan, const nb::tuple& arguments, TapeMemory& memory,
+               size_t record) {
+  for (size_t i : plan.outputs) {
+    const ArrayMemory& array = memory_of(arguments, i);
+    TapeRoot& root = memory.root_of(array);
+    root.is_written = true;
+    root.writers.emplace_back(array.version(), record);
+  }
+  nb::object versions = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(plan.needs.size())));
+  for (size_t n = 0; n < plan.needs.size(); ++n) {
+    const ArrayMemory& array = memory_of(arguments, plan.needs[n]);
+    memory.root_of(array).needs.emplace_back(record, plan.needs[n]);
+    PyTuple_SetItem(versions.ptr(), static_cast<Py_ssize_t>(n),
+                    PyLong_FromUnsignedLongLong(array.version()));
+  }
+  return nb::borrow<nb::tuple>(versions);
+}
+
+bool record_launch(TapeMemory& memory, nb::list records, nb::dict arrays, nb::dict written,
+                   const nb::dict& plans, nb::handle dim, const nb::tuple& arguments,
+                   nb::handle line) {
+  nb::object known = nb::borrow(PyDict_GetItemWithError(plans.ptr(), kinds_of(arguments).ptr()));
+  if (!known.is_valid()) return false;
+  const QuickPlan& plan = quick_plan(known);
+  if (!is_plain(plan, arguments, memory)) return false;
+  if (!launch(*plan.signature, dim, arguments, nb::handle())) return false;
+  nb::tuple versions = keep(plan, arguments, memory, nb::len(records));
+  records.append(nb::make_tuple(known, dim, arguments, line, versions));
+  for (size_t i : plan.inputs) add_key(arrays, arguments[i]);
+  for (size_t i : plan.outputs) {
+    add_key(arrays, arguments[i]);
+    add_key(written, arguments[i]);
+  }
+  return true;
+}
+
+/// The arguments of the adjoint; invalid if one is missing.
+nb::object adjoint_arguments(const QuickPlan& plan, const nb::tuple& arguments) {
+  nb::list actual;
+  for (size_t i : plan.primals) actual.append(arguments[i]);
+  for (size_t i : plan.taken) {
+    nb::object gradient = attribute(arguments[i], g_grad);
+    if (gradient.is_none()) return {};
+    actual.append(gradient);
+  }
+  return actual;
+}
+
+bool admits(const AdjointMemory& adjoint, nb::handle arguments, nb::handle actual) {
+  try {
+    return adjoint.admits(arguments, actual);
+  } catch (const Error&) {
+    return false;  // Python will find the same, and say where the launch was.
+  }
+}
+
+/// Runs the adjoint of a record that `record_launch` made; false, and nothing was run, if Python
+/// has to look at it.
+bool run_backwards(const nb::tuple& record) {
+  const QuickPlan& plan = quick_plan(record[0]);
+  if (plan.adjoint == nullptr) return true;
+  auto arguments = nb::borrow<nb::tuple>(record[2]);
+  auto versions = nb::borrow<nb::tuple>(record[4]);
+  for (size_t n = 0; n < plan.needs.size(); ++n) {
+    uint64_t version = memory_of(arguments, plan.needs[n]).version();
+    if (nb::cast<uint64_t>(versions[n]) != version) return false;
+  }
+  nb::object actual = adjoint_arguments(plan, arguments);
+  if (!actual.is_valid() || !admits(*plan.adjoint, arguments, actual)) return false;
+  return launch(plan.adjoint->adjoint(), record[1], actual, nb::handle());
+}
+
+size_t replay_launches(const nb::list& records, size_t count) {
+  for (; count > 0; --count) {
+    nb::object record = records[count - 1];
+    if (PyTuple_CheckExact(record.ptr()) == 0) break;
+    if (!run_backwards(nb::borrow<nb::tuple>(record))) break;
+  }
+  return count;
+}
+
+nb::list clear_gradients(nb::handle arrays) {
+  nb::list left;
+  for (nb::handle array : arrays) {
+    nb::object gradient = attribute(array, g_grad);
+    if (gradient.is_none()) continue;
+    if (!nb::cast<ArrayMemory&>(gradient).clear()) left.append(gradient);
+  }
+  return left;
+}
+
+void init_plan(QuickPlan* self, nb::object signature, nb::object adjoint,
+               std::vector<size_t> inputs, std::vector<size_t> outputs, std::vector<size_t> needs,
+               std::vector<size_t> primals, std::vector<size_t> taken) {
+  const auto* known = nb::cast<const Signature*>(signature);
+  const auto* memory = adjoint.is_none() ? nullptr : nb::cast<const AdjointMemory*>(adjoint);
+  new (self) QuickPlan{std::move(signature), known,
+                       std::move(adjoint),   memory,
+                       std::move(inputs),    std::move(outputs),
+                       std::move(needs),     std::move(primals),
+                       std::move(taken)};
+}
+
+}  // namespace
+
+void bind_tape_launch(nb::module_& m) {
+  nb::class_<QuickPlan>(m, "QuickPlan",
+                        "A launch of which the backward pass needs its arguments and no more.")
+      .def("__init__", &init_plan, nb::arg("signature"), nb::arg("adjoint").none(),
+           nb::arg("inputs"), nb::arg("outputs"), nb::arg("needs"), nb::arg("primals"),
+           nb::arg("taken"),
+           nb::sig("def __init__(self, signature: Signature, adjoint: AdjointMemory | None, "
+                   "inputs: collections.abc.Sequence[int], outputs: collections.abc.Sequence[int], "
+                   "needs: collections.abc.Sequence[int], primals: collections.abc.Sequence[int], "
+                   "taken: collections.abc.Sequence[int]) -> None"),
+           "By parameter: data arrays that are used, written, and read by the adjoint; what the "
+           "adjoint takes, and whose gradients it takes after that.");
+  m.def("set_argument_types", &set_argument_types, nb::arg("array"), nb::arg("number"),
+        nb::sig("def set_argument_types(array: type, number: type) -> None"),
+        "Set the class of data arrays, and that of NumPy's numbers.");
+  m.def("argument_kinds", &kinds_of, nb::arg("arguments"),
+        nb::sig("def argument_kinds(arguments: tuple[typing.Any, ...]) -> bytes"),
+        "What each argument is to a Tape: a number (n), another library's array (o), a data array "
+        "without (c) or with a gradient (t).");
+  m.def(
+      "record_launch", &record_launch,
+      nb::sig("def record_launch(memory: TapeMemory, records: list[typing.Any], "
+              "arrays: dict[typing.Any, None], written: dict[typing.Any, None], "
+              "plans: dict[bytes, tuple[typing.Any, QuickPlan]], "
+              "dim: typing.Any, "
+              "arguments: tuple[typing.Any, ...], line: typing.Any, /) -> bool"),
+      "Launch, and append a record: the entry of `plans`, `dim`, `arguments`, `line` and versions "
+      "of what the adjoint reads; `arrays` are all, `written` those that it writes. False, and "
+      "nothing was run, if that is not all there is to do.");
+  m.def("replay_launches", &replay_launches,
+        nb::sig("def replay_launches(records: list[typing.Any], count: int, /) -> int"),
+        "Run the first `count` records backwards, the last first, up to one for Python to look at; "
+        "how many are left.");
+  m.def("clear_gradients", &clear_gradients,
+        nb::sig("def clear_gradients(arrays: collections.abc.Iterable[typing.Any], /) "
+                "-> list[typing.Any]"),
+        "Zero the gradients of data arrays; those that have gaps are returned instead.");
+}
+
+}  // namespace kernelcore::bind

@@ -1,0 +1,364 @@
+#include "bind/torch/autograd.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bind/errors.h"
+#include "bind/torch/dispatch_state.h"
+#include "bind/torch/operands.h"
+#include "bind/torch/operation.h"
+#include "torch/shim.h"
+
+namespace nb = nanobind;
+
+namespace kernelcore::bind {
+namespace {
+
+using torch::Operation;
+
+/// The adjoint for some cotangents that are given.
+struct Adjoint {
+  TorchOperation operation;
+  std::vector<size_t> produced;  // the operands of the primal that its results are cotangents of
+};
+
+/// What calls keep whose operands need cotangents alike, and how their backward runs.
+struct GradPlan {
+  nb::object choice;          // what `pull` knows the plan by
+  std::vector<size_t> kept;   // operands of the primal that the adjoint takes, in order
+  std::vector<size_t> sized;  // operands of which it needs the shape only
+  nb::object adjoint;         // (given results, as bits) -> Adjoint or None
+  nb::object pull;            // (choice, shapes, numbers, saved, cotangents) -> gradients
+  // By which cotangents are given; where there is no Adjoint, `pull` has to do.
+  std::vector<std::pair<uint64_t, std::shared_ptr<const Adjoint>>> adjoints;
+};
+
+/// The forward of a function: the operation, and a plan per set of operands that need cotangents.
+struct Forward {
+  TorchOperation operation;
+  nb::object plan;  // (needs_input_grad) -> GradPlan
+  nb::dict plans;
+  std::string name;
+  PyMethodDef method;
+};
+
+/// Attributes of the context that torch gives to forward and backward.
+struct Names {
+  PyObject* needs_input_grad = PyUnicode_InternFromString("needs_input_grad");
+  PyObject* to_save = PyUnicode_InternFromString("to_save");
+  PyObject* materialize_grads = PyUnicode_InternFromString("materialize_grads");
+  PyObject* saved_tensors = PyUnicode_InternFromString("saved_tensors");
+  PyObject* shape = PyUnicode_InternFromString("shape");
+  PyObject* call = PyUnicode_InternFromString("call");
+  PyObject* plan = PyUnicode_InternFromString("native_plan");
+};
+
+const Names& names() {
+  static const Names all;
+  return all;
+}
+
+nb::object checked(PyObject* object) {
+  if (object == nullptr) throw nb::python_error();
+  return nb::steal(object);
+}
+
+nb::object get(PyObject* object, PyObject* name) {
+  return checked(PyObject_GetAttr(object, name));
+}
+
+void set(PyObject* object, PyObject* name, PyObject* value) {
+  if (PyObject_SetAttr(object, name, value) != 0) throw nb::python_error();
+}
+
+nb::object new_tuple(size_t size) {
+  return checked(PyTuple_New(static_cast<Py_ssize_t>(size)));
+}
+
+PyObject* item(const nb::object& tuple, size_t index) {
+  PyObject* found = PyTuple_GetItem(tuple.ptr(), static_cast<Py_ssize_t>(index));
+  if (found == nullptr) throw nb::python_error();
+  return found;
+}
+
+size_t size_of(const nb::object& tuple) {
+  Py_ssize_t size = PyTuple_Size(tuple.ptr());
+  if (size < 0) throw nb::python_error();
+  return static_cast<size_t>(size);
+}
+
+void set_item(const nb::object& tuple, size_t index, PyObject* stolen) {
+  if (PyTuple_SetItem(tuple.ptr(), static_cast<Py_ssize_t>(index), stolen) != 0) {
+    throw nb::python_error();
+  }
+}
+
+[[noreturn]] void fail(const Operation& op, const std::string& what) {
+  throw Error(ErrorKind::kInternal, op.signature.name + "(): " + what);
+}
+
+/// The plan that `object` is; contexts are in reach of users.
+GradPlan& plan_in(const nb::object& object) {
+  static const PyObject* const type = nb::type<GradPlan>().ptr();
+  if (reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())) != type || !nb::inst_ready(object)) {
+    throw Error(ErrorKind::kInternal, "torch: a backward without its plan");
+  }
+  return *nb::inst_ptr<GradPlan>(object);
+}
+
+nb::object plan_of(Forward& forward, PyObject* context) {
+  nb::object needs = get(context, names().needs_input_grad);
+  PyObject* found = PyDict_GetItemWithError(forward.plans.ptr(), needs.ptr());
+  if (found != nullptr) return nb::borrow(found);
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();
+  nb::object made = forward.plan(needs);
+  plan_in(made);
+  forward.plans[needs] = made;
+  return made;
+}
+
+/// Leaves on `context` what the backward needs: tensors where torch watches over them.
+void keep(const Operation& op, nb::object plan_object, PyObject* context, PyObject* const* args) {
+  const GradPlan& plan = plan_in(plan_object);
+  size_t tensor_count = 0;
+  for (size_t k : plan.kept) tensor_count += op.operands[k].is_array ? 1 : 0;
+  nb::object tensors = new_tuple(tensor_count);
+  size_t filled = 0;
+  for (size_t k : plan.kept) {
+    if (op.operands[k].is_array) set_item(tensors, filled++, nb::borrow(args[k]).release().ptr());
+  }
+  nb::object shapes = new_tuple(plan.sized.size());
+  for (size_t i = 0; i < plan.sized.size(); ++i) {
+    set_item(shapes, i, get(args[plan.sized[i]], names().shape).release().ptr());
+  }
+  nb::object numbers = new_tuple(op.operands.size());
+  for (size_t k = 0; k < op.operands.size(); ++k) {
+    PyObject* number = op.operands[k].is_array ? Py_None : args[k];
+    set_item(numbers, k, nb::borrow(number).release().ptr());
+  }
+  nb::object call = checked(PyTuple_Pack(3, plan.choice.ptr(), shapes.ptr(), numbers.ptr()));
+  set(context, names().to_save, tensors.ptr());
+  set(context, names().materialize_grads, Py_False);
+  set(context, names().call, call.ptr());
+  set(context, names().plan, plan_object.ptr());
+}
+
+// Called by the entry alone, which has seen that the arguments are plain.
+PyObject* run_forward(Forward& forward, PyObject* const* args, Py_ssize_t count) {
+  const Operation& op = *forward.operation.operation;
+  if (static_cast<size_t>(count) != op.operands.size() + 1) fail(op, "a call past its entry");
+  PyObject* context = *args++;
+  Operands operands(forward.operation);
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    if (operands.read(i, args[i], false) != Verdict::kPlain) fail(op, "a call past its entry");
+  }
+  nb::object plan = plan_of(forward, context);
+  nb::object results = operands.run();
+  if (!results.is_valid()) fail(op, "torch has no memory for results below functionalization");
+  keep(op, std::move(plan), context, args);
+  return results.release().ptr();
+}
+
+PyObject* forward_entry(PyObject* self, PyObject* const* args, Py_ssize_t count) noexcept {
+  auto* forward = nb::inst_ptr<Forward>(self);
+  return call_guarded([&] { return run_forward(*forward, args, count); });
+}
+
+// Shared: another thread may add one while this one runs without the GIL.
+std::shared_ptr<const Adjoint> adjoint_for(GradPlan& plan, uint64_t given) {
+  for (const auto& [seeds, adjoint] : plan.adjoints) {
+    if (seeds == given) return adjoint;
+  }
+  nb::object made = plan.adjoint(given);
+  std::shared_ptr<const Adjoint> adjoint;
+  if (!made.is_none()) adjoint = std::make_shared<Adjoint>(nb::cast<Adjoint>(made));
+  plan.adjoints.emplace_back(given, adjoint);
+  return adjoint;
+}
+
+/// One call of a backward.
+struct Backward {
+  GradPlan& plan;
+  nb::object shapes;
+  nb::object numbers;
+  nb::object saved;
+  PyObject* const* cotangents;
+  size_t cotangent_count;
+};
+
+/// Which cotangents are given, as bits; none if there are too many.
+uint64_t given_of(const Backward& call) {
+  if (call.cotangent_count > 64) return 0;
+  uint64_t given = 0;
+  for (size_t j = 0; j < call.cotangent_count; ++j) {
+    if (call.cotangents[j] != Py_None) given |= uint64_t{1} << j;
+  }
+  return given;
+}
+
+/// The gradients, or an invalid object where something is unusual.
+nb::object run_adjoint(const Backward& call, const Adjoint& adjoint) {
+  const Operation& op = *adjoint.operation.operation;
+  Operands operands(adjoint.operation);
+  size_t filled = 0;
+  auto read = [&](PyObject* object) {
+    if (filled == op.operands.size()) fail(op, "too many operands");
+    return operands.read(filled++, object, false) == Verdict::kPlain;
+  };
+  size_t tensor = 0;
+  for (size_t k : call.plan.kept) {
+    PyObject* number = item(call.numbers, k);
+    if (!read(number != Py_None ? number : item(call.saved, tensor++))) return {};
+  }
+  for (size_t j = 0; j < call.cotangent_count; ++j) {
+    if (call.cotangents[j] != Py_None && !read(call.cotangents[j])) return {};
+  }
+  if (filled != op.operands.size()) fail(op, "too few operands");
+  SmallBuffer<PyObject*, 16> found(op.visible_count);
+  if (!operands.run(found.data())) return {};
+  auto count = size_of(call.numbers);
+  nb::object grads = new_tuple(count);
+  for (size_t k = 0; k < count; ++k) set_item(grads, k, nb::none().release().ptr());
+  for (size_t i = 0; i < op.visible_count; ++i) set_item(grads, adjoint.produced[i], found[i]);
+  return grads;
+}
+
+nb::object pull(const Backward& call) {
+  nb::object cotangents = new_tuple(call.cotangent_count);
+  for (size_t j = 0; j < call.cotangent_count; ++j) {
+    set_item(cotangents, j, nb::borrow(call.cotangents[j]).release().ptr());
+  }
+  return call.plan.pull(call.plan.choice, call.shapes, call.numbers, call.saved, cotangents);
+}
+
+/// Whether nobody wants to see what the backward consists of.
+bool is_unobserved() {
+  return !torch::shim().grad_mode_is_enabled() && !is_observed();
+}
+
+PyObject* run_backward(PyObject* context, PyObject* const* cotangents, Py_ssize_t count) {
+  nb::object plan_object = get(context, names().plan);
+  nb::object call_object = get(context, names().call);
+  // Once per backward: torch counts on it where what is saved is made again.
+  nb::object saved = get(context, names().saved_tensors);
+  Backward call{plan_in(plan_object),
+                nb::borrow(item(call_object, 1)),
+                nb::borrow(item(call_object, 2)),
+                std::move(saved),
+                cotangents,
+                static_cast<size_t>(count)};
+  uint64_t given = given_of(call);
+  std::shared_ptr<const Adjoint> adjoint;
+  if (given != 0 && is_unobserved()) adjoint = adjoint_for(call.plan, given);
+  nb::object grads = adjoint != nullptr ? run_adjoint(call, *adjoint) : nb::object();
+  if (!grads.is_valid()) grads = pull(call);
+  return grads.release().ptr();
+}
+
+PyObject* backward_entry(PyObject* context, PyObject* const* cotangents,
+                         Py_ssize_t count) noexcept {
+  return call_guarded([&] { return run_backward(context, cotangents, count); });
+}
+
+PyMethodDef g_backward_method = {
+    "apply", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&backward_entry)), METH_FASTCALL,
+    "Run the backward pass of one call."};
+
+// What plans call usually refers back to them: the collector must see it.
+int traverse_plan(PyObject* self, visitproc visit, void* arg) noexcept {
+  Py_VISIT(Py_TYPE(self));
+  if (nb::inst_ready(self)) {
+    const auto* plan = nb::inst_ptr<GradPlan>(self);
+    Py_VISIT(plan->choice.ptr());
+    Py_VISIT(plan->adjoint.ptr());
+    Py_VISIT(plan->pull.ptr());
+  }
+  return 0;
+}
+
+int clear_plan(PyObject* self) noexcept {
+  if (!nb::inst_ready(self)) return 0;
+  auto* plan = nb::inst_ptr<GradPlan>(self);
+  plan->adjoint = nb::none();
+  plan->pull = nb::none();
+  return 0;
+}
+
+int traverse_forward(PyObject* self, visitproc visit, void* arg) noexcept {
+  Py_VISIT(Py_TYPE(self));
+  if (nb::inst_ready(self)) {
+    const auto* forward = nb::inst_ptr<Forward>(self);
+    Py_VISIT(forward->plan.ptr());
+    Py_VISIT(forward->plans.ptr());
+  }
+  return 0;
+}
+
+int clear_forward(PyObject* self) noexcept {
+  if (!nb::inst_ready(self)) return 0;
+  auto* forward = nb::inst_ptr<Forward>(self);
+  forward->plan = nb::none();
+  forward->plans.clear();
+  return 0;
+}
+
+PyType_Slot g_plan_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_plan)},
+                              {Py_tp_clear, reinterpret_cast<void*>(clear_plan)},
+                              {0, nullptr}};
+PyType_Slot g_forward_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_forward)},
+                                 {Py_tp_clear, reinterpret_cast<void*>(clear_forward)},
+                                 {0, nullptr}};
+
+nb::object make_forward(const TorchOperation& operation, const std::string& name, nb::object plan) {
+  auto* forward = new Forward{operation, std::move(plan), nb::dict(), name, PyMethodDef{}};
+  nb::object self = nb::cast(forward, nb::rv_policy::take_ownership);
+  auto function = reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&forward_entry));
+  forward->method = {forward->name.c_str(), function, METH_FASTCALL, nullptr};
+  return checked(PyCFunction_NewEx(&forward->method, self.ptr(), nullptr));
+}
+
+void init_adjoint(Adjoint* self, const TorchOperation& operation, std::vector<size_t> produced) {
+  if (produced.size() != operation.operation->visible_count) {
+    fail(*operation.operation, "results of an adjoint");
+  }
+  new (self) Adjoint{operation, std::move(produced)};
+}
+
+void init_plan(GradPlan* self, nb::object choice, std::vector<size_t> kept,
+               std::vector<size_t> sized, nb::object adjoint, nb::object pull) {
+  new (self) GradPlan{std::move(choice),  std::move(kept), std::move(sized),
+                      std::move(adjoint), std::move(pull), {}};
+}
+
+}  // namespace
+
+void bind_torch_autograd(nb::module_& m) {
+  nb::class_<Adjoint>(m, "TorchAdjoint", "The adjoint of an operation for given cotangents.")
+      .def("__init__", &init_adjoint, nb::arg("operation"), nb::arg("produced"));
+  nb::class_<GradPlan>(m, "TorchGradPlan", nb::type_slots(g_plan_slots),
+                       "What a call of an operation keeps, and how its backward runs.")
+      .def("__init__", &init_plan, nb::arg("choice"), nb::arg("kept"), nb::arg("sized"),
+           nb::arg("adjoint"), nb::arg("pull"));
+  nb::class_<Forward>(m, "TorchForward", nb::type_slots(g_forward_slots),
+                      "The state of the forward of an autograd function.");
+  m.def("torch_forward", &make_forward, nb::arg("operation"), nb::arg("name"), nb::arg("plan"),
+        nb::sig("def torch_forward(operation: TorchOperation, name: str, "
+                "plan: collections.abc.Callable[[tuple[bool, ...]], TorchGradPlan]) -> "
+                "collections.abc.Callable[..., typing.Any]"),
+        "A forward(context, *args) for calls that a fast entry found plain.");
+  m.def(
+      "torch_backward",
+      [](nb::handle node_type) {
+        auto* type = reinterpret_cast<PyTypeObject*>(node_type.ptr());
+        return checked(PyDescr_NewMethod(type, &g_backward_method));
+      },
+      nb::arg("node_type"),
+      "The method `apply` of the nodes that `torch_forward` leaves in autograd's graph.");
+}
+
+}  // namespace kernelcore::bind

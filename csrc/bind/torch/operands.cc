@@ -1,0 +1,208 @@
+#include "bind/torch/operands.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "bind/launch/argument.h"
+#include "bind/launch/launch.h"
+#include "bind/released_gil.h"
+#include "bind/torch/dispatch_state.h"
+#include "core/error.h"
+#include "core/run/functional.h"
+#include "core/run/pool.h"
+#include "cuda/functional.h"
+
+namespace nb = nanobind;
+
+namespace kernelcore::bind {
+namespace {
+
+using torch::Operation;
+
+void set_allocation_error(void*, const char*, const char* message) {
+  PyErr_SetString(PyExc_MemoryError, message);
+}
+
+/// A new tensor on `device` of the shape of `view`, whose data it sets: null where torch makes
+/// functional tensors.
+PyObject* empty_tensor(DType dtype, DLDevice device, ArrayView& view) {
+  const DLPackExchangeAPI& api = tensor_exchange_api();
+  DLTensor prototype{};
+  prototype.device = device;
+  prototype.ndim = view.ndim;
+  prototype.dtype = dtype_to_dlpack(dtype);
+  prototype.shape = view.shape;
+  DLManagedTensorVersioned* managed = nullptr;
+  if (api.managed_tensor_allocator(&prototype, &managed, nullptr, set_allocation_error) != 0) {
+    throw nb::python_error();
+  }
+  view.data = static_cast<std::byte*>(managed->dl_tensor.data) + managed->dl_tensor.byte_offset;
+  void* object = nullptr;
+  if (api.managed_tensor_to_py_object_no_sync(managed, &object) != 0) throw nb::python_error();
+  return static_cast<PyObject*>(object);
+}
+
+/// The results made so far; they are let go unless they are given away.
+class NewTensors {
+ public:
+  explicit NewTensors(PyObject** slots) : slots_(slots) {}
+  ~NewTensors() {
+    while (count_ > 0) Py_DECREF(slots_[--count_]);
+  }
+  NewTensors(const NewTensors&) = delete;
+  NewTensors& operator=(const NewTensors&) = delete;
+
+  void add(PyObject* tensor) { slots_[count_++] = tensor; }
+  void give_away() { count_ = 0; }
+
+ private:
+  PyObject** slots_;
+  size_t count_ = 0;
+};
+
+/// The stream that torch uses on `device`.
+std::shared_ptr<cuda::Stream> work_stream(DLDevice device) {
+  void* handle = nullptr;
+  const DLPackExchangeAPI& api = tensor_exchange_api();
+  if (api.current_work_stream(device.device_type, device.device_id, &handle) != 0) {
+    throw nb::python_error();
+  }
+  return cuda::Stream::wrap(cuda::Device::get(device.device_id),
+                            reinterpret_cast<uintptr_t>(handle));
+}
+
+/// Whether a result starts as operand `index`, which has to be copied for that.
+bool starts_result(const Operation& op, size_t index) {
+  return std::ranges::any_of(op.signature.relocations, [&](const Relocation& r) {
+    return r.is_written() && r.operand == static_cast<int>(index);
+  });
+}
+
+}  // namespace
+
+Operands::Operands(const TorchOperation& operation)
+    : operation_(*operation.operation),
+      on_devices_(operation.on_devices.get()),
+      views_(operation_.operands.size()),
+      scalars_(operation_.operands.size()),
+      leases_(operation_.operands.size()) {}
+
+Verdict Operands::read(size_t index, PyObject* object, bool grad_mode) {
+  return operation_.operands[index].is_array ? read_tensor(index, object, grad_mode)
+                                             : read_scalar(index, object);
+}
+
+Verdict Operands::read_tensor(size_t index, PyObject* object, bool grad_mode) {
+  if (!is_plain_tensor(object)) return Verdict::kUnusual;
+  size_t parameter = operation_.parameter_of(index);
+  ArrayInfo info;
+  if (read_array(object, false, info, leases_) != ReadStatus::kOk) {
+    PyErr_Clear();
+    return Verdict::kUnusual;
+  }
+  if (parameter == Operation::kNoParameter || !is_usable(index, info)) return Verdict::kUnusual;
+  bool fits = info.dtype == static_cast<int>(operation_.operands[index].dtype);
+  if (!fits && is_autocast_enabled()) return Verdict::kUnusual;
+  int ordinal = info.is_on_cuda() ? info.device.device_id : -1;
+  check_array(operation_.signature, parameter, info, object, ordinal);
+  views_[index] = info.view;
+  return grad_mode && requires_grad(object) ? Verdict::kNeedsGrad : Verdict::kPlain;
+}
+
+/// Whether native code takes what was read of operand `index`, which is where the others are.
+bool Operands::is_usable(size_t index, const ArrayInfo& info) {
+  DLDevice device = info.device;
+  if (device_.device_type == DLDeviceType{}) device_ = device;
+  if (device.device_type != device_.device_type || device.device_id != device_.device_id) {
+    return false;
+  }
+  if (info.has_lazy_sign || (info.view.data == nullptr && info.view.numel() != 0)) return false;
+  if (device.device_type == kDLCPU) return true;
+  if (device.device_type != kDLCUDA || on_devices_ == nullptr) return false;
+  // Of what has gaps torch makes the copy, where the driver would need a call per row.
+  return info.view.is_contiguous(static_cast<size_t>(info.item_bytes)) ||
+         !starts_result(operation_, index);
+}
+
+Verdict Operands::read_scalar(size_t index, PyObject* object) {
+  size_t parameter = operation_.parameter_of(index);
+  bool is_bool = PyBool_Check(object) != 0;
+  bool is_number = PyFloat_CheckExact(object) != 0 || PyLong_CheckExact(object) != 0;
+  bool plain = operation_.operands[index].dtype == DType::kBool ? is_bool : is_number;
+  if (!plain || parameter == Operation::kNoParameter) return Verdict::kUnusual;
+  uint64_t* slot = &scalars_[index];
+  read_value_argument(operation_.signature, parameter, object, reinterpret_cast<std::byte*>(slot));
+  views_[index].ndim = 0;
+  views_[index].data = slot;
+  return Verdict::kPlain;
+}
+
+bool Operands::run(PyObject** results) {
+  return device_.device_type == kDLCUDA ? run_on_device(results) : run_here(results);
+}
+
+bool Operands::run_here(PyObject** results) {
+  const Operation& op = operation_;
+  ViewBuffer views(op.results.size());
+  NewTensors made(results);
+  for (size_t i = 0; i < op.visible_count; ++i) {
+    op.shape_result(i, views_.data(), views[i]);
+    made.add(empty_tensor(op.results[i].dtype, {kDLCPU, 0}, views[i]));
+    if (views[i].data == nullptr && views[i].numel() != 0) return false;
+  }
+  torch::HiddenResults hidden(op, views_.data(), views.data());
+  Launch launch = op.launch_for(views_.data(), views.data());
+  {
+    std::optional<ReleasedGil> released;
+    if (launch.total > kInlinePoints || op.signature.may_block) released.emplace();
+    run_functional(op.signature, views_.data(), views.data(), launch, Pool::instance());
+  }
+  made.give_away();
+  return true;
+}
+
+bool Operands::run_on_device(PyObject** results) {
+  const torch::PlacedOperation& placed = on_devices_->on(device_.device_id);
+  const Operation& op = *placed.operation;
+  std::shared_ptr<cuda::Stream> stream = work_stream(device_);
+  ViewBuffer views(op.results.size());
+  SmallBuffer<PyObject*, 16> hidden(op.results.size());
+  NewTensors made(results);
+  // Freed in the order of the stream, as everything is that torch allocates for it.
+  NewTensors scratch(hidden.data());
+  for (size_t i = 0; i < op.results.size(); ++i) {
+    op.shape_result(i, views_.data(), views[i]);
+    PyObject* tensor = empty_tensor(op.results[i].dtype, device_, views[i]);
+    (i < op.visible_count ? made : scratch).add(tensor);
+    if (views[i].data == nullptr && views[i].numel() != 0) return false;
+  }
+  Launch launch = op.launch_for(views_.data(), views.data());
+  {
+    // The driver waits where a stream has been given too much.
+    ReleasedGil released;
+    placed.kernel->raise_failure(*stream);
+    cuda::queue_functional(*placed.kernel, views_.data(), views.data(), launch, *stream, {}, true);
+  }
+  made.give_away();
+  return true;
+}
+
+nb::object Operands::run() {
+  size_t count = operation_.visible_count;
+  SmallBuffer<PyObject*, 16> results(count);
+  if (!run(results.data())) return {};
+  if (count == 1) return nb::steal(results[0]);
+  nb::object all = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  for (size_t i = 0; i < count; ++i) {
+    if (all.is_valid()) {
+      PyTuple_SetItem(all.ptr(), static_cast<Py_ssize_t>(i), results[i]);
+    } else {
+      Py_DECREF(results[i]);
+    }
+  }
+  if (!all.is_valid()) throw nb::python_error();
+  return all;
+}
+
+}  // namespace kernelcore::bind

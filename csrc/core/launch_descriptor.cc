@@ -1,0 +1,214 @@
+#include "core/launch_descriptor.h"
+
+#include <limits>
+
+namespace kernelcore {
+namespace {
+
+// In messages, as kernelcore.errors has them.
+constexpr char kIndexPlace = '\1';
+constexpr char kExtentPlace = '\2';
+constexpr size_t kRelocationFields = 9;
+constexpr size_t kDimRuleFields = 3;
+constexpr size_t kAccumulatedFields = 6;
+
+int checked(int64_t value, int64_t low, int64_t high, const char* what) {
+  if (value < low || value > high) {
+    throw Error(ErrorKind::kInternal, std::string("malformed kernel description: ") + what + " = " +
+                                          std::to_string(value));
+  }
+  return static_cast<int>(value);
+}
+
+Error located(const std::string& problem, const std::string& where, const std::string& help) {
+  return Error(ErrorKind::kArgument,
+               problem + (where.empty() ? "" : "\n" + where) + "\n  help: " + help);
+}
+
+/// `text` with `index` and `extent` at the places for them.
+std::string filled(const std::string& text, int64_t index, int64_t extent) {
+  std::string result;
+  for (char c : text) {
+    if (c == kIndexPlace) {
+      result += std::to_string(index);
+    } else if (c == kExtentPlace) {
+      result += std::to_string(extent);
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+void Signature::validate() const {
+  auto fail = [&](const std::string& what) {
+    throw Error(ErrorKind::kInternal, name + "(): malformed kernel description: " + what);
+  };
+  if (grid_rank < 0 || grid_rank > kMaxGridDims) fail("grid rank");
+  if (!block_template.empty() && block_template.size() != block_bytes) fail("template size");
+  if (!parameters.empty() && parameters.size() != relocations.size()) fail("parameter count");
+  for (const Reach& reach : reaches) {
+    bool known = reach.parameter < relocations.size() && reach.axis >= 0 && reach.grid_axis >= 0;
+    if (!known || reach.axis >= relocations[reach.parameter].ndim ||
+        reach.grid_axis >= kMaxGridDims) {
+      fail("reach");
+    }
+  }
+  for (const Accumulated& a : accumulated) {
+    bool known = a.parameter < relocations.size() && a.axis >= -1 && a.low <= a.high;
+    if (!known || a.axis >= relocations[a.parameter].ndim ||
+        relocations[a.parameter].role == Role::kValue) {
+      fail("accumulated array");
+    }
+  }
+  for (size_t parameter : exclusive) {
+    if (parameter >= relocations.size()) fail("exclusive parameter");
+  }
+  for (size_t parameter : stored) {
+    if (parameter >= relocations.size()) fail("stored parameter");
+  }
+  for (const Relocation& r : relocations) {
+    size_t align = r.role == Role::kValue ? size_bytes(r.dtype) : alignof(int64_t);
+    if (r.outer_ndim() < 0 || (r.components[0] == 0 && r.components[1] != 0)) fail("components");
+    if (r.offset % align != 0) fail("misaligned field");
+    if (r.offset > block_bytes || r.field_bytes() > block_bytes - r.offset) {
+      fail("field outside the argument block");
+    }
+  }
+}
+
+std::string Signature::parameter_name(size_t index) const {
+  return index < parameters.size() ? parameters[index].name : "#" + std::to_string(index);
+}
+
+Error Signature::launch_error(const std::string& problem, const std::string& help) const {
+  return located(name + "(): " + problem, where, help);
+}
+
+Error Signature::argument_error(size_t index, const std::string& problem,
+                                const std::string& help) const {
+  std::string declared = index < parameters.size() ? parameters[index].where : where;
+  return located(name + "(): argument '" + parameter_name(index) + "': " + problem, declared, help);
+}
+
+Error Signature::run_error(std::span<const int64_t, kStatusWords> words) const {
+  int64_t status = words[0];
+  auto index = static_cast<size_t>(status - kStatusFirstAssertion);
+  if (status >= kStatusFirstAssertion && index < messages.size()) {
+    const std::string& message = messages[index];
+    if (!message.starts_with(kIndexPlace)) return Error(ErrorKind::kAssertion, message);
+    return Error(ErrorKind::kIndex, filled(message.substr(1), words[1], words[2]));
+  }
+  if (status == kStatusOutOfMemory) {
+    return Error(ErrorKind::kMemory,
+                 name +
+                     "(): out of memory for the values that the kernel records in its loops\n"
+                     "  help: launch fewer grid points at a time, or run fewer loop iterations");
+  }
+  return Error(ErrorKind::kInternal, name + "(): unknown status " + std::to_string(status));
+}
+
+void Signature::check_shape(size_t index, const ArrayView& view) const {
+  const Relocation& r = relocations[index];
+  for (int k = 0; k < view.ndim; ++k) {
+    if (view.shape[k] >= kExtentLimit) [[unlikely]] {
+      throw argument_error(index,
+                           "expected extents below 2**31, found " + std::to_string(view.shape[k]) +
+                               " on axis " + std::to_string(k),
+                           "split the array: indices of kernels have 32 bits");
+    }
+  }
+  const int64_t* last = view.shape + r.outer_ndim();
+  for (int k = 0; k < r.component_ndim(); ++k) {
+    if (last[k] == r.components[k]) [[likely]]
+      continue;
+    throw argument_error(index,
+                         "expected " + describe_array(r) + ", found shape " + shape_text(view),
+                         "the last axes of such an array hold the components of an element");
+  }
+}
+
+std::vector<Relocation> parse_relocations(std::span<const int64_t> flat) {
+  constexpr int64_t kIntMax = std::numeric_limits<int32_t>::max();
+  checked(static_cast<int64_t>(flat.size() % kRelocationFields), 0, 0, "relocation length");
+  std::vector<Relocation> relocations;
+  for (size_t i = 0; i < flat.size(); i += kRelocationFields) {
+    const int64_t* v = flat.data() + i;
+    relocations.push_back(Relocation{
+        .offset = static_cast<size_t>(checked(v[0], 0, kIntMax, "offset")),
+        .role = static_cast<Role>(checked(v[1], 0, 4, "role")),
+        .dtype = static_cast<DType>(checked(v[2], 0, kDTypeCount - 1, "dtype")),
+        .ndim = checked(v[3], 0, kMaxArrayDims, "ndim"),
+        .zero = static_cast<ZeroFill>(checked(v[4], 0, 2, "zero fill")),
+        .operand = checked(v[5], -1, kIntMax, "operand"),
+        .result = checked(v[6], -1, kIntMax, "result"),
+        .components = {checked(v[7], 0, kIntMax, "components"),
+                       checked(v[8], 0, kIntMax, "components")},
+    });
+  }
+  return relocations;
+}
+
+std::vector<DimRule> parse_dim_rules(std::span<const int64_t> flat) {
+  constexpr int64_t kIntMax = std::numeric_limits<int32_t>::max();
+  checked(static_cast<int64_t>(flat.size() % kDimRuleFields), 0, 0, "dimension rule length");
+  std::vector<DimRule> rules;
+  for (size_t i = 0; i < flat.size(); i += kDimRuleFields) {
+    const int64_t* v = flat.data() + i;
+    int operand = checked(v[0], -1, kIntMax, "rule operand");
+    int axis = checked(v[1], operand < 0 ? -1 : 0, kMaxArrayDims - 1, "rule axis");
+    rules.push_back(DimRule{operand, axis, v[2]});
+  }
+  return rules;
+}
+
+std::vector<Accumulated> parse_accumulated(std::span<const int64_t> flat) {
+  constexpr int64_t kIntMax = std::numeric_limits<int32_t>::max();
+  checked(static_cast<int64_t>(flat.size() % kAccumulatedFields), 0, 0, "accumulated length");
+  std::vector<Accumulated> rows;
+  for (size_t i = 0; i < flat.size(); i += kAccumulatedFields) {
+    const int64_t* v = flat.data() + i;
+    rows.push_back(Accumulated{
+        .parameter = static_cast<size_t>(checked(v[0], 0, kIntMax, "accumulated parameter")),
+        .axis = checked(v[1], -1, kMaxArrayDims - 1, "accumulated axis"),
+        .low = checked(v[2], -kIntMax, kIntMax, "accumulated offset"),
+        .high = checked(v[3], -kIntMax, kIntMax, "accumulated offset"),
+        .weight = checked(v[4], 0, kIntMax, "accumulated weight"),
+        .is_deferrable = checked(v[5], 0, 1, "accumulated flag") != 0,
+    });
+  }
+  return rows;
+}
+
+std::string shape_text(const ArrayView& view) {
+  std::string text = "(";
+  for (int k = 0; k < view.ndim; ++k) {
+    text += (k == 0 ? "" : ", ") + std::to_string(view.shape[k]);
+  }
+  return text + (view.ndim == 1 ? ",)" : ")");
+}
+
+std::string describe_array(const Relocation& r) {
+  int count = r.component_ndim();
+  if (count == 0) return "array of " + describe_array(name_of(r.dtype), r.ndim);
+  std::string components;
+  std::string shape;
+  for (int k = 0; k < r.outer_ndim(); ++k) shape += std::string(1, "nmklpqrstuvw"[k]) + ", ";
+  for (int k = 0; k < count; ++k) {
+    components += (k == 0 ? "" : "x") + std::to_string(r.components[k]);
+    shape += (k == 0 ? "" : ", ") + std::to_string(r.components[k]);
+  }
+  if (r.ndim == 1) shape += ",";
+  components += std::string(" ") + name_of(r.dtype) + " components";
+  std::string what =
+      r.outer_ndim() == 0 ? "the " + components + " of a value" : "elements of " + components;
+  return "array of " + what + ": shape (" + shape + ")";
+}
+
+std::string describe_array(const std::string& dtype, int64_t ndim) {
+  return dtype + " with " + std::to_string(ndim) + (ndim == 1 ? " dimension" : " dimensions");
+}
+
+}  // namespace kernelcore

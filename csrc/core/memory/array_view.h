@@ -1,0 +1,104 @@
+// Strided memory as launchers pass it around.
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/memory/small_buffer.h"
+#include "kernelcore/abi.h"
+
+namespace kernelcore {
+
+/// Borrowed strided memory; entries of `shape` and `stride_bytes` past `ndim` are undefined.
+struct ArrayView {
+  void* data;
+  int ndim;
+  int64_t shape[kMaxArrayDims];
+  int64_t stride_bytes[kMaxArrayDims];
+
+  ArrayView() = default;
+  ArrayView(const ArrayView& other) { *this = other; }
+  /// Copies what is defined: most arrays have a tenth of the dimensions that there is room for.
+  ArrayView& operator=(const ArrayView& other) {
+    data = other.data;
+    ndim = other.ndim;
+    for (int k = 0; k < other.ndim; ++k) {
+      shape[k] = other.shape[k];
+      stride_bytes[k] = other.stride_bytes[k];
+    }
+    return *this;
+  }
+
+  int64_t numel() const {
+    int64_t n = 1;
+    for (int k = 0; k < ndim; ++k) n *= shape[k];
+    return n;
+  }
+
+  /// Sets the strides of row-major contiguous storage.
+  void set_contiguous(size_t item_bytes) {
+    auto stride = static_cast<int64_t>(item_bytes);
+    for (int k = ndim - 1; k >= 0; --k) {
+      stride_bytes[k] = stride;
+      stride *= shape[k];
+    }
+  }
+
+  bool is_contiguous(size_t item_bytes) const {
+    auto stride = static_cast<int64_t>(item_bytes);
+    for (int k = ndim - 1; k >= 0; --k) {
+      if (stride_bytes[k] != stride) return false;
+      stride *= shape[k];
+    }
+    return true;
+  }
+};
+
+/// The operands or the results of one call.
+using ViewBuffer = SmallBuffer<ArrayView, 16>;
+
+/// Whether every element lies on a multiple of `item_bytes`, a power of two, as compiled code
+/// assumes.
+inline bool is_aligned(const ArrayView& view, size_t item_bytes) {
+  auto bits = reinterpret_cast<uintptr_t>(view.data);
+  for (int k = 0; k < view.ndim; ++k) bits |= static_cast<uintptr_t>(view.stride_bytes[k]);
+  return (bits & (item_bytes - 1)) == 0;
+}
+
+/// Whether no two indices of `view` reach the same element; may be false for exotic strides.
+inline bool is_distinct(const ArrayView& view, size_t item_bytes) {
+  if (view.numel() == 0) return true;
+  std::vector<int> order;
+  for (int k = 0; k < view.ndim; ++k) {
+    if (view.shape[k] > 1) order.push_back(k);
+  }
+  auto stride = [&](int k) { return std::abs(view.stride_bytes[k]); };
+  std::ranges::sort(order, {}, stride);
+  // Each axis must step over everything that the axes of smaller stride reach.
+  auto reach = static_cast<int64_t>(item_bytes);
+  for (int k : order) {
+    if (stride(k) < reach) return false;
+    reach += (view.shape[k] - 1) * stride(k);
+  }
+  return true;
+}
+
+/// The addresses of the first byte of `view` and of the one past its last; equal if it is empty.
+inline std::pair<uintptr_t, uintptr_t> byte_span(const ArrayView& view, size_t item_bytes) {
+  auto begin = reinterpret_cast<uintptr_t>(view.data);
+  if (view.numel() == 0) return {begin, begin};
+  uintptr_t end = begin + item_bytes;
+  for (int k = 0; k < view.ndim; ++k) {
+    int64_t reach = (view.shape[k] - 1) * view.stride_bytes[k];
+    (reach < 0 ? begin : end) += static_cast<uintptr_t>(reach);
+  }
+  return {begin, end};
+}
+
+/// Array indices in kernels are 32-bit, so every extent must be below this.
+inline constexpr int64_t kExtentLimit = int64_t{1} << 31;
+
+}  // namespace kernelcore

@@ -1,0 +1,98 @@
+#include "core/run/exclusive.h"
+
+#include <cstdlib>
+#include <numeric>
+
+namespace kernelcore {
+namespace {
+
+/// An array as blocks of adjacent elements that repeat at multiples of `period`.
+struct Blocks {
+  uint64_t size_bytes;
+  uint64_t period;  // 0: there is one block
+};
+
+Blocks blocks_of(const ArrayView& view, size_t item_bytes) {
+  Blocks blocks{item_bytes, 0};
+  bool used[kMaxArrayDims] = {};
+  bool has_grown = true;
+  while (has_grown) {
+    has_grown = false;
+    for (int k = 0; k < view.ndim; ++k) {
+      auto stride = static_cast<uint64_t>(std::abs(view.stride_bytes[k]));
+      if (used[k] || view.shape[k] <= 1 || stride != blocks.size_bytes) continue;
+      blocks.size_bytes *= static_cast<uint64_t>(view.shape[k]);
+      used[k] = has_grown = true;
+    }
+  }
+  for (int k = 0; k < view.ndim; ++k) {
+    if (used[k] || view.shape[k] <= 1) continue;
+    auto stride = static_cast<uint64_t>(std::abs(view.stride_bytes[k]));
+    blocks.period = std::gcd(blocks.period, stride);
+  }
+  return blocks;
+}
+
+/// Whether every axis steps over all that the later ones reach, as those of most arrays do.
+bool is_nested(const ArrayView& view) {
+  int64_t reach = 0;
+  for (int k = view.ndim - 1; k >= 0; --k) {
+    if (view.shape[k] <= 1) continue;
+    int64_t stride = std::abs(view.stride_bytes[k]);
+    if (stride <= reach) return false;
+    reach += (view.shape[k] - 1) * stride;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool may_overlap(const ArrayView& first, size_t first_item_bytes, const ArrayView& second,
+                 size_t second_item_bytes) {
+  auto [first_begin, first_end] = byte_span(first, first_item_bytes);
+  auto [second_begin, second_end] = byte_span(second, second_item_bytes);
+  if (first_begin >= second_end || second_begin >= first_end) return false;
+  Blocks mine = blocks_of(first, first_item_bytes);
+  Blocks theirs = blocks_of(second, second_item_bytes);
+  uint64_t period = std::gcd(mine.period, theirs.period);
+  if (period == 0) return true;
+  // Both repeat with the period: their blocks are apart if they are within one turn.
+  uint64_t distance = second_begin >= first_begin
+                          ? (second_begin - first_begin) % period
+                          : (period - (first_begin - second_begin) % period) % period;
+  return distance < mine.size_bytes || distance + theirs.size_bytes > period;
+}
+
+bool repeats_elements(const ArrayView& view) {
+  if (view.numel() == 0 || is_nested(view)) return false;
+  for (int k = 0; k < view.ndim; ++k) {
+    if (view.shape[k] <= 1) continue;
+    int64_t stride = std::abs(view.stride_bytes[k]);
+    if (stride == 0) return true;
+    for (int j = 0; j < k; ++j) {
+      if (view.shape[j] <= 1) continue;
+      int64_t other = std::abs(view.stride_bytes[j]);
+      int64_t common = std::gcd(stride, other);
+      // So many steps along either axis are as far as so many along the other.
+      if (other / common < view.shape[k] && stride / common < view.shape[j]) return true;
+    }
+  }
+  return false;
+}
+
+bool keeps_exclusive(const Signature& signature, const ArrayView* views) {
+  const std::vector<Relocation>& relocations = signature.relocations;
+  for (size_t i : signature.exclusive) {
+    size_t item_bytes = size_bytes(relocations[i].dtype);
+    if (!is_distinct(views[i], item_bytes)) return false;
+    for (size_t k = 0; k < relocations.size(); ++k) {
+      if (k == i || relocations[k].role == Role::kValue) continue;
+      if (may_overlap(views[i], item_bytes, views[k], size_bytes(relocations[k].dtype))) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace kernelcore

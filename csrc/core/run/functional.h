@@ -1,0 +1,26 @@
+// Runs of functional operations: operands in, results out, whatever the framework.
+#pragma once
+
+#include <span>
+
+#include "core/memory/array_view.h"
+#include "core/run/launch.h"
+
+namespace kernelcore {
+
+/// What a result holds when the kernel starts.
+enum class Start : uint8_t { kAnything, kZeros, kOperand };
+
+/// The start of the result of `r`. A framework that lets it reuse the operand's memory has made the
+/// copy already.
+Start start_of(const Signature& signature, const Relocation& r, const ArrayView* operands,
+               const Launch& launch, const ArrayView& result);
+
+/// Clears and copies results as their roles demand, fills the argument block and runs.
+///
+/// `operands` and `results` are indexed by the relocations of `signature`; results are contiguous.
+/// The data of a value operand points at its element. Small blocks need no allocation.
+void run_functional(const Signature& signature, const ArrayView* operands, const ArrayView* results,
+                    Launch& launch, Executor& executor);
+
+}  // namespace kernelcore

@@ -1,0 +1,227 @@
+#include "core/run/launch.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/accumulate/accumulating_run.h"
+#include "core/error.h"
+#include "core/memory/array_view.h"
+#include "core/run/float_mode.h"
+#include "core/run/pause.h"
+
+namespace kernelcore {
+namespace {
+
+constexpr int64_t kMinChunkPoints = 64;
+constexpr int64_t kMaxChunkPoints = 16384;
+// Of runs in which the start of a chunk costs more than the rest.
+constexpr int64_t kMaxWindowChunkPoints = 65536;
+constexpr int64_t kTargetChunks = 64;
+// Gangs take up to so many rows of the grid together where these are in one chunk. Shorter rows
+// have no whole gang; larger chunks would leave threads idle at the end.
+constexpr int64_t kRowsOfBand = 4;
+constexpr int64_t kFewestPointsOfRow = 64;
+constexpr int64_t kMostGrowth = 4;
+
+std::atomic<bool> g_is_eager{false};
+
+constexpr int64_t rounded_up(int64_t count, int64_t multiple) {
+  return (count + multiple - 1) / multiple * multiple;
+}
+
+// Depends on nothing but the grid: results must not change with the number of threads.
+int64_t chunk_points(const Signature& signature, const Launch& launch, int64_t least,
+                     int64_t most) {
+  int64_t even = (launch.total + kTargetChunks - 1) / kTargetChunks;
+  int64_t chunk = std::clamp(rounded_up(even, 64), least, most);
+  if (signature.grid_rank < 2) return chunk;
+  int64_t row = launch.grid.dims[signature.grid_rank - 1];
+  int64_t band = kRowsOfBand * row;
+  bool pays = row >= kFewestPointsOfRow && band <= kMostGrowth * chunk;
+  return pays ? rounded_up(chunk, band) : chunk;
+}
+
+int64_t timed(ChunkedRun& chunked) {
+  using Clock = std::chrono::steady_clock;
+  auto start = Clock::now();
+  chunked.claim_one();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+}
+
+bool pays_to_dispatch(int64_t rest_ns, const Executor& executor) {
+  return rest_ns >= executor.dispatch_cost_ns() || g_is_eager.load(std::memory_order_relaxed);
+}
+
+void run_chunked(const Signature& signature, const void* block, const Launch& launch,
+                 Executor& executor) {
+  int64_t chunk = chunk_points(signature, launch, kMinChunkPoints, kMaxChunkPoints);
+  ChunkedRun chunked(signature.fn, block, &launch.grid, launch.total, chunk);
+  if (executor.max_threads() == 1 ||
+      !pays_to_dispatch(timed(chunked) * (chunked.chunks() - 1), executor)) {
+    chunked.claim_rest();
+  } else {
+    executor.run(chunked);
+  }
+}
+
+/// How many of `threads` threads pay, where many write additions down for one of them to make, or
+/// add by atomic instructions. The sums are the same.
+int64_t threads_that_pay(AccumulatingRun& chunked, int64_t threads) {
+  constexpr int64_t kTrialChunks = 8;
+  if (!chunked.has_detours(threads) || g_is_eager.load(std::memory_order_relaxed)) return threads;
+  int64_t few = chunked.has_detours(chunked.sections()) ? 1 : chunked.sections();
+  if (chunked.chunks() < kTrialChunks) return few;
+  AccumulatingRun::Cost shared = chunked.try_shared();
+  int64_t few_ns = timed(chunked) / few;
+  int64_t each_ns = (shared.before_turn_ns + shared.in_turn_ns) / threads;
+  int64_t in_turn_ns = shared.in_turn_ns / chunked.sections();
+  return std::max(each_ns, in_turn_ns) * 10 < few_ns * 9 ? threads : few;
+}
+
+void run_accumulating(const Signature& signature, const void* block, const Launch& launch,
+                      Executor& executor) {
+  bool has_window = std::ranges::any_of(signature.accumulated,
+                                        [](const Accumulated& what) { return what.axis >= 0; });
+  int64_t most = has_window ? kMaxWindowChunkPoints : kMaxChunkPoints;
+  int64_t chunk = chunk_points(signature, launch, kInlinePoints, most);
+  AccumulatingRun chunked(signature, block, launch, chunk);
+  int64_t rest_ns = timed(chunked) * (chunked.chunks() - 1);
+  int64_t threads = std::min(executor.max_threads(), chunked.chunks());
+  bool gains = threads > 1 && !chunked.is_alone() && pays_to_dispatch(rest_ns, executor);
+  int64_t helpful = gains && chunked.share(threads) ? threads_that_pay(chunked, threads) : 1;
+  if (helpful > 1) {
+    chunked.open(helpful);
+    executor.run(chunked);
+  } else {
+    chunked.claim_all();
+  }
+  chunked.finish();
+}
+
+}  // namespace
+
+void set_eager_sharing(bool is_eager) {
+  g_is_eager.store(is_eager, std::memory_order_relaxed);
+}
+
+ChunkedRun::ChunkedRun(KernelFn fn, const void* block, const Grid* grid, int64_t total,
+                       int64_t chunk)
+    : fn_(fn),
+      block_(block),
+      grid_(grid),
+      total_(total),
+      chunk_(chunk),
+      chunks_((total + chunk - 1) / chunk) {}
+
+void ChunkedRun::claim_rest() {
+  int64_t index = next_.exchange(chunks_, std::memory_order_relaxed);
+  if (index < chunks_) fn_(block_, grid_, index * chunk_, total_);
+}
+
+bool ChunkedRun::claim(int64_t worker) {
+  int64_t index = next_.fetch_add(1, std::memory_order_relaxed);
+  if (index >= chunks_) return false;
+  run_chunk(index, worker);
+  done_.fetch_add(1, std::memory_order_release);
+  return true;
+}
+
+void ChunkedRun::run_chunk(int64_t index, int64_t) {
+  auto [begin, end] = points_of(index);
+  fn_(block_, grid_, begin, end);
+}
+
+void ChunkedRun::help() {
+  int64_t worker = helpers_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (worker >= max_workers_) return;
+  StandardFloatMode standard;
+  while (claim(worker)) {
+  }
+}
+
+void ChunkedRun::wait() const {
+  spin_until([this] { return done_.load(std::memory_order_acquire) == chunks_; });
+}
+
+void RunGate::help() {
+  // Raised before current_ is read, so that close() cannot miss a helper that has seen the run.
+  helpers_.fetch_add(1, std::memory_order_seq_cst);
+  if (ChunkedRun* run = current_.load(std::memory_order_seq_cst)) run->help();
+  helpers_.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+void RunGate::close() {
+  current_.store(nullptr, std::memory_order_seq_cst);
+  spin_until([this] { return helpers_.load(std::memory_order_seq_cst) == 0; });
+}
+
+Launch make_launch(const Signature& signature, std::span<const int64_t> dims) {
+  auto fail = [&](const std::string& expected, const std::string& found) {
+    throw signature.launch_error("grid: expected " + expected + ", found " + found,
+                                 "launch over as many dimensions as the kernel asks tid() for");
+  };
+  auto rank = static_cast<int>(dims.size());
+  if (rank > kMaxGridDims || (signature.grid_rank != 0 && rank != signature.grid_rank)) {
+    int expected = signature.grid_rank == 0 ? kMaxGridDims : signature.grid_rank;
+    std::string at_most = signature.grid_rank == 0 ? "at most " : "";
+    fail(at_most + std::to_string(expected) + (expected == 1 ? " dimension" : " dimensions"),
+         std::to_string(rank));
+  }
+  Launch launch;
+  std::fill_n(launch.grid.dims, kMaxGridDims, int64_t{1});
+  launch.total = 1;
+  bool overflow = false;
+  bool empty = false;
+  for (size_t k = 0; k < dims.size(); ++k) {
+    if (dims[k] < 0) fail("extents of at least 0", std::to_string(dims[k]));
+    if (dims[k] >= kExtentLimit) fail("extents below 2**31", std::to_string(dims[k]));
+    launch.grid.dims[k] = dims[k];
+    empty |= dims[k] == 0;
+    overflow |= __builtin_mul_overflow(launch.total, dims[k], &launch.total);
+  }
+  if (empty) {
+    launch.total = 0;
+  } else if (overflow) {
+    fail("fewer than 2**63 points", "more");
+  }
+  if (signature.grid_rank == 0) {
+    // Such a kernel is compiled for one axis and runs once per point of any grid.
+    std::fill_n(launch.grid.dims, kMaxGridDims, int64_t{1});
+    launch.grid.dims[0] = launch.total;
+  }
+  return launch;
+}
+
+void check_reach(const Signature& signature, const ArrayView* views, const Launch& launch) {
+  if (launch.total == 0) return;
+  for (const Reach& reach : signature.reaches) {
+    int64_t needed = launch.grid.dims[reach.grid_axis];
+    int64_t found = views[reach.parameter].shape[reach.axis];
+    if (found >= needed) continue;
+    throw signature.argument_error(reach.parameter,
+                                   "expected at least " + std::to_string(needed) +
+                                       " elements on axis " + std::to_string(reach.axis) +
+                                       ", which the launch indexes, found " + std::to_string(found),
+                                   "launch over fewer points, or give a larger array");
+  }
+}
+
+void run(const Signature& signature, const void* block, Launch& launch, Executor& executor) {
+  if (signature.fn == nullptr) {
+    throw Error(ErrorKind::kInternal, signature.name + "(): no code for the CPU");
+  }
+  if (launch.total == 0) return;
+  int64_t status[kStatusWords] = {};
+  launch.grid.status = status;
+  StandardFloatMode standard;
+  if (launch.total <= kInlinePoints || signature.is_serial) {
+    signature.fn(block, &launch.grid, 0, launch.total);
+  } else if (!signature.accumulated.empty()) {
+    run_accumulating(signature, block, launch, executor);
+  } else {
+    run_chunked(signature, block, launch, executor);
+  }
+  if (status[0] != 0) throw signature.run_error(status);
+}
+
+}  // namespace kernelcore

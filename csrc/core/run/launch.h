@@ -1,0 +1,120 @@
+// One kernel run: the grid, its chunks, and the threads that may help.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "core/launch_descriptor.h"
+#include "core/memory/array_view.h"
+#include "kernelcore/abi.h"
+
+namespace kernelcore {
+
+/// Runs of at most this many grid points stay on the calling thread, as one chunk.
+inline constexpr int64_t kInlinePoints = 256;
+
+/// A run cut into chunks that threads claim until none is left.
+class ChunkedRun {
+ public:
+  ChunkedRun(KernelFn fn, const void* block, const Grid* grid, int64_t total, int64_t chunk);
+  virtual ~ChunkedRun() = default;
+  ChunkedRun(const ChunkedRun&) = delete;
+  ChunkedRun& operator=(const ChunkedRun&) = delete;
+
+  /// Runs the next unclaimed chunk on the thread that launched; false when there was none.
+  bool claim_one() { return claim(0); }
+  /// Runs chunks until none is left to claim; others may still be running theirs.
+  void claim_all() {
+    while (claim(0)) {
+    }
+  }
+  /// Runs all that is left as one chunk; no other thread may have come, and none may come.
+  void claim_rest();
+  /// As `claim_all`, on another thread.
+  void help();
+  /// Returns once every chunk has finished, wherever it runs.
+  void wait() const;
+
+  int64_t chunks() const { return chunks_; }
+
+ protected:
+  /// Runs chunk `index`; `worker` is 0 on the thread that launched, and a number per helper.
+  virtual void run_chunk(int64_t index, int64_t worker);
+
+  /// Sends helpers away that would be worker `count` or a later one.
+  void limit_workers(int64_t count) { max_workers_ = count; }
+
+  KernelFn fn() const { return fn_; }
+  const void* block() const { return block_; }
+  const Grid& grid() const { return *grid_; }
+  int64_t total() const { return total_; }
+  int64_t chunk_points() const { return chunk_; }
+  /// The first point of chunk `index`, and the one past its last.
+  std::pair<int64_t, int64_t> points_of(int64_t index) const {
+    return {index * chunk_, std::min((index + 1) * chunk_, total_)};
+  }
+
+ private:
+  bool claim(int64_t worker);
+
+  const KernelFn fn_;
+  const void* const block_;
+  const Grid* const grid_;
+  const int64_t total_;
+  const int64_t chunk_;
+  const int64_t chunks_;
+  int64_t max_workers_ = std::numeric_limits<int64_t>::max();
+  alignas(64) std::atomic<int64_t> next_{0};
+  alignas(64) std::atomic<int64_t> done_{0};
+  std::atomic<int64_t> helpers_{0};
+};
+
+/// Where helper threads join a run while it is open.
+class RunGate {
+ public:
+  void open(ChunkedRun& run) { current_.store(&run, std::memory_order_seq_cst); }
+  /// Claims chunks of the open run, if there is one.
+  void help();
+  /// After this no helper touches the run.
+  void close();
+
+ private:
+  std::atomic<ChunkedRun*> current_{nullptr};
+  alignas(64) std::atomic<int32_t> helpers_{0};
+};
+
+/// A source of threads. `run` may lose the race for them and do all the work itself.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  /// How many threads a run may have, the calling one included.
+  virtual int64_t max_threads() const = 0;
+  /// Work below this does not gain from a second thread.
+  virtual int64_t dispatch_cost_ns() const = 0;
+  /// Finishes every chunk of `run`, the caller helping.
+  virtual void run(ChunkedRun& run) = 0;
+};
+
+/// Whether threads share every run of several chunks, even one that is done sooner by one of them.
+void set_eager_sharing(bool is_eager);
+
+/// The grid of a launch with its number of points.
+struct Launch {
+  Grid grid;
+  int64_t total;
+};
+
+/// Checks `dims` against `signature`; throws an argument Error.
+Launch make_launch(const Signature& signature, std::span<const int64_t> dims);
+
+/// Runs the kernel over the whole grid. Throws an Error when the kernel reports failure.
+void run(const Signature& signature, const void* block, Launch& launch, Executor& executor);
+
+/// Throws unless every array of `views`, one per parameter, is as large as the grid makes it.
+/// Entries of values are not looked at.
+void check_reach(const Signature& signature, const ArrayView* views, const Launch& launch);
+
+}  // namespace kernelcore

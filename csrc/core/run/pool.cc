@@ -1,0 +1,170 @@
+#include "core/run/pool.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <system_error>
+
+#include "core/error.h"
+#include "core/run/cpu_limit.h"
+#include "core/run/pause.h"
+#include "core/run/placement.h"
+
+namespace kernelcore {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+constexpr auto kSpinTime = std::chrono::microseconds(50);
+constexpr int64_t kHotDispatchNs = 5'000;
+constexpr int64_t kColdDispatchNs = 30'000;
+
+std::atomic<Pool*> g_pool{nullptr};
+std::atomic<int> g_requested_threads{0};  // 0: not set by the user
+
+/// The number that KC_NUM_THREADS asks for, 0 where it is not set.
+int threads_of_environment() {
+  const char* text = std::getenv("KC_NUM_THREADS");
+  if (text == nullptr || *text == '\0') return 0;
+  const char* end = text + std::strlen(text);
+  int count = 0;
+  auto [rest, error] = std::from_chars(text, end, count);
+  if (error != std::errc() || rest != end || count < 1) {
+    throw Error(ErrorKind::kArgument,
+                "KC_NUM_THREADS: expected an integer of at least 1, found '" + std::string(text) +
+                    "'\n  help: unset it to use all processors of this process");
+  }
+  return count;
+}
+
+int initial_threads() {
+  int requested = g_requested_threads.load(std::memory_order_relaxed);
+  if (requested == 0) requested = threads_of_environment();
+  return std::clamp(requested != 0 ? requested : available_cpus(), 1, kMaxThreads);
+}
+
+// The workers of the parent do not exist in the child, so its pool is dropped, never destroyed.
+void forget_pool_in_child() {
+  g_pool.store(nullptr, std::memory_order_release);
+}
+
+/// Blocks all signals for its lifetime, so that new threads never run Python's handlers.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &saved_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &saved_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t saved_;
+};
+
+}  // namespace
+
+Pool& Pool::instance() {
+  if (Pool* pool = g_pool.load(std::memory_order_acquire)) return *pool;
+  static const int registered = pthread_atfork(nullptr, nullptr, forget_pool_in_child);
+  static_cast<void>(registered);
+  // Never destroyed: workers may outlive static destructors at exit.
+  auto* fresh = new Pool();
+  Pool* expected = nullptr;
+  if (g_pool.compare_exchange_strong(expected, fresh, std::memory_order_acq_rel)) return *fresh;
+  delete fresh;
+  return *expected;
+}
+
+Pool::Pool() : num_threads_(initial_threads()) {}
+
+void Pool::set_num_threads(int count) {
+  while (busy_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
+  stop();
+  int clamped = std::clamp(count, 1, kMaxThreads);
+  g_requested_threads.store(clamped, std::memory_order_relaxed);
+  num_threads_.store(clamped, std::memory_order_relaxed);
+  busy_.store(false, std::memory_order_release);
+}
+
+int64_t Pool::dispatch_cost_ns() const {
+  return awake_.load(std::memory_order_relaxed) > 0 ? kHotDispatchNs : kColdDispatchNs;
+}
+
+void Pool::run(ChunkedRun& run) {
+  if (num_threads() == 1 || busy_.exchange(true, std::memory_order_acquire)) {
+    run.claim_all();
+    return;
+  }
+  if (workers_.empty()) start();
+  gate_.open(run);
+  generation_.fetch_add(1, std::memory_order_seq_cst);
+  generation_.notify_all();
+  run.claim_all();
+  run.wait();
+  gate_.close();
+  busy_.store(false, std::memory_order_release);
+}
+
+void Pool::start() {
+  SignalsBlocked blocked;
+  int32_t seen = generation_.load(std::memory_order_relaxed);
+  auto wanted = static_cast<size_t>(num_threads() - 1);
+  workers_.reserve(wanted);
+  try {
+    int cpu = current_cpu();
+    while (workers_.size() < wanted) {
+      int number = static_cast<int>(workers_.size()) + 1;
+      workers_.emplace_back([this, seen, cpu, number] {
+        leave_cpu(cpu, number);
+        work(seen);
+      });
+    }
+  } catch (const std::system_error&) {
+    // The system gives no more threads: the caller and those that started do the work.
+    if (workers_.empty()) num_threads_.store(1, std::memory_order_relaxed);
+  }
+}
+
+void Pool::stop() {
+  stopping_.store(true, std::memory_order_seq_cst);
+  generation_.fetch_add(1, std::memory_order_seq_cst);
+  generation_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+  workers_.clear();
+  stopping_.store(false, std::memory_order_seq_cst);
+}
+
+void Pool::work(int32_t seen) {
+  awake_.fetch_add(1, std::memory_order_relaxed);
+  while (true) {
+    wait_for_change(seen);
+    seen = generation_.load(std::memory_order_acquire);
+    if (stopping_.load(std::memory_order_acquire)) break;
+    gate_.help();
+  }
+  awake_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Pool::wait_for_change(int32_t seen) {
+  constexpr int kPausesPerClockRead = 64;
+  auto deadline = std::chrono::steady_clock::now() + kSpinTime;
+  do {
+    for (int i = 0; i < kPausesPerClockRead; ++i) {
+      if (generation_.load(std::memory_order_acquire) != seen) return;
+      cpu_pause();
+    }
+  } while (std::chrono::steady_clock::now() < deadline);
+  awake_.fetch_sub(1, std::memory_order_relaxed);
+  generation_.wait(seen, std::memory_order_acquire);
+  awake_.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace kernelcore

@@ -1,0 +1,46 @@
+// The process-wide thread pool of launches that bring no threads of their own.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "core/run/launch.h"
+
+namespace kernelcore {
+
+/// Worker threads that start at the first large run and sleep between runs.
+///
+/// One run at a time has the workers; a run that finds them busy stays on its own thread.
+class Pool final : public Executor {
+ public:
+  /// The pool of this process; a forked child gets a fresh one.
+  static Pool& instance();
+
+  /// Threads that a run uses, the calling one included.
+  int num_threads() const { return num_threads_.load(std::memory_order_relaxed); }
+  /// Waits for the current run, then resizes; `count` is at least 1.
+  void set_num_threads(int count);
+
+  int64_t max_threads() const override { return num_threads(); }
+  int64_t dispatch_cost_ns() const override;
+  void run(ChunkedRun& run) override;
+
+ private:
+  Pool();
+  void start();
+  void stop();
+  void work(int32_t seen);
+  void wait_for_change(int32_t seen);
+
+  std::atomic<int> num_threads_;
+  std::atomic<bool> busy_{false};
+  std::atomic<bool> stopping_{false};
+  std::vector<std::thread> workers_;  // guarded by busy_
+  alignas(64) std::atomic<int32_t> generation_{0};
+  alignas(64) std::atomic<int32_t> awake_{0};
+  RunGate gate_;
+};
+
+}  // namespace kernelcore

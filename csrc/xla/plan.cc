@@ -1,0 +1,165 @@
+#include "xla/plan.h"
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+
+#include "core/error.h"
+#include "core/loader/registry.h"
+
+namespace kernelcore::ffi {
+namespace {
+
+[[noreturn]] void fail_attribute(std::string_view name) {
+  throw Error(ErrorKind::kInternal,
+              "kernelcore: attribute '" + std::string(name) + "' is missing or malformed");
+}
+
+/// The attribute, or null if there is none of this name and type.
+const void* find_any(const XLA_FFI_Attrs& attributes, std::string_view name,
+                     XLA_FFI_AttrType type) {
+  for (int64_t i = 0; i < attributes.size; ++i) {
+    const XLA_FFI_ByteSpan& found = *attributes.names[i];
+    if (std::string_view(found.ptr, found.len) == name && attributes.types[i] == type) {
+      return attributes.attrs[i];
+    }
+  }
+  return nullptr;
+}
+
+const void* find(const XLA_FFI_Attrs& attributes, std::string_view name, XLA_FFI_AttrType type) {
+  const void* found = find_any(attributes, name, type);
+  if (found == nullptr) fail_attribute(name);
+  return found;
+}
+
+std::string read_string(const XLA_FFI_Attrs& attributes, std::string_view name) {
+  const auto* span =
+      static_cast<const XLA_FFI_ByteSpan*>(find(attributes, name, XLA_FFI_AttrType_STRING));
+  return std::string(span->ptr, span->len);
+}
+
+template <class T>
+std::span<const T> read_array(const XLA_FFI_Attrs& attributes, std::string_view name,
+                              XLA_FFI_DataType dtype) {
+  const auto* array =
+      static_cast<const XLA_FFI_Array*>(find(attributes, name, XLA_FFI_AttrType_ARRAY));
+  if (array->size == 0) return {};
+  if (array->dtype != dtype) fail_attribute(name);
+  return {static_cast<const T*>(array->data), array->size};
+}
+
+int64_t read_scalar(const XLA_FFI_Attrs& attributes, std::string_view name) {
+  const auto* scalar =
+      static_cast<const XLA_FFI_Scalar*>(find(attributes, name, XLA_FFI_AttrType_SCALAR));
+  if (scalar->dtype != XLA_FFI_DataType_S64) fail_attribute(name);
+  return *static_cast<const int64_t*>(scalar->value);
+}
+
+void check_bindings(const Step& step) {
+  for (const Relocation& r : step.signature.relocations) {
+    bool needs_operand = r.role == Role::kInput || r.role == Role::kInOut;
+    if ((needs_operand && r.operand < 0) || (r.is_written() && r.result < 0)) {
+      fail_attribute("relocs");
+    }
+  }
+}
+
+std::string_view read_bytes(const XLA_FFI_Attrs& attributes, std::string_view name) {
+  if (find_any(attributes, name, XLA_FFI_AttrType_ARRAY) == nullptr) return {};
+  auto bytes = read_array<char>(attributes, name, XLA_FFI_DataType_U8);
+  return {bytes.data(), bytes.size()};
+}
+
+void find_code(const XLA_FFI_Attrs& attributes, Step& step) {
+  Signature& signature = step.signature;
+  bool is_on_device = find_any(attributes, "block_dim", XLA_FFI_AttrType_SCALAR) != nullptr;
+  if (is_on_device) step.block_threads = read_scalar(attributes, "block_dim");
+  std::string_view image = read_bytes(attributes, "image");
+  if (!image.empty()) {
+    step.image = std::make_shared<const std::string>(image);
+    return;
+  }
+  FoundKernel found = find_kernel(signature.key, read_bytes(attributes, "object"));
+  signature.fn = found.fn;
+  step.image = std::move(found.image);
+  if (is_on_device ? step.image != nullptr : signature.fn != nullptr) return;
+  std::string problem = found.problem.empty() ? "" : " (" + found.problem + ")";
+  throw Error(ErrorKind::kUnknownKernel, "kernelcore: kernel '" + signature.name + "' (" +
+                                             signature.key + ") is not registered in this process" +
+                                             problem +
+                                             "; import the module that defines it, or export the "
+                                             "program with embed_objects=True");
+}
+
+Step make_step(const XLA_FFI_Attrs& attributes) {
+  Step step;
+  Signature& signature = step.signature;
+  signature.name = read_string(attributes, "name");
+  signature.key = read_string(attributes, "key");
+  auto bytes = read_array<std::byte>(attributes, "template", XLA_FFI_DataType_U8);
+  signature.block_template.assign(bytes.begin(), bytes.end());
+  signature.block_bytes = bytes.size();
+  signature.relocations =
+      parse_relocations(read_array<int64_t>(attributes, "relocs", XLA_FFI_DataType_S64));
+  signature.accumulated =
+      parse_accumulated(read_array<int64_t>(attributes, "accumulated", XLA_FFI_DataType_S64));
+  auto texts = read_array<char>(attributes, "messages", XLA_FFI_DataType_U8);
+  for (auto end = texts.begin(); (end = std::find(texts.begin(), texts.end(), '\0')) != texts.end();
+       texts = {end + 1, texts.end()}) {
+    signature.messages.emplace_back(texts.begin(), end);
+  }
+  step.grid = parse_dim_rules(read_array<int64_t>(attributes, "grid", XLA_FFI_DataType_S64));
+  signature.grid_rank = static_cast<int>(step.grid.size());
+  find_code(attributes, step);
+  signature.validate();
+  check_bindings(step);
+  return step;
+}
+
+void list_buffers(Plan& plan) {
+  std::vector<bool> seen;
+  auto use = [&](int index, size_t step, size_t parameter) {
+    if (index < 0) return;
+    auto buffer = static_cast<size_t>(index);
+    if (buffer >= seen.size()) seen.resize(buffer + 1);
+    if (seen[buffer]) return;
+    seen[buffer] = true;
+    plan.buffers.push_back({buffer, step, parameter});
+  };
+  for (size_t k = 0; k < plan.steps.size(); ++k) {
+    const auto& relocations = plan.steps[k].signature.relocations;
+    for (size_t i = 0; i < relocations.size(); ++i) {
+      use(relocations[i].operand, k, i);
+      if (relocations[i].is_written()) use(relocations[i].result, k, i);
+    }
+  }
+  plan.buffer_count = seen.size();
+}
+
+}  // namespace
+
+Plan make_plan(const XLA_FFI_Attrs& attributes) {
+  Plan plan;
+  bool has_several = find_any(attributes, "steps", XLA_FFI_AttrType_SCALAR) != nullptr;
+  int64_t count = has_several ? read_scalar(attributes, "steps") : 0;
+  if (!has_several) plan.steps.push_back(make_step(attributes));
+  for (int64_t k = 0; k < count; ++k) {
+    std::string name = "step" + std::to_string(k);
+    const void* step = find(attributes, name, XLA_FFI_AttrType_DICTIONARY);
+    plan.steps.push_back(make_step(*static_cast<const XLA_FFI_Attrs*>(step)));
+  }
+  list_buffers(plan);
+  return plan;
+}
+
+XLA_FFI_DataType xla_dtype(DType dtype) {
+  constexpr XLA_FFI_DataType kTypes[kDTypeCount] = {
+      XLA_FFI_DataType_PRED, XLA_FFI_DataType_S32, XLA_FFI_DataType_S64, XLA_FFI_DataType_F32,
+      XLA_FFI_DataType_F64,  XLA_FFI_DataType_S8,  XLA_FFI_DataType_S16, XLA_FFI_DataType_U8,
+      XLA_FFI_DataType_U16,  XLA_FFI_DataType_U32, XLA_FFI_DataType_U64, XLA_FFI_DataType_F16,
+      XLA_FFI_DataType_BF16};
+  return kTypes[static_cast<size_t>(dtype)];
+}
+
+}  // namespace kernelcore::ffi

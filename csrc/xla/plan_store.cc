@@ -1,0 +1,109 @@
+#include "xla/plan_store.h"
+
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "core/error.h"
+
+namespace kernelcore::ffi {
+namespace {
+
+struct Store {
+  std::mutex mutex;
+  std::unordered_map<std::string, std::weak_ptr<const Plan>> plans;
+};
+
+Store& store() {
+  // Never destroyed: programs may be unloaded while the process exits.
+  static auto* instance = new Store();
+  return *instance;
+}
+
+void append(std::string& key, const void* data, size_t size_bytes) {
+  key.append(reinterpret_cast<const char*>(&size_bytes), sizeof size_bytes);
+  if (size_bytes != 0) key.append(static_cast<const char*>(data), size_bytes);
+}
+
+size_t size_bytes_of(XLA_FFI_DataType dtype) {
+  switch (dtype) {
+    case XLA_FFI_DataType_U8:
+      return 1;
+    case XLA_FFI_DataType_S64:
+      return 8;
+    default:
+      throw Error(ErrorKind::kInternal, "kernelcore: an attribute has an unknown element type");
+  }
+}
+
+/// Text that is equal for equal attributes only.
+void append_attributes(std::string& key, const XLA_FFI_Attrs& attributes) {
+  append(key, &attributes.size, sizeof attributes.size);
+  for (int64_t i = 0; i < attributes.size; ++i) {
+    append(key, attributes.names[i]->ptr, attributes.names[i]->len);
+    key += static_cast<char>(attributes.types[i]);
+    const void* source = attributes.attrs[i];
+    switch (attributes.types[i]) {
+      case XLA_FFI_AttrType_ARRAY: {
+        const auto& array = *static_cast<const XLA_FFI_Array*>(source);
+        key += static_cast<char>(array.dtype);
+        append(key, array.data, array.size == 0 ? 0 : array.size * size_bytes_of(array.dtype));
+        break;
+      }
+      case XLA_FFI_AttrType_SCALAR: {
+        const auto& scalar = *static_cast<const XLA_FFI_Scalar*>(source);
+        key += static_cast<char>(scalar.dtype);
+        append(key, scalar.value, size_bytes_of(scalar.dtype));
+        break;
+      }
+      case XLA_FFI_AttrType_STRING: {
+        const auto& text = *static_cast<const XLA_FFI_ByteSpan*>(source);
+        append(key, text.ptr, text.len);
+        break;
+      }
+      case XLA_FFI_AttrType_DICTIONARY:
+        append_attributes(key, *static_cast<const XLA_FFI_Attrs*>(source));
+        break;
+    }
+  }
+}
+
+std::shared_ptr<const Plan> lookup(const std::string& key) {
+  std::lock_guard lock(store().mutex);
+  auto it = store().plans.find(key);
+  return it == store().plans.end() ? nullptr : it->second.lock();
+}
+
+/// Deletes a plan and its entry, unless a later plan has taken the entry.
+struct Forget {
+  std::string key;
+  void operator()(const Plan* plan) const {
+    delete plan;
+    std::lock_guard lock(store().mutex);
+    auto it = store().plans.find(key);
+    if (it != store().plans.end() && it->second.expired()) store().plans.erase(it);
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const Plan> find_or_make_plan(const XLA_FFI_Attrs& attributes, PlanMaker make) {
+  std::string key;
+  // What one maker makes, the caller of another cannot use.
+  append(key, &make, sizeof make);
+  append_attributes(key, attributes);
+  if (auto known = lookup(key)) return known;
+  // Outside of the lock, since it may ask Python for the kernel.
+  std::shared_ptr<const Plan> shared(make(attributes).release(), Forget{key});
+  std::lock_guard lock(store().mutex);
+  store().plans[key] = shared;
+  return shared;
+}
+
+size_t count_plans() {
+  std::lock_guard lock(store().mutex);
+  return store().plans.size();
+}
+
+}  // namespace kernelcore::ffi

@@ -1,0 +1,63 @@
+#include "xla/pool.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "xla/state.h"
+
+namespace kernelcore::ffi {
+namespace {
+
+constexpr int64_t kDispatchNs = 10'000;
+
+using SharedGate = std::shared_ptr<RunGate>;
+
+// A task that XLA starts after the run is over finds the gate closed.
+void help_task(void* data) {
+  std::unique_ptr<SharedGate> gate(static_cast<SharedGate*>(data));
+  (*gate)->help();
+}
+
+}  // namespace
+
+int64_t XlaPool::dispatch_cost_ns() const {
+  return kDispatchNs;
+}
+
+void XlaPool::run(ChunkedRun& run) {
+  int64_t helpers = std::min(max_threads(), run.chunks()) - 1;
+  if (helpers < 1) {
+    run.claim_all();
+    return;
+  }
+  auto gate = std::make_shared<RunGate>();
+  gate->open(run);
+  for (int64_t i = 0; i < helpers; ++i) {
+    auto reference = std::make_unique<SharedGate>(gate);
+    if (!schedule(help_task, reference.get())) break;
+    static_cast<void>(reference.release());
+  }
+  run.claim_all();
+  run.wait();
+  gate->close();
+}
+
+int64_t XlaPool::max_threads() const {
+  int64_t count = 1;
+  XLA_FFI_ThreadPool_NumThreads_Args args{};
+  args.struct_size = XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE;
+  args.ctx = frame_.ctx;
+  args.num_threads = &count;
+  return succeeded(frame_.api, frame_.api->XLA_FFI_ThreadPool_NumThreads(&args)) ? count : 1;
+}
+
+bool XlaPool::schedule(XLA_FFI_Task* task, void* data) const {
+  XLA_FFI_ThreadPool_Schedule_Args args{};
+  args.struct_size = XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE;
+  args.ctx = frame_.ctx;
+  args.task = task;
+  args.data = data;
+  return succeeded(frame_.api, frame_.api->XLA_FFI_ThreadPool_Schedule(&args));
+}
+
+}  // namespace kernelcore::ffi

@@ -1,0 +1,91 @@
+"""Where the public names of kernelcore are that are imported when they are first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kernelcore.base.lazy import Deferred, homes
+
+if TYPE_CHECKING:
+    from kernelcore import builtins
+else:
+    builtins = Deferred("kernelcore.builtins")
+
+# ``kernelcore/__init__.py`` has the same names for type checkers.
+HOMES = homes(
+    {
+        "kernelcore.runtime.array.annotations": (
+            "IndexedArray array array1d array2d array3d array4d indexedarray indexedarray1d "
+            "indexedarray2d indexedarray3d indexedarray4d"
+        ),
+        "kernelcore.autograd.gradcheck": "gradcheck jacobian jacobian_fd",
+        "kernelcore.language.function": "Function",
+        "kernelcore.launch.recorded_launch": "Launch",
+        "kernelcore.base.config": "config get_module_options set_module_options",
+        "kernelcore.launch.precompile": "CompileReport compile_all",
+        "kernelcore.runtime.array.creation": (
+            "clone copy dtype_from_numpy dtype_to_numpy empty empty_like from_dlpack from_numpy "
+            "full full_like ones ones_like to_dlpack zeros zeros_like"
+        ),
+        "kernelcore._native": "ArrayMemory",
+        "kernelcore.runtime.array.array": "Array",
+        "kernelcore.runtime.device": (
+            "Device ScopedDevice get_cuda_devices get_device get_devices get_preferred_device init "
+            "is_cpu_available is_cuda_available set_device synchronize synchronize_device"
+        ),
+        "kernelcore.base.errors": (
+            "KernelArgumentError KernelAssertionError KernelAttributeError KernelCompileError "
+            "KernelDeviceError KernelError KernelGradError KernelIndexError KernelMemoryError "
+            "KernelNameError KernelPlacementError KernelSyntaxError KernelTypeError"
+        ),
+        "kernelcore.frontend.compile_time": "constant static",
+        "kernelcore.frontend.adjoint_syntax": "adjoint",
+        "kernelcore.frontend.gradient": "grad",
+        "kernelcore.frontend.intrinsics": (
+            "atomic_add atomic_and atomic_cas atomic_exch atomic_max atomic_min atomic_or "
+            "atomic_sub atomic_xor printf tid"
+        ),
+        "kernelcore.frontend.snippet": "NativeFunction func_native",
+        "kernelcore.frontend.rules": "func_grad func_jvp func_replay",
+        "kernelcore.launch.capture": (
+            "Graph ScopedCapture capture_begin capture_end capture_if capture_launch capture_while "
+            "is_capturing"
+        ),
+        "kernelcore.launch.kernel": "Kernel func kernel overload",
+        "kernelcore.launch.launch": "launch",
+        "kernelcore.launch.map": "map",
+        "kernelcore.base.native": "num_threads set_num_threads",
+        "kernelcore.runtime.stream": (
+            "Event ScopedStream Stream get_event_elapsed_time get_stream record_event set_stream "
+            "synchronize_event synchronize_stream wait_event wait_stream"
+        ),
+        "kernelcore.runtime.structs": "struct",
+        "kernelcore.autograd.tape": "Tape",
+        "kernelcore.runtime.timer": "ScopedTimer",
+        "kernelcore.runtime.memory_tracker": "ScopedMemoryTracker",
+    }
+)
+
+# Names of the adapters, for programs that use one; each needs its framework.
+ADAPTERS = homes(
+    {
+        "jax_ffi": (
+            "GraphMode device_from_jax device_to_jax dtype_from_jax dtype_to_jax from_jax "
+            "jax_callable jax_kernel register_ffi_callback to_jax"
+        ),
+        "paddle_ext": (
+            "device_from_paddle device_to_paddle dtype_from_paddle dtype_to_paddle from_paddle "
+            "paddle_op stream_from_paddle to_paddle"
+        ),
+        "torch_ext": (
+            "device_from_torch device_to_torch dtype_from_torch dtype_to_torch from_torch "
+            "stream_from_torch stream_to_torch to_torch torch_callable torch_op"
+        ),
+    }
+)
+
+
+def operations() -> Mapping[str, Any]:
+    """Every built-in and library function."""
+    return {**builtins.LIBRARY, **builtins.BUILTINS}

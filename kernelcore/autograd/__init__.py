@@ -1,0 +1,1 @@
+"""The Tape, and checks of derivatives. May import: launch and below."""

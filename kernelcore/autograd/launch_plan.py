@@ -1,0 +1,207 @@
+"""What a Tape has to do for the launches of a kernel whose arguments are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelcore.base import native
+from kernelcore.base.errors import KernelArgumentError, KernelGradError
+from kernelcore.language.types import Scalar
+from kernelcore.launch.adjoint_kernel import Adjoint, Part
+from kernelcore.launch.adjoint_launch import adjoint_memory
+from kernelcore.launch.kernel import Kernel
+from kernelcore.passes.autodiff.activity import is_float
+from kernelcore.runtime.array.array import Array
+
+# What an argument is to a Tape: a number, another library's array, a data array without or with a
+# gradient.
+NUMBER, OTHER, CONSTANT, TRACKED = b"noct"
+native.set_argument_types(Array, np.generic)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LaunchPlan:
+    """What follows from a kernel and the kinds of its arguments; all by parameter of the IR.
+
+    Attributes:
+        kernel: The kernel, which is not generic.
+        kinds: What each argument is, as ``native.argument_kinds`` gives it.
+        wrt: Parameters whose arrays require gradients.
+        adjoint: The adjoint for these, or why there is none; None if nothing needs it.
+        inputs: Data arrays whose elements are used.
+        outputs: Data arrays that are written.
+        others: Other libraries' arrays that are written.
+        unmarked: Floats that are written and have no gradient.
+        values: Arrays that stand for a value; they may have another one by the backward pass.
+        before: What the adjoint needs and the launch may overwrite.
+        after: Other libraries' arrays that the adjoint reads; they have no count of writes.
+        versions: Data arrays that the adjoint reads.
+        cotangents: Parameters with cotangents; what was written goes first.
+        order: The parameters that the adjoint takes, and after these those whose gradients it
+            takes; None if it takes anything else.
+        arrays: All data arrays.
+        is_checked_always: Whether ``tracked`` may refuse arguments of these kinds.
+    """
+
+    kernel: Kernel
+    kinds: bytes
+    wrt: tuple[int, ...]
+    adjoint: Adjoint | KernelGradError | None
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    others: tuple[int, ...]
+    unmarked: tuple[int, ...]
+    values: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    versions: tuple[int, ...]
+    cotangents: tuple[int, ...]
+    order: tuple[tuple[int, ...], tuple[int, ...]] | None
+    arrays: tuple[int, ...]
+    is_checked_always: bool
+
+    def make_quick(self) -> None:
+        """From now on native code records such launches, if their arguments are all they need.
+
+        Those on the CPU, that is; ``native.record_launch`` refuses others.
+        """
+        if self.kinds in self.kernel.quick_plans:
+            return
+        needed = (self.others, self.values, self.before, self.after)
+        is_cut = bool(self.unmarked and self.wrt)
+        is_known = self.adjoint is None or self.order is not None
+        if any(needed) or is_cut or self.is_checked_always or not is_known:
+            return
+        direct = self.kernel.ready
+        if direct is None or not direct.has_arrays:
+            return
+        adjoint = self.adjoint if isinstance(self.adjoint, Adjoint) else None
+        quick = native.QuickPlan(
+            direct.signature,
+            None if adjoint is None else adjoint_memory(self.kernel, adjoint),
+            self.inputs,
+            self.outputs,
+            self.versions,
+            *(self.order or ((), ())),
+        )
+        self.kernel.quick_plans[self.kinds] = self, quick
+
+
+def plan_of(kernel: Kernel, leaves: Sequence[Any]) -> LaunchPlan:
+    """The plan of a launch of ``kernel``, which is not generic.
+
+    Raises:
+        KernelArgumentError: An argument has a gradient that cannot be computed.
+    """
+    kinds = native.argument_kinds(tuple(leaves))
+    known: LaunchPlan | None = kernel.tape_plans.get(kinds)
+    if known is not None:
+        if known.is_checked_always:
+            _tracked(kernel, leaves)
+        return known
+    plan = _new_plan(kernel, kinds, _tracked(kernel, leaves))
+    if not isinstance(plan.adjoint, KernelGradError):
+        kernel.tape_plans[kinds] = plan
+    return plan
+
+
+def is_tracked(leaf: Any) -> bool:
+    """Whether ``leaf`` is an array that requires a gradient.
+
+    Raises:
+        KernelArgumentError: It is a tensor of torch that does.
+    """
+    if isinstance(leaf, Array):
+        return leaf.requires_grad
+    if not getattr(leaf, "requires_grad", False):
+        return False
+    raise KernelArgumentError(
+        f"a Tape computes no gradients of a {type(leaf).__name__} of another library",
+        remedy="make an operator of the kernel with torch_op, or pass tensor.detach()",
+    )
+
+
+def _tracked(kernel: Kernel, leaves: Sequence[Any]) -> tuple[int, ...]:
+    """The parameters whose arguments require gradients, which are refused where there is none."""
+    found: list[int] = []
+    for i, (param, leaf) in enumerate(zip(kernel.func.params, leaves, strict=True)):
+        if not is_float(param) or not is_tracked(leaf):
+            continue
+        if isinstance(param.type, Scalar) and leaf.element != param.type:
+            # It is converted, which has no gradient.
+            raise KernelArgumentError(
+                f"{kernel.name}(): argument '{param.name}': expected a {param.type} value, "
+                f"found an array of {leaf.element} with a gradient",
+                kernel.func.param_loc(i),
+                f"make it with kc.array(..., dtype=kc.{param.type}, requires_grad=True)",
+            )
+        found.append(i)
+    return tuple(found)
+
+
+def _new_plan(kernel: Kernel, kinds: bytes, wrt: tuple[int, ...]) -> LaunchPlan:
+    params, does = kernel.func.params, kernel.effects
+    indices = range(len(params))
+    values = [i for i in indices if isinstance(params[i].type, Scalar)]
+    arrays = [i for i in indices if kinds[i] in (CONSTANT, TRACKED)]
+    written = [i for i in indices if does[i].writes]
+    adjoint = _adjoint(kernel, wrt) if any(i in written for i in wrt) else None
+    kept = [i for i in values if kinds[i] != NUMBER]
+    before: list[int] = []
+    reads: list[int] = []
+    if isinstance(adjoint, Adjoint):
+        used = adjoint.reads | adjoint.writes | set(adjoint.extrema)
+        # Other libraries' arrays have no count of writes.
+        before = [i for i in sorted(used) if (does[i].loads if i in written else i not in arrays)]
+        reads = sorted(adjoint.reads - {*before, *kept})
+    return LaunchPlan(
+        kernel,
+        kinds,
+        wrt,
+        adjoint,
+        inputs=tuple(i for i in arrays if does[i].loads or i in values),
+        outputs=tuple(i for i in arrays if i in written),
+        others=tuple(i for i in written if i not in arrays),
+        unmarked=tuple(i for i in written if is_float(params[i]) and i not in wrt),
+        values=tuple(kept),
+        before=tuple(before),
+        after=tuple(i for i in reads if i not in arrays),
+        versions=tuple(i for i in reads if i in arrays),
+        cotangents=_cotangents(adjoint, written),
+        order=_order(adjoint, wrt),
+        arrays=tuple(arrays),
+        is_checked_always=any(
+            is_float(params[i]) and (kinds[i] == OTHER or (i in values and kinds[i] == TRACKED))
+            for i in indices
+        ),
+    )
+
+
+def _adjoint(kernel: Kernel, wrt: tuple[int, ...]) -> Adjoint | KernelGradError:
+    try:
+        return kernel.adjoint(wrt, ())
+    except KernelGradError as error:
+        return error
+
+
+def _cotangents(
+    adjoint: Adjoint | KernelGradError | None, written: Sequence[int]
+) -> tuple[int, ...]:
+    if not isinstance(adjoint, Adjoint):
+        return ()
+    return tuple(sorted(adjoint.cotangents(), key=lambda i: i not in written))
+
+
+def _order(
+    adjoint: Adjoint | KernelGradError | None, wrt: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    if not isinstance(adjoint, Adjoint) or adjoint.extrema:
+        return None
+    primals = tuple(i for i, part in adjoint.order if part is Part.PRIMAL)
+    taken = tuple(adjoint.cotangents())
+    order = [*((i, Part.PRIMAL) for i in primals), *((i, Part.COTANGENT) for i in taken)]
+    return (primals, taken) if order == [*adjoint.order] and {*taken} <= {*wrt} else None

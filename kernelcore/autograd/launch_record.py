@@ -1,0 +1,198 @@
+"""What a Tape keeps of a launch, and how it runs it backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kernelcore.autograd.launch_plan import LaunchPlan
+from kernelcore.autograd.records import Record, Writers
+from kernelcore.base import native
+from kernelcore.base.errors import KernelArgumentError, KernelGradError, SrcLoc
+from kernelcore.language.types import ArrayType, element_type
+from kernelcore.launch.adjoint_kernel import Adjoint
+from kernelcore.launch.adjoint_launch import execute_adjoint
+from kernelcore.launch.array_ops import add_to, copy_of, layout, new_zeros
+from kernelcore.launch.dispatch import Dims
+from kernelcore.launch.kernel import Kernel
+from kernelcore.runtime.array.array import Array
+from kernelcore.runtime.array.element_layout import as_numpy
+from kernelcore.runtime.call_site import Line, as_text, location, whole_line
+from kernelcore.runtime.device import CPU, Device
+from kernelcore.runtime.hooks import captured
+
+
+class LaunchRecord:
+    """A launch.
+
+    Attributes:
+        plan: What its kernel and the kinds of its arguments ask for.
+        dim: Its grid.
+        leaves: Its arguments, by parameter of the IR.
+        line: Where it was launched.
+        device: Where it ran.
+        inputs: Arrays whose elements were used.
+        outputs: Arrays that were written.
+        saved: What arrays held before the launch that the adjoint needs, by parameter.
+        remained: What arrays of atomic minima or maxima held after it, by parameter.
+        versions: The count of writes of other arrays that it needs, after the launch.
+    """
+
+    __slots__ = (
+        *("device", "dim", "inputs", "leaves", "line"),
+        *("outputs", "plan", "remained", "saved", "versions"),
+    )
+
+    def __init__(
+        self,
+        plan: LaunchPlan,
+        dim: Dims,
+        leaves: tuple[Any, ...],
+        line: Line | None,
+        device: Device = CPU,
+    ) -> None:
+        self.plan, self.dim, self.leaves, self.line = plan, dim, leaves, line
+        self.device = device
+        self.inputs: Sequence[Array] = [leaves[i] for i in plan.inputs]
+        self.outputs: Sequence[Array] = [leaves[i] for i in plan.outputs]
+        self.saved: dict[int, Any] = {}
+        self.remained: dict[int, Any] = {}
+        self.versions: dict[int, int] = {}
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel, which is not generic."""
+        return self.plan.kernel
+
+    @property
+    def site(self) -> SrcLoc | None:
+        return location(self.line)
+
+    @property
+    def label(self) -> str:
+        return f"the launch of {self.kernel.name} at {as_text(self.site)}"
+
+    def name_of(self, array: Array) -> str:
+        params = self.kernel.func.params
+        return next(params[i].name for i in self.plan.arrays if self.leaves[i] is array)
+
+    def prepare(self) -> None:
+        """Before the launch: keep what will be gone."""
+        for i in self.plan.values:
+            self.saved[i] = np.array(as_numpy(self.leaves[i]))
+        for i in self.plan.before:
+            self.saved[i] = copy_of(self.leaves[i])
+
+    def finish(self) -> None:
+        """After the launch: note how often what the backward pass needs was written."""
+        plan, leaves = self.plan, self.leaves
+        for i in plan.versions:
+            self.versions[i] = leaves[i].version
+        for i in plan.after:
+            self.saved[i] = copy_of(leaves[i])
+        if isinstance(plan.adjoint, Adjoint):
+            for i in plan.adjoint.extrema:
+                self.remained[i] = copy_of(leaves[i])
+
+    def backward(self, writers: Writers) -> None:
+        adjoint = self.plan.adjoint
+        if adjoint is None:
+            return
+        if isinstance(adjoint, KernelGradError):
+            raise KernelGradError(f"{self.label}: {adjoint.message}", adjoint.loc, adjoint.remedy)
+        for i, version in self.versions.items():
+            if self.leaves[i].version != version:
+                self._refuse_overwritten(i, writers)
+        self._run(adjoint)
+        if self.device.is_cpu:
+            self.plan.make_quick()
+
+    def _run(self, adjoint: Adjoint) -> None:
+        cotangents, extra = self._cotangents()
+        values = self._values(adjoint)
+        try:
+            execute_adjoint(
+                *(self.kernel, adjoint, self.dim, self.leaves, cotangents, values, self.remained)
+            )
+        except KernelArgumentError as error:
+            message = f"{self.label}, backwards: {error.message}"
+            raise KernelGradError(message, error.loc, error.remedy) from None
+        for i, part in extra.items():
+            add_to(self.leaves[i].grad, part)
+
+    def _refuse_overwritten(self, i: int, writers: Writers) -> None:
+        version, leaf = self.versions[i], self.leaves[i]
+        later = [r.label for count, r in writers(leaf) if count > version]
+        culprit = later[0] if later else "an assignment or a launch that was not recorded"
+        raise KernelGradError(
+            f"{self.label} needs '{self.kernel.func.params[i].name}' as it was then, but "
+            f"{culprit} has written to it since",
+            whole_line(self.site),
+            "write to another array there, or record with kc.Tape(keep_overwritten=True), "
+            "which copies what is about to be overwritten",
+        )
+
+    def _cotangents(self) -> tuple[dict[int, Any], dict[int, Any]]:
+        """An array per cotangent parameter, and those among them to be added afterwards.
+
+        An array that was passed for several parameters collects its cotangents one by one, and so
+        does one that is not where the launch ran.
+        """
+        found: dict[int, Any] = {}
+        extra: dict[int, Any] = {}
+        taken: list[native.Span] = []
+        # What was written goes first: its cotangents are read and cleared in place.
+        for i in self.plan.cotangents:
+            leaf, param = self.leaves[i], self.kernel.func.params[i]
+            if i not in self.plan.wrt:
+                assert isinstance(param.type, ArrayType)
+                found[i] = new_zeros(layout(leaf)[0], param.type.dtype, self.device)
+                continue
+            grad = leaf.grad
+            if grad is None:
+                raise KernelGradError(
+                    f"{self.label} was recorded with a gradient of '{param.name}', which is gone",
+                    whole_line(self.site),
+                    "leave requires_grad as it is until the backward pass is over",
+                )
+            span = grad.span
+            is_shared = any(span.overlaps(other) for other in taken)
+            is_read = not self.kernel.effects[i].writes
+            if grad.device != self.device or (is_shared and is_read):
+                extra[i] = found[i] = new_zeros(grad.extents, element_type(param.type), self.device)
+            else:
+                found[i] = grad
+                taken.append(span)
+        return found, extra
+
+    def _first_saved(self) -> str:
+        return self.kernel.func.params[min(self.saved)].name
+
+    def _values(self, adjoint: Adjoint) -> dict[int, Any]:
+        """What is saved; copies where the adjoint writes, so that it can run again."""
+        if self.saved and captured.get() is not None:
+            raise KernelGradError(
+                f"{self.label} needs a copy of what '{self._first_saved()}' held before it, which "
+                "a replay of the captured backward pass would not have",
+                whole_line(self.site),
+                "run this Tape outside of the capture, or write to another array in that kernel",
+            )
+        return {
+            i: copy_of(array) if i in adjoint.writes else array for i, array in self.saved.items()
+        }
+
+
+# In order; what is no Record is what ``native.record_launch`` appended.
+Records = list[Any]
+
+
+def record_at(records: Records, number: int) -> Record:
+    """The record of that number."""
+    found = records[number]
+    if found.__class__ is tuple:
+        (plan, _), dim, leaves, line, versions = found
+        found = records[number] = LaunchRecord(plan, dim, leaves, line or None)
+        found.versions = dict(zip(plan.versions, versions, strict=True))
+    return found

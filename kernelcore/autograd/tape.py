@@ -1,0 +1,362 @@
+"""Tape: records launches, and computes gradients by running their adjoints in reverse order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import Token
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from kernelcore.autograd.detached_checks import Cuts
+from kernelcore.autograd.launch_plan import plan_of
+from kernelcore.autograd.launch_record import LaunchRecord, Records, record_at
+from kernelcore.autograd.overwrite_checks import Memories, Need
+from kernelcore.autograd.records import CopyRecord, FuncRecord, Record, clear_gradients
+from kernelcore.autograd.visualize import dot_text, mermaid_text
+from kernelcore.base import native
+from kernelcore.base.errors import KernelArgumentError, KernelPlacementError
+from kernelcore.launch.array_ops import add_to, layout, set_one
+from kernelcore.launch.dispatch import Dims, argument_leaves, device_of_launch, execute_leaves
+from kernelcore.launch.kernel import Kernel
+from kernelcore.runtime.array.array import Array
+from kernelcore.runtime.call_site import Line, call_line, call_site
+from kernelcore.runtime.device import Device, get_device
+from kernelcore.runtime.hooks import Recorder, captured, perform_write, recorder
+from kernelcore.runtime.launch_options import requested
+from kernelcore.runtime.stream import ScopedStream, current_stream
+
+
+class Tape:
+    """Records the launches of a ``with`` block, and computes gradients by reverse mode.
+
+    Gradients are added to ``grad`` of arrays with ``requires_grad``; arrays without are constants.
+    To use one as a constant that was computed from arrays with gradients on this tape is refused,
+    since the gradient would be cut; launch with ``record_tape=False`` to mean it.
+
+    Assignments to arrays (``assign``, ``fill_``, ``a[i] = ...``, ``copy``, ``clone``) are recorded
+    too. Tapes nest: all of them record. A tape records what its own thread launches; adjoints are
+    not recorded. Of NumPy's and other libraries' arrays that the adjoint needs, copies are kept.
+    To overwrite an array that it needs is an error of the backward pass. Who writes to one through
+    its ``numpy()`` or through another library has to tell by ``mark_write()``.
+    """
+
+    def __init__(self, *, keep_overwritten: bool = False) -> None:
+        """An empty tape.
+
+        Args:
+            keep_overwritten: Whether to copy what the backward pass needs before a recorded launch
+                or assignment overwrites it; else the backward pass refuses. What a kernel both
+                loads and writes is copied in any case.
+        """
+        self._keep_overwritten = keep_overwritten
+        self._tokens: list[Token[Recorder | None]] = []
+        # Those that it is nested in.
+        self._outer: tuple[Tape, ...] = ()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._records: Records = []
+        # The arrays of the records in order, and those that one of these wrote.
+        self._arrays: dict[Array, None] = {}
+        self._written: dict[Array, None] = {}
+        self._memories = Memories(self._records)
+        self._cuts = Cuts()
+        # By device and handle.
+        self._queues: dict[tuple[Device, int], native.CudaStream] = {}
+
+    def __enter__(self) -> Self:
+        if self._tokens:
+            raise KernelArgumentError(
+                "the Tape is recording already", remedy="make another Tape to nest them"
+            )
+        known = recorder.get()
+        self._outer = (known, *known._outer) if isinstance(known, Tape) else ()
+        self._tokens.append(recorder.set(self))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        recorder.reset(self._tokens.pop())
+        self._outer = ()
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    # Recording
+
+    def record_launch(self, kernel: Kernel, dim: Dims, args: Sequence[Any]) -> None:
+        """Run ``kernel``, and record it; what ``launch`` does while the tape is active.
+
+        Raises:
+            KernelArgumentError: An argument does not fit the kernel; nothing was run.
+            KernelGradError: A gradient would be cut; nothing was run.
+        """
+        line = call_line()
+        # A list may change before the backward pass.
+        dim = tuple(dim) if isinstance(dim, list) else dim
+        if self._is_recorded_natively(kernel, dim, args, line):
+            return
+        kernel = kernel.for_arguments(args)
+        leaves = argument_leaves(kernel, args)
+        device = device_of_launch(kernel, leaves)
+        # Copies of what the launch overwrites are in its order.
+        with ScopedStream(requested.get().stream, sync_enter=False):
+            plan = plan_of(kernel, leaves)
+            if plan.adjoint is None and device.is_cpu:
+                plan.make_quick()
+            steps = [
+                tape._check(LaunchRecord(plan, dim, leaves, line, device)) for tape in self._tapes
+            ]
+            untouched = self._before(steps)
+            execute_leaves(kernel, dim, leaves)
+            self._after(steps, untouched)
+
+    def _is_recorded_natively(
+        self, kernel: Kernel, dim: Dims, args: Sequence[Any], line: Line | None
+    ) -> bool:
+        """Run and record a launch on the CPU that asks for no more; False, and nothing was done."""
+        if self._outer or self._cuts.known or captured.get() is not None:
+            return False
+        if native.cuda_is_open() and not _is_on_cpu(args):
+            return False
+        try:
+            return native.record_launch(
+                self._memories.known,
+                self._records,
+                self._arrays,
+                self._written,
+                kernel.quick_plans,
+                dim,
+                tuple(args),
+                line or (),
+            )
+        except KernelPlacementError:
+            # Nobody has asked for a GPU before.
+            if native.cuda_device_of(args) < 0:
+                raise
+            return False
+
+    def record_copy(self, target: Array, source: Array | None, write: Callable[[], None]) -> None:
+        """Call ``write``, after which ``target`` holds ``source`` or constants, and record it."""
+        site = call_site()
+        steps = [tape._check(CopyRecord(target, source, site)) for tape in self._tapes]
+        untouched = self._before(steps)
+        perform_write(target, write)
+        self._after(steps, untouched)
+
+    def make_array(self, shape: Any, dtype: Any, is_zero: bool) -> None:
+        """Arrays that are made while the tape is active are arrays as any other."""
+
+    def record_func(self, backward: Callable[[], object], arrays: Sequence[Array] = ()) -> None:
+        """Record a function that the backward pass calls at this place.
+
+        Args:
+            backward: Reads cotangents of outputs from their ``grad``, clears these, and adds to
+                ``grad`` of inputs.
+            arrays: The arrays whose gradients it touches, for ``gradients`` and ``zero``.
+        """
+        site = call_site()
+        touched = tuple(arrays)
+        steps = [tape._check(FuncRecord(backward, touched, site)) for tape in self._tapes]
+        self._after(steps, self._before(steps))
+
+    @property
+    def _tapes(self) -> tuple[Tape, ...]:
+        """All that record what this one does."""
+        return (self, *self._outer)
+
+    def _check(self, record: Record) -> _Step:
+        """Refuse what would lose a gradient, else prepare ``record``."""
+        record.prepare()
+        self._memories.check(record)
+        self._cuts.check(record)
+        return self, record
+
+    @staticmethod
+    def _before(steps: Sequence[_Step]) -> list[Need]:
+        """What earlier records need, and is beside of what is going to be overwritten."""
+        untouched: list[Need] = []
+        for tape, record in steps:
+            untouched += tape._memories.before_write(record, is_kept=tape._keep_overwritten)
+        return untouched
+
+    @staticmethod
+    def _after(steps: Sequence[_Step], untouched: Sequence[Need]) -> None:
+        for earlier, i in untouched:
+            earlier.versions[i] = earlier.leaves[i].version
+        for tape, record in steps:
+            tape._keep(record)
+
+    def _keep(self, record: Record) -> None:
+        record.finish()
+        if native.cuda_is_open():
+            self._note_streams(record)
+        self._arrays.update(dict.fromkeys((*record.inputs, *record.outputs)))
+        self._written.update(dict.fromkeys(record.outputs))
+        self._memories.keep(record, len(self._records))
+        self._records.append(record)
+        self._cuts.learn(record)
+
+    # Gradients
+
+    def backward(
+        self,
+        loss: Array | None = None,
+        grads: Mapping[Array, Any] | None = None,
+    ) -> None:
+        """Add the gradients of recorded launches to ``grad`` of their arrays.
+
+        Arrays that the tape wrote have, afterwards, the cotangents of what they held before it.
+        Without ``loss`` and ``grads``, the ``grad`` of arrays are taken as the cotangents of what
+        they hold now.
+
+        Args:
+            loss: An array of one element with ``requires_grad``, whose gradients are computed.
+            grads: Cotangents of arrays, in arrays of the same shapes.
+
+        Raises:
+            KernelArgumentError: ``loss`` is no such array, or a cotangent does not fit.
+            KernelGradError: A launch has no exact derivative, or what it needs was overwritten.
+        """
+        if loss is not None:
+            _check_loss(loss)
+        written = self._written
+        if loss is not None and loss not in written and not _is_view(loss, written):
+            raise KernelArgumentError(
+                "backward: nothing that was recorded writes the loss",
+                remedy="launch the kernel that computes it inside of the with block",
+            )
+        self._wait_for_launches()
+        if loss is not None or grads is not None:
+            clear_gradients(written)
+        if loss is not None and (gradient := loss.grad) is not None:
+            set_one(gradient)
+        for array, cotangent in (grads or {}).items():
+            _seed(array, cotangent)
+        left = len(self._records)
+        while left > 0:
+            if captured.get() is None:
+                left = native.replay_launches(self._records, left)
+            if left > 0:
+                left -= 1
+                record_at(self._records, left).backward(self._memories.writers)
+
+    def _note_streams(self, record: Record) -> None:
+        """Keep the streams in use where ``record`` has arrays."""
+        for array in (*record.inputs, *record.outputs):
+            if array.is_on_cuda:
+                queue = current_stream(array.device).queue
+                self._queues[array.device, queue.handle] = queue
+
+    def _wait_for_launches(self) -> None:
+        """Let the streams in use go on behind those that launches were recorded in."""
+        if captured.get() is None:
+            for (device, _), queue in self._queues.items():
+                current_stream(device).queue.wait_for(queue)
+
+    @property
+    def gradients(self) -> dict[Array, Array]:
+        """The gradients of recorded arrays with ``requires_grad``."""
+        pairs = ((array, array.grad) for array in self._arrays)
+        return {array: gradient for array, gradient in pairs if gradient is not None}
+
+    @property
+    def adjoints(self) -> dict[Array, Array]:
+        """As ``gradients``."""
+        return self.gradients
+
+    def zero(self) -> None:
+        """Zero the gradients of all recorded arrays."""
+        clear_gradients(self._arrays)
+
+    def reset(self) -> None:
+        """Forget what was recorded, and zero the gradients."""
+        self.zero()
+        self._forget()
+
+    def visualize(
+        self,
+        filename: str | None = None,
+        array_labels: Mapping[Array, str] | None = None,
+        graph_direction: str = "LR",
+        *,
+        language: str = "dot",
+    ) -> str:
+        """The recorded launches and the arrays between them as the text of a graph.
+
+        Args:
+            filename: Where to write the text as well.
+            array_labels: Names of arrays; others are named by the parameters they were passed for.
+            graph_direction: 'LR' from left to right, 'TB' from top to bottom.
+            language: 'dot' (Graphviz) or 'mermaid'.
+
+        Raises:
+            KernelArgumentError: Another language.
+        """
+        writers = {"dot": dot_text, "mermaid": mermaid_text}
+        if language not in writers:
+            raise KernelArgumentError(
+                f"visualize: expected language 'dot' or 'mermaid', found {language!r}"
+            )
+        text = writers[language](
+            [record_at(self._records, n) for n in range(len(self))],
+            dict(array_labels or {}),
+            graph_direction,
+        )
+        if filename is not None:
+            with open(filename, "w", encoding="utf-8") as file:
+                file.write(text)
+        return text
+
+
+# A tape, and its record of what is going to happen.
+_Step = tuple[Tape, Record]
+
+
+def _is_view(array: Array, written: Iterable[Array]) -> bool:
+    """Whether one of ``written`` with a gradient is in the memory of ``array``, which has one."""
+    return any(other.root is array.root and other.requires_grad for other in written)
+
+
+def _check_loss(loss: Any) -> None:
+    is_one = isinstance(loss, Array) and loss.numel == 1 and loss.requires_grad
+    if not is_one:
+        found = f"shape {loss.shape} of {loss.element}" if isinstance(loss, Array) else repr(loss)
+        if isinstance(loss, Array) and not loss.requires_grad:
+            found += " without requires_grad"
+        raise KernelArgumentError(
+            f"backward: expected a loss of one float with requires_grad, found {found}",
+            remedy="make it with kc.zeros(1, requires_grad=True), or give grads",
+        )
+
+
+def _seed(array: Any, cotangent: Any) -> None:
+    gradient = array.grad if isinstance(array, Array) else None
+    if gradient is None:
+        raise KernelArgumentError(
+            "backward: grads: expected arrays with requires_grad as keys",
+            remedy="make them with requires_grad=True",
+        )
+    given = cotangent if isinstance(cotangent, Array) else np.asarray(cotangent)
+    expected, found = layout(gradient), layout(given)
+    if found != expected:
+        raise KernelArgumentError(
+            f"backward: grads: expected shape {expected[0]} and dtype {expected[1]}, "
+            f"found {found[0]} and {found[1]}",
+            remedy="give cotangents of the shape and dtype of their array",
+        )
+    add_to(gradient, given)
+
+
+def _is_on_cpu(args: Sequence[Any]) -> bool:
+    """Whether a launch over ``args`` runs on the CPU."""
+    device = requested.get().device
+    if device is None:
+        return get_device().is_cpu and native.cuda_device_of(args) < 0
+    return device.is_cpu

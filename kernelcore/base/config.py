@@ -1,0 +1,156 @@
+"""Settings of this process, as ``kernelcore.config``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from kernelcore.base.errors import KernelArgumentError
+
+MODES = ("release", "debug")
+# As many threads as a block of any GPU has.
+MAX_BLOCK_DIM = 1024
+_FLAGS: dict[str, Any] = {"0": False, "1": True}
+
+
+class Config:
+    """Settings that kernels are compiled with; each holds for kernels that are built afterwards.
+
+    Attributes:
+        mode: 'debug' checks every index of an array, and a launch that leaves an array raises
+            ``KernelIndexError`` before it touches memory there. 'release', the default, checks what
+            a launch can know beforehand. The environment variable ``KC_MODE`` sets it first.
+        optimize: Whether LLVM optimises kernels, and gangs run their threads; True by default.
+            Without it kernels compile several times faster and run much slower, with the same
+            results but for the order of sums. The environment variable ``KC_OPTIMIZE``, 0 or 1,
+            sets it first.
+        deterministic: Whether kernels on a GPU add floats in one order, so that the same launch
+            gives the same bits; on the CPU they do in any case. Threads of one block run a kernel
+            that adds to elements which its launch fixes, such as a loss, and one thread runs one
+            that adds to others, so it may be slow; other kernels are as they are. Another
+            ``block_dim`` is another order. False by default; the environment variable
+            ``KC_DETERMINISTIC``, 0 or 1, sets it first.
+        verify_cuda: Whether to wait for every launch on a GPU and raise what failed there; launches
+            on the CPU raise in any case.
+        block_dim: Threads of a block of a GPU in launches; 0, the default, is 256, or as many as
+            the registers of the kernel leave. Operators of torch and JAX do not look at it.
+        quiet: Whether to say nothing at the start; nothing is said in any case.
+    """
+
+    __slots__ = ("_block_dim", "_deterministic", "_mode", "_optimize", "quiet", "verify_cuda")
+
+    def __init__(self) -> None:
+        self._mode = "release"
+        self._optimize = True
+        self._block_dim = 0
+        self._deterministic = False
+        self.verify_cuda = False
+        self.quiet = False
+        self.mode = os.environ.get("KC_MODE", "release")
+        self.optimize = _FLAGS.get(flag := os.environ.get("KC_OPTIMIZE", "1"), flag)
+        self.deterministic = _FLAGS.get(flag := os.environ.get("KC_DETERMINISTIC", "0"), flag)
+
+    @property
+    def mode(self) -> str:
+        return self._mode
+
+    @mode.setter
+    def mode(self, value: str) -> None:
+        if value not in MODES:
+            raise KernelArgumentError(
+                f"config.mode: expected {' or '.join(repr(m) for m in MODES)}, found {value!r}"
+            )
+        self._mode = value
+
+    @property
+    def optimize(self) -> bool:
+        return self._optimize
+
+    @optimize.setter
+    def optimize(self, value: bool) -> None:
+        self._optimize = _checked("optimize", value)
+
+    @property
+    def deterministic(self) -> bool:
+        return self._deterministic
+
+    @deterministic.setter
+    def deterministic(self, value: bool) -> None:
+        self._deterministic = _checked("deterministic", value)
+
+    @property
+    def block_dim(self) -> int:
+        return self._block_dim
+
+    @block_dim.setter
+    def block_dim(self, value: int) -> None:
+        if not 0 <= value <= MAX_BLOCK_DIM:
+            raise KernelArgumentError(
+                f"config.block_dim: expected 0 to {MAX_BLOCK_DIM}, found {value!r}"
+            )
+        self._block_dim = value
+
+    @property
+    def checks_bounds(self) -> bool:
+        """Whether kernels check the indices of arrays."""
+        return self._mode == "debug"
+
+
+def _checked(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise KernelArgumentError(f"config.{name}: expected a bool, found {value!r}")
+    return value
+
+
+config = Config()
+
+
+# What modules may set, and the only values that there are; None where any value has no effect:
+# adjoints are made when they are asked for, and loops are unrolled where that is needed.
+_MODULE_OPTIONS: dict[str, object] = {
+    "enable_backward": None,
+    "max_unroll": None,
+    "block_dim": None,
+    "fast_math": False,
+    "fuse_fp": False,
+}
+_of_modules: dict[str, dict[str, object]] = {}
+
+
+def set_module_options(options: Mapping[str, Any], module: Any = None) -> None:
+    """Set options of the kernels of a module.
+
+    Args:
+        options: By name: 'enable_backward', 'max_unroll' and 'block_dim' have no effect here;
+            'fast_math' and 'fuse_fp' can only be False, since results are those of IEEE 754.
+        module: The module, or its name; that of the caller by default.
+
+    Raises:
+        KernelArgumentError: There is no such option, or it has another value.
+    """
+    for name, value in options.items():
+        if name not in _MODULE_OPTIONS:
+            raise KernelArgumentError(
+                f"set_module_options: expected options among {', '.join(_MODULE_OPTIONS)}, "
+                f"found {name!r}"
+            )
+        only = _MODULE_OPTIONS[name]
+        if only is not None and value != only:
+            raise KernelArgumentError(
+                f"set_module_options: {name}: expected {only}, found {value!r}",
+                remedy="leave it out",
+            )
+    _of_modules.setdefault(_module_name(module), {}).update(options)
+
+
+def get_module_options(module: Any = None) -> dict[str, Any]:
+    """The options that were set for a module, by default that of the caller."""
+    return dict(_of_modules.get(_module_name(module), {}))
+
+
+def _module_name(module: Any) -> str:
+    if module is None:
+        return str(sys._getframe(2).f_globals.get("__name__"))  # pyright: ignore[reportPrivateUsage]
+    return str(getattr(module, "__name__", module))

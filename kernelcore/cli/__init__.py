@@ -1,0 +1,1 @@
+"""What ``python -m kernelcore`` runs. May import: everything in kernelcore."""

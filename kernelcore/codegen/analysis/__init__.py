@@ -1,0 +1,1 @@
+"""What code generation needs to know of a kernel: uniformity, dependences, tiling."""

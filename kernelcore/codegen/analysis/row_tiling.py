@@ -1,0 +1,172 @@
+"""Bands of rows: one thread does the work of several, and loads once what they load alike.
+
+The threads of neighbouring rows of the grid take the turns of their loops together. No sum depends
+on that: every element gets its additions in the order in which it gets them row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+from kernelcore.builtins.arithmetic import add
+from kernelcore.codegen.analysis.uniformity import Strides, row_strides
+from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
+from kernelcore.ir.op import AddForm, OpKind
+from kernelcore.ir.walk import (
+    LEADING,
+    atoms_in,
+    bound_vars,
+    clone_eqn,
+    replace_body,
+    substitute,
+    walk_eqns,
+)
+from kernelcore.language.types import ArrayType, int32
+from kernelcore.passes.access.accumulation_plan import form_of
+from kernelcore.passes.access.effects import Access, AccessMap, disjoint, varies_with_loops
+
+_WRITES = frozenset({OpKind.STORE, OpKind.ATOMIC_ADD})
+_WITHOUT_EFFECT = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM, OpKind.LOAD})
+
+
+def has_bands(func: Func) -> bool:
+    """Whether rows of the grid of ``func``, which has a plan, can be taken together."""
+    if func.rank < 2:
+        return False
+    strides = row_strides(func)
+    eqns = list(walk_eqns(func.body))
+    if not all(_goes_along(eqn, strides) for eqn in eqns):
+        return False
+    added = [e for e in eqns if e.op.kind is OpKind.ATOMIC_ADD]
+    if not atoms_in(func.body).isdisjoint(e.out for e in added):
+        return False
+    forms = {form_of(e) for e in added}
+    accesses = AccessMap(func)
+    if not all(_is_apart(accesses, p) for p in func.params):
+        return False
+    shared = {e.inputs[0] for e in added if form_of(e) is AddForm.SHARED}
+    return forms <= {AddForm.OWNED, AddForm.SHARED} and all(
+        _keeps_order(accesses, array, strides) for array in shared
+    )
+
+
+def in_bands(func: Func, rows: int) -> Func:
+    """``func``, which ``has_bands``, where a thread does the work of ``rows`` from its own on."""
+    band = _Band(func, rows)
+    return replace_body(func, Region(func.params, tuple(band.region(func.body)), ()))
+
+
+def _goes_along(eqn: Eqn, strides: Strides) -> bool:
+    """Whether the threads of several rows can do ``eqn`` together, or one after the other."""
+    match eqn.op.kind:
+        case OpKind.FOR:
+            return all(isinstance(a, Const) or strides[a] == 0 for a in eqn.inputs[:3])
+        case OpKind.IF:
+            inner = (e for region in eqn.regions for e in walk_eqns(region))
+            return all(e.op.kind is not OpKind.FOR for e in inner)
+        case kind:
+            return kind in _WITHOUT_EFFECT or kind in _WRITES
+
+
+def _is_apart(accesses: AccessMap, array: Var) -> bool:
+    """Whether no row touches what another stores in ``array``."""
+    is_stored = accesses.has(array, OpKind.STORE)
+    return not is_stored or accesses.func.rank - 2 in accesses.deciding_axes(array)
+
+
+def _keeps_order(accesses: AccessMap, array: Atom, strides: Strides) -> bool:
+    """Whether every element of ``array`` gets its additions in the order of rows all the same.
+
+    It does where one row alone adds to it, and where a thread adds to it once, in the same turn as
+    the threads of the other rows.
+    """
+    assert isinstance(array.type, ArrayType)
+    if not array.type.dtype.is_float:
+        return True
+    rank, decided = accesses.func.rank, accesses.deciding_axes(array)
+    if rank - 2 in decided:
+        return True
+    found = accesses.of(array)
+    once = all(varies_with_loops(a) for a in found) and all(
+        disjoint(a, b) for a, b in combinations(found, 2)
+    )
+    return rank - 1 in decided and once and all(_is_alike(a, strides) for a in found)
+
+
+def _is_alike(access: Access, strides: Strides) -> bool:
+    return all(isinstance(i, Const) or strides[i] == 0 for i in access.indices)
+
+
+class _Band:
+    """Copies what differs among the rows for every one of them, and all else once."""
+
+    def __init__(self, func: Func, rows: int) -> None:
+        self.axis = func.rank - 2
+        self.strides = row_strides(func)
+        # What the Vars of ``func`` are in every row.
+        self.rows: list[dict[Var, Atom]] = [{} for _ in range(rows)]
+
+    def region(self, region: Region) -> list[Eqn]:
+        return [copy for eqn in region.eqns for copy in self.eqn(eqn)]
+
+    def eqn(self, eqn: Eqn) -> list[Eqn]:
+        if eqn.op.kind is OpKind.FOR:
+            return [self.loop(eqn)]
+        if self.is_alike(eqn):
+            return [self.once(eqn)]
+        if eqn.op.kind is OpKind.TID:
+            return self.indices(eqn)
+        return [clone_eqn(eqn, row) for row in self.rows]
+
+    def is_alike(self, eqn: Eqn) -> bool:
+        """Whether ``eqn`` is without effect, and the same in all rows."""
+        made = {*eqn.outputs, *(v for region in eqn.regions for v in bound_vars(region))}
+        inner = (e for region in eqn.regions for e in walk_eqns(region))
+        return not any(e.op.kind in _WRITES for e in (eqn, *inner)) and all(
+            self.strides[v] == 0 for v in made
+        )
+
+    def once(self, eqn: Eqn) -> Eqn:
+        copy = clone_eqn(eqn, self.rows[0])
+        for row in self.rows[1:]:
+            row.update(zip(eqn.outputs, copy.outputs, strict=True))
+        return copy
+
+    def indices(self, eqn: Eqn) -> list[Eqn]:
+        """The launch index of the first row, and from it those of the others."""
+        first = self.once(eqn)
+        eqns = [first]
+        for at, row in enumerate(self.rows[1:], 1):
+            row[eqn.out] = index = Var(int32, eqn.out.name)
+            eqns.append(Eqn(add.op, (first.out, Const(int32, at)), (index,), loc=eqn.loc))
+        return eqns
+
+    def loop(self, eqn: Eqn) -> Eqn:
+        """A loop that carries, for every row, what differs among them."""
+        (body,) = eqn.regions
+        skipped, leading = LEADING[OpKind.FOR]
+        bounds = tuple(substitute(a, self.rows[0]) for a in eqn.inputs[:skipped])
+        differs = [self.strides[p] != 0 for p in body.params[leading:]]
+        init = self.spread(eqn.inputs[skipped:], differs)
+        index = self.fresh(body.params[:leading], [False] * leading)
+        params = index + self.fresh(body.params[leading:], differs)
+        eqns = tuple(self.region(body))
+        inner = Region(params, eqns, self.spread(body.yields, differs))
+        outputs = self.fresh(eqn.outputs, differs)
+        return Eqn(eqn.op, bounds + init, outputs, eqn.attrs, (inner,), eqn.loc)
+
+    def spread(self, atoms: Sequence[Atom], differs: Sequence[bool]) -> tuple[Atom, ...]:
+        """Every atom of the first row, of those that differ among rows one per row."""
+        pairs = zip(atoms, differs, strict=True)
+        return tuple(substitute(a, row) for a, d in pairs for row in self.rows[: None if d else 1])
+
+    def fresh(self, old: Sequence[Var], differs: Sequence[bool]) -> tuple[Var, ...]:
+        """New Vars for ``old``, as ``spread`` orders them."""
+        found: list[Var] = []
+        for var, differ in zip(old, differs, strict=True):
+            new = [Var(var.type, var.name) for _ in (self.rows if differ else self.rows[:1])]
+            for at, row in enumerate(self.rows):
+                row[var] = new[at if differ else 0]
+            found += new
+        return tuple(found)

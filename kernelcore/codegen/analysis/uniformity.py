@@ -1,0 +1,216 @@
+"""Which values the threads of a gang share, and which grow from each to the next by a fixed step.
+
+A gang is a run of threads in the order of the grid that run in step: code runs for those of them
+that are active, and a loop turns until none is. Most gangs keep to a row, which is a run along the
+last axis; others cross rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
+from kernelcore.ir.op import ACCESSES, ENDS_TOGETHER, OpKind
+from kernelcore.ir.walk import atoms_in, bound_vars, walk_eqns
+from kernelcore.language.types import MAX_GRID_DIMS, ArrayType, Scalar
+
+Strides = Mapping[Var, int | None]
+
+
+def lane_strides(func: Func) -> Strides:
+    """By how much every scalar of ``func`` grows from thread to thread of a gang in a row.
+
+    0 means that all active threads have the same value; None that there is no such number. Integers
+    grow modulo their width. A parameter of a loop body is compared at one turn of the loop, which
+    the active threads take together; what a loop yields is compared after it, when threads may
+    have left it at different turns.
+    """
+    return _of_threads(func, _along(func, func.rank - 1))
+
+
+def row_strides(func: Func) -> Strides:
+    """By how much every scalar grows from row to row of the grid, which has several axes."""
+    return _of_threads(func, _along(func, func.rank - 2))
+
+
+def crossing_strides(func: Func) -> Strides:
+    """As ``lane_strides``, for gangs that cross rows: no launch index grows by a fixed number."""
+    return _of_threads(func, (None,) * func.rank)
+
+
+def strides_of_turns(body: Region, step: int) -> Strides:
+    """By how much every scalar of ``body`` grows from turn to turn of a loop by ``step``.
+
+    ``body`` has one parameter, the index, and carries nothing.
+    """
+    outer = {v for v in atoms_in(body) - bound_vars(body) if isinstance(v, Var)}
+    known = {**dict.fromkeys(outer, 0), body.params[0]: step}
+    return _Analysis(body, known).strides
+
+
+def row_major_accesses(func: Func) -> frozenset[Eqn]:
+    """The accesses whose elements are adjacent for gangs that cross rows too.
+
+    They are so in packed arrays that have the shape of the grid, the first axis aside: every launch
+    index decides one index, in order, and nothing else does but what all threads share.
+    """
+    strides = [_of_threads(func, _along(func, axis)) for axis in range(func.rank)]
+
+    def follows(index: Atom, position: int) -> bool:
+        if isinstance(index, Const):
+            return False
+        return [s[index] for s in strides] == list(_along(func, position))
+
+    def is_row_major(eqn: Eqn) -> bool:
+        array = eqn.inputs[0].type
+        assert isinstance(array, ArrayType)
+        outer = eqn.inputs[1 : 1 + array.outer_ndim]
+        return len(outer) == func.rank and all(follows(a, at) for at, a in enumerate(outer))
+
+    found = (eqn for eqn in walk_eqns(func.body) if eqn.op.kind in ACCESSES)
+    return frozenset(eqn for eqn in found if is_row_major(eqn))
+
+
+def _of_threads(func: Func, launch_strides: Sequence[int | None]) -> Strides:
+    """By how much scalars grow from thread to thread where launch indices grow so."""
+    return _Analysis(func.body, dict.fromkeys(func.params, 0), launch_strides).strides
+
+
+def _along(func: Func, axis: int) -> tuple[int, ...]:
+    """By how much the launch indices grow along ``axis``."""
+    return tuple(int(k == axis) for k in range(func.rank))
+
+
+def ends_together(loop: Eqn, stride: Callable[[Atom], int | None]) -> bool:
+    """Whether threads begin ``loop``, a FOR, at different turns, and have the same index in each.
+
+    ``stride`` gives by how much a scalar grows from thread to thread.
+    """
+    start, stop, step = loop.inputs[:3]
+    is_down = isinstance(step, Const) and step.value == -1
+    return ENDS_TOGETHER in loop.attrs and is_down and stride(stop) == 0 and stride(start) != 0
+
+
+class _Analysis:
+    """Assumes the best of every loop, and starts again until no assumption has failed."""
+
+    def __init__(
+        self,
+        body: Region,
+        known: Mapping[Var, int | None],
+        launch_strides: Sequence[int | None] = (0,) * MAX_GRID_DIMS,
+    ) -> None:
+        self.launch_strides = launch_strides
+        self.indices: set[Atom] = set()
+        self.strides: dict[Var, int | None] = dict(known)
+        self.is_settled = False
+        while not self.is_settled:
+            self.is_settled = True
+            self.region(body)
+
+    def of(self, atom: Atom) -> int | None:
+        return 0 if isinstance(atom, Const) else self.strides[atom]
+
+    def learn(self, var: Var, stride: int | None) -> None:
+        """``var`` grows by ``stride``, and as assumed so far."""
+        known = self.strides.get(var, stride)
+        self.strides[var] = known if known == stride else None
+
+    def region(self, region: Region) -> None:
+        for eqn in region.eqns:
+            self.eqn(eqn)
+
+    def eqn(self, eqn: Eqn) -> None:
+        match eqn.op.kind:
+            case OpKind.IF:
+                self.branch(eqn)
+            case OpKind.FOR:
+                self.loop_over_range(eqn)
+            case OpKind.WHILE:
+                self.loop_on_condition(eqn)
+            case _:
+                stride = self.simple(eqn)
+                for out in eqn.outputs:
+                    self.learn(out, stride)
+
+    def simple(self, eqn: Eqn) -> int | None:
+        is_uniform = all(self.of(a) == 0 for a in eqn.inputs if isinstance(a.type, Scalar))
+        match eqn.op.kind:
+            case OpKind.TID:
+                self.indices.add(eqn.out)
+                axis: int = eqn.attrs["axis"]
+                return self.launch_strides[axis]
+            case OpKind.DIM:
+                return 0
+            case OpKind.PURE:
+                return 0 if is_uniform else self.pure(eqn)
+            case OpKind.CAST if not is_uniform:
+                # Only a launch index is known not to wrap within a gang.
+                (source,) = eqn.inputs
+                is_integer = isinstance(eqn.out.type, Scalar) and eqn.out.type.is_integer
+                return self.of(source) if source in self.indices and is_integer else None
+            case OpKind.CAST:
+                return 0
+            case OpKind.LOAD if is_uniform:
+                return 0
+            case _:
+                return None
+
+    def pure(self, eqn: Eqn) -> int | None:
+        rule = eqn.op.stride
+        if rule is None or not (isinstance(eqn.out.type, Scalar) and eqn.out.type.is_integer):
+            return None
+        strides = [self.of(a) for a in eqn.inputs]
+        factors = [int(a.value) if isinstance(a, Const) else None for a in eqn.inputs]
+        known = [s for s in strides if s is not None]
+        return rule(known, factors) if len(known) == len(strides) else None
+
+    def branch(self, eqn: Eqn) -> None:
+        for region in eqn.regions:
+            self.region(region)
+        then, orelse = (region.yields for region in eqn.regions)
+        is_uniform = self.of(eqn.inputs[0]) == 0
+        for out, a, b in zip(eqn.outputs, then, orelse, strict=True):
+            stride = self.of(a)
+            self.learn(out, stride if is_uniform and stride == self.of(b) else None)
+
+    def loop_over_range(self, eqn: Eqn) -> None:
+        (body,), (start, stop, step) = eqn.regions, eqn.inputs[:3]
+        index, *carried = body.params
+        if ends_together(eqn, self.of):
+            self.learn(index, 0)
+            self.forget(carried)
+        else:
+            self.learn(index, self.of(start) if self.of(step) == 0 else None)
+            self.carry(carried, eqn.inputs[3:])
+        self.region(body)
+        self.carry(carried, body.yields)
+        self.leave(eqn, carried, all(self.of(a) == 0 for a in (start, stop, step)))
+
+    def loop_on_condition(self, eqn: Eqn) -> None:
+        cond, body = eqn.regions
+        self.carry(cond.params, eqn.inputs)
+        self.region(cond)
+        self.carry(body.params, cond.params)
+        self.region(body)
+        self.carry(cond.params, body.yields)
+        self.leave(eqn, cond.params, self.of(cond.yields[0]) == 0)
+
+    def carry(self, params: Sequence[Var], values: Sequence[Atom]) -> None:
+        for param, value in zip(params, values, strict=True):
+            if param not in self.strides:
+                self.strides[param] = self.of(value)
+            elif self.strides[param] not in (None, self.of(value)):
+                self.strides[param] = None
+                self.is_settled = False
+
+    def forget(self, params: Sequence[Var]) -> None:
+        """Threads that begin a loop later than others differ in what it carries."""
+        for param in params:
+            if self.strides.get(param) is not None:
+                self.is_settled = False
+            self.strides[param] = None
+
+    def leave(self, eqn: Eqn, carried: Sequence[Var], is_together: bool) -> None:
+        for out, param in zip(eqn.outputs, carried, strict=True):
+            self.learn(out, self.strides[param] if is_together else None)

@@ -1,0 +1,1 @@
+"""Code for CUDA devices: PTX, warp reductions, NVRTC."""

@@ -1,0 +1,140 @@
+"""Loads, stores, and additions to elements that belong to one thread, by one thread or a gang."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+
+from kernelcore.codegen.analysis.component_groups import component_of
+from kernelcore.codegen.llvm import memory
+from kernelcore.codegen.llvm.emitter import Emitter
+from kernelcore.codegen.simd import component_groups, vector_access
+from kernelcore.codegen.simd.masked_control import both
+from kernelcore.ir.core import Atom, Eqn, Func
+from kernelcore.ir.op import AddForm, OpKind
+from kernelcore.ir.walk import atoms_in, walk_regions
+from kernelcore.language.types import ArrayType, Scalar
+from kernelcore.passes.access.accumulation_plan import form_of
+
+# Between the writes of one element these may stand: they neither see nor change it.
+_UNRELATED = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM})
+
+# The new element from the old one and a value.
+Update = Callable[[Emitter, Scalar, str, str], str]
+
+
+def emit_load(e: Emitter, eqn: Eqn) -> list[str]:
+    """One element of an array."""
+    if e.lanes > 1:
+        return [
+            component_groups.load(e, eqn)
+            if e.step
+            else vector_access.load(e, vector_access.site(e, eqn))
+        ]
+    dtype, address = memory.element(e, eqn)
+    return [memory.load(e, dtype, address)]
+
+
+def emit_store(e: Emitter, eqn: Eqn) -> list[str]:
+    """Write one element of an array."""
+    if e.is_uniform(*eqn.inputs[1:]):
+        with e.at(1):
+            dtype, address = memory.element(e, eqn)
+            memory.store(e, dtype, e.value(eqn.inputs[-1]), address)
+        return []
+    element = e.elements.get(eqn, (eqn,))
+    if eqn is element[-1]:
+        parts = _by_component(element)
+        values = [e.value_at(part.inputs[-1], e.gang) for part in parts]
+        with e.under(both(e, e.mask, e.storing_lanes) if e.storing_lanes else e.mask):
+            _store_parts(e, [vector_access.site(e, part) for part in parts], values)
+    return []
+
+
+def emit_owned_update(e: Emitter, eqn: Eqn, update: Update) -> list[str]:
+    """Change an element that no other thread touches, and give its old value."""
+    if e.gang == 1:
+        dtype, address = memory.element(e, eqn)
+        old = memory.load(e, dtype, address)
+        memory.store(e, dtype, update(e, dtype, old, e.value(eqn.inputs[-1])), address)
+        return [old]
+    element = e.elements.get(eqn, (eqn,))
+    if eqn is not element[-1]:
+        # Nobody uses the old value of what is written later.
+        return ["poison"]
+    parts = _by_component(element)
+    sites = [vector_access.site(e, part) for part in parts]
+    olds = [vector_access.load(e, where) for where in sites]
+    with e.at(e.gang):
+        values = [e.value(part.inputs[-1]) for part in parts]
+        news = [
+            update(e, where.dtype, old, value)
+            for where, old, value in zip(sites, olds, values, strict=True)
+        ]
+    _store_parts(e, sites, news)
+    return [olds[0]]
+
+
+def _store_parts(e: Emitter, sites: Sequence[vector_access.Site], values: Sequence[str]) -> None:
+    """Write one component, or all components of elements, as units where these are adjacent."""
+    if len(sites) > 1 and sites[0].period == len(sites):
+        vector_access.store_elements(e, sites[0], values)
+        return
+    for where, value in zip(sites, values, strict=True):
+        vector_access.store(e, where, value)
+
+
+def whole_elements(func: Func) -> Mapping[Eqn, Sequence[Eqn]]:
+    """The writes that together write every component of one element, by each of them."""
+    used = atoms_in(func.body)
+    found: dict[Eqn, Sequence[Eqn]] = {}
+    for region in walk_regions(func.body):
+        run: list[Eqn] = []
+        for eqn in region.eqns:
+            if eqn.op.kind in _UNRELATED:
+                continue
+            if _component(eqn, used) is None:
+                run = []
+                continue
+            if not (run and _continues(run, eqn)):
+                run = []
+            run.append(eqn)
+            array = eqn.inputs[0].type
+            assert isinstance(array, ArrayType)
+            if len(run) == prod(array.components):
+                found.update((part, tuple(run)) for part in run)
+                run = []
+    return found
+
+
+def _component(eqn: Eqn, used: set[Atom]) -> int | None:
+    """Which component ``eqn`` writes, if it may be written later with the others."""
+    is_store = eqn.op.kind is OpKind.STORE
+    is_owned_add = eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) is AddForm.OWNED
+    if not (is_store or (is_owned_add and eqn.out not in used)):
+        return None
+    array = eqn.inputs[0].type
+    assert isinstance(array, ArrayType)
+    if not 1 < prod(array.components) <= vector_access.MAX_INTERLEAVED:
+        return None
+    return component_of(eqn)
+
+
+def _continues(run: Sequence[Eqn], eqn: Eqn) -> bool:
+    """Whether ``eqn`` writes another component of the same element."""
+    first, array = run[0], eqn.inputs[0].type
+    assert isinstance(array, ArrayType)
+    outer = slice(0, 1 + array.outer_ndim)
+    is_same = first.op is eqn.op and first.inputs[outer] == eqn.inputs[outer]
+    return is_same and _place(eqn) not in [_place(part) for part in run]
+
+
+def _place(eqn: Eqn) -> int:
+    """The number of the component that ``eqn`` writes."""
+    number = component_of(eqn)
+    assert number is not None
+    return number
+
+
+def _by_component(element: Sequence[Eqn]) -> list[Eqn]:
+    return sorted(element, key=_place) if len(element) > 1 else list(element)

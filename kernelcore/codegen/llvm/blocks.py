@@ -1,0 +1,49 @@
+"""What branches, loops and their masked forms share: phis of carried values, and indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernelcore.builtins.lowering import LLVM_TYPES
+from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
+from kernelcore.ir.core import Atom, Const, Eqn, Var
+
+
+def unit_step(step: Atom) -> int:
+    """The step of a loop that counts up or down by one, else 0."""
+    return int(step.value) if isinstance(step, Const) and step.value in (1, -1) else 0
+
+
+def goes_on(e: Emitter, loop: Eqn, position: str, limit: str) -> str:
+    """Whether the FOR ``loop``, whose step is one, has a turn at ``position``."""
+    integer = scalar_type(loop.inputs[0])
+    sign, forwards = "u" if integer.kind == "uint" else "s", unit_step(loop.inputs[2]) > 0
+    order = f"{sign}{'lt' if forwards else 'gt'}"
+    return e.op(f"icmp {order} {LLVM_TYPES[integer.name]} {position}, {limit}")
+
+
+def next_index(e: Emitter, loop: Eqn, position: str) -> str:
+    """The index after that of a turn of the FOR ``loop``, whose step is one."""
+    integer = scalar_type(loop.inputs[0])
+    flag = "nuw" if integer.kind == "uint" else "nsw"
+    return e.op(f"add {flag} {LLVM_TYPES[integer.name]} {position}, {unit_step(loop.inputs[2])}")
+
+
+def type_of(e: Emitter, var: Var) -> str:
+    """The LLVM type of the text that ``var`` is bound to."""
+    with e.at(e.lanes_of(var)):
+        return e.type(scalar_type(var))
+
+
+def bind_phis(e: Emitter, params: Sequence[Var]) -> list[str]:
+    """A phi per parameter of a region, which it is bound to."""
+    phis = [e.phi(type_of(e, param)) for param in params]
+    for param, phi in zip(params, phis, strict=True):
+        e.bind(param, phi)
+    return phis
+
+
+def add_edges(e: Emitter, phis: Sequence[str], values: Sequence[str], block: str) -> None:
+    """Say what ``phis`` are when entered from ``block``."""
+    for phi, value in zip(phis, values, strict=True):
+        e.add_edge(phi, value, block)

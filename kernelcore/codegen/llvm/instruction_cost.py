@@ -1,0 +1,46 @@
+"""What operations cost: the instructions of one thread."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import chain
+
+from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
+from kernelcore.codegen.llvm.float16 import held_as
+from kernelcore.ir.core import Eqn
+from kernelcore.ir.op import Op
+from kernelcore.language.types import Scalar
+
+_SLOW_NAMES = ("fdiv", "llvm.sqrt")
+_INTEGER_QUOTIENTS = ("sdiv", "udiv", "srem", "urem")
+
+
+def instructions_of(eqn: Eqn) -> tuple[str, ...]:
+    """The instructions of one thread that a pure ``eqn`` is."""
+    return _instructions(eqn.op, held_as(scalar_type(eqn.inputs[-1])))
+
+
+def slow_instructions(eqn: Eqn) -> int:
+    """How many quotients and square roots a pure ``eqn`` takes."""
+    return _count(eqn, _SLOW_NAMES)
+
+
+def integer_quotients(eqn: Eqn) -> int:
+    """How many quotients and remainders of integers a pure ``eqn`` takes."""
+    return _count(eqn, _INTEGER_QUOTIENTS)
+
+
+def _count(eqn: Eqn, names: tuple[str, ...]) -> int:
+    return sum(any(name in text for name in names) for text in instructions_of(eqn))
+
+
+@lru_cache(maxsize=1024)
+def _instructions(op: Op, dtype: Scalar) -> tuple[str, ...]:
+    assert op.lower is not None
+    e = Emitter(1, {})
+    # The order of sums follows, which must be the same on every processor.
+    e.fused = True
+    op.lower(e, dtype, *("undef" for _ in op.params))
+    # What is defined beside the kernel is inlined.
+    defined = (d.splitlines()[1:] for d in e.declarations if d.startswith("define"))
+    return (*e.lines(), *chain.from_iterable(defined))

@@ -1,0 +1,315 @@
+"""Verified IR to LLVM text. Names no built-in: PURE ops are lowered by their own entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from kernelcore.base import native
+from kernelcore.base.errors import KernelCompileError
+from kernelcore.codegen import abi
+from kernelcore.codegen.analysis.idempotence import may_load_again
+from kernelcore.codegen.analysis.loop_dependence import Turns, loops_in_step
+from kernelcore.codegen.analysis.prefetch import first_accesses
+from kernelcore.codegen.analysis.row_tiling import in_bands
+from kernelcore.codegen.analysis.uniformity import (
+    crossing_strides,
+    lane_strides,
+    row_major_accesses,
+)
+from kernelcore.codegen.llvm import access, atomic, control, float16, memory, output, stacks
+from kernelcore.codegen.llvm.access import whole_elements
+from kernelcore.codegen.llvm.cast import emit_cast
+from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter, Handler, Value, scalar_type
+from kernelcore.codegen.llvm.stack_records import stack_records
+from kernelcore.codegen.reduction import accumulate
+from kernelcore.codegen.reduction.sums import Accumulation
+from kernelcore.codegen.simd.cost_model import (
+    Ends,
+    best_ends,
+    crossed_gangs,
+    is_straight,
+    suits_any_strides,
+)
+from kernelcore.codegen.simd.grid_loop import Band, Gangs, emit_points
+from kernelcore.codegen.simd.loop_collapse import Crossing, emit_crossing
+from kernelcore.codegen.simd.strategy import SINGLE_THREADS, Form
+from kernelcore.codegen.snippet.translation_unit import emit_native
+from kernelcore.codegen.target.machine import STRAIGHT
+from kernelcore.ir.core import Eqn, Func, Var
+from kernelcore.ir.op import LOOPS, OpKind
+from kernelcore.ir.walk import assertions, walk_eqns
+from kernelcore.language.types import ArrayType, Scalar
+
+# Beyond, arithmetic hides what strides cost, and the time to compile a second body is saved.
+MAX_EQNS_OF_TWO_BODIES = 600
+
+
+def emit_kernel(
+    func: Func,
+    symbol: str,
+    attributes: Mapping[str, str] | None = None,
+    form: Form = SINGLE_THREADS,
+) -> str:
+    """LLVM text of kernel ``func`` under the interface of ``codegen/abi.py``.
+
+    Args:
+        func: A verified kernel without calls.
+        symbol: Name of the function to define.
+        attributes: LLVM string attributes of the function.
+        form: Threads and turns that run in step.
+
+    Raises:
+        KernelCompileError: ``func`` is no kernel, or has calls.
+    """
+    if func.body.yields:
+        raise KernelCompileError(f"'{func.name}' yields values: it is no kernel", func.loc)
+    e = Emitter(form.threads, HANDLERS)
+    e.lanes = 1
+    e.assertions = {eqn: at for at, eqn in enumerate(assertions(func))}
+    e.members = stack_records(func)
+    e.overlaps = form.overlaps
+    e.least_masked_bytes = form.least_masked_bytes
+    if form.threads > 1:
+        e.strides = lane_strides(func)
+        e.elements = whole_elements(func)
+        e.first_accesses = first_accesses(func)
+    load_arguments(e, func)
+    dims = [e.op(f"load i64, ptr {memory.address_at(e, '%grid', 8 * a)}") for a in range(func.rank)]
+    some = e.op("icmp slt i64 %begin, %end")
+    start = e.label("start")
+    e.branch(some, start, output.FINISH_BLOCK)
+    e.place(start)
+    e.accumulation = accumulate.begin(e, func)
+    done = e.label("totals") if e.accumulation.partial else output.FINISH_BLOCK
+    _emit_points(e, func, dims, done, form)
+    if e.accumulation.partial:
+        e.place(done)
+        accumulate.finish(e, e.accumulation)
+        e.jump(output.FINISH_BLOCK)
+    leave(e)
+    params = "ptr %args, ptr %grid, i64 %begin, i64 %end"
+    straight = {STRAIGHT: "true"} if is_straight(func, form.threads) else {}
+    return _module(e, symbol, params, {**(attributes or {}), **straight})
+
+
+def emit_lanes(func: Func, symbol: str, lanes: int, fused: bool = native.has_fma) -> str:
+    """LLVM text of a function of scalars, evaluated for ``lanes`` sets of arguments at once.
+
+    Defines ``void symbol(ptr in0, ..., ptr out0, ...)``: every pointer is to ``lanes`` elements.
+    ``fused`` says whether the target multiplies and adds in one instruction.
+    """
+    e = Emitter(lanes, HANDLERS)
+    e.fused = fused
+    for at, param in enumerate(func.params):
+        e.bind(param, memory.load(e, scalar_type(param), f"%in{at}"))
+    e.region(func.body)
+    for at, value in enumerate(e.value(a) for a in func.body.yields):
+        memory.store(e, scalar_type(func.body.yields[at]), value, f"%out{at}")
+    e.effect("ret void")
+    pointers = [f"ptr %in{at}" for at in range(len(func.params))]
+    pointers += [f"ptr %out{at}" for at in range(len(func.body.yields))]
+    return _module(e, symbol, ", ".join(pointers), {})
+
+
+def load_arguments(e: Emitter, func: Func) -> None:
+    """Bind the parameters of ``func`` to what the argument block holds."""
+    fields, _ = abi.layout(func.params)
+    for param, field in zip(func.params, fields, strict=True):
+        if isinstance(field.type, Scalar):
+            e.bind(param, memory.load(e, field.type, memory.address_at(e, "%args", field.offset)))
+            continue
+        axes = range(field.type.ndim)
+        data = e.op(f"load ptr, ptr {memory.address_at(e, '%args', field.offset)}")
+        shape = [_word(e, field.shape_offset(a)) for a in axes]
+        strides = [_word(e, field.stride_offset(a)) for a in axes]
+        e.bind(param, ArrayValue(data, tuple(shape), tuple(strides)))
+
+
+def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str, form: Form) -> None:
+    """The grid loop: gangs, or single points, of packed arrays, and the same of any.
+
+    It is left for block ``done``, where arrays have any strides.
+    """
+    arrays = {p: p.type for p in func.params if isinstance(p.type, ArrayType) and p.type.ndim}
+    found = {param: e.array(param) for param in arrays}
+    forms = {p: packed_form(type_, found[p]) for p, type_ in arrays.items()}
+    loops = loops_in_step(func) if form.turns > 1 else dict[Eqn, Turns]()
+    gangs: Gangs | None = None
+    eqns = list(walk_eqns(func.body))
+    is_short = len(eqns) <= MAX_EQNS_OF_TWO_BODIES
+    # Beside a loop, what is done once per point takes no time.
+    has_loops = any(eqn.op.kind in LOOPS for eqn in eqns)
+
+    def point() -> None:
+        e.bind_all(found)
+        e.is_brief = gangs is not None and has_loops
+        e.region(func.body)
+        e.is_brief = False
+
+    def gang() -> None:
+        e.bind_all(forms)
+        e.loops = loops
+        e.region(func.body)
+        e.loops = {}
+
+    begin = "%begin"
+    if e.gang > 1 or (arrays and is_short):
+        ends = best_ends(func) if e.gang > 1 else Ends.SINGLE
+        has_strided = e.gang > 1 and ends is Ends.SINGLE and suits_any_strides(func)
+        strided = point if has_strided else None
+        is_packed = all_equal(e, found, forms)
+        band = _band(e, func, form.rows, forms, is_packed, ends) if form.rows > 1 else None
+        gangs = Gangs(gang, is_packed, strided, ends, band)
+        crossing = _crossing(e, func, forms) if e.gang > 1 else None
+        if crossing is not None:
+            begin = emit_crossing(e, dims, crossing, gangs.is_packed, done)
+    emit_points(e, begin, dims, point, gangs, done)
+    e.bind_all(found)
+
+
+def _crossing(e: Emitter, func: Func, forms: Mapping[Var, ArrayValue]) -> Crossing | None:
+    """Gangs of ``func`` that cross rows, for arrays that are packed; None if they never pay."""
+    most_gangs = crossed_gangs(func)
+    if most_gangs == 0:
+        return None
+    strides, row_major = crossing_strides(func), row_major_accesses(func)
+
+    def body() -> None:
+        e.bind_all(forms)
+        with e.crossing_rows(strides, row_major):
+            e.region(func.body)
+
+    shaped = {eqn.inputs[0] for eqn in row_major}
+    return Crossing(body, {p: form for p, form in forms.items() if p in shaped}, most_gangs)
+
+
+def _band(
+    e: Emitter,
+    func: Func,
+    rows: int,
+    forms: Mapping[Var, ArrayValue],
+    is_packed: str,
+    ends: Ends,
+) -> Band:
+    """Gangs of several rows of ``func``, for packed arrays to which no other threads add."""
+    together, is_possible = in_bands(func, rows), is_packed
+    assert e.accumulation is not None
+    for is_shared in e.accumulation.shared.values():
+        is_alone = e.op(f"xor i1 {is_shared}, true")
+        is_possible = e.op(f"and i1 {is_possible}, {is_alone}")
+
+    def body() -> None:
+        e.bind_all(forms)
+        plan = Accumulation(together)
+        with e.other_code(lane_strides(together), whole_elements(together), plan):
+            e.region(together.body)
+
+    ends_rows = ends is Ends.PACKED and may_load_again(func)
+    return Band(rows, body, is_possible, ends_rows)
+
+
+def packed_form(type_: ArrayType, array: ArrayValue) -> ArrayValue:
+    """``array`` with adjacent components, and adjacent elements along the last other axis."""
+    strides: list[str] = []
+    size_bytes = type_.dtype.size_bytes
+    for extent in reversed(type_.components):
+        strides.insert(0, str(size_bytes))
+        size_bytes *= extent
+    outer = type_.outer_ndim
+    if outer:
+        strides.insert(0, str(size_bytes))
+    return ArrayValue(array.data, array.shape, (*array.strides[: max(outer - 1, 0)], *strides))
+
+
+def all_equal(e: Emitter, found: Mapping[Var, ArrayValue], forms: Mapping[Var, ArrayValue]) -> str:
+    """Whether the strides of ``found`` are those of ``forms``."""
+    result = "true"
+    for param, array in found.items():
+        for stride, wanted in zip(array.strides, forms[param].strides, strict=True):
+            if stride != wanted:
+                same = e.op(f"icmp eq i64 {stride}, {wanted}")
+                result = e.op(f"and i1 {result}, {same}")
+    return result
+
+
+def leave(e: Emitter, finish: Callable[[Emitter], None] | None = None) -> None:
+    """Emit the blocks by which a kernel returns, with what ``finish`` emits before it does."""
+    if e.stacks:
+        e.place(stacks.OUT_OF_MEMORY_BLOCK)
+        output.fail(e, abi.STATUS_OUT_OF_MEMORY)
+    e.place(output.FINISH_BLOCK)
+    if finish is not None:
+        finish(e)
+    stacks.free_stacks(e)
+    e.effect("ret void")
+
+
+def _module(e: Emitter, symbol: str, params: str, attributes: Mapping[str, str]) -> str:
+    pairs = "".join(f' "{name}"="{value}"' for name, value in attributes.items())
+    return module_text(e, e.declarations, f'void @"{symbol}"({params}) nounwind{pairs}')
+
+
+def module_text(e: Emitter, declarations: Iterable[str], head: str) -> str:
+    """A module of ``declarations`` and the function that ``e`` holds; ``head`` is its type."""
+    lines = [
+        *declarations,
+        f"define {head} {{",
+        "entry:",
+        *e.slots,
+        *stacks.clear_stacks(e),
+        *e.lines(),
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _word(e: Emitter, offset_bytes: int) -> str:
+    return e.op(f"load i64, ptr {memory.address_at(e, '%args', offset_bytes)}")
+
+
+def _emit_pure(e: Emitter, eqn: Eqn) -> list[str]:
+    assert eqn.op.lower is not None
+    dtype = float16.held_as(scalar_type(eqn.inputs[-1]))
+    value = eqn.op.lower(e, dtype, *(e.value(a) for a in eqn.inputs))
+    return [float16.rounded(e, scalar_type(eqn.out), value)]
+
+
+def _emit_tid(e: Emitter, eqn: Eqn) -> list[str]:
+    return [e.point[eqn.attrs["axis"]]]
+
+
+def _emit_dim(e: Emitter, eqn: Eqn) -> list[str]:
+    """One extent of an array as int32."""
+    axis: int = eqn.attrs["axis"]
+    return [e.op(f"trunc i64 {e.array(eqn.inputs[0]).shape[axis]} to i32")]
+
+
+def _refuse_call(e: Emitter, eqn: Eqn) -> Sequence[Value]:
+    del e
+    raise KernelCompileError("a call that was not inlined", eqn.loc)
+
+
+HANDLERS: Mapping[OpKind, Handler] = MappingProxyType(
+    {
+        OpKind.PURE: _emit_pure,
+        OpKind.CAST: emit_cast,
+        OpKind.TID: _emit_tid,
+        OpKind.DIM: _emit_dim,
+        OpKind.LOAD: access.emit_load,
+        OpKind.STORE: access.emit_store,
+        OpKind.ATOMIC_ADD: atomic.emit_atomic_add,
+        OpKind.ATOMIC: atomic.emit_atomic,
+        OpKind.ATOMIC_CAS: atomic.emit_atomic_cas,
+        OpKind.PRINT: output.emit_print,
+        OpKind.ASSERT: output.emit_assert,
+        OpKind.STACK: stacks.emit_stack,
+        OpKind.PUSH: stacks.emit_push,
+        OpKind.POP: stacks.emit_pop,
+        OpKind.IF: control.emit_if,
+        OpKind.FOR: control.emit_for,
+        OpKind.WHILE: control.emit_while,
+        OpKind.CALL: _refuse_call,
+        OpKind.NATIVE: emit_native,
+    }
+)

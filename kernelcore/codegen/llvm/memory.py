@@ -1,0 +1,83 @@
+"""Array elements: their form in memory, and where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kernelcore.builtins.lowering import LLVM_TYPES
+from kernelcore.builtins.reference import is_narrow
+from kernelcore.codegen.llvm import float16
+from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter, scalar_type
+from kernelcore.ir.core import Atom, Const, Eqn
+from kernelcore.language.types import ArrayType, Scalar, boolean
+
+
+def load(e: Emitter, dtype: Scalar, address: str) -> str:
+    """The ``e.lanes`` elements at ``address``."""
+    stored = e.wide(stored_type(dtype))
+    return decoded(e, dtype, e.op(f"load {stored}, ptr {address}, align {dtype.size_bytes}"))
+
+
+def store(e: Emitter, dtype: Scalar, value: str, address: str) -> None:
+    """Write ``e.lanes`` elements at ``address``."""
+    stored, bits = e.wide(stored_type(dtype)), encoded(e, dtype, value)
+    e.effect(f"store {stored} {bits}, ptr {address}, align {dtype.size_bytes}")
+
+
+def stored_type(dtype: Scalar) -> str:
+    """The LLVM type of an element in memory: a bool is a byte, a float of 16 bits an integer."""
+    return f"i{8 * dtype.size_bytes}" if dtype.bits < 32 else LLVM_TYPES[dtype.name]
+
+
+def decoded(e: Emitter, dtype: Scalar, stored: str) -> str:
+    """The value of an element as it is in memory."""
+    if dtype == boolean:
+        return e.op(f"icmp ne {e.wide('i8')} {stored}, zeroinitializer")
+    return float16.decode(e, dtype, stored) if is_narrow(dtype) else stored
+
+
+def encoded(e: Emitter, dtype: Scalar, value: str) -> str:
+    """``value`` as it is in memory."""
+    if dtype == boolean:
+        return e.op(f"zext {e.type(dtype)} {value} to {e.wide('i8')}")
+    return float16.encode(e, dtype, value) if is_narrow(dtype) else value
+
+
+def element(e: Emitter, eqn: Eqn) -> tuple[Scalar, str]:
+    """The type and the address of the element that an access by one thread names."""
+    source = eqn.inputs[0]
+    assert isinstance(source.type, ArrayType)
+    indices = eqn.inputs[1 : 1 + source.type.ndim]
+    return source.type.dtype, address(e, e.array(source), indices)
+
+
+def address(e: Emitter, array: ArrayValue, indices: Sequence[Atom]) -> str:
+    """Where the element, or the view, at the leading ``indices`` starts."""
+    if e.address is not None:
+        return e.address(e, array, indices)
+    return moved(e, array.data, zip(indices, array.strides, strict=False))
+
+
+def moved(e: Emitter, found: str, steps: Iterable[tuple[Atom, str]]) -> str:
+    """The address ``found``, moved by every index times its stride."""
+    for index, stride in steps:
+        if isinstance(index, Const) and index.value == 0:
+            continue
+        offset = e.op(f"mul i64 {wide_index(e, index)}, {stride}")
+        found = e.op(f"getelementptr i8, ptr {found}, i64 {offset}")
+    return found
+
+
+def wide_index(e: Emitter, index: Atom) -> str:
+    """An index as int64."""
+    value = e.value(index)
+    dtype = scalar_type(index)
+    if dtype.bits == 64 or (isinstance(index, Const) and e.lanes == 1):
+        return value
+    extend = "zext" if dtype.kind == "uint" else "sext"
+    return e.wide_indices.get(value) or e.op(f"{extend} {e.type(dtype)} {value} to {e.wide('i64')}")
+
+
+def address_at(e: Emitter, base: str, offset_bytes: int) -> str:
+    """The address ``offset_bytes`` behind ``base``."""
+    return e.op(f"getelementptr i8, ptr {base}, i64 {offset_bytes}") if offset_bytes else base

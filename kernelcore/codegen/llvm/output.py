@@ -1,0 +1,121 @@
+"""What a kernel tells the outside besides its arrays: printed text, and why it failed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from kernelcore.codegen import abi
+from kernelcore.codegen.llvm import float16
+from kernelcore.codegen.llvm.cast import convert
+from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
+from kernelcore.codegen.simd import masked_control
+from kernelcore.codegen.simd.scalarize import by_lane
+from kernelcore.ir.core import Atom, Eqn
+from kernelcore.language.types import float64, int64, uint64
+
+FINISH_BLOCK = "finish"
+
+_NAN_BITS = 0x7FF8 << 48
+# Printable in the texts of LLVM as they are.
+_PLAIN = frozenset(range(0x20, 0x7F)) - frozenset(b'"\\')
+
+
+@by_lane
+def emit_print(e: Emitter, eqn: Eqn) -> list[str]:
+    """Write a line to standard output, by one call, so that lines of threads stay whole."""
+    form, arguments = print_call(e, eqn)
+    e.declare("declare i32 @dprintf(i32, ptr, ...)")
+    passed = ", ".join(("i32 1", f"ptr {form}", *arguments))
+    e.effect(f"call i32 (i32, ptr, ...) @dprintf({passed})")
+    return []
+
+
+def print_call(e: Emitter, eqn: Eqn) -> tuple[str, list[str]]:
+    """The address of the format of a PRINT, as C's ``printf`` takes it, and what follows it."""
+    first, *rest = eqn.attrs["pieces"]
+    form: str = ""
+    arguments: list[str] = []
+    formats = (*eqn.attrs.get("formats", ("",) * len(eqn.inputs)), "")
+    for piece, atom, wanted in zip((first, *rest), (*eqn.inputs, None), formats, strict=True):
+        for at, part in enumerate(piece.split("\0")):
+            # C ends a text at a zero byte, but prints one that it is given.
+            form += ("%c" if at else "") + part.replace("%", "%%")
+            arguments += ["i32 0"] if at else []
+        if atom is not None:
+            directive, argument = _passed(e, atom)
+            # 64 bits are passed for an integer of any width.
+            length = "ll" if scalar_type(atom).is_integer else ""
+            form += f"{wanted[:-1]}{length}{wanted[-1]}" if wanted else directive
+            arguments.append(argument)
+    return _text(e, form), arguments
+
+
+def emit_assert(e: Emitter, eqn: Eqn) -> list[str]:
+    """Go on if the condition holds; else report which assertion it is and leave the kernel.
+
+    A gang leaves together at the first assertion in program order that fails in some lane.
+    """
+    condition, *shown = eqn.inputs
+    held, failed = e.label("held"), e.label("failed")
+    if e.is_uniform(condition):
+        e.branch(e.value_at(condition, 1), held, failed)
+        e.place(failed)
+        details = [masked_control.in_first_lane(e, a, e.mask) for a in shown]
+    else:
+        failing = masked_control.failing(e, e.value_at(condition, e.gang))
+        e.branch(masked_control.is_any(e, failing), failed, held)
+        e.place(failed)
+        details = [masked_control.in_first_lane(e, a, failing) for a in shown]
+    fail(e, abi.STATUS_FIRST_ASSERTION + e.assertions[eqn], details)
+    e.place(held)
+    return []
+
+
+def fail(e: Emitter, status: int, details: Sequence[str] = ()) -> None:
+    """Leave the kernel with ``status``, unless another thread has failed before.
+
+    The words after the status get ``details``, of type i64.
+    """
+    field = e.op(f"getelementptr i8, ptr %grid, i64 {abi.GRID_STATUS_OFFSET}")
+    target = e.op(f"load ptr, ptr {field}")
+    words = f"ptr {target}, i64 {abi.STATUS_OK}, i64 {status}"
+    pair = e.op(f"cmpxchg {words} monotonic monotonic, align 8")
+    if details:
+        first = e.label("first")
+        is_first = e.op(f"extractvalue {{ i64, i1 }} {pair}, 1")
+        e.branch(is_first, first, FINISH_BLOCK)
+        e.place(first)
+    for at, value in enumerate(details, 1):
+        word = e.op(f"getelementptr i64, ptr {target}, i64 {at}")
+        e.effect(f"store i64 {value}, ptr {word}, align 8")
+    e.jump(FINISH_BLOCK)
+
+
+def _passed(e: Emitter, atom: Atom) -> tuple[str, str]:
+    """The directive of C's ``printf`` for ``atom``, and the argument for it."""
+    dtype, value = scalar_type(atom), e.value(atom)
+    match dtype.kind:
+        case "bool":
+            texts = f"ptr {_text(e, 'True')}, ptr {_text(e, 'False')}"
+            return "%s", f"ptr {e.op(f'select i1 {value}, {texts}')}"
+        case "int":
+            return "%lld", f"i64 {convert(e, dtype, int64, value)}"
+        case "uint":
+            return "%llu", f"i64 {convert(e, dtype, uint64, value)}"
+        case _:
+            wide = convert(e, float16.held_as(dtype), float64, value)
+            # C shows the sign of a NaN.
+            bits = e.op(f"bitcast double {wide} to i64")
+            unordered = e.op(f"fcmp uno double {wide}, {wide}")
+            shown = e.op(f"select i1 {unordered}, i64 {_NAN_BITS}, i64 {bits}")
+            return "%g", f"double {e.op(f'bitcast i64 {shown} to double')}"
+
+
+def _text(e: Emitter, text: str) -> str:
+    """The address of a constant C string."""
+    data = text.encode(errors="replace") + b"\0"
+    name = f"@text.{hashlib.sha256(data).hexdigest()[:16]}"
+    shown = "".join(chr(b) if b in _PLAIN else f"\\{b:02X}" for b in data)
+    e.declare(f'{name} = private unnamed_addr constant [{len(data)} x i8] c"{shown}"')
+    return name

@@ -1,0 +1,102 @@
+"""Which stacks are pushed and popped together, and so share one memory, size and check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kernelcore.ir.core import Atom, Eqn, Func, Region
+from kernelcore.ir.op import OpKind
+from kernelcore.language.types import Scalar, StackType
+
+_KINDS = (OpKind.STACK, OpKind.PUSH, OpKind.POP)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A stack as a field of the records of one shared stack.
+
+    Attributes:
+        record: The number of the shared stack.
+        offset_bytes: Where the field lies in a record.
+        record_bytes: Distance from one record to the next.
+        leads: Of the STACKs, PUSHes and POPs of the members, whether this one's is the first.
+    """
+
+    record: int
+    offset_bytes: int
+    record_bytes: int
+    leads: dict[OpKind, bool]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Use:
+    """An Eqn of a stack, the regions around it, outermost first, and its place in the program."""
+
+    eqn: Eqn
+    regions: tuple[Region, ...]
+    place: int
+
+
+def stack_records(func: Func) -> dict[Atom, Member]:
+    """The Member of every stack of ``func``.
+
+    Stacks share where each has one PUSH and one POP, all PUSHes stand in one region, all POPs in
+    another, and neither region is in the other: then they always have equally many elements.
+    """
+    uses: dict[Atom, list[_Use]] = {}
+    for use in _uses(func.body, (), iter(range(1 << 62))):
+        stack = use.eqn.out if use.eqn.op.kind is OpKind.STACK else use.eqn.inputs[0]
+        uses.setdefault(stack, []).append(use)
+    groups: dict[object, list[Atom]] = {}
+    for stack, known in uses.items():
+        groups.setdefault(_group(known) or stack, []).append(stack)
+    members: dict[Atom, Member] = {}
+    for number, stacks in enumerate(groups.values()):
+        members.update(_members(number, stacks, uses))
+    return members
+
+
+def _uses(region: Region, around: tuple[Region, ...], places: Iterator[int]) -> Iterator[_Use]:
+    inside = (*around, region)
+    for eqn in region.eqns:
+        if eqn.op.kind in _KINDS:
+            yield _Use(eqn, inside, next(places))
+        for inner in eqn.regions:
+            yield from _uses(inner, inside, places)
+
+
+def _group(uses: Sequence[_Use]) -> tuple[Region, ...] | None:
+    """What stacks that share have in common; None for a stack of its own."""
+    ordered = sorted(uses, key=lambda u: _KINDS.index(u.eqn.op.kind))
+    if tuple(u.eqn.op.kind for u in ordered) != _KINDS:
+        return None
+    _, push, pop = ordered
+    if push.regions[-1] in pop.regions or pop.regions[-1] in push.regions:
+        return None
+    return tuple(u.regions[-1] for u in ordered)
+
+
+def _members(
+    number: int, stacks: Sequence[Atom], uses: dict[Atom, list[_Use]]
+) -> Iterator[tuple[Atom, Member]]:
+    # The widest first, so that every field is aligned.
+    ordered = sorted(stacks, key=lambda s: -_dtype(s).size_bytes)
+    widths = [_dtype(s).size_bytes for s in ordered]
+    record_bytes = -(-sum(widths) // widths[0]) * widths[0]
+    first: dict[OpKind, int] = {}
+    for use in (u for s in stacks for u in uses[s]):
+        kind = use.eqn.op.kind
+        first[kind] = min(first.get(kind, use.place), use.place)
+    for at, stack in enumerate(ordered):
+        known = uses[stack]
+        leads = {
+            k: len(stacks) == 1 or any(u.eqn.op.kind is k and u.place == first[k] for u in known)
+            for k in _KINDS
+        }
+        yield stack, Member(number, sum(widths[:at]), record_bytes, leads)
+
+
+def _dtype(stack: Atom) -> Scalar:
+    assert isinstance(stack.type, StackType)
+    return stack.type.dtype

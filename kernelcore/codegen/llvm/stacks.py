@@ -1,0 +1,114 @@
+"""Private stacks: memory that a kernel asks for, grows and gives back.
+
+The stack of a gang has one record per turn of the innermost loop around a push, of one element per
+lane. The loops that pop run through the turns of those that push backwards (``ENDS_TOGETHER``), and
+lanes that are not active in a turn of one are not active in that of the other.
+"""
+
+from __future__ import annotations
+
+from kernelcore.codegen.llvm.emitter import Emitter, StackValue
+from kernelcore.codegen.llvm.memory import load, store
+from kernelcore.codegen.llvm.stack_records import Member
+from kernelcore.ir.core import Eqn
+from kernelcore.ir.op import OpKind
+from kernelcore.language.types import Scalar, StackType
+
+FIRST_CAPACITY = 32
+
+# The block of every function with stacks that reports the failure and returns.
+OUT_OF_MEMORY_BLOCK = "out_of_memory"
+
+
+def emit_stack(e: Emitter, eqn: Eqn) -> list[StackValue]:
+    """An empty stack. Its memory is kept from one grid point to the next."""
+    member = e.members[eqn.out]
+    if member.leads[OpKind.STACK]:
+        stack = StackValue(e.slot("ptr"), e.slot("i64"), e.slot("i64"))
+        e.stacks.append(stack)
+        e.records[member.record] = stack
+        e.effect(f"store i64 0, ptr {stack.size}")
+    return [e.records[member.record]]
+
+
+def emit_push(e: Emitter, eqn: Eqn) -> list[str]:
+    """Append to a stack, which doubles when it is full."""
+    stack, dtype = e.stack(eqn.inputs[0]), _stack_dtype(eqn)
+    member = e.members[eqn.inputs[0]]
+    value = e.value_at(eqn.inputs[1], e.gang)
+    size = e.op(f"load i64, ptr {stack.size}")
+    if member.leads[OpKind.PUSH]:
+        capacity = e.op(f"load i64, ptr {stack.capacity}")
+        _make_room(e, stack, member, capacity, e.op(f"icmp eq i64 {size}, {capacity}"))
+        e.effect(f"store i64 {e.op(f'add i64 {size}, 1')}, ptr {stack.size}")
+    else:
+        # The record is there already: the first of its members has made it.
+        size = e.op(f"sub i64 {size}, 1")
+    with e.at(e.gang):
+        store(e, dtype, value, _top(e, stack, size, member))
+    return []
+
+
+def emit_pop(e: Emitter, eqn: Eqn) -> list[str]:
+    """Take the last element off a stack."""
+    stack, dtype = e.stack(eqn.inputs[0]), _stack_dtype(eqn)
+    member = e.members[eqn.inputs[0]]
+    size = e.op(f"load i64, ptr {stack.size}")
+    if member.leads[OpKind.POP]:
+        size = e.op(f"sub i64 {size}, 1")
+        e.effect(f"store i64 {size}, ptr {stack.size}")
+    with e.at(e.gang):
+        return [load(e, dtype, _top(e, stack, size, member))]
+
+
+def clear_stacks(e: Emitter) -> list[str]:
+    """Instructions that make every stack hold no memory; they belong at the function's start."""
+    return [
+        line
+        for stack in e.stacks
+        for line in (f"  store ptr null, ptr {stack.data}", f"  store i64 0, ptr {stack.capacity}")
+    ]
+
+
+def free_stacks(e: Emitter) -> None:
+    """Give the memory of every stack back."""
+    for stack in e.stacks:
+        e.declare("declare void @free(ptr)")
+        e.effect(f"call void @free(ptr {e.op(f'load ptr, ptr {stack.data}')})")
+
+
+def _make_room(e: Emitter, stack: StackValue, member: Member, capacity: str, is_full: str) -> None:
+    grow, room = e.label("grow"), e.label("room")
+    e.branch(is_full, grow, room)
+    e.place(grow)
+    _grow(e, stack, capacity, member.record_bytes * e.gang)
+    e.jump(room)
+    e.place(room)
+
+
+def _grow(e: Emitter, stack: StackValue, capacity: str, record_bytes: int) -> None:
+    doubled = e.op(f"shl i64 {capacity}, 1")
+    fresh = e.op(f"icmp eq i64 {capacity}, 0")
+    wanted = e.op(f"select i1 {fresh}, i64 {FIRST_CAPACITY}, i64 {doubled}")
+    old = e.op(f"load ptr, ptr {stack.data}")
+    size_bytes = e.op(f"mul i64 {wanted}, {record_bytes}")
+    e.declare("declare ptr @realloc(ptr, i64)")
+    data = e.op(f"call ptr @realloc(ptr {old}, i64 {size_bytes})")
+    grown = e.label("grown")
+    e.branch(e.op(f"icmp ne ptr {data}, null"), grown, OUT_OF_MEMORY_BLOCK)
+    e.place(grown)
+    e.effect(f"store ptr {data}, ptr {stack.data}")
+    e.effect(f"store i64 {wanted}, ptr {stack.capacity}")
+
+
+def _top(e: Emitter, stack: StackValue, position: str, member: Member) -> str:
+    data = e.op(f"load ptr, ptr {stack.data}")
+    offset = e.op(f"mul i64 {position}, {member.record_bytes * e.gang}")
+    record = e.op(f"getelementptr i8, ptr {data}, i64 {offset}")
+    return e.op(f"getelementptr i8, ptr {record}, i64 {member.offset_bytes * e.gang}")
+
+
+def _stack_dtype(eqn: Eqn) -> Scalar:
+    stack = eqn.inputs[0].type
+    assert isinstance(stack, StackType)
+    return stack.dtype

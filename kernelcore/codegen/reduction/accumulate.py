@@ -1,0 +1,268 @@
+"""Accumulations that threads share, in forms whose sums do not depend on the threads.
+
+A SHARED addition asks at run time whether the launch lets other threads add to the array. A PARTIAL
+one, whose element is the same for the whole launch, adds to one of 64 partial sums in the frame;
+when the call ends they are added up as a tree, and the total is added as SHARED.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kernelcore.builtins.lowering import LLVM_TYPES, literal
+from kernelcore.builtins.reference import is_narrow, nothing_added
+from kernelcore.codegen import abi
+from kernelcore.codegen.llvm import memory
+from kernelcore.codegen.llvm.emitter import Emitter
+from kernelcore.codegen.reduction import stencil
+from kernelcore.codegen.reduction.additions import (
+    add_alone,
+    add_lanes_alone,
+    add_lanes_together,
+    add_together,
+    call_add_lanes_alone,
+    summed,
+)
+from kernelcore.codegen.reduction.runs import runs
+from kernelcore.codegen.reduction.sums import Accumulation, Neighbours, PartialSums
+from kernelcore.codegen.simd import vector_access
+from kernelcore.codegen.simd.masked_control import or_nothing
+from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
+from kernelcore.ir.op import LOOPS, AddForm, OpKind
+from kernelcore.ir.walk import walk_eqns
+from kernelcore.language.types import ArrayType, Scalar
+from kernelcore.passes.access.accumulation_plan import (
+    MAX_SHARED_ARRAYS,
+    defining_eqns,
+    form_of,
+    shared_arrays,
+)
+
+
+def begin(e: Emitter, func: Func) -> Accumulation:
+    """Read from the grid which arrays are shared, and clear the partial sums."""
+    forms = {form_of(eqn) for eqn in walk_eqns(func.body)}
+    if not forms & {AddForm.SHARED, AddForm.PARTIAL}:
+        return Accumulation(func)
+    arrays = shared_arrays(func)
+    bits = e.op(f"load i64, ptr {memory.address_at(e, '%grid', abi.GRID_SHARED_OFFSET)}")
+    shared: dict[Var, str] = {}
+    for at, array in enumerate(arrays[:MAX_SHARED_ARRAYS]):
+        bit = e.op(f"and i64 {bits}, {_signed(1 << at)}")
+        shared[array] = e.op(f"icmp ne i64 {bit}, 0")
+    log = e.op(f"load ptr, ptr {memory.address_at(e, '%grid', abi.GRID_LOG_OFFSET)}")
+    partial: dict[Eqn, PartialSums] = {}
+    for eqn in walk_eqns(func.body):
+        if eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) is AddForm.PARTIAL:
+            partial[eqn] = _clear_sums(e, _dtype(eqn))
+    joined = stencil.neighbours(func, e.strides) if e.gang > 1 else dict[Eqn, Neighbours]()
+    has_loops = any(eqn.op.kind in LOOPS for eqn in walk_eqns(func.body))
+    return Accumulation(
+        func,
+        shared,
+        log,
+        partial,
+        runs=runs(func, e.strides),
+        neighbours=joined,
+        brief=frozenset(func.body.eqns) if has_loops else frozenset(),
+        in_place=e.gang == 1,
+    )
+
+
+def emit_shared(e: Emitter, eqn: Eqn) -> list[str]:
+    """Add to elements as the launch wants it, with the last of a run; nobody uses the old ones.
+
+    A gang adds the values of its lanes to one element as a tree, and then their total.
+    """
+    assert e.accumulation is not None
+    run = e.accumulation.runs.get(eqn, (eqn,))
+    if eqn is run[-1]:
+        _add_shared(e, eqn, [_ways(e, one) for one in run])
+    return ["poison"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """What makes an addition if other threads may add to the array, and what if none does."""
+
+    together: Callable[[], None]
+    alone: Callable[[], None]
+
+
+def _add_shared(e: Emitter, eqn: Eqn, additions: Sequence[_Ways]) -> None:
+    """Make additions to the array of ``eqn``: one test for all."""
+    assert e.accumulation is not None
+    assert isinstance(eqn.inputs[0], Var)
+    is_shared = e.accumulation.shared.get(eqn.inputs[0])
+    if is_shared is None or is_narrow(_dtype(eqn)):
+        for addition in additions:
+            addition.alone()
+        return
+    together, alone, done = e.label("together"), e.label("alone"), e.label("added")
+    e.branch_rarely(is_shared, together, alone)
+    e.place(together)
+    for addition in additions:
+        addition.together()
+    e.jump(done)
+    e.place(alone)
+    for addition in additions:
+        addition.alone()
+    e.jump(done)
+    e.place(done)
+
+
+def _ways(e: Emitter, eqn: Eqn) -> _Ways:
+    """The code of an addition, of which what both ways need is emitted."""
+    plan = e.accumulation
+    assert plan is not None
+    dtype, value = _dtype(eqn), eqn.inputs[-1]
+    if e.gang == 1:
+        in_place = plan.in_place and eqn not in plan.brief
+        return _ways_of_one(e, eqn, e.value_at(value, 1), in_place=in_place)
+    if e.is_uniform(*eqn.inputs[1:-1]) and not is_narrow(dtype):
+        return _ways_of_one(e, eqn, _total_of_lanes(e, dtype, value))
+    joined = stencil.joined(e, eqn)
+    return _ways_of_lanes(e, eqn) if joined is None else _ways_of_neighbours(e, eqn, joined)
+
+
+def _ways_of_one(e: Emitter, eqn: Eqn, value: str, *, in_place: bool = False) -> _Ways:
+    assert e.accumulation is not None
+    log = e.accumulation.log
+    with e.at(1):
+        dtype, address = memory.element(e, eqn)
+
+    def together() -> None:
+        add_together(e, log, dtype, address, value, in_place=in_place)
+
+    def alone() -> None:
+        with e.at(1):
+            add_alone(e, dtype, address, value)
+
+    return _Ways(together, alone)
+
+
+def _ways_of_lanes(e: Emitter, eqn: Eqn) -> _Ways:
+    where, value = vector_access.site(e, eqn), e.value_at(eqn.inputs[-1], e.gang)
+    return _Ways(
+        lambda: _add_lanes_together(e, where, value),
+        lambda: _add_lanes_alone(e, eqn, where, value),
+    )
+
+
+def _ways_of_neighbours(e: Emitter, eqn: Eqn, joined: Neighbours) -> _Ways:
+    def together() -> None:
+        _add_lanes_together(e, vector_access.site(e, eqn), e.value_at(eqn.inputs[-1], e.gang))
+
+    def alone() -> None:
+        if eqn is joined.eqns[-1]:
+            stencil.add_to_neighbours(e, joined, summed)
+
+    return _Ways(together, alone)
+
+
+def _add_lanes_together(e: Emitter, where: vector_access.Site, value: str) -> None:
+    assert e.accumulation is not None
+    log = e.accumulation.log
+    add_lanes_together(e, log, where.dtype, vector_access.pointers(e, where), value)
+
+
+def _add_lanes_alone(e: Emitter, eqn: Eqn, where: vector_access.Site, value: str) -> None:
+    assert e.accumulation is not None
+    if where.period == 1 and not is_narrow(where.dtype):
+        with e.at(e.gang):
+            total = summed(e, where.dtype, vector_access.load(e, where), value)
+        vector_access.store(e, where, total)
+    elif eqn in e.accumulation.brief:
+        call_add_lanes_alone(e, where.dtype, vector_access.pointers(e, where), value)
+    elif e.mask is not None or is_narrow(where.dtype):
+        add_lanes_alone(e, where.dtype, vector_access.pointers(e, where), value)
+    else:
+        ty = f"<{e.gang} x {LLVM_TYPES[where.dtype.name]}>"
+        for lane, address in enumerate(vector_access.lane_addresses(e, where)):
+            one = e.op(f"extractelement {ty} {value}, i64 {lane}")
+            with e.at(1):
+                add_alone(e, where.dtype, address, one)
+
+
+def _total_of_lanes(e: Emitter, dtype: Scalar, atom: Atom) -> str:
+    """The sum of ``atom`` over the active lanes."""
+    return _tree(e, dtype, or_nothing(e, atom), e.gang)
+
+
+def emit_partial(e: Emitter, eqn: Eqn) -> list[str]:
+    """Add to the partial sums of the current points; nobody uses the old element."""
+    assert e.accumulation is not None
+    dtype, partial = _dtype(eqn), e.accumulation.partial[eqn]
+    # A gang starts at a multiple of its size, so that its sums are adjacent.
+    slot = e.op(f"and i64 {e.wide_indices[e.point[-1]]}, {abi.PARTIAL_SUMS - 1}")
+    address = e.op(f"getelementptr {LLVM_TYPES[dtype.name]}, ptr {partial.sums}, i64 {slot}")
+    with e.at(e.gang):
+        value, old = e.value(eqn.inputs[-1]), memory.load(e, dtype, address)
+        total = summed(e, dtype, old, value)
+        if e.mask is not None:
+            choice = f"<{e.gang} x i1> {e.mask}, {e.type(dtype)} {total}, {e.type(dtype)} {old}"
+            total = e.op(f"select {choice}")
+        memory.store(e, dtype, total, address)
+    e.effect(f"store i8 1, ptr {partial.is_used}")
+    return [value]
+
+
+def finish(e: Emitter, plan: Accumulation) -> None:
+    """Add the partial sums to their elements."""
+    with e.gangs_of(1):
+        for eqn, partial in plan.partial.items():
+            some, done = e.label("total"), e.label("added")
+            used = e.op(f"load i8, ptr {partial.is_used}")
+            e.branch(e.op(f"icmp ne i8 {used}, 0"), some, done)
+            e.place(some)
+            dtype = _dtype(eqn)
+            e.region(Region((), defining_eqns(plan.func, eqn.inputs[1:-1])))
+            total = _total(e, dtype, partial.sums)
+            _add_shared(e, eqn, [_ways_of_one(e, eqn, total)])
+            e.jump(done)
+            e.place(done)
+
+
+def _clear_sums(e: Emitter, dtype: Scalar) -> PartialSums:
+    sums = e.slot(f"[{abi.PARTIAL_SUMS} x {LLVM_TYPES[dtype.name]}], align 64")
+    zero = literal(dtype, nothing_added(dtype))
+    wide = f"<{abi.PARTIAL_SUMS} x {LLVM_TYPES[dtype.name]}>"
+    e.effect(f"store {wide} splat ({LLVM_TYPES[dtype.name]} {zero}), ptr {sums}, align 64")
+    is_used = e.slot("i8")
+    e.effect(f"store i8 0, ptr {is_used}")
+    return PartialSums(sums, is_used)
+
+
+def _total(e: Emitter, dtype: Scalar, sums: str) -> str:
+    width = abi.PARTIAL_SUMS
+    value = e.op(f"load <{width} x {LLVM_TYPES[dtype.name]}>, ptr {sums}, align 64")
+    return _tree(e, dtype, value, width)
+
+
+def _tree(e: Emitter, dtype: Scalar, value: str, width: int) -> str:
+    """The sum of ``width`` values as a balanced tree: halves are added element by element."""
+    element = LLVM_TYPES[dtype.name]
+    mnemonic = "fadd" if dtype.is_float else "add"
+    while width > 1:
+        half = width // 2
+        parts = [
+            e.op(
+                f"shufflevector <{width} x {element}> {value}, <{width} x {element}> poison, "
+                f"<{half} x i32> <{', '.join(f'i32 {i}' for i in range(start, start + half))}>"
+            )
+            for start in (0, half)
+        ]
+        value = e.op(f"{mnemonic} <{half} x {element}> {parts[0]}, {parts[1]}")
+        width = half
+    return e.op(f"extractelement <1 x {element}> {value}, i64 0")
+
+
+def _dtype(eqn: Eqn) -> Scalar:
+    array = eqn.inputs[0].type
+    assert isinstance(array, ArrayType)
+    return array.dtype
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word

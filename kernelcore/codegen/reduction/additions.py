@@ -1,0 +1,201 @@
+"""Additions to elements that threads may share, of one thread or a gang: in place or by calls.
+
+What only several threads need, or takes little of the time, is a function of the module: written
+out at every place it would take much of LLVM's time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from kernelcore.builtins.arithmetic import add
+from kernelcore.builtins.lowering import LLVM_TYPES
+from kernelcore.codegen import abi
+from kernelcore.codegen.llvm import float16, memory
+from kernelcore.codegen.llvm.emitter import Emitter
+from kernelcore.codegen.simd.masked_access import stored
+from kernelcore.codegen.simd.masked_control import ALL_LANES
+from kernelcore.language.types import Scalar, float64
+
+# Adds a value to the element at an address.
+_AddOne = Callable[[Emitter, Scalar, str, str], None]
+# No gang has more lanes.
+MAX_LANES = 64
+# The log of functions that append to one.
+_LOG = "%log"
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """A function of the module, with what it needs there.
+
+    It keeps the registers of integers, so that who calls it saves none of them.
+    """
+
+    symbol: str
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Lanes:
+    """Additions of a gang of any size: where an address and a value per lane lie in memory.
+
+    ``active`` has a bit per lane.
+    """
+
+    addresses: str
+    values: str
+    active: str
+
+    def passed(self) -> str:
+        """As parameters, or as what is passed for them."""
+        return f"ptr {self.addresses}, ptr {self.values}, i{MAX_LANES} {self.active}"
+
+
+# Those of functions that add for lanes.
+_LANES = _Lanes("%addresses", "%values", "%active")
+
+
+def summed(e: Emitter, dtype: Scalar, old: str, value: str) -> str:
+    """What an element holds when ``value`` has been added."""
+    assert add.op.lower is not None
+    return float16.rounded(e, dtype, add.op.lower(e, float16.held_as(dtype), old, value))
+
+
+def add_alone(e: Emitter, dtype: Scalar, address: str, value: str) -> None:
+    """Add to an element to which no other thread adds."""
+    memory.store(e, dtype, summed(e, dtype, memory.load(e, dtype, address), value), address)
+
+
+def add_together(
+    e: Emitter, log: str, dtype: Scalar, address: str, value: str, *, in_place: bool
+) -> None:
+    """Add to an element to which other threads may add: integers now, floats by a log.
+
+    Unless ``in_place``, a call writes to the log.
+    """
+    ty = LLVM_TYPES[dtype.name]
+    if dtype.is_integer:
+        e.op(f"atomicrmw add ptr {address}, {ty} {value} monotonic")
+    elif in_place:
+        _append(e, log, dtype, address, value)
+    else:
+        _call(e, _append_one(dtype), f"ptr {log}, ptr {address}, {ty} {value}")
+
+
+def add_lanes_alone(e: Emitter, dtype: Scalar, addresses: str, values: str) -> None:
+    """``add_alone`` for every active lane, in the order of lanes."""
+    _emit_lanes(e, dtype, _in_memory(e, dtype, addresses, values), add_alone)
+
+
+def call_add_lanes_alone(e: Emitter, dtype: Scalar, addresses: str, values: str) -> None:
+    """``add_lanes_alone`` by a call: in less code, which takes longer."""
+    _call(e, _add_lanes(dtype), _in_memory(e, dtype, addresses, values).passed())
+
+
+def add_lanes_together(e: Emitter, log: str, dtype: Scalar, addresses: str, values: str) -> None:
+    """``add_together`` for every active lane, in the order of lanes, by a call."""
+    lanes = _in_memory(e, dtype, addresses, values)
+    _call(e, _add_lanes_together(dtype), f"ptr {log}, {lanes.passed()}")
+
+
+def _in_memory(e: Emitter, dtype: Scalar, addresses: str, values: str) -> _Lanes:
+    active = e.op(f"bitcast <{e.gang} x i1> {e.mask or ALL_LANES} to i{e.gang}")
+    if e.gang < MAX_LANES:
+        active = e.op(f"zext i{e.gang} {active} to i{MAX_LANES}")
+    ty = LLVM_TYPES[dtype.name]
+    return _Lanes(_stored(e, "ptr", addresses), _stored(e, ty, values), active)
+
+
+def _stored(e: Emitter, element: str, value: str) -> str:
+    """Where ``value`` lies until the next one of its type."""
+    wide = f"<{e.gang} x {element}>"
+    return stored(e, wide, value, wide)
+
+
+def _emit_lanes(e: Emitter, dtype: Scalar, lanes: _Lanes, add_one: _AddOne) -> None:
+    """A loop over the active lanes, of which there are some."""
+    ty, bits = LLVM_TYPES[dtype.name], f"i{MAX_LANES}"
+    before, turn, done = e.block, e.label("lane"), e.label("lanes_done")
+    e.jump(turn)
+    e.place(turn)
+    left = e.phi(bits)
+    e.add_edge(left, lanes.active, before)
+    e.declare(f"declare {bits} @llvm.cttz.{bits}({bits}, i1)")
+    lane = e.op(f"call {bits} @llvm.cttz.{bits}({bits} {left}, i1 true)")
+    place = e.op(f"getelementptr ptr, ptr {lanes.addresses}, i64 {lane}")
+    address = e.op(f"load ptr, ptr {place}")
+    place = e.op(f"getelementptr {ty}, ptr {lanes.values}, i64 {lane}")
+    value = e.op(f"load {ty}, ptr {place}")
+    with e.at(1):
+        add_one(e, dtype, address, value)
+    rest = e.op(f"and {bits} {left}, {e.op(f'sub {bits} {left}, 1')}")
+    e.add_edge(left, rest, e.block)
+    e.branch(e.op(f"icmp ne {bits} {rest}, 0"), turn, done)
+    e.place(done)
+
+
+@cache
+def _add_lanes(dtype: Scalar) -> _Function:
+    e = Emitter(1, {})
+    _emit_lanes(e, dtype, _LANES, add_alone)
+    return _function(e, f"kc.add.{dtype.name}", _LANES.passed())
+
+
+@cache
+def _add_lanes_together(dtype: Scalar) -> _Function:
+    def add_one(e: Emitter, dtype: Scalar, address: str, value: str) -> None:
+        add_together(e, _LOG, dtype, address, value, in_place=True)
+
+    e = Emitter(1, {})
+    _emit_lanes(e, dtype, _LANES, add_one)
+    return _function(e, f"kc.add_together.{dtype.name}", f"ptr {_LOG}, {_LANES.passed()}")
+
+
+@cache
+def _append_one(dtype: Scalar) -> _Function:
+    e, ty = Emitter(1, {}), LLVM_TYPES[dtype.name]
+    _append(e, _LOG, dtype, "%address", "%value")
+    return _function(e, f"kc.append.{dtype.name}", f"ptr {_LOG}, ptr %address, {ty} %value")
+
+
+def _append(e: Emitter, log: str, dtype: Scalar, address: str, value: str) -> None:
+    """Write an addition down in the log, which has room, and drain it if it is full then."""
+    record = e.op(f"load ptr, ptr {log}")
+    target = memory.address_at(e, address, 1) if dtype == float64 else address
+    e.effect(f"store ptr {target}, ptr {record}")
+    place = memory.address_at(e, record, abi.RECORD_VALUE_OFFSET)
+    e.effect(f"store {LLVM_TYPES[dtype.name]} {value}, ptr {place}")
+    following = memory.address_at(e, record, abi.RECORD_BYTES)
+    e.effect(f"store ptr {following}, ptr {log}")
+    end = e.op(f"load ptr, ptr {memory.address_at(e, log, abi.LOG_END_OFFSET)}")
+    full, room = e.label("full"), e.label("room")
+    e.branch_rarely(e.op(f"icmp eq ptr {following}, {end}"), full, room)
+    e.place(full)
+    _call(e, _drain(), f"ptr {log}")
+    e.jump(room)
+    e.place(room)
+
+
+@cache
+def _drain() -> _Function:
+    """What drains a log, so that who appends saves no registers for it."""
+    e = Emitter(1, {})
+    drain = e.op(f"load ptr, ptr {memory.address_at(e, _LOG, abi.LOG_DRAIN_OFFSET)}")
+    e.effect(f"call void {drain}(ptr {_LOG})")
+    return _function(e, "kc.drain", f"ptr {_LOG}")
+
+
+def _function(e: Emitter, symbol: str, params: str) -> _Function:
+    """The function that ``e`` holds but for its return, which is added."""
+    e.effect("ret void")
+    text = e.function(f"preserve_mostcc void @{symbol}({params})")
+    return _Function(symbol, (*e.declarations, text))
+
+
+def _call(e: Emitter, function: _Function, passed: str) -> None:
+    for text in function.texts:
+        e.declare(text)
+    e.effect(f"call preserve_mostcc void @{function.symbol}({passed})")

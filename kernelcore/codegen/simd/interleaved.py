@@ -1,0 +1,66 @@
+"""Elements of several components: registers as memory has them, sorted into components.
+
+Lane k has component c of its element at place ``k * count + c``. Where ``count`` and the lanes of
+a register have no divisor in common, no two lanes of a component are at the same place of their
+registers. So registers are blended, which most units of a processor do, and permuted once. Taken
+from two registers at a time they would all wait for the units that permute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+
+from kernelcore.codegen.llvm.emitter import Emitter
+from kernelcore.language.types import Scalar
+
+# Of the widest registers; narrower ones take some more instructions.
+REGISTER_BYTES = 64
+
+
+def register_lanes(gang: int, count: int, dtype: Scalar) -> int | None:
+    """How many elements of ``count`` components of ``dtype`` are sorted at once, if any are."""
+    lanes = min(gang, REGISTER_BYTES // dtype.size_bytes)
+    return lanes if count > 1 and gcd(count, lanes) == 1 else None
+
+
+def component(e: Emitter, element: str, registers: Sequence[str], number: int) -> str:
+    """Component ``number`` of as many elements as a register has lanes."""
+    places = [lane * len(registers) + number for lane in range(e.lanes)]
+    holder = {place % e.lanes: place // e.lanes for place in places}
+    found = _blended(e, element, registers, [holder[k] for k in range(e.lanes)])
+    return _permuted(e, element, found, [place % e.lanes for place in places])
+
+
+def elements(e: Emitter, element: str, components: Sequence[str]) -> list[str]:
+    """The registers of the elements that have ``components``, of which each is one register."""
+    count, turned = len(components), list[str]()
+    for number, register in enumerate(components):
+        lane_at = {(lane * count + number) % e.lanes: lane for lane in range(e.lanes)}
+        turned.append(_permuted(e, element, register, [lane_at[k] for k in range(e.lanes)]))
+    return [
+        _blended(e, element, turned, [(at * e.lanes + k) % count for k in range(e.lanes)])
+        for at in range(count)
+    ]
+
+
+def _blended(e: Emitter, element: str, registers: Sequence[str], holder: Sequence[int]) -> str:
+    """Lane k of register ``holder[k]``, for every k."""
+    found = registers[0]
+    for number, register in enumerate(registers[1:], 1):
+        order = [k + e.lanes if holder[k] == number else k for k in range(e.lanes)]
+        found = shuffled(e, element, found, e.lanes, order, register)
+    return found
+
+
+def _permuted(e: Emitter, element: str, register: str, order: Sequence[int]) -> str:
+    return shuffled(e, element, register, e.lanes, order)
+
+
+def shuffled(
+    e: Emitter, element: str, x: str, count: int, order: Sequence[int], y: str = "poison"
+) -> str:
+    """The elements ``order`` of ``x`` and ``y``, which have ``count`` each; -1 is any."""
+    wide = f"<{count} x {element}>"
+    texts = ", ".join("i32 poison" if k < 0 else f"i32 {k}" for k in order)
+    return e.op(f"shufflevector {wide} {x}, {wide} {y}, <{len(order)} x i32> <{texts}>")

@@ -1,0 +1,296 @@
+"""Accesses of array elements by all active threads of a gang at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from kernelcore.codegen.analysis.component_groups import component
+from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter
+from kernelcore.codegen.llvm.memory import (
+    address,
+    address_at,
+    decoded,
+    encoded,
+    stored_type,
+    wide_index,
+)
+from kernelcore.codegen.simd import gather_scatter, interleaved, masked_access
+from kernelcore.codegen.simd.interleaved import shuffled
+from kernelcore.codegen.simd.masked_access import CACHE_LINE_BYTES
+from kernelcore.ir.core import Atom, Eqn
+from kernelcore.language.types import ArrayType, Scalar
+
+# Elements of so many components are loaded as units and sorted by shuffles.
+MAX_INTERLEAVED = 16
+
+SMALLEST_REGISTER_BYTES = 16
+# Processors fetch ahead of what is loaded by themselves, but not beyond the end of a page.
+PAGE_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where the elements of a gang lie.
+
+    ``period`` 0 is anywhere: ``address`` are addresses. Else lane k has element
+    ``k * period + phase`` from the one ``address`` on. ``is_whole`` says that all the elements in
+    between belong to the lanes too, so that they may be loaded. ``is_first`` says that the
+    memory of later gangs is to be fetched (``passes/ahead.py``).
+    """
+
+    dtype: Scalar
+    address: str
+    period: int = 0
+    phase: int = 0
+    is_whole: bool = False
+    is_first: bool = False
+
+
+def site(e: Emitter, eqn: Eqn) -> Site:
+    """Where the elements lie that an access names."""
+    source = eqn.inputs[0]
+    assert isinstance(source.type, ArrayType)
+    array, dtype = e.array(source), source.type.dtype
+    indices = eqn.inputs[1 : 1 + source.type.ndim]
+    if eqn in e.row_major:
+        phase, count = component(source.type, indices), prod(source.type.components)
+        if phase is not None and count <= MAX_INTERLEAVED:
+            start = _first_address(e, array, indices[: source.type.outer_ndim])
+            return Site(dtype, start, count, phase, True)
+    moving = [axis for axis, i in enumerate(indices) if e.stride(i) != 0]
+    stride = e.stride(indices[moving[0]]) if len(moving) == 1 else None
+    step = array.strides[moving[0]] if stride is not None else ""
+    if stride is None or not step.isdigit():
+        return Site(dtype, _addresses(e, eqn, moving))
+    period = stride * int(step) // dtype.size_bytes
+    phase, count = component(source.type, indices), prod(source.type.components)
+    with e.at(1):
+        if phase is None or period != count or count > MAX_INTERLEAVED:
+            return Site(dtype, address(e, array, indices), period, 0, period == 1)
+        start = address(e, array, indices[: source.type.outer_ndim])
+    return Site(dtype, start, period, phase, True, eqn in e.first_accesses)
+
+
+def load(e: Emitter, where: Site) -> str:
+    """The elements of the active lanes, ``e.gang`` wide."""
+    with e.at(e.gang):
+        return decoded(e, where.dtype, _load(e, where))
+
+
+def store(e: Emitter, where: Site, value: str) -> None:
+    """Write the elements of the active lanes, in the order of lanes where they are the same."""
+    with e.at(e.gang):
+        bits = encoded(e, where.dtype, value)
+    if where.period == 1 and _fits_masks(e, where.dtype, e.gang):
+        _store_adjacent(e, where.dtype, e.gang, bits, where.address, e.mask)
+        return
+    element, size_bytes = stored_type(where.dtype), where.dtype.size_bytes
+    if _is_called(e):
+        gather_scatter.call_store(e, element, size_bytes, _safe_pointers(e, where), bits)
+    else:
+        gather_scatter.store(e, element, size_bytes, lane_addresses(e, where), bits)
+
+
+def store_elements(e: Emitter, where: Site, values: Sequence[str]) -> None:
+    """Write all components of the elements of the active lanes, one value per component."""
+    if not _fits_masks(e, where.dtype, len(values) * e.gang):
+        for phase, value in enumerate(values):
+            store(e, replace(where, phase=phase), value)
+        return
+    with e.at(e.gang):
+        parts = [encoded(e, where.dtype, value) for value in values]
+    element, total, count = stored_type(where.dtype), e.gang, len(parts)
+    lanes = interleaved.register_lanes(total, count, where.dtype)
+    if lanes is not None and e.mask is None:
+        _store_by_registers(e, where, parts, lanes)
+        return
+    joined = parts[0]
+    for at, part in enumerate(parts[1:], 1):
+        joined = _joined(e, element, joined, total * at, part)
+    order = [(k % count) * total + k // count for k in range(count * total)]
+    joined = shuffled(e, element, joined, count * total, order)
+    mask = _repeated(e, e.mask, count)
+    _store_adjacent(e, where.dtype, count * total, joined, where.address, mask)
+
+
+def _load(e: Emitter, where: Site) -> str:
+    element, count = stored_type(where.dtype), where.period * e.gang
+    if not (where.is_whole and _fits_masks(e, where.dtype, count)):
+        return _load_one_by_one(e, where)
+    if where.is_first and e.mask is None:
+        _fetch_ahead(e, where.address, count * where.dtype.size_bytes)
+    lanes = interleaved.register_lanes(e.gang, where.period, where.dtype)
+    if lanes is not None and e.mask is None:
+        return _load_by_registers(e, where, lanes)
+    found = _load_adjacent(e, where.dtype, count, where.address, _repeated(e, e.mask, where.period))
+    if where.period == 1:
+        return found
+    order = [k * where.period + where.phase for k in range(e.gang)]
+    return shuffled(e, element, found, count, order)
+
+
+def _load_by_registers(e: Emitter, where: Site, lanes: int) -> str:
+    """One component of the elements, of ``lanes`` elements at a time."""
+    element, parts = stored_type(where.dtype), list[str]()
+    for place in _places(e, where, lanes):
+        registers = [_load_adjacent(e, where.dtype, lanes, start, None) for start in place]
+        with e.at(lanes):
+            parts.append(interleaved.component(e, element, registers, where.phase))
+    while len(parts) > 1:
+        width = e.gang // len(parts)
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [shuffled(e, element, x, width, range(2 * width), y) for x, y in pairs]
+    return parts[0]
+
+
+def _store_by_registers(e: Emitter, where: Site, values: Sequence[str], lanes: int) -> None:
+    """Write all components of the elements, of ``lanes`` elements at a time."""
+    element = stored_type(where.dtype)
+    for number, place in enumerate(_places(e, where, lanes)):
+        order = range(number * lanes, (number + 1) * lanes)
+        parts = [shuffled(e, element, value, e.gang, order) for value in values]
+        with e.at(lanes):
+            registers = interleaved.elements(e, element, parts)
+        for register, start in zip(registers, place, strict=True):
+            _store_adjacent(e, where.dtype, lanes, register, start, None)
+
+
+def _places(e: Emitter, where: Site, lanes: int) -> Iterator[list[str]]:
+    """Where ``lanes`` elements after the other lie: the address of each of their registers."""
+    size_bytes = lanes * where.dtype.size_bytes
+    for first in range(0, e.gang // lanes * where.period, where.period):
+        numbers = range(first, first + where.period)
+        yield [address_at(e, where.address, number * size_bytes) for number in numbers]
+
+
+def _fits_masks(e: Emitter, dtype: Scalar, count: int) -> bool:
+    """Whether ``count`` adjacent elements may be accessed at once under the mask.
+
+    LLVM 22 loses lanes of masked accesses to less than a register of 16-bit elements.
+    """
+    return e.mask is None or count * dtype.size_bytes >= SMALLEST_REGISTER_BYTES
+
+
+def _load_one_by_one(e: Emitter, where: Site) -> str:
+    element, size_bytes = stored_type(where.dtype), where.dtype.size_bytes
+    if _is_called(e):
+        return gather_scatter.call_load(e, element, size_bytes, _safe_pointers(e, where))
+    return gather_scatter.load(e, element, size_bytes, lane_addresses(e, where))
+
+
+def _is_called(e: Emitter) -> bool:
+    """Whether short code matters more than how long an access takes."""
+    return e.is_brief and not e.in_loop
+
+
+def _fetch_ahead(e: Emitter, start: str, size_bytes: int) -> None:
+    """Ask for the memory that a later gang loads; an address outside of it does no harm."""
+    e.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    for line in range(0, size_bytes, CACHE_LINE_BYTES):
+        ahead = address_at(e, start, PAGE_BYTES + line)
+        e.effect(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
+
+
+def _load_adjacent(e: Emitter, dtype: Scalar, count: int, start: str, mask: str | None) -> str:
+    element = stored_type(dtype)
+    wide = f"<{count} x {element}>"
+    if mask is None:
+        return e.op(f"load {wide}, ptr {start}, align {dtype.size_bytes}")
+    return masked_access.load(e, element, dtype.size_bytes, count, start, mask)
+
+
+def _store_adjacent(
+    e: Emitter, dtype: Scalar, count: int, bits: str, start: str, mask: str | None
+) -> None:
+    element = stored_type(dtype)
+    wide = f"<{count} x {element}>"
+    if mask is None:
+        e.effect(f"store {wide} {bits}, ptr {start}, align {dtype.size_bytes}")
+        return
+    masked_access.store(e, element, dtype.size_bytes, count, bits, start, mask)
+
+
+def _first_address(e: Emitter, array: ArrayValue, indices: Sequence[Atom]) -> str:
+    """The address that ``indices`` name in lane 0."""
+    found = array.data
+    for index, stride in zip(indices, array.strides, strict=False):
+        with e.at(e.lanes_of(index)):
+            position = wide_index(e, index)
+        if e.lanes_of(index) > 1:
+            position = e.op(f"extractelement <{e.gang} x i64> {position}, i64 0")
+        offset = e.op(f"mul i64 {position}, {stride}")
+        found = e.op(f"getelementptr i8, ptr {found}, i64 {offset}")
+    return found
+
+
+def _addresses(e: Emitter, eqn: Eqn, moving: Sequence[int]) -> str:
+    """One address per lane; ``moving`` are the axes whose index differs among them."""
+    array, indices = e.array(eqn.inputs[0]), eqn.inputs[1:]
+    found = array.data
+    with e.at(1):
+        for axis, stride in enumerate(array.strides):
+            if axis not in moving:
+                offset = e.op(f"mul i64 {wide_index(e, indices[axis])}, {stride}")
+                found = e.op(f"getelementptr i8, ptr {found}, i64 {offset}")
+    if not moving:
+        return e.splat("ptr", found)
+    pointers, with_lanes = "ptr", f"<{e.gang} x i64>"
+    for axis in moving:
+        with e.at(e.gang):
+            index = wide_index(e, indices[axis])
+        stride = array.strides[axis]
+        if not stride.isdigit():
+            index = e.op(f"mul {with_lanes} {index}, {e.splat('i64', stride)}")
+            stride = "1"
+        unit = f"[{stride} x i8]"
+        found = e.op(f"getelementptr {unit}, {pointers} {found}, {with_lanes} {index}")
+        pointers = f"<{e.gang} x ptr>"
+    return found
+
+
+def lane_addresses(e: Emitter, where: Site) -> list[str]:
+    """One address per lane: of its element, or of a place of no meaning if it is not active."""
+    if where.period != 0 and e.mask is None:
+        return [address_at(e, where.address, offset) for offset in _offsets(e, where)]
+    return gather_scatter.lanes_of(e, _safe_pointers(e, where))
+
+
+def _safe_pointers(e: Emitter, where: Site) -> str:
+    """As ``lane_addresses``, in a vector."""
+    found = pointers(e, where)
+    if e.mask is None:
+        return found
+    spare = e.splat("ptr", e.spare())
+    choice = f"<{e.gang} x i1> {e.mask}, <{e.gang} x ptr> {found}, <{e.gang} x ptr> {spare}"
+    return e.op(f"select {choice}")
+
+
+def pointers(e: Emitter, where: Site) -> str:
+    """One address per lane, ``e.gang`` wide; of no meaning in lanes that are not active."""
+    if where.period == 0:
+        return where.address
+    texts = ", ".join(f"i64 {offset}" for offset in _offsets(e, where))
+    return e.op(f"getelementptr i8, ptr {where.address}, <{e.gang} x i64> <{texts}>")
+
+
+def _offsets(e: Emitter, where: Site) -> list[int]:
+    """How many bytes behind the address of a period the element of each lane is."""
+    size_bytes = where.dtype.size_bytes
+    return [(k * where.period + where.phase) * size_bytes for k in range(e.gang)]
+
+
+def _joined(e: Emitter, element: str, x: str, count: int, y: str) -> str:
+    """``count`` elements ``x`` and then ``e.gang`` elements ``y``."""
+    if count == e.gang:
+        return shuffled(e, element, x, count, range(2 * count), y)
+    widened = shuffled(e, element, y, e.gang, [*range(e.gang), *[-1] * (count - e.gang)])
+    return shuffled(e, element, x, count, range(count + e.gang), widened)
+
+
+def _repeated(e: Emitter, mask: str | None, times: int) -> str | None:
+    """``mask`` for elements of ``times`` components."""
+    if mask is None or times == 1:
+        return mask
+    return shuffled(e, "i1", mask, e.gang, [k // times for k in range(times * e.gang)])

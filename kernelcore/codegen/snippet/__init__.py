@@ -1,0 +1,1 @@
+"""C++ snippets: translation units, the system's compiler, calls from Python."""

@@ -1,0 +1,1 @@
+"""LLVM itself: the host's processor, machine code, the compiler process."""

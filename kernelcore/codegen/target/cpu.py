@@ -1,0 +1,92 @@
+"""LLVM text to machine code of this host, and machine code to addresses."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from kernelcore.base import native
+from kernelcore.base.errors import KernelCompileError
+from kernelcore.base.host import Host, host
+from kernelcore.base.llvm import engine, lock
+from kernelcore.codegen.llvm.kernel import emit_kernel
+from kernelcore.codegen.simd.strategy import Form, form_for
+from kernelcore.codegen.target import machine
+from kernelcore.ir.core import Func
+
+
+def llvm_text(func: Func, symbol: str = "kernel", form: Form | None = None) -> str:
+    """The LLVM text of kernel ``func`` for this host, before optimisation; by default the best."""
+    return emit_kernel(func, symbol, host().attributes, form or form_for(func, host()))
+
+
+def assembly(text: str) -> str:
+    """The assembly of LLVM ``text`` on this host."""
+    return machine.assembly(text, host())
+
+
+def object_code(text: str, target: Host | None = None) -> bytes:
+    """The relocatable object of LLVM ``text`` for ``target``, or for this host.
+
+    Raises:
+        KernelCompileError: LLVM does not accept ``text``.
+    """
+    return machine.object_code(text, target or host())
+
+
+def load(code: bytes, symbol: str) -> int:
+    """The address of ``symbol`` in object ``code``, which stays loaded while the process lives.
+
+    Raises:
+        KernelCompileError: The object cannot be linked.
+    """
+    if native.load_object is not None:
+        return native.load_object(code, symbol)
+    return _linked(code, symbol)
+
+
+def thunk(function_address: int, context_address: int) -> int:
+    """The address of a new ``void(ptr, int64, int64)`` that calls a function with a context.
+
+    The function is ``void(ptr, int64, int64, ptr context)``. The thunk is never unloaded. Its call
+    is a jump: while the function runs the stack has no frame of the thunk, and exceptions pass.
+    """
+    symbol = f"kc_thunk_{function_address:x}_{context_address:x}"
+    context = f"ptr inttoptr (i64 {context_address} to ptr)"
+    text = f"""\
+define void @{symbol}(ptr %data, i64 %first, i64 %second) {{
+  %function = inttoptr i64 {function_address} to ptr
+  tail call void %function(ptr %data, i64 %first, i64 %second, {context})
+  ret void
+}}
+"""
+    return load(object_code(text), symbol)
+
+
+def _linked(code: bytes, symbol: str) -> int:
+    """``load`` by LLVM's linker, for the formats of other systems."""
+    llvm = engine()
+    with lock:
+        jit, number = _linker(), next(_library_numbers())
+        library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        library.export_symbol(symbol)
+        try:
+            tracker = library.link(jit, f"kernelcore.{number}")
+        except RuntimeError as error:
+            raise KernelCompileError(f"cannot link {symbol}: {error}") from error
+        address: int = tracker[symbol]
+        # Threads of native code may be inside, so the code is never unloaded.
+        tracker.detach()
+        return address
+
+
+@cache
+def _linker() -> Any:
+    return engine().create_lljit_compiler(machine.target_machine(host()))
+
+
+@cache
+def _library_numbers() -> Iterator[int]:
+    return itertools.count()

@@ -1,0 +1,292 @@
+"""Snippet: C++ text that is called like an operation, with what is known of its effects.
+
+The inputs of a NATIVE Eqn are, along the slots of its Snippet: the scalars of a value; an array,
+then as many leading indices as it has more dimensions than the slot. A view of an array, and one
+instance of a batch, are passed in this way. Its outputs are scalars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, Flag, auto
+
+from kernelcore.base.errors import KernelGradError, KernelTypeError, SrcLoc
+from kernelcore.ir.core import Atom, Eqn, Var
+from kernelcore.language.types import ArrayType, Dense, Scalar, Type, int32, int64
+
+NativeType = Scalar | Dense | ArrayType
+
+
+class Use(Flag):
+    """What a text does to the elements of an array."""
+
+    NONE = 0
+    LOAD = auto()
+    STORE = auto()
+    ADD = auto()
+
+
+class Form(Enum):
+    """Which text of a Snippet is called."""
+
+    FORWARD = "forward"
+    REPLAY = "replay"  # in place of the forward text, where an adjoint runs the primal again
+    ADJOINT = "adjoint"
+    # The derivative in forward mode: there is no text for it, but transposed it is the adjoint.
+    TANGENT = "tangent"
+
+
+@dataclass(frozen=True, slots=True)
+class SnippetParam:
+    """A parameter of a Snippet.
+
+    Attributes:
+        use: What the forward text does to the elements of an array.
+        use_of_cotangent: What the adjoint text does to those of its cotangent.
+        is_recalled: Whether the adjoint or the replay text mentions it.
+    """
+
+    name: str
+    type: NativeType
+    use: Use = Use.NONE
+    use_of_cotangent: Use = Use.NONE
+    is_recalled: bool = False
+
+    @property
+    def is_float(self) -> bool:
+        return element_of(self.type).is_float
+
+    @property
+    def effect(self) -> Use:
+        """``use``, with a load where a derivative needs the elements."""
+        return self.use | (Use.LOAD if self.is_recalled else Use.NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What a form of a Snippet is passed: a value, or an array and what it does to that."""
+
+    name: str
+    type: NativeType
+    use: Use = Use.NONE
+    effect: Use = Use.NONE
+    is_cotangent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """C++ texts that are one function of the kernel language.
+
+    Attributes:
+        params: What the function takes.
+        result: What it returns, or None.
+        given: Of the adjoint and the tangent form: per parameter, whether the cotangent or tangent
+            of an array is passed.
+        locs: The first lines of its texts, where they are known.
+    """
+
+    name: str = field(repr=False)
+    params: tuple[SnippetParam, ...]
+    result: Scalar | Dense | None
+    forward: str
+    adjoint: str | None = None
+    replay: str | None = None
+    form: Form = Form.FORWARD
+    given: tuple[bool, ...] = ()
+    locs: tuple[tuple[Form, SrcLoc], ...] = field(default=(), compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return self.name if self.form is Form.FORWARD else f"{self.name}.{self.form.value}"
+
+    @property
+    def text(self) -> str:
+        """The text of the form that is called."""
+        match self.form:
+            case Form.FORWARD:
+                return self.forward
+            case Form.TANGENT:
+                return ""
+            case Form.REPLAY:
+                return self.replay or ""
+            case Form.ADJOINT:
+                return self.adjoint or ""
+
+    @property
+    def loc(self) -> SrcLoc | None:
+        """The first line of ``text``."""
+        return dict(self.locs).get(self.form)
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """What is passed, in order."""
+        if self.form is Form.TANGENT:
+            return self._slots_of_tangent()
+        is_adjoint = self.form is Form.ADJOINT
+        found: list[Slot] = []
+        for p in self.params:
+            if not is_adjoint:
+                found.append(Slot(p.name, p.type, p.use, p.effect))
+            elif p.is_recalled or not isinstance(p.type, ArrayType):
+                found.append(Slot(p.name, p.type, Use.LOAD, Use.LOAD))
+        if is_adjoint:
+            for p, is_given in zip(self.params, self.given, strict=True):
+                if is_given:
+                    use = p.use_of_cotangent
+                    found.append(Slot(f"adj_{p.name}", p.type, use, use, is_cotangent=True))
+            if self.result is not None:
+                found.append(Slot("adj_ret", self.result, is_cotangent=True))
+        return tuple(found)
+
+    def _slots_of_tangent(self) -> tuple[Slot, ...]:
+        found: list[Slot] = []
+        for p in self.params:
+            use = Use.LOAD if p.is_recalled else Use.NONE
+            found.append(Slot(p.name, p.type, use, use))
+        for p, is_given in zip(self.params, self.given, strict=True):
+            if is_given or is_float_value(p):
+                found.append(Slot(f"t_{p.name}", p.type, p.use, p.use, is_cotangent=True))
+        return tuple(found)
+
+    @property
+    def output_types(self) -> tuple[Scalar, ...]:
+        """The scalars that come out: of the result, or the cotangents of float values."""
+        if self.form is Form.TANGENT and self.result and not element_of(self.result).is_float:
+            return ()
+        if self.form is not Form.ADJOINT:
+            return () if self.result is None else scalars_of(self.result)
+        return tuple(s for p in self.params if is_float_value(p) for s in scalars_of(p.type))
+
+    def adjoint_form(self, given: Sequence[bool]) -> Snippet:
+        """The call of the adjoint text, with the cotangents of arrays marked in ``given``."""
+        return replace(self, form=Form.ADJOINT, given=tuple(given))
+
+    def tangent_form(self, given: Sequence[bool]) -> Snippet:
+        """The derivative in forward mode, with the tangents of arrays marked in ``given``."""
+        return replace(self, form=Form.TANGENT, given=tuple(given))
+
+    def replay_form(self) -> Snippet:
+        """The call that stands for this one where an adjoint runs the primal again."""
+        if self.replay is None or self.form is not Form.FORWARD:
+            return self
+        return replace(self, form=Form.REPLAY)
+
+    def arguments(self, inputs: Sequence[Atom]) -> list[tuple[Slot, tuple[Atom, ...]]]:
+        """``inputs`` by slot.
+
+        Raises:
+            KernelTypeError: They do not fit.
+        """
+        found: list[tuple[Slot, tuple[Atom, ...]]] = []
+        at = 0
+        for slot in self.slots:
+            atoms = tuple(inputs[at : at + self._count(slot, inputs[at:])])
+            self._check(slot, atoms)
+            found.append((slot, atoms))
+            at += len(atoms)
+        if at != len(inputs):
+            raise KernelTypeError(f"{self}: takes {at} inputs, {len(inputs)} given")
+        return found
+
+    def _count(self, slot: Slot, rest: Sequence[Atom]) -> int:
+        if not isinstance(slot.type, ArrayType):
+            return len(scalars_of(slot.type))
+        array = rest[0].type if rest else None
+        if not isinstance(array, ArrayType) or array.ndim < slot.type.ndim:
+            raise KernelTypeError(f"{self}: '{slot.name}': expected {slot.type}, found {array}")
+        return 1 + array.ndim - slot.type.ndim
+
+    def _check(self, slot: Slot, atoms: tuple[Atom, ...]) -> None:
+        types: list[Type] = [a.type for a in atoms]
+        if isinstance(slot.type, ArrayType):
+            array = types[0]
+            fits = isinstance(array, ArrayType) and array.dtype == slot.type.dtype
+            fits = fits and all(t in (int32, int64) for t in types[1:])
+        else:
+            fits = types == list(scalars_of(slot.type))
+        if not fits:
+            raise KernelTypeError(f"{self}: '{slot.name}': expected {slot.type}, found {types}")
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayUse:
+    """What a NATIVE Eqn may do to one of its arrays."""
+
+    array: Var
+    use: Use
+
+    @property
+    def loads(self) -> bool:
+        return Use.LOAD in self.use
+
+    @property
+    def stores(self) -> bool:
+        return Use.STORE in self.use
+
+    @property
+    def accumulates(self) -> bool:
+        return Use.ADD in self.use
+
+    @property
+    def writes(self) -> bool:
+        return self.stores or self.accumulates
+
+
+def snippet_of(eqn: Eqn) -> Snippet:
+    """The Snippet that a NATIVE Eqn calls."""
+    snippet = eqn.attrs["snippet"]
+    assert isinstance(snippet, Snippet)
+    return snippet
+
+
+def no_tangent(eqn: Eqn) -> KernelGradError:
+    """The error for forward mode of a NATIVE Eqn."""
+    snippet = snippet_of(eqn)
+    if snippet.form is Form.FORWARD or snippet.form is Form.TANGENT:
+        text, remedy = "no derivative in forward mode", "differentiate it in reverse mode"
+        if snippet.adjoint is None:
+            text, remedy = "no derivative without an adjoint", "give adj_snippet"
+    else:
+        text, remedy = "no second derivative", "differentiate once"
+    return KernelGradError(
+        f"{snippet.name}() is a native snippet: it has {text}",
+        eqn.loc,
+        f"{remedy}, or write the function in the kernel language",
+    )
+
+
+def array_uses(eqn: Eqn) -> Iterator[ArrayUse]:
+    """What a NATIVE Eqn may do to each array that it is passed."""
+    for slot, atoms in snippet_of(eqn).arguments(eqn.inputs):
+        if isinstance(slot.type, ArrayType):
+            assert isinstance(atoms[0], Var)
+            yield ArrayUse(atoms[0], slot.effect)
+
+
+def has_effect(eqn: Eqn) -> bool:
+    """Whether running a NATIVE Eqn matters though its results are not used."""
+    return not eqn.outputs or any(u.writes for u in array_uses(eqn))
+
+
+def scalars_of(type_: NativeType) -> tuple[Scalar, ...]:
+    """The scalars that a value consists of."""
+    if isinstance(type_, Scalar):
+        return (type_,)
+    assert isinstance(type_, Dense)
+    return (type_.scalar,) * type_.size
+
+
+def element_of(type_: NativeType) -> Scalar:
+    """The scalar that ``type_`` is, or holds."""
+    match type_:
+        case Scalar():
+            return type_
+        case Dense():
+            return type_.scalar
+        case ArrayType():
+            return type_.dtype
+
+
+def is_float_value(param: SnippetParam) -> bool:
+    """Whether the cotangent of ``param`` is an output of the adjoint form."""
+    return param.is_float and not isinstance(param.type, ArrayType)

@@ -1,0 +1,1 @@
+"""Types and values that users annotate with and pass; functions. May import: base."""

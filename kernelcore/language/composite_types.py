@@ -1,0 +1,198 @@
+"""The classes of composites by name, and the factories that make any of them.
+
+Names end in the scalar type of a component: none or f for float32, d float64, h float16, b int8,
+ub uint8, s int16, us uint16, i int32, ui uint32, l int64, ul uint64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kernelcore.base.errors import KernelTypeError
+from kernelcore.language import types
+from kernelcore.language.composite import value_class
+from kernelcore.language.conversion import scalar_of_numpy
+from kernelcore.language.types import AnyFloat, AnyScalar, Dense, Scalar, TypeClass, scalar_of
+
+
+def vector(*args: Any, length: Any = None, dtype: object = None) -> Any:
+    """The class of vectors of ``length`` components; typing.Any stands for any of them.
+
+    ``vector(3, float)`` is ``vector(length=3, dtype=float)``. Other arguments are components, and
+    the result is a value, as in a kernel: ``vector(x, y, z, length=3, dtype=float)``.
+
+    Raises:
+        KernelTypeError: No length, no scalar type, or other components.
+    """
+    components, (length, dtype) = _split(args, (length, dtype))
+    if components:
+        length = len(components) if length is None else length
+        dtype = _common(components) if dtype is None else dtype
+    made = value_class(Dense("vector", _component(dtype), (_extent("vector", length),)))
+    return made(*components) if components else made
+
+
+def matrix(*args: Any, shape: Any = None, dtype: object = None) -> Any:
+    """The class of matrices of ``shape``, rows and columns; typing.Any stands for any of them.
+
+    ``matrix((2, 3), float)`` is ``matrix(shape=(2, 3), dtype=float)``. Other arguments are
+    components, and the result is a value, as in a kernel.
+
+    Raises:
+        KernelTypeError: No shape of two extents, no scalar type, or other components.
+    """
+    components, (shape, dtype) = _split(args, (shape, dtype))
+    dtype = _common(components) if components and dtype is None else dtype
+    extents: Sequence[Any] = (Any, Any) if shape is Any else shape
+    if not isinstance(extents, tuple | list) or len(extents) != 2:
+        raise KernelTypeError(
+            f"matrix: expected a shape of two extents, found {shape!r}",
+            remedy="use matrix(shape=(rows, columns), dtype=...)",
+        )
+    rows, columns = (_extent("matrix", n) for n in extents)
+    made = value_class(Dense("matrix", _component(dtype), (rows, columns)))
+    return made(*components) if components else made
+
+
+def quaternion(*args: Any, dtype: object = None) -> Any:
+    """The class of quaternions of a float type; typing.Any stands for any of them.
+
+    ``quaternion(float)`` is ``quaternion(dtype=float)``. Other arguments are components, and the
+    result is a value, as in a kernel.
+
+    Raises:
+        KernelTypeError: No float type, or other components.
+    """
+    components, (dtype,) = _split(args, (dtype,))
+    if dtype is None:
+        dtype = _common(components) if components else Any
+    made = value_class(Dense("quaternion", _float("quaternion", dtype), (4,)))
+    return made(*components) if components else made
+
+
+def transformation(*args: Any, dtype: object = None) -> Any:
+    """The class of rigid transforms of a float type; typing.Any stands for any of them.
+
+    ``transformation(float)`` is ``transformation(dtype=float)``. Other arguments are components,
+    and the result is a value, as in a kernel.
+
+    Raises:
+        KernelTypeError: No float type, or other components.
+    """
+    components, (dtype,) = _split(args, (dtype,))
+    if dtype is None:
+        dtype = _common(components) if components else Any
+    made = value_class(Dense("transform", _float("transformation", dtype), (7,)))
+    return made(*components) if components else made
+
+
+def _split(args: tuple[Any, ...], given: tuple[Any, ...]) -> tuple[tuple[Any, ...], Sequence[Any]]:
+    """The components among ``args``, and ``given`` with what is missing from the others."""
+    missing = [k for k, value in enumerate(given) if value is None]
+    if not missing or len(args) > len(missing):
+        return args, given
+    found = list(given)
+    for k, value in zip(missing, args, strict=False):
+        found[k] = value
+    return (), found
+
+
+def _common(components: Sequence[Any]) -> Scalar:
+    """The type of the first component that has one; float32 of Python's numbers."""
+    typed = (scalar_of_numpy(c.dtype) for c in components if hasattr(c, "dtype"))
+    return next((t for t in typed if t is not None), types.float32)
+
+
+def _component(dtype: object) -> Scalar | TypeClass:
+    if dtype is Any or isinstance(dtype, TypeClass):
+        return dtype if isinstance(dtype, TypeClass) else AnyScalar
+    found = scalar_of(dtype)
+    if found is None:
+        raise KernelTypeError(
+            f"expected a scalar dtype, found {dtype!r}",
+            remedy="use float, int, bool, or a type such as kc.float64",
+        )
+    return found
+
+
+def _float(name: str, dtype: object) -> Scalar | TypeClass:
+    found = AnyFloat if dtype is Any else _component(dtype)
+    members = found.members if isinstance(found, TypeClass) else (found,)
+    if not all(member.is_float for member in members):
+        raise KernelTypeError(
+            f"{name}: expected a float dtype, found {found}", remedy="use float or kc.float64"
+        )
+    return found
+
+
+def _extent(name: str, extent: object) -> int | None:
+    if extent is Any:
+        return None
+    if isinstance(extent, bool) or not isinstance(extent, int) or extent < 1:
+        raise KernelTypeError(
+            f"{name}: expected a positive extent, found {extent!r}",
+            remedy="give an integer of at least 1, or typing.Any in an annotation",
+        )
+    return extent
+
+
+vec2 = vec2f = vector(2, types.float32)
+vec2d = vector(2, types.float64)
+vec2h = vector(2, types.float16)
+vec2b = vector(2, types.int8)
+vec2ub = vector(2, types.uint8)
+vec2s = vector(2, types.int16)
+vec2us = vector(2, types.uint16)
+vec2i = vector(2, types.int32)
+vec2ui = vector(2, types.uint32)
+vec2l = vector(2, types.int64)
+vec2ul = vector(2, types.uint64)
+vec3 = vec3f = vector(3, types.float32)
+vec3d = vector(3, types.float64)
+vec3h = vector(3, types.float16)
+vec3b = vector(3, types.int8)
+vec3ub = vector(3, types.uint8)
+vec3s = vector(3, types.int16)
+vec3us = vector(3, types.uint16)
+vec3i = vector(3, types.int32)
+vec3ui = vector(3, types.uint32)
+vec3l = vector(3, types.int64)
+vec3ul = vector(3, types.uint64)
+vec4 = vec4f = vector(4, types.float32)
+vec4d = vector(4, types.float64)
+vec4h = vector(4, types.float16)
+vec4b = vector(4, types.int8)
+vec4ub = vector(4, types.uint8)
+vec4s = vector(4, types.int16)
+vec4us = vector(4, types.uint16)
+vec4i = vector(4, types.int32)
+vec4ui = vector(4, types.uint32)
+vec4l = vector(4, types.int64)
+vec4ul = vector(4, types.uint64)
+mat22 = mat22f = matrix((2, 2), types.float32)
+mat22d = matrix((2, 2), types.float64)
+mat22h = matrix((2, 2), types.float16)
+mat33 = mat33f = matrix((3, 3), types.float32)
+mat33d = matrix((3, 3), types.float64)
+mat33h = matrix((3, 3), types.float16)
+mat44 = mat44f = matrix((4, 4), types.float32)
+mat44d = matrix((4, 4), types.float64)
+mat44h = matrix((4, 4), types.float16)
+quat = quatf = quaternion(types.float32)
+quatd = quaternion(types.float64)
+quath = quaternion(types.float16)
+transform = transformf = transformation(types.float32)
+transformd = transformation(types.float64)
+transformh = transformation(types.float16)
+spatial_vector = spatial_vectorf = vector(6, types.float32)
+spatial_vectord = vector(6, types.float64)
+spatial_vectorh = vector(6, types.float16)
+spatial_matrix = spatial_matrixf = matrix((6, 6), types.float32)
+spatial_matrixd = matrix((6, 6), types.float64)
+spatial_matrixh = matrix((6, 6), types.float16)
+
+# Every class above by its name.
+CLASSES: dict[str, type[Any]] = {
+    name: found for name, found in list(globals().items()) if hasattr(found, "kernel_type")
+}

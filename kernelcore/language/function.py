@@ -1,0 +1,142 @@
+"""Function: a function written in the kernel language, with all its overloads."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelcore.base.errors import KernelTypeError
+from kernelcore.language.overload_resolution import choose
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Overload:
+    """One definition of a function.
+
+    Attributes:
+        pyfunc: The Python function.
+        updates: Parameters that a call assigns: the definition returns their new values after its
+            result.
+        is_library: Whether it is part of kernelcore.
+        captures: Parameters, the last ones, that a call passes from the variables of ``home``.
+        home: The scope that defines a function inside another one, else None.
+        read: What the frontend has read of it, once; it lives as long as the overload.
+        rules: The Python functions of its own derivatives, by what they give.
+    """
+
+    pyfunc: Callable[..., Any]
+    updates: tuple[str, ...] = ()
+    is_library: bool = False
+    captures: tuple[str, ...] = ()
+    home: object = None
+    read: list[Any] = field(default_factory=list[Any], repr=False)
+    rules: dict[str, Callable[..., Any]] = field(
+        default_factory=dict[str, Callable[..., Any]], repr=False
+    )
+
+
+class _Doc:
+    """The texts of all overloads for help(); of the class itself, its own."""
+
+    def __init__(self, doc: str | None) -> None:
+        self._doc = doc
+
+    def __get__(self, function: Function | None, owner: type[Function]) -> str | None:
+        if function is None:
+            return self._doc
+        texts: list[str] = []
+        for overload in function.overloads:
+            code = overload.pyfunc.__code__
+            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            doc = inspect.getdoc(overload.pyfunc) or ""
+            texts.append(f"{function.name}({', '.join(names)})\n\n{doc}".rstrip())
+        return "\n\n".join(texts)
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Function:
+    """A function that kernels call; it is specialised for the types of each call.
+
+    Calling it on the host runs the Python code of the overload whose annotations fit best. Updated
+    parameters are composites that are changed in place; if one is a number, the call returns the
+    result and the new values.
+
+    Attributes:
+        name: The name it was defined with.
+        overloads: Its definitions, the first one first; more may be added.
+        is_library: Whether it is part of kernelcore.
+    """
+
+    __doc__ = _Doc(__doc__)  # pyright: ignore[reportAssignmentType]
+
+    name: str
+    overloads: list[Overload] = field(default_factory=list[Overload])
+    is_library: bool = False
+
+    @property
+    def __name__(self) -> str:
+        """Its name, for help()."""
+        return self.name
+
+    def add(self, overload: Overload) -> None:
+        """Add a definition, in place of one with the same annotations."""
+        signature = _annotations(overload.pyfunc)
+        for place, known in enumerate(self.overloads):
+            if _annotations(known.pyfunc) == signature:
+                self.overloads[place] = overload
+                return
+        self.overloads.append(overload)
+
+    def takes(self, *args: Any, **kwargs: Any) -> bool:
+        """Whether a definition takes these arguments on the host."""
+        return choose([o.pyfunc for o in self.overloads], args, kwargs) is not None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        overload = self.overloads[0]
+        if len(self.overloads) > 1:
+            found = choose([o.pyfunc for o in self.overloads], args, kwargs)
+            if found is None:
+                given = ", ".join(type(a).__name__ for a in (*args, *kwargs.values())) or "nothing"
+                raise KernelTypeError(
+                    f"no overload of {self.name}() takes {given}",
+                    remedy=f"help({self.name}) shows the overloads",
+                )
+            overload = self.overloads[found]
+        result = overload.pyfunc(*args, **kwargs)
+        return _updated(overload, args, kwargs, result) if overload.updates else result
+
+
+def require_function(found: object, decorator: str) -> None:
+    """Check that ``found``, which ``decorator`` is applied to, is a plain Python function.
+
+    Raises:
+        KernelTypeError: It is something else.
+    """
+    if not inspect.isfunction(found):
+        raise KernelTypeError(
+            f"@{decorator} takes a function that is defined with def, found {found!r}",
+            remedy=f"put @{decorator} directly above def, once and alone",
+        )
+
+
+def _updated(
+    overload: Overload, args: tuple[Any, ...], kwargs: dict[str, Any], result: tuple[Any, ...]
+) -> Any:
+    """The result of a call, once the composites among its updated arguments are changed."""
+    bound = inspect.signature(overload.pyfunc).bind(*args, **kwargs).arguments
+    old = [bound[name] for name in overload.updates]
+    if not all(hasattr(value, "__setitem__") for value in old):
+        return result
+    for value, new in zip(old, result[1:], strict=True):
+        value[:] = new
+    return result[0]
+
+
+def _annotations(pyfunc: Callable[..., Any]) -> list[tuple[str, str]]:
+    """The parameters and their annotations as text."""
+    found = getattr(pyfunc, "__annotations__", {})
+    code = pyfunc.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return [(name, repr(found.get(name))) for name in names]

@@ -1,0 +1,137 @@
+"""Which overload a call means: how well arguments fit, and the choice on the host."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from kernelcore.language.types import (
+    PYTHON_SCALARS,
+    SCALARS,
+    ArrayOf,
+    Dense,
+    Scalar,
+    StructType,
+    TypeClass,
+    type_of,
+)
+
+
+class Rank(IntEnum):
+    """How well an argument fits a parameter; lower is better."""
+
+    EXACT = 0
+    DEFAULT = 1  # an open literal, or a number of Python, of the type it has anyway
+    ADAPTED = 2  # an open literal, or a number of Python, that takes another type
+    PATTERN = 3
+    ANY = 4
+
+
+_BY_NUMPY: dict[type[Any], Scalar] = {s.numpy.type: s for s in SCALARS}
+
+
+def choose(
+    pyfuncs: Sequence[Callable[..., Any]], args: Sequence[Any], keywords: Mapping[str, Any]
+) -> int | None:
+    """The position of the function whose annotations fit best; of equals, the first.
+
+    It is the one that a kernel chooses for such arguments; numbers of Python count as literals.
+    """
+    ranks = [_rank(pyfunc, args, keywords) for pyfunc in pyfuncs]
+    fitting = [(rank, k) for k, rank in enumerate(ranks) if rank is not None]
+    return min(fitting)[1] if fitting else None
+
+
+def total(ranks: Sequence[Rank]) -> tuple[int, int]:
+    """How well arguments of ``ranks`` fit together: by the worst, then by all; lower is better."""
+    return max(ranks, default=0), sum(ranks)
+
+
+def _rank(
+    pyfunc: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]
+) -> tuple[int, int] | None:
+    signature = inspect.signature(pyfunc)
+    try:
+        bound = signature.bind(*args, **keywords)
+    except TypeError:
+        return None
+    bound.apply_defaults()
+    annotations = inspect.get_annotations(pyfunc, eval_str=True)
+    named: dict[Any, object] = {}
+    ranks: list[Rank] = []
+    for name, value in bound.arguments.items():
+        rank = _fit(annotations.get(name, Any), value, named)
+        if rank is None:
+            return None
+        ranks.append(rank)
+    return total(ranks)
+
+
+def _fit(wanted: object, value: object, named: dict[Any, object]) -> Rank | None:
+    if wanted is Any:
+        return Rank.ANY
+    found = _host_type(value)
+    if isinstance(wanted, TypeVar):
+        known = named.setdefault(wanted, found)
+        if found is not None and known is not None and found != known:
+            return None
+        bounds = wanted.__constraints__ or (wanted.__bound__ or Any,)
+        ranks = [r for b in bounds if (r := _fit(b, value, named)) is not None]
+        return max(min(ranks), Rank.PATTERN) if ranks else None
+    target = type_of(wanted)
+    match target:
+        case Scalar() | TypeClass():
+            return _scalar_fit(target, value, found)
+        case Dense() if isinstance(found, Dense):
+            return _dense_fit(target, found)
+        case ArrayOf(ndim=ndim) if found is None:
+            return Rank.PATTERN if getattr(value, "ndim", None) == ndim else None
+        case StructType():
+            return Rank.EXACT if found == target else None
+        case None if callable(value):
+            return Rank.EXACT
+        case _:
+            return None
+
+
+def _host_type(value: object) -> Scalar | Dense | StructType | None:
+    """The type of ``value``; None for Python's own numbers, which take any, and for others."""
+    if isinstance(value, np.generic):
+        return _BY_NUMPY.get(type(cast("np.generic", value)))
+    found = None if isinstance(value, bool | int | float) else type_of(type(value))
+    return found if isinstance(found, Scalar | Dense | StructType) else None
+
+
+def _scalar_fit(
+    target: Scalar | TypeClass, value: object, found: Scalar | Dense | StructType | None
+) -> Rank | None:
+    members = (target,) if isinstance(target, Scalar) else target.members
+    if isinstance(found, Scalar):
+        rank = Rank.EXACT if isinstance(target, Scalar) else Rank.PATTERN
+        return rank if found in members else None
+    if found is not None or not isinstance(value, bool | int | float):
+        return None
+    if isinstance(value, bool):
+        kinds = ("bool",)
+    else:
+        kinds = ("int", "uint", "float") if isinstance(value, int) else ("float",)
+    if not any(m.kind in kinds for m in members):
+        return None
+    if isinstance(target, TypeClass):
+        return Rank.PATTERN
+    return Rank.DEFAULT if target == PYTHON_SCALARS.get(type(value)) else Rank.ADAPTED
+
+
+def _dense_fit(target: Dense, found: Dense) -> Rank | None:
+    if target == found:
+        return Rank.EXACT
+    wanted = target.dtype
+    dtypes = wanted.members if isinstance(wanted, TypeClass) else (wanted,)
+    alike = target.kind == found.kind and len(target.shape) == len(found.shape)
+    sizes = zip(target.shape, found.shape, strict=False)
+    fits = alike and found.scalar in dtypes and all(a in (None, b) for a, b in sizes)
+    return Rank.PATTERN if fits else None

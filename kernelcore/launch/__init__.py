@@ -1,0 +1,1 @@
+"""Kernels, launches, capture and replay, map. May import: compiler, runtime and below."""

@@ -1,0 +1,228 @@
+"""Copies, zeros and sums of elements, wherever they are: now, or in every replay of a capture.
+
+On a GPU all of it is queued in the stream in use. No Tape records it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kernelcore._native import ArrayMemory
+from kernelcore.base import native
+from kernelcore.language.types import MAX_ARRAY_DIMS, SCALARS, Scalar
+from kernelcore.launch.dispatch import execute_leaves
+from kernelcore.launch.element_kernels import add, add_along, clear_all
+from kernelcore.launch.kernel import Kernel
+from kernelcore.runtime.array.array import Array
+from kernelcore.runtime.array.element_layout import Numbers, as_numpy, element_of, has_gradient
+from kernelcore.runtime.device import Device
+from kernelcore.runtime.device_memory import device_holding, layout_of
+from kernelcore.runtime.graph_step import DeviceStep
+from kernelcore.runtime.hooks import captured, perform, recorder
+from kernelcore.runtime.stream import current_stream
+
+
+def layout(leaf: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """The shape, components included, and dtype that NumPy has for ``leaf``; nothing is copied."""
+    if isinstance(leaf, Array):
+        return leaf.layout
+    if device_holding(leaf).is_cpu:
+        data = as_numpy(leaf)
+        return data.shape, data.dtype
+    memory = ArrayMemory(leaf)
+    return memory.extents, SCALARS[memory.scalar_index].numpy
+
+
+def copy_of(leaf: Any) -> Array | Numbers:
+    """The elements of ``leaf`` as they are now, where it is."""
+    if device_holding(leaf).is_cpu:
+        return np.array(as_numpy(leaf))
+    return _unrecorded_clone(leaf if isinstance(leaf, Array) else Array.sharing(leaf))
+
+
+def copied_to(device: Device, values: Numbers) -> Array | Numbers:
+    """``values`` of scalars, on ``device``."""
+    if device.is_cpu:
+        return values
+    dtype, known = element_of(values.dtype)
+    found = Array.zeros(values.shape, dtype, known, device)
+    found.writer(values)()
+    return found
+
+
+def _unrecorded_clone(source: Array) -> Array:
+    token = recorder.set(None)
+    try:
+        return source.clone(requires_grad=False)
+    finally:
+        recorder.reset(token)
+
+
+def new_zeros(shape: tuple[int, ...], dtype: Scalar, device: Device) -> Array | Numbers:
+    """Zeros on ``device``, in every replay."""
+    if device.is_cpu:
+        found = np.zeros(shape, dtype.numpy)
+        if captured.get() is not None:
+            perform(lambda: found.fill(0))
+        return found
+    made = Array.zeros(shape, dtype, dtype, device)
+    if captured.get() is not None:
+        clear(made)
+    return made
+
+
+def clear(target: Array) -> None:
+    """Zero the elements of ``target``; of a GPU's structs, those that have gradients."""
+    if not target.is_on_cuda:
+        perform(lambda: _clear_here(target))
+        return
+    if target.is_contiguous:
+        device = target.device
+        fill = lambda: native.cuda_fill(current_stream(device).queue, target, b"\0")  # noqa: E731
+        perform(DeviceStep(device, fill, [target]))
+        return
+    for part in _floats_of(target):
+        for (block,) in _blocks(part):
+            _run(clear_all, block.shape, block)
+
+
+def _clear_here(target: Array) -> None:
+    if ArrayMemory.clear(target):
+        return
+    target.numpy()[...] = np.zeros((), target.numpy().dtype)
+    target.mark_write()
+
+
+def set_one(target: Array) -> None:
+    """Set the only element of ``target`` to 1."""
+    if target.is_on_cuda:
+        perform(target.writer(_moved(1.0, target)))
+    else:
+        perform(target.set_one)
+
+
+def add_to(target: Array, term: Any) -> None:
+    """Add ``term``, an array of the same layout wherever it is, to ``target``."""
+    if not target.is_on_cuda:
+        perform(lambda: _add_here(target, as_numpy(term)))
+    elif isinstance(term, Array) and term.device == target.device:
+        _add_there(target, term)
+    else:
+        perform(lambda: _add_there(target, _moved(term, target)))
+
+
+def _add_here(target: Array, term: Numbers) -> None:
+    _add_numbers(target.numpy(), term)
+    target.mark_write()
+
+
+def _add_numbers(total: Numbers, term: Numbers) -> None:
+    if total.dtype.names is None:
+        if total.dtype.kind not in "biu":
+            total += term
+        return
+    for name in total.dtype.names:
+        _add_numbers(total[name], term[name])
+
+
+def scale(target: Any, factor: Numbers) -> None:
+    """Multiply the elements of ``target``, an array of any library, with numbers of the host."""
+    if device_holding(target).is_cpu:
+        known = as_numpy(target)
+        known *= factor
+        return
+    known = target if isinstance(target, Array) else Array.sharing(target)
+    known.writer(known.numpy() * factor)()
+
+
+def pull(target: Array, source: Array | None) -> None:
+    """Clear ``target``, and add what it held to ``source``, which was broadcast to it.
+
+    Both are cotangents: of the array that an assignment wrote, and of the one that it read.
+    """
+    if source is None:
+        clear(target)
+    elif source.is_on_cuda:
+        held = _moved(None, target, source.device)
+        perform(held.writer(target))
+        if target.is_pinned:
+            # The copy may still read what is cleared now.
+            perform(lambda: current_stream(source.device).queue.synchronize())
+        clear(target)
+        _add_there(source, held)
+    else:
+        perform(lambda: _pull_here(target, source))
+
+
+def _pull_here(target: Array, source: Array) -> None:
+    held = np.array(target.numpy())
+    clear(target)
+    _add_here(source, _summed(held, source.numpy().shape))
+
+
+def _summed(held: Numbers, shape: tuple[int, ...]) -> Numbers:
+    """The sum over what an array of ``shape`` was broadcast to."""
+    lead = tuple(range(held.ndim - len(shape)))
+    if lead:
+        held = held.sum(axis=lead)
+    ones = tuple(k for k, n in enumerate(shape) if n == 1 and held.shape[k] != 1)
+    return held.sum(axis=ones, keepdims=True) if ones else held
+
+
+def _moved(values: Any, like: Array, device: Device | None = None) -> Array:
+    """A new array as ``like``, with ``values`` unless they are None; on ``device`` or where it is.
+
+    The values are those of now, in every replay.
+    """
+    found = Array.zeros(like.shape, like.element, like.dtype, device or like.device)
+    if values is not None:
+        found.writer(values)()
+    return found
+
+
+# Arrays on a GPU, in parts that a kernel of four dimensions takes.
+
+
+def _add_there(target: Array, term: Array) -> None:
+    """Add ``term``, on the same GPU, to ``target``, which may have been broadcast to it."""
+    for total, part in zip(_floats_of(target), _floats_of(term), strict=True):
+        for to, of in _blocks(total, part):
+            if to.shape == of.shape:
+                _run(add, of.shape, to, of)
+            else:
+                steps = (int(n == m) for n, m in zip(to.shape, of.shape, strict=True))
+                _run(add_along, of.shape, to, of, *steps)
+
+
+def _floats_of(whole: Array) -> Iterator[Array]:
+    """Its parts that are no structs and have a gradient."""
+    if whole.fields is not None:
+        for part in whole.fields.values():
+            yield from _floats_of(part)
+    elif has_gradient(whole.element):
+        yield whole
+
+
+def _blocks(*parts: Array) -> Iterator[tuple[Array, ...]]:
+    """Arrays of scalars as ones of four dimensions each: views, of which the last is the largest.
+
+    Dimensions that others lack are put before theirs.
+    """
+    layouts = [layout_of(part) for part in parts]
+    ndim = max(MAX_ARRAY_DIMS, *(a.ndim for a in layouts))
+    whole = [a[(None,) * (ndim - a.ndim)] for a in layouts]
+    for index in np.ndindex(whole[-1].shape[: ndim - MAX_ARRAY_DIMS]):
+        found: list[Array] = []
+        for part, data in zip(parts, whole, strict=True):
+            place = tuple(min(i, n - 1) for i, n in zip(index, data.shape, strict=False))
+            dtype = SCALARS[part.scalar_index]
+            found.append(Array(data[place], dtype, memory=part))
+        yield tuple(found)
+
+
+def _run(chosen: Kernel, shape: tuple[int, ...], *args: Any) -> None:
+    if 0 not in shape:
+        execute_leaves(chosen.for_arguments(args), shape, args)

@@ -1,0 +1,153 @@
+"""Runs kernels over arguments, and tells whoever records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kernelcore.base import native
+from kernelcore.base.config import config
+from kernelcore.base.errors import KernelArgumentError, KernelPlacementError
+from kernelcore.launch.kernel import Kernel
+from kernelcore.runtime.device import CPU, Device, cuda_device, get_device
+from kernelcore.runtime.flatten_arguments import leaves
+from kernelcore.runtime.hooks import captured, recorder
+from kernelcore.runtime.launch_options import requested
+from kernelcore.runtime.stream import current_stream
+
+# Whoever launches has it already; importing it would import the compiler.
+if TYPE_CHECKING:
+    from kernelcore.launch.executable import Direct
+
+Dims = int | Sequence[int]
+
+
+def execute(kernel: Kernel, dim: Dims, args: tuple[Any, ...], *, record: bool = True) -> None:
+    """Run ``kernel`` over the grid ``dim``; with ``record``, a Tape that is active records it.
+
+    Raises:
+        KernelArgumentError: An argument does not fit the kernel; nothing was run.
+    """
+    tape = recorder.get() if record else None
+    if tape is not None:
+        tape.record_launch(kernel, dim, args)
+    elif (direct := kernel.ready) is not None:
+        submit(direct, dim, args)
+    else:
+        kernel = kernel.for_arguments(args)
+        execute_leaves(kernel, dim, argument_leaves(kernel, args))
+
+
+def execute_leaves(kernel: Kernel, dim: Dims, args: tuple[Any, ...]) -> None:
+    """Run ``kernel``, which is not generic, over its ``argument_leaves``; nobody records it."""
+    submit(kernel.direct, dim, args)
+
+
+def submit(direct: Direct, dim: Dims, args: Sequence[Any]) -> None:
+    """Launch over one argument per parameter, or capture the launch.
+
+    It runs on the device that is asked for, else where its arrays are, and without arrays on the
+    device that is used where none is given.
+
+    Raises:
+        KernelArgumentError: An argument does not fit the kernel; nothing was run.
+        KernelDeviceError: The device refuses the launch.
+    """
+    place = requested.get()
+    device = place.device or _device_of(direct, args)
+    if device.is_cuda:
+        submit_to_device(direct, device, dim, args)
+        return
+    program = captured.get()
+    run = native.launch if program is None else program.add_launch
+    try:
+        if not run(direct.signature, dim, args):
+            run(direct.serial, dim, args)
+    except KernelPlacementError:
+        # Nobody has asked for a GPU before.
+        ordinal = -1 if place.device else native.cuda_device_of(args)
+        if ordinal < 0:
+            raise
+        submit_to_device(direct, cuda_device(ordinal), dim, args)
+
+
+def _device_of(direct: Direct, args: Sequence[Any]) -> Device:
+    """The device that ``args`` are on.
+
+    Of a kernel with code for the CPU only, it is that unless a GPU was asked for before.
+    """
+    if not native.cuda_is_open() and direct.is_on_cpu:
+        return CPU
+    return _device_of_arrays(args) or (CPU if direct.has_arrays else get_device())
+
+
+def _device_of_arrays(args: Sequence[Any]) -> Device | None:
+    """The GPU that has one of ``args``."""
+    ordinal = native.cuda_device_of(args)
+    return None if ordinal < 0 else cuda_device(ordinal)
+
+
+def device_of_launch(kernel: Kernel, args: Sequence[Any]) -> Device:
+    """Where a launch of ``kernel``, which is not generic, over ``argument_leaves`` is going to run.
+
+    Raises:
+        KernelError: The source of the kernel is not in the kernel language.
+    """
+    place = requested.get()
+    if place.device is not None:
+        return place.device
+    return _device_of_arrays(args) or _device_of(kernel.direct, args)
+
+
+def submit_to_device(direct: Direct, device: Device, dim: Dims, args: Sequence[Any]) -> None:
+    """Queue a launch on the GPU ``device``, or capture it.
+
+    Raises:
+        KernelArgumentError: An argument does not fit the kernel, or is elsewhere; nothing was run.
+        KernelDeviceError: The device refuses the launch.
+    """
+    place, program = requested.get(), captured.get()
+    stream = place.stream or current_stream(device)
+    queue, sizes = stream.queue, (place.threads, place.max_blocks)
+    args = direct.with_values(args, stream, is_kept=program is not None)
+    if program is not None:
+        program.add_device_launch(direct, device, dim, args, sizes)
+        return
+    kernel = direct.on_device(device.ordinal)
+    if not kernel.launch(queue, dim, args, *sizes):
+        direct.on_device(device.ordinal, is_serial=True).launch(queue, dim, args, *sizes)
+    if config.verify_cuda:
+        queue.synchronize()
+
+
+def argument_leaves(kernel: Kernel, args: Sequence[Any]) -> tuple[Any, ...]:
+    """One object per parameter of the IR: composites and structs are taken apart.
+
+    Raises:
+        KernelArgumentError: Another number of arguments, or one that does not fit its type.
+    """
+    check_count(kernel, len(args))
+    if kernel.is_plain:
+        return tuple(args)
+    found: list[Any] = []
+    for parameter, arg in zip(kernel.parameters, args, strict=True):
+        assert parameter.type is not None
+        try:
+            found.extend(leaves(parameter.type, arg, f"argument '{parameter.name}'"))
+        except KernelArgumentError as error:
+            message = f"{kernel.name}(): {error.message}"
+            raise KernelArgumentError(message, parameter.loc, error.remedy) from None
+    return tuple(found)
+
+
+def check_count(kernel: Kernel, found: int) -> None:
+    """Refuse another number of arguments than ``kernel`` has parameters.
+
+    Raises:
+        KernelArgumentError: Naming the kernel.
+    """
+    if found != len(kernel.parameters):
+        raise KernelArgumentError(
+            f"{kernel.name}(): expected {len(kernel.parameters)} arguments, found {found}",
+            kernel.loc,
+        )

@@ -1,0 +1,306 @@
+"""Kernel: a Python function in the kernel language, compiled when it is first needed."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernelcore.base.errors import KernelArgumentError, KernelError, SrcLoc
+from kernelcore.base.lazy import Deferred
+from kernelcore.language.function import Function, Overload, require_function
+
+# Modules that declare kernels are imported without the compiler.
+if TYPE_CHECKING:
+    from kernelcore.base import native
+    from kernelcore.compiler import export, recall, stages
+    from kernelcore.compiler.recall import Reading
+    from kernelcore.ir.core import Func
+    from kernelcore.language.types import SourceType
+    from kernelcore.launch import adjoint_kernel, executable, infer_types
+    from kernelcore.launch.adjoint_kernel import Adjoint
+    from kernelcore.launch.executable import Direct, FarLaunch
+    from kernelcore.launch.infer_types import Parameter
+    from kernelcore.passes import pipeline
+    from kernelcore.passes.access import effects
+    from kernelcore.passes.access.effects import Effect
+else:
+    adjoint_kernel = Deferred("kernelcore.launch.adjoint_kernel")
+    executable = Deferred("kernelcore.launch.executable")
+    export = Deferred("kernelcore.compiler.export")
+    infer_types = Deferred("kernelcore.launch.infer_types")
+    stages = Deferred("kernelcore.compiler.stages")
+    effects = Deferred("kernelcore.passes.access.effects")
+    pipeline = Deferred("kernelcore.passes.pipeline")
+    recall = Deferred("kernelcore.compiler.recall")
+
+
+class Kernel:
+    """A kernel; ``launch`` runs it over plain arrays, the adapters make operators of it.
+
+    A generic kernel, with a parameter that may have several types, is a family of kernels:
+    ``overload`` gives the one for given types, and ``launch`` the one for its arguments.
+
+    Attributes:
+        pyfunc: The Python function that defines it.
+        name: Its name.
+    """
+
+    # Native code reads `quick` in every launch, from a slot sooner than from a dict.
+    __slots__ = ("__dict__", "__weakref__", "quick")
+
+    def __init__(
+        self, pyfunc: Callable[..., Any], types: tuple[SourceType, ...] | None = None
+    ) -> None:
+        self.pyfunc = pyfunc
+        self.name = pyfunc.__name__
+        self._types = types
+        self._overloads: dict[tuple[SourceType, ...], Kernel] = {}
+        self.__name__ = pyfunc.__name__
+        self.__doc__ = pyfunc.__doc__
+        self._adjoints: dict[tuple[tuple[int, ...], tuple[int, ...]], Adjoint] = {}
+        # Those that ``launch`` may run, by the parameters of which it gives cotangents.
+        self.launched_adjoints: dict[tuple[int, ...], Adjoint] = {}
+        # What to launch on the CPU if no argument has to be looked at before.
+        self.quick: native.Signature | None = None
+        # The same, for arrays on a GPU.
+        self.far: FarLaunch | None = None
+        # What a Tape does for a launch, by the kinds of its arguments; and where it is native code
+        # that does it, both.
+        self.tape_plans: dict[bytes, Any] = {}
+        self.quick_plans: dict[bytes, tuple[Any, native.QuickPlan]] = {}
+
+    def __call__(self, *args: object, **kwargs: object) -> None:
+        raise KernelError(
+            f"kernel '{self.name}' was called like a function",
+            self.loc,
+            f"run it with kernelcore.launch({self.name}, dim=..., inputs=[...])",
+        )
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}>"
+
+    @cached_property
+    def loc(self) -> SrcLoc | None:
+        """Where its name is defined."""
+        return executable.name_loc(self.pyfunc)
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The parameters as they are declared.
+
+        Raises:
+            KernelError: An annotation is not in the kernel language.
+        """
+        return executable.parameters(self.pyfunc, self._types)
+
+    @cached_property
+    def is_generic(self) -> bool:
+        """Whether a parameter may have several types."""
+        return any(p.type is None for p in self.parameters)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether every parameter is one parameter of the IR, given as it is."""
+        return all(infer_types.is_leaf(p.type) for p in self.parameters)
+
+    def overload(self, types: Sequence[object] | Mapping[str, object]) -> Kernel:
+        """The kernel for parameters of given types.
+
+        Args:
+            types: A type per parameter, in order or by name; parameters that have one type can be
+                left out of a mapping.
+
+        Raises:
+            KernelTypeError: A type does not match the declaration.
+        """
+        chosen = infer_types.overload_types(self.name, self.parameters, types)
+        if chosen not in self._overloads:
+            self._overloads[chosen] = Kernel(self.pyfunc, chosen)
+        return self._overloads[chosen]
+
+    def for_arguments(self, args: Sequence[object]) -> Kernel:
+        """The kernel for the types of ``args``; itself if it is not generic.
+
+        Raises:
+            KernelTypeError: The types do not match the declaration.
+        """
+        if not self.is_generic:
+            return self
+        return self.overload(infer_types.argument_types(self.name, self.parameters, args))
+
+    def for_inputs(self, given: Mapping[str, object]) -> Kernel:
+        """The kernel for arguments by name, without those that are results; itself if not generic.
+
+        Raises:
+            KernelTypeError: The types do not match, or do not tell those of results.
+        """
+        if not self.is_generic:
+            return self
+        return self.overload(infer_types.input_types(self.name, self.parameters, given))
+
+    @cached_property
+    def func(self) -> Func:
+        """The kernel as normalized IR.
+
+        Raises:
+            KernelError: The source is not in the kernel language; says where.
+        """
+        return self._reading.func
+
+    @cached_property
+    def _reading(self) -> Reading:
+        """The kernel as it is when it is first needed."""
+        types = [p.type for p in self.parameters if p.type is not None]
+        return recall.Reading(self.pyfunc, None if self.is_generic else types)
+
+    @cached_property
+    def effects(self) -> tuple[Effect, ...]:
+        """What the kernel does to each parameter."""
+        return effects.effects(self.func)
+
+    @cached_property
+    def direct(self) -> Direct:
+        """The kernel on arrays that the caller provides."""
+        reading = self._reading
+        return executable.Direct(lambda: pipeline.optimize(reading.func), reading.entry)
+
+    @cached_property
+    def ready(self) -> Direct | None:
+        """``direct`` if arguments are taken as they are, None if they have to be looked at."""
+        return None if self.is_generic or not self.is_plain else self.direct
+
+    def note_launch(self, args: Sequence[Any]) -> None:
+        """Let launches of arrays like ``args``, which were launched, take the short way."""
+        direct = self.ready
+        if direct is None or not direct.has_arrays:
+            return
+        if direct.is_on_cpu:
+            self.quick = direct.signature
+        else:
+            self.far = direct.far_launch(args)
+
+    def adjoint(self, wrt: tuple[int, ...], seeds: tuple[int, ...]) -> Adjoint:
+        """The adjoint for cotangents of parameters ``wrt``, given those of arrays ``seeds``.
+
+        Raises:
+            KernelGradError: The kernel has no exact derivative.
+        """
+        if (wrt, seeds) not in self._adjoints:
+            self._adjoints[wrt, seeds] = adjoint_kernel.Adjoint(self.func, wrt, seeds)
+        return self._adjoints[wrt, seeds]
+
+    def inspect(self, stage: str, architecture: str | None = None) -> str:
+        """One stage of the compiler's work as text.
+
+        Args:
+            stage: 'source', 'ir', 'jvp', 'vjp' (with respect to all float parameters; it starts
+                with what it records), 'llvm', 'asm', or 'ptx'.
+            architecture: Of GPUs, for 'ptx'; 'sm_75', the default, or a newer one.
+        """
+        return stages.stage_text(self.pyfunc, self.func, stage, architecture)
+
+    def export(self, path: str | Path, architecture: str | None = None) -> tuple[Path, Path]:
+        """Write the kernel as an object file or PTX for C programs, and a header beside it.
+
+        An object is made for the processor of this machine; the header defines the arguments as a
+        struct and declares the function, which runs a part of the grid on the calling thread. PTX
+        is an entry for CUDA's driver, which takes the struct by value, as its header says.
+
+        Args:
+            path: Of the code, PTX with the suffix .ptx; the header has the suffix .h.
+            architecture: The oldest GPUs that PTX is for, as 'sm_90'; 'sm_75' by default.
+
+        Returns:
+            The paths of the code and of the header.
+
+        Raises:
+            KernelCompileError: A name is none in C, or there is no such architecture.
+        """
+        return export.export(self.func, Path(path), architecture)
+
+
+def not_a_kernel(found: object) -> KernelArgumentError:
+    """The error for something else where a kernel is expected."""
+    return KernelArgumentError(
+        f"expected a kernel, found {type(found).__name__}",
+        remedy="decorate the function with @kernelcore.kernel",
+    )
+
+
+def overload(kernel: Kernel, types: Sequence[object] | Mapping[str, object]) -> Kernel:
+    """The kernel that a generic ``kernel`` is for given types; see ``Kernel.overload``."""
+    if not isinstance(kernel, Kernel):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise not_a_kernel(kernel)
+    return kernel.overload(types)
+
+
+@typing.overload
+def kernel(pyfunc: Callable[..., Any]) -> Kernel: ...
+@typing.overload
+def kernel() -> Callable[[Callable[..., Any]], Kernel]: ...
+def kernel(
+    pyfunc: Callable[..., Any] | None = None,
+) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
+    """Make a kernel of a Python function whose parameters are annotated with kernelcore types.
+
+    The function is read when the kernel is first needed; constants of the scopes around it have the
+    values that they have then.
+
+    Raises:
+        KernelTypeError: ``pyfunc`` is no plain Python function.
+    """
+    return _kernel if pyfunc is None else _kernel(pyfunc)
+
+
+def _kernel(pyfunc: Callable[..., Any]) -> Kernel:
+    require_function(pyfunc, "kernel")
+    return Kernel(pyfunc)
+
+
+@typing.overload
+def func(pyfunc: Callable[..., Any]) -> Function: ...
+@typing.overload
+def func() -> Callable[[Callable[..., Any]], Function]: ...
+def func(
+    pyfunc: Callable[..., Any] | None = None,
+) -> Function | Callable[[Callable[..., Any]], Function]:
+    """Make a function of the kernel language, to be called from kernels and other functions.
+
+    A second function of the same name in the same place is an overload of the first; with the same
+    annotations it takes its place. Where code runs again, as a cell of a notebook does, or defines
+    a name that another file defined, it replaces all that the name stood for.
+
+    Raises:
+        KernelTypeError: ``pyfunc`` is no plain Python function.
+    """
+    return _defined if pyfunc is None else _defined(pyfunc)
+
+
+def _defined(pyfunc: Callable[..., Any]) -> Function:
+    """A function with ``pyfunc`` as its last overload."""
+    require_function(pyfunc, "func")
+    function = _earlier(pyfunc) or Function(pyfunc.__name__)
+    function.add(Overload(pyfunc))
+    return function
+
+
+def _earlier(pyfunc: Callable[..., Any]) -> Function | None:
+    """What the name of ``pyfunc`` stands for in the module, class or function that defines it."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    found = None if frame is None else frame.f_locals.get(pyfunc.__name__)
+    if not isinstance(found, Function) or found.is_library:
+        return None
+    return found if all(_is_beside(o.pyfunc, pyfunc) for o in found.overloads) else None
+
+
+def _is_beside(earlier: Callable[..., Any], later: Callable[..., Any]) -> bool:
+    """Whether one run of one piece of code defines both: in order, or by a loop."""
+    first, second = earlier.__code__, later.__code__
+    is_below = second.co_firstlineno > first.co_firstlineno
+    return first is second or (first.co_filename == second.co_filename and is_below)

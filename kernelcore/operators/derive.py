@@ -1,0 +1,302 @@
+"""Derived Operations: JVP, VJP and batching, each an Operation again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from kernelcore.base.errors import KernelGradError
+from kernelcore.compiler.launch_descriptor import Binding, Role, ZeroFill
+from kernelcore.ir.core import Func
+from kernelcore.language.types import ArrayType, as_array
+from kernelcore.operators.operation import (
+    Extent,
+    Operand,
+    Operation,
+    Result,
+    Shape,
+    zero_fill,
+)
+from kernelcore.passes.access.effects import AccessMap, Effect, effects
+from kernelcore.passes.autodiff.custom_rules import refuse_recalled
+from kernelcore.passes.autodiff.forward import Derived
+from kernelcore.passes.autodiff.forward import jvp as jvp_func
+from kernelcore.passes.autodiff.reverse import vjp as vjp_func
+from kernelcore.passes.pipeline import tidy
+from kernelcore.passes.simplify.dead_code import dce, drop_unused_params
+from kernelcore.passes.vmap import batch as batch_func
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedOperation:
+    """A derived Operation; ``produced`` says what its visible results are derivatives of.
+
+    For a JVP: indices of results of the primal. For a VJP: indices of operands of the primal. What
+    was asked for and is not in ``produced`` is zero.
+    """
+
+    operation: Operation
+    produced: tuple[int, ...]
+
+
+def jvp(op: Operation, active: Sequence[int]) -> DerivedOperation:
+    """Tangents of the results of ``op``, given those of the operands ``active``.
+
+    The operands are those of ``op``, then the tangents of ``active`` in order.
+
+    Raises:
+        KernelGradError: The kernel has no exact derivative.
+    """
+    key = ("jvp", tuple(active))
+    if key not in op.derived:
+        op.derived[key] = Assembly(
+            op, {k: len(op.operands) + i for i, k in enumerate(active)}
+        ).jvp()
+    return op.derived[key]
+
+
+def vjp(
+    op: Operation, wrt: Sequence[int], cotangents: Sequence[int], omit: Sequence[int] = ()
+) -> DerivedOperation:
+    """Cotangents of the operands ``wrt``, given those of the visible results ``cotangents``.
+
+    The operands are those of ``op`` without ``omit``, then the cotangents in order. Operands in
+    which ``op`` is linear can be omitted.
+
+    Raises:
+        KernelGradError: The kernel has no exact derivative.
+    """
+    key = ("vjp", tuple(wrt), tuple(cotangents), tuple(omit))
+    if key not in op.derived:
+        given = {j: len(op.operands) + i for i, j in enumerate(cotangents)}
+        op.derived[key] = _omit(Assembly(op, given).vjp(tuple(wrt)), tuple(omit))
+    return op.derived[key]
+
+
+def batch(op: Operation, batched: Sequence[bool]) -> Operation:
+    """``op`` on every instance of a batch.
+
+    Operands marked in ``batched`` have a leading batch dimension, a value becomes an array of one
+    dimension; the others are shared. ``op.owners()`` must be batched. All results are batched.
+    """
+    key = ("batch", tuple(batched))
+    if key not in op.derived:
+        op.derived[key] = _batch(op, tuple(batched))
+    return op.derived[key]
+
+
+# Binds a tangent or cotangent parameter, given the binding of the primal one.
+Bind = Callable[[Binding, Effect, ZeroFill], Binding]
+
+
+class Assembly:
+    """Binds the parameters of a derived kernel.
+
+    ``given`` maps operands (JVP) or results (VJP) of the primal to the new operand that holds their
+    tangent or cotangent.
+    """
+
+    def __init__(self, op: Operation, given: dict[int, int]) -> None:
+        self.op = op
+        self.given = given
+        self.operands: list[Operand] = list(op.operands)
+        self.bindings: list[Binding] = []
+        # Visible results by what they are a derivative of; until they are placed, bindings name
+        # those by that, and hidden ones by their place among the hidden.
+        self.visible: dict[int, Result] = {}
+        self.hidden: list[Result] = []
+        # Operands whose cotangents are wanted; None for a JVP.
+        self.wrt: frozenset[int] | None = None
+
+    def jvp(self) -> DerivedOperation:
+        op = self.op
+        for k in self.given:
+            operand = op.operands[k]
+            self.operands.append(Operand(f"t_{operand.name}", operand.type, op.like(k)))
+        params = [p for k in self.given if (p := op.param_of_operand(k)) is not None]
+        refuse_recalled(op.func)
+        return self.finish(jvp_func(op.func, params), self.bind_tangent, range(op.visible))
+
+    def vjp(self, wrt: tuple[int, ...]) -> DerivedOperation:
+        op = self.op
+        for j in self.given:
+            result = op.results[j]
+            self.operands.append(Operand(f"ct_{result.name}", result.type, result.shape))
+        params = [p for k in wrt if (p := op.param_of_operand(k)) is not None]
+        seeds = [op.param_of_result(j) for j in self.given]
+        self.wrt = frozenset(wrt)
+        refuse_recalled(op.func)
+        return self.finish(vjp_func(op.func, params, seeds), self.bind_cotangent, wrt)
+
+    def finish(self, derived: Derived, bind: Bind, order: Sequence[int]) -> DerivedOperation:
+        through = [new for old, new in derived.derivative_of.items() if self.passes_through(old)]
+        params = derived.func.params
+        shown = {params[new] for old, new in derived.derivative_of.items() if self.is_shown(old)}
+        func, kept = drop_unused_params(dce(tidy(derived.func), shown), through)
+        accesses = AccessMap(func)
+        source = {new: old for old, new in derived.derivative_of.items()}
+        for param, effect, index in zip(func.params, effects(func), kept, strict=True):
+            if index in source:
+                zero = zero_fill(accesses, param, effect)
+                self.bindings.append(bind(self.op.bindings[source[index]], effect, zero))
+            else:
+                self.bindings.append(self.bind_primal(self.op.bindings[index], effect))
+        produced = tuple(i for i in order if i in self.visible)
+        return DerivedOperation(self.operation(func, produced), produced)
+
+    def operation(self, func: Func, produced: Sequence[int]) -> Operation:
+        """The Operation of ``func``, whose visible results are those shown for ``produced``."""
+        position = {i: n for n, i in enumerate(produced)}
+        bindings = tuple(self.place(b, position) for b in self.bindings)
+        results = (*(self.visible[i] for i in produced), *self.hidden)
+        return Operation(func, tuple(self.operands), results, len(produced), bindings, self.op.grid)
+
+    def is_shown(self, param: int) -> bool:
+        """Whether the derivative of ``param`` is a result."""
+        bound = self.op.bindings[param]
+        if self.wrt is None:
+            return bound.role in (Role.OUTPUT, Role.INOUT)
+        return bound.operand in self.wrt
+
+    def passes_through(self, param: int) -> bool:
+        """Whether elements that the kernel leaves alone have the derivative that was given."""
+        bound = self.op.bindings[param]
+        if bound.role is not Role.INOUT:
+            return False
+        return bound.operand in self.given if self.wrt is None else bound.operand in self.wrt
+
+    def place(self, bound: Binding, position: dict[int, int]) -> Binding:
+        """``bound`` with its result as an index into the results, visible ones first."""
+        if bound.role is Role.SCRATCH:
+            return replace(bound, result=len(position) + bound.result)
+        return replace(bound, result=position[bound.result]) if bound.result >= 0 else bound
+
+    def show(self, name: str, of: int, type_: ArrayType, shape: Shape) -> int:
+        self.visible[of] = Result(name, type_, shape)
+        return of
+
+    def hide(self, result: Result, operand: int, zero: ZeroFill) -> Binding:
+        self.hidden.append(result)
+        return Binding(Role.SCRATCH, operand, len(self.hidden) - 1, zero)
+
+    def bind_primal(self, bound: Binding, effect: Effect) -> Binding:
+        if bound.role in (Role.INPUT, Role.VALUE):
+            return bound
+        if bound.operand >= 0 and not effect.writes:
+            return Binding(Role.INPUT, bound.operand)
+        return self.hide(self.op.results[bound.result], bound.operand, bound.zero)
+
+    def bind_tangent(self, bound: Binding, effect: Effect, zero: ZeroFill) -> Binding:
+        tangent = self.given.get(bound.operand, -1) if bound.operand >= 0 else -1
+        if bound.role in (Role.INPUT, Role.VALUE):
+            return Binding(bound.role, tangent)
+        result = self.op.results[bound.result]
+        if bound.role is Role.SCRATCH:
+            return self.hide(result, tangent, ZeroFill.NEVER if tangent >= 0 else ZeroFill.ALWAYS)
+        shown = self.show(f"t_{result.name}", bound.result, result.type, result.shape)
+        if tangent >= 0:
+            return Binding(Role.INOUT, tangent, shown)
+        return Binding(Role.OUTPUT, -1, shown, zero if bound.operand < 0 else ZeroFill.ALWAYS)
+
+    def bind_cotangent(self, bound: Binding, effect: Effect, zero: ZeroFill) -> Binding:
+        cotangent = -1
+        if bound.role in (Role.OUTPUT, Role.INOUT):
+            cotangent = self.given.get(bound.result, -1)
+        if self.wrt is not None and bound.operand in self.wrt:
+            return self.bind_wanted(bound, cotangent)
+        result = self.op.results[bound.result]
+        if cotangent < 0:
+            return self.hide(result, -1, ZeroFill.ALWAYS)
+        if effect.writes:
+            return self.hide(result, cotangent, ZeroFill.NEVER)
+        return Binding(Role.INPUT, cotangent)
+
+    def bind_wanted(self, bound: Binding, cotangent: int) -> Binding:
+        operand = self.op.operands[bound.operand]
+        shape = self.op.like(bound.operand)
+        shown = self.show(f"ct_{operand.name}", bound.operand, as_array(operand.type), shape)
+        if cotangent >= 0:
+            return Binding(Role.INOUT, cotangent, shown)
+        return Binding(Role.OUTPUT, -1, shown, ZeroFill.ALWAYS)
+
+
+def _omit(derived: DerivedOperation, omit: tuple[int, ...]) -> DerivedOperation:
+    """``derived`` without the operands ``omit``, which its kernel must not use."""
+    if not omit:
+        return derived
+    op = derived.operation
+    for index in omit:
+        if op.param_of_operand(index) is not None:
+            name = op.operands[index].name
+            raise KernelGradError(f"{op.func.name}: not linear in '{name}'", op.func.loc)
+    kept = [i for i in range(len(op.operands)) if i not in omit]
+    place = {old: new for new, old in enumerate(kept)}
+    known: dict[tuple[int, int], Extent] = {}
+    for new, old in enumerate(kept):
+        for axis, extent in enumerate(op.operands[old].shape or ()):
+            if extent.operand in omit:
+                known.setdefault((extent.operand, extent.axis), Extent.of(new, axis))
+    sources = {extent.operand for extent in known.values()}
+
+    def moved(shape: Shape) -> Shape:
+        return tuple(
+            e
+            if e.operand < 0
+            else known[e.operand, e.axis]
+            if e.operand in omit
+            else Extent.of(place[e.operand], e.axis)
+            for e in shape
+        )
+
+    operands = tuple(
+        replace(o, shape=None if o.shape is None or new in sources else moved(o.shape))
+        for new, o in enumerate(op.operands[i] for i in kept)
+    )
+    results = tuple(replace(r, shape=moved(r.shape)) for r in op.results)
+    bindings = tuple(
+        replace(b, operand=place[b.operand]) if b.operand >= 0 else b for b in op.bindings
+    )
+    operation = Operation(op.func, operands, results, op.visible, bindings, moved(op.grid))
+    return replace(derived, operation=operation)
+
+
+def _batch(op: Operation, batched: tuple[bool, ...]) -> Operation:
+    if not all(batched[k] for k in op.owners()):
+        raise ValueError("operands that the kernel writes must be batched")
+    # An operand without a declared shape cannot be omitted later, so its extent is there to stay.
+    marked = [k for k, is_batched in enumerate(batched) if is_batched]
+    size = Extent.of(min(marked, key=lambda k: op.operands[k].shape is not None), 0)
+
+    def moved(shape: Shape) -> Shape:
+        return tuple(
+            e._replace(axis=e.axis + 1) if e.operand >= 0 and batched[e.operand] else e
+            for e in shape
+        )
+
+    def operand(index: int, given: Operand, is_batched: bool) -> Operand:
+        shape = moved(given.shape) if given.shape is not None else None
+        if not is_batched:
+            return replace(given, shape=shape)
+        alone = as_array(given.type)
+        if shape is not None:
+            shape = (size, *shape) if size.operand != index else None
+        return Operand(given.name, replace(alone, ndim=alone.ndim + 1), shape)
+
+    def binding(bound: Binding) -> Binding:
+        if bound.role is Role.VALUE and batched[bound.operand]:
+            return Binding(Role.INPUT, bound.operand)
+        return bound
+
+    results = tuple(
+        Result(r.name, replace(r.type, ndim=r.type.ndim + 1), (size, *moved(r.shape)))
+        for r in op.results
+    )
+    marks = [b.operand < 0 or batched[b.operand] for b in op.bindings]
+    return Operation(
+        batch_func(op.func, marks),
+        tuple(operand(i, o, batched[i]) for i, o in enumerate(op.operands)),
+        results,
+        op.visible,
+        tuple(binding(b) for b in op.bindings),
+        (size, *moved(op.grid)),
+    )

@@ -1,0 +1,85 @@
+"""Operations as code for devices."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from kernelcore.base import native
+from kernelcore.base.config import MAX_BLOCK_DIM, config
+from kernelcore.base.errors import KernelDeviceError
+from kernelcore.codegen.gpu import ptx
+from kernelcore.compiler.launch_descriptor import Binding, Relocation, Role, relocations
+from kernelcore.compiler.ptx_code import DeviceCode, architecture_of, device_code
+from kernelcore.ir.core import Func
+from kernelcore.operators.operation import Operation
+from kernelcore.passes.scalars_by_reference import by_reference
+from kernelcore.runtime.launch_options import is_count
+
+# Every GPU that kernels run on runs its code.
+PORTABLE_ARCHITECTURE = ptx.DEFAULT_ARCHITECTURE
+# A block of any GPU has as many at most.
+MAX_THREADS = MAX_BLOCK_DIM
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceForm:
+    """An Operation for GPUs.
+
+    Attributes:
+        func: The kernel, ready for code generation.
+        code: Its code.
+        bindings: Along ``func.params``.
+    """
+
+    func: Func
+    code: DeviceCode
+    bindings: tuple[Binding, ...]
+
+    def relocations(self) -> list[Relocation]:
+        """Per kernel parameter a row of integers, in the order of the native ABI."""
+        return relocations(self.func, self.code, self.bindings)
+
+
+def device_form(
+    operation: Operation, architecture: str, on_device: Collection[int] = ()
+) -> DeviceForm:
+    """The form of ``operation`` for GPUs of ``architecture`` and newer ones.
+
+    Args:
+        operation: What is computed.
+        architecture: One of ``ptx.ARCHITECTURES``.
+        on_device: The scalar operands whose numbers are in the memory of the device.
+
+    Raises:
+        KernelCompileError: The kernel has what GPUs have no code for.
+    """
+    chosen = tuple(
+        i
+        for i, bound in enumerate(operation.bindings)
+        if bound.role is Role.VALUE and bound.operand in on_device
+    )
+    key = "device", architecture, chosen, config.deterministic
+    if key not in operation.derived:
+        func = by_reference(operation.optimized, chosen)
+        bindings = tuple(
+            replace(bound, role=Role.INPUT) if i in chosen else bound
+            for i, bound in enumerate(operation.bindings)
+        )
+        operation.derived[key] = DeviceForm(func, device_code(func, architecture), bindings)
+    return operation.derived[key]
+
+
+def common_architecture() -> str:
+    """The newest architecture whose code all GPUs of this machine run; else any GPU's."""
+    try:
+        count = native.cuda_device_count()
+    except KernelDeviceError:
+        count = 0
+    known = [architecture_of(ordinal) for ordinal in range(count)]
+    return min(known, key=ptx.FORWARD_COMPATIBLE.index, default=PORTABLE_ARCHITECTURE)
+
+
+def is_block_dim(value: object) -> bool:
+    """Whether ``value`` is a number of threads that a block may have."""
+    return is_count(value) and value in range(1, MAX_THREADS + 1)

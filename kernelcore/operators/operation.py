@@ -1,0 +1,353 @@
+"""Operation: a kernel as a pure function of arrays, described without any framework.
+
+An Operation says how the parameters of a kernel are bound to operands (what a caller gives) and
+results (what it gets), which shapes follow from the operands, and how to derive the operation's
+JVP, VJP and batched form, which are Operations again (``opderive.py``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy.typing as npt
+
+from kernelcore.base import native
+from kernelcore.base.errors import KernelArgumentError, KernelTypeError
+from kernelcore.compiler.launch_descriptor import (
+    Binding,
+    Relocation,
+    Role,
+    ZeroFill,
+    accumulated,
+    make_signature,
+    relocations,
+)
+from kernelcore.compiler.native_code import Compiled, compile_func, object_of
+from kernelcore.ir.core import Func, Var
+from kernelcore.ir.printer import canonical
+from kernelcore.language.conversion import take_array
+from kernelcore.language.types import ArrayType, Scalar, as_array
+from kernelcore.passes.access.effects import AccessMap, Effect, effects
+from kernelcore.passes.access.elementwise import Part, parts
+from kernelcore.passes.pipeline import optimize
+
+_AXIS_NAMES = "nmklpqrstuvw"
+
+
+class Extent(NamedTuple):
+    """One extent of a shape: axis ``axis`` of operand ``operand``, or the literal ``value``."""
+
+    operand: int
+    axis: int
+    value: int
+
+    @staticmethod
+    def of(operand: int, axis: int) -> Extent:
+        """Axis ``axis`` of ``operand``."""
+        return Extent(operand, axis, 0)
+
+    @staticmethod
+    def literal(value: int) -> Extent:
+        """A number."""
+        return Extent(-1, 0, value)
+
+
+Shape = tuple[Extent, ...]
+
+
+def own_shape(operand: int, type_: ArrayType) -> Shape:
+    """The shape of ``operand``, whose components are known."""
+    outer = (Extent.of(operand, axis) for axis in range(type_.outer_ndim))
+    return (*outer, *map(Extent.literal, type_.components))
+
+
+def evaluate(shape: Shape, operand_shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+    """``shape`` for operands of the given shapes, whose extents may be symbolic."""
+    return tuple(operand_shapes[e.operand][e.axis] if e.operand >= 0 else e.value for e in shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """What a caller gives; ``shape`` is known for tangents and cotangents, else None."""
+
+    name: str
+    type: ArrayType | Scalar
+    shape: Shape | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a caller gets, or a hidden buffer."""
+
+    name: str
+    type: ArrayType
+    shape: Shape
+
+
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """One pure operation.
+
+    Attributes:
+        func: The kernel, normalized.
+        operands: In calling order.
+        results: The visible ones in order, then the hidden ones.
+        visible: How many results are visible.
+        bindings: Along ``func.params``.
+        grid: The launch shape.
+    """
+
+    func: Func
+    operands: tuple[Operand, ...]
+    results: tuple[Result, ...]
+    visible: int
+    bindings: tuple[Binding, ...]
+    grid: Shape
+    derived: dict[Any, Any] = field(default_factory=dict[Any, Any], repr=False)
+
+    @cached_property
+    def key(self) -> str:
+        """Hash of the meaning: equal keys, equal operations, in every process."""
+        described = (self.operands, self.results, self.visible, self.bindings, self.grid)
+        text = f"{canonical(self.func)}\n{described!r}"
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Operation) and self.key == other.key
+
+    def __repr__(self) -> str:
+        return f"{self.func.name}@{self.key[:8]}"
+
+    @property
+    def outputs(self) -> tuple[Result, ...]:
+        """The visible results."""
+        return self.results[: self.visible]
+
+    def param_of_operand(self, operand: int) -> int | None:
+        """The kernel parameter that ``operand`` is bound to; None if the kernel ignores it."""
+        return next((i for i, b in enumerate(self.bindings) if b.operand == operand), None)
+
+    def param_of_result(self, result: int) -> int:
+        """The kernel parameter that holds ``result``."""
+        return next(i for i, b in enumerate(self.bindings) if b.result == result)
+
+    def like(self, operand: int) -> Shape:
+        """The shape of ``operand``, in terms of operands that are no tangents or cotangents."""
+        given = self.operands[operand]
+        if given.shape is not None:
+            return given.shape
+        return own_shape(operand, as_array(given.type))
+
+    @cached_property
+    def argument_names(self) -> tuple[str, ...]:
+        """The names of the operands as identifiers, all different."""
+        return identifiers([o.name for o in self.operands])
+
+    def owners(self) -> tuple[int, ...]:
+        """Operands that every instance of a batch needs a copy of, since the kernel writes it."""
+        return tuple(
+            b.operand
+            for b in self.bindings
+            if b.role in (Role.INOUT, Role.SCRATCH) and b.operand >= 0
+        )
+
+    @cached_property
+    def _with_components(self) -> tuple[int, ...]:
+        return tuple(k for k, o in enumerate(self.operands) if as_array(o.type).components)
+
+    @cached_property
+    def reaches(self) -> list[tuple[int, int, int]]:
+        """Parameter, axis and launch axis: where the launch index is an index of an array."""
+        return AccessMap(self.func).reaches()
+
+    def check_extents(self, operand_shapes: Sequence[Sequence[Any]]) -> None:
+        """Refuse operands whose shapes do not fit the kernel or the launch; symbols pass.
+
+        Raises:
+            KernelArgumentError: Naming the parameter: other components than those of its elements,
+                or smaller than the launch that indexes it.
+        """
+        for operand in self._with_components:
+            self.check_components(operand, operand_shapes[operand])
+        grid = evaluate(self.grid, operand_shapes)
+        if 0 in [e for e in grid if isinstance(e, int)]:
+            return
+        for index, axis, grid_axis in self.reaches:
+            bound = self.bindings[index]
+            if bound.operand >= 0:
+                shape = tuple(operand_shapes[bound.operand])
+            else:
+                shape = evaluate(self.results[bound.result].shape, operand_shapes)
+            found, needed = shape[axis], grid[grid_axis]
+            if isinstance(found, int) and isinstance(needed, int) and found < needed:
+                raise KernelArgumentError(
+                    f"{self.func.name}(): argument '{self.func.params[index].name}': expected at "
+                    f"least {needed} elements on axis {axis}, which the launch indexes, "
+                    f"found {found}",
+                    self.func.param_loc(index),
+                    "launch over fewer points, or give a larger array",
+                )
+
+    def check_components(self, operand: int, shape: Sequence[Any]) -> None:
+        """Refuse a shape of ``operand`` that does not end in the components of an element.
+
+        Raises:
+            KernelArgumentError: Naming the parameter.
+        """
+        type_ = as_array(self.operands[operand].type)
+        if not type_.components or tuple(shape[type_.outer_ndim :]) == type_.components:
+            return
+        raise self._argument_error(
+            operand,
+            f"expected {describe(type_)}, found shape {tuple(shape)}",
+            "the last axes of such an array hold the components of an element",
+        )
+
+    def is_composite(self, operand: int) -> bool:
+        """Whether ``operand`` is a composite value, an array of its components alone."""
+        type_ = as_array(self.operands[operand].type)
+        return bool(type_.components) and type_.outer_ndim == 0
+
+    def composite(self, operand: int, given: object) -> npt.NDArray[Any]:
+        """``given``, a sequence of numbers or a value of its own, as what ``operand`` takes.
+
+        Raises:
+            KernelArgumentError: It has other components, or they are of another type.
+        """
+        type_ = as_array(self.operands[operand].type)
+        try:
+            return take_array(type_.dtype, given, type_.components)
+        except KernelTypeError as error:
+            raise self._argument_error(operand, error.message, error.remedy) from None
+
+    def _argument_error(self, operand: int, text: str, remedy: str | None) -> KernelArgumentError:
+        param = self.param_of_operand(operand)
+        return KernelArgumentError(
+            f"{self.func.name}(): argument '{self.operands[operand].name}': {text}",
+            self.func.loc if param is None else self.func.param_loc(param),
+            remedy,
+        )
+
+    @cached_property
+    def optimized(self) -> Func:
+        """The kernel, ready for code generation."""
+        return optimize(self.func)
+
+    @cached_property
+    def is_elementwise(self) -> bool:
+        """Whether a part of the launch, on the same part of every array, is that part of it."""
+        found = parts(self.func)
+        arrays = [isinstance(p.type, ArrayType) and p.type.outer_ndim > 0 for p in self.func.params]
+        return found is not None and all(
+            part is (Part.OWN if is_array else Part.ALL)
+            for part, is_array in zip(found, arrays, strict=True)
+        )
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        """The machine code; compiled, or loaded from the cache, on first use."""
+        return compile_func(self.optimized)
+
+    def object_code(self, symbol: str) -> bytes:
+        """A relocatable object that defines the kernel as ``symbol``."""
+        return object_of(self.optimized, symbol)
+
+    @cached_property
+    def signature(self) -> native.Signature:
+        """The kernel as native launchers take it."""
+        return make_signature(self.optimized, self.compiled, self.bindings)
+
+    def relocations(self) -> list[Relocation]:
+        """Per kernel parameter a row of integers, in the order of the native ABI."""
+        return relocations(self.func, self.compiled, self.bindings)
+
+    def accumulated(self) -> list[tuple[int, int, int, int, int, int]]:
+        """Per accumulated array a row of integers, in the order of the native ABI."""
+        return accumulated(AccessMap(self.optimized))
+
+
+def describe(type_: ArrayType) -> str:
+    """The arrays of ``type_`` in words, as native launchers have them.
+
+    For example 'array of float32 with 2 dimensions', and 'array of elements of 3 float32
+    components: shape (n, 3)'.
+    """
+    if not type_.components:
+        return f"array of {type_.dtype} with {type_.ndim} dimension{'' if type_.ndim == 1 else 's'}"
+    extents = [*_AXIS_NAMES[: type_.outer_ndim], *map(str, type_.components)]
+    shape = ", ".join(extents) + ("," if len(extents) == 1 else "")
+    count = "x".join(map(str, type_.components))
+    what = f"elements of {count} {type_.dtype} components"
+    if type_.outer_ndim == 0:
+        what = f"the {count} {type_.dtype} components of a value"
+    return f"array of {what}: shape ({shape})"
+
+
+def zero_fill(accesses: AccessMap, param: Var, effect: Effect) -> ZeroFill:
+    """When a buffer that ``param`` fills must be zeroed first; a value has none."""
+    if isinstance(param.type, Scalar):
+        return ZeroFill.NEVER
+    if effect.loads or effect.accumulates or not accesses.covers_grid(param):
+        return ZeroFill.ALWAYS
+    return ZeroFill.IF_PARTIAL
+
+
+def identifiers(declared: Sequence[str]) -> tuple[str, ...]:
+    """Names of operands as identifiers, all different.
+
+    's.mass' is 's_mass', and 'x.indices[0]' is 'x_indices_0'.
+    """
+    names = [name.replace(".", "_").replace("[", "_").replace("]", "") for name in declared]
+    for index, name in enumerate(names):
+        # A name that was declared stays; one that was made gives way.
+        while name != declared[index] and (name in declared or name in names[:index]):
+            name += "_"
+        names[index] = name
+    return tuple(names)
+
+
+def primal_operation(
+    func: Func,
+    outputs: Sequence[str],
+    in_out: Sequence[str],
+    grid: Shape,
+    shapes: Mapping[str, Shape],
+) -> Operation:
+    """The Operation of a kernel.
+
+    Args:
+        func: The kernel, normalized.
+        outputs: Parameters that are results only.
+        in_out: Parameters that are operands, and results that start as copies of them.
+        grid: The launch shape; extents name operands, which are the other parameters in order.
+        shapes: The shape of each parameter in ``outputs``.
+    """
+    accesses = AccessMap(func)
+    operands: list[Operand] = []
+    results: list[Result] = []
+    bindings: list[Binding] = []
+    for param, effect in zip(func.params, effects(func), strict=True):
+        assert isinstance(param.type, ArrayType | Scalar)
+        if param.name in outputs:
+            assert isinstance(param.type, ArrayType)
+            zero = zero_fill(accesses, param, effect)
+            bindings.append(Binding(Role.OUTPUT, -1, len(results), zero))
+            results.append(Result(param.name, param.type, shapes[param.name]))
+            continue
+        index = len(operands)
+        operands.append(Operand(param.name, param.type))
+        if param.name in in_out:
+            assert isinstance(param.type, ArrayType)
+            bindings.append(Binding(Role.INOUT, index, len(results)))
+            results.append(Result(param.name, param.type, own_shape(index, param.type)))
+        else:
+            role = Role.INPUT if isinstance(param.type, ArrayType) else Role.VALUE
+            bindings.append(Binding(role, index))
+    return Operation(func, tuple(operands), tuple(results), len(results), tuple(bindings), grid)

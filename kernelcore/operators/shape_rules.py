@@ -1,0 +1,234 @@
+"""Operations of kernels, with launch and output shapes as users write them.
+
+A shape is None (a default), a number, the name of a parameter ('x', its shape), or a tuple whose
+entries are numbers or extents of parameters ('x.shape[0]'). Elements with components add these to
+the shape of an array: they may be left out of that of an output, and are no part of a launch.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import SupportsIndex
+
+from kernelcore.base.errors import KernelArgumentError, SrcLoc
+from kernelcore.language.types import MAX_EXTENT, ArrayType
+from kernelcore.launch.kernel import Kernel, not_a_kernel
+from kernelcore.operators.operation import (
+    Extent,
+    Operation,
+    Shape,
+    describe,
+    own_shape,
+    primal_operation,
+)
+
+ShapeSpec = SupportsIndex | str | Sequence[SupportsIndex | str] | None
+
+_EXTENT = re.compile(r"\s*(\w+(?:\.\w+(?:\[\d+\])?)*?)\s*\.\s*shape\s*\[\s*(\d+)\s*\]\s*")
+
+
+def kernel_operation(
+    kernel: Kernel,
+    outputs: Sequence[str] | None = None,
+    in_out: Sequence[str] = (),
+    launch_dims: ShapeSpec = None,
+    output_dims: ShapeSpec | Mapping[str, ShapeSpec] = None,
+) -> Operation:
+    """The Operation of ``kernel``.
+
+    Args:
+        kernel: The kernel.
+        outputs: Parameters that are results. Default: the arrays that it writes and never loads.
+        in_out: Parameters that are operands, and results that start as copies of them. Default,
+            where ``outputs`` is not given: the other arrays that it writes.
+        launch_dims: The launch shape. Default: that of the first array operand, without the
+            components of its elements; a composite value is none.
+        output_dims: The shape of every output, or a mapping by name. Default: the launch shape.
+
+    Raises:
+        KernelArgumentError: The parameters are not as described.
+    """
+    require_kernel(kernel)
+    func = kernel.func
+    results, updated = roles(kernel, outputs, in_out)
+    position = {p.name: i for i, p in enumerate(p for p in func.params if p.name not in results)}
+    arrays = {p.name: p.type for p in func.params if isinstance(p.type, ArrayType)}
+    rules = ShapeRules(func.name, func.loc, arrays, position)
+    rank = func.rank
+    grid = rules.grid(launch_dims, rank)
+    if not isinstance(output_dims, Mapping):
+        output_dims = dict.fromkeys(results, output_dims)
+    for name in output_dims:
+        if name not in results:
+            raise rules.fail(
+                f"output_dims: '{name}' is no output", f"its outputs are {', '.join(results)}"
+            )
+    shapes = {name: rules.output(name, output_dims.get(name), grid) for name in results}
+    return primal_operation(func, results, updated, grid, shapes)
+
+
+def require_kernel(kernel: object) -> None:
+    """Refuse what is no kernel.
+
+    Raises:
+        KernelArgumentError: It is not.
+    """
+    if not isinstance(kernel, Kernel):
+        raise not_a_kernel(kernel)
+
+
+def roles(
+    kernel: Kernel, outputs: Sequence[str] | None, in_out: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The outputs and the in-out arrays of ``kernel`` in order; see ``kernel_operation``.
+
+    Raises:
+        KernelArgumentError: The kernel writes another array, or one of these is not written.
+    """
+    func, in_out = kernel.func, tuple(in_out)
+    named = dict(zip((p.name for p in func.params), kernel.effects, strict=True))
+    for name in (*(outputs or ()), *in_out):
+        if name not in named:
+            raise KernelArgumentError(
+                f"{kernel.name}: no parameter is named '{name}'",
+                func.loc,
+                f"its parameters are {', '.join(named)}",
+            )
+    for name in in_out:
+        if name in (outputs or ()):
+            raise KernelArgumentError(
+                f"{kernel.name}: '{name}' is named both as an output and as in-out",
+                func.param_loc(list(named).index(name)),
+                "an in-out array is a result already: name it there only",
+            )
+    written = [name for name, effect in named.items() if effect.writes]
+    if outputs is None:
+        outputs = [n for n in written if not named[n].loads and n not in in_out]
+        in_out = tuple(n for n in written if n not in outputs)
+    stray = [n for n in written if n not in outputs and n not in in_out]
+    if stray:
+        raise KernelArgumentError(
+            f"{kernel.name}: the kernel writes '{stray[0]}', which is neither an output nor in-out",
+            func.param_loc(list(named).index(stray[0])),
+            "name it as an output, or as in-out if it is to be updated",
+        )
+    for name in (*outputs, *in_out):
+        if not named[name].writes:
+            raise KernelArgumentError(
+                f"{kernel.name}: output '{name}' is never written by the kernel",
+                func.param_loc(list(named).index(name)),
+                "store to it, or do not name it as an output",
+            )
+    if not written:
+        raise KernelArgumentError(
+            f"{kernel.name}: the kernel writes no array, so it has no result",
+            func.loc,
+            "store what it computes to an array parameter",
+        )
+    order = [p.name for p in func.params]
+    return tuple(sorted(outputs, key=order.index)), tuple(sorted(in_out, key=order.index))
+
+
+class ShapeRules:
+    """Shapes in terms of operands.
+
+    Attributes:
+        name: What errors call the kernel or function.
+        loc: Where it is.
+        arrays: The types of its arrays, by name.
+        position: The operand of each that is no output, by name.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        loc: SrcLoc | None,
+        arrays: Mapping[str, ArrayType],
+        position: Mapping[str, int],
+    ) -> None:
+        self.name = name
+        self.loc = loc
+        self.arrays = arrays
+        self.position = position
+
+    def fail(self, text: str, remedy: str) -> KernelArgumentError:
+        """The error for a shape."""
+        return KernelArgumentError(f"{self.name}: {text}", self.loc, remedy)
+
+    def first_array(self, remedy: str) -> str:
+        """The name of the first operand with dimensions, whose shape others have by default."""
+        first = next((n for n in self.position if self.outer_ndim(n)), None)
+        if first is None:
+            raise self.fail("no array operand to take the shape from", remedy)
+        return first
+
+    def grid(self, spec: ShapeSpec, rank: int) -> Shape:
+        """The launch shape ``spec`` of a kernel that asks ``tid`` for ``rank`` indices."""
+        shape = self.shape(self.first_array("give launch_dims") if spec is None else spec)
+        if len(shape) != rank:
+            raise self.fail(
+                f"expected a launch shape of rank {rank}, as tid() has, found rank {len(shape)}",
+                "give launch_dims, for example launch_dims=('x.shape[0]',)",
+            )
+        return shape
+
+    def output(self, name: str, spec: ShapeSpec, grid: Shape) -> Shape:
+        """The shape ``spec`` of output ``name``, by default ``grid``."""
+        array = self.arrays[name]
+        outer = array.outer_ndim
+        components = tuple(map(Extent.literal, array.components))
+        shape = grid if spec is None else self.shape(spec)
+        if len(shape) == outer:
+            return (*shape, *components)
+        if len(shape) != array.ndim:
+            raise self.fail(
+                f"output '{name}' has rank {outer}, its shape has rank {len(shape)}",
+                f"give output_dims, for example output_dims={{'{name}': ('x.shape[0]',)}}",
+            )
+        if shape[outer:] != components:
+            raise self.fail(
+                f"output '{name}': expected {describe(array)}, found other last extents",
+                "leave the components out of output_dims",
+            )
+        return shape
+
+    def outer_ndim(self, name: str) -> int:
+        """Dimensions of parameter ``name`` that are no components."""
+        return self.arrays[name].outer_ndim if name in self.arrays else 0
+
+    def shape(self, spec: SupportsIndex | str | Sequence[SupportsIndex | str]) -> Shape:
+        """What ``spec`` stands for."""
+        if isinstance(spec, str) and spec in self.position:
+            return tuple(self.extent(spec, axis) for axis in range(self.outer_ndim(spec)))
+        entries = spec if isinstance(spec, Iterable) and not isinstance(spec, str) else (spec,)
+        return tuple(self._entry(e) for e in entries)
+
+    def _entry(self, entry: object) -> Extent:
+        if isinstance(entry, SupportsIndex):
+            extent = operator.index(entry)
+            if not 0 <= extent < MAX_EXTENT:
+                raise self.fail(
+                    f"a shape: expected extents of 0 to 2**31 - 1, found {extent}",
+                    "split the launch: indices of kernels have 32 bits",
+                )
+            return Extent.literal(extent)
+        match = _EXTENT.fullmatch(entry) if isinstance(entry, str) else None
+        if match is None:
+            raise self.fail(
+                f"a shape: expected a number or 'name.shape[axis]', found {entry!r}",
+                "for example 'x.shape[0]'",
+            )
+        return self.extent(match[1], int(match[2]))
+
+    def extent(self, name: str, axis: int) -> Extent:
+        """Axis ``axis`` of array operand ``name``."""
+        array = self.arrays.get(name)
+        if array is None or name not in self.position or axis >= array.ndim:
+            known = ", ".join(n for n in self.position if n in self.arrays) or "none"
+            raise self.fail(
+                f"'{name}.shape[{axis}]' is no extent of an array operand",
+                f"the array operands are: {known}",
+            )
+        return own_shape(self.position[name], array)[axis]

@@ -1,0 +1,1 @@
+"""Host functions that launch kernels, traced to a program of operations."""

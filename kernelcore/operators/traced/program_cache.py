@@ -1,0 +1,41 @@
+"""Programs: those of one function, kept by the numbers that it read while it was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kernelcore.operators.operation import Extent
+from kernelcore.operators.traced.interface import Interface
+from kernelcore.operators.traced.program import Program
+from kernelcore.operators.traced.trace import plain_number, record
+
+
+class Programs:
+    """The programs of a function, each recorded when it is first needed."""
+
+    def __init__(self, interface: Interface) -> None:
+        self.interface = interface
+        # By what a program is fixed to: the sources of these numbers, then the numbers.
+        self._known: dict[tuple[int | Extent, ...], dict[tuple[str, ...], Program]] = {}
+
+    def of(self, values: Sequence[Any]) -> Program:
+        """The program for ``values``, which are as for ``record``."""
+        for sources, programs in self._known.items():
+            found = programs.get(tuple(_key_at(s, values) for s in sources))
+            if found is not None:
+                return found
+        program = record(self.interface, values)
+        sources = tuple(f.source for f in program.fixed)
+        key = tuple(repr(f.value) for f in program.fixed)
+        self._known.setdefault(sources, {})[key] = program
+        return program
+
+
+def _key_at(source: int | Extent, values: Sequence[Any]) -> str:
+    """The number at ``source`` as part of a key; one that is symbolic is settled here."""
+    if isinstance(source, Extent):
+        return repr(int(values[source.operand].shape[source.axis]))
+    value = values[source]
+    # Not the number itself: -0.0 equals 0.0, and True equals 1.
+    return repr(None if value is None else plain_number(value))

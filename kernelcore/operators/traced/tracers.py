@@ -1,0 +1,317 @@
+"""What a function gets instead of arrays and numbers while its launches are recorded."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
+
+from kernelcore.base.errors import KernelArgumentError, KernelAttributeError
+from kernelcore.language.types import ArrayOf, ArrayType, Dense, Element, Scalar, StructType
+from kernelcore.operators.operation import Extent, Shape
+from kernelcore.runtime.call_site import call_site, whole_line
+
+# Typed loosely: its functions take whatever numbers do.
+_op: Any = operator
+
+_IN_A_KERNEL = "do that in a kernel, and launch it"
+
+
+class Recording(Protocol):
+    """Who records, as the objects here need it."""
+
+    def fix(self, source: int | Extent, value: Any) -> Any:
+        """``value`` as Python's number, which the program depends on from now on."""
+        ...
+
+    def fill(self, array: RecordedArray, value: Any) -> None:
+        """Overwrite all elements of ``array``."""
+        ...
+
+
+@dataclass(eq=False, slots=True)
+class Leaf:
+    """One array of the IR, whose elements are in a slot.
+
+    Attributes:
+        name: What errors call it.
+        type: Its type.
+        shape: Its extents in terms of the operands of the program.
+        slot: Where the elements are now; None if nothing was written.
+        is_zero: Whether elements that were never written are zeros; else nobody may read them.
+        is_writable: Whether launches may write it.
+    """
+
+    name: str
+    type: ArrayType
+    shape: Shape
+    slot: int | None
+    is_zero: bool = False
+    is_writable: bool = True
+
+
+def refuse(text: str, remedy: str = _IN_A_KERNEL) -> KernelArgumentError:
+    """The error for a line of a function whose launches are recorded."""
+    return KernelArgumentError(text, whole_line(call_site()), remedy)
+
+
+def _unary(function: Callable[[Any], Any]) -> Callable[[RecordedNumber], Any]:
+    def method(self: RecordedNumber) -> Any:
+        return function(self.read())
+
+    return method
+
+
+def _binary(function: Callable[[Any, Any], Any]) -> Callable[[RecordedNumber, object], Any]:
+    def method(self: RecordedNumber, other: object) -> Any:
+        return function(self.read(), other)
+
+    return method
+
+
+def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[RecordedNumber, object], Any]:
+    def method(self: RecordedNumber, other: object) -> Any:
+        return function(other, self.read())
+
+    return method
+
+
+class RecordedNumber:
+    """A scalar argument, or an extent of an array.
+
+    Launches and shapes take it as it is. Whatever else Python does with it reads its value, and
+    then the program is recorded again for other values.
+    """
+
+    __slots__ = ("_recording", "argument_type", "name", "source", "value")
+
+    def __init__(
+        self, recording: Recording, name: str, type_: Scalar, source: int | Extent, value: Any
+    ) -> None:
+        self._recording = recording
+        self.name = name
+        self.argument_type = type_
+        self.source = source
+        self.value = value
+
+    def read(self) -> Any:
+        """The value, as a number of Python.
+
+        Raises:
+            KernelArgumentError: It is known when the program runs only.
+        """
+        if self.value is None:
+            raise refuse(
+                f"the value of '{self.name}' is read while the launches are recorded, but it is "
+                "an array or is traced",
+                "give it to a kernel as it is, or pass a Python number",
+            )
+        return self._recording.fix(self.source, self.value)
+
+    def is_same(self, other: object) -> bool:
+        """Whether ``other`` is the same number whatever its value."""
+        return isinstance(other, RecordedNumber) and other.source == self.source
+
+    def __eq__(self, other: object) -> bool:
+        return self.is_same(other) or bool(self.read() == other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.read())
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+    def __format__(self, spec: str) -> str:
+        return format(self.read(), spec)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(self.read(), digits)
+
+    __index__ = _unary(_op.index)
+    __int__ = _unary(int)
+    __float__ = _unary(float)
+    __bool__ = _unary(bool)
+    __neg__ = _unary(_op.neg)
+    __pos__ = _unary(_op.pos)
+    __abs__ = _unary(abs)
+    __floor__ = _unary(math.floor)
+    __ceil__ = _unary(math.ceil)
+    __lt__ = _binary(_op.lt)
+    __le__ = _binary(_op.le)
+    __gt__ = _binary(_op.gt)
+    __ge__ = _binary(_op.ge)
+    __add__, __radd__ = _binary(_op.add), _reflected(_op.add)
+    __sub__, __rsub__ = _binary(_op.sub), _reflected(_op.sub)
+    __mul__, __rmul__ = _binary(_op.mul), _reflected(_op.mul)
+    __truediv__, __rtruediv__ = _binary(_op.truediv), _reflected(_op.truediv)
+    __floordiv__, __rfloordiv__ = _binary(_op.floordiv), _reflected(_op.floordiv)
+    __mod__, __rmod__ = _binary(_op.mod), _reflected(_op.mod)
+    __pow__, __rpow__ = _binary(_op.pow), _reflected(_op.pow)
+    __divmod__, __rdivmod__ = _binary(divmod), _reflected(divmod)
+    __lshift__, __rshift__ = _binary(_op.lshift), _binary(_op.rshift)
+    __and__, __or__, __xor__ = (_binary(f) for f in (_op.and_, _op.or_, _op.xor))
+
+
+class RecordedArray:
+    """An array argument, or an array that the function made.
+
+    Attributes:
+        element: The type of an element.
+        dtype: The same as users write it.
+        shape: The extents: numbers, recorded or not.
+        leaves: The arrays of the IR, of structs one per field.
+        requires_grad: Taken and ignored: the framework knows what it differentiates.
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        name: str,
+        dtype: tuple[Element, Any],
+        shape: Sequence[Any],
+        leaves: Sequence[Leaf],
+    ) -> None:
+        self._recording = recording
+        self._name = name
+        self.element, self.dtype = dtype
+        self.shape = tuple(shape)
+        self.leaves = tuple(leaves)
+        self.requires_grad = False
+
+    @property
+    def argument_type(self) -> ArrayOf:
+        """The type in the kernel language."""
+        return ArrayOf(self.element, len(self.shape))
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> Any:
+        """The number of elements."""
+        return self.shape[0] if self.ndim == 1 else math.prod(int(n) for n in self.shape)
+
+    @property
+    def device(self) -> str:
+        """Where launches run."""
+        return "cpu"
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __repr__(self) -> str:
+        return f"<array '{self._name}' of {self.element}, shape {self.shape}, while recording>"
+
+    def assign(self, source: Any) -> None:
+        """Overwrite the elements with those of an array of the same shape, or with a value.
+
+        Raises:
+            KernelArgumentError: Another shape or dtype, or an array that is not recorded.
+        """
+        self._check_writable()
+        if not isinstance(source, RecordedArray):
+            self._recording.fill(self, source)
+            return
+        if source.argument_type != self.argument_type or source.shape != self.shape:
+            raise refuse(
+                f"'{self._name}': expected {self.argument_type} of shape {self.shape}, found "
+                f"{source.argument_type} of shape {source.shape}",
+                "launch a kernel that copies what you need",
+            )
+        # Slots are bound once, so sharing one is a copy.
+        for mine, other in zip(self.leaves, source.leaves, strict=True):
+            mine.slot, mine.is_zero = other.slot, other.is_zero
+
+    def fill_(self, value: Any) -> RecordedArray:
+        """Set every element to ``value``."""
+        self.assign(value)
+        return self
+
+    def zero_(self) -> RecordedArray:
+        """Set every element to zero."""
+        self._check_writable()
+        for leaf in self.leaves:
+            leaf.slot, leaf.is_zero = None, True
+        return self
+
+    def _check_writable(self) -> None:
+        if not all(leaf.is_writable for leaf in self.leaves):
+            raise input_is_written(self._name)
+
+    def _read(self, *_: object, **__: object) -> NoReturn:
+        raise refuse(f"the elements of '{self._name}' are read while the launches are recorded")
+
+    numpy = list = __array__ = __iter__ = __getitem__ = __dlpack__ = __bool__ = __float__ = _read
+    clone = copy = reshape = flatten = transpose = view = contiguous = to = _read
+
+    def __setitem__(self, index: object, value: object) -> None:
+        if index not in (Ellipsis, slice(None)):
+            self._read()
+        self.assign(value)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise KernelAttributeError(
+            f"'{name}' of array '{self._name}' is not known while the launches are recorded",
+            whole_line(call_site()),
+            "use its shape, dtype, assign, fill_ and zero_, and launch kernels for the rest",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedValue:
+    """A vector, matrix or struct that was given by value: kernels take it as a whole.
+
+    Attributes:
+        name: What errors call it.
+        argument_type: Its type.
+        members: Of a struct, by field.
+        leaf: Of others, the array of the components.
+    """
+
+    name: str
+    argument_type: Dense | StructType
+    members: Mapping[str, Any]
+    leaf: Leaf | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.members:
+            return self.members[name]
+        raise KernelAttributeError(
+            f"'{name}' of '{self.name}' is not known while the launches are recorded",
+            whole_line(call_site()),
+            _IN_A_KERNEL,
+        )
+
+    def __getitem__(self, index: object) -> NoReturn:
+        raise refuse(f"a component of '{self.name}' is read while the launches are recorded")
+
+    __iter__ = __getitem__
+
+
+def input_is_written(name: str) -> KernelArgumentError:
+    """The error for a write to an argument that is no result."""
+    return refuse(
+        f"'{name}' is written, but it is neither an output nor in-out",
+        "name it as an output, or as in-out if it is to be updated",
+    )
+
+
+def parts(value: Any) -> Iterator[Leaf | RecordedNumber]:
+    """The leaves of a recorded value, one per parameter of the IR."""
+    match value:
+        case RecordedArray():
+            yield from value.leaves
+        case RecordedValue(leaf=Leaf() as leaf):
+            yield leaf
+        case RecordedValue(members=members):
+            for member in members.values():
+                yield from parts(member)
+        case _:
+            yield value

@@ -1,0 +1,277 @@
+"""Accumulation plan: how kernels add to elements, so that sums never depend on the threads.
+
+Arrays that a kernel only adds to, and whose old elements it does not use, are *accumulated*. A
+launch decides per accumulated array how threads share it (``csrc/core/accumulating_run.h``), by
+what is known here: how much is added per thread, and which part of the array a chunk can reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from math import prod
+
+from kernelcore.builtins.reference import is_narrow, trip_count
+from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
+from kernelcore.ir.op import AddForm, OpKind
+from kernelcore.ir.walk import atoms_in, replace_body, walk_eqns
+from kernelcore.language.types import ArrayType
+from kernelcore.passes.access.effects import Access, AccessMap
+from kernelcore.passes.access.index_offsets import base_and_offset, definitions
+
+# Values that can be computed again wherever their inputs are known.
+_PURE = frozenset({OpKind.PURE, OpKind.CAST, OpKind.DIM})
+
+# Partial sums take memory of the stack, and time to add up, per chunk.
+MAX_PARTIAL_SITES = 32
+# As many arrays as a launch has bits for.
+MAX_SHARED_ARRAYS = 64
+
+# How often a loop is taken to repeat: one over an axis of the array, and any other.
+AXIS_TRIPS = 1024
+OTHER_TRIPS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulated:
+    """What a launch knows of an accumulated array.
+
+    Attributes:
+        param: The position of the array among the parameters.
+        axis: The axis on which a thread reaches only elements near its first launch index: from
+            ``low`` before to ``high`` after it; -1 if there is none.
+        weight: Additions per thread, as far as is known; 0 if they all end up in partial sums.
+        is_deferrable: Whether code can write down its additions instead of making them.
+    """
+
+    param: int
+    axis: int
+    low: int
+    high: int
+    weight: int
+    is_deferrable: bool
+
+    def row(self) -> tuple[int, int, int, int, int, int]:
+        """The integers of the native ABI."""
+        flags = int(self.is_deferrable)
+        return (self.param, self.axis, self.low, self.high, self.weight, flags)
+
+
+def plan_accumulations(func: Func) -> Func:
+    """Choose the form of every accumulation of ``func``, for native launches."""
+    if not any(e.op.kind is OpKind.ATOMIC_ADD for e in walk_eqns(func.body)):
+        return func
+    accesses, used = AccessMap(func), atoms_in(func.body)
+    owned = {array for array in accesses.by_array if accesses.owned(array)}
+    accumulated = {p for p in func.params if _is_accumulated(accesses, p, used)} - owned
+    uniform = _launch_values(func)
+    sites: list[Eqn] = []
+
+    def form(eqn: Eqn) -> AddForm:
+        array = eqn.inputs[0]
+        if array in owned:
+            return AddForm.OWNED
+        if array not in accumulated:
+            return AddForm.ATOMIC
+        assert isinstance(array.type, ArrayType)
+        is_fixed = all(isinstance(i, Const) or i in uniform for i in _indices(eqn))
+        if is_fixed and not is_narrow(array.type.dtype) and len(sites) < MAX_PARTIAL_SITES:
+            sites.append(eqn)
+            return AddForm.PARTIAL
+        return AddForm.SHARED
+
+    return _with_forms(func, form)
+
+
+def mark_owned(func: Func) -> Func:
+    """Mark the accumulations into elements that belong to one thread: they need no atomic."""
+    accesses = AccessMap(func)
+    owned = {array for array in accesses.by_array if accesses.owned(array)}
+    return _with_forms(
+        func, lambda eqn: AddForm.OWNED if eqn.inputs[0] in owned else AddForm.ATOMIC
+    )
+
+
+def unplanned(func: Func) -> Func:
+    """``func`` with atomic accumulations only, which are right whatever shares memory."""
+    return _with_forms(func, lambda _: AddForm.ATOMIC)
+
+
+def form_of(eqn: Eqn) -> AddForm:
+    """The form of the accumulation ``eqn``."""
+    found = eqn.attrs.get("form", AddForm.ATOMIC)
+    assert isinstance(found, AddForm)
+    return found
+
+
+class Order(Enum):
+    """Which threads may run a kernel."""
+
+    ANY = auto()
+    BLOCK = auto()  # those of one block, each a fixed part of the grid
+    THREAD = auto()  # one, point by point
+
+
+def fixed_order(func: Func) -> Order:
+    """Who may run ``func``, which has a plan, if sums of floats are to have one order on a GPU."""
+    forms: set[AddForm] = set()
+    for eqn in walk_eqns(func.body):
+        if eqn.op.kind is OpKind.NATIVE:
+            # What its text adds is for its author to know.
+            forms.add(AddForm.ATOMIC)
+        elif eqn.op.kind is OpKind.ATOMIC_ADD:
+            array = eqn.inputs[0].type
+            assert isinstance(array, ArrayType)
+            forms |= {form_of(eqn)} if array.dtype.is_float else set()
+    if forms & {AddForm.SHARED, AddForm.ATOMIC}:
+        return Order.THREAD
+    return Order.BLOCK if AddForm.PARTIAL in forms else Order.ANY
+
+
+def shared_arrays(func: Func) -> tuple[Var, ...]:
+    """The accumulated arrays of ``func``, which has a plan; their order is part of the ABI."""
+    return _shared_arrays(AccessMap(func))
+
+
+def _shared_arrays(accesses: AccessMap) -> tuple[Var, ...]:
+    shared = (AddForm.SHARED, AddForm.PARTIAL)
+
+    def is_shared(param: Var) -> bool:
+        eqns = [access.eqn for access in accesses.of(param)]
+        snippets = _snippet_kinds(accesses, param)
+        return (
+            bool(eqns or snippets)
+            and snippets <= {OpKind.ATOMIC_ADD}
+            and all(e.op.kind is OpKind.ATOMIC_ADD and form_of(e) in shared for e in eqns)
+        )
+
+    return tuple(p for p in accesses.func.params if is_shared(p))
+
+
+def accumulated_arrays(accesses: AccessMap) -> tuple[Accumulated, ...]:
+    """What launches know of the accumulated arrays of a kernel, which has a plan."""
+    func = accesses.func
+    arrays = _shared_arrays(accesses)
+    uniform = _loop_values(func) if arrays else set[Atom]()
+    defined = definitions(func)
+    rows: list[Accumulated] = []
+    for at, array in enumerate(arrays):
+        assert isinstance(array.type, ArrayType)
+        weights = [
+            _weight(access, uniform)
+            for access in accesses.of(array)
+            if form_of(access.eqn) is AddForm.SHARED
+        ]
+        has_snippets = array in accesses.native
+        dtype = array.type.dtype
+        weight = 0 if is_narrow(dtype) else sum(weights) + OTHER_TRIPS * has_snippets
+        axis, low, high = (-1, 0, 0) if has_snippets else _window(accesses, array, defined)
+        is_written_down = dtype.is_integer or not (has_snippets or is_narrow(dtype))
+        is_deferrable = at < MAX_SHARED_ARRAYS and is_written_down
+        rows.append(Accumulated(func.params.index(array), axis, low, high, weight, is_deferrable))
+    return tuple(rows)
+
+
+def defining_eqns(func: Func, atoms: tuple[Atom, ...]) -> tuple[Eqn, ...]:
+    """What computes ``atoms``, which have one value per launch, in order."""
+    defined = definitions(func)
+    found: dict[Eqn, None] = {}
+
+    def visit(atom: Atom) -> None:
+        eqn = defined.get(atom) if isinstance(atom, Var) else None
+        if eqn is not None and eqn not in found:
+            for source in eqn.inputs:
+                visit(source)
+            found[eqn] = None
+
+    for atom in atoms:
+        visit(atom)
+    return tuple(found)
+
+
+def _with_forms(func: Func, form: Callable[[Eqn], AddForm]) -> Func:
+    def visit(region: Region) -> Region:
+        return Region(region.params, tuple(mark(e) for e in region.eqns), region.yields)
+
+    def mark(eqn: Eqn) -> Eqn:
+        if eqn.op.kind is OpKind.ATOMIC_ADD:
+            return replace(eqn, attrs={**eqn.attrs, "form": form(eqn)})
+        return replace(eqn, regions=tuple(visit(r) for r in eqn.regions)) if eqn.regions else eqn
+
+    return replace_body(func, visit(func.body))
+
+
+def _is_accumulated(accesses: AccessMap, array: Var, used: set[Atom]) -> bool:
+    eqns = [access.eqn for access in accesses.of(array)]
+    return _snippet_kinds(accesses, array) <= {OpKind.ATOMIC_ADD} and (
+        all(e.op.kind is OpKind.ATOMIC_ADD and e.out not in used for e in eqns)
+    )
+
+
+def _snippet_kinds(accesses: AccessMap, array: Var) -> set[OpKind]:
+    return {kind for found in accesses.native.get(array, ()) for kind in found.kinds}
+
+
+def _indices(eqn: Eqn) -> tuple[Atom, ...]:
+    array = eqn.inputs[0].type
+    assert isinstance(array, ArrayType)
+    return eqn.inputs[1 : 1 + array.ndim]
+
+
+def _launch_values(func: Func) -> set[Atom]:
+    """Values that are the same for the whole launch and can be computed at its start."""
+    found: set[Atom] = set(func.params)
+    for eqn in walk_eqns(func.body):
+        if eqn.op.kind in _PURE and all(isinstance(a, Const) or a in found for a in eqn.inputs):
+            found.update(eqn.outputs)
+    return found
+
+
+def _loop_values(func: Func) -> set[Atom]:
+    """As ``_launch_values``, with the variables of loops that all threads run alike."""
+    found: set[Atom] = set(func.params)
+
+    def known(atom: Atom) -> bool:
+        return isinstance(atom, Const) or atom in found
+
+    for eqn in walk_eqns(func.body):
+        if eqn.op.kind in _PURE and all(known(a) for a in eqn.inputs):
+            found.update(eqn.outputs)
+        elif eqn.op.kind is OpKind.FOR and all(known(a) for a in eqn.inputs[:3]):
+            found.add(eqn.regions[0].params[0])
+    return found
+
+
+def _weight(access: Access, uniform: set[Atom]) -> int:
+    """About how often a thread makes ``access``."""
+    trips = [_trips(eqn, access, uniform) for eqn, _ in access.path if eqn.op.kind is not OpKind.IF]
+    return min(prod(trips), AXIS_TRIPS)
+
+
+def _trips(loop: Eqn, access: Access, uniform: set[Atom]) -> int:
+    if loop.op.kind is not OpKind.FOR or loop.regions[0].params[0] not in uniform:
+        return OTHER_TRIPS
+    bounds = [a.value for a in loop.inputs[:3] if isinstance(a, Const)]
+    if len(bounds) == 3:
+        return trip_count(*(int(b) for b in bounds))
+    return AXIS_TRIPS if any(i in uniform for i in access.indices) else OTHER_TRIPS
+
+
+def _window(accesses: AccessMap, array: Var, defined: Mapping[Var, Eqn]) -> tuple[int, int, int]:
+    """An axis of ``array`` that is indexed by the first launch index and constants only."""
+    assert isinstance(array.type, ArrayType)
+    for axis in range(array.type.outer_ndim):
+        offsets = [_offset(access.indices[axis], defined) for access in accesses.of(array)]
+        known = [o for o in offsets if o is not None]
+        if len(known) == len(offsets):
+            return axis, min(known), max(known)
+    return -1, 0, 0
+
+
+def _offset(index: Atom, defined: Mapping[Var, Eqn]) -> int | None:
+    """``c`` where ``index`` is the first launch index plus ``c``."""
+    base, offset = base_and_offset(index, defined)
+    eqn = defined.get(base) if isinstance(base, Var) else None
+    is_first = eqn is not None and eqn.op.kind is OpKind.TID and eqn.attrs["axis"] == 0
+    return offset if is_first else None

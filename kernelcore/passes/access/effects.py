@@ -1,0 +1,312 @@
+"""Access analysis: what a kernel does to each array, and which elements belong to one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+
+from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
+from kernelcore.ir.op import ACCESSES, ATOMICS, READS, TID, WRITES, OpKind
+from kernelcore.ir.snippet import ArrayUse, array_uses
+from kernelcore.ir.walk import walk_eqns
+from kernelcore.language.types import ArrayType, int32, int64
+
+_INTS = (int32, int64)
+_REPEATS = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM})
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a kernel does to one parameter."""
+
+    loads: bool = False
+    stores: bool = False
+    accumulates: bool = False
+
+    @property
+    def writes(self) -> bool:
+        return self.stores or self.accumulates
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class NativeAccess:
+    """What a NATIVE Eqn does to one array, and whether that is in a loop."""
+
+    eqn: Eqn
+    use: ArrayUse
+    is_in_loop: bool
+
+    @property
+    def kinds(self) -> tuple[OpKind, ...]:
+        """The accesses that it stands for."""
+        pairs = (
+            (OpKind.LOAD, self.use.loads),
+            (OpKind.STORE, self.use.stores),
+            (OpKind.ATOMIC_ADD, self.use.accumulates),
+        )
+        return tuple(kind for kind, is_done in pairs if is_done)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Access:
+    """One access of an element and the control Eqns around it, outermost first."""
+
+    eqn: Eqn
+    path: tuple[tuple[Eqn, int], ...]
+
+    @property
+    def indices(self) -> tuple[Atom, ...]:
+        array = self.eqn.inputs[0].type
+        assert isinstance(array, ArrayType)
+        return self.eqn.inputs[1 : 1 + array.ndim]
+
+    @property
+    def outer_ndim(self) -> int:
+        """How many of the indices are none of components."""
+        array = self.eqn.inputs[0].type
+        assert isinstance(array, ArrayType)
+        return array.outer_ndim
+
+
+def effects(func: Func) -> tuple[Effect, ...]:
+    """The effect of ``func`` on each parameter; values have none."""
+    found = {v: Effect() for v in func.params}
+    for eqn in walk_eqns(func.body):
+        if eqn.op.kind is OpKind.NATIVE:
+            for use in array_uses(eqn):
+                found[use.array] = _with_use(found[use.array], use)
+        elif eqn.op.kind in ACCESSES:
+            array, kind = eqn.inputs[0], eqn.op.kind
+            assert isinstance(array, Var)
+            if kind is OpKind.ATOMIC_ADD:
+                found[array] = replace(found[array], accumulates=True)
+                continue
+            known = found[array]
+            loads, stores = known.loads or kind in READS, known.stores or kind in WRITES
+            found[array] = replace(known, loads=loads, stores=stores)
+    return tuple(found.values())
+
+
+def _with_use(known: Effect, use: ArrayUse) -> Effect:
+    return Effect(
+        known.loads or use.loads,
+        known.stores or use.stores,
+        known.accumulates or use.accumulates,
+    )
+
+
+class AccessMap:
+    """Every access of a kernel by array, and what is known of the indices."""
+
+    def __init__(self, func: Func) -> None:
+        self.func = func
+        self.by_array: dict[Atom, list[Access]] = {}
+        for access in _accesses(func.body, ()):
+            self.by_array.setdefault(access.eqn.inputs[0], []).append(access)
+        # What snippets do to arrays, at indices that are unknown.
+        self.native: dict[Atom, list[NativeAccess]] = {}
+        for found in _native_accesses(func.body, False):
+            self.native.setdefault(found.use.array, []).append(found)
+        self._written = {a for a in (*self.by_array, *self.native) if self.has(a, *WRITES)}
+        # Per value: a number that equal values share, whether it has one value in the whole
+        # launch, and the launch axis that it is an injective function of.
+        self._numbers: dict[Hashable, int] = {}
+        self._keys: dict[Var, int] = {}
+        self._uniform: set[Var] = set(func.params)
+        self._axis: dict[Var, int] = {}
+        # In program order, so that what an Eqn uses is known before it.
+        for eqn in walk_eqns(func.body):
+            if not eqn.regions and len(eqn.outputs) == 1:
+                self._learn(eqn)
+
+    def of(self, array: Atom) -> list[Access]:
+        """The accesses of ``array`` in program order."""
+        return self.by_array.get(array, [])
+
+    def has(self, array: Atom, *kinds: OpKind) -> bool:
+        """Whether any access of ``array`` is of one of ``kinds``."""
+        return self.has_own(array, *kinds) or any(
+            kind in kinds for found in self.native.get(array, ()) for kind in found.kinds
+        )
+
+    def has_own(self, array: Atom, *kinds: OpKind) -> bool:
+        """As ``has``, of the accesses outside of snippets."""
+        return any(a.eqn.op.kind in kinds for a in self.of(array))
+
+    def _learn(self, eqn: Eqn) -> None:
+        kind, out, inputs = eqn.op.kind, eqn.outputs[0], eqn.inputs
+        if kind not in _REPEATS and (kind is not OpKind.LOAD or inputs[0] in self._written):
+            return
+        widens = kind is OpKind.CAST and _widens(eqn)
+        if kind is OpKind.TID:
+            self._axis[out] = eqn.attrs["axis"]
+        else:
+            varying = [a for a in inputs if not (isinstance(a, Const) or a in self._uniform)]
+            if not varying:
+                self._uniform.add(out)
+            elif len(varying) == 1 and (eqn.op.injective or widens) and varying[0] in self._axis:
+                self._axis[out] = self._axis[varying[0]]
+        if widens:
+            self._keys[out] = self.key(inputs[0])
+            return
+        attrs = tuple(sorted(eqn.attrs.items(), key=str)) if eqn.attrs else ()
+        keys = tuple([self.key(a) for a in inputs])
+        self._keys[out] = self._number((eqn.op.name, out.type, attrs, keys))
+
+    def is_uniform(self, atom: Atom) -> bool:
+        """Whether ``atom`` has one value in the whole launch."""
+        return isinstance(atom, Const) or atom in self._uniform
+
+    def key(self, atom: Atom) -> int:
+        """Equal keys mean equal values within one thread, at the same iteration of all loops."""
+        if isinstance(atom, Const):
+            # As text, since 0.0 and -0.0, or 1 and True, are equal to Python.
+            return self._number(("const", atom.type, repr(atom.value)))
+        return self._keys[atom] if atom in self._keys else self._number(atom)
+
+    def _number(self, structure: Hashable) -> int:
+        """A number per structure, so that structures of structures stay small."""
+        return self._numbers.setdefault(structure, len(self._numbers))
+
+    def index_keys(self, access: Access) -> tuple[int, ...]:
+        """The keys of the indices of ``access``."""
+        return tuple(self.key(i) for i in access.indices)
+
+    def owned(self, array: Atom) -> bool:
+        """Whether no two threads can touch the same element of ``array``."""
+        return self.deciding_axes(array) >= set(range(self.func.rank))
+
+    def deciding_axes(self, array: Atom) -> set[int]:
+        """The launch axes on which threads differ only if they touch different elements.
+
+        Each decides the index at some position: there, all accesses have the same index, an
+        injective function of that axis.
+        """
+        accesses = self.of(array)
+        if not accesses or array in self.native:
+            return set()
+        rows = [self.index_keys(a) for a in accesses]
+        shared = [i for p, i in enumerate(accesses[0].indices) if len({r[p] for r in rows}) == 1]
+        return {self._axis[i] for i in shared if isinstance(i, Var) and i in self._axis}
+
+    def stored_first(self, array: Atom) -> bool:
+        """Whether a thread stores an element of ``array`` at most once, before it adds there."""
+        if self.has(array, *ATOMICS) or any(a.use.writes for a in self.native.get(array, ())):
+            return False
+        writes = [a for a in self.of(array) if a.eqn.op.kind in WRITES]
+        stores = [a for a in writes if a.eqn.op.kind is OpKind.STORE]
+        if not all(varies_with_loops(a) for a in stores):
+            return False
+        return not any(
+            self._is_overwritten(a, b, is_earlier=i < j)
+            for i, a in enumerate(writes)
+            for j, b in enumerate(writes)
+            if i != j and b.eqn.op.kind is OpKind.STORE
+        )
+
+    def _is_overwritten(self, a: Access, b: Access, *, is_earlier: bool) -> bool:
+        """Whether ``b`` may overwrite what ``a``, earlier in the program or later, has written."""
+        if disjoint(a, b) or _exclusive(a, b):
+            return False
+        # In a loop what is later runs before the next iteration, which stores elsewhere.
+        return is_earlier or (_share_loop(a, b) and self.index_keys(a) != self.index_keys(b))
+
+    def covers_grid(self, array: Atom) -> bool:
+        """Whether every thread stores the element at its own launch index, unconditionally.
+
+        Of an element with components it stores each, at constant indices.
+        """
+        type_ = array.type
+        if not isinstance(type_, ArrayType):
+            return False
+        outer = type_.outer_ndim
+        stored = {
+            tuple(i.value for i in a.indices[outer:] if isinstance(i, Const))
+            for a in self.of(array)
+            if a.eqn.op.kind is OpKind.STORE
+            if not a.path and self._is_launch_index(a.indices[:outer])
+        }
+        return stored >= set(product(*(range(extent) for extent in type_.components)))
+
+    def reaches(self) -> list[tuple[int, int, int]]:
+        """Where every thread accesses an array at its own index: parameter, axis, launch axis.
+
+        The array must be as large there as the grid; axes of components are left out.
+        """
+        axes = {self._number(_tid_structure(a)): a for a in range(self.func.rank)}
+        found = {
+            (index, axis, axes[key])
+            for index, param in enumerate(self.func.params)
+            for access in self.of(param)
+            if not access.path
+            for axis, key in enumerate(self.index_keys(access)[: access.outer_ndim])
+            if key in axes
+        }
+        return sorted(found)
+
+    def _is_launch_index(self, indices: tuple[Atom, ...]) -> bool:
+        axes = [self._number(_tid_structure(a)) for a in range(self.func.rank)]
+        return [self.key(i) for i in indices] == axes
+
+
+def _accesses(region: Region, path: tuple[tuple[Eqn, int], ...]) -> Iterator[Access]:
+    for eqn in region.eqns:
+        if eqn.op.kind in ACCESSES:
+            yield Access(eqn, path)
+        for index, inner in enumerate(eqn.regions):
+            yield from _accesses(inner, (*path, (eqn, index)))
+
+
+def _native_accesses(region: Region, is_in_loop: bool) -> Iterator[NativeAccess]:
+    for eqn in region.eqns:
+        if eqn.op.kind is OpKind.NATIVE:
+            yield from (NativeAccess(eqn, use, is_in_loop) for use in array_uses(eqn))
+        for inner in eqn.regions:
+            yield from _native_accesses(inner, is_in_loop or eqn.op.kind is not OpKind.IF)
+
+
+def _tid_structure(axis: int) -> Hashable:
+    """What launch index ``axis`` is numbered by."""
+    return (TID.name, int32, (("axis", axis),), ())
+
+
+def _widens(eqn: Eqn) -> bool:
+    """Whether ``eqn``, a cast, is of an integer to at least its width, which keeps the value."""
+    old, new = eqn.inputs[0].type, eqn.out.type
+    return old in _INTS and new in _INTS and _INTS.index(new) >= _INTS.index(old)
+
+
+def varies_with_loops(access: Access) -> bool:
+    """Whether the index of every loop around ``access`` is itself one of its indices."""
+    for eqn, _ in access.path:
+        if eqn.op.kind is OpKind.WHILE:
+            return False
+        if eqn.op.kind is OpKind.FOR and eqn.regions[0].params[0] not in access.indices:
+            return False
+    return True
+
+
+def disjoint(a: Access, b: Access) -> bool:
+    """Whether the indices of ``a`` and ``b`` differ at some position, being constant there."""
+    return any(
+        isinstance(i, Const) and isinstance(j, Const) and i.value != j.value
+        for i, j in zip(a.indices, b.indices, strict=True)
+    )
+
+
+def _share_loop(a: Access, b: Access) -> bool:
+    return any(
+        eqn_a is eqn_b and eqn_a.op.kind is not OpKind.IF
+        for (eqn_a, _), (eqn_b, _) in zip(a.path, b.path, strict=False)
+    )
+
+
+def _exclusive(a: Access, b: Access) -> bool:
+    """Whether ``a`` and ``b`` lie in different branches of one ``if`` outside of loops."""
+    for (eqn_a, branch_a), (eqn_b, branch_b) in zip(a.path, b.path, strict=False):
+        if eqn_a is not eqn_b or eqn_a.op.kind is not OpKind.IF:
+            return False
+        if branch_a != branch_b:
+            return True
+    return False

@@ -1,0 +1,196 @@
+"""Replay: makes values of the primal available again where the reverse sweep needs them.
+
+The adjoint runs the primal first, so values outside of loops and branches are simply in scope.
+Inside, a value is computed again from what is available, or, where that is impossible (carried by a
+loop, loaded from an array that the kernel writes, result of a loop), pushed on a stack of its own
+by the forward sweep and popped by the reverse sweep, which runs the iterations backwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from kernelcore.builtins.arithmetic import add
+from kernelcore.ir.builder import Builder
+from kernelcore.ir.core import NO_ATTRS, Atom, Const, Eqn, Func, Region, Var
+from kernelcore.ir.op import POP, PUSH, STACK, WRITES, OpKind
+from kernelcore.ir.snippet import array_uses, has_effect, snippet_of
+from kernelcore.ir.walk import captured_vars, clone_eqn
+from kernelcore.language.types import Scalar, StackType, int64
+from kernelcore.passes.access.effects import AccessMap
+
+_REPEATABLE = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM})
+
+
+@dataclass(slots=True)
+class Frame:
+    """The reverse sweep of one region: where its code goes, and the primal values it has."""
+
+    region: Region
+    eqns: list[Eqn] = field(default_factory=list[Eqn])
+    values: dict[Var, Atom] = field(default_factory=dict[Var, Atom])
+    is_root: bool = False
+
+
+class Replay:
+    """Gives primal values to the reverse sweep and, at the end, the matching forward sweep."""
+
+    def __init__(self, func: Func, builder: Builder) -> None:
+        self.func = func
+        self.builder = builder
+        self.accesses = AccessMap(func)
+        self.frames: dict[Region, Frame] = {}
+        self.home: dict[Var, Region] = {}
+        self.maker: dict[Var, Eqn] = {}
+        self.counts: dict[Eqn, Var] = {}
+        self.stacks: dict[Var, Var] = {}
+        self._index(func.body)
+
+    def _index(self, region: Region) -> None:
+        self.home.update((v, region) for v in region.params)
+        for eqn in region.eqns:
+            for out in eqn.outputs:
+                self.home[out] = region
+                self.maker[out] = eqn
+            if eqn.op.kind is OpKind.WHILE:
+                self.counts[eqn] = Var(int64, "trips")
+                self.home[self.counts[eqn]] = region
+            for inner in eqn.regions:
+                self._index(inner)
+
+    def open(self, region: Region, *, is_root: bool = False) -> Frame:
+        """Start the reverse sweep of ``region``."""
+        self.frames[region] = Frame(region, is_root=is_root)
+        return self.frames[region]
+
+    def trips(self, eqn: Eqn) -> Atom:
+        """How often the body of a primal ``while`` ran."""
+        return self.value(self.counts[eqn])
+
+    def value(self, atom: Atom) -> Atom:
+        """The primal value ``atom`` in the reverse sweep."""
+        if isinstance(atom, Const):
+            return atom
+        frame = self.frames[self.home[atom]]
+        if frame.is_root:
+            return atom
+        # A work list, since chains of values that depend on each other can be long.
+        missing = [atom]
+        while missing:
+            var = missing[-1]
+            needed = [v for v in self._inputs(var) if not self._is_available(v)]
+            if needed and not self._is_available(var):
+                missing.extend(needed)
+                continue
+            missing.pop()
+            if not self._is_available(var):
+                home = self.frames[self.home[var]]
+                with self.builder.into(home.eqns):
+                    self._make(var, home)
+        return frame.values[atom]
+
+    def _is_available(self, var: Var) -> bool:
+        frame = self.frames[self.home[var]]
+        return frame.is_root or var in frame.values
+
+    def _inputs(self, var: Var) -> list[Var]:
+        """The scalars that making ``var`` takes; none if it is recorded."""
+        eqn = self.maker.get(var)
+        if eqn is None or not self._repeatable(eqn):
+            return []
+        atoms = (*eqn.inputs, *captured_vars(eqn))
+        return [a for a in atoms if isinstance(a, Var) and isinstance(a.type, Scalar)]
+
+    def _make(self, var: Var, frame: Frame) -> None:
+        """Compute ``var`` again from inputs that are available, or pop it."""
+        eqn = self.maker.get(var)
+        if eqn is None or not self._repeatable(eqn):
+            frame.values[var] = self._recorded(var)
+            return
+        env: dict[Var, Atom] = {v: self._known(v) for v in self._inputs(var)}
+        copy = clone_eqn(eqn, env)
+        self.builder.append(copy)
+        frame.values.update(zip(eqn.outputs, copy.outputs, strict=True))
+
+    def _known(self, var: Var) -> Atom:
+        frame = self.frames[self.home[var]]
+        return var if frame.is_root else frame.values[var]
+
+    def _repeatable(self, eqn: Eqn) -> bool:
+        """Whether running ``eqn`` again gives the same outputs."""
+        if eqn.op.kind is OpKind.LOAD:
+            return not self.accesses.has(eqn.inputs[0], *WRITES)
+        if eqn.op.kind in (OpKind.IF, OpKind.CUSTOM):
+            return all(self._repeatable(e) for r in eqn.regions for e in r.eqns)
+        if eqn.op.kind is OpKind.NATIVE:
+            return not has_effect(eqn) and not any(
+                self.accesses.has(u.array, *WRITES) for u in array_uses(eqn)
+            )
+        return eqn.op.kind in _REPEATABLE
+
+    def _recorded(self, var: Var) -> Var:
+        assert isinstance(var.type, Scalar)
+        stack = self.stacks.setdefault(var, Var(StackType(var.type), f"saved_{var.name}"))
+        return self.builder.emit(POP, stack, name=var.name)
+
+    # The forward sweep
+
+    def forward(self) -> list[Eqn]:
+        """The primal, recording what ``value`` was asked for; call it after the reverse sweep.
+
+        Arrays that the primal never loads are left untouched.
+        """
+        stacks = [
+            Eqn(STACK, (), (stack,), {"dtype": var.type}) for var, stack in self.stacks.items()
+        ]
+        return [*stacks, *self._region(self.func.body)]
+
+    def _region(self, region: Region) -> list[Eqn]:
+        eqns = [push for v in region.params for push in self._push(v)]
+        for eqn in region.eqns:
+            if self._is_dead_write(eqn):
+                continue
+            eqns.append(self._eqn(eqn))
+            outputs = eqn.outputs
+            if eqn in self.counts:
+                outputs = (*outputs, self.counts[eqn])
+            eqns.extend(push for v in outputs for push in self._push(v))
+        return eqns
+
+    def _is_dead_write(self, eqn: Eqn) -> bool:
+        if eqn.op.kind is OpKind.NATIVE:
+            written = [u.array for u in array_uses(eqn) if u.writes]
+            return not eqn.outputs and not any(self.accesses.has(a, OpKind.LOAD) for a in written)
+        # Nobody uses what an atomic returns (check_races), so only loads see what it writes.
+        return eqn.op.kind in WRITES and not self.accesses.has(eqn.inputs[0], OpKind.LOAD)
+
+    def _push(self, var: Var) -> list[Eqn]:
+        stack = self.stacks.get(var)
+        return [] if stack is None else [Eqn(PUSH, (stack, var), (), NO_ATTRS)]
+
+    def _eqn(self, eqn: Eqn) -> Eqn:
+        if eqn.op.kind is OpKind.NATIVE:
+            return replace(eqn, attrs={"snippet": snippet_of(eqn).replay_form()})
+        if not eqn.regions:
+            return eqn
+        regions = [
+            eqn.regions[0]
+            if eqn.op.kind is OpKind.WHILE and r is eqn.regions[0]
+            else Region(r.params, tuple(self._region(r)), r.yields)
+            for r in eqn.regions
+        ]
+        if eqn.op.kind is OpKind.WHILE:
+            return self._counting(eqn, regions[0], regions[1])
+        return Eqn(eqn.op, eqn.inputs, eqn.outputs, eqn.attrs, tuple(regions), eqn.loc)
+
+    def _counting(self, eqn: Eqn, cond: Region, body: Region) -> Eqn:
+        """The ``while`` with one more carried value: the number of iterations so far."""
+        unused, before, after = (Var(int64, "trips") for _ in range(3))
+        step = Eqn(add.op, (before, Const(int64, 1)), (after,))
+        regions = (
+            Region((*cond.params, unused), cond.eqns, cond.yields),
+            Region((*body.params, before), (*body.eqns, step), (*body.yields, after)),
+        )
+        inputs = (*eqn.inputs, Const(int64, 0))
+        outputs = (*eqn.outputs, self.counts[eqn])
+        return Eqn(eqn.op, inputs, outputs, eqn.attrs, regions, eqn.loc)

@@ -1,0 +1,57 @@
+"""Index checks: before every access of an array, one per axis that could be left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kernelcore.base.errors import EXTENT_PLACE, INDEX_PLACE
+from kernelcore.builtins.logic import less, less_equal, logical_and
+from kernelcore.ir.builder import Builder
+from kernelcore.ir.core import Atom, Const, Eqn, Func, Region
+from kernelcore.ir.op import ACCESSES, ASSERT, CAST, DIM, OpKind
+from kernelcore.ir.walk import replace_body
+from kernelcore.language.types import ArrayType, int64
+
+_ZERO = Const(int64, 0)
+
+
+def check_bounds(func: Func) -> Func:
+    """``func`` with an ASSERT per index; those of an earlier run of this pass are made anew.
+
+    Native snippets are left alone: what they do to arrays is C++.
+    """
+    return replace_body(func, _region(func.body))
+
+
+def _region(region: Region) -> Region:
+    builder = Builder()
+    for eqn in region.eqns:
+        if eqn.op.kind is OpKind.ASSERT and len(eqn.inputs) > 1:
+            continue
+        if eqn.op.kind in ACCESSES:
+            _check(builder, eqn)
+        builder.append(replace(eqn, regions=tuple(_region(r) for r in eqn.regions)))
+    return Region(region.params, tuple(builder.eqns), region.yields)
+
+
+def _check(builder: Builder, eqn: Eqn) -> None:
+    builder.loc = eqn.loc
+    array = eqn.inputs[0]
+    assert isinstance(array.type, ArrayType)
+    for axis, index in enumerate(eqn.inputs[1 : 1 + array.type.ndim]):
+        component = axis - array.type.outer_ndim
+        if component >= 0 and isinstance(index, Const):
+            # The frontend has compared it with the extent.
+            continue
+        found = builder.emit(CAST, index, dtype=int64)
+        extent = builder.emit(CAST, builder.emit(DIM, array, axis=axis), dtype=int64)
+        low = builder.emit(less_equal.op, _ZERO, found)
+        high = builder.emit(less.op, found, extent)
+        holds = builder.emit(logical_and.op, low, high)
+        builder.emit_effect(ASSERT, holds, found, extent, text=_text(array, axis))
+
+
+def _text(array: Atom, axis: int) -> str:
+    """The message, with places for the index and the extent."""
+    name = "" if isinstance(array, Const) or not array.name else f" of '{array.name}'"
+    return f"index {INDEX_PLACE} is outside of axis {axis}{name}, whose extent is {EXTENT_PLACE}"

@@ -1,0 +1,1 @@
+"""Passes that keep the meaning and shorten the code."""

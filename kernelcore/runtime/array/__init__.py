@@ -1,0 +1,1 @@
+"""The data array: layout, views, annotations, creation, memory of other libraries."""

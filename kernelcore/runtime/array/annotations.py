@@ -1,0 +1,147 @@
+"""``array``: annotations of parameters and data arrays; arrays looked up through indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernelcore.base.errors import KernelArgumentError, KernelTypeError
+from kernelcore.language.types import (
+    MAX_ARRAY_DIMS,
+    ArrayOf,
+    StructType,
+    has_layout,
+    type_of,
+)
+from kernelcore.runtime.array.creation import make_array, zeros
+from kernelcore.runtime.array.indexed_array import IndexedArray
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayAnnotation:
+    """Makes the types of array parameters, and data arrays.
+
+    ``array(dtype=float, ndim=2)`` and ``array2d[vec3]`` are annotations. ``dtype`` is a kernelcore
+    scalar type, Python's bool, int (32 bits) or float (32 bits), the class of a vector, matrix,
+    quaternion, transform or struct, or typing.Any for any of them. ``is_open`` says that a call may
+    give another number of dimensions than ``ndim``.
+
+    With data or a shape it makes an Array: ``array([1.0, 2.0], dtype=float)``; see
+    ``creation.make_array`` for the arguments. With a shape alone the array holds zeros.
+
+    Raises:
+        KernelTypeError: No type of an element, or a number of dimensions that kernels do not have.
+        KernelArgumentError: Data of another shape.
+    """
+
+    name: str
+    ndim: int
+    is_open: bool = False
+
+    def __call__(
+        self,
+        data: Any = None,
+        dtype: Any = None,
+        shape: Any = None,
+        *,
+        ndim: int | None = None,
+        **options: Any,
+    ) -> Any:
+        is_type = data is Any or type_of(data) is not None
+        if shape is None and not options and (data is None or is_type):
+            # As an annotation, it also takes dtype and ndim in order.
+            element, dims = (data, ndim if dtype is None else dtype) if is_type else (dtype, ndim)
+            return _array_of(self, float if element is None else element, dims, is_indexed=False)
+        if data is None or is_type:
+            if shape is None:
+                raise KernelArgumentError(
+                    f"{self.name}: expected data or a shape, found {', '.join(options)} alone",
+                    remedy="give data, or leave these out to annotate a parameter",
+                )
+            return zeros(shape, float if dtype is None else dtype, **options)
+        wanted = self.ndim if ndim is None and not self.is_open else ndim
+        return make_array(data, dtype, shape, ndim=wanted, **options)
+
+    def __getitem__(self, dtype: object) -> ArrayOf:
+        return _array_of(self, dtype, None, is_indexed=False)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedArrayAnnotation:
+    """Makes types of parameters that are looked up through indices, and arguments for them.
+
+    ``indexedarray(dtype=float, ndim=2)`` and ``indexedarray2d[vec3]`` are annotations as those of
+    arrays are; ``indexedarray(data, [indices, None])`` is an IndexedArray.
+
+    Raises:
+        KernelTypeError: As for arrays.
+        KernelArgumentError: As for IndexedArray.
+    """
+
+    name: str
+    ndim: int
+    is_open: bool = False
+
+    def __call__(
+        self,
+        data: Any = None,
+        indices: Sequence[Any] | None = None,
+        *,
+        dtype: object = None,
+        ndim: int | None = None,
+    ) -> Any:
+        is_annotation = data is None or data is Any or type_of(data) is not None
+        if not is_annotation and dtype is None and ndim is None:
+            return IndexedArray(data, () if indices is None else indices)
+        if not is_annotation or indices is not None or (data is not None and dtype is not None):
+            raise KernelTypeError(
+                f"{self.name}: expected a type or an array, found both",
+                remedy="annotate with dtype and ndim, or give data and indices",
+            )
+        element = dtype if dtype is not None else float if data is None else data
+        return _array_of(self, element, ndim, is_indexed=True)
+
+    def __getitem__(self, dtype: object) -> ArrayOf:
+        return _array_of(self, dtype, None, is_indexed=True)
+
+
+def _array_of(
+    maker: ArrayAnnotation | IndexedArrayAnnotation,
+    dtype: object,
+    ndim: int | None,
+    *,
+    is_indexed: bool,
+) -> ArrayOf:
+    element = None if dtype is Any else type_of(dtype)
+    if isinstance(element, ArrayOf) or (element is None and dtype is not Any):
+        raise KernelTypeError(
+            f"{maker.name}: expected a scalar, vector or struct as dtype, found {dtype!r}",
+            remedy="use float, int, bool, or a type such as kc.float64 or kc.vec3",
+        )
+    if isinstance(element, StructType) and not has_layout(element):
+        raise KernelTypeError(
+            f"{maker.name}: struct {element} holds arrays, so there are no arrays of it",
+            remedy="keep the arrays in one struct, or pass them on their own",
+        )
+    ndim = maker.ndim if ndim is None else ndim
+    lowest, highest = (1, MAX_ARRAY_DIMS) if maker.is_open else (maker.ndim, maker.ndim)
+    is_int = isinstance(ndim, int)  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not is_int or not lowest <= ndim <= highest:
+        raise KernelTypeError(
+            f"{maker.name}: expected {lowest} to {highest} dimensions, found {ndim!r}",
+            remedy="use array(dtype=..., ndim=...)",
+        )
+    return ArrayOf(element, ndim, is_indexed)
+
+
+array = ArrayAnnotation("array", 1, is_open=True)
+array1d = ArrayAnnotation("array1d", 1)
+array2d = ArrayAnnotation("array2d", 2)
+array3d = ArrayAnnotation("array3d", 3)
+array4d = ArrayAnnotation("array4d", 4)
+indexedarray = IndexedArrayAnnotation("indexedarray", 1, is_open=True)
+indexedarray1d = IndexedArrayAnnotation("indexedarray1d", 1)
+indexedarray2d = IndexedArrayAnnotation("indexedarray2d", 2)
+indexedarray3d = IndexedArrayAnnotation("indexedarray3d", 3)
+indexedarray4d = IndexedArrayAnnotation("indexedarray4d", 4)

@@ -1,0 +1,367 @@
+"""Array: strided memory with elements of the kernel language, gradients and a count of writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+
+from kernelcore import _native
+from kernelcore.base import native
+from kernelcore.base.errors import KernelArgumentError
+from kernelcore.language.types import SCALARS, Dense, Element, StructType
+from kernelcore.runtime.array.element_layout import (
+    Numbers,
+    component_ndim,
+    element_in,
+    element_of,
+    element_value,
+    has_gradient,
+    member_dtype,
+    numpy_layout,
+    scalar_in,
+    zeroed,
+)
+from kernelcore.runtime.array.foreign_memory import is_ordered, unreadable
+from kernelcore.runtime.array.indexing import axis_order, place_of, reinterpreted, reshaped
+from kernelcore.runtime.array.strided import ElementMemory
+from kernelcore.runtime.device import CPU, Device, require_device
+from kernelcore.runtime.device_memory import allocated, device_of, pinned, upload
+from kernelcore.runtime.hooks import recorder
+from kernelcore.runtime.stream import current_stream
+
+
+class Array(ElementMemory):
+    """An array of scalars, vectors, matrices or structs, in memory of the CPU or of a GPU.
+
+    Views (slices, ``reshape``, ``transpose``, ...) share memory, count of writes and gradients
+    with the array that they are taken from. Comparison with ``==`` and hashing go by identity, so
+    that arrays can be keys; compare ``numpy()`` for the elements.
+
+    What a launch or a method writes is counted. Who writes through ``numpy()`` or another library
+    calls ``mark_write()`` afterwards; a ``Tape`` then notices values that it still needed.
+    """
+
+    __slots__ = (
+        "_base",
+        "_derive",
+        "_fields",
+        "_grad",
+        "_requires_grad",
+        "_root",
+    )
+
+    def __init__(
+        self,
+        data: Numbers,
+        dtype: Any,
+        *,
+        requires_grad: bool = False,
+        memory: Array | None = None,
+        buffer: native.DeviceBuffer | None = None,
+    ) -> None:
+        """Of NumPy's memory as it is; ``kernelcore.array`` converts, copies and checks.
+
+        Args:
+            data: A NumPy array in the layout of the elements: components of vectors and matrices
+                are trailing axes, structs a structured dtype.
+            dtype: A scalar type, or the class of a composite or of a struct.
+            requires_grad: Whether a Tape computes its gradient.
+            memory: An array that ``data`` is a view of.
+            buffer: Of a device, where ``data`` is the layout of this memory.
+
+        Raises:
+            KernelArgumentError: ``data`` has another layout.
+        """
+        element, known = element_of(dtype)
+        inner = component_ndim(element, data)
+        super().__init__(data, memory, buffer)
+        self._set_up(element, known, inner)
+        if memory is not None:
+            self._root = memory.root
+        # A view of its own, whose shape nobody can assign.
+        self._numpy = data.view()
+        if requires_grad:
+            self.requires_grad = True
+
+    def _set_up(self, element: Element, dtype: Any, inner: int) -> None:
+        self._set_layout(element, dtype, inner)
+        self._root: Array | None = None
+        self._base: Array | None = None
+        self._derive: Callable[[Any], Array] | None = None
+        self._grad: Array | None = None
+        self._fields: dict[str, Array] | None = None
+        self._requires_grad = False
+
+    @classmethod
+    def sharing(cls, source: Any, dtype: Any = None, *, copy: bool = False) -> Array:
+        """Of the memory of any array or DLPack capsule, kept in place as long as this array.
+
+        Args:
+            source: An array; its last dimensions are components of composites. That of a GPU may be
+                used in the stream of the caller, behind what its owner was going to do with it.
+            dtype: The type of an element; by default the scalar type of ``source``.
+            copy: Whether to copy the elements to memory of its own instead, without gaps.
+
+        Raises:
+            KernelArgumentError: ``source`` exports no memory, memory of another device, or
+                elements that are not of ``dtype``.
+        """
+        try:
+            self = _native.copied(cls, source) if copy else _native.adopted(cls, source)
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise unreadable(source, error) from None
+        if self.is_on_cuda and copy:
+            return cls.sharing(source, dtype).clone()
+        if self.is_on_cuda and is_ordered(source):
+            self = _native.adopted_in(cls, source, current_stream(device_of(self)).queue)
+        index = self.scalar_index
+        if dtype is None and index >= 0:
+            self._set_up(SCALARS[index], SCALARS[index], 0)
+        else:
+            self._set_up(*element_in(self, source, dtype))
+        return self
+
+    @classmethod
+    def zeros(
+        cls, shape: tuple[int, ...], element: Element, dtype: Any, device: Device = CPU
+    ) -> Array:
+        """Zeros of ``element`` in memory of its own; ``dtype`` is as ``element_of`` gives it."""
+        layout, extents = numpy_layout(element)
+        if not device.is_cpu:
+            data, buffer = allocated((*shape, *extents), layout, current_stream(device))
+            self = cls(data, dtype, buffer=buffer)
+            upload(self, data, np.zeros((), layout))
+            return self
+        if isinstance(element, StructType):
+            return cls(zeroed(shape, layout), dtype)
+        scalar = element.scalar if isinstance(element, Dense) else element
+        self = _native.zeroed(cls, (*shape, *extents), scalar.index)
+        self._set_up(element, dtype, len(extents))
+        return self
+
+    @classmethod
+    def pinned_zeros(cls, shape: tuple[int, ...], element: Element, dtype: Any) -> Array:
+        """As ``zeros``, in memory of the host that GPUs copy from and to without waiting.
+
+        Raises:
+            KernelDeviceError: There is no GPU.
+        """
+        layout, extents = numpy_layout(element)
+        current = require_device("zeros", None)
+        device = current if current.is_cuda else require_device("zeros", "cuda")
+        data, buffer = pinned((*shape, *extents), layout, device)
+        return cls(data, dtype, buffer=buffer)
+
+    @property
+    def root(self) -> Array:
+        """The array whose memory this is a view of; itself if it is none."""
+        return self if self._root is None else self._root
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a Tape computes its gradient; as its array if this is a view."""
+        return self._base.requires_grad if self._base is not None else self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if self._base is not None:
+            if value == self.requires_grad:
+                return
+            raise KernelArgumentError(
+                "a view shares gradients with the array that it is taken from",
+                remedy="set requires_grad of that array",
+            )
+        if value and not has_gradient(self.element):
+            raise KernelArgumentError(
+                f"arrays of {self.element} have no gradient", remedy="use a float dtype"
+            )
+        self._requires_grad = bool(value)
+
+    @property
+    def grad(self) -> Array | None:
+        """The gradient, an array of the same shape and dtype; None without ``requires_grad``.
+
+        It starts as zeros. That of a view is a view of the gradient of its array.
+        """
+        if self._base is None:
+            if self._requires_grad and self._grad is None:
+                self._grad = self._new()
+            return self._grad if self._requires_grad else None
+        whole = self._base.grad
+        if whole is not None and (self._grad is None or self._grad._base is not whole):
+            assert self._derive is not None
+            self._grad = self._derive(whole)
+        return None if whole is None else self._grad
+
+    @grad.setter
+    def grad(self, value: Array | None) -> None:
+        if self._base is not None:
+            raise KernelArgumentError(
+                "the gradient of a view is part of that of its array",
+                remedy="assign to its elements: view.grad.assign(...)",
+            )
+        if value is not None and (value.dtype != self.dtype or value.shape != self.shape):
+            raise KernelArgumentError(
+                f"grad: expected an array of shape {self.shape} and dtype {self.element}, found "
+                f"shape {value.shape} and dtype {value.element}"
+            )
+        if value is not None and value.device != self.device:
+            raise KernelArgumentError(
+                f"grad: expected an array on {self.device}, found one on {value.device}",
+                remedy="move it there with to()",
+            )
+        if value is not None and value.is_read_only:
+            raise KernelArgumentError("grad: the array is read-only", remedy="give a copy of it")
+        self._grad = value
+
+    def _view(self, data: Numbers, derive: Callable[[Any], Array], dtype: object = None) -> Array:
+        """An array of part of the memory; ``derive`` takes the same part of the gradient."""
+        view = Array(data, self._dtype if dtype is None else dtype, memory=self)
+        view._base, view._derive = self, derive
+        return view
+
+    def __getitem__(self, index: Any) -> Any:
+        place = place_of(index, self.ndim)
+        found = self._data[(*place, ...)]
+        if any(isinstance(one, slice) for one in place):
+            return self._view(found, lambda whole: whole[place])
+        if self.is_on_cuda:
+            found = self._part(place).numpy()
+        return element_value(self._dtype, found)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._part(place_of(index, self.ndim)).assign(value)
+
+    @property
+    def fields(self) -> Mapping[str, Array] | None:
+        """For structs, a view per field, by name; else None."""
+        if self._fields is None and isinstance(self._element, StructType):
+            self._fields = {
+                name: self._view(
+                    self._data[name],
+                    lambda whole, n=name: whole.fields[n],
+                    member_dtype(self._dtype, name),
+                )
+                for name, _ in self._element.fields
+            }
+        return self._fields
+
+    def _part(self, place: tuple[Any, ...]) -> Array:
+        return self._view(self._data[(*place, ...)], lambda whole: whole._part(place))
+
+    def reshape(self, *shape: Any) -> Array:
+        """A view of other extents, one of which may be -1.
+
+        Raises:
+            KernelArgumentError: Another number of elements, or no such view of this memory.
+        """
+        given = tuple(shape[0]) if len(shape) == 1 and np.ndim(shape[0]) else shape
+        data = reshaped(self._data, self.ndim, given)
+        return self._view(data, lambda whole: whole.reshape(given))
+
+    def flatten(self) -> Array:
+        """A view of one dimension.
+
+        Raises:
+            KernelArgumentError: There is none, since the elements have no constant stride.
+        """
+        return self.reshape(self.size)
+
+    def broadcast(self, shape: tuple[int, ...]) -> Array:
+        """A view whose elements are repeated as NumPy does; it is read-only, without a gradient.
+
+        Raises:
+            ValueError: The shapes do not fit.
+        """
+        extents = (*shape, *self.extents[self.ndim :])
+        return Array(np.broadcast_to(self._data, extents), self._dtype, memory=self)
+
+    def transpose(self, axes: Sequence[int] | None = None) -> Array:
+        """A view with its dimensions reversed, or in the order ``axes``."""
+        order = axis_order(axes, self.ndim)
+        inner = range(self.ndim, self._data.ndim)
+        data = self._data.transpose((*order, *inner))
+        return self._view(data, lambda whole: whole.transpose(order))
+
+    def view(self, dtype: Any) -> Array:
+        """The same memory with elements of another type of the same size.
+
+        Gradients are shared if both consist of the same scalars; else the view has none.
+
+        Raises:
+            KernelArgumentError: The sizes differ, or an element of this view has gaps.
+        """
+        mine, (other, known) = self.element, element_of(dtype)
+        data = reinterpreted(self._data, self.ndim, mine, other)
+        found = Array(data, known, memory=self)
+        if scalar_in(mine) == scalar_in(other):
+            found._base, found._derive = self, lambda whole: whole.view(known)
+        return found
+
+    def contiguous(self) -> Array:
+        """This array if its elements lie in order without gaps, else a copy."""
+        return self if self.is_contiguous else self.clone()
+
+    def _new(self, device: Device | None = None) -> Array:
+        """Zeros of this shape and dtype, where this array is if no device is given."""
+        return Array.zeros(self.shape, self._element, self._dtype, device or self.device)
+
+    def clone(self, requires_grad: bool | None = None, *, device: Device | None = None) -> Array:
+        """A contiguous copy, with ``requires_grad`` of this array if none is given.
+
+        It is where this array is, unless a ``device`` is given.
+        """
+        found = self._new(device)
+        found.requires_grad = self.requires_grad if requires_grad is None else requires_grad
+        found.assign(self)
+        return found
+
+    copy = clone
+
+    def to(self, device: object) -> Array:
+        """This array if ``device`` is where it is, else a copy there, which a Tape records.
+
+        Raises:
+            KernelArgumentError: There is no such device.
+        """
+        wanted = require_device("to", device)
+        return self if wanted == self.device else self.clone(device=wanted)
+
+    def assign(self, source: Any) -> None:
+        """Overwrite the elements with those of ``source``, which is broadcast.
+
+        A Tape records it: the gradient passes to ``source``, if that is an Array.
+
+        Raises:
+            KernelArgumentError: Shapes do not fit, or the memory is read-only.
+            KernelTypeError: The elements cannot be converted.
+        """
+        if self.is_read_only:
+            raise KernelArgumentError("the array is read-only", remedy="write to a copy of it")
+        write = self.writer(source)
+
+        tape = recorder.get()
+        if tape is None:
+            write()
+        else:
+            tape.record_copy(self, source if isinstance(source, Array) else None, write)
+
+    def fill_(self, value: Any) -> Self:
+        """Set every element to ``value``: an element, or a number for all components."""
+        self.assign(value)
+        return self
+
+    def zero_(self) -> Self:
+        """Set every element to zero."""
+        return self.fill_(np.zeros((), self._data.dtype) if self._data.dtype.names else 0)
+
+    def __reduce__(self) -> tuple[Callable[..., Array], tuple[Numbers, Any]]:
+        # Gradients stay behind.
+        make = partial(Array, requires_grad=self.requires_grad)
+        return make, (np.array(self.numpy()), self._dtype)

@@ -1,0 +1,362 @@
+"""Functions that make data arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kernelcore.base.errors import KernelArgumentError
+from kernelcore.language.conversion import describe, scalar_of_numpy
+from kernelcore.language.types import MAX_ARRAY_DIMS, Element
+from kernelcore.runtime.array.array import Array
+from kernelcore.runtime.array.element_layout import (
+    Numbers,
+    as_numpy,
+    element_of,
+    inferred,
+    numpy_layout,
+    take_elements,
+)
+from kernelcore.runtime.device import Device, require_device
+from kernelcore.runtime.hooks import captured, recorder
+
+Shape = int | Sequence[int]
+
+
+def make_array(
+    data: Any,
+    dtype: Any = None,
+    shape: Shape | None = None,
+    *,
+    ndim: int | None = None,
+    copy: bool = True,
+    device: str | None = None,
+    requires_grad: bool = False,
+    grad: Array | None = None,
+) -> Array:
+    """A data array of ``data``; what ``kernelcore.array`` does if it is given data.
+
+    Args:
+        data: Nested sequences of numbers, vectors or structs, or anything that NumPy can view:
+            NumPy arrays, data arrays, torch tensors in CPU memory. Components of vectors and
+            matrices are trailing axes.
+        dtype: The type of an element; by default that of the data.
+        shape: The shape, if not that of the data.
+        ndim: The number of dimensions to check for.
+        copy: Whether to copy; without, the array shares the memory of ``data``.
+        device: Where, such as 'cpu' or 'cuda:0'; by default that of ``get_device``.
+        requires_grad: Whether a Tape computes its gradient.
+        grad: The array to keep the gradient in.
+
+    Raises:
+        KernelTypeError: Elements that ``dtype`` cannot take.
+        KernelArgumentError: Another shape, or memory that cannot be shared.
+    """
+    target = require_device("array", device)
+    wanted = None if dtype is Any else dtype
+    if copy or isinstance(data, list | tuple | np.ndarray | Array):
+        if wanted is None:
+            wanted = data.dtype if isinstance(data, Array) else inferred(data)
+        element, known = element_of(wanted)
+        result = Array(take_elements(element, data) if copy else _shared(element, data), known)
+    else:
+        result = Array.sharing(data, wanted)
+    if shape is not None:
+        result = Array(result.reshape(_extents(shape)).numpy(), result.dtype)
+    if ndim is not None and result.ndim != ndim:
+        raise KernelArgumentError(
+            f"array: expected {ndim} dimensions, found {result.ndim}",
+            remedy=f"the data have the shape {result.shape}, less components",
+        )
+    _check_ndim(result.ndim)
+    if copy or isinstance(data, list | tuple):
+        result = result if target == result.device else _placed(result, target)
+    elif device is not None and result.device != target:
+        raise KernelArgumentError(
+            f"array: expected memory of {target} to share, found memory of {result.device}",
+            remedy="leave copy=False out",
+        )
+    result.requires_grad = requires_grad or grad is not None
+    if grad is not None:
+        result.grad = grad
+    return result
+
+
+def _placed(array: Array, device: Device) -> Array:
+    """A copy of ``array`` on ``device``, made now whatever is recorded: it is a new array."""
+    found = Array.zeros(array.shape, array.element, array.dtype, device)
+    found.writer(array)()
+    return found
+
+
+def _shared(element: Element, data: Any) -> Numbers:
+    """``data`` as a view of its memory; nested sequences have none, and are copied."""
+    if isinstance(data, list | tuple):
+        return take_elements(element, data)
+    array = as_numpy(data)
+    layout, extents = numpy_layout(element)
+    is_inner = array.ndim >= len(extents) and array.shape[array.ndim - len(extents) :] == extents
+    if array.dtype == layout and is_inner:
+        return array
+    raise KernelArgumentError(
+        f"array: expected memory of {element} to share, found {describe(array)}",
+        remedy="convert it first, or leave copy=False out",
+    )
+
+
+def _extents(shape: Shape) -> tuple[int, ...]:
+    return (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)  # pyright: ignore
+
+
+def _check_ndim(ndim: int) -> None:
+    if ndim > MAX_ARRAY_DIMS:
+        raise KernelArgumentError(
+            f"array: expected at most {MAX_ARRAY_DIMS} dimensions, found {ndim}",
+            remedy="components of vectors and matrices are none if dtype is their class",
+        )
+
+
+def _new(
+    name: str,
+    shape: Shape | None,
+    n: int | None,
+    dtype: Any,
+    device: str | None,
+    pinned: bool,
+) -> Array:
+    """An array of zeros."""
+    target = require_device(name, device)
+    if (shape is None) == (n is None):
+        raise KernelArgumentError(
+            f"{name}: expected a shape", remedy=f"write kc.{name}(n) or kc.{name}((rows, columns))"
+        )
+    given: Any = n if shape is None else shape
+    recording = recorder.get()
+    made = None if recording is None else recording.make_array(given, dtype, name != "empty")
+    if made is not None:
+        return made
+    extents = _extents(given)
+    _check_ndim(len(extents))
+    if any(extent < 0 for extent in extents):
+        raise KernelArgumentError(f"{name}: expected extents of at least 0, found {extents}")
+    element, known = element_of(dtype)
+    if not pinned:
+        return Array.zeros(extents, element, known, target)
+    if not target.is_cpu:
+        raise KernelArgumentError(
+            f"{name}: pinned: memory of {target} is none of the host",
+            remedy="leave pinned out, or give device='cpu'",
+        )
+    return Array.pinned_zeros(extents, element, known)
+
+
+def zeros(
+    shape: Shape | None = None,
+    dtype: Any = float,
+    device: str | None = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+    *,
+    n: int | None = None,
+) -> Array:
+    """An array of zeros; ``n`` is another word for the extent of one dimension.
+
+    Copies between ``pinned`` memory of the host and a GPU are queued, as launches are: wait for
+    them before the host touches it. There has to be a GPU.
+    """
+    found = _new("zeros", shape, n, dtype, device, pinned)
+    found.requires_grad = requires_grad
+    return found
+
+
+def empty(
+    shape: Shape | None = None,
+    dtype: Any = float,
+    device: str | None = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+    *,
+    n: int | None = None,
+) -> Array:
+    """An array that is to be written before it is read; here it starts as zeros."""
+    found = _new("empty", shape, n, dtype, device, pinned)
+    found.requires_grad = requires_grad
+    return found
+
+
+def ones(
+    shape: Shape | None = None,
+    dtype: Any = float,
+    device: str | None = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+    *,
+    n: int | None = None,
+) -> Array:
+    """An array of ones, in every component of an element."""
+    return _filled(_new("ones", shape, n, dtype, device, pinned), 1, requires_grad)
+
+
+def full(
+    shape: Shape | None = None,
+    value: Any = 0,
+    dtype: Any = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+    *,
+    n: int | None = None,
+) -> Array:
+    """An array of elements ``value``; by default of its type, Python's numbers of 32 bits."""
+    wanted = _type_of_value(value) if dtype is None else dtype
+    return _filled(_new("full", shape, n, wanted, device, pinned), value, requires_grad)
+
+
+def _type_of_value(value: Any) -> Any:
+    given: object = value
+    if isinstance(given, np.generic):
+        return value.dtype
+    if isinstance(given, bool | int | float):
+        return element_of(type(given))[1]
+    return inferred(value)
+
+
+def _filled(array: Array, value: Any, requires_grad: bool) -> Array:
+    if isinstance(array, Array) and captured.get() is None:  # pyright: ignore[reportUnnecessaryIsInstance]
+        # No Tape is told: an array has the gradient of what it holds first.
+        array.writer(value)()
+    else:
+        array.fill_(value)
+    array.requires_grad = requires_grad
+    return array
+
+
+def zeros_like(src: Array, device: str | None = None, requires_grad: bool | None = None) -> Array:
+    """Zeros of the shape, dtype and ``requires_grad`` of ``src``."""
+    wanted = src.requires_grad if requires_grad is None else requires_grad
+    return zeros(src.shape, src.dtype, src.device if device is None else device, wanted)
+
+
+def empty_like(src: Array, device: str | None = None, requires_grad: bool | None = None) -> Array:
+    """As ``empty``, of the shape, dtype and ``requires_grad`` of ``src``."""
+    return zeros_like(src, device, requires_grad)
+
+
+def ones_like(src: Array, device: str | None = None, requires_grad: bool | None = None) -> Array:
+    """Ones of the shape, dtype and ``requires_grad`` of ``src``."""
+    return full_like(src, 1, device, requires_grad)
+
+
+def full_like(
+    src: Array, value: Any, device: str | None = None, requires_grad: bool | None = None
+) -> Array:
+    """Elements ``value`` of the shape, dtype and ``requires_grad`` of ``src``."""
+    wanted = src.requires_grad if requires_grad is None else requires_grad
+    target = src.device if device is None else device
+    return full(src.shape, value, src.dtype, target, wanted)
+
+
+def clone(src: Array, device: str | None = None, requires_grad: bool | None = None) -> Array:
+    """A contiguous copy, which a Tape records; ``requires_grad`` as in ``src`` by default."""
+    target = src.device if device is None else require_device("clone", device)
+    return src.clone(requires_grad, device=target)
+
+
+def copy(
+    dest: Array, src: Array, dest_offset: int = 0, src_offset: int = 0, count: int = 0
+) -> None:
+    """Overwrite elements of ``dest`` with elements of ``src``, which a Tape records.
+
+    Args:
+        dest: An array of the dtype of ``src``.
+        src: An array.
+        dest_offset: The first element to write, counted in row-major order.
+        src_offset: The first element to read.
+        count: How many; 0 for all of ``src`` from its offset on.
+
+    Raises:
+        KernelArgumentError: Another dtype or shape, or elements that are not there.
+    """
+    if src.dtype != dest.dtype:
+        raise KernelArgumentError(
+            f"copy: expected an array of {dest.element}, found {src.element}",
+            remedy="convert it with kc.array(src, dtype=...)",
+        )
+    if not (dest_offset or src_offset or count) and dest.shape == src.shape:
+        dest.assign(src)
+        return
+    count = count or src.size - src_offset
+    for name, size, offset in (("dest", dest.size, dest_offset), ("src", src.size, src_offset)):
+        if offset < 0 or count < 0 or offset + count > size:
+            raise KernelArgumentError(
+                f"copy: {name} has {size} elements, expected {offset + count}",
+                remedy="give other offsets or another count",
+            )
+    target = dest.flatten()[dest_offset : dest_offset + count]
+    target.assign(src.flatten()[src_offset : src_offset + count])
+
+
+def from_numpy(
+    arr: Numbers,
+    dtype: Any = None,
+    shape: Shape | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+    *,
+    copy: bool = True,
+) -> Array:
+    """A data array of a NumPy array; ``dtype`` is that of NumPy if none is given.
+
+    Args:
+        arr: The elements; structs of a structured dtype.
+        dtype: The type of an element.
+        shape: The shape, if not that of ``arr``.
+        device: Where, such as 'cpu' or 'cuda:0'; by default that of ``get_device``.
+        requires_grad: Whether a Tape computes its gradient.
+        copy: Whether to copy; without, the memory is shared, and read-only memory stays so.
+
+    Raises:
+        KernelTypeError: Elements that ``dtype`` cannot take.
+        KernelArgumentError: Another shape, or memory that cannot be shared.
+    """
+    is_here = require_device("from_numpy", device).is_cpu
+    is_plain = dtype is None and shape is None and is_here and not requires_grad
+    given: Any = arr
+    if is_plain and isinstance(given, np.ndarray) and scalar_of_numpy(arr.dtype) is not None:
+        _check_ndim(arr.ndim)
+        return Array.sharing(arr, copy=copy)
+    return make_array(arr, dtype, shape, copy=copy, device=device, requires_grad=requires_grad)
+
+
+def from_dlpack(source: Any, dtype: Any = None) -> Array:
+    """A data array over the memory of any array in CPU memory that exports DLPack.
+
+    Args:
+        source: The array, or the capsule of an export, which is used up.
+        dtype: The type of an element; components are the last dimensions of ``source``.
+
+    Raises:
+        KernelArgumentError: No export, another device, or elements that are not of ``dtype``.
+    """
+    return Array.sharing(source, dtype)
+
+
+def to_dlpack(array: Array) -> Any:
+    """A DLPack capsule of the memory of ``array``; new code passes the array itself."""
+    return array.__dlpack__()
+
+
+def dtype_from_numpy(numpy_dtype: Any) -> Any:
+    """The scalar type of the same layout as a NumPy dtype.
+
+    Raises:
+        KernelTypeError: There is none.
+    """
+    return element_of(np.dtype(numpy_dtype))[1]
+
+
+def dtype_to_numpy(dtype: Any) -> np.dtype[Any]:
+    """The NumPy dtype of an element; that of a vector or matrix is a subarray."""
+    return element_of(dtype)[0].numpy

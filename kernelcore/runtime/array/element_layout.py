@@ -1,0 +1,299 @@
+"""Elements of data arrays: their layout in NumPy, and Python objects as them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelcore import _native
+from kernelcore._native import ArrayMemory
+from kernelcore.base.errors import KernelArgumentError, KernelTypeError
+from kernelcore.language.composite import Composite, value_class
+from kernelcore.language.conversion import describe, scalar_of_numpy, take_array, take_scalar
+from kernelcore.language.types import (
+    Dense,
+    Element,
+    Scalar,
+    StructType,
+    element_type,
+    float32,
+    has_layout,
+    type_of,
+    uint8,
+)
+from kernelcore.runtime.array.foreign_memory import check_layout, is_foreign, numpy_of, unusable
+
+Numbers = npt.NDArray[Any]
+
+
+def element_of(dtype: object) -> tuple[Element, Any]:
+    """The type that ``dtype`` stands for, and the dtype of arrays of it: a Scalar, or a class.
+
+    Raises:
+        KernelTypeError: There are no arrays of it.
+    """
+    given: Any = dtype
+    found = type_of(dtype)
+    if found is None:
+        found = _scalar_of(given)
+    match found:
+        case Scalar():
+            return found, found
+        case Dense() if not found.is_pattern:
+            return found, value_class(found)
+        case StructType() if has_layout(found) and not isinstance(dtype, StructType):
+            return found, given
+        case _:
+            raise KernelTypeError(
+                f"expected the dtype of an array, found {dtype!r}",
+                remedy="use float, int, bool, a type such as kc.float64 or kc.vec3, or a struct",
+            )
+
+
+def _scalar_of(dtype: Any) -> Scalar | None:
+    """The scalar of the layout of a dtype of NumPy, or of its name."""
+    is_class = isinstance(dtype, type) and issubclass(dtype, np.generic)
+    if not is_class and not isinstance(dtype, np.dtype | str):
+        return None
+    try:
+        return scalar_of_numpy(np.dtype(cast("Any", dtype)))
+    except TypeError:
+        return None
+
+
+def numpy_layout(element: Element) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """The NumPy dtype of an array of ``element``, and the extents of its trailing axes."""
+    if isinstance(element, Dense):
+        return element.scalar.numpy, element.extents
+    return element.numpy, ()
+
+
+def component_ndim(element: Element, data: Numbers) -> int:
+    """How many trailing axes of ``data``, memory of elements, are of their components.
+
+    Raises:
+        KernelArgumentError: ``data`` has another layout.
+    """
+    layout, extents = numpy_layout(element)
+    ndim = data.ndim - len(extents)
+    if data.dtype != layout or ndim < 0 or data.shape[ndim:] != extents:
+        raise KernelArgumentError(
+            f"expected the layout of {element}, found {describe(data)}",
+            remedy="make arrays with kc.array(data, dtype=...)",
+        )
+    return len(extents)
+
+
+def element_in(memory: ArrayMemory, source: Any, dtype: Any) -> tuple[Element, Any, int]:
+    """The element of memory read from ``source``, the dtype of arrays of it, and how many axes.
+
+    Args:
+        memory: The memory.
+        source: What it was read from, for messages.
+        dtype: What the elements have to be.
+
+    Raises:
+        KernelArgumentError: They are something else.
+    """
+    if memory.scalar_index < 0:
+        raise unusable(memory, source)
+    element, known = element_of(dtype)
+    layout, extents = numpy_layout(element)
+    check_layout(memory, f"memory of {element} to share", layout, extents)
+    return element, known, len(extents)
+
+
+def member_dtype(dtype: Any, name: str) -> Any:
+    """The dtype of arrays of field ``name`` of the struct class ``dtype``."""
+    member = dtype.kernel_type.field(name)
+    return element_of(dtype._classes[name] if isinstance(member, StructType) else member)[1]
+
+
+def has_gradient(element: Element) -> bool:
+    """Whether a part of ``element`` is a float."""
+    match element:
+        case StructType(fields=fields):
+            return any(has_gradient(cast("Element", member)) for _, member in fields)
+        case Dense():
+            return element.scalar.is_float
+        case _:
+            return element_type(element).is_float
+
+
+def inferred(data: Any) -> Any:
+    """The dtype of an array of ``data``, where none is given.
+
+    Raises:
+        KernelTypeError: Its elements are none of the kernel language.
+    """
+    first: Any = data
+    while isinstance(first, list | tuple) and first:
+        first = cast("Sequence[Any]", first)[0]
+    kind: Any = cast("Any", first).__class__
+    if isinstance(type_of(kind), Dense | StructType):
+        return kind
+    found = scalar_of_numpy(as_numpy(data).dtype)
+    if found is None:
+        raise KernelTypeError(
+            f"no dtype for {describe(data)}", remedy="give dtype, such as kc.float32 or kc.vec3"
+        )
+    return float32 if isinstance(data, list | tuple) and not data else found
+
+
+def as_numpy(data: Any) -> Numbers:
+    """``data`` as NumPy sees it, without a copy where that can be.
+
+    Raises:
+        KernelTypeError: NumPy takes it for no array.
+    """
+    if isinstance(data, ArrayMemory):
+        numpy = getattr(data, "numpy", None)
+        return numpy_of(data) if numpy is None else numpy()
+    try:
+        # What NumPy has no dtype for, and what a library does not give away by itself.
+        return numpy_of(ArrayMemory(data)) if is_foreign(data) else np.asarray(data)
+    except (BufferError, TypeError, ValueError) as error:
+        raise KernelTypeError(
+            f"expected an array or nested sequences, found {describe(data)}: {error}"
+        ) from None
+
+
+def zeroed(shape: tuple[int, ...], layout: np.dtype[Any]) -> Numbers:
+    """Zeros in kernelcore's own memory."""
+    size_bytes = math.prod(shape) * layout.itemsize
+    memory = _native.zeroed(ArrayMemory, (size_bytes,), uint8.index)
+    return numpy_of(memory).view(layout).reshape(shape)
+
+
+def copied(data: Numbers) -> Numbers:
+    """A copy of ``data`` without gaps in kernelcore's own memory."""
+    found = zeroed(data.shape, data.dtype)
+    found[...] = data
+    return found
+
+
+def take_elements(element: Element, data: Any) -> Numbers:
+    """``data`` as a new array of the layout of ``element``; its numbers are converted.
+
+    Raises:
+        KernelTypeError: Its trailing shape is not that of the components, a number is out of
+            range, or its kind would lose something.
+    """
+    dtype, extents = numpy_layout(element)
+    if isinstance(element, StructType):
+        return _take_structs(element, data)
+    array = as_numpy(data)
+    if array.shape[array.ndim - len(extents) :] != extents or array.ndim < len(extents):
+        raise KernelTypeError(
+            f"expected elements of type {element}, found {describe(array)}",
+            remedy=f"the trailing shape has to be {extents}",
+        )
+    if array.size == 0:
+        return np.zeros(array.shape, dtype)
+    taken = take_array(_scalar(element), array, array.shape)
+    return copied(taken) if taken.__array_interface__["data"][0] % 64 else taken
+
+
+def scalar_in(element: Element) -> Scalar | StructType:
+    """The scalar that ``element`` is made of; a struct is itself."""
+    return element.scalar if isinstance(element, Dense) else element
+
+
+def _scalar(element: Scalar | Dense) -> Scalar:
+    return element.scalar if isinstance(element, Dense) else element
+
+
+def _take_structs(element: StructType, data: Any) -> Numbers:
+    dtype = element.numpy
+    if isinstance(data, list):
+        records = [_record(element, item) for item in cast("list[Any]", data)]
+        return np.stack(records) if records else np.zeros(0, dtype)
+    if _is_value(element, data):
+        return np.array(data.to_numpy())
+    array = as_numpy(data)
+    if array.dtype.names != dtype.names:
+        raise KernelTypeError(
+            f"expected structs {element}, found {describe(array)}",
+            remedy=f"give a list of {element}, or a NumPy array of dtype {element}.numpy_dtype()",
+        )
+    return array.astype(dtype)
+
+
+def _record(element: StructType, item: Any) -> Numbers:
+    if isinstance(item, list) or _is_value(element, item):
+        return _take_structs(element, item)
+    return np.array(item, element.numpy)
+
+
+def _is_value(element: StructType, value: Any) -> bool:
+    return type_of(value.__class__) == element
+
+
+def element_value(dtype: Any, data: Numbers) -> Any:
+    """The element in ``data``, an array without dimensions but those of components."""
+    if isinstance(dtype, Scalar):
+        return data[()]
+    if issubclass(dtype, Composite):
+        return dtype(np.array(data))
+    return dtype.from_numpy(data[()])
+
+
+def element_list(dtype: Any, data: Numbers, ndim: int) -> list[Any]:
+    """The elements in ``data``, an array of ``ndim`` dimensions, in row-major order."""
+    inner = data.shape[ndim:]
+    flat = data.reshape((-1 if data.size else 0, *inner))
+    if not inner and flat.dtype.names is None:
+        return flat.tolist()
+    return [element_value(dtype, np.asarray(one)) for one in flat]
+
+
+def elements_to_write(
+    element: Element, source: Any, outer: tuple[int, ...]
+) -> Callable[[], Numbers]:
+    """Gives ``source`` as ``broadcast_elements`` does: as it is then, if it is an array.
+
+    Raises:
+        KernelTypeError, KernelArgumentError: As ``broadcast_elements``, at once.
+    """
+    values = broadcast_elements(element, source, outer)
+    is_array = isinstance(source, ArrayMemory)
+    if not is_array or np.may_share_memory(values, as_numpy(source)):
+        return lambda: values
+    return lambda: broadcast_elements(element, source, outer)
+
+
+def broadcast_elements(element: Element, value: Any, outer: tuple[int, ...]) -> Numbers:
+    """``value``, an element or an array of them, as NumPy broadcasts it to the elements.
+
+    A number stands for a vector or matrix with all components equal to it. An array of the same
+    layout is not copied.
+
+    Raises:
+        KernelTypeError: It is no element.
+        KernelArgumentError: Its shape does not broadcast to ``outer``.
+    """
+    layout, extents = numpy_layout(element)
+    if isinstance(value, bool | int | float) and not isinstance(element, StructType):
+        return np.asarray(take_scalar(_scalar(element), value))
+    given = as_numpy(value) if isinstance(value, np.ndarray | ArrayMemory) else None
+    if (
+        given is None
+        or given.dtype != layout
+        or given.shape[given.ndim - len(extents) :] != extents
+    ):
+        given = take_elements(element, value)
+    lead = given.shape[: given.ndim - len(extents)]
+    try:
+        fits = np.broadcast_shapes(lead, outer) == outer
+    except ValueError:
+        fits = False
+    if not fits:
+        raise KernelArgumentError(
+            f"expected elements of shape {outer}, found shape {lead}",
+            remedy="give as many elements as are written, or one for all of them",
+        )
+    return given

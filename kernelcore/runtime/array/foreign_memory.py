@@ -1,0 +1,81 @@
+"""Memory of other libraries: as NumPy sees it, as data arrays may share it, or why they may not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelcore._native import ArrayMemory
+from kernelcore.base.errors import KernelArgumentError
+from kernelcore.language.conversion import describe
+from kernelcore.language.types import SCALARS, bfloat16, uint16
+from kernelcore.runtime.device_memory import downloaded, layout_of
+
+
+def numpy_of(memory: ArrayMemory) -> npt.NDArray[Any]:
+    """A NumPy array of the same memory, which it keeps in place; of a GPU's a copy."""
+    if memory.is_on_cuda:
+        return downloaded(memory, layout_of(memory))
+    if memory.scalar_index == bfloat16.index:
+        # DLPack has bfloat16, NumPy's reader of it has not.
+        return np.from_dlpack(memory.as_scalar(uint16.index)).view(bfloat16.numpy)
+    return np.from_dlpack(memory)
+
+
+def is_foreign(data: object) -> bool:
+    """Whether ``data`` is an array of another library than NumPy that exports its memory."""
+    return not isinstance(data, np.ndarray | np.generic) and hasattr(data, "__dlpack__")
+
+
+def is_ordered(source: object) -> bool:
+    """Whether ``source`` says in which stream of a GPU its elements are written."""
+    return hasattr(source, "__dlpack_device__") or hasattr(source, "__cuda_array_interface__")
+
+
+def unreadable(source: object, error: BaseException) -> KernelArgumentError:
+    """What to say of ``source`` if reading its memory raised ``error``."""
+    return KernelArgumentError(
+        f"expected an array in CPU memory, found {describe(source)}: {error}",
+        remedy="copy it to the CPU; kc.array(...) makes a copy of whatever NumPy can view",
+    )
+
+
+def unusable(memory: ArrayMemory, source: Any) -> KernelArgumentError:
+    """Why the elements of ``source``, whose memory is known, are none of a data array."""
+    if memory.has_lazy_sign:
+        return KernelArgumentError(
+            f"expected an array, found {describe(source)} with a pending negation",
+            remedy="call .resolve_neg() on it first",
+        )
+    kind, index = memory.__dlpack_device__()
+    if not (memory.is_on_host or memory.is_on_cuda):
+        return KernelArgumentError(
+            f"expected memory of the CPU or a GPU, found {describe(source)} on device "
+            f"{kind}:{index} of DLPack",
+            remedy="copy it to the CPU first",
+        )
+    return KernelArgumentError(
+        f"expected elements of the kernel language, found {describe(source)} of dtype "
+        f"{getattr(source, 'dtype', 'that is unknown')}",
+        remedy="convert it; complex numbers are vectors of two floats, "
+        "as torch.view_as_real or ndarray.view gives them",
+    )
+
+
+def check_layout(
+    memory: ArrayMemory, expected: str, layout: np.dtype[Any], extents: tuple[int, ...]
+) -> None:
+    """Refuse elements that are not of NumPy's dtype ``layout`` in components of ``extents``.
+
+    Raises:
+        KernelArgumentError: Naming what was expected.
+    """
+    first = memory.total_ndim - len(extents)
+    scalar = SCALARS[memory.scalar_index]
+    if scalar.numpy != layout or first < 0 or memory.extents[first:] != extents:
+        raise KernelArgumentError(
+            f"expected {expected}, found {scalar} of shape {memory.extents}",
+            remedy="convert it first, or make a copy with kc.array(data, dtype=...)",
+        )

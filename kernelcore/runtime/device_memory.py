@@ -1,0 +1,203 @@
+"""Memory of devices: NumPy knows its layout and never touches it; copies go through a stream."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelcore._native import ArrayMemory
+from kernelcore.base import native
+from kernelcore.language.types import SCALARS
+from kernelcore.runtime.device import CPU, Device, cuda_device
+from kernelcore.runtime.stream import Stream, current_stream
+
+Numbers = npt.NDArray[Any]
+# The driver is asked for each word, which takes longer than a copy of more that is not repeated.
+_MOST_REPEATED_BYTES, _MOST_WRITTEN_BYTES = 64, 16
+
+
+def device_of(memory: ArrayMemory) -> Device:
+    """The device that has ``memory``; memory of the host is the CPU's, pinned or not."""
+    if memory.is_on_host:
+        return CPU
+    return cuda_device(memory.__dlpack_device__()[1])
+
+
+def device_holding(value: object) -> Device:
+    """The device that has the memory of ``value``, an array of any library; CPU of all else."""
+    if isinstance(value, ArrayMemory):
+        return device_of(value)
+    ordinal = native.cuda_device_of((value,))
+    return CPU if ordinal < 0 else cuda_device(ordinal)
+
+
+def allocated(
+    shape: tuple[int, ...], layout: np.dtype[Any], stream: Stream
+) -> tuple[Numbers, native.DeviceBuffer]:
+    """New memory of a GPU, whose bytes are anything, and its layout; for use in ``stream``.
+
+    Raises:
+        KernelMemoryError: There is not enough.
+    """
+    buffer = native.DeviceBuffer.on_device(stream.queue, _size_bytes(shape, layout))
+    return _layout_in(buffer, shape, layout), buffer
+
+
+def pinned(
+    shape: tuple[int, ...], layout: np.dtype[Any], device: Device
+) -> tuple[Numbers, native.DeviceBuffer]:
+    """Zeros in memory of the host that the GPU ``device`` copies from and to without waiting.
+
+    Raises:
+        KernelMemoryError: There is not enough.
+    """
+    buffer = native.DeviceBuffer.pinned(device.ordinal, _size_bytes(shape, layout))
+    found = _layout_in(buffer, shape, layout, owner=buffer)
+    found[...] = np.zeros((), layout)
+    return found, buffer
+
+
+def _size_bytes(shape: tuple[int, ...], layout: np.dtype[Any]) -> int:
+    return math.prod(shape) * layout.itemsize
+
+
+def _layout_in(
+    buffer: native.DeviceBuffer,
+    shape: tuple[int, ...],
+    layout: np.dtype[Any],
+    owner: object = None,
+) -> Numbers:
+    size_bytes = _size_bytes(shape, layout)
+    return _layout_at(buffer.address, size_bytes, shape, layout, owner=owner)
+
+
+def on_device(values: Numbers, stream: Stream) -> ArrayMemory:
+    """A copy of ``values`` in memory of a GPU, for use in ``stream``."""
+    data, buffer = allocated(values.shape, values.dtype, stream)
+    memory = ArrayMemory(data, None, buffer)
+    upload(memory, data, values, stream)
+    return memory
+
+
+def layout_of(memory: ArrayMemory) -> Numbers:
+    """The layout of ``memory``, which has scalars of the kernel language and stays in place."""
+    begin, end = memory.span.begin, memory.span.end
+    layout = SCALARS[memory.scalar_index].numpy
+    found = _layout_at(
+        *(begin, end - begin, memory.extents, layout),
+        offset=memory.ptr - begin,
+        strides=memory.stride_bytes,
+    )
+    found.flags.writeable = not memory.is_read_only
+    return found
+
+
+def _layout_at(
+    address: int,
+    size_bytes: int,
+    shape: tuple[int, ...],
+    layout: np.dtype[Any],
+    *,
+    owner: object = None,
+    offset: int = 0,
+    strides: tuple[int, ...] | None = None,
+) -> Numbers:
+    """An array whose elements NumPy does not look at before somebody asks it to."""
+    if math.prod(shape) == 0:
+        return np.empty(shape, layout)
+    span: Any = (ctypes.c_char * size_bytes).from_address(address)
+    span.owner = owner
+    return np.ndarray(shape, layout, buffer=span, offset=offset, strides=strides)
+
+
+def downloaded(memory: ArrayMemory, layout: Numbers) -> Numbers:
+    """A copy of the elements of ``memory`` on the host, as they are behind all that writes them.
+
+    Raises:
+        KernelError: A kernel has failed on the device.
+    """
+    found = np.empty(layout.shape, layout.dtype)
+    queue = current_stream(device_of(memory)).queue
+    native.cuda_copy(queue, ArrayMemory(found), memory)
+    queue.synchronize()
+    return found
+
+
+def upload(
+    memory: ArrayMemory, layout: Numbers, values: Numbers, stream: Stream | None = None
+) -> None:
+    """Overwrite the elements of ``memory`` with ``values`` of the host, which are broadcast.
+
+    It happens in the stream in use, unless another is given.
+    """
+    queue = (stream or current_stream(device_of(memory))).queue
+    pattern = _pattern(layout, values)
+    if pattern is None:
+        whole = np.array(np.broadcast_to(values, layout.shape), order="C")
+        native.cuda_copy(queue, memory, ArrayMemory(whole))
+    else:
+        native.cuda_fill(queue, memory, pattern)
+
+
+def is_fill(layout: Numbers, values: Numbers) -> bool:
+    """Whether the driver fills memory of ``layout`` with ``values``, without a copy."""
+    return _pattern(layout, values) is not None
+
+
+def _pattern(layout: Numbers, values: Numbers) -> bytes | None:
+    """The bytes that repeated are those of ``layout`` filled with ``values``; None if it has gaps.
+
+    Also None if they are many. There are 1 or 4 where that is possible.
+    """
+    most = _MOST_REPEATED_BYTES if values.nbytes < layout.nbytes else _MOST_WRITTEN_BYTES
+    if not layout.flags.c_contiguous or values.nbytes > most:
+        return None
+    ndim = next((values.ndim - k for k, n in enumerate(values.shape) if n != 1), 0)
+    if values.shape[values.ndim - ndim :] != layout.shape[layout.ndim - ndim :]:
+        return None
+    whole = np.ascontiguousarray(values).tobytes()
+    if len(whole) == 2 and layout.nbytes % 4 == 0:
+        whole = whole * 2
+    for unit in (whole[:1], whole[:4]):
+        if unit and whole == unit * (len(whole) // len(unit)):
+            return unit
+    return whole or None
+
+
+def can_copy(target: ArrayMemory, source: ArrayMemory) -> bool:
+    """Whether the driver copies the elements of ``source``, of the same layout, to ``target``."""
+    if target.extents != source.extents or target.span.overlaps(source.span):
+        return False
+    is_peer = target.is_on_cuda and source.is_on_cuda and device_of(target) != device_of(source)
+    return not is_peer or (_has_no_gaps(target) and _has_no_gaps(source))
+
+
+def copy_elements(target: ArrayMemory, source: ArrayMemory) -> None:
+    """Copy elements, at least one of whose arrays is on a device; see ``can_copy``.
+
+    It returns before that is done, unless the host's memory is not pinned.
+    """
+    is_download = target.is_on_host
+    queue = current_stream(device_of(source if is_download else target)).queue
+    native.cuda_copy(queue, target, source)
+    if target.is_on_cuda and source.is_on_cuda and not queue.is_capturing:
+        # Who overwrites the source next, in the stream in use there, does so behind the copy.
+        current_stream(device_of(source)).queue.wait_for(queue)
+    if is_download and not target.is_pinned:
+        queue.synchronize()
+
+
+def _has_no_gaps(memory: ArrayMemory) -> bool:
+    count = math.prod(memory.extents)
+    if count == 0:
+        return True
+    stride_bytes, rest = divmod(memory.span.end - memory.span.begin, count)
+    for extent, stride in zip(reversed(memory.extents), reversed(memory.stride_bytes), strict=True):
+        if stride != stride_bytes:
+            return False
+        stride_bytes *= extent
+    return rest == 0

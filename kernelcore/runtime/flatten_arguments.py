@@ -1,0 +1,210 @@
+"""Arguments as the IR takes them: one object per parameter, with its name and type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+
+from kernelcore.base.errors import KernelArgumentError, KernelError
+from kernelcore.language.composite import Composite
+from kernelcore.language.conversion import describe, take_array
+from kernelcore.language.flatten import leaf_types
+from kernelcore.language.types import (
+    ArrayOf,
+    Dense,
+    Element,
+    Scalar,
+    SourceType,
+    StructType,
+    element_type,
+)
+from kernelcore.runtime.array.array import Array
+from kernelcore.runtime.array.indexed_array import IndexedArray
+from kernelcore.runtime.device_memory import device_holding
+from kernelcore.runtime.structs import struct_fields
+
+
+def leaves(type_: SourceType, value: Any, name: str = "argument") -> list[Any]:
+    """One object per IR parameter of a parameter of ``type_``, in the order of ``leaf_names``.
+
+    Scalars and plain arrays are themselves, and not checked. A vector, matrix, quaternion or
+    transform is a C-contiguous array of its components; views of values are read-only. An Array
+    without dimensions is a value by reference, itself.
+
+    Args:
+        type_: What the parameter is declared as; no pattern.
+        value: What the user gives for it.
+        name: What errors call it.
+
+    Raises:
+        KernelArgumentError: ``value`` does not fit.
+    """
+    match type_:
+        case Dense():
+            return [_components(type_, value, name)]
+        case StructType():
+            members = [(f"{name}.{n}", m) for n, m in type_.fields]
+            values = _fields(type_, value, name)
+            return [
+                leaf
+                for (inner, member), one in zip(members, values, strict=True)
+                for leaf in leaves(member, one, inner)
+            ]
+        case ArrayOf(is_indexed=True):
+            return _indexed_leaves(type_, value, name)
+        case ArrayOf():
+            return _array_leaves(type_.element, value, name)
+        case _:
+            return [value]
+
+
+def cotangent_leaves(type_: SourceType, value: Any, name: str = "cotangent") -> list[Any]:
+    """Arrays of cotangents, one or None per IR parameter; those of integers are None.
+
+    Args:
+        type_: What the primal parameter is declared as.
+        value: None; an array (of a value, of its shape); for a struct a mapping from fields; for
+            an array of structs a structured array or a mapping.
+        name: What errors call it.
+
+    Raises:
+        KernelArgumentError: ``value`` does not fit.
+    """
+    kinds = leaf_types(type_)
+    if value is None:
+        return [None] * len(kinds)
+    match type_:
+        case StructType(fields=fields):
+            if not isinstance(value, Mapping):
+                raise KernelArgumentError(
+                    f"{name}: expected a mapping from fields to arrays, found {describe(value)}",
+                    remedy=f"give {{{', '.join(repr(n) for n, _ in fields)}}} or some of these",
+                )
+            given = cast("Mapping[str, Any]", value)
+            return [
+                leaf
+                for n, member in fields
+                for leaf in cotangent_leaves(member, given.get(n), f"{name}.{n}")
+            ]
+        case ArrayOf(element=StructType() as element):
+            found = _struct_arrays(element, value, name)
+            found += [None] * (len(kinds) - len(found))
+            pairs = zip(found, kinds, strict=True)
+            return [a if element_type(k).is_float else None for a, k in pairs]
+        case ArrayOf(is_indexed=True):
+            return [value, *[None] * (len(kinds) - 1)]
+        case _:
+            return [value]
+
+
+def _components(type_: Dense, value: Any, name: str) -> Any:
+    if isinstance(value, Array) and value.element == type_ and value.ndim == 0:
+        return value
+    if isinstance(value, Composite) and value.kernel_type == type_:
+        return np.ascontiguousarray(value)
+    if isinstance(value, Composite):
+        raise KernelArgumentError(
+            f"{name}: expected {type_}, found {value.kernel_type}",
+            remedy=f"convert it: {type_}(...)",
+        )
+    try:
+        return take_array(type_.scalar, value, type_.extents)
+    except KernelError as error:
+        raise KernelArgumentError(
+            f"{name}: expected {type_}: {error.message}", remedy=error.remedy
+        ) from None
+
+
+def _fields(type_: StructType, value: Any, name: str) -> list[Any]:
+    if isinstance(value, Array) and value.element == type_ and value.ndim == 0:
+        value = value.fields
+    try:
+        values = struct_fields(type_, value)
+    except KernelError as error:
+        raise KernelArgumentError(f"{name}: {error.message}", remedy=error.remedy) from None
+    for (field, member), one in zip(type_.fields, values, strict=True):
+        if isinstance(member, ArrayOf) and one is None:
+            raise KernelArgumentError(
+                f"{name}.{field}: expected {member}, found nothing",
+                remedy=f"assign an array to field '{field}' of struct {type_}",
+            )
+    return values
+
+
+def _indexed_leaves(type_: ArrayOf, value: Any, name: str) -> list[Any]:
+    if not isinstance(value, IndexedArray):
+        raise KernelArgumentError(
+            f"{name}: expected an indexed array, found {describe(value)}",
+            remedy="give kc.indexedarray(data, [indices, ...])",
+        )
+    data = _array_leaves(type_.element, value.data, name)
+    try:
+        return [*data, *value.tables_on(device_holding(data[0]), type_.ndim)]
+    except KernelError as error:
+        raise KernelArgumentError(f"{name}: {error.message}", remedy=error.remedy) from None
+
+
+def _array_leaves(element: object, value: Any, name: str) -> list[Any]:
+    if isinstance(value, IndexedArray):
+        raise KernelArgumentError(
+            f"{name}: expected an array, found an indexed array",
+            remedy="annotate the parameter with kc.indexedarray(dtype=...)",
+        )
+    return _struct_arrays(element, value, name) if isinstance(element, StructType) else [value]
+
+
+def _struct_arrays(type_: StructType, value: Any, name: str) -> list[Any]:
+    """One array per leaf field of an array of structs."""
+    arrays = _field_arrays(value)
+    if arrays is None:
+        raise KernelArgumentError(
+            f"{name}: expected an array of struct {type_}, found {describe(value)}",
+            remedy=f"give a NumPy array of dtype {type_}.numpy_dtype(), or an array per field",
+        )
+    result: list[Any] = []
+    for field, member in type_.fields:
+        inner = f"{name}.{field}"
+        if field not in arrays:
+            raise KernelArgumentError(
+                f"{inner}: field '{field}' of struct {type_} is missing, found {', '.join(arrays)}",
+                remedy=f"give a NumPy array of dtype {type_}.numpy_dtype(), or an array per field",
+            )
+        if isinstance(member, StructType):
+            result.extend(_struct_arrays(member, arrays[field], inner))
+            continue
+        if isinstance(value, np.ndarray):
+            _check_field(cast("Element", member), arrays[field], inner, cast("Any", value).ndim)
+        result.append(arrays[field])
+    return result
+
+
+def _field_arrays(value: Any) -> Mapping[str, Any] | None:
+    """An array per field of an array of structs, or None if it is none."""
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, Any]", value)
+    if isinstance(value, Array):
+        return value.fields
+    given: object = value
+    names = value.dtype.names if isinstance(given, np.ndarray) else None
+    return None if names is None else {n: value[n] for n in names}
+
+
+def _check_field(member: Element, view: Any, name: str, ndim: int) -> None:
+    """Refuse a field of a structured array that is of another type than ``member``."""
+    assert isinstance(member, Scalar | Dense)
+    scalar, extents = (
+        (member, ()) if isinstance(member, Scalar) else (member.scalar, member.extents)
+    )
+    if view.dtype != scalar.numpy or view.shape[ndim:] != extents:
+        shape = f" and shape {view.shape[ndim:]}" if view.ndim > ndim else ""
+        raise KernelArgumentError(
+            f"{name}: expected {member}, found a field of dtype {view.dtype}{shape}",
+            remedy="make the array with the dtype that numpy_dtype() of the struct gives",
+        )
+    if any(stride % scalar.size_bytes for stride in view.strides):
+        raise KernelArgumentError(
+            f"{name}: its elements do not lie at whole multiples of {scalar.size_bytes} bytes",
+            remedy="make the array with the dtype that numpy_dtype() of the struct gives",
+        )

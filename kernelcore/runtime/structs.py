@@ -1,0 +1,356 @@
+"""``@struct``: classes whose annotated fields are passed to kernels together."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import linecache
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+
+from kernelcore.base.errors import KernelAttributeError, KernelError, KernelTypeError, SrcLoc
+from kernelcore.language.composite import Composite, value_class
+from kernelcore.language.conversion import describe, take_scalar
+from kernelcore.language.types import (
+    ArrayOf,
+    Dense,
+    Member,
+    Scalar,
+    StructType,
+    has_layout,
+    is_pattern,
+    type_of,
+)
+from kernelcore.runtime.array.indexed_array import IndexedArray
+
+_ARRAY_PROTOCOLS = (
+    "__array_interface__",
+    "__cuda_array_interface__",
+    "__dlpack__",
+    "__array__",
+    "__buffer__",
+)
+_EXPECTED = (
+    "annotate it with float, int, bool, kc.float64, kc.vec3, kc.array(dtype=...) or a struct"
+)
+
+
+class StructValue:
+    """Base of the classes that ``struct`` makes: named fields, which start as zeros.
+
+    Structs are values: assigning one to a field copies it. Fields of arrays start as None, and
+    keep a reference to the array.
+    """
+
+    __slots__ = ("_values",)
+    kernel_type: ClassVar[StructType]
+    _classes: ClassVar[dict[str, type[StructValue]]]
+    _values: dict[str, Any]
+
+    def __init__(self, *args: object, **fields: Any) -> None:
+        if args:
+            raise KernelTypeError(
+                f"{self.kernel_type}(): expected keyword arguments, found {len(args)} positional",
+                remedy=f"name the fields: {self.kernel_type}({_field_list(self.kernel_type)})",
+            )
+        object.__setattr__(
+            self, "_values", {n: self._zero(n, m) for n, m in self.kernel_type.fields}
+        )
+        for name, value in fields.items():
+            setattr(self, name, value)
+
+    @classmethod
+    def numpy_dtype(cls) -> np.dtype[Any]:
+        """The NumPy dtype of the same layout, that of a C compiler.
+
+        Raises:
+            KernelTypeError: The struct holds arrays.
+        """
+        if not has_layout(cls.kernel_type):
+            raise KernelTypeError(
+                f"struct {cls.kernel_type} holds arrays, so NumPy has no dtype for it",
+                remedy="move the arrays into another struct",
+            )
+        return cls.kernel_type.numpy
+
+    @classmethod
+    def of_fields(cls, values: dict[str, Any]) -> Self:
+        """A struct that keeps ``values``, one per field, as they are."""
+        made = object.__new__(cls)
+        object.__setattr__(made, "_values", values)
+        return made
+
+    @classmethod
+    def from_numpy(cls, value: Any) -> Self:
+        """The struct that a structured scalar, or an array of one element, holds.
+
+        Raises:
+            KernelTypeError: A field is missing, or of another type.
+        """
+        return cls(**_named(cls.kernel_type, value))
+
+    def to_numpy(self) -> Any:
+        """The fields as a structured scalar of NumPy.
+
+        Raises:
+            KernelTypeError: The struct holds arrays.
+        """
+        return np.array(self._as_tuple(), self.numpy_dtype())[()]
+
+    def _as_tuple(self) -> tuple[Any, ...]:
+        return tuple(
+            v._as_tuple() if isinstance(v, StructValue) else v for v in self._values.values()
+        )
+
+    @classmethod
+    def _zero(cls, name: str, member: Member) -> Any:
+        match member:
+            case Scalar():
+                return member(0)
+            case Dense():
+                return value_class(member)()
+            case StructType():
+                return cls._classes[name]()
+            case ArrayOf():
+                return None
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _slot(self):
+            return _slot(self)[name]
+        raise _unknown(self.kernel_type, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        member = self.kernel_type.field(name)
+        if member is None:
+            raise _unknown(self.kernel_type, name)
+        try:
+            self._values[name] = self._taken(name, member, value)
+        except KernelTypeError as error:
+            message = error.message
+            if not message.startswith("struct "):
+                message = f"struct {self.kernel_type}, field '{name}' of type {member}: {message}"
+            raise KernelTypeError(message, remedy=error.remedy) from None
+
+    def __delattr__(self, name: str) -> None:
+        raise KernelAttributeError(
+            f"struct {self.kernel_type}: fields cannot be deleted", remedy="assign zeros"
+        )
+
+    def _taken(self, name: str, member: Member, value: Any) -> Any:
+        """``value`` as the field keeps it."""
+        match member:
+            case Scalar():
+                return take_scalar(member, value)
+            case Dense():
+                if isinstance(value, Composite) and value.kernel_type != member:
+                    raise KernelTypeError(
+                        f"expected {member}, found a {value.kernel_type}",
+                        remedy=f"convert it: {member}(...)",
+                    )
+                return value_class(member)(value)
+            case StructType():
+                return self._classes[name](**_named(member, value))
+            case ArrayOf():
+                return _array(value)
+
+    def __reduce__(self) -> tuple[Callable[..., StructValue], tuple[type, dict[str, Any]]]:
+        return _restore, (type(self), self._values)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        kept = cast("StructValue", other)._values
+        arrays = {n for n, m in self.kernel_type.fields if isinstance(m, ArrayOf)}
+        return all(
+            value is kept[name] if name in arrays else bool(value == kept[name])
+            for name, value in self._values.items()
+        )
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __repr__(self) -> str:
+        texts = [
+            f"{name}={value if isinstance(value, np.generic) else repr(value)}"
+            for name, value in self._values.items()
+        ]
+        return f"{self.kernel_type}({', '.join(texts)})"
+
+
+def struct(cls: type) -> type[Any]:
+    """Make a struct of a class whose annotations are fields.
+
+    A field is a scalar, a vector, matrix, quaternion or transform, another struct, or an array.
+
+    Raises:
+        KernelTypeError: ``cls`` is no class, an annotation is no type of a field, or the class is
+            more than fields.
+    """
+    if not isinstance(cls, type):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise KernelTypeError(
+            f"@struct takes a class, found {cls!r}", remedy="put @struct directly above class"
+        )
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    text = linecache.getline(file, line).rstrip()
+    loc = SrcLoc(file, line, len(text) - len(text.lstrip()), len(text))
+    known = {**frame.f_globals, **frame.f_locals}
+    try:
+        return _define(cls, known)
+    except KernelError as error:
+        message = f"struct {cls.__name__}{error.message}"
+        raise KernelTypeError(message, loc, error.remedy) from None
+
+
+# What the base class defines: no name of a field, and no method of the user's class.
+_TAKEN = frozenset(dir(StructValue)) | {"kernel_type"}
+_OWN = ("__init__", "__new__", "__getattr__", "__setattr__", "__slots__", "__reduce__")
+
+
+class _Itself:
+    """What the name of a struct stands for in its own definition."""
+
+    def __repr__(self) -> str:
+        return "the struct itself"
+
+
+def _define(cls: type, known: Mapping[str, object]) -> type[Any]:
+    if cls.__bases__ != (object,):
+        raise KernelTypeError(": a struct has no base classes", remedy="repeat or nest the fields")
+    texts = inspect.get_annotations(cls)
+    if not texts:
+        raise KernelTypeError(": no field is annotated", remedy="write a field as 'mass: float'")
+    for name in _OWN:
+        if name in cls.__dict__:
+            raise KernelTypeError(
+                f": structs have a {name} of their own", remedy="write a function that makes one"
+            )
+    itself = _Itself()
+    scope = {**known, cls.__name__: itself}
+    fields: list[tuple[str, Member]] = []
+    classes: dict[str, type[StructValue]] = {}
+    for name, text in texts.items():
+        if name in cls.__dict__:
+            raise KernelTypeError(
+                f", field '{name}': fields have no default values",
+                remedy="fields start as zeros; assign others after construction",
+            )
+        if name.startswith("_") or name in _TAKEN:
+            raise KernelTypeError(f", field '{name}': the name is taken", remedy="rename it")
+        annotation = _evaluated(name, text, scope)
+        if annotation is itself:
+            raise KernelTypeError(
+                f", field '{name}': a struct cannot hold itself",
+                remedy="keep an integer index into an array of them",
+            )
+        fields.append((name, _member(name, annotation)))
+        if isinstance(annotation, type) and issubclass(annotation, StructValue):
+            classes[name] = annotation
+    hidden = ("__dict__", "__weakref__", "__annotations__")
+    body: dict[str, Any] = {k: v for k, v in cls.__dict__.items() if k not in hidden}
+    body["__slots__"] = ()
+    body["__qualname__"] = cls.__qualname__
+    body["kernel_type"] = StructType(cls.__name__, tuple(fields))
+    body["_classes"] = classes
+    return type(cls.__name__, (StructValue,), body)
+
+
+def _evaluated(name: str, annotation: object, scope: dict[str, object]) -> object:
+    """The object that an annotation is; a string is evaluated where the struct is defined."""
+    try:
+        while isinstance(annotation, str):
+            annotation = eval(annotation, scope)
+        return annotation
+    except KernelError as error:
+        raise KernelTypeError(f", field '{name}': {error.message}", remedy=error.remedy) from None
+    except (NameError, AttributeError, TypeError, ValueError, SyntaxError) as error:
+        raise KernelTypeError(
+            f", field '{name}': {error}",
+            remedy="annotations kept as text see the names around the class",
+        ) from None
+
+
+def _member(name: str, annotation: object) -> Member:
+    found = type_of(annotation)
+    is_bare = isinstance(annotation, StructType)
+    if found is None or is_bare or is_pattern(found):
+        raise KernelTypeError(
+            f", field '{name}': unsupported annotation {annotation!r}", remedy=_EXPECTED
+        )
+    return cast("Member", found)
+
+
+def _named(type_: StructType, value: Any) -> dict[str, Any]:
+    """The fields of ``value``: a struct, a mapping, or a structured scalar of NumPy."""
+    given: object = value
+    if isinstance(value, StructValue) and value.kernel_type == type_:
+        return {name: getattr(value, name) for name, _ in type_.fields}
+    if isinstance(value, Mapping):
+        found = dict(cast("Mapping[str, Any]", value))
+    else:
+        is_numpy = isinstance(given, np.void | np.ndarray)
+        record: Any = np.asarray(cast("Any", given)) if is_numpy else None
+        if record is None or record.dtype.names is None or record.size != 1:
+            raise KernelTypeError(
+                f"expected a struct {type_}, found {describe(given)}",
+                remedy=f"give a {type_}, a mapping, or a structured scalar",
+            )
+        found = {name: record.reshape(())[name][()] for name in record.dtype.names}
+    for name, _ in type_.fields:
+        if name not in found:
+            raise KernelTypeError(
+                f"struct {type_}: field '{name}' is missing in {describe(given)}",
+                remedy=f"give the fields {_field_list(type_)}",
+            )
+    return found
+
+
+def struct_fields(type_: StructType, value: Any) -> list[Any]:
+    """The fields in order of a struct, a mapping, or a structured scalar of NumPy.
+
+    Raises:
+        KernelTypeError: It is none of these, or a field is missing or unknown.
+    """
+    found = _named(type_, value)
+    for name in found:
+        if type_.field(name) is None:
+            raise _unknown(type_, name)
+    return [found[name] for name, _ in type_.fields]
+
+
+def _array(value: Any) -> Any:
+    """``value`` if it may be an array; launches check what it holds."""
+    given: object = value
+    if given is None or isinstance(given, IndexedArray | Mapping | memoryview | bytearray):
+        return value
+    is_value = isinstance(given, Composite | np.generic)
+    if is_value or not any(hasattr(value, protocol) for protocol in _ARRAY_PROTOCOLS):
+        raise KernelTypeError(
+            f"expected an array, found {describe(value)}", remedy="give a NumPy array, for example"
+        )
+    return value
+
+
+def _slot(value: StructValue) -> dict[str, Any]:
+    """The fields of ``value``; none while it is being made."""
+    try:
+        return object.__getattribute__(value, "_values")
+    except AttributeError:
+        return {}
+
+
+def _restore(cls: type[StructValue], values: dict[str, Any]) -> StructValue:
+    return cls(**values)
+
+
+def _field_list(type_: StructType) -> str:
+    return ", ".join(f"{name}=..." for name, _ in type_.fields)
+
+
+def _unknown(type_: StructType, name: str) -> KernelAttributeError:
+    names = [field for field, _ in type_.fields]
+    close = difflib.get_close_matches(name, names, n=1)
+    remedy = f"did you mean '{close[0]}'?" if close else f"its fields are {', '.join(names)}"
+    return KernelAttributeError(f"struct {type_} has no field '{name}'", remedy=remedy)
