@@ -16,7 +16,7 @@ else:
 HOMES = homes(
     {
         "kernelcore.runtime.array.annotations": (
-            "IndexedArray array array1d array2d array3d array4d indexedarray indexedarray1d "
+            "array array1d array2d array3d array4d indexedarray indexedarray1d "
             "indexedarray2d indexedarray3d indexedarray4d"
         ),
         "kernelcore.autograd.gradcheck": "gradcheck jacobian jacobian_fd",
@@ -30,6 +30,7 @@ HOMES = homes(
         ),
         "kernelcore._native": "ArrayMemory",
         "kernelcore.runtime.array.array": "Array",
+        "kernelcore.runtime.array.indexed_array": "IndexedArray",
         "kernelcore.runtime.device": (
             "Device ScopedDevice get_cuda_devices get_device get_devices get_preferred_device init "
             "is_cpu_available is_cuda_available set_device synchronize synchronize_device"
