@@ -58,7 +58,7 @@ NAMED = {
     **{f"{name}{s}": Dense(kind, getattr(types, SUFFIXES[s]), shape)
        for name, (kind, shape) in SHAPES.items() for s in FLOAT_SUFFIXES},
 }  # fmt: skip
-ALL = sorted({cls for name in NAMED if (cls := getattr(values, name))}, key=repr)
+ALL = sorted({cls for name in NAMED if (cls := getattr(composite_types, name))}, key=repr)
 RNG = np.random.default_rng(7)
 
 
@@ -77,7 +77,7 @@ def rotation(x: float, y: float, z: float, w: float) -> np.ndarray[Any, Any]:
 
 @pytest.mark.parametrize("name", NAMED)
 def test_a_name_says_the_type(name: str) -> None:
-    cls = getattr(values, name)
+    cls = getattr(composite_types, name)
     assert type_of(cls) == NAMED[name]
     assert (cls.dtype, cls.shape) == (NAMED[name].dtype, NAMED[name].shape)
     assert np.asarray(cls()).dtype == cls.dtype.numpy
@@ -357,7 +357,7 @@ def test_equality_is_one_bool() -> None:
 def test_repr_is_the_constructor() -> None:
     samples = (vec3(1, 0.1, 3), vec3i(1, 2, 3), mat22(1, 2, 3, 4), quat(1, 2, 3, 4), transform())
     for value in samples:
-        assert eval(repr(value), dict(vars(values))) == value
+        assert eval(repr(value), dict(vars(composite_types))) == value
     assert repr(vec3(1.0, 2.0, 3.0)) == "vec3(1.0, 2.0, 3.0)"
     assert repr(vector(2, types.bfloat16)(1)) == "vector(2, bfloat16)(1, 1)"
 
