@@ -72,7 +72,7 @@ test-derivatives: $(VENV)/.built
 # The elementary functions of float32 on each of its 2**32 values; 2 to 5 minutes a function.
 maths: export KC_EVERY_FLOAT32 = 1
 maths: $(VENV)/.built
-	$(BIN)/python -m pytest -q -s -n 2 tests/test_every_float32.py
+	$(BIN)/python -m pytest -q -s -n 2 tests/builtins/test_every_float32.py
 
 # Every kernel of the matrix under every transform in every mode of torch.compile; CI runs a slice.
 test-torch-matrix: export KC_TORCH_MATRIX = 1
@@ -98,7 +98,7 @@ test-torch-newest: $(VENV)/.built
 test-ptx: export KC_PTX_ALL = 1
 test-ptx: $(VENV)/.built
 	$(BIN)/python -m pip install --quiet 'nvidia-cuda-nvrtc==13.*'
-	$(BIN)/python -m pytest -q -rP tests/test_ptx.py tests/device tests/device/nvrtc_cases.py
+	$(BIN)/python -m pytest -q -rP tests/codegen/gpu/test_ptx.py tests/device tests/device/nvrtc_cases.py
 
 # The suites and figures on a GPU, see GPU.md. They take $(GPU_PYTHON) as it is and install nothing.
 GPU_PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))

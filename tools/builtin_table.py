@@ -20,7 +20,7 @@ TITLE = """\
 # Built-ins
 
 What kernels can call, as `kc.name`; Python's `abs`, `min`, `max`, `pow` and `round` are those of
-kernelcore there. This file is written by `pytest tests/test_docs.py --update-golden`.
+kernelcore there. This file is written by `pytest tests/project/test_docs.py --update-golden`.
 
 `Float`, `Int`, `Number` and `Scalar` stand for every dtype of that kind (`kc.types.AnyFloat` and so
 on), `Any` for anything. A built-in with a result in its signature is an operation on scalars: equal

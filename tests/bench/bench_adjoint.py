@@ -20,8 +20,8 @@ from kernelcore.operators.shape_rules import kernel_operation
 from kernelcore.passes.pipeline import optimize
 from tests.bench.results import Goal, record
 from tests.bench.timing import interleaved
-from tests.operations import run_operation
-from tests.patterns import PATTERNS, Pattern
+from tests.helpers.operations import run_operation
+from tests.helpers.patterns import PATTERNS, Pattern
 
 INSTANCES = 4000
 GOAL = 3.0

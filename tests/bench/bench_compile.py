@@ -21,7 +21,7 @@ from kernelcore.passes.autodiff.reverse import vjp
 from kernelcore.passes.pipeline import normalize, optimize
 from tests.bench.results import Goal, show
 from tests.bench.timing import Timing, interleaved, report, timing_of
-from tests.patterns.memory import tv_stencil
+from tests.helpers.patterns.memory import tv_stencil
 
 PROCESSES = 9
 WARP_PROCESSES = 3

@@ -28,11 +28,11 @@ from kernelcore.codegen import abi
 from kernelcore.ir.core import Func
 from kernelcore.language.types import MAX_GRID_DIMS
 from kernelcore.passes.pipeline import optimize
-from tests.argument_block import pack
 from tests.bench.suite import CASES
 from tests.bench.suite.case import Data
 from tests.device import driver, gpu
-from tests.target import ORDINAL
+from tests.helpers.argument_block import pack
+from tests.helpers.target import ORDINAL
 
 PEER = Path(__file__).with_name("registers.cu")
 THREADS = 256

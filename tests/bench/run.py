@@ -16,9 +16,9 @@ from typing import Any
 from tests.bench import chart
 from tests.bench.machine import description
 from tests.bench.results import RESULTS_VARIABLE
+from tests.helpers.paths import ROOT
 
 BENCH = Path(__file__).parent
-ROOT = BENCH.parents[1]
 OUTPUT = ROOT / "output"
 # They need tools of CUDA, or a GPU, and have targets of their own.
 ON_REQUEST = frozenset({"bench_gpu", "bench_registers"})

@@ -18,8 +18,8 @@ from kernelcore.compiler.ptx_code import device_code
 from kernelcore.launch.executable import Direct
 from kernelcore.passes.access.accumulation_plan import unplanned
 from kernelcore.runtime.stream import Stream
+from tests.helpers.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 NO_DEVICE = 100
 ILLEGAL_ADDRESS = 700
 OUT_OF_MEMORY = 2

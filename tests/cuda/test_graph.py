@@ -7,7 +7,7 @@ import pytest
 
 import kernelcore as kc
 from tests.cuda.fake import FakeDriver
-from tests.graph_kernels import add, count_down
+from tests.helpers.graph_kernels import add, count_down
 
 
 def ones(count: int) -> kc.Array:

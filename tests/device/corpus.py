@@ -17,9 +17,9 @@ from kernelcore.passes.autodiff.extremum import extrema, picked
 from kernelcore.passes.autodiff.forward import jvp
 from kernelcore.passes.pipeline import optimize, tidy
 from tests.bench.suite import CASES
-from tests.kernel_harness import elementwise, one_call
-from tests.patterns import PATTERNS
-from tests.test_builtins import dtypes
+from tests.builtins.test_table import dtypes
+from tests.helpers.kernel_harness import elementwise, one_call
+from tests.helpers.patterns import PATTERNS
 
 # Everything, instead of the part that every run of the tests checks.
 IS_WHOLE = os.environ.get("KC_PTX_ALL", "0") == "1"

@@ -27,7 +27,7 @@ from kernelcore.ir.printer import canonical
 from kernelcore.ir.snippet import Snippet
 from kernelcore.language.types import MAX_GRID_DIMS
 from kernelcore.passes.access.accumulation_plan import Order
-from tests.argument_block import pack
+from tests.helpers.argument_block import pack
 
 SOURCE = Path(__file__).with_name("block.cc")
 REPLACED = (

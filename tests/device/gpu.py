@@ -17,9 +17,9 @@ from kernelcore.ir.core import Func
 from kernelcore.ir.printer import canonical
 from kernelcore.language.types import MAX_GRID_DIMS
 from kernelcore.passes.access.accumulation_plan import Order
-from tests.argument_block import pack
 from tests.device import driver
-from tests.target import ORDINAL
+from tests.helpers.argument_block import pack
+from tests.helpers.target import ORDINAL
 
 STATUS_WORDS = 3
 

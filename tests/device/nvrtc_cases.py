@@ -10,11 +10,11 @@ import kernelcore as kc
 from kernelcore.base.errors import KernelCompileError
 from kernelcore.codegen.gpu.ptx import FORWARD_COMPATIBLE, ptx_text
 from kernelcore.passes.pipeline import optimize
-from tests import native_programs
+from tests.codegen.snippet.test_native_functions import annotated
 from tests.device.assembler import assemble
 from tests.device.corpus import adjoint
-from tests.native_programs import floats
-from tests.test_native_functions import annotated
+from tests.helpers import native_programs
+from tests.helpers.native_programs import floats
 
 KERNELS = ("exponential_kernel", "gather_kernel", "repeated_roots", "roots", "saxpy_kernel")
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", FORWARD_COMPATIBLE[-1])

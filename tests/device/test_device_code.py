@@ -22,12 +22,12 @@ from kernelcore.passes.access.accumulation_plan import form_of
 from kernelcore.passes.pipeline import optimize
 from tests.bench.suite import CASES
 from tests.bench.suite.case import Case
+from tests.builtins.test_table import check, interpret, special_operands
 from tests.device import corpus, emulation, engine
-from tests.kernel_harness import elementwise, make, one_call
-from tests.operations import run_operation, smooth
-from tests.patterns import PATTERNS, Pattern
-from tests.test_builtins import check, interpret, special_operands
-from tests.test_derivatives import directions, float_operands, setup
+from tests.helpers.kernel_harness import elementwise, make, one_call
+from tests.helpers.operations import run_operation, smooth
+from tests.helpers.patterns import PATTERNS, Pattern
+from tests.passes.autodiff.test_derivatives import directions, float_operands, setup
 
 # Of the patterns, the part that is run.
 PART = 1 if corpus.IS_WHOLE else 5

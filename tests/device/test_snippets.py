@@ -17,7 +17,13 @@ from kernelcore.compiler import interpreter
 from kernelcore.passes.pipeline import optimize
 from tests.device import emulation
 from tests.device.assembler import assemble
-from tests.native_programs import floats, gather_kernel, random, repeated_roots, saxpy_kernel
+from tests.helpers.native_programs import (
+    floats,
+    gather_kernel,
+    random,
+    repeated_roots,
+    saxpy_kernel,
+)
 
 
 @kc.func_native('printf("%f", x); return x + 1.0f;')

@@ -10,8 +10,8 @@ import numpy as np
 from kernelcore.operators import derive
 from kernelcore.operators.operation import Operation
 from kernelcore.operators.shape_rules import kernel_operation
-from tests.operations import run_operation, smooth
-from tests.test_derivatives import difference, directions, dot, pull, push
+from tests.helpers.operations import run_operation, smooth
+from tests.passes.autodiff.test_derivatives import difference, directions, dot, pull, push
 
 
 def updating_operation(made: Any) -> Operation:

@@ -7,7 +7,7 @@ import copy
 import random
 import textwrap
 
-from tests.refused_composites import SIGNATURE
+from tests.helpers.refused_composites import SIGNATURE
 
 # Bodies of kernels with SIGNATURE that compile.
 VALID = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.helpers.paths import ROOT
+
 INPUTS = os.environ.get("KC_FUZZ_CAPSULES", "3000")
 SEED = os.environ.get("KC_FUZZ_SEED", "0")
 

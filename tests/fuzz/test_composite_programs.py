@@ -9,8 +9,8 @@ import pytest
 
 from tests.fuzz.composite_programs import arguments, kernel
 from tests.fuzz.derivative_contract import check_first, check_second, updating_operation
-from tests.operations import run_operation
-from tests.test_derivatives import float_operands
+from tests.helpers.operations import run_operation
+from tests.passes.autodiff.test_derivatives import float_operands
 
 # KC_FUZZ_PROGRAMS asks for a longer run, KC_FUZZ_SEED for another stretch of seeds.
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0"))

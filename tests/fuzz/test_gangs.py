@@ -21,7 +21,7 @@ from kernelcore.passes.pipeline import optimize
 from tests.fuzz.program_arguments import arguments
 from tests.fuzz.test_typed_programs import COUNT, compare, fuzz, names, shards
 from tests.fuzz.typed_programs import Program, define
-from tests.kernel_harness import launch, unoptimised
+from tests.helpers.kernel_harness import launch, unoptimised
 
 # Points besides a whole gang.
 REST = 3

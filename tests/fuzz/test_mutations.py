@@ -15,7 +15,7 @@ from kernelcore.base.errors import VerifyError
 from kernelcore.frontend.specialize import specialize_kernel
 from kernelcore.passes.pipeline import normalize
 from tests.fuzz.mutations import TREES, mutated
-from tests.refused_composites import HEAD, SIGNATURE
+from tests.helpers.refused_composites import HEAD, SIGNATURE
 
 # KC_FUZZ_MUTATIONS asks for a longer run, KC_FUZZ_SEED for another stretch of seeds.
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0"))

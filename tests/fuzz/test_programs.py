@@ -10,7 +10,7 @@ import pytest
 from kernelcore.operators.operation import Operation
 from tests.fuzz.derivative_contract import check_first, check_second, updating_operation
 from tests.fuzz.programs import POINTS, arguments, kernel, run_in_python
-from tests.operations import run_operation
+from tests.helpers.operations import run_operation
 
 # KC_FUZZ_PROGRAMS asks for a longer run, KC_FUZZ_SEED for another stretch of seeds.
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0"))

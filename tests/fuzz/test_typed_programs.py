@@ -23,7 +23,7 @@ from tests.fuzz.host_language import run_on_host
 from tests.fuzz.program_arguments import arguments, bits
 from tests.fuzz.statements import POINTS
 from tests.fuzz.typed_programs import Program, define, programs
-from tests.kernel_harness import unoptimised
+from tests.helpers.kernel_harness import unoptimised
 
 # KC_FUZZ_PROGRAMS asks for a longer run, KC_FUZZ_SEED for another stretch of programs.
 COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "400"))

@@ -12,30 +12,33 @@ import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+
+def _files(folder: str, names: str) -> tuple[str, ...]:
+    return tuple(f"tests/{folder}/test_{name}.py" for name in names.split())
+
+
 PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         # Code that the driver runs, against the interpreter: operations, derivatives, sums.
         "code": (
-            *("tests/test_builtins.py", "tests/test_codegen.py", "tests/test_codegen_control.py"),
-            *("tests/test_semantics.py", "tests/test_derivatives.py", "tests/device"),
+            *_files("builtins", "table operator_semantics"),
+            *_files("codegen/llvm", "kernel control"),
+            *_files("passes/autodiff", "derivatives"),
+            "tests/device",
         ),
         # Likewise of programs in the kernel language, its library, its effects and its rules.
         "language": (
-            *("tests/test_language.py", "tests/test_language_edges.py", "tests/test_functions.py"),
-            *("tests/test_effects.py", "tests/test_effect_derivatives.py"),
-            *("tests/test_custom_rules.py", "tests/test_kernel_gradients.py"),
-            *("tests/test_scalar_types.py", "tests/test_narrow_floats.py", "tests/test_random.py"),
-            *("tests/test_noise.py", "tests/test_interpolate.py", "tests/test_native_functions.py"),
+            *_files("frontend", "language language_edges functions gradient scalar_types"),
+            *_files("codegen/llvm", "effects float16"),
+            *_files("passes/autodiff", "effect_derivatives custom_rules"),
+            *_files("builtins", "random noise interpolate"),
+            *_files("codegen/snippet", "native_functions"),
         ),
-        "runtime": ("tests/gpu/runtime_cases.py", "tests/test_tape_patterns.py"),
+        "runtime": ("tests/gpu/runtime_cases.py", "tests/autograd/test_tape_patterns.py"),
         "torch": ("tests/torch/device_cases.py", "tests/torch/test_patterns.py"),
         "jax": ("tests/jax/device_cases.py", "tests/jax/test_patterns.py"),
     }
 )
-
-
-def _files(folder: str, names: str) -> tuple[str, ...]:
-    return tuple(f"tests/{folder}/test_{name}.py" for name in names.split())
 
 
 # What is written for whatever device torch and JAX use by default, and was run on CPUs only.

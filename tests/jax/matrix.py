@@ -14,7 +14,7 @@ from jax.sharding import AxisType, PartitionSpec
 
 import kernelcore as kc
 from jax_ffi import jax_callable, jax_kernel
-from tests.composites import Particle, pull
+from tests.helpers.composites import Particle, pull
 from tests.jax.kernels import (
     F64,
     F64_2D,

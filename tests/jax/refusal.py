@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jax
 import pytest
 
 import kernelcore as kc
+from tests.helpers.paths import ROOT
 
 Golden = Callable[[str, str], None]
-ROOT = Path(__file__).parents[2]
 
 
 def check_refusal(call: Callable[[], Any], name: str, golden: Golden) -> None:

@@ -16,7 +16,7 @@ from jax_ffi import GraphMode, jax_callable
 from jax_ffi.replay import layout
 from kernelcore.operators.traced.interface import interface
 from kernelcore.operators.traced.trace import record
-from tests import composites
+from tests.helpers import composites
 from tests.jax.kernels import F64, assert_close, compiled_text
 from tests.jax.refusal import Golden, check_refusal
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.helpers.paths import ROOT
+
 HERE = Path(__file__).parent
 SLICE = "jit and (hessian or scan or nested or checkpoint or linear)"
 
@@ -21,7 +23,7 @@ def test_internal_checks_and_several_devices() -> None:
     chosen = f"sharding_cases or ({SLICE})"
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, "-k", chosen],
-        cwd=HERE.parents[1],
+        cwd=ROOT,
         env=environment,
         capture_output=True,
         text=True,

@@ -15,7 +15,7 @@ from jax.test_util import check_grads
 import kernelcore as kc
 from jax_ffi import jax_kernel
 from kernelcore.language.types import SCALARS
-from tests import composites
+from tests.helpers import composites
 from tests.jax.kernels import assert_close
 from tests.jax.refusal import Golden, check_refusal
 

@@ -9,7 +9,7 @@ import pytest
 
 import kernelcore as kc
 from jax_ffi import jax_kernel
-from tests.rule_programs import clip_gradient, quantize, soft_gate
+from tests.helpers.rule_programs import clip_gradient, quantize, soft_gate
 
 RNG = np.random.default_rng(3)
 

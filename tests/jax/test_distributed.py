@@ -12,8 +12,8 @@ import pytest
 
 import kernelcore as kc
 from jax_ffi import initialize_distributed
+from tests.helpers.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 PROGRAM = [sys.executable, str(ROOT / "examples" / "distributed" / "run.py")]
 ENVIRONMENT = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
 

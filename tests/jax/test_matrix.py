@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.helpers.paths import ROOT
+
 HERE = Path(__file__).parent
 
 
@@ -19,7 +21,7 @@ def test_kernels_agree_with_pure_jax_under_every_transformation() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rN"]
     done = subprocess.run(
         [*command, str(HERE / "matrix_cases.py")],
-        cwd=HERE.parents[1],
+        cwd=ROOT,
         env=environment,
         capture_output=True,
         text=True,

@@ -9,7 +9,7 @@ import pytest
 
 import kernelcore as kc
 from jax_ffi import jax_kernel
-from tests.native_programs import (
+from tests.helpers.native_programs import (
     exponential_kernel,
     random,
     repeated_roots,

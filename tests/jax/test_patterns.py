@@ -17,9 +17,9 @@ from jax_ffi.arguments import Operands
 from jax_ffi.primitive import Launch, bind
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.operators.shape_rules import kernel_operation
-from tests.kernel_harness import unoptimised
-from tests.patterns import PATTERNS, Pattern
-from tests.target import IS_CPU
+from tests.helpers.kernel_harness import unoptimised
+from tests.helpers.patterns import PATTERNS, Pattern
+from tests.helpers.target import IS_CPU
 
 # Every pattern is checked to second order; those of so few equations, or with KC_DERIVATIVE_ORDER=3
 # all of them, to third order, where a pattern takes 2 to 60 seconds.

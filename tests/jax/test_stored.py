@@ -21,6 +21,7 @@ import jax_ffi
 import kernelcore as kc
 from jax_ffi import jax_kernel
 from kernelcore.base.host import host
+from tests.helpers.paths import ROOT
 
 F32 = kc.array(dtype=kc.float32)
 SCALE = 0.8125
@@ -70,7 +71,7 @@ def load(directory: Path, name: str, **environment: str) -> subprocess.Completed
     objects = {"KC_CACHE_DIR": str(directory / "objects"), "KC_CACHE": "1"}
     return subprocess.run(
         [sys.executable, "-c", LOAD, name, str(directory / name)],
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         env={**os.environ, **objects, **environment},
         capture_output=True,
         text=True,
@@ -140,7 +141,7 @@ def test_compiled_programs_are_found_in_the_cache_of_jax(tmp_path: Path) -> None
     for is_known in (False, True):
         done = subprocess.run(
             [sys.executable, "-c", CACHED, str(tmp_path)],
-            cwd=Path(__file__).parents[2],
+            cwd=ROOT,
             env={**os.environ, "PYTHONPATH": "."},
             capture_output=True,
             text=True,

@@ -12,7 +12,7 @@ from jax.test_util import check_grads
 
 import kernelcore as kc
 from jax_ffi import jax_kernel, register_struct
-from tests import composites
+from tests.helpers import composites
 from tests.jax.kernels import F64, assert_close
 from tests.jax.refusal import Golden, check_refusal
 

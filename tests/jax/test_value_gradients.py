@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jax_ffi import jax_kernel
-from tests.value_programs import SHAPES, SIZE, TURNS, every_value, gradients, values
+from tests.helpers.value_programs import SHAPES, SIZE, TURNS, every_value, gradients, values
 
 
 def test_values_of_every_kind_have_gradients() -> None:

@@ -14,7 +14,7 @@ from torch.autograd import forward_ad, gradcheck, gradgradcheck
 
 import kernelcore as kc
 from kernelcore.language.types import SCALARS, uint64
-from tests import composites
+from tests.helpers import composites
 from torch_ext import dtype_to_torch, overload, torch_op
 
 cross = torch_op(composites.cross())

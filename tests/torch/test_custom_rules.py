@@ -8,7 +8,7 @@ from torch.autograd import grad
 from torch.func import jvp
 
 import kernelcore as kc
-from tests.rule_programs import clip_gradient, quantize, soft_gate
+from tests.helpers.rule_programs import clip_gradient, quantize, soft_gate
 from torch_ext import torch_op
 
 

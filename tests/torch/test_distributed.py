@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 from kernelcore.launch.kernel import Kernel
 from kernelcore.passes.access.elementwise import Part, parts
-from tests import composites
+from tests.helpers import composites
+from tests.helpers.paths import ROOT
 from tests.torch import torch_kernels as k
-
-ROOT = Path(__file__).parents[2]
 
 
 def of(kernel: Kernel) -> tuple[Part, ...] | None:

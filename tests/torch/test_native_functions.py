@@ -7,7 +7,7 @@ import torch
 from torch.autograd import grad
 
 import kernelcore as kc
-from tests.native_programs import (
+from tests.helpers.native_programs import (
     exponential_kernel,
     gather_kernel,
     repeated_roots,

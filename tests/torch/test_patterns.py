@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 
-from tests.kernel_harness import unoptimised
-from tests.patterns import PATTERNS, Pattern
-from tests.target import DEVICE, IS_CPU
+from tests.helpers.kernel_harness import unoptimised
+from tests.helpers.patterns import PATTERNS, Pattern
+from tests.helpers.target import DEVICE, IS_CPU
 from torch_ext import torch_op
 
 patterns = pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: p.name)

@@ -13,13 +13,13 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import kernelcore as kc
+from tests.helpers.paths import ROOT
 from tests.torch import saved_program
 from tests.torch import torch_kernels as k
 from tests.torch.saved_program import Model
 from torch_ext import torch_op
 
 quadratic = torch_op(k.quadratic)
-ROOT = Path(__file__).parents[2]
 
 
 def test_a_fresh_process_runs_a_saved_program_of_dynamic_size(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from tests.value_programs import SHAPES, SIZE, every_value, gradients, leaves, values
+from tests.helpers.value_programs import SHAPES, SIZE, every_value, gradients, leaves, values
 from torch_ext import torch_op
 
 

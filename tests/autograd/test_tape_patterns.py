@@ -1,0 +1,192 @@
+"""Gradients that a Tape computes of every pattern, against central differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kernelcore as kc
+from kernelcore.compiler.launch_descriptor import Role
+from kernelcore.language.composite import value_class
+from kernelcore.language.flatten import leaf_names
+from kernelcore.language.types import ArrayOf, Dense, SourceType, StructType, element_type
+from kernelcore.operators.operation import Operation, evaluate
+from kernelcore.operators.shape_rules import kernel_operation
+from tests.helpers.operations import run_operation
+from tests.helpers.paths import ROOT
+from tests.helpers.patterns import PATTERNS, Pattern
+from tests.helpers.target import DEVICE
+from tests.passes.autodiff.test_derivatives import (
+    difference,
+    directions,
+    dot,
+    float_operands,
+    pull,
+    tolerance,
+)
+
+Golden = Callable[[str, str], None]
+patterns = pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: p.name)
+
+
+class Run:
+    """A pattern on data arrays: one per array parameter of the IR."""
+
+    def __init__(self, pattern: Pattern, point: list[Any]) -> None:
+        self.kernel = pattern.kernel
+        self.op = kernel_operation(pattern.kernel, **pattern.options)
+        self.point = point
+        shapes = [np.shape(p) for p in point]
+        self.grid = evaluate(self.op.grid, shapes)
+        self.by_operand: dict[int, kc.Array] = {}
+        self.by_result: dict[int, kc.Array] = {}
+        self.fresh: list[kc.Array] = []
+        self.leaves = [self.leaf(i, shapes) for i in range(len(self.op.bindings))]
+        self.by_reference()
+        for i, leaf in enumerate(self.leaves):
+            bound = self.op.bindings[i]
+            if isinstance(leaf, kc.Array) and bound.operand >= 0:
+                self.by_operand[bound.operand] = leaf
+            if isinstance(leaf, kc.Array) and bound.result >= 0:
+                self.by_result[bound.result] = leaf
+
+    def leaf(self, i: int, shapes: list[tuple[int, ...]]) -> Any:
+        bound = self.op.bindings[i]
+        if bound.role is Role.VALUE:
+            return self.point[bound.operand]
+        dtype = element_type(self.op.func.params[i].type)
+        if bound.operand >= 0:
+            data = np.array(self.point[bound.operand], dtype.numpy)
+        else:
+            data = np.zeros(evaluate(self.op.results[bound.result].shape, shapes), dtype.numpy)
+        array = kc.array(data, dtype=dtype, device=DEVICE, requires_grad=dtype.is_float)
+        if bound.operand < 0:
+            self.fresh.append(array)
+        return array
+
+    def args(self) -> list[Any]:
+        """The leaves put together as the parameters are declared."""
+        rest = iter(self.leaves)
+        return [together(p.type, rest) for p in self.kernel.parameters if p.type is not None]
+
+    def by_reference(self) -> None:
+        """Make arrays without dimensions of the vectors and matrices that are passed as values."""
+        kinds = [d for p in self.kernel.parameters if p.type for d in dense_leaves(p.type)]
+        for i, kind in enumerate(kinds):
+            if kind is not None:
+                data, is_float = self.leaves[i].numpy(), kind.kernel_type.scalar.is_float
+                self.leaves[i] = kc.array(data, dtype=kind, device=DEVICE, requires_grad=is_float)
+
+    def record(self, times: int) -> kc.Tape:
+        with kc.Tape() as tape:
+            for _ in range(times):
+                for array in self.fresh:
+                    array.zero_()
+                kc.launch(self.kernel, self.grid, self.args())
+        return tape
+
+
+def dense_leaves(type_: SourceType) -> list[Any]:
+    """Per IR parameter of a parameter, the class of the value that it is, or None."""
+    match type_:
+        case Dense():
+            return [value_class(type_)]
+        case StructType(fields=fields):
+            return [leaf for _, member in fields for leaf in dense_leaves(member)]
+        case _:
+            return [None] * len(leaf_names("", type_))
+
+
+def together(type_: SourceType, rest: Iterator[Any]) -> Any:
+    match type_:
+        case StructType(fields=fields):
+            return {name: together(member, rest) for name, member in fields}
+        case ArrayOf(element=element, ndim=ndim, is_indexed=is_indexed):
+            data = together(element, rest) if isinstance(element, StructType) else next(rest)
+            if not is_indexed:
+                return data
+            return kc.indexedarray(data, [next(rest) for _ in range(ndim)])
+        case _:
+            return next(rest)
+
+
+def again(op: Operation, point: list[Any], results: list[np.ndarray]) -> list[Any]:
+    """The operands after a launch: in-out arrays hold its results."""
+    after = list(point)
+    for bound in op.bindings:
+        if bound.operand >= 0 and 0 <= bound.result < op.visible:
+            after[bound.operand] = results[bound.result]
+    return after
+
+
+def recorded(pattern: Pattern, times: int, golden: Golden) -> tuple[Run, list[np.ndarray]] | None:
+    """The pattern after its backward pass, and the cotangents; None if a golden says why not."""
+    point = pattern.arguments(np.random.default_rng(0))
+    run = Run(pattern, point)
+    try:
+        tape = run.record(times)
+        results = [run.by_result[j].numpy() for j in range(run.op.visible)]
+        cts = directions(results, range(len(results)), 2)
+        pairs = zip(range(run.op.visible), cts, strict=True)
+        tape.backward(grads={run.by_result[j]: ct for j, ct in pairs if is_float(run, j)})
+    except kc.KernelGradError as error:
+        root = f"{ROOT}/"
+        golden(f"errors/tape_{pattern.name}.txt", str(error).replace(root, ""))
+        return None
+    return run, cts
+
+
+@patterns
+def test_gradients_match_central_differences(pattern: Pattern, golden: Golden) -> None:
+    found = recorded(pattern, 1, golden)
+    if found is None:
+        return
+    run, cts = found
+    want = list(pattern.reference(*run.point))
+    for j, result in enumerate(want):
+        np.testing.assert_allclose(run.by_result[j].numpy(), result, rtol=1e-6, atol=1e-6)
+    for k, array in run.by_operand.items():
+        if array.grad is None:
+            continue
+        along = directions(run.point, [k], 3)
+        expected = difference(lambda p: list(pattern.reference(*p)), run.point, [k], along)
+        np.testing.assert_allclose(
+            dot([array.grad.numpy()], along),
+            dot(cts, expected),
+            rtol=tolerance(run.point),
+            atol=tolerance(run.point),
+        )
+
+
+@patterns
+def test_gradients_of_two_launches_are_those_of_composed_operations(
+    pattern: Pattern, golden: Golden
+) -> None:
+    found = recorded(pattern, 2, golden)
+    if found is None:
+        return
+    run, cts = found
+    op = run.op
+    if any(b.role is Role.SCRATCH for b in op.bindings):
+        return  # what a private buffer holds afterwards is no result of the operation
+    wrt = float_operands(op, run.point)
+    kept = {b.operand: b.result for b in op.bindings if b.operand >= 0 and b.result >= 0}
+    second = again(op, run.point, run_operation(op, run.point))
+    late = dict(zip(wrt, pull(op, second, wrt, cts, False), strict=True))
+    between = [np.zeros_like(ct) for ct in cts]
+    for k in kept.keys() & late.keys():
+        between[kept[k]] = late[k]
+    early = dict(zip(wrt, pull(op, run.point, wrt, between, False), strict=True))
+    for k, array in run.by_operand.items():
+        if array.grad is not None:
+            expected = early[k] if k in kept else early[k] + late[k]
+            scale = float(np.max(np.abs(expected), initial=1.0))
+            limit = tolerance(run.point)
+            np.testing.assert_allclose(array.grad.numpy(), expected, rtol=limit, atol=limit * scale)
+
+
+def is_float(run: Run, result: int) -> bool:
+    return run.by_result[result].requires_grad

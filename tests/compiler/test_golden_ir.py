@@ -1,0 +1,28 @@
+"""What the compiler makes of the demo's stencil: IR, tangent and adjoint IR, LLVM IR."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from kernelcore.codegen.llvm.kernel import emit_kernel
+from kernelcore.passes.pipeline import optimize
+from tests.helpers.patterns.loops import dynamic_product, loop_with_break
+from tests.helpers.patterns.memory import in_place_in_loop, tv_stencil
+
+KERNELS = [tv_stencil, dynamic_product, loop_with_break, in_place_in_loop]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
+@pytest.mark.parametrize("stage", ["ir", "jvp", "vjp"])
+def test_ir(kernel, stage: str, golden: Callable[[str, str], None]) -> None:
+    # Where the patterns stand in their file is no matter.
+    text = re.sub(r"\(line \d+\)", "(line ...)", kernel.inspect(stage))
+    golden(f"ir/{kernel.name}.{stage}.txt", text)
+
+
+def test_llvm_text_does_not_depend_on_the_machine(golden: Callable[[str, str], None]) -> None:
+    text = emit_kernel(optimize(dynamic_product.func), "dynamic_product", {})
+    golden("llvm/dynamic_product.txt", text)
