@@ -62,7 +62,7 @@ def launch(
     """
     if not IS_CPU:
         return gpu.run(func, args, dims, chunks=chunks)
-    form = None if lanes is None else Form(lanes, turns, lanes > 1, rows, least_masked_bytes)
+    form = None if lanes is None else Form(lanes, turns, rows, least_masked_bytes)
     compiled = compile_func(func, form)
     extents = [dims] if isinstance(dims, int) else list(dims)
     assert len(extents) == compiled.grid_rank

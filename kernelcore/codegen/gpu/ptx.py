@@ -17,7 +17,7 @@ from typing import Any
 from kernelcore.base.errors import KernelCompileError
 from kernelcore.base.llvm import engine, lock
 from kernelcore.codegen import abi
-from kernelcore.codegen.gpu import gpu_ops, nvrtc, register_limit, warp_reduction
+from kernelcore.codegen.gpu import gpu_ops, nvrtc, warp_reduction
 from kernelcore.codegen.llvm import control, memory, output
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter, Handler
 from kernelcore.codegen.llvm.kernel import (
@@ -116,7 +116,6 @@ def ptx_text(
             f"ptx: LLVM {version} does not know {architecture}",
             remedy="take an older architecture, whose code newer GPUs run, or a newer llvmlite",
         )
-    found = register_limit.limited(found)
     called = translation_unit.snippets(lower_custom(func))
     return nvrtc.link_snippets(found, called, architecture) if called else found
 

@@ -4,29 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
-from kernelcore.ir.core import Atom, Const, Eqn, Var
+from kernelcore.ir.core import Atom, Const, Var
 
 
 def unit_step(step: Atom) -> int:
     """The step of a loop that counts up or down by one, else 0."""
     return int(step.value) if isinstance(step, Const) and step.value in (1, -1) else 0
-
-
-def goes_on(e: Emitter, loop: Eqn, position: str, limit: str) -> str:
-    """Whether the FOR ``loop``, whose step is one, has a turn at ``position``."""
-    integer = scalar_type(loop.inputs[0])
-    sign, forwards = "u" if integer.kind == "uint" else "s", unit_step(loop.inputs[2]) > 0
-    order = f"{sign}{'lt' if forwards else 'gt'}"
-    return e.op(f"icmp {order} {LLVM_TYPES[integer.name]} {position}, {limit}")
-
-
-def next_index(e: Emitter, loop: Eqn, position: str) -> str:
-    """The index after that of a turn of the FOR ``loop``, whose step is one."""
-    integer = scalar_type(loop.inputs[0])
-    flag = "nuw" if integer.kind == "uint" else "nsw"
-    return e.op(f"add {flag} {LLVM_TYPES[integer.name]} {position}, {unit_step(loop.inputs[2])}")
 
 
 def type_of(e: Emitter, var: Var) -> str:

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
-from kernelcore.codegen.llvm.blocks import (
-    add_edges,
-    bind_phis,
-    goes_on,
-    next_index,
-    type_of,
-    unit_step,
-)
+from kernelcore.codegen.llvm.blocks import add_edges, bind_phis, type_of, unit_step
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
 from kernelcore.codegen.simd import masked_control
 from kernelcore.codegen.simd.loop_vectorize import emit_turns
-from kernelcore.codegen.simd.overlap import emit_overlapped, overlap
 from kernelcore.ir.core import Eqn
 
 
@@ -48,9 +40,6 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     first, limit, by = (e.value_at(a, 1) for a in (start, stop, step))
     ty, unit = LLVM_TYPES[integer.name], unit_step(step)
     entries = e.values(eqn.inputs[3:], carried)
-    parts = overlap(eqn, e.strides) if e.overlaps and e.gang > 1 and not e.is_brief else None
-    if parts is not None:
-        return emit_overlapped(e, eqn, parts, (first, limit), entries)
     if eqn in e.loops:
         first, entries = emit_turns(e, eqn, (first, limit, by), entries)
     # With a step of one the index cannot pass stop, and the loop needs no counter beside it.
@@ -67,7 +56,7 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     add_edges(e, phis, entries, before)
     e.add_edge(position, first, before)
     if unit:
-        test = goes_on(e, eqn, position, limit)
+        test = _goes_on(e, eqn, position, limit)
     else:
         e.add_edge(counter, "0", before)
         test = e.op(f"icmp ult {ty} {counter}, {count}")
@@ -77,7 +66,7 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     e.region(body)
     add_edges(e, phis, e.values(body.yields, carried), e.block)
     if unit:
-        e.add_edge(position, next_index(e, eqn, position), e.block)
+        e.add_edge(position, _next_index(e, eqn, position), e.block)
     else:
         e.add_edge(position, e.op(f"add {ty} {position}, {by}"), e.block)
         e.add_edge(counter, e.op(f"add nuw {ty} {counter}, 1"), e.block)
@@ -106,3 +95,18 @@ def emit_while(e: Emitter, eqn: Eqn) -> list[str]:
     e.jump(head)
     e.place(done)
     return phis
+
+
+def _goes_on(e: Emitter, loop: Eqn, position: str, limit: str) -> str:
+    """Whether the FOR ``loop``, whose step is one, has a turn at ``position``."""
+    integer = scalar_type(loop.inputs[0])
+    sign, forwards = "u" if integer.kind == "uint" else "s", unit_step(loop.inputs[2]) > 0
+    order = f"{sign}{'lt' if forwards else 'gt'}"
+    return e.op(f"icmp {order} {LLVM_TYPES[integer.name]} {position}, {limit}")
+
+
+def _next_index(e: Emitter, loop: Eqn, position: str) -> str:
+    """The index after that of a turn of the FOR ``loop``, whose step is one."""
+    integer = scalar_type(loop.inputs[0])
+    flag = "nuw" if integer.kind == "uint" else "nsw"
+    return e.op(f"add {flag} {LLVM_TYPES[integer.name]} {position}, {unit_step(loop.inputs[2])}")

@@ -75,8 +75,7 @@ class Emitter:
     rare cases of elementary functions are branches in place. ``address`` makes the addresses of
     elements in the target's own way.
     ``accumulation`` is what additions to shared arrays need.
-    ``overlaps`` says whether turns of loops may begin before the last one ends (``overlap.py``),
-    ``least_masked_bytes`` how large elements are that are accessed under masks (``masked.py``).
+    ``least_masked_bytes`` says how large elements are that are accessed under masks.
     ``is_brief`` asks for short code: it is for few points, or for arrays that are rarely met.
     ``loops`` are those whose turns run in step. ``step`` are the turns that are being emitted, if
     lanes are turns and not threads. ``units`` are the components of elements that were loaded as a
@@ -106,7 +105,6 @@ class Emitter:
         self.records: dict[int, StackValue] = {}
         self.assertions: Mapping[Eqn, int] = {}
         self.accumulation: Accumulation | None = None
-        self.overlaps = False
         self.least_masked_bytes = 1
         self.is_brief = False
         self.loops: Mapping[Eqn, Turns] = {}

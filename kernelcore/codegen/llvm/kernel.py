@@ -68,7 +68,6 @@ def emit_kernel(
     e.lanes = 1
     e.assertions = {eqn: at for at, eqn in enumerate(assertions(func))}
     e.members = stack_records(func)
-    e.overlaps = form.overlaps
     e.least_masked_bytes = form.least_masked_bytes
     if form.threads > 1:
         e.strides = lane_strides(func)

@@ -23,14 +23,12 @@ class Form:
     Attributes:
         threads: How many run as a gang, a power of two up to 64.
         turns: How many turns of loops run in step, 1 or ``TURNS``; single threads only.
-        overlaps: Whether gangs begin turns of loops before the last one ends (``overlap.py``).
         rows: How many rows of the grid gangs take together (``passes/bands.py``), 1 or a few.
         least_masked_bytes: How large elements are that gangs access by instructions under a mask.
     """
 
     threads: int = 1
     turns: int = 1
-    overlaps: bool = False
     rows: int = 1
     least_masked_bytes: int = 1
 
@@ -40,8 +38,8 @@ SINGLE_THREADS = Form()
 LANES = (1, 4, 8, 16, 32, 64)
 # Of the processor for which gangs are made on which sums depend: the same everywhere.
 FLOAT_LANES_OF_SUMS = 16
-# There are 32 registers of so many, and 16 of fewer, which turns that overlap do not fit, nor the
-# values of several rows.
+# Processors with registers of this many lanes have 32 of them, others 16: too few for the values of
+# several rows.
 FLOAT_LANES_OF_MANY_REGISTERS = 16
 # What is done for one lane after the other.
 _BY_LANE = ATOMICS | {OpKind.NATIVE, OpKind.PRINT}
@@ -55,7 +53,6 @@ def form_for(func: Func, host: Host) -> Form:
         rows = rows_together(func, threads, host.float_lanes) if has_many_registers else 1
         return Form(
             threads,
-            overlaps=has_many_registers,
             rows=rows,
             least_masked_bytes=host.least_masked_bytes,
         )

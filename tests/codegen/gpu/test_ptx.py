@@ -45,7 +45,6 @@ OWN = re.compile(r"\b(kc_\$_|text_\$_|kc_frem_|realloc\b)")
 EXTERNAL = re.compile(r"\.extern \.func[^;]*?(\w+)\s*\([^;]*;\n")
 FLOATS = {"float32": (np.float32, "float", "f32"), "float64": (np.float64, "double", "f64")}
 PARAMETERS = re.compile(r"\.param ")
-SPILLS = re.compile(r"entry function '(\w+)'.*?(\d+) bytes spill stores", re.DOTALL)
 
 
 @cache
@@ -122,9 +121,7 @@ def test_the_assembler_takes_everything(
     for at in range(0, len(found), BATCH):
         head, body = joined(dict(islice(found.items(), at, at + BATCH)))
         assert f".target {architecture}" in head
-        spilled = assemble(head + body, architecture, tmp_path)
-        limited = set(re.findall(r"\.entry (\w+)\([^{]*\.maxnreg", body))
-        assert not spilled & limited
+        assemble(head + body, architecture, tmp_path)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -138,16 +135,13 @@ def test_names_that_llvm_does_not_know_are_refused(monkeypatch: pytest.MonkeyPat
         reports.inspect("ptx", "sm_99")
 
 
-def assemble(text: str, architecture: str, folder: Path) -> set[str]:
-    """The entries that spill registers."""
+def assemble(text: str, architecture: str, folder: Path) -> None:
+    """Refuse ``text`` if the assembler does."""
     path = folder / "all.ptx"
     path.write_text(text)
-    command = [assembler(), "-v", f"-arch={architecture}", "-o", "/dev/null", str(path)]
+    command = [assembler(), f"-arch={architecture}", "-o", "/dev/null", str(path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:2000]
-    found = SPILLS.findall(done.stdout + done.stderr)
-    assert len(found) == text.count(".entry ")
-    return {name for name, count in found if count != "0"}
 
 
 def joined(texts: dict[str, str]) -> tuple[str, str]:

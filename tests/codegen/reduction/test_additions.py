@@ -70,7 +70,7 @@ class Log(ctypes.Structure):
 
 def run_together(func: Func, args: Sequence[Any], lanes: int, room: int) -> list[int]:
     """Run ``func`` where all arrays are shared; how many records each drain of the log finds."""
-    compiled = compile_func(func, Form(lanes, 1, lanes > 1))
+    compiled = compile_func(func, Form(lanes))
     records = (ctypes.c_char * (room * abi.RECORD_BYTES))()
     start = ctypes.addressof(records)
     log, drained = Log(start, start + room * abi.RECORD_BYTES), list[int]()
@@ -133,7 +133,7 @@ def test_a_log_holds_what_would_have_been_added_in_order(
 def test_a_module_has_one_function_that_logs_for_one_and_one_for_lanes(
     function: Any, lanes: int
 ) -> None:
-    text = emit_kernel(optimized(function, np.float32), "k", None, Form(lanes, 1, lanes > 1))
+    text = emit_kernel(optimized(function, np.float32), "k", None, Form(lanes))
     defined = re.findall(r"^define internal .*@(kc\.[\w.]+)\(", text, re.MULTILINE)
     assert len(defined) == len(set(defined))
     # Only one place calls the launcher.
@@ -213,7 +213,7 @@ def just_one(x: Values, at: Indices, y: Values):
 
 @pytest.mark.parametrize("lanes", [1, 16])
 def test_a_run_asks_once_whether_the_array_is_shared(lanes: int) -> None:
-    form = Form(lanes, 1, lanes > 1)
+    form = Form(lanes)
     found = [
         emit_kernel(optimized(function, np.float32), "k", None, form).count("label %together")
         for function in (just_one, in_turn, with_a_store)
