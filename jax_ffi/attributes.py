@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jax_ffi.platforms import CODE, Given
-from kernelcore.operators import Operation, messages
+from kernelcore.operators import Operation, ParameterSlot, messages
 
 
 def launch_attributes(
@@ -38,15 +38,15 @@ def launch_attributes(
     """
     code = CODE[platform](operation, given, block_dim)
     template = np.zeros(code.block_size, np.uint8)
-    rows: list[list[int]] = []
-    for row in code.relocations:
-        offset, operand, result = row[0], row[5], row[6]
-        number = given[operand] if operand >= 0 else -1
+    rows: list[ParameterSlot] = []
+    for slot in code.parameter_slots:
+        number = given[slot.operand] if slot.operand >= 0 else -1
         if isinstance(number, np.generic):
             data = np.frombuffer(number.tobytes(), np.uint8)
-            template[offset : offset + data.size] = data
+            template[slot.offset : slot.offset + data.size] = data
             number = -1
-        rows.append([*row[:5], number, results[result] if result >= 0 else -1, *row[7:]])
+        result = results[slot.result] if slot.result >= 0 else -1
+        rows.append(slot._replace(operand=number, result=result))
     grid = [[given[e.operand] if e.operand >= 0 else -1, e.axis, e.value] for e in operation.grid]
     texts = [m.replace("\0", "").encode() + b"\0" for m in messages(operation.func)]
     return {

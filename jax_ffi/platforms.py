@@ -13,7 +13,7 @@ import numpy as np
 from kernelcore.operators import (
     PORTABLE_ARCHITECTURE,
     Operation,
-    Relocation,
+    ParameterSlot,
     common_architecture,
     device_form,
     native,
@@ -34,13 +34,13 @@ class Code:
     Attributes:
         key: The content hash of the code, which this process knows by it.
         block_size: Bytes of the argument block.
-        relocations: Per kernel parameter a row of integers.
+        parameter_slots: Per kernel parameter a row of integers.
         attributes: What else the handler of the platform is told.
     """
 
     key: str
     block_size: int
-    relocations: list[Relocation]
+    parameter_slots: list[ParameterSlot]
     attributes: Mapping[str, Any]
 
 
@@ -51,7 +51,7 @@ def _cpu_code(operation: Operation, given: Given, block_dim: int) -> Code:
     attributes: dict[str, Any] = {"accumulated": rows.reshape(-1)}
     if embeds.value:
         attributes["object"] = np.frombuffer(portable(compiled), np.uint8)
-    return Code(compiled.key, compiled.block_size, operation.relocations(), attributes)
+    return Code(compiled.key, compiled.block_size, operation.parameter_slots(), attributes)
 
 
 def _cuda_code(operation: Operation, given: Given, block_dim: int) -> Code:
@@ -66,7 +66,7 @@ def _cuda_code(operation: Operation, given: Given, block_dim: int) -> Code:
     }
     if embeds.value:
         attributes["image"] = np.frombuffer(form.code.image, np.uint8)
-    return Code(form.code.key, form.code.block_size, form.relocations(), attributes)
+    return Code(form.code.key, form.code.block_size, form.parameter_slots(), attributes)
 
 
 # By JAX's name of the platform: an operation, what it is given, and threads per block or 0.

@@ -189,7 +189,7 @@ def _binding(operation: Operation, param: int, bound: Binding, is_tensor: bool) 
 
 def _reach_checks(operation: Operation) -> Iterator[str]:
     """Arrays that the launch index reaches are as large as the launch."""
-    for param, axis, grid_axis in operation.reaches:
+    for param, axis, grid_axis in operation.grid_indexed_axes:
         bound = operation.bindings[param]
         view = f"v{bound.operand}" if bound.operand >= 0 else f"r{bound.result}"
         name = operation.func.params[param].name

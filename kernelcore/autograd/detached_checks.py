@@ -118,4 +118,4 @@ def _cut_error(record: Record, result: str, name: str, label: str) -> KernelGrad
 
 
 def _span(record: LaunchRecord, i: int) -> native.Span:
-    return native.array_span(record.kernel.direct.interface(record.device), i, record.leaves[i])
+    return native.array_span(record.kernel.executable.interface(record.device), i, record.leaves[i])

@@ -227,7 +227,7 @@ class _Point:
     def run(self, changed: dict[int, Array]) -> list[Array]:
         """All arrays after a launch, with other values of some parameters."""
         after = [changed.get(i, a).copy() for i, a in enumerate(self.start)]
-        self.kernel.direct.launch(self.dim, self._arguments(after))
+        self.kernel.executable.launch(self.dim, self._arguments(after))
         return after
 
     def pulled(self, sources: Sequence[int], output: int, k: int) -> list[Array]:

@@ -76,12 +76,12 @@ class LaunchPlan:
         is_known = self.adjoint is None or self.order is not None
         if any(needed) or is_cut or self.is_checked_always or not is_known:
             return
-        direct = self.kernel.ready
-        if direct is None or not direct.has_arrays:
+        executable = self.kernel.plain_executable
+        if executable is None or not executable.has_arrays:
             return
         adjoint = self.adjoint if isinstance(self.adjoint, Adjoint) else None
         quick = native.QuickPlan(
-            direct.signature,
+            executable.signature,
             None if adjoint is None else adjoint_memory(self.kernel, adjoint),
             self.inputs,
             self.outputs,

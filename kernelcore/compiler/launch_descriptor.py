@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from kernelcore.base import native
 from kernelcore.base.errors import INDEX_PLACE, KernelAssertionError, KernelIndexError, excerpt
@@ -15,7 +16,7 @@ from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import assertions, walk_eqns
 from kernelcore.language.types import ArrayType, Scalar, as_array
 from kernelcore.passes.access.accumulation_plan import accumulated_arrays, form_of
-from kernelcore.passes.access.effects import AccessMap
+from kernelcore.passes.access.effects import AccessMap, GridIndexedAxis
 
 
 class Role(IntEnum):
@@ -46,7 +47,30 @@ class Binding:
     zero: ZeroFill = ZeroFill.NEVER
 
 
-Relocation = tuple[int, int, int, int, int, int, int, int, int]
+class ParameterSlot(NamedTuple):
+    """Where a kernel parameter lies in the argument block, and what it is bound to.
+
+    Attributes:
+        offset: Bytes from the start of the block.
+        role: A ``Role``.
+        dtype: The number of the dtype in the native ABI.
+        ndim: Dimensions of an array; 0 for a scalar.
+        zero: A ``ZeroFill``.
+        operand: The operand that it is bound to, or -1.
+        result: The result that it is bound to, or -1.
+        rows: The first extent of the components, 0 where there are none.
+        columns: The second one.
+    """
+
+    offset: int
+    role: int
+    dtype: int
+    ndim: int
+    zero: int
+    operand: int
+    result: int
+    rows: int
+    columns: int
 
 
 def dtype_code(dtype: Scalar) -> int:
@@ -54,23 +78,29 @@ def dtype_code(dtype: Scalar) -> int:
     return dtype.index
 
 
-def relocations(
+def parameter_slots(
     func: Func, compiled: Compiled | DeviceCode, bindings: Sequence[Binding]
-) -> list[Relocation]:
-    """Per parameter: offset, role, dtype code, ndim, zero fill, operand, result, components.
-
-    The components are two extents, 0 where there are fewer.
-    """
-    rows: list[Relocation] = []
-    for param, bound, slot in zip(func.params, bindings, compiled.fields, strict=True):
+) -> list[ParameterSlot]:
+    """The slots of the parameters of ``func``, in order."""
+    slots: list[ParameterSlot] = []
+    for param, bound, field in zip(func.params, bindings, compiled.fields, strict=True):
         assert isinstance(param.type, ArrayType | Scalar)
         array = as_array(param.type)
-        code, ndim = dtype_code(array.dtype), array.ndim
-        role, zero = int(bound.role), int(bound.zero)
-        first, second = (*array.components, 0, 0)[:2]
-        bound_to = (bound.operand, bound.result)
-        rows.append((slot.offset, role, code, ndim, zero, *bound_to, first, second))
-    return rows
+        rows, columns = (*array.components, 0, 0)[:2]
+        slots.append(
+            ParameterSlot(
+                field.offset,
+                int(bound.role),
+                dtype_code(array.dtype),
+                array.ndim,
+                int(bound.zero),
+                bound.operand,
+                bound.result,
+                rows,
+                columns,
+            )
+        )
+    return slots
 
 
 def exclusive(func: Func) -> list[int]:
@@ -109,17 +139,17 @@ def accumulated(accesses: AccessMap) -> list[tuple[int, int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class LaunchDescriptor:
     """What native launchers know of a kernel besides its code, as text of JSON may hold it."""
 
     name: str
     block_size: int
-    relocations: Sequence[Relocation]
+    parameter_slots: Sequence[ParameterSlot]
     param_names: Sequence[str]
     wheres: Sequence[str]
     grid_rank: int
     where: str
-    reaches: Sequence[tuple[int, int, int]]
+    grid_indexed_axes: Sequence[GridIndexedAxis]
     messages: Sequence[str]
     may_block: bool
     accumulated: Sequence[tuple[int, int, int, int, int, int]]
@@ -134,13 +164,13 @@ class Description:
             key,
             address,
             self.block_size,
-            self.relocations,
+            self.parameter_slots,
             self.param_names,
             self.wheres,
             bytes(self.block_size),
             self.grid_rank,
             self.where,
-            self.reaches,
+            self.grid_indexed_axes,
             messages=self.messages,
             may_block=self.may_block,
             accumulated=self.accumulated,
@@ -156,7 +186,7 @@ def describe(
     bindings: Sequence[Binding],
     *,
     is_serial: bool = False,
-) -> Description:
+) -> LaunchDescriptor:
     """What launchers know of ``func``, whose errors quote the user's source.
 
     Args:
@@ -169,15 +199,15 @@ def describe(
         "" if (loc := func.param_loc(i)) is None else excerpt(loc) for i in range(len(func.params))
     ]
     accesses = AccessMap(func)
-    return Description(
+    return LaunchDescriptor(
         name=func.name,
         block_size=compiled.block_size,
-        relocations=relocations(func, compiled, bindings),
+        parameter_slots=parameter_slots(func, compiled, bindings),
         param_names=[p.name for p in func.params],
         wheres=wheres,
         grid_rank=func.grid_rank,
         where="" if func.loc is None else excerpt(func.loc),
-        reaches=accesses.reaches(),
+        grid_indexed_axes=accesses.grid_indexed_axes(),
         messages=messages(func),
         may_block=any(e.op.kind is OpKind.PRINT for e in walk_eqns(func.body)),
         accumulated=[] if is_serial else accumulated(accesses),

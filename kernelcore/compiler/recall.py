@@ -24,7 +24,7 @@ from kernelcore.base.disk_cache import KEY_DIGITS, DiskCache, default_cache
 from kernelcore.base.errors import KernelError
 from kernelcore.base.host import host
 from kernelcore.base.source_digest import package_version
-from kernelcore.compiler.launch_descriptor import Description
+from kernelcore.compiler.launch_descriptor import LaunchDescriptor
 from kernelcore.compiler.native_code import resolve
 from kernelcore.frontend.closed import close
 from kernelcore.frontend.source import Source, read_source
@@ -49,7 +49,7 @@ class Recalled:
 
     code: str
     has_arrays: bool
-    described: Description
+    described: LaunchDescriptor
 
     def signature(self) -> native.Signature | None:
         """The kernel as native launchers take it; None if its code is gone."""
@@ -70,7 +70,7 @@ class Entry:
         if stored is None:
             return None
         row = json.loads(stored)
-        return Recalled(row["code"], row["has_arrays"], Description(**row["described"]))
+        return Recalled(row["code"], row["has_arrays"], LaunchDescriptor(**row["described"]))
 
     def store(self, found: Recalled) -> None:
         """Keep ``found`` for later processes."""

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from kernelcore.base import native
 from kernelcore.ir.core import Func
-from kernelcore.launch.executable import Direct
+from kernelcore.launch.executable import Executable
 from kernelcore.passes.access.effects import Effect, effects
 from kernelcore.passes.autodiff.extremum import counted, extrema, picked
 from kernelcore.passes.autodiff.reverse import vjp
@@ -51,10 +51,10 @@ class Adjoint:
         return drop_unused_params(normalize(counted(self.primal, self.extrema)))
 
     @cached_property
-    def count(self) -> tuple[Direct, tuple[int, ...]]:
+    def count(self) -> tuple[Executable, tuple[int, ...]]:
         """The kernel ``counted`` of ``extrema``, and which of its parameters it has."""
         func, kept = self._counted
-        return Direct(lambda: optimize(func)), kept
+        return Executable(lambda: optimize(func)), kept
 
     def _count_effects(self) -> Iterator[tuple[int, Effect]]:
         """What ``count`` does to primal parameters."""
@@ -90,6 +90,6 @@ class Adjoint:
         return frozenset(i for i, effect in self.primals if effect.writes)
 
     @cached_property
-    def direct(self) -> Direct:
+    def executable(self) -> Executable:
         """The adjoint on arrays that the caller provides, which do not share memory."""
-        return Direct(lambda: optimize(self.func))
+        return Executable(lambda: optimize(self.func))

@@ -104,7 +104,7 @@ def execute_adjoint(
     device = CPU if ordinal < 0 else cuda_device(ordinal)
     if not (device.is_cpu and adjoint_memory(kernel, adjoint).admits(args, actual)):
         _check_adjoint_memory(kernel, adjoint, tuple(args), actual, device)
-    submit(adjoint.direct, dim, actual)
+    submit(adjoint.executable, dim, actual)
     for i, share in own.items():
         scale(cotangents[i], share)
 
@@ -114,8 +114,8 @@ def adjoint_memory(kernel: Kernel, adjoint: Adjoint) -> native.AdjointMemory:
     if adjoint.memory is None:
         cotangents = [(n, i) for n, (i, part) in enumerate(adjoint.order) if part is Part.COTANGENT]
         adjoint.memory = native.AdjointMemory(
-            kernel.direct.signature,
-            adjoint.direct.signature,
+            kernel.executable.signature,
+            adjoint.executable.signature,
             [effect.writes for effect in kernel.effects],
             cotangents,
         )
@@ -149,7 +149,7 @@ def _select(
             adjoint.primal.loc,
             "run the backward pass outside of the capture",
         )
-    direct, kept = adjoint.count
+    executable, kept = adjoint.count
     count = len(adjoint.primal.params)
     # Not of a replay: those are refused above.
     counts = {
@@ -159,7 +159,7 @@ def _select(
     row = [*(remained[i] for i in adjoint.extrema), *counts.values()]
     written = adjoint.count_writes
     before = {i: copy_of(primal[i]) if i in written else primal[i] for i in primal}
-    submit(direct, dim, [before[i] if i < count else row[i - count] for i in kept])
+    submit(executable, dim, [before[i] if i < count else row[i - count] for i in kept])
     own: dict[int, Any] = {}
     for i, found in counts.items():
         start, last = as_numpy(primal[i]), as_numpy(remained[i])
@@ -230,7 +230,7 @@ def _check_adjoint_memory(
     func = kernel.func
     written = {i for i, effect in enumerate(kernel.effects) if effect.writes}
     primal = {
-        i: native.array_span(kernel.direct.interface(device), i, args[i])
+        i: native.array_span(kernel.executable.interface(device), i, args[i])
         for i, p in enumerate(func.params)
         if isinstance(p.type, ArrayType)
     }
@@ -238,7 +238,7 @@ def _check_adjoint_memory(
     for place, (i, part) in enumerate(adjoint.order):
         if part is not Part.COTANGENT:
             continue
-        span = native.array_span(adjoint.direct.interface(device), place, actual[place])
+        span = native.array_span(adjoint.executable.interface(device), place, actual[place])
         name, loc = func.params[i].name, func.param_loc(i)
         shape = primal[i].shape if i in primal else ()
         if span.shape != shape:

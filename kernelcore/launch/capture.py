@@ -22,7 +22,7 @@ from kernelcore.runtime.stream import ScopedStream, Stream, current_stream
 
 # Whoever launches has it already; importing it would import the compiler.
 if TYPE_CHECKING:
-    from kernelcore.launch.executable import Direct
+    from kernelcore.launch.executable import Executable
 
 
 class Graph:
@@ -65,16 +65,21 @@ class Graph:
         return is_added
 
     def add_device_launch(
-        self, direct: Direct, device: Device, dim: Any, args: Sequence[Any], sizes: tuple[int, int]
+        self,
+        executable: Executable,
+        device: Device,
+        dim: Any,
+        args: Sequence[Any],
+        sizes: tuple[int, int],
     ) -> None:
         """Append a launch on a GPU, whose arguments are checked and whose code is loaded now.
 
         Raises:
             KernelArgumentError: An argument does not fit the kernel.
         """
-        kernel = direct.on_device(device.ordinal)
+        kernel = executable.on_device(device.ordinal)
         if not kernel.prepare(current_stream(device).queue, dim, args):
-            kernel = direct.on_device(device.ordinal, is_serial=True)
+            kernel = executable.on_device(device.ordinal, is_serial=True)
             kernel.prepare(current_stream(device).queue, dim, args)
 
         def run() -> None:
@@ -82,7 +87,7 @@ class Graph:
 
         # What stands for a value is read in every replay, which a GPU does not do by itself.
         is_fixed = not any(_is_element(a) for a in args)
-        written = [args[i] for i in direct.written]
+        written = [args[i] for i in executable.written]
         self._steps.append(DeviceStep(device, run, written) if is_fixed else run)
 
     @property

@@ -17,7 +17,7 @@ from kernelcore.runtime.stream import current_stream
 
 # Whoever launches has it already; importing it would import the compiler.
 if TYPE_CHECKING:
-    from kernelcore.launch.executable import Direct
+    from kernelcore.launch.executable import Executable
 
 Dims = int | Sequence[int]
 
@@ -31,8 +31,8 @@ def execute(kernel: Kernel, dim: Dims, args: tuple[Any, ...], *, record: bool = 
     tape = recorder.get() if record else None
     if tape is not None:
         tape.record_launch(kernel, dim, args)
-    elif (direct := kernel.ready) is not None:
-        submit(direct, dim, args)
+    elif (executable := kernel.plain_executable) is not None:
+        submit(executable, dim, args)
     else:
         kernel = kernel.for_arguments(args)
         execute_leaves(kernel, dim, argument_leaves(kernel, args))
@@ -40,10 +40,10 @@ def execute(kernel: Kernel, dim: Dims, args: tuple[Any, ...], *, record: bool = 
 
 def execute_leaves(kernel: Kernel, dim: Dims, args: tuple[Any, ...]) -> None:
     """Run ``kernel``, which is not generic, over its ``argument_leaves``; nobody records it."""
-    submit(kernel.direct, dim, args)
+    submit(kernel.executable, dim, args)
 
 
-def submit(direct: Direct, dim: Dims, args: Sequence[Any]) -> None:
+def submit(executable: Executable, dim: Dims, args: Sequence[Any]) -> None:
     """Launch over one argument per parameter, or capture the launch.
 
     It runs on the device that is asked for, else where its arrays are, and without arrays on the
@@ -54,31 +54,31 @@ def submit(direct: Direct, dim: Dims, args: Sequence[Any]) -> None:
         KernelDeviceError: The device refuses the launch.
     """
     place = requested.get()
-    device = place.device or _device_of(direct, args)
+    device = place.device or _device_of(executable, args)
     if device.is_cuda:
-        submit_to_device(direct, device, dim, args)
+        submit_to_device(executable, device, dim, args)
         return
     program = captured.get()
     run = native.launch if program is None else program.add_launch
     try:
-        if not run(direct.signature, dim, args):
-            run(direct.serial, dim, args)
+        if not run(executable.signature, dim, args):
+            run(executable.serial, dim, args)
     except KernelPlacementError:
         # Nobody has asked for a GPU before.
         ordinal = -1 if place.device else native.cuda_device_of(args)
         if ordinal < 0:
             raise
-        submit_to_device(direct, cuda_device(ordinal), dim, args)
+        submit_to_device(executable, cuda_device(ordinal), dim, args)
 
 
-def _device_of(direct: Direct, args: Sequence[Any]) -> Device:
+def _device_of(executable: Executable, args: Sequence[Any]) -> Device:
     """The device that ``args`` are on.
 
     Of a kernel with code for the CPU only, it is that unless a GPU was asked for before.
     """
-    if not native.cuda_is_open() and direct.is_on_cpu:
+    if not native.cuda_is_open() and executable.is_on_cpu:
         return CPU
-    return _device_of_arrays(args) or (CPU if direct.has_arrays else get_device())
+    return _device_of_arrays(args) or (CPU if executable.has_arrays else get_device())
 
 
 def _device_of_arrays(args: Sequence[Any]) -> Device | None:
@@ -96,10 +96,12 @@ def device_of_launch(kernel: Kernel, args: Sequence[Any]) -> Device:
     place = requested.get()
     if place.device is not None:
         return place.device
-    return _device_of_arrays(args) or _device_of(kernel.direct, args)
+    return _device_of_arrays(args) or _device_of(kernel.executable, args)
 
 
-def submit_to_device(direct: Direct, device: Device, dim: Dims, args: Sequence[Any]) -> None:
+def submit_to_device(
+    executable: Executable, device: Device, dim: Dims, args: Sequence[Any]
+) -> None:
     """Queue a launch on the GPU ``device``, or capture it.
 
     Raises:
@@ -109,13 +111,13 @@ def submit_to_device(direct: Direct, device: Device, dim: Dims, args: Sequence[A
     place, program = requested.get(), captured.get()
     stream = place.stream or current_stream(device)
     queue, sizes = stream.queue, (place.threads, place.max_blocks)
-    args = direct.with_values(args, stream, is_kept=program is not None)
+    args = executable.with_values(args, stream, is_kept=program is not None)
     if program is not None:
-        program.add_device_launch(direct, device, dim, args, sizes)
+        program.add_device_launch(executable, device, dim, args, sizes)
         return
-    kernel = direct.on_device(device.ordinal)
+    kernel = executable.on_device(device.ordinal)
     if not kernel.launch(queue, dim, args, *sizes):
-        direct.on_device(device.ordinal, is_serial=True).launch(queue, dim, args, *sizes)
+        executable.on_device(device.ordinal, is_serial=True).launch(queue, dim, args, *sizes)
     if config.verify_cuda:
         queue.synchronize()
 

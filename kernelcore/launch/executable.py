@@ -51,7 +51,7 @@ def parameters(
 
 
 @dataclass(frozen=True, slots=True)
-class FarLaunch:
+class CachedGpuLaunch:
     """Launches of a kernel on a GPU that ask for nothing but that.
 
     Attributes:
@@ -75,7 +75,7 @@ class FarLaunch:
         return self.kernel.launch(current_stream(self.device).queue, dim, args, config.block_dim)
 
 
-class Direct:
+class Executable:
     """A kernel over arrays that the caller provides.
 
     Args:
@@ -149,12 +149,12 @@ class Direct:
         """Its parameters, as launches on ``device`` read arguments."""
         return self.signature if device.is_cpu else self.on_device(device.ordinal).signature
 
-    def far_launch(self, args: Sequence[Any]) -> FarLaunch | None:
+    def cached_gpu_launch(self, args: Sequence[Any]) -> CachedGpuLaunch | None:
         """What launches arrays like ``args`` again, which are on one GPU; None where it cannot."""
         ordinal = native.cuda_device_of(args)
         if ordinal < 0 or self._composites:
             return None
-        return FarLaunch(self.on_device(ordinal), cuda_device(ordinal), config.deterministic)
+        return CachedGpuLaunch(self.on_device(ordinal), cuda_device(ordinal), config.deterministic)
 
     @cached_property
     def has_arrays(self) -> bool:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kernelcore.language.types import SourceType
     from kernelcore.launch import adjoint_kernel, executable, infer_types
     from kernelcore.launch.adjoint_kernel import Adjoint
-    from kernelcore.launch.executable import Direct, FarLaunch
+    from kernelcore.launch.executable import CachedGpuLaunch, Executable
     from kernelcore.launch.infer_types import Parameter
     from kernelcore.passes import pipeline
     from kernelcore.passes.access import effects
@@ -49,8 +49,8 @@ class Kernel:
         name: Its name.
     """
 
-    # Native code reads `quick` in every launch, from a slot sooner than from a dict.
-    __slots__ = ("__dict__", "__weakref__", "quick")
+    # Native code reads `cpu_fast_path` in every launch, from a slot sooner than from a dict.
+    __slots__ = ("__dict__", "__weakref__", "cpu_fast_path")
 
     def __init__(
         self, pyfunc: Callable[..., Any], types: tuple[SourceType, ...] | None = None
@@ -65,9 +65,9 @@ class Kernel:
         # Those that ``launch`` may run, by the parameters of which it gives cotangents.
         self.launched_adjoints: dict[tuple[int, ...], Adjoint] = {}
         # What to launch on the CPU if no argument has to be looked at before.
-        self.quick: native.Signature | None = None
+        self.cpu_fast_path: native.Signature | None = None
         # The same, for arrays on a GPU.
-        self.far: FarLaunch | None = None
+        self.gpu_fast_path: CachedGpuLaunch | None = None
         # What a Tape does for a launch, by the kinds of its arguments; and where it is native code
         # that does it, both.
         self.tape_plans: dict[bytes, Any] = {}
@@ -163,25 +163,25 @@ class Kernel:
         return effects.effects(self.func)
 
     @cached_property
-    def direct(self) -> Direct:
+    def executable(self) -> Executable:
         """The kernel on arrays that the caller provides."""
         reading = self._reading
-        return executable.Direct(lambda: pipeline.optimize(reading.func), reading.entry)
+        return executable.Executable(lambda: pipeline.optimize(reading.func), reading.entry)
 
     @cached_property
-    def ready(self) -> Direct | None:
-        """``direct`` if arguments are taken as they are, None if they have to be looked at."""
-        return None if self.is_generic or not self.is_plain else self.direct
+    def plain_executable(self) -> Executable | None:
+        """``executable`` if arguments are taken as they are, None if they have to be looked at."""
+        return None if self.is_generic or not self.is_plain else self.executable
 
     def note_launch(self, args: Sequence[Any]) -> None:
         """Let launches of arrays like ``args``, which were launched, take the short way."""
-        direct = self.ready
-        if direct is None or not direct.has_arrays:
+        executable = self.plain_executable
+        if executable is None or not executable.has_arrays:
             return
-        if direct.is_on_cpu:
-            self.quick = direct.signature
+        if executable.is_on_cpu:
+            self.cpu_fast_path = executable.signature
         else:
-            self.far = direct.far_launch(args)
+            self.gpu_fast_path = executable.cached_gpu_launch(args)
 
     def adjoint(self, wrt: tuple[int, ...], seeds: tuple[int, ...]) -> Adjoint:
         """The adjoint for cotangents of parameters ``wrt``, given those of arrays ``seeds``.

@@ -87,7 +87,7 @@ def launch(
             recording.record_launch(kernel, dim, (*inputs, *outputs))
             return None
     args = (*inputs, *outputs)
-    if is_plain and not (block_dim or max_blocks) and _is_launched_far(kernel, dim, args):
+    if is_plain and not (block_dim or max_blocks) and _is_launched_on_gpu(kernel, dim, args):
         return None
     loc = None if device is None or kernel.is_generic else kernel.loc
     place = place_of("launch", device, stream, block_dim, max_blocks, loc)
@@ -116,13 +116,13 @@ def launch(
     return None
 
 
-def _is_launched_far(kernel: Kernel, dim: Dims, args: Sequence[Any]) -> bool:
+def _is_launched_on_gpu(kernel: Kernel, dim: Dims, args: Sequence[Any]) -> bool:
     """Launch on the GPU that had the arrays of the launch before; False, and nothing was done,
     if there is none, or it has not all of ``args``."""
-    if kernel.far is None or _recording() is not None or not native.cuda_is_open():
+    if kernel.gpu_fast_path is None or _recording() is not None or not native.cuda_is_open():
         return False
     try:
-        return kernel.far.run(dim, args)
+        return kernel.gpu_fast_path.run(dim, args)
     except KernelPlacementError:
-        kernel.far = None
+        kernel.gpu_fast_path = None
         return False

@@ -5,7 +5,7 @@ from kernelcore.base import native as native
 from kernelcore.codegen import abi as abi
 from kernelcore.codegen.snippet.toolchain import find_compiler as find_compiler
 from kernelcore.compiler.launch_descriptor import Binding as Binding
-from kernelcore.compiler.launch_descriptor import Relocation as Relocation
+from kernelcore.compiler.launch_descriptor import ParameterSlot as ParameterSlot
 from kernelcore.compiler.launch_descriptor import Role as Role
 from kernelcore.compiler.launch_descriptor import ZeroFill as ZeroFill
 from kernelcore.compiler.launch_descriptor import dtype_code as dtype_code

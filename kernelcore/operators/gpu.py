@@ -9,7 +9,7 @@ from kernelcore.base import native
 from kernelcore.base.config import MAX_BLOCK_DIM, config
 from kernelcore.base.errors import KernelDeviceError
 from kernelcore.codegen.gpu import ptx
-from kernelcore.compiler.launch_descriptor import Binding, Relocation, Role, relocations
+from kernelcore.compiler.launch_descriptor import Binding, ParameterSlot, Role, parameter_slots
 from kernelcore.compiler.ptx_code import DeviceCode, architecture_of, device_code
 from kernelcore.ir.core import Func
 from kernelcore.operators.operation import Operation
@@ -36,9 +36,9 @@ class DeviceForm:
     code: DeviceCode
     bindings: tuple[Binding, ...]
 
-    def relocations(self) -> list[Relocation]:
+    def parameter_slots(self) -> list[ParameterSlot]:
         """Per kernel parameter a row of integers, in the order of the native ABI."""
-        return relocations(self.func, self.code, self.bindings)
+        return parameter_slots(self.func, self.code, self.bindings)
 
 
 def device_form(

@@ -19,19 +19,19 @@ from kernelcore.base import native
 from kernelcore.base.errors import KernelArgumentError, KernelTypeError
 from kernelcore.compiler.launch_descriptor import (
     Binding,
-    Relocation,
+    ParameterSlot,
     Role,
     ZeroFill,
     accumulated,
     make_signature,
-    relocations,
+    parameter_slots,
 )
 from kernelcore.compiler.native_code import Compiled, compile_func, object_of
 from kernelcore.ir.core import Func, Var
 from kernelcore.ir.printer import canonical
 from kernelcore.language.conversion import take_array
 from kernelcore.language.types import ArrayType, Scalar, as_array
-from kernelcore.passes.access.effects import AccessMap, Effect, effects
+from kernelcore.passes.access.effects import AccessMap, Effect, GridIndexedAxis, effects
 from kernelcore.passes.access.elementwise import Part, parts
 from kernelcore.passes.pipeline import optimize
 
@@ -163,9 +163,9 @@ class Operation:
         return tuple(k for k, o in enumerate(self.operands) if as_array(o.type).components)
 
     @cached_property
-    def reaches(self) -> list[tuple[int, int, int]]:
-        """Parameter, axis and launch axis: where the launch index is an index of an array."""
-        return AccessMap(self.func).reaches()
+    def grid_indexed_axes(self) -> list[GridIndexedAxis]:
+        """Where the launch index is an index of an array."""
+        return AccessMap(self.func).grid_indexed_axes()
 
     def check_extents(self, operand_shapes: Sequence[Sequence[Any]]) -> None:
         """Refuse operands whose shapes do not fit the kernel or the launch; symbols pass.
@@ -179,7 +179,7 @@ class Operation:
         grid = evaluate(self.grid, operand_shapes)
         if 0 in [e for e in grid if isinstance(e, int)]:
             return
-        for index, axis, grid_axis in self.reaches:
+        for index, axis, grid_axis in self.grid_indexed_axes:
             bound = self.bindings[index]
             if bound.operand >= 0:
                 shape = tuple(operand_shapes[bound.operand])
@@ -264,9 +264,9 @@ class Operation:
         """The kernel as native launchers take it."""
         return make_signature(self.optimized, self.compiled, self.bindings)
 
-    def relocations(self) -> list[Relocation]:
+    def parameter_slots(self) -> list[ParameterSlot]:
         """Per kernel parameter a row of integers, in the order of the native ABI."""
-        return relocations(self.func, self.compiled, self.bindings)
+        return parameter_slots(self.func, self.compiled, self.bindings)
 
     def accumulated(self) -> list[tuple[int, int, int, int, int, int]]:
         """Per accumulated array a row of integers, in the order of the native ABI."""

@@ -42,7 +42,7 @@ class Program(Protocol):
         ...
 
     def add_device_launch(
-        self, direct: Any, device: Any, dim: Any, args: Sequence[Any], sizes: tuple[int, int]
+        self, executable: Any, device: Any, dim: Any, args: Sequence[Any], sizes: tuple[int, int]
     ) -> None:
         """Append a launch on a GPU, with so many threads of a block and blocks at most."""
         ...

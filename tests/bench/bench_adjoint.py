@@ -12,7 +12,7 @@ import kernelcore as kc
 from kernelcore.base import native
 from kernelcore.compiler.launch_descriptor import Role, ZeroFill
 from kernelcore.language.types import element_type
-from kernelcore.launch.executable import Direct
+from kernelcore.launch.executable import Executable
 from kernelcore.operators import derive
 from kernelcore.operators.extremum import Selected, Selection, select, selection
 from kernelcore.operators.operation import Operation, evaluate
@@ -44,7 +44,7 @@ def prepared(op: Operation, operands: Sequence[Any]) -> Callable[[], object]:
             copies.append((results[bound.result], operands[bound.operand]))
         elif bound.zero is not ZeroFill.NEVER:
             copies.append((results[bound.result], 0))
-    signature = Direct(lambda: optimize(op.func)).signature
+    signature = Executable(lambda: optimize(op.func)).signature
 
     def call() -> None:
         for target, source in copies:

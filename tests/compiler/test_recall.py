@@ -272,7 +272,7 @@ def test_threads_that_flush_small_numbers_store_nothing(lowered: Lowerings, buil
         assert torch.set_flush_denormal(flushes)
         try:
             kernel = build(value)
-            _ = kernel.direct.signature
+            _ = kernel.executable.signature
         finally:
             torch.set_flush_denormal(False)
     assert lowered.count == 2

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kernelcore.compiler import ptx_code
-from kernelcore.launch.executable import Direct
+from kernelcore.launch.executable import Executable
 from kernelcore.runtime import stream
 from tests.cuda import fake
 
@@ -31,10 +31,10 @@ def driver(library, monkeypatch: pytest.MonkeyPatch) -> Iterator[fake.FakeDriver
     found = fake.install(library)
     known = fake.KnownKernels(found)
 
-    def on_device(direct: Direct, ordinal: int, *, is_serial: bool = False) -> object:
-        return known.on_device(direct, ordinal, is_serial=is_serial)
+    def on_device(executable: Executable, ordinal: int, *, is_serial: bool = False) -> object:
+        return known.on_device(executable, ordinal, is_serial=is_serial)
 
-    monkeypatch.setattr(Direct, "on_device", on_device)
+    monkeypatch.setattr(Executable, "on_device", on_device)
     found.clear()
     yield found
     gc.collect()

@@ -15,7 +15,7 @@ from typing import Any
 from kernelcore import _native
 from kernelcore.compiler.native_code import compile_func
 from kernelcore.compiler.ptx_code import device_code
-from kernelcore.launch.executable import Direct
+from kernelcore.launch.executable import Executable
 from kernelcore.passes.access.accumulation_plan import unplanned
 from kernelcore.runtime.stream import Stream
 from tests.helpers.paths import ROOT
@@ -131,12 +131,12 @@ class KnownKernels:
 
     def __init__(self, driver: FakeDriver) -> None:
         self._driver = driver
-        self._make = Direct.on_device
+        self._make = Executable.on_device
 
-    def on_device(self, direct: Direct, ordinal: int, *, is_serial: bool = False) -> Any:
-        func = direct._func  # pyright: ignore[reportPrivateUsage]
+    def on_device(self, executable: Executable, ordinal: int, *, is_serial: bool = False) -> Any:
+        func = executable._func  # pyright: ignore[reportPrivateUsage]
         self._driver.know(unplanned(func) if is_serial else func, "sm_90")
-        return self._make(direct, ordinal, is_serial=is_serial)
+        return self._make(executable, ordinal, is_serial=is_serial)
 
 
 def install(library: Path) -> FakeDriver:

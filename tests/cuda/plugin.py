@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kernelcore.ir.core import Func
-from kernelcore.launch.executable import Direct
+from kernelcore.launch.executable import Executable
 from kernelcore.passes.access.accumulation_plan import Order
 from tests.cuda import fake
 from tests.device import driver, gpu
@@ -27,14 +27,14 @@ def fake_gpu() -> Iterator[None]:
         found = fake.install(library)
         known, load = fake.KnownKernels(found), gpu.load
 
-        def on_device(direct: Direct, ordinal: int, *, is_serial: bool = False) -> object:
-            return known.on_device(direct, ordinal, is_serial=is_serial)
+        def on_device(executable: Executable, ordinal: int, *, is_serial: bool = False) -> object:
+            return known.on_device(executable, ordinal, is_serial=is_serial)
 
         def loaded(func: Func, order: Order = Order.ANY) -> object:
             found.know_as(gpu.symbol_of(func, order), func)
             return load(func, order)
 
-        patch.setattr(Direct, "on_device", on_device)
+        patch.setattr(Executable, "on_device", on_device)
         patch.setattr(gpu, "load", loaded)
         patch.setattr(driver, "LIBRARY", str(library))
         yield

@@ -225,12 +225,12 @@ def test_a_launch_on_a_device_makes_no_code_for_the_processor(driver: FakeDriver
         x[i] = 3.0 * x[i]
 
     kc.launch(tripled, 4, [numbers(4)])
-    assert tripled.quick is None
-    assert not tripled.direct.is_on_cpu
-    assert "signature" not in vars(tripled.direct)
+    assert tripled.cpu_fast_path is None
+    assert not tripled.executable.is_on_cpu
+    assert "signature" not in vars(tripled.executable)
     kc.launch(saxpy, 3, [host := np.ones(3, np.float32), 1.0, host])
     kc.launch(saxpy, 3, [numbers(3), 1.0, numbers(3)])
-    assert saxpy.quick is None
+    assert saxpy.cpu_fast_path is None
 
 
 def test_launches_like_the_one_before_take_the_short_way(driver: FakeDriver) -> None:
@@ -241,7 +241,7 @@ def test_launches_like_the_one_before_take_the_short_way(driver: FakeDriver) -> 
 
     x, y, other = numbers(4), numbers(4), numbers(4, "cuda:1")
     kc.launch(added, 4, [x, 1.0], [y])
-    assert added.far is not None
+    assert added.gpu_fast_path is not None
     with kc.ScopedStream(kc.Stream("cuda:0")):
         kc.launch(added, 4, [x, 1.0], [y])
     first, second = (line.split()[4] for line in driver.calls("cuLaunchKernel"))

@@ -14,7 +14,7 @@ from kernelcore.compiler.launch_descriptor import Role
 from kernelcore.ir.core import Func
 from kernelcore.ir.verify import verify
 from kernelcore.language.types import element_type
-from kernelcore.launch.executable import Direct
+from kernelcore.launch.executable import Executable
 from kernelcore.operators.extremum import select, selection
 from kernelcore.operators.operation import Operation, evaluate
 from kernelcore.passes.pipeline import optimize
@@ -62,7 +62,7 @@ def run_operation(
     elif lanes is not None or not IS_CPU:
         assert launch(optimize(op.func), args, grid, None, lanes, turns) == abi.STATUS_OK
     else:
-        native.launch(Direct(lambda: optimize(op.func)).signature, grid, args)
+        native.launch(Executable(lambda: optimize(op.func)).signature, grid, args)
     return results[: op.visible]
 
 

@@ -120,7 +120,7 @@ def test_a_target_whose_elements_are_one() -> None:
 
 def test_targets_that_interleave_are_apart() -> None:
     memory = np.zeros((SIZE, 2), np.float32)
-    signature = owned.direct.signature
+    signature = owned.executable.signature
     assert _native.launch(signature, SIZE, [values(), memory[:, 0], memory[:, 1]])
     np.testing.assert_array_equal(memory, values()[:, None] * np.array([1, 3], np.float32))
     assert not _native.launch(signature, SIZE, [values(), memory[:, 0], memory[:, 0]])

@@ -22,7 +22,7 @@ LLVM_TYPES = {code: f"i{8 * size}" for code, size in VALUE_BYTES.items()}
 LLVM_TYPES |= {FLOAT32: "float", FLOAT64: "double"}
 
 
-Relocation = tuple[int, int, int, int, int, int, int, int, int]
+ParameterSlot = tuple[int, int, int, int, int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Kernel:
     key: str
     address: int
     params: tuple[Param, ...]
-    relocs: list[Relocation]
+    relocs: list[ParameterSlot]
     block_size: int
 
     def signature(self, grid_rank: int = 1, wheres: Sequence[str] = ()) -> _native.Signature:
@@ -81,9 +81,9 @@ def jit(text: str, symbol: str) -> int:
     return _engine().get_function_address(symbol)
 
 
-def layout(params: Sequence[Param]) -> tuple[list[Relocation], int]:
+def layout(params: Sequence[Param]) -> tuple[list[ParameterSlot], int]:
     """Relocations of ``params``, packed in order, and the size of the block."""
-    relocs: list[Relocation] = []
+    relocs: list[ParameterSlot] = []
     offset = 0
     for p in params:
         align = VALUE_BYTES[p.dtype] if p.role == VALUE else 8

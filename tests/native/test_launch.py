@@ -383,7 +383,7 @@ def test_a_failing_kernel_raises_a_memory_error(points: int) -> None:
 def test_malformed_descriptions_are_refused() -> None:
     good = kernels.axpy()
 
-    def build(address: int, size: int, relocs: list[kernels.Relocation]) -> None:
+    def build(address: int, size: int, relocs: list[kernels.ParameterSlot]) -> None:
         _native.Signature("k", "key", address, size, relocs, [], [], b"")
 
     with pytest.raises(KernelCompileError, match="no code for the CPU"):

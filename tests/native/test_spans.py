@@ -28,7 +28,7 @@ def test_no_shared_element_is_missed(seed: int) -> None:
     first, second = view(base, rng), view(base, rng)
     if not first.size or not second.size:
         return
-    spans = [native.array_span(read.direct.signature, 0, a) for a in (first, second)]
+    spans = [native.array_span(read.executable.signature, 0, a) for a in (first, second)]
     if np.shares_memory(first, second):
         assert spans[0].overlaps(spans[1])
         assert spans[1].overlaps(spans[0])
@@ -37,6 +37,6 @@ def test_no_shared_element_is_missed(seed: int) -> None:
 def test_fields_and_columns_that_interleave_are_apart() -> None:
     base = np.zeros((5, 7), np.float32)
     columns = [base[:, 0:2], base[:, 2:5], base[::-1, 5:]]
-    spans = [native.array_span(read.direct.signature, 0, a) for a in columns]
+    spans = [native.array_span(read.executable.signature, 0, a) for a in columns]
     for k, span in enumerate(spans):
         assert [span.overlaps(other) for other in spans] == [k == n for n in range(3)]

@@ -80,7 +80,7 @@ def test_inspect_names_what_is_missing(
 
 
 def test_the_cache_is_listed_and_cleared(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = f"import runpy; runpy.run_path({str(program)!r})['scale'].direct.signature"
+    code = f"import runpy; runpy.run_path({str(program)!r})['scale'].executable.signature"
     env = {**os.environ, "PYTHONPATH": str(program.parent)}
     subprocess.run([sys.executable, "-c", code], env=env, check=True)
     assert main(["cache", "ls"]) == 0

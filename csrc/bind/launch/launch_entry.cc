@@ -71,7 +71,7 @@ struct Entry {
   PyTypeObject* kernel = nullptr;  // the class of kernels
   PyObject* recorder = nullptr;    // gives who records launches, or None
   PyTypeObject* signature = nullptr;
-  PyObject* quick = nullptr;  // the attribute of kernels that may run at once
+  PyObject* fast_path = nullptr;  // the attribute of kernels that may run at once
   std::array<PyObject*, kCount> names{};
 };
 
@@ -112,11 +112,11 @@ bool sort_arguments(PyObject* const* given, size_t count, PyObject* keywords,
 }
 
 /// What `kernel` launches if nothing has to be looked at before; invalid if there is nothing.
-nb::object quick_signature(PyObject* kernel) {
+nb::object fast_signature(PyObject* kernel) {
   if (Py_TYPE(kernel) != g_entry.kernel) return {};
-  nb::object quick = nb::steal(PyObject_GetAttr(kernel, g_entry.quick));
-  if (!quick.is_valid()) throw nb::python_error();
-  return Py_TYPE(quick.ptr()) == g_entry.signature ? quick : nb::object();
+  nb::object fast_path = nb::steal(PyObject_GetAttr(kernel, g_entry.fast_path));
+  if (!fast_path.is_valid()) throw nb::python_error();
+  return Py_TYPE(fast_path.ptr()) == g_entry.signature ? fast_path : nb::object();
 }
 
 bool is_recording() {
@@ -127,20 +127,20 @@ bool is_recording() {
 
 /// Launches; false, and nothing was run, if that is for the general function.
 bool launch_plainly(const EntryArguments& arguments) {
-  nb::object quick = quick_signature(arguments.kernel());
-  if (!quick.is_valid() || is_recording()) return false;
+  nb::object fast_path = fast_signature(arguments.kernel());
+  if (!fast_path.is_valid() || is_recording()) return false;
   auto run = [&](nb::handle signature) {
     return launch(*nb::inst_ptr<const Signature>(signature), arguments.dim(), arguments.inputs(),
                   arguments.outputs());
   };
   nb::handle kernel(arguments.kernel());
   try {
-    if (!run(quick)) run(nb::object(kernel.attr("direct").attr("serial")));
+    if (!run(fast_path)) run(nb::object(kernel.attr("executable").attr("serial")));
     return true;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kElsewhere) throw;
     // Its next arrays will not be the CPU's either.
-    nb::setattr(kernel, g_entry.quick, nb::none());
+    nb::setattr(kernel, g_entry.fast_path, nb::none());
     return false;
   }
 }
@@ -207,7 +207,7 @@ nb::object make_launch_entry(nb::handle general, nb::handle kernel, nb::handle r
   for (size_t i = 0; i < kCount; ++i) {
     g_entry.names[i] = PyUnicode_InternFromString(kParameters[i].name);
   }
-  g_entry.quick = PyUnicode_InternFromString("quick");
+  g_entry.fast_path = PyUnicode_InternFromString("cpu_fast_path");
   g_entry.signature = reinterpret_cast<PyTypeObject*>(nb::type<Signature>().ptr());
   g_entry.general = general.inc_ref().ptr();
   g_entry.kernel = reinterpret_cast<PyTypeObject*>(kernel.inc_ref().ptr());

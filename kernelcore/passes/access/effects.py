@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import NamedTuple
 
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ACCESSES, ATOMICS, READS, TID, WRITES, OpKind
@@ -94,6 +95,17 @@ def _with_use(known: Effect, use: ArrayUse) -> Effect:
         known.stores or use.stores,
         known.accumulates or use.accumulates,
     )
+
+
+class GridIndexedAxis(NamedTuple):
+    """An axis of a parameter that every thread indexes by its launch index.
+
+    The parameter is as large there as the grid.
+    """
+
+    parameter: int
+    axis: int
+    grid_axis: int
 
 
 class AccessMap:
@@ -229,14 +241,14 @@ class AccessMap:
         }
         return stored >= set(product(*(range(extent) for extent in type_.components)))
 
-    def reaches(self) -> list[tuple[int, int, int]]:
-        """Where every thread accesses an array at its own index: parameter, axis, launch axis.
+    def grid_indexed_axes(self) -> list[GridIndexedAxis]:
+        """Where every thread accesses an array at its own index.
 
         The array must be as large there as the grid; axes of components are left out.
         """
         axes = {self._number(_tid_structure(a)): a for a in range(self.func.rank)}
         found = {
-            (index, axis, axes[key])
+            GridIndexedAxis(index, axis, axes[key])
             for index, param in enumerate(self.func.params)
             for access in self.of(param)
             if not access.path

@@ -37,7 +37,7 @@ from kernelcore.language.types import (
     int32,
     int64,
 )
-from kernelcore.launch.executable import Direct
+from kernelcore.launch.executable import Executable
 from kernelcore.launch.infer_types import Parameter
 from kernelcore.launch.kernel import Kernel
 from kernelcore.passes.pipeline import normalize, optimize
@@ -77,7 +77,7 @@ def kernel_of(func: Func) -> Kernel:
     normal = normalize(func)
     made.__dict__.update(
         func=normal,
-        direct=Direct(lambda: optimize(normal)),
+        executable=Executable(lambda: optimize(normal)),
         parameters=tuple(Parameter(p.name, _declared(p.type), None) for p in func.params),
     )
     return made
@@ -92,7 +92,7 @@ def _declared(type_: Type) -> ArrayOf | Scalar:
 
 def run(func: Func, dims: int, args: Sequence[Any]) -> None:
     """Launch ``func`` on the thread pool."""
-    native.launch(Direct(lambda: optimize(normalize(func))).signature, dims, args)
+    native.launch(Executable(lambda: optimize(normalize(func))).signature, dims, args)
 
 
 def samples(dtype: Scalar, count: int) -> np.ndarray:

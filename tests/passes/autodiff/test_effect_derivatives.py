@@ -272,8 +272,8 @@ def test_a_grid_is_covered_by_all_components(
 
 
 def test_launches_reach_no_component_axis() -> None:
-    assert storing([("i", 0), ("i", 1)]).reaches() == [(0, 0, 0)]
-    assert storing([("i", "j")], rank=2).reaches() == [(0, 0, 0)]
+    assert storing([("i", 0), ("i", 1)]).grid_indexed_axes() == [(0, 0, 0)]
+    assert storing([("i", "j")], rank=2).grid_indexed_axes() == [(0, 0, 0)]
 
 
 def test_batches_keep_components() -> None:
