@@ -9,7 +9,7 @@ from kernelcore.autograd.records import CopyRecord, Record
 from kernelcore.base import native
 from kernelcore.base.errors import KernelGradError
 from kernelcore.language.types import ArrayType
-from kernelcore.passes.autodiff.activity import is_float, varied
+from kernelcore.passes.autodiff.activity import active_values, is_float
 from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.call_site import whole_line
 
@@ -68,7 +68,7 @@ class Cuts:
         if not cuts or not isinstance(record, LaunchRecord):
             return
         func = record.kernel.func
-        reached = varied(func, [func.params[i] for i in cuts])
+        reached = active_values(func, [func.params[i] for i in cuts])
         for i in record.plan.wrt:
             if record.kernel.effects[i].writes and func.params[i] in reached:
                 j, label = next(iter(cuts.items()))
@@ -88,7 +88,7 @@ class Cuts:
         if not sources:
             return
         func = record.kernel.func
-        reached = varied(func, [func.params[i] for i in sources])
+        reached = active_values(func, [func.params[i] for i in sources])
         for i in plan.unmarked:
             if func.params[i] in reached:
                 self.known.append((_span(record, i), record.label, record.leaves[i]))

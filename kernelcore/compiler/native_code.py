@@ -22,7 +22,7 @@ from kernelcore.codegen.target import cpu
 from kernelcore.ir.core import Func
 from kernelcore.ir.printer import canonical
 from kernelcore.ir.snippet import Snippet
-from kernelcore.passes.autodiff.custom_rules import lower_custom
+from kernelcore.passes.autodiff.rules import without_rules
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
@@ -81,7 +81,7 @@ def compile_func(func: Func, form: Form | None = None) -> Compiled:
     Raises:
         KernelCompileError: The code generator or LLVM rejects ``func``.
     """
-    func = lower_custom(func)
+    func = without_rules(func)
     key = content_hash(func, host(), form)
     with _lock:
         registry = _registry()
@@ -112,7 +112,7 @@ def missing(func: Func) -> Missing | None:
     Raises:
         KernelCompileError: The code generator rejects ``func``.
     """
-    func = lower_custom(func)
+    func = without_rules(func)
     key = content_hash(func, host())
     with _lock:
         if key in _registry() or _stored(key) is not None:
@@ -139,7 +139,7 @@ def object_of(func: Func, symbol: str, form: Form | None = None) -> bytes:
     Raises:
         KernelCompileError: The code generator or LLVM rejects ``func``.
     """
-    func = lower_custom(func)
+    func = without_rules(func)
     return _with_snippets(func, cpu.object_code(cpu.llvm_text(func, symbol, form)))
 
 

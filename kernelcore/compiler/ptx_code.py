@@ -18,7 +18,7 @@ from kernelcore.compiler.native_code import symbol_of
 from kernelcore.ir.core import Func
 from kernelcore.ir.printer import canonical
 from kernelcore.passes.access.accumulation_plan import Order, fixed_order
-from kernelcore.passes.autodiff.custom_rules import lower_custom
+from kernelcore.passes.autodiff.rules import without_rules
 
 # The suffix of entries of the disk cache.
 PTX_SUFFIX = "ptx"
@@ -67,7 +67,7 @@ def device_code(func: Func, architecture: str) -> DeviceCode:
     Raises:
         KernelCompileError: ``func`` has what GPUs have no code for.
     """
-    func = lower_custom(func)
+    func = without_rules(func)
     order = fixed_order(func) if config.deterministic else Order.ANY
     version = ".".join(map(str, host().llvm_version))
     text = "\0".join((canonical(func), architecture, order.name, version, codegen_version()))

@@ -17,8 +17,8 @@ from kernelcore.language.types import StackType
 from kernelcore.passes.access.effects import effects
 from kernelcore.passes.autodiff.activity import is_float
 from kernelcore.passes.autodiff.extremum import extrema, picked
-from kernelcore.passes.autodiff.forward import jvp
-from kernelcore.passes.autodiff.reverse import vjp
+from kernelcore.passes.autodiff.jvp import jvp
+from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import optimize, tidy
 
 STAGES = ("source", "ir", "jvp", "vjp", "llvm", "asm", "ptx")

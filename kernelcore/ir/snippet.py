@@ -44,14 +44,14 @@ class SnippetParam:
     Attributes:
         use: What the forward text does to the elements of an array.
         use_of_cotangent: What the adjoint text does to those of its cotangent.
-        is_recalled: Whether the adjoint or the replay text mentions it.
+        is_in_derivative: Whether the adjoint or the replay text mentions it.
     """
 
     name: str
     type: NativeType
     use: Use = Use.NONE
     use_of_cotangent: Use = Use.NONE
-    is_recalled: bool = False
+    is_in_derivative: bool = False
 
     @property
     def is_float(self) -> bool:
@@ -60,7 +60,7 @@ class SnippetParam:
     @property
     def effect(self) -> Use:
         """``use``, with a load where a derivative needs the elements."""
-        return self.use | (Use.LOAD if self.is_recalled else Use.NONE)
+        return self.use | (Use.LOAD if self.is_in_derivative else Use.NONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Snippet:
         for p in self.params:
             if not is_adjoint:
                 found.append(Slot(p.name, p.type, p.use, p.effect))
-            elif p.is_recalled or not isinstance(p.type, ArrayType):
+            elif p.is_in_derivative or not isinstance(p.type, ArrayType):
                 found.append(Slot(p.name, p.type, Use.LOAD, Use.LOAD))
         if is_adjoint:
             for p, is_given in zip(self.params, self.given, strict=True):
@@ -141,7 +141,7 @@ class Snippet:
     def _slots_of_tangent(self) -> tuple[Slot, ...]:
         found: list[Slot] = []
         for p in self.params:
-            use = Use.LOAD if p.is_recalled else Use.NONE
+            use = Use.LOAD if p.is_in_derivative else Use.NONE
             found.append(Slot(p.name, p.type, use, use))
         for p, is_given in zip(self.params, self.given, strict=True):
             if is_given or is_float_value(p):

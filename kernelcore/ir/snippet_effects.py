@@ -54,7 +54,7 @@ def make_snippet(
     locs: tuple[tuple[Form, SrcLoc], ...] = (),
 ) -> Snippet:
     """The Snippet of the given texts, with what they do to the arrays among ``params``."""
-    recalled = set(_tokens(adjoint or "")) | set(_tokens(replay or ""))
+    in_derivative = set(_tokens(adjoint or "")) | set(_tokens(replay or ""))
     marked: list[SnippetParam] = []
     for param, type_ in params:
         if not isinstance(type_, ArrayType):
@@ -64,8 +64,8 @@ def make_snippet(
         if replay is not None:
             use |= array_use(replay, param)
         cotangent = Use.NONE if adjoint is None else array_use(adjoint, f"adj_{param}", sums=True)
-        is_recalled = param in recalled
-        marked.append(SnippetParam(param, type_, use, cotangent, is_recalled))
+        is_in_derivative = param in in_derivative
+        marked.append(SnippetParam(param, type_, use, cotangent, is_in_derivative))
     return Snippet(name, tuple(marked), result, forward, adjoint, replay, locs=locs)
 
 

@@ -11,7 +11,7 @@ from kernelcore.ir.core import Func
 from kernelcore.launch.executable import Executable
 from kernelcore.passes.access.effects import Effect, effects
 from kernelcore.passes.autodiff.extremum import counted, extrema, picked
-from kernelcore.passes.autodiff.reverse import vjp
+from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import normalize, optimize, tidy
 from kernelcore.passes.simplify.dead_code import drop_unused_params
 

@@ -18,10 +18,10 @@ from kernelcore.operators.operation import (
     zero_fill,
 )
 from kernelcore.passes.access.effects import AccessMap, Effect, effects
-from kernelcore.passes.autodiff.custom_rules import refuse_recalled
-from kernelcore.passes.autodiff.forward import Derived
-from kernelcore.passes.autodiff.forward import jvp as jvp_func
-from kernelcore.passes.autodiff.reverse import vjp as vjp_func
+from kernelcore.passes.autodiff.derived import Derived
+from kernelcore.passes.autodiff.jvp import jvp as jvp_func
+from kernelcore.passes.autodiff.rules import refuse_reads_after_launch
+from kernelcore.passes.autodiff.vjp import vjp as vjp_func
 from kernelcore.passes.pipeline import tidy
 from kernelcore.passes.simplify.dead_code import dce, drop_unused_params
 from kernelcore.passes.vmap import batch as batch_func
@@ -114,7 +114,7 @@ class Assembly:
             operand = op.operands[k]
             self.operands.append(Operand(f"t_{operand.name}", operand.type, op.like(k)))
         params = [p for k in self.given if (p := op.param_of_operand(k)) is not None]
-        refuse_recalled(op.func)
+        refuse_reads_after_launch(op.func)
         return self.finish(jvp_func(op.func, params), self.bind_tangent, range(op.visible))
 
     def vjp(self, wrt: tuple[int, ...]) -> DerivedOperation:
@@ -125,7 +125,7 @@ class Assembly:
         params = [p for k in wrt if (p := op.param_of_operand(k)) is not None]
         seeds = [op.param_of_result(j) for j in self.given]
         self.wrt = frozenset(wrt)
-        refuse_recalled(op.func)
+        refuse_reads_after_launch(op.func)
         return self.finish(vjp_func(op.func, params, seeds), self.bind_cotangent, wrt)
 
     def finish(self, derived: Derived, bind: Bind, order: Sequence[int]) -> DerivedOperation:

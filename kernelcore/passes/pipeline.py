@@ -5,8 +5,8 @@ from __future__ import annotations
 from kernelcore.base.config import config
 from kernelcore.ir.core import Func
 from kernelcore.passes.access.accumulation_plan import mark_owned, plan_accumulations
-from kernelcore.passes.autodiff.custom_rules import lower_custom
 from kernelcore.passes.autodiff.gradient import expand_gradients
+from kernelcore.passes.autodiff.rules import without_rules
 from kernelcore.passes.bounds_checks import check_bounds
 from kernelcore.passes.simplify.common_subexpressions import merge_equal
 from kernelcore.passes.simplify.dead_code import dce
@@ -34,9 +34,9 @@ def tidy(func: Func) -> Func:
 
 def optimize(func: Func) -> Func:
     """``func``, normalized, ready for code generation and for native launches."""
-    return plan_accumulations(lower_custom(func))
+    return plan_accumulations(without_rules(func))
 
 
 def standalone(func: Func) -> Func:
     """As ``optimize``, for code that is run by others, who know nothing of accumulations."""
-    return mark_owned(lower_custom(func))
+    return mark_owned(without_rules(func))

@@ -17,7 +17,7 @@ from kernelcore.codegen.target import cpu
 from kernelcore.frontend.specialize import specialize_kernel
 from kernelcore.operators import derive
 from kernelcore.operators.shape_rules import kernel_operation
-from kernelcore.passes.autodiff.reverse import vjp
+from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import normalize, optimize
 from tests.bench.results import Goal, show
 from tests.bench.timing import Timing, interleaved, report, timing_of

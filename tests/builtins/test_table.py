@@ -24,8 +24,8 @@ from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Func, Var
 from kernelcore.ir.op import LOAD, STORE, Op
 from kernelcore.language.types import TYPE_CLASSES, ArrayType, Scalar, float32, float64
-from kernelcore.passes.autodiff.forward import jvp
-from kernelcore.passes.autodiff.reverse import vjp
+from kernelcore.passes.autodiff.jvp import jvp
+from kernelcore.passes.autodiff.vjp import vjp
 from tests.helpers.kernel_harness import elementwise, is_float, launch, make, one_call
 
 SAMPLES = 200

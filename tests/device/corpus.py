@@ -14,7 +14,7 @@ from kernelcore.ir.op import OpKind
 from kernelcore.launch.adjoint_kernel import Adjoint
 from kernelcore.passes.autodiff.activity import is_float
 from kernelcore.passes.autodiff.extremum import extrema, picked
-from kernelcore.passes.autodiff.forward import jvp
+from kernelcore.passes.autodiff.jvp import jvp
 from kernelcore.passes.pipeline import optimize, tidy
 from tests.bench.suite import CASES
 from tests.builtins.test_table import dtypes

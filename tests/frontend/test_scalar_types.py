@@ -21,8 +21,8 @@ from kernelcore.language.types import (
     int32,
     uint8,
 )
-from kernelcore.passes.autodiff.forward import jvp
-from kernelcore.passes.autodiff.reverse import vjp
+from kernelcore.passes.autodiff.jvp import jvp
+from kernelcore.passes.autodiff.vjp import vjp
 from tests.helpers.kernel_harness import agree, call, const, launch, make, region
 
 

@@ -17,7 +17,7 @@ from kernelcore.compiler import interpreter
 from kernelcore.compiler.stages import all_derivatives
 from kernelcore.ir.core import Func
 from kernelcore.language.types import ArrayType
-from kernelcore.passes.autodiff.reverse import vjp
+from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import optimize, tidy
 from tests.fuzz.loop_programs import ELEMENTS, POINTS, TurnProgram
 from tests.fuzz.program_arguments import bits

@@ -10,7 +10,7 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.ir.verify import verify
-from kernelcore.passes.autodiff.forward import jvp
+from kernelcore.passes.autodiff.jvp import jvp
 from kernelcore.passes.pipeline import normalize, optimize
 from tests.helpers.kernel_harness import agree
 

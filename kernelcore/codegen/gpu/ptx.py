@@ -37,7 +37,7 @@ from kernelcore.ir.op import LOOPS, OpKind
 from kernelcore.ir.walk import assertions, walk_eqns
 from kernelcore.language.types import ArrayType
 from kernelcore.passes.access.accumulation_plan import Order, unplanned
-from kernelcore.passes.autodiff.custom_rules import lower_custom
+from kernelcore.passes.autodiff.rules import without_rules
 
 # Those whose code newer GPUs run, and those with what one GPU or one family of them has besides.
 FORWARD_COMPATIBLE = (
@@ -116,7 +116,7 @@ def ptx_text(
             f"ptx: LLVM {version} does not know {architecture}",
             remedy="take an older architecture, whose code newer GPUs run, or a newer llvmlite",
         )
-    called = translation_unit.snippets(lower_custom(func))
+    called = translation_unit.snippets(without_rules(func))
     return nvrtc.link_snippets(found, called, architecture) if called else found
 
 
@@ -148,7 +148,7 @@ def llvm_text(func: Func, symbol: str, order: Order = Order.ANY) -> str:
     Raises:
         KernelCompileError: ``func`` has what GPUs have no code for.
     """
-    func = lower_custom(func)
+    func = without_rules(func)
     if order is Order.THREAD:
         func = unplanned(func)
     e = Emitter(1, _HANDLERS)

@@ -24,7 +24,7 @@ def is_float(atom: Atom) -> bool:
     return element_type(atom.type).is_float
 
 
-def varied(func: Func, sources: Iterable[Var]) -> set[Atom]:
+def active_values(func: Func, sources: Iterable[Var]) -> set[Atom]:
     """Values, arrays and stacks of floats that depend on ``sources``, these included.
 
     Raises:
@@ -122,7 +122,7 @@ def derivable(func: Func, sources: Iterable[Var]) -> Func:
         KernelGradError: An array that varies is updated by an atomic that does not add.
     """
     func = without_owned_atomics(func)
-    found = varied(func, sources)
+    found = active_values(func, sources)
     eqns = list(walk_eqns(func.body))
     # What a function with its own derivative does is for its author to answer for.
     hidden = {e for c in eqns if c.op.kind is OpKind.CUSTOM for e in walk_eqns(c.regions[0])}

@@ -20,7 +20,7 @@ from kernelcore.ir.op import ATOMIC_ADD, LOAD, OpKind
 from kernelcore.ir.walk import atoms_in, walk_eqns
 from kernelcore.language.types import ArrayType, Scalar, int32
 from kernelcore.passes.access.effects import Access, AccessMap, disjoint
-from kernelcore.passes.autodiff.activity import varied, without_messages
+from kernelcore.passes.autodiff.activity import active_values, without_messages
 from kernelcore.passes.simplify.dead_code import dce
 
 _UPDATES = (min_builtin.op, max_builtin.op)
@@ -47,7 +47,7 @@ def extrema(func: Func, sources: Sequence[int]) -> tuple[int, ...]:
         and _are_extrema(accesses.of(param))
         and not any(a.eqn in hidden or a.eqn.out in used for a in accesses.of(param))
     ]
-    reached = varied(func, [func.params[i] for i in sources]) if found else set[Atom]()
+    reached = active_values(func, [func.params[i] for i in sources]) if found else set[Atom]()
     return tuple(i for i in found if func.params[i] in reached)
 
 

@@ -6,7 +6,7 @@ from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.derivative_rules import instantiate, rules_of
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import replace_body, substitute, walk_eqns
-from kernelcore.passes.autodiff.reverse import pullback
+from kernelcore.passes.autodiff.vjp import pullback
 from kernelcore.passes.simplify.dead_code import dce
 from kernelcore.passes.simplify.fold import simplify
 

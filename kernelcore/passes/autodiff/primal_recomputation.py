@@ -1,9 +1,9 @@
-"""Replay: makes values of the primal available again where the reverse sweep needs them.
+"""Primal recomputation: values of the primal where the reverse sweep needs them.
 
-The adjoint runs the primal first, so values outside of loops and branches are simply in scope.
-Inside, a value is computed again from what is available, or, where that is impossible (carried by a
-loop, loaded from an array that the kernel writes, result of a loop), pushed on a stack of its own
-by the forward sweep and popped by the reverse sweep, which runs the iterations backwards.
+The adjoint runs the primal first, so values outside of loops and branches are in scope. Inside, a
+value is recomputed from available ones. Where that is impossible (carried by a loop, loaded from an
+array that the kernel writes, result of a loop), the forward sweep pushes it on a stack of its own,
+and the reverse sweep, which runs the iterations backwards, pops it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REPEATABLE = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM})
 
 
 @dataclass(slots=True)
-class Frame:
+class RegionState:
     """The reverse sweep of one region: where its code goes, and the primal values it has."""
 
     region: Region
@@ -32,14 +32,14 @@ class Frame:
     is_root: bool = False
 
 
-class Replay:
+class PrimalValues:
     """Gives primal values to the reverse sweep and, at the end, the matching forward sweep."""
 
     def __init__(self, func: Func, builder: Builder) -> None:
         self.func = func
         self.builder = builder
         self.accesses = AccessMap(func)
-        self.frames: dict[Region, Frame] = {}
+        self.states: dict[Region, RegionState] = {}
         self.home: dict[Var, Region] = {}
         self.maker: dict[Var, Eqn] = {}
         self.counts: dict[Eqn, Var] = {}
@@ -58,10 +58,10 @@ class Replay:
             for inner in eqn.regions:
                 self._index(inner)
 
-    def open(self, region: Region, *, is_root: bool = False) -> Frame:
+    def open(self, region: Region, *, is_root: bool = False) -> RegionState:
         """Start the reverse sweep of ``region``."""
-        self.frames[region] = Frame(region, is_root=is_root)
-        return self.frames[region]
+        self.states[region] = RegionState(region, is_root=is_root)
+        return self.states[region]
 
     def trips(self, eqn: Eqn) -> Atom:
         """How often the body of a primal ``while`` ran."""
@@ -71,8 +71,8 @@ class Replay:
         """The primal value ``atom`` in the reverse sweep."""
         if isinstance(atom, Const):
             return atom
-        frame = self.frames[self.home[atom]]
-        if frame.is_root:
+        state = self.states[self.home[atom]]
+        if state.is_root:
             return atom
         # A work list, since chains of values that depend on each other can be long.
         missing = [atom]
@@ -84,14 +84,14 @@ class Replay:
                 continue
             missing.pop()
             if not self._is_available(var):
-                home = self.frames[self.home[var]]
+                home = self.states[self.home[var]]
                 with self.builder.into(home.eqns):
                     self._make(var, home)
-        return frame.values[atom]
+        return state.values[atom]
 
     def _is_available(self, var: Var) -> bool:
-        frame = self.frames[self.home[var]]
-        return frame.is_root or var in frame.values
+        state = self.states[self.home[var]]
+        return state.is_root or var in state.values
 
     def _inputs(self, var: Var) -> list[Var]:
         """The scalars that making ``var`` takes; none if it is recorded."""
@@ -101,20 +101,20 @@ class Replay:
         atoms = (*eqn.inputs, *captured_vars(eqn))
         return [a for a in atoms if isinstance(a, Var) and isinstance(a.type, Scalar)]
 
-    def _make(self, var: Var, frame: Frame) -> None:
+    def _make(self, var: Var, state: RegionState) -> None:
         """Compute ``var`` again from inputs that are available, or pop it."""
         eqn = self.maker.get(var)
         if eqn is None or not self._repeatable(eqn):
-            frame.values[var] = self._recorded(var)
+            state.values[var] = self._recorded(var)
             return
         env: dict[Var, Atom] = {v: self._known(v) for v in self._inputs(var)}
         copy = clone_eqn(eqn, env)
         self.builder.append(copy)
-        frame.values.update(zip(eqn.outputs, copy.outputs, strict=True))
+        state.values.update(zip(eqn.outputs, copy.outputs, strict=True))
 
     def _known(self, var: Var) -> Atom:
-        frame = self.frames[self.home[var]]
-        return var if frame.is_root else frame.values[var]
+        state = self.states[self.home[var]]
+        return var if state.is_root else state.values[var]
 
     def _repeatable(self, eqn: Eqn) -> bool:
         """Whether running ``eqn`` again gives the same outputs."""

@@ -16,7 +16,7 @@ from kernelcore.codegen.llvm.kernel import emit_kernel
 from kernelcore.codegen.simd.cost_model import Ends, best_ends
 from kernelcore.codegen.simd.strategy import Form
 from kernelcore.ir.core import Func
-from kernelcore.passes.autodiff.reverse import vjp
+from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import optimize, tidy
 from tests.helpers.kernel_harness import agree, launch
 

@@ -16,7 +16,7 @@ from kernelcore.codegen.simd.strategy import Form
 from kernelcore.codegen.target import cpu
 from kernelcore.ir.core import Func
 from kernelcore.ir.verify import verify
-from kernelcore.passes.autodiff.reverse import vjp
+from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import optimize, tidy
 from tests.helpers.kernel_harness import agree, launch
 

@@ -11,8 +11,8 @@ from kernelcore.ir.printer import canonical
 from kernelcore.ir.verify import verify
 from kernelcore.operators import derive
 from kernelcore.operators.shape_rules import kernel_operation
-from kernelcore.passes.autodiff.forward import jvp
-from kernelcore.passes.autodiff.reverse import vjp
+from kernelcore.passes.autodiff.jvp import jvp
+from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import normalize, optimize
 from kernelcore.passes.vmap import batch
 from tests.helpers.kernel_harness import agree

@@ -21,8 +21,8 @@ from kernelcore.language.types import ArrayType, Scalar, boolean, float64, int32
 from kernelcore.operators import derive
 from kernelcore.operators.operation import Extent, Operation, primal_operation
 from kernelcore.passes.access.effects import AccessMap, Effect, effects
-from kernelcore.passes.autodiff.forward import jvp
-from kernelcore.passes.autodiff.reverse import vjp
+from kernelcore.passes.autodiff.jvp import jvp
+from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import normalize
 from kernelcore.passes.vmap import batch
 from tests.codegen.llvm.test_effects import kernel_of

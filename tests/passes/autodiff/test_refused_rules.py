@@ -11,7 +11,7 @@ import kernelcore as kc
 from kernelcore.compiler import interpreter
 from kernelcore.operators import derive
 from kernelcore.operators.shape_rules import kernel_operation
-from kernelcore.passes.autodiff.reverse import vjp
+from kernelcore.passes.autodiff.vjp import vjp
 from tests.helpers.operations import run_operation
 from tests.helpers.rule_harness import array, floats, gradient, mapped, refused, tangent
 from tests.helpers.rule_programs import gather, gather_kernel, quantize, rounded

@@ -8,8 +8,8 @@ import pytest
 import kernelcore as kc
 from kernelcore.compiler import interpreter
 from kernelcore.compiler.native_code import compile_func
-from kernelcore.passes.autodiff.forward import jvp
-from kernelcore.passes.autodiff.reverse import vjp
+from kernelcore.passes.autodiff.jvp import jvp
+from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import normalize
 from tests.helpers.kernel_harness import agree
 from tests.helpers.native_programs import (

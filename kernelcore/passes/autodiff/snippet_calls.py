@@ -1,13 +1,11 @@
-"""Reverse mode of snippets: the adjoint text runs in place of the forward text."""
+"""Calls of snippets: forward mode passes tangents, reverse mode runs the adjoint text."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from kernelcore.base.errors import KernelGradError
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Eqn, Var
-from kernelcore.ir.op import NATIVE, WRITES
+from kernelcore.ir.op import NATIVE, WRITES, OpKind
 from kernelcore.ir.snippet import (
     Form,
     Snippet,
@@ -19,44 +17,72 @@ from kernelcore.ir.snippet import (
     snippet_of,
 )
 from kernelcore.language.types import ArrayType
+from kernelcore.passes.autodiff.forward import Forward
+from kernelcore.passes.autodiff.reverse import Cotangents, Reverse
 
-if TYPE_CHECKING:
-    from kernelcore.passes.autodiff.reverse import Cotangents, Reverse
+
+def forward(state: Forward, eqn: Eqn) -> None:
+    """Emit a NATIVE Eqn and its tangent form, which has no text but can be transposed.
+
+    Raises:
+        KernelGradError: It is active and has no derivative.
+    """
+    snippet = snippet_of(eqn)
+    targets = (*eqn.outputs, *(u.array for u in array_uses(eqn) if u.writes))
+    if eqn.outputs or any(state.accesses.has(v, OpKind.LOAD) for v in targets):
+        state.builder.append(eqn)
+    if not any(v in state.active for v in targets):
+        return
+    if snippet.form is not Form.FORWARD or snippet.adjoint is None:
+        raise no_tangent(eqn)
+    given: list[bool] = []
+    tangents: list[Atom] = []
+    for param, (_, atoms) in zip(snippet.params, snippet.arguments(eqn.inputs), strict=True):
+        tangent = state.tangent.get(atoms[0])
+        is_array = isinstance(param.type, ArrayType)
+        given.append(is_array and tangent is not None)
+        if is_array and tangent is not None:
+            tangents += [tangent, *atoms[1:]]
+        elif is_float_value(param):
+            tangents += [state.of(a) for a in atoms]
+    form = snippet.tangent_form(given)
+    found = state.builder.emit_all(NATIVE, (*eqn.inputs, *tangents), snippet=form)
+    state.tangent.update(zip(eqn.outputs, found, strict=False))
 
 
-def call(reverse: Reverse, eqn: Eqn, cotangents: Cotangents) -> None:
+def reverse(state: Reverse, eqn: Eqn, cotangents: Cotangents) -> None:
     """Emit the adjoint of a NATIVE Eqn, if a cotangent reaches what it makes.
 
     Raises:
         KernelGradError: It has no adjoint text, or that needs values that are gone.
     """
-    if not any(v in cotangents for v in eqn.outputs) and not touches_memory(reverse, eqn):
+    if not any(v in cotangents for v in eqn.outputs) and not writes_active(state, eqn):
         return
     snippet = snippet_of(eqn)
-    _check(reverse, eqn, snippet)
+    _check(state, eqn, snippet)
     inputs: list[Atom] = []
     adjoints: list[Atom] = []
     given: list[bool] = []
     targets: list[Atom] = []
     for param, primal, carrier in _carriers(snippet, eqn):
-        values = [a if isinstance(a.type, ArrayType) else reverse.replay.value(a) for a in primal]
+        values = [a if isinstance(a.type, ArrayType) else state.primal.value(a) for a in primal]
         if not isinstance(param.type, ArrayType):
             inputs += values
             targets += carrier if is_float_value(param) else ()
             given.append(False)
             continue
-        inputs += values if param.is_recalled else ()
-        adjoint = reverse.adjoint.get(carrier[0]) if carrier else None
+        inputs += values if param.is_in_derivative else ()
+        adjoint = state.adjoint.get(carrier[0]) if carrier else None
         given.append(adjoint is not None)
         adjoints += [] if adjoint is None else [adjoint, *values[1:]]
     results = scalars_of(snippet.result) if snippet.result is not None else ()
     seeds: list[Atom] = [zero(dtype) for dtype in results]
     if results and results[0].is_float:
-        seeds = [reverse.take(cotangents, v) for v in eqn.outputs]
+        seeds = [state.take(cotangents, v) for v in eqn.outputs]
     form = snippet.adjoint_form(given)
-    found = reverse.builder.emit_all(NATIVE, (*inputs, *adjoints, *seeds), snippet=form)
+    found = state.builder.emit_all(NATIVE, (*inputs, *adjoints, *seeds), snippet=form)
     for target, term in zip(targets, found, strict=True):
-        reverse.add(cotangents, target, term)
+        state.add(cotangents, target, term)
 
 
 def _carriers(
@@ -77,12 +103,12 @@ def _carriers(
     ]
 
 
-def touches_memory(reverse: Reverse, eqn: Eqn) -> bool:
+def writes_active(state: Reverse, eqn: Eqn) -> bool:
     """Whether a NATIVE Eqn writes an array that has cotangents."""
-    return any(u.writes and u.array in reverse.adjoint for u in array_uses(eqn))
+    return any(u.writes and u.array in state.adjoint for u in array_uses(eqn))
 
 
-def _check(reverse: Reverse, eqn: Eqn, snippet: Snippet) -> None:
+def _check(state: Reverse, eqn: Eqn, snippet: Snippet) -> None:
     if snippet.form not in (Form.FORWARD, Form.TANGENT):
         raise no_tangent(eqn)
     if snippet.adjoint is None:
@@ -92,13 +118,13 @@ def _check(reverse: Reverse, eqn: Eqn, snippet: Snippet) -> None:
             "give its derivative: @func_native(snippet, adj_snippet)",
         )
     for param, atoms, _ in _carriers(snippet, eqn):
-        if param.is_recalled:
-            _check_recalled(reverse, eqn, snippet, atoms[0])
+        if param.is_in_derivative:
+            _check_reads(state, eqn, snippet, atoms[0])
 
 
-def _check_recalled(reverse: Reverse, eqn: Eqn, snippet: Snippet, array: Atom) -> None:
+def _check_reads(state: Reverse, eqn: Eqn, snippet: Snippet, array: Atom) -> None:
     """Refuse an adjoint that reads an array whose elements the kernel has changed since."""
-    accesses = reverse.replay.accesses
+    accesses = state.primal.accesses
     others = [a for a in accesses.native.get(array, ()) if a.use.writes]
     if accesses.has_own(array, *WRITES) or any(
         a.is_in_loop or not _is_same_call(a.eqn, eqn) for a in others

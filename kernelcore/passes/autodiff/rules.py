@@ -17,12 +17,12 @@ from kernelcore.passes.access.effects import AccessMap, effects
 _Change = Callable[[Eqn], Eqn | Region]
 
 
-def lower_custom(func: Func) -> Func:
+def without_rules(func: Func) -> Func:
     """``func`` without rules: calls that have some are plain code."""
     return _changed(func, lambda eqn: eqn.regions[0])
 
 
-def replayed(func: Func) -> Func:
+def with_replays(func: Func) -> Func:
     """``func`` as its derivatives run it: functions with a replay are replaced by it."""
     return _changed(func, _replay)
 
@@ -60,9 +60,9 @@ def _region(region: Region, env: dict[Var, Atom], change: _Change) -> Region:
     return Region(region.params, tuple(eqns), tuple(substitute(a, env) for a in region.yields))
 
 
-def recalled(func: Func) -> Iterator[tuple[Var, Eqn]]:
+def reads_after_launch(func: Func) -> Iterator[tuple[Var, Eqn]]:
     """Arrays that derivatives load and that only calls with a replay write, with these calls."""
-    replay = replayed(func)
+    replay = with_replays(func)
     if replay is func:
         return
     by_rules = {
@@ -94,13 +94,13 @@ def written(eqn: Eqn) -> list[Var]:
     return list(found)
 
 
-def refuse_recalled(func: Func) -> None:
+def refuse_reads_after_launch(func: Func) -> None:
     """Refuse replays that need what the launch wrote, where that is not given.
 
     Raises:
         KernelGradError: Naming the call.
     """
-    for array, eqn in recalled(func):
+    for array, eqn in reads_after_launch(func):
         raise KernelGradError(
             f"{rules_of(eqn).name}() has a replay, and its derivative reads '{array.name}' as the "
             "launch left it",
