@@ -96,7 +96,6 @@ if TYPE_CHECKING:
     from kernelcore.frontend.snippet import func_native as func_native
     from kernelcore.language.composite_types import *  # noqa: F403
     from kernelcore.language.function import Function as Function
-    from kernelcore.launch.capture import Graph as Graph
     from kernelcore.launch.capture import ScopedCapture as ScopedCapture
     from kernelcore.launch.capture import capture_begin as capture_begin
     from kernelcore.launch.capture import capture_end as capture_end
@@ -104,6 +103,7 @@ if TYPE_CHECKING:
     from kernelcore.launch.capture import capture_launch as capture_launch
     from kernelcore.launch.capture import capture_while as capture_while
     from kernelcore.launch.capture import is_capturing as is_capturing
+    from kernelcore.launch.graph import Graph as Graph
     from kernelcore.launch.kernel import Kernel as Kernel
     from kernelcore.launch.kernel import func as func
     from kernelcore.launch.kernel import kernel as kernel

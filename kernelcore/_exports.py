@@ -50,9 +50,10 @@ HOMES = homes(
         "kernelcore.frontend.snippet": "NativeFunction func_native",
         "kernelcore.frontend.rules": "func_grad func_jvp func_replay",
         "kernelcore.launch.capture": (
-            "Graph ScopedCapture capture_begin capture_end capture_if capture_launch capture_while "
+            "ScopedCapture capture_begin capture_end capture_if capture_launch capture_while "
             "is_capturing"
         ),
+        "kernelcore.launch.graph": "Graph",
         "kernelcore.launch.kernel": "Kernel func kernel overload",
         "kernelcore.launch.launch": "launch",
         "kernelcore.launch.map": "map",

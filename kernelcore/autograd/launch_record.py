@@ -21,7 +21,7 @@ from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.array.element_layout import as_numpy
 from kernelcore.runtime.call_site import Line, as_text, location, whole_line
 from kernelcore.runtime.device import CPU, Device
-from kernelcore.runtime.hooks import captured
+from kernelcore.runtime.hooks import capture_sink
 
 
 class LaunchRecord:
@@ -172,7 +172,7 @@ class LaunchRecord:
 
     def _values(self, adjoint: Adjoint) -> dict[int, Any]:
         """What is saved; copies where the adjoint writes, so that it can run again."""
-        if self.saved and captured.get() is not None:
+        if self.saved and capture_sink() is not None:
             raise KernelGradError(
                 f"{self.label} needs a copy of what '{self._first_saved()}' held before it, which "
                 "a replay of the captured backward pass would not have",

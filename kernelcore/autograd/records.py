@@ -11,7 +11,7 @@ from kernelcore.base.errors import KernelGradError, SrcLoc
 from kernelcore.launch.array_ops import clear, pull
 from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.call_site import as_text, whole_line
-from kernelcore.runtime.hooks import captured
+from kernelcore.runtime.hooks import capture_sink
 
 
 class Record(Protocol):
@@ -141,7 +141,7 @@ class FuncRecord:
 
 def clear_gradients(arrays: Iterable[Array]) -> None:
     """Zero the gradients of those of ``arrays`` that have one; no Tape records it."""
-    if captured.get() is None:
+    if capture_sink() is None:
         left = native.clear_gradients(arrays)
     else:
         left = [gradient for array in arrays if (gradient := array.grad) is not None]

@@ -23,7 +23,13 @@ from kernelcore.launch.kernel import Kernel
 from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.call_site import Line, call_line, call_site
 from kernelcore.runtime.device import Device, get_device
-from kernelcore.runtime.hooks import Recorder, captured, perform_write, recorder
+from kernelcore.runtime.hooks import (
+    CaptureSink,
+    LaunchObserver,
+    capture_sink,
+    observer,
+    perform_write,
+)
 from kernelcore.runtime.launch_options import requested
 from kernelcore.runtime.stream import ScopedStream, current_stream
 
@@ -51,9 +57,10 @@ class Tape:
                 loads and writes is copied in any case.
         """
         self._keep_overwritten = keep_overwritten
-        self._tokens: list[Token[Recorder | None]] = []
+        self._tokens: list[Token[LaunchObserver | None]] = []
         # Those that it is nested in.
         self._outer: tuple[Tape, ...] = ()
+        self.sink: CaptureSink | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -71,9 +78,10 @@ class Tape:
             raise KernelArgumentError(
                 "the Tape is recording already", remedy="make another Tape to nest them"
             )
-        known = recorder.get()
-        self._outer = (known, *known._outer) if isinstance(known, Tape) else ()
-        self._tokens.append(recorder.set(self))
+        outer = observer.get()
+        self._outer = (outer, *outer._outer) if isinstance(outer, Tape) else ()
+        self.sink = capture_sink()
+        self._tokens.append(observer.set(self))
         return self
 
     def __exit__(
@@ -82,8 +90,8 @@ class Tape:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        recorder.reset(self._tokens.pop())
-        self._outer = ()
+        observer.reset(self._tokens.pop())
+        self._outer, self.sink = (), None
 
     def __len__(self) -> int:
         return len(self._records)
@@ -121,7 +129,7 @@ class Tape:
         self, kernel: Kernel, dim: Dims, args: Sequence[Any], line: Line | None
     ) -> bool:
         """Run and record a launch on the CPU that asks for no more; False, and nothing was done."""
-        if self._outer or self._cuts.known or captured.get() is not None:
+        if self._outer or self._cuts.known or capture_sink() is not None:
             return False
         if native.cuda_is_open() and not _is_on_cpu(args):
             return False
@@ -241,7 +249,7 @@ class Tape:
             _seed(array, cotangent)
         left = len(self._records)
         while left > 0:
-            if captured.get() is None:
+            if capture_sink() is None:
                 left = native.replay_launches(self._records, left)
             if left > 0:
                 left -= 1
@@ -256,7 +264,7 @@ class Tape:
 
     def _wait_for_launches(self) -> None:
         """Let the streams in use go on behind those that launches were recorded in."""
-        if captured.get() is None:
+        if capture_sink() is None:
             for (device, _), queue in self._queues.items():
                 current_stream(device).queue.wait_for(queue)
 

@@ -24,7 +24,7 @@ from kernelcore.runtime.array.element_layout import as_numpy
 from kernelcore.runtime.device import CPU, Device, cuda_device
 from kernelcore.runtime.device_memory import device_holding
 from kernelcore.runtime.flatten_arguments import cotangent_leaves
-from kernelcore.runtime.hooks import captured
+from kernelcore.runtime.hooks import capture_sink
 
 
 def launch_adjoint(
@@ -143,7 +143,7 @@ def _select(
     }
     if not adjoint.extrema:
         return known, {}
-    if captured.get() is not None:
+    if capture_sink() is not None:
         raise KernelArgumentError(
             "gradients of atomic minima and maxima are not captured",
             adjoint.primal.loc,

@@ -20,8 +20,7 @@ from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.array.element_layout import Numbers, as_numpy, element_of, has_gradient
 from kernelcore.runtime.device import Device
 from kernelcore.runtime.device_memory import device_holding, layout_of
-from kernelcore.runtime.graph_step import DeviceStep
-from kernelcore.runtime.hooks import captured, perform, recorder
+from kernelcore.runtime.hooks import DeviceCall, capture_sink, perform
 from kernelcore.runtime.stream import current_stream
 
 
@@ -40,7 +39,8 @@ def copy_of(leaf: Any) -> Array | Numbers:
     """The elements of ``leaf`` as they are now, where it is."""
     if device_holding(leaf).is_cpu:
         return np.array(as_numpy(leaf))
-    return _unrecorded_clone(leaf if isinstance(leaf, Array) else Array.sharing(leaf))
+    source = leaf if isinstance(leaf, Array) else Array.sharing(leaf)
+    return _moved(source, source)
 
 
 def copied_to(device: Device, values: Numbers) -> Array | Numbers:
@@ -53,23 +53,15 @@ def copied_to(device: Device, values: Numbers) -> Array | Numbers:
     return found
 
 
-def _unrecorded_clone(source: Array) -> Array:
-    token = recorder.set(None)
-    try:
-        return source.clone(requires_grad=False)
-    finally:
-        recorder.reset(token)
-
-
 def new_zeros(shape: tuple[int, ...], dtype: Scalar, device: Device) -> Array | Numbers:
     """Zeros on ``device``, in every replay."""
     if device.is_cpu:
         found = np.zeros(shape, dtype.numpy)
-        if captured.get() is not None:
+        if capture_sink() is not None:
             perform(lambda: found.fill(0))
         return found
     made = Array.zeros(shape, dtype, dtype, device)
-    if captured.get() is not None:
+    if capture_sink() is not None:
         clear(made)
     return made
 
@@ -82,7 +74,7 @@ def clear(target: Array) -> None:
     if target.is_contiguous:
         device = target.device
         fill = lambda: native.cuda_fill(current_stream(device).queue, target, b"\0")  # noqa: E731
-        perform(DeviceStep(device, fill, [target]))
+        perform(DeviceCall(device, fill, [target]))
         return
     for part in _floats_of(target):
         for (block,) in _blocks(part):

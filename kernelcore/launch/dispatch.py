@@ -11,7 +11,7 @@ from kernelcore.base.errors import KernelArgumentError, KernelPlacementError
 from kernelcore.launch.kernel import Kernel
 from kernelcore.runtime.device import CPU, Device, cuda_device, get_device
 from kernelcore.runtime.flatten_arguments import leaves
-from kernelcore.runtime.hooks import captured, recorder
+from kernelcore.runtime.hooks import capture_sink, observer
 from kernelcore.runtime.launch_options import requested
 from kernelcore.runtime.stream import current_stream
 
@@ -28,9 +28,9 @@ def execute(kernel: Kernel, dim: Dims, args: tuple[Any, ...], *, record: bool = 
     Raises:
         KernelArgumentError: An argument does not fit the kernel; nothing was run.
     """
-    tape = recorder.get() if record else None
-    if tape is not None:
-        tape.record_launch(kernel, dim, args)
+    observing = observer.get() if record else None
+    if observing is not None:
+        observing.record_launch(kernel, dim, args)
     elif (executable := kernel.plain_executable) is not None:
         submit(executable, dim, args)
     else:
@@ -58,8 +58,8 @@ def submit(executable: Executable, dim: Dims, args: Sequence[Any]) -> None:
     if device.is_cuda:
         submit_to_device(executable, device, dim, args)
         return
-    program = captured.get()
-    run = native.launch if program is None else program.add_launch
+    sink = capture_sink()
+    run = native.launch if sink is None else sink.add_launch
     try:
         if not run(executable.signature, dim, args):
             run(executable.serial, dim, args)
@@ -108,12 +108,12 @@ def submit_to_device(
         KernelArgumentError: An argument does not fit the kernel, or is elsewhere; nothing was run.
         KernelDeviceError: The device refuses the launch.
     """
-    place, program = requested.get(), captured.get()
+    place, sink = requested.get(), capture_sink()
     stream = place.stream or current_stream(device)
     queue, sizes = stream.queue, (place.threads, place.max_blocks)
-    args = executable.with_values(args, stream, is_kept=program is not None)
-    if program is not None:
-        program.add_device_launch(executable, device, dim, args, sizes)
+    args = executable.with_values(args, stream, is_kept=sink is not None)
+    if sink is not None:
+        sink.add_device_launch(executable, device, dim, args, sizes)
         return
     kernel = executable.on_device(device.ordinal)
     if not kernel.launch(queue, dim, args, *sizes):

@@ -12,17 +12,17 @@ from kernelcore.launch.adjoint_launch import launch_adjoint
 from kernelcore.launch.dispatch import Dims, execute
 from kernelcore.launch.kernel import Kernel, not_a_kernel
 from kernelcore.launch.recorded_launch import Launch
-from kernelcore.runtime.hooks import recorder
+from kernelcore.runtime.hooks import observer
 from kernelcore.runtime.launch_options import place_of, use_place
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_recording = recorder.get
+_observing = observer.get
 
 
 def _entered(function: Function) -> Function:
     """``function`` behind native code, which runs the launches that need nothing else."""
-    entry = native.launch_entry(function, Kernel, _recording)
+    entry = native.launch_entry(function, Kernel, _observing)
     return cast(Function, update_wrapper(entry, function))
 
 
@@ -82,9 +82,9 @@ def launch(
         raise not_a_kernel(kernel)
     is_plain = not (adjoint or record_cmd) and adj_inputs is adj_outputs is device is stream is None
     if is_plain:
-        recording = _recording()
-        if recording is not None and record_tape and not (block_dim or max_blocks):
-            recording.record_launch(kernel, dim, (*inputs, *outputs))
+        observing = _observing()
+        if observing is not None and record_tape and not (block_dim or max_blocks):
+            observing.record_launch(kernel, dim, (*inputs, *outputs))
             return None
     args = (*inputs, *outputs)
     if is_plain and not (block_dim or max_blocks) and _is_launched_on_gpu(kernel, dim, args):
@@ -119,7 +119,7 @@ def launch(
 def _is_launched_on_gpu(kernel: Kernel, dim: Dims, args: Sequence[Any]) -> bool:
     """Launch on the GPU that had the arrays of the launch before; False, and nothing was done,
     if there is none, or it has not all of ``args``."""
-    if kernel.gpu_fast_path is None or _recording() is not None or not native.cuda_is_open():
+    if kernel.gpu_fast_path is None or _observing() is not None or not native.cuda_is_open():
         return False
     try:
         return kernel.gpu_fast_path.run(dim, args)

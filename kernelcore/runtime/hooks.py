@@ -1,69 +1,97 @@
-"""Who is told of launches and copies while they are recorded."""
+"""Launch observers: told of a thread's launches and writes, which a capture postpones."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from kernelcore.runtime.device import Device
 
-class Recorder(Protocol):
-    """Keeps launches and copies, for a backward pass for instance."""
 
-    def record_copy(self, target: Any, source: Any | None, write: Callable[[], None]) -> None:
-        """Call ``write``, after which the elements of array ``target`` are those of ``source``.
+class LaunchObserver(Protocol):
+    """Takes a thread's launches, copies and new arrays.
 
-        ``source`` is None if they are values then that do not depend on an array.
-        """
+    A Tape runs and records them, a Graph keeps them for replays, a trace makes a Program of them.
+    """
+
+    @property
+    def sink(self) -> CaptureSink | None:
+        """The graph that keeps what would run now; None where it runs at once."""
         ...
 
     def record_launch(self, kernel: Any, dim: Any, args: Sequence[Any]) -> None:
-        """Run ``kernel``, and record it."""
+        """Take a launch of ``kernel``."""
+        ...
+
+    def record_copy(self, target: Any, source: Any | None, write: Callable[[], None]) -> None:
+        """Take ``write``, which copies array ``source``, or constants if None, to ``target``."""
         ...
 
     def make_array(self, shape: Any, dtype: Any, is_zero: bool) -> Any:
-        """What stands for a new array of ``dtype``; None if that is an array as any other."""
+        """A stand-in for a new array; None for an ordinary array."""
         ...
 
 
-# Of this thread (and asynchronous task): what others launch is not recorded.
-recorder: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
+class CaptureSink(LaunchObserver, Protocol):
+    """Keeps executables for replays."""
 
-
-class Program(Protocol):
-    """Takes what would be done now, to be done later."""
-
-    def add(self, step: Callable[[], object]) -> None:
-        """Append what ``step`` does."""
+    def add(self, call: Callable[[], object]) -> None:
+        """Append a call."""
         ...
 
     def add_launch(self, signature: Any, dim: Any, args: Sequence[Any]) -> bool:
-        """Append a launch; False if the arrays share memory that the kernel must have alone."""
+        """Append a launch; False if an array that the kernel needs exclusively shares memory."""
         ...
 
     def add_device_launch(
         self, executable: Any, device: Any, dim: Any, args: Sequence[Any], sizes: tuple[int, int]
     ) -> None:
-        """Append a launch on a GPU, with so many threads of a block and blocks at most."""
+        """Append a launch on a GPU; ``sizes`` are the threads of a block and the most blocks."""
         ...
 
 
-# What captures this thread's launches; None where they run at once.
-captured: ContextVar[Program | None] = ContextVar("captured", default=None)
+# One per thread and asynchronous task: what other threads launch is not observed.
+observer: ContextVar[LaunchObserver | None] = ContextVar("observer", default=None)
 
 
-def perform(step: Callable[[], object]) -> None:
-    """Do ``step`` now, or where launches are captured, in every replay."""
-    program = captured.get()
-    if program is None:
-        step()
+def capture_sink() -> CaptureSink | None:
+    """The capture of this thread; None where calls run at once."""
+    current = observer.get()
+    return None if current is None else current.sink
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCall:
+    """A call that queues work in the stream in use, the same work in every replay.
+
+    Attributes:
+        device: The GPU.
+        run: Queues the work.
+        written: The arrays that the work writes.
+    """
+
+    device: Device
+    run: Callable[[], object]
+    written: Sequence[Any]
+
+    def __call__(self) -> None:
+        self.run()
+
+
+def perform(call: Callable[[], object]) -> None:
+    """Run ``call`` now, or in every replay of the capture."""
+    sink = capture_sink()
+    if sink is None:
+        call()
     else:
-        program.add(step)
+        sink.add(call)
 
 
 def perform_write(target: Any, write: Callable[[], object]) -> None:
-    """As ``perform``, of a ``write`` to the array ``target``."""
+    """``perform(write)``, where ``write`` overwrites elements of the array ``target``."""
     perform(write)
-    if captured.get() is not None:
-        # It is going to be written: a Tape must not take what it holds now for what it kept.
+    if capture_sink() is not None:
+        # Replays change the array: a Tape must not take its present elements for saved ones.
         target.mark_write()

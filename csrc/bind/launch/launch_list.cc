@@ -84,7 +84,7 @@ void bind_launch_list(nb::module_& m) {
                    "dims: int | collections.abc.Sequence[int], "
                    "args: collections.abc.Sequence[typing.Any]) -> bool"),
            "Prepare a launch with one argument per parameter; its arrays stay in place.")
-      .def("run", &LaunchList::run, "Run all launches in order.")
+      .def("__call__", &LaunchList::run, "Run all launches in order.")
       .def("__len__", &LaunchList::size);
 }
 

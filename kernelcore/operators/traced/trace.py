@@ -56,7 +56,7 @@ from kernelcore.operators.traced.tracers import (
 from kernelcore.passes.access.effects import AccessMap, effects
 from kernelcore.runtime.array.element_layout import element_of
 from kernelcore.runtime.flatten_arguments import leaves
-from kernelcore.runtime.hooks import recorder
+from kernelcore.runtime.hooks import capture_sink, observer
 
 
 def record(interface: Interface, values: Sequence[Any]) -> Program:
@@ -71,11 +71,11 @@ def record(interface: Interface, values: Sequence[Any]) -> Program:
         KernelError: The function does what a program cannot, with the line.
     """
     recording = _Recording(interface, values)
-    token = recorder.set(recording)
+    token = observer.set(recording)
     try:
         returned = interface.function(*recording.arguments)
     finally:
-        recorder.reset(token)
+        observer.reset(token)
     if returned is not None:
         raise KernelArgumentError(
             f"{interface.name}: expected a function that returns nothing, found "
@@ -91,6 +91,7 @@ class _Recording:
     def __init__(self, interface: Interface, values: Sequence[Any]) -> None:
         self.interface = interface
         self.values = values
+        self.sink = capture_sink()
         self.operands = interface.operands
         self.num_slots = len(self.operands)
         self.steps: list[Step] = []

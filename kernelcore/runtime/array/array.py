@@ -29,7 +29,7 @@ from kernelcore.runtime.array.indexing import axis_order, place_of, reinterprete
 from kernelcore.runtime.array.strided import ElementMemory
 from kernelcore.runtime.device import CPU, Device, require_device
 from kernelcore.runtime.device_memory import allocated, device_of, pinned, upload
-from kernelcore.runtime.hooks import recorder
+from kernelcore.runtime.hooks import observer
 from kernelcore.runtime.stream import current_stream
 
 
@@ -345,12 +345,11 @@ class Array(ElementMemory):
         if self.is_read_only:
             raise KernelArgumentError("the array is read-only", remedy="write to a copy of it")
         write = self.writer(source)
-
-        tape = recorder.get()
-        if tape is None:
+        observing = observer.get()
+        if observing is None:
             write()
         else:
-            tape.record_copy(self, source if isinstance(source, Array) else None, write)
+            observing.record_copy(self, source if isinstance(source, Array) else None, write)
 
     def fill_(self, value: Any) -> Self:
         """Set every element to ``value``: an element, or a number for all components."""

@@ -20,7 +20,7 @@ from kernelcore.runtime.array.element_layout import (
     take_elements,
 )
 from kernelcore.runtime.device import Device, require_device
-from kernelcore.runtime.hooks import captured, recorder
+from kernelcore.runtime.hooks import capture_sink, observer
 
 Shape = int | Sequence[int]
 
@@ -133,8 +133,8 @@ def _new(
             f"{name}: expected a shape", remedy=f"write kc.{name}(n) or kc.{name}((rows, columns))"
         )
     given: Any = n if shape is None else shape
-    recording = recorder.get()
-    made = None if recording is None else recording.make_array(given, dtype, name != "empty")
+    observing = observer.get()
+    made = None if observing is None else observing.make_array(given, dtype, name != "empty")
     if made is not None:
         return made
     extents = _extents(given)
@@ -224,7 +224,7 @@ def _type_of_value(value: Any) -> Any:
 
 
 def _filled(array: Array, value: Any, requires_grad: bool) -> Array:
-    if isinstance(array, Array) and captured.get() is None:  # pyright: ignore[reportUnnecessaryIsInstance]
+    if isinstance(array, Array) and capture_sink() is None:  # pyright: ignore[reportUnnecessaryIsInstance]
         # No Tape is told: an array has the gradient of what it holds first.
         array.writer(value)()
     else:
