@@ -40,15 +40,15 @@ HOMES = homes(
             "KernelDeviceError KernelError KernelGradError KernelIndexError KernelMemoryError "
             "KernelNameError KernelPlacementError KernelSyntaxError KernelTypeError"
         ),
-        "kernelcore.frontend.compile_time": "constant static",
-        "kernelcore.frontend.adjoint_syntax": "adjoint",
-        "kernelcore.frontend.gradient": "grad",
-        "kernelcore.frontend.intrinsics": (
+        "kernelcore.frontend.calls.compile_time": "constant static",
+        "kernelcore.frontend.derivatives.adjoint_syntax": "adjoint",
+        "kernelcore.frontend.derivatives.gradient": "grad",
+        "kernelcore.frontend.calls.intrinsics": (
             "atomic_add atomic_and atomic_cas atomic_exch atomic_max atomic_min atomic_or "
             "atomic_sub atomic_xor printf tid"
         ),
-        "kernelcore.frontend.snippet": "NativeFunction func_native",
-        "kernelcore.frontend.rules": "func_grad func_jvp func_replay",
+        "kernelcore.frontend.calls.snippet": "NativeFunction func_native",
+        "kernelcore.frontend.derivatives.rules": "func_grad func_jvp func_replay",
         "kernelcore.launch.capture": (
             "ScopedCapture capture_begin capture_end capture_if capture_launch capture_while "
             "is_capturing"

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kernelcore.builtins import BUILTINS, LIBRARY, Builtin
-from kernelcore.frontend import intrinsics
-from kernelcore.frontend.intrinsics import Intrinsic
+from kernelcore.frontend.calls import intrinsics
+from kernelcore.frontend.calls.intrinsics import Intrinsic
 from kernelcore.ir.op import Op
 from kernelcore.language.function import Overload
 from kernelcore.language.types import AnyScalar, ArrayOf, Dense, type_of

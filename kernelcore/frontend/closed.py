@@ -13,8 +13,8 @@ from typing import Any
 
 from kernelcore.base.errors import KernelError
 from kernelcore.frontend.annotations import Open, Wanted, parameter_nodes, result_types
+from kernelcore.frontend.calls.overloads import Definition, define
 from kernelcore.frontend.copies import Copy, copied_value, describe
-from kernelcore.frontend.overloads import Definition, define
 from kernelcore.frontend.source import EXPRESSION_ERRORS, Source
 from kernelcore.language.composite import Composite
 from kernelcore.language.function import Function, Overload

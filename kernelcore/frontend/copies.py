@@ -10,9 +10,9 @@ from typing import Any, cast
 import numpy as np
 
 from kernelcore.builtins import BUILTINS, LIBRARY
-from kernelcore.frontend.compile_time import FACTORIES
-from kernelcore.frontend.intrinsics import printf
-from kernelcore.frontend.memory import INTRINSICS
+from kernelcore.frontend.calls.atomics import INTRINSICS
+from kernelcore.frontend.calls.compile_time import FACTORIES
+from kernelcore.frontend.calls.intrinsics import printf
 from kernelcore.language.composite import Composite, restore, value_class
 from kernelcore.language.types import (
     PYTHON_SCALARS,

@@ -10,10 +10,10 @@ from typing import Any
 
 from kernelcore.base.errors import KernelError, KernelNameError, SrcLoc
 from kernelcore.builtins import BUILTINS
-from kernelcore.frontend.expr import lower_expr
-from kernelcore.frontend.literal_types import Choice, Site, WeakTypes
+from kernelcore.frontend.expressions.expression import lower_expr
 from kernelcore.frontend.scope import Scope, scalar
-from kernelcore.frontend.value import Value
+from kernelcore.frontend.values.literal_types import Choice, Site, WeakTypes
+from kernelcore.frontend.values.value import Value
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom
 from kernelcore.language.function import Function

@@ -15,7 +15,7 @@ from kernelcore.frontend.annotations import (
 )
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.source import read_source
-from kernelcore.frontend.value import ArrayView, Axis, Compound, Value
+from kernelcore.frontend.values.value import ArrayView, Axis, Compound, Value
 from kernelcore.ir.core import Const, Var
 from kernelcore.ir.op import LOAD
 from kernelcore.language.flatten import leaf_names, leaf_types

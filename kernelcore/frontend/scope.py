@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeGuard
 
 from kernelcore.base.errors import KernelNameError, KernelSyntaxError, KernelTypeError, SrcLoc
-from kernelcore.frontend.host import host_value
-from kernelcore.frontend.literal_types import Weak, WeakTypes, const, default_type
-from kernelcore.frontend.value import (
+from kernelcore.frontend.values.host_value import host_value
+from kernelcore.frontend.values.literal_types import Weak, WeakTypes, const, default_type
+from kernelcore.frontend.values.value import (
     ArrayView,
     Leaf,
     Static,

@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any, TypeVar
 
 from kernelcore.base.errors import KernelError, KernelSyntaxError, KernelTypeError, SrcLoc
-from kernelcore.frontend.adjoint_syntax import refuse_cotangents
 from kernelcore.frontend.annotations import (
     Open,
     Wanted,
@@ -17,20 +16,28 @@ from kernelcore.frontend.annotations import (
     required_type,
     result_types,
 )
-from kernelcore.frontend.assignment_target import updated_place
-from kernelcore.frontend.branch import RETURN
-from kernelcore.frontend.call import lower_call
-from kernelcore.frontend.convert import converted
-from kernelcore.frontend.literal_types import Choice, Promotion, Site, Weak, WeakTypes, widest
-from kernelcore.frontend.mutation import assigned_names
-from kernelcore.frontend.overloads import Match, recursion, resolve, source_type
+from kernelcore.frontend.calls.call import lower_call
+from kernelcore.frontend.calls.overloads import Match, recursion, resolve, source_type
+from kernelcore.frontend.derivatives.adjoint_syntax import refuse_cotangents
+from kernelcore.frontend.derivatives.rules import Bind, Callee, Finish, emit_with_rules, make_rules
 from kernelcore.frontend.parameters import kernel_parameters, leaf_params, parameter_value
-from kernelcore.frontend.results import Results
-from kernelcore.frontend.rules import Bind, Callee, Finish, emit_with_rules, make_rules
 from kernelcore.frontend.scope import FALSE, Scope
 from kernelcore.frontend.source import Source, read_source
-from kernelcore.frontend.stmt import Block
-from kernelcore.frontend.value import Leaf, Value, flatten, has_function, unflatten
+from kernelcore.frontend.statements.assigned_names import assigned_names
+from kernelcore.frontend.statements.assignment_target import updated_place
+from kernelcore.frontend.statements.branch import RETURN
+from kernelcore.frontend.statements.results import Results
+from kernelcore.frontend.statements.statement import Block
+from kernelcore.frontend.values.conversion import converted
+from kernelcore.frontend.values.literal_types import (
+    Choice,
+    Promotion,
+    Site,
+    Weak,
+    WeakTypes,
+    widest,
+)
+from kernelcore.frontend.values.value import Leaf, Value, flatten, has_function, unflatten
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Func, Region, Var
 from kernelcore.ir.derivative_rules import Rules

@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.annotations import Open, Wanted, bound_of, wanted
-from kernelcore.frontend.overloads import admits, words_of
+from kernelcore.frontend.calls.overloads import admits, words_of
 from kernelcore.language.types import (
     SCALARS,
     ArrayOf,

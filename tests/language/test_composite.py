@@ -12,7 +12,7 @@ import pytest
 
 from kernelcore import types
 from kernelcore.base.errors import KernelAttributeError, KernelTypeError
-from kernelcore.frontend.component import attribute
+from kernelcore.frontend.values.component import attribute
 from kernelcore.language import composite_types
 from kernelcore.language.composite import Composite
 from kernelcore.language.composite_types import (

@@ -251,7 +251,7 @@ if child == 0:
     os._exit(0 if abs(x[0] - 2 * np.sin(2 * np.sin(1.0))) < 1e-5 else 1)
 _, status = os.waitpid(child, 0)
 assert status == 0
-print(x[0], "llvmlite" in sys.modules, "kernelcore.frontend.expr" in sys.modules)
+print(x[0], "llvmlite" in sys.modules, "kernelcore.frontend.expressions.expression" in sys.modules)
 """
 
 

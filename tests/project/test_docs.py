@@ -12,7 +12,7 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.builtins import BUILTINS, LIBRARY
-from kernelcore.frontend.intrinsics import Intrinsic
+from kernelcore.frontend.calls.intrinsics import Intrinsic
 from tools.builtin_table import builtins_markdown
 
 MAX_FIRST_LINE = 100

@@ -6,23 +6,28 @@ import ast
 from collections.abc import Sequence
 
 from kernelcore.base.errors import KernelSyntaxError, KernelTypeError
-from kernelcore.frontend import intrinsics
 from kernelcore.frontend.annotations import scalar_annotation
-from kernelcore.frontend.apply import cast
-from kernelcore.frontend.assignment_target import ElementPlace, place_of
-from kernelcore.frontend.branch import BREAK, CONTINUE, RETURN, branch, guard, stopped
-from kernelcore.frontend.convert import converted
-from kernelcore.frontend.effects import writes
-from kernelcore.frontend.expr import binary, lower_condition, lower_expr, static_object
-from kernelcore.frontend.for_while import lower_for, lower_while
-from kernelcore.frontend.literal_types import Weak
-from kernelcore.frontend.memory import accumulate, lower_tid, negated
-from kernelcore.frontend.nested import define_nested
-from kernelcore.frontend.output import lower_assert
-from kernelcore.frontend.results import Results
+from kernelcore.frontend.calls import intrinsics
+from kernelcore.frontend.calls.atomics import accumulate, lower_tid, negated
+from kernelcore.frontend.calls.nested import define_nested
+from kernelcore.frontend.expressions.apply import cast
+from kernelcore.frontend.expressions.expression import (
+    binary,
+    lower_condition,
+    lower_expr,
+    static_object,
+)
+from kernelcore.frontend.expressions.output import lower_assert
 from kernelcore.frontend.scope import TRUE, Scope, scalar
+from kernelcore.frontend.statements.assignment_target import ElementPlace, place_of
+from kernelcore.frontend.statements.branch import BREAK, CONTINUE, RETURN, branch, guard, stopped
+from kernelcore.frontend.statements.for_while import lower_for, lower_while
+from kernelcore.frontend.statements.results import Results
+from kernelcore.frontend.statements.side_effects import writes
 from kernelcore.frontend.unsupported import unsupported
-from kernelcore.frontend.value import ArrayView, Compound, Value, flatten
+from kernelcore.frontend.values.conversion import converted
+from kernelcore.frontend.values.literal_types import Weak
+from kernelcore.frontend.values.value import ArrayView, Compound, Value, flatten
 from kernelcore.ir.core import Eqn, Var
 from kernelcore.language.types import Dense, StructType, type_of
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelcore.base.errors import KernelSyntaxError, KernelTypeError, SrcLoc
-from kernelcore.frontend.branch import (
+from kernelcore.frontend.scope import TRUE, Scope, Unset
+from kernelcore.frontend.statements.branch import (
     RETURN,
     Env,
     carried_scalar,
@@ -17,9 +18,8 @@ from kernelcore.frontend.branch import (
     retyped,
     same,
 )
-from kernelcore.frontend.literal_types import Choice, Promotion, Site, Weak
-from kernelcore.frontend.scope import TRUE, Scope, Unset
-from kernelcore.frontend.value import Value
+from kernelcore.frontend.values.literal_types import Choice, Promotion, Site, Weak
+from kernelcore.frontend.values.value import Value
 from kernelcore.ir.core import Atom, Const, Region, Var
 from kernelcore.language.types import Scalar
 

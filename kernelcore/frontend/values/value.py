@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from types import ModuleType
 
-from kernelcore.frontend.literal_types import Weak
+from kernelcore.frontend.values.literal_types import Weak
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.language.types import ArrayOf, ArrayType, Dense, Element, Scalar, StructType
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.syntax import BINARY
-from kernelcore.frontend.literal_types import const
 from kernelcore.frontend.scope import Scope
-from kernelcore.frontend.value import ArrayView, Axis, Value, build
+from kernelcore.frontend.values.literal_types import const
+from kernelcore.frontend.values.value import ArrayView, Axis, Value, build
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import DIM, LOAD, Op
 from kernelcore.language.types import ArrayType, Scalar, int32, int64

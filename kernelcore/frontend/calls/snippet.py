@@ -12,11 +12,18 @@ from weakref import WeakKeyDictionary
 
 from kernelcore.base.errors import KernelError, KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend.annotations import result_types
-from kernelcore.frontend.convert import converted
-from kernelcore.frontend.overloads import Definition, define, resolve
+from kernelcore.frontend.calls.overloads import Definition, define, resolve
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.source import Source
-from kernelcore.frontend.value import ArrayView, Axis, Compound, Value, describe_type, flatten
+from kernelcore.frontend.values.conversion import converted
+from kernelcore.frontend.values.value import (
+    ArrayView,
+    Axis,
+    Compound,
+    Value,
+    describe_type,
+    flatten,
+)
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import NATIVE
 from kernelcore.ir.snippet import Form, NativeType, Snippet, element_of

@@ -10,17 +10,20 @@ from collections.abc import Callable
 from kernelcore.base.errors import KernelNameError, KernelSyntaxError, KernelTypeError
 from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.syntax import BINARY, COMPARE, UNARY
-from kernelcore.frontend import intrinsics
-from kernelcore.frontend.apply import logical, truth
-from kernelcore.frontend.branch import branch
-from kernelcore.frontend.call import lower_call
-from kernelcore.frontend.compile_time import evaluate_static, static
-from kernelcore.frontend.compound import operate
-from kernelcore.frontend.host import host_value
-from kernelcore.frontend.integer_folding import power
-from kernelcore.frontend.literal_types import Weak
-from kernelcore.frontend.output import lower_print, lower_printf
-from kernelcore.frontend.parts import (
+from kernelcore.frontend.calls import intrinsics
+from kernelcore.frontend.calls.call import lower_call
+from kernelcore.frontend.calls.compile_time import evaluate_static, static
+from kernelcore.frontend.expressions.apply import logical, truth
+from kernelcore.frontend.expressions.output import lower_print, lower_printf
+from kernelcore.frontend.scope import Scope, Unset
+from kernelcore.frontend.statements.branch import branch
+from kernelcore.frontend.unsupported import unsupported
+from kernelcore.frontend.values.array_view import extent, select
+from kernelcore.frontend.values.composite import operate
+from kernelcore.frontend.values.host_value import host_value
+from kernelcore.frontend.values.integer_folding import power
+from kernelcore.frontend.values.literal_types import Weak
+from kernelcore.frontend.values.selection import (
     Entry,
     Slice,
     array_index,
@@ -28,9 +31,7 @@ from kernelcore.frontend.parts import (
     index_step,
     part,
 )
-from kernelcore.frontend.scope import Scope, Unset
-from kernelcore.frontend.unsupported import unsupported
-from kernelcore.frontend.value import (
+from kernelcore.frontend.values.value import (
     ArrayView,
     Compound,
     Static,
@@ -38,7 +39,6 @@ from kernelcore.frontend.value import (
     describe_object,
     describe_type,
 )
-from kernelcore.frontend.view import extent, select
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.language.types import Dense, StructType, boolean

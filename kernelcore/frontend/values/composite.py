@@ -10,12 +10,12 @@ from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.library import LIBRARY
 from kernelcore.builtins.syntax import BINARY, COMPARE, UNARY
-from kernelcore.frontend.apply import apply_op, cast, logical, symbol
-from kernelcore.frontend.convert import converted
-from kernelcore.frontend.literal_types import Weak, cast_name
-from kernelcore.frontend.overloads import takes
+from kernelcore.frontend.calls.overloads import takes
+from kernelcore.frontend.expressions.apply import apply_op, cast, logical, symbol
 from kernelcore.frontend.scope import TRUE, Scope, scalar
-from kernelcore.frontend.value import (
+from kernelcore.frontend.values.conversion import converted
+from kernelcore.frontend.values.literal_types import Weak, cast_name
+from kernelcore.frontend.values.value import (
     ArrayView,
     Compound,
     Leaf,

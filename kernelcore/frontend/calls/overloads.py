@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 from kernelcore.base.errors import KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend.annotations import Open, Wanted, bound_of, parameter_nodes, parameter_type
-from kernelcore.frontend.host import host_value
-from kernelcore.frontend.literal_types import Weak, cast_name
 from kernelcore.frontend.scope import Scope, is_value
 from kernelcore.frontend.source import Source, read_source
-from kernelcore.frontend.value import ArrayView, Compound, Static, Value, describe_type
+from kernelcore.frontend.values.host_value import host_value
+from kernelcore.frontend.values.literal_types import Weak, cast_name
+from kernelcore.frontend.values.value import ArrayView, Compound, Static, Value, describe_type
 from kernelcore.ir.core import Const, Var
 from kernelcore.language.function import Function, Overload
 from kernelcore.language.overload_resolution import Rank, total

@@ -9,15 +9,29 @@ from collections.abc import Callable, Iterator, Sequence
 from kernelcore.base.errors import KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.syntax import BINARY, COMPARE
-from kernelcore.frontend.apply import logical
-from kernelcore.frontend.branch import BREAK, CONTINUE, LEFT, RESULT, RETURN, branch, guard, stopped
-from kernelcore.frontend.expr import lower_condition, lower_expr, short_circuit, static_object
-from kernelcore.frontend.literal_types import Choice, Promotion, Site, Weak, const
-from kernelcore.frontend.loop import Loop
-from kernelcore.frontend.mutation import changed_names
+from kernelcore.frontend.expressions.apply import logical
+from kernelcore.frontend.expressions.expression import (
+    lower_condition,
+    lower_expr,
+    short_circuit,
+    static_object,
+)
 from kernelcore.frontend.scope import FALSE, TRUE, Scope, scalar
-from kernelcore.frontend.unroll import is_static_loop, unrolled
-from kernelcore.frontend.value import ArrayView, Value, describe_type
+from kernelcore.frontend.statements.assigned_names import changed_names
+from kernelcore.frontend.statements.branch import (
+    BREAK,
+    CONTINUE,
+    LEFT,
+    RESULT,
+    RETURN,
+    branch,
+    guard,
+    stopped,
+)
+from kernelcore.frontend.statements.loop import Loop
+from kernelcore.frontend.statements.unroll import is_static_loop, unrolled
+from kernelcore.frontend.values.literal_types import Choice, Promotion, Site, Weak, const
+from kernelcore.frontend.values.value import ArrayView, Value, describe_type
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import CAST

@@ -6,11 +6,11 @@ import ast
 import builtins
 
 from kernelcore.base.errors import KernelTypeError
-from kernelcore.frontend.compile_time import static
-from kernelcore.frontend.expr import lower_expr, static_object
-from kernelcore.frontend.literal_types import Weak
+from kernelcore.frontend.calls.compile_time import static
+from kernelcore.frontend.expressions.expression import lower_expr, static_object
 from kernelcore.frontend.scope import Scope
-from kernelcore.frontend.value import Compound, Value, describe_type
+from kernelcore.frontend.values.literal_types import Weak
+from kernelcore.frontend.values.value import Compound, Value, describe_type
 
 MAX_TURNS = 64
 

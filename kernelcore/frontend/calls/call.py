@@ -11,16 +11,17 @@ from typing import cast as as_type
 
 from kernelcore.base.errors import KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.builtins import BUILTINS, LIBRARY, Builtin
-from kernelcore.frontend import compile_time
-from kernelcore.frontend.apply import arguments, cast, signature
-from kernelcore.frontend.compound import construct, operate
-from kernelcore.frontend.gradient import Gradient, grad, gradient_of, lower_gradient
-from kernelcore.frontend.intrinsics import Intrinsic
-from kernelcore.frontend.literal_types import Weak, cast_name
-from kernelcore.frontend.memory import INTRINSICS
+from kernelcore.frontend.calls import compile_time
+from kernelcore.frontend.calls.atomics import INTRINSICS
+from kernelcore.frontend.calls.intrinsics import Intrinsic
+from kernelcore.frontend.calls.snippet import NativeFunction, lower_native_call
+from kernelcore.frontend.derivatives.gradient import Gradient, grad, gradient_of, lower_gradient
+from kernelcore.frontend.expressions.apply import arguments, cast, signature
 from kernelcore.frontend.scope import Scope, scalar
-from kernelcore.frontend.snippet import NativeFunction, lower_native_call
-from kernelcore.frontend.value import (
+from kernelcore.frontend.values.array_view import extent
+from kernelcore.frontend.values.composite import construct, operate
+from kernelcore.frontend.values.literal_types import Weak, cast_name
+from kernelcore.frontend.values.value import (
     ArrayView,
     Compound,
     Static,
@@ -28,7 +29,6 @@ from kernelcore.frontend.value import (
     describe_object,
     describe_type,
 )
-from kernelcore.frontend.view import extent
 from kernelcore.ir.op import Op
 from kernelcore.language.function import Function
 from kernelcore.language.types import Dense, Scalar, StructType, type_of

@@ -6,11 +6,11 @@ import ast
 from collections.abc import Callable, Sequence
 
 from kernelcore.base.errors import KernelTypeError, SrcLoc
-from kernelcore.frontend.branch import RESULT, RETURN
-from kernelcore.frontend.compound import scalars_of, zeros
-from kernelcore.frontend.literal_types import Choice, Promotion, Site, Weak
 from kernelcore.frontend.scope import FALSE, TRUE, Scope, Unset
-from kernelcore.frontend.value import (
+from kernelcore.frontend.statements.branch import RESULT, RETURN
+from kernelcore.frontend.values.composite import scalars_of, zeros
+from kernelcore.frontend.values.literal_types import Choice, Promotion, Site, Weak
+from kernelcore.frontend.values.value import (
     ArrayView,
     Compound,
     Static,

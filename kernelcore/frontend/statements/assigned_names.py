@@ -6,10 +6,10 @@ import ast
 from collections.abc import Sequence
 
 from kernelcore.base.errors import KernelNameError, SrcLoc
-from kernelcore.frontend.expr import static_object
+from kernelcore.frontend.expressions.expression import static_object
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.source import own_nodes
-from kernelcore.frontend.value import Compound
+from kernelcore.frontend.values.value import Compound
 from kernelcore.language.function import Function
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from kernelcore.base.errors import KernelError, KernelTypeError, SrcLoc
 from kernelcore.builtins import Builtin
-from kernelcore.frontend.convert import converted
-from kernelcore.frontend.overloads import resolve
+from kernelcore.frontend.calls.overloads import resolve
 from kernelcore.frontend.scope import Scope, settle
-from kernelcore.frontend.value import Static, Value, describe_type, flatten, unflatten
+from kernelcore.frontend.values.conversion import converted
+from kernelcore.frontend.values.value import Static, Value, describe_type, flatten, unflatten
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Func, Region, Var
 from kernelcore.ir.op import GRAD

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable
 
 from kernelcore.base.errors import KernelSyntaxError, KernelTypeError
-from kernelcore.frontend.apply import cast
-from kernelcore.frontend.literal_types import Weak
+from kernelcore.frontend.expressions.apply import cast
 from kernelcore.frontend.scope import Scope, scalar, settle
-from kernelcore.frontend.value import Compound, Value, describe_type
+from kernelcore.frontend.values.literal_types import Weak
+from kernelcore.frontend.values.value import Compound, Value, describe_type
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import ASSERT, PRINT
 from kernelcore.language.types import SCALARS, Scalar

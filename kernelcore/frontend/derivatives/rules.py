@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kernelcore.base.errors import KernelTypeError
-from kernelcore.frontend.adjoint_syntax import cotangent_name, with_cotangents
 from kernelcore.frontend.annotations import Open, bound_of, parameter_nodes, parameter_type
-from kernelcore.frontend.overloads import admits, source_type
+from kernelcore.frontend.calls.overloads import admits, source_type
+from kernelcore.frontend.derivatives.adjoint_syntax import cotangent_name, with_cotangents
 from kernelcore.frontend.scope import Scope, is_value
 from kernelcore.frontend.source import Source, read_source
-from kernelcore.frontend.value import (
+from kernelcore.frontend.values.value import (
     ArrayView,
     Axis,
     Compound,

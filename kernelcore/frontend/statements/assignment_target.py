@@ -6,12 +6,14 @@ import ast
 from dataclasses import dataclass, replace
 
 from kernelcore.base.errors import KernelSyntaxError, KernelTypeError
-from kernelcore.frontend import component
-from kernelcore.frontend.convert import converted
-from kernelcore.frontend.effects import has_effects
-from kernelcore.frontend.expr import lower_entries
-from kernelcore.frontend.literal_types import Weak
-from kernelcore.frontend.parts import (
+from kernelcore.frontend.expressions.expression import lower_entries
+from kernelcore.frontend.scope import Scope
+from kernelcore.frontend.statements.side_effects import has_effects
+from kernelcore.frontend.values import component
+from kernelcore.frontend.values.array_view import Bounds, Slot, choose_slots, select, slots
+from kernelcore.frontend.values.conversion import converted
+from kernelcore.frontend.values.literal_types import Weak
+from kernelcore.frontend.values.selection import (
     Step,
     array_index,
     field_step,
@@ -19,8 +21,7 @@ from kernelcore.frontend.parts import (
     part,
     replaced,
 )
-from kernelcore.frontend.scope import Scope
-from kernelcore.frontend.value import (
+from kernelcore.frontend.values.value import (
     ArrayView,
     Compound,
     Value,
@@ -28,7 +29,6 @@ from kernelcore.frontend.value import (
     describe_type,
     flatten,
 )
-from kernelcore.frontend.view import Bounds, Slot, choose_slots, select, slots
 from kernelcore.ir.core import Atom
 from kernelcore.ir.op import LOAD, STORE
 from kernelcore.language.types import ArrayOf, Dense, Element, StructType

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.syntax import COMPARE
-from kernelcore.frontend.literal_types import Weak, const
 from kernelcore.frontend.scope import Scope
-from kernelcore.frontend.value import Leaf
+from kernelcore.frontend.values.literal_types import Weak, const
+from kernelcore.frontend.values.value import Leaf
 from kernelcore.ir.core import Atom
 from kernelcore.language.types import Dense, Scalar
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.builtins import BUILTINS
-from kernelcore.frontend import component
-from kernelcore.frontend.apply import index
-from kernelcore.frontend.component import Index
-from kernelcore.frontend.literal_types import Weak, const
+from kernelcore.frontend.expressions.apply import index
 from kernelcore.frontend.scope import Scope, scalar, settle
-from kernelcore.frontend.value import Compound, Leaf, Value, describe_type, flatten
-from kernelcore.frontend.view import Bounds
+from kernelcore.frontend.values import component
+from kernelcore.frontend.values.array_view import Bounds
+from kernelcore.frontend.values.component import Index
+from kernelcore.frontend.values.literal_types import Weak, const
+from kernelcore.frontend.values.value import Compound, Leaf, Value, describe_type, flatten
 from kernelcore.ir.core import Atom, Const
 from kernelcore.language.types import Dense, Member, Scalar, StructType, int32
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.builtins.syntax import BOOLEAN, UNARY
-from kernelcore.frontend.host import host_value
-from kernelcore.frontend.integer_folding import exact
-from kernelcore.frontend.literal_types import (
+from kernelcore.frontend.scope import Scope, scalar, settle
+from kernelcore.frontend.values.host_value import host_value
+from kernelcore.frontend.values.integer_folding import exact
+from kernelcore.frontend.values.literal_types import (
     Choice,
     Site,
     Weak,
@@ -23,8 +24,7 @@ from kernelcore.frontend.literal_types import (
     truncated,
     widest,
 )
-from kernelcore.frontend.scope import Scope, scalar, settle
-from kernelcore.frontend.value import Value, describe_type
+from kernelcore.frontend.values.value import Value, describe_type
 from kernelcore.ir.core import Atom, Const
 from kernelcore.ir.op import CAST, Op
 from kernelcore.language.types import TYPE_CLASSES, Scalar, boolean, float32, float64, int32, int64

@@ -10,8 +10,8 @@ import numpy as np
 
 from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.builtins import Builtin
-from kernelcore.frontend.literal_types import Weak
-from kernelcore.frontend.value import Leaf, Static, Value, build, describe_object
+from kernelcore.frontend.values.literal_types import Weak
+from kernelcore.frontend.values.value import Leaf, Static, Value, build, describe_object
 from kernelcore.ir.core import Const
 from kernelcore.language.function import Function
 from kernelcore.language.types import (

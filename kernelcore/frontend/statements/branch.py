@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelcore.base.errors import KernelTypeError, SrcLoc
-from kernelcore.frontend.apply import logical
-from kernelcore.frontend.literal_types import Choice, Site, Weak, widest
+from kernelcore.frontend.expressions.apply import logical
 from kernelcore.frontend.scope import FALSE, TRUE, Scope, Unset
-from kernelcore.frontend.value import Static, Value, describe_type
+from kernelcore.frontend.values.literal_types import Choice, Site, Weak, widest
+from kernelcore.frontend.values.value import Static, Value, describe_type
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 from kernelcore.language.types import Scalar

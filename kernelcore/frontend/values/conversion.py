@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.scope import Scope, scalar
-from kernelcore.frontend.value import ArrayView, Compound, Value, describe_type
+from kernelcore.frontend.values.value import ArrayView, Compound, Value, describe_type
 from kernelcore.language.types import ArrayOf, Dense, Scalar, SourceType, StructType
 
 

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from kernelcore.base.errors import KernelSyntaxError
-from kernelcore.frontend.expr import static_object
-from kernelcore.frontend.overloads import recursion, remember
-from kernelcore.frontend.rules import DECORATORS
+from kernelcore.frontend.calls.overloads import recursion, remember
+from kernelcore.frontend.derivatives.rules import DECORATORS
+from kernelcore.frontend.expressions.expression import static_object
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.source import EXPRESSION_ERRORS, Source, own_nodes
-from kernelcore.frontend.value import Static
+from kernelcore.frontend.values.value import Static
 from kernelcore.language.function import Function, Overload
 
 

@@ -9,15 +9,15 @@ from types import MappingProxyType
 from kernelcore.base.errors import KernelSyntaxError, KernelTypeError
 from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.syntax import BINARY, UNARY
-from kernelcore.frontend import intrinsics
-from kernelcore.frontend.apply import arguments, index
-from kernelcore.frontend.compound import operate
-from kernelcore.frontend.convert import converted
-from kernelcore.frontend.intrinsics import Intrinsic
-from kernelcore.frontend.literal_types import Weak
+from kernelcore.frontend.calls import intrinsics
+from kernelcore.frontend.calls.intrinsics import Intrinsic
+from kernelcore.frontend.expressions.apply import arguments, index
 from kernelcore.frontend.scope import Scope
-from kernelcore.frontend.value import ArrayView, Value, build, flatten
-from kernelcore.frontend.view import Slot, slots
+from kernelcore.frontend.values.array_view import Slot, slots
+from kernelcore.frontend.values.composite import operate
+from kernelcore.frontend.values.conversion import converted
+from kernelcore.frontend.values.literal_types import Weak
+from kernelcore.frontend.values.value import ArrayView, Value, build, flatten
 from kernelcore.ir.core import Atom, Var
 from kernelcore.ir.op import ATOMIC, ATOMIC_ADD, ATOMIC_CAS, TID, Op
 from kernelcore.language.types import MAX_TID_DIMS, Element, Scalar

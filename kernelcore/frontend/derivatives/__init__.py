@@ -1,0 +1,1 @@
+"""Derivatives in the source: rules that users give, and gradients inside kernels."""

@@ -1,0 +1,1 @@
+"""What expressions stand for: scalars, composites and views of arrays, and their types."""
