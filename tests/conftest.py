@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 import kernelcore as kc
 from kernelcore import _native
+from tests.helpers.golden import GOLDEN, GoldenErrors, module_of
 
-GOLDEN = Path(__file__).parent / "golden"
+ERRORS = pytest.StashKey[GoldenErrors]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write what tests see to the golden files"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[ERRORS] = GoldenErrors(config)
+    config.pluginmanager.register(config.stash[ERRORS])
 
 
 @pytest.fixture
@@ -33,6 +38,13 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert found == file.read_text()
 
     return check
+
+
+@pytest.fixture
+def golden_error(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """``golden_error(case, text)`` compares ``text`` with a section of the module's errors."""
+    errors, module = request.config.stash[ERRORS], module_of(request.node.nodeid)
+    return lambda case, text: errors.check(module, case, text)
 
 
 @pytest.fixture

@@ -158,9 +158,9 @@ REFUSED |= {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_no_gradient_is_better_than_a_wrong_one(case: str, golden: Golden) -> None:
+def test_no_gradient_is_better_than_a_wrong_one(case: str, golden_error: Golden) -> None:
     with pytest.raises(kc.KernelError) as caught:
         REFUSED[case]()
     text = str(caught.value).replace(f"{ROOT}/", "")
     text = re.sub(r"(line |\.py:)\d+", r"\1N", text)
-    golden(f"errors/tape_{case}.txt", f"{type(caught.value).__name__}: {text}")
+    golden_error(case, f"{type(caught.value).__name__}: {text}")

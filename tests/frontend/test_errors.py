@@ -254,33 +254,39 @@ def message_of_body(head: str, signature: str, body: str, tmp_path: Path) -> str
 
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")
 @pytest.mark.parametrize("name", BODIES)
-def test_body_is_refused(name: str, tmp_path: Path, golden: Callable[[str, str], None]) -> None:
+def test_body_is_refused(
+    name: str, tmp_path: Path, golden_error: Callable[[str, str], None]
+) -> None:
     found = message_of_body(HEAD, SIGNATURE, BODIES[name], tmp_path)
-    golden(f"errors/{name}.txt", found)
+    golden_error(name, found)
 
 
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")
 @pytest.mark.parametrize("name", refused_language.LANGUAGE)
-def test_language_is_refused(name: str, tmp_path: Path, golden: Callable[[str, str], None]) -> None:
+def test_language_is_refused(
+    name: str, tmp_path: Path, golden_error: Callable[[str, str], None]
+) -> None:
     part = refused_language
     found = message_of_body(part.HEAD, part.SIGNATURE, part.LANGUAGE[name], tmp_path)
-    golden(f"errors/{name}.txt", found)
+    golden_error(name, found)
 
 
 @pytest.mark.parametrize("name", refused_composites.COMPOSITES)
 def test_composite_is_refused(
-    name: str, tmp_path: Path, golden: Callable[[str, str], None]
+    name: str, tmp_path: Path, golden_error: Callable[[str, str], None]
 ) -> None:
     part = refused_composites
     found = message_of_body(part.HEAD, part.SIGNATURE, part.COMPOSITES[name], tmp_path)
-    golden(f"errors/{name}.txt", found)
+    golden_error(name, found)
 
 
 @pytest.mark.parametrize("name", [*MODULES, *MORE_MODULES])
-def test_module_is_refused(name: str, tmp_path: Path, golden: Callable[[str, str], None]) -> None:
+def test_module_is_refused(
+    name: str, tmp_path: Path, golden_error: Callable[[str, str], None]
+) -> None:
     head, table = (HEAD, MODULES) if name in MODULES else (refused_language.HEAD, MORE_MODULES)
     text = textwrap.dedent(table[name]).lstrip("\n")
-    golden(f"errors/{name}.txt", message(module(head, text, tmp_path)["kernel"], tmp_path))
+    golden_error(name, message(module(head, text, tmp_path)["kernel"], tmp_path))
 
 
 def test_every_error_has_a_name_of_its_own() -> None:
@@ -332,13 +338,13 @@ USES: dict[str, Callable[[kc.Kernel], object]] = {
 
 @pytest.mark.parametrize("name", USES)
 def test_use_of_a_generic_kernel_is_refused(
-    name: str, tmp_path: Path, golden: Callable[[str, str], None]
+    name: str, tmp_path: Path, golden_error: Callable[[str, str], None]
 ) -> None:
     kernel = module("", GENERIC, tmp_path)["kernel"]
     with pytest.raises(kc.KernelError) as caught:
         USES[name](kernel)
     text = f"{type(caught.value).__name__}: {caught.value}".replace(f"{tmp_path}/", "")
-    golden(f"errors/{name}.txt", text)
+    golden_error(name, text)
 
 
 def test_source_must_be_available() -> None:

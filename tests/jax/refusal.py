@@ -15,19 +15,19 @@ from tests.helpers.paths import ROOT
 Golden = Callable[[str, str], None]
 
 
-def check_refusal(call: Callable[[], Any], name: str, golden: Golden) -> None:
-    """``call`` raises a KernelError that is a golden, and raises one too where it is only traced.
+def check_refusal(call: Callable[[], Any], name: str, golden_error: Golden) -> None:
+    """``call`` raises a KernelError with a golden text, and raises one too where it is traced.
 
     Args:
         call: What is refused.
-        name: Of the golden, in tests/golden/errors, behind ``jax_``.
-        golden: The fixture.
+        name: The section of the text in the golden file of the test's module.
+        golden_error: The fixture.
     """
     with pytest.raises(kc.KernelError) as caught:
         call()
     text = str(caught.value).replace(f"{ROOT}/", "")
     text = re.sub(r"line \d+", "line N", text)
-    golden(f"errors/jax_{name}.txt", f"{type(caught.value).__name__}: {text}")
+    golden_error(name, f"{type(caught.value).__name__}: {text}")
     assert "help:" in text
     with pytest.raises(kc.KernelError):
         jax.make_jaxpr(call)()

@@ -139,7 +139,7 @@ def test_an_operand_that_is_read_after_its_copy_was_updated_keeps_its_elements()
     assert_close(jax.jit(jax_callable(aliased, 2, in_out_argnames="o"))(x, o), (bent, bent + o))
 
 
-def test_numbers_that_the_function_reads_are_static(golden: Golden) -> None:
+def test_numbers_that_the_function_reads_are_static(golden_error: Golden) -> None:
     runs: list[int] = []
 
     def function(x: F64, n: int, o: F64):
@@ -153,7 +153,7 @@ def test_numbers_that_the_function_reads_are_static(golden: Golden) -> None:
         assert_close(call(x, 1)[0], 2 * x)
         assert_close(call(x, 2)[0], 2 * x)
     assert runs == [1, 2]
-    check_refusal(lambda: jax.jit(call)(x, jnp.int32(2)), "callable_value_read", golden)
+    check_refusal(lambda: jax.jit(call)(x, jnp.int32(2)), "callable_value_read", golden_error)
 
 
 def test_structs_are_arguments() -> None:
@@ -242,8 +242,8 @@ REFUSED: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_recorded_is_refused(case: str, golden: Golden) -> None:
-    check_refusal(REFUSED[case], f"callable_{case}", golden)
+def test_what_cannot_be_recorded_is_refused(case: str, golden_error: Golden) -> None:
+    check_refusal(REFUSED[case], f"callable_{case}", golden_error)
 
 
 def test_errors_of_the_function_end_the_program() -> None:

@@ -93,9 +93,9 @@ def test_a_registered_name_is_replaced() -> None:
 NOTHING: Any = None
 
 
-def test_other_arguments_are_refused(golden: Golden) -> None:
-    check_refusal(lambda: register_ffi_callback(NOTHING, print), "callback_name", golden)
-    check_refusal(lambda: register_ffi_callback("test", NOTHING), "callback_function", golden)
+def test_other_arguments_are_refused(golden_error: Golden) -> None:
+    check_refusal(lambda: register_ffi_callback(NOTHING, print), "callback_name", golden_error)
+    check_refusal(lambda: register_ffi_callback("test", NOTHING), "callback_function", golden_error)
 
 
 def test_buffers_of_gpus_say_where_they_are() -> None:

@@ -78,8 +78,8 @@ OTHER_COMPONENTS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("case", OTHER_COMPONENTS)
-def test_other_components_are_refused(case: str, golden: Golden) -> None:
-    check_refusal(OTHER_COMPONENTS[case], case, golden)
+def test_other_components_are_refused(case: str, golden_error: Golden) -> None:
+    check_refusal(OTHER_COMPONENTS[case], case, golden_error)
 
 
 def test_derivatives_match_closed_forms() -> None:

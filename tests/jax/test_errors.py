@@ -48,7 +48,7 @@ SET: Any = {3}
 MAPPING: Any = {"x": 3}
 
 
-# By the name of the golden.
+# By the name of the golden section.
 def transposed() -> Any:
     call = jax_kernel(neighbour)
     return jax.linear_transpose(lambda x: call(x)[0], jnp.ones(3))(jnp.ones(3))
@@ -114,13 +114,13 @@ REFUSED: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_bad_call_is_refused(case: str, golden: Golden) -> None:
-    check_refusal(REFUSED[case], case, golden)
+def test_bad_call_is_refused(case: str, golden_error: Golden) -> None:
+    check_refusal(REFUSED[case], case, golden_error)
 
 
-def test_types_of_64_bits_need_x64(golden: Golden) -> None:
+def test_types_of_64_bits_need_x64(golden_error: Golden) -> None:
     with jax.enable_x64(False):
-        check_refusal(lambda: jax_kernel(neighbour)(jnp.ones(3)), "no_x64", golden)
+        check_refusal(lambda: jax_kernel(neighbour)(jnp.ones(3)), "no_x64", golden_error)
 
 
 @pytest.mark.parametrize("transform", [jax.grad, jax.jacfwd, jax.hessian])

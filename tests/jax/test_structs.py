@@ -162,10 +162,10 @@ BAD_STRUCTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("case", BAD_STRUCTS)
-def test_other_structs_are_refused(case: str, golden: Golden) -> None:
+def test_other_structs_are_refused(case: str, golden_error: Golden) -> None:
     others = {"position": jnp.zeros((2, 3)), "mass": jnp.zeros(2)}
     call = jax_kernel(composites.pull)
-    check_refusal(lambda: call(BAD_STRUCTS[case], others, 3.0), case, golden)
+    check_refusal(lambda: call(BAD_STRUCTS[case], others, 3.0), case, golden_error)
 
 
 @kc.kernel
@@ -189,5 +189,5 @@ def test_generic_kernels_take_the_types_of_their_arguments(dtype: str) -> None:
     assert_close(jax.vmap(call, (0, None))(jnp.stack([x, x]), s)[0], jnp.stack([x, x]) * s)
 
 
-def test_a_generic_result_that_no_argument_tells_is_refused(golden: Golden) -> None:
-    check_refusal(lambda: jax_kernel(converted)(jnp.ones(3)), "generic_result", golden)
+def test_a_generic_result_that_no_argument_tells_is_refused(golden_error: Golden) -> None:
+    check_refusal(lambda: jax_kernel(converted)(jnp.ones(3)), "generic_result", golden_error)

@@ -163,12 +163,12 @@ REFUSED: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_bad_arguments_are_refused_before_anything_runs(case: str, golden: Golden) -> None:
+def test_bad_arguments_are_refused_before_anything_runs(case: str, golden_error: Golden) -> None:
     before = Z.copy()
     with pytest.raises(kc.KernelError) as caught:
         REFUSED[case]()
     text = str(caught.value).replace(f"{ROOT}/", "")
     assert case == "no_kernel" or f'File "{Path(__file__).relative_to(ROOT)}", line ' in text
     text = re.sub(r"line \d+", "line N", text)
-    golden(f"errors/launch_{case}.txt", f"{type(caught.value).__name__}: {text}")
+    golden_error(case, f"{type(caught.value).__name__}: {text}")
     np.testing.assert_array_equal(Z, before)

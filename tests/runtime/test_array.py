@@ -380,12 +380,12 @@ REFUSED: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_is_refused(case: str, golden: Golden) -> None:
+def test_what_cannot_be_is_refused(case: str, golden_error: Golden) -> None:
     with pytest.raises(kc.KernelError) as caught:
         REFUSED[case]()
     text = str(caught.value).replace(f"{ROOT}/", "")
     text = re.sub(r"line \d+", "line N", text)
-    golden(f"errors/data_array_{case}.txt", f"{type(caught.value).__name__}: {text}")
+    golden_error(case, f"{type(caught.value).__name__}: {text}")
 
 
 def test_indices_out_of_range_are_those_of_python() -> None:

@@ -92,8 +92,8 @@ CASES: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_text_is(name: str, golden: Callable[[str, str], None]) -> None:
+def test_the_text_is(name: str, golden_error: Callable[[str, str], None]) -> None:
     with pytest.raises(kc.KernelError) as caught:
         CASES[name]()
     text = re.sub(r'File ".*/([^"/]+)", line \d+', r'File "\1"', str(caught.value))
-    golden(f"torch/{name}.txt", f"{type(caught.value).__name__}: {text}")
+    golden_error(name, f"{type(caught.value).__name__}: {text}")

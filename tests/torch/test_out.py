@@ -247,11 +247,11 @@ def refusal(name: str) -> Any:
     "name",
     ["shape", "dtype", "expanded", "alias", "in_place", "each_other", "count", "kind", "gradient"],
 )
-def test_the_text_is(name: str, golden: Callable[[str, str], None]) -> None:
+def test_the_text_is(name: str, golden_error: Callable[[str, str], None]) -> None:
     with pytest.raises(kc.KernelError) as caught:
         refusal(name)
     text = re.sub(r'File ".*/([^"/]+)", line \d+', r'File "\1"', str(caught.value))
-    golden(f"torch/out_{name}.txt", f"{type(caught.value).__name__}: {text}")
+    golden_error(f"out_{name}", f"{type(caught.value).__name__}: {text}")
 
 
 def test_native_code_refuses_as_well():

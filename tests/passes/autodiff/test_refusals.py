@@ -162,7 +162,7 @@ REFUSED = [
 @pytest.mark.parametrize("kernel", REFUSED, ids=lambda k: k.name)
 @pytest.mark.parametrize("mode", ["jvp", "vjp"])
 def test_order_of_threads_has_no_derivative(
-    kernel: kc.Kernel, mode: str, golden: Callable[[str, str], None]
+    kernel: kc.Kernel, mode: str, golden_error: Callable[[str, str], None]
 ) -> None:
     op = kernel_operation(kernel, launch_dims="x")
     modes = {
@@ -172,7 +172,7 @@ def test_order_of_threads_has_no_derivative(
     with pytest.raises(kc.KernelGradError) as caught:
         modes[mode]()
     text = str(caught.value).replace(f"{ROOT}/", "")
-    golden(f"errors/grad_{kernel.name}.txt", re.sub(r"line \d+", "line N", text))
+    golden_error(kernel.name, re.sub(r"line \d+", "line N", text))
 
 
 @kc.kernel
@@ -226,11 +226,13 @@ def writing_condition(x: F64, y: F64):
         pass
 
 
-def test_conditions_that_write_have_a_jvp_and_no_vjp(golden: Callable[[str, str], None]) -> None:
+def test_conditions_that_write_have_a_jvp_and_no_vjp(
+    golden_error: Callable[[str, str], None],
+) -> None:
     op = kernel_operation(writing_condition, outputs=["y"])
     (tangent,) = run_operation(derive.jvp(op, [0]).operation, [np.array([0.5, 2.0]), np.ones(2)])
     np.testing.assert_array_equal(tangent, [16.0, 4.0])
     with pytest.raises(kc.KernelGradError) as caught:
         derive.vjp(op, [0], [0])
     text = str(caught.value).replace(f"{ROOT}/", "")
-    golden("errors/grad_writing_condition.txt", re.sub(r"line \d+", "line N", text))
+    golden_error("writing_condition", re.sub(r"line \d+", "line N", text))
