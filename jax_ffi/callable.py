@@ -11,15 +11,14 @@ import numpy as np
 
 from jax_ffi.arguments import Operands
 from jax_ffi.host import HostCall
-from jax_ffi.members import Member, members, put_together, take_apart
 from jax_ffi.options import Declaration, FrozenOutputDims, OutputDims
 from jax_ffi.program import Replay, bind_program
-from kernelcore.base.errors import KernelArgumentError
 from kernelcore.operators import (
+    Arguments,
+    ArgumentTree,
     Interface,
     Program,
     Programs,
-    Result,
     Scalar,
     declared_parameters,
     interface,
@@ -49,7 +48,8 @@ class _Face:
     interface: Interface
     programs: Programs
     operands: Operands
-    arguments: tuple[Member, ...]
+    arguments: Arguments
+    results: tuple[ArgumentTree, ...]
     scalars: tuple[int, ...]
     host: HostCall
     replays: dict[Program, Replay] = field(default_factory=dict[Program, Replay])
@@ -115,20 +115,15 @@ class JaxCallable:
         face = self.faces.get(shapes)
         if face is None:
             face = self.faces[shapes] = self._face(shapes)
-        names = [n for n in declared.parameters if n not in self.outputs]
-        leaves: list[Any] = [None] * len(face.operands.operands)
-        for member, arg in zip(face.arguments, declared.matched(names, args, named), strict=True):
-            take_apart(member, arg, leaves, self._refuse_argument)
+        leaves = face.arguments.bind(args, named)
         operands = face.operands.values(leaves)
         if self.graph_mode is GraphMode.NONE:
-            found, results = face.host.call(operands), face.interface.results
+            found = face.host.call(operands)
         else:
-            found, results = self._replay(face, leaves, operands)
-        return tuple(put_together(m, found) for m in members([r.name for r in results]))
+            found = self._replay(face, leaves, operands)
+        return tuple(tree.unflatten(found) for tree in face.results)
 
-    def _replay(
-        self, face: _Face, leaves: list[Any], operands: list[Any]
-    ) -> tuple[list[Any], tuple[Result, ...]]:
+    def _replay(self, face: _Face, leaves: list[Any], operands: list[Any]) -> list[Any]:
         known = list(operands)
         for index in face.scalars:
             is_number = isinstance(leaves[index], bool | int | float | np.generic)
@@ -140,24 +135,20 @@ class JaxCallable:
                 program, self.has_side_effect, self.graph_mode is GraphMode.WARP
             )
         replay.check_extents([np.shape(x) for x in operands])
-        return bind_program(operands, replay), program.results
-
-    def _refuse_argument(self, text: str, member: Member) -> KernelArgumentError:
-        return KernelArgumentError(
-            f"{self.declaration.name}(): argument '{member.name}': {text}",
-            self.declaration.loc,
-            "pass the struct itself, or a dictionary of its fields",
-        )
+        return bind_program(operands, replay)
 
     def _face(self, shapes: FrozenOutputDims | None) -> _Face:
         face = interface(self.function, self.outputs, self.in_out, dict(shapes or ()))
         loc = self.declaration.loc
         operands = Operands(face.name, loc, face.operands, face.results, face.operand_locs)
+        typed = [(p.name, type_) for p, type_ in face.parameters]
+        names = [o.name for o in face.operands]
         return _Face(
             face,
             Programs(face),
             operands,
-            members([o.name for o in face.operands]),
+            Arguments.of_types(face.name, loc, typed, names),
+            ArgumentTree.of_all(typed, [r.name for r in face.results]),
             tuple(i for i, o in enumerate(face.operands) if isinstance(o.type, Scalar)),
             HostCall(face, self.has_side_effect),
         )

@@ -11,10 +11,18 @@ import jax.ffi
 
 import kernelcore as kc
 from jax_ffi.callback import CudaBuffer, HostBuffer, RawBuffer, device_at, register_handler
-from jax_ffi.members import Member, members, put_together
 from kernelcore import ArrayType
 from kernelcore.base.errors import KernelGradError
-from kernelcore.operators import ArrayOf, Dense, Interface, Scalar, SourceType, StructType, evaluate
+from kernelcore.operators import (
+    ArgumentTree,
+    ArrayOf,
+    Dense,
+    Interface,
+    Scalar,
+    SourceType,
+    StructType,
+    evaluate,
+)
 
 _numbers = itertools.count()
 
@@ -26,9 +34,12 @@ class HostCall:
         self.interface = interface
         self.has_side_effect = has_side_effect
         names = [operand.name for operand in interface.operands]
-        self.given = {member.name: member for member in members(names)}
         results = [result.name for result in interface.results]
-        self.made = {member.name: member for member in members(results)}
+        typed = [(p.name, type_) for p, type_ in interface.parameters]
+        self.given, self.made = (
+            {tree.name: tree for tree in ArgumentTree.of_all(typed, leaves)}
+            for leaves in (names, results)
+        )
         # A result that starts as a copy of an operand may take its memory.
         self.aliases = {names.index(r): k for k, r in enumerate(results) if r in names}
         self.starts = {result: operand for operand, result in self.aliases.items()}
@@ -106,20 +117,20 @@ class HostCall:
     ) -> None:
         """Call the function on buffers; ``elements`` are what it reads and writes of fields."""
 
-        def argument(type_: SourceType, member: Member, buffers: Sequence[Any]) -> Any:
+        def argument(type_: SourceType, tree: ArgumentTree, buffers: Sequence[Any]) -> Any:
             match type_:
                 case Scalar():
-                    return buffers[member.leaves[0]].numpy().item()
+                    return buffers[tree.leaves[0]].numpy().item()
                 case StructType():
-                    fields = dict(member.fields)
-                    return {n: argument(one, fields[n], buffers) for n, one in type_.fields}
+                    types = dict(type_.fields)
+                    return {p.key: argument(types[p.key], p, buffers) for p in tree.parts}
                 case ArrayOf(element=StructType()):
-                    return put_together(member, {k: elements(buffers[k]) for k in member.leaves})
+                    return tree.unflatten({k: elements(buffers[k]) for k in tree.leaves})
                 case ArrayOf(element=element):
-                    return buffers[member.leaves[0]].array(element)
+                    return buffers[tree.leaves[0]].array(element)
                 case _:
                     assert isinstance(type_, Dense | ArrayType)
-                    return buffers[member.leaves[0]].numpy()
+                    return buffers[tree.leaves[0]].numpy()
 
         self.interface.function(
             *(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NoReturn
 
 import jax
@@ -13,7 +14,6 @@ import numpy as np
 import jax_ffi.lowering
 import jax_ffi.transforms  # noqa: F401
 from jax_ffi.arguments import Operands
-from jax_ffi.members import Member, members, put_together, root_of, take_apart
 from jax_ffi.options import (
     Declaration,
     Dims,
@@ -23,8 +23,16 @@ from jax_ffi.options import (
 )
 from jax_ffi.primitive import Launch, bind
 from kernelcore import Kernel
-from kernelcore.base.errors import KernelArgumentError
-from kernelcore.operators import MAX_THREADS, is_block_dim, kernel_operation, require_kernel, roles
+from kernelcore.operators import (
+    MAX_THREADS,
+    Arguments,
+    ArgumentTree,
+    is_block_dim,
+    kernel_operation,
+    leaf_names,
+    require_kernel,
+    roles,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +41,8 @@ class Call:
 
     launch: Launch
     operands: Operands
-    arguments: tuple[Member, ...]
-    results: tuple[Member, ...]
+    arguments: Arguments
+    results: tuple[ArgumentTree, ...]
     # Per leaf of the results: the result that it is, or the operand, which the kernel only reads.
     sources: tuple[tuple[bool, int], ...]
 
@@ -113,38 +121,33 @@ class JaxKernel:
             KernelArgumentError: An argument does not fit the kernel.
         """
         self.declaration.check_vmap_method(vmap_method)
-        names = [n for n in self.declaration.parameters if n not in self.outputs]
-        if named or len(args) != len(names):
-            args = tuple(self.declaration.matched(names, args, named))
-        call = self._call(dict(zip(names, args, strict=True)), launch_dims, output_dims)
-        operation = call.launch.operation
-        leaves: list[Any] = [None] * len(operation.operands)
-        for member, arg in zip(call.arguments, args, strict=True):
-            take_apart(member, arg, leaves, self._refuse_argument)
-        operands = call.operands.values(leaves)
-        operation.check_extents([np.shape(x) for x in operands])
+        kernel = self.kernel
+        if kernel.is_generic:
+            args, given = tuple(self._named.bind(args, named)), self._named.names
+            kernel = kernel.for_inputs({n: _sample(a) for n, a in zip(given, args, strict=True)})
+            named = {}
+        call = self._call(kernel, launch_dims, output_dims)
+        operands = call.operands.values(call.arguments.bind(args, named))
+        call.launch.operation.check_extents([np.shape(x) for x in operands])
         made = bind(operands, call.launch)
         found = [made[i] if is_result else operands[i] for is_result, i in call.sources]
-        return tuple(put_together(member, found) for member in call.results)
+        return tuple(tree.unflatten(found) for tree in call.results)
 
-    def _refuse_argument(self, text: str, member: Member) -> KernelArgumentError:
-        return KernelArgumentError(
-            f"{self.kernel.name}(): argument '{member.name}': {text}",
-            self.declaration.loc,
-            "pass the struct itself, or a dictionary of its fields",
-        )
+    @cached_property
+    def _named(self) -> Arguments:
+        """The arguments before the types are known, one value each."""
+        declared = self.declaration
+        names = [n for n in declared.parameters if n not in self.outputs]
+        return Arguments.of_names(declared.name, declared.loc, names)
 
     def _call(
-        self, given: dict[str, Any], launch_dims: Dims | None, output_dims: OutputDims | None
+        self, kernel: Kernel, launch_dims: Dims | None, output_dims: OutputDims | None
     ) -> Call:
         declared = self.declaration
         grid = self.launch_dims if launch_dims is None else declared.dims(launch_dims)
         shapes = self.output_dims
         if output_dims is not None:
             shapes = declared.output_dims(self.outputs, output_dims)
-        kernel = self.kernel
-        if kernel.is_generic:
-            kernel = kernel.for_inputs({name: _sample(arg) for name, arg in given.items()})
         call = self.calls.get((kernel, grid, shapes))
         if call is None:
             call = self.calls[kernel, grid, shapes] = self._make_call(kernel, grid, shapes)
@@ -154,18 +157,19 @@ class JaxKernel:
         self, kernel: Kernel, grid: FrozenDims | None, shapes: FrozenOutputDims | None
     ) -> Call:
         outputs, in_out, read = _leaves(kernel, self.outputs, self.in_out)
-        wanted = dict(shapes or ())
-        dims = {n: wanted[root_of(n)] for n in outputs if root_of(n) in wanted}
+        dims = {leaf: shape for name, shape in shapes or () for leaf in _typed(kernel)[name]}
         operation = kernel_operation(kernel, outputs, in_out, grid, dims)
         launch = Launch(operation, (), self.differentiable, self.has_side_effect, self.block_dim)
         made = {r.name: (True, i) for i, r in enumerate(operation.outputs)}
         same = {o.name: (False, i) for i, o in enumerate(operation.operands) if o.name in read}
         names = [p.name for p in kernel.func.params if p.name in made or p.name in same]
+        typed = [(p.name, p.type) for p in kernel.parameters if p.type is not None]
+        operands, loc = [o.name for o in operation.operands], self.declaration.loc
         return Call(
             launch,
             Operands.of(operation),
-            members([o.name for o in operation.operands]),
-            members(names),
+            Arguments.of_types(kernel.name, loc, typed, operands),
+            ArgumentTree.of_all(typed, names),
             tuple((made | same)[name] for name in names),
         )
 
@@ -183,16 +187,20 @@ def _leaves(
     """The leaves of results: outputs, in-out ones, and fields of in-out ones that stay as given."""
     names = [p.name for p in kernel.func.params]
     written = {n for n, effect in zip(names, kernel.effects, strict=True) if effect.writes}
-    updated = {root_of(n) for n in written}
     found: tuple[list[str], list[str], list[str]] = ([], [], [])
-    for name in names:
-        root = root_of(name)
-        if root in outputs:
-            found[0].append(name)
-        elif root in in_out:
-            stays = name not in written and root in updated
-            found[2 if stays else 1].append(name)
+    for parameter, leaves in _typed(kernel).items():
+        if parameter in outputs:
+            found[0].extend(leaves)
+        elif parameter in in_out:
+            is_updated = not written.isdisjoint(leaves)
+            for leaf in leaves:
+                found[2 if is_updated and leaf not in written else 1].append(leaf)
     return found
+
+
+def _typed(kernel: Kernel) -> dict[str, list[str]]:
+    """The names of the leaves of each parameter."""
+    return {p.name: leaf_names(p.name, p.type) for p in kernel.parameters if p.type is not None}
 
 
 def jax_kernel(
@@ -254,8 +262,5 @@ def jax_kernel(
 
 
 def _declaration(kernel: Kernel) -> Declaration:
-    if kernel.is_generic:
-        names: Sequence[str] = [p.name for p in kernel.parameters]
-        return Declaration(kernel.name, tuple(names), kernel.parameters[0].loc)
-    names = [root_of(p.name) for p in kernel.func.params]
-    return Declaration(kernel.name, tuple(dict.fromkeys(names)), kernel.func.loc)
+    loc = kernel.parameters[0].loc if kernel.is_generic else kernel.func.loc
+    return Declaration(kernel.name, tuple(p.name for p in kernel.parameters), loc)

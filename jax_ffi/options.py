@@ -121,31 +121,6 @@ class Declaration:
                 "leave it out: every instance of a batch runs on its own in any case",
             )
 
-    def matched(
-        self, names: Sequence[str], args: Sequence[object], named: Mapping[str, object]
-    ) -> list[object]:
-        """The arguments in the order of ``names``, the parameters that a call gives.
-
-        Raises:
-            KernelArgumentError: One is missing, unknown, or given twice.
-        """
-
-        def fail(text: str) -> KernelArgumentError:
-            remedy = f"call it as {self.name}({', '.join(names)})"
-            return KernelArgumentError(f"{self.name}(): {text}", self.loc, remedy)
-
-        if len(args) > len(names):
-            raise fail(f"expected {len(names)} arguments, found {len(args)}")
-        for name in named:
-            if name not in names:
-                raise fail(f"unknown argument '{name}'")
-            if name in names[: len(args)]:
-                raise fail(f"argument '{name}' was given twice")
-        for name in names[len(args) :]:
-            if name not in named:
-                raise fail(f"missing argument '{name}'")
-        return [*args, *(named[n] for n in names[len(args) :])]
-
 
 def _entries(spec: object) -> tuple[int | str, ...] | None:
     """The numbers and the text that ``spec``, a number or many, consists of; None if it does not.

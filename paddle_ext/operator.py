@@ -14,6 +14,7 @@ from paddle.static.nn import static_pylayer
 from kernelcore import Kernel
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.operators import (
+    Arguments,
     Operation,
     Scalar,
     Selected,
@@ -60,18 +61,22 @@ def paddle_op(
         A function of the kernel's parameters without ``outputs``, by position or by name: tensors
         on the CPU of the declared dtype and rank with any strides; for a scalar a number or a
         tensor without dimensions; for a vector or a matrix a sequence of numbers or a tensor of
-        its components. It returns a new contiguous tensor, or a tuple of them.
+        its components; for a struct a mapping, a tuple of the fields in order, or an object with
+        these as attributes. It returns a new contiguous tensor, or a tuple of them.
 
     Raises:
         KernelArgumentError: The parameters are not as described.
     """
     operation = kernel_operation(kernel, outputs, in_out, launch_dims, output_dims)
+    typed = [(p.name, p.type) for p in kernel.parameters if p.type is not None]
+    operands = [o.name for o in operation.operands]
+    arguments = Arguments.of_types(kernel.name, operation.func.loc, typed, operands)
     call = PaddleOperator(operation)
 
     # Paddle's translators to static programs leave it as it is.
     @paddle.jit.marker.unified
     def op(*args: Any, **kwargs: Any) -> Any:
-        found = call(_positional(operation, args, kwargs))
+        found = call(arguments.bind(args, kwargs))
         return found[0] if operation.visible == 1 else found
 
     op.__name__ = op.__qualname__ = kernel.name
@@ -244,22 +249,3 @@ def _numbers(given: Sequence[Any]) -> tuple[Any, ...]:
 
 def _as_tuple(found: Any) -> tuple[Any, ...]:
     return tuple(found) if isinstance(found, list | tuple) else (found,)
-
-
-def _positional(operation: Operation, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """``args`` and ``kwargs``, one per operand."""
-    names = operation.argument_names
-    given = dict(zip(names, args, strict=False))
-    wrong = [f"unknown argument '{n}'" for n in kwargs if n not in names]
-    wrong += [f"argument '{n}' is given twice" for n in kwargs if n in given]
-    wrong += [f"argument '{n}' is missing" for n in names if n not in {**given, **kwargs}]
-    if len(args) > len(names):
-        wrong.append(f"expected {len(names)} arguments, found {len(args)}")
-    if wrong:
-        raise KernelArgumentError(
-            f"{operation.func.name}(): {wrong[0]}",
-            operation.func.loc,
-            f"its arguments are {', '.join(names)}",
-        )
-    given.update(kwargs)
-    return [given[n] for n in names]

@@ -9,10 +9,8 @@ from typing import Any, cast
 import torch
 
 from kernelcore import uint64
-from kernelcore.operators import Operation, Scalar, element_type
+from kernelcore.operators import Arguments, Operation, Scalar, element_type
 from torch_ext import native
-from torch_ext.arguments import Arguments
-from torch_ext.arguments import Parameter as Taken
 from torch_ext.check import check_arguments, check_number
 from torch_ext.dtype import dtype_to_torch, is_wide, tensor_from_array, tensor_from_number
 from torch_ext.operator import TorchOperator
@@ -114,10 +112,9 @@ class Call:
     @staticmethod
     def of(operation: Operation) -> Call:
         """Calls of ``operation`` with one argument per operand."""
-        names = operation.argument_names
-        parameters = [Taken(name, (), 1) for name in names]
-        title = (operation.func.name, operation.func.loc)
-        return Call(operation, Arguments(title, parameters, names, {}), None)
+        func = operation.func
+        arguments = Arguments.of_names(func.name, func.loc, operation.argument_names)
+        return Call(operation, arguments, None)
 
     def entry(self, through_dispatcher: bool = False) -> Callable[..., Any]:
         """Native code, which comes here with all that it does not take, or always comes here."""

@@ -11,15 +11,14 @@ import torch
 from kernelcore import ArrayType
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.operators import (
+    Arguments,
     Interface,
     Operation,
     Programs,
     Scalar,
     ShapeSpec,
-    identifiers,
     interface,
 )
-from torch_ext.arguments import Arguments, taken_apart
 from torch_ext.call import Call, as_function, recorded
 from torch_ext.check import describe
 from torch_ext.dtype import dtype_to_torch
@@ -58,21 +57,16 @@ def torch_callable(
         KernelArgumentError: The parameters are not as described.
     """
     face = interface(function, outputs, in_out, output_dims)
-    arguments = _arguments(face, defaults or {})
+    loc = face.arguments[0][0].loc if face.arguments else None
+    typed = [(p.name, type_) for p, type_ in face.arguments]
+    operands = [o.name for o in face.operands]
+    arguments = Arguments.of_types(face.name, loc, typed, operands, defaults)
     run = _Runner(face).run
 
     def entry(*args: Any, **kwargs: Any) -> Any:
         return run(*arguments.bind(args, kwargs)) if arguments.is_flat else run(*args)
 
     return as_function(function, arguments, recorded(run, arguments), entry)
-
-
-def _arguments(face: Interface, defaults: Mapping[str, Any]) -> Arguments:
-    names = [o.name for o in face.operands]
-    made = [taken_apart(p.name, type_, names) for p, type_ in face.arguments]
-    loc = face.arguments[0][0].loc if face.arguments else None
-    found = [m for m in made if m is not None]
-    return Arguments((face.name, loc), found, identifiers(names), defaults)
 
 
 class _Runner:
@@ -134,6 +128,6 @@ class _Runner:
         name = self.face.operands[index].name
         raise KernelArgumentError(
             f"{self.face.name}(): argument '{name}': expected {expected}, found {found}",
-            next((p.loc for p, _ in self.face.arguments if name.split(".")[0] == p.name), None),
+            self.face.operand_locs[index],
             "convert the tensor before the call, or annotate the parameter accordingly",
         )

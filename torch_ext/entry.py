@@ -16,9 +16,7 @@ from torch._ops import OpOverload, _OpNamespace
 from kernelcore import Kernel
 from kernelcore import kernel as as_kernel
 from kernelcore.base.errors import KernelArgumentError
-from kernelcore.operators import Operation, ShapeSpec, kernel_operation, require_kernel
-from torch_ext.arguments import Arguments, taken_apart
-from torch_ext.arguments import Parameter as Taken
+from kernelcore.operators import Arguments, Operation, ShapeSpec, kernel_operation, require_kernel
 from torch_ext.call import Call, as_function
 from torch_ext.derivation import parse_name
 from torch_ext.generic import generic_operator
@@ -155,7 +153,10 @@ def _make(
             partial(_make, mutates=mutates, profiled=profiled, outputs=outputs, **options),
         )
     operation = kernel_operation(kernel, outputs, **options)
-    arguments = _arguments(kernel, operation, defaults)
+    typed = [(p.name, p.type) for p in kernel.parameters if p.type is not None]
+    operands = [o.name for o in operation.operands]
+    loc = operation.func.loc
+    arguments = Arguments.of_types(kernel.name, loc, typed, operands, defaults)
     qualname = None if name is None else _qualified(name, operation)
     # What is updated in place is no result; and an operand of that name is meant by it.
     takes_out = not mutates and "out" not in (*arguments.names, *arguments.leaves)
@@ -206,18 +207,6 @@ def _make_generic(
     names = [n for n in known if n not in outputs]
     traced, entry, arguments = generic_operator(kernel, names, defaults, specialise)
     return as_function(kernel.pyfunc, arguments, traced, entry)
-
-
-def _arguments(kernel: Kernel, operation: Operation, defaults: Mapping[str, Any]) -> Arguments:
-    operands = [o.name for o in operation.operands]
-    made: list[Taken] = []
-    for parameter in kernel.parameters:
-        assert parameter.type is not None
-        taken = taken_apart(parameter.name, parameter.type, operands)
-        if taken is not None:
-            made.append(taken)
-    title = (kernel.name, operation.func.loc)
-    return Arguments(title, made, operation.argument_names, defaults)
 
 
 def overload(op: Callable[..., Any]) -> OpOverload:

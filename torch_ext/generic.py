@@ -8,9 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from kernelcore import Kernel, float32, int32
-from kernelcore.operators import ArrayOf, Scalar
-from torch_ext.arguments import Arguments
-from torch_ext.arguments import Parameter as Taken
+from kernelcore.operators import Arguments, ArrayOf, Scalar
 from torch_ext.call import recorded
 from torch_ext.dtype import dtype_from_torch
 
@@ -57,8 +55,8 @@ def generic_operator(
         for i, name in enumerate(names)
         if parameters[name].type is None
     ]
-    title = (kernel.name, kernel.parameters[0].loc)
-    arguments = Arguments(title, [Taken(n, (), 1) for n in names], names, defaults)
+    loc = kernel.parameters[0].loc
+    arguments = Arguments.of_names(kernel.name, loc, names, defaults)
     operators: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
     def run(*args: Any) -> Any:

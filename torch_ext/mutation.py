@@ -11,8 +11,7 @@ import torch
 
 from kernelcore import Array
 from kernelcore.base.errors import KernelArgumentError
-from kernelcore.operators import Operation
-from torch_ext.arguments import Arguments
+from kernelcore.operators import Arguments, Operation
 from torch_ext.check import argument_error
 
 

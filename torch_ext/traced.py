@@ -10,8 +10,7 @@ import numpy as np
 import torch
 
 from kernelcore import uint64
-from kernelcore.operators import SCALARS, Operation, Scalar, element_type
-from torch_ext.arguments import Arguments
+from kernelcore.operators import SCALARS, Arguments, Operation, Scalar, element_type
 from torch_ext.check import number_error
 from torch_ext.derivation import root_name
 from torch_ext.dtype import dtype_to_torch, is_wide, tensor_from_number

@@ -19,6 +19,7 @@ from kernelcore.compiler.ptx_code import architecture_of as architecture_of
 from kernelcore.compiler.ptx_code import stored_image as stored_image
 from kernelcore.language.composite import Composite as Composite
 from kernelcore.language.conversion import take_array as take_array
+from kernelcore.language.flatten import leaf_names as leaf_names
 from kernelcore.language.types import MAX_GRID_DIMS as MAX_GRID_DIMS
 from kernelcore.language.types import SCALARS as SCALARS
 from kernelcore.language.types import ArrayOf as ArrayOf
@@ -31,6 +32,8 @@ from kernelcore.language.types import element_type as element_type
 from kernelcore.language.types import scalar_of as scalar_of
 from kernelcore.language.types import type_of as type_of
 from kernelcore.operators import derive as derive
+from kernelcore.operators.arguments import Arguments as Arguments
+from kernelcore.operators.arguments import ArgumentTree as ArgumentTree
 from kernelcore.operators.derive import DerivedOperation as DerivedOperation
 from kernelcore.operators.extremum import Selected as Selected
 from kernelcore.operators.extremum import Selection as Selection

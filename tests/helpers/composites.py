@@ -11,7 +11,17 @@ from kernelcore.builtins.arithmetic import add, mul, sub
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Const, Func, Region, Var
 from kernelcore.ir.op import ATOMIC_ADD, LOAD, STORE, TID
-from kernelcore.language.types import ArrayType, Scalar, float64, int32
+from kernelcore.language.types import (
+    ArrayOf,
+    ArrayType,
+    Dense,
+    Scalar,
+    SourceType,
+    StructType,
+    float64,
+    int32,
+)
+from kernelcore.launch.infer_types import Parameter
 from kernelcore.passes.pipeline import normalize
 
 VEC3 = ArrayType(float64, 1, (3,))
@@ -36,7 +46,26 @@ def make(name: str, params: list[Var], body: Callable[[Builder, Var], None]) -> 
     pyfunc.__name__ = name
     kernel = Kernel(pyfunc)
     vars(kernel)["func"] = normalize(func)
+    vars(kernel)["parameters"] = _declared(params)
     return kernel
+
+
+def _declared(params: list[Var]) -> tuple[Parameter, ...]:
+    """What ``params`` are leaves of; 'p.axis' is the field of a struct."""
+    types: dict[str, SourceType] = {}
+    for param in params:
+        name, _, member = param.name.partition(".")
+        type_ = _source_type(param.type)
+        types[name] = StructType(name, ((member, type_),)) if member else type_
+    return tuple(Parameter(name, type_, None) for name, type_ in types.items())
+
+
+def _source_type(type_: Scalar | ArrayType) -> SourceType:
+    if isinstance(type_, Scalar):
+        return type_
+    kind = "matrix" if len(type_.components) == 2 else "vector"
+    element = Dense(kind, type_.dtype, type_.components) if type_.components else type_.dtype
+    return ArrayOf(element, type_.outer_ndim) if type_.outer_ndim else element
 
 
 @cache

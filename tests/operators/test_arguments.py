@@ -1,0 +1,77 @@
+"""Arguments of operators: bound by parameter or by operand, structs flattened and made again."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import kernelcore as kc
+from kernelcore.language.flatten import leaf_names
+from kernelcore.language.types import ArrayOf, SourceType, StructType, float32, int32
+from kernelcore.operators import Arguments, ArgumentTree
+
+INNER = StructType("Inner", (("a", float32), ("b", float32)))
+OUTER = StructType("Outer", (("i", INNER), ("c", float32)))
+TYPES: dict[str, SourceType] = {"x": ArrayOf(float32, 1), "p": OUTER, "n": int32}
+LEAVES = [leaf for name, type_ in TYPES.items() for leaf in leaf_names(name, type_)]
+ARGUMENTS = Arguments.of_types("f", None, TYPES.items(), LEAVES, {"n": 7})
+
+
+@pytest.mark.parametrize(
+    "p",
+    [
+        {"i": {"a": 1, "b": 2}, "c": 3},
+        {"c": 3, "i": (1, 2)},
+        ([1, 2], 3),
+        SimpleNamespace(i=SimpleNamespace(a=1, b=2), c=3),
+        np.array(((1, 2), 3), [("i", [("a", "i4"), ("b", "i4")]), ("c", "i4")])[()],
+    ],
+)
+def test_every_form_of_a_struct_gives_its_fields_in_order(p):
+    assert ARGUMENTS.bind((0, p), {}) == [0, 1, 2, 3, 7]
+    assert ARGUMENTS.bind((0,), {"p": p, "n": 8}) == [0, 1, 2, 3, 8]
+
+
+def test_one_value_per_operand_takes_the_place_of_all_parameters():
+    assert ARGUMENTS.leaves == ("x", "p_i_a", "p_i_b", "p_c", "n")
+    assert ARGUMENTS.bind((0, 1, 2, 3), {"n": 4}) == [0, 1, 2, 3, 4]
+    assert ARGUMENTS.bind((0, 1, 2), {"p_c": 3, "n": 4}) == [0, 1, 2, 3, 4]
+
+
+def test_trees_hold_the_operands_alone_and_make_dictionaries():
+    (tree,) = ArgumentTree.of_all(TYPES.items(), ["p.c", "p.i.b"])
+    assert (tree.leaves, tree.fields) == ((1, 0), ("i", "c"))
+    assert tree.unflatten(["c", "b"]) == {"i": {"b": "b"}, "c": "c"}
+
+
+def test_indexed_arrays_have_data_and_indices():
+    type_ = ArrayOf(INNER, 2, is_indexed=True)
+    tree = ArgumentTree.of("x", type_, {n: k for k, n in enumerate(leaf_names("x", type_))})
+    assert tree is not None
+    assert tree.unflatten("abcd") == {
+        "data": {"a": "a", "b": "b"},
+        "indices": {"0": "c", "1": "d"},
+    }
+    arguments = Arguments("f", None, [tree], leaf_names("x", type_))
+    given = {"data": {"a": 1, "b": 2}, "indices": [3, 4]}
+    assert arguments.bind((given,), {}) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "text"),
+    [
+        ((), {}, "argument 'x' is missing"),
+        ((0, (1, 2)), {"x": 1}, "argument 'x' is given twice"),
+        ((0,), {"q": 1}, "unknown argument 'q'"),
+        ((0, 1, 2, 3, 4, 5), {}, "expected 3 arguments, found 6"),
+        ((0, {"i": {"a": 1}, "c": 3}), {}, r"argument 'p\.i': missing field 'b'"),
+        ((0, {"i": (1, 2), "c": 3, "d": 4}), {}, "unknown field 'd'; its fields are i, c"),
+        ((0, (1, 2)), {}, r"argument 'p\.i': expected a struct with the fields a, b"),
+        ((0, 5), {}, "argument 'p': expected a struct with the fields i, c, found an object of"),
+    ],
+)
+def test_what_does_not_fit_is_named(args, kwargs, text):
+    with pytest.raises(kc.KernelArgumentError, match=text):
+        ARGUMENTS.bind(args, kwargs)
