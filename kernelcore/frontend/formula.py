@@ -12,7 +12,7 @@ from kernelcore.base.errors import KernelError, KernelNameError, SrcLoc
 from kernelcore.builtins import BUILTINS
 from kernelcore.frontend.expressions.expression import lower_expr
 from kernelcore.frontend.scope import Scope, scalar
-from kernelcore.frontend.values.literal_types import Choice, Site, WeakTypes
+from kernelcore.frontend.values.literal_types import InferenceVariable, InferredType, TypeInference
 from kernelcore.frontend.values.value import Value
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom
@@ -21,13 +21,13 @@ from kernelcore.language.types import Scalar
 
 
 @dataclass(frozen=True, slots=True)
-class _FormulaNames:
-    """Names of a formula that are no variables are built-ins; all code is at ``place``."""
+class BuiltinNames:
+    """The names of a text without a file: built-ins; all code is at ``origin``."""
 
-    place: SrcLoc | None
+    origin: SrcLoc | None
 
     def loc(self, node: ast.AST) -> SrcLoc | None:
-        return self.place
+        return self.origin
 
     def resolve(self, name: str, loc: SrcLoc | None) -> object:
         if name in BUILTINS:
@@ -61,22 +61,22 @@ def lower_formula(text: str, env: Mapping[str, Atom], builder: Builder) -> Atom:
         builder: Where the code goes; it gets the location that the builder has.
     """
     tree = _parse(text)
-    chosen: dict[Site, Choice] = {}
+    solution: dict[InferenceVariable, InferredType] = {}
     while True:
-        weak = WeakTypes(builder, chosen)
-        scope = Scope(_FormulaNames(builder.loc), builder, weak, _no_functions, is_kernel=False)
+        inference = TypeInference(builder, solution)
+        scope = Scope(BuiltinNames(builder.loc), builder, inference, _no_functions, is_kernel=False)
         scope.env.update(env)
         with builder.region() as eqns:
             value = scalar(lower_expr(scope, tree), builder.loc)
             if "ct" in env and isinstance(env["ct"].type, Scalar):
-                out = weak.adapt(value, env["ct"].type, builder.loc)
+                out = inference.adapt(value, env["ct"].type, builder.loc)
             else:
                 out = scope.settle(value, builder.loc)
-        if weak.requests:
-            chosen.update(weak.requests)
+        if inference.requests:
+            solution.update(inference.requests)
             continue
-        if weak.deferred is not None:
-            raise weak.deferred
+        if inference.deferred is not None:
+            raise inference.deferred
         for eqn in eqns:
             builder.append(eqn)
         return out

@@ -15,7 +15,7 @@ from kernelcore.frontend.annotations import (
 )
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.source import read_source
-from kernelcore.frontend.values.value import ArrayView, Axis, Compound, Value
+from kernelcore.frontend.values.value import ArrayView, Axis, CompositeValue, Value
 from kernelcore.ir.core import Const, Var
 from kernelcore.ir.op import LOAD
 from kernelcore.language.flatten import leaf_names, leaf_types
@@ -61,7 +61,7 @@ def kernel_parameters(pyfunc: Callable[..., Any]) -> tuple[tuple[str, Wanted, Sr
     return tuple((node.arg, required_type(source, node), source.loc(node)) for node in nodes)
 
 
-def leaf_params(name: str, type_: SourceType) -> list[Var]:
+def flat_parameters(name: str, type_: SourceType) -> list[Var]:
     """The parameters of the IR that a parameter of ``type_`` consists of."""
     pairs = zip(leaf_names(name, type_), leaf_types(type_), strict=True)
     return [Var(leaf, text) for text, leaf in pairs]
@@ -74,13 +74,13 @@ def parameter_value(scope: Scope, type_: SourceType, params: Iterator[Var]) -> V
             return next(params)
         case Dense():
             array = next(params)
-            places = itertools.product(*(range(n) for n in type_.extents))
-            indices = [tuple(Const(int32, k) for k in place) for place in places]
-            return Compound(
+            positions = itertools.product(*(range(n) for n in type_.extents))
+            indices = [tuple(Const(int32, k) for k in position) for position in positions]
+            return CompositeValue(
                 type_, tuple(scope.builder.emit(LOAD, array, *index) for index in indices)
             )
         case StructType(fields=fields):
-            return Compound(
+            return CompositeValue(
                 type_, tuple(parameter_value(scope, member, params) for _, member in fields)
             )
         case ArrayOf(element=Scalar() | Dense() | StructType() as element, ndim=ndim):

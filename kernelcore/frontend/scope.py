@@ -9,7 +9,12 @@ from typing import Any, Protocol, TypeGuard
 
 from kernelcore.base.errors import KernelNameError, KernelSyntaxError, KernelTypeError, SrcLoc
 from kernelcore.frontend.values.host_value import host_value
-from kernelcore.frontend.values.literal_types import Weak, WeakTypes, const, default_type
+from kernelcore.frontend.values.literal_types import (
+    TypeInference,
+    UntypedLiteral,
+    const,
+    default_type,
+)
 from kernelcore.frontend.values.value import (
     ArrayView,
     Leaf,
@@ -83,7 +88,7 @@ class Scope:
 
     names: Names
     builder: Builder
-    weak: WeakTypes
+    inference: TypeInference
     call_function: CallFunction
     is_kernel: bool
     env: dict[str, Value | Unset] = field(default_factory=lambda: dict[str, Value | Unset]())
@@ -106,18 +111,18 @@ class Scope:
     def get(self, name: str) -> Value | Unset | None:
         """The value of a variable; None if there is no such variable."""
         found = self.env.get(name)
-        if found is None or isinstance(found, Unset | Var | Const | Weak | Static):
+        if found is None or isinstance(found, Unset | Var | Const | UntypedLiteral | Static):
             return found
         leaves: list[Leaf] = []
         while (leaf := self.env.get(leaf_name(name, len(leaves)))) is not None:
-            assert isinstance(leaf, Var | Const | Weak)
+            assert isinstance(leaf, Var | Const | UntypedLiteral)
             leaves.append(leaf)
         return unflatten(found, leaves)
 
     def set(self, name: str, value: Value) -> None:
         """Give a variable a value."""
         self.unset(name)
-        if isinstance(value, Var | Const | Weak | Static):
+        if isinstance(value, Var | Const | UntypedLiteral | Static):
             self.env[name] = value
             return
         skeleton, leaves = flatten(value)
@@ -212,21 +217,21 @@ def leaf_name(name: str, position: int) -> str:
     return f"{name}.{position}"
 
 
-def settle(value: Atom | Weak, loc: SrcLoc | None) -> Atom:
+def settle(value: Atom | UntypedLiteral, loc: SrcLoc | None) -> Atom:
     """``value`` typed; an open literal takes its default type."""
-    if not isinstance(value, Weak):
+    if not isinstance(value, UntypedLiteral):
         return value
     return const(default_type(value), value.value, loc)
 
 
-def scalar(value: Value, loc: SrcLoc | None) -> Atom | Weak:
+def scalar(value: Value, loc: SrcLoc | None) -> Atom | UntypedLiteral:
     """``value``, which must be one scalar.
 
     Raises:
         KernelTypeError: It is composite, an array, a tuple or no value at all.
     """
     match value:
-        case Weak() | Const() | Var(type=Scalar()):
+        case UntypedLiteral() | Const() | Var(type=Scalar()):
             return value
         case tuple() if not value:
             raise KernelTypeError(

@@ -18,23 +18,24 @@ from kernelcore.frontend.annotations import (
 )
 from kernelcore.frontend.calls.call import lower_call
 from kernelcore.frontend.calls.overloads import Match, recursion, resolve, source_type
-from kernelcore.frontend.derivatives.adjoint_syntax import refuse_cotangents
+from kernelcore.frontend.derivatives.adjoint_syntax import refuse_adjoint_syntax
 from kernelcore.frontend.derivatives.rules import Bind, Callee, Finish, emit_with_rules, make_rules
-from kernelcore.frontend.parameters import kernel_parameters, leaf_params, parameter_value
+from kernelcore.frontend.formula import BuiltinNames
+from kernelcore.frontend.parameters import flat_parameters, kernel_parameters, parameter_value
 from kernelcore.frontend.scope import FALSE, Scope
 from kernelcore.frontend.source import Source, read_source
 from kernelcore.frontend.statements.assigned_names import assigned_names
-from kernelcore.frontend.statements.assignment_target import updated_place
+from kernelcore.frontend.statements.assignment_target import updated_target
 from kernelcore.frontend.statements.branch import RETURN
 from kernelcore.frontend.statements.results import Results
 from kernelcore.frontend.statements.statement import Block
 from kernelcore.frontend.values.conversion import converted
 from kernelcore.frontend.values.literal_types import (
-    Choice,
+    InferenceVariable,
+    InferredType,
     Promotion,
-    Site,
-    Weak,
-    WeakTypes,
+    TypeInference,
+    UntypedLiteral,
     widest,
 )
 from kernelcore.frontend.values.value import Leaf, Value, flatten, has_function, unflatten
@@ -60,7 +61,7 @@ def specialize_kernel(
     """
     if types is None:
         types = [_concrete(*row) for row in kernel_parameters(pyfunc)]
-    return _Program().kernel(source or read_source(pyfunc), types, is_kernel=True)
+    return _Specializer().kernel(source or read_source(pyfunc), types, is_kernel=True)
 
 
 def specialize_function(function: Function) -> Func:
@@ -72,7 +73,7 @@ def specialize_function(function: Function) -> Func:
     source = read_source(function.overloads[0].pyfunc)
     nodes = parameter_nodes(source)
     types = [_concrete(n.arg, required_type(source, n), source.loc(n)) for n in nodes]
-    return _Program().kernel(source, types, is_kernel=False)
+    return _Specializer().kernel(source, types, is_kernel=False)
 
 
 def result_types_of(callee: object, types: Sequence[SourceType]) -> tuple[SourceType, ...]:
@@ -82,9 +83,11 @@ def result_types_of(callee: object, types: Sequence[SourceType]) -> tuple[Source
         KernelError: It does not take them, or gives no values.
     """
     node = ast.Call(ast.Name("function"), [ast.Name(f"x{k}") for k in range(len(types))], [])
-    weak = WeakTypes(Builder())
-    scope = Scope(_Nowhere(), weak.builder, weak, _Program().call, is_kernel=False)
-    params = [leaf_params(f"x{k}", t) for k, t in enumerate(types)]
+    inference = TypeInference(Builder())
+    scope = Scope(
+        BuiltinNames(None), inference.builder, inference, _Specializer().call, is_kernel=False
+    )
+    params = [flat_parameters(f"x{k}", t) for k, t in enumerate(types)]
     pairs = zip(types, params, strict=True)
     value = lower_call(
         scope, callee, [parameter_value(scope, t, iter(p)) for t, p in pairs], {}, node
@@ -94,19 +97,6 @@ def result_types_of(callee: object, types: Sequence[SourceType]) -> tuple[Source
     if not results or len(results) < len(found):
         raise KernelTypeError("the function gives no value", remedy="return a value")
     return results
-
-
-class _Nowhere:
-    """The names and places of no text."""
-
-    def loc(self, node: ast.AST) -> SrcLoc | None:
-        return None
-
-    def resolve(self, name: str, loc: SrcLoc | None) -> object:
-        raise ValueError(name)
-
-    def namespace(self) -> dict[str, Any]:
-        return {}
 
 
 def _concrete(name: str, wanted: Wanted, loc: SrcLoc | None) -> SourceType:
@@ -121,15 +111,15 @@ def _concrete(name: str, wanted: Wanted, loc: SrcLoc | None) -> SourceType:
 
 
 @dataclass(frozen=True, slots=True)
-class _Open:
-    """The type of a parameter that a weak value is passed for: at least ``least``."""
+class _Untyped:
+    """The type of a parameter that an untyped value is passed for: at least ``least``."""
 
     least: Scalar
 
 
-LeafType = Type | _Open
+FlatType = Type | _Untyped
 # The form of every argument, and the types of its leaves.
-Key = tuple[tuple[Value, tuple[LeafType, ...]], ...]
+Key = tuple[tuple[Value, tuple[FlatType, ...]], ...]
 
 
 Specializations = dict[Hashable, tuple[Func, Value]]
@@ -143,7 +133,7 @@ def _shared(overload: Overload) -> Specializations:
 
 
 @dataclass(slots=True)
-class _Program:
+class _Specializer:
     """The functions that one kernel reaches, each specialised once per argument types."""
 
     done: dict[Overload, Specializations] = field(
@@ -179,47 +169,49 @@ class _Program:
 
     def _call(self, match: Match, node: ast.AST, scope: Scope) -> Value:
         loc = scope.loc(node)
-        site = Site(node, "$call", Promotion.NEVER)
-        wanted = scope.weak.chosen.get(site)
-        forms: list[tuple[Value, tuple[LeafType, ...]]] = []
+        variable = InferenceVariable(node, "$call", Promotion.NEVER)
+        wanted = scope.inference.solution.get(variable)
+        skeletons: list[tuple[Value, tuple[FlatType, ...]]] = []
         leaves: list[tuple[Leaf, str]] = []
         for param, value, target in zip(
             match.definition.nodes, match.values, match.targets, strict=True
         ):
-            if match.overload.is_library and isinstance(value, Weak) and target is None:
-                forms.append((value, ()))  # known at compile time inside as well
+            if match.overload.is_library and isinstance(value, UntypedLiteral) and target is None:
+                skeletons.append((value, ()))  # known at compile time inside as well
                 continue
             given = value if target is None else converted(scope, value, target, loc)
-            form, parts = flatten(given)
-            forms.append((form, tuple(_leaf_type(scope, leaf, wanted) for leaf in parts)))
+            skeleton, parts = flatten(given)
+            skeletons.append((skeleton, tuple(_flat_type(scope, leaf, wanted) for leaf in parts)))
             leaves.extend((leaf, param.arg) for leaf in parts)
-        func, form = self._specialized(match, tuple(forms))
+        func, skeleton = self._specialized(match, tuple(skeletons))
         atoms = [
             leaf
             if isinstance(leaf, Var) and not isinstance(leaf.type, Scalar)
-            else scope.weak.adapt(leaf, _scalar(param), loc)
+            else scope.inference.adapt(leaf, _scalar(param), loc)
             for param, (leaf, _) in zip(func.params, leaves, strict=True)
         ]
         scope.at(node)
         if match.overload.rules and match.overload not in self.ruled:
-            rules = self._rules(match, func, tuple(f for f, _ in forms), form)
+            rules = self._rules(match, func, tuple(f for f, _ in skeletons), skeleton)
             outs = emit_with_rules(scope.builder, func, atoms, rules)
         else:
             outs = scope.builder.emit_all(CALL, atoms, callee=func)
         # Parameters of one type make results of one type.
-        is_open = None in match.targets and all(scope.weak.is_weak(v) for v in match.values)
+        is_open = None in match.targets and all(scope.inference.is_untyped(v) for v in match.values)
         if atoms and is_open:
             for out in outs:
                 if isinstance(out.type, Scalar) and out.type != boolean:
-                    is_firm = wanted is not None and wanted.firm
-                    scope.weak.mark(out, site, Choice(out.type, is_firm), ())
-        return unflatten(form, outs)
+                    is_fixed = wanted is not None and wanted.fixed
+                    scope.inference.mark(out, variable, InferredType(out.type, is_fixed), ())
+        return unflatten(skeleton, outs)
 
-    def _rules(self, match: Match, func: Func, forms: tuple[Value, ...], form: Value) -> Rules:
+    def _rules(
+        self, match: Match, func: Func, skeletons: tuple[Value, ...], skeleton: Value
+    ) -> Rules:
         """The rules of an overload that has some, for the types of a call."""
         if func not in self.rules:
             names = tuple(node.arg for node in match.definition.nodes)
-            callee = Callee(match.overload.pyfunc.__name__, names, forms, func, form)
+            callee = Callee(match.overload.pyfunc.__name__, names, skeletons, func, skeleton)
             self.ruled.append(match.overload)
             try:
                 self.rules[func] = make_rules(match.overload, callee, self.lower_rule)
@@ -245,7 +237,7 @@ class _Program:
                     scope.check_own(variable, scope.loc(target))
                     scope.set(variable, value)
                 case ast.Attribute() | ast.Subscript():
-                    updated_place(scope, target).store(scope, value, target, node)
+                    updated_target(scope, target).store(scope, value, target, node)
                 case _:
                     raise KernelTypeError(
                         f"{match.overload.pyfunc.__name__}() updates its argument '{name}': "
@@ -255,12 +247,14 @@ class _Program:
                     )
         return first
 
-    def _specialized(self, match: Match, forms: Key) -> tuple[Func, Value]:
+    def _specialized(self, match: Match, skeletons: Key) -> tuple[Func, Value]:
         overload = match.overload
         # Literals as text, since 0, 0.0 and -0.0 are equal.
-        row = tuple((repr(f) if isinstance(f, Weak) else f, types) for f, types in forms)
+        row = tuple(
+            (repr(f) if isinstance(f, UntypedLiteral) else f, types) for f, types in skeletons
+        )
         key = (row, tuple(self.ruled))
-        is_shared = overload.is_library and not any(has_function(f) for f, _ in forms)
+        is_shared = overload.is_library and not any(has_function(f) for f, _ in skeletons)
         known = _shared(overload) if is_shared else self.done.setdefault(overload, {})
         if key not in known:
             self.active.append(overload)
@@ -268,7 +262,7 @@ class _Program:
 
                 def bind(scope: Scope) -> list[Var]:
                     scope.captured = frozenset(overload.captures)
-                    return _bind(scope, match.definition.nodes, forms)
+                    return _bind(scope, match.definition.nodes, skeletons)
 
                 known[key] = self.lower(match.definition.source, bind, is_kernel=False)
             finally:
@@ -282,7 +276,7 @@ class _Program:
         def bind(scope: Scope) -> list[Var]:
             params: list[Var] = []
             for node, type_ in zip(nodes, types, strict=True):
-                parts = leaf_params(node.arg, type_)
+                parts = flat_parameters(node.arg, type_)
                 scope.at(node)
                 scope.set(node.arg, parameter_value(scope, type_, iter(parts)))
                 params.extend(parts)
@@ -297,43 +291,45 @@ class _Program:
                 "split long expressions and long chains of branches",
             ) from None
         locs = [
-            source.loc(n) for n, t in zip(nodes, types, strict=True) for _ in leaf_params(n.arg, t)
+            source.loc(n)
+            for n, t in zip(nodes, types, strict=True)
+            for _ in flat_parameters(n.arg, t)
         ]
         return Func(func.name, func.body, func.grid_rank, func.loc, tuple(locs))
 
     def lower(
         self, source: Source, bind: Bind, *, is_kernel: bool, finish: Finish | None = None
     ) -> tuple[Func, Value]:
-        """Lower a function, again and again while weak types are found to be wider."""
+        """Lower a function, again while inferred types are found to be wider."""
         if finish is None:
-            refuse_cotangents(source)
-        chosen: dict[Site, Choice] = {}
+            refuse_adjoint_syntax(source)
+        solution: dict[InferenceVariable, InferredType] = {}
         while True:
-            weak = WeakTypes(Builder(), dict(chosen))
+            inference = TypeInference(Builder(), dict(solution))
             try:
-                found = self._attempt(source, bind, weak, is_kernel, finish)
+                found = self._attempt(source, bind, inference, is_kernel, finish)
             except KernelError as error:
                 # Errors count only where the types are final.
-                if not weak.requests:
-                    raise (weak.deferred or error) from None
+                if not inference.requests:
+                    raise (inference.deferred or error) from None
             else:
-                if weak.deferred is not None and not weak.requests:
-                    raise weak.deferred
-                if not weak.requests:
+                if inference.deferred is not None and not inference.requests:
+                    raise inference.deferred
+                if not inference.requests:
                     return found
-            chosen.update(weak.requests)
+            solution.update(inference.requests)
 
     def _attempt(
         self,
         source: Source,
         bind: Bind,
-        weak: WeakTypes,
+        inference: TypeInference,
         is_kernel: bool,
         finish: Finish | None,
     ) -> tuple[Func, Value]:
-        builder = weak.builder
+        builder = inference.builder
         tree = source.tree
-        scope = Scope(source, builder, weak, self.call, is_kernel)
+        scope = Scope(source, builder, inference, self.call, is_kernel)
         scope.assigned = assigned_names(scope, source.own_nodes())
         results = None if is_kernel else Results(tree, result_types(source), finish)
         with builder.region() as eqns:
@@ -343,28 +339,28 @@ class _Program:
                 results.prepare(scope)
             Block(scope, results).lower(tree.body)
         loc = source.name_loc()
-        form, yields = results.collect(scope, loc) if results is not None else ((), ())
+        skeleton, yields = results.collect(scope, loc) if results is not None else ((), ())
         body = Region(tuple(params), tuple(eqns), yields)
-        return Func(tree.name, body, scope.grid_rank, loc), form
+        return Func(tree.name, body, scope.grid_rank, loc), skeleton
 
 
-def _bind(scope: Scope, nodes: Sequence[ast.arg], forms: Key) -> list[Var]:
+def _bind(scope: Scope, nodes: Sequence[ast.arg], skeletons: Key) -> list[Var]:
     """Give the parameters of a function values of ``forms``; the parameters of the IR."""
     params: list[Var] = []
-    for node, (form, types) in zip(nodes, forms, strict=True):
+    for node, (skeleton, types) in zip(nodes, skeletons, strict=True):
         parts = [_parameter(scope, node, k, t) for k, t in enumerate(types)]
-        scope.set(node.arg, unflatten(form, parts))
+        scope.set(node.arg, unflatten(skeleton, parts))
         params.extend(parts)
     return params
 
 
-def _parameter(scope: Scope, node: ast.arg, position: int, dtype: LeafType) -> Var:
-    if not isinstance(dtype, _Open):
+def _parameter(scope: Scope, node: ast.arg, position: int, dtype: FlatType) -> Var:
+    if not isinstance(dtype, _Untyped):
         return Var(dtype, node.arg)
-    site = Site(node, f"{node.arg}.{position}")
-    choice = scope.weak.choose(site, dtype.least)
-    param = Var(choice.type, node.arg)
-    scope.weak.mark(param, site, choice, ())
+    variable = InferenceVariable(node, f"{node.arg}.{position}")
+    inferred = scope.inference.infer(variable, dtype.least)
+    param = Var(inferred.type, node.arg)
+    scope.inference.mark(param, variable, inferred, ())
     return param
 
 
@@ -387,11 +383,11 @@ def _scalar(param: Var) -> Scalar:
     return param.type
 
 
-def _leaf_type(scope: Scope, leaf: Leaf, wanted: Choice | None) -> LeafType:
+def _flat_type(scope: Scope, leaf: Leaf, wanted: InferredType | None) -> FlatType:
     """The type that an argument asks for; an open one as wide as the result that is wanted."""
-    if scope.weak.is_weak(leaf):
-        found = scope.weak.type_now(leaf)
+    if scope.inference.is_untyped(leaf):
+        found = scope.inference.current_type(leaf)
         is_alike = wanted is not None and wanted.type.kind == found.kind
-        return _Open(widest((found, wanted.type)) if is_alike and wanted else found)
-    assert not isinstance(leaf, Weak)
+        return _Untyped(widest((found, wanted.type)) if is_alike and wanted else found)
+    assert not isinstance(leaf, UntypedLiteral)
     return leaf.type

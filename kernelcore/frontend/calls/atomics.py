@@ -13,10 +13,10 @@ from kernelcore.frontend.calls import intrinsics
 from kernelcore.frontend.calls.intrinsics import Intrinsic
 from kernelcore.frontend.expressions.apply import arguments, index
 from kernelcore.frontend.scope import Scope
-from kernelcore.frontend.values.array_view import Slot, slots
+from kernelcore.frontend.values.array_view import ElementSlot, slots
 from kernelcore.frontend.values.composite import operate
 from kernelcore.frontend.values.conversion import converted
-from kernelcore.frontend.values.literal_types import Weak
+from kernelcore.frontend.values.literal_types import UntypedLiteral
 from kernelcore.frontend.values.value import ArrayView, Value, build, flatten
 from kernelcore.ir.core import Atom, Var
 from kernelcore.ir.op import ATOMIC, ATOMIC_ADD, ATOMIC_CAS, TID, Op
@@ -60,34 +60,34 @@ def _tid(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
 
 def accumulate(
     scope: Scope,
-    places: Sequence[Slot],
+    scalars: Sequence[ElementSlot],
     type_: Element,
     value: Value,
     source: ast.expr,
     node: ast.AST,
 ) -> Value:
     """Add ``value`` to scalars of an element; what they were before."""
-    return _update(scope, places, type_, value, source, node, _add)
+    return _update(scope, scalars, type_, value, source, node, _add)
 
 
 def negated(scope: Scope, value: Value, type_: Element, source: ast.expr, node: ast.AST) -> Value:
     """What to add to an element to subtract ``value``, which ``source`` was lowered to."""
-    if isinstance(value, Weak) and isinstance(type_, Scalar) and type_.kind == "uint":
+    if isinstance(value, UntypedLiteral) and isinstance(type_, Scalar) and type_.kind == "uint":
         # An unsigned type has no negative literals, but its negation wraps.
         value = converted(scope, value, type_, scope.loc(source))
     return operate(scope, _NEG, [value], node, [source])
 
 
-_Emit = Callable[[Scope, Slot, Atom], Var]
+_Emit = Callable[[Scope, ElementSlot, Atom], Var]
 
 
-def _add(scope: Scope, slot: Slot, value: Atom) -> Var:
+def _add(scope: Scope, slot: ElementSlot, value: Atom) -> Var:
     return scope.builder.emit(ATOMIC_ADD, *slot.operands, value)
 
 
 def _update(
     scope: Scope,
-    places: Sequence[Slot],
+    scalars: Sequence[ElementSlot],
     type_: Element,
     value: Value,
     source: ast.expr,
@@ -95,7 +95,7 @@ def _update(
     emit: _Emit,
 ) -> Value:
     """``emit`` for each scalar of an element with that of ``value``; the old element."""
-    if emit is not _exchange and any(s.dtype.kind == "bool" for s in places):
+    if emit is not _exchange and any(s.dtype.kind == "bool" for s in scalars):
         raise KernelTypeError(
             "an atomic on an element of type bool",
             scope.loc(node),
@@ -104,18 +104,18 @@ def _update(
     _, leaves = flatten(converted(scope, value, type_, scope.loc(source)))
     scope.at(node)
     olds: list[Var] = []
-    for slot, leaf in zip(places, leaves, strict=True):
-        assert not isinstance(leaf, Weak)
+    for slot, leaf in zip(scalars, leaves, strict=True):
+        assert not isinstance(leaf, UntypedLiteral)
         olds.append(emit(scope, slot, leaf))
     return build(type_, iter(olds))
 
 
-def _exchange(scope: Scope, slot: Slot, value: Atom) -> Var:
+def _exchange(scope: Scope, slot: ElementSlot, value: Atom) -> Var:
     return scope.builder.emit(ATOMIC, *slot.operands, value, update=None)
 
 
 def _updater(op: Op) -> _Emit:
-    def emit(scope: Scope, slot: Slot, value: Atom) -> Var:
+    def emit(scope: Scope, slot: ElementSlot, value: Atom) -> Var:
         return scope.builder.emit(ATOMIC, *slot.operands, value, update=op)
 
     return emit
@@ -123,7 +123,7 @@ def _updater(op: Op) -> _Emit:
 
 def _target(
     scope: Scope, callee: Intrinsic, args: Sequence[Value], node: ast.Call, values: int
-) -> tuple[list[Slot], Element]:
+) -> tuple[list[ElementSlot], Element]:
     """Where the element that an atomic names lies; ``values`` arguments follow its indices."""
     loc = scope.loc(node)
     view = args[0] if args else None
@@ -151,27 +151,27 @@ def _atomic(callee: Intrinsic, emit: _Emit, *, only: str = "") -> _Lower:
     """The lowering of an atomic with one value; ``only`` names kinds of scalars that it takes."""
 
     def lower(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
-        places, type_ = _target(scope, callee, args, node, 1)
-        wrong = [s.dtype for s in places if only and s.dtype.kind not in only.split()]
+        scalars, type_ = _target(scope, callee, args, node, 1)
+        wrong = [s.dtype for s in scalars if only and s.dtype.kind not in only.split()]
         if wrong:
             raise KernelTypeError(
                 f"{callee.name}() takes arrays of integers, found {wrong[0]}",
                 scope.loc(node),
                 "use an array of an integer type",
             )
-        return _update(scope, places, type_, args[-1], node.args[-1], node, emit)
+        return _update(scope, scalars, type_, args[-1], node.args[-1], node, emit)
 
     return lower
 
 
 def _atomic_sub(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
-    places, type_ = _target(scope, intrinsics.atomic_sub, args, node, 1)
+    scalars, type_ = _target(scope, intrinsics.atomic_sub, args, node, 1)
     value = negated(scope, args[-1], type_, node.args[-1], node)
-    return accumulate(scope, places, type_, value, node.args[-1], node)
+    return accumulate(scope, scalars, type_, value, node.args[-1], node)
 
 
 def _atomic_cas(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
-    places, type_ = _target(scope, intrinsics.atomic_cas, args, node, 2)
+    scalars, type_ = _target(scope, intrinsics.atomic_cas, args, node, 2)
     if not isinstance(type_, Scalar):
         raise KernelTypeError(
             f"atomic_cas() takes arrays of scalars, found elements of {type_}",
@@ -185,7 +185,7 @@ def _atomic_cas(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
         assert isinstance(atom, Atom)
         atoms.append(atom)
     scope.at(node)
-    return scope.builder.emit(ATOMIC_CAS, *places[0].operands, *atoms)
+    return scope.builder.emit(ATOMIC_CAS, *scalars[0].operands, *atoms)
 
 
 def _usage(callee: Intrinsic) -> str:

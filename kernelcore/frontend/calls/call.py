@@ -14,16 +14,16 @@ from kernelcore.builtins import BUILTINS, LIBRARY, Builtin
 from kernelcore.frontend.calls import compile_time
 from kernelcore.frontend.calls.atomics import INTRINSICS
 from kernelcore.frontend.calls.intrinsics import Intrinsic
-from kernelcore.frontend.calls.snippet import NativeFunction, lower_native_call
+from kernelcore.frontend.calls.snippet import NativeFunction, lower_snippet_call
 from kernelcore.frontend.derivatives.gradient import Gradient, grad, gradient_of, lower_gradient
 from kernelcore.frontend.expressions.apply import arguments, cast, signature
 from kernelcore.frontend.scope import Scope, scalar
 from kernelcore.frontend.values.array_view import extent
 from kernelcore.frontend.values.composite import construct, operate
-from kernelcore.frontend.values.literal_types import Weak, cast_name
+from kernelcore.frontend.values.literal_types import UntypedLiteral, cast_name
 from kernelcore.frontend.values.value import (
     ArrayView,
-    Compound,
+    CompositeValue,
     Static,
     Value,
     describe_object,
@@ -66,7 +66,7 @@ def lower_call(
     if isinstance(callee, Function):
         return scope.call_function(callee, args, keywords, node, scope)
     if isinstance(callee, NativeFunction):
-        return lower_native_call(scope, callee, args, keywords, node)
+        return lower_snippet_call(scope, callee, args, keywords, node)
     if callee is grad:
         return gradient_of(args, keywords, loc)
     if isinstance(callee, Gradient):
@@ -149,13 +149,13 @@ def _fold_left(scope: Scope, op: Op, args: Sequence[Value], node: ast.Call) -> V
 def _type(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
     """``type(x)``: what is called to make another value like ``x``."""
     loc = scope.loc(node)
-    if len(args) == 1 and isinstance(args[0], Compound):
+    if len(args) == 1 and isinstance(args[0], CompositeValue):
         return Static(args[0].type)
     if len(args) == 1 and isinstance(args[0], ArrayView):
         raise KernelTypeError("type() of an array", loc, "write x.dtype for that of its elements")
     if len(args) != 1:
         raise KernelTypeError(f"type() takes 1 argument, found {len(args)}", loc, "write type(x)")
-    return Static(scope.weak.type_now(scalar(args[0], loc)))
+    return Static(scope.inference.current_type(scalar(args[0], loc)))
 
 
 def _length(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
@@ -163,10 +163,10 @@ def _length(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
     match args:
         case [ArrayView() as view] if node.args:
             return extent(scope, view, 0, loc)
-        case [Compound(Dense() as type_, _)] if node.args:
-            return Weak(type_.extents[0])
+        case [CompositeValue(Dense() as type_, _)] if node.args:
+            return UntypedLiteral(type_.extents[0])
         case [tuple() as members] if node.args:
-            return Weak(len(members))
+            return UntypedLiteral(len(members))
         case _:
             found = ", ".join(describe_type(a) for a in args) or "nothing"
             raise KernelTypeError(

@@ -11,7 +11,7 @@ from kernelcore.base.errors import KernelError, KernelTypeError, SrcLoc
 from kernelcore.frontend.scope import Names
 from kernelcore.frontend.source import EXPRESSION_ERRORS
 from kernelcore.frontend.values.host_value import host_value
-from kernelcore.frontend.values.literal_types import Weak
+from kernelcore.frontend.values.literal_types import UntypedLiteral
 from kernelcore.frontend.values.value import Static, Value, describe_type
 from kernelcore.ir.core import Const
 from kernelcore.language import composite_types
@@ -85,7 +85,7 @@ def evaluate_static(names: Names, node: ast.Call, local: Mapping[str, Value]) ->
 
 
 def _is_known(value: Value) -> bool:
-    return isinstance(value, Weak | Const | Static)
+    return isinstance(value, UntypedLiteral | Const | Static)
 
 
 def _object(value: Value) -> object:
@@ -151,7 +151,7 @@ def _static_object(value: Value, loc: SrcLoc | None) -> object:
     match value:
         case Static(obj):
             return obj
-        case Weak(number):
+        case UntypedLiteral(number):
             return number
         case tuple():
             return tuple(_static_object(v, loc) for v in value)

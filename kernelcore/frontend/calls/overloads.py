@@ -13,8 +13,8 @@ from kernelcore.frontend.annotations import Open, Wanted, bound_of, parameter_no
 from kernelcore.frontend.scope import Scope, is_value
 from kernelcore.frontend.source import Source, read_source
 from kernelcore.frontend.values.host_value import host_value
-from kernelcore.frontend.values.literal_types import Weak, cast_name
-from kernelcore.frontend.values.value import ArrayView, Compound, Static, Value, describe_type
+from kernelcore.frontend.values.literal_types import UntypedLiteral, cast_name
+from kernelcore.frontend.values.value import ArrayView, CompositeValue, Static, Value, describe_type
 from kernelcore.ir.core import Const, Var
 from kernelcore.language.function import Function, Overload
 from kernelcore.language.overload_resolution import Rank, total
@@ -182,7 +182,7 @@ def _bind_variables(
     """The type that each type variable stands for: that of its first argument that has one."""
     found: dict[typing.TypeVar, SourceType] = {}
     for want, value in zip(wanted, values, strict=True):
-        type_ = None if scope.weak.is_weak(value) else source_type(value)
+        type_ = None if scope.inference.is_untyped(value) else source_type(value)
         if not isinstance(want, typing.TypeVar) or type_ is None or want in found:
             continue
         if any(_fit(scope, limit, value) is not None for limit in bound_of(want)):
@@ -195,7 +195,7 @@ def source_type(value: Value) -> SourceType | None:
     match value:
         case Var(type=Scalar() as type_) | Const(type=type_):
             return type_
-        case Compound(type_, _):
+        case CompositeValue(type_, _):
             return type_
         case ArrayView():
             return value.type
@@ -213,7 +213,7 @@ def _fit(scope: Scope, want: Wanted, value: Value) -> tuple[Rank, SourceType | N
     if want is Open.FUNCTION:
         return (Rank.EXACT, None) if isinstance(value, Static) else None
     if isinstance(want, Scalar | TypeClass):
-        is_scalar = isinstance(value, Weak | Const | Var)
+        is_scalar = isinstance(value, UntypedLiteral | Const | Var)
         return _fit_scalar(scope, want, value) if is_scalar else None
     found = source_type(value)
     if found is None:
@@ -226,17 +226,17 @@ def _fit(scope: Scope, want: Wanted, value: Value) -> tuple[Rank, SourceType | N
 
 
 def _fit_scalar(
-    scope: Scope, want: Scalar | TypeClass, value: Weak | Const | Var
+    scope: Scope, want: Scalar | TypeClass, value: UntypedLiteral | Const | Var
 ) -> tuple[Rank, SourceType | None] | None:
-    weak = scope.weak
-    dtype = weak.type_now(value)
+    inference = scope.inference
+    dtype = inference.current_type(value)
     if isinstance(want, TypeClass):
         if dtype in want.members:
             return Rank.PATTERN, None
         # An integer literal where floats are wanted.
-        is_open = isinstance(value, Weak) and value.kind == "int"
+        is_open = isinstance(value, UntypedLiteral) and value.kind == "int"
         return (Rank.PATTERN, float32) if is_open and float32 in want.members else None
-    if not weak.is_weak(value):
+    if not inference.is_untyped(value):
         return (Rank.EXACT, want) if dtype == want else None
     if dtype == want:
         return Rank.DEFAULT, want
@@ -280,16 +280,16 @@ def words_of(want: Wanted) -> str:
 
 
 def _remedy(want: Wanted, value: Value) -> str | None:
-    is_scalar = isinstance(value, Weak | Const | Var)
+    is_scalar = isinstance(value, UntypedLiteral | Const | Var)
     if isinstance(want, Scalar) and is_scalar:
         return f"cast it: {cast_name(want)}(...)"
-    if isinstance(want, Dense) and isinstance(value, Compound) and not want.is_pattern:
+    if isinstance(want, Dense) and isinstance(value, CompositeValue) and not want.is_pattern:
         alike = isinstance(value.type, Dense) and value.type.shape == want.shape
         return f"convert it: {want}(...)" if alike else None
     if want is Open.FUNCTION:
         return "pass a built-in, or a function decorated with @func"
     if isinstance(value, ArrayView) and not isinstance(want, ArrayOf):
         return "index the array: a[i]"
-    if isinstance(want, Scalar | TypeClass) and isinstance(value, Compound):
+    if isinstance(want, Scalar | TypeClass) and isinstance(value, CompositeValue):
         return "take a component or a field"
     return None

@@ -19,7 +19,7 @@ from kernelcore.frontend.values.conversion import converted
 from kernelcore.frontend.values.value import (
     ArrayView,
     Axis,
-    Compound,
+    CompositeValue,
     Value,
     describe_type,
     flatten,
@@ -116,7 +116,7 @@ def func_native(
     return make
 
 
-def lower_native_call(
+def lower_snippet_call(
     scope: Scope,
     callee: NativeFunction,
     args: Sequence[Value],
@@ -145,7 +145,7 @@ def lower_native_call(
         case None:
             return ()
         case Dense() as type_:
-            return Compound(type_, tuple(found))
+            return CompositeValue(type_, tuple(found))
         case Scalar():
             return found[0]
 

@@ -36,7 +36,7 @@ def cotangent_name(param: str) -> str:
     return f"adjoint[{param}]"
 
 
-def with_cotangents(source: Source, params: Mapping[str, bool]) -> Source:
+def with_adjoint_variables(source: Source, params: Mapping[str, bool]) -> Source:
     """``source``, the text of a gradient, with variables in place of ``adjoint[x]``.
 
     Args:
@@ -56,7 +56,7 @@ def with_cotangents(source: Source, params: Mapping[str, bool]) -> Source:
     return Source(source.pyfunc, tree, source.line_offset)
 
 
-def refuse_cotangents(source: Source) -> None:
+def refuse_adjoint_syntax(source: Source) -> None:
     """Refuse ``adjoint[x]`` in a text that is no gradient.
 
     Raises:

@@ -98,12 +98,12 @@ def lower_gradient(
     params: list[Var] = []
     given: list[Value] = []
     for value in values:
-        form, leaves = flatten(value)
+        skeleton, leaves = flatten(value)
         own = [_typed(callee, value, settle(leaf, loc), loc) for leaf in leaves]
         inputs += own
         fresh = [Var(a.type, a.name if isinstance(a, Var) else "") for a in own]
         params += fresh
-        given.append(unflatten(form, fresh))
+        given.append(unflatten(skeleton, fresh))
     named = {name: v for name, v in zip(names, given, strict=True) if name}
     with scope.builder.region() as eqns:
         result = lower(scope, callee.function, given[: len(given) - len(named)], named, node)
@@ -119,10 +119,12 @@ def lower_gradient(
     found = iter(scope.builder.emit_all(GRAD, inputs, callee=Func(callee.name, body, 0, loc)))
     gradients: list[Value] = []
     for value in given:
-        form, leaves = flatten(value)
+        skeleton, leaves = flatten(value)
         types = [leaf.type for leaf in leaves if isinstance(leaf, Var)]
         scalars = [t for t in types if isinstance(t, Scalar)]
-        gradients.append(unflatten(form, [next(found) if t.is_float else zero(t) for t in scalars]))
+        gradients.append(
+            unflatten(skeleton, [next(found) if t.is_float else zero(t) for t in scalars])
+        )
     return gradients[0] if len(gradients) == 1 else tuple(gradients)
 
 

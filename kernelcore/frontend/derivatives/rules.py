@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 from kernelcore.base.errors import KernelTypeError
 from kernelcore.frontend.annotations import Open, bound_of, parameter_nodes, parameter_type
 from kernelcore.frontend.calls.overloads import admits, source_type
-from kernelcore.frontend.derivatives.adjoint_syntax import cotangent_name, with_cotangents
+from kernelcore.frontend.derivatives.adjoint_syntax import cotangent_name, with_adjoint_variables
 from kernelcore.frontend.scope import Scope, is_value
 from kernelcore.frontend.source import Source, read_source
 from kernelcore.frontend.values.value import (
     ArrayView,
     Axis,
-    Compound,
+    CompositeValue,
     Hole,
     Leaf,
     Value,
@@ -156,22 +156,22 @@ class Callee:
 
     name: str
     names: tuple[str, ...]
-    forms: tuple[Value, ...]
+    skeletons: tuple[Value, ...]
     func: Func
-    form: Value
+    skeleton: Value
 
     @property
     def results(self) -> list[tuple[Value, list[Type]]]:
         """The form of each result, and the types of its leaves."""
         types = iter([a.type for a in self.func.body.yields])
-        members = self.form if isinstance(self.form, tuple) else (self.form,)
-        return [(m, [next(types) for _ in range(_holes(m))]) for m in members]
+        members = self.skeleton if isinstance(self.skeleton, tuple) else (self.skeleton,)
+        return [(m, [next(types) for _ in range(_hole_count(m))]) for m in members]
 
     @property
     def params(self) -> list[tuple[Value, list[Type]]]:
         """The form of each parameter, and the types of its leaves."""
         types = iter([p.type for p in self.func.params])
-        return [(f, [next(types) for _ in range(_holes(f))]) for f in self.forms]
+        return [(f, [next(types) for _ in range(_hole_count(f))]) for f in self.skeletons]
 
 
 def make_rules(overload: Overload, callee: Callee, lower: Lower) -> Rules:
@@ -202,10 +202,10 @@ def _make_adjoint(callee: Callee, source: Source, lower: Lower) -> Func:
     rows = [*callee.params, *callee.results]
     wanted = [*callee.names, *_numbered("adj_ret", len(callee.results))]
     _check_count(callee, source, nodes, wanted, "gradient")
-    count = len(callee.forms)
+    count = len(callee.skeletons)
     marks = [any(_is_float(t) for t in types) for _, types in callee.params]
     names = [node.arg for node in nodes[:count]]
-    rewritten = with_cotangents(source, dict(zip(names, marks, strict=True)))
+    rewritten = with_adjoint_variables(source, dict(zip(names, marks, strict=True)))
 
     def bind(scope: Scope) -> list[Var]:
         params: list[Var] = []
@@ -221,22 +221,22 @@ def _make_adjoint(callee: Callee, source: Source, lower: Lower) -> Func:
 
     def finish(scope: Scope) -> Value:
         yields: list[Atom] = []
-        for node, (form, types) in zip(nodes[:count], callee.params, strict=True):
+        for node, (skeleton, types) in zip(nodes[:count], callee.params, strict=True):
             if any(_is_float(t) for t in types):
-                yields += _final(scope, source, node, form, types)
+                yields += _final(scope, source, node, skeleton, types)
         return tuple(yields)
 
     return lower(rewritten, bind, finish)[0]
 
 
 def _final(
-    scope: Scope, source: Source, node: ast.arg, form: Value, types: Sequence[Type]
+    scope: Scope, source: Source, node: ast.arg, skeleton: Value, types: Sequence[Type]
 ) -> list[Atom]:
     """The cotangents of the float scalars in a parameter, at the end of the rule."""
     loc = source.loc(node)
     value = scope.get(cotangent_name(node.arg))
     found, leaves = flatten(value) if is_value(value) else ((), [])
-    if found != form:
+    if found != skeleton:
         raise KernelTypeError(
             f"kc.adjoint[{node.arg}] is assigned another type than '{node.arg}' has",
             loc,
@@ -244,7 +244,9 @@ def _final(
         )
     pairs = zip(leaves, types, strict=True)
     return [
-        scope.weak.adapt(leaf, t, loc) for leaf, t in pairs if isinstance(t, Scalar) and t.is_float
+        scope.inference.adapt(leaf, t, loc)
+        for leaf, t in pairs
+        if isinstance(t, Scalar) and t.is_float
     ]
 
 
@@ -256,9 +258,9 @@ def _make_replay(callee: Callee, source: Source, lower: Lower) -> Func:
         pairs = zip(nodes, callee.params, strict=True)
         return [v for node, row in pairs for v in _bound(scope, callee, source, node, row)]
 
-    func, form = lower(source, bind, None)
+    func, skeleton = lower(source, bind, None)
     types = [a.type for a in callee.func.body.yields]
-    _check_results(callee, source, (func, form), callee.form, types)
+    _check_results(callee, source, (func, skeleton), callee.skeleton, types)
     return func
 
 
@@ -269,28 +271,28 @@ def _make_jvp(callee: Callee, source: Source, lower: Lower) -> Func:
     moving = [(name, row) for name, row, is_float in rows if is_float]
     wanted = [*callee.names, *(f"t_{name}" for name, _ in moving)]
     _check_count(callee, source, nodes, wanted, "tangent")
-    count = len(callee.forms)
+    count = len(callee.skeletons)
 
     def bind(scope: Scope) -> list[Var]:
         own: dict[str, list[Var]] = {}
         for name, node, row in zip(callee.names, nodes[:count], callee.params, strict=True):
             own[name] = _bound(scope, callee, source, node, row)
         tangents: list[Var] = []
-        for node, (name, (form, _)) in zip(nodes[count:], moving, strict=True):
+        for node, (name, (skeleton, _)) in zip(nodes[count:], moving, strict=True):
             leaves = [Var(v.type, node.arg) if _is_float(v.type) else v for v in own[name]]
-            value = unflatten(form, leaves)
+            value = unflatten(skeleton, leaves)
             _check_annotation(callee, source, node, value)
             scope.set(node.arg, value)
             tangents += [v for v in leaves if v not in own[name]]
         tangents.sort(key=lambda v: isinstance(v.type, ArrayType))
         return [*(v for row in own.values() for v in row), *tangents]
 
-    func, form = lower(source, bind, None)
+    func, skeleton = lower(source, bind, None)
     floats = [row for row in callee.results if any(_is_float(t) for t in row[1])]
-    members = tuple(form for form, _ in floats)
+    members = tuple(skeleton for skeleton, _ in floats)
     types = [t for _, row in floats for t in row]
     _check_results(
-        callee, source, (func, form), members[0] if len(members) == 1 else members, types
+        callee, source, (func, skeleton), members[0] if len(members) == 1 else members, types
     )
     yields = tuple(a for a in func.body.yields if _is_float(a.type))
     body = Region(func.params, func.body.eqns, yields)
@@ -301,9 +303,9 @@ def _bound(
     scope: Scope, callee: Callee, source: Source, node: ast.arg, row: tuple[Value, list[Type]]
 ) -> list[Var]:
     """Give a parameter of a rule a value; its leaves."""
-    form, types = row
+    skeleton, types = row
     leaves = [Var(t, node.arg) for t in types]
-    value = unflatten(form, leaves)
+    value = unflatten(skeleton, leaves)
     _check_annotation(callee, source, node, value)
     scope.set(node.arg, value)
     return leaves
@@ -345,10 +347,14 @@ def _check_annotation(callee: Callee, source: Source, node: ast.arg, value: Valu
 
 
 def _check_results(
-    callee: Callee, source: Source, found: tuple[Func, Value], form: Value, types: Sequence[Type]
+    callee: Callee,
+    source: Source,
+    found: tuple[Func, Value],
+    skeleton: Value,
+    types: Sequence[Type],
 ) -> None:
     func, got = found
-    if got != form or [a.type for a in func.body.yields] != list(types):
+    if got != skeleton or [a.type for a in func.body.yields] != list(types):
         given = ", ".join(str(a.type) for a in func.body.yields) or "nothing"
         want = ", ".join(map(str, types)) or "nothing"
         raise KernelTypeError(
@@ -366,15 +372,15 @@ def _is_float(type_: Type) -> bool:
     return not isinstance(type_, StackType) and element_type(type_).is_float
 
 
-def _holes(form: Value) -> int:
+def _hole_count(skeleton: Value) -> int:
     """How many leaves a value of ``form`` has."""
-    match form:
+    match skeleton:
         case Hole():
             return 1
-        case Compound(_, members):
-            return sum(_holes(m) for m in members)
+        case CompositeValue(_, members):
+            return sum(_hole_count(m) for m in members)
         case tuple():
-            return sum(_holes(m) for m in form)
+            return sum(_hole_count(m) for m in skeleton)
         case ArrayView(_, arrays, axes):
             parts = [(a.start, a.step, a.extent, a.table) for a in axes if isinstance(a, Axis)]
             fixed = len(axes) - len(parts)

@@ -12,11 +12,11 @@ from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.builtins.syntax import BOOLEAN, UNARY
 from kernelcore.frontend.scope import Scope, scalar, settle
 from kernelcore.frontend.values.host_value import host_value
-from kernelcore.frontend.values.integer_folding import exact
+from kernelcore.frontend.values.integer_folding import fold_integers
 from kernelcore.frontend.values.literal_types import (
-    Choice,
-    Site,
-    Weak,
+    InferenceVariable,
+    InferredType,
+    UntypedLiteral,
     cast_name,
     const,
     may_become,
@@ -46,57 +46,62 @@ def apply_op(
             f"the signature is {signature(op)}",
         )
     values = [scalar(a, scope.loc(n)) for a, n in zip(args, operands, strict=True)]
-    if all(isinstance(v, Weak) or (isinstance(v, Const) and v.type == boolean) for v in values):
+    if all(
+        isinstance(v, UntypedLiteral) or (isinstance(v, Const) and v.type == boolean)
+        for v in values
+    ):
         return _fold(op, values, loc, operands)
     classes = list(op.params.values())
     atoms: list[Atom | None] = [None] * len(values)
-    sites = frozenset[Site]()
+    variables = frozenset[InferenceVariable]()
     for cls in dict.fromkeys(classes):
         slots = [i for i, c in enumerate(classes) if c == cls]
         members = [values[i] for i in slots]
         dtype, is_open = _operand_type(scope, op, cls, members, [operands[i] for i in slots], node)
         if is_open and cls == op.result:
-            dtype, sites = _open_type(scope, members, dtype, node)
+            dtype, variables = _open_type(scope, members, dtype, node)
         for i in slots:
             at = scope.loc(operands[i])
-            atoms[i] = scope.weak.adapt(values[i], dtype, at, firm=not is_open)
+            atoms[i] = scope.inference.adapt(values[i], dtype, at, fixed=not is_open)
     out = scope.builder.emit(op, *(a for a in atoms if a is not None))
-    if sites:
-        scope.weak.origins[out] = sites
+    if variables:
+        scope.inference.origins[out] = variables
     return out
 
 
 def _open_type(
     scope: Scope, members: Sequence[Value], dtype: Scalar, node: ast.AST
-) -> tuple[Scalar, frozenset[Site]]:
-    """The type of operands that are all weak, and the sites that type the result with them."""
-    sites = scope.weak.sites_alike(members, dtype)
-    if sites:
-        return dtype, sites
-    site = Site(node, "$result")
-    choice = scope.weak.choose(site, dtype)
-    return choice.type, frozenset[Site]() if choice.firm else frozenset({site})
+) -> tuple[Scalar, frozenset[InferenceVariable]]:
+    """The type of operands that are all untyped, and the variables that type the result too."""
+    variables = scope.inference.variables_alike(members, dtype)
+    if variables:
+        return dtype, variables
+    variable = InferenceVariable(node, "$result")
+    inferred = scope.inference.infer(variable, dtype)
+    return inferred.type, frozenset[InferenceVariable]() if inferred.fixed else frozenset(
+        {variable}
+    )
 
 
 def _operand_type(
     scope: Scope,
     op: Op,
     cls: str,
-    members: Sequence[Atom | Weak],
+    members: Sequence[Atom | UntypedLiteral],
     operands: Sequence[ast.expr],
     node: ast.AST,
 ) -> tuple[Scalar, bool]:
     """The type that operands of one type class settle on, and whether it is still open."""
     allowed = TYPE_CLASSES[cls]
-    firm = [m for m in members if not scope.weak.is_weak(m)]
-    if not firm:
-        dtype = widest(scope.weak.type_now(m) for m in members)
+    fixed = [m for m in members if not scope.inference.is_untyped(m)]
+    if not fixed:
+        dtype = widest(scope.inference.current_type(m) for m in members)
         if dtype in allowed:
             return dtype, True
-        if allowed == TYPE_CLASSES["Float"] and all(isinstance(m, Weak) for m in members):
+        if allowed == TYPE_CLASSES["Float"] and all(isinstance(m, UntypedLiteral) for m in members):
             return float32, True
         raise _unsupported(op, cls, members, operands, scope.loc(node), node)
-    dtype = scope.weak.type_now(firm[0])
+    dtype = scope.inference.current_type(fixed[0])
     if dtype not in allowed:
         raise _unsupported(op, cls, members, operands, scope.loc(node), node)
     for member, operand in zip(members, operands, strict=True):
@@ -105,31 +110,31 @@ def _operand_type(
     return dtype, False
 
 
-def _fits(scope: Scope, member: Atom | Weak, dtype: Scalar) -> bool:
+def _fits(scope: Scope, member: Atom | UntypedLiteral, dtype: Scalar) -> bool:
     """Whether ``member`` is of ``dtype`` or may adapt to it."""
-    if isinstance(member, Weak):
+    if isinstance(member, UntypedLiteral):
         return takes(dtype, member)
     if member.type == dtype:
         return True
-    if not scope.weak.is_weak(member) or dtype == boolean:
+    if not scope.inference.is_untyped(member) or dtype == boolean:
         return False
-    return may_become(scope.weak.type_now(member), dtype)
+    return may_become(scope.inference.current_type(member), dtype)
 
 
 def _disagreement(
     scope: Scope,
-    members: Sequence[Atom | Weak],
+    members: Sequence[Atom | UntypedLiteral],
     operands: Sequence[ast.expr],
-    odd: Atom | Weak,
+    odd: Atom | UntypedLiteral,
     operand: ast.expr,
     node: ast.AST,
 ) -> KernelTypeError:
     """The error for operands of different types; the narrower one is to be cast."""
     pairs = list(zip(members, operands, strict=True))
-    first, first_operand = next((m, n) for m, n in pairs if not scope.weak.is_weak(m))
+    first, first_operand = next((m, n) for m, n in pairs if not scope.inference.is_untyped(m))
     left, right = sorted(((first, first_operand), (odd, operand)), key=lambda p: p[1].col_offset)
     message = f"operands of different types: {describe_type(left[0])} and {describe_type(right[0])}"
-    types = [scope.weak.type_now(first), scope.weak.type_now(odd)]
+    types = [scope.inference.current_type(first), scope.inference.current_type(odd)]
     if boolean in types:
         target, narrow = next(t for t in types if t != boolean), types.index(boolean)
     else:
@@ -141,7 +146,7 @@ def _disagreement(
 def _unsupported(
     op: Op,
     cls: str,
-    members: Sequence[Atom | Weak],
+    members: Sequence[Atom | UntypedLiteral],
     operands: Sequence[ast.expr],
     loc: SrcLoc | None,
     node: ast.AST,
@@ -150,7 +155,7 @@ def _unsupported(
     found = " and ".join(describe_type(m) for m in members)
     names = class_words(cls)
     texts = [ast.unparse(n) for n in operands]
-    is_int = [not isinstance(m, Weak) and m.type in TYPE_CLASSES["Int"] for m in members]
+    is_int = [not isinstance(m, UntypedLiteral) and m.type in TYPE_CLASSES["Int"] for m in members]
     remedy = f"the signature is {signature(op)}"
     if isinstance(_operator(node), ast.Div) and any(is_int):
         casts = (f"float({t})" if i else t for t, i in zip(texts, is_int, strict=True))
@@ -182,8 +187,8 @@ def class_words(cls: str) -> str:
     return words.get(cls, "scalars")
 
 
-def _types(members: Sequence[Atom | Weak]) -> list[object]:
-    return [None if isinstance(m, Weak) else m.type for m in members]
+def _types(members: Sequence[Atom | UntypedLiteral]) -> list[object]:
+    return [None if isinstance(m, UntypedLiteral) else m.type for m in members]
 
 
 def symbol(node: ast.AST) -> str:
@@ -218,13 +223,18 @@ def signature(op: Op) -> str:
 
 
 def _fold(
-    op: Op, values: Sequence[Atom | Weak], loc: SrcLoc | None, operands: Sequence[ast.expr]
+    op: Op,
+    values: Sequence[Atom | UntypedLiteral],
+    loc: SrcLoc | None,
+    operands: Sequence[ast.expr],
 ) -> Value:
     """``op`` on literals: integers exactly, else in int64 and float64; the result is open again."""
-    integers = [v.value for v in values if isinstance(v, Weak) and isinstance(v.value, int)]
+    integers = [
+        v.value for v in values if isinstance(v, UntypedLiteral) and isinstance(v.value, int)
+    ]
     if len(integers) == len(values):
         try:
-            found = exact(op, integers)
+            found = fold_integers(op, integers)
         except ZeroDivisionError:
             raise KernelTypeError(
                 "a division of literals by zero",
@@ -240,11 +250,12 @@ def _fold(
     wants_float = {
         cls
         for cls, value in zip(op.params.values(), values, strict=True)
-        if isinstance(value, Weak) and (value.kind == "float" or int64 not in TYPE_CLASSES[cls])
+        if isinstance(value, UntypedLiteral)
+        and (value.kind == "float" or int64 not in TYPE_CLASSES[cls])
     }
     inputs: list[Const] = []
     for cls, value in zip(op.params.values(), values, strict=True):
-        if isinstance(value, Weak):
+        if isinstance(value, UntypedLiteral):
             inputs.append(const(float64 if cls in wants_float else int64, value.value, loc))
         else:
             assert isinstance(value, Const)
@@ -262,22 +273,22 @@ def _fold(
 
 
 def cast(scope: Scope, dtype: Scalar, value: Value, loc: SrcLoc | None) -> Atom:
-    """``value`` converted to ``dtype``; never weak."""
+    """``value`` converted to ``dtype``; always typed."""
     one = scalar(value, loc)
-    if isinstance(one, Weak):
+    if isinstance(one, UntypedLiteral):
         return truth(scope, one, loc) if dtype == boolean else truncated(one.value, dtype, loc)
-    if one.type == dtype and not scope.weak.is_weak(one):
+    if one.type == dtype and not scope.inference.is_untyped(one):
         return one
-    found = scope.weak.type_now(one)
+    found = scope.inference.current_type(one)
     if found.is_float and dtype.is_float and widest((found, dtype)) == dtype:
-        scope.weak.request(scope.weak.sites(one), Choice(dtype, firm=False))
+        scope.inference.request(scope.inference.variables(one), InferredType(dtype, fixed=False))
     return scope.builder.emit(CAST, one, dtype=dtype)
 
 
 def truth(scope: Scope, value: Value, loc: SrcLoc | None) -> Atom:
     """``value`` as a condition: numbers are true unless zero."""
     one = scalar(value, loc)
-    if isinstance(one, Weak):
+    if isinstance(one, UntypedLiteral):
         return Const(boolean, bool(one.value))
     return one if one.type == boolean else scope.builder.emit(CAST, one, dtype=boolean)
 
@@ -298,7 +309,7 @@ def index(scope: Scope, value: Value, loc: SrcLoc | None) -> Atom:
         KernelTypeError: It is no integer, or a negative literal.
     """
     one = scalar(value, loc)
-    if isinstance(one, Weak) and one.kind == "int":
+    if isinstance(one, UntypedLiteral) and one.kind == "int":
         if one.value < 0:
             raise KernelTypeError(
                 f"index {one.value} is negative",
@@ -306,11 +317,13 @@ def index(scope: Scope, value: Value, loc: SrcLoc | None) -> Atom:
                 "indices count from 0; write x.shape[k] - 1 for the last element",
             )
         return const(int32 if one.value < 2**31 else int64, one.value, loc)
-    is_integer = not isinstance(one, Weak) and scope.weak.type_now(one).is_integer
-    if isinstance(one, Weak) or not is_integer:
+    is_integer = (
+        not isinstance(one, UntypedLiteral) and scope.inference.current_type(one).is_integer
+    )
+    if isinstance(one, UntypedLiteral) or not is_integer:
         raise KernelTypeError(
             f"an index is an integer, found {describe_type(one)}", loc, "convert it: int(...)"
         )
-    low, high = scope.weak.type_now(one).limits
+    low, high = scope.inference.current_type(one).limits
     fits = int32.limits[0] <= low and high <= int32.limits[1]
     return scope.integer(settle(one, loc), int32 if fits else int64)

@@ -22,18 +22,18 @@ from kernelcore.frontend.values.array_view import extent, select
 from kernelcore.frontend.values.composite import operate
 from kernelcore.frontend.values.host_value import host_value
 from kernelcore.frontend.values.integer_folding import power
-from kernelcore.frontend.values.literal_types import Weak
+from kernelcore.frontend.values.literal_types import UntypedLiteral
 from kernelcore.frontend.values.selection import (
     Entry,
     Slice,
     array_index,
-    field_step,
-    index_step,
     part,
+    select_components,
+    select_field,
 )
 from kernelcore.frontend.values.value import (
     ArrayView,
-    Compound,
+    CompositeValue,
     Static,
     Value,
     describe_object,
@@ -215,11 +215,13 @@ def binary(
 ) -> Value:
     """``left op right``."""
     entry = BINARY.get(type(op))
-    is_product = isinstance(op, ast.MatMult) and not isinstance(left, Compound)
+    is_product = isinstance(op, ast.MatMult) and not isinstance(left, CompositeValue)
     if entry is None or is_product:
         raise unsupported(op, scope.loc(node))
     match op, left, right:
-        case ast.Pow(), Weak(value=int() as base), Weak(value=int() as exponent) if exponent >= 0:
+        case ast.Pow(), UntypedLiteral(value=int() as base), UntypedLiteral(
+            value=int() as exponent
+        ) if exponent >= 0:
             return host_value(power(base, exponent), "", scope.loc(node))
         case _:
             return operate(scope, entry.op, [left, right], node, operands)
@@ -313,15 +315,15 @@ def _attribute(scope: Scope, node: ast.Attribute) -> Value:
         case "shape", ArrayView():
             return tuple(extent(scope, owner, k, loc) for k in range(len(owner.free)))
         case "ndim", ArrayView():
-            return Weak(len(owner.free))
+            return UntypedLiteral(len(owner.free))
         case "dtype", ArrayView():
             return Static(owner.element)
-        case "dtype", Compound(Dense() as type_, _):
+        case "dtype", CompositeValue(Dense() as type_, _):
             return Static(type_.dtype)
-        case "shape", Compound(Dense() as type_, _):
-            return tuple(Weak(n) for n in type_.extents)
-        case _, Compound(Dense() | StructType() as type_, _):
-            return part(scope, owner, field_step(type_, node, loc))
+        case "shape", CompositeValue(Dense() as type_, _):
+            return tuple(UntypedLiteral(n) for n in type_.extents)
+        case _, CompositeValue(Dense() | StructType() as type_, _):
+            return part(scope, owner, select_field(type_, node, loc))
         case _:
             remedy = (
                 "arrays have .shape, .ndim and .dtype, vectors .x .y .z .w, structs their fields"
@@ -346,8 +348,8 @@ def _subscript(scope: Scope, node: ast.Subscript) -> Value:
     match owner:
         case ArrayView():
             return select(scope, owner, [array_index(scope, e) for e in entries], loc)
-        case Compound(type_, _):
-            return part(scope, owner, index_step(scope, type_, entries, loc))
+        case CompositeValue(type_, _):
+            return part(scope, owner, select_components(scope, type_, entries, loc))
         case tuple():
             return _member(scope, owner, entries, node)
         case _:
@@ -363,7 +365,7 @@ def _member(
 ) -> Value:
     """A member of a tuple."""
     at = entries[0].value if len(entries) == 1 else None
-    if not isinstance(at, Weak) or not isinstance(at.value, int):
+    if not isinstance(at, UntypedLiteral) or not isinstance(at.value, int):
         raise KernelTypeError(
             "the index of a tuple must be an integer literal", scope.loc(node), "write t[0]"
         )
@@ -379,7 +381,7 @@ def _member(
 def _extent(scope: Scope, node: ast.Subscript, view: ArrayView) -> Value:
     loc = scope.loc(node)
     axis = lower_expr(scope, node.slice)
-    if not isinstance(axis, Weak) or axis.kind != "int":
+    if not isinstance(axis, UntypedLiteral) or axis.kind != "int":
         raise KernelTypeError(
             "the axis of .shape must be an integer literal", loc, "write x.shape[0]"
         )

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from kernelcore.base.errors import KernelSyntaxError, KernelTypeError
 from kernelcore.frontend.expressions.apply import cast
 from kernelcore.frontend.scope import Scope, scalar, settle
-from kernelcore.frontend.values.literal_types import Weak
-from kernelcore.frontend.values.value import Compound, Value, describe_type
+from kernelcore.frontend.values.literal_types import UntypedLiteral
+from kernelcore.frontend.values.value import CompositeValue, Value, describe_type
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import ASSERT, PRINT
 from kernelcore.language.types import SCALARS, Scalar
@@ -36,10 +36,10 @@ class _Line:
             KernelTypeError: It cannot be printed.
         """
         match value:
-            case Weak() | Const() | Var(type=Scalar()):
+            case UntypedLiteral() | Const() | Var(type=Scalar()):
                 self.values.append(settle(value, scope.loc(node)))
                 self.pieces.append("")
-            case Compound(type_, members):
+            case CompositeValue(type_, members):
                 self.text(f"{type_}(")
                 self._members(scope, members, node)
                 self.text(")")

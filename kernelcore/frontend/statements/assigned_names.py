@@ -9,7 +9,7 @@ from kernelcore.base.errors import KernelNameError, SrcLoc
 from kernelcore.frontend.expressions.expression import static_object
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.source import own_nodes
-from kernelcore.frontend.values.value import Compound
+from kernelcore.frontend.values.value import CompositeValue
 from kernelcore.language.function import Function
 
 
@@ -58,5 +58,5 @@ def _variable_of(scope: Scope, node: ast.expr) -> list[ast.Name]:
         root = root.value
     if not isinstance(root, ast.Name):
         return []
-    is_variable = root is node or isinstance(scope.env.get(root.id), Compound)
+    is_variable = root is node or isinstance(scope.env.get(root.id), CompositeValue)
     return [root] if is_variable else []

@@ -1,4 +1,4 @@
-"""Places: what the targets of assignments name, a part of a variable or of an array element."""
+"""Assignment targets: a part of a variable or of an array element."""
 
 from __future__ import annotations
 
@@ -10,20 +10,26 @@ from kernelcore.frontend.expressions.expression import lower_entries
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.statements.side_effects import has_effects
 from kernelcore.frontend.values import component
-from kernelcore.frontend.values.array_view import Bounds, Slot, choose_slots, select, slots
+from kernelcore.frontend.values.array_view import (
+    ArraySlice,
+    ElementSlot,
+    choose_slots,
+    select,
+    slots,
+)
 from kernelcore.frontend.values.conversion import converted
-from kernelcore.frontend.values.literal_types import Weak
+from kernelcore.frontend.values.literal_types import UntypedLiteral
 from kernelcore.frontend.values.selection import (
-    Step,
+    Selection,
     array_index,
-    field_step,
-    index_step,
     part,
     replaced,
+    select_components,
+    select_field,
 )
 from kernelcore.frontend.values.value import (
     ArrayView,
-    Compound,
+    CompositeValue,
     Value,
     build,
     describe_type,
@@ -35,12 +41,12 @@ from kernelcore.language.types import ArrayOf, Dense, Element, StructType
 
 
 @dataclass(frozen=True, slots=True)
-class ElementPlace:
+class ElementTarget:
     """A part of an array element: its type, and where its scalars lie."""
 
     view: ArrayView
     type: Element
-    slots: tuple[Slot, ...]
+    slots: tuple[ElementSlot, ...]
 
     def load(self, scope: Scope) -> Value:
         """The value that it has."""
@@ -51,30 +57,30 @@ class ElementPlace:
         _, leaves = flatten(converted(scope, value, self.type, scope.loc(source)))
         scope.at(node)
         for slot, leaf in zip(self.slots, leaves, strict=True):
-            assert not isinstance(leaf, Weak)
+            assert not isinstance(leaf, UntypedLiteral)
             scope.builder.emit_effect(STORE, *slot.operands, leaf)
 
 
 @dataclass(frozen=True, slots=True)
-class VariablePlace:
-    """A part of a composite variable, and the steps that lead to it."""
+class VariableTarget:
+    """A part of a composite variable, and the selections that lead to it."""
 
     name: str
     type: Element
-    path: tuple[Step, ...] = ()
+    path: tuple[Selection, ...] = ()
 
-    def whole(self, scope: Scope) -> Compound:
+    def whole(self, scope: Scope) -> CompositeValue:
         """The value of the variable."""
         found = scope.get(self.name)
-        assert isinstance(found, Compound)
+        assert isinstance(found, CompositeValue)
         return found
 
     def load(self, scope: Scope) -> Value:
         """The value that it has."""
         value: Value = self.whole(scope)
-        for step in self.path:
-            assert isinstance(value, Compound)
-            value = part(scope, value, step)
+        for selection in self.path:
+            assert isinstance(value, CompositeValue)
+            value = part(scope, value, selection)
         return value
 
     def store(self, scope: Scope, value: Value, source: ast.expr, node: ast.AST) -> None:
@@ -84,10 +90,10 @@ class VariablePlace:
         scope.set(self.name, replaced(scope, self.whole(scope), self.path, new))
 
 
-Place = ElementPlace | VariablePlace
+AssignmentTarget = ElementTarget | VariableTarget
 
 
-def place_of(scope: Scope, node: ast.Subscript | ast.Attribute) -> Place:
+def find_target(scope: Scope, node: ast.Subscript | ast.Attribute) -> AssignmentTarget:
     """What an assignment target names.
 
     Raises:
@@ -104,24 +110,24 @@ def place_of(scope: Scope, node: ast.Subscript | ast.Attribute) -> Place:
     return found
 
 
-def updated_place(scope: Scope, target: ast.Attribute | ast.Subscript) -> Place:
-    """The place ``target``, which has been evaluated as an argument, for its new value.
+def updated_target(scope: Scope, target: ast.Attribute | ast.Subscript) -> AssignmentTarget:
+    """The part that ``target``, already evaluated as an argument, names, for its new value.
 
     Raises:
         KernelSyntaxError: Its indices would have effects twice.
     """
     start, before = len(scope.builder.eqns), dict(scope.env)
-    place = place_of(scope, target)
+    found = find_target(scope, target)
     if has_effects(scope.builder.eqns[start:]) or scope.env != before:
         raise KernelSyntaxError(
             f"the index in '{ast.unparse(target)}' has effects, and the element is updated",
             scope.loc(target),
             "assign the index to a variable first",
         )
-    return place
+    return found
 
 
-def _owner(scope: Scope, node: ast.expr) -> ArrayView | Place:
+def _owner(scope: Scope, node: ast.expr) -> ArrayView | AssignmentTarget:
     """What ``node``, a target or what it is a part of, names."""
     loc = scope.loc(node)
     match node:
@@ -129,9 +135,9 @@ def _owner(scope: Scope, node: ast.expr) -> ArrayView | Place:
             value = scope.lookup(node)
             if isinstance(value, ArrayView):
                 return value
-            if isinstance(value, Compound) and node.id in scope.env:
+            if isinstance(value, CompositeValue) and node.id in scope.env:
                 scope.check_own(node.id, loc)
-                return VariablePlace(node.id, value.type)
+                return VariableTarget(node.id, value.type)
             raise KernelTypeError(
                 f"'{node.id}' has no parts to assign: it is {describe_type(value)}",
                 loc,
@@ -148,8 +154,8 @@ def _owner(scope: Scope, node: ast.expr) -> ArrayView | Place:
 
 
 def _part(
-    scope: Scope, owner: ArrayView | Place, node: ast.Attribute | ast.Subscript
-) -> ArrayView | Place:
+    scope: Scope, owner: ArrayView | AssignmentTarget, node: ast.Attribute | ast.Subscript
+) -> ArrayView | AssignmentTarget:
     loc = scope.loc(node)
     if isinstance(owner, ArrayView):
         if isinstance(node, ast.Attribute):
@@ -167,53 +173,53 @@ def _part(
             "assign to it as a whole",
         )
     if isinstance(node, ast.Attribute):
-        step = field_step(type_, node, loc)
+        selection = select_field(type_, node, loc)
     else:
-        step = index_step(scope, type_, lower_entries(scope, node.slice), loc)
-    if isinstance(owner, ElementPlace):
-        return _inner(scope, owner, type_, step)
-    path = (*owner.path, step)
-    if isinstance(step.type, ArrayOf):
-        found = VariablePlace(owner.name, type_, path).load(scope)
+        selection = select_components(scope, type_, lower_entries(scope, node.slice), loc)
+    if isinstance(owner, ElementTarget):
+        return _inner(scope, owner, type_, selection)
+    path = (*owner.path, selection)
+    if isinstance(selection.type, ArrayOf):
+        found = VariableTarget(owner.name, type_, path).load(scope)
         assert isinstance(found, ArrayView)
         return found
-    return VariablePlace(owner.name, step.type, path)
+    return VariableTarget(owner.name, selection.type, path)
 
 
-def _element(scope: Scope, view: ArrayView, node: ast.Subscript) -> ArrayView | ElementPlace:
+def _element(scope: Scope, view: ArrayView, node: ast.Subscript) -> ArrayView | ElementTarget:
     loc = scope.loc(node)
     entries = lower_entries(scope, node.slice)
     indices = [array_index(scope, e) for e in entries]
-    plain = [i for i in indices if not isinstance(i, Bounds)]
+    plain = [i for i in indices if not isinstance(i, ArraySlice)]
     if len(plain) == len(indices) == len(view.free):
         scope.at(node)
-        return ElementPlace(view, view.element, tuple(slots(scope, view, plain)))
+        return ElementTarget(view, view.element, tuple(slots(scope, view, plain)))
     found = select(scope, view, indices, loc)
     assert isinstance(found, ArrayView)
     return found
 
 
 def _inner(
-    scope: Scope, owner: ElementPlace, type_: Dense | StructType, step: Step
-) -> ElementPlace:
-    """The part of an element that ``step`` leads to."""
-    assert not isinstance(step.type, ArrayOf)
+    scope: Scope, owner: ElementTarget, type_: Dense | StructType, selection: Selection
+) -> ElementTarget:
+    """The part of an element that ``selection`` leads to."""
+    assert not isinstance(selection.type, ArrayOf)
     if isinstance(type_, StructType):
         start = 0
         for name, member in type_.fields:
             assert not isinstance(member, ArrayOf)
             count = _leaf_count(member)
-            if name == step.key:
-                return replace(owner, type=step.type, slots=owner.slots[start : start + count])
+            if name == selection.key:
+                return replace(owner, type=selection.type, slots=owner.slots[start : start + count])
             start += count
     assert isinstance(type_, Dense)
-    assert not isinstance(step.key, str)
+    assert not isinstance(selection.key, str)
 
-    def choose(at: Atom, options: list[list[Slot]]) -> list[Slot]:
+    def choose(at: Atom, options: list[list[ElementSlot]]) -> list[ElementSlot]:
         return choose_slots(scope, at, options)
 
-    _, places = component.take(type_.extents, owner.slots, step.key, choose)
-    return replace(owner, type=step.type, slots=tuple(places))
+    _, slots = component.take(type_.extents, owner.slots, selection.key, choose)
+    return replace(owner, type=selection.type, slots=tuple(slots))
 
 
 def _leaf_count(type_: Element) -> int:

@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.expressions.apply import logical
 from kernelcore.frontend.scope import FALSE, TRUE, Scope, Unset
-from kernelcore.frontend.values.literal_types import Choice, Site, Weak, widest
+from kernelcore.frontend.values.literal_types import (
+    InferenceVariable,
+    InferredType,
+    UntypedLiteral,
+    widest,
+)
 from kernelcore.frontend.values.value import Static, Value, describe_type
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
@@ -91,7 +96,7 @@ def branch(
     loc = scope.at(node)
     yields: list[tuple[str, Atom, Atom]] = []
     joined: dict[str, Value | Unset] = {}
-    weak_outs: dict[str, tuple[Choice, Site, Sequence[Value]]] = {}
+    untyped_outs: dict[str, tuple[InferredType, InferenceVariable, Sequence[Value]]] = {}
     for name in dict.fromkeys([*sides[0].env, *sides[1].env]):
         if name == LEFT:
             continue
@@ -103,11 +108,11 @@ def branch(
         elif isinstance(left, Unset) or isinstance(right, Unset):
             joined[name] = Unset(scope.assigned.get(name))
         else:
-            site, values = Site(node, name + purpose), (left, right)
-            first, second, weak = _join(scope, site, name, values, sides, loc)
+            variable, values = InferenceVariable(node, name + purpose), (left, right)
+            first, second, inference = _join(scope, variable, name, values, sides, loc)
             yields.append((name, first, second))
-            if weak is not None:
-                weak_outs[name] = (weak, site, values)
+            if inference is not None:
+                untyped_outs[name] = (inference, variable, values)
     then_region = Region((), tuple(sides[0].eqns), tuple(y[1] for y in yields))
     else_region = Region((), tuple(sides[1].eqns), tuple(y[2] for y in yields))
     if yields or then_region.eqns or else_region.eqns:
@@ -115,9 +120,9 @@ def branch(
         outs = scope.builder.emit_if(cond, then_region, else_region, names)
         for (name, _, _), out in zip(yields, outs, strict=True):
             joined[name] = out
-            if name in weak_outs:
-                choice, site, values = weak_outs[name]
-                scope.weak.mark(out, site, choice, values)
+            if name in untyped_outs:
+                inferred, variable, values = untyped_outs[name]
+                scope.inference.mark(out, variable, inferred, values)
     if all(side.has(*_FLAGS) for side in sides):
         joined[LEFT] = TRUE
     scope.env = joined
@@ -154,8 +159,8 @@ def _filler(scope: Scope, like: Value) -> Value:
     """A value that is never read, of the type of ``like``."""
     if not isinstance(like, Var) or not isinstance(like.type, Scalar):
         return like
-    if scope.weak.is_weak(like):
-        return Weak(0.0) if like.type.is_float else Weak(0)
+    if scope.inference.is_untyped(like):
+        return UntypedLiteral(0.0) if like.type.is_float else UntypedLiteral(0)
     return zero(like.type)
 
 
@@ -170,45 +175,45 @@ def same(left: Value | Unset, right: Value | Unset) -> bool:
 
 def _join(
     scope: Scope,
-    site: Site,
+    variable: InferenceVariable,
     name: str,
     values: tuple[Value, Value],
     sides: Sequence[_Side],
     loc: SrcLoc | None,
-) -> tuple[Atom, Atom, Choice | None]:
-    """Both values of ``name`` in one type, and its choice if that is still open."""
-    weak = scope.weak
+) -> tuple[Atom, Atom, InferredType | None]:
+    """Both values of ``name`` in one type, and the inferred type if it is still open."""
+    inference = scope.inference
     if not all(is_scalar(v) for v in values) and is_retyped(*values):
         raise retyped(name, "branch", *values, loc)
     members = [carried_scalar(name, v, loc) for v in values]
-    firm = [v for v in members if not weak.is_weak(v)]
-    choice = None
-    if firm:
-        dtype = weak.type_now(firm[0])
+    fixed = [v for v in members if not inference.is_untyped(v)]
+    inferred = None
+    if fixed:
+        dtype = inference.current_type(fixed[0])
     else:
-        choice = weak.choose(site, widest(weak.type_now(v) for v in members))
-        dtype = choice.type
-    if len(firm) == 2 and weak.type_now(firm[1]) != dtype:
+        inferred = inference.infer(variable, widest(inference.current_type(v) for v in members))
+        dtype = inferred.type
+    if len(fixed) == 2 and inference.current_type(fixed[1]) != dtype:
         raise retyped(name, "branch", *values, loc)
-    is_firm = choice is None or choice.firm
+    is_fixed = inferred is None or inferred.fixed
     atoms: list[Atom] = []
     for member, side in zip(members, sides, strict=True):
         try:
             with scope.builder.into(side.eqns):
-                atoms.append(weak.adapt(member, dtype, loc, join=True, firm=is_firm))
+                atoms.append(inference.adapt(member, dtype, loc, join=True, fixed=is_fixed))
         except KernelTypeError:
             raise retyped(name, "branch", *values, loc) from None
-    return atoms[0], atoms[1], choice
+    return atoms[0], atoms[1], inferred
 
 
-def carried_scalar(name: str, value: Value, loc: SrcLoc | None) -> Atom | Weak:
+def carried_scalar(name: str, value: Value, loc: SrcLoc | None) -> Atom | UntypedLiteral:
     """``value``, which must be a scalar to differ between paths.
 
     Raises:
         KernelTypeError: It is an array, a function, or composite where the other path's is not.
     """
     if is_scalar(value):
-        assert isinstance(value, Weak | Const | Var)
+        assert isinstance(value, UntypedLiteral | Const | Var)
         return value
     raise KernelTypeError(
         f"'{name.split('.')[0]}' stands for different arrays or functions on the paths that meet "
@@ -220,7 +225,7 @@ def carried_scalar(name: str, value: Value, loc: SrcLoc | None) -> Atom | Weak:
 
 def is_scalar(value: Value) -> bool:
     """Whether ``value`` is one scalar."""
-    return isinstance(value, Weak | Const) or (
+    return isinstance(value, UntypedLiteral | Const) or (
         isinstance(value, Var) and isinstance(value.type, Scalar)
     )
 

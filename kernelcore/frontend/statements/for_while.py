@@ -30,7 +30,13 @@ from kernelcore.frontend.statements.branch import (
 )
 from kernelcore.frontend.statements.loop import Loop
 from kernelcore.frontend.statements.unroll import is_static_loop, unrolled
-from kernelcore.frontend.values.literal_types import Choice, Promotion, Site, Weak, const
+from kernelcore.frontend.values.literal_types import (
+    InferenceVariable,
+    InferredType,
+    Promotion,
+    UntypedLiteral,
+    const,
+)
 from kernelcore.frontend.values.value import ArrayView, Value, describe_type
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Const, Var
@@ -41,7 +47,7 @@ _TRIP = "$trip"
 _HIDDEN = (BREAK, CONTINUE, _TRIP)
 _ADD, _MUL, _LESS = BINARY[ast.Add].op, BINARY[ast.Mult].op, COMPARE[ast.Lt].op
 
-Bounds = tuple[Atom, Atom, Atom]
+RangeBounds = tuple[Atom, Atom, Atom]
 
 
 def lower_for(scope: Scope, node: ast.For, body: Callable[[], None]) -> None:
@@ -65,15 +71,15 @@ def lower_for(scope: Scope, node: ast.For, body: Callable[[], None]) -> None:
             scope.loc(node.target),
             "use another name for the index",
         )
-    turns = unrolled(scope, node)
+    iterations = unrolled(scope, node)
     is_left = _leaves(node.body) or _continues(node.body)
-    if turns is not None and (is_static_loop(scope, node) or not is_left):
-        _unroll(scope, node, turns, body)
+    if iterations is not None and (is_static_loop(scope, node) or not is_left):
+        _unroll(scope, node, iterations, body)
         return
-    bounds, choice = _bounds(scope, node)
+    bounds, inferred = _bounds(scope, node)
 
     def bind_index(index: Var) -> None:
-        scope.weak.mark(index, _index_site(node), choice, ())
+        scope.inference.mark(index, _index_variable(node), inferred, ())
         scope.set(target, index)
 
     if _leaves(node.body):
@@ -90,16 +96,18 @@ def lower_for(scope: Scope, node: ast.For, body: Callable[[], None]) -> None:
     _end(scope, loop)
 
 
-def _unroll(scope: Scope, node: ast.For, turns: Sequence[Value], body: Callable[[], None]) -> None:
-    """The body once per turn; what follows a turn that may leave the loop is guarded."""
+def _unroll(
+    scope: Scope, node: ast.For, iterations: Sequence[Value], body: Callable[[], None]
+) -> None:
+    """The body once per iteration; code after one that may leave the loop is guarded."""
     assert isinstance(node.target, ast.Name)
     target = node.target.id
     outer = {n: scope.env[n] for n in (BREAK, CONTINUE) if n in scope.env}
     scope.env[BREAK] = scope.env[CONTINUE] = FALSE
 
     def run(rest: Sequence[Value]) -> None:
-        for position, turn in enumerate(rest):
-            scope.set(target, turn)
+        for position, iteration in enumerate(rest):
+            scope.set(target, iteration)
             body()
             scope.env.pop(LEFT, None)
             scope.env[CONTINUE] = FALSE
@@ -112,7 +120,7 @@ def _unroll(scope: Scope, node: ast.For, turns: Sequence[Value], body: Callable[
                 scope.env.pop(LEFT, None)
                 return
 
-    run(turns)
+    run(iterations)
     for name in (BREAK, CONTINUE):
         scope.env.pop(name, None)
     scope.env.update(outer)
@@ -164,7 +172,7 @@ def _updating_while(scope: Scope, node: ast.While, body: Callable[[], None]) -> 
 def _counted_while(
     scope: Scope,
     node: ast.For,
-    bounds: Bounds,
+    bounds: RangeBounds,
     bind_index: Callable[[Var], None],
     body: Callable[[], None],
 ) -> None:
@@ -172,7 +180,7 @@ def _counted_while(
     assert isinstance(node.target, ast.Name)
     assert isinstance(bounds[0].type, Scalar)
     narrow = bounds[0].type
-    # A narrow index can take more turns than it can count.
+    # A narrow index can take more iterations than it can count.
     dtype = int32 if narrow.bits < int32.bits else narrow
     start, stop, step = (_converted(scope, b, dtype, scope.loc(node.iter)) for b in bounds)
     is_plain = (start, step) == (const(dtype, 0, None), const(dtype, 1, None))
@@ -252,8 +260,8 @@ def _in_loop(scope: Scope, body: Callable[[], None]) -> Callable[[], None]:
     return lower
 
 
-def _bounds(scope: Scope, node: ast.For) -> tuple[Bounds, Choice]:
-    """Start, stop and step in one type; the index is weak if all of them are literals.
+def _bounds(scope: Scope, node: ast.For) -> tuple[RangeBounds, InferredType]:
+    """Start, stop and step in one type; the index is untyped if all of them are literals.
 
     Raises:
         KernelSyntaxError: Not a call of range().
@@ -273,13 +281,13 @@ def _bounds(scope: Scope, node: ast.For) -> tuple[Bounds, Choice]:
             scope.loc(call),
             "write range(n), range(start, stop) or range(start, stop, step)",
         )
-    values: list[Atom | Weak] = []
+    values: list[Atom | UntypedLiteral] = []
     for arg in call.args:
         value = scalar(lower_expr(scope, arg), scope.loc(arg))
         is_int = (
             value.kind == "int"
-            if isinstance(value, Weak)
-            else scope.weak.type_now(value).is_integer
+            if isinstance(value, UntypedLiteral)
+            else scope.inference.current_type(value).is_integer
         )
         if not is_int:
             raise KernelTypeError(
@@ -288,23 +296,23 @@ def _bounds(scope: Scope, node: ast.For) -> tuple[Bounds, Choice]:
                 f"convert it: int({ast.unparse(arg)})",
             )
         values.append(value)
-    if len(values) == 3 and isinstance(values[2], Weak | Const) and values[2].value == 0:
+    if len(values) == 3 and isinstance(values[2], UntypedLiteral | Const) and values[2].value == 0:
         raise KernelTypeError(
             "the step of range() is zero", scope.loc(call.args[2]), "write a step such as 2 or -1"
         )
     if len(values) == 1:
-        values.insert(0, Weak(0))
+        values.insert(0, UntypedLiteral(0))
     if len(values) == 2:
-        values.append(Weak(1))
-    typed = [v for v in values if not isinstance(v, Weak)]
+        values.append(UntypedLiteral(1))
+    typed = [v for v in values if not isinstance(v, UntypedLiteral)]
     if typed:
-        types = {scope.weak.type_now(v) for v in typed}
-        choice = Choice(_index_type(types), firm=True)
+        types = {scope.inference.current_type(v) for v in typed}
+        inferred = InferredType(_index_type(types), fixed=True)
     else:
-        choice = scope.weak.choose(_index_site(node), int32)
+        inferred = scope.inference.infer(_index_variable(node), int32)
     scope.at(call)
-    start, stop, step = (_converted(scope, v, choice.type, scope.loc(call)) for v in values)
-    return (start, stop, step), choice
+    start, stop, step = (_converted(scope, v, inferred.type, scope.loc(call)) for v in values)
+    return (start, stop, step), inferred
 
 
 def _index_type(types: set[Scalar]) -> Scalar:
@@ -315,14 +323,16 @@ def _index_type(types: set[Scalar]) -> Scalar:
     return int32 if fits else int64
 
 
-def _converted(scope: Scope, value: Atom | Weak, dtype: Scalar, loc: SrcLoc | None) -> Atom:
-    if isinstance(value, Weak | Const):
+def _converted(
+    scope: Scope, value: Atom | UntypedLiteral, dtype: Scalar, loc: SrcLoc | None
+) -> Atom:
+    if isinstance(value, UntypedLiteral | Const):
         return const(dtype, value.value, loc)
     return value if value.type == dtype else scope.builder.emit(CAST, value, dtype=dtype)
 
 
-def _index_site(node: ast.For) -> Site:
-    return Site(node, "$index", Promotion.NEVER)
+def _index_variable(node: ast.For) -> InferenceVariable:
+    return InferenceVariable(node, "$index", Promotion.NEVER)
 
 
 def _no_else(scope: Scope, node: ast.For | ast.While) -> None:

@@ -18,7 +18,12 @@ from kernelcore.frontend.statements.branch import (
     retyped,
     same,
 )
-from kernelcore.frontend.values.literal_types import Choice, Promotion, Site, Weak
+from kernelcore.frontend.values.literal_types import (
+    InferenceVariable,
+    InferredType,
+    Promotion,
+    UntypedLiteral,
+)
 from kernelcore.frontend.values.value import Value
 from kernelcore.ir.core import Atom, Const, Region, Var
 from kernelcore.language.types import Scalar
@@ -31,8 +36,8 @@ class Carried:
     name: str
     before: Value
     init: Atom
-    choice: Choice
-    site: Site
+    inferred: InferredType
+    variable: InferenceVariable
 
 
 class Loop:
@@ -69,11 +74,11 @@ class Loop:
         params = self._enter()
         with builder.region() as eqns:
             body()
-            ends, is_weak = self._leave()
+            ends, is_untyped = self._leave()
         region = Region((index, *params), tuple(eqns), ends)
         self.scope.at(self.node)
         inits = [c.init for c in self.carried]
-        self._finish(builder.emit_for(*bounds, inits, region, self._hints), is_weak)
+        self._finish(builder.emit_for(*bounds, inits, region, self._hints), is_untyped)
 
     def lower_while(self, cond: Callable[[], Atom], body: Callable[[], None]) -> None:
         """A loop that runs while ``cond``, which is evaluated before every iteration."""
@@ -85,39 +90,45 @@ class Loop:
         params = self._enter()
         with builder.region() as eqns:
             body()
-            ends, is_weak = self._leave()
+            ends, is_untyped = self._leave()
         region = Region(params, tuple(eqns), ends)
         self.scope.at(self.node)
         inits = [c.init for c in self.carried]
-        self._finish(builder.emit_while(inits, cond_region, region, self._hints), is_weak)
+        self._finish(builder.emit_while(inits, cond_region, region, self._hints), is_untyped)
 
     @property
     def _hints(self) -> list[str]:
         return [hint(c.name) for c in self.carried]
 
     def _carry(self, name: str) -> Carried | None:
-        weak, loc = self.scope.weak, self.scope.loc(self.node)
+        inference, loc = self.scope.inference, self.scope.loc(self.node)
         value = self.outer.get(name)
-        is_scalar = isinstance(value, Weak | Const) or (
+        is_scalar = isinstance(value, UntypedLiteral | Const) or (
             isinstance(value, Var) and isinstance(value.type, Scalar)
         )
-        if not is_scalar or not isinstance(value, Weak | Const | Var):
+        if not is_scalar or not isinstance(value, UntypedLiteral | Const | Var):
             return None
-        site = Site(self.node, name, Promotion.JOIN)
-        if not weak.is_weak(value):
-            assert not isinstance(value, Weak)
-            return Carried(name, value, value, Choice(weak.type_now(value), firm=True), site)
-        choice = weak.choose(site, weak.type_now(value))
-        init = weak.adapt(value, choice.type, loc, join=True, firm=choice.firm)
-        return Carried(name, value, init, choice, site)
+        variable = InferenceVariable(self.node, name, Promotion.JOIN)
+        if not inference.is_untyped(value):
+            assert not isinstance(value, UntypedLiteral)
+            return Carried(
+                name,
+                value,
+                value,
+                InferredType(inference.current_type(value), fixed=True),
+                variable,
+            )
+        inferred = inference.infer(variable, inference.current_type(value))
+        init = inference.adapt(value, inferred.type, loc, join=True, fixed=inferred.fixed)
+        return Carried(name, value, init, inferred, variable)
 
     def _enter(self) -> tuple[Var, ...]:
         """Bind the carried names to fresh region parameters."""
         env = dict(self.outer)
         params: list[Var] = []
         for item in self.carried:
-            param = Var(item.choice.type, hint(item.name))
-            self.scope.weak.mark(param, item.site, item.choice, (item.before,))
+            param = Var(item.inferred.type, hint(item.name))
+            self.scope.inference.mark(param, item.variable, item.inferred, (item.before,))
             env[item.name] = param
             params.append(param)
         self.scope.env = env
@@ -125,10 +136,10 @@ class Loop:
         return self.params
 
     def _leave(self) -> tuple[tuple[Atom, ...], list[bool]]:
-        """The carried values at the end of the body, and which of them are weak."""
+        """The carried values at the end of the body, and which of them are untyped."""
         self._check_fixed()
         ends: list[Atom] = []
-        is_weak: list[bool] = []
+        is_untyped: list[bool] = []
         has_returned = self.scope.flag(RETURN) == TRUE
         for item, param in zip(self.carried, self.params, strict=True):
             loc = self.assigned[item.name] or self.scope.loc(self.node)
@@ -139,9 +150,9 @@ class Loop:
             if not is_scalar(value) and is_retyped(item.before, value):
                 raise retyped(item.name, "loop", item.before, value, loc)
             one = carried_scalar(item.name, value, loc)
-            is_weak.append(self.scope.weak.is_weak(one))
+            is_untyped.append(self.scope.inference.is_untyped(one))
             ends.append(self._end(item, one, loc))
-        return tuple(ends), is_weak
+        return tuple(ends), is_untyped
 
     def _check_fixed(self) -> None:
         """Refuse a change of what is no scalar, the form of a composite or an array.
@@ -176,24 +187,24 @@ class Loop:
                     "use another name in the loop",
                 )
 
-    def _end(self, item: Carried, value: Atom | Weak, loc: SrcLoc | None) -> Atom:
+    def _end(self, item: Carried, value: Atom | UntypedLiteral, loc: SrcLoc | None) -> Atom:
         """``value`` in the type that the loop carries; asks for a wider one if that is open."""
-        weak, want = self.scope.weak, item.choice.type
-        if weak.outgrows(value, item.choice, item.site):
+        inference, want = self.scope.inference, item.inferred.type
+        if inference.outgrows(value, item.inferred, item.variable):
             return Var(want, item.name)  # never emitted: this attempt is void
         try:
-            return weak.adapt(value, want, loc, join=True, firm=item.choice.firm)
+            return inference.adapt(value, want, loc, join=True, fixed=item.inferred.fixed)
         except KernelTypeError:
             raise retyped(item.name, "loop", item.before, value, loc) from None
 
-    def _finish(self, outs: Sequence[Var], is_weak: Sequence[bool]) -> None:
+    def _finish(self, outs: Sequence[Var], is_untyped: Sequence[bool]) -> None:
         """Bind the names after the loop; those that only the body assigns are unset."""
         env: dict[str, Value | Unset] = dict(self.outer)
         for name, loc in self.assigned.items():
             if name not in env and not name.startswith("$"):
                 env[name] = Unset(loc)
-        for item, out, stays_weak in zip(self.carried, outs, is_weak, strict=True):
+        for item, out, stays_untyped in zip(self.carried, outs, is_untyped, strict=True):
             env[item.name] = out
-            if stays_weak:
-                self.scope.weak.mark(out, item.site, item.choice, (item.before,))
+            if stays_untyped:
+                self.scope.inference.mark(out, item.variable, item.inferred, (item.before,))
         self.scope.env = env

@@ -9,10 +9,15 @@ from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.scope import FALSE, TRUE, Scope, Unset
 from kernelcore.frontend.statements.branch import RESULT, RETURN
 from kernelcore.frontend.values.composite import scalars_of, zeros
-from kernelcore.frontend.values.literal_types import Choice, Promotion, Site, Weak
+from kernelcore.frontend.values.literal_types import (
+    InferenceVariable,
+    InferredType,
+    Promotion,
+    UntypedLiteral,
+)
 from kernelcore.frontend.values.value import (
     ArrayView,
-    Compound,
+    CompositeValue,
     Static,
     Value,
     describe_type,
@@ -43,25 +48,25 @@ class Results:
     ) -> None:
         self.tree = tree
         self.implied = implied
-        self.choices: list[Choice] | None = None
-        self.prepared: list[Choice] = []
+        self.inferred_types: list[InferredType] | None = None
+        self.prepared: list[InferredType] = []
         self.has_promise = annotated is not None
         self.skeleton: Value | None = None
         if annotated is not None:
             elements = [t for t in annotated if not isinstance(t, ArrayOf | TypeClass)]
             scalars = [s for t in elements for s in scalars_of(t)]
-            self.choices = [Choice(s, firm=True) for s in scalars]
-            forms = tuple(flatten(zeros(t, None))[0] for t in elements)
-            self.skeleton = forms[0] if len(forms) == 1 else forms
+            self.inferred_types = [InferredType(s, fixed=True) for s in scalars]
+            skeletons = tuple(flatten(zeros(t, None))[0] for t in elements)
+            self.skeleton = skeletons[0] if len(skeletons) == 1 else skeletons
 
     def prepare(self, scope: Scope) -> None:
         """Give results whose types are known a value, so that loops can carry them."""
-        self.prepared = list(self.choices or [])
-        known = scope.weak.chosen
-        while (found := known.get(self._site(len(self.prepared)))) and not self.has_promise:
+        self.prepared = list(self.inferred_types or [])
+        known = scope.inference.solution
+        while (found := known.get(self._variable(len(self.prepared)))) and not self.has_promise:
             self.prepared.append(found)
-        for k, choice in enumerate(self.prepared):
-            scope.env[f"{RESULT}{k}"] = zero(choice.type)
+        for k, inferred in enumerate(self.prepared):
+            scope.env[f"{RESULT}{k}"] = zero(inferred.type)
 
     def give(self, scope: Scope, node: ast.Return, value: Value) -> None:
         """Lower one ``return`` of ``value``.
@@ -72,7 +77,7 @@ class Results:
         loc = scope.loc(node)
         if self.implied is not None:
             value = self.implied(scope)
-        form, leaves = flatten(value)
+        skeleton, leaves = flatten(value)
         values = [_returned(leaf, loc) for leaf in leaves]
         members = value if isinstance(value, tuple) else (value,)
         if any(isinstance(m, ArrayView | Static) for m in members):
@@ -81,10 +86,10 @@ class Results:
                 loc,
                 "return values; pass arrays to the function that uses them",
             )
-        if self.choices is None or self.skeleton is None:
-            self.choices = [self._choose(scope, k, v) for k, v in enumerate(values)]
-            self.skeleton = form
-        if form != self.skeleton:
+        if self.inferred_types is None or self.skeleton is None:
+            self.inferred_types = [self._infer(scope, k, v) for k, v in enumerate(values)]
+            self.skeleton = skeleton
+        if skeleton != self.skeleton:
             raise self._mismatch(value, loc)
         for k, leaf in enumerate(values):
             self._give_one(scope, k, leaf, loc)
@@ -102,11 +107,11 @@ class Results:
             text = f"returns of {counts[0]} and of {counts[1]} values"
         else:
             what = "the annotation says" if self.has_promise else "another return gives"
-            forms = wanted if isinstance(wanted, tuple) else (wanted,)
+            skeletons = wanted if isinstance(wanted, tuple) else (wanted,)
             values = value if isinstance(value, tuple) else (value,)
-            pairs = zip(values, forms, strict=True)
-            found, form = next((v, f) for v, f in pairs if f is None or flatten(v)[0] != f)
-            want = form.type if isinstance(form, Compound) else "a scalar"
+            pairs = zip(values, skeletons, strict=True)
+            found, skeleton = next((v, f) for v, f in pairs if f is None or flatten(v)[0] != f)
+            want = skeleton.type if isinstance(skeleton, CompositeValue) else "a scalar"
             text = f"return of {describe_type(found)}, where {what} {want}"
         return KernelTypeError(text, loc, self._remedy())
 
@@ -116,9 +121,11 @@ class Results:
         Raises:
             KernelTypeError: Control may reach the end without a ``return``.
         """
-        if self.choices is None or self.skeleton is None:
+        if self.inferred_types is None or self.skeleton is None:
             return (), ()
-        values = [scope.env.get(f"{RESULT}{k}", Unset(None)) for k in range(len(self.choices))]
+        values = [
+            scope.env.get(f"{RESULT}{k}", Unset(None)) for k in range(len(self.inferred_types))
+        ]
         given = [v for v in values if not isinstance(v, Unset)]
         is_empty = self.skeleton == ()
         if not is_empty and (scope.flag(RETURN) != TRUE or len(given) < len(values)):
@@ -135,43 +142,48 @@ class Results:
             )
         return self.skeleton, tuple(scope.settle(v, loc) for v in given)
 
-    def _choose(self, scope: Scope, k: int, value: Atom | Weak) -> Choice:
-        dtype = scope.weak.type_now(value)
-        known = scope.weak.chosen.get(self._site(k))
-        if known is not None and known.firm:
+    def _infer(self, scope: Scope, k: int, value: Atom | UntypedLiteral) -> InferredType:
+        dtype = scope.inference.current_type(value)
+        known = scope.inference.solution.get(self._variable(k))
+        if known is not None and known.fixed:
             return known
-        if not scope.weak.is_weak(value):
-            return Choice(dtype, firm=True)
-        return scope.weak.choose(self._site(k), dtype)
+        if not scope.inference.is_untyped(value):
+            return InferredType(dtype, fixed=True)
+        return scope.inference.infer(self._variable(k), dtype)
 
-    def _give_one(self, scope: Scope, k: int, value: Atom | Weak, loc: SrcLoc | None) -> None:
-        assert self.choices is not None
-        weak, choice = scope.weak, self.choices[k]
+    def _give_one(
+        self, scope: Scope, k: int, value: Atom | UntypedLiteral, loc: SrcLoc | None
+    ) -> None:
+        assert self.inferred_types is not None
+        inference, inferred = scope.inference, self.inferred_types[k]
         is_prepared = k < len(self.prepared)
-        if self.prepared[k].type != choice.type if is_prepared else scope.loop_depth:
-            weak.request({self._site(k)}, Choice(choice.type, firm=not weak.is_weak(value)))
-        if weak.outgrows(value, choice, self._site(k)):
+        if self.prepared[k].type != inferred.type if is_prepared else scope.loop_depth:
+            inference.request(
+                {self._variable(k)},
+                InferredType(inferred.type, fixed=not inference.is_untyped(value)),
+            )
+        if inference.outgrows(value, inferred, self._variable(k)):
             return
         try:
-            adapted = weak.adapt(value, choice.type, loc, join=True, firm=choice.firm)
+            adapted = inference.adapt(value, inferred.type, loc, join=True, fixed=inferred.fixed)
         except KernelTypeError:
             what = "the annotation says" if self.has_promise else "another return gives"
             raise KernelTypeError(
-                f"return of {describe_type(value)}, where {what} {choice.type}",
+                f"return of {describe_type(value)}, where {what} {inferred.type}",
                 loc,
                 self._remedy(),
             ) from None
         scope.env[f"{RESULT}{k}"] = adapted
 
-    def _site(self, k: int) -> Site:
-        return Site(self.tree, f"{RESULT}{k}", Promotion.JOIN)
+    def _variable(self, k: int) -> InferenceVariable:
+        return InferenceVariable(self.tree, f"{RESULT}{k}", Promotion.JOIN)
 
     def _remedy(self) -> str:
         return f"make every return of '{self.tree.name}' give the same types"
 
 
-def _returned(leaf: Var | Const | Weak, loc: SrcLoc | None) -> Atom | Weak:
-    if isinstance(leaf, Weak) or isinstance(leaf.type, Scalar):
+def _returned(leaf: Var | Const | UntypedLiteral, loc: SrcLoc | None) -> Atom | UntypedLiteral:
+    if isinstance(leaf, UntypedLiteral) or isinstance(leaf.type, Scalar):
         return leaf
     raise KernelTypeError(
         "return of an array", loc, "return values; pass arrays to the function that uses them"

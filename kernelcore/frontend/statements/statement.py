@@ -19,15 +19,15 @@ from kernelcore.frontend.expressions.expression import (
 )
 from kernelcore.frontend.expressions.output import lower_assert
 from kernelcore.frontend.scope import TRUE, Scope, scalar
-from kernelcore.frontend.statements.assignment_target import ElementPlace, place_of
+from kernelcore.frontend.statements.assignment_target import ElementTarget, find_target
 from kernelcore.frontend.statements.branch import BREAK, CONTINUE, RETURN, branch, guard, stopped
 from kernelcore.frontend.statements.for_while import lower_for, lower_while
 from kernelcore.frontend.statements.results import Results
 from kernelcore.frontend.statements.side_effects import writes
 from kernelcore.frontend.unsupported import unsupported
 from kernelcore.frontend.values.conversion import converted
-from kernelcore.frontend.values.literal_types import Weak
-from kernelcore.frontend.values.value import ArrayView, Compound, Value, flatten
+from kernelcore.frontend.values.literal_types import UntypedLiteral
+from kernelcore.frontend.values.value import ArrayView, CompositeValue, Value, flatten
 from kernelcore.ir.core import Eqn, Var
 from kernelcore.language.types import Dense, StructType, type_of
 
@@ -116,7 +116,7 @@ class Block:
             case ast.Name(id=name):
                 bind(scope, name, value, target, source)
             case ast.Subscript() | ast.Attribute():
-                place_of(scope, target).store(scope, value, source, target)
+                find_target(scope, target).store(scope, value, source, target)
             case ast.Tuple(elts=targets) | ast.List(elts=targets):
                 values = _members(value)
                 for star in targets:
@@ -147,26 +147,26 @@ class Block:
             self._assign_all([target], out, node.value)
             return
         start = len(scope.builder.eqns)
-        place = place_of(scope, target)
+        part = find_target(scope, target)
         is_sum = isinstance(node.op, ast.Add | ast.Sub)
-        if isinstance(place, ElementPlace) and is_sum and not isinstance(place.type, StructType):
+        if isinstance(part, ElementTarget) and is_sum and not isinstance(part.type, StructType):
             value = lower_expr(scope, node.value)
-            if any(writes(scope.builder.eqns[start:], slot.array) for slot in place.slots):
+            if any(writes(scope.builder.eqns[start:], slot.array) for slot in part.slots):
                 raise KernelSyntaxError(
-                    f"'{place.view.name}' is written while a value for '{ast.unparse(target)}' is "
+                    f"'{part.view.name}' is written while a value for '{ast.unparse(target)}' is "
                     "computed",
                     scope.loc(node),
                     "write the value to a variable first, and add that on a line of its own",
                 )
             if isinstance(node.op, ast.Sub):
-                value = negated(scope, value, place.type, node.value, node)
-            accumulate(scope, place.slots, place.type, value, node.value, node)
+                value = negated(scope, value, part.type, node.value, node)
+            accumulate(scope, part.slots, part.type, value, node.value, node)
             return
         scope.at(target)
-        old = place.load(scope)
+        old = part.load(scope)
         value = lower_expr(scope, node.value)
         out = binary(scope, node.op, old, value, node, operands)
-        place.store(scope, out, node.value, node)
+        part.store(scope, out, node.value, node)
 
     def _annotated(self, node: ast.AnnAssign) -> None:
         scope, loc = self.scope, self.scope.loc(node.annotation)
@@ -185,8 +185,8 @@ class Block:
             return
         dtype = scalar_annotation(annotation, node.annotation, loc)
         value = scalar(lower_expr(scope, node.value), scope.loc(node.value))
-        if isinstance(value, Weak) or not scope.weak.is_weak(value):
-            value = scope.weak.adapt(value, dtype, scope.loc(node.value))
+        if isinstance(value, UntypedLiteral) or not scope.inference.is_untyped(value):
+            value = scope.inference.adapt(value, dtype, scope.loc(node.value))
         self._assign_all([node.target], cast(scope, dtype, value, scope.at(node)), node.value)
 
     def _return(self, node: ast.Return) -> None:
@@ -236,7 +236,7 @@ def bind(scope: Scope, name: str, value: Value, target: ast.expr, source: ast.ex
 
 def _members(value: Value) -> tuple[Value, ...]:
     """What a value is unpacked to: the members of a tuple, the components of a vector."""
-    if isinstance(value, Compound) and isinstance(value.type, Dense):
+    if isinstance(value, CompositeValue) and isinstance(value.type, Dense):
         return value.members if len(value.type.shape) == 1 else (value,)
     return value if isinstance(value, tuple) else (value,)
 
@@ -269,6 +269,6 @@ def _renamed(scope: Scope, value: Var, name: str) -> Var:
     named = Var(value.type, name)
     outputs = tuple(named if out is value else out for out in last.outputs)
     eqns[-1] = Eqn(last.op, last.inputs, outputs, last.attrs, last.regions, last.loc)
-    if value in scope.weak.origins:
-        scope.weak.origins[named] = scope.weak.origins[value]
+    if value in scope.inference.origins:
+        scope.inference.origins[named] = scope.inference.origins[value]
     return named

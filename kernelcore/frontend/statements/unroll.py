@@ -9,10 +9,10 @@ from kernelcore.base.errors import KernelTypeError
 from kernelcore.frontend.calls.compile_time import static
 from kernelcore.frontend.expressions.expression import lower_expr, static_object
 from kernelcore.frontend.scope import Scope
-from kernelcore.frontend.values.literal_types import Weak
-from kernelcore.frontend.values.value import Compound, Value, describe_type
+from kernelcore.frontend.values.literal_types import UntypedLiteral
+from kernelcore.frontend.values.value import CompositeValue, Value, describe_type
 
-MAX_TURNS = 64
+MAX_ITERATIONS = 64
 
 
 def is_static_loop(scope: Scope, node: ast.For) -> bool:
@@ -48,13 +48,13 @@ def unrolled(scope: Scope, node: ast.For) -> list[Value] | None:
         return None
     with scope.builder.region() as eqns:
         bounds = [lower_expr(scope, a) for a in call.args]
-    known = [b.value for b in bounds if isinstance(b, Weak) and isinstance(b.value, int)]
+    known = [b.value for b in bounds if isinstance(b, UntypedLiteral) and isinstance(b.value, int)]
     if len(known) < len(bounds) or eqns or (len(known) == 3 and known[2] == 0):
         return None
-    turns = range(*known)
+    iterations = range(*known)
     # len() of a range does not take numbers beyond those of C.
-    is_short = not turns[MAX_TURNS:]
-    return [Weak(k) for k in turns] if is_short else None
+    is_short = not iterations[MAX_ITERATIONS:]
+    return [UntypedLiteral(k) for k in iterations] if is_short else None
 
 
 def _indexes_components(scope: Scope, loop: ast.For, target: str) -> bool:
@@ -68,7 +68,7 @@ def _indexes_components(scope: Scope, loop: ast.For, target: str) -> bool:
             root = root.value
         names = {n.id for n in ast.walk(node.slice) if isinstance(n, ast.Name)}
         is_composite = isinstance(root, ast.Name) and (
-            isinstance(scope.env.get(root.id), Compound) or root.id in assigned
+            isinstance(scope.env.get(root.id), CompositeValue) or root.id in assigned
         )
         if is_composite and target in names:
             return True

@@ -23,7 +23,7 @@ _WHERE, _LESS = BUILTINS["where"].op, BUILTINS["less"].op
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ArraySlice:
     """A slice of an array; ``step`` is known and not zero."""
 
     lower: Atom | None
@@ -32,7 +32,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class ElementSlot:
     """One scalar of an element: the array of the IR that holds it, and its indices there."""
 
     array: Var
@@ -63,8 +63,8 @@ def extent(scope: Scope, view: ArrayView, dim: int, loc: SrcLoc | None) -> Atom:
             loc,
             "axes count from 0",
         )
-    place = view.free[dim]
-    axis = view.axes[place]
+    position = view.free[dim]
+    axis = view.axes[position]
     assert isinstance(axis, Axis)
     if isinstance(axis.extent, Var | Const):
         return axis.extent
@@ -72,36 +72,39 @@ def extent(scope: Scope, view: ArrayView, dim: int, loc: SrcLoc | None) -> Atom:
         return scope.builder.emit(DIM, axis.table, axis=0)
     array = view.arrays[0]
     assert isinstance(array, Var)
-    return scope.builder.emit(DIM, array, axis=place)
+    return scope.builder.emit(DIM, array, axis=position)
 
 
-def slots(scope: Scope, view: ArrayView, indices: Sequence[Atom]) -> list[Slot]:
+def slots(scope: Scope, view: ArrayView, indices: Sequence[Atom]) -> list[ElementSlot]:
     """Where the scalars of one element lie; one index per dimension of the view."""
     outer = tuple(_base_indices(scope, view, indices))
-    found: list[Slot] = []
+    found: list[ElementSlot] = []
     for array in view.arrays:
         assert isinstance(array, Var)
         assert isinstance(array.type, ArrayType)
-        places = itertools.product(*(range(n) for n in array.type.components))
-        found.extend(Slot(array, outer, tuple(Const(int32, k) for k in place)) for place in places)
+        positions = itertools.product(*(range(n) for n in array.type.components))
+        found.extend(
+            ElementSlot(array, outer, tuple(Const(int32, k) for k in position))
+            for position in positions
+        )
     return found
 
 
 def load(scope: Scope, view: ArrayView, indices: Sequence[Atom]) -> Value:
     """The value of one element."""
-    places = slots(scope, view, indices)
-    return build(view.element, iter([scope.builder.emit(LOAD, *s.operands) for s in places]))
+    positions = slots(scope, view, indices)
+    return build(view.element, iter([scope.builder.emit(LOAD, *s.operands) for s in positions]))
 
 
-def choose_slots(scope: Scope, index: Atom, options: list[list[Slot]]) -> list[Slot]:
+def choose_slots(scope: Scope, index: Atom, options: list[list[ElementSlot]]) -> list[ElementSlot]:
     """The slots of option number ``index``, which is known at run time only."""
     if len(options) == 1:
         return options[0]
-    found: list[Slot] = []
+    found: list[ElementSlot] = []
     for first, second in zip(*options[:2], strict=True):
         pairs = zip(first.components, second.components, strict=True)
-        place = next(k for k, (a, b) in enumerate(pairs) if _differ(a, b))
-        start, following = first.components[place], second.components[place]
+        position = next(k for k, (a, b) in enumerate(pairs) if _differ(a, b))
+        start, following = first.components[position], second.components[position]
         assert isinstance(start, Const)
         assert isinstance(following, Const)
         step = int(following.value) - int(start.value)
@@ -111,7 +114,7 @@ def choose_slots(scope: Scope, index: Atom, options: list[list[Slot]]) -> list[S
             at = _arithmetic(scope, _MUL, at, const(dtype, step, None))
         if not (isinstance(start, Const) and start.value == 0):
             at = _arithmetic(scope, _ADD, at, start)
-        parts = (*first.components[:place], at, *first.components[place + 1 :])
+        parts = (*first.components[:position], at, *first.components[position + 1 :])
         found.append(replace(first, components=parts))
     return found
 
@@ -157,7 +160,7 @@ def _alike(scope: Scope, *indices: Atom) -> list[Atom]:
 
 
 def select(
-    scope: Scope, view: ArrayView, indices: Sequence[Atom | Bounds], loc: SrcLoc | None
+    scope: Scope, view: ArrayView, indices: Sequence[Atom | ArraySlice], loc: SrcLoc | None
 ) -> Value:
     """What ``indices`` select: an element, or a view of what they leave open.
 
@@ -166,17 +169,17 @@ def select(
     """
     if len(indices) > len(view.free):
         raise too_many_indices(view, len(indices), loc)
-    if len(indices) == len(view.free) and not any(isinstance(i, Bounds) for i in indices):
-        return load(scope, view, [i for i in indices if not isinstance(i, Bounds)])
+    if len(indices) == len(view.free) and not any(isinstance(i, ArraySlice) for i in indices):
+        return load(scope, view, [i for i in indices if not isinstance(i, ArraySlice)])
     axes = list(view.axes)
     for dim, index in enumerate(indices):
-        place = view.free[dim]
-        axis = axes[place]
+        position = view.free[dim]
+        axis = axes[position]
         assert isinstance(axis, Axis)
-        if isinstance(index, Bounds):
-            axes[place] = _sliced(scope, axis, index, extent(scope, view, dim, loc))
+        if isinstance(index, ArraySlice):
+            axes[position] = _sliced(scope, axis, index, extent(scope, view, dim, loc))
         else:
-            axes[place] = _looked_up(scope, axis, index)
+            axes[position] = _looked_up(scope, axis, index)
     return ArrayView(view.element, view.arrays, tuple(axes))
 
 
@@ -194,7 +197,7 @@ def too_many_indices(view: ArrayView, found: int, loc: SrcLoc | None) -> KernelT
     )
 
 
-def _sliced(scope: Scope, axis: Axis, bounds: Bounds, size: Atom) -> Axis:
+def _sliced(scope: Scope, axis: Axis, bounds: ArraySlice, size: Atom) -> Axis:
     """``axis`` under a slice, with the meaning that slices have in Python."""
     step = const(int32, bounds.step, None)
     is_up = bounds.step > 0

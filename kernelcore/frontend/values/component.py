@@ -9,7 +9,7 @@ from typing import TypeVar
 from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.syntax import COMPARE
 from kernelcore.frontend.scope import Scope
-from kernelcore.frontend.values.literal_types import Weak, const
+from kernelcore.frontend.values.literal_types import UntypedLiteral, const
 from kernelcore.frontend.values.value import Leaf
 from kernelcore.ir.core import Atom
 from kernelcore.language.types import Dense, Scalar
@@ -99,14 +99,14 @@ def attribute(type_: Dense, name: str) -> list[Index] | None:
         case "transform", "q":
             return [range(3, 7)]
         case (("vector" | "quaternion"), _) if name and set(name) <= set(_LETTERS):
-            places = [_LETTERS.index(letter) for letter in name]
-            if max(places) >= type_.size:
+            positions = [_LETTERS.index(letter) for letter in name]
+            if max(positions) >= type_.size:
                 return None
-            if len(places) == 1:
-                return [places[0]]
-            first, step = places[0], places[1] - places[0]
-            wanted = range(first, first + step * len(places), step) if step else range(0)
-            return [wanted] if list(wanted) == places else None
+            if len(positions) == 1:
+                return [positions[0]]
+            first, step = positions[0], positions[1] - positions[0]
+            wanted = range(first, first + step * len(positions), step) if step else range(0)
+            return [wanted] if list(wanted) == positions else None
         case _:
             return None
 
@@ -135,8 +135,8 @@ def choose_value(scope: Scope, index: Atom, options: list[list[Leaf]]) -> list[L
 def select(scope: Scope, index: Atom, k: int, new: Leaf, old: Leaf) -> Leaf:
     """``new`` where ``index`` is ``k``, else ``old``."""
     assert isinstance(index.type, Scalar)
-    assert not isinstance(new, Weak)
-    assert not isinstance(old, Weak)
+    assert not isinstance(new, UntypedLiteral)
+    assert not isinstance(old, UntypedLiteral)
     if new is old:
         return old
     is_k = scope.builder.emit(_EQUAL, index, const(index.type, k, None))

@@ -14,10 +14,10 @@ from kernelcore.frontend.calls.overloads import takes
 from kernelcore.frontend.expressions.apply import apply_op, cast, logical, symbol
 from kernelcore.frontend.scope import TRUE, Scope, scalar
 from kernelcore.frontend.values.conversion import converted
-from kernelcore.frontend.values.literal_types import Weak, cast_name
+from kernelcore.frontend.values.literal_types import UntypedLiteral, cast_name
 from kernelcore.frontend.values.value import (
     ArrayView,
-    Compound,
+    CompositeValue,
     Leaf,
     Static,
     Value,
@@ -54,7 +54,7 @@ def operate(
     Raises:
         KernelTypeError: ``op`` does not take these types.
     """
-    if not any(isinstance(a, Compound | ArrayView | Static | tuple) for a in args):
+    if not any(isinstance(a, CompositeValue | ArrayView | Static | tuple) for a in args):
         return apply_op(scope, op, args, node, operands)
     if op is _WHERE and len(args) == 3:
         return _select(scope, args, node, operands)
@@ -94,7 +94,7 @@ def _componentwise(
 ) -> Value:
     """``op`` on each component, with scalars as they are."""
     loc = scope.at(node)
-    compounds = [a for a in args if isinstance(a, Compound)]
+    compounds = [a for a in args if isinstance(a, CompositeValue)]
     if any(isinstance(a, ArrayView | Static | tuple) for a in args):
         return apply_op(scope, op, args, node, operands)  # refuses them
     kinds = list(dict.fromkeys(c.type for c in compounds))
@@ -103,7 +103,7 @@ def _componentwise(
         return _equal(scope, op, args, node, operands)
     if not isinstance(first, Dense) or op in _ORDER:
         raise _refused(op, args, node, loc)
-    if any(not isinstance(k, Dense) or _form(k) != _form(first) for k in kinds):
+    if any(not isinstance(k, Dense) or _common_type(k) != _common_type(first) for k in kinds):
         raise _refused(op, args, node, loc)
     is_plain = first.kind in ("vector", "matrix")
     is_scaled = op in _SCALING and len(compounds) == 1
@@ -114,10 +114,10 @@ def _componentwise(
     _check_scalars(scope, args, operands, loc)
     leaves: list[Leaf] = []
     for k in range(first.size):
-        parts = [a.members[k] if isinstance(a, Compound) else a for a in args]
+        parts = [a.members[k] if isinstance(a, CompositeValue) else a for a in args]
         leaves.append(scalar(apply_op(scope, op, parts, node, operands), loc))
-    dtype = scope.weak.type_now(leaves[0])
-    return Compound(replace(first, dtype=dtype), tuple(leaves))
+    dtype = scope.inference.current_type(leaves[0])
+    return CompositeValue(replace(first, dtype=dtype), tuple(leaves))
 
 
 def _check_scalars(
@@ -129,11 +129,13 @@ def _check_scalars(
         for value, operand in zip(args, operands, strict=True)
         if (scalar_type := _firm_scalar(scope, value)) is not None
     ]
-    wanted = next(scalar_type for value, _, scalar_type in known if isinstance(value, Compound))
+    wanted = next(
+        scalar_type for value, _, scalar_type in known if isinstance(value, CompositeValue)
+    )
     for value, operand, scalar_type in known:
         if scalar_type not in (wanted, boolean):
-            first = next(v for v, _, s in known if s == wanted and isinstance(v, Compound))
-            target = first.type if isinstance(value, Compound) else cast_name(wanted)
+            first = next(v for v, _, s in known if s == wanted and isinstance(v, CompositeValue))
+            target = first.type if isinstance(value, CompositeValue) else cast_name(wanted)
             found = [describe_type(v) for v, _, _ in known if v is first or v is value]
             raise KernelTypeError(
                 f"operands of different types: {' and '.join(found)}",
@@ -144,14 +146,14 @@ def _check_scalars(
 
 def _firm_scalar(scope: Scope, value: Value) -> Scalar | None:
     """The type of a scalar, or of the components; None for literals."""
-    if isinstance(value, Compound):
+    if isinstance(value, CompositeValue):
         return value.type.scalar if isinstance(value.type, Dense) else None
-    if scope.weak.is_weak(value) or not isinstance(value, Var | Const):
+    if scope.inference.is_untyped(value) or not isinstance(value, Var | Const):
         return None
-    return scope.weak.type_now(value)
+    return scope.inference.current_type(value)
 
 
-def _form(type_: StructType | Dense) -> object:
+def _common_type(type_: StructType | Dense) -> object:
     """What operands must share; their scalars are checked component by component."""
     return (type_.kind, type_.shape) if isinstance(type_, Dense) else type_
 
@@ -167,7 +169,7 @@ def _equal(
     for a, b in zip(left[1], right[1], strict=True):
         same = apply_op(scope, _EQUAL, [a, b], node, operands)
         one = scalar(same, scope.loc(node))
-        assert not isinstance(one, Weak)
+        assert not isinstance(one, UntypedLiteral)
         out = one if out == TRUE else logical(scope, ast.And, out, one)
     return out if op is _EQUAL else logical(scope, ast.Not, out)
 
@@ -179,7 +181,7 @@ def _refused(op: Op, args: Sequence[Value], node: ast.AST, loc: SrcLoc | None) -
 
 
 def _remedy(op: Op, args: Sequence[Value]) -> str | None:
-    types = [a.type for a in args if isinstance(a, Compound)]
+    types = [a.type for a in args if isinstance(a, CompositeValue)]
     kinds = [t.kind for t in types if isinstance(t, Dense)]
     if len(kinds) < len(types):
         return "apply it to the fields"
@@ -253,29 +255,33 @@ def construct(
     if not args:
         return zeros(type_, loc)
     only = args[0] if len(args) == 1 else None
-    if isinstance(only, Compound) and isinstance(only.type, Dense):
+    if isinstance(only, CompositeValue) and isinstance(only.type, Dense):
         if only.type.shape == type_.shape:
-            return Compound(type_, tuple(cast(scope, type_.scalar, m, loc) for m in only.members))
+            return CompositeValue(
+                type_, tuple(cast(scope, type_.scalar, m, loc) for m in only.members)
+            )
     elif only is not None and type_.kind in ("vector", "matrix"):
         value = _component(scope, type_, only, loc)
-        return Compound(type_, (value,) * type_.size)
+        return CompositeValue(type_, (value,) * type_.size)
     sources = node.args if isinstance(node, ast.Call) and len(node.args) == len(args) else ()
-    places = [scope.loc(s) for s in sources] or [loc] * len(args)
+    locs = [scope.loc(s) for s in sources] or [loc] * len(args)
     leaves: list[tuple[Value, SrcLoc | None]] = []
-    for arg, place in zip(args, places, strict=True):
-        is_part = isinstance(arg, Compound) and _may_hold(type_, arg)
-        members = arg.members if is_part and isinstance(arg, Compound) else (arg,)
-        leaves.extend((member, place) for member in members)
+    for arg, place_loc in zip(args, locs, strict=True):
+        is_part = isinstance(arg, CompositeValue) and _may_hold(type_, arg)
+        members = arg.members if is_part and isinstance(arg, CompositeValue) else (arg,)
+        leaves.extend((member, place_loc) for member in members)
     if len(leaves) != type_.size:
-        has_parts = any(isinstance(a, Compound) for a in args)
+        has_parts = any(isinstance(a, CompositeValue) for a in args)
         found = ", ".join(describe_type(a) for a in args) if has_parts else str(len(leaves))
         raise KernelTypeError(
             f"{type_}() takes {type_.size} components, found {found}", loc, _usage(type_)
         )
-    return Compound(type_, tuple(_component(scope, type_, v, place) for v, place in leaves))
+    return CompositeValue(
+        type_, tuple(_component(scope, type_, v, place_loc) for v, place_loc in leaves)
+    )
 
 
-def _may_hold(type_: Dense, arg: Compound) -> bool:
+def _may_hold(type_: Dense, arg: CompositeValue) -> bool:
     """Whether the components of ``arg`` may stand for components of ``type_``."""
     if not isinstance(arg.type, Dense):
         return False
@@ -288,7 +294,7 @@ def _may_hold(type_: Dense, arg: Compound) -> bool:
 
 
 def _component(scope: Scope, type_: Dense, value: Value, loc: SrcLoc | None) -> Atom:
-    if isinstance(value, Compound):
+    if isinstance(value, CompositeValue):
         raise KernelTypeError(
             f"{type_}() takes {type_.scalar} components, found {describe_type(value)}",
             loc,
@@ -296,7 +302,7 @@ def _component(scope: Scope, type_: Dense, value: Value, loc: SrcLoc | None) -> 
         )
     found = converted(scope, value, type_.scalar, loc)
     one = scalar(found, loc)
-    assert not isinstance(one, Weak)
+    assert not isinstance(one, UntypedLiteral)
     return one
 
 
@@ -348,4 +354,4 @@ def _struct(
             )
         else:
             members.append(zeros(member, loc))
-    return Compound(type_, tuple(members))
+    return CompositeValue(type_, tuple(members))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.scope import Scope, scalar
-from kernelcore.frontend.values.value import ArrayView, Compound, Value, describe_type
+from kernelcore.frontend.values.value import ArrayView, CompositeValue, Value, describe_type
 from kernelcore.language.types import ArrayOf, Dense, Scalar, SourceType, StructType
 
 
@@ -16,18 +16,18 @@ def converted(scope: Scope, value: Value, want: SourceType, loc: SrcLoc | None) 
     """
     match want:
         case Scalar():
-            if isinstance(value, Compound | ArrayView):
+            if isinstance(value, CompositeValue | ArrayView):
                 is_array = isinstance(value, ArrayView)
                 remedy = "index the array: a[i]" if is_array else "take a component or a field"
                 raise KernelTypeError(f"expected {want}, found {describe_type(value)}", loc, remedy)
-            return scope.weak.adapt(scalar(value, loc), want, loc)
-        case Dense() | StructType() if isinstance(value, Compound) and value.type == want:
+            return scope.inference.adapt(scalar(value, loc), want, loc)
+        case Dense() | StructType() if isinstance(value, CompositeValue) and value.type == want:
             return value
         case ArrayOf() if isinstance(value, ArrayView) and _fits(value, want):
             return value
         case _:
             remedy = None
-            if isinstance(want, Dense) and isinstance(value, Compound):
+            if isinstance(want, Dense) and isinstance(value, CompositeValue):
                 alike = isinstance(value.type, Dense) and value.type.shape == want.shape
                 remedy = f"{'convert it' if alike else 'make one'}: {want}(...)"
             elif isinstance(want, Dense) and not isinstance(value, ArrayView):

@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.builtins import Builtin
-from kernelcore.frontend.values.literal_types import Weak
+from kernelcore.frontend.values.literal_types import UntypedLiteral
 from kernelcore.frontend.values.value import Leaf, Static, Value, build, describe_object
 from kernelcore.ir.core import Const
 from kernelcore.language.function import Function
@@ -42,9 +42,9 @@ def host_value(obj: object, text: str, loc: SrcLoc | None) -> Value:
                 raise KernelTypeError(
                     "an integer too large for any type", loc, "write a float, such as 1e30"
                 )
-            return Weak(int(obj))
+            return UntypedLiteral(int(obj))
         case float() if type(obj) is not np.float64:
-            return Weak(float(obj))
+            return UntypedLiteral(float(obj))
         case tuple() | list() | range():
             members = cast("Sequence[Any]", obj)
             return tuple(host_value(m, f"{text}[{k}]", loc) for k, m in enumerate(members))

@@ -14,14 +14,14 @@ from kernelcore.ir.op import Op
 _MAX_BITS = 1024
 
 
-def exact(op: Op, values: Sequence[int]) -> int | None:
+def fold_integers(op: Op, values: Sequence[int]) -> int | None:
     """``op`` on Python integers; None if it is no operator, or does not give an integer.
 
     Raises:
         ZeroDivisionError: A quotient or remainder by zero.
         ValueError: A negative shift count.
     """
-    function = _EXACT.get(op)
+    function = _FOLDS.get(op)
     return None if function is None else function(*values)
 
 
@@ -34,7 +34,7 @@ def _shifted(value: int, count: int) -> int:
     return value << min(count, _MAX_BITS)
 
 
-_EXACT: Mapping[Op, Callable[..., int]] = MappingProxyType(
+_FOLDS: Mapping[Op, Callable[..., int]] = MappingProxyType(
     {
         BINARY[ast.Add].op: int.__add__,
         BINARY[ast.Sub].op: int.__sub__,

@@ -1,9 +1,10 @@
-"""Weak types: literals, and variables made of them only, take the type of what they meet.
+"""Type inference: untyped literals, and values made of them only, take the type of what they meet.
 
-A literal has no type until it meets a typed value. A variable that only literals reach, a carried
-one for instance, gets a provisional type at a ``Site``; when it later meets a wider type, a request
-is filed for the site and the function is lowered once more with the type chosen. Requests only
-rise in rank, so this ends. An integer that meets a float is converted there and stays an integer.
+A literal has no type until it meets a typed value. A value that only literals reach, a loop-carried
+one for instance, is typed by an ``InferenceVariable``. When it later meets a wider type, a request
+is filed for that variable, and the function is lowered once more with the requested type. Requests
+only rise in rank, so this ends. An integer that meets a float is converted there and stays an
+integer.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from kernelcore.language.types import (
 
 
 @dataclass(frozen=True, slots=True)
-class Weak:
+class UntypedLiteral:
     """A literal whose type is still open."""
 
     value: int | float
@@ -47,20 +48,20 @@ class Weak:
 
 
 # A tuple comes from a call with several results, or from a tuple expression.
-Value = Var | Const | Weak | tuple["Value", ...]
+Value = Var | Const | UntypedLiteral | tuple["Value", ...]
 
 
 class Promotion(Enum):
-    """Where a weak integer converts to a float."""
+    """Where an untyped integer converts to a float."""
 
-    FREE = auto()  # everywhere: a choice among literals, or a parameter that was given one
+    FREE = auto()  # everywhere: a selection among literals, or a parameter that was given one
     JOIN = auto()  # it is carried: only where its variable is assigned a float as well
     NEVER = auto()  # nowhere: it counts
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """Where a weak variable gets its type."""
+class InferenceVariable:
+    """A type that is inferred: of one name or result at one node of the source."""
 
     node: ast.AST
     name: str
@@ -68,16 +69,16 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """The type of a site; a firm one came from a typed value and is weak no longer."""
+class InferredType:
+    """The type of an inference variable; a fixed one came from a typed value and stays."""
 
     type: Scalar
-    firm: bool
+    fixed: bool
 
     @property
     def rank(self) -> tuple[bool, bool, int]:
-        """Position in the order in which choices replace each other."""
-        return self.type.is_float, self.firm, _WIDENING.index(self.type)
+        """Position in the order in which inferred types replace each other."""
+        return self.type.is_float, self.fixed, _WIDENING.index(self.type)
 
 
 _WIDENING = (
@@ -85,10 +86,10 @@ _WIDENING = (
     *sorted(INTEGERS, key=lambda s: (s.bits, s.kind)),
     *sorted(FLOATS, key=lambda s: (s.bits, s == bfloat16)),
 )
-_NO_SITES: frozenset[Site] = frozenset()
+_NO_VARIABLES: frozenset[InferenceVariable] = frozenset()
 
 
-def default_type(literal: Weak) -> Scalar:
+def default_type(literal: UntypedLiteral) -> Scalar:
     """The type of a literal that meets nothing."""
     return float32 if literal.kind == "float" else int32
 
@@ -104,14 +105,14 @@ def is_alike(one: Scalar, other: Scalar) -> bool:
 
 
 def may_become(found: Scalar, dtype: Scalar) -> bool:
-    """Whether a weak variable, ``found`` so far, can be a ``dtype``; both are numeric."""
+    """Whether an untyped value, ``found`` so far, can be a ``dtype``; both are numeric."""
     if found.is_float:
         return dtype.is_float
     # An int32 may be one by default.
     return found == int32 or widest((found, dtype)) == dtype
 
 
-def takes(dtype: Scalar, literal: Weak) -> bool:
+def takes(dtype: Scalar, literal: UntypedLiteral) -> bool:
     """Whether ``literal`` may become a ``dtype``: any number a float, an integer an integer."""
     return dtype.is_float or (dtype.is_integer and literal.kind == "int")
 
@@ -152,84 +153,103 @@ def holds(dtype: Scalar, value: int) -> bool:
 
 
 @dataclass(slots=True)
-class WeakTypes:
-    """The open types of one function while it is lowered.
+class TypeInference:
+    """The types inferred for one function while it is lowered.
 
     Attributes:
         builder: Where conversions are emitted.
         chosen: What earlier attempts decided.
         requests: What this attempt wants decided differently.
-        origins: The sites that give a weak Var its type.
+        origins: The inference variables that type an untyped Var.
         deferred: An error that stands unless a request makes this attempt void.
     """
 
     builder: Builder
-    chosen: Mapping[Site, Choice] = field(default_factory=lambda: dict[Site, Choice]())
-    requests: dict[Site, Choice] = field(default_factory=lambda: dict[Site, Choice]())
-    origins: dict[Var, frozenset[Site]] = field(
-        default_factory=lambda: dict[Var, frozenset[Site]]()
+    solution: Mapping[InferenceVariable, InferredType] = field(
+        default_factory=lambda: dict[InferenceVariable, InferredType]()
+    )
+    requests: dict[InferenceVariable, InferredType] = field(
+        default_factory=lambda: dict[InferenceVariable, InferredType]()
+    )
+    origins: dict[Var, frozenset[InferenceVariable]] = field(
+        default_factory=lambda: dict[Var, frozenset[InferenceVariable]]()
     )
     deferred: KernelError | None = None
 
-    def is_weak(self, value: object) -> bool:
+    def is_untyped(self, value: object) -> bool:
         """Whether ``value`` still adapts."""
-        return isinstance(value, Weak) or (isinstance(value, Var) and value in self.origins)
+        return isinstance(value, UntypedLiteral) or (
+            isinstance(value, Var) and value in self.origins
+        )
 
-    def type_now(self, value: object) -> Scalar:
+    def current_type(self, value: object) -> Scalar:
         """The type that a scalar ``value`` has in this attempt if nothing widens it."""
-        if isinstance(value, Weak):
+        if isinstance(value, UntypedLiteral):
             return default_type(value)
         assert isinstance(value, Var | Const)
         assert isinstance(value.type, Scalar)
         return value.type
 
-    def choose(self, site: Site, least: Scalar) -> Choice:
-        """The type at ``site``, at least as wide as ``least`` unless a typed float decided it."""
-        choice = self.chosen.get(site)
+    def infer(self, variable: InferenceVariable, least: Scalar) -> InferredType:
+        """The type of ``variable``, at least as wide as ``least`` unless a typed float fixed it."""
+        inferred = self.solution.get(variable)
         # A typed integer decides over literals that have no type of their own yet.
-        if choice and choice.firm and (choice.type.is_float or least == int32):
-            return choice
-        if choice is None or _WIDENING.index(choice.type) < _WIDENING.index(least):
-            return Choice(least, firm=choice is not None and choice.firm)
-        return choice
+        if inferred and inferred.fixed and (inferred.type.is_float or least == int32):
+            return inferred
+        if inferred is None or _WIDENING.index(inferred.type) < _WIDENING.index(least):
+            return InferredType(least, fixed=inferred is not None and inferred.fixed)
+        return inferred
 
-    def mark(self, var: Var, site: Site, choice: Choice, values: Iterable[object]) -> None:
-        """Note that ``site`` types ``var``, which stands for ``values``; a firm choice stays."""
-        if not choice.firm:
-            self.origins[var] = self.sites_alike(values, choice.type) | {site}
+    def mark(
+        self,
+        var: Var,
+        variable: InferenceVariable,
+        inferred: InferredType,
+        values: Iterable[object],
+    ) -> None:
+        """Note that ``variable`` types ``var``, which stands for ``values``, unless it is fixed."""
+        if not inferred.fixed:
+            self.origins[var] = self.variables_alike(values, inferred.type) | {variable}
 
-    def sites(self, value: object) -> frozenset[Site]:
-        """The sites that type ``value``; none unless it is a weak Var."""
-        return self.origins.get(value, _NO_SITES) if isinstance(value, Var) else _NO_SITES
+    def variables(self, value: object) -> frozenset[InferenceVariable]:
+        """The inference variables that type ``value``; none unless it is an untyped Var."""
+        return self.origins.get(value, _NO_VARIABLES) if isinstance(value, Var) else _NO_VARIABLES
 
-    def sites_alike(self, values: Iterable[object], dtype: Scalar) -> frozenset[Site]:
-        """The sites that type those of ``values`` that become ``dtype`` without a conversion."""
-        alike = (v for v in values if is_alike(self.type_now(v), dtype))
-        return _NO_SITES.union(*(self.sites(v) for v in alike))
+    def variables_alike(
+        self, values: Iterable[object], dtype: Scalar
+    ) -> frozenset[InferenceVariable]:
+        """The variables that type those of ``values`` that become ``dtype`` unconverted."""
+        alike = (v for v in values if is_alike(self.current_type(v), dtype))
+        return _NO_VARIABLES.union(*(self.variables(v) for v in alike))
 
-    def outgrows(self, value: object, choice: Choice, site: Site) -> bool:
-        """Whether ``value`` asks that ``site``, where ``choice`` was made, has its own type."""
-        wanted = Choice(self.type_now(value), firm=not self.is_weak(value))
-        types = (wanted.type, choice.type)
-        if choice.firm or boolean in types or types[0] == types[1] or wanted.rank < choice.rank:
+    def outgrows(self, value: object, inferred: InferredType, variable: InferenceVariable) -> bool:
+        """Whether ``value`` requests its own type for ``variable``, which is ``inferred`` now."""
+        wanted = InferredType(self.current_type(value), fixed=not self.is_untyped(value))
+        types = (wanted.type, inferred.type)
+        if (
+            inferred.fixed
+            or boolean in types
+            or types[0] == types[1]
+            or wanted.rank < inferred.rank
+        ):
             return False
-        self.request({site}, wanted)
+        self.request({variable}, wanted)
         return True
 
-    def request(self, sites: Iterable[Site], choice: Choice) -> None:
-        """Ask that ``sites`` have (at least) this type in the next attempt."""
-        for site in sites:
-            known = [c for c in (self.chosen.get(site), self.requests.get(site)) if c]
-            if all(choice.rank > c.rank for c in known):
-                self.requests[site] = choice
+    def request(self, variables: Iterable[InferenceVariable], inferred: InferredType) -> None:
+        """Request that ``variables`` have at least this type in the next attempt."""
+        for variable in variables:
+            known = [c for c in (self.solution.get(variable), self.requests.get(variable)) if c]
+            if all(inferred.rank > c.rank for c in known):
+                self.requests[variable] = inferred
 
     def adapt(
         self,
-        value: Atom | Weak,
+        value: Atom | UntypedLiteral,
         dtype: Scalar,
         loc: SrcLoc | None,
         *,
-        firm: bool = True,
+        fixed: bool = True,
         join: bool = False,
     ) -> Atom:
         """``value`` as an atom of ``dtype``; ``join`` where both are values of one variable.
@@ -239,26 +259,26 @@ class WeakTypes:
         Raises:
             KernelTypeError: It is typed otherwise, or adapting would lose information.
         """
-        if isinstance(value, Weak):
+        if isinstance(value, UntypedLiteral):
             if takes(dtype, value):
                 return const(dtype, value.value, loc)
             raise mismatch(dtype, f"the {value.kind} literal {value.value}", value.kind, loc)
         if value.type == dtype:
             return value
-        sites = self.sites(value)
+        variables = self.variables(value)
         found = value.type
-        if not sites or not isinstance(found, Scalar) or boolean in (found, dtype):
+        if not variables or not isinstance(found, Scalar) or boolean in (found, dtype):
             kind = found.kind if isinstance(found, Scalar) else None
             raise mismatch(dtype, str(found), kind, loc)
         if not may_become(found, dtype):
             raise mismatch(dtype, str(found), found.kind, loc)
         is_narrower = dtype.is_float and _WIDENING.index(found) > _WIDENING.index(dtype)
-        promotions = {s.promotion for s in sites}
+        promotions = {s.promotion for s in variables}
         allowed = {Promotion.FREE, Promotion.JOIN} if join else {Promotion.FREE}
         if is_narrower or (not is_alike(found, dtype) and promotions <= allowed):
             return self.builder.emit(CAST, value, dtype=dtype)
         if is_alike(found, dtype):
-            self.request(sites, Choice(dtype, firm))
+            self.request(variables, InferredType(dtype, fixed))
         if not self.requests:
             self.deferred = self.deferred or mismatch(dtype, str(found), found.kind, loc)
         return Var(dtype)  # never emitted: this attempt is void or in error

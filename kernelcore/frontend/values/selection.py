@@ -12,10 +12,10 @@ from kernelcore.builtins import BUILTINS
 from kernelcore.frontend.expressions.apply import index
 from kernelcore.frontend.scope import Scope, scalar, settle
 from kernelcore.frontend.values import component
-from kernelcore.frontend.values.array_view import Bounds
+from kernelcore.frontend.values.array_view import ArraySlice
 from kernelcore.frontend.values.component import Index
-from kernelcore.frontend.values.literal_types import Weak, const
-from kernelcore.frontend.values.value import Compound, Leaf, Value, describe_type, flatten
+from kernelcore.frontend.values.literal_types import UntypedLiteral, const
+from kernelcore.frontend.values.value import CompositeValue, Leaf, Value, describe_type, flatten
 from kernelcore.ir.core import Atom, Const
 from kernelcore.language.types import Dense, Member, Scalar, StructType, int32
 
@@ -40,15 +40,15 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """From a composite to a part: a field or the components, and the type of the part."""
+class Selection:
+    """What selects a part of a composite: a field or components, and the type of the part."""
 
     key: str | tuple[Index, ...]
     type: Member
 
 
-def field_step(type_: Dense | StructType, node: ast.Attribute, loc: SrcLoc | None) -> Step:
-    """The step to an attribute.
+def select_field(type_: Dense | StructType, node: ast.Attribute, loc: SrcLoc | None) -> Selection:
+    """The selection of an attribute.
 
     Raises:
         KernelTypeError: There is no such attribute.
@@ -56,7 +56,7 @@ def field_step(type_: Dense | StructType, node: ast.Attribute, loc: SrcLoc | Non
     if isinstance(type_, StructType):
         found = type_.field(node.attr)
         if found is not None:
-            return Step(node.attr, found)
+            return Selection(node.attr, found)
         names = [name for name, _ in type_.fields]
         close = difflib.get_close_matches(node.attr, names, 1)
         remedy = f"did you mean '{close[0]}'?" if close else f"it has {_field_names(type_)}"
@@ -78,13 +78,13 @@ def field_step(type_: Dense | StructType, node: ast.Attribute, loc: SrcLoc | Non
             f"it has {names} and indices" if names else "index it: m[i, j]",
         )
     plain = _component_type(type_, indices)
-    return Step(tuple(indices), component.attribute_type(type_, node.attr, plain))
+    return Selection(tuple(indices), component.attribute_type(type_, node.attr, plain))
 
 
-def index_step(
+def select_components(
     scope: Scope, type_: Dense | StructType, entries: Sequence[Entry], loc: SrcLoc | None
-) -> Step:
-    """The step to the components that ``entries`` select.
+) -> Selection:
+    """The selection of the components that ``entries`` name.
 
     Raises:
         KernelTypeError: ``type_`` does not take them.
@@ -104,7 +104,7 @@ def index_step(
         _component_index(scope, type_, entry, n)
         for entry, n in zip(entries, type_.extents, strict=False)
     ]
-    return Step(tuple(indices), _component_type(type_, indices))
+    return Selection(tuple(indices), _component_type(type_, indices))
 
 
 def _field_names(type_: StructType) -> str:
@@ -112,8 +112,8 @@ def _field_names(type_: StructType) -> str:
 
 
 def _component_type(type_: Dense, indices: Sequence[Index]) -> Scalar | Dense:
-    places = list(range(type_.size))
-    shape, _ = component.take(type_.extents, places, indices, lambda _, options: options[0])
+    positions = list(range(type_.size))
+    shape, _ = component.take(type_.extents, positions, indices, lambda _, options: options[0])
     return component.of_shape(type_.scalar, shape)
 
 
@@ -124,14 +124,14 @@ def _component_index(scope: Scope, type_: Dense, entry: Entry, extent: int) -> I
         known = [None if p is None else _literal(p, loc) for p in parts]
         if known[2] == 0:
             raise _zero_step(loc)
-        places = range(extent)[slice(*known)]
-        if not places:
+        positions = range(extent)[slice(*known)]
+        if not positions:
             raise KernelTypeError(
                 f"an empty slice of {type_}", loc, f"its components are 0 to {extent - 1}"
             )
-        return places
+        return positions
     value = scalar(found, loc)
-    if isinstance(value, Weak | Const):
+    if isinstance(value, UntypedLiteral | Const):
         at = _literal(value, loc)
         if not -extent <= at < extent:
             raise KernelTypeError(
@@ -151,7 +151,7 @@ def _literal(
     remedy: str = "write literals in slices of vectors and matrices",
 ) -> int:
     """An integer that is known while the function is compiled."""
-    number = value.value if isinstance(value, Weak | Const) else None
+    number = value.value if isinstance(value, UntypedLiteral | Const) else None
     if isinstance(number, bool) or not isinstance(number, int):
         raise KernelTypeError(
             f"expected an integer that is known at compile time, found {describe_type(value)}",
@@ -161,41 +161,45 @@ def _literal(
     return number
 
 
-def part(scope: Scope, value: Compound, step: Step) -> Value:
-    """The part of ``value`` that ``step`` leads to."""
-    if isinstance(step.key, str):
+def part(scope: Scope, value: CompositeValue, selection: Selection) -> Value:
+    """The part of ``value`` that ``selection`` leads to."""
+    if isinstance(selection.key, str):
         assert isinstance(value.type, StructType)
-        return value.members[_position(value.type, step.key)]
+        return value.members[_position(value.type, selection.key)]
     assert isinstance(value.type, Dense)
     _, leaves = flatten(value)
 
     def choose(at: Atom, options: list[list[Leaf]]) -> list[Leaf]:
         return component.choose_value(scope, at, options)
 
-    _, found = component.take(value.type.extents, leaves, step.key, choose)
-    return Compound(step.type, tuple(found)) if isinstance(step.type, Dense) else found[0]
+    _, found = component.take(value.type.extents, leaves, selection.key, choose)
+    return (
+        CompositeValue(selection.type, tuple(found))
+        if isinstance(selection.type, Dense)
+        else found[0]
+    )
 
 
-def replaced(scope: Scope, value: Value, path: Sequence[Step], new: Value) -> Value:
+def replaced(scope: Scope, value: Value, path: Sequence[Selection], new: Value) -> Value:
     """``value`` with the part that ``path`` leads to replaced by ``new``."""
     if not path:
         return new
-    assert isinstance(value, Compound)
-    step, *rest = path
-    inner = replaced(scope, part(scope, value, step), rest, new)
-    if isinstance(step.key, str):
+    assert isinstance(value, CompositeValue)
+    selection, *rest = path
+    inner = replaced(scope, part(scope, value, selection), rest, new)
+    if isinstance(selection.key, str):
         assert isinstance(value.type, StructType)
         members = list(value.members)
-        members[_position(value.type, step.key)] = inner
-        return Compound(value.type, tuple(members))
+        members[_position(value.type, selection.key)] = inner
+        return CompositeValue(value.type, tuple(members))
     assert isinstance(value.type, Dense)
 
     def choose(at: Atom, k: int, fresh: Leaf, old: Leaf) -> Leaf:
         return component.select(scope, at, k, fresh, old)
 
     leaves, fresh = flatten(value)[1], flatten(inner)[1]
-    return Compound(
-        value.type, tuple(component.put(value.type.extents, leaves, step.key, fresh, choose))
+    return CompositeValue(
+        value.type, tuple(component.put(value.type.extents, leaves, selection.key, fresh, choose))
     )
 
 
@@ -203,7 +207,7 @@ def _position(type_: StructType, name: str) -> int:
     return [field for field, _ in type_.fields].index(name)
 
 
-def array_index(scope: Scope, entry: Entry) -> Atom | Bounds:
+def array_index(scope: Scope, entry: Entry) -> Atom | ArraySlice:
     """An index or a slice of an array.
 
     Raises:
@@ -217,7 +221,7 @@ def array_index(scope: Scope, entry: Entry) -> Atom | Bounds:
     if step == 0:
         raise _zero_step(loc)
     lower, upper = (_bound(scope, end, loc) for end in (found.lower, found.upper))
-    return Bounds(lower, upper, step)
+    return ArraySlice(lower, upper, step)
 
 
 def _bound(scope: Scope, end: Value | None, loc: SrcLoc | None) -> Atom | None:
@@ -225,10 +229,10 @@ def _bound(scope: Scope, end: Value | None, loc: SrcLoc | None) -> Atom | None:
         return None
     one = scalar(end, loc)
     # The end of a slice counts from the last element where it is negative.
-    if isinstance(one, Weak) and one.kind == "int":
+    if isinstance(one, UntypedLiteral) and one.kind == "int":
         return settle(one, loc)
     at = index(scope, one, loc)
-    dtype = scope.weak.type_now(one)
+    dtype = scope.inference.current_type(one)
     if isinstance(at, Const) or at.type == int32:
         return at
     # Ends beyond the array are the array's: those of 64 bits are limited to what int32 holds.

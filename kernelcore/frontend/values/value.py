@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from types import ModuleType
 
-from kernelcore.frontend.values.literal_types import Weak
+from kernelcore.frontend.values.literal_types import UntypedLiteral
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.language.types import ArrayOf, ArrayType, Dense, Element, Scalar, StructType
 
@@ -26,7 +26,7 @@ HOLE = Hole.HOLE
 
 
 @dataclass(frozen=True, slots=True)
-class Compound:
+class CompositeValue:
     """A composite value: its components, or one member per field."""
 
     type: Dense | StructType
@@ -100,8 +100,10 @@ _FUNCTIONS = (
     "Builtin",
     "Intrinsic",
 )
-Leaf = Var | Const | Weak
-Value = Var | Const | Weak | Hole | Compound | ArrayView | Static | tuple["Value", ...]
+Leaf = Var | Const | UntypedLiteral
+Value = (
+    Var | Const | UntypedLiteral | Hole | CompositeValue | ArrayView | Static | tuple["Value", ...]
+)
 
 
 def has_function(value: Value) -> bool:
@@ -109,7 +111,7 @@ def has_function(value: Value) -> bool:
     match value:
         case Static(obj):
             return not isinstance(obj, Scalar | Dense | StructType | type)
-        case Compound(_, members):
+        case CompositeValue(_, members):
             return any(has_function(m) for m in members)
         case tuple():
             return any(has_function(m) for m in value)
@@ -125,8 +127,8 @@ def flatten(value: Value) -> tuple[Value, list[Leaf]]:
 
 def _take(value: Value, leaves: list[Leaf]) -> Value:
     match value:
-        case Compound(type_, members):
-            return Compound(type_, tuple(_take(m, leaves) for m in members))
+        case CompositeValue(type_, members):
+            return CompositeValue(type_, tuple(_take(m, leaves) for m in members))
         case ArrayView(element, arrays, axes):
             leaves.extend(a for a in arrays if isinstance(a, Var))
             holes = (HOLE,) * len(arrays)
@@ -163,8 +165,8 @@ def _put(skeleton: Value, source: Iterator[Leaf]) -> Value:
     match skeleton:
         case Hole():
             return next(source)
-        case Compound(type_, members):
-            return Compound(type_, tuple(_put(m, source) for m in members))
+        case CompositeValue(type_, members):
+            return CompositeValue(type_, tuple(_put(m, source) for m in members))
         case ArrayView(element, arrays, axes):
             found = tuple(_var(next(source)) for _ in arrays)
             return ArrayView(element, found, tuple(_put_axis(a, source) for a in axes))
@@ -183,7 +185,7 @@ def _put_axis(axis: Atom | Hole | Axis, source: Iterator[Leaf]) -> Atom | Axis:
 
 
 def _atom(leaf: Leaf) -> Atom:
-    assert not isinstance(leaf, Weak)
+    assert not isinstance(leaf, UntypedLiteral)
     return leaf
 
 
@@ -198,23 +200,23 @@ def build(type_: Element, leaves: Iterator[Leaf]) -> Value:
         case Scalar():
             return next(leaves)
         case Dense():
-            return Compound(type_, tuple(next(leaves) for _ in range(type_.size)))
+            return CompositeValue(type_, tuple(next(leaves) for _ in range(type_.size)))
         case StructType(fields=fields):
             members: list[Value] = []
             for _, member in fields:
                 assert not isinstance(member, ArrayOf)
                 members.append(build(member, leaves))
-            return Compound(type_, tuple(members))
+            return CompositeValue(type_, tuple(members))
 
 
 def describe_type(value: Value) -> str:
     """The type of ``value`` in words."""
     match value:
-        case Weak():
+        case UntypedLiteral():
             return f"{value.kind} literal {value.value}"
         case tuple():
             return f"a tuple of {len(value)}" if value else "nothing"
-        case Compound(type_, _):
+        case CompositeValue(type_, _):
             return repr(type_)
         case ArrayView():
             return f"an {value.type}"
