@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from kernelcore.builtins.arithmetic import add
-from kernelcore.codegen.analysis.uniformity import Strides, row_strides
+from kernelcore.codegen.analysis.uniformity import Strides, lane_strides, row_strides
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import (
@@ -55,6 +55,33 @@ def in_bands(func: Func, rows: int) -> Func:
     """``func``, which ``has_bands``, where a thread does the work of ``rows`` from its own on."""
     band = _Band(func, rows)
     return replace_body(func, Region(func.params, tuple(band.region(func.body)), ()))
+
+
+def can_run_again(func: Func) -> bool:
+    """Whether threads of a gang of ``func`` may run once more if they store nothing then.
+
+    They store outside of loops, and what they load decides no address, branch or trip count: it
+    may be what they have stored, under another name of the array too.
+    """
+    strides, outside = lane_strides(func), frozenset(func.body.eqns)
+
+    def is_known(atoms: Sequence[Atom]) -> bool:
+        return all(isinstance(a, Const) or strides[a] is not None for a in atoms)
+
+    def is_harmless(eqn: Eqn) -> bool:
+        match eqn.op.kind:
+            case OpKind.LOAD:
+                return is_known(eqn.inputs[1:])
+            case OpKind.FOR:
+                return is_known(eqn.inputs[:3])
+            case OpKind.STORE:
+                return eqn in outside
+            case OpKind.PURE | OpKind.CAST | OpKind.TID | OpKind.DIM:
+                return True
+            case _:
+                return False
+
+    return all(map(is_harmless, walk_eqns(func.body)))
 
 
 def _goes_along(eqn: Eqn, strides: Strides) -> bool:

@@ -46,7 +46,7 @@ def emit_store(e: Emitter, eqn: Eqn) -> list[str]:
     if eqn is element[-1]:
         parts = _by_component(element)
         values = [e.value_at(part.inputs[-1], e.gang) for part in parts]
-        with e.under(both(e, e.mask, e.storing_lanes) if e.storing_lanes else e.mask):
+        with e.under(both(e, e.mask, e.store_mask) if e.store_mask else e.mask):
             _store_parts(e, [vector_access.site(e, part) for part in parts], values)
     return []
 

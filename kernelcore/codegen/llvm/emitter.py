@@ -61,8 +61,8 @@ class Emitter:
     emitted: ``gang``, or 1 for what all threads of a gang share. ``strides`` says by how much a
     value grows from lane to lane, 0 where they share it (``passes/uniform.py``); such a Var stands
     for its value in lane 0, one without a stride for ``gang`` values. ``mask`` are the lanes that
-    are active, None for all; code under a mask runs only if some lane is. ``storing_lanes`` are
-    those whose stores count, None for all.
+    are active, None for all; code under a mask runs only if some lane is. ``store_mask`` are those
+    whose stores count, None for all.
 
     ``block`` is the label of the block being filled. A phi is written with ``phi`` and gets its
     edges later with ``add_edge``, when the value of the back edge is known. ``point`` is the launch
@@ -90,7 +90,7 @@ class Emitter:
         self.branches = False
         self.address: Address | None = None
         self.mask: str | None = None
-        self.storing_lanes: str | None = None
+        self.store_mask: str | None = None
         self.strides: Mapping[Var, int | None] = {}
         self.row_major: frozenset[Eqn] = frozenset()
         self.block = "entry"
@@ -301,11 +301,11 @@ class Emitter:
         self.mask = saved
 
     @contextmanager
-    def storing(self, lanes: str) -> Generator[None]:
-        """Emit code inside of which the stores of ``lanes`` alone count."""
-        self.storing_lanes = lanes
+    def storing(self, mask: str) -> Generator[None]:
+        """Emit code of which only the lanes of ``mask`` store."""
+        self.store_mask = mask
         yield
-        self.storing_lanes = None
+        self.store_mask = None
 
     def bound(self, var: Var) -> Value:
         """What ``var`` stands for."""

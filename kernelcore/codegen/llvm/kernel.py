@@ -8,10 +8,9 @@ from types import MappingProxyType
 from kernelcore.base import native
 from kernelcore.base.errors import KernelCompileError
 from kernelcore.codegen import abi
-from kernelcore.codegen.analysis.idempotence import may_load_again
 from kernelcore.codegen.analysis.loop_dependence import Turns, loops_in_step
 from kernelcore.codegen.analysis.prefetch import first_accesses
-from kernelcore.codegen.analysis.row_tiling import in_bands
+from kernelcore.codegen.analysis.row_tiling import can_run_again, in_bands
 from kernelcore.codegen.analysis.uniformity import (
     crossing_strides,
     lane_strides,
@@ -24,15 +23,9 @@ from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter, Handler, Value,
 from kernelcore.codegen.llvm.stack_records import stack_records
 from kernelcore.codegen.reduction import accumulate
 from kernelcore.codegen.reduction.sums import Accumulation
-from kernelcore.codegen.simd.cost_model import (
-    Ends,
-    best_ends,
-    crossed_gangs,
-    is_straight,
-    suits_any_strides,
-)
-from kernelcore.codegen.simd.grid_loop import Band, Gangs, emit_points
-from kernelcore.codegen.simd.loop_collapse import Crossing, emit_crossing
+from kernelcore.codegen.simd.cost_model import choose_bodies, is_straight
+from kernelcore.codegen.simd.grid_loop import RowCode, Tile, emit_rows
+from kernelcore.codegen.simd.loop_collapse import Collapsed, emit_collapsed
 from kernelcore.codegen.simd.strategy import SINGLE_THREADS, Form
 from kernelcore.codegen.snippet.translation_unit import emit_native
 from kernelcore.codegen.target.machine import STRAIGHT
@@ -126,71 +119,64 @@ def load_arguments(e: Emitter, func: Func) -> None:
 
 
 def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str, form: Form) -> None:
-    """The grid loop: gangs, or single points, of packed arrays, and the same of any.
+    """The loop over the grid, with the bodies that are worth their time to compile.
 
     It is left for block ``done``, where arrays have any strides.
     """
     arrays = {p: p.type for p in func.params if isinstance(p.type, ArrayType) and p.type.ndim}
     found = {param: e.array(param) for param in arrays}
-    forms = {p: packed_form(type_, found[p]) for p, type_ in arrays.items()}
-    loops = loops_in_step(func) if form.turns > 1 else dict[Eqn, Turns]()
-    gangs: Gangs | None = None
     eqns = list(walk_eqns(func.body))
-    is_short = len(eqns) <= MAX_EQNS_OF_TWO_BODIES
     # Beside a loop, what is done once per point takes no time.
     has_loops = any(eqn.op.kind in LOOPS for eqn in eqns)
+    has_packed = e.gang > 1 or (bool(arrays) and len(eqns) <= MAX_EQNS_OF_TWO_BODIES)
 
-    def point() -> None:
+    def general() -> None:
         e.bind_all(found)
-        e.is_brief = gangs is not None and has_loops
+        e.is_brief = has_packed and has_loops
         e.region(func.body)
         e.is_brief = False
 
-    def gang() -> None:
-        e.bind_all(forms)
+    if not has_packed:
+        emit_rows(e, "%begin", dims, RowCode(general), done)
+        e.bind_all(found)
+        return
+    packed_arrays = {p: packed_form(type_, found[p]) for p, type_ in arrays.items()}
+    loops = loops_in_step(func) if form.turns > 1 else dict[Eqn, Turns]()
+    bodies = choose_bodies(func, e.gang, form.rows)
+
+    def packed() -> None:
+        e.bind_all(packed_arrays)
         e.loops = loops
         e.region(func.body)
         e.loops = {}
 
+    is_packed = all_equal(e, found, packed_arrays)
+    tile = _tile(e, func, form.rows, packed_arrays, is_packed) if form.rows > 1 else None
+    code = RowCode(general, bodies.general_lanes, packed, is_packed, bodies.has_tail, tile)
     begin = "%begin"
-    if e.gang > 1 or (arrays and is_short):
-        ends = best_ends(func) if e.gang > 1 else Ends.SINGLE
-        has_strided = e.gang > 1 and ends is Ends.SINGLE and suits_any_strides(func)
-        strided = point if has_strided else None
-        is_packed = all_equal(e, found, forms)
-        band = _band(e, func, form.rows, forms, is_packed, ends) if form.rows > 1 else None
-        gangs = Gangs(gang, is_packed, strided, ends, band)
-        crossing = _crossing(e, func, forms) if e.gang > 1 else None
-        if crossing is not None:
-            begin = emit_crossing(e, dims, crossing, gangs.is_packed, done)
-    emit_points(e, begin, dims, point, gangs, done)
+    if bodies.collapse_limit:
+        collapsed = _collapsed(e, func, packed_arrays, bodies.collapse_limit)
+        begin = emit_collapsed(e, dims, collapsed, is_packed, done)
+    emit_rows(e, begin, dims, code, done)
     e.bind_all(found)
 
 
-def _crossing(e: Emitter, func: Func, forms: Mapping[Var, ArrayValue]) -> Crossing | None:
-    """Gangs of ``func`` that cross rows, for arrays that are packed; None if they never pay."""
-    most_gangs = crossed_gangs(func)
-    if most_gangs == 0:
-        return None
+def _collapsed(e: Emitter, func: Func, packed: Mapping[Var, ArrayValue], limit: int) -> Collapsed:
+    """Gangs of ``func`` that go on from row to row, for packed arrays."""
     strides, row_major = crossing_strides(func), row_major_accesses(func)
 
     def body() -> None:
-        e.bind_all(forms)
+        e.bind_all(packed)
         with e.crossing_rows(strides, row_major):
             e.region(func.body)
 
     shaped = {eqn.inputs[0] for eqn in row_major}
-    return Crossing(body, {p: form for p, form in forms.items() if p in shaped}, most_gangs)
+    return Collapsed(body, {p: array for p, array in packed.items() if p in shaped}, limit)
 
 
-def _band(
-    e: Emitter,
-    func: Func,
-    rows: int,
-    forms: Mapping[Var, ArrayValue],
-    is_packed: str,
-    ends: Ends,
-) -> Band:
+def _tile(
+    e: Emitter, func: Func, rows: int, packed: Mapping[Var, ArrayValue], is_packed: str
+) -> Tile:
     """Gangs of several rows of ``func``, for packed arrays to which no other threads add."""
     together, is_possible = in_bands(func, rows), is_packed
     assert e.accumulation is not None
@@ -199,13 +185,12 @@ def _band(
         is_possible = e.op(f"and i1 {is_possible}, {is_alone}")
 
     def body() -> None:
-        e.bind_all(forms)
+        e.bind_all(packed)
         plan = Accumulation(together)
         with e.other_code(lane_strides(together), whole_elements(together), plan):
             e.region(together.body)
 
-    ends_rows = ends is Ends.PACKED and may_load_again(func)
-    return Band(rows, body, is_possible, ends_rows)
+    return Tile(rows, body, is_possible, can_run_again(func))
 
 
 def packed_form(type_: ArrayType, array: ArrayValue) -> ArrayValue:

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 from math import prod
 
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.builtins.reference import trip_count
 from kernelcore.codegen.analysis.component_groups import component_of
-from kernelcore.codegen.analysis.idempotence import may_load_again
 from kernelcore.codegen.analysis.loop_dependence import Turns, loops_in_step
 from kernelcore.codegen.analysis.row_tiling import has_bands
 from kernelcore.codegen.analysis.uniformity import (
@@ -63,8 +61,8 @@ TO_INTEGER = 4
 LONG_FOR_THREE_BODIES = 200
 LONG = 600
 VERY_LONG = 2000
-# Even a few threads with so many instructions, as elementary functions have, run faster as a gang.
-MANY_INSTRUCTIONS = 100
+# Elements of any strides are moved one by one: more lanes take longer to compile and hide little.
+NARROW_GANG = 16
 # Rows that are taken together, the most first. With more instructions per element that they access
 # alike, they gain nothing; so many registers hold what they keep from turn to turn.
 ROWS_TOGETHER = (4, 2)
@@ -79,13 +77,20 @@ FEW_SHARED_BY_GANG, FEW_SHARED_BY_THREAD = 24, 8
 PER_INDEX = 2
 
 
-class Ends(Enum):
-    """How the points at the ends of rows run, which are no whole gang."""
+@dataclass(frozen=True, slots=True)
+class Bodies:
+    """The copies of a kernel's body besides that for whole gangs of packed arrays.
 
-    SINGLE = auto()  # one by one, as those of arrays that are not packed
-    MOVED = auto()  # with points before, as a gang that stores nothing of these; else one by one
-    ANY_STRIDES = auto()  # as narrow gangs under a mask, as those of arrays that are not packed
-    PACKED = auto()  # as gangs under a mask where arrays are packed, else one by one
+    Attributes:
+        general_lanes: The gang of the body for arrays of any strides: 1, or NARROW_GANG under a
+            mask. It also runs the remainder of rows, unless there is a tail.
+        has_tail: Whether a masked body for packed arrays runs the remainder of rows.
+        collapse_limit: Whole gangs a row below which gangs go on from row to row; 0 for never.
+    """
+
+    general_lanes: int = 1
+    has_tail: bool = False
+    collapse_limit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,12 +218,20 @@ def _is_anywhere(eqn: Eqn, strides: Strides) -> bool:
     return any(_stride(i, strides) is None for i in eqn.inputs[1 : 1 + _array(eqn).ndim])
 
 
-def suits_any_strides(func: Func) -> bool:
-    """Whether gangs beat single threads where no elements are adjacent, and are worth a body."""
-    eqns, strides = list(walk_eqns(func.body)), lane_strides(func)
-    if len(eqns) > LONG_FOR_THREE_BODIES:
-        return False
-    turns = _innermost_turns(eqns)
+def choose_bodies(func: Func, gang: int, tile_rows: int) -> Bodies:
+    """The bodies of ``func`` for gangs of ``gang`` threads, which take ``tile_rows`` together."""
+    eqns = list(walk_eqns(func.body))
+    if gang == 1 or len(eqns) > LONG_FOR_THREE_BODIES:
+        return Bodies()
+    collapse_limit = _collapse_limit(func, eqns) if tile_rows == 1 else 0
+    if _suits_any_strides(func, eqns):
+        return Bodies(min(gang, NARROW_GANG), False, collapse_limit)
+    return Bodies(1, _needs_tail(func, eqns), collapse_limit)
+
+
+def _suits_any_strides(func: Func, eqns: Sequence[Eqn]) -> bool:
+    """Whether gangs beat single threads where no elements are adjacent."""
+    strides, turns = lane_strides(func), _innermost_turns(eqns)
     for part in turns or [eqns]:
         moving = sum(bool(_moving_axes(e, strides)) for e in part)
         work = replace(_work(part, strides), scattered=moving)
@@ -227,32 +240,21 @@ def suits_any_strides(func: Func) -> bool:
     return True
 
 
-def best_ends(func: Func) -> Ends:
-    """How the points that are no whole gang of ``func``, for which gangs are best, run."""
-    eqns = list(walk_eqns(func.body))
-    # Stacks have room for every lane.
-    if len(eqns) > LONG_FOR_THREE_BODIES or any(e.op.kind is OpKind.STACK for e in eqns):
-        return Ends.SINGLE
-    strides, has_loops = lane_strides(func), any(e.op.kind in LOOPS for e in eqns)
-    if suits_any_strides(func):
-        is_long = has_loops or _work(eqns, strides).instructions >= MANY_INSTRUCTIONS
-        return Ends.ANY_STRIDES if is_long else Ends.SINGLE
+def _needs_tail(func: Func, eqns: Sequence[Eqn]) -> bool:
+    """Whether the remainder of a row takes long by single threads, and little time to compile."""
+    # Memory of stacks is for all lanes of a gang, however few are active.
+    kinds = {e.op.kind for e in eqns}
+    if not kinds & LOOPS or OpKind.STACK in kinds:
+        return False
     # Under masks elements of components take a long time to compile.
-    if not has_loops or any(_is_unit(e, strides) for e in eqns):
-        return Ends.SINGLE
-    # Another body is for every row to gain from.
-    if func.rank > 1:
-        return Ends.PACKED
-    return Ends.MOVED if may_load_again(func) else Ends.SINGLE
+    strides = lane_strides(func)
+    return not any(_is_unit(e, strides) for e in eqns)
 
 
-def crossed_gangs(func: Func) -> int:
-    """Gangs per row below which gangs that cross rows beat whole gangs and single threads."""
-    eqns = list(walk_eqns(func.body))
-    if func.rank == 1 or len(eqns) > LONG_FOR_THREE_BODIES:
-        return 0
+def _collapse_limit(func: Func, eqns: Sequence[Eqn]) -> int:
+    """Whole gangs a row below which gangs that go on from row to row are best."""
     # Sums are made row by row.
-    if _has_shared_sums(eqns):
+    if func.rank == 1 or _has_shared_sums(eqns):
         return 0
     strides, row_major = crossing_strides(func), row_major_accesses(func)
 
@@ -264,7 +266,7 @@ def crossed_gangs(func: Func) -> int:
     turns, whole = _innermost_turns(eqns), work(eqns)
     if not all(work(turn).suits_gangs(in_loop=True) for turn in turns):
         return 0
-    if whole.scattered == 0 and turns and best_ends(func) is Ends.SINGLE:
+    if whole.scattered == 0 and turns and not _needs_tail(func, eqns):
         return ANY_ROW
     return MANY_GANGS if turns or whole.suits_gangs(in_loop=False) else 1
 

@@ -18,22 +18,22 @@ _BITS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Crossing:
+class Collapsed:
     """Code of a gang anywhere in the grid.
 
     Attributes:
         body: Emits it, with the launch indices of all lanes in ``e.point``.
         arrays: Those whose elements are adjacent if they have the shape of the grid.
-        most_gangs: Gangs per row below which it pays.
+        limit: Gangs per row below which it pays.
     """
 
     body: Callable[[], None]
     arrays: Mapping[Var, ArrayValue]
-    most_gangs: int
+    limit: int
 
 
-def emit_crossing(
-    e: Emitter, dims: Sequence[str], crossing: Crossing, is_packed: str, done: str
+def emit_collapsed(
+    e: Emitter, dims: Sequence[str], collapsed: Collapsed, is_packed: str, done: str
 ) -> str:
     """Emit code for whole gangs from ``%begin`` on, if that pays; the first point that is left.
 
@@ -42,18 +42,18 @@ def emit_crossing(
     Args:
         e: Emitter; ``%begin < %end`` holds.
         dims: Extents of the grid, as i64, at least two.
-        crossing: The code.
+        collapsed: The code.
         is_packed: Whether the arrays are packed, as i1.
         done: Label of the block after the loop over the grid.
     """
-    pays = e.op(f"and i1 {is_packed}, {_pays(e, dims, crossing)}")
+    pays = e.op(f"and i1 {is_packed}, {_pays(e, dims, collapsed)}")
     size = e.op(f"and i64 {e.op('sub i64 %end, %begin')}, {-e.gang}")
     some = e.op(f"and i1 {pays}, {e.op(f'icmp ne i64 {size}, 0')}")
-    before, start, rows = e.block, e.label("crossing"), e.label("rows")
+    before, start, rows = e.block, e.label("collapsed"), e.label("rows")
     e.branch(some, start, rows)
     e.place(start)
     limit = e.op(f"add nuw nsw i64 %begin, {size}")
-    _emit_gangs(e, dims, limit, crossing)
+    _emit_gangs(e, dims, limit, collapsed)
     after = e.block
     e.branch(e.op(f"icmp eq i64 {limit}, %end"), done, rows)
     e.place(rows)
@@ -63,11 +63,11 @@ def emit_crossing(
     return left
 
 
-def _pays(e: Emitter, dims: Sequence[str], crossing: Crossing) -> str:
+def _pays(e: Emitter, dims: Sequence[str], collapsed: Collapsed) -> str:
     """Whether rows leave points beside whole gangs, and adjacent elements go on in the next."""
     result = e.op(f"icmp ne i64 {e.op(f'and i64 {dims[-1]}, {e.gang - 1}')}, 0")
-    tests = [f"icmp ult i64 {dims[-1]}, {crossing.most_gangs * e.gang}"]
-    for array in crossing.arrays.values():
+    tests = [f"icmp ult i64 {dims[-1]}, {collapsed.limit * e.gang}"]
+    for array in collapsed.arrays.values():
         outer = len(dims)
         axes = zip(array.shape[1:outer], dims[1:], strict=True)
         tests += [f"icmp eq i64 {found}, {extent}" for found, extent in axes]
@@ -80,7 +80,7 @@ def _pays(e: Emitter, dims: Sequence[str], crossing: Crossing) -> str:
     return result
 
 
-def _emit_gangs(e: Emitter, dims: Sequence[str], limit: str, crossing: Crossing) -> None:
+def _emit_gangs(e: Emitter, dims: Sequence[str], limit: str, collapsed: Collapsed) -> None:
     axes = [_axis(e, extent) for extent in dims[1:]]
     first = [e.op(f"trunc nuw nsw i64 {i} to i32") for i in unravel(e, "%begin", dims)]
     before, gang, leave = e.block, e.label("gang"), e.label("gangs_end")
@@ -95,7 +95,7 @@ def _emit_gangs(e: Emitter, dims: Sequence[str], limit: str, crossing: Crossing)
         lanes = ", ".join(f"i32 {k}" for k in range(e.gang))
         e.point = tuple(_moved(e, starts, axes, f"<{lanes}>"))
     e.wide_indices = {}
-    crossing.body()
+    collapsed.body()
     with e.at(1):
         following = _moved(e, indices, axes, str(e.gang))
     position_next = e.op(f"add nuw nsw i64 {position}, {e.gang}")

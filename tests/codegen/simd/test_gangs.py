@@ -12,7 +12,7 @@ import pytest
 import kernelcore as kc
 from kernelcore.base.host import host
 from kernelcore.codegen import abi
-from kernelcore.codegen.simd.cost_model import Ends, best_ends
+from kernelcore.codegen.simd.cost_model import NARROW_GANG, choose_bodies
 from kernelcore.codegen.simd.strategy import LANES, adds_in_order, form_for
 from kernelcore.operators import derive
 from kernelcore.operators.shape_rules import kernel_operation
@@ -123,7 +123,7 @@ def waves(x: VEC3, y: VEC3, total: F32):
 @gangs
 @pytest.mark.parametrize("step", [2, -3])
 def test_gangs_of_elements_that_are_apart(lanes: int, step: int) -> None:
-    assert best_ends(optimize(waves.func)) is Ends.ANY_STRIDES
+    assert choose_bodies(optimize(waves.func), 64, 1).general_lanes == NARROW_GANG
     x, y = (floats(3 * SIZE, 5, seed=k)[::step, 1:4][:SIZE] for k in range(2))
     *_, total = run(waves, lanes, x, y, floats(2 * SIZE)[::2])
     assert np.isfinite(total).all()
@@ -144,7 +144,7 @@ def damped(x: F64_2D, turns: int, y: F64_2D):
 @gangs
 @pytest.mark.parametrize("shape", [(3, 150), (40, 3), (1, 1)])
 def test_ends_of_rows_under_a_mask(lanes: int, shape: tuple[int, int]) -> None:
-    assert best_ends(optimize(damped.func)) is Ends.ANY_STRIDES
+    assert choose_bodies(optimize(damped.func), 64, 1).general_lanes == NARROW_GANG
     x, y = np.random.default_rng(1).normal(size=(2, *shape))
     run(damped, lanes, x, 4, y, dims=shape)
 

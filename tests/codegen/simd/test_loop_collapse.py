@@ -10,7 +10,7 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.codegen.analysis.uniformity import row_major_accesses
-from kernelcore.codegen.simd.cost_model import ANY_ROW, MANY_GANGS, crossed_gangs
+from kernelcore.codegen.simd.cost_model import ANY_ROW, MANY_GANGS, Bodies, choose_bodies
 from kernelcore.codegen.simd.strategy import LANES
 from kernelcore.operators import derive
 from kernelcore.operators.shape_rules import kernel_operation
@@ -79,9 +79,9 @@ def test_accesses_that_follow_the_grid_are_known() -> None:
     for kernel, count in ((updated, 3), (of_rows, 2), (around, 5), (of_vectors, 10)):
         func = optimize(kernel.func)
         assert len(row_major_accesses(func)) == count, kernel
-    assert crossed_gangs(optimize(updated.func)) == MANY_GANGS
-    assert crossed_gangs(optimize(around.func)) == MANY_GANGS
-    assert crossed_gangs(optimize(of_vectors.func)) == MANY_GANGS
+    assert choose_bodies(optimize(updated.func), 4, 1).collapse_limit == MANY_GANGS
+    assert choose_bodies(optimize(around.func), 4, 1).collapse_limit == MANY_GANGS
+    assert choose_bodies(optimize(of_vectors.func), 4, 1).collapse_limit == MANY_GANGS
 
 
 @gangs
@@ -104,7 +104,8 @@ def test_arrays_that_reach_beyond_the_grid_or_are_strided(lanes: int) -> None:
 def test_indices_of_threads_in_loops_and_branches(
     shape: tuple[int, int], lanes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kernelcore.codegen.llvm.kernel.crossed_gangs", lambda _: MANY_GANGS)
+    bodies = Bodies(collapse_limit=MANY_GANGS)
+    monkeypatch.setattr("kernelcore.codegen.llvm.kernel.choose_bodies", lambda *_: bodies)
     rows, columns = shape
     x = floats(rows, max(columns, 3))[:, :columns]
     args = [floats(rows), floats(columns, seed=1), floats(rows, columns, seed=2)]
@@ -136,7 +137,7 @@ def waves(x: F32_2D, y: F32_2D):
 @gangs
 def test_adjoints(lanes: int) -> None:
     adjoint = derive.vjp(kernel_operation(waves, ["y"]), [0], [0]).operation
-    assert crossed_gangs(optimize(adjoint.func)) == ANY_ROW
+    assert choose_bodies(optimize(adjoint.func), 4, 1).collapse_limit == ANY_ROW
     args = [floats(50, 3), floats(50, 3, seed=1)]
     want, found = (run_operation(adjoint, args, lanes=n) for n in (1, lanes))
     np.testing.assert_array_equal(found, want)

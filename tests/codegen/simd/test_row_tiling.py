@@ -88,7 +88,7 @@ def test_stores_are_those_of_the_interpreter(rows: int, chunks: Any) -> None:
         func = optimize(kernel.func)
         assert has_bands(func)
         verify(in_bands(func, rows))
-        assert "band" in cpu.llvm_text(func, form=Form(LANES, rows=rows))
+        assert "tile" in cpu.llvm_text(func, form=Form(LANES, rows=rows))
         agree(func, args, (ROWS, COLUMNS), chunks, LANES, rows=rows)
 
 
