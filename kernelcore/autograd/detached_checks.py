@@ -1,4 +1,4 @@
-"""Gradients that would be cut: arrays without them that depend on arrays with them."""
+"""Checks of detached arrays: those without gradients, computed from arrays with gradients."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.call_site import whole_line
 
 
-class Cuts:
+class DetachedMemory:
     """Memory of arrays without gradients that was computed from arrays with gradients.
 
     Attributes:
-        known: The memory, who wrote it, and the array, which keeps it from being used for another.
+        known: The memory, the label of its writer, and the array, which keeps the memory alive.
     """
 
     def __init__(self) -> None:
         self.known: list[tuple[native.Span, str, Any]] = []
 
     def learn(self, record: Record) -> None:
-        """Take notice of what ``record`` wrote."""
+        """Note the detached arrays that ``record`` wrote."""
         if isinstance(record, LaunchRecord):
             self._learn_launch(record)
         elif isinstance(record, CopyRecord):
             self._learn_copy(record)
 
     def _loaded(self, record: LaunchRecord) -> dict[int, str]:
-        """Parameters that load what depends on arrays with gradients, and who wrote it."""
+        """Parameters that load detached memory, and its writer."""
         found: dict[int, str] = {}
         if not self.known:
             return found
@@ -51,11 +51,11 @@ class Cuts:
         return found
 
     def _found_at(self, span: native.Span) -> str | None:
-        """Who computed what is at ``span`` from arrays with gradients, if it has none itself."""
-        return next((label for cut, label, _ in self.known if span.overlaps(cut)), None)
+        """The writer of detached memory at ``span``."""
+        return next((label for known, label, _ in self.known if span.overlaps(known)), None)
 
     def check(self, record: Record) -> None:
-        """Refuse a ``record`` that would compute an array with gradients from such memory.
+        """Refuse a ``record`` that would compute an array with gradients from detached memory.
 
         Raises:
             KernelGradError: Naming both.
@@ -64,15 +64,14 @@ class Cuts:
             return
         if isinstance(record, CopyRecord):
             self._check_copy(record)
-        cuts = self._loaded(record) if isinstance(record, LaunchRecord) else {}
-        if not cuts or not isinstance(record, LaunchRecord):
+        if not isinstance(record, LaunchRecord) or not (loaded := self._loaded(record)):
             return
         func = record.kernel.func
-        reached = active_values(func, [func.params[i] for i in cuts])
+        active = active_values(func, [func.params[i] for i in loaded])
         for i in record.plan.wrt:
-            if record.kernel.effects[i].writes and func.params[i] in reached:
-                j, label = next(iter(cuts.items()))
-                raise _cut_error(record, func.params[i].name, func.params[j].name, label)
+            if record.kernel.effects[i].writes and func.params[i] in active:
+                j, label = next(iter(loaded.items()))
+                raise _detached_error(record, func.params[i].name, func.params[j].name, label)
 
     def _check_copy(self, record: CopyRecord) -> None:
         source = record.source
@@ -80,7 +79,7 @@ class Cuts:
             return
         label = self._found_at(source.span)
         if label is not None:
-            raise _cut_error(record, "target", "source", label)
+            raise _detached_error(record, "target", "source", label)
 
     def _learn_launch(self, record: LaunchRecord) -> None:
         plan = record.plan
@@ -88,9 +87,9 @@ class Cuts:
         if not sources:
             return
         func = record.kernel.func
-        reached = active_values(func, [func.params[i] for i in sources])
+        active = active_values(func, [func.params[i] for i in sources])
         for i in plan.unmarked:
-            if func.params[i] in reached:
+            if func.params[i] in active:
                 self.known.append((_span(record, i), record.label, record.leaves[i]))
 
     def _learn_copy(self, record: CopyRecord) -> None:
@@ -107,7 +106,7 @@ class Cuts:
             self.known.append((target, record.label, record.target))
 
 
-def _cut_error(record: Record, result: str, name: str, label: str) -> KernelGradError:
+def _detached_error(record: Record, result: str, name: str, label: str) -> KernelGradError:
     return KernelGradError(
         f"{record.label}: the gradient of '{result}' would be cut at '{name}', which {label} "
         "computed from arrays with gradients",

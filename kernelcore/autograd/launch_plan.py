@@ -1,4 +1,4 @@
-"""What a Tape has to do for the launches of a kernel whose arguments are alike."""
+"""LaunchPlan: how a Tape records the launches of a kernel with arguments of given kinds."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from kernelcore.launch.adjoint_launch import adjoint_memory
 from kernelcore.launch.kernel import Kernel
 from kernelcore.passes.autodiff.activity import is_float
 from kernelcore.runtime.array.array import Array
+from kernelcore.runtime.device import CPU
 
-# What an argument is to a Tape: a number, another library's array, a data array without or with a
-# gradient.
+# Kinds of arguments: a number, another library's array, a data array without or with a gradient.
 NUMBER, OTHER, CONSTANT, TRACKED = b"noct"
 native.set_argument_types(Array, np.generic)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LaunchPlan:
-    """What follows from a kernel and the kinds of its arguments; all by parameter of the IR.
+    """How to record a launch; all tuples hold parameters of the IR.
 
     Attributes:
         kernel: The kernel, which is not generic.
-        kinds: What each argument is, as ``native.argument_kinds`` gives it.
+        kinds: The kind of each argument, as ``native.argument_kinds`` gives it.
         wrt: Parameters whose arrays require gradients.
-        adjoint: The adjoint for these, or why there is none; None if nothing needs it.
-        inputs: Data arrays whose elements are used.
+        adjoint: The adjoint for these, or the error that there is none; None if not needed.
+        inputs: Data arrays that are loaded.
         outputs: Data arrays that are written.
         others: Other libraries' arrays that are written.
         unmarked: Floats that are written and have no gradient.
-        values: Arrays that stand for a value; they may have another one by the backward pass.
-        before: What the adjoint needs and the launch may overwrite.
-        after: Other libraries' arrays that the adjoint reads; they have no count of writes.
+        values: Arrays that stand for a value, which is saved.
+        before: Arrays that the adjoint reads and the launch may overwrite.
+        after: Other libraries' arrays that the adjoint reads; they have no version.
         versions: Data arrays that the adjoint reads.
-        cotangents: Parameters with cotangents; what was written goes first.
-        order: The parameters that the adjoint takes, and after these those whose gradients it
-            takes; None if it takes anything else.
+        cotangents: Parameters with cotangents; written arrays come first.
+        order: The parameters that the adjoint takes, and those whose gradients it takes after
+            these; None if it takes anything else.
         arrays: All data arrays.
-        is_checked_always: Whether ``tracked`` may refuse arguments of these kinds.
+        is_checked_always: Whether ``_tracked`` may refuse arguments of these kinds.
     """
 
     kernel: Kernel
@@ -64,31 +64,28 @@ class LaunchPlan:
     arrays: tuple[int, ...]
     is_checked_always: bool
 
-    def make_quick(self) -> None:
-        """From now on native code records such launches, if their arguments are all they need.
-
-        Those on the CPU, that is; ``native.record_launch`` refuses others.
-        """
-        if self.kinds in self.kernel.quick_plans:
+    def make_native(self) -> None:
+        """Let native code record such launches on the CPU, if it needs the arguments only."""
+        if self.kinds in self.kernel.native_plans:
             return
         needed = (self.others, self.values, self.before, self.after)
-        is_cut = bool(self.unmarked and self.wrt)
+        is_detached = bool(self.unmarked and self.wrt)
         is_known = self.adjoint is None or self.order is not None
-        if any(needed) or is_cut or self.is_checked_always or not is_known:
+        if any(needed) or is_detached or self.is_checked_always or not is_known:
             return
         executable = self.kernel.plain_executable
         if executable is None or not executable.has_arrays:
             return
         adjoint = self.adjoint if isinstance(self.adjoint, Adjoint) else None
-        quick = native.QuickPlan(
+        native_plan = native.NativePlan(
             executable.signature,
-            None if adjoint is None else adjoint_memory(self.kernel, adjoint),
+            None if adjoint is None else adjoint_memory(self.kernel, adjoint, CPU),
             self.inputs,
             self.outputs,
             self.versions,
             *(self.order or ((), ())),
         )
-        self.kernel.quick_plans[self.kinds] = self, quick
+        self.kernel.native_plans[self.kinds] = self, native_plan
 
 
 def plan_of(kernel: Kernel, leaves: Sequence[Any]) -> LaunchPlan:
@@ -126,13 +123,13 @@ def is_tracked(leaf: Any) -> bool:
 
 
 def _tracked(kernel: Kernel, leaves: Sequence[Any]) -> tuple[int, ...]:
-    """The parameters whose arguments require gradients, which are refused where there is none."""
+    """The parameters whose arguments require gradients; impossible gradients are refused."""
     found: list[int] = []
     for i, (param, leaf) in enumerate(zip(kernel.func.params, leaves, strict=True)):
         if not is_float(param) or not is_tracked(leaf):
             continue
         if isinstance(param.type, Scalar) and leaf.element != param.type:
-            # It is converted, which has no gradient.
+            # The conversion has no gradient.
             raise KernelArgumentError(
                 f"{kernel.name}(): argument '{param.name}': expected a {param.type} value, "
                 f"found an array of {leaf.element} with a gradient",
@@ -155,7 +152,7 @@ def _new_plan(kernel: Kernel, kinds: bytes, wrt: tuple[int, ...]) -> LaunchPlan:
     reads: list[int] = []
     if isinstance(adjoint, Adjoint):
         used = adjoint.reads | adjoint.writes | set(adjoint.extrema)
-        # Other libraries' arrays have no count of writes.
+        # Other libraries' arrays have no versions.
         before = [i for i in sorted(used) if (does[i].loads if i in written else i not in arrays)]
         reads = sorted(adjoint.reads - {*before, *kept})
     return LaunchPlan(

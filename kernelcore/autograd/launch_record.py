@@ -1,4 +1,4 @@
-"""What a Tape keeps of a launch, and how it runs it backwards."""
+"""LaunchRecord: a recorded launch, and how a Tape runs it backwards."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from kernelcore.runtime.hooks import capture_sink
 
 
 class LaunchRecord:
-    """A launch.
+    """A recorded launch.
 
     Attributes:
-        plan: What its kernel and the kinds of its arguments ask for.
+        plan: How to record a launch of its kernel with arguments of these kinds.
         dim: Its grid.
         leaves: Its arguments, by parameter of the IR.
         line: Where it was launched.
         device: Where it ran.
-        inputs: Arrays whose elements were used.
+        inputs: Arrays that were loaded.
         outputs: Arrays that were written.
-        saved: What arrays held before the launch that the adjoint needs, by parameter.
-        remained: What arrays of atomic minima or maxima held after it, by parameter.
-        versions: The count of writes of other arrays that it needs, after the launch.
+        saved: Copies of arrays from before the launch that the adjoint reads, by parameter.
+        final: Copies of arrays of atomic minima or maxima from after it, by parameter.
+        versions: The versions after the launch of other arrays that the adjoint reads.
     """
 
     __slots__ = (
         *("device", "dim", "inputs", "leaves", "line"),
-        *("outputs", "plan", "remained", "saved", "versions"),
+        *("final", "outputs", "plan", "saved", "versions"),
     )
 
     def __init__(
@@ -58,7 +58,7 @@ class LaunchRecord:
         self.inputs: Sequence[Array] = [leaves[i] for i in plan.inputs]
         self.outputs: Sequence[Array] = [leaves[i] for i in plan.outputs]
         self.saved: dict[int, Any] = {}
-        self.remained: dict[int, Any] = {}
+        self.final: dict[int, Any] = {}
         self.versions: dict[int, int] = {}
 
     @property
@@ -78,15 +78,15 @@ class LaunchRecord:
         params = self.kernel.func.params
         return next(params[i].name for i in self.plan.arrays if self.leaves[i] is array)
 
-    def prepare(self) -> None:
-        """Before the launch: keep what will be gone."""
+    def save_before(self) -> None:
+        """Before the launch: copy arrays that it may overwrite and the adjoint reads."""
         for i in self.plan.values:
             self.saved[i] = np.array(as_numpy(self.leaves[i]))
         for i in self.plan.before:
             self.saved[i] = copy_of(self.leaves[i])
 
-    def finish(self) -> None:
-        """After the launch: note how often what the backward pass needs was written."""
+    def save_after(self) -> None:
+        """After the launch: note versions, and copy arrays that have none."""
         plan, leaves = self.plan, self.leaves
         for i in plan.versions:
             self.versions[i] = leaves[i].version
@@ -94,7 +94,7 @@ class LaunchRecord:
             self.saved[i] = copy_of(leaves[i])
         if isinstance(plan.adjoint, Adjoint):
             for i in plan.adjoint.extrema:
-                self.remained[i] = copy_of(leaves[i])
+                self.final[i] = copy_of(leaves[i])
 
     def backward(self, writers: Writers) -> None:
         adjoint = self.plan.adjoint
@@ -107,14 +107,14 @@ class LaunchRecord:
                 self._refuse_overwritten(i, writers)
         self._run(adjoint)
         if self.device.is_cpu:
-            self.plan.make_quick()
+            self.plan.make_native()
 
     def _run(self, adjoint: Adjoint) -> None:
         cotangents, extra = self._cotangents()
-        values = self._values(adjoint)
+        saved = self._saved_for(adjoint)
         try:
             execute_adjoint(
-                *(self.kernel, adjoint, self.dim, self.leaves, cotangents, values, self.remained)
+                *(self.kernel, adjoint, self.dim, self.leaves, cotangents, saved, self.final)
             )
         except KernelArgumentError as error:
             message = f"{self.label}, backwards: {error.message}"
@@ -135,15 +135,15 @@ class LaunchRecord:
         )
 
     def _cotangents(self) -> tuple[dict[int, Any], dict[int, Any]]:
-        """An array per cotangent parameter, and those among them to be added afterwards.
+        """An array per cotangent parameter, and temporaries among them to be added to gradients.
 
-        An array that was passed for several parameters collects its cotangents one by one, and so
-        does one that is not where the launch ran.
+        A temporary stands for a gradient that another parameter has taken or that is on another
+        device than the launch.
         """
         found: dict[int, Any] = {}
         extra: dict[int, Any] = {}
         taken: list[native.Span] = []
-        # What was written goes first: its cotangents are read and cleared in place.
+        # Written arrays come first: their cotangents are read and cleared in place.
         for i in self.plan.cotangents:
             leaf, param = self.leaves[i], self.kernel.func.params[i]
             if i not in self.plan.wrt:
@@ -167,14 +167,12 @@ class LaunchRecord:
                 taken.append(span)
         return found, extra
 
-    def _first_saved(self) -> str:
-        return self.kernel.func.params[min(self.saved)].name
-
-    def _values(self, adjoint: Adjoint) -> dict[int, Any]:
-        """What is saved; copies where the adjoint writes, so that it can run again."""
+    def _saved_for(self, adjoint: Adjoint) -> dict[int, Any]:
+        """Saved arrays; copies of those that the adjoint writes, so that it can run again."""
         if self.saved and capture_sink() is not None:
+            name = self.kernel.func.params[min(self.saved)].name
             raise KernelGradError(
-                f"{self.label} needs a copy of what '{self._first_saved()}' held before it, which "
+                f"{self.label} needs a copy of what '{name}' held before it, which "
                 "a replay of the captured backward pass would not have",
                 whole_line(self.site),
                 "run this Tape outside of the capture, or write to another array in that kernel",
@@ -184,12 +182,12 @@ class LaunchRecord:
         }
 
 
-# In order; what is no Record is what ``native.record_launch`` appended.
+# In order: Records, and tuples that ``native.record_launch`` appended.
 Records = list[Any]
 
 
 def record_at(records: Records, number: int) -> Record:
-    """The record of that number."""
+    """The record of that number; a tuple becomes a LaunchRecord."""
     found = records[number]
     if found.__class__ is tuple:
         (plan, _), dim, leaves, line, versions = found

@@ -1,4 +1,4 @@
-"""What a Tape does about memory: refuses what would lose a gradient, keeps what is overwritten."""
+"""Checks of recorded memory: a write that would lose a gradient is refused, or saved before."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kernelcore.launch.array_ops import copy_of
 from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.call_site import whole_line
 
-# A value that the backward pass needs: the launch that does, and its parameter.
+# An array that the backward pass reads: the record of a launch, and the parameter.
 Need = tuple[LaunchRecord, int]
 
 
-class Memories:
-    """The memory of the arrays that a Tape has seen.
+class RecordedMemory:
+    """The memory of the arrays of a Tape.
 
     Attributes:
-        known: Who wrote it, who needs it, and who shares it.
+        known: Its writers, its readers in the backward pass, and its aliases.
     """
 
     def __init__(self, records: Records) -> None:
@@ -29,24 +29,22 @@ class Memories:
         self._records = records
 
     def writers(self, array: Array) -> Sequence[tuple[int, Record]]:
-        """Who wrote the memory of ``array``: the count of writes after it, and the record."""
+        """The version of the memory of ``array`` after each recorded write, and the record."""
         return [(version, record_at(self._records, n)) for version, n in self.known.writers(array)]
 
     def check(self, record: Record) -> None:
-        """Refuse a ``record`` of memory that was written without the Tape being told, or will be.
+        """Refuse a ``record`` of memory whose writes the Tape does not know of.
 
         Raises:
             KernelGradError: Naming the array.
         """
         fault = self.known.fault([*record.inputs], [*record.outputs])
         if fault is not None:
-            kind, array = fault
+            reason, array = fault
             name = record.name_of(array)
-            raise (
-                _alias_error(record, name)
-                if kind == "twin"
-                else _gap_error(record, name, self.writers(array)[-1][1])
-            )
+            if reason == "alias":
+                raise _alias_error(record, name)
+            raise _gap_error(record, name, self.writers(array)[-1][1])
         if isinstance(record, LaunchRecord):
             for i in record.plan.others:
                 memory = ArrayMemory(record.leaves[i]).span
@@ -54,9 +52,9 @@ class Memories:
                     raise _alias_error(record, record.kernel.func.params[i].name)
 
     def before_write(self, record: Record, *, is_kept: bool) -> list[Need]:
-        """What the backward pass needs of the same memory beside of what ``record`` writes to.
+        """Saved inputs in the memory that ``record`` writes which it does not overwrite.
 
-        Of what it is about to overwrite, a copy is kept if ``is_kept``.
+        Their versions are refreshed after the write. Overwritten ones are copied if ``is_kept``.
         """
         left: list[Need] = []
         for output in record.outputs:
@@ -76,7 +74,7 @@ class Memories:
         return left
 
     def keep(self, record: Record, number: int) -> None:
-        """Note what ``record``, which has this number, wrote, and what it needs."""
+        """Note the writes and the needs of ``record``, which has this number."""
         for array in record.outputs:
             self.known.wrote(array, number)
         if isinstance(record, LaunchRecord):

@@ -1,4 +1,4 @@
-"""What a Tape keeps of an assignment or a function, and how it runs them backwards."""
+"""Records of assignments and functions, and how a Tape runs them backwards."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from kernelcore.runtime.hooks import capture_sink
 
 
 class Record(Protocol):
-    """One thing that happened while a Tape was active."""
+    """A launch, an assignment or a function that a Tape has recorded."""
 
     @property
     def site(self) -> SrcLoc | None:
-        """Where it happened."""
+        """The line of the program."""
         ...
 
     @property
     def label(self) -> str:
-        """What happened and where, for messages."""
+        """The event and its line, for messages."""
         ...
 
     @property
     def inputs(self) -> Sequence[Array]:
-        """Arrays whose elements were used."""
+        """Arrays that were loaded."""
         ...
 
     @property
@@ -38,29 +38,21 @@ class Record(Protocol):
         ...
 
     def name_of(self, array: Array) -> str:
-        """What it calls one of its arrays."""
-        ...
-
-    def prepare(self) -> None:
-        """Told before it happens."""
-        ...
-
-    def finish(self) -> None:
-        """Told after it happened."""
+        """The name of one of its arrays."""
         ...
 
     def backward(self, writers: Writers) -> None:
-        """Turn cotangents of what was after it into those of what was before."""
+        """Pull the cotangents of its outputs back to its inputs."""
         ...
 
 
-# Who wrote the memory of an array: the count of writes after it, and the record.
+# The version of an array's memory after each recorded write, and the record.
 Writers = Callable[[Array], Sequence[tuple[int, Record]]]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class CopyRecord:
-    """Elements of ``target`` became those of ``source``, or constants."""
+    """An assignment of array ``source``, or of constants, to ``target``."""
 
     target: Array
     source: Array | None
@@ -80,12 +72,6 @@ class CopyRecord:
 
     def name_of(self, array: Array) -> str:
         return "target" if array is self.target else "source"
-
-    def prepare(self) -> None:
-        pass
-
-    def finish(self) -> None:
-        pass
 
     def backward(self, writers: Writers) -> None:
         source = None if self.source is None else self.source.grad
@@ -108,7 +94,7 @@ def _check_same_scalars(record: CopyRecord) -> None:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FuncRecord:
-    """Something else happened, which ``function`` runs backwards."""
+    """An event that ``function`` runs backwards."""
 
     function: Callable[[], object]
     arrays: tuple[Array, ...]
@@ -129,18 +115,12 @@ class FuncRecord:
     def name_of(self, array: Array) -> str:
         return "array"
 
-    def prepare(self) -> None:
-        pass
-
-    def finish(self) -> None:
-        pass
-
     def backward(self, writers: Writers) -> None:
         self.function()
 
 
 def clear_gradients(arrays: Iterable[Array]) -> None:
-    """Zero the gradients of those of ``arrays`` that have one; no Tape records it."""
+    """Zero the gradients of ``arrays``; no Tape records it."""
     if capture_sink() is None:
         left = native.clear_gradients(arrays)
     else:

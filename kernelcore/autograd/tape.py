@@ -9,10 +9,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from kernelcore.autograd.detached_checks import Cuts
+from kernelcore.autograd.detached_checks import DetachedMemory
 from kernelcore.autograd.launch_plan import plan_of
 from kernelcore.autograd.launch_record import LaunchRecord, Records, record_at
-from kernelcore.autograd.overwrite_checks import Memories, Need
+from kernelcore.autograd.overwrite_checks import RecordedMemory
 from kernelcore.autograd.records import CopyRecord, FuncRecord, Record, clear_gradients
 from kernelcore.autograd.visualize import dot_text, mermaid_text
 from kernelcore.base import native
@@ -38,39 +38,39 @@ class Tape:
     """Records the launches of a ``with`` block, and computes gradients by reverse mode.
 
     Gradients are added to ``grad`` of arrays with ``requires_grad``; arrays without are constants.
-    To use one as a constant that was computed from arrays with gradients on this tape is refused,
-    since the gradient would be cut; launch with ``record_tape=False`` to mean it.
+    An array without ``requires_grad`` that was computed from arrays with gradients is refused as an
+    input, since it would detach the gradient; launch with ``record_tape=False`` to detach it.
 
     Assignments to arrays (``assign``, ``fill_``, ``a[i] = ...``, ``copy``, ``clone``) are recorded
-    too. Tapes nest: all of them record. A tape records what its own thread launches; adjoints are
-    not recorded. Of NumPy's and other libraries' arrays that the adjoint needs, copies are kept.
-    To overwrite an array that it needs is an error of the backward pass. Who writes to one through
-    its ``numpy()`` or through another library has to tell by ``mark_write()``.
+    too. Tapes nest: all of them record. A tape records the launches of its own thread, and no
+    adjoints. It copies NumPy's and other libraries' arrays that the backward pass needs. The
+    backward pass refuses to run if one of kernelcore's own arrays that it needs was overwritten.
+    After writing to an array through ``numpy()`` or another library, call its ``mark_write()``.
     """
 
     def __init__(self, *, keep_overwritten: bool = False) -> None:
         """An empty tape.
 
         Args:
-            keep_overwritten: Whether to copy what the backward pass needs before a recorded launch
-                or assignment overwrites it; else the backward pass refuses. What a kernel both
-                loads and writes is copied in any case.
+            keep_overwritten: Whether to copy an array that the backward pass needs before a
+                recorded launch or assignment overwrites it; else the backward pass refuses. An
+                array that a kernel both loads and writes is copied in any case.
         """
         self._keep_overwritten = keep_overwritten
         self._tokens: list[Token[LaunchObserver | None]] = []
-        # Those that it is nested in.
+        # The tapes that it is nested in.
         self._outer: tuple[Tape, ...] = ()
         self.sink: CaptureSink | None = None
         self._forget()
 
     def _forget(self) -> None:
         self._records: Records = []
-        # The arrays of the records in order, and those that one of these wrote.
+        # The arrays of the records in order, and those that a record wrote.
         self._arrays: dict[Array, None] = {}
         self._written: dict[Array, None] = {}
-        self._memories = Memories(self._records)
-        self._cuts = Cuts()
-        # By device and handle.
+        self._memory = RecordedMemory(self._records)
+        self._detached = DetachedMemory()
+        # The streams of recorded launches, by device and handle.
         self._queues: dict[tuple[Device, int], native.CudaStream] = {}
 
     def __enter__(self) -> Self:
@@ -99,11 +99,11 @@ class Tape:
     # Recording
 
     def record_launch(self, kernel: Kernel, dim: Dims, args: Sequence[Any]) -> None:
-        """Run ``kernel``, and record it; what ``launch`` does while the tape is active.
+        """Run ``kernel``, and record it; ``launch`` calls this while the tape is active.
 
         Raises:
             KernelArgumentError: An argument does not fit the kernel; nothing was run.
-            KernelGradError: A gradient would be cut; nothing was run.
+            KernelGradError: A gradient would be detached; nothing was run.
         """
         line = call_line()
         # A list may change before the backward pass.
@@ -113,39 +113,37 @@ class Tape:
         kernel = kernel.for_arguments(args)
         leaves = argument_leaves(kernel, args)
         device = device_of_launch(kernel, leaves)
-        # Copies of what the launch overwrites are in its order.
+        # Copies of arrays that the launch overwrites are queued before it in its stream.
         with ScopedStream(requested.get().stream, sync_enter=False):
             plan = plan_of(kernel, leaves)
             if plan.adjoint is None and device.is_cpu:
-                plan.make_quick()
-            steps = [
-                tape._check(LaunchRecord(plan, dim, leaves, line, device)) for tape in self._tapes
-            ]
-            untouched = self._before(steps)
-            execute_leaves(kernel, dim, leaves)
-            self._after(steps, untouched)
+                plan.make_native()
+            self._record(
+                lambda: LaunchRecord(plan, dim, leaves, line, device),
+                lambda: execute_leaves(kernel, dim, leaves),
+            )
 
     def _is_recorded_natively(
         self, kernel: Kernel, dim: Dims, args: Sequence[Any], line: Line | None
     ) -> bool:
-        """Run and record a launch on the CPU that asks for no more; False, and nothing was done."""
-        if self._outer or self._cuts.known or capture_sink() is not None:
+        """Run and record a launch on the fast path; False, and nothing was done, if it has none."""
+        if self._outer or self._detached.known or self.sink is not None:
             return False
         if native.cuda_is_open() and not _is_on_cpu(args):
             return False
         try:
             return native.record_launch(
-                self._memories.known,
+                self._memory.known,
                 self._records,
                 self._arrays,
                 self._written,
-                kernel.quick_plans,
+                kernel.native_plans,
                 dim,
                 tuple(args),
                 line or (),
             )
         except KernelPlacementError:
-            # Nobody has asked for a GPU before.
+            # The first array on a GPU in this process.
             if native.cuda_device_of(args) < 0:
                 raise
             return False
@@ -153,13 +151,10 @@ class Tape:
     def record_copy(self, target: Array, source: Array | None, write: Callable[[], None]) -> None:
         """Call ``write``, after which ``target`` holds ``source`` or constants, and record it."""
         site = call_site()
-        steps = [tape._check(CopyRecord(target, source, site)) for tape in self._tapes]
-        untouched = self._before(steps)
-        perform_write(target, write)
-        self._after(steps, untouched)
+        self._record(lambda: CopyRecord(target, source, site), lambda: perform_write(target, write))
 
     def make_array(self, shape: Any, dtype: Any, is_zero: bool) -> None:
-        """Arrays that are made while the tape is active are arrays as any other."""
+        """Arrays that are made while the tape is active are ordinary arrays."""
 
     def record_func(self, backward: Callable[[], object], arrays: Sequence[Array] = ()) -> None:
         """Record a function that the backward pass calls at this place.
@@ -170,46 +165,41 @@ class Tape:
             arrays: The arrays whose gradients it touches, for ``gradients`` and ``zero``.
         """
         site = call_site()
-        touched = tuple(arrays)
-        steps = [tape._check(FuncRecord(backward, touched, site)) for tape in self._tapes]
-        self._after(steps, self._before(steps))
+        self._record(lambda: FuncRecord(backward, tuple(arrays), site), lambda: None)
 
-    @property
-    def _tapes(self) -> tuple[Tape, ...]:
-        """All that record what this one does."""
-        return (self, *self._outer)
+    def _record(self, make: Callable[[], Record], run: Callable[[], object]) -> None:
+        """Call ``run`` and keep a record of it, on this tape and on those that it is nested in.
 
-    def _check(self, record: Record) -> _Step:
-        """Refuse what would lose a gradient, else prepare ``record``."""
-        record.prepare()
-        self._memories.check(record)
-        self._cuts.check(record)
-        return self, record
-
-    @staticmethod
-    def _before(steps: Sequence[_Step]) -> list[Need]:
-        """What earlier records need, and is beside of what is going to be overwritten."""
-        untouched: list[Need] = []
-        for tape, record in steps:
-            untouched += tape._memories.before_write(record, is_kept=tape._keep_overwritten)
-        return untouched
-
-    @staticmethod
-    def _after(steps: Sequence[_Step], untouched: Sequence[Need]) -> None:
+        Raises:
+            KernelGradError: A gradient would be lost; nothing was run.
+        """
+        records = [(tape, make()) for tape in (self, *self._outer)]
+        for tape, record in records:
+            if isinstance(record, LaunchRecord):
+                record.save_before()
+            tape._memory.check(record)
+            tape._detached.check(record)
+        untouched = [
+            need
+            for tape, record in records
+            for need in tape._memory.before_write(record, is_kept=tape._keep_overwritten)
+        ]
+        run()
         for earlier, i in untouched:
             earlier.versions[i] = earlier.leaves[i].version
-        for tape, record in steps:
+        for tape, record in records:
+            if isinstance(record, LaunchRecord):
+                record.save_after()
             tape._keep(record)
 
     def _keep(self, record: Record) -> None:
-        record.finish()
         if native.cuda_is_open():
             self._note_streams(record)
         self._arrays.update(dict.fromkeys((*record.inputs, *record.outputs)))
         self._written.update(dict.fromkeys(record.outputs))
-        self._memories.keep(record, len(self._records))
+        self._memory.keep(record, len(self._records))
         self._records.append(record)
-        self._cuts.learn(record)
+        self._detached.learn(record)
 
     # Gradients
 
@@ -220,9 +210,9 @@ class Tape:
     ) -> None:
         """Add the gradients of recorded launches to ``grad`` of their arrays.
 
-        Arrays that the tape wrote have, afterwards, the cotangents of what they held before it.
-        Without ``loss`` and ``grads``, the ``grad`` of arrays are taken as the cotangents of what
-        they hold now.
+        Afterwards, ``grad`` of an array that the tape wrote is the cotangent of its elements before
+        the first recorded write. Without ``loss`` and ``grads``, the ``grad`` of arrays are taken
+        as the cotangents of their present elements.
 
         Args:
             loss: An array of one element with ``requires_grad``, whose gradients are computed.
@@ -230,7 +220,7 @@ class Tape:
 
         Raises:
             KernelArgumentError: ``loss`` is no such array, or a cotangent does not fit.
-            KernelGradError: A launch has no exact derivative, or what it needs was overwritten.
+            KernelGradError: A launch has no exact derivative, or its saved input was overwritten.
         """
         if loss is not None:
             _check_loss(loss)
@@ -253,17 +243,17 @@ class Tape:
                 left = native.replay_launches(self._records, left)
             if left > 0:
                 left -= 1
-                record_at(self._records, left).backward(self._memories.writers)
+                record_at(self._records, left).backward(self._memory.writers)
 
     def _note_streams(self, record: Record) -> None:
-        """Keep the streams in use where ``record`` has arrays."""
+        """Keep the streams in use on the GPUs of the arrays of ``record``."""
         for array in (*record.inputs, *record.outputs):
             if array.is_on_cuda:
                 queue = current_stream(array.device).queue
                 self._queues[array.device, queue.handle] = queue
 
     def _wait_for_launches(self) -> None:
-        """Let the streams in use go on behind those that launches were recorded in."""
+        """Let the streams in use wait for those of recorded launches."""
         if capture_sink() is None:
             for (device, _), queue in self._queues.items():
                 current_stream(device).queue.wait_for(queue)
@@ -284,7 +274,7 @@ class Tape:
         clear_gradients(self._arrays)
 
     def reset(self) -> None:
-        """Forget what was recorded, and zero the gradients."""
+        """Forget all records, and zero the gradients."""
         self.zero()
         self._forget()
 
@@ -296,11 +286,11 @@ class Tape:
         *,
         language: str = "dot",
     ) -> str:
-        """The recorded launches and the arrays between them as the text of a graph.
+        """The text of a graph of the recorded launches and their arrays.
 
         Args:
             filename: Where to write the text as well.
-            array_labels: Names of arrays; others are named by the parameters they were passed for.
+            array_labels: Names of arrays; others have the names of their parameters.
             graph_direction: 'LR' from left to right, 'TB' from top to bottom.
             language: 'dot' (Graphviz) or 'mermaid'.
 
@@ -323,12 +313,8 @@ class Tape:
         return text
 
 
-# A tape, and its record of what is going to happen.
-_Step = tuple[Tape, Record]
-
-
 def _is_view(array: Array, written: Iterable[Array]) -> bool:
-    """Whether one of ``written`` with a gradient is in the memory of ``array``, which has one."""
+    """Whether ``array`` shares its memory with one of ``written`` that has a gradient."""
     return any(other.root is array.root and other.requires_grad for other in written)
 
 

@@ -14,6 +14,7 @@ from kernelcore.passes.autodiff.extremum import counted, extrema, picked
 from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import normalize, optimize, tidy
 from kernelcore.passes.simplify.dead_code import drop_unused_params
+from kernelcore.runtime.device import Device
 
 
 class Part(IntEnum):
@@ -31,13 +32,13 @@ class Adjoint:
     Attributes:
         func: The adjoint, without the parameters it does not use.
         order: Per parameter of ``func``: the primal parameter, and what this is to it.
-        memory: What it asks of arrays, once it has run.
+        memories: The rule for its arrays, by device.
         extrema: Primal parameters that hold atomic minima or maxima (``passes/extremum.py``).
     """
 
     def __init__(self, primal: Func, wrt: tuple[int, ...], seeds: tuple[int, ...]) -> None:
         self.primal = primal
-        self.memory: native.AdjointMemory | None = None
+        self.memories: dict[Device, native.AdjointMemory] = {}
         self.extrema = extrema(primal, wrt)
         derived = vjp(picked(primal, self.extrema) if self.extrema else primal, wrt, seeds)
         self.func, kept = drop_unused_params(tidy(derived.func))

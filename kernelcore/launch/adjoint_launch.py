@@ -102,24 +102,59 @@ def execute_adjoint(
     actual = tuple([known[part][i] for i, part in adjoint.order])
     ordinal = native.cuda_device_of(actual)
     device = CPU if ordinal < 0 else cuda_device(ordinal)
-    if not (device.is_cpu and adjoint_memory(kernel, adjoint).admits(args, actual)):
-        _check_adjoint_memory(kernel, adjoint, tuple(args), actual, device)
+    fault = adjoint_memory(kernel, adjoint, device).fault(args, actual)
+    if fault is not None:
+        raise _fault_error(kernel, *fault)
     submit(adjoint.executable, dim, actual)
     for i, share in own.items():
         scale(cotangents[i], share)
 
 
-def adjoint_memory(kernel: Kernel, adjoint: Adjoint) -> native.AdjointMemory:
-    """What ``adjoint`` of ``kernel`` asks of arrays."""
-    if adjoint.memory is None:
+def adjoint_memory(kernel: Kernel, adjoint: Adjoint, device: Device) -> native.AdjointMemory:
+    """The rule for the arrays of ``adjoint`` of ``kernel`` on ``device``."""
+    if device not in adjoint.memories:
         cotangents = [(n, i) for n, (i, part) in enumerate(adjoint.order) if part is Part.COTANGENT]
-        adjoint.memory = native.AdjointMemory(
-            kernel.executable.signature,
-            adjoint.executable.signature,
+        adjoint.memories[device] = native.AdjointMemory(
+            kernel.executable.interface(device),
+            adjoint.executable.interface(device),
             [effect.writes for effect in kernel.effects],
             cotangents,
         )
-    return adjoint.memory
+    return adjoint.memories[device]
+
+
+def _fault_error(
+    kernel: Kernel, reason: str, array: tuple[int, bool], *details: Any
+) -> KernelArgumentError:
+    """The error for what ``AdjointMemory.fault`` found."""
+    func = kernel.func
+
+    def name(array: tuple[int, bool]) -> str:
+        i, is_cotangent = array
+        return (
+            f"the cotangent of '{func.params[i].name}'"
+            if is_cotangent
+            else f"'{func.params[i].name}'"
+        )
+
+    if reason == "shape":
+        expected, found = details
+        return KernelArgumentError(
+            f"{kernel.name}(): {name(array)[4:]}: expected shape {expected}, found {found}",
+            func.param_loc(array[0]),
+            "give an array of the shape of the argument",
+        )
+    if reason == "shared":
+        return KernelArgumentError(
+            f"{kernel.name}(): {name(details[0])} and {name(array)} share memory",
+            func.loc,
+            "give each its own array",
+        )
+    return KernelArgumentError(
+        f"{kernel.name}(): elements of {name(array)} share memory with each other",
+        func.loc,
+        "give an array with an element per index, not an expanded view",
+    )
 
 
 def _select(
@@ -212,54 +247,4 @@ def _refuse_in_place(kernel: Kernel, params: Sequence[int]) -> None:
                 "of it is gone after the launch",
                 kernel.func.param_loc(i),
                 "use torch_op or jax_kernel, which keep the values, or write to a second array",
-            )
-
-
-def _check_adjoint_memory(
-    kernel: Kernel,
-    adjoint: Adjoint,
-    args: tuple[Any, ...],
-    actual: tuple[Any, ...],
-    device: Device,
-) -> None:
-    """Refuse cotangents of another shape than their argument, and arrays that share memory.
-
-    What the launch wrote must not share memory with what the adjoint loads, and no cotangent with
-    anything.
-    """
-    func = kernel.func
-    written = {i for i, effect in enumerate(kernel.effects) if effect.writes}
-    primal = {
-        i: native.array_span(kernel.executable.interface(device), i, args[i])
-        for i, p in enumerate(func.params)
-        if isinstance(p.type, ArrayType)
-    }
-    known = [(f"'{func.params[i].name}'", primal[i], i in written) for i in primal]
-    for place, (i, part) in enumerate(adjoint.order):
-        if part is not Part.COTANGENT:
-            continue
-        span = native.array_span(adjoint.executable.interface(device), place, actual[place])
-        name, loc = func.params[i].name, func.param_loc(i)
-        shape = primal[i].shape if i in primal else ()
-        if span.shape != shape:
-            raise KernelArgumentError(
-                f"{kernel.name}(): cotangent of '{name}': expected shape {shape}, "
-                f"found {span.shape}",
-                loc,
-                "give an array of the shape of the argument",
-            )
-        known.append((f"the cotangent of '{name}'", span, True))
-    for n, (name, span, is_written) in enumerate(known):
-        for other, other_span, other_written in known[:n]:
-            if (is_written or other_written) and span.overlaps(other_span):
-                raise KernelArgumentError(
-                    f"{kernel.name}(): {other} and {name} share memory",
-                    func.loc,
-                    "give each its own array",
-                )
-        if is_written and not span.is_distinct:
-            raise KernelArgumentError(
-                f"{kernel.name}(): elements of {name} share memory with each other",
-                func.loc,
-                "give an array with an element per index, not an expanded view",
             )

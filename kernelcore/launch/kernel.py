@@ -68,10 +68,9 @@ class Kernel:
         self.cpu_fast_path: native.Signature | None = None
         # The same, for arrays on a GPU.
         self.gpu_fast_path: CachedGpuLaunch | None = None
-        # What a Tape does for a launch, by the kinds of its arguments; and where it is native code
-        # that does it, both.
+        # A Tape's LaunchPlans by the kinds of arguments, and those that native code follows.
         self.tape_plans: dict[bytes, Any] = {}
-        self.quick_plans: dict[bytes, tuple[Any, native.QuickPlan]] = {}
+        self.native_plans: dict[bytes, tuple[Any, native.NativePlan]] = {}
 
     def __call__(self, *args: object, **kwargs: object) -> None:
         raise KernelError(

@@ -6,6 +6,10 @@ namespace nb = nanobind;
 
 namespace kernelcore::bind {
 
+bool overlaps(const Span& first, const Span& second) {
+  return may_overlap(first.view, first.item_bytes, second.view, second.item_bytes);
+}
+
 nb::tuple integers(const int64_t* values, int count) {
   nb::list list;
   for (int k = 0; k < count; ++k) list.append(values[k]);
@@ -20,20 +24,8 @@ void bind_span(nb::module_& m) {
       .def_prop_ro(
           "end", [](const Span& self) { return byte_span(self.view, self.item_bytes).second; },
           "The address past the last byte; `begin` if there is none.")
-      .def_prop_ro(
-          "shape", [](const Span& self) { return integers(self.view.shape, self.view.ndim); },
-          nb::sig("def shape(self) -> tuple[int, ...]"),
-          "The extents, those of components included.")
-      .def_prop_ro(
-          "is_distinct", [](const Span& self) { return is_distinct(self.view, self.item_bytes); },
-          "Whether no two indices reach the same element.")
-      .def(
-          "overlaps",
-          [](const Span& self, const Span& other) {
-            return may_overlap(self.view, self.item_bytes, other.view, other.item_bytes);
-          },
-          nb::arg("other"),
-          "Whether the two may have an element in common; not where they interleave.");
+      .def("overlaps", &overlaps, nb::arg("other"),
+           "Whether the two may have an element in common; not where they interleave.");
 }
 
 }  // namespace kernelcore::bind

@@ -13,6 +13,9 @@ struct Span {
   size_t item_bytes;
 };
 
+/// Whether two arrays may have an element in common; not where they interleave.
+bool overlaps(const Span& first, const Span& second);
+
 nanobind::tuple integers(const int64_t* values, int count);
 
 void bind_span(nanobind::module_& m);

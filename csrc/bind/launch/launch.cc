@@ -96,15 +96,16 @@ bool launch(const Signature& signature, nb::handle dims, nb::handle inputs, nb::
 Span array_span(const Signature& signature, size_t index, nb::handle object) {
   if (index >= signature.relocations.size()) throw nb::index_error("no such parameter");
   Leases leases(2);
-  ArrayInfo info{};
-  // Wherever it is: nobody touches it.
-  bool is_far =
-      read_array(object.ptr(), false, info, leases) == ReadStatus::kOk && info.is_on_cuda();
+  ArrayInfo read{};
+  const ArrayInfo* info = known_info(object.ptr());
+  if (info == nullptr && read_array(object.ptr(), false, read, leases) == ReadStatus::kOk) {
+    info = &read;
+  }
   PyErr_Clear();
   Span span{{}, size_bytes(signature.relocations[index].dtype)};
-  if (is_far) {
-    check_array(signature, index, info, object.ptr(), info.device.device_id);
-    span.view = info.view;
+  if (info != nullptr && info->is_on_cuda()) {
+    check_array(signature, index, *info, object.ptr(), info->device.device_id);
+    span.view = info->view;
   } else {
     read_array_argument(signature, index, object.ptr(), span.view, leases);
   }

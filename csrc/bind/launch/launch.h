@@ -36,7 +36,8 @@ void check_count(const Signature& signature, size_t found);
 bool launch(const Signature& signature, nanobind::handle dims, nanobind::handle inputs,
             nanobind::handle outputs);
 
-/// The memory of the array for parameter `index`; throws an argument Error if it does not fit.
+/// The memory of the array for parameter `index`, on any device; throws an argument Error if it
+/// does not fit.
 Span array_span(const Signature& signature, size_t index, nanobind::handle object);
 
 }  // namespace kernelcore::bind

@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bind/launch/argument.h"
+#include "bind/launch/launch.h"
 #include "core/run/exclusive.h"
 
 namespace nb = nanobind;
@@ -11,30 +12,39 @@ namespace nb = nanobind;
 namespace kernelcore::bind {
 namespace {
 
-/// One of the arrays that are compared.
 struct Known {
-  ArrayView view;
-  size_t item_bytes;
+  Span span;
+  size_t parameter;
+  bool is_cotangent;
   bool is_written;
+
+  nb::tuple name() const { return nb::make_tuple(parameter, is_cotangent); }
 };
 
-bool has_shape(const ArrayView& view, const ArrayView* wanted) {
-  if (wanted == nullptr) return view.ndim == 0;
-  return view.ndim == wanted->ndim && std::equal(view.shape, view.shape + view.ndim, wanted->shape);
+nb::tuple shape_of(const Known* known) {
+  return known != nullptr ? integers(known->span.view.shape, known->span.view.ndim) : nb::tuple();
 }
 
-bool is_apart(const Known* known, size_t count) {
+bool has_shape(const ArrayView& view, const Known* primal) {
+  if (primal == nullptr) return view.ndim == 0;
+  const ArrayView& wanted = primal->span.view;
+  return view.ndim == wanted.ndim && std::equal(view.shape, view.shape + view.ndim, wanted.shape);
+}
+
+nb::object sharing_fault(const Known* known, size_t count) {
   for (size_t n = 0; n < count; ++n) {
-    if (known[n].is_written && !is_distinct(known[n].view, known[n].item_bytes)) return false;
     for (size_t k = 0; k < n; ++k) {
       bool matters = known[n].is_written || known[k].is_written;
-      if (matters &&
-          may_overlap(known[n].view, known[n].item_bytes, known[k].view, known[k].item_bytes)) {
-        return false;
+      if (matters && overlaps(known[n].span, known[k].span)) {
+        return nb::make_tuple("shared", known[n].name(), known[k].name());
       }
     }
+    const Span& span = known[n].span;
+    if (known[n].is_written && !is_distinct(span.view, span.item_bytes)) {
+      return nb::make_tuple("repeated", known[n].name());
+    }
   }
-  return true;
+  return nb::none();
 }
 
 }  // namespace
@@ -49,46 +59,39 @@ AdjointMemory::AdjointMemory(nb::object primal, nb::object adjoint, std::vector<
       cotangents_(std::move(cotangents)) {
   size_t count = primal_->relocations.size();
   bool fits = written_.size() == count;
-  for (auto [place, parameter] : cotangents_) {
-    fits &= place < adjoint_->relocations.size() && parameter < count;
+  for (auto [position, parameter] : cotangents_) {
+    fits &= position < adjoint_->relocations.size() && parameter < count;
   }
   if (!fits) throw nb::index_error("AdjointMemory: no such parameter");
 }
 
-bool AdjointMemory::admits(nb::handle args, nb::handle actual) const {
+nb::object AdjointMemory::fault(nb::handle args, nb::handle actual) const {
   size_t count = primal_->relocations.size();
   if (nb::len(args) != count || nb::len(actual) != adjoint_->relocations.size()) {
     throw nb::index_error("AdjointMemory: another number of arguments");
   }
-  Leases leases(count + cotangents_.size());
   SmallBuffer<Known, 16> known(count + cotangents_.size());
-  SmallBuffer<const ArrayView*, 16> primals(count);
+  SmallBuffer<const Known*, 16> primals(count);
   size_t found = 0;
   for (size_t i = 0; i < count; ++i) {
-    const Relocation& r = primal_->relocations[i];
     primals[i] = nullptr;
-    if (r.role == Role::kValue) continue;
-    Known& one = known[found++];
-    one.item_bytes = size_bytes(r.dtype);
-    one.is_written = written_[i];
-    nb::object argument = args[i];
-    read_array_argument(*primal_, i, argument.ptr(), one.view, leases);
-    primals[i] = &one.view;
+    if (primal_->relocations[i].role == Role::kValue) continue;
+    known[found] = {array_span(*primal_, i, nb::object(args[i])), i, false, written_[i]};
+    primals[i] = &known[found++];
   }
-  for (auto [place, parameter] : cotangents_) {
-    Known& one = known[found++];
-    one.item_bytes = size_bytes(adjoint_->relocations[place].dtype);
-    one.is_written = true;
-    nb::object argument = actual[place];
-    read_array_argument(*adjoint_, place, argument.ptr(), one.view, leases);
-    if (!has_shape(one.view, primals[parameter])) return false;
+  for (auto [position, parameter] : cotangents_) {
+    Span span = array_span(*adjoint_, position, nb::object(actual[position]));
+    Known& one = known[found++] = {span, parameter, true, true};
+    if (!has_shape(span.view, primals[parameter])) {
+      return nb::make_tuple("shape", one.name(), shape_of(primals[parameter]), shape_of(&one));
+    }
   }
-  return is_apart(known.data(), found);
+  return sharing_fault(known.data(), found);
 }
 
 void bind_adjoint_memory(nb::module_& m) {
   nb::class_<AdjointMemory>(m, "AdjointMemory",
-                            "What an adjoint asks of its arrays and of those of its primal.")
+                            "The rule for the arrays of a primal and its adjoint.")
       .def(nb::init<nb::object, nb::object, std::vector<bool>,
                     std::vector<std::pair<size_t, size_t>>>(),
            nb::arg("primal"), nb::arg("adjoint"), nb::arg("written"), nb::arg("cotangents"),
@@ -96,12 +99,13 @@ void bind_adjoint_memory(nb::module_& m) {
                    "written: collections.abc.Sequence[bool], "
                    "cotangents: collections.abc.Sequence[tuple[int, int]]) -> None"),
            "`written` says which parameters the primal writes; `cotangents` are pairs of a "
-           "parameter of the adjoint and that of the primal.")
-      .def("admits", &AdjointMemory::admits, nb::arg("args"), nb::arg("actual"),
-           nb::sig("def admits(self, args: collections.abc.Sequence[typing.Any], "
-                   "actual: collections.abc.Sequence[typing.Any]) -> bool"),
-           "Whether cotangents have the shapes of their arrays, and neither they nor what the "
-           "primal wrote shares memory.");
+           "parameter of the adjoint and its parameter of the primal.")
+      .def("fault", &AdjointMemory::fault, nb::arg("args"), nb::arg("actual"),
+           nb::sig("def fault(self, args: collections.abc.Sequence[typing.Any], "
+                   "actual: collections.abc.Sequence[typing.Any]) -> tuple[typing.Any, ...] | None"),
+           "None, or why the adjoint may not run: ('shape', array, expected, found), ('shared', "
+           "array, other) or ('repeated', array). An array is a parameter of the primal, and "
+           "whether its cotangent is meant.");
 }
 
 }  // namespace kernelcore::bind

@@ -10,20 +10,22 @@
 
 namespace kernelcore::bind {
 
-/// What an adjoint asks of its arrays and of those of its primal.
+/// The rule for the arrays of a primal and its adjoint: a cotangent has the shape of its array,
+/// and neither cotangents nor arrays that the primal writes share elements.
 class AdjointMemory {
  public:
-  /// Of the adjoint `adjoint` of `primal`, which writes to the parameters that are `written`;
-  /// `cotangents` are pairs of its parameters and those of the primal that they belong to.
+  /// `written` says which parameters the primal writes; `cotangents` are pairs of a parameter of
+  /// the adjoint and its parameter of the primal.
   AdjointMemory(nanobind::object primal, nanobind::object adjoint, std::vector<bool> written,
                 std::vector<std::pair<size_t, size_t>> cotangents);
 
   const Signature& adjoint() const { return *adjoint_; }
 
-  /// Whether cotangents have the shapes of what they belong to, and neither they nor what the
-  /// primal writes shares an element with another array. `args` are the arguments of the primal,
-  /// `actual` those of the adjoint. Throws an argument Error if one does not fit its parameter.
-  bool admits(nanobind::handle args, nanobind::handle actual) const;
+  /// None if `args` of the primal and `actual` of the adjoint keep the rule, else a reason code:
+  /// ("shape", array, expected, found), ("shared", array, other) or ("repeated", array), where an
+  /// array is a parameter of the primal and whether its cotangent is meant. Throws an argument
+  /// Error if one does not fit its parameter.
+  nanobind::object fault(nanobind::handle args, nanobind::handle actual) const;
 
  private:
   nanobind::object primal_owner_;

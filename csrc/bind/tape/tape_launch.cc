@@ -2,35 +2,38 @@
 
 #include <nanobind/stl/vector.h>
 
+#include <span>
+
 #include "bind/array/array_memory.h"
 #include "bind/launch/launch.h"
 #include "bind/tape/adjoint_memory.h"
 #include "bind/tape/tape_memory.h"
 #include "core/error.h"
+#include "core/memory/small_buffer.h"
 
 namespace nb = nanobind;
 
 namespace kernelcore::bind {
 namespace {
 
-/// What an argument is to a Tape, as the characters of a key.
+/// The kinds of arguments, as the characters of a key.
 enum Kind : char { kNumber = 'n', kOther = 'o', kConstant = 'c', kTracked = 't' };
 
-/// A launch of which all that the backward pass needs are its arguments, if nothing has written
-/// to them; by parameter.
-struct QuickPlan {
+/// The half of a LaunchPlan that native code follows: the backward pass needs the arguments of the
+/// launch and nothing else, as long as they are not overwritten. Indices are parameters.
+struct NativePlan {
   nb::object owner;
   const Signature* signature;
   nb::object adjoint_owner;
   const AdjointMemory* adjoint;  // null: no cotangent passes
-  std::vector<size_t> inputs;    // data arrays whose elements are used
+  std::vector<size_t> inputs;    // data arrays that are loaded
   std::vector<size_t> outputs;   // data arrays that are written
   std::vector<size_t> needs;     // data arrays that the adjoint reads
-  std::vector<size_t> primals;   // what the adjoint takes,
-  std::vector<size_t> taken;     // and then the gradients of these
+  std::vector<size_t> primals;   // what the adjoint takes first
+  std::vector<size_t> taken;     // whose gradients it takes after that
 };
 
-// Attributes, and the classes that tell kinds of arguments; held for ever.
+// Names of attributes, and the classes that tell the kinds of arguments; never released.
 PyObject* g_array_type = nullptr;
 PyObject* g_number_type = nullptr;
 PyObject* g_requires_grad = nullptr;
@@ -75,43 +78,42 @@ const ArrayMemory& memory_of(const nb::tuple& arguments, size_t i) {
   return *array_memory_of(nb::handle(arguments[i]).ptr());
 }
 
-/// Of an entry of `Kernel.quick_plans`.
-const QuickPlan& quick_plan(nb::handle entry) {
-  return nb::cast<const QuickPlan&>(nb::borrow<nb::tuple>(entry)[1]);
+/// Of an entry of `Kernel.native_plans`.
+const NativePlan& native_plan(nb::handle entry) {
+  return nb::cast<const NativePlan&>(nb::borrow<nb::tuple>(entry)[1]);
 }
 
 void add_key(const nb::dict& set, nb::handle key) {
   if (PyDict_SetItem(set.ptr(), key.ptr(), Py_None) != 0) throw nb::python_error();
 }
 
-/// Whether nothing has to be refused, kept or noted before the launch but that it happens.
-bool is_plain(const QuickPlan& plan, const nb::tuple& arguments, TapeMemory& memory) {
-  for (size_t i : plan.inputs) {
-    if (memory.root_of(memory_of(arguments, i)).has_gap()) return false;
-  }
+/// Whether the launch has no fault, and overwrites nothing that the backward pass reads.
+bool is_plain(const NativePlan& plan, const nb::tuple& arguments, TapeMemory& memory) {
+  SmallBuffer<PyObject*, 16> arrays(plan.inputs.size() + plan.outputs.size());
+  size_t count = 0;
+  for (size_t i : plan.inputs) arrays[count++] = nb::handle(arguments[i]).ptr();
   for (size_t i : plan.outputs) {
-    const TapeRoot& root = memory.root_of(memory_of(arguments, i));
-    if (root.has_gap() || !root.needs.empty()) return false;
+    arrays[count] = nb::handle(arguments[i]).ptr();
+    if (!memory.root_of(arrays[count++]).needs.empty()) return false;
   }
-  return !memory.has_twins();
+  std::span<PyObject* const> all(arrays.data(), count);
+  return memory.fault(all.first(plan.inputs.size()), all.subspan(plan.inputs.size())).is_none();
 }
 
-nb::tuple keep(const QuickPlan& plan, const nb::tuple& arguments, TapeMemory& memory,
+/// Notes the writers and the needs of a record; the versions of what the adjoint reads.
+nb::tuple keep(const NativePlan& plan, const nb::tuple& arguments, TapeMemory& memory,
                size_t record) {
   for (size_t i : plan.outputs) {
     const ArrayMemory& array = memory_of(arguments, i);
-    TapeRoot& root = memory.root_of(array);
-    root.is_written = true;
-    root.writers.emplace_back(array.version(), record);
+    memory.root_of(array).writers.emplace_back(array.version(), record);
   }
-  nb::object versions = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(plan.needs.size())));
-  for (size_t n = 0; n < plan.needs.size(); ++n) {
-    const ArrayMemory& array = memory_of(arguments, plan.needs[n]);
-    memory.root_of(array).needs.emplace_back(record, plan.needs[n]);
-    PyTuple_SetItem(versions.ptr(), static_cast<Py_ssize_t>(n),
-                    PyLong_FromUnsignedLongLong(array.version()));
+  nb::list versions;
+  for (size_t i : plan.needs) {
+    const ArrayMemory& array = memory_of(arguments, i);
+    memory.root_of(array).needs.emplace_back(record, i);
+    versions.append(array.version());
   }
-  return nb::borrow<nb::tuple>(versions);
+  return nb::tuple(versions);
 }
 
 bool record_launch(TapeMemory& memory, nb::list records, nb::dict arrays, nb::dict written,
@@ -119,7 +121,7 @@ bool record_launch(TapeMemory& memory, nb::list records, nb::dict arrays, nb::di
                    nb::handle line) {
   nb::object known = nb::borrow(PyDict_GetItemWithError(plans.ptr(), kinds_of(arguments).ptr()));
   if (!known.is_valid()) return false;
-  const QuickPlan& plan = quick_plan(known);
+  const NativePlan& plan = native_plan(known);
   if (!is_plain(plan, arguments, memory)) return false;
   if (!launch(*plan.signature, dim, arguments, nb::handle())) return false;
   nb::tuple versions = keep(plan, arguments, memory, nb::len(records));
@@ -133,7 +135,7 @@ bool record_launch(TapeMemory& memory, nb::list records, nb::dict arrays, nb::di
 }
 
 /// The arguments of the adjoint; invalid if one is missing.
-nb::object adjoint_arguments(const QuickPlan& plan, const nb::tuple& arguments) {
+nb::object adjoint_arguments(const NativePlan& plan, const nb::tuple& arguments) {
   nb::list actual;
   for (size_t i : plan.primals) actual.append(arguments[i]);
   for (size_t i : plan.taken) {
@@ -144,18 +146,18 @@ nb::object adjoint_arguments(const QuickPlan& plan, const nb::tuple& arguments) 
   return actual;
 }
 
-bool admits(const AdjointMemory& adjoint, nb::handle arguments, nb::handle actual) {
+bool has_fault(const AdjointMemory& adjoint, nb::handle arguments, nb::handle actual) {
   try {
-    return adjoint.admits(arguments, actual);
+    return !adjoint.fault(arguments, actual).is_none();
   } catch (const Error&) {
-    return false;  // Python will find the same, and say where the launch was.
+    return true;  // Python finds the same error, and names the launch.
   }
 }
 
-/// Runs the adjoint of a record that `record_launch` made; false, and nothing was run, if Python
-/// has to look at it.
+/// Runs the adjoint of a record that `record_launch` made; false, and nothing was run, if it is
+/// for the general path in Python.
 bool run_backwards(const nb::tuple& record) {
-  const QuickPlan& plan = quick_plan(record[0]);
+  const NativePlan& plan = native_plan(record[0]);
   if (plan.adjoint == nullptr) return true;
   auto arguments = nb::borrow<nb::tuple>(record[2]);
   auto versions = nb::borrow<nb::tuple>(record[4]);
@@ -164,7 +166,7 @@ bool run_backwards(const nb::tuple& record) {
     if (nb::cast<uint64_t>(versions[n]) != version) return false;
   }
   nb::object actual = adjoint_arguments(plan, arguments);
-  if (!actual.is_valid() || !admits(*plan.adjoint, arguments, actual)) return false;
+  if (!actual.is_valid() || has_fault(*plan.adjoint, arguments, actual)) return false;
   return launch(plan.adjoint->adjoint(), record[1], actual, nb::handle());
 }
 
@@ -187,12 +189,12 @@ nb::list clear_gradients(nb::handle arrays) {
   return left;
 }
 
-void init_plan(QuickPlan* self, nb::object signature, nb::object adjoint,
+void init_plan(NativePlan* self, nb::object signature, nb::object adjoint,
                std::vector<size_t> inputs, std::vector<size_t> outputs, std::vector<size_t> needs,
                std::vector<size_t> primals, std::vector<size_t> taken) {
   const auto* known = nb::cast<const Signature*>(signature);
   const auto* memory = adjoint.is_none() ? nullptr : nb::cast<const AdjointMemory*>(adjoint);
-  new (self) QuickPlan{std::move(signature), known,
+  new (self) NativePlan{std::move(signature), known,
                        std::move(adjoint),   memory,
                        std::move(inputs),    std::move(outputs),
                        std::move(needs),     std::move(primals),
@@ -202,8 +204,8 @@ void init_plan(QuickPlan* self, nb::object signature, nb::object adjoint,
 }  // namespace
 
 void bind_tape_launch(nb::module_& m) {
-  nb::class_<QuickPlan>(m, "QuickPlan",
-                        "A launch of which the backward pass needs its arguments and no more.")
+  nb::class_<NativePlan>(m, "NativePlan",
+                        "The half of a LaunchPlan that native code follows.")
       .def("__init__", &init_plan, nb::arg("signature"), nb::arg("adjoint").none(),
            nb::arg("inputs"), nb::arg("outputs"), nb::arg("needs"), nb::arg("primals"),
            nb::arg("taken"),
@@ -211,33 +213,33 @@ void bind_tape_launch(nb::module_& m) {
                    "inputs: collections.abc.Sequence[int], outputs: collections.abc.Sequence[int], "
                    "needs: collections.abc.Sequence[int], primals: collections.abc.Sequence[int], "
                    "taken: collections.abc.Sequence[int]) -> None"),
-           "By parameter: data arrays that are used, written, and read by the adjoint; what the "
-           "adjoint takes, and whose gradients it takes after that.");
+           "Parameters whose data arrays are loaded, written, and read by the adjoint; those that "
+           "the adjoint takes first, and those whose gradients it takes after that.");
   m.def("set_argument_types", &set_argument_types, nb::arg("array"), nb::arg("number"),
         nb::sig("def set_argument_types(array: type, number: type) -> None"),
         "Set the class of data arrays, and that of NumPy's numbers.");
   m.def("argument_kinds", &kinds_of, nb::arg("arguments"),
         nb::sig("def argument_kinds(arguments: tuple[typing.Any, ...]) -> bytes"),
-        "What each argument is to a Tape: a number (n), another library's array (o), a data array "
-        "without (c) or with a gradient (t).");
+        "The kind of each argument: a number (n), another library's array (o), a data array without "
+        "(c) or with a gradient (t).");
   m.def(
       "record_launch", &record_launch,
       nb::sig("def record_launch(memory: TapeMemory, records: list[typing.Any], "
               "arrays: dict[typing.Any, None], written: dict[typing.Any, None], "
-              "plans: dict[bytes, tuple[typing.Any, QuickPlan]], "
+              "plans: dict[bytes, tuple[typing.Any, NativePlan]], "
               "dim: typing.Any, "
               "arguments: tuple[typing.Any, ...], line: typing.Any, /) -> bool"),
-      "Launch, and append a record: the entry of `plans`, `dim`, `arguments`, `line` and versions "
-      "of what the adjoint reads; `arrays` are all, `written` those that it writes. False, and "
-      "nothing was run, if that is not all there is to do.");
+      "Launch, and append a record: the entry of `plans`, `dim`, `arguments`, `line`, and the "
+      "versions of what the adjoint reads. The arrays are added to `arrays`, those that are "
+      "written to `written`. False, and nothing was run, if that is not enough.");
   m.def("replay_launches", &replay_launches,
         nb::sig("def replay_launches(records: list[typing.Any], count: int, /) -> int"),
-        "Run the first `count` records backwards, the last first, up to one for Python to look at; "
+        "Run the first `count` records backwards, the last first, up to one for the general path; "
         "how many are left.");
   m.def("clear_gradients", &clear_gradients,
         nb::sig("def clear_gradients(arrays: collections.abc.Iterable[typing.Any], /) "
                 "-> list[typing.Any]"),
-        "Zero the gradients of data arrays; those that have gaps are returned instead.");
+        "Zero the gradients of data arrays; those that are not contiguous are returned instead.");
 }
 
 }  // namespace kernelcore::bind

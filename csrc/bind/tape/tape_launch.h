@@ -1,4 +1,4 @@
-// Launches that a Tape records and runs backwards without asking Python.
+// The fast path of a Tape: launches that native code records and runs backwards.
 #pragma once
 
 #include <nanobind/nanobind.h>
