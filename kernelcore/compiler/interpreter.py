@@ -14,7 +14,7 @@ from kernelcore.builtins.reference import as_scalar, convert, is_narrow, trip_co
 from kernelcore.codegen.snippet.host_call import passed, snippet_function
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import Op, OpKind
-from kernelcore.ir.snippet import Form, no_tangent, snippet_of
+from kernelcore.ir.snippet import Variant, no_tangent, snippet_of
 from kernelcore.language.types import Scalar, Type
 
 Env = dict[Var, Any]
@@ -114,7 +114,7 @@ class _Compiler:
             OpKind.FOR: self._for,
             OpKind.WHILE: self._while,
             OpKind.CALL: self._call,
-            OpKind.NATIVE: self._native,
+            OpKind.SNIPPET: self._native,
             OpKind.CUSTOM: self._custom,
         }
 
@@ -331,7 +331,7 @@ class _Compiler:
 
     def _native(self, eqn: Eqn) -> Step:
         snippet = snippet_of(eqn)
-        if snippet.form is Form.TANGENT:
+        if snippet.variant is Variant.TANGENT:
             raise no_tangent(eqn)
         call, outs, loc = snippet_function(snippet), eqn.outputs, eqn.loc
         groups = [(slot, _reads(atoms)) for slot, atoms in snippet.arguments(eqn.inputs)]

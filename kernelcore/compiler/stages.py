@@ -16,7 +16,7 @@ from kernelcore.ir.printer import pretty, pretty_names
 from kernelcore.language.types import StackType
 from kernelcore.passes.access.effects import effects
 from kernelcore.passes.autodiff.activity import is_float
-from kernelcore.passes.autodiff.extremum import extrema, picked
+from kernelcore.passes.autodiff.atomic_extrema import extremum_arrays, weighted_sums
 from kernelcore.passes.autodiff.jvp import jvp
 from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import optimize, tidy
@@ -59,8 +59,8 @@ def stage_text(
 
 def _smooth(func: Func, active: Sequence[int]) -> Func:
     """What is differentiated in the place of ``func``."""
-    chosen = extrema(func, active)
-    return picked(func, chosen) if chosen else func
+    chosen = extremum_arrays(func, active)
+    return weighted_sums(func, chosen) if chosen else func
 
 
 def all_derivatives(func: Func) -> tuple[list[int], list[int]]:

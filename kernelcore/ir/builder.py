@@ -34,7 +34,7 @@ def result_types(op: Op, inputs: Sequence[Atom], attrs: Mapping[str, Any]) -> tu
         case OpKind.CALL:
             callee: Func = attrs["callee"]
             return tuple(a.type for a in callee.body.yields)
-        case OpKind.NATIVE:
+        case OpKind.SNIPPET:
             snippet: Snippet = attrs["snippet"]
             snippet.arguments(inputs)
             return snippet.output_types

@@ -148,7 +148,7 @@ class _View:
         first = inputs[0] if inputs else None
         view = self.views.get(first) if isinstance(first, Var) else None
         match eqn.op.kind:
-            case OpKind.NATIVE | OpKind.CUSTOM:
+            case OpKind.SNIPPET | OpKind.CUSTOM:
                 parts = [self.passed(eqn, a) for a in inputs]
                 return replace(eqn, inputs=tuple(a for part in parts for a in part))
             case OpKind.DIM if view is not None:

@@ -40,8 +40,8 @@ class OpKind(Enum):
     FOR = auto()
     WHILE = auto()
     CALL = auto()  # attrs: callee
-    NATIVE = auto()  # (*values and arrays) -> scalars; attrs: snippet (``native.py``)
-    CUSTOM = auto()  # (*arguments) -> results; attrs: rules (``custom.py``)
+    SNIPPET = auto()  # (*values and arrays) -> scalars; attrs: snippet (``snippet.py``)
+    CUSTOM = auto()  # (*arguments) -> results; attrs: rules (``derivative_rules.py``)
     GRAD = auto()  # (*scalars) -> their cotangents; attrs: callee; removed by ``gradient.py``
 
 
@@ -151,6 +151,6 @@ FOR = Op("for", OpKind.FOR)
 ENDS_TOGETHER = "ends_together"
 WHILE = Op("while", OpKind.WHILE)
 CALL = Op("call", OpKind.CALL)
-NATIVE = Op("native", OpKind.NATIVE)
+SNIPPET = Op("snippet", OpKind.SNIPPET)
 CUSTOM = Op("custom", OpKind.CUSTOM)
 GRAD = Op("grad", OpKind.GRAD)

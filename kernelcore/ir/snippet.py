@@ -1,6 +1,6 @@
 """Snippet: C++ text that is called like an operation, with what is known of its effects.
 
-The inputs of a NATIVE Eqn are, along the slots of its Snippet: the scalars of a value; an array,
+The inputs of a SNIPPET Eqn are, along the slots of its Snippet: the scalars of a value; an array,
 then as many leading indices as it has more dimensions than the slot. A view of an array, and one
 instance of a batch, are passed in this way. Its outputs are scalars.
 """
@@ -15,7 +15,7 @@ from kernelcore.base.errors import KernelGradError, KernelTypeError, SrcLoc
 from kernelcore.ir.core import Atom, Eqn, Var
 from kernelcore.language.types import ArrayType, Dense, Scalar, Type, int32, int64
 
-NativeType = Scalar | Dense | ArrayType
+SnippetType = Scalar | Dense | ArrayType
 
 
 class Use(Flag):
@@ -27,7 +27,7 @@ class Use(Flag):
     ADD = auto()
 
 
-class Form(Enum):
+class Variant(Enum):
     """Which text of a Snippet is called."""
 
     FORWARD = "forward"
@@ -48,7 +48,7 @@ class SnippetParam:
     """
 
     name: str
-    type: NativeType
+    type: SnippetType
     use: Use = Use.NONE
     use_of_cotangent: Use = Use.NONE
     is_in_derivative: bool = False
@@ -64,11 +64,11 @@ class SnippetParam:
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class SnippetSlot:
     """What a form of a Snippet is passed: a value, or an array and what it does to that."""
 
     name: str
-    type: NativeType
+    type: SnippetType
     use: Use = Use.NONE
     effect: Use = Use.NONE
     is_cotangent: bool = False
@@ -92,92 +92,92 @@ class Snippet:
     forward: str
     adjoint: str | None = None
     replay: str | None = None
-    form: Form = Form.FORWARD
+    variant: Variant = Variant.FORWARD
     given: tuple[bool, ...] = ()
-    locs: tuple[tuple[Form, SrcLoc], ...] = field(default=(), compare=False, repr=False)
+    locs: tuple[tuple[Variant, SrcLoc], ...] = field(default=(), compare=False, repr=False)
 
     def __str__(self) -> str:
-        return self.name if self.form is Form.FORWARD else f"{self.name}.{self.form.value}"
+        return self.name if self.variant is Variant.FORWARD else f"{self.name}.{self.variant.value}"
 
     @property
     def text(self) -> str:
         """The text of the form that is called."""
-        match self.form:
-            case Form.FORWARD:
+        match self.variant:
+            case Variant.FORWARD:
                 return self.forward
-            case Form.TANGENT:
+            case Variant.TANGENT:
                 return ""
-            case Form.REPLAY:
+            case Variant.REPLAY:
                 return self.replay or ""
-            case Form.ADJOINT:
+            case Variant.ADJOINT:
                 return self.adjoint or ""
 
     @property
     def loc(self) -> SrcLoc | None:
         """The first line of ``text``."""
-        return dict(self.locs).get(self.form)
+        return dict(self.locs).get(self.variant)
 
     @property
-    def slots(self) -> tuple[Slot, ...]:
+    def slots(self) -> tuple[SnippetSlot, ...]:
         """What is passed, in order."""
-        if self.form is Form.TANGENT:
+        if self.variant is Variant.TANGENT:
             return self._slots_of_tangent()
-        is_adjoint = self.form is Form.ADJOINT
-        found: list[Slot] = []
+        is_adjoint = self.variant is Variant.ADJOINT
+        found: list[SnippetSlot] = []
         for p in self.params:
             if not is_adjoint:
-                found.append(Slot(p.name, p.type, p.use, p.effect))
+                found.append(SnippetSlot(p.name, p.type, p.use, p.effect))
             elif p.is_in_derivative or not isinstance(p.type, ArrayType):
-                found.append(Slot(p.name, p.type, Use.LOAD, Use.LOAD))
+                found.append(SnippetSlot(p.name, p.type, Use.LOAD, Use.LOAD))
         if is_adjoint:
             for p, is_given in zip(self.params, self.given, strict=True):
                 if is_given:
                     use = p.use_of_cotangent
-                    found.append(Slot(f"adj_{p.name}", p.type, use, use, is_cotangent=True))
+                    found.append(SnippetSlot(f"adj_{p.name}", p.type, use, use, is_cotangent=True))
             if self.result is not None:
-                found.append(Slot("adj_ret", self.result, is_cotangent=True))
+                found.append(SnippetSlot("adj_ret", self.result, is_cotangent=True))
         return tuple(found)
 
-    def _slots_of_tangent(self) -> tuple[Slot, ...]:
-        found: list[Slot] = []
+    def _slots_of_tangent(self) -> tuple[SnippetSlot, ...]:
+        found: list[SnippetSlot] = []
         for p in self.params:
             use = Use.LOAD if p.is_in_derivative else Use.NONE
-            found.append(Slot(p.name, p.type, use, use))
+            found.append(SnippetSlot(p.name, p.type, use, use))
         for p, is_given in zip(self.params, self.given, strict=True):
             if is_given or is_float_value(p):
-                found.append(Slot(f"t_{p.name}", p.type, p.use, p.use, is_cotangent=True))
+                found.append(SnippetSlot(f"t_{p.name}", p.type, p.use, p.use, is_cotangent=True))
         return tuple(found)
 
     @property
     def output_types(self) -> tuple[Scalar, ...]:
         """The scalars that come out: of the result, or the cotangents of float values."""
-        if self.form is Form.TANGENT and self.result and not element_of(self.result).is_float:
+        if self.variant is Variant.TANGENT and self.result and not element_of(self.result).is_float:
             return ()
-        if self.form is not Form.ADJOINT:
+        if self.variant is not Variant.ADJOINT:
             return () if self.result is None else scalars_of(self.result)
         return tuple(s for p in self.params if is_float_value(p) for s in scalars_of(p.type))
 
-    def adjoint_form(self, given: Sequence[bool]) -> Snippet:
+    def as_adjoint(self, given: Sequence[bool]) -> Snippet:
         """The call of the adjoint text, with the cotangents of arrays marked in ``given``."""
-        return replace(self, form=Form.ADJOINT, given=tuple(given))
+        return replace(self, variant=Variant.ADJOINT, given=tuple(given))
 
-    def tangent_form(self, given: Sequence[bool]) -> Snippet:
+    def as_tangent(self, given: Sequence[bool]) -> Snippet:
         """The derivative in forward mode, with the tangents of arrays marked in ``given``."""
-        return replace(self, form=Form.TANGENT, given=tuple(given))
+        return replace(self, variant=Variant.TANGENT, given=tuple(given))
 
-    def replay_form(self) -> Snippet:
+    def as_replay(self) -> Snippet:
         """The call that stands for this one where an adjoint runs the primal again."""
-        if self.replay is None or self.form is not Form.FORWARD:
+        if self.replay is None or self.variant is not Variant.FORWARD:
             return self
-        return replace(self, form=Form.REPLAY)
+        return replace(self, variant=Variant.REPLAY)
 
-    def arguments(self, inputs: Sequence[Atom]) -> list[tuple[Slot, tuple[Atom, ...]]]:
+    def arguments(self, inputs: Sequence[Atom]) -> list[tuple[SnippetSlot, tuple[Atom, ...]]]:
         """``inputs`` by slot.
 
         Raises:
             KernelTypeError: They do not fit.
         """
-        found: list[tuple[Slot, tuple[Atom, ...]]] = []
+        found: list[tuple[SnippetSlot, tuple[Atom, ...]]] = []
         at = 0
         for slot in self.slots:
             atoms = tuple(inputs[at : at + self._count(slot, inputs[at:])])
@@ -188,7 +188,7 @@ class Snippet:
             raise KernelTypeError(f"{self}: takes {at} inputs, {len(inputs)} given")
         return found
 
-    def _count(self, slot: Slot, rest: Sequence[Atom]) -> int:
+    def _count(self, slot: SnippetSlot, rest: Sequence[Atom]) -> int:
         if not isinstance(slot.type, ArrayType):
             return len(scalars_of(slot.type))
         array = rest[0].type if rest else None
@@ -196,7 +196,7 @@ class Snippet:
             raise KernelTypeError(f"{self}: '{slot.name}': expected {slot.type}, found {array}")
         return 1 + array.ndim - slot.type.ndim
 
-    def _check(self, slot: Slot, atoms: tuple[Atom, ...]) -> None:
+    def _check(self, slot: SnippetSlot, atoms: tuple[Atom, ...]) -> None:
         types: list[Type] = [a.type for a in atoms]
         if isinstance(slot.type, ArrayType):
             array = types[0]
@@ -210,7 +210,7 @@ class Snippet:
 
 @dataclass(frozen=True, slots=True)
 class ArrayUse:
-    """What a NATIVE Eqn may do to one of its arrays."""
+    """What a SNIPPET Eqn may do to one of its arrays."""
 
     array: Var
     use: Use
@@ -233,16 +233,16 @@ class ArrayUse:
 
 
 def snippet_of(eqn: Eqn) -> Snippet:
-    """The Snippet that a NATIVE Eqn calls."""
+    """The Snippet that a SNIPPET Eqn calls."""
     snippet = eqn.attrs["snippet"]
     assert isinstance(snippet, Snippet)
     return snippet
 
 
 def no_tangent(eqn: Eqn) -> KernelGradError:
-    """The error for forward mode of a NATIVE Eqn."""
+    """The error for forward mode of a SNIPPET Eqn."""
     snippet = snippet_of(eqn)
-    if snippet.form is Form.FORWARD or snippet.form is Form.TANGENT:
+    if snippet.variant is Variant.FORWARD or snippet.variant is Variant.TANGENT:
         text, remedy = "no derivative in forward mode", "differentiate it in reverse mode"
         if snippet.adjoint is None:
             text, remedy = "no derivative without an adjoint", "give adj_snippet"
@@ -256,7 +256,7 @@ def no_tangent(eqn: Eqn) -> KernelGradError:
 
 
 def array_uses(eqn: Eqn) -> Iterator[ArrayUse]:
-    """What a NATIVE Eqn may do to each array that it is passed."""
+    """What a SNIPPET Eqn may do to each array that it is passed."""
     for slot, atoms in snippet_of(eqn).arguments(eqn.inputs):
         if isinstance(slot.type, ArrayType):
             assert isinstance(atoms[0], Var)
@@ -264,11 +264,11 @@ def array_uses(eqn: Eqn) -> Iterator[ArrayUse]:
 
 
 def has_effect(eqn: Eqn) -> bool:
-    """Whether running a NATIVE Eqn matters though its results are not used."""
+    """Whether running a SNIPPET Eqn matters though its results are not used."""
     return not eqn.outputs or any(u.writes for u in array_uses(eqn))
 
 
-def scalars_of(type_: NativeType) -> tuple[Scalar, ...]:
+def scalars_of(type_: SnippetType) -> tuple[Scalar, ...]:
     """The scalars that a value consists of."""
     if isinstance(type_, Scalar):
         return (type_,)
@@ -276,7 +276,7 @@ def scalars_of(type_: NativeType) -> tuple[Scalar, ...]:
     return (type_.scalar,) * type_.size
 
 
-def element_of(type_: NativeType) -> Scalar:
+def element_of(type_: SnippetType) -> Scalar:
     """The scalar that ``type_`` is, or holds."""
     match type_:
         case Scalar():

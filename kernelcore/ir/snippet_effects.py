@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from kernelcore.base.errors import SrcLoc
-from kernelcore.ir.snippet import Form, NativeType, Snippet, SnippetParam, Use
+from kernelcore.ir.snippet import Snippet, SnippetParam, SnippetType, Use, Variant
 from kernelcore.language.types import ArrayType, Dense, Scalar
 
 _ANYTHING = Use.LOAD | Use.STORE | Use.ADD
@@ -46,12 +46,12 @@ _BY_VALUE = _MATH | _KEYWORDS | _INTEGERS | {f"{name}f" for name in _MATH}
 
 def make_snippet(
     name: str,
-    params: Sequence[tuple[str, NativeType]],
+    params: Sequence[tuple[str, SnippetType]],
     result: Scalar | Dense | None,
     forward: str,
     adjoint: str | None = None,
     replay: str | None = None,
-    locs: tuple[tuple[Form, SrcLoc], ...] = (),
+    locs: tuple[tuple[Variant, SrcLoc], ...] = (),
 ) -> Snippet:
     """The Snippet of the given texts, with what they do to the arrays among ``params``."""
     in_derivative = set(_tokens(adjoint or "")) | set(_tokens(replay or ""))

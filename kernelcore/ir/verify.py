@@ -65,7 +65,7 @@ _FORMS = {
     OpKind.FOR: _Form((3, 1 << 30), regions=1),
     OpKind.WHILE: _Form(regions=2),
     OpKind.CALL: _Form(attrs=("callee",)),
-    OpKind.NATIVE: _Form(attrs=("snippet",)),
+    OpKind.SNIPPET: _Form(attrs=("snippet",)),
     OpKind.CUSTOM: _Form(regions=1, attrs=("rules",)),
     OpKind.GRAD: _Form(attrs=("callee",)),
 }

@@ -10,7 +10,11 @@ from kernelcore.base import native
 from kernelcore.ir.core import Func
 from kernelcore.launch.executable import Executable
 from kernelcore.passes.access.effects import Effect, effects
-from kernelcore.passes.autodiff.extremum import counted, extrema, picked
+from kernelcore.passes.autodiff.atomic_extrema import (
+    count_attaining,
+    extremum_arrays,
+    weighted_sums,
+)
 from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import normalize, optimize, tidy
 from kernelcore.passes.simplify.dead_code import drop_unused_params
@@ -33,14 +37,14 @@ class Adjoint:
         func: The adjoint, without the parameters it does not use.
         order: Per parameter of ``func``: the primal parameter, and what this is to it.
         memories: The rule for its arrays, by device.
-        extrema: Primal parameters that hold atomic minima or maxima (``passes/extremum.py``).
+        extrema: Primal parameters that hold atomic minima or maxima.
     """
 
     def __init__(self, primal: Func, wrt: tuple[int, ...], seeds: tuple[int, ...]) -> None:
         self.primal = primal
         self.memories: dict[Device, native.AdjointMemory] = {}
-        self.extrema = extrema(primal, wrt)
-        derived = vjp(picked(primal, self.extrema) if self.extrema else primal, wrt, seeds)
+        self.extrema = extremum_arrays(primal, wrt)
+        derived = vjp(weighted_sums(primal, self.extrema) if self.extrema else primal, wrt, seeds)
         self.func, kept = drop_unused_params(tidy(derived.func))
         parts = [(i, Part.PRIMAL) for i in range(len(primal.params))]
         parts += [(i, part) for part in (Part.REMAINED, Part.SHARE) for i in self.extrema]
@@ -49,7 +53,7 @@ class Adjoint:
 
     @cached_property
     def _counted(self) -> tuple[Func, tuple[int, ...]]:
-        return drop_unused_params(normalize(counted(self.primal, self.extrema)))
+        return drop_unused_params(normalize(count_attaining(self.primal, self.extrema)))
 
     @cached_property
     def count(self) -> tuple[Executable, tuple[int, ...]]:

@@ -19,7 +19,7 @@ from kernelcore.launch.array_ops import (
 from kernelcore.launch.dispatch import Dims, argument_leaves, check_count, submit
 from kernelcore.launch.kernel import Kernel
 from kernelcore.passes.autodiff.activity import is_float
-from kernelcore.passes.autodiff.extremum import shares
+from kernelcore.passes.autodiff.atomic_extrema import tie_weights
 from kernelcore.runtime.array.element_layout import as_numpy
 from kernelcore.runtime.device import CPU, Device, cuda_device
 from kernelcore.runtime.device_memory import device_holding
@@ -198,7 +198,7 @@ def _select(
     own: dict[int, Any] = {}
     for i, found in counts.items():
         start, last = as_numpy(primal[i]), as_numpy(remained[i])
-        share, own_share = shares(start, last, as_numpy(found), lambda x, y: x.astype(y.dtype))
+        share, own_share = tie_weights(start, last, as_numpy(found), lambda x, y: x.astype(y.dtype))
         shared[i] = copied_to(device_holding(remained[i]), share)
         if i in cotangents:
             own[i] = own_share

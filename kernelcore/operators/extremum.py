@@ -16,7 +16,12 @@ from kernelcore.language.types import int32
 from kernelcore.operators.derive import Assembly
 from kernelcore.operators.operation import Operand, Operation
 from kernelcore.passes.access.effects import effects
-from kernelcore.passes.autodiff.extremum import counted, extrema, picked, shares
+from kernelcore.passes.autodiff.atomic_extrema import (
+    count_attaining,
+    extremum_arrays,
+    tie_weights,
+    weighted_sums,
+)
 from kernelcore.passes.pipeline import normalize
 from kernelcore.passes.simplify.dead_code import drop_unused_params
 
@@ -67,7 +72,7 @@ class Selection:
 def selection(op: Operation, active: Sequence[int]) -> Selection | None:
     """What stands for ``op`` in derivatives by operands ``active``; None where it can itself."""
     sources = [p for k in active if (p := op.param_of_operand(k)) is not None]
-    chosen = extrema(op.func, sources)
+    chosen = extremum_arrays(op.func, sources)
     if not chosen or any(op.bindings[i].role not in (Role.OUTPUT, Role.INOUT) for i in chosen):
         return None
     key = ("selection", chosen)
@@ -100,7 +105,7 @@ def select(
     own: dict[int, Any] = {}
     for extremum, last, count in zip(chosen.extrema, remained, counts, strict=True):
         start = None if extremum.start is None else operands[extremum.start]
-        share, kept = shares(start, last, count, cast)
+        share, kept = tie_weights(start, last, count, cast)
         found.append(share)
         if extremum.start is not None:
             own[extremum.start] = kept
@@ -117,7 +122,7 @@ def _count(op: Operation, chosen: Sequence[int]) -> Operation:
     assembly = Assembly(op, {})
     assembly.operands += _remained(op, chosen, "remained")
     first, number = len(op.func.params), len(chosen)
-    func, kept = drop_unused_params(normalize(counted(op.func, chosen)))
+    func, kept = drop_unused_params(normalize(count_attaining(op.func, chosen)))
     for effect, index in zip(effects(func), kept, strict=True):
         if index < first:
             assembly.bindings.append(assembly.bind_primal(op.bindings[index], effect))
@@ -137,7 +142,7 @@ def _picked(op: Operation, chosen: Sequence[int]) -> Operation:
     more = [*_remained(op, chosen, "remained"), *_remained(op, chosen, "share")]
     places = range(len(op.operands), len(op.operands) + len(more))
     return Operation(
-        normalize(picked(op.func, chosen)),
+        normalize(weighted_sums(op.func, chosen)),
         (*op.operands, *more),
         op.results,
         op.visible,

@@ -43,7 +43,7 @@ def batch(func: Func, batched: Sequence[bool]) -> Func:
 def _eqn(eqn: Eqn, arrays: dict[Atom, Var], instance: Var) -> Eqn:
     if eqn.op.kind is OpKind.TID:
         return replace(eqn, attrs={**eqn.attrs, "axis": eqn.attrs["axis"] + 1})
-    if eqn.op.kind in (OpKind.NATIVE, OpKind.CUSTOM):
+    if eqn.op.kind in (OpKind.SNIPPET, OpKind.CUSTOM):
         pairs = [(arrays[a], instance) if a in arrays else (a,) for a in eqn.inputs]
         eqn = replace(eqn, inputs=tuple(a for pair in pairs for a in pair))
     elif eqn.inputs and eqn.inputs[0] in arrays:

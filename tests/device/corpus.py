@@ -13,7 +13,7 @@ from kernelcore.ir.core import Func
 from kernelcore.ir.op import OpKind
 from kernelcore.launch.adjoint_kernel import Adjoint
 from kernelcore.passes.autodiff.activity import is_float
-from kernelcore.passes.autodiff.extremum import extrema, picked
+from kernelcore.passes.autodiff.atomic_extrema import extremum_arrays, weighted_sums
 from kernelcore.passes.autodiff.jvp import jvp
 from kernelcore.passes.pipeline import optimize, tidy
 from tests.bench.suite import CASES
@@ -68,5 +68,5 @@ def adjoint(func: Func) -> Func:
 def tangent(func: Func) -> Func:
     """The JVP with respect to all float parameters."""
     active = [i for i, p in enumerate(func.params) if is_float(p)]
-    chosen = extrema(func, active)
-    return tidy(jvp(picked(func, chosen) if chosen else func, active).func)
+    chosen = extremum_arrays(func, active)
+    return tidy(jvp(weighted_sums(func, chosen) if chosen else func, active).func)

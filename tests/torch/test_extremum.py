@@ -191,4 +191,4 @@ def test_gradcheck_and_tape_of_two_launches() -> None:
 
 @pytest.mark.parametrize("stage", ["jvp", "vjp"])
 def test_inspection_shows_what_is_differentiated(stage: str) -> None:
-    assert "m_share" in waves.inspect(stage)
+    assert "m_tie_weight" in waves.inspect(stage)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kernelcore.ir.core import Atom, Eqn, Func, Region
 from kernelcore.ir.op import LOOPS, OpKind
 from kernelcore.language.types import ArrayType
-from kernelcore.passes.access.index_offsets import definitions, place_of
+from kernelcore.passes.access.index_offsets import definitions, position_of
 
 # What loads the element that it accesses.
 _LOADS = frozenset({OpKind.LOAD, OpKind.ATOMIC_ADD})
@@ -25,7 +25,7 @@ def first_accesses(func: Func) -> frozenset[Eqn]:
         array = eqn.inputs[0].type if eqn.op.kind in _LOADS else None
         if not isinstance(array, ArrayType) or not array.outer_ndim:
             continue
-        place = place_of(eqn, defined)[: array.outer_ndim]
+        place = position_of(eqn, defined)[: array.outer_ndim]
         near, offsets = (eqn.inputs[0], *(b for b, _ in place)), [c for _, c in place]
         found = rows.setdefault(near, {})
         found.setdefault(tuple(offsets[:-1]), eqn)

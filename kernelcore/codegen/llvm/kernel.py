@@ -294,6 +294,6 @@ HANDLERS: Mapping[OpKind, Handler] = MappingProxyType(
         OpKind.FOR: control.emit_for,
         OpKind.WHILE: control.emit_while,
         OpKind.CALL: _refuse_call,
-        OpKind.NATIVE: emit_native,
+        OpKind.SNIPPET: emit_native,
     }
 )

@@ -24,7 +24,7 @@ from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import walk_regions
 from kernelcore.language.types import ArrayType, Scalar
 from kernelcore.passes.access.accumulation_plan import form_of
-from kernelcore.passes.access.index_offsets import Place, definitions, place_of
+from kernelcore.passes.access.index_offsets import Position, definitions, position_of
 
 # From the first addition to the last: not beyond a gang, so that what is stored is an element that
 # some lane adds to.
@@ -39,7 +39,7 @@ class _Row:
     """
 
     array: Atom
-    others: Place
+    others: Position
     base: Atom
 
     def may_meet(self, row: _Row) -> bool:
@@ -136,7 +136,7 @@ def _load_alone(e: Emitter, dtype: Scalar, address: str) -> str:
     return e.op(f"load atomic {LLVM_TYPES[dtype.name]}, ptr {address} unordered, {align}")
 
 
-def _place(eqn: Eqn, defined: Mapping[Var, Eqn], strides: Strides) -> Place | None:
+def _place(eqn: Eqn, defined: Mapping[Var, Eqn], strides: Strides) -> Position | None:
     """Where ``eqn`` adds to adjacent elements of one row, if that is what it does."""
     if eqn.op.kind is not OpKind.ATOMIC_ADD or form_of(eqn) is not AddForm.SHARED:
         return None
@@ -144,7 +144,7 @@ def _place(eqn: Eqn, defined: Mapping[Var, Eqn], strides: Strides) -> Place | No
     assert isinstance(array, ArrayType)
     if array.components or is_narrow(array.dtype) or not array.ndim:
         return None
-    place = place_of(eqn, defined)
+    place = position_of(eqn, defined)
     steps = [0 if isinstance(base, Const) else strides[base] for base, _ in place]
     return place if steps == [*[0] * (array.ndim - 1), 1] else None
 

@@ -42,7 +42,7 @@ FLOAT_LANES_OF_SUMS = 16
 # several rows.
 FLOAT_LANES_OF_MANY_REGISTERS = 16
 # What is done for one lane after the other.
-_BY_LANE = ATOMICS | {OpKind.NATIVE, OpKind.PRINT}
+_BY_LANE = ATOMICS | {OpKind.SNIPPET, OpKind.PRINT}
 
 
 def form_for(func: Func, host: Host) -> Form:

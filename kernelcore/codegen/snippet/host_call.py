@@ -12,7 +12,7 @@ import numpy as np
 from kernelcore.base.errors import KernelError, SrcLoc
 from kernelcore.codegen.snippet import toolchain, translation_unit
 from kernelcore.codegen.target import cpu
-from kernelcore.ir.snippet import Slot, Snippet, scalars_of
+from kernelcore.ir.snippet import Snippet, SnippetSlot, scalars_of
 from kernelcore.language.types import ArrayType
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -52,7 +52,7 @@ def snippet_function(snippet: Snippet) -> Callable[[Sequence[Any]], tuple[Any, .
     return call
 
 
-def passed(slot: Slot, found: Sequence[Any], loc: SrcLoc | None) -> Sequence[Any]:
+def passed(slot: SnippetSlot, found: Sequence[Any], loc: SrcLoc | None) -> Sequence[Any]:
     """What a snippet is passed for ``slot``: scalars, or the view of an array at leading indices.
 
     Raises:

@@ -20,11 +20,11 @@ from kernelcore.codegen.simd.scalarize import by_lane
 from kernelcore.ir.core import Atom, Eqn, Func
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.snippet import (
-    Form,
-    NativeType,
-    Slot,
     Snippet,
+    SnippetSlot,
+    SnippetType,
     Use,
+    Variant,
     element_of,
     is_float_value,
     no_tangent,
@@ -48,7 +48,7 @@ _CXX_TYPES = {
 
 def snippets(func: Func) -> list[Snippet]:
     """The snippets that ``func`` calls, each form once."""
-    found = (snippet_of(e) for e in walk_eqns(func.body) if e.op.kind is OpKind.NATIVE)
+    found = (snippet_of(e) for e in walk_eqns(func.body) if e.op.kind is OpKind.SNIPPET)
     return list(dict.fromkeys(found))
 
 
@@ -74,7 +74,7 @@ def device_source(found: Sequence[Snippet]) -> str:
     return preludes + "".join(_unit(snippet, symbol_of(snippet)) for snippet in found)
 
 
-def words_of(type_: NativeType) -> int:
+def words_of(type_: SnippetType) -> int:
     """How many words of the block a slot takes."""
     return 1 + 2 * type_.ndim if isinstance(type_, ArrayType) else len(scalars_of(type_))
 
@@ -83,7 +83,7 @@ def words_of(type_: NativeType) -> int:
 def emit_native(e: Emitter, eqn: Eqn) -> list[str]:
     """A call of a snippet."""
     snippet = snippet_of(eqn)
-    if snippet.form is Form.TANGENT:
+    if snippet.variant is Variant.TANGENT:
         raise no_tangent(eqn)
     arguments = snippet.arguments(eqn.inputs)
     size = sum(words_of(slot.type) for slot, _ in arguments)
@@ -117,7 +117,7 @@ def _array_words(e: Emitter, type_: ArrayType, atoms: Sequence[Atom]) -> list[tu
 
 def _unit(snippet: Snippet, symbol: str) -> str:
     """What comes after the prelude: the text as a function, and the entry that calls it."""
-    is_adjoint = snippet.form is Form.ADJOINT
+    is_adjoint = snippet.variant is Variant.ADJOINT
     params, unpack, names = _parameters(snippet)
     at = sum(words_of(slot.type) for slot in snippet.slots)
     pack: list[str] = []
@@ -165,7 +165,7 @@ def _parameters(snippet: Snippet) -> tuple[list[str], list[str], list[str]]:
         unpack.append(f"  const {type_} {slot.name}{{{_initializer(slot.type, at)}}};")
         names.append(slot.name)
         at += words_of(slot.type)
-    if snippet.form is Form.ADJOINT:
+    if snippet.variant is Variant.ADJOINT:
         for p, is_given in zip(snippet.params, snippet.given, strict=True):
             if isinstance(p.type, ArrayType) and not is_given and p.is_float:
                 element = _cxx(p.type.dtype)
@@ -174,7 +174,7 @@ def _parameters(snippet: Snippet) -> tuple[list[str], list[str], list[str]]:
     return params, unpack, names
 
 
-def _initializer(type_: NativeType, at: int) -> str:
+def _initializer(type_: SnippetType, at: int) -> str:
     if not isinstance(type_, ArrayType):
         reads = (_read(s, at + n) for n, s in enumerate(scalars_of(type_)))
         return ", ".join(reads)
@@ -188,7 +188,7 @@ def _read(dtype: Scalar, at: int) -> str:
     return f"*reinterpret_cast<const {_cxx(dtype)}*>(kc_block + {at})"
 
 
-def _store(name: str, type_: NativeType, at: int) -> list[str]:
+def _store(name: str, type_: SnippetType, at: int) -> list[str]:
     element = _cxx(element_of(type_))
     count = len(scalars_of(type_))
     if isinstance(type_, Scalar):
@@ -202,14 +202,14 @@ def _store(name: str, type_: NativeType, at: int) -> list[str]:
     ]
 
 
-def _value_type(type_: NativeType) -> str:
+def _value_type(type_: SnippetType) -> str:
     if not isinstance(type_, Dense):
         return _cxx(element_of(type_))
     sizes = ", ".join(map(str, type_.extents))
     return f"kc::{'matrix' if type_.kind == 'matrix' else 'vector'}<{_cxx(type_.scalar)}, {sizes}>"
 
 
-def _array_type(slot: Slot) -> str:
+def _array_type(slot: SnippetSlot) -> str:
     assert isinstance(slot.type, ArrayType)
     match slot.use:
         case Use.NONE | Use.LOAD:

@@ -25,8 +25,8 @@ from kernelcore.frontend.values.value import (
     flatten,
 )
 from kernelcore.ir.core import Atom, Const, Var
-from kernelcore.ir.op import NATIVE
-from kernelcore.ir.snippet import Form, NativeType, Snippet, element_of
+from kernelcore.ir.op import SNIPPET
+from kernelcore.ir.snippet import Snippet, SnippetType, Variant, element_of
 from kernelcore.ir.snippet_effects import make_snippet
 from kernelcore.language.function import Function, Overload, require_function
 from kernelcore.language.types import ArrayOf, ArrayType, Dense, Scalar
@@ -47,7 +47,7 @@ class NativeFunction:
     """
 
     function: Function
-    texts: Mapping[Form, str]
+    texts: Mapping[Variant, str]
 
     @property
     def name(self) -> str:
@@ -95,15 +95,15 @@ def func_native(
     Raises:
         KernelTypeError: An argument that is no text.
     """
-    texts = {Form.FORWARD: snippet, Form.ADJOINT: adj_snippet, Form.REPLAY: replay_snippet}
-    given = {form: text for form, text in texts.items() if text is not None}
+    texts = {Variant.FORWARD: snippet, Variant.ADJOINT: adj_snippet, Variant.REPLAY: replay_snippet}
+    given = {variant: text for variant, text in texts.items() if text is not None}
     for text in given.values():
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise KernelTypeError(
                 f"func_native: expected C++ text, found {type(text).__name__}",
                 remedy="write @func_native(snippet) above the function",
             )
-    if Form.FORWARD not in given:
+    if Variant.FORWARD not in given:
         raise KernelTypeError(
             "func_native: expected C++ text, found None",
             remedy="write @func_native(snippet) above the function",
@@ -140,7 +140,7 @@ def lower_snippet_call(
         else:
             inputs += [_typed(leaf) for leaf in flatten(given)[1]]
     scope.at(node)
-    found = scope.builder.emit_all(NATIVE, inputs, snippet=snippet)
+    found = scope.builder.emit_all(SNIPPET, inputs, snippet=snippet)
     match snippet.result:
         case None:
             return ()
@@ -188,7 +188,7 @@ def _make_snippet(callee: NativeFunction, definition: Definition) -> Snippet:
                 source.loc(node),
                 "choose another name",
             )
-    params: list[tuple[str, NativeType]] = []
+    params: list[tuple[str, SnippetType]] = []
     for node, want in zip(definition.nodes, definition.wanted, strict=True):
         found = _native_type(want)
         if found is None:
@@ -200,21 +200,21 @@ def _make_snippet(callee: NativeFunction, definition: Definition) -> Snippet:
             )
         params.append((node.arg, found))
     texts = callee.texts
-    locs = [(form, loc) for form, text in texts.items() if (loc := _place(source, text))]
+    locs = [(variant, loc) for variant, text in texts.items() if (loc := _place(source, text))]
     return make_snippet(
         callee.name,
         params,
         _result(callee, source),
-        texts[Form.FORWARD],
-        texts.get(Form.ADJOINT),
-        texts.get(Form.REPLAY),
+        texts[Variant.FORWARD],
+        texts.get(Variant.ADJOINT),
+        texts.get(Variant.REPLAY),
         tuple(locs),
     )
 
 
-def _native_type(want: object) -> NativeType | None:
+def _native_type(want: object) -> SnippetType | None:
     """What a text is passed for a parameter of type ``want``; None if it cannot be."""
-    found: NativeType | None = None
+    found: SnippetType | None = None
     match want:
         case Scalar():
             found = want

@@ -25,7 +25,7 @@ def writes(eqns: Sequence[Eqn], array: Var) -> bool:
 def has_effects(eqns: Sequence[Eqn]) -> bool:
     """Whether ``eqns``, or a function that they call, write an array or tell something."""
     for eqn in walk_eqns(Region((), tuple(eqns))):
-        if eqn.op.kind in WRITES or eqn.op.kind in MESSAGES or eqn.op.kind is OpKind.NATIVE:
+        if eqn.op.kind in WRITES or eqn.op.kind in MESSAGES or eqn.op.kind is OpKind.SNIPPET:
             return True
         if eqn.op.kind is OpKind.CALL and has_effects(eqn.attrs["callee"].body.eqns):
             return True

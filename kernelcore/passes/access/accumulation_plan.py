@@ -117,7 +117,7 @@ def fixed_order(func: Func) -> Order:
     """Who may run ``func``, which has a plan, if sums of floats are to have one order on a GPU."""
     forms: set[AddForm] = set()
     for eqn in walk_eqns(func.body):
-        if eqn.op.kind is OpKind.NATIVE:
+        if eqn.op.kind is OpKind.SNIPPET:
             # What its text adds is for its author to know.
             forms.add(AddForm.ATOMIC)
         elif eqn.op.kind is OpKind.ATOMIC_ADD:
@@ -163,7 +163,7 @@ def accumulated_arrays(accesses: AccessMap) -> tuple[Accumulated, ...]:
             for access in accesses.of(array)
             if form_of(access.eqn) is AddForm.SHARED
         ]
-        has_snippets = array in accesses.native
+        has_snippets = array in accesses.snippets
         dtype = array.type.dtype
         weight = 0 if is_narrow(dtype) else sum(weights) + OTHER_TRIPS * has_snippets
         axis, low, high = (-1, 0, 0) if has_snippets else _window(accesses, array, defined)
@@ -210,7 +210,7 @@ def _is_accumulated(accesses: AccessMap, array: Var, used: set[Atom]) -> bool:
 
 
 def _snippet_kinds(accesses: AccessMap, array: Var) -> set[OpKind]:
-    return {kind for found in accesses.native.get(array, ()) for kind in found.kinds}
+    return {kind for found in accesses.snippets.get(array, ()) for kind in found.kinds}
 
 
 def _indices(eqn: Eqn) -> tuple[Atom, ...]:

@@ -31,8 +31,8 @@ class Effect:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class NativeAccess:
-    """What a NATIVE Eqn does to one array, and whether that is in a loop."""
+class SnippetAccess:
+    """What a SNIPPET Eqn does to one array, and whether that is in a loop."""
 
     eqn: Eqn
     use: ArrayUse
@@ -74,7 +74,7 @@ def effects(func: Func) -> tuple[Effect, ...]:
     """The effect of ``func`` on each parameter; values have none."""
     found = {v: Effect() for v in func.params}
     for eqn in walk_eqns(func.body):
-        if eqn.op.kind is OpKind.NATIVE:
+        if eqn.op.kind is OpKind.SNIPPET:
             for use in array_uses(eqn):
                 found[use.array] = _with_use(found[use.array], use)
         elif eqn.op.kind in ACCESSES:
@@ -117,10 +117,10 @@ class AccessMap:
         for access in _accesses(func.body, ()):
             self.by_array.setdefault(access.eqn.inputs[0], []).append(access)
         # What snippets do to arrays, at indices that are unknown.
-        self.native: dict[Atom, list[NativeAccess]] = {}
-        for found in _native_accesses(func.body, False):
-            self.native.setdefault(found.use.array, []).append(found)
-        self._written = {a for a in (*self.by_array, *self.native) if self.has(a, *WRITES)}
+        self.snippets: dict[Atom, list[SnippetAccess]] = {}
+        for found in _snippet_accesses(func.body, False):
+            self.snippets.setdefault(found.use.array, []).append(found)
+        self._written = {a for a in (*self.by_array, *self.snippets) if self.has(a, *WRITES)}
         # Per value: a number that equal values share, whether it has one value in the whole
         # launch, and the launch axis that it is an injective function of.
         self._numbers: dict[Hashable, int] = {}
@@ -139,7 +139,7 @@ class AccessMap:
     def has(self, array: Atom, *kinds: OpKind) -> bool:
         """Whether any access of ``array`` is of one of ``kinds``."""
         return self.has_own(array, *kinds) or any(
-            kind in kinds for found in self.native.get(array, ()) for kind in found.kinds
+            kind in kinds for found in self.snippets.get(array, ()) for kind in found.kinds
         )
 
     def has_own(self, array: Atom, *kinds: OpKind) -> bool:
@@ -196,7 +196,7 @@ class AccessMap:
         injective function of that axis.
         """
         accesses = self.of(array)
-        if not accesses or array in self.native:
+        if not accesses or array in self.snippets:
             return set()
         rows = [self.index_keys(a) for a in accesses]
         shared = [i for p, i in enumerate(accesses[0].indices) if len({r[p] for r in rows}) == 1]
@@ -204,7 +204,7 @@ class AccessMap:
 
     def stored_first(self, array: Atom) -> bool:
         """Whether a thread stores an element of ``array`` at most once, before it adds there."""
-        if self.has(array, *ATOMICS) or any(a.use.writes for a in self.native.get(array, ())):
+        if self.has(array, *ATOMICS) or any(a.use.writes for a in self.snippets.get(array, ())):
             return False
         writes = [a for a in self.of(array) if a.eqn.op.kind in WRITES]
         stores = [a for a in writes if a.eqn.op.kind is OpKind.STORE]
@@ -270,12 +270,12 @@ def _accesses(region: Region, path: tuple[tuple[Eqn, int], ...]) -> Iterator[Acc
             yield from _accesses(inner, (*path, (eqn, index)))
 
 
-def _native_accesses(region: Region, is_in_loop: bool) -> Iterator[NativeAccess]:
+def _snippet_accesses(region: Region, is_in_loop: bool) -> Iterator[SnippetAccess]:
     for eqn in region.eqns:
-        if eqn.op.kind is OpKind.NATIVE:
-            yield from (NativeAccess(eqn, use, is_in_loop) for use in array_uses(eqn))
+        if eqn.op.kind is OpKind.SNIPPET:
+            yield from (SnippetAccess(eqn, use, is_in_loop) for use in array_uses(eqn))
         for inner in eqn.regions:
-            yield from _native_accesses(inner, is_in_loop or eqn.op.kind is not OpKind.IF)
+            yield from _snippet_accesses(inner, is_in_loop or eqn.op.kind is not OpKind.IF)
 
 
 def _tid_structure(axis: int) -> Hashable:

@@ -13,7 +13,7 @@ from kernelcore.language.types import ArrayType
 MAX_OFFSET = 1 << 20
 
 # Per axis a value and how far from it the index is.
-Place = tuple[tuple[Atom, int], ...]
+Position = tuple[tuple[Atom, int], ...]
 
 
 def definitions(func: Func) -> Mapping[Var, Eqn]:
@@ -40,7 +40,7 @@ def base_and_offset(index: Atom, defined: Mapping[Var, Eqn]) -> tuple[Atom, int]
     return index, offset
 
 
-def place_of(eqn: Eqn, defined: Mapping[Var, Eqn]) -> Place:
+def position_of(eqn: Eqn, defined: Mapping[Var, Eqn]) -> Position:
     """Where the access ``eqn`` is."""
     array = eqn.inputs[0].type
     assert isinstance(array, ArrayType)

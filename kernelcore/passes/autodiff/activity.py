@@ -66,13 +66,13 @@ def _spread_eqn(eqn: Eqn, found: set[Atom]) -> None:
                 _flow(region.yields, eqn.outputs, found)
         case OpKind.FOR | OpKind.WHILE:
             _spread_loop(eqn, found)
-        case OpKind.NATIVE:
+        case OpKind.SNIPPET:
             _spread_native(eqn, found)
         case OpKind.CUSTOM:
             if any(a in found for a in eqn.inputs):
                 inner = list(walk_eqns(eqn.regions[0]))
                 written = [e.inputs[0] for e in inner if e.op.kind in WRITES]
-                calls = [e for e in inner if e.op.kind is OpKind.NATIVE]
+                calls = [e for e in inner if e.op.kind is OpKind.SNIPPET]
                 written += [u.array for e in calls for u in array_uses(e) if u.writes]
                 found.update(v for v in (*eqn.outputs, *written) if is_float(v))
         case _:
@@ -202,7 +202,7 @@ def check_conditions(func: Func) -> None:
         if loop.op.kind is not OpKind.WHILE:
             continue
         for eqn in walk_eqns(loop.regions[0]):
-            writes = eqn.op.kind is OpKind.NATIVE and has_effect(eqn)
+            writes = eqn.op.kind is OpKind.SNIPPET and has_effect(eqn)
             if writes or eqn.op.kind in _EFFECTS:
                 raise KernelGradError(
                     "the condition of a while loop writes: it has no derivative in reverse mode",
@@ -216,7 +216,7 @@ def _check_array(accesses: AccessMap, array: Atom) -> None:
     adds = accesses.has_own(array, OpKind.ATOMIC_ADD)
     stores = accesses.has_own(array, OpKind.STORE, *ATOMICS)
     loads = accesses.has_own(array, OpKind.LOAD)
-    uses = [a.use for a in accesses.native.get(array, ())]
+    uses = [a.use for a in accesses.snippets.get(array, ())]
     is_seen = adds and any(u.loads or u.stores for u in uses)
     if not is_seen and (loads + stores + adds < 2 or accesses.owned(array)):
         return

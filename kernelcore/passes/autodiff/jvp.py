@@ -27,7 +27,7 @@ HANDLERS: Mapping[OpKind, Handler] = MappingProxyType(
         OpKind.IF: Forward.control,
         OpKind.FOR: Forward.control,
         OpKind.WHILE: Forward.control,
-        OpKind.NATIVE: snippet_calls.forward,
+        OpKind.SNIPPET: snippet_calls.forward,
         OpKind.CUSTOM: rule_calls.forward,
     }
 )

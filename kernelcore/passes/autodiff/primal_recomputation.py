@@ -122,7 +122,7 @@ class PrimalValues:
             return not self.accesses.has(eqn.inputs[0], *WRITES)
         if eqn.op.kind in (OpKind.IF, OpKind.CUSTOM):
             return all(self._repeatable(e) for r in eqn.regions for e in r.eqns)
-        if eqn.op.kind is OpKind.NATIVE:
+        if eqn.op.kind is OpKind.SNIPPET:
             return not has_effect(eqn) and not any(
                 self.accesses.has(u.array, *WRITES) for u in array_uses(eqn)
             )
@@ -158,7 +158,7 @@ class PrimalValues:
         return eqns
 
     def _is_dead_write(self, eqn: Eqn) -> bool:
-        if eqn.op.kind is OpKind.NATIVE:
+        if eqn.op.kind is OpKind.SNIPPET:
             written = [u.array for u in array_uses(eqn) if u.writes]
             return not eqn.outputs and not any(self.accesses.has(a, OpKind.LOAD) for a in written)
         # Nobody uses what an atomic returns (check_races), so only loads see what it writes.
@@ -169,8 +169,8 @@ class PrimalValues:
         return [] if stack is None else [Eqn(PUSH, (stack, var), (), NO_ATTRS)]
 
     def _eqn(self, eqn: Eqn) -> Eqn:
-        if eqn.op.kind is OpKind.NATIVE:
-            return replace(eqn, attrs={"snippet": snippet_of(eqn).replay_form()})
+        if eqn.op.kind is OpKind.SNIPPET:
+            return replace(eqn, attrs={"snippet": snippet_of(eqn).as_replay()})
         if not eqn.regions:
             return eqn
         regions = [

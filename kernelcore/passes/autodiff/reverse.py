@@ -157,7 +157,7 @@ class Reverse:
         if cotangent is None or adjoint is None:
             return
         indices = self.indices(eqn)
-        if self.rewritten(array) and array not in self.primal.accesses.native:
+        if self.rewritten(array) and array not in self.primal.accesses.snippets:
             # Owned by this thread (check_races); an atomic next to the plain accesses would do too,
             # but has no derivative of its own.
             known = self.builder.emit(LOAD, adjoint, *indices)

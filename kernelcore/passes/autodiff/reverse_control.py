@@ -113,7 +113,7 @@ def _enters_by_memory(state: Reverse, eqn: Eqn) -> bool:
     """Whether cotangents enter ``eqn`` other than through its outputs."""
 
     def enters(e: Eqn) -> bool:
-        if e.op.kind is OpKind.NATIVE:
+        if e.op.kind is OpKind.SNIPPET:
             return snippet_calls.writes_active(state, e)
         known = e.op.kind in _SOURCES
         return known and (e.inputs[0] in state.adjoint or e.inputs[0] in state.active)

@@ -89,7 +89,7 @@ def written(eqn: Eqn) -> list[Var]:
     for inner in walk_eqns(eqn.regions[0]):
         if inner.op.kind in WRITES and isinstance(inner.inputs[0], Var):
             found[inner.inputs[0]] = None
-        elif inner.op.kind is OpKind.NATIVE:
+        elif inner.op.kind is OpKind.SNIPPET:
             found.update((use.array, None) for use in array_uses(inner) if use.writes)
     return list(found)
 

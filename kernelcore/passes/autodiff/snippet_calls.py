@@ -5,11 +5,11 @@ from __future__ import annotations
 from kernelcore.base.errors import KernelGradError
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Eqn, Var
-from kernelcore.ir.op import NATIVE, WRITES, OpKind
+from kernelcore.ir.op import SNIPPET, WRITES, OpKind
 from kernelcore.ir.snippet import (
-    Form,
     Snippet,
     SnippetParam,
+    Variant,
     array_uses,
     is_float_value,
     no_tangent,
@@ -22,7 +22,7 @@ from kernelcore.passes.autodiff.reverse import Cotangents, Reverse
 
 
 def forward(state: Forward, eqn: Eqn) -> None:
-    """Emit a NATIVE Eqn and its tangent form, which has no text but can be transposed.
+    """Emit a SNIPPET Eqn and its tangent form, which has no text but can be transposed.
 
     Raises:
         KernelGradError: It is active and has no derivative.
@@ -33,7 +33,7 @@ def forward(state: Forward, eqn: Eqn) -> None:
         state.builder.append(eqn)
     if not any(v in state.active for v in targets):
         return
-    if snippet.form is not Form.FORWARD or snippet.adjoint is None:
+    if snippet.variant is not Variant.FORWARD or snippet.adjoint is None:
         raise no_tangent(eqn)
     given: list[bool] = []
     tangents: list[Atom] = []
@@ -45,13 +45,13 @@ def forward(state: Forward, eqn: Eqn) -> None:
             tangents += [tangent, *atoms[1:]]
         elif is_float_value(param):
             tangents += [state.of(a) for a in atoms]
-    form = snippet.tangent_form(given)
-    found = state.builder.emit_all(NATIVE, (*eqn.inputs, *tangents), snippet=form)
+    variant = snippet.as_tangent(given)
+    found = state.builder.emit_all(SNIPPET, (*eqn.inputs, *tangents), snippet=variant)
     state.tangent.update(zip(eqn.outputs, found, strict=False))
 
 
 def reverse(state: Reverse, eqn: Eqn, cotangents: Cotangents) -> None:
-    """Emit the adjoint of a NATIVE Eqn, if a cotangent reaches what it makes.
+    """Emit the adjoint of a SNIPPET Eqn, if a cotangent reaches what it makes.
 
     Raises:
         KernelGradError: It has no adjoint text, or that needs values that are gone.
@@ -79,8 +79,8 @@ def reverse(state: Reverse, eqn: Eqn, cotangents: Cotangents) -> None:
     seeds: list[Atom] = [zero(dtype) for dtype in results]
     if results and results[0].is_float:
         seeds = [state.take(cotangents, v) for v in eqn.outputs]
-    form = snippet.adjoint_form(given)
-    found = state.builder.emit_all(NATIVE, (*inputs, *adjoints, *seeds), snippet=form)
+    variant = snippet.as_adjoint(given)
+    found = state.builder.emit_all(SNIPPET, (*inputs, *adjoints, *seeds), snippet=variant)
     for target, term in zip(targets, found, strict=True):
         state.add(cotangents, target, term)
 
@@ -95,7 +95,7 @@ def _carriers(
     arguments = [atoms for _, atoms in snippet.arguments(eqn.inputs)]
     count = len(snippet.params)
     primal, rest = arguments[:count], iter(arguments[count:])
-    if snippet.form is Form.FORWARD:
+    if snippet.variant is Variant.FORWARD:
         return list(zip(snippet.params, primal, primal, strict=True))
     return [
         (p, atoms, next(rest) if is_given or is_float_value(p) else ())
@@ -104,12 +104,12 @@ def _carriers(
 
 
 def writes_active(state: Reverse, eqn: Eqn) -> bool:
-    """Whether a NATIVE Eqn writes an array that has cotangents."""
+    """Whether a SNIPPET Eqn writes an array that has cotangents."""
     return any(u.writes and u.array in state.adjoint for u in array_uses(eqn))
 
 
 def _check(state: Reverse, eqn: Eqn, snippet: Snippet) -> None:
-    if snippet.form not in (Form.FORWARD, Form.TANGENT):
+    if snippet.variant not in (Variant.FORWARD, Variant.TANGENT):
         raise no_tangent(eqn)
     if snippet.adjoint is None:
         raise KernelGradError(
@@ -125,7 +125,7 @@ def _check(state: Reverse, eqn: Eqn, snippet: Snippet) -> None:
 def _check_reads(state: Reverse, eqn: Eqn, snippet: Snippet, array: Atom) -> None:
     """Refuse an adjoint that reads an array whose elements the kernel has changed since."""
     accesses = state.primal.accesses
-    others = [a for a in accesses.native.get(array, ()) if a.use.writes]
+    others = [a for a in accesses.snippets.get(array, ()) if a.use.writes]
     if accesses.has_own(array, *WRITES) or any(
         a.is_in_loop or not _is_same_call(a.eqn, eqn) for a in others
     ):
@@ -148,7 +148,7 @@ def _check_reads(state: Reverse, eqn: Eqn, snippet: Snippet, array: Atom) -> Non
 
 def _is_same_call(primal: Eqn, eqn: Eqn) -> bool:
     """Whether ``eqn`` is ``primal``, or the tangent form of it."""
-    if snippet_of(eqn).form is Form.FORWARD:
+    if snippet_of(eqn).variant is Variant.FORWARD:
         return primal is eqn
-    is_primal = snippet_of(primal).form is Form.FORWARD
+    is_primal = snippet_of(primal).variant is Variant.FORWARD
     return is_primal and eqn.inputs[: len(primal.inputs)] == primal.inputs

@@ -27,7 +27,7 @@ HANDLERS: Mapping[OpKind, Handler] = MappingProxyType(
         OpKind.IF: reverse_control.branch,
         OpKind.FOR: reverse_control.loop,
         OpKind.WHILE: reverse_control.loop,
-        OpKind.NATIVE: snippet_calls.reverse,
+        OpKind.SNIPPET: snippet_calls.reverse,
         OpKind.CUSTOM: rule_calls.reverse,
         **dict.fromkeys(
             (OpKind.TID, OpKind.DIM, OpKind.STACK, OpKind.ATOMIC, OpKind.ATOMIC_CAS),

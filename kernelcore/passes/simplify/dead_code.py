@@ -50,7 +50,7 @@ class _Liveness:
         for eqn in walk_eqns(func.body):
             if eqn.op.kind in MESSAGES:
                 self.work.append(eqn)
-            elif eqn.op.kind is OpKind.NATIVE:
+            elif eqn.op.kind is OpKind.SNIPPET:
                 self.index_native(eqn, observed)
             elif eqn.op.kind in WRITES:
                 if observed is None or eqn.inputs[0] in observed:
@@ -129,7 +129,7 @@ class _Liveness:
                 self.need(*eqn.inputs[:3])
             case OpKind.WHILE:
                 self.need(*eqn.regions[0].yields)
-            case OpKind.NATIVE:
+            case OpKind.SNIPPET:
                 for use in (u for u in array_uses(eqn) if u.loads):
                     self.work.extend(self.private_writes.get(use.array, ()))
                 self.need(*eqn.inputs)

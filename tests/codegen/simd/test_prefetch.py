@@ -9,7 +9,7 @@ from kernelcore.codegen.analysis.prefetch import first_accesses
 from kernelcore.codegen.simd.strategy import Form
 from kernelcore.codegen.target import cpu
 from kernelcore.ir.core import Eqn, Var
-from kernelcore.passes.access.index_offsets import definitions, place_of
+from kernelcore.passes.access.index_offsets import definitions, position_of
 from kernelcore.passes.pipeline import optimize
 
 F32, F32_2D, VEC3 = kc.array(kc.float32, 1), kc.array(kc.float32, 2), kc.array(kc.vec3, 1)
@@ -67,7 +67,7 @@ def test_the_last_of_several_rows_is_fetched() -> None:
     func = optimize(rows.func)
     defined = definitions(func)
     offsets = {
-        array_name(eqn): [offset for _, offset in place_of(eqn, defined)]
+        array_name(eqn): [offset for _, offset in position_of(eqn, defined)]
         for eqn in first_accesses(func)
     }
     assert offsets == {"u": [2, 1], "w": [0, 0]}

@@ -1,7 +1,8 @@
-"""Atomic minima and maxima as sums over the threads whose value remains.
+"""Gradients of atomic minima and maxima: they go to the arguments that attained the extremum.
 
-When all threads have run, an element holds the value of the threads that attained it. With these
-known, it is their mean, which has derivatives: a launch counts them, another one adds up shares.
+After a launch, an element holds its final value, and every thread that attained it ties. One more
+launch counts the ties; with the tie weight 1 / count, the final value is a weighted sum of the
+tied values, which has derivatives.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from kernelcore.passes.simplify.dead_code import dce
 _UPDATES = (min_builtin.op, max_builtin.op)
 
 
-def extrema(func: Func, sources: Sequence[int]) -> tuple[int, ...]:
-    """Float arrays that ``func`` does nothing to but take atomic minima or maxima, unseen.
+def extremum_arrays(func: Func, sources: Sequence[int]) -> tuple[int, ...]:
+    """Float arrays that ``func`` only updates by atomic minima or maxima whose result is unused.
 
-    Those only that vary with the parameters ``sources``, as such an array does with itself.
+    Only those that depend on the parameters ``sources``; such an array depends on itself.
     """
     eqns = list(walk_eqns(func.body))
     if not any(e.op.kind is OpKind.ATOMIC and e.attrs["update"] in _UPDATES for e in eqns):
         return ()
     accesses = AccessMap(func)
-    # What a function with its own derivative does is for its author to answer for.
+    # The author of a function with its own derivative answers for its code.
     hidden = {e for c in eqns if c.op.kind is OpKind.CUSTOM for e in walk_eqns(c.regions[0])}
     used = atoms_in(func.body)
     found = [
@@ -43,7 +44,7 @@ def extrema(func: Func, sources: Sequence[int]) -> tuple[int, ...]:
         for i, param in enumerate(func.params)
         if isinstance(param.type, ArrayType)
         and param.type.dtype.is_float
-        and param not in accesses.native
+        and param not in accesses.snippets
         and _are_extrema(accesses.of(param))
         and not any(a.eqn in hidden or a.eqn.out in used for a in accesses.of(param))
     ]
@@ -52,7 +53,7 @@ def extrema(func: Func, sources: Sequence[int]) -> tuple[int, ...]:
 
 
 def _are_extrema(accesses: Sequence[Access]) -> bool:
-    """Whether the order of ``accesses`` of one array decides nothing."""
+    """Whether ``accesses`` of one array give the same element in any order."""
     if not accesses:
         return False
     if any(
@@ -67,57 +68,57 @@ def _are_extrema(accesses: Sequence[Access]) -> bool:
     )
 
 
-def counted(func: Func, chosen: Sequence[int]) -> Func:
-    """How many updates by ``func`` attain what remains of the arrays ``chosen``, which it leaves.
+def count_attaining(func: Func, chosen: Sequence[int]) -> Func:
+    """A kernel that counts the updates of the arrays ``chosen`` that attain their final values.
 
-    It has two more parameters per array: what remains, and int32 counts, which are added to.
+    It has two more parameters per array: its final values, and int32 counts, which are added to.
     """
-    remained, counts = _like(func, chosen, "remained"), _like(func, chosen, "count", int32)
+    final, counts = _like(func, chosen, "final"), _like(func, chosen, "count", int32)
 
     def count(builder: Builder, eqn: Eqn) -> None:
         builder.emit(ATOMIC_ADD, counts[eqn.inputs[0]], *eqn.inputs[1:-1], Const(int32, 1))
 
-    body = _rewritten(func.body, remained, count)
-    made = _with_params(func, "count", [*remained.values(), *counts.values()], body)
+    body = _rewritten(func.body, final, count)
+    made = _with_params(func, "count", [*final.values(), *counts.values()], body)
     return dce(without_messages(made), counts.values())
 
 
-def picked(func: Func, chosen: Sequence[int]) -> Func:
-    """``func`` with sums in the place of its atomic minima and maxima of the arrays ``chosen``.
+def weighted_sums(func: Func, chosen: Sequence[int]) -> Func:
+    """``func`` with weighted sums in place of the atomic minima and maxima of ``chosen``.
 
-    It has two more parameters per array: what remains, and the share of each value that attains
-    it. Where the array starts from its own share, the sums are what ``func`` gives.
+    It has two more parameters per array: its final values, and the tie weight of each element.
+    Where the array starts from its own weighted value, the sums equal the final values.
     """
-    remained, share = _like(func, chosen, "remained"), _like(func, chosen, "share")
+    final, weight = _like(func, chosen, "final"), _like(func, chosen, "tie_weight")
 
     def add(builder: Builder, eqn: Eqn) -> None:
         array, *indices, value = eqn.inputs
-        part = builder.emit(mul.op, value, builder.emit(LOAD, share[array], *indices))
+        part = builder.emit(mul.op, value, builder.emit(LOAD, weight[array], *indices))
         builder.emit(ATOMIC_ADD, array, *indices, part)
 
-    body = _rewritten(func.body, remained, add)
-    return _with_params(func, "picked", [*remained.values(), *share.values()], body)
+    body = _rewritten(func.body, final, add)
+    return _with_params(func, "weighted_sums", [*final.values(), *weight.values()], body)
 
 
-def shares(
-    start: Any, remained: Any, count: Any, cast: Callable[[Any, Any], Any]
+def tie_weights(
+    start: Any, final: Any, count: Any, cast: Callable[[Any, Any], Any]
 ) -> tuple[Any, Any]:
-    """The share of every value that attained what remained; that of ``start``, 0 if it did not.
+    """The weight of every value that attained the final one, and of ``start``, 0 if it did not.
 
     Args:
         start: What the elements held before: an array of any library, or None for zeros.
-        remained: What they hold afterwards.
+        final: What they hold afterwards.
         count: How many updates attained that.
         cast: The first array, with the dtype of the second one.
     """
     if start is None:
-        is_same = remained == 0.0
+        is_same = final == 0.0
     else:
-        is_same = (start == remained) | ((start != start) & (remained != remained))
-    is_same = cast(is_same, remained)
-    # Where nothing attained it, the share is infinite, so that nothing looks like a derivative.
-    share = 1.0 / (cast(count, remained) + is_same)
-    return share, share * is_same
+        is_same = (start == final) | ((start != start) & (final != final))
+    is_same = cast(is_same, final)
+    # Where nothing attained it the weight is infinite, so that no result passes for a derivative.
+    weight = 1.0 / (cast(count, final) + is_same)
+    return weight, weight * is_same
 
 
 def _like(
@@ -133,21 +134,21 @@ def _like(
 
 
 def _rewritten(
-    region: Region, remained: Mapping[Atom, Var], attained: Callable[[Builder, Eqn], None]
+    region: Region, final: Mapping[Atom, Var], attained: Callable[[Builder, Eqn], None]
 ) -> Region:
-    """``region`` where an update of an array in ``remained`` does what ``attained`` emits.
+    """``region`` where an update of an array in ``final`` becomes what ``attained`` emits.
 
-    It does so where its value is what remains; of values that are no numbers, where that is none.
+    That runs only where the value equals the final one; NaN equals NaN here.
     """
     builder = Builder()
     for eqn in region.eqns:
-        if not eqn.inputs or eqn.inputs[0] not in remained or eqn.op.kind is not OpKind.ATOMIC:
-            regions = tuple(_rewritten(r, remained, attained) for r in eqn.regions)
+        if not eqn.inputs or eqn.inputs[0] not in final or eqn.op.kind is not OpKind.ATOMIC:
+            regions = tuple(_rewritten(r, final, attained) for r in eqn.regions)
             builder.append(replace(eqn, regions=regions) if regions else eqn)
             continue
         builder.loc = eqn.loc
         array, *indices, value = eqn.inputs
-        last = builder.emit(LOAD, remained[array], *indices)
+        last = builder.emit(LOAD, final[array], *indices)
         both = [builder.emit(not_equal.op, a, a) for a in (value, last)]
         is_same = builder.emit(equal.op, value, last)
         is_same = builder.emit(logical_or.op, is_same, builder.emit(logical_and.op, *both))
