@@ -30,7 +30,7 @@ def launch_attributes(
 
     Returns:
         ``key``: the content hash of the kernel. ``name``: of the kernel, for errors. ``template``:
-        uint8, the argument block, with the numbers. ``relocs``: int64, 9 per kernel parameter.
+        uint8, the argument block, with the numbers. ``slots``: int64, 9 per kernel parameter.
         ``grid``: int64, per launch dimension the buffer and axis it is the extent of, and its value
         if it is none. ``messages``: uint8, what failed assertions report, each with a zero byte
         behind it. ``accumulated``: int64, 6 per accumulated array. ``block_dim``: on GPUs.
@@ -53,7 +53,7 @@ def launch_attributes(
         "key": code.key,
         "name": operation.func.name,
         "template": template,
-        "relocs": np.array(rows, np.int64).reshape(-1),
+        "slots": np.array(rows, np.int64).reshape(-1),
         "grid": np.array(grid, np.int64).reshape(-1),
         "messages": np.frombuffer(b"".join(texts), np.uint8),
         **code.attributes,

@@ -53,7 +53,7 @@ use_tensors(torch.Tensor, torch.nn.Parameter)
 
 def describe(
     operation: Operation,
-    signature: _native.Signature,
+    signature: _native.LaunchDescriptor,
     tensor_values: bool,
     on_devices: TorchDeviceOperation | None = None,
 ) -> TorchOperation:

@@ -12,9 +12,9 @@ PyObject* g_internal = nullptr;
 PyObject* g_assertion = nullptr;
 PyObject* g_index = nullptr;
 
-void replace(PyObject*& slot, nanobind::object value) {
-  PyObject* old = slot;
-  slot = value.release().ptr();
+void replace(PyObject*& held, nanobind::object value) {
+  PyObject* old = held;
+  held = value.release().ptr();
   Py_XDECREF(old);
 }
 

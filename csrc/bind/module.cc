@@ -32,7 +32,7 @@ namespace nb = nanobind;
 namespace kernelcore::bind {
 namespace {
 
-using FlatRelocation =
+using FlatSlot =
     std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
 
 using FlatAccumulated = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
@@ -46,17 +46,17 @@ std::vector<int64_t> flattened(const std::vector<Row>& rows) {
   return flat;
 }
 
-void init_signature(Signature* self, std::string name, std::string key, uintptr_t address,
-                    size_t block_size, const std::vector<FlatRelocation>& relocs,
-                    const std::vector<std::string>& param_names,
-                    const std::vector<std::string>& wheres, const nb::bytes& block_template,
-                    int grid_rank, std::string where,
-                    const std::vector<std::tuple<int, int, int>>& reaches,
-                    std::vector<std::string> messages, bool may_block,
-                    const std::vector<FlatAccumulated>& accumulated, std::vector<size_t> exclusive,
-                    bool is_serial, std::vector<size_t> stored) {
+void init_descriptor(LaunchDescriptor* self, std::string name, std::string key, uintptr_t address,
+                     size_t block_size, const std::vector<FlatSlot>& slots,
+                     const std::vector<std::string>& param_names,
+                     const std::vector<std::string>& wheres, const nb::bytes& block_template,
+                     int grid_rank, std::string where,
+                     const std::vector<std::tuple<int, int, int>>& grid_indexed_axes,
+                     std::vector<std::string> messages, bool may_block,
+                     const std::vector<FlatAccumulated>& accumulated, std::vector<size_t> exclusive,
+                     bool is_serial, std::vector<size_t> stored) {
   // Code for a device has no address here.
-  Signature made;
+  LaunchDescriptor made;
   made.may_block = may_block;
   made.exclusive = std::move(exclusive);
   made.is_serial = is_serial;
@@ -64,22 +64,22 @@ void init_signature(Signature* self, std::string name, std::string key, uintptr_
   made.accumulated = parse_accumulated(flattened(accumulated));
   made.messages = std::move(messages);
   made.where = std::move(where);
-  for (auto [parameter, axis, grid_axis] : reaches) {
-    made.reaches.push_back({static_cast<size_t>(parameter), axis, grid_axis});
+  for (auto [parameter, axis, grid_axis] : grid_indexed_axes) {
+    made.grid_indexed_axes.push_back({static_cast<size_t>(parameter), axis, grid_axis});
   }
   made.name = std::move(name);
   made.key = std::move(key);
   made.fn = reinterpret_cast<KernelFn>(address);
   made.block_bytes = block_size;
   made.grid_rank = grid_rank;
-  made.relocations = parse_relocations(flattened(relocs));
+  made.slots = parse_slots(flattened(slots));
   for (size_t i = 0; i < param_names.size(); ++i) {
     made.parameters.push_back({param_names[i], i < wheres.size() ? wheres[i] : ""});
   }
   const auto* bytes = static_cast<const std::byte*>(block_template.data());
   made.block_template.assign(bytes, bytes + block_template.size());
   made.validate();
-  new (self) Signature(std::move(made));
+  new (self) LaunchDescriptor(std::move(made));
 }
 
 // The Python callable that registers unknown kernels; guarded by the GIL.
@@ -134,29 +134,29 @@ void bind_xla(nb::module_& m) {
 }
 
 void bind_launch(nb::module_& m) {
-  nb::class_<Signature>(m, "Signature", "What a launcher knows of a compiled kernel.")
-      .def("__init__", &init_signature, nb::arg("name"), nb::arg("key"), nb::arg("address"),
-           nb::arg("block_size"), nb::arg("relocs"), nb::arg("param_names"), nb::arg("wheres"),
+  nb::class_<LaunchDescriptor>(m, "LaunchDescriptor", "What a launcher knows of a compiled kernel.")
+      .def("__init__", &init_descriptor, nb::arg("name"), nb::arg("key"), nb::arg("address"),
+           nb::arg("block_size"), nb::arg("slots"), nb::arg("param_names"), nb::arg("wheres"),
            nb::arg("template"), nb::arg("grid_rank") = 0, nb::arg("where") = "",
-           nb::arg("reaches") = std::vector<std::tuple<int, int, int>>(),
+           nb::arg("grid_indexed_axes") = std::vector<std::tuple<int, int, int>>(),
            nb::arg("messages") = std::vector<std::string>(), nb::arg("may_block") = false,
            nb::arg("accumulated") = std::vector<FlatAccumulated>(),
            nb::arg("exclusive") = std::vector<size_t>(), nb::arg("is_serial") = false,
            nb::arg("stored") = std::vector<size_t>())
-      .def_ro("name", &Signature::name)
-      .def_ro("key", &Signature::key)
-      .def_ro("grid_rank", &Signature::grid_rank);
+      .def_ro("name", &LaunchDescriptor::name)
+      .def_ro("key", &LaunchDescriptor::key)
+      .def_ro("grid_rank", &LaunchDescriptor::grid_rank);
   m.def(
       "launch",
-      [](const Signature& signature, nb::handle dims, nb::handle args) {
-        return launch(signature, dims, args, nb::handle());
+      [](const LaunchDescriptor& descriptor, nb::handle dims, nb::handle args) {
+        return launch(descriptor, dims, args, nb::handle());
       },
-      nb::arg("signature"), nb::arg("dims").none(), nb::arg("args"),
-      nb::sig("def launch(signature: Signature, dims: int | collections.abc.Sequence[int], "
+      nb::arg("descriptor"), nb::arg("dims").none(), nb::arg("args"),
+      nb::sig("def launch(descriptor: LaunchDescriptor, dims: int | collections.abc.Sequence[int], "
               "args: collections.abc.Sequence[typing.Any]) -> bool"),
       "Run a kernel over a grid with one argument per parameter, in order. False, and nothing was "
       "run, if an array that the kernel must have for itself shares memory.");
-  m.def("array_span", &array_span, nb::arg("signature"), nb::arg("index"), nb::arg("array"),
+  m.def("array_span", &array_span, nb::arg("descriptor"), nb::arg("index"), nb::arg("array"),
         "The memory of an array that parameter `index` takes.");
   m.def("set_error_types", &set_error_types, nb::arg("argument"), nb::arg("elsewhere"),
         nb::arg("memory"), nb::arg("device"), nb::arg("internal"), nb::arg("assertion"),

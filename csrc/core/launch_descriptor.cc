@@ -8,7 +8,7 @@ namespace {
 // In messages, as kernelcore.errors has them.
 constexpr char kIndexPlace = '\1';
 constexpr char kExtentPlace = '\2';
-constexpr size_t kRelocationFields = 9;
+constexpr size_t kSlotFields = 9;
 constexpr size_t kDimRuleFields = 3;
 constexpr size_t kAccumulatedFields = 6;
 
@@ -42,58 +42,58 @@ std::string filled(const std::string& text, int64_t index, int64_t extent) {
 
 }  // namespace
 
-void Signature::validate() const {
+void LaunchDescriptor::validate() const {
   auto fail = [&](const std::string& what) {
     throw Error(ErrorKind::kInternal, name + "(): malformed kernel description: " + what);
   };
   if (grid_rank < 0 || grid_rank > kMaxGridDims) fail("grid rank");
   if (!block_template.empty() && block_template.size() != block_bytes) fail("template size");
-  if (!parameters.empty() && parameters.size() != relocations.size()) fail("parameter count");
-  for (const Reach& reach : reaches) {
-    bool known = reach.parameter < relocations.size() && reach.axis >= 0 && reach.grid_axis >= 0;
-    if (!known || reach.axis >= relocations[reach.parameter].ndim ||
-        reach.grid_axis >= kMaxGridDims) {
-      fail("reach");
+  if (!parameters.empty() && parameters.size() != slots.size()) fail("parameter count");
+  for (const GridIndexedAxis& indexed : grid_indexed_axes) {
+    bool known = indexed.parameter < slots.size() && indexed.axis >= 0 && indexed.grid_axis >= 0;
+    if (!known || indexed.axis >= slots[indexed.parameter].ndim ||
+        indexed.grid_axis >= kMaxGridDims) {
+      fail("grid-indexed axis");
     }
   }
   for (const Accumulated& a : accumulated) {
-    bool known = a.parameter < relocations.size() && a.axis >= -1 && a.low <= a.high;
-    if (!known || a.axis >= relocations[a.parameter].ndim ||
-        relocations[a.parameter].role == Role::kValue) {
+    bool known = a.parameter < slots.size() && a.axis >= -1 && a.low <= a.high;
+    if (!known || a.axis >= slots[a.parameter].ndim || slots[a.parameter].role == Role::kValue) {
       fail("accumulated array");
     }
   }
   for (size_t parameter : exclusive) {
-    if (parameter >= relocations.size()) fail("exclusive parameter");
+    if (parameter >= slots.size()) fail("exclusive parameter");
   }
   for (size_t parameter : stored) {
-    if (parameter >= relocations.size()) fail("stored parameter");
+    if (parameter >= slots.size()) fail("stored parameter");
   }
-  for (const Relocation& r : relocations) {
-    size_t align = r.role == Role::kValue ? size_bytes(r.dtype) : alignof(int64_t);
-    if (r.outer_ndim() < 0 || (r.components[0] == 0 && r.components[1] != 0)) fail("components");
-    if (r.offset % align != 0) fail("misaligned field");
-    if (r.offset > block_bytes || r.field_bytes() > block_bytes - r.offset) {
+  for (const ParameterSlot& slot : slots) {
+    size_t align = slot.role == Role::kValue ? size_bytes(slot.dtype) : alignof(int64_t);
+    if (slot.outer_ndim() < 0 || (slot.components[0] == 0 && slot.components[1] != 0))
+      fail("components");
+    if (slot.offset % align != 0) fail("misaligned field");
+    if (slot.offset > block_bytes || slot.field_bytes() > block_bytes - slot.offset) {
       fail("field outside the argument block");
     }
   }
 }
 
-std::string Signature::parameter_name(size_t index) const {
+std::string LaunchDescriptor::parameter_name(size_t index) const {
   return index < parameters.size() ? parameters[index].name : "#" + std::to_string(index);
 }
 
-Error Signature::launch_error(const std::string& problem, const std::string& help) const {
+Error LaunchDescriptor::launch_error(const std::string& problem, const std::string& help) const {
   return located(name + "(): " + problem, where, help);
 }
 
-Error Signature::argument_error(size_t index, const std::string& problem,
-                                const std::string& help) const {
+Error LaunchDescriptor::argument_error(size_t index, const std::string& problem,
+                                       const std::string& help) const {
   std::string declared = index < parameters.size() ? parameters[index].where : where;
   return located(name + "(): argument '" + parameter_name(index) + "': " + problem, declared, help);
 }
 
-Error Signature::run_error(std::span<const int64_t, kStatusWords> words) const {
+Error LaunchDescriptor::run_error(std::span<const int64_t, kStatusWords> words) const {
   int64_t status = words[0];
   auto index = static_cast<size_t>(status - kStatusFirstAssertion);
   if (status >= kStatusFirstAssertion && index < messages.size()) {
@@ -110,8 +110,8 @@ Error Signature::run_error(std::span<const int64_t, kStatusWords> words) const {
   return Error(ErrorKind::kInternal, name + "(): unknown status " + std::to_string(status));
 }
 
-void Signature::check_shape(size_t index, const ArrayView& view) const {
-  const Relocation& r = relocations[index];
+void LaunchDescriptor::check_shape(size_t index, const ArrayView& view) const {
+  const ParameterSlot& slot = slots[index];
   for (int k = 0; k < view.ndim; ++k) {
     if (view.shape[k] >= kExtentLimit) [[unlikely]] {
       throw argument_error(index,
@@ -120,23 +120,23 @@ void Signature::check_shape(size_t index, const ArrayView& view) const {
                            "split the array: indices of kernels have 32 bits");
     }
   }
-  const int64_t* last = view.shape + r.outer_ndim();
-  for (int k = 0; k < r.component_ndim(); ++k) {
-    if (last[k] == r.components[k]) [[likely]]
+  const int64_t* last = view.shape + slot.outer_ndim();
+  for (int k = 0; k < slot.component_ndim(); ++k) {
+    if (last[k] == slot.components[k]) [[likely]]
       continue;
     throw argument_error(index,
-                         "expected " + describe_array(r) + ", found shape " + shape_text(view),
+                         "expected " + describe_array(slot) + ", found shape " + shape_text(view),
                          "the last axes of such an array hold the components of an element");
   }
 }
 
-std::vector<Relocation> parse_relocations(std::span<const int64_t> flat) {
+std::vector<ParameterSlot> parse_slots(std::span<const int64_t> flat) {
   constexpr int64_t kIntMax = std::numeric_limits<int32_t>::max();
-  checked(static_cast<int64_t>(flat.size() % kRelocationFields), 0, 0, "relocation length");
-  std::vector<Relocation> relocations;
-  for (size_t i = 0; i < flat.size(); i += kRelocationFields) {
+  checked(static_cast<int64_t>(flat.size() % kSlotFields), 0, 0, "slot length");
+  std::vector<ParameterSlot> slots;
+  for (size_t i = 0; i < flat.size(); i += kSlotFields) {
     const int64_t* v = flat.data() + i;
-    relocations.push_back(Relocation{
+    slots.push_back(ParameterSlot{
         .offset = static_cast<size_t>(checked(v[0], 0, kIntMax, "offset")),
         .role = static_cast<Role>(checked(v[1], 0, 4, "role")),
         .dtype = static_cast<DType>(checked(v[2], 0, kDTypeCount - 1, "dtype")),
@@ -148,7 +148,7 @@ std::vector<Relocation> parse_relocations(std::span<const int64_t> flat) {
                        checked(v[8], 0, kIntMax, "components")},
     });
   }
-  return relocations;
+  return slots;
 }
 
 std::vector<DimRule> parse_dim_rules(std::span<const int64_t> flat) {
@@ -190,20 +190,20 @@ std::string shape_text(const ArrayView& view) {
   return text + (view.ndim == 1 ? ",)" : ")");
 }
 
-std::string describe_array(const Relocation& r) {
-  int count = r.component_ndim();
-  if (count == 0) return "array of " + describe_array(name_of(r.dtype), r.ndim);
+std::string describe_array(const ParameterSlot& slot) {
+  int count = slot.component_ndim();
+  if (count == 0) return "array of " + describe_array(name_of(slot.dtype), slot.ndim);
   std::string components;
   std::string shape;
-  for (int k = 0; k < r.outer_ndim(); ++k) shape += std::string(1, "nmklpqrstuvw"[k]) + ", ";
+  for (int k = 0; k < slot.outer_ndim(); ++k) shape += std::string(1, "nmklpqrstuvw"[k]) + ", ";
   for (int k = 0; k < count; ++k) {
-    components += (k == 0 ? "" : "x") + std::to_string(r.components[k]);
-    shape += (k == 0 ? "" : ", ") + std::to_string(r.components[k]);
+    components += (k == 0 ? "" : "x") + std::to_string(slot.components[k]);
+    shape += (k == 0 ? "" : ", ") + std::to_string(slot.components[k]);
   }
-  if (r.ndim == 1) shape += ",";
-  components += std::string(" ") + name_of(r.dtype) + " components";
+  if (slot.ndim == 1) shape += ",";
+  components += std::string(" ") + name_of(slot.dtype) + " components";
   std::string what =
-      r.outer_ndim() == 0 ? "the " + components + " of a value" : "elements of " + components;
+      slot.outer_ndim() == 0 ? "the " + components + " of a value" : "elements of " + components;
   return "array of " + what + ": shape (" + shape + ")";
 }
 

@@ -20,7 +20,7 @@ struct Parameter {
 
 /// Every point of the grid accesses parameter `parameter` at its own index of grid axis
 /// `grid_axis`, on axis `axis` of the array.
-struct Reach {
+struct GridIndexedAxis {
   size_t parameter;
   int axis;
   int grid_axis;
@@ -39,17 +39,17 @@ struct Accumulated {
 };
 
 /// A compiled kernel with the layout of its argument block; immutable once validated.
-struct Signature {
+struct LaunchDescriptor {
   std::string name;
   std::string key;
   KernelFn fn = nullptr;  // null: the code is for a device
   size_t block_bytes = 0;
   int grid_rank = 0;  // 0: the kernel does not look at its grid, any rank will do
-  std::vector<Relocation> relocations;
-  std::vector<Parameter> parameters;  // one per relocation, or none
+  std::vector<ParameterSlot> slots;
+  std::vector<Parameter> parameters;  // one per slot, or none
   std::vector<std::byte> block_template;
   std::string where;  // source excerpt of the kernel itself; may be empty
-  std::vector<Reach> reaches;
+  std::vector<GridIndexedAxis> grid_indexed_axes;
   // Of the kernel's assertions, in order; that of an index check starts with the place of the
   // index.
   std::vector<std::string> messages;
@@ -79,8 +79,8 @@ struct Signature {
   void check_shape(size_t index, const ArrayView& view) const;
 };
 
-/// Nine integers per relocation, in the order of its fields. Throws on values out of range.
-std::vector<Relocation> parse_relocations(std::span<const int64_t> flat);
+/// Nine integers per slot, in the order of its fields. Throws on values out of range.
+std::vector<ParameterSlot> parse_slots(std::span<const int64_t> flat);
 
 /// Three integers per rule, in the order of its fields.
 std::vector<DimRule> parse_dim_rules(std::span<const int64_t> flat);
@@ -92,7 +92,7 @@ std::vector<Accumulated> parse_accumulated(std::span<const int64_t> flat);
 std::string shape_text(const ArrayView& view);
 
 /// The arrays that a parameter takes, as error messages describe them.
-std::string describe_array(const Relocation& r);
+std::string describe_array(const ParameterSlot& slot);
 
 /// "float32 with 1 dimension", as error messages describe arrays.
 std::string describe_array(const std::string& dtype, int64_t ndim);

@@ -48,7 +48,8 @@ Devices& devices() {
                                       "\n  help: a newer driver knows newer PTX");
 }
 
-void raise_status(const Device& device, const StatusWords& words, const Signature& signature) {
+void raise_status(const Device& device, const StatusWords& words,
+                  const LaunchDescriptor& descriptor) {
   auto* status = reinterpret_cast<volatile int64_t*>(words.host);
   if (status[0] == 0) return;
   // A kernel that still runs may be about to write the other words.
@@ -56,7 +57,7 @@ void raise_status(const Device& device, const StatusWords& words, const Signatur
   int64_t found[kStatusWords];
   for (int k = 0; k < kStatusWords; ++k) found[k] = status[k];
   for (int k = kStatusWords - 1; k >= 0; --k) status[k] = 0;
-  Error failure = signature.run_error(found);
+  Error failure = descriptor.run_error(found);
   if (result == kSuccess) throw failure;
   throw Error(failure.kind(),
               failure.what() + ("\n  note: " + describe(result, "waiting for the device")));
@@ -77,7 +78,7 @@ int read_attribute(const DriverTable& driver, DeviceHandle device, int which) {
 }
 
 /// Whether failures of both are told in the same words.
-bool are_alike(const Signature& a, const Signature& b) {
+bool are_alike(const LaunchDescriptor& a, const LaunchDescriptor& b) {
   return a.key == b.key && a.name == b.name && a.where == b.where && a.messages == b.messages;
 }
 
@@ -221,10 +222,10 @@ LoadedFunction Device::load(const std::string& key, const std::string& image,
   return found;
 }
 
-StatusWords Device::watch(std::shared_ptr<const Signature> signature) {
+StatusWords Device::watch(std::shared_ptr<const LaunchDescriptor> descriptor) {
   std::lock_guard lock(mutex_);
   for (const Watch& watch : watches_) {
-    if (are_alike(*watch.signature, *signature)) return watch.words;
+    if (are_alike(*watch.descriptor, *descriptor)) return watch.words;
   }
   if (words_left_ < kStatusWords) {
     ScopedContext current(*this);
@@ -240,18 +241,18 @@ StatusWords Device::watch(std::shared_ptr<const Signature> signature) {
   next_words_.host += kStatusWords;
   next_words_.device += kStatusWords * sizeof(int64_t);
   words_left_ -= kStatusWords;
-  watches_.push_back({found, std::move(signature)});
+  watches_.push_back({found, std::move(descriptor)});
   return found;
 }
 
 void Device::raise_failures() {
   std::lock_guard lock(mutex_);
-  for (const Watch& watch : watches_) raise_status(*this, watch.words, *watch.signature);
+  for (const Watch& watch : watches_) raise_status(*this, watch.words, *watch.descriptor);
 }
 
-void Device::raise_failure(const StatusWords& words, const Signature& signature) {
+void Device::raise_failure(const StatusWords& words, const LaunchDescriptor& descriptor) {
   std::lock_guard lock(mutex_);
-  raise_status(*this, words, signature);
+  raise_status(*this, words, descriptor);
 }
 
 void Device::synchronize() {

@@ -64,13 +64,13 @@ class Device {
   LoadedFunction load(const std::string& key, const std::string& image, const std::string& symbol);
 
   /// Status words, which `raise_failures` reads for ever; equal kernels share them.
-  StatusWords watch(std::shared_ptr<const Signature> signature);
+  StatusWords watch(std::shared_ptr<const LaunchDescriptor> descriptor);
 
   /// Throws the failure of a kernel that has run, if there is one, and forgets it.
   void raise_failures();
 
   /// As `raise_failures`, of one kernel.
-  void raise_failure(const StatusWords& words, const Signature& signature);
+  void raise_failure(const StatusWords& words, const LaunchDescriptor& descriptor);
 
   /// Waits for everything, and throws what failed.
   void synchronize();
@@ -81,7 +81,7 @@ class Device {
  private:
   struct Watch {
     StatusWords words;
-    std::shared_ptr<const Signature> signature;
+    std::shared_ptr<const LaunchDescriptor> descriptor;
   };
 
   Device(const DriverTable& driver, int ordinal);

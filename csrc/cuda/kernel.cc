@@ -10,13 +10,13 @@ namespace {
 
 constexpr int64_t kMaxBlocks = std::numeric_limits<int32_t>::max();
 
-int64_t block_threads(const Signature& signature, const LoadedFunction& function,
+int64_t block_threads(const LaunchDescriptor& descriptor, const LoadedFunction& function,
                       const Geometry& geometry) {
   if (geometry.block_threads == 0) return std::min(kDefaultBlockThreads, function.max_threads);
   if (geometry.block_threads > 0 && geometry.block_threads <= function.max_threads) {
     return geometry.block_threads;
   }
-  throw signature.launch_error(
+  throw descriptor.launch_error(
       "block_dim: expected 1 to " + std::to_string(function.max_threads) +
           " threads, as many as the registers of the kernel leave, found " +
           std::to_string(geometry.block_threads),
@@ -25,8 +25,9 @@ int64_t block_threads(const Signature& signature, const LoadedFunction& function
 
 }  // namespace
 
-DeviceKernel::DeviceKernel(const Signature& signature, std::string image, std::string symbol)
-    : signature_(std::make_shared<Signature>(signature)),
+DeviceKernel::DeviceKernel(const LaunchDescriptor& descriptor, std::string image,
+                           std::string symbol)
+    : descriptor_(std::make_shared<LaunchDescriptor>(descriptor)),
       image_(std::move(image)),
       symbol_(std::move(symbol)) {}
 
@@ -43,8 +44,8 @@ const DeviceKernel::Placed& DeviceKernel::on(Device& device) {
   // Loading may wait for what the device does, and that for what another device is to be given.
   auto made = std::make_unique<Placed>();
   OutsideCaptures relaxed(device.driver());
-  made->function = device.load(signature_->key, image_, symbol_);
-  made->status = device.watch(signature_);
+  made->function = device.load(descriptor_->key, image_, symbol_);
+  made->status = device.watch(descriptor_);
   std::lock_guard lock(mutex_);
   return *placed_.emplace_back(&device, std::move(made)).second;
 }
@@ -54,7 +55,7 @@ void DeviceKernel::prepare(Device& device) {
 }
 
 void DeviceKernel::raise_failure(Device& device) {
-  device.raise_failure(on(device).status, *signature_);
+  device.raise_failure(on(device).status, *descriptor_);
 }
 
 void DeviceKernel::raise_failure(const Stream& stream) {
@@ -70,8 +71,8 @@ void DeviceKernel::launch(const Stream& stream, const void* block, Launch& launc
   int64_t threads = 1;
   int64_t blocks = 1;
   // Points that must run in order are those of one thread.
-  if (!signature_->is_serial) {
-    threads = block_threads(*signature_, placed.function, geometry);
+  if (!descriptor_->is_serial) {
+    threads = block_threads(*descriptor_, placed.function, geometry);
     int64_t limit = geometry.max_blocks > 0 ? geometry.max_blocks : kMaxBlocks;
     blocks = std::min({(launch.total + threads - 1) / threads, limit, kMaxBlocks});
   }

@@ -23,9 +23,9 @@ struct Geometry {
 class DeviceKernel {
  public:
   /// `image` is PTX or a cubin that defines `symbol` with the interface of codegen/ptx.py.
-  DeviceKernel(const Signature& signature, std::string image, std::string symbol);
+  DeviceKernel(const LaunchDescriptor& descriptor, std::string image, std::string symbol);
 
-  const Signature& signature() const { return *signature_; }
+  const LaunchDescriptor& descriptor() const { return *descriptor_; }
 
   /// Loads the code on `device`, as the first launch does.
   void prepare(Device& device);
@@ -49,7 +49,7 @@ class DeviceKernel {
   const Placed* find(const Device& device);
   const Placed& on(Device& device);
 
-  const std::shared_ptr<const Signature> signature_;
+  const std::shared_ptr<const LaunchDescriptor> descriptor_;
   const std::string image_;
   const std::string symbol_;
   std::mutex mutex_;

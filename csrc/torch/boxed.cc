@@ -20,7 +20,7 @@ void run_boxed(StableIValue* stack, const Operation& op) {
   }
   HiddenResults hidden(op, operands.data(), results.data());
   Launch launch = op.launch_for(operands.data(), results.data());
-  run_functional(op.signature, operands.data(), results.data(), launch, Pool::instance());
+  run_functional(op.descriptor, operands.data(), results.data(), launch, Pool::instance());
   inputs.clear();
   outputs.release_to(stack);
 }

@@ -105,7 +105,7 @@ void run_boxed_out(StableIValue* stack, const Operation& op) {
   Targets targets(op, outs.data(), results.data());
   HiddenResults hidden(op, operands.data(), results.data());
   Launch launch = op.launch_for(operands.data(), results.data());
-  run_functional(op.signature, operands.data(), results.data(), launch, Pool::instance());
+  run_functional(op.descriptor, operands.data(), results.data(), launch, Pool::instance());
   targets.copy_to(given);
   inputs.clear();
   outputs.release_to(stack);

@@ -65,13 +65,13 @@ class DeviceCall {
         made_(op_.visible_count),
         scratch_(op_.operands.size() + op_.results.size()) {}
 
-  void read(size_t index, StableIValue& slot) {
+  void read(size_t index, StableIValue& entry) {
     ArrayView& view = operands_[index];
     if (!op_.operands[index].is_array) {
-      read_number(op_, index, slot, view);
+      read_number(op_, index, entry, view);
       return;
     }
-    Place found = read_tensor(op_, index, reinterpret_cast<TensorHandle>(slot), view);
+    Place found = read_tensor(op_, index, reinterpret_cast<TensorHandle>(entry), view);
     if (op_.parameter_of(index) == Operation::kNoParameter) return;  // Its shape is all it gives.
     if (found.device_type == shim().cpu && is_value(index)) {
       send(index, view);
@@ -101,7 +101,7 @@ class DeviceCall {
  private:
   /// Whether an operand is one element, as numbers are that Python passes.
   bool is_value(size_t index) const {
-    return op_.signature.relocations[op_.parameter_of(index)].outer_ndim() == 0;
+    return op_.descriptor.slots[op_.parameter_of(index)].outer_ndim() == 0;
   }
 
   /// Puts the elements of `view`, in memory of the host, where the kernel reads them.
@@ -119,14 +119,15 @@ class DeviceCall {
   /// Copies the operand that result `index` starts as. Torch does it where the driver would need a
   /// call per row; the run finds that it is done.
   void copy_operand(size_t index, StableIValue* stack, TensorHandle result) {
-    for (const Relocation& r : op_.signature.relocations) {
-      if (!r.is_written() || r.operand < 0 || r.result != static_cast<int>(index)) continue;
-      ArrayView& operand = operands_[static_cast<size_t>(r.operand)];
-      if (operand.is_contiguous(size_bytes(r.dtype))) return;
+    for (const ParameterSlot& slot : op_.descriptor.slots) {
+      if (!slot.is_written() || slot.operand < 0 || slot.result != static_cast<int>(index))
+        continue;
+      ArrayView& operand = operands_[static_cast<size_t>(slot.operand)];
+      if (operand.is_contiguous(size_bytes(slot.dtype))) return;
       WithoutGradients off;
-      if (shim().copy(result, reinterpret_cast<TensorHandle>(stack[r.operand]), 1) != 0) {
-        throw Error(ErrorKind::kDevice, op_.signature.name + "(): torch could not copy argument " +
-                                            std::to_string(r.operand));
+      if (shim().copy(result, reinterpret_cast<TensorHandle>(stack[slot.operand]), 1) != 0) {
+        throw Error(ErrorKind::kDevice, op_.descriptor.name + "(): torch could not copy argument " +
+                                            std::to_string(slot.operand));
       }
       operand = results_[index];
       return;

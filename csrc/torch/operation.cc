@@ -9,7 +9,7 @@ namespace {
 
 [[noreturn]] void fail(const Operation& op, const std::string& what) {
   throw Error(ErrorKind::kInternal,
-              op.signature.name + "(): malformed operation description: " + what);
+              op.descriptor.name + "(): malformed operation description: " + what);
 }
 
 // Rules may name operands that are arrays and, for the grid, results after them.
@@ -31,23 +31,23 @@ void check_rules(const Operation& op, const std::vector<DimRule>& rules, bool ma
   }
 }
 
-void check_relocation(const Operation& op, const Relocation& r) {
+void check_slot(const Operation& op, const ParameterSlot& slot) {
   auto in_range = [](int index, size_t size) {
     return index >= 0 && static_cast<size_t>(index) < size;
   };
-  if (r.operand >= 0) {
-    if (!in_range(r.operand, op.operands.size())) fail(op, "operand index");
-    const OperandSpec& operand = op.operands[static_cast<size_t>(r.operand)];
-    int ndim = r.role == Role::kValue ? 0 : r.ndim;
-    if (operand.dtype != r.dtype || operand.ndim != ndim) fail(op, "operand type");
-    if (r.role != Role::kValue && !operand.is_array) fail(op, "operand kind");
-  } else if (r.role == Role::kInput || r.role == Role::kInOut) {
+  if (slot.operand >= 0) {
+    if (!in_range(slot.operand, op.operands.size())) fail(op, "operand index");
+    const OperandSpec& operand = op.operands[static_cast<size_t>(slot.operand)];
+    int ndim = slot.role == Role::kValue ? 0 : slot.ndim;
+    if (operand.dtype != slot.dtype || operand.ndim != ndim) fail(op, "operand type");
+    if (slot.role != Role::kValue && !operand.is_array) fail(op, "operand kind");
+  } else if (slot.role == Role::kInput || slot.role == Role::kInOut) {
     fail(op, "parameter without operand");
   }
-  if (!r.is_written()) return;
-  if (!in_range(r.result, op.results.size())) fail(op, "result index");
-  const ResultSpec& result = op.results[static_cast<size_t>(r.result)];
-  if (result.dtype != r.dtype || result.dims.size() != static_cast<size_t>(r.ndim)) {
+  if (!slot.is_written()) return;
+  if (!in_range(slot.result, op.results.size())) fail(op, "result index");
+  const ResultSpec& result = op.results[static_cast<size_t>(slot.result)];
+  if (result.dtype != slot.dtype || result.dims.size() != static_cast<size_t>(slot.ndim)) {
     fail(op, "result type");
   }
 }
@@ -64,9 +64,9 @@ int64_t extent(const Operation& op, const DimRule& rule, const ArrayView* operan
 }  // namespace
 
 void Operation::validate() const {
-  signature.validate();
+  descriptor.validate();
   if (visible_count > results.size()) fail(*this, "visible results");
-  if (signature.grid_rank != 0 && grid.size() != static_cast<size_t>(signature.grid_rank)) {
+  if (descriptor.grid_rank != 0 && grid.size() != static_cast<size_t>(descriptor.grid_rank)) {
     fail(*this, "grid rank");
   }
   if (grid.size() > static_cast<size_t>(kMaxGridDims)) fail(*this, "grid rank");
@@ -78,13 +78,13 @@ void Operation::validate() const {
     check_rules(*this, result.dims, false);
   }
   check_rules(*this, grid, true);
-  for (const Relocation& r : signature.relocations) check_relocation(*this, r);
+  for (const ParameterSlot& slot : descriptor.slots) check_slot(*this, slot);
 }
 
 size_t Operation::parameter_of(size_t index) const {
-  const auto& all = signature.relocations;
-  auto it = std::find_if(all.begin(), all.end(), [index](const Relocation& r) {
-    return r.operand == static_cast<int>(index);
+  const auto& all = descriptor.slots;
+  auto it = std::find_if(all.begin(), all.end(), [index](const ParameterSlot& slot) {
+    return slot.operand == static_cast<int>(index);
   });
   return it == all.end() ? kNoParameter : static_cast<size_t>(it - all.begin());
 }
@@ -104,7 +104,7 @@ Launch Operation::launch_for(const ArrayView* operand_views, const ArrayView* re
   for (size_t k = 0; k < grid.size(); ++k) {
     dims[k] = extent(*this, grid[k], operand_views, result_views);
   }
-  return make_launch(signature, {dims, grid.size()});
+  return make_launch(descriptor, {dims, grid.size()});
 }
 
 HiddenResults::HiddenResults(const Operation& operation, const ArrayView* operand_views,

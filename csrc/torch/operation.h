@@ -26,13 +26,13 @@ struct ResultSpec {
 struct Operation {
   static constexpr size_t kNoParameter = static_cast<size_t>(-1);
 
-  Signature signature;
+  LaunchDescriptor descriptor;
   std::vector<OperandSpec> operands;  // in schema order
   std::vector<ResultSpec> results;    // visible ones first, then hidden ones
   size_t visible_count = 0;
   std::vector<DimRule> grid;  // operands first, then results
 
-  /// Throws an internal Error where relocations, rules and specs do not fit each other.
+  /// Throws an internal Error where slots, rules and specs do not fit each other.
   void validate() const;
 
   /// The kernel parameter that operand `index` fills, for error messages.

@@ -12,7 +12,7 @@ struct TensorOpaque;
 using TensorHandle = TensorOpaque*;
 using LibraryHandle = void*;
 
-/// One slot of the stack of a boxed operator; small values sit in its low bytes.
+/// One entry of the stack of a boxed operator; small values sit in its low bytes.
 using StableIValue = uint64_t;
 using BoxedKernel = void (*)(StableIValue* stack, uint64_t inputs, uint64_t outputs);
 

@@ -8,16 +8,16 @@
 namespace kernelcore::torch {
 namespace {
 
-void convert_number(const Operation& op, size_t index, StableIValue& slot) {
+void convert_number(const Operation& op, size_t index, StableIValue& entry) {
   DType dtype = op.operands[index].dtype;
   switch (traits_of(dtype).kind) {
     case ScalarKind::kFloat: {
-      store_float(dtype, std::bit_cast<double>(slot), &slot);
+      store_float(dtype, std::bit_cast<double>(entry), &entry);
       break;
     }
     case ScalarKind::kInt:
     case ScalarKind::kUInt: {
-      auto value = static_cast<int64_t>(slot);
+      auto value = static_cast<int64_t>(entry);
       if (holds(dtype, value)) break;
       bool is_signed = traits_of(dtype).kind == ScalarKind::kInt;
       refuse_operand(op, index, std::string(is_signed ? "an " : "a ") + name_of(dtype) + " value",
@@ -25,7 +25,7 @@ void convert_number(const Operation& op, size_t index, StableIValue& slot) {
     }
     case ScalarKind::kBool:
       // A bool sits in the low byte, which is the first one here; keep it 0 or 1.
-      store_integer(dtype, (slot & 0xff) != 0 ? 1 : 0, &slot);
+      store_integer(dtype, (entry & 0xff) != 0 ? 1 : 0, &entry);
       break;
   }
 }
@@ -79,18 +79,18 @@ void refuse_operand(const Operation& op, size_t index, const std::string& expect
   std::string problem = "expected " + expected + ", found " + found;
   size_t parameter = op.parameter_of(index);
   if (parameter != Operation::kNoParameter) {
-    throw op.signature.argument_error(parameter, problem, help);
+    throw op.descriptor.argument_error(parameter, problem, help);
   }
-  throw op.signature.launch_error("argument #" + std::to_string(index) + ": " + problem, help);
+  throw op.descriptor.launch_error("argument #" + std::to_string(index) + ": " + problem, help);
 }
 
 void refuse_result(const Operation& op, size_t index, const std::string& expected,
                    const std::string& found) {
-  const auto& all = op.signature.relocations;
-  auto it = std::ranges::find(all, static_cast<int>(index), &Relocation::result);
-  throw op.signature.argument_error(static_cast<size_t>(it - all.begin()),
-                                    "expected " + expected + ", found " + found,
-                                    "leave out=... away, or give a new tensor");
+  const auto& all = op.descriptor.slots;
+  auto it = std::ranges::find(all, static_cast<int>(index), &ParameterSlot::result);
+  throw op.descriptor.argument_error(static_cast<size_t>(it - all.begin()),
+                                     "expected " + expected + ", found " + found,
+                                     "leave out=... away, or give a new tensor");
 }
 
 Place read_tensor(const Operation& op, size_t index, TensorHandle tensor, ArrayView& view) {
@@ -105,17 +105,17 @@ Place read_tensor(const Operation& op, size_t index, TensorHandle tensor, ArrayV
   }
   view = found.view(spec.ndim, size_bytes(spec.dtype));
   size_t parameter = op.parameter_of(index);
-  if (parameter != Operation::kNoParameter) op.signature.check_shape(parameter, view);
+  if (parameter != Operation::kNoParameter) op.descriptor.check_shape(parameter, view);
   if (view.data == nullptr && view.numel() != 0) {
     refuse_operand(op, index, "a tensor with memory", "one without");
   }
   return found.place;
 }
 
-void read_number(const Operation& op, size_t index, StableIValue& slot, ArrayView& view) {
-  convert_number(op, index, slot);
+void read_number(const Operation& op, size_t index, StableIValue& entry, ArrayView& view) {
+  convert_number(op, index, entry);
   view.ndim = 0;
-  view.data = &slot;
+  view.data = &entry;
 }
 
 void own_operands(const Operation& op, const StableIValue* stack, OwnedTensors& owned) {
@@ -146,7 +146,7 @@ TensorHandle allocate(const Operation& op, DType dtype, Place place, ArrayView& 
   if (s.empty_strided(view.ndim, view.shape, strides, s.dtypes[static_cast<size_t>(dtype)],
                       place.device_type, place.device_index, &tensor) != 0) {
     throw Error(ErrorKind::kMemory,
-                op.signature.name + "(): no memory for an array of shape " + shape_text(view));
+                op.descriptor.name + "(): no memory for an array of shape " + shape_text(view));
   }
   s.get_data_ptr(tensor, &view.data);
   return tensor;

@@ -73,7 +73,7 @@ std::string dtype_text(int32_t dtype);
 Place read_tensor(const Operation& op, size_t index, TensorHandle tensor, ArrayView& view);
 
 /// Rewrites a number on the stack as the bytes of its dtype, and makes a view of them.
-void read_number(const Operation& op, size_t index, StableIValue& slot, ArrayView& view);
+void read_number(const Operation& op, size_t index, StableIValue& entry, ArrayView& view);
 
 /// Makes the tensors among the operands, which a call owns, those of `owned`.
 void own_operands(const Operation& op, const StableIValue* stack, OwnedTensors& owned);

@@ -6,23 +6,24 @@ namespace kernelcore::ffi {
 namespace {
 
 // Buffers were typed when the program was built: a mismatch here is a defect, not a user error.
-void read_buffer(const Signature& signature, size_t index, const void* source, ArrayView& view) {
+void read_buffer(const LaunchDescriptor& descriptor, size_t index, const void* source,
+                 ArrayView& view) {
   const auto& buffer = *static_cast<const XLA_FFI_Buffer*>(source);
-  const Relocation& r = signature.relocations[index];
-  int ndim = r.role == Role::kValue ? 0 : r.ndim;
+  const ParameterSlot& slot = descriptor.slots[index];
+  int ndim = slot.role == Role::kValue ? 0 : slot.ndim;
   // A call that XLA cuts over devices has one more axis, of extent 1.
   bool has_unit_axis = buffer.rank == ndim + 1 && ndim > 0 && buffer.dims[ndim] == 1;
-  if (buffer.dtype != xla_dtype(r.dtype) || (buffer.rank != ndim && !has_unit_axis)) {
-    throw Error(ErrorKind::kInternal, signature.name + "(): parameter " + std::to_string(index) +
-                                          ": expected " + describe_array(name_of(r.dtype), ndim) +
-                                          ", found XLA type " + std::to_string(buffer.dtype) +
-                                          " with " + std::to_string(buffer.rank));
+  if (buffer.dtype != xla_dtype(slot.dtype) || (buffer.rank != ndim && !has_unit_axis)) {
+    throw Error(ErrorKind::kInternal,
+                descriptor.name + "(): parameter " + std::to_string(index) + ": expected " +
+                    describe_array(name_of(slot.dtype), ndim) + ", found XLA type " +
+                    std::to_string(buffer.dtype) + " with " + std::to_string(buffer.rank));
   }
   view.data = buffer.data;
   view.ndim = ndim;
   for (int k = 0; k < ndim; ++k) view.shape[k] = buffer.dims[k];
-  view.set_contiguous(size_bytes(r.dtype));
-  signature.check_shape(index, view);
+  view.set_contiguous(size_bytes(slot.dtype));
+  descriptor.check_shape(index, view);
 }
 
 /// Buffer `index` of the call: an operand, or a result behind them.
@@ -39,7 +40,7 @@ const void* buffer_at(const XLA_FFI_CallFrame& frame, int64_t index) {
 void read_buffers(const Plan& plan, const XLA_FFI_CallFrame& frame, ArrayView* views) {
   for (const BufferUse& use : plan.buffers) {
     const void* buffer = buffer_at(frame, static_cast<int64_t>(use.buffer));
-    read_buffer(plan.steps[use.step].signature, use.parameter, buffer, views[use.buffer]);
+    read_buffer(plan.steps[use.step].descriptor, use.parameter, buffer, views[use.buffer]);
   }
 }
 
@@ -55,7 +56,7 @@ Launch read_grid(const Step& step, const XLA_FFI_CallFrame& frame) {
     if (rule.axis >= buffer->rank) throw Error(ErrorKind::kInternal, "grid names no axis");
     dims[k] = buffer->dims[rule.axis];
   }
-  return make_launch(step.signature, {dims, step.grid.size()});
+  return make_launch(step.descriptor, {dims, step.grid.size()});
 }
 
 }  // namespace kernelcore::ffi

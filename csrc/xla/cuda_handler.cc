@@ -30,10 +30,10 @@ std::unique_ptr<const Plan> make_device_plan(const XLA_FFI_Attrs& attributes) {
   static_cast<Plan&>(*plan) = make_plan(attributes);
   for (const Step& step : plan->steps) {
     if (step.image == nullptr) {
-      throw Error(ErrorKind::kInternal, step.signature.name + "(): no code for devices");
+      throw Error(ErrorKind::kInternal, step.descriptor.name + "(): no code for devices");
     }
-    plan->kernels.push_back(std::make_unique<cuda::DeviceKernel>(step.signature, *step.image,
-                                                                 "kc_" + step.signature.key));
+    plan->kernels.push_back(std::make_unique<cuda::DeviceKernel>(step.descriptor, *step.image,
+                                                                 "kc_" + step.descriptor.key));
   }
   return plan;
 }

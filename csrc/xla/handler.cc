@@ -41,7 +41,7 @@ XLA_FFI_Error* execute(XLA_FFI_CallFrame* frame) {
   XlaPool pool(*frame);
   for (const Step& step : plan.steps) {
     Launch launch = read_grid(step, *frame);
-    run_functional(step.signature, views.data(), views.data(), launch, pool);
+    run_functional(step.descriptor, views.data(), views.data(), launch, pool);
   }
   return nullptr;
 }

@@ -57,10 +57,10 @@ int64_t read_scalar(const XLA_FFI_Attrs& attributes, std::string_view name) {
 }
 
 void check_bindings(const Step& step) {
-  for (const Relocation& r : step.signature.relocations) {
-    bool needs_operand = r.role == Role::kInput || r.role == Role::kInOut;
-    if ((needs_operand && r.operand < 0) || (r.is_written() && r.result < 0)) {
-      fail_attribute("relocs");
+  for (const ParameterSlot& slot : step.descriptor.slots) {
+    bool needs_operand = slot.role == Role::kInput || slot.role == Role::kInOut;
+    if ((needs_operand && slot.operand < 0) || (slot.is_written() && slot.result < 0)) {
+      fail_attribute("slots");
     }
   }
 }
@@ -72,7 +72,7 @@ std::string_view read_bytes(const XLA_FFI_Attrs& attributes, std::string_view na
 }
 
 void find_code(const XLA_FFI_Attrs& attributes, Step& step) {
-  Signature& signature = step.signature;
+  LaunchDescriptor& descriptor = step.descriptor;
   bool is_on_device = find_any(attributes, "block_dim", XLA_FFI_AttrType_SCALAR) != nullptr;
   if (is_on_device) step.block_threads = read_scalar(attributes, "block_dim");
   std::string_view image = read_bytes(attributes, "image");
@@ -80,39 +80,38 @@ void find_code(const XLA_FFI_Attrs& attributes, Step& step) {
     step.image = std::make_shared<const std::string>(image);
     return;
   }
-  FoundKernel found = find_kernel(signature.key, read_bytes(attributes, "object"));
-  signature.fn = found.fn;
+  FoundKernel found = find_kernel(descriptor.key, read_bytes(attributes, "object"));
+  descriptor.fn = found.fn;
   step.image = std::move(found.image);
-  if (is_on_device ? step.image != nullptr : signature.fn != nullptr) return;
+  if (is_on_device ? step.image != nullptr : descriptor.fn != nullptr) return;
   std::string problem = found.problem.empty() ? "" : " (" + found.problem + ")";
-  throw Error(ErrorKind::kUnknownKernel, "kernelcore: kernel '" + signature.name + "' (" +
-                                             signature.key + ") is not registered in this process" +
-                                             problem +
+  throw Error(ErrorKind::kUnknownKernel, "kernelcore: kernel '" + descriptor.name + "' (" +
+                                             descriptor.key +
+                                             ") is not registered in this process" + problem +
                                              "; import the module that defines it, or export the "
                                              "program with embed_objects=True");
 }
 
 Step make_step(const XLA_FFI_Attrs& attributes) {
   Step step;
-  Signature& signature = step.signature;
-  signature.name = read_string(attributes, "name");
-  signature.key = read_string(attributes, "key");
+  LaunchDescriptor& descriptor = step.descriptor;
+  descriptor.name = read_string(attributes, "name");
+  descriptor.key = read_string(attributes, "key");
   auto bytes = read_array<std::byte>(attributes, "template", XLA_FFI_DataType_U8);
-  signature.block_template.assign(bytes.begin(), bytes.end());
-  signature.block_bytes = bytes.size();
-  signature.relocations =
-      parse_relocations(read_array<int64_t>(attributes, "relocs", XLA_FFI_DataType_S64));
-  signature.accumulated =
+  descriptor.block_template.assign(bytes.begin(), bytes.end());
+  descriptor.block_bytes = bytes.size();
+  descriptor.slots = parse_slots(read_array<int64_t>(attributes, "slots", XLA_FFI_DataType_S64));
+  descriptor.accumulated =
       parse_accumulated(read_array<int64_t>(attributes, "accumulated", XLA_FFI_DataType_S64));
   auto texts = read_array<char>(attributes, "messages", XLA_FFI_DataType_U8);
   for (auto end = texts.begin(); (end = std::find(texts.begin(), texts.end(), '\0')) != texts.end();
        texts = {end + 1, texts.end()}) {
-    signature.messages.emplace_back(texts.begin(), end);
+    descriptor.messages.emplace_back(texts.begin(), end);
   }
   step.grid = parse_dim_rules(read_array<int64_t>(attributes, "grid", XLA_FFI_DataType_S64));
-  signature.grid_rank = static_cast<int>(step.grid.size());
+  descriptor.grid_rank = static_cast<int>(step.grid.size());
   find_code(attributes, step);
-  signature.validate();
+  descriptor.validate();
   check_bindings(step);
   return step;
 }
@@ -128,10 +127,10 @@ void list_buffers(Plan& plan) {
     plan.buffers.push_back({buffer, step, parameter});
   };
   for (size_t k = 0; k < plan.steps.size(); ++k) {
-    const auto& relocations = plan.steps[k].signature.relocations;
-    for (size_t i = 0; i < relocations.size(); ++i) {
-      use(relocations[i].operand, k, i);
-      if (relocations[i].is_written()) use(relocations[i].result, k, i);
+    const auto& slots = plan.steps[k].descriptor.slots;
+    for (size_t i = 0; i < slots.size(); ++i) {
+      use(slots[i].operand, k, i);
+      if (slots[i].is_written()) use(slots[i].result, k, i);
     }
   }
   plan.buffer_count = seen.size();

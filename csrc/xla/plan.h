@@ -15,9 +15,9 @@ namespace kernelcore::ffi {
 ///
 /// Relocations and grid name buffers: first the operands of the call, then its results.
 struct Step {
-  Signature signature;
+  LaunchDescriptor descriptor;
   std::vector<DimRule> grid;
-  std::shared_ptr<const std::string> image;  // code for devices; null: `signature` has the address
+  std::shared_ptr<const std::string> image;  // code for devices; null: `descriptor` has the address
   int64_t block_threads = 0;                 // on devices; 0: the launcher's choice
 };
 
@@ -39,7 +39,7 @@ struct Plan {
 
 /// Builds the plan of a call site; throws Error.
 ///
-/// Attributes of one step: "key" and "name" strings, "template" bytes, "relocs" (9 integers each),
+/// Attributes of one step: "key" and "name" strings, "template" bytes, "slots" (9 integers each),
 /// "grid" (3 integers per dimension), "accumulated" (6 integers each) and "messages" (UTF-8, each
 /// with a zero byte behind it); there may be "object", machine code for where there is none. Steps
 /// for devices have "block_dim", and there may be "image", their code. Several steps are

@@ -25,7 +25,7 @@ _native.set_error_types(
     KernelIndexError,
 )
 
-Signature = _native.Signature
+LaunchDescriptor = _native.LaunchDescriptor
 launch = _native.launch
 launch_entry = _native.launch_entry
 AdjointMemory = _native.AdjointMemory

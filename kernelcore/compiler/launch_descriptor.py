@@ -157,9 +157,9 @@ class LaunchDescriptor:
     is_serial: bool
     stored: Sequence[int]
 
-    def signature(self, key: str, address: int) -> native.Signature:
+    def signature(self, key: str, address: int) -> native.LaunchDescriptor:
         """The native description of the kernel whose code is at ``address``."""
-        return native.Signature(
+        return native.LaunchDescriptor(
             self.name,
             key,
             address,
@@ -223,7 +223,7 @@ def make_signature(
     bindings: Sequence[Binding],
     *,
     is_serial: bool = False,
-) -> native.Signature:
+) -> native.LaunchDescriptor:
     """The native description of ``func``; the arguments are those of ``describe``."""
     described = describe(func, compiled, bindings, is_serial=is_serial)
     return described.signature(compiled.key, compiled.address)

@@ -51,7 +51,7 @@ class Recalled:
     has_arrays: bool
     described: LaunchDescriptor
 
-    def signature(self) -> native.Signature | None:
+    def signature(self) -> native.LaunchDescriptor | None:
         """The kernel as native launchers take it; None if its code is gone."""
         address = resolve(self.code)
         return None if address is None else self.described.signature(self.code, address)

@@ -103,7 +103,7 @@ class Executable:
         return self._make()
 
     @cached_property
-    def signature(self) -> native.Signature:
+    def signature(self) -> native.LaunchDescriptor:
         """The kernel as native launchers take it, for arrays that do not share memory.
 
         That is, where it adds to them.
@@ -123,7 +123,7 @@ class Executable:
         return "signature" in self.__dict__ and not self._device_kernels
 
     @cached_property
-    def serial(self) -> native.Signature:
+    def serial(self) -> native.LaunchDescriptor:
         """The kernel for arrays that share memory: one thread runs its points in order."""
         func = unplanned(self._func)
         return _signature(func, compile_func(func), is_serial=True)
@@ -145,7 +145,7 @@ class Executable:
             self._device_kernels[wanted] = found
         return found
 
-    def interface(self, device: Device) -> native.Signature:
+    def interface(self, device: Device) -> native.LaunchDescriptor:
         """Its parameters, as launches on ``device`` read arguments."""
         return self.signature if device.is_cpu else self.on_device(device.ordinal).signature
 
@@ -207,7 +207,7 @@ class Executable:
 
 def _signature(
     func: Func, compiled: Compiled | DeviceCode, *, is_serial: bool = False
-) -> native.Signature:
+) -> native.LaunchDescriptor:
     return make_signature(func, compiled, _bindings(func), is_serial=is_serial)
 
 

@@ -65,7 +65,7 @@ class Kernel:
         # Those that ``launch`` may run, by the parameters of which it gives cotangents.
         self.launched_adjoints: dict[tuple[int, ...], Adjoint] = {}
         # What to launch on the CPU if no argument has to be looked at before.
-        self.cpu_fast_path: native.Signature | None = None
+        self.cpu_fast_path: native.LaunchDescriptor | None = None
         # The same, for arrays on a GPU.
         self.gpu_fast_path: CachedGpuLaunch | None = None
         # A Tape's LaunchPlans by the kinds of arguments, and those that native code follows.

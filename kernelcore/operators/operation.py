@@ -260,7 +260,7 @@ class Operation:
         return object_of(self.optimized, symbol)
 
     @cached_property
-    def signature(self) -> native.Signature:
+    def signature(self) -> native.LaunchDescriptor:
         """The kernel as native launchers take it."""
         return make_signature(self.optimized, self.compiled, self.bindings)
 

@@ -329,7 +329,7 @@ def attributes_of(**changes: Any) -> dict[str, Any]:
         "key": "ab" * 16,
         "name": "unknown",
         "template": np.zeros(0, np.uint8),
-        "relocs": np.zeros(0, np.int64),
+        "slots": np.zeros(0, np.int64),
         "messages": np.zeros(0, np.uint8),
         "accumulated": np.zeros(0, np.int64),
         "grid": np.array([-1, 0, 4]),

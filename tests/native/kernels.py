@@ -47,16 +47,16 @@ class Kernel:
     key: str
     address: int
     params: tuple[Param, ...]
-    relocs: list[ParameterSlot]
+    slots: list[ParameterSlot]
     block_size: int
 
-    def signature(self, grid_rank: int = 1, wheres: Sequence[str] = ()) -> _native.Signature:
-        return _native.Signature(
+    def signature(self, grid_rank: int = 1, wheres: Sequence[str] = ()) -> _native.LaunchDescriptor:
+        return _native.LaunchDescriptor(
             self.name,
             self.key,
             self.address,
             self.block_size,
-            self.relocs,
+            self.slots,
             [p.name for p in self.params],
             list(wheres),
             b"",
@@ -83,7 +83,7 @@ def jit(text: str, symbol: str) -> int:
 
 def layout(params: Sequence[Param]) -> tuple[list[ParameterSlot], int]:
     """Relocations of ``params``, packed in order, and the size of the block."""
-    relocs: list[ParameterSlot] = []
+    slots: list[ParameterSlot] = []
     offset = 0
     for p in params:
         align = VALUE_BYTES[p.dtype] if p.role == VALUE else 8
@@ -91,9 +91,9 @@ def layout(params: Sequence[Param]) -> tuple[list[ParameterSlot], int]:
         offset = (offset + align - 1) // align * align
         first, second = (*p.components, 0, 0)[:2]
         bound_to = (p.operand, p.result, first, second)
-        relocs.append((offset, p.role, p.dtype, p.ndim, p.zero, *bound_to))
+        slots.append((offset, p.role, p.dtype, p.ndim, p.zero, *bound_to))
         offset += size
-    return relocs, (offset + 7) // 8 * 8
+    return slots, (offset + 7) // 8 * 8
 
 
 def elementwise(name: str, params: Sequence[Param], body: str, last_block: str = "loop") -> Kernel:
@@ -103,12 +103,12 @@ def elementwise(name: str, params: Sequence[Param], body: str, last_block: str =
     only element of a zero-dimensional one) and ``%NAME`` is the value of the scalar NAME;
     ``%slot`` is private memory. ``last_block`` is the label of the block that ``body`` ends in.
     """
-    relocs, size = layout(params)
+    slots, size = layout(params)
     entry: list[str] = []
     point: list[str] = []
-    for p, reloc in zip(params, relocs, strict=True):
+    for p, slot in zip(params, slots, strict=True):
         n = p.name
-        entry.append(f"%{n}.f = getelementptr i8, ptr %args, i64 {reloc[0]}")
+        entry.append(f"%{n}.f = getelementptr i8, ptr %args, i64 {slot[0]}")
         if p.role == VALUE:
             entry.append(f"%{n} = load {LLVM_TYPES[p.dtype]}, ptr %{n}.f")
             continue
@@ -116,7 +116,7 @@ def elementwise(name: str, params: Sequence[Param], body: str, last_block: str =
         if p.ndim == 0:
             point.append(f"%{n}.p = getelementptr i8, ptr %{n}.d, i64 0")
             continue
-        entry.append(f"%{n}.sp = getelementptr i8, ptr %args, i64 {reloc[0] + 8 + 8 * p.ndim}")
+        entry.append(f"%{n}.sp = getelementptr i8, ptr %args, i64 {slot[0] + 8 + 8 * p.ndim}")
         entry.append(f"%{n}.s = load i64, ptr %{n}.sp")
         point.append(f"%{n}.o = mul i64 %i, %{n}.s")
         point.append(f"%{n}.p = getelementptr i8, ptr %{n}.d, i64 %{n}.o")
@@ -137,7 +137,7 @@ loop:
 done:
   ret void
 }}"""
-    return Kernel(name, f"hash-{name}", jit(text, f"kc_{name}"), tuple(params), relocs, size)
+    return Kernel(name, f"hash-{name}", jit(text, f"kc_{name}"), tuple(params), slots, size)
 
 
 @cache

@@ -42,21 +42,21 @@ void scatter(const void* block, const Grid* grid, int64_t begin, int64_t end) {
   }
 }
 
-Signature make_signature(int64_t weight) {
-  Signature signature;
-  signature.name = "scatter";
-  signature.fn = scatter;
-  signature.block_bytes = sizeof(Arguments);
-  signature.grid_rank = 1;
-  signature.relocations = {
+LaunchDescriptor make_signature(int64_t weight) {
+  LaunchDescriptor descriptor;
+  descriptor.name = "scatter";
+  descriptor.fn = scatter;
+  descriptor.block_bytes = sizeof(Arguments);
+  descriptor.grid_rank = 1;
+  descriptor.slots = {
       {offsetof(Arguments, index), Role::kInput, DType::kInt32, 1, ZeroFill::kNever, -1, -1},
       {offsetof(Arguments, target), Role::kOutput, DType::kFloat32, 1, ZeroFill::kNever, -1, -1}};
-  signature.accumulated = {{1, -1, 0, 0, weight, true}};
-  signature.validate();
-  return signature;
+  descriptor.accumulated = {{1, -1, 0, 0, weight, true}};
+  descriptor.validate();
+  return descriptor;
 }
 
-void check(const Signature& signature, const std::vector<int32_t>& index, int64_t size) {
+void check(const LaunchDescriptor& descriptor, const std::vector<int32_t>& index, int64_t size) {
   std::vector<float> target(static_cast<size_t>(size));
   std::vector<float> expected(target);
   for (size_t i = 0; i < index.size(); ++i) {
@@ -65,8 +65,8 @@ void check(const Signature& signature, const std::vector<int32_t>& index, int64_
   auto points = static_cast<int64_t>(index.size());
   void* given = const_cast<int32_t*>(index.data());
   Arguments args{{static_cast<float*>(given), points, 4}, {target.data(), size, 4}};
-  Launch launch = make_launch(signature, {&points, 1});
-  run(signature, &args, launch, Pool::instance());
+  Launch launch = make_launch(descriptor, {&points, 1});
+  run(descriptor, &args, launch, Pool::instance());
   if (target == expected) return;
   std::fprintf(stderr, "sums differ\n");
   std::exit(1);

@@ -38,7 +38,7 @@ _native.set_error_types(
 WHERE = '  File "k.py", line 3\n    x: kc.array(kc.float32),\n    ^'
 
 
-def axpy_signature() -> _native.Signature:
+def axpy_signature() -> _native.LaunchDescriptor:
     return kernels.axpy().signature(wheres=[WHERE] * 4)
 
 
@@ -383,13 +383,13 @@ def test_a_failing_kernel_raises_a_memory_error(points: int) -> None:
 def test_malformed_descriptions_are_refused() -> None:
     good = kernels.axpy()
 
-    def build(address: int, size: int, relocs: list[kernels.ParameterSlot]) -> None:
-        _native.Signature("k", "key", address, size, relocs, [], [], b"")
+    def build(address: int, size: int, slots: list[kernels.ParameterSlot]) -> None:
+        _native.LaunchDescriptor("k", "key", address, size, slots, [], [], b"")
 
     with pytest.raises(KernelCompileError, match="no code for the CPU"):
-        _native.launch(_native.Signature("k", "key", 0, 8, [], [], [], b""), 1, [])
+        _native.launch(_native.LaunchDescriptor("k", "key", 0, 8, [], [], [], b""), 1, [])
     with pytest.raises(KernelCompileError, match="outside the argument block"):
-        build(good.address, good.block_size - 8, good.relocs)
+        build(good.address, good.block_size - 8, good.slots)
     with pytest.raises(KernelCompileError, match="dtype = 13"):
         build(good.address, 64, [(0, 0, 13, 1, 0, -1, -1, 0, 0)])
     with pytest.raises(KernelCompileError, match="misaligned"):

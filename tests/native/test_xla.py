@@ -49,14 +49,14 @@ def call(
 
 def step(kernel: Kernel, grid: Sequence[tuple[int, int, int]], operands: int) -> dict[str, Any]:
     """The attributes of one launch, in a call with so many operands."""
-    relocs = np.array(kernel.relocs, np.int64)
-    if relocs.shape[1] == 9:
-        relocs[:, 6] += np.where(relocs[:, 6] >= 0, operands, 0)
+    slots = np.array(kernel.slots, np.int64)
+    if slots.shape[1] == 9:
+        slots[:, 6] += np.where(slots[:, 6] >= 0, operands, 0)
     return {
         "key": kernel.key,
         "name": kernel.name,
         "template": np.zeros(kernel.block_size, np.uint8),
-        "relocs": relocs.reshape(-1),
+        "slots": slots.reshape(-1),
         "messages": np.zeros(0, np.uint8),
         "accumulated": np.zeros(0, np.int64),
         "grid": np.array(grid, np.int64).reshape(-1),
@@ -114,8 +114,8 @@ def test_accumulated_results_start_at_zero() -> None:
 
 def test_partly_written_results_are_zero_elsewhere() -> None:
     params = tuple(dataclasses.replace(p, zero=kernels.IF_PARTIAL) for p in kernels.axpy().params)
-    relocs, _ = kernels.layout(params)
-    kernel = dataclasses.replace(kernels.axpy(), relocs=relocs)
+    slots, _ = kernels.layout(params)
+    kernel = dataclasses.replace(kernels.axpy(), slots=slots)
     f = call(kernel, [(-1, -1, 5)], jax.ShapeDtypeStruct((8,), jnp.float32))
     x = jnp.ones(8, jnp.float32)
     np.testing.assert_array_equal(f(x, jnp.float32(1), x), [2] * 5 + [0] * 3)
@@ -169,7 +169,7 @@ def test_steps_run_in_order_on_shared_buffers() -> None:
 
     # The operands are x, a and x; the results are buffers 3 and 4.
     first, second = (step(kernel, GRID_OF_FIRST, 3) for _ in range(2))
-    rows = second["relocs"].reshape(-1, 9)
+    rows = second["slots"].reshape(-1, 9)
     written = rows[:, 6] >= 0
     rows[written, 6] = 4
     rows[np.flatnonzero(rows[:, 5] == 2)[0], 5] = 3
@@ -225,8 +225,8 @@ def test_buffers_of_another_type_are_refused(operand: int) -> None:
 
 def test_malformed_attributes_are_refused() -> None:
     x = jnp.zeros(8, jnp.float32)
-    with pytest.raises(jax.errors.JaxRuntimeError, match="relocation length"):
-        axpy(8, key=kernels.axpy().key, relocs=[(0, 0)])(x, jnp.float32(1), x)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="slot length"):
+        axpy(8, key=kernels.axpy().key, slots=[(0, 0)])(x, jnp.float32(1), x)
 
 
 def test_components_are_checked_and_outer_axes_alone_cover_the_grid() -> None:

@@ -100,11 +100,11 @@ const TypeEntry& entry_of(PyObject* object) {
   }
   TypeEntry fresh = classify(object);
   Py_INCREF(reinterpret_cast<PyObject*>(type));
-  TypeEntry& slot = g_entries[g_next_entry];
+  TypeEntry& entry = g_entries[g_next_entry];
   g_next_entry = (g_next_entry + 1) % kTypeEntries;
-  Py_XDECREF(reinterpret_cast<PyObject*>(slot.type));
-  slot = fresh;
-  return slot;
+  Py_XDECREF(reinterpret_cast<PyObject*>(entry.type));
+  entry = fresh;
+  return entry;
 }
 
 /// Notes in which stream of its device the owner of what was read works.

@@ -75,39 +75,41 @@ class Neighbours {
 /// The arguments of a launch as its kernel reads them.
 class DeviceCall {
  public:
-  DeviceCall(const Signature& signature, StreamPointer stream, nb::handle dims, nb::handle inputs)
-      : signature_(signature),
+  DeviceCall(const LaunchDescriptor& descriptor, StreamPointer stream, nb::handle dims,
+             nb::handle inputs)
+      : descriptor_(descriptor),
         stream_(std::move(stream)),
         arguments_(inputs, nb::handle()),
-        leases_(signature.relocations.size()),
-        block_(signature),
-        views_(signature.relocations.size()),
-        infos_(signature.relocations.size()) {
-    check_count(signature, arguments_.size());
-    launch_ = read_dims(signature, dims);
+        leases_(descriptor.slots.size()),
+        block_(descriptor),
+        views_(descriptor.slots.size()),
+        infos_(descriptor.slots.size()) {
+    check_count(descriptor, arguments_.size());
+    launch_ = read_dims(descriptor, dims);
     Place place{stream_->device().ordinal(), reinterpret_cast<uintptr_t>(stream_->handle())};
     // Values first: converting one may run Python code, which must not find arrays half read.
     for (size_t i = 0; i < infos_.size(); ++i) {
-      const Relocation& r = signature.relocations[i];
-      if (r.role == Role::kValue) read_value_argument(signature, i, arguments_[i], block_.field(r));
+      const ParameterSlot& slot = descriptor.slots[i];
+      if (slot.role == Role::kValue)
+        read_value_argument(descriptor, i, arguments_[i], block_.field(slot));
     }
     for (size_t i = 0; i < infos_.size(); ++i) {
-      const Relocation& r = signature.relocations[i];
-      if (r.role == Role::kValue) continue;
-      read_array_argument(signature, i, arguments_[i], infos_[i], leases_, place);
+      const ParameterSlot& slot = descriptor.slots[i];
+      if (slot.role == Role::kValue) continue;
+      read_array_argument(descriptor, i, arguments_[i], infos_[i], leases_, place);
       views_[i] = infos_[i].view;
-      block_.write(r, views_[i]);
+      block_.write(slot, views_[i]);
     }
-    check_reach(signature, views_.data(), launch_);
+    check_grid_indexed_axes(descriptor, views_.data(), launch_);
   }
 
   /// Whether the arrays that the kernel must have for itself share no memory.
-  bool is_exclusive() { return keeps_exclusive(signature_, views_.data()); }
+  bool is_exclusive() { return keeps_exclusive(descriptor_, views_.data()); }
 
   void run(cuda::DeviceKernel& kernel, const cuda::Geometry& geometry) {
     Neighbours neighbours(stream_);
     for (size_t i = 0; i < infos_.size(); ++i) {
-      bool is_array = signature_.relocations[i].role != Role::kValue;
+      bool is_array = descriptor_.slots[i].role != Role::kValue;
       if (is_array) neighbours.use(arguments_[i], infos_[i]);
     }
     {
@@ -120,12 +122,12 @@ class DeviceCall {
 
   void note_writes() {
     for (size_t i = 0; i < infos_.size(); ++i) {
-      if (signature_.relocations[i].is_written()) note_written(arguments_[i]);
+      if (descriptor_.slots[i].is_written()) note_written(arguments_[i]);
     }
   }
 
  private:
-  const Signature& signature_;
+  const LaunchDescriptor& descriptor_;
   StreamPointer stream_;
   Arguments arguments_;
   Leases leases_;
@@ -137,7 +139,7 @@ class DeviceCall {
 
 bool launch_on(cuda::DeviceKernel& kernel, StreamPointer stream, nb::handle dims,
                nb::handle arguments, int64_t block_dim, int64_t max_blocks) {
-  DeviceCall call(kernel.signature(), std::move(stream), dims, arguments);
+  DeviceCall call(kernel.descriptor(), std::move(stream), dims, arguments);
   if (!call.is_exclusive()) return false;
   call.run(kernel, {block_dim, max_blocks});
   return true;
@@ -145,7 +147,7 @@ bool launch_on(cuda::DeviceKernel& kernel, StreamPointer stream, nb::handle dims
 
 bool prepare_on(cuda::DeviceKernel& kernel, StreamPointer stream, nb::handle dims,
                 nb::handle arguments) {
-  DeviceCall call(kernel.signature(), stream, dims, arguments);
+  DeviceCall call(kernel.descriptor(), stream, dims, arguments);
   if (!call.is_exclusive()) return false;
   {
     ReleasedGil released;
@@ -298,14 +300,14 @@ void bind_device_launch(nb::module_& m) {
   nb::class_<cuda::DeviceKernel>(m, "DeviceKernel", "A kernel as CUDA devices run it.")
       .def(
           "__init__",
-          [](cuda::DeviceKernel* self, const Signature& signature, nb::bytes image,
+          [](cuda::DeviceKernel* self, const LaunchDescriptor& descriptor, nb::bytes image,
              std::string symbol) {
             std::string text(static_cast<const char*>(image.data()), image.size());
-            new (self) cuda::DeviceKernel(signature, std::move(text), std::move(symbol));
+            new (self) cuda::DeviceKernel(descriptor, std::move(text), std::move(symbol));
           },
-          "signature"_a, "image"_a, "symbol"_a,
-          "Of PTX or a cubin that defines `symbol`; `signature` has no address.")
-      .def_prop_ro("signature", &cuda::DeviceKernel::signature, "What it makes of arguments.")
+          "descriptor"_a, "image"_a, "symbol"_a,
+          "Of PTX or a cubin that defines `symbol`; `descriptor` has no address.")
+      .def_prop_ro("descriptor", &cuda::DeviceKernel::descriptor, "What it makes of arguments.")
       .def("launch", &launch_on, "stream"_a, "dims"_a.none(), "args"_a, "block_dim"_a = 0,
            "max_blocks"_a = 0,
            nb::sig("def launch(self, stream: CudaStream, "

@@ -14,9 +14,10 @@ namespace nb = nanobind;
 namespace kernelcore::bind {
 namespace {
 
-[[noreturn]] void fail(const Signature& signature, size_t index, const std::string& expected,
-                       const std::string& found, const std::string& help) {
-  throw signature.argument_error(index, "expected " + expected + ", found " + found, help);
+[[noreturn]] void fail(const LaunchDescriptor& descriptor, size_t index,
+                       const std::string& expected, const std::string& found,
+                       const std::string& help) {
+  throw descriptor.argument_error(index, "expected " + expected + ", found " + found, help);
 }
 
 std::string text_of(nb::handle object) {
@@ -66,8 +67,8 @@ bool is_torch_like(PyObject* object) {
   return PyObject_HasAttrString(object, "is_neg") != 0;
 }
 
-std::string conversion_help(PyObject* object, const Relocation& r, const ArrayInfo& info) {
-  std::string wanted = name_of(r.dtype);
+std::string conversion_help(PyObject* object, const ParameterSlot& slot, const ArrayInfo& info) {
+  std::string wanted = name_of(slot.dtype);
   if (is_array_memory(Py_TYPE(object))) {
     return "convert it with kc.array(data, dtype=...), or annotate the parameter as it is";
   }
@@ -78,7 +79,7 @@ std::string conversion_help(PyObject* object, const Relocation& r, const ArrayIn
          name_of(static_cast<DType>(info.dtype));
 }
 
-double float_value(const Signature& signature, size_t index, PyObject* object) {
+double float_value(const LaunchDescriptor& descriptor, size_t index, PyObject* object) {
   if (PyFloat_CheckExact(object) != 0) [[likely]]
     return PyFloat_AsDouble(object);
   // A complex number of NumPy converts, but loses its imaginary part.
@@ -89,8 +90,7 @@ double float_value(const Signature& signature, size_t index, PyObject* object) {
                       PyErr_ExceptionMatches(PyExc_OverflowError) != 0;
     if (!is_refusal) throw nb::python_error();
     PyErr_Clear();
-    fail(signature, index,
-         std::string("a ") + name_of(signature.relocations[index].dtype) + " value",
+    fail(descriptor, index, std::string("a ") + name_of(descriptor.slots[index].dtype) + " value",
          type_name(object), "pass a Python float or a scalar of NumPy");
   }
   return value;
@@ -103,14 +103,14 @@ std::string integer_help(DType dtype) {
 }
 
 // The bits of an integer, of which a field takes as many as it has.
-uint64_t integer_value(const Signature& signature, size_t index, PyObject* object) {
-  DType dtype = signature.relocations[index].dtype;
+uint64_t integer_value(const LaunchDescriptor& descriptor, size_t index, PyObject* object) {
+  DType dtype = descriptor.slots[index].dtype;
   bool is_signed = traits_of(dtype).kind == ScalarKind::kInt;
   auto expected = [&] { return std::string(is_signed ? "an " : "a ") + name_of(dtype) + " value"; };
   nb::object number = nb::steal(PyNumber_Index(object));
   if (!number.is_valid()) {
     PyErr_Clear();
-    fail(signature, index, expected(), type_name(object),
+    fail(descriptor, index, expected(), type_name(object),
          "pass a Python int, or annotate the parameter as a float");
   }
   int overflow = 0;
@@ -122,12 +122,12 @@ uint64_t integer_value(const Signature& signature, size_t index, PyObject* objec
     PyErr_Clear();
   }
   std::string found = text_of(number) + ", which is out of its range";
-  fail(signature, index, expected(), found,
+  fail(descriptor, index, expected(), found,
        !is_signed && (overflow < 0 || value < 0) ? "annotate the parameter as a signed integer"
                                                  : integer_help(dtype));
 }
 
-bool bool_value(const Signature& signature, size_t index, PyObject* object) {
+bool bool_value(const LaunchDescriptor& descriptor, size_t index, PyObject* object) {
   if (object == Py_True) return true;
   if (object == Py_False) return false;
   if (PyLong_Check(object) == 0 && PyFloat_Check(object) == 0 && dtype_text(object, -1) == "bool") {
@@ -135,7 +135,7 @@ bool bool_value(const Signature& signature, size_t index, PyObject* object) {
     if (truth >= 0) return truth != 0;
     PyErr_Clear();
   }
-  fail(signature, index, "a bool value", type_name(object), "pass True or False");
+  fail(descriptor, index, "a bool value", type_name(object), "pass True or False");
 }
 
 /// What NumPy has of a data array without dimensions, which stands for its element.
@@ -158,8 +158,8 @@ std::string take_python_error() {
 
 namespace {
 
-[[noreturn]] void refuse_elsewhere(const Signature& signature, size_t index, const ArrayInfo& info,
-                                   PyObject* object, int ordinal) {
+[[noreturn]] void refuse_elsewhere(const LaunchDescriptor& descriptor, size_t index,
+                                   const ArrayInfo& info, PyObject* object, int ordinal) {
   std::string here = ordinal < 0 ? "cpu" : "cuda:" + std::to_string(ordinal);
   nb::object device = nb::steal(PyObject_GetAttrString(object, "device"));
   if (!device.is_valid()) PyErr_Clear();
@@ -167,9 +167,9 @@ namespace {
                       : device.is_valid() ? "device " + text_of(device)
                       : info.is_on_cuda() ? "device cuda:" + std::to_string(info.device.device_id)
                                           : "another device";
-  Error error = signature.argument_error(
+  Error error = descriptor.argument_error(
       index,
-      "expected " + describe_array(signature.relocations[index]) +
+      "expected " + describe_array(descriptor.slots[index]) +
           (ordinal < 0 ? " in CPU memory" : " in memory of device " + here) + ", found memory of " +
           there,
       ordinal < 0 ? "copy the array to the CPU first"
@@ -179,57 +179,58 @@ namespace {
 
 }  // namespace
 
-void check_array(const Signature& signature, size_t index, const ArrayInfo& info, PyObject* object,
-                 int ordinal) {
-  const Relocation& r = signature.relocations[index];
+void check_array(const LaunchDescriptor& descriptor, size_t index, const ArrayInfo& info,
+                 PyObject* object, int ordinal) {
+  const ParameterSlot& slot = descriptor.slots[index];
   bool is_near = ordinal < 0 ? info.is_on_host() : info.is_reachable_from(ordinal);
   if (!is_near) [[unlikely]] {
-    refuse_elsewhere(signature, index, info, object, ordinal);
+    refuse_elsewhere(descriptor, index, info, object, ordinal);
   }
-  if (info.dtype != static_cast<int>(r.dtype) || info.view.ndim != r.ndim) [[unlikely]] {
-    bool is_dtype = info.dtype == static_cast<int>(r.dtype) && !is_array_memory(Py_TYPE(object));
+  if (info.dtype != static_cast<int>(slot.dtype) || info.view.ndim != slot.ndim) [[unlikely]] {
+    bool is_dtype = info.dtype == static_cast<int>(slot.dtype) && !is_array_memory(Py_TYPE(object));
     std::string help = is_dtype
                            ? "reshape it, or annotate the parameter with its number of dimensions"
-                           : conversion_help(object, r, info);
+                           : conversion_help(object, slot, info);
     // The array's dimensions, where they tell more than their number.
-    bool shows_shape = is_dtype && r.component_ndim() != 0 && info.view.ndim <= kMaxArrayDims;
+    bool shows_shape = is_dtype && slot.component_ndim() != 0 && info.view.ndim <= kMaxArrayDims;
     std::string found = shows_shape
                             ? "shape " + shape_text(info.view)
                             : describe_array(dtype_text(object, info.dtype), ndim_of(object, info));
-    fail(signature, index, describe_array(r), found, help);
+    fail(descriptor, index, describe_array(slot), found, help);
   }
-  if (info.is_read_only && r.is_written()) [[unlikely]] {
-    fail(signature, index, "a writable " + describe_array(r), "a read-only one",
+  if (info.is_read_only && slot.is_written()) [[unlikely]] {
+    fail(descriptor, index, "a writable " + describe_array(slot), "a read-only one",
          "the kernel writes to this argument: pass an array that may be written, "
          "a NumPy copy for instance");
   }
   if (info.has_lazy_sign) [[unlikely]] {
-    fail(signature, index, describe_array(r), "a view with a pending negation",
+    fail(descriptor, index, describe_array(slot), "a view with a pending negation",
          "call .resolve_neg() on it first");
   }
   if (info.view.data == nullptr && info.view.numel() != 0) [[unlikely]] {
-    fail(signature, index, describe_array(r), "a " + type_name(object) + " without memory",
+    fail(descriptor, index, describe_array(slot), "a " + type_name(object) + " without memory",
          "pass an array that holds data");
   }
-  if (!is_aligned(info.view, size_bytes(r.dtype))) [[unlikely]] {
-    fail(signature, index, describe_array(r) + " aligned to its elements",
+  if (!is_aligned(info.view, size_bytes(slot.dtype))) [[unlikely]] {
+    fail(descriptor, index, describe_array(slot) + " aligned to its elements",
          "a view into packed records", "copy it into an array of its own");
   }
-  signature.check_shape(index, info.view);
+  descriptor.check_shape(index, info.view);
 }
 
 namespace {
 
 /// Throws an argument Error unless the array could be read.
-void check_status(const Signature& signature, size_t index, PyObject* object, ReadStatus status) {
+void check_status(const LaunchDescriptor& descriptor, size_t index, PyObject* object,
+                  ReadStatus status) {
   if (status == ReadStatus::kOk) [[likely]]
     return;
-  const Relocation& r = signature.relocations[index];
+  const ParameterSlot& slot = descriptor.slots[index];
   if (status == ReadStatus::kNotAnArray) {
-    fail(signature, index, describe_array(r), type_name(object),
+    fail(descriptor, index, describe_array(slot), type_name(object),
          "pass a NumPy array, a torch tensor, a JAX array or another DLPack array");
   }
-  fail(signature, index, describe_array(r),
+  fail(descriptor, index, describe_array(slot),
        type_name(object) + " that cannot be read (" + take_python_error() + ")",
        "pass an array whose memory the CPU can reach");
 }
@@ -243,12 +244,12 @@ std::string strides_text(const ArrayView& view) {
 }
 
 /// Throws an argument Error where the kernel stores to elements that have several indices.
-void check_distinct(const Signature& signature, size_t index, const ArrayView& view) {
-  if (!signature.relocations[index].is_written()) return;
-  bool is_stored = std::ranges::find(signature.stored, index) != signature.stored.end();
+void check_distinct(const LaunchDescriptor& descriptor, size_t index, const ArrayView& view) {
+  if (!descriptor.slots[index].is_written()) return;
+  bool is_stored = std::ranges::find(descriptor.stored, index) != descriptor.stored.end();
   if (is_stored && repeats_elements(view)) [[unlikely]] {
-    fail(signature, index,
-         "a writable " + describe_array(signature.relocations[index]) + " and an element per index",
+    fail(descriptor, index,
+         "a writable " + describe_array(descriptor.slots[index]) + " and an element per index",
          "one of which several indices reach the same: shape " + shape_text(view) +
              ", strides of " + strides_text(view) + " bytes",
          "the kernel stores to this argument: pass a copy, .contiguous() or .copy()");
@@ -257,51 +258,51 @@ void check_distinct(const Signature& signature, size_t index, const ArrayView& v
 
 }  // namespace
 
-void read_array_argument(const Signature& signature, size_t index, PyObject* object,
+void read_array_argument(const LaunchDescriptor& descriptor, size_t index, PyObject* object,
                          ArrayInfo& info, Leases& leases, Place place) {
-  bool is_written = signature.relocations[index].is_written();
-  check_status(signature, index, object, read_array(object, is_written, info, leases, place));
-  check_array(signature, index, info, object, place.ordinal);
-  check_distinct(signature, index, info.view);
+  bool is_written = descriptor.slots[index].is_written();
+  check_status(descriptor, index, object, read_array(object, is_written, info, leases, place));
+  check_array(descriptor, index, info, object, place.ordinal);
+  check_distinct(descriptor, index, info.view);
 }
 
-void read_array_argument(const Signature& signature, size_t index, PyObject* object,
+void read_array_argument(const LaunchDescriptor& descriptor, size_t index, PyObject* object,
                          ArrayView& view, Leases& leases) {
   // Nothing in between runs code that could change what is known.
   if (const ArrayInfo* known = known_info(object)) {
-    check_array(signature, index, *known, object);
+    check_array(descriptor, index, *known, object);
     view = known->view;
-    check_distinct(signature, index, view);
+    check_distinct(descriptor, index, view);
     return;
   }
   ArrayInfo info;
-  read_array_argument(signature, index, object, info, leases, {});
+  read_array_argument(descriptor, index, object, info, leases, {});
   view = info.view;
 }
 
-void adopt_array_argument(const Signature& signature, size_t index, PyObject* object,
+void adopt_array_argument(const LaunchDescriptor& descriptor, size_t index, PyObject* object,
                           ArrayInfo& info, Keeper& keeper, Place place) {
-  check_status(signature, index, object, adopt_array(object, info, keeper, place));
-  check_array(signature, index, info, object, place.ordinal);
-  check_distinct(signature, index, info.view);
+  check_status(descriptor, index, object, adopt_array(object, info, keeper, place));
+  check_array(descriptor, index, info, object, place.ordinal);
+  check_distinct(descriptor, index, info.view);
 }
 
-void read_value_argument(const Signature& signature, size_t index, PyObject* object,
+void read_value_argument(const LaunchDescriptor& descriptor, size_t index, PyObject* object,
                          std::byte* target) {
-  DType dtype = signature.relocations[index].dtype;
+  DType dtype = descriptor.slots[index].dtype;
   bool is_number = PyFloat_CheckExact(object) != 0 || PyLong_CheckExact(object) != 0;
   nb::object element = is_number ? nb::object() : element_of(object);
   if (element.is_valid()) object = element.ptr();
   switch (traits_of(dtype).kind) {
     case ScalarKind::kBool:
-      store_integer(dtype, bool_value(signature, index, object) ? 1 : 0, target);
+      store_integer(dtype, bool_value(descriptor, index, object) ? 1 : 0, target);
       break;
     case ScalarKind::kInt:
     case ScalarKind::kUInt:
-      store_integer(dtype, integer_value(signature, index, object), target);
+      store_integer(dtype, integer_value(descriptor, index, object), target);
       break;
     case ScalarKind::kFloat:
-      store_float(dtype, float_value(signature, index, object), target);
+      store_float(dtype, float_value(descriptor, index, object), target);
       break;
   }
 }

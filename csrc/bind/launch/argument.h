@@ -11,24 +11,24 @@
 namespace kernelcore::bind {
 
 /// Reads the array that parameter `index` takes; throws an argument Error if it does not fit.
-void read_array_argument(const Signature& signature, size_t index, PyObject* object,
+void read_array_argument(const LaunchDescriptor& descriptor, size_t index, PyObject* object,
                          ArrayView& view, Leases& leases);
 
 /// As `read_array_argument`, of what is known besides the view, for a launch in `place`.
-void read_array_argument(const Signature& signature, size_t index, PyObject* object,
+void read_array_argument(const LaunchDescriptor& descriptor, size_t index, PyObject* object,
                          ArrayInfo& info, Leases& leases, Place place);
 
 /// As `read_array_argument`, of memory that stays in place as long as `keeper`.
-void adopt_array_argument(const Signature& signature, size_t index, PyObject* object,
+void adopt_array_argument(const LaunchDescriptor& descriptor, size_t index, PyObject* object,
                           ArrayInfo& info, Keeper& keeper, Place place);
 
 /// Throws an argument Error unless what was read of `object` is what parameter `index` takes; the
 /// Error says that it is elsewhere where another device than `ordinal` has it.
-void check_array(const Signature& signature, size_t index, const ArrayInfo& info, PyObject* object,
-                 int ordinal = -1);
+void check_array(const LaunchDescriptor& descriptor, size_t index, const ArrayInfo& info,
+                 PyObject* object, int ordinal = -1);
 
 /// Writes the value of `object` at `target`, in the dtype of parameter `index`.
-void read_value_argument(const Signature& signature, size_t index, PyObject* object,
+void read_value_argument(const LaunchDescriptor& descriptor, size_t index, PyObject* object,
                          std::byte* target);
 
 /// Text of the Python error that is set, which is cleared.

@@ -6,8 +6,8 @@
 #include "bind/launch/arguments.h"
 #include "bind/released_gil.h"
 #include "core/error.h"
+#include "core/memory/aliasing.h"
 #include "core/memory/argument_block.h"
-#include "core/run/exclusive.h"
 #include "core/run/pool.h"
 
 namespace nb = nanobind;
@@ -15,11 +15,11 @@ namespace nb = nanobind;
 namespace kernelcore::bind {
 namespace {
 
-int64_t extent_of(const Signature& signature, PyObject* object) {
+int64_t extent_of(const LaunchDescriptor& descriptor, PyObject* object) {
   nb::object number = nb::steal(PyNumber_Index(object));
   int64_t value = number.is_valid() ? PyLong_AsLongLong(number.ptr()) : -1;
   if (value == -1 && PyErr_Occurred() != nullptr) {
-    throw signature.launch_error(
+    throw descriptor.launch_error(
         "grid: expected an int or a tuple of ints, found neither (" + take_python_error() + ")",
         "pass the launch shape, such as dim=n or dim=(n, m)");
   }
@@ -28,7 +28,7 @@ int64_t extent_of(const Signature& signature, PyObject* object) {
 
 }  // namespace
 
-Launch read_dims(const Signature& signature, nb::handle dims) {
+Launch read_dims(const LaunchDescriptor& descriptor, nb::handle dims) {
   int64_t extents[kMaxGridDims + 1];
   size_t rank = 1;
   if (PyTuple_Check(dims.ptr()) != 0 || PyList_Check(dims.ptr()) != 0) {
@@ -36,65 +36,67 @@ Launch read_dims(const Signature& signature, nb::handle dims) {
     // One more than the limit is enough to be refused by its check.
     for (size_t k = 0; k < std::min<size_t>(rank, kMaxGridDims); ++k) {
       nb::object item = nb::steal(PySequence_GetItem(dims.ptr(), static_cast<Py_ssize_t>(k)));
-      extents[k] = extent_of(signature, item.ptr());
+      extents[k] = extent_of(descriptor, item.ptr());
     }
     rank = std::min<size_t>(rank, kMaxGridDims + 1);
   } else {
-    extents[0] = extent_of(signature, dims.ptr());
+    extents[0] = extent_of(descriptor, dims.ptr());
   }
-  return make_launch(signature, {extents, rank});
+  return make_launch(descriptor, {extents, rank});
 }
 
-void check_count(const Signature& signature, size_t found) {
-  if (found == signature.relocations.size()) return;
+void check_count(const LaunchDescriptor& descriptor, size_t found) {
+  if (found == descriptor.slots.size()) return;
   std::string names;
-  for (size_t i = 0; i < signature.relocations.size(); ++i) {
-    names += (i == 0 ? "" : ", ") + signature.parameter_name(i);
+  for (size_t i = 0; i < descriptor.slots.size(); ++i) {
+    names += (i == 0 ? "" : ", ") + descriptor.parameter_name(i);
   }
-  size_t expected = signature.relocations.size();
-  throw signature.launch_error("expected " + std::to_string(expected) +
-                                   (expected == 1 ? " argument (" : " arguments (") + names +
-                                   "), found " + std::to_string(found),
-                               "pass one argument per parameter, inputs first, then outputs");
+  size_t expected = descriptor.slots.size();
+  throw descriptor.launch_error("expected " + std::to_string(expected) +
+                                    (expected == 1 ? " argument (" : " arguments (") + names +
+                                    "), found " + std::to_string(found),
+                                "pass one argument per parameter, inputs first, then outputs");
 }
 
-void run_from_python(const Signature& signature, const void* block, Launch& launch) {
+void run_from_python(const LaunchDescriptor& descriptor, const void* block, Launch& launch) {
   std::optional<ReleasedGil> released;
-  if (launch.total > kInlinePoints || signature.may_block) released.emplace();
-  run(signature, block, launch, Pool::instance());
+  if (launch.total > kInlinePoints || descriptor.may_block) released.emplace();
+  run(descriptor, block, launch, Pool::instance());
 }
 
-bool launch(const Signature& signature, nb::handle dims, nb::handle inputs, nb::handle outputs) {
-  size_t count = signature.relocations.size();
+bool launch(const LaunchDescriptor& descriptor, nb::handle dims, nb::handle inputs,
+            nb::handle outputs) {
+  size_t count = descriptor.slots.size();
   Arguments arguments(inputs, outputs);
-  check_count(signature, arguments.size());
-  Launch request = read_dims(signature, dims);
+  check_count(descriptor, arguments.size());
+  Launch request = read_dims(descriptor, dims);
   Leases leases(count);
-  ArgumentBlock block(signature);
+  ArgumentBlock block(descriptor);
   SmallBuffer<ArrayView, 16> views(count);
   // Values first: converting one may run Python code, which must not find arrays half read.
   for (size_t i = 0; i < count; ++i) {
-    const Relocation& r = signature.relocations[i];
-    if (r.role == Role::kValue) read_value_argument(signature, i, arguments[i], block.field(r));
+    const ParameterSlot& slot = descriptor.slots[i];
+    if (slot.role == Role::kValue)
+      read_value_argument(descriptor, i, arguments[i], block.field(slot));
   }
   for (size_t i = 0; i < count; ++i) {
-    const Relocation& r = signature.relocations[i];
-    if (r.role == Role::kValue) continue;
-    read_array_argument(signature, i, arguments[i], views[i], leases);
-    block.write(r, views[i]);
+    const ParameterSlot& slot = descriptor.slots[i];
+    if (slot.role == Role::kValue) continue;
+    read_array_argument(descriptor, i, arguments[i], views[i], leases);
+    block.write(slot, views[i]);
   }
-  check_reach(signature, views.data(), request);
-  if (!keeps_exclusive(signature, views.data())) return false;
-  run_and_note(signature, block.data(), request, [&] {
+  check_grid_indexed_axes(descriptor, views.data(), request);
+  if (!keeps_noalias(descriptor, views.data())) return false;
+  run_and_note(descriptor, block.data(), request, [&] {
     for (size_t i = 0; i < count; ++i) {
-      if (signature.relocations[i].is_written()) note_written(arguments[i]);
+      if (descriptor.slots[i].is_written()) note_written(arguments[i]);
     }
   });
   return true;
 }
 
-Span array_span(const Signature& signature, size_t index, nb::handle object) {
-  if (index >= signature.relocations.size()) throw nb::index_error("no such parameter");
+Span array_span(const LaunchDescriptor& descriptor, size_t index, nb::handle object) {
+  if (index >= descriptor.slots.size()) throw nb::index_error("no such parameter");
   Leases leases(2);
   ArrayInfo read{};
   const ArrayInfo* info = known_info(object.ptr());
@@ -102,12 +104,12 @@ Span array_span(const Signature& signature, size_t index, nb::handle object) {
     info = &read;
   }
   PyErr_Clear();
-  Span span{{}, size_bytes(signature.relocations[index].dtype)};
+  Span span{{}, size_bytes(descriptor.slots[index].dtype)};
   if (info != nullptr && info->is_on_cuda()) {
-    check_array(signature, index, *info, object.ptr(), info->device.device_id);
+    check_array(descriptor, index, *info, object.ptr(), info->device.device_id);
     span.view = info->view;
   } else {
-    read_array_argument(signature, index, object.ptr(), span.view, leases);
+    read_array_argument(descriptor, index, object.ptr(), span.view, leases);
   }
   return span;
 }

@@ -70,7 +70,7 @@ struct Entry {
   PyObject* general = nullptr;     // the function for all launches
   PyTypeObject* kernel = nullptr;  // the class of kernels
   PyObject* recorder = nullptr;    // gives who records launches, or None
-  PyTypeObject* signature = nullptr;
+  PyTypeObject* descriptor = nullptr;
   PyObject* fast_path = nullptr;  // the attribute of kernels that may run at once
   std::array<PyObject*, kCount> names{};
 };
@@ -112,11 +112,11 @@ bool sort_arguments(PyObject* const* given, size_t count, PyObject* keywords,
 }
 
 /// What `kernel` launches if nothing has to be looked at before; invalid if there is nothing.
-nb::object fast_signature(PyObject* kernel) {
+nb::object fast_descriptor(PyObject* kernel) {
   if (Py_TYPE(kernel) != g_entry.kernel) return {};
   nb::object fast_path = nb::steal(PyObject_GetAttr(kernel, g_entry.fast_path));
   if (!fast_path.is_valid()) throw nb::python_error();
-  return Py_TYPE(fast_path.ptr()) == g_entry.signature ? fast_path : nb::object();
+  return Py_TYPE(fast_path.ptr()) == g_entry.descriptor ? fast_path : nb::object();
 }
 
 bool is_recording() {
@@ -127,11 +127,11 @@ bool is_recording() {
 
 /// Launches; false, and nothing was run, if that is for the general function.
 bool launch_plainly(const EntryArguments& arguments) {
-  nb::object fast_path = fast_signature(arguments.kernel());
+  nb::object fast_path = fast_descriptor(arguments.kernel());
   if (!fast_path.is_valid() || is_recording()) return false;
-  auto run = [&](nb::handle signature) {
-    return launch(*nb::inst_ptr<const Signature>(signature), arguments.dim(), arguments.inputs(),
-                  arguments.outputs());
+  auto run = [&](nb::handle descriptor) {
+    return launch(*nb::inst_ptr<const LaunchDescriptor>(descriptor), arguments.dim(),
+                  arguments.inputs(), arguments.outputs());
   };
   nb::handle kernel(arguments.kernel());
   try {
@@ -208,7 +208,7 @@ nb::object make_launch_entry(nb::handle general, nb::handle kernel, nb::handle r
     g_entry.names[i] = PyUnicode_InternFromString(kParameters[i].name);
   }
   g_entry.fast_path = PyUnicode_InternFromString("cpu_fast_path");
-  g_entry.signature = reinterpret_cast<PyTypeObject*>(nb::type<Signature>().ptr());
+  g_entry.descriptor = reinterpret_cast<PyTypeObject*>(nb::type<LaunchDescriptor>().ptr());
   g_entry.general = general.inc_ref().ptr();
   g_entry.kernel = reinterpret_cast<PyTypeObject*>(kernel.inc_ref().ptr());
   g_entry.recorder = recorder.inc_ref().ptr();

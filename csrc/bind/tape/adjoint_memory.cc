@@ -5,7 +5,7 @@
 
 #include "bind/launch/argument.h"
 #include "bind/launch/launch.h"
-#include "core/run/exclusive.h"
+#include "core/memory/aliasing.h"
 
 namespace nb = nanobind;
 
@@ -53,21 +53,21 @@ AdjointMemory::AdjointMemory(nb::object primal, nb::object adjoint, std::vector<
                              std::vector<std::pair<size_t, size_t>> cotangents)
     : primal_owner_(std::move(primal)),
       adjoint_owner_(std::move(adjoint)),
-      primal_(nb::cast<const Signature*>(primal_owner_)),
-      adjoint_(nb::cast<const Signature*>(adjoint_owner_)),
+      primal_(nb::cast<const LaunchDescriptor*>(primal_owner_)),
+      adjoint_(nb::cast<const LaunchDescriptor*>(adjoint_owner_)),
       written_(std::move(written)),
       cotangents_(std::move(cotangents)) {
-  size_t count = primal_->relocations.size();
+  size_t count = primal_->slots.size();
   bool fits = written_.size() == count;
   for (auto [position, parameter] : cotangents_) {
-    fits &= position < adjoint_->relocations.size() && parameter < count;
+    fits &= position < adjoint_->slots.size() && parameter < count;
   }
   if (!fits) throw nb::index_error("AdjointMemory: no such parameter");
 }
 
 nb::object AdjointMemory::fault(nb::handle args, nb::handle actual) const {
-  size_t count = primal_->relocations.size();
-  if (nb::len(args) != count || nb::len(actual) != adjoint_->relocations.size()) {
+  size_t count = primal_->slots.size();
+  if (nb::len(args) != count || nb::len(actual) != adjoint_->slots.size()) {
     throw nb::index_error("AdjointMemory: another number of arguments");
   }
   SmallBuffer<Known, 16> known(count + cotangents_.size());
@@ -75,7 +75,7 @@ nb::object AdjointMemory::fault(nb::handle args, nb::handle actual) const {
   size_t found = 0;
   for (size_t i = 0; i < count; ++i) {
     primals[i] = nullptr;
-    if (primal_->relocations[i].role == Role::kValue) continue;
+    if (primal_->slots[i].role == Role::kValue) continue;
     known[found] = {array_span(*primal_, i, nb::object(args[i])), i, false, written_[i]};
     primals[i] = &known[found++];
   }
@@ -95,17 +95,18 @@ void bind_adjoint_memory(nb::module_& m) {
       .def(nb::init<nb::object, nb::object, std::vector<bool>,
                     std::vector<std::pair<size_t, size_t>>>(),
            nb::arg("primal"), nb::arg("adjoint"), nb::arg("written"), nb::arg("cotangents"),
-           nb::sig("def __init__(self, primal: Signature, adjoint: Signature, "
+           nb::sig("def __init__(self, primal: LaunchDescriptor, adjoint: LaunchDescriptor, "
                    "written: collections.abc.Sequence[bool], "
                    "cotangents: collections.abc.Sequence[tuple[int, int]]) -> None"),
            "`written` says which parameters the primal writes; `cotangents` are pairs of a "
            "parameter of the adjoint and its parameter of the primal.")
-      .def("fault", &AdjointMemory::fault, nb::arg("args"), nb::arg("actual"),
-           nb::sig("def fault(self, args: collections.abc.Sequence[typing.Any], "
-                   "actual: collections.abc.Sequence[typing.Any]) -> tuple[typing.Any, ...] | None"),
-           "None, or why the adjoint may not run: ('shape', array, expected, found), ('shared', "
-           "array, other) or ('repeated', array). An array is a parameter of the primal, and "
-           "whether its cotangent is meant.");
+      .def(
+          "fault", &AdjointMemory::fault, nb::arg("args"), nb::arg("actual"),
+          nb::sig("def fault(self, args: collections.abc.Sequence[typing.Any], "
+                  "actual: collections.abc.Sequence[typing.Any]) -> tuple[typing.Any, ...] | None"),
+          "None, or why the adjoint may not run: ('shape', array, expected, found), ('shared', "
+          "array, other) or ('repeated', array). An array is a parameter of the primal, and "
+          "whether its cotangent is meant.");
 }
 
 }  // namespace kernelcore::bind

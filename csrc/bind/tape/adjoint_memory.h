@@ -19,7 +19,7 @@ class AdjointMemory {
   AdjointMemory(nanobind::object primal, nanobind::object adjoint, std::vector<bool> written,
                 std::vector<std::pair<size_t, size_t>> cotangents);
 
-  const Signature& adjoint() const { return *adjoint_; }
+  const LaunchDescriptor& adjoint() const { return *adjoint_; }
 
   /// None if `args` of the primal and `actual` of the adjoint keep the rule, else a reason code:
   /// ("shape", array, expected, found), ("shared", array, other) or ("repeated", array), where an
@@ -30,8 +30,8 @@ class AdjointMemory {
  private:
   nanobind::object primal_owner_;
   nanobind::object adjoint_owner_;
-  const Signature* primal_;
-  const Signature* adjoint_;
+  const LaunchDescriptor* primal_;
+  const LaunchDescriptor* adjoint_;
   std::vector<bool> written_;
   std::vector<std::pair<size_t, size_t>> cotangents_;
 };

@@ -23,7 +23,7 @@ enum Kind : char { kNumber = 'n', kOther = 'o', kConstant = 'c', kTracked = 't' 
 /// launch and nothing else, as long as they are not overwritten. Indices are parameters.
 struct NativePlan {
   nb::object owner;
-  const Signature* signature;
+  const LaunchDescriptor* descriptor;
   nb::object adjoint_owner;
   const AdjointMemory* adjoint;  // null: no cotangent passes
   std::vector<size_t> inputs;    // data arrays that are loaded
@@ -123,7 +123,7 @@ bool record_launch(TapeMemory& memory, nb::list records, nb::dict arrays, nb::di
   if (!known.is_valid()) return false;
   const NativePlan& plan = native_plan(known);
   if (!is_plain(plan, arguments, memory)) return false;
-  if (!launch(*plan.signature, dim, arguments, nb::handle())) return false;
+  if (!launch(*plan.descriptor, dim, arguments, nb::handle())) return false;
   nb::tuple versions = keep(plan, arguments, memory, nb::len(records));
   records.append(nb::make_tuple(known, dim, arguments, line, versions));
   for (size_t i : plan.inputs) add_key(arrays, arguments[i]);
@@ -189,49 +189,49 @@ nb::list clear_gradients(nb::handle arrays) {
   return left;
 }
 
-void init_plan(NativePlan* self, nb::object signature, nb::object adjoint,
+void init_plan(NativePlan* self, nb::object descriptor, nb::object adjoint,
                std::vector<size_t> inputs, std::vector<size_t> outputs, std::vector<size_t> needs,
                std::vector<size_t> primals, std::vector<size_t> taken) {
-  const auto* known = nb::cast<const Signature*>(signature);
+  const auto* known = nb::cast<const LaunchDescriptor*>(descriptor);
   const auto* memory = adjoint.is_none() ? nullptr : nb::cast<const AdjointMemory*>(adjoint);
-  new (self) NativePlan{std::move(signature), known,
-                       std::move(adjoint),   memory,
-                       std::move(inputs),    std::move(outputs),
-                       std::move(needs),     std::move(primals),
-                       std::move(taken)};
+  new (self) NativePlan{std::move(descriptor), known,
+                        std::move(adjoint),    memory,
+                        std::move(inputs),     std::move(outputs),
+                        std::move(needs),      std::move(primals),
+                        std::move(taken)};
 }
 
 }  // namespace
 
 void bind_tape_launch(nb::module_& m) {
-  nb::class_<NativePlan>(m, "NativePlan",
-                        "The half of a LaunchPlan that native code follows.")
-      .def("__init__", &init_plan, nb::arg("signature"), nb::arg("adjoint").none(),
-           nb::arg("inputs"), nb::arg("outputs"), nb::arg("needs"), nb::arg("primals"),
-           nb::arg("taken"),
-           nb::sig("def __init__(self, signature: Signature, adjoint: AdjointMemory | None, "
-                   "inputs: collections.abc.Sequence[int], outputs: collections.abc.Sequence[int], "
-                   "needs: collections.abc.Sequence[int], primals: collections.abc.Sequence[int], "
-                   "taken: collections.abc.Sequence[int]) -> None"),
-           "Parameters whose data arrays are loaded, written, and read by the adjoint; those that "
-           "the adjoint takes first, and those whose gradients it takes after that.");
+  nb::class_<NativePlan>(m, "NativePlan", "The half of a LaunchPlan that native code follows.")
+      .def(
+          "__init__", &init_plan, nb::arg("descriptor"), nb::arg("adjoint").none(),
+          nb::arg("inputs"), nb::arg("outputs"), nb::arg("needs"), nb::arg("primals"),
+          nb::arg("taken"),
+          nb::sig("def __init__(self, descriptor: LaunchDescriptor, adjoint: AdjointMemory | None, "
+                  "inputs: collections.abc.Sequence[int], outputs: collections.abc.Sequence[int], "
+                  "needs: collections.abc.Sequence[int], primals: collections.abc.Sequence[int], "
+                  "taken: collections.abc.Sequence[int]) -> None"),
+          "Parameters whose data arrays are loaded, written, and read by the adjoint; those that "
+          "the adjoint takes first, and those whose gradients it takes after that.");
   m.def("set_argument_types", &set_argument_types, nb::arg("array"), nb::arg("number"),
         nb::sig("def set_argument_types(array: type, number: type) -> None"),
         "Set the class of data arrays, and that of NumPy's numbers.");
-  m.def("argument_kinds", &kinds_of, nb::arg("arguments"),
-        nb::sig("def argument_kinds(arguments: tuple[typing.Any, ...]) -> bytes"),
-        "The kind of each argument: a number (n), another library's array (o), a data array without "
-        "(c) or with a gradient (t).");
   m.def(
-      "record_launch", &record_launch,
-      nb::sig("def record_launch(memory: TapeMemory, records: list[typing.Any], "
-              "arrays: dict[typing.Any, None], written: dict[typing.Any, None], "
-              "plans: dict[bytes, tuple[typing.Any, NativePlan]], "
-              "dim: typing.Any, "
-              "arguments: tuple[typing.Any, ...], line: typing.Any, /) -> bool"),
-      "Launch, and append a record: the entry of `plans`, `dim`, `arguments`, `line`, and the "
-      "versions of what the adjoint reads. The arrays are added to `arrays`, those that are "
-      "written to `written`. False, and nothing was run, if that is not enough.");
+      "argument_kinds", &kinds_of, nb::arg("arguments"),
+      nb::sig("def argument_kinds(arguments: tuple[typing.Any, ...]) -> bytes"),
+      "The kind of each argument: a number (n), another library's array (o), a data array without "
+      "(c) or with a gradient (t).");
+  m.def("record_launch", &record_launch,
+        nb::sig("def record_launch(memory: TapeMemory, records: list[typing.Any], "
+                "arrays: dict[typing.Any, None], written: dict[typing.Any, None], "
+                "plans: dict[bytes, tuple[typing.Any, NativePlan]], "
+                "dim: typing.Any, "
+                "arguments: tuple[typing.Any, ...], line: typing.Any, /) -> bool"),
+        "Launch, and append a record: the entry of `plans`, `dim`, `arguments`, `line`, and the "
+        "versions of what the adjoint reads. The arrays are added to `arrays`, those that are "
+        "written to `written`. False, and nothing was run, if that is not enough.");
   m.def("replay_launches", &replay_launches,
         nb::sig("def replay_launches(records: list[typing.Any], count: int, /) -> int"),
         "Run the first `count` records backwards, the last first, up to one for the general path; "

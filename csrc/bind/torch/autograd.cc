@@ -99,7 +99,7 @@ void set_item(const nb::object& tuple, size_t index, PyObject* stolen) {
 }
 
 [[noreturn]] void fail(const Operation& op, const std::string& what) {
-  throw Error(ErrorKind::kInternal, op.signature.name + "(): " + what);
+  throw Error(ErrorKind::kInternal, op.descriptor.name + "(): " + what);
 }
 
 /// The plan that `object` is; contexts are in reach of users.

@@ -41,13 +41,13 @@ std::vector<DimRule> parse_rules(const std::vector<FlatRule>& rules) {
   return parse_dim_rules(flat);
 }
 
-void init_operation(TorchOperation* self, const Signature& signature,
+void init_operation(TorchOperation* self, const LaunchDescriptor& descriptor,
                     const std::vector<FlatOperand>& operands,
                     const std::vector<FlatResult>& result_rules, size_t n_visible_results,
                     const std::vector<FlatRule>& grid_rule,
                     const TorchDeviceOperation* on_devices) {
   auto made = std::make_shared<Operation>();
-  made->signature = signature;
+  made->descriptor = descriptor;
   for (const auto& [is_array, dtype, ndim] : operands) {
     made->operands.push_back({is_array, parse_dtype(dtype), ndim});
   }
@@ -88,7 +88,7 @@ void bind_torch(nb::module_& m) {
   bind_torch_device(m);
   nb::class_<TorchOperation>(m, "TorchOperation",
                              "A functional torch operation that runs one kernel.")
-      .def("__init__", &init_operation, nb::arg("signature"), nb::arg("operands"),
+      .def("__init__", &init_operation, nb::arg("descriptor"), nb::arg("operands"),
            nb::arg("result_rules"), nb::arg("n_visible_results"), nb::arg("grid_rule"),
            nb::arg("on_devices") = nb::none(), "Of CPU tensors, and `on_devices` of those of GPUs.")
       .def("boxed", &boxed, nb::arg("takes_outs") = false,

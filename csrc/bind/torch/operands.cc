@@ -74,8 +74,8 @@ std::shared_ptr<cuda::Stream> work_stream(DLDevice device) {
 
 /// Whether a result starts as operand `index`, which has to be copied for that.
 bool starts_result(const Operation& op, size_t index) {
-  return std::ranges::any_of(op.signature.relocations, [&](const Relocation& r) {
-    return r.is_written() && r.operand == static_cast<int>(index);
+  return std::ranges::any_of(op.descriptor.slots, [&](const ParameterSlot& slot) {
+    return slot.is_written() && slot.operand == static_cast<int>(index);
   });
 }
 
@@ -105,7 +105,7 @@ Verdict Operands::read_tensor(size_t index, PyObject* object, bool grad_mode) {
   bool fits = info.dtype == static_cast<int>(operation_.operands[index].dtype);
   if (!fits && is_autocast_enabled()) return Verdict::kUnusual;
   int ordinal = info.is_on_cuda() ? info.device.device_id : -1;
-  check_array(operation_.signature, parameter, info, object, ordinal);
+  check_array(operation_.descriptor, parameter, info, object, ordinal);
   views_[index] = info.view;
   return grad_mode && requires_grad(object) ? Verdict::kNeedsGrad : Verdict::kPlain;
 }
@@ -131,10 +131,11 @@ Verdict Operands::read_scalar(size_t index, PyObject* object) {
   bool is_number = PyFloat_CheckExact(object) != 0 || PyLong_CheckExact(object) != 0;
   bool plain = operation_.operands[index].dtype == DType::kBool ? is_bool : is_number;
   if (!plain || parameter == Operation::kNoParameter) return Verdict::kUnusual;
-  uint64_t* slot = &scalars_[index];
-  read_value_argument(operation_.signature, parameter, object, reinterpret_cast<std::byte*>(slot));
+  uint64_t* scalar = &scalars_[index];
+  read_value_argument(operation_.descriptor, parameter, object,
+                      reinterpret_cast<std::byte*>(scalar));
   views_[index].ndim = 0;
-  views_[index].data = slot;
+  views_[index].data = scalar;
   return Verdict::kPlain;
 }
 
@@ -155,8 +156,8 @@ bool Operands::run_here(PyObject** results) {
   Launch launch = op.launch_for(views_.data(), views.data());
   {
     std::optional<ReleasedGil> released;
-    if (launch.total > kInlinePoints || op.signature.may_block) released.emplace();
-    run_functional(op.signature, views_.data(), views.data(), launch, Pool::instance());
+    if (launch.total > kInlinePoints || op.descriptor.may_block) released.emplace();
+    run_functional(op.descriptor, views_.data(), views.data(), launch, Pool::instance());
   }
   made.give_away();
   return true;

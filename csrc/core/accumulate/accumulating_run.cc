@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMaxChunkCopyBytes = size_t{4} << 20;
 constexpr size_t kMaxWorkerCopyBytes = size_t{8} << 20;
-constexpr size_t kMaxSlotBytes = size_t{64} << 20;  // all slots of a run
+constexpr size_t kMaxPendingBytes = size_t{64} << 20;  // all pending chunks of a run
 constexpr int64_t kPointsPerWorkerElement = 2;
 constexpr size_t kLogRecords = 16384;
 constexpr size_t kShortLogRecords = 256;
@@ -32,12 +32,12 @@ constexpr size_t aligned(size_t size_bytes) {
   return (size_bytes + 63) / 64 * 64;
 }
 
-ArrayView view_in(const std::byte* block, const Relocation& r) {
+ArrayView view_in(const std::byte* block, const ParameterSlot& slot) {
   ArrayView view;
-  view.ndim = r.ndim;
-  std::memcpy(&view.data, block + r.offset, sizeof(void*));
-  const std::byte* words = block + r.offset + sizeof(void*);
-  size_t row_bytes = sizeof(int64_t) * static_cast<size_t>(r.ndim);
+  view.ndim = slot.ndim;
+  std::memcpy(&view.data, block + slot.offset, sizeof(void*));
+  const std::byte* words = block + slot.offset + sizeof(void*);
+  size_t row_bytes = sizeof(int64_t) * static_cast<size_t>(slot.ndim);
   std::memcpy(view.shape, words, row_bytes);
   std::memcpy(view.stride_bytes, words + row_bytes, row_bytes);
   return view;
@@ -51,7 +51,7 @@ int64_t since(Clock::time_point start) {
 }  // namespace
 
 /// The log and the copies of one chunk, from its start until they have been added.
-struct AccumulatingRun::Slot : AddLog {
+struct AccumulatingRun::PendingChunk : AddLog {
   AccumulatingRun* owner = nullptr;
   Section* section = nullptr;
   int64_t index = 0;
@@ -60,31 +60,32 @@ struct AccumulatingRun::Slot : AddLog {
   std::atomic<int64_t> ready{0};  // the number of the chunk that has run, from 1
 };
 
-AccumulatingRun::AccumulatingRun(const Signature& signature, const void* block,
+AccumulatingRun::AccumulatingRun(const LaunchDescriptor& descriptor, const void* block,
                                  const Launch& launch, int64_t chunk)
-    : ChunkedRun(signature.fn, block, &launch.grid, launch.total, chunk),
-      block_bytes_(signature.block_bytes) {
-  choose_ways(signature);
+    : ChunkedRun(descriptor.fn, block, &launch.grid, launch.total, chunk),
+      block_bytes_(descriptor.block_bytes) {
+  choose_ways(descriptor);
   sections_.cut(chunks(), count_sections());
   bool has_copies = sections() > 1;
-  if (!make_slots(1, 0) || (has_copies && !make_section_copies(1))) throw std::bad_alloc();
+  if (!make_pending(1, 0) || (has_copies && !make_section_copies(1))) throw std::bad_alloc();
 }
 
 AccumulatingRun::~AccumulatingRun() = default;
 
-void AccumulatingRun::choose_ways(const Signature& signature) {
-  for (const Accumulated& what : signature.accumulated) {
+void AccumulatingRun::choose_ways(const LaunchDescriptor& descriptor) {
+  for (const Accumulated& what : descriptor.accumulated) {
     if (what.axis >= 0) window_rows_ = std::max(window_rows_, what.high - what.low);
   }
-  for (const Accumulated& what : signature.accumulated) {
-    const Relocation& r = signature.relocations[what.parameter];
-    Target target{&what, &r, view_in(static_cast<const std::byte*>(block()), r), Way::kAlone};
-    if (traits_of(r.dtype).kind == ScalarKind::kFloat) {
+  for (const Accumulated& what : descriptor.accumulated) {
+    const ParameterSlot& slot = descriptor.slots[what.parameter];
+    Target target{&what, &slot, view_in(static_cast<const std::byte*>(block()), slot), Way::kAlone};
+    if (traits_of(slot.dtype).kind == ScalarKind::kFloat) {
       is_ordered_ = true;
       int64_t points = chunk_points();
       if (what.axis >= 0) points = std::min(points, first_apart(grid(), 1, window_rows_));
       int64_t elements = most_reachable(what, target.view, grid(), points);
-      size_t end = chunk_copy_bytes_ + aligned(static_cast<size_t>(elements) * size_bytes(r.dtype));
+      size_t end =
+          chunk_copy_bytes_ + aligned(static_cast<size_t>(elements) * size_bytes(slot.dtype));
       bool pays = elements <= what.weight * chunk_points() && end <= kMaxChunkCopyBytes;
       target.way = pays ? Way::kChunkCopy : Way::kTurn;
       if (pays) {
@@ -119,7 +120,7 @@ int64_t AccumulatingRun::count_sections() {
       count = std::min(count, additions / kAdditionsPerCopiedElement / elements + 1);
     }
     if (count <= 1) return 1;
-    auto size = static_cast<size_t>(elements) * size_bytes(target.relocation->dtype);
+    auto size = static_cast<size_t>(elements) * size_bytes(target.slot->dtype);
     target.section_offset = section_copy_bytes_;
     section_copy_bytes_ += aligned(size);
     count = std::min(count, static_cast<int64_t>(kMaxSectionBytes / section_copy_bytes_) + 1);
@@ -134,23 +135,24 @@ bool AccumulatingRun::has_detours(int64_t threads) const {
   });
 }
 
-bool AccumulatingRun::make_slots(int64_t count, size_t log_records) {
+bool AccumulatingRun::make_pending(int64_t count, size_t log_records) {
   size_t bytes = chunk_copy_bytes_ + log_records * sizeof(AddRecord);
-  auto slots = std::unique_ptr<Slot[]>(new (std::nothrow) Slot[static_cast<size_t>(count)]);
+  auto made =
+      std::unique_ptr<PendingChunk[]>(new (std::nothrow) PendingChunk[static_cast<size_t>(count)]);
   AlignedBytes memory = allocate_aligned(bytes * static_cast<size_t>(count));
-  if (slots == nullptr || memory == nullptr) return false;
+  if (made == nullptr || memory == nullptr) return false;
   for (int64_t i = 0; i < count; ++i) {
-    Slot& slot = slots[static_cast<size_t>(i)];
+    PendingChunk& pending = made[static_cast<size_t>(i)];
     std::byte* start = memory.get() + bytes * static_cast<size_t>(i);
-    slot.owner = this;
-    slot.copies = start;
-    slot.records = reinterpret_cast<AddRecord*>(start + chunk_copy_bytes_);
-    slot.next = slot.records;
-    slot.end = slot.records + log_records;
-    slot.AddLog::drain = &AccumulatingRun::drain;
-    clear_copies(Way::kChunkCopy, slot.copies);
+    pending.owner = this;
+    pending.copies = start;
+    pending.records = reinterpret_cast<AddRecord*>(start + chunk_copy_bytes_);
+    pending.next = pending.records;
+    pending.end = pending.records + log_records;
+    pending.AddLog::drain = &AccumulatingRun::drain;
+    clear_copies(Way::kChunkCopy, pending.copies);
   }
-  slots_ = std::move(slots);
+  pending_ = std::move(made);
   memory_ = std::move(memory);
   return true;
 }
@@ -159,7 +161,7 @@ bool AccumulatingRun::make_worker_copies(int64_t threads) {
   for (Target& target : targets_) {
     if (target.way != Way::kAlone) continue;
     int64_t elements = target.view.numel();
-    size_t bytes = static_cast<size_t>(elements) * size_bytes(target.relocation->dtype);
+    size_t bytes = static_cast<size_t>(elements) * size_bytes(target.slot->dtype);
     size_t end = worker_copy_bytes_ + aligned(bytes);
     bool pays = elements * kPointsPerWorkerElement <= total() && end <= kMaxWorkerCopyBytes;
     target.way = pays ? Way::kWorkerCopy : Way::kAtomic;
@@ -176,18 +178,18 @@ bool AccumulatingRun::make_worker_copies(int64_t threads) {
 }
 
 bool AccumulatingRun::share(int64_t threads) {
-  is_shared_ = make_worker_copies(threads) && (!is_ordered_ || share_slots(threads));
+  is_shared_ = make_worker_copies(threads) && (!is_ordered_ || share_pending(threads));
   return is_shared_;
 }
 
-bool AccumulatingRun::share_slots(int64_t threads) {
+bool AccumulatingRun::share_pending(int64_t threads) {
   int64_t sections = sections_.count();
   size_t bytes = chunk_copy_bytes_ + log_records_ * sizeof(AddRecord);
-  auto most = static_cast<int64_t>(kMaxSlotBytes / std::max(bytes, size_t{1}));
+  auto most = static_cast<int64_t>(kMaxPendingBytes / std::max(bytes, size_t{1}));
   int64_t wanted = kSlotsPerThread * ((threads + sections - 1) / sections);
   int64_t each = std::clamp(most / sections, int64_t{1}, wanted);
-  if (!make_slots(each * sections, log_records_)) return false;
-  slots_per_section_ = each;
+  if (!make_pending(each * sections, log_records_)) return false;
+  pending_per_section_ = each;
   return sections == 1 || make_section_copies(sections - 1);
 }
 
@@ -221,7 +223,7 @@ void AccumulatingRun::note_turn() {
 void AccumulatingRun::clear_copies(Way way, std::byte* copies) const {
   for (const Target& target : targets_) {
     if (target.way != way) continue;
-    clear_copy(target.relocation->dtype, copies + target.copy_offset, target.copy_elements);
+    clear_copy(target.slot->dtype, copies + target.copy_offset, target.copy_elements);
   }
 }
 
@@ -230,8 +232,7 @@ void AccumulatingRun::clear_section(Section& section) {
   if (!is_shared_ && sections_.number_of(section) > 1) return;
   for (const Target& target : targets_) {
     if (is_float(target.way)) {
-      clear_copy(target.relocation->dtype, section.copies + target.section_offset,
-                 target.view.numel());
+      clear_copy(target.slot->dtype, section.copies + target.section_offset, target.view.numel());
     }
   }
 }
@@ -240,7 +241,7 @@ void AccumulatingRun::add_section(const Section& section) const {
   if (section.copies == nullptr) return;
   for (const Target& target : targets_) {
     if (is_float(target.way)) {
-      merge_copy(target.relocation->dtype, target.view, section.copies + target.section_offset);
+      merge_copy(target.slot->dtype, target.view, section.copies + target.section_offset);
     }
   }
 }
@@ -248,32 +249,33 @@ void AccumulatingRun::add_section(const Section& section) const {
 ArrayView AccumulatingRun::home_of(const Target& target, const Section& section) const {
   if (section.copies == nullptr) return target.view;
   return redirected(target.view, target.view, section.copies + target.section_offset,
-                    size_bytes(target.relocation->dtype));
+                    size_bytes(target.slot->dtype));
 }
 
 void AccumulatingRun::redirect(const Target& target, const ArrayView& part, std::byte* copies,
                                std::byte* block) const {
-  const Relocation& r = *target.relocation;
-  ArrayView seen = redirected(target.view, part, copies + target.copy_offset, size_bytes(r.dtype));
-  write_array(block + r.offset, seen);
+  const ParameterSlot& slot = *target.slot;
+  ArrayView seen =
+      redirected(target.view, part, copies + target.copy_offset, size_bytes(slot.dtype));
+  write_array(block + slot.offset, seen);
 }
 
 // Which chunk is next is for the sections to say.
 void AccumulatingRun::run_chunk(int64_t, int64_t worker) {
   auto [section, index] = sections_.claim(!is_shared_);
   Grid seen = grid();
-  Slot* slot = nullptr;
+  PendingChunk* pending = nullptr;
   bool is_turn = true;
   if (is_ordered_) {
     const std::atomic<int64_t>& committed = section.committed;
     spin_until([&, index = index] {
-      return committed.load(std::memory_order_acquire) > index - slots_per_section_;
+      return committed.load(std::memory_order_acquire) > index - pending_per_section_;
     });
     if (index == section.begin && index > 0) clear_section(section);
-    slot = &slot_of(section, index);
-    slot->section = &section;
-    slot->index = index;
-    seen.log = slot;
+    pending = &pending_of(section, index);
+    pending->section = &section;
+    pending->index = index;
+    seen.log = pending;
     is_turn = committed.load(std::memory_order_acquire) == index && !is_trial_;
   }
   SmallBuffer<std::byte, 1024> block_copy(block_bytes_);
@@ -288,29 +290,30 @@ void AccumulatingRun::run_chunk(int64_t, int64_t worker) {
     if (is_deferred || is_atomic) seen.shared |= uint64_t{1} << k;
     if (target.way == Way::kChunkCopy && index > section.begin) {
       ArrayView part = reachable_part(*target.what, target.view, seen, begin, rest);
-      redirect(target, part, slot->copies, block_copy.data());
+      redirect(target, part, pending->copies, block_copy.data());
     } else if (target.way == Way::kWorkerCopy && worker > 0) {
       redirect(target, target.view, own_copies, block_copy.data());
     } else if (is_float(target.way) && section.copies != nullptr) {
-      write_array(block_copy.data() + target.relocation->offset, home_of(target, section));
+      write_array(block_copy.data() + target.slot->offset, home_of(target, section));
     }
   }
   fn()(block_copy.data(), &seen, begin, rest);
   if (rest < end) {
     for (const Target& target : targets_) {
       if (target.way != Way::kChunkCopy || target.what->axis < 0) continue;
-      write_array(block_copy.data() + target.relocation->offset, target.view);
+      write_array(block_copy.data() + target.slot->offset, target.view);
     }
     fn()(block_copy.data(), &seen, rest, end);
   }
-  if (slot == nullptr) return;
-  slot->ready.store(index + 1, std::memory_order_seq_cst);
+  if (pending == nullptr) return;
+  pending->ready.store(index + 1, std::memory_order_seq_cst);
   commit(section);
 }
 
-AccumulatingRun::Slot& AccumulatingRun::slot_of(const Section& section, int64_t index) const {
-  int64_t first = is_shared_ ? sections_.number_of(section) * slots_per_section_ : 0;
-  return slots_[static_cast<size_t>(first + (index - section.begin) % slots_per_section_)];
+AccumulatingRun::PendingChunk& AccumulatingRun::pending_of(const Section& section,
+                                                           int64_t index) const {
+  int64_t first = is_shared_ ? sections_.number_of(section) * pending_per_section_ : 0;
+  return pending_[static_cast<size_t>(first + (index - section.begin) % pending_per_section_)];
 }
 
 /// The end of the points of chunk `index` that add to copies of windows.
@@ -334,14 +337,14 @@ std::byte* AccumulatingRun::copies_of(int64_t worker) {
 void AccumulatingRun::commit(Section& section) {
   auto next_is_ready = [&](int64_t index) {
     if (index >= section.end) return false;
-    return slot_of(section, index).ready.load(std::memory_order_seq_cst) == index + 1;
+    return pending_of(section, index).ready.load(std::memory_order_seq_cst) == index + 1;
   };
   int64_t index = section.committed.load(std::memory_order_seq_cst);
   while (next_is_ready(index)) {
     if (section.committing.exchange(true, std::memory_order_seq_cst)) return;
     index = section.committed.load(std::memory_order_seq_cst);
     while (next_is_ready(index)) {
-      apply(slot_of(section, index));
+      apply(pending_of(section, index));
       section.committed.store(++index, std::memory_order_seq_cst);
     }
     section.committing.store(false, std::memory_order_seq_cst);
@@ -349,25 +352,26 @@ void AccumulatingRun::commit(Section& section) {
   if (!is_shared_ && index == section.end) add_section(section);
 }
 
-void AccumulatingRun::apply(Slot& slot) {
+void AccumulatingRun::apply(PendingChunk& pending) {
   note_turn();
-  int64_t begin = points_of(slot.index).first;
-  int64_t rest = head_end(slot.index);
+  int64_t begin = points_of(pending.index).first;
+  int64_t rest = head_end(pending.index);
   for (const Target& target : targets_) {
-    if (target.way != Way::kChunkCopy || slot.index == slot.section->begin) continue;
-    ArrayView home = home_of(target, *slot.section);
+    if (target.way != Way::kChunkCopy || pending.index == pending.section->begin) continue;
+    ArrayView home = home_of(target, *pending.section);
     ArrayView part = reachable_part(*target.what, home, grid(), begin, rest);
-    merge_copy(target.relocation->dtype, part, slot.copies + target.copy_offset);
+    merge_copy(target.slot->dtype, part, pending.copies + target.copy_offset);
   }
-  make_additions(slot, slot.records);
+  make_additions(pending, pending.records);
 }
 
 void AccumulatingRun::drain(AddLog* log) {
-  auto* slot = static_cast<Slot*>(log);
-  slot->owner->note_turn();
-  spin_until(
-      [slot] { return slot->section->committed.load(std::memory_order_acquire) == slot->index; });
-  make_additions(*log, slot->records);
+  auto* pending = static_cast<PendingChunk*>(log);
+  pending->owner->note_turn();
+  spin_until([pending] {
+    return pending->section->committed.load(std::memory_order_acquire) == pending->index;
+  });
+  make_additions(*log, pending->records);
 }
 
 void AccumulatingRun::make_additions(AddLog& log, AddRecord* records) {
@@ -390,7 +394,7 @@ void AccumulatingRun::finish() {
     std::byte* copies = worker_copies_.get() + worker_copy_bytes_ * helper;
     for (const Target& target : targets_) {
       if (target.way != Way::kWorkerCopy) continue;
-      merge_copy(target.relocation->dtype, target.view, copies + target.copy_offset);
+      merge_copy(target.slot->dtype, target.view, copies + target.copy_offset);
     }
   }
 }

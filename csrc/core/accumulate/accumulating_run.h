@@ -33,7 +33,7 @@ class AccumulatingRun final : public ChunkedRun {
     int64_t in_turn_ns;
   };
 
-  AccumulatingRun(const Signature& signature, const void* block, const Launch& launch,
+  AccumulatingRun(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
                   int64_t chunk);
   ~AccumulatingRun() override;
 
@@ -65,24 +65,24 @@ class AccumulatingRun final : public ChunkedRun {
   };
   struct Target {
     const Accumulated* what;
-    const Relocation* relocation;
+    const ParameterSlot* slot;
     ArrayView view;
     Way way;
     int64_t copy_elements = 0;
-    size_t copy_offset = 0;     // in the copies of a slot, or of a helper
+    size_t copy_offset = 0;     // in the copies of a pending, or of a helper
     size_t section_offset = 0;  // in the copies of a section
   };
-  struct Slot;
+  struct PendingChunk;
 
   static bool is_float(Way way) { return way == Way::kTurn || way == Way::kChunkCopy; }
 
   void run_chunk(int64_t, int64_t worker) override;
-  void choose_ways(const Signature& signature);
+  void choose_ways(const LaunchDescriptor& descriptor);
   int64_t head_end(int64_t index) const;
   /// Says how many sections the shapes ask for, and where arrays lie in their copies.
   int64_t count_sections();
-  bool make_slots(int64_t count, size_t log_records);
-  bool share_slots(int64_t threads);
+  bool make_pending(int64_t count, size_t log_records);
+  bool share_pending(int64_t threads);
   bool make_worker_copies(int64_t threads);
   /// Makes room for `count` copies, which the sections but the first use in turn; leaves what there
   /// is where there is none.
@@ -95,9 +95,9 @@ class AccumulatingRun final : public ChunkedRun {
   void redirect(const Target& target, const ArrayView& part, std::byte* copies,
                 std::byte* block) const;
   std::byte* copies_of(int64_t worker);
-  Slot& slot_of(const Section& section, int64_t index) const;
+  PendingChunk& pending_of(const Section& section, int64_t index) const;
   void commit(Section& section);
-  void apply(Slot& slot);
+  void apply(PendingChunk& pending);
   /// Called where a chunk can go on in its turn only.
   void note_turn();
   static void drain(AddLog* log);
@@ -118,8 +118,8 @@ class AccumulatingRun final : public ChunkedRun {
   size_t section_copy_bytes_ = 0;
   size_t log_records_ = 0;
   AlignedBytes memory_;
-  std::unique_ptr<Slot[]> slots_;
-  int64_t slots_per_section_ = 1;
+  std::unique_ptr<PendingChunk[]> pending_;
+  int64_t pending_per_section_ = 1;
   Sections sections_;
   AlignedBytes section_memory_;
   AlignedBytes worker_copies_;

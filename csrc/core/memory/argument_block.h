@@ -19,21 +19,21 @@ inline void write_array(std::byte* field, const ArrayView& view) {
   }
 }
 
-/// The argument block of one run, which starts as the signature's template; 16-aligned.
+/// The argument block of one run, which starts as the descriptor's template; 16-aligned.
 class ArgumentBlock {
  public:
-  explicit ArgumentBlock(const Signature& signature) : bytes_(signature.block_bytes) {
-    if (signature.block_template.empty()) return;
-    std::memcpy(bytes_.data(), signature.block_template.data(), signature.block_bytes);
+  explicit ArgumentBlock(const LaunchDescriptor& descriptor) : bytes_(descriptor.block_bytes) {
+    if (descriptor.block_template.empty()) return;
+    std::memcpy(bytes_.data(), descriptor.block_template.data(), descriptor.block_bytes);
   }
 
   const std::byte* data() { return bytes_.data(); }
 
-  /// Where the parameter of `r` lies.
-  std::byte* field(const Relocation& r) { return bytes_.data() + r.offset; }
+  /// Where the parameter of `slot` lies.
+  std::byte* field(const ParameterSlot& slot) { return bytes_.data() + slot.offset; }
 
-  /// Writes `view` as the parameter of `r`.
-  void write(const Relocation& r, const ArrayView& view) { write_array(field(r), view); }
+  /// Writes `view` as the parameter of `slot`.
+  void write(const ParameterSlot& slot, const ArrayView& view) { write_array(field(slot), view); }
 
  private:
   SmallBuffer<std::byte, 1024> bytes_;  // no allocation for most kernels

@@ -80,14 +80,14 @@ bool repeats_elements(const ArrayView& view) {
   return false;
 }
 
-bool keeps_exclusive(const Signature& signature, const ArrayView* views) {
-  const std::vector<Relocation>& relocations = signature.relocations;
-  for (size_t i : signature.exclusive) {
-    size_t item_bytes = size_bytes(relocations[i].dtype);
+bool keeps_exclusive(const LaunchDescriptor& descriptor, const ArrayView* views) {
+  const std::vector<ParameterSlot>& slots = descriptor.slots;
+  for (size_t i : descriptor.exclusive) {
+    size_t item_bytes = size_bytes(slots[i].dtype);
     if (!is_distinct(views[i], item_bytes)) return false;
-    for (size_t k = 0; k < relocations.size(); ++k) {
-      if (k == i || relocations[k].role == Role::kValue) continue;
-      if (may_overlap(views[i], item_bytes, views[k], size_bytes(relocations[k].dtype))) {
+    for (size_t k = 0; k < slots.size(); ++k) {
+      if (k == i || slots[k].role == Role::kValue) continue;
+      if (may_overlap(views[i], item_bytes, views[k], size_bytes(slots[k].dtype))) {
         return false;
       }
     }

@@ -14,8 +14,8 @@ bool may_overlap(const ArrayView& first, size_t first_item_bytes, const ArrayVie
 /// together do are not found.
 bool repeats_elements(const ArrayView& view);
 
-/// Whether no exclusive parameter of `signature` shares an element with another array, or with
+/// Whether no exclusive parameter of `descriptor` shares an element with another array, or with
 /// itself under another index. `views` are one per parameter; those of values are not looked at.
-bool keeps_exclusive(const Signature& signature, const ArrayView* views);
+bool keeps_exclusive(const LaunchDescriptor& descriptor, const ArrayView* views);
 
 }  // namespace kernelcore

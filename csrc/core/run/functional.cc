@@ -10,73 +10,74 @@
 namespace kernelcore {
 namespace {
 
-bool covers_result(const Signature& signature, const Relocation& r, const Launch& launch,
-                   const ArrayView& result) {
-  return r.outer_ndim() == signature.grid_rank &&
-         std::equal(result.shape, result.shape + r.outer_ndim(), launch.grid.dims);
+bool covers_result(const LaunchDescriptor& descriptor, const ParameterSlot& slot,
+                   const Launch& launch, const ArrayView& result) {
+  return slot.outer_ndim() == descriptor.grid_rank &&
+         std::equal(result.shape, result.shape + slot.outer_ndim(), launch.grid.dims);
 }
 
-bool needs_zeros(const Signature& signature, const Relocation& r, const Launch& launch,
-                 const ArrayView& result) {
-  if (r.role == Role::kScratch) return true;
-  switch (r.zero) {
+bool needs_zeros(const LaunchDescriptor& descriptor, const ParameterSlot& slot,
+                 const Launch& launch, const ArrayView& result) {
+  if (slot.role == Role::kScratch) return true;
+  switch (slot.zero) {
     case ZeroFill::kNever:
       return false;
     case ZeroFill::kIfPartial:
-      return !covers_result(signature, r, launch, result);
+      return !covers_result(descriptor, slot, launch, result);
     case ZeroFill::kAlways:
       break;
   }
   return true;
 }
 
-void prepare_result(const Signature& signature, const Relocation& r, const ArrayView* operands,
-                    const Launch& launch, const ArrayView& result) {
-  size_t item_bytes = size_bytes(r.dtype);
-  switch (start_of(signature, r, operands, launch, result)) {
+void prepare_result(const LaunchDescriptor& descriptor, const ParameterSlot& slot,
+                    const ArrayView* operands, const Launch& launch, const ArrayView& result) {
+  size_t item_bytes = size_bytes(slot.dtype);
+  switch (start_of(descriptor, slot, operands, launch, result)) {
     case Start::kAnything:
       break;
     case Start::kZeros:
       zero_fill(result.data, result.numel(), item_bytes);
       break;
     case Start::kOperand:
-      copy_to_contiguous(result.data, operands[r.operand], item_bytes);
+      copy_to_contiguous(result.data, operands[slot.operand], item_bytes);
   }
 }
 
 }  // namespace
 
-Start start_of(const Signature& signature, const Relocation& r, const ArrayView* operands,
-               const Launch& launch, const ArrayView& result) {
-  if (r.operand >= 0) {
-    return operands[r.operand].data == result.data ? Start::kAnything : Start::kOperand;
+Start start_of(const LaunchDescriptor& descriptor, const ParameterSlot& slot,
+               const ArrayView* operands, const Launch& launch, const ArrayView& result) {
+  if (slot.operand >= 0) {
+    return operands[slot.operand].data == result.data ? Start::kAnything : Start::kOperand;
   }
-  return needs_zeros(signature, r, launch, result) ? Start::kZeros : Start::kAnything;
+  return needs_zeros(descriptor, slot, launch, result) ? Start::kZeros : Start::kAnything;
 }
 
-void run_functional(const Signature& signature, const ArrayView* operands, const ArrayView* results,
-                    Launch& launch, Executor& executor) {
-  ArgumentBlock block(signature);
-  SmallBuffer<ArrayView, 16> views(signature.reaches.empty() ? 0 : signature.relocations.size());
-  for (size_t i = 0; !signature.reaches.empty() && i < signature.relocations.size(); ++i) {
-    const Relocation& r = signature.relocations[i];
-    if (r.role != Role::kValue)
-      views[i] = r.role == Role::kInput ? operands[r.operand] : results[r.result];
+void run_functional(const LaunchDescriptor& descriptor, const ArrayView* operands,
+                    const ArrayView* results, Launch& launch, Executor& executor) {
+  ArgumentBlock block(descriptor);
+  SmallBuffer<ArrayView, 16> views(descriptor.grid_indexed_axes.empty() ? 0
+                                                                        : descriptor.slots.size());
+  for (size_t i = 0; !descriptor.grid_indexed_axes.empty() && i < descriptor.slots.size(); ++i) {
+    const ParameterSlot& slot = descriptor.slots[i];
+    if (slot.role != Role::kValue)
+      views[i] = slot.role == Role::kInput ? operands[slot.operand] : results[slot.result];
   }
-  check_reach(signature, views.data(), launch);
-  for (const Relocation& r : signature.relocations) {
-    if (r.role == Role::kValue) {
-      if (r.operand >= 0) {
-        std::memcpy(block.field(r), operands[r.operand].data, size_bytes(r.dtype));
+  check_grid_indexed_axes(descriptor, views.data(), launch);
+  for (const ParameterSlot& slot : descriptor.slots) {
+    if (slot.role == Role::kValue) {
+      if (slot.operand >= 0) {
+        std::memcpy(block.field(slot), operands[slot.operand].data, size_bytes(slot.dtype));
       }
-    } else if (r.role == Role::kInput) {
-      block.write(r, operands[r.operand]);
+    } else if (slot.role == Role::kInput) {
+      block.write(slot, operands[slot.operand]);
     } else {
-      prepare_result(signature, r, operands, launch, results[r.result]);
-      block.write(r, results[r.result]);
+      prepare_result(descriptor, slot, operands, launch, results[slot.result]);
+      block.write(slot, results[slot.result]);
     }
   }
-  run(signature, block.data(), launch, executor);
+  run(descriptor, block.data(), launch, executor);
 }
 
 }  // namespace kernelcore

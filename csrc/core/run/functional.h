@@ -11,16 +11,16 @@ namespace kernelcore {
 /// What a result holds when the kernel starts.
 enum class Start : uint8_t { kAnything, kZeros, kOperand };
 
-/// The start of the result of `r`. A framework that lets it reuse the operand's memory has made the
-/// copy already.
-Start start_of(const Signature& signature, const Relocation& r, const ArrayView* operands,
-               const Launch& launch, const ArrayView& result);
+/// The start of the result of `slot`. A framework that lets it reuse the operand's memory has made
+/// the copy already.
+Start start_of(const LaunchDescriptor& descriptor, const ParameterSlot& slot,
+               const ArrayView* operands, const Launch& launch, const ArrayView& result);
 
 /// Clears and copies results as their roles demand, fills the argument block and runs.
 ///
-/// `operands` and `results` are indexed by the relocations of `signature`; results are contiguous.
+/// `operands` and `results` are indexed by the slots of `descriptor`; results are contiguous.
 /// The data of a value operand points at its element. Small blocks need no allocation.
-void run_functional(const Signature& signature, const ArrayView* operands, const ArrayView* results,
-                    Launch& launch, Executor& executor);
+void run_functional(const LaunchDescriptor& descriptor, const ArrayView* operands,
+                    const ArrayView* results, Launch& launch, Executor& executor);
 
 }  // namespace kernelcore

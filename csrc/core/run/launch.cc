@@ -30,12 +30,12 @@ constexpr int64_t rounded_up(int64_t count, int64_t multiple) {
 }
 
 // Depends on nothing but the grid: results must not change with the number of threads.
-int64_t chunk_points(const Signature& signature, const Launch& launch, int64_t least,
+int64_t chunk_points(const LaunchDescriptor& descriptor, const Launch& launch, int64_t least,
                      int64_t most) {
   int64_t even = (launch.total + kTargetChunks - 1) / kTargetChunks;
   int64_t chunk = std::clamp(rounded_up(even, 64), least, most);
-  if (signature.grid_rank < 2) return chunk;
-  int64_t row = launch.grid.dims[signature.grid_rank - 1];
+  if (descriptor.grid_rank < 2) return chunk;
+  int64_t row = launch.grid.dims[descriptor.grid_rank - 1];
   int64_t band = kRowsOfBand * row;
   bool pays = row >= kFewestPointsOfRow && band <= kMostGrowth * chunk;
   return pays ? rounded_up(chunk, band) : chunk;
@@ -52,10 +52,10 @@ bool pays_to_dispatch(int64_t rest_ns, const Executor& executor) {
   return rest_ns >= executor.dispatch_cost_ns() || g_is_eager.load(std::memory_order_relaxed);
 }
 
-void run_chunked(const Signature& signature, const void* block, const Launch& launch,
+void run_chunked(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
                  Executor& executor) {
-  int64_t chunk = chunk_points(signature, launch, kMinChunkPoints, kMaxChunkPoints);
-  ChunkedRun chunked(signature.fn, block, &launch.grid, launch.total, chunk);
+  int64_t chunk = chunk_points(descriptor, launch, kMinChunkPoints, kMaxChunkPoints);
+  ChunkedRun chunked(descriptor.fn, block, &launch.grid, launch.total, chunk);
   if (executor.max_threads() == 1 ||
       !pays_to_dispatch(timed(chunked) * (chunked.chunks() - 1), executor)) {
     chunked.claim_rest();
@@ -78,13 +78,13 @@ int64_t threads_that_pay(AccumulatingRun& chunked, int64_t threads) {
   return std::max(each_ns, in_turn_ns) * 10 < few_ns * 9 ? threads : few;
 }
 
-void run_accumulating(const Signature& signature, const void* block, const Launch& launch,
+void run_accumulating(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
                       Executor& executor) {
-  bool has_window = std::ranges::any_of(signature.accumulated,
+  bool has_window = std::ranges::any_of(descriptor.accumulated,
                                         [](const Accumulated& what) { return what.axis >= 0; });
   int64_t most = has_window ? kMaxWindowChunkPoints : kMaxChunkPoints;
-  int64_t chunk = chunk_points(signature, launch, kInlinePoints, most);
-  AccumulatingRun chunked(signature, block, launch, chunk);
+  int64_t chunk = chunk_points(descriptor, launch, kInlinePoints, most);
+  AccumulatingRun chunked(descriptor, block, launch, chunk);
   int64_t rest_ns = timed(chunked) * (chunked.chunks() - 1);
   int64_t threads = std::min(executor.max_threads(), chunked.chunks());
   bool gains = threads > 1 && !chunked.is_alone() && pays_to_dispatch(rest_ns, executor);
@@ -155,15 +155,15 @@ void RunGate::close() {
   spin_until([this] { return helpers_.load(std::memory_order_seq_cst) == 0; });
 }
 
-Launch make_launch(const Signature& signature, std::span<const int64_t> dims) {
+Launch make_launch(const LaunchDescriptor& descriptor, std::span<const int64_t> dims) {
   auto fail = [&](const std::string& expected, const std::string& found) {
-    throw signature.launch_error("grid: expected " + expected + ", found " + found,
-                                 "launch over as many dimensions as the kernel asks tid() for");
+    throw descriptor.launch_error("grid: expected " + expected + ", found " + found,
+                                  "launch over as many dimensions as the kernel asks tid() for");
   };
   auto rank = static_cast<int>(dims.size());
-  if (rank > kMaxGridDims || (signature.grid_rank != 0 && rank != signature.grid_rank)) {
-    int expected = signature.grid_rank == 0 ? kMaxGridDims : signature.grid_rank;
-    std::string at_most = signature.grid_rank == 0 ? "at most " : "";
+  if (rank > kMaxGridDims || (descriptor.grid_rank != 0 && rank != descriptor.grid_rank)) {
+    int expected = descriptor.grid_rank == 0 ? kMaxGridDims : descriptor.grid_rank;
+    std::string at_most = descriptor.grid_rank == 0 ? "at most " : "";
     fail(at_most + std::to_string(expected) + (expected == 1 ? " dimension" : " dimensions"),
          std::to_string(rank));
   }
@@ -184,7 +184,7 @@ Launch make_launch(const Signature& signature, std::span<const int64_t> dims) {
   } else if (overflow) {
     fail("fewer than 2**63 points", "more");
   }
-  if (signature.grid_rank == 0) {
+  if (descriptor.grid_rank == 0) {
     // Such a kernel is compiled for one axis and runs once per point of any grid.
     std::fill_n(launch.grid.dims, kMaxGridDims, int64_t{1});
     launch.grid.dims[0] = launch.total;
@@ -192,36 +192,39 @@ Launch make_launch(const Signature& signature, std::span<const int64_t> dims) {
   return launch;
 }
 
-void check_reach(const Signature& signature, const ArrayView* views, const Launch& launch) {
+void check_grid_indexed_axes(const LaunchDescriptor& descriptor, const ArrayView* views,
+                             const Launch& launch) {
   if (launch.total == 0) return;
-  for (const Reach& reach : signature.reaches) {
-    int64_t needed = launch.grid.dims[reach.grid_axis];
-    int64_t found = views[reach.parameter].shape[reach.axis];
+  for (const GridIndexedAxis& indexed : descriptor.grid_indexed_axes) {
+    int64_t needed = launch.grid.dims[indexed.grid_axis];
+    int64_t found = views[indexed.parameter].shape[indexed.axis];
     if (found >= needed) continue;
-    throw signature.argument_error(reach.parameter,
-                                   "expected at least " + std::to_string(needed) +
-                                       " elements on axis " + std::to_string(reach.axis) +
-                                       ", which the launch indexes, found " + std::to_string(found),
-                                   "launch over fewer points, or give a larger array");
+    throw descriptor.argument_error(indexed.parameter,
+                                    "expected at least " + std::to_string(needed) +
+                                        " elements on axis " + std::to_string(indexed.axis) +
+                                        ", which the launch indexes, found " +
+                                        std::to_string(found),
+                                    "launch over fewer points, or give a larger array");
   }
 }
 
-void run(const Signature& signature, const void* block, Launch& launch, Executor& executor) {
-  if (signature.fn == nullptr) {
-    throw Error(ErrorKind::kInternal, signature.name + "(): no code for the CPU");
+void run(const LaunchDescriptor& descriptor, const void* block, Launch& launch,
+         Executor& executor) {
+  if (descriptor.fn == nullptr) {
+    throw Error(ErrorKind::kInternal, descriptor.name + "(): no code for the CPU");
   }
   if (launch.total == 0) return;
   int64_t status[kStatusWords] = {};
   launch.grid.status = status;
   StandardFloatMode standard;
-  if (launch.total <= kInlinePoints || signature.is_serial) {
-    signature.fn(block, &launch.grid, 0, launch.total);
-  } else if (!signature.accumulated.empty()) {
-    run_accumulating(signature, block, launch, executor);
+  if (launch.total <= kInlinePoints || descriptor.is_serial) {
+    descriptor.fn(block, &launch.grid, 0, launch.total);
+  } else if (!descriptor.accumulated.empty()) {
+    run_accumulating(descriptor, block, launch, executor);
   } else {
-    run_chunked(signature, block, launch, executor);
+    run_chunked(descriptor, block, launch, executor);
   }
-  if (status[0] != 0) throw signature.run_error(status);
+  if (status[0] != 0) throw descriptor.run_error(status);
 }
 
 }  // namespace kernelcore

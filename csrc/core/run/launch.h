@@ -107,14 +107,15 @@ struct Launch {
   int64_t total;
 };
 
-/// Checks `dims` against `signature`; throws an argument Error.
-Launch make_launch(const Signature& signature, std::span<const int64_t> dims);
+/// Checks `dims` against `descriptor`; throws an argument Error.
+Launch make_launch(const LaunchDescriptor& descriptor, std::span<const int64_t> dims);
 
 /// Runs the kernel over the whole grid. Throws an Error when the kernel reports failure.
-void run(const Signature& signature, const void* block, Launch& launch, Executor& executor);
+void run(const LaunchDescriptor& descriptor, const void* block, Launch& launch, Executor& executor);
 
 /// Throws unless every array of `views`, one per parameter, is as large as the grid makes it.
 /// Entries of values are not looked at.
-void check_reach(const Signature& signature, const ArrayView* views, const Launch& launch);
+void check_grid_indexed_axes(const LaunchDescriptor& descriptor, const ArrayView* views,
+                             const Launch& launch);
 
 }  // namespace kernelcore

@@ -114,7 +114,7 @@ enum class ZeroFill : uint8_t {
 };
 
 /// Where one kernel parameter lies in the argument block and what fills it.
-struct Relocation {
+struct ParameterSlot {
   size_t offset;
   Role role;
   DType dtype;
