@@ -129,7 +129,7 @@ fuzz-capsules: $(VENV)/.built
 	$(BIN)/python -m pytest -q tests/fuzz/test_capsules.py
 
 # Launches from several threads under ThreadSanitizer.
-CORE := accumulate/accumulated_copy accumulate/accumulating_run accumulate/sections launch_descriptor \
+CORE := accumulate/accumulated_copy accumulate/accumulating_run accumulate/commit_sequences launch_descriptor \
 	run/cpu_limit run/launch run/placement run/pool
 tsan:
 	mkdir -p build

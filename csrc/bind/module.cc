@@ -53,12 +53,12 @@ void init_descriptor(LaunchDescriptor* self, std::string name, std::string key, 
                      int grid_rank, std::string where,
                      const std::vector<std::tuple<int, int, int>>& grid_indexed_axes,
                      std::vector<std::string> messages, bool may_block,
-                     const std::vector<FlatAccumulated>& accumulated, std::vector<size_t> exclusive,
+                     const std::vector<FlatAccumulated>& accumulated, std::vector<size_t> noalias,
                      bool is_serial, std::vector<size_t> stored) {
   // Code for a device has no address here.
   LaunchDescriptor made;
   made.may_block = may_block;
-  made.exclusive = std::move(exclusive);
+  made.noalias = std::move(noalias);
   made.is_serial = is_serial;
   made.stored = std::move(stored);
   made.accumulated = parse_accumulated(flattened(accumulated));
@@ -141,7 +141,7 @@ void bind_launch(nb::module_& m) {
            nb::arg("grid_indexed_axes") = std::vector<std::tuple<int, int, int>>(),
            nb::arg("messages") = std::vector<std::string>(), nb::arg("may_block") = false,
            nb::arg("accumulated") = std::vector<FlatAccumulated>(),
-           nb::arg("exclusive") = std::vector<size_t>(), nb::arg("is_serial") = false,
+           nb::arg("noalias") = std::vector<size_t>(), nb::arg("is_serial") = false,
            nb::arg("stored") = std::vector<size_t>())
       .def_ro("name", &LaunchDescriptor::name)
       .def_ro("key", &LaunchDescriptor::key)

@@ -62,8 +62,8 @@ void LaunchDescriptor::validate() const {
       fail("accumulated array");
     }
   }
-  for (size_t parameter : exclusive) {
-    if (parameter >= slots.size()) fail("exclusive parameter");
+  for (size_t parameter : noalias) {
+    if (parameter >= slots.size()) fail("noalias parameter");
   }
   for (size_t parameter : stored) {
     if (parameter >= slots.size()) fail("stored parameter");

@@ -55,9 +55,9 @@ struct LaunchDescriptor {
   std::vector<std::string> messages;
   bool may_block = false;  // a run may wait for another thread, such as a pipe's reader
   std::vector<Accumulated> accumulated;
-  std::vector<size_t> exclusive;  // parameters whose elements must have no other way to them
-  std::vector<size_t> stored;     // parameters whose elements threads write without adding
-  bool is_serial = false;         // one thread runs all points, in order
+  std::vector<size_t> noalias;  // parameters of which no other argument may share an element
+  std::vector<size_t> stored;   // parameters whose elements threads write without adding
+  bool is_serial = false;       // one thread runs all points, in order
 
   /// Throws an internal Error unless every field lies in the block and in range.
   void validate() const;

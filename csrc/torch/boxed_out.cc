@@ -1,6 +1,6 @@
 #include "torch/boxed_out.h"
 
-#include "core/run/exclusive.h"
+#include "core/memory/aliasing.h"
 #include "core/run/functional.h"
 #include "core/run/pool.h"
 #include "torch/stack.h"

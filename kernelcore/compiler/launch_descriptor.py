@@ -174,7 +174,7 @@ class LaunchDescriptor:
             messages=self.messages,
             may_block=self.may_block,
             accumulated=self.accumulated,
-            exclusive=self.exclusive,
+            noalias=self.exclusive,
             is_serial=self.is_serial,
             stored=self.stored,
         )

@@ -1,5 +1,6 @@
 #include "bind/array/dlpack_exchange.h"
 
+#include <algorithm>
 #include <new>
 
 #include "bind/array/array_memory.h"

@@ -1,6 +1,6 @@
 #include "bind/array/span.h"
 
-#include "core/run/exclusive.h"
+#include "core/memory/aliasing.h"
 
 namespace nb = nanobind;
 

@@ -14,8 +14,8 @@
 #include "bind/launch/arguments.h"
 #include "bind/launch/launch.h"
 #include "bind/released_gil.h"
+#include "core/memory/aliasing.h"
 #include "core/memory/argument_block.h"
-#include "core/run/exclusive.h"
 #include "cuda/capture.h"
 #include "cuda/graph.h"
 #include "cuda/kernel.h"
@@ -104,7 +104,7 @@ class DeviceCall {
   }
 
   /// Whether the arrays that the kernel must have for itself share no memory.
-  bool is_exclusive() { return keeps_exclusive(descriptor_, views_.data()); }
+  bool is_unaliased() { return keeps_noalias(descriptor_, views_.data()); }
 
   void run(cuda::DeviceKernel& kernel, const cuda::Geometry& geometry) {
     Neighbours neighbours(stream_);
@@ -140,7 +140,7 @@ class DeviceCall {
 bool launch_on(cuda::DeviceKernel& kernel, StreamPointer stream, nb::handle dims,
                nb::handle arguments, int64_t block_dim, int64_t max_blocks) {
   DeviceCall call(kernel.descriptor(), std::move(stream), dims, arguments);
-  if (!call.is_exclusive()) return false;
+  if (!call.is_unaliased()) return false;
   call.run(kernel, {block_dim, max_blocks});
   return true;
 }
@@ -148,7 +148,7 @@ bool launch_on(cuda::DeviceKernel& kernel, StreamPointer stream, nb::handle dims
 bool prepare_on(cuda::DeviceKernel& kernel, StreamPointer stream, nb::handle dims,
                 nb::handle arguments) {
   DeviceCall call(kernel.descriptor(), stream, dims, arguments);
-  if (!call.is_exclusive()) return false;
+  if (!call.is_unaliased()) return false;
   {
     ReleasedGil released;
     kernel.prepare(stream->device());

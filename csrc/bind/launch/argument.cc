@@ -6,7 +6,7 @@
 
 #include "bind/array/array_memory.h"
 #include "core/error.h"
-#include "core/run/exclusive.h"
+#include "core/memory/aliasing.h"
 #include "core/scalar.h"
 
 namespace nb = nanobind;

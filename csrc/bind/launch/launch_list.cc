@@ -5,8 +5,8 @@
 
 #include "bind/launch/argument.h"
 #include "bind/launch/launch.h"
+#include "core/memory/aliasing.h"
 #include "core/memory/argument_block.h"
-#include "core/run/exclusive.h"
 #include "core/run/pool.h"
 
 namespace nb = nanobind;
@@ -50,7 +50,7 @@ class LaunchList {
       if (slot.is_written()) made.written.push_back(argument);
     }
     check_grid_indexed_axes(descriptor, views.data(), made.launch);
-    if (!keeps_exclusive(descriptor, views.data())) return false;
+    if (!keeps_noalias(descriptor, views.data())) return false;
     made.block.resize(descriptor.block_bytes / sizeof(std::max_align_t) + 1);
     std::memcpy(made.block.data(), block.data(), descriptor.block_bytes);
     for (const nb::object& array : made.written) note_written(array.ptr());

@@ -3,6 +3,8 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+
 #include "bind/launch/argument.h"
 #include "bind/launch/launch.h"
 #include "core/memory/aliasing.h"

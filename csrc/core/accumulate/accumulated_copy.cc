@@ -8,14 +8,14 @@
 namespace kernelcore {
 namespace {
 
-/// Points of the grid that share their first index.
+/// Grid points per value of the first index.
 int64_t points_per_row(const Grid& grid) {
   int64_t points = 1;
   for (int k = 1; k < kMaxGridDims; ++k) points *= grid.dims[k];
   return points;
 }
 
-// -0.0, since -0.0 + 0.0 is 0.0.
+// For floats -0.0: adding 0.0 would turn an element of -0.0 into 0.0.
 template <class T>
 constexpr T neutral() {
   return std::is_floating_point_v<T> ? static_cast<T>(-0.0) : T{0};
@@ -37,7 +37,7 @@ void merge_row(std::byte* target, int64_t stride_bytes, T* copy, int64_t count) 
   }
 }
 
-/// Merges the axes from `axis` on; returns the end of what it took from `copy`.
+/// Merges the axes from `axis` on; returns the position after the last element read from `copy`.
 template <class T>
 T* merge_axes(const ArrayView& part, int axis, std::byte* target, T* copy) {
   if (axis == part.ndim) {
@@ -55,7 +55,7 @@ T* merge_axes(const ArrayView& part, int axis, std::byte* target, T* copy) {
   return copy;
 }
 
-/// Calls `visit` with a number of the type in which elements of `dtype` are added.
+/// Calls `visit` with a zero of the type in which elements of `dtype` are added.
 template <class Visit>
 void with_type(DType dtype, Visit visit) {
   switch (dtype) {
@@ -122,7 +122,7 @@ ArrayView redirected(const ArrayView& view, const ArrayView& part, void* copy, s
   for (int k = 0; k < view.ndim; ++k) {
     if (view.shape[k] == part.shape[k]) continue;
     int64_t offset_bytes = static_cast<std::byte*>(part.data) - static_cast<std::byte*>(view.data);
-    // Where stride is 0 all elements are one, and any of them will do.
+    // With stride 0 all elements are the same one.
     int64_t first = view.stride_bytes[k] == 0 ? 0 : offset_bytes / view.stride_bytes[k];
     address -= static_cast<uintptr_t>(first * seen.stride_bytes[k]);
     seen.shape[k] = view.shape[k];

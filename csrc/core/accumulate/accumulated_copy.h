@@ -1,4 +1,4 @@
-// Contiguous copies of parts of accumulated arrays, which hold what was added to them.
+// Contiguous copies of parts of accumulated arrays, into which chunks or workers add.
 #pragma once
 
 #include "core/memory/array_view.h"
@@ -6,25 +6,25 @@
 
 namespace kernelcore {
 
-/// The elements of `view`, the array of `what`, that points [begin, end) of the grid may reach.
+/// The elements of `view`, the array of `what`, to which points [begin, end) of the grid may add.
 ArrayView reachable_part(const Accumulated& what, const ArrayView& view, const Grid& grid,
                          int64_t begin, int64_t end);
 
-/// At least as many elements as any `reachable_part` of `points` points has.
+/// An upper bound of the elements in a `reachable_part` of `points` points.
 int64_t most_reachable(const Accumulated& what, const ArrayView& view, const Grid& grid,
                        int64_t points);
 
-/// The first point that reaches nothing of what points before `begin` do, where elements that a
-/// point reaches lie within `rows` first indices. It is where a gang can start.
+/// The first point that shares no element with points before `begin`, if a point adds to a window
+/// of `rows` first indices. Rounded up to a point at which a gang can start.
 int64_t first_apart(const Grid& grid, int64_t begin, int64_t rows);
 
-/// `view` as a kernel sees it that adds to `copy`, a contiguous copy of `part`, instead.
+/// `view` with its memory replaced by `copy`, a contiguous copy of `part`.
 ArrayView redirected(const ArrayView& view, const ArrayView& part, void* copy, size_t item_bytes);
 
-/// Fills `copy` with that which changes no number that it is added to.
+/// Fills `copy` with the neutral element of addition.
 void clear_copy(DType dtype, void* copy, int64_t count);
 
-/// Adds `copy`, a contiguous copy of `part`, element by element, and clears it.
+/// Adds `copy`, a contiguous copy of `part`, to `part` and clears it.
 void merge_copy(DType dtype, const ArrayView& part, void* copy);
 
 }  // namespace kernelcore

@@ -8,7 +8,7 @@
 #include "core/accumulate/accumulated_copy.h"
 #include "core/memory/argument_block.h"
 #include "core/memory/small_buffer.h"
-#include "core/run/pause.h"
+#include "core/run/spin_wait.h"
 
 namespace kernelcore {
 namespace {
@@ -21,26 +21,15 @@ constexpr size_t kMaxPendingBytes = size_t{64} << 20;  // all pending chunks of 
 constexpr int64_t kPointsPerWorkerElement = 2;
 constexpr size_t kLogRecords = 16384;
 constexpr size_t kShortLogRecords = 256;
-constexpr int64_t kSlotsPerThread = 2;
-constexpr size_t kMaxSectionBytes = size_t{64} << 20;  // the copies of all sections of a run
-constexpr int64_t kFewestChunksPerSection = 4;
-// To clear an element and to add it takes a third of an addition to a scattered one.
+constexpr int64_t kPendingPerThread = 2;
+constexpr size_t kMaxSequenceBytes = size_t{64} << 20;  // the copies of all sequences of a run
+constexpr int64_t kMinChunksPerSequence = 4;
+// Clearing and merging one element of a copy costs a third of a scattered addition.
 constexpr int64_t kAdditionsPerCopiedElement = 8;
-constexpr int64_t kMostCountedPoints = int64_t{1} << 40;
+constexpr int64_t kMaxCountedPoints = int64_t{1} << 40;
 
 constexpr size_t aligned(size_t size_bytes) {
   return (size_bytes + 63) / 64 * 64;
-}
-
-ArrayView view_in(const std::byte* block, const ParameterSlot& slot) {
-  ArrayView view;
-  view.ndim = slot.ndim;
-  std::memcpy(&view.data, block + slot.offset, sizeof(void*));
-  const std::byte* words = block + slot.offset + sizeof(void*);
-  size_t row_bytes = sizeof(int64_t) * static_cast<size_t>(slot.ndim);
-  std::memcpy(view.shape, words, row_bytes);
-  std::memcpy(view.stride_bytes, words + row_bytes, row_bytes);
-  return view;
 }
 
 int64_t since(Clock::time_point start) {
@@ -50,14 +39,14 @@ int64_t since(Clock::time_point start) {
 
 }  // namespace
 
-/// The log and the copies of one chunk, from its start until they have been added.
+/// The log and the copies of a chunk that has started and has not committed.
 struct AccumulatingRun::PendingChunk : AddLog {
   AccumulatingRun* owner = nullptr;
-  Section* section = nullptr;
+  CommitSequence* sequence = nullptr;
   int64_t index = 0;
   AddRecord* records = nullptr;
   std::byte* copies = nullptr;
-  std::atomic<int64_t> ready{0};  // the number of the chunk that has run, from 1
+  std::atomic<int64_t> ready{0};  // one more than the index of the chunk that has run
 };
 
 AccumulatingRun::AccumulatingRun(const LaunchDescriptor& descriptor, const void* block,
@@ -65,9 +54,9 @@ AccumulatingRun::AccumulatingRun(const LaunchDescriptor& descriptor, const void*
     : ChunkedRun(descriptor.fn, block, &launch.grid, launch.total, chunk),
       block_bytes_(descriptor.block_bytes) {
   choose_ways(descriptor);
-  sections_.cut(chunks(), count_sections());
-  bool has_copies = sections() > 1;
-  if (!make_pending(1, 0) || (has_copies && !make_section_copies(1))) throw std::bad_alloc();
+  sequences_.cut(chunks(), count_sequences());
+  bool has_copies = sequences() > 1;
+  if (!make_pending(1, 0) || (has_copies && !make_sequence_copies(1))) throw std::bad_alloc();
 }
 
 AccumulatingRun::~AccumulatingRun() = default;
@@ -78,7 +67,8 @@ void AccumulatingRun::choose_ways(const LaunchDescriptor& descriptor) {
   }
   for (const Accumulated& what : descriptor.accumulated) {
     const ParameterSlot& slot = descriptor.slots[what.parameter];
-    Target target{&what, &slot, view_in(static_cast<const std::byte*>(block()), slot), Way::kAlone};
+    Target target{&what, &slot, read_array(static_cast<const std::byte*>(block()), slot),
+                  Way::kAlone};
     if (traits_of(slot.dtype).kind == ScalarKind::kFloat) {
       is_ordered_ = true;
       int64_t points = chunk_points();
@@ -87,7 +77,7 @@ void AccumulatingRun::choose_ways(const LaunchDescriptor& descriptor) {
       size_t end =
           chunk_copy_bytes_ + aligned(static_cast<size_t>(elements) * size_bytes(slot.dtype));
       bool pays = elements <= what.weight * chunk_points() && end <= kMaxChunkCopyBytes;
-      target.way = pays ? Way::kChunkCopy : Way::kTurn;
+      target.way = pays ? Way::kChunkCopy : Way::kInOrder;
       if (pays) {
         target.copy_elements = elements;
         target.copy_offset = chunk_copy_bytes_;
@@ -104,33 +94,33 @@ void AccumulatingRun::choose_ways(const LaunchDescriptor& descriptor) {
   }
 }
 
-int64_t AccumulatingRun::count_sections() {
+int64_t AccumulatingRun::count_sequences() {
   bool gains = false;
-  int64_t count = std::min(Sections::kMost, chunks() / kFewestChunksPerSection);
+  int64_t count = std::min(CommitSequences::kMaxCount, chunks() / kMinChunksPerSequence);
   for (Target& target : targets_) {
     if (!is_float(target.way)) continue;
-    bool is_turn = target.way == Way::kTurn;
-    // What the head of a chunk reaches, chunks of the section before may reach, too.
-    if (is_turn ? !target.what->is_deferrable : target.what->axis >= 0) return 1;
+    bool is_next = target.way == Way::kInOrder;
+    // The head of a chunk overlaps chunks of the previous sequence.
+    if (is_next ? !target.what->is_deferrable : target.what->axis >= 0) return 1;
     int64_t elements = std::max(target.view.numel(), int64_t{1});
-    if (is_turn) {
+    if (is_next) {
       gains |= target.what->weight > 0;
-      int64_t points = std::min(total(), kMostCountedPoints);
+      int64_t points = std::min(total(), kMaxCountedPoints);
       int64_t additions = std::max(target.what->weight, int64_t{1}) * points;
       count = std::min(count, additions / kAdditionsPerCopiedElement / elements + 1);
     }
     if (count <= 1) return 1;
     auto size = static_cast<size_t>(elements) * size_bytes(target.slot->dtype);
-    target.section_offset = section_copy_bytes_;
-    section_copy_bytes_ += aligned(size);
-    count = std::min(count, static_cast<int64_t>(kMaxSectionBytes / section_copy_bytes_) + 1);
+    target.sequence_offset = sequence_copy_bytes_;
+    sequence_copy_bytes_ += aligned(size);
+    count = std::min(count, static_cast<int64_t>(kMaxSequenceBytes / sequence_copy_bytes_) + 1);
   }
   return gains ? count : 1;
 }
 
 bool AccumulatingRun::has_detours(int64_t threads) const {
   return std::ranges::any_of(targets_, [&](const Target& target) {
-    bool is_logged = target.way == Way::kTurn && threads > sections_.count();
+    bool is_logged = target.way == Way::kInOrder && threads > sequences_.count();
     return target.way == Way::kAtomic || (is_logged && target.what->weight > 0);
   });
 }
@@ -183,23 +173,23 @@ bool AccumulatingRun::share(int64_t threads) {
 }
 
 bool AccumulatingRun::share_pending(int64_t threads) {
-  int64_t sections = sections_.count();
+  int64_t sequences = sequences_.count();
   size_t bytes = chunk_copy_bytes_ + log_records_ * sizeof(AddRecord);
   auto most = static_cast<int64_t>(kMaxPendingBytes / std::max(bytes, size_t{1}));
-  int64_t wanted = kSlotsPerThread * ((threads + sections - 1) / sections);
-  int64_t each = std::clamp(most / sections, int64_t{1}, wanted);
-  if (!make_pending(each * sections, log_records_)) return false;
-  pending_per_section_ = each;
-  return sections == 1 || make_section_copies(sections - 1);
+  int64_t wanted = kPendingPerThread * ((threads + sequences - 1) / sequences);
+  int64_t each = std::clamp(most / sequences, int64_t{1}, wanted);
+  if (!make_pending(each * sequences, log_records_)) return false;
+  pending_per_sequence_ = each;
+  return sequences == 1 || make_sequence_copies(sequences - 1);
 }
 
-bool AccumulatingRun::make_section_copies(int64_t count) {
-  AlignedBytes memory = allocate_aligned(section_copy_bytes_ * static_cast<size_t>(count));
+bool AccumulatingRun::make_sequence_copies(int64_t count) {
+  AlignedBytes memory = allocate_aligned(sequence_copy_bytes_ * static_cast<size_t>(count));
   if (memory == nullptr) return false;
-  section_memory_ = std::move(memory);
+  sequence_memory_ = std::move(memory);
   size_t at = 0;
-  for (Section& section : sections_.others()) {
-    section.copies = section_memory_.get() + section_copy_bytes_ * at;
+  for (CommitSequence& sequence : sequences_.others()) {
+    sequence.copies = sequence_memory_.get() + sequence_copy_bytes_ * at;
     at = (at + 1) % static_cast<size_t>(count);
   }
   return true;
@@ -208,16 +198,16 @@ bool AccumulatingRun::make_section_copies(int64_t count) {
 AccumulatingRun::Cost AccumulatingRun::try_shared() {
   is_trial_ = true;
   auto start = Clock::now();
-  trial_turn_ = {};
+  trial_commit_start_ = {};
   claim_one();
   is_trial_ = false;
-  // Integers need no turn.
-  int64_t in_turn_ns = is_ordered_ ? since(trial_turn_) : 0;
-  return {since(start) - in_turn_ns, in_turn_ns};
+  // Integers commit in any order.
+  int64_t ordered_ns = is_ordered_ ? since(trial_commit_start_) : 0;
+  return {since(start) - ordered_ns, ordered_ns};
 }
 
-void AccumulatingRun::note_turn() {
-  if (is_trial_ && trial_turn_ == Clock::time_point()) trial_turn_ = Clock::now();
+void AccumulatingRun::note_commit_wait() {
+  if (is_trial_ && trial_commit_start_ == Clock::time_point()) trial_commit_start_ = Clock::now();
 }
 
 void AccumulatingRun::clear_copies(Way way, std::byte* copies) const {
@@ -227,28 +217,28 @@ void AccumulatingRun::clear_copies(Way way, std::byte* copies) const {
   }
 }
 
-void AccumulatingRun::clear_section(Section& section) {
-  // One thread uses one copy again and again, which adding it clears.
-  if (!is_shared_ && sections_.number_of(section) > 1) return;
+void AccumulatingRun::clear_sequence(CommitSequence& sequence) {
+  // On one thread all sequences share one copy, which merging clears.
+  if (!is_shared_ && sequences_.number_of(sequence) > 1) return;
   for (const Target& target : targets_) {
     if (is_float(target.way)) {
-      clear_copy(target.slot->dtype, section.copies + target.section_offset, target.view.numel());
+      clear_copy(target.slot->dtype, sequence.copies + target.sequence_offset, target.view.numel());
     }
   }
 }
 
-void AccumulatingRun::add_section(const Section& section) const {
-  if (section.copies == nullptr) return;
+void AccumulatingRun::add_sequence(const CommitSequence& sequence) const {
+  if (sequence.copies == nullptr) return;
   for (const Target& target : targets_) {
     if (is_float(target.way)) {
-      merge_copy(target.slot->dtype, target.view, section.copies + target.section_offset);
+      merge_copy(target.slot->dtype, target.view, sequence.copies + target.sequence_offset);
     }
   }
 }
 
-ArrayView AccumulatingRun::home_of(const Target& target, const Section& section) const {
-  if (section.copies == nullptr) return target.view;
-  return redirected(target.view, target.view, section.copies + target.section_offset,
+ArrayView AccumulatingRun::home_of(const Target& target, const CommitSequence& sequence) const {
+  if (sequence.copies == nullptr) return target.view;
+  return redirected(target.view, target.view, sequence.copies + target.sequence_offset,
                     size_bytes(target.slot->dtype));
 }
 
@@ -260,23 +250,23 @@ void AccumulatingRun::redirect(const Target& target, const ArrayView& part, std:
   write_array(block + slot.offset, seen);
 }
 
-// Which chunk is next is for the sections to say.
+// Ignores the index: chunks are claimed from the sequences.
 void AccumulatingRun::run_chunk(int64_t, int64_t worker) {
-  auto [section, index] = sections_.claim(!is_shared_);
+  auto [sequence, index] = sequences_.claim(!is_shared_);
   Grid seen = grid();
   PendingChunk* pending = nullptr;
-  bool is_turn = true;
+  bool is_next = true;
   if (is_ordered_) {
-    const std::atomic<int64_t>& committed = section.committed;
+    const std::atomic<int64_t>& committed = sequence.committed;
     spin_until([&, index = index] {
-      return committed.load(std::memory_order_acquire) > index - pending_per_section_;
+      return committed.load(std::memory_order_acquire) > index - pending_per_sequence_;
     });
-    if (index == section.begin && index > 0) clear_section(section);
-    pending = &pending_of(section, index);
-    pending->section = &section;
+    if (index == sequence.begin && index > 0) clear_sequence(sequence);
+    pending = &pending_of(sequence, index);
+    pending->sequence = &sequence;
     pending->index = index;
     seen.log = pending;
-    is_turn = committed.load(std::memory_order_acquire) == index && !is_trial_;
+    is_next = committed.load(std::memory_order_acquire) == index && !is_trial_;
   }
   SmallBuffer<std::byte, 1024> block_copy(block_bytes_);
   std::memcpy(block_copy.data(), block(), block_bytes_);
@@ -285,16 +275,16 @@ void AccumulatingRun::run_chunk(int64_t, int64_t worker) {
   int64_t rest = head_end(index);
   for (size_t k = 0; k < targets_.size(); ++k) {
     const Target& target = targets_[k];
-    bool is_deferred = target.way == Way::kTurn && !is_turn;
+    bool is_deferred = target.way == Way::kInOrder && !is_next;
     bool is_atomic = target.way == Way::kAtomic && (is_open_ || is_trial_);
     if (is_deferred || is_atomic) seen.shared |= uint64_t{1} << k;
-    if (target.way == Way::kChunkCopy && index > section.begin) {
+    if (target.way == Way::kChunkCopy && index > sequence.begin) {
       ArrayView part = reachable_part(*target.what, target.view, seen, begin, rest);
       redirect(target, part, pending->copies, block_copy.data());
     } else if (target.way == Way::kWorkerCopy && worker > 0) {
       redirect(target, target.view, own_copies, block_copy.data());
-    } else if (is_float(target.way) && section.copies != nullptr) {
-      write_array(block_copy.data() + target.slot->offset, home_of(target, section));
+    } else if (is_float(target.way) && sequence.copies != nullptr) {
+      write_array(block_copy.data() + target.slot->offset, home_of(target, sequence));
     }
   }
   fn()(block_copy.data(), &seen, begin, rest);
@@ -307,13 +297,13 @@ void AccumulatingRun::run_chunk(int64_t, int64_t worker) {
   }
   if (pending == nullptr) return;
   pending->ready.store(index + 1, std::memory_order_seq_cst);
-  commit(section);
+  commit(sequence);
 }
 
-AccumulatingRun::PendingChunk& AccumulatingRun::pending_of(const Section& section,
+AccumulatingRun::PendingChunk& AccumulatingRun::pending_of(const CommitSequence& sequence,
                                                            int64_t index) const {
-  int64_t first = is_shared_ ? sections_.number_of(section) * pending_per_section_ : 0;
-  return pending_[static_cast<size_t>(first + (index - section.begin) % pending_per_section_)];
+  int64_t first = is_shared_ ? sequences_.number_of(sequence) * pending_per_sequence_ : 0;
+  return pending_[static_cast<size_t>(first + (index - sequence.begin) % pending_per_sequence_)];
 }
 
 /// The end of the points of chunk `index` that add to copies of windows.
@@ -332,33 +322,33 @@ std::byte* AccumulatingRun::copies_of(int64_t worker) {
   return copies;
 }
 
-// Whoever finds the next chunk ready adds what it kept; others leave it to him, so that he has to
-// look again after he has let go.
-void AccumulatingRun::commit(Section& section) {
+// One thread drains the ready chunks in order. It re-checks after releasing the flag, because a
+// chunk may have become ready meanwhile.
+void AccumulatingRun::commit(CommitSequence& sequence) {
   auto next_is_ready = [&](int64_t index) {
-    if (index >= section.end) return false;
-    return pending_of(section, index).ready.load(std::memory_order_seq_cst) == index + 1;
+    if (index >= sequence.end) return false;
+    return pending_of(sequence, index).ready.load(std::memory_order_seq_cst) == index + 1;
   };
-  int64_t index = section.committed.load(std::memory_order_seq_cst);
+  int64_t index = sequence.committed.load(std::memory_order_seq_cst);
   while (next_is_ready(index)) {
-    if (section.committing.exchange(true, std::memory_order_seq_cst)) return;
-    index = section.committed.load(std::memory_order_seq_cst);
+    if (sequence.committing.exchange(true, std::memory_order_seq_cst)) return;
+    index = sequence.committed.load(std::memory_order_seq_cst);
     while (next_is_ready(index)) {
-      apply(pending_of(section, index));
-      section.committed.store(++index, std::memory_order_seq_cst);
+      apply(pending_of(sequence, index));
+      sequence.committed.store(++index, std::memory_order_seq_cst);
     }
-    section.committing.store(false, std::memory_order_seq_cst);
+    sequence.committing.store(false, std::memory_order_seq_cst);
   }
-  if (!is_shared_ && index == section.end) add_section(section);
+  if (!is_shared_ && index == sequence.end) add_sequence(sequence);
 }
 
 void AccumulatingRun::apply(PendingChunk& pending) {
-  note_turn();
+  note_commit_wait();
   int64_t begin = points_of(pending.index).first;
   int64_t rest = head_end(pending.index);
   for (const Target& target : targets_) {
-    if (target.way != Way::kChunkCopy || pending.index == pending.section->begin) continue;
-    ArrayView home = home_of(target, *pending.section);
+    if (target.way != Way::kChunkCopy || pending.index == pending.sequence->begin) continue;
+    ArrayView home = home_of(target, *pending.sequence);
     ArrayView part = reachable_part(*target.what, home, grid(), begin, rest);
     merge_copy(target.slot->dtype, part, pending.copies + target.copy_offset);
   }
@@ -367,9 +357,9 @@ void AccumulatingRun::apply(PendingChunk& pending) {
 
 void AccumulatingRun::drain(AddLog* log) {
   auto* pending = static_cast<PendingChunk*>(log);
-  pending->owner->note_turn();
+  pending->owner->note_commit_wait();
   spin_until([pending] {
-    return pending->section->committed.load(std::memory_order_acquire) == pending->index;
+    return pending->sequence->committed.load(std::memory_order_acquire) == pending->index;
   });
   make_additions(*log, pending->records);
 }
@@ -387,7 +377,7 @@ void AccumulatingRun::make_additions(AddLog& log, AddRecord* records) {
 
 void AccumulatingRun::finish() {
   if (is_shared_) {
-    for (const Section& section : sections_.others()) add_section(section);
+    for (const CommitSequence& sequence : sequences_.others()) add_sequence(sequence);
   }
   for (size_t helper = 0; helper < has_worked_.size(); ++helper) {
     if (has_worked_[helper] == 0) continue;

@@ -1,11 +1,11 @@
-// Runs of kernels that add to arrays which chunks share: the same sums for any number of threads.
+// Runs of kernels that accumulate into shared arrays: the same sums for any number of threads.
 #pragma once
 
 #include <chrono>
 #include <memory>
 #include <vector>
 
-#include "core/accumulate/sections.h"
+#include "core/accumulate/commit_sequences.h"
 #include "core/memory/aligned_bytes.h"
 #include "core/memory/array_view.h"
 #include "core/run/launch.h"
@@ -14,54 +14,54 @@ namespace kernelcore {
 
 /// A run whose chunks add to accumulated arrays.
 ///
-/// Sums of integers are the same in any order. Sums of floats are made in the order of the chunks,
-/// in one of two ways that depends on nothing but the shapes:
-///  - a chunk adds to the array itself in its turn, which is when all before it have done so; until
-///    then it writes its additions down in a log;
-///  - the first chunk adds to the array itself, and every other one to a copy of the part of the
-///    array that it can reach, which is added to the array in its turn. Where this is a window that
-///    moves with the first launch index, only the points at the start of the chunk, its head, have
-///    a copy: what the others reach no chunk before it does.
-/// Where chunks add several times as much as arrays hold, the chunks are cut into sections. All but
-/// the first add so to a copy of the arrays, and these are added at the end: as many threads as
-/// there are sections always find a chunk whose turn it is.
+/// Integer sums do not depend on the order. Float sums commit in chunk order, in one of two ways
+/// that only the shapes decide:
+///  - A chunk adds to the array itself once all earlier chunks have committed. Until then it logs
+///    its additions.
+///  - The first chunk adds to the array itself, every other one to a copy of the part that it can
+///    reach, and the copy is added when the chunk commits. If that part is a window that moves with
+///    the first launch index, only the points at the start of the chunk (its head) use the copy:
+///    earlier chunks do not reach what the other points add to.
+/// Chunks that add several times as many numbers as the arrays hold are cut into sequences, which
+/// commit independently of each other. All but the first add to a copy of the arrays, and the
+/// copies are added at the end: with one thread a sequence, no chunk waits for its commit.
 class AccumulatingRun final : public ChunkedRun {
  public:
-  /// What a trial chunk took, in nanoseconds: before it needed its turn, and from then on.
+  /// Time of a trial chunk, split where it had to wait for earlier chunks to commit.
   struct Cost {
-    int64_t before_turn_ns;
-    int64_t in_turn_ns;
+    int64_t concurrent_ns;
+    int64_t ordered_ns;
   };
 
   AccumulatingRun(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
                   int64_t chunk);
   ~AccumulatingRun() override;
 
-  /// Whether no second thread can help.
+  /// Whether the kernel cannot share its arrays with a second thread.
   bool is_alone() const { return is_alone_; }
-  /// Makes room for `threads` threads; false if there is none.
+  /// Allocates logs and copies for `threads` threads; false if memory is short.
   bool share(int64_t threads);
-  /// How many threads can add at a time.
-  int64_t sections() const { return sections_.count(); }
-  /// After `share`: whether chunks add in ways that take longer where `threads` threads run them.
+  /// How many chunks can commit at a time.
+  int64_t sequences() const { return sequences_.count(); }
+  /// After `share`: whether additions take longer on `threads` threads (by logs or atomics).
   bool has_detours(int64_t threads) const;
-  /// After `share`: runs the next chunk as if other threads ran chunks too; there must be one.
+  /// After `share`: runs the next chunk, which must exist, as if other threads ran, too.
   Cost try_shared();
-  /// After `share`: up to `threads` threads may come from here on.
+  /// After `share`: admits up to `threads` threads.
   void open(int64_t threads) {
     is_open_ = true;
     limit_workers(threads);
   }
-  /// After all chunks have run: adds the copies of helpers and of sections.
+  /// After all chunks have run: adds the copies of workers and of sequences.
   void finish();
 
  private:
   enum class Way {
-    kTurn,        // floats: into the array in turn, through the log before it
+    kInOrder,     // floats: in commit order, logged until then
     kChunkCopy,   // floats: into a copy per chunk
-    kAlone,       // integers: as if no other thread was there
-    kAtomic,      // integers: by atomic instructions
-    kWorkerCopy,  // integers: into a copy per helper
+    kAlone,       // integers: plain additions by one thread
+    kAtomic,      // integers: atomic instructions
+    kWorkerCopy,  // integers: into a copy per worker
   };
   struct Target {
     const Accumulated* what;
@@ -69,37 +69,37 @@ class AccumulatingRun final : public ChunkedRun {
     ArrayView view;
     Way way;
     int64_t copy_elements = 0;
-    size_t copy_offset = 0;     // in the copies of a pending, or of a helper
-    size_t section_offset = 0;  // in the copies of a section
+    size_t copy_offset = 0;      // in the copies of a pending, or of a helper
+    size_t sequence_offset = 0;  // in the copies of a sequence
   };
   struct PendingChunk;
 
-  static bool is_float(Way way) { return way == Way::kTurn || way == Way::kChunkCopy; }
+  static bool is_float(Way way) { return way == Way::kInOrder || way == Way::kChunkCopy; }
 
   void run_chunk(int64_t, int64_t worker) override;
   void choose_ways(const LaunchDescriptor& descriptor);
   int64_t head_end(int64_t index) const;
-  /// Says how many sections the shapes ask for, and where arrays lie in their copies.
-  int64_t count_sections();
+  /// The number of sequences that pays for these shapes; lays out their copies.
+  int64_t count_sequences();
   bool make_pending(int64_t count, size_t log_records);
   bool share_pending(int64_t threads);
   bool make_worker_copies(int64_t threads);
-  /// Makes room for `count` copies, which the sections but the first use in turn; leaves what there
-  /// is where there is none.
-  bool make_section_copies(int64_t count);
+  /// Allocates `count` copies, which all sequences but the first share round-robin. Changes nothing
+  /// if memory is short.
+  bool make_sequence_copies(int64_t count);
   void clear_copies(Way way, std::byte* copies) const;
-  void clear_section(Section& section);
-  void add_section(const Section& section) const;
-  /// The array to which chunks of `section` add in their turn.
-  ArrayView home_of(const Target& target, const Section& section) const;
+  void clear_sequence(CommitSequence& sequence);
+  void add_sequence(const CommitSequence& sequence) const;
+  /// The array to which chunks of `sequence` add when they commit.
+  ArrayView home_of(const Target& target, const CommitSequence& sequence) const;
   void redirect(const Target& target, const ArrayView& part, std::byte* copies,
                 std::byte* block) const;
   std::byte* copies_of(int64_t worker);
-  PendingChunk& pending_of(const Section& section, int64_t index) const;
-  void commit(Section& section);
+  PendingChunk& pending_of(const CommitSequence& sequence, int64_t index) const;
+  void commit(CommitSequence& sequence);
   void apply(PendingChunk& pending);
-  /// Called where a chunk can go on in its turn only.
-  void note_turn();
+  /// Called before a chunk waits for earlier ones to commit.
+  void note_commit_wait();
   static void drain(AddLog* log);
   static void make_additions(AddLog& log, AddRecord* records);
 
@@ -107,23 +107,23 @@ class AccumulatingRun final : public ChunkedRun {
   size_t block_bytes_;
   bool is_alone_ = false;
   bool is_shared_ = false;
-  bool is_ordered_ = false;  // some array takes sums of floats
+  bool is_ordered_ = false;  // some array accumulates floats
   bool has_heads_ = false;   // some array has copies for heads only
   int64_t window_rows_ = 0;
   bool is_trial_ = false;
   bool is_open_ = false;
-  std::chrono::steady_clock::time_point trial_turn_;
+  std::chrono::steady_clock::time_point trial_commit_start_;
   size_t chunk_copy_bytes_ = 0;
   size_t worker_copy_bytes_ = 0;
-  size_t section_copy_bytes_ = 0;
+  size_t sequence_copy_bytes_ = 0;
   size_t log_records_ = 0;
   AlignedBytes memory_;
   std::unique_ptr<PendingChunk[]> pending_;
-  int64_t pending_per_section_ = 1;
-  Sections sections_;
-  AlignedBytes section_memory_;
+  int64_t pending_per_sequence_ = 1;
+  CommitSequences sequences_;
+  AlignedBytes sequence_memory_;
   AlignedBytes worker_copies_;
-  std::vector<char> has_worked_;  // per helper
+  std::vector<char> has_worked_;  // per worker but the launching thread
 };
 
 }  // namespace kernelcore

@@ -1,4 +1,4 @@
-// The memory from which a kernel reads its arguments.
+// The memory from which a kernel reads its arguments; `codegen/abi.py` lays it out.
 #pragma once
 
 #include <cstring>
@@ -19,7 +19,19 @@ inline void write_array(std::byte* field, const ArrayView& view) {
   }
 }
 
-/// The argument block of one run, which starts as the descriptor's template; 16-aligned.
+/// The array that `write_array` wrote to the field of `slot` in `block`.
+inline ArrayView read_array(const std::byte* block, const ParameterSlot& slot) {
+  ArrayView view;
+  view.ndim = slot.ndim;
+  std::memcpy(&view.data, block + slot.offset, sizeof(void*));
+  const std::byte* words = block + slot.offset + sizeof(void*);
+  size_t row_bytes = sizeof(int64_t) * static_cast<size_t>(slot.ndim);
+  std::memcpy(view.shape, words, row_bytes);
+  std::memcpy(view.stride_bytes, words + row_bytes, row_bytes);
+  return view;
+}
+
+/// The argument block of one run, initialised from the descriptor's template; 16-aligned.
 class ArgumentBlock {
  public:
   explicit ArgumentBlock(const LaunchDescriptor& descriptor) : bytes_(descriptor.block_bytes) {
@@ -29,10 +41,10 @@ class ArgumentBlock {
 
   const std::byte* data() { return bytes_.data(); }
 
-  /// Where the parameter of `slot` lies.
+  /// The field of `slot`.
   std::byte* field(const ParameterSlot& slot) { return bytes_.data() + slot.offset; }
 
-  /// Writes `view` as the parameter of `slot`.
+  /// Writes `view` to the field of `slot`.
   void write(const ParameterSlot& slot, const ArrayView& view) { write_array(field(slot), view); }
 
  private:

@@ -1,11 +1,7 @@
-// Strided memory as launchers pass it around.
+// Borrowed strided memory: the one view that all launchers and checks take.
 #pragma once
 
-#include <algorithm>
-#include <cstdlib>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "core/memory/small_buffer.h"
 #include "kernelcore/abi.h"
@@ -21,7 +17,7 @@ struct ArrayView {
 
   ArrayView() = default;
   ArrayView(const ArrayView& other) { *this = other; }
-  /// Copies what is defined: most arrays have a tenth of the dimensions that there is room for.
+  /// Copies the defined entries only: most arrays use a tenth of the dimensions.
   ArrayView& operator=(const ArrayView& other) {
     data = other.data;
     ndim = other.ndim;
@@ -60,33 +56,14 @@ struct ArrayView {
 /// The operands or the results of one call.
 using ViewBuffer = SmallBuffer<ArrayView, 16>;
 
-/// Whether every element lies on a multiple of `item_bytes`, a power of two, as compiled code
-/// assumes.
+/// Whether every element is aligned to `item_bytes`, a power of two, as compiled code assumes.
 inline bool is_aligned(const ArrayView& view, size_t item_bytes) {
   auto bits = reinterpret_cast<uintptr_t>(view.data);
   for (int k = 0; k < view.ndim; ++k) bits |= static_cast<uintptr_t>(view.stride_bytes[k]);
   return (bits & (item_bytes - 1)) == 0;
 }
 
-/// Whether no two indices of `view` reach the same element; may be false for exotic strides.
-inline bool is_distinct(const ArrayView& view, size_t item_bytes) {
-  if (view.numel() == 0) return true;
-  std::vector<int> order;
-  for (int k = 0; k < view.ndim; ++k) {
-    if (view.shape[k] > 1) order.push_back(k);
-  }
-  auto stride = [&](int k) { return std::abs(view.stride_bytes[k]); };
-  std::ranges::sort(order, {}, stride);
-  // Each axis must step over everything that the axes of smaller stride reach.
-  auto reach = static_cast<int64_t>(item_bytes);
-  for (int k : order) {
-    if (stride(k) < reach) return false;
-    reach += (view.shape[k] - 1) * stride(k);
-  }
-  return true;
-}
-
-/// The addresses of the first byte of `view` and of the one past its last; equal if it is empty.
+/// The addresses of the first byte of `view` and past its last one; equal if it is empty.
 inline std::pair<uintptr_t, uintptr_t> byte_span(const ArrayView& view, size_t item_bytes) {
   auto begin = reinterpret_cast<uintptr_t>(view.data);
   if (view.numel() == 0) return {begin, begin};

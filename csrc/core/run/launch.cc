@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "core/memory/array_view.h"
 #include "core/run/float_mode.h"
-#include "core/run/pause.h"
+#include "core/run/spin_wait.h"
 
 namespace kernelcore {
 namespace {
@@ -69,13 +69,13 @@ void run_chunked(const LaunchDescriptor& descriptor, const void* block, const La
 int64_t threads_that_pay(AccumulatingRun& chunked, int64_t threads) {
   constexpr int64_t kTrialChunks = 8;
   if (!chunked.has_detours(threads) || g_is_eager.load(std::memory_order_relaxed)) return threads;
-  int64_t few = chunked.has_detours(chunked.sections()) ? 1 : chunked.sections();
+  int64_t few = chunked.has_detours(chunked.sequences()) ? 1 : chunked.sequences();
   if (chunked.chunks() < kTrialChunks) return few;
   AccumulatingRun::Cost shared = chunked.try_shared();
   int64_t few_ns = timed(chunked) / few;
-  int64_t each_ns = (shared.before_turn_ns + shared.in_turn_ns) / threads;
-  int64_t in_turn_ns = shared.in_turn_ns / chunked.sections();
-  return std::max(each_ns, in_turn_ns) * 10 < few_ns * 9 ? threads : few;
+  int64_t each_ns = (shared.concurrent_ns + shared.ordered_ns) / threads;
+  int64_t ordered_ns = shared.ordered_ns / chunked.sequences();
+  return std::max(each_ns, ordered_ns) * 10 < few_ns * 9 ? threads : few;
 }
 
 void run_accumulating(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,

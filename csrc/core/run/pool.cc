@@ -13,8 +13,8 @@
 
 #include "core/error.h"
 #include "core/run/cpu_limit.h"
-#include "core/run/pause.h"
 #include "core/run/placement.h"
+#include "core/run/spin_wait.h"
 
 namespace kernelcore {
 namespace {

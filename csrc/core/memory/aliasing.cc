@@ -1,15 +1,17 @@
-#include "core/run/exclusive.h"
+#include "core/memory/aliasing.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <numeric>
 
 namespace kernelcore {
 namespace {
 
-/// An array as blocks of adjacent elements that repeat at multiples of `period`.
+/// An array as blocks of adjacent elements at multiples of `period` bytes.
 struct Blocks {
   uint64_t size_bytes;
-  uint64_t period;  // 0: there is one block
+  uint64_t period;  // 0: a single block
 };
 
 Blocks blocks_of(const ArrayView& view, size_t item_bytes) {
@@ -33,19 +35,24 @@ Blocks blocks_of(const ArrayView& view, size_t item_bytes) {
   return blocks;
 }
 
-/// Whether every axis steps over all that the later ones reach, as those of most arrays do.
-bool is_nested(const ArrayView& view) {
-  int64_t reach = 0;
-  for (int k = view.ndim - 1; k >= 0; --k) {
-    if (view.shape[k] <= 1) continue;
-    int64_t stride = std::abs(view.stride_bytes[k]);
-    if (stride <= reach) return false;
-    reach += (view.shape[k] - 1) * stride;
+}  // namespace
+
+bool is_distinct(const ArrayView& view, size_t item_bytes) {
+  if (view.numel() == 0) return true;
+  std::array<std::pair<int64_t, int64_t>, kMaxArrayDims> axes;  // stride and extent
+  auto end = axes.begin();
+  for (int k = 0; k < view.ndim; ++k) {
+    if (view.shape[k] > 1) *end++ = {std::abs(view.stride_bytes[k]), view.shape[k]};
+  }
+  std::sort(axes.begin(), end);
+  // Each axis must step over everything that the axes of smaller stride reach.
+  auto reach = static_cast<int64_t>(item_bytes);
+  for (auto axis = axes.begin(); axis != end; ++axis) {
+    if (axis->first < reach) return false;
+    reach += (axis->second - 1) * axis->first;
   }
   return true;
 }
-
-}  // namespace
 
 bool may_overlap(const ArrayView& first, size_t first_item_bytes, const ArrayView& second,
                  size_t second_item_bytes) {
@@ -56,7 +63,7 @@ bool may_overlap(const ArrayView& first, size_t first_item_bytes, const ArrayVie
   Blocks theirs = blocks_of(second, second_item_bytes);
   uint64_t period = std::gcd(mine.period, theirs.period);
   if (period == 0) return true;
-  // Both repeat with the period: their blocks are apart if they are within one turn.
+  // Both repeat with the period: they are disjoint if their blocks are within one period.
   uint64_t distance = second_begin >= first_begin
                           ? (second_begin - first_begin) % period
                           : (period - (first_begin - second_begin) % period) % period;
@@ -64,7 +71,7 @@ bool may_overlap(const ArrayView& first, size_t first_item_bytes, const ArrayVie
 }
 
 bool repeats_elements(const ArrayView& view) {
-  if (view.numel() == 0 || is_nested(view)) return false;
+  if (is_distinct(view, 1)) return false;
   for (int k = 0; k < view.ndim; ++k) {
     if (view.shape[k] <= 1) continue;
     int64_t stride = std::abs(view.stride_bytes[k]);
@@ -73,16 +80,16 @@ bool repeats_elements(const ArrayView& view) {
       if (view.shape[j] <= 1) continue;
       int64_t other = std::abs(view.stride_bytes[j]);
       int64_t common = std::gcd(stride, other);
-      // So many steps along either axis are as far as so many along the other.
+      // `other / common` steps along axis k lead as far as `stride / common` along axis j.
       if (other / common < view.shape[k] && stride / common < view.shape[j]) return true;
     }
   }
   return false;
 }
 
-bool keeps_exclusive(const LaunchDescriptor& descriptor, const ArrayView* views) {
+bool keeps_noalias(const LaunchDescriptor& descriptor, const ArrayView* views) {
   const std::vector<ParameterSlot>& slots = descriptor.slots;
-  for (size_t i : descriptor.exclusive) {
+  for (size_t i : descriptor.noalias) {
     size_t item_bytes = size_bytes(slots[i].dtype);
     if (!is_distinct(views[i], item_bytes)) return false;
     for (size_t k = 0; k < slots.size(); ++k) {
