@@ -100,7 +100,7 @@ test-ptx: $(VENV)/.built
 	$(BIN)/python -m pip install --quiet 'nvidia-cuda-nvrtc==13.*'
 	$(BIN)/python -m pytest -q -rP tests/codegen/gpu/test_ptx.py tests/device tests/device/nvrtc_cases.py
 
-# The suites and figures on a GPU, see GPU.md. They take $(GPU_PYTHON) as it is and install nothing.
+# The suites and figures on a GPU, see docs/internals/gpu.md. They take $(GPU_PYTHON) as it is and install nothing.
 GPU_PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 test-gpu:
 	$(GPU_PYTHON) -m tests.gpu $(GPU_ARGS)

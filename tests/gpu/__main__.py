@@ -1,4 +1,6 @@
-"""``python -m tests.gpu``: the suites on a GPU, which ``KC_TEST_DEVICE`` chooses; see GPU.md.
+"""``python -m tests.gpu``: the suites on a GPU, which ``KC_TEST_DEVICE`` chooses.
+
+What they take is in docs/internals/gpu.md.
 
 The first parts need the driver only, the next kernelcore's own runtime, the others torch and JAX.
 ``KC_GPU_PARTS=code,runtime`` chooses among them, and arguments are passed to pytest.

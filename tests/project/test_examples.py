@@ -26,13 +26,18 @@ def test_every_example_is_tested() -> None:
     assert {p.name for p in EXAMPLES.glob("*.py")} == tested
 
 
-def test_the_code_of_the_readme_runs(tmp_path: Path) -> None:
-    text = (EXAMPLES.parent / "README.md").read_text()
-    blocks = [part.split("```")[0] for part in text.split("```python\n")[1:]]
-    assert len(blocks) > 1
-    script = tmp_path / "readme.py"
-    script.write_text("\n".join(blocks))
-    run(str(script))
+def test_the_code_in_documents_runs(tmp_path: Path) -> None:
+    """The blocks of a document are one script. One process runs all, to import frameworks once."""
+    scripts: list[str] = []
+    for name in ("README.md", "docs/language.md", "docs/frameworks.md"):
+        text = (ROOT / name).read_text()
+        blocks = [part.split("```")[0] for part in text.split("```python\n")[1:]]
+        assert blocks
+        scripts.append(str(tmp_path / f"{Path(name).stem}.py"))
+        Path(scripts[-1]).write_text("\n".join(blocks))
+    runner = tmp_path / "runner.py"
+    runner.write_text("import runpy, sys\nfor path in sys.argv[1:]:\n    runpy.run_path(path)\n")
+    run(str(runner), *scripts)
 
 
 def test_every_stage_is_printed() -> None:
