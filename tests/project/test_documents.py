@@ -18,6 +18,8 @@ MAX_LINES = {"README.md": 150, "ARCHITECTURE.md": 200, "adding.md": 80}
 MAX_INTERNALS_LINES = 150
 # Made by commands, or the names that a recipe gives to files that do not exist yet.
 ABSENT = {"output/bench.json", "output/bench.png"}
+# Names in small examples.
+FOREIGN = {"ct_b"}
 SUFFIXES = (".py", ".cc", ".h", ".md", ".cu", ".txt", ".toml", ".sh")
 
 
@@ -78,6 +80,24 @@ def test_named_identifiers_are_in_the_named_file(path: Path) -> None:
     for name, file in pairs:
         if "/" in file:
             assert re.search(rf"\b{name}\b", (ROOT / file).read_text()), f"{name} in {file}"
+
+
+@pytest.fixture(scope="module")
+def words() -> frozenset[str]:
+    """The identifiers of all sources and of the tests."""
+    roots = ("kernelcore", "csrc", "torch_ext", "jax_ffi", "paddle_ext", "tests", "examples")
+    files = [p for root in roots for p in (ROOT / root).rglob("*") if p.suffix in SUFFIXES]
+    files += [ROOT / name for name in ("Makefile", "pyproject.toml", "build_native.sh")]
+    stems = {part for p in files for part in p.relative_to(ROOT).with_suffix("").parts}
+    return frozenset(stems.union(*(re.findall(r"\w+", p.read_text()) for p in files)))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=id_of)
+def test_named_identifiers_exist(path: Path, words: frozenset[str]) -> None:
+    """Those that no English word looks like: with an underscore or an inner capital."""
+    found = {w for q in quoted(path.read_text()) for w in re.findall(r"\b[A-Za-z_]\w*", q)}
+    special = {w for w in found if re.search(r"[a-z0-9]_[a-z0-9]|[a-z][A-Z]", w)}
+    assert {w for w in special if w not in words} - FOREIGN == set()
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=id_of)
