@@ -96,8 +96,19 @@ def flatten(tree: ArgumentTree, value: Any) -> list[Any]:
     """
     if not tree.parts:
         return [value]
+    if len(tree.fields) == 1 and not _is_struct(tree.fields[0], value):
+        return flatten(tree.parts[0], value)
     values = _parts_of(tree, value)
     return [leaf for k, part in enumerate(tree.parts) for leaf in flatten(part, values[k])]
+
+
+def _is_struct(field: str, value: Any) -> bool:
+    """Whether ``value`` is a struct with the one ``field``, not the value of that field."""
+    if isinstance(value, (tuple, list)):
+        return len(value) == 1
+    if isinstance(value, (np.ndarray, np.void)):
+        return value.dtype.names is not None
+    return isinstance(value, (dict, Mapping)) or hasattr(value, field)
 
 
 def _unknown(tree: ArgumentTree, value: Any) -> list[Any]:
@@ -125,7 +136,7 @@ class Arguments:
 
     A call gives one value per parameter, or one per operand in place of all parameters. A struct
     is a mapping, a structured array, a tuple of the fields in order, or an object with these as
-    attributes.
+    attributes; a struct of one field may be the value of that field.
 
     Attributes:
         trees: One per parameter.
@@ -187,7 +198,9 @@ class Arguments:
 
         def flat(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any] | None:
             count = len(args) + len(kwargs)
-            by_leaf = count == len(leaves) and len(leaves) != len(names)
+            by_leaf = count == len(leaves) and (
+                len(leaves) != len(names) or not all(n in names for n in kwargs)
+            )
             known = leaves if by_leaf else names
             if len(args) > len(known) or not all(n in known[len(args) :] for n in kwargs):
                 return None

@@ -40,6 +40,16 @@ def test_one_value_per_operand_takes_the_place_of_all_parameters():
     assert ARGUMENTS.bind((0, 1, 2), {"p_c": 3, "n": 4}) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize(
+    "p", [{"a": (1, 2)}, ((1, 2),), SimpleNamespace(a=(1, 2)), (1, 2)], ids=repr
+)
+def test_a_struct_of_one_field_may_be_the_value_of_that_field(p):
+    types: dict[str, SourceType] = {"p": StructType("One", (("a", float32),)), "n": int32}
+    arguments = Arguments.of_types("f", None, types.items(), ["p.a", "n"])
+    assert arguments.bind((p, 3), {}) == [(1, 2), 3]
+    assert arguments.bind((), {"p_a": (1, 2), "n": 3}) == [(1, 2), 3]
+
+
 def test_trees_hold_the_operands_alone_and_make_dictionaries():
     (tree,) = ArgumentTree.of_all(TYPES.items(), ["p.c", "p.i.b"])
     assert (tree.leaves, tree.fields) == ((1, 0), ("i", "c"))
