@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(shell find csrc -type f)
 CXX_FILES := $(shell find csrc -path csrc/third_party -prune -o \( -name '*.cc' -o -name '*.h' \) -print)
 
-.PHONY: demo test test-torch-matrix test-torch-oldest test-torch-newest test-jax-matrix \
+.PHONY: demo native test test-torch-matrix test-torch-oldest test-torch-newest test-jax-matrix \
 	test-jax-oldest test-jax-newest test-derivatives test-ptx test-gpu sanitize-gpu lint fuzz fuzz-values \
 	fuzz-derivatives fuzz-capsules tsan maths bench bench-gpu bench-registers clean
 
@@ -14,6 +14,15 @@ demo: $(VENV)/.built
 
 test: $(VENV)/.built
 	$(BIN)/python -m pytest -n 2 tests
+
+# Rebuild what a change in csrc affects, with ccache if it is installed.
+native: export PATH := $(CURDIR)/$(BIN):$(PATH)
+native:
+	cmake -S csrc -B build/native -G Ninja -DCMAKE_BUILD_TYPE=Release \
+	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
+	  -DCMAKE_CXX_COMPILER_LAUNCHER=$(notdir $(shell command -v ccache))
+	cmake --build build/native
+	cp build/native/_native*.so build/native/_native.pyi kernelcore/
 
 # Every kernel of tests/jax/matrix.py under every transformation, with JAX's own checks.
 test-jax-matrix: export KC_JAX_MATRIX = whole

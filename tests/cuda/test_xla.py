@@ -351,7 +351,7 @@ def test_kernels_are_found_by_their_hash_or_in_the_program(driver: FakeDriver) -
 def test_code_is_found_in_the_disk_cache(
     known: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    operation = jax_kernel(wave)._call({}, 8, None).launch.operation  # pyright: ignore[reportPrivateUsage]
+    operation = jax_kernel(wave)._call(wave, 8, None).launch.operation  # pyright: ignore[reportPrivateUsage]
     form = device_form(operation, "sm_86", (1,))
     monkeypatch.setattr(ptx_code, "_codes", {})
     count = _native.count_registered_kernels()

@@ -87,7 +87,7 @@ def words() -> frozenset[str]:
     """The identifiers of all sources and of the tests."""
     roots = ("kernelcore", "csrc", "torch_ext", "jax_ffi", "paddle_ext", "tests", "examples")
     files = [p for root in roots for p in (ROOT / root).rglob("*") if p.suffix in SUFFIXES]
-    files += [ROOT / name for name in ("Makefile", "pyproject.toml", "build_native.sh")]
+    files += [ROOT / name for name in ("Makefile", "pyproject.toml")]
     stems = {part for p in files for part in p.relative_to(ROOT).with_suffix("").parts}
     return frozenset(stems.union(*(re.findall(r"\w+", p.read_text()) for p in files)))
 
