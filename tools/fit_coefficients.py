@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kernelcore.types import Scalar, float32, float64
+from kernelcore.language.types import Scalar, float32, float64
 
 Table = Mapping[Scalar, tuple[float, ...]]
 '''

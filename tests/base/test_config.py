@@ -58,7 +58,7 @@ def test_code_without_optimisation_is_other_code_for_one_lane(unoptimized: None)
 
 
 def test_results_without_optimisation_are_the_same_bits() -> None:
-    run = "from tests.test_settings import results; print([r.hex() for r in results()])"
+    run = "from tests.base.test_config import results; print([r.hex() for r in results()])"
     found = [
         subprocess.run(
             [sys.executable, "-c", run],

@@ -119,7 +119,7 @@ ENDING = """
 import threading, time
 import numpy as np
 import kernelcore as kc
-from tests.test_launch_entry import scaled
+from tests.launch.test_native_entry import scaled
 
 def launch(count, **options):
     x = np.ones(count, np.float32)

@@ -342,7 +342,7 @@ import resource
 from pathlib import Path
 import numpy as np
 import kernelcore as kc
-from tests.test_accumulation import scatter
+from tests.codegen.reduction.test_accumulate import scatter
 size, bins = 4_000_000, 500_000
 index, x = np.arange(size, dtype=np.int32) % bins, np.ones(size, np.float32)
 target = np.zeros(bins, np.float32)

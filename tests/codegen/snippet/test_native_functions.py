@@ -291,7 +291,7 @@ def test_a_native_function_has_no_python_body() -> None:
 def test_a_second_process_calls_no_compiler(tmp_path: Path) -> None:
     script = (
         "import numpy as np, kernelcore as kc\n"
-        "from tests.native_programs import roots\n"
+        "from tests.helpers.native_programs import roots\n"
         "x = np.full(2, 4, np.float32); y = np.zeros_like(x)\n"
         "kc.launch(roots, 2, [x], [y]); print(y.tolist())"
     )
