@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import Token
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -84,12 +83,7 @@ class Tape:
         self._tokens.append(observer.set(self))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         observer.reset(self._tokens.pop())
         self._outer, self.sink = (), None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import Token
-from types import TracebackType
 from typing import Any, Self
 
 from kernelcore._native import ArrayMemory
@@ -49,12 +48,7 @@ class ScopedCapture:
         self._token = observer.set(self.graph)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         assert self._token is not None
         observer.reset(self._token)
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from functools import cache
-from types import TracebackType
 from typing import Any, Self
 
 from kernelcore.base import native
@@ -222,12 +221,7 @@ class ScopedDevice:
         self._tokens.append(_current.set(self.device))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         _current.reset(self._tokens.pop())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from kernelcore import _native
@@ -50,12 +49,7 @@ class ScopedMemoryTracker:
             _native.restart_peak()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         if not self.active:
             return
         count, size_bytes, _, live_bytes, peak_bytes = _native.allocation_counts()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextvars import ContextVar, Token
-from types import TracebackType
 from typing import Any
 
 from kernelcore.base import native
@@ -208,12 +207,7 @@ class ScopedStream:
             self._entered.append((before, _streams.set(known)))
         return self.stream
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         if self.stream is not None:
             before, token = self._entered.pop()
             if self._sync_exit:

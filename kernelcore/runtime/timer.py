@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, MutableMapping
-from types import TracebackType
 from typing import Any, Self
 
 from kernelcore.runtime.device import synchronize
@@ -56,12 +55,7 @@ class ScopedTimer:
             self._start = time.perf_counter_ns()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         if not self.active:
             return
         if self._synchronizes:

@@ -57,27 +57,6 @@ def refuse(text: str, remedy: str = _IN_A_KERNEL) -> KernelArgumentError:
     return KernelArgumentError(text, whole_line(call_site()), remedy)
 
 
-def _unary(function: Callable[[Any], Any]) -> Callable[[RecordedNumber], Any]:
-    def method(self: RecordedNumber) -> Any:
-        return function(self.read())
-
-    return method
-
-
-def _binary(function: Callable[[Any, Any], Any]) -> Callable[[RecordedNumber, object], Any]:
-    def method(self: RecordedNumber, other: object) -> Any:
-        return function(self.read(), other)
-
-    return method
-
-
-def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[RecordedNumber, object], Any]:
-    def method(self: RecordedNumber, other: object) -> Any:
-        return function(other, self.read())
-
-    return method
-
-
 class RecordedNumber:
     """A scalar argument, or an extent of an array.
 
@@ -123,38 +102,35 @@ class RecordedNumber:
     def __hash__(self) -> int:
         return hash(self.read())
 
+    def __index__(self) -> int:
+        return operator.index(self.read())
+
     def __repr__(self) -> str:
         return f"<{self.name}>"
 
-    def __format__(self, spec: str) -> str:
-        return format(self.read(), spec)
 
-    def __round__(self, digits: int | None = None) -> Any:
-        return round(self.read(), digits)
+def _reading(function: Callable[..., Any], *, is_reflected: bool = False) -> Callable[..., Any]:
+    """A method that reads the number, and calls ``function`` on it and the other operand."""
 
-    __index__ = _unary(_op.index)
-    __int__ = _unary(int)
-    __float__ = _unary(float)
-    __bool__ = _unary(bool)
-    __neg__ = _unary(_op.neg)
-    __pos__ = _unary(_op.pos)
-    __abs__ = _unary(abs)
-    __floor__ = _unary(math.floor)
-    __ceil__ = _unary(math.ceil)
-    __lt__ = _binary(_op.lt)
-    __le__ = _binary(_op.le)
-    __gt__ = _binary(_op.gt)
-    __ge__ = _binary(_op.ge)
-    __add__, __radd__ = _binary(_op.add), _reflected(_op.add)
-    __sub__, __rsub__ = _binary(_op.sub), _reflected(_op.sub)
-    __mul__, __rmul__ = _binary(_op.mul), _reflected(_op.mul)
-    __truediv__, __rtruediv__ = _binary(_op.truediv), _reflected(_op.truediv)
-    __floordiv__, __rfloordiv__ = _binary(_op.floordiv), _reflected(_op.floordiv)
-    __mod__, __rmod__ = _binary(_op.mod), _reflected(_op.mod)
-    __pow__, __rpow__ = _binary(_op.pow), _reflected(_op.pow)
-    __divmod__, __rdivmod__ = _binary(divmod), _reflected(divmod)
-    __lshift__, __rshift__ = _binary(_op.lshift), _binary(_op.rshift)
-    __and__, __or__, __xor__ = (_binary(f) for f in (_op.and_, _op.or_, _op.xor))
+    def method(self: RecordedNumber, *others: object) -> Any:
+        return function(*others, self.read()) if is_reflected else function(self.read(), *others)
+
+    return method
+
+
+# By the names of their methods.
+_ARITHMETIC = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow"]
+_BITS = ["and", "or", "xor", "lshift", "rshift"]
+_COMPARISONS = ["lt", "le", "gt", "ge"]
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{n: getattr(_op, f"__{n}__") for n in ("neg", "pos", *_ARITHMETIC, *_BITS, *_COMPARISONS)},
+    **{f.__name__: f for f in (int, float, bool, abs, divmod, round, format)},
+    **{f.__name__: f for f in (math.floor, math.ceil)},
+}
+for _name, _function in _FUNCTIONS.items():
+    setattr(RecordedNumber, f"__{_name}__", _reading(_function))
+for _name in (*_ARITHMETIC, "divmod"):
+    setattr(RecordedNumber, f"__r{_name}__", _reading(_FUNCTIONS[_name], is_reflected=True))
 
 
 class RecordedArray:

@@ -118,6 +118,10 @@ def _check_ndim(ndim: int) -> None:
         )
 
 
+# The value of arrays that are not written after they are made.
+_ZEROS: Any = object()
+
+
 def _new(
     name: str,
     shape: Shape | None,
@@ -125,8 +129,10 @@ def _new(
     dtype: Any,
     device: str | None,
     pinned: bool,
+    value: Any,
+    requires_grad: bool,
 ) -> Array:
-    """An array of zeros."""
+    """A new array with ``value`` in every element."""
     target = require_device(name, device)
     if (shape is None) == (n is None):
         raise KernelArgumentError(
@@ -135,9 +141,19 @@ def _new(
     given: Any = n if shape is None else shape
     observing = observer.get()
     made = None if observing is None else observing.make_array(given, dtype, name != "empty")
-    if made is not None:
-        return made
-    extents = _extents(given)
+    if made is None:
+        made = _zeros(name, _extents(given), dtype, target, pinned)
+    if value is not _ZEROS:
+        if isinstance(made, Array) and capture_sink() is None:
+            # Not recorded by a Tape: the gradient of a new array is that of its first elements.
+            made.writer(value)()
+        else:
+            made.fill_(value)
+    made.requires_grad = requires_grad
+    return made
+
+
+def _zeros(name: str, extents: tuple[int, ...], dtype: Any, target: Device, pinned: bool) -> Array:
     _check_ndim(len(extents))
     if any(extent < 0 for extent in extents):
         raise KernelArgumentError(f"{name}: expected extents of at least 0, found {extents}")
@@ -152,51 +168,45 @@ def _new(
     return Array.pinned_zeros(extents, element, known)
 
 
-def zeros(
-    shape: Shape | None = None,
-    dtype: Any = float,
-    device: str | None = None,
-    requires_grad: bool = False,
-    pinned: bool = False,
-    *,
-    n: int | None = None,
-) -> Array:
-    """An array of zeros; ``n`` is another word for the extent of one dimension.
+def _creator(name: str, value: Any, doc: str):
+    """A function that makes arrays with ``value`` in every component."""
 
-    Copies between ``pinned`` memory of the host and a GPU are queued, as launches are: wait for
-    them before the host touches it. There has to be a GPU.
+    def create(
+        shape: Shape | None = None,
+        dtype: Any = float,
+        device: str | None = None,
+        requires_grad: bool = False,
+        pinned: bool = False,
+        *,
+        n: int | None = None,
+    ) -> Array:
+        return _new(name, shape, n, dtype, device, pinned, value, requires_grad)
+
+    create.__name__ = create.__qualname__ = name
+    create.__doc__ = doc
+    return create
+
+
+_ARGS = """
+
+    Args:
+        shape: The extents; a number for one dimension.
+        dtype: The type of an element: a scalar type, or the class of a composite or struct.
+        device: Where, such as 'cpu' or 'cuda:0'; by default that of ``get_device``.
+        requires_grad: Whether a Tape computes its gradient.
+        pinned: Whether to use pinned memory of the host, which needs a GPU. Copies between it and a
+            GPU are queued, as launches are: wait for them before the host touches it.
+        n: Another name for the extent of one dimension.
+
+    Raises:
+        KernelArgumentError: No shape, a negative extent, or no such device.
+        KernelTypeError: There are no arrays of ``dtype``.
     """
-    found = _new("zeros", shape, n, dtype, device, pinned)
-    found.requires_grad = requires_grad
-    return found
-
-
-def empty(
-    shape: Shape | None = None,
-    dtype: Any = float,
-    device: str | None = None,
-    requires_grad: bool = False,
-    pinned: bool = False,
-    *,
-    n: int | None = None,
-) -> Array:
-    """An array that is to be written before it is read; here it starts as zeros."""
-    found = _new("empty", shape, n, dtype, device, pinned)
-    found.requires_grad = requires_grad
-    return found
-
-
-def ones(
-    shape: Shape | None = None,
-    dtype: Any = float,
-    device: str | None = None,
-    requires_grad: bool = False,
-    pinned: bool = False,
-    *,
-    n: int | None = None,
-) -> Array:
-    """An array of ones, in every component of an element."""
-    return _filled(_new("ones", shape, n, dtype, device, pinned), 1, requires_grad)
+zeros = _creator("zeros", _ZEROS, "An array of zeros." + _ARGS)
+empty = _creator(
+    "empty", _ZEROS, "An array to be written before it is read; it holds zeros." + _ARGS
+)
+ones = _creator("ones", 1, "An array of ones, in every component of an element." + _ARGS)
 
 
 def full(
@@ -209,9 +219,12 @@ def full(
     *,
     n: int | None = None,
 ) -> Array:
-    """An array of elements ``value``; by default of its type, Python's numbers of 32 bits."""
+    """An array of elements ``value``; ``dtype`` is its type by default, numbers have 32 bits.
+
+    The other arguments are those of ``zeros``.
+    """
     wanted = _type_of_value(value) if dtype is None else dtype
-    return _filled(_new("full", shape, n, wanted, device, pinned), value, requires_grad)
+    return _new("full", shape, n, wanted, device, pinned, value, requires_grad)
 
 
 def _type_of_value(value: Any) -> Any:
@@ -221,16 +234,6 @@ def _type_of_value(value: Any) -> Any:
     if isinstance(given, bool | int | float):
         return element_of(type(given))[1]
     return inferred(value)
-
-
-def _filled(array: Array, value: Any, requires_grad: bool) -> Array:
-    if isinstance(array, Array) and capture_sink() is None:  # pyright: ignore[reportUnnecessaryIsInstance]
-        # No Tape is told: an array has the gradient of what it holds first.
-        array.writer(value)()
-    else:
-        array.fill_(value)
-    array.requires_grad = requires_grad
-    return array
 
 
 def zeros_like(src: Array, device: str | None = None, requires_grad: bool | None = None) -> Array:
