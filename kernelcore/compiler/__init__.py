@@ -1,1 +1,1 @@
-"""The caching driver, from kernel to code; the interpreter. May import: codegen and below."""
+"""The caching driver, from kernel to code. May import: codegen and below."""

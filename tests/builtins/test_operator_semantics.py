@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from kernelcore.builtins import OPS
-from kernelcore.compiler import interpreter
 from kernelcore.ir import op as ops
 from kernelcore.ir.core import Func
 from kernelcore.language.types import (
@@ -30,6 +29,7 @@ from kernelcore.language.types import (
     float64,
     int32,
 )
+from tests.helpers import interpreter
 from tests.helpers.kernel_harness import call, elementwise, is_float, launch, make, nearest_float
 
 

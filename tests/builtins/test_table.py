@@ -19,13 +19,13 @@ from kernelcore.builtins.syntax import BINARY, BOOLEAN, COMPARE, UNARY
 from kernelcore.codegen.llvm.emitter import scalar_type
 from kernelcore.codegen.llvm.kernel import emit_lanes
 from kernelcore.codegen.target import cpu
-from kernelcore.compiler import interpreter
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Func, Var
 from kernelcore.ir.op import LOAD, STORE, Op
 from kernelcore.language.types import TYPE_CLASSES, ArrayType, Scalar, float32, float64
 from kernelcore.passes.autodiff.jvp import jvp
 from kernelcore.passes.autodiff.vjp import vjp
+from tests.helpers import interpreter
 from tests.helpers.kernel_harness import elementwise, is_float, launch, make, one_call
 
 SAMPLES = 200

@@ -11,7 +11,6 @@ import pytest
 import kernelcore as kc
 from kernelcore.builtins import OPS
 from kernelcore.codegen import abi
-from kernelcore.compiler import interpreter
 from kernelcore.ir import op as ops
 from kernelcore.ir.core import Atom, Func
 from kernelcore.ir.op import AddForm, OpKind
@@ -24,6 +23,7 @@ from tests.bench.suite import CASES
 from tests.bench.suite.case import Case
 from tests.builtins.test_table import check, interpret, special_operands
 from tests.device import corpus, emulation, engine
+from tests.helpers import interpreter
 from tests.helpers.kernel_harness import elementwise, make, one_call
 from tests.helpers.operations import run_operation, smooth
 from tests.helpers.patterns import PATTERNS, Pattern

@@ -13,10 +13,10 @@ from kernelcore.codegen import abi
 from kernelcore.codegen.gpu import nvrtc
 from kernelcore.codegen.gpu.ptx import ptx_text
 from kernelcore.codegen.snippet import translation_unit
-from kernelcore.compiler import interpreter
 from kernelcore.passes.pipeline import optimize
 from tests.device import emulation
 from tests.device.assembler import assemble
+from tests.helpers import interpreter
 from tests.helpers.native_programs import (
     floats,
     gather_kernel,

@@ -11,10 +11,10 @@ import pytest
 import kernelcore as kc
 from kernelcore.codegen import abi
 from kernelcore.codegen.gpu.ptx import ptx_text
-from kernelcore.compiler import interpreter
 from kernelcore.passes.access.accumulation_plan import Order, fixed_order
 from kernelcore.passes.pipeline import optimize, standalone
 from tests.device import engine
+from tests.helpers import interpreter
 
 ATOMIC = re.compile(r"^\s*(atom|red)\.", re.MULTILINE)
 DTYPES = ("int8", "uint16", "int32", "uint64", "float16", "bfloat16", "float32", "float64")

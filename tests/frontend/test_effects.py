@@ -13,7 +13,7 @@ from jax.errors import JaxRuntimeError
 import kernelcore as kc
 from jax_ffi import jax_kernel
 from kernelcore.base.errors import KernelAssertionError, KernelGradError
-from kernelcore.compiler import interpreter
+from tests.helpers import interpreter
 from torch_ext import torch_op
 
 F64 = kc.array(dtype=kc.float64)

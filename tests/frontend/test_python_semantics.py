@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore.compiler import interpreter
 from kernelcore.frontend.specialize import specialize_function, specialize_kernel
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.verify import verify
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.simplify.inline import inline
-from tests.helpers import programs_control, programs_expressions, programs_literals
+from tests.helpers import interpreter, programs_control, programs_expressions, programs_literals
 from tests.helpers.programs import CASES, F64, I32, X
 from tests.helpers.programs_expressions import square
 

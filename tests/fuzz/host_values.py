@@ -10,8 +10,8 @@ import numpy as np
 
 from kernelcore.builtins import OPS
 from kernelcore.builtins.reference import is_narrow, nearest
-from kernelcore.compiler.interpreter import convert
 from kernelcore.language.types import SCALARS, ArrayOf, Dense, Element, Scalar, StructType, boolean
+from tests.helpers.interpreter import convert
 
 _SCALARS = {s.numpy: s for s in SCALARS}
 

@@ -13,7 +13,6 @@ import kernelcore as kc
 from kernelcore.codegen import abi
 from kernelcore.codegen.analysis.loop_dependence import loops_in_step
 from kernelcore.codegen.simd.loop_vectorize import TURNS
-from kernelcore.compiler import interpreter
 from kernelcore.compiler.stages import all_derivatives
 from kernelcore.ir.core import Func
 from kernelcore.language.types import ArrayType
@@ -22,6 +21,7 @@ from kernelcore.passes.pipeline import optimize, tidy
 from tests.fuzz.loop_programs import ELEMENTS, POINTS, TurnProgram
 from tests.fuzz.program_arguments import bits
 from tests.fuzz.typed_programs import define
+from tests.helpers import interpreter
 from tests.helpers.kernel_harness import is_float, launch
 
 COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "16"))

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, seed, settings
 
 import kernelcore as kc
-from kernelcore.compiler import interpreter
 from kernelcore.ir.verify import verify
 from kernelcore.language.types import AnyNumber
 from kernelcore.launch.dispatch import argument_leaves
@@ -23,6 +22,7 @@ from tests.fuzz.host_language import run_on_host
 from tests.fuzz.program_arguments import arguments, bits
 from tests.fuzz.statements import POINTS
 from tests.fuzz.typed_programs import Program, define, programs
+from tests.helpers import interpreter
 from tests.helpers.kernel_harness import unoptimised
 
 # KC_FUZZ_PROGRAMS asks for a longer run, KC_FUZZ_SEED for another stretch of programs.

@@ -17,7 +17,6 @@ from kernelcore.base.config import config
 from kernelcore.builtins import OPS
 from kernelcore.codegen import abi
 from kernelcore.codegen.simd.strategy import Form
-from kernelcore.compiler import interpreter
 from kernelcore.compiler.native_code import compile_func
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
@@ -38,6 +37,7 @@ from kernelcore.language.types import (
 from kernelcore.launch.dispatch import argument_leaves
 from kernelcore.passes.pipeline import optimize
 from tests.device import gpu
+from tests.helpers import interpreter
 from tests.helpers.argument_block import pack
 from tests.helpers.target import IS_CPU
 

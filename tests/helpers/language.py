@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import kernelcore as kc
-from kernelcore.compiler import interpreter
 from kernelcore.ir.verify import verify
 from kernelcore.launch.dispatch import argument_leaves
+from tests.helpers import interpreter
 from tests.helpers.kernel_harness import run_kernel
 
 

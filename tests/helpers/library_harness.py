@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import kernelcore as kc
-from kernelcore.compiler import interpreter
+from tests.helpers import interpreter
 from tests.helpers.kernel_harness import run_kernel
 
 

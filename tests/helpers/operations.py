@@ -9,7 +9,6 @@ import numpy as np
 
 from kernelcore.base import native
 from kernelcore.codegen import abi
-from kernelcore.compiler import interpreter
 from kernelcore.compiler.launch_descriptor import Role
 from kernelcore.ir.core import Func
 from kernelcore.ir.verify import verify
@@ -18,6 +17,7 @@ from kernelcore.launch.executable import Executable
 from kernelcore.operators.extremum import select, selection
 from kernelcore.operators.operation import Operation, evaluate
 from kernelcore.passes.pipeline import optimize
+from tests.helpers import interpreter
 from tests.helpers.kernel_harness import launch
 from tests.helpers.target import IS_CPU
 

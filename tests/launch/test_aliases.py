@@ -11,7 +11,7 @@ from numpy.lib.stride_tricks import as_strided
 import kernelcore as kc
 from kernelcore import _native
 from kernelcore.base.errors import KernelArgumentError
-from kernelcore.compiler import interpreter
+from tests.helpers import interpreter
 
 F32 = kc.array(dtype=kc.float32)
 I32 = kc.array(dtype=kc.int32)

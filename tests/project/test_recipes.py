@@ -27,7 +27,7 @@ sys.meta_path[:] = [f for f in sys.meta_path if not type(f).__name__.startswith(
 
 import numpy as np
 import kernelcore as kc
-from kernelcore.compiler import interpreter
+from tests.helpers import interpreter
 from kernelcore.ir.printer import pretty
 
 assert Path(kc.__file__).parents[1] == Path(__file__).parent
@@ -100,6 +100,7 @@ def test_a_built_in_and_a_pass_are_added_as_described(tmp_path: Path) -> None:
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "kernelcore", tmp_path / "kernelcore", ignore=ignored)
     shutil.copy(_native.__file__, tmp_path / "kernelcore")
+    shutil.copytree(ROOT / "tests" / "helpers", tmp_path / "tests" / "helpers", ignore=ignored)
     changes = [*edits("A built-in"), *edits("A pass")]
     assert len(changes) == 4
     for file, change in changes:

@@ -19,5 +19,5 @@ class Meaning(TypedDict):
 
 
 def written(function: Callable[..., Value]) -> Meaning:
-    """``function`` as code, and as what the interpreter and host calls compute."""
+    """``function`` as code, and as what constant folding and host calls compute."""
     return {"lower": lowered(function), "ref": evaluated(function)}

@@ -1,4 +1,4 @@
-"""Elementary functions as NumPy numbers: what the interpreter and host calls evaluate."""
+"""Elementary functions as NumPy numbers: what constant folding and host calls evaluate."""
 
 from __future__ import annotations
 

@@ -19,7 +19,6 @@ from kernelcore.base import native
 from kernelcore.base.errors import KernelAssertionError, SrcLoc
 from kernelcore.builtins import OPS
 from kernelcore.codegen import abi
-from kernelcore.compiler import interpreter
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Func, Var
@@ -42,6 +41,7 @@ from kernelcore.launch.infer_types import Parameter
 from kernelcore.launch.kernel import Kernel
 from kernelcore.passes.pipeline import normalize, optimize
 from kernelcore.passes.vmap import batch
+from tests.helpers import interpreter
 from tests.helpers.kernel_harness import agree, call, comparable, const, launch, make, region
 from torch_ext import torch_op
 

@@ -11,11 +11,11 @@ import pytest
 
 from kernelcore.codegen.llvm.kernel import emit_kernel, emit_lanes
 from kernelcore.codegen.target import cpu
-from kernelcore.compiler import interpreter
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Const, Func, Var
 from kernelcore.language.types import ArrayType, Scalar, bfloat16, float16, float32, float64
+from tests.helpers import interpreter
 from tests.helpers.kernel_harness import agree, call, elementwise, launch, make, nearest_float
 
 NARROW = pytest.mark.parametrize("dtype", [float16, bfloat16], ids=str)

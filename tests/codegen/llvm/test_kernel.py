@@ -16,7 +16,6 @@ from kernelcore.codegen import abi
 from kernelcore.codegen.llvm.kernel import emit_kernel, emit_lanes
 from kernelcore.codegen.target import cpu
 from kernelcore.codegen.target.machine import STRAIGHT
-from kernelcore.compiler import interpreter
 from kernelcore.compiler.native_code import compile_func
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
@@ -32,6 +31,7 @@ from kernelcore.language.types import (
     int64,
 )
 from kernelcore.passes.pipeline import optimize
+from tests.helpers import interpreter
 from tests.helpers.kernel_harness import agree, call, const, launch, make, region
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 import kernelcore as kc
-from kernelcore.compiler import interpreter
 from kernelcore.operators import derive
 from kernelcore.operators.shape_rules import kernel_operation
 from kernelcore.passes.autodiff.vjp import vjp
+from tests.helpers import interpreter
 from tests.helpers.operations import run_operation
 from tests.helpers.rule_harness import array, floats, gradient, mapped, refused, tangent
 from tests.helpers.rule_programs import gather, gather_kernel, quantize, rounded

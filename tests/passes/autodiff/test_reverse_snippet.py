@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore.compiler import interpreter
 from kernelcore.compiler.native_code import compile_func
 from kernelcore.passes.autodiff.jvp import jvp
 from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import normalize
+from tests.helpers import interpreter
 from tests.helpers.kernel_harness import agree
 from tests.helpers.native_programs import (
     floats,

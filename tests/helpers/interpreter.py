@@ -11,11 +11,11 @@ import numpy as np
 
 from kernelcore.base.errors import KernelAssertionError, KernelError, KernelIndexError, SrcLoc
 from kernelcore.builtins.reference import as_scalar, convert, is_narrow, trip_count
-from kernelcore.codegen.snippet.host_call import passed, snippet_function
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import Op, OpKind
 from kernelcore.ir.snippet import Variant, no_tangent, snippet_of
 from kernelcore.language.types import Scalar, Type
+from tests.helpers.snippet_host_call import passed, snippet_function
 
 Env = dict[Var, Any]
 Step = Callable[[Env], None]

@@ -1,4 +1,4 @@
-"""Snippets called from Python: what the interpreter runs."""
+"""Native snippets called from Python, for the interpreter."""
 
 from __future__ import annotations
 
