@@ -123,7 +123,7 @@ class Call:
             return slow
         name = self.operation.func.name
         differentiated = self.differentiated if self.wide else self.numbers.differentiated
-        return native.fast_entry(self.numbers.native, name, "", differentiated, slow)
+        return native.fast_entry(self.numbers.native, name, differentiated, slow)
 
     def differentiated(self, *args: Any) -> Any:
         """A call on tensors that require grad, with numbers that may be wide."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from torch.autograd import forward_ad
-from torch.utils._device import DeviceContext
 
 from kernelcore import ArrayType
 from kernelcore.operators import (
@@ -29,22 +27,8 @@ TorchOperation = _native.TorchOperation
 backward = _native.torch_backward
 fast_entry = _native.torch_fast_entry
 forward = _native.torch_forward
-
-
-def use_tensors(tensor_type: type, parameter_type: type) -> None:
-    """Let native code take tensors of two classes, which have DLPack's exchange API."""
-    _native.torch_init(
-        tensor_type,
-        parameter_type,
-        torch._C._len_torch_dispatch_stack,
-        torch._C._len_torch_function_stack,
-        forward_ad,
-        torch._C._are_functorch_transforms_active,
-        torch._C._is_tracing,
-        torch._C._is_any_autocast_enabled,
-        torch._C._get_function_stack_at,
-        DeviceContext,
-    )
+# Of two classes that have DLPack's exchange API: the plain tensors of native calls.
+use_tensors = _native.torch_init
 
 
 _native.torch_bind(LIBRARY)

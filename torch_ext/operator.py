@@ -215,7 +215,7 @@ class TorchOperator:
     def entry(self) -> Callable[..., Any]:
         """The operator; native code calls it directly where torch's dispatcher is not needed."""
         name = self.qualname.split("::")[1]
-        return native.fast_entry(self.native, name, "", self.differentiated, self.public)
+        return native.fast_entry(self.native, name, self.differentiated, self.public)
 
     @cached_property
     def direct(self) -> Callable[..., Any]:
@@ -226,7 +226,7 @@ class TorchOperator:
             with _C._AutoDispatchBelowAutograd():
                 return inner(*args)
 
-        return native.fast_entry(self.native, self.inner.name(), "", None, dispatched)
+        return native.fast_entry(self.native, self.inner.name(), None, dispatched)
 
     @property
     def differentiated(self) -> Callable[..., Any]:

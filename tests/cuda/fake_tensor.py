@@ -64,4 +64,4 @@ def entry(
     differentiated: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
     """The fast entry of ``operation``."""
-    return native.fast_entry(described(torch, operation), "fake", "", differentiated, slow)
+    return native.fast_entry(described(torch, operation), "fake", differentiated, slow)

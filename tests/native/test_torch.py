@@ -12,7 +12,6 @@ import pytest
 import torch
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
-from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelcore import _native
@@ -47,18 +46,7 @@ LIKE_FIRST = [(0, 0, 0)]
 def _torch_hooks() -> None:
     """Set per test: the hooks are global, and the torch adapter sets its own."""
     _native.torch_bind(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
-    _native.torch_init(
-        torch.Tensor,
-        torch.nn.Parameter,
-        torch._C._len_torch_dispatch_stack,
-        torch._C._len_torch_function_stack,
-        forward_ad,
-        torch._C._are_functorch_transforms_active,
-        torch._C._is_tracing,
-        torch._C._is_any_autocast_enabled,
-        torch._C._get_function_stack_at,
-        DeviceContext,
-    )
+    _native.torch_init(torch.Tensor, torch.nn.Parameter)
 
 
 # The CPU key is chosen by tensor arguments; operators without any need one for all backends.
@@ -111,10 +99,7 @@ class Calls:
         return axpy()(*args)
 
     def entry(self) -> Any:
-        doc = "axpy(x, a, y)\n--\n\nScale and add."
-        return _native.torch_fast_entry(
-            axpy_operation(), "axpy", doc, self.differentiated, self.slow
-        )
+        return _native.torch_fast_entry(axpy_operation(), "axpy", self.differentiated, self.slow)
 
 
 def test_the_boxed_kernel_runs_strided_tensors() -> None:
@@ -156,7 +141,7 @@ def test_values_may_be_tensors_without_dimensions() -> None:
     op = define("axpy_tensor(Tensor x, Tensor a, Tensor y) -> Tensor", operation)
     x, y = vectors()
     torch.testing.assert_close(op(x, torch.tensor(3.0), y), 3 * x + y)
-    fast = _native.torch_fast_entry(operation, "f", "", None, op)
+    fast = _native.torch_fast_entry(operation, "f", None, op)
     torch.testing.assert_close(fast(x, torch.tensor(3.0), y), 3 * x + y)
 
 
@@ -175,7 +160,7 @@ def test_scalars_arrive_in_their_dtype(dtype: int, schema: str, values: list[Any
         kernels.store_value(dtype).signature(grid_rank=0), [(False, dtype, 0)], [(dtype, [])], 1, []
     )
     op = define(f"store_{dtype}({schema} value) -> Tensor", operation, ANY_BACKEND)
-    for function in (op, _native.torch_fast_entry(operation, "store", "", None, op)):
+    for function in (op, _native.torch_fast_entry(operation, "store", None, op)):
         assert [function(v).item() for v in values] == values
 
 
@@ -205,7 +190,7 @@ def test_operands_that_the_kernel_writes_are_copied(role: int) -> None:
     returned = "Tensor" if visible else "()"
     op = define(f"increment_{role}(Tensor x) -> {returned}", operation)
     x = torch.arange(10)[::2]
-    for function in (op, _native.torch_fast_entry(operation, "f", "", None, op)):
+    for function in (op, _native.torch_fast_entry(operation, "f", None, op)):
         out = function(x)
         assert x.tolist() == [0, 2, 4, 6, 8]
         if visible:
@@ -217,7 +202,7 @@ def test_accumulated_results_start_at_zero() -> None:
         kernels.accumulate().signature(), [VECTOR], [(FLOAT32, [])], 1, LIKE_FIRST
     )
     op = define("accumulate(Tensor x) -> Tensor", operation)
-    for function in (op, _native.torch_fast_entry(operation, "f", "", None, op)):
+    for function in (op, _native.torch_fast_entry(operation, "f", None, op)):
         assert function(torch.ones(1000)).item() == 1000
 
 
@@ -233,8 +218,6 @@ def test_the_fast_entry_runs_plain_calls_itself() -> None:
         fast(x.requires_grad_(), 2.0, y)
     assert calls.taken == []
     assert fast.__name__ == "axpy"
-    assert fast.__doc__ == "Scale and add."
-    assert fast.__text_signature__ == "(x, a, y)"
 
 
 def test_the_fast_entry_leaves_derivatives_to_autograd() -> None:

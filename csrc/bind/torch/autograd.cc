@@ -1,5 +1,3 @@
-#include "bind/torch/autograd.h"
-
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -10,6 +8,8 @@
 
 #include "bind/errors.h"
 #include "bind/torch/dispatch_state.h"
+#include "bind/torch/function_object.h"
+#include "bind/torch/module.h"
 #include "bind/torch/operands.h"
 #include "bind/torch/operation.h"
 #include "torch/shim.h"
@@ -39,13 +39,16 @@ struct GradPlan {
 };
 
 /// The forward of a function: the operation, and a plan per set of operands that need cotangents.
-struct Forward {
+struct Forward : FunctionState {
   TorchOperation operation;
-  nb::object plan;  // (needs_input_grad) -> GradPlan
-  nb::dict plans;
-  std::string name;
-  PyMethodDef method;
+  nb::object plan;   // (needs_input_grad) -> GradPlan
+  nb::object plans;  // a dictionary of those that were asked for
 };
+
+// What plans call usually refers back to them.
+using GradPlanSlots =
+    CollectedSlots<GradPlan, &GradPlan::choice, &GradPlan::adjoint, &GradPlan::pull>;
+using ForwardSlots = CollectedSlots<Forward, &Forward::plan, &Forward::plans>;
 
 /// Attributes of the context that torch gives to forward and backward.
 struct Names {
@@ -72,10 +75,6 @@ nb::object get(PyObject* object, PyObject* name) {
   return checked(PyObject_GetAttr(object, name));
 }
 
-void set(PyObject* object, PyObject* name, PyObject* value) {
-  if (PyObject_SetAttr(object, name, value) != 0) throw nb::python_error();
-}
-
 nb::object new_tuple(size_t size) {
   return checked(PyTuple_New(static_cast<Py_ssize_t>(size)));
 }
@@ -86,13 +85,8 @@ PyObject* item(const nb::object& tuple, size_t index) {
   return found;
 }
 
-size_t size_of(const nb::object& tuple) {
-  Py_ssize_t size = PyTuple_Size(tuple.ptr());
-  if (size < 0) throw nb::python_error();
-  return static_cast<size_t>(size);
-}
-
-void set_item(const nb::object& tuple, size_t index, PyObject* stolen) {
+void set_item(const nb::object& tuple, size_t index, nb::object value) {
+  PyObject* stolen = value.release().ptr();
   if (PyTuple_SetItem(tuple.ptr(), static_cast<Py_ssize_t>(index), stolen) != 0) {
     throw nb::python_error();
   }
@@ -130,22 +124,22 @@ void keep(const Operation& op, nb::object plan_object, PyObject* context, PyObje
   nb::object tensors = new_tuple(tensor_count);
   size_t filled = 0;
   for (size_t k : plan.kept) {
-    if (op.operands[k].is_array) set_item(tensors, filled++, nb::borrow(args[k]).release().ptr());
+    if (op.operands[k].is_array) set_item(tensors, filled++, nb::borrow(args[k]));
   }
   nb::object shapes = new_tuple(plan.sized.size());
   for (size_t i = 0; i < plan.sized.size(); ++i) {
-    set_item(shapes, i, get(args[plan.sized[i]], names().shape).release().ptr());
+    set_item(shapes, i, get(args[plan.sized[i]], names().shape));
   }
   nb::object numbers = new_tuple(op.operands.size());
   for (size_t k = 0; k < op.operands.size(); ++k) {
-    PyObject* number = op.operands[k].is_array ? Py_None : args[k];
-    set_item(numbers, k, nb::borrow(number).release().ptr());
+    set_item(numbers, k, nb::borrow(op.operands[k].is_array ? Py_None : args[k]));
   }
   nb::object call = checked(PyTuple_Pack(3, plan.choice.ptr(), shapes.ptr(), numbers.ptr()));
-  set(context, names().to_save, tensors.ptr());
-  set(context, names().materialize_grads, Py_False);
-  set(context, names().call, call.ptr());
-  set(context, names().plan, plan_object.ptr());
+  nb::handle attributes(context);
+  attributes.attr(nb::handle(names().to_save)) = tensors;
+  attributes.attr(nb::handle(names().materialize_grads)) = nb::handle(Py_False);
+  attributes.attr(nb::handle(names().call)) = call;
+  attributes.attr(nb::handle(names().plan)) = plan_object;
 }
 
 // Called by the entry alone, which has seen that the arguments are plain.
@@ -221,17 +215,19 @@ nb::object run_adjoint(const Backward& call, const Adjoint& adjoint) {
   if (filled != op.operands.size()) fail(op, "too few operands");
   SmallBuffer<PyObject*, 16> found(op.visible_count);
   if (!operands.run(found.data())) return {};
-  auto count = size_of(call.numbers);
+  size_t count = nb::len(call.numbers);
   nb::object grads = new_tuple(count);
-  for (size_t k = 0; k < count; ++k) set_item(grads, k, nb::none().release().ptr());
-  for (size_t i = 0; i < op.visible_count; ++i) set_item(grads, adjoint.produced[i], found[i]);
+  for (size_t k = 0; k < count; ++k) set_item(grads, k, nb::none());
+  for (size_t i = 0; i < op.visible_count; ++i) {
+    set_item(grads, adjoint.produced[i], nb::steal(found[i]));
+  }
   return grads;
 }
 
 nb::object pull(const Backward& call) {
   nb::object cotangents = new_tuple(call.cotangent_count);
   for (size_t j = 0; j < call.cotangent_count; ++j) {
-    set_item(cotangents, j, nb::borrow(call.cotangents[j]).release().ptr());
+    set_item(cotangents, j, nb::borrow(call.cotangents[j]));
   }
   return call.plan.pull(call.plan.choice, call.shapes, call.numbers, call.saved, cotangents);
 }
@@ -269,57 +265,10 @@ PyMethodDef g_backward_method = {
     "apply", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&backward_entry)), METH_FASTCALL,
     "Run the backward pass of one call."};
 
-// What plans call usually refers back to them: the collector must see it.
-int traverse_plan(PyObject* self, visitproc visit, void* arg) noexcept {
-  Py_VISIT(Py_TYPE(self));
-  if (nb::inst_ready(self)) {
-    const auto* plan = nb::inst_ptr<GradPlan>(self);
-    Py_VISIT(plan->choice.ptr());
-    Py_VISIT(plan->adjoint.ptr());
-    Py_VISIT(plan->pull.ptr());
-  }
-  return 0;
-}
-
-int clear_plan(PyObject* self) noexcept {
-  if (!nb::inst_ready(self)) return 0;
-  auto* plan = nb::inst_ptr<GradPlan>(self);
-  plan->adjoint = nb::none();
-  plan->pull = nb::none();
-  return 0;
-}
-
-int traverse_forward(PyObject* self, visitproc visit, void* arg) noexcept {
-  Py_VISIT(Py_TYPE(self));
-  if (nb::inst_ready(self)) {
-    const auto* forward = nb::inst_ptr<Forward>(self);
-    Py_VISIT(forward->plan.ptr());
-    Py_VISIT(forward->plans.ptr());
-  }
-  return 0;
-}
-
-int clear_forward(PyObject* self) noexcept {
-  if (!nb::inst_ready(self)) return 0;
-  auto* forward = nb::inst_ptr<Forward>(self);
-  forward->plan = nb::none();
-  forward->plans.clear();
-  return 0;
-}
-
-PyType_Slot g_plan_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_plan)},
-                              {Py_tp_clear, reinterpret_cast<void*>(clear_plan)},
-                              {0, nullptr}};
-PyType_Slot g_forward_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_forward)},
-                                 {Py_tp_clear, reinterpret_cast<void*>(clear_forward)},
-                                 {0, nullptr}};
-
-nb::object make_forward(const TorchOperation& operation, const std::string& name, nb::object plan) {
-  auto* forward = new Forward{operation, std::move(plan), nb::dict(), name, PyMethodDef{}};
-  nb::object self = nb::cast(forward, nb::rv_policy::take_ownership);
-  auto function = reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&forward_entry));
-  forward->method = {forward->name.c_str(), function, METH_FASTCALL, nullptr};
-  return checked(PyCFunction_NewEx(&forward->method, self.ptr(), nullptr));
+nb::object make_forward(const TorchOperation& operation, std::string name, nb::object plan) {
+  auto forward = std::make_unique<Forward>(FunctionState{std::move(name)}, operation,
+                                           std::move(plan), nb::dict());
+  return make_function(std::move(forward), &forward_entry, METH_FASTCALL);
 }
 
 void init_adjoint(Adjoint* self, const TorchOperation& operation, std::vector<size_t> produced) {
@@ -340,11 +289,11 @@ void init_plan(GradPlan* self, nb::object choice, std::vector<size_t> kept,
 void bind_torch_autograd(nb::module_& m) {
   nb::class_<Adjoint>(m, "TorchAdjoint", "The adjoint of an operation for given cotangents.")
       .def("__init__", &init_adjoint, nb::arg("operation"), nb::arg("produced"));
-  nb::class_<GradPlan>(m, "TorchGradPlan", nb::type_slots(g_plan_slots),
+  nb::class_<GradPlan>(m, "TorchGradPlan", nb::type_slots(GradPlanSlots::slots),
                        "What a call of an operation keeps, and how its backward runs.")
       .def("__init__", &init_plan, nb::arg("choice"), nb::arg("kept"), nb::arg("sized"),
            nb::arg("adjoint"), nb::arg("pull"));
-  nb::class_<Forward>(m, "TorchForward", nb::type_slots(g_forward_slots),
+  nb::class_<Forward>(m, "TorchForward", nb::type_slots(ForwardSlots::slots),
                       "The state of the forward of an autograd function.");
   m.def("torch_forward", &make_forward, nb::arg("operation"), nb::arg("name"), nb::arg("plan"),
         nb::sig("def torch_forward(operation: TorchOperation, name: str, "

@@ -1,5 +1,3 @@
-#include "bind/torch/device.h"
-
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>
@@ -8,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "bind/torch/module.h"
 #include "bind/torch/operation.h"
 
 namespace nb = nanobind;

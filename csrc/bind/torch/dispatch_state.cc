@@ -25,12 +25,11 @@ struct Hooks {
   const DLPackExchangeAPI* api = nullptr;
 };
 
-// Set once by set_torch_hooks, then only read; the references are never given back.
+// Set by set_tensor_types, then only read; the references are never given back.
 Hooks g_hooks;
 
 /// Whether `function()` is truthy; an error counts as true.
 bool is_active(const BuiltinCall& function) {
-  if (!function.is_valid()) return false;
   nb::object result = function();
   int truth = result.is_valid() ? PyObject_IsTrue(result.ptr()) : -1;
   if (truth < 0) PyErr_Clear();
@@ -41,7 +40,7 @@ bool is_active(const BuiltinCall& function) {
 bool has_function_modes() {
   nb::object count = g_hooks.len_function_stack();
   long left = count.is_valid() ? PyLong_AsLong(count.ptr()) : -1;
-  while (left > 0 && g_hooks.function_mode_at != nullptr) {
+  while (left > 0) {
     nb::object place = nb::steal(PyLong_FromLong(left - 1));
     nb::object mode = call_function(g_hooks.function_mode_at, place.ptr());
     if (!mode.is_valid() || Py_TYPE(mode.ptr()) != g_hooks.device_mode_type) break;
@@ -53,28 +52,27 @@ bool has_function_modes() {
 
 }  // namespace
 
-void set_torch_hooks(TorchHooks hooks) {
+void set_tensor_types(nb::object tensor_type, nb::object parameter_type) {
   Hooks set;
-  const DLPackExchangeAPI* api = exchange_api_of(hooks.tensor_type.ptr());
-  if (api == nullptr) {
+  set.api = exchange_api_of(tensor_type.ptr());
+  if (set.api == nullptr) {
     throw Error(ErrorKind::kInternal,
                 "torch: Tensor has no DLPack C exchange API; 2.10 or newer is needed");
   }
-  set.api = api;
-  set.forward_ad_globals = PyModule_GetDict(hooks.forward_ad_module.release().ptr());
-  set.tensor_type = reinterpret_cast<PyTypeObject*>(hooks.tensor_type.release().ptr());
-  set.parameter_type = reinterpret_cast<PyTypeObject*>(hooks.parameter_type.release().ptr());
-  set.len_dispatch_stack = BuiltinCall::of_nothing(hooks.len_dispatch_stack.ptr());
-  set.len_function_stack = BuiltinCall::of_nothing(hooks.len_function_stack.ptr());
-  set.functorch_active = BuiltinCall::of_nothing(hooks.functorch_active.ptr());
-  set.is_tracing = BuiltinCall::of_nothing(hooks.is_tracing.ptr());
-  if (!hooks.any_autocast_enabled.is_none()) {
-    set.any_autocast_enabled = BuiltinCall::of_nothing(hooks.any_autocast_enabled.ptr());
-  }
-  if (!hooks.function_mode_at.is_none()) {
-    set.function_mode_at = hooks.function_mode_at.release().ptr();
-    set.device_mode_type = reinterpret_cast<PyTypeObject*>(hooks.device_mode_type.release().ptr());
-  }
+  nb::object torch = nb::module_::import_("torch._C");
+  nb::object forward_ad = nb::module_::import_("torch.autograd.forward_ad");
+  nb::object device_mode = nb::module_::import_("torch.utils._device").attr("DeviceContext");
+  auto builtin = [&](const char* name) { return BuiltinCall::of_nothing(torch.attr(name).ptr()); };
+  set.tensor_type = reinterpret_cast<PyTypeObject*>(tensor_type.release().ptr());
+  set.parameter_type = reinterpret_cast<PyTypeObject*>(parameter_type.release().ptr());
+  set.len_dispatch_stack = builtin("_len_torch_dispatch_stack");
+  set.len_function_stack = builtin("_len_torch_function_stack");
+  set.any_autocast_enabled = builtin("_is_any_autocast_enabled");
+  set.functorch_active = builtin("_are_functorch_transforms_active");
+  set.is_tracing = builtin("_is_tracing");
+  set.forward_ad_globals = PyModule_GetDict(forward_ad.release().ptr());
+  set.function_mode_at = nb::object(torch.attr("_get_function_stack_at")).release().ptr();
+  set.device_mode_type = reinterpret_cast<PyTypeObject*>(device_mode.release().ptr());
   set.requires_grad = PyUnicode_InternFromString("requires_grad");
   set.current_level = PyUnicode_InternFromString("_current_level");
   g_hooks = set;

@@ -7,24 +7,10 @@
 
 namespace kernelcore::bind {
 
-/// What native code asks of torch before it runs a call itself.
-struct TorchHooks {
-  nanobind::object tensor_type;
-  nanobind::object parameter_type;
-  nanobind::object len_dispatch_stack;    // () -> int
-  nanobind::object len_function_stack;    // () -> int
-  nanobind::object forward_ad_module;     // its _current_level is -1 outside forward AD
-  nanobind::object functorch_active;      // () -> bool
-  nanobind::object is_tracing;            // () -> bool
-  nanobind::object any_autocast_enabled;  // () -> bool, or None
-  nanobind::object function_mode_at;      // (int) -> mode, or None
-  nanobind::object device_mode_type;      // of modes that only say where new tensors are; or None
-};
+/// Sets the two classes of plain tensors, and looks up what torch says of its state.
+void set_tensor_types(nanobind::object tensor_type, nanobind::object parameter_type);
 
-/// Takes over `hooks`, which live as long as the process.
-void set_torch_hooks(TorchHooks hooks);
-
-/// DLPack's exchange API of tensors; throws an internal Error before `set_torch_hooks`.
+/// DLPack's exchange API of tensors; throws an internal Error before `set_tensor_types`.
 const DLPackExchangeAPI& tensor_exchange_api();
 
 /// Whether `object` is a tensor or a parameter, of no other class.

@@ -1,7 +1,9 @@
-#include "bind/torch/fast_entry.h"
+#include <nanobind/stl/string.h>
 
 #include "bind/errors.h"
 #include "bind/torch/dispatch_state.h"
+#include "bind/torch/function_object.h"
+#include "bind/torch/module.h"
 #include "bind/torch/operands.h"
 #include "torch/shim.h"
 
@@ -10,37 +12,14 @@ namespace nb = nanobind;
 namespace kernelcore::bind {
 namespace {
 
-struct FastEntry {
+struct FastEntry : FunctionState {
   TorchOperation operation;
   nb::object differentiated;
   nb::object slow;
-  std::string name;
-  std::string doc;
-  PyMethodDef method;
 };
 
-// A fallback usually refers back to the module that holds the entry: the collector must see it.
-int traverse_entry(PyObject* self, visitproc visit, void* arg) noexcept {
-  Py_VISIT(Py_TYPE(self));
-  if (nb::inst_ready(self)) {
-    const auto* entry = nb::inst_ptr<FastEntry>(self);
-    Py_VISIT(entry->differentiated.ptr());
-    Py_VISIT(entry->slow.ptr());
-  }
-  return 0;
-}
-
-int clear_entry(PyObject* self) noexcept {
-  if (!nb::inst_ready(self)) return 0;
-  auto* entry = nb::inst_ptr<FastEntry>(self);
-  entry->differentiated = nb::none();
-  entry->slow = nb::none();
-  return 0;
-}
-
-PyType_Slot g_entry_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_entry)},
-                               {Py_tp_clear, reinterpret_cast<void*>(clear_entry)},
-                               {0, nullptr}};
+// A fallback usually refers back to the module that holds the entry.
+using FastEntrySlots = CollectedSlots<FastEntry, &FastEntry::differentiated, &FastEntry::slow>;
 
 Verdict read_all(size_t count, PyObject* const* args, Operands& operands) {
   if (is_observed()) return Verdict::kUnusual;
@@ -77,27 +56,28 @@ PyObject* fast_entry(PyObject* self, PyObject* const* args, Py_ssize_t count,
   return call_guarded([&] { return call_fast(*entry, args, count, keywords); });
 }
 
+nb::object make_fast_entry(const TorchOperation& operation, std::string name,
+                           nb::object differentiated, nb::object slow) {
+  tensor_exchange_api();
+  auto entry = std::make_unique<FastEntry>(FunctionState{std::move(name)}, operation,
+                                           std::move(differentiated), std::move(slow));
+  return make_function(std::move(entry), &fast_entry, METH_FASTCALL | METH_KEYWORDS);
+}
+
 }  // namespace
 
 void bind_fast_entry(nb::module_& m) {
-  nb::class_<FastEntry>(m, "TorchFastEntry", nb::type_slots(g_entry_slots),
+  nb::class_<FastEntry>(m, "TorchFastEntry", nb::type_slots(FastEntrySlots::slots),
                         "The state of one fast entry: its operation and its fallbacks.");
-}
-
-nb::object make_fast_entry(TorchOperation operation, const std::string& name,
-                           const std::string& doc, nb::object differentiated, nb::object slow) {
-  tensor_exchange_api();
-  auto* entry = new FastEntry{
-      std::move(operation), std::move(differentiated), std::move(slow), name, doc, PyMethodDef{}};
-  nb::object self = nb::cast(entry, nb::rv_policy::take_ownership);
-  auto function = reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&fast_entry));
-  entry->method = {entry->name.c_str(), function, METH_FASTCALL | METH_KEYWORDS,
-                   entry->doc.c_str()};
-  // The function holds `self`, which holds the method table that the function points to.
-  nb::str module("kernelcore");
-  nb::object made = nb::steal(PyCFunction_NewEx(&entry->method, self.ptr(), module.ptr()));
-  if (!made.is_valid()) throw nb::python_error();
-  return made;
+  m.def("torch_fast_entry", &make_fast_entry, nb::arg("operation"), nb::arg("name"),
+        nb::arg("differentiated").none(), nb::arg("slow"),
+        nb::sig("def torch_fast_entry(operation: TorchOperation, name: str, "
+                "differentiated: collections.abc.Callable[..., object] | None, "
+                "slow: collections.abc.Callable[..., object]) -> collections.abc.Callable[..., "
+                "typing.Any]"),
+        "A built-in function that runs `operation` at once on plain tensors of the CPU or one GPU. "
+        "It calls `differentiated` when autograd has to know (None: `slow` does that too), and "
+        "`slow` whenever the call is not plain: subclasses, modes, transforms, other devices.");
 }
 
 }  // namespace kernelcore::bind

@@ -7,10 +7,7 @@
 
 #include <memory>
 
-#include "bind/torch/autograd.h"
-#include "bind/torch/device.h"
 #include "bind/torch/dispatch_state.h"
-#include "bind/torch/fast_entry.h"
 #include "bind/torch/operation.h"
 #include "core/error.h"
 #include "torch/boxed.h"
@@ -69,18 +66,6 @@ std::pair<uintptr_t, uintptr_t> boxed(const TorchOperation& self, bool takes_out
   return {reinterpret_cast<uintptr_t>(function), reinterpret_cast<uintptr_t>(self.operation.get())};
 }
 
-void torch_init(nb::object tensor_type, nb::object parameter_type,
-                nb::object len_torch_dispatch_stack, nb::object len_torch_function_stack,
-                nb::object forward_ad_module, nb::object functorch_active, nb::object is_tracing,
-                nb::object any_autocast_enabled, nb::object function_mode_at,
-                nb::object device_mode_type) {
-  set_torch_hooks({std::move(tensor_type), std::move(parameter_type),
-                   std::move(len_torch_dispatch_stack), std::move(len_torch_function_stack),
-                   std::move(forward_ad_module), std::move(functorch_active), std::move(is_tracing),
-                   std::move(any_autocast_enabled), std::move(function_mode_at),
-                   std::move(device_mode_type)});
-}
-
 }  // namespace
 
 void bind_torch(nb::module_& m) {
@@ -96,13 +81,8 @@ void bind_torch(nb::module_& m) {
   bind_torch_autograd(m);
   m.def("torch_bind", &torch::load_shim, nb::arg("libtorch_cpu_path"),
         "Bind torch's stable C functions, of a library that this process has loaded.");
-  m.def("torch_init", &torch_init, nb::arg("Tensor"), nb::arg("Parameter"),
-        nb::arg("len_torch_dispatch_stack"), nb::arg("len_torch_function_stack"),
-        nb::arg("forward_ad_module"), nb::arg("are_functorch_transforms_active"),
-        nb::arg("is_tracing"), nb::arg("any_autocast_enabled").none() = nb::none(),
-        nb::arg("function_mode_at").none() = nb::none(),
-        nb::arg("device_mode_type").none() = nb::none(),
-        "Bind the state that native calls look at.");
+  m.def("torch_init", &set_tensor_types, nb::arg("Tensor"), nb::arg("Parameter"),
+        "Bind the classes of plain tensors, and the state of torch that native calls look at.");
   m.def(
       "torch_impl",
       [](const std::string& ns, const std::string& name, const std::string& dispatch_key,
@@ -112,19 +92,6 @@ void bind_torch(nb::module_& m) {
       },
       nb::arg("ns"), nb::arg("opname"), nb::arg("dispatch_key"), nb::arg("thunk_address"),
       "Make a thunk the kernel of an operator for a dispatch key.");
-  m.def(
-      "torch_fast_entry",
-      [](const TorchOperation& operation, const std::string& name, const std::string& doc,
-         nb::object differentiated, nb::object slow) {
-        return make_fast_entry(operation, name, doc, std::move(differentiated), std::move(slow));
-      },
-      nb::arg("operation"), nb::arg("name"), nb::arg("doc"), nb::arg("differentiated").none(),
-      nb::arg("slow"),
-      nb::sig("def torch_fast_entry(operation: TorchOperation, name: str, doc: str, "
-              "differentiated: collections.abc.Callable[..., object] | None, "
-              "slow: collections.abc.Callable[..., object]) -> collections.abc.Callable[..., "
-              "typing.Any]"),
-      "A built-in function for eager calls that falls back to the operator.");
 }
 
 }  // namespace kernelcore::bind
