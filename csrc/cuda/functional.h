@@ -1,4 +1,4 @@
-// Runs of functional operations on devices; see core/functional.h.
+// Runs of functional operations on devices; see core/run/functional.h.
 #pragma once
 
 #include "core/memory/array_view.h"

@@ -22,7 +22,7 @@ struct Geometry {
 /// Code for devices with the description of its arguments.
 class DeviceKernel {
  public:
-  /// `image` is PTX or a cubin that defines `symbol` with the interface of codegen/ptx.py.
+  /// `image` is PTX or a cubin that defines `symbol` with the interface of codegen/gpu/ptx.py.
   DeviceKernel(const LaunchDescriptor& descriptor, std::string image, std::string symbol);
 
   const LaunchDescriptor& descriptor() const { return *descriptor_; }

@@ -19,7 +19,7 @@ from kernelcore.language.types import SCALARS, Scalar
 PURE_ATTRIBUTES = "nounwind willreturn memory(none)"
 
 # Of a scalar as instructions see it: integers have no sign, and a float of 16 bits is held as a
-# float32 (``codegen/narrow.py``).
+# float32 (``codegen/llvm/float16.py``).
 LLVM_TYPES: Mapping[str, str] = MappingProxyType(
     {s.name: f"i{s.bits}" for s in SCALARS if not s.is_float}
     | {"float16": "float", "bfloat16": "float", "float32": "float", "float64": "double"}

@@ -2,7 +2,7 @@
 
 An Operation says how the parameters of a kernel are bound to operands (what a caller gives) and
 results (what it gets), which shapes follow from the operands, and how to derive the operation's
-JVP, VJP and batched form, which are Operations again (``opderive.py``).
+JVP, VJP and batched form, which are Operations again (``operators/derive.py``).
 """
 
 from __future__ import annotations

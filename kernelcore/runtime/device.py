@@ -16,7 +16,7 @@ from kernelcore.runtime.cpu_stream import CpuEvent, CpuStream
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What one kind of device does; streams and events are as ``runtime/cpu.py`` has them.
+    """What one kind of device does; streams and events are as ``runtime/cpu_stream.py`` has them.
 
     Attributes:
         count: How many devices there are.

@@ -1,6 +1,6 @@
 """What operators and conversions mean at the edges of every type: Python's numbers are the oracle.
 
-Floats of 16 bits are checked apart, in ``test_narrow_floats.py``.
+Floats of 16 bits are checked apart, in ``tests/codegen/llvm/test_float16.py``.
 """
 
 from __future__ import annotations

@@ -18,6 +18,14 @@ MAX_LINES = {"README.md": 150, "ARCHITECTURE.md": 200, "adding.md": 80}
 MAX_INTERNALS_LINES = 150
 # Made by commands, or the names that a recipe gives to files that do not exist yet.
 ABSENT = {"output/bench.json", "output/bench.png"}
+# Files of others that comments of the sources name, and names that they give to files they write.
+FOREIGN_FILES = {"_version.py", "add.cc", "cuda.h", "first_kernel.py", "ops.cc", "snippet.cc"}
+SOURCES = sorted(
+    p
+    for root in ("kernelcore", "csrc", "torch_ext", "jax_ffi", "paddle_ext")
+    for p in (ROOT / root).rglob("*")
+    if p.suffix in (".py", ".cc", ".h") and "third_party" not in p.parts
+)
 # Names in small examples.
 FOREIGN = {"ct_b"}
 SUFFIXES = (".py", ".cc", ".h", ".md", ".cu", ".txt", ".toml", ".sh")
@@ -61,6 +69,18 @@ def names() -> frozenset[str]:
 def test_named_files_exist(path: Path, names: frozenset[str]) -> None:
     found = {t for t in quoted(path.read_text()) if is_path(t) and t not in ABSENT}
     missing = {t for t in found if not ((ROOT / t).exists() or t in names)}
+    assert missing == set()
+
+
+def test_files_that_sources_name_exist(names: frozenset[str]) -> None:
+    missing = {
+        f"{id_of(path)}: {name}"
+        for path in SOURCES
+        for line in path.read_text().splitlines()
+        if "#include" not in line
+        for name in re.findall(r"[\w/.-]*\w\.(?:py|cc|h|md)\b", line)
+        if not ((ROOT / name).exists() or name in names or name in FOREIGN_FILES)
+    }
     assert missing == set()
 
 

@@ -59,7 +59,7 @@ class Emitter:
 
     ``gang`` is the number of threads that the instructions run, ``lanes`` that of the values being
     emitted: ``gang``, or 1 for what all threads of a gang share. ``strides`` says by how much a
-    value grows from lane to lane, 0 where they share it (``passes/uniform.py``); such a Var stands
+    value grows from lane to lane, 0 where they share it (``codegen/analysis/uniformity.py``); such a Var stands
     for its value in lane 0, one without a stride for ``gang`` values. ``mask`` are the lanes that
     are active, None for all; code under a mask runs only if some lane is. ``store_mask`` are those
     whose stores count, None for all.
@@ -70,7 +70,7 @@ class Emitter:
     ``wide_indices`` gives values that exist as int64 too. ``row_major`` are the accesses of
     adjacent elements in gangs that cross rows. ``assertions`` numbers the ASSERTs. ``elements``
     are the writes that together write an element (``access.py``), ``first_accesses`` those before
-    which memory is fetched ahead (``passes/ahead.py``).
+    which memory is fetched ahead (``codegen/analysis/prefetch.py``).
     ``fused`` says whether the target multiplies and adds in one instruction, ``branches`` whether
     rare cases of elementary functions are branches in place. ``address`` makes the addresses of
     elements in the target's own way.

@@ -37,7 +37,7 @@ class Site:
     ``period`` 0 is anywhere: ``address`` are addresses. Else lane k has element
     ``k * period + phase`` from the one ``address`` on. ``is_whole`` says that all the elements in
     between belong to the lanes too, so that they may be loaded. ``is_first`` says that the
-    memory of later gangs is to be fetched (``passes/ahead.py``).
+    memory of later gangs is to be fetched (``codegen/analysis/prefetch.py``).
     """
 
     dtype: Scalar
