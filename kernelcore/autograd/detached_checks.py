@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from kernelcore.autograd.launch_record import LaunchRecord
-from kernelcore.autograd.records import CopyRecord, Record
+from kernelcore.autograd.records import CopyRecord, LaunchRecord, Record
 from kernelcore.base import native
 from kernelcore.base.errors import KernelGradError
+from kernelcore.ir.core import Atom
 from kernelcore.language.types import ArrayType
 from kernelcore.passes.autodiff.activity import active_values, is_float
 from kernelcore.runtime.array.array import Array
@@ -24,35 +25,22 @@ class DetachedMemory:
     def __init__(self) -> None:
         self.known: list[tuple[native.Span, str, Any]] = []
 
-    def learn(self, record: Record) -> None:
-        """Note the detached arrays that ``record`` wrote."""
-        if isinstance(record, LaunchRecord):
-            self._learn_launch(record)
-        elif isinstance(record, CopyRecord):
-            self._learn_copy(record)
+    def _writer(self, span: native.Span) -> str | None:
+        """The label of the writer of detached memory at ``span``."""
+        return next((label for known, label, _ in self.known if span.overlaps(known)), None)
 
     def _loaded(self, record: LaunchRecord) -> dict[int, str]:
-        """Parameters that load detached memory, and its writer."""
+        """The parameters that load detached memory, and the label of its writer."""
         found: dict[int, str] = {}
-        if not self.known:
-            return found
-        for i, (param, effect) in enumerate(
-            zip(record.kernel.func.params, record.kernel.effects, strict=True)
-        ):
-            is_value = not isinstance(param.type, ArrayType)
-            if not is_float(param) or not (is_value or effect.loads):
-                continue
-            leaf = record.leaves[i]
-            if is_value and not isinstance(leaf, Array):
-                continue
-            label = self._found_at(leaf.span if is_value else _span(record, i))
-            if label is not None:
-                found[i] = label
+        params = zip(record.kernel.func.params, record.kernel.effects, record.leaves, strict=True)
+        for i, (param, effect, leaf) in enumerate(params):
+            is_array = isinstance(param.type, ArrayType)
+            is_loaded = effect.loads if is_array else isinstance(leaf, Array)
+            if self.known and is_float(param) and is_loaded:
+                label = self._writer(_span(record, i) if is_array else leaf.span)
+                if label is not None:
+                    found[i] = label
         return found
-
-    def _found_at(self, span: native.Span) -> str | None:
-        """The writer of detached memory at ``span``."""
-        return next((label for known, label, _ in self.known if span.overlaps(known)), None)
 
     def check(self, record: Record) -> None:
         """Refuse a ``record`` that would compute an array with gradients from detached memory.
@@ -60,50 +48,49 @@ class DetachedMemory:
         Raises:
             KernelGradError: Naming both.
         """
-        if not self.known:
-            return
-        if isinstance(record, CopyRecord):
-            self._check_copy(record)
-        if not isinstance(record, LaunchRecord) or not (loaded := self._loaded(record)):
-            return
-        func = record.kernel.func
-        active = active_values(func, [func.params[i] for i in loaded])
-        for i in record.plan.wrt:
-            if record.kernel.effects[i].writes and func.params[i] in active:
-                j, label = next(iter(loaded.items()))
-                raise _detached_error(record, func.params[i].name, func.params[j].name, label)
+        match record:
+            case CopyRecord(target, Array() as source):
+                label = self._writer(source.span)
+                if label is not None and target.requires_grad and not source.requires_grad:
+                    raise _detached_error(record, "target", "source", label)
+            case LaunchRecord() if loaded := self._loaded(record):
+                func, active = record.kernel.func, _active(record, loaded)
+                for i in record.plan.wrt:
+                    if record.kernel.effects[i].writes and func.params[i] in active:
+                        j, label = next(iter(loaded.items()))
+                        names = func.params[i].name, func.params[j].name
+                        raise _detached_error(record, *names, label)
+            case _:
+                pass
 
-    def _check_copy(self, record: CopyRecord) -> None:
-        source = record.source
-        if source is None or source.requires_grad or not record.target.requires_grad:
-            return
-        label = self._found_at(source.span)
-        if label is not None:
-            raise _detached_error(record, "target", "source", label)
+    def learn(self, record: Record) -> None:
+        """Note the detached arrays that ``record`` wrote."""
+        match record:
+            case CopyRecord(target, source):
+                whole = target.span
+                if target.is_contiguous:
+                    self.known = [
+                        (span, label, leaf)
+                        for span, label, leaf in self.known
+                        if span.begin < whole.begin or span.end > whole.end
+                    ]
+                if source is None or target.requires_grad:
+                    return
+                if source.requires_grad or self._writer(source.span) is not None:
+                    self.known.append((whole, record.label, target))
+            case LaunchRecord() if record.plan.untracked:
+                active = _active(record, [*record.plan.wrt, *self._loaded(record)])
+                for i in record.plan.untracked:
+                    if record.kernel.func.params[i] in active:
+                        self.known.append((_span(record, i), record.label, record.leaves[i]))
+            case _:
+                pass
 
-    def _learn_launch(self, record: LaunchRecord) -> None:
-        plan = record.plan
-        sources = [*plan.wrt, *self._loaded(record)] if plan.unmarked else []
-        if not sources:
-            return
-        func = record.kernel.func
-        active = active_values(func, [func.params[i] for i in sources])
-        for i in plan.unmarked:
-            if func.params[i] in active:
-                self.known.append((_span(record, i), record.label, record.leaves[i]))
 
-    def _learn_copy(self, record: CopyRecord) -> None:
-        target, source = record.target.span, record.source
-        if record.target.is_contiguous:
-            self.known = [
-                (span, label, leaf)
-                for span, label, leaf in self.known
-                if span.begin < target.begin or span.end > target.end
-            ]
-        if source is None or record.target.requires_grad:
-            return
-        if source.requires_grad or self._found_at(source.span) is not None:
-            self.known.append((target, record.label, record.target))
+def _active(record: LaunchRecord, sources: Iterable[int]) -> set[Atom]:
+    func = record.kernel.func
+    wrt = [func.params[i] for i in sources]
+    return active_values(func, wrt) if wrt else set()
 
 
 def _detached_error(record: Record, result: str, name: str, label: str) -> KernelGradError:

@@ -35,7 +35,7 @@ class LaunchPlan:
         inputs: Data arrays that are loaded.
         outputs: Data arrays that are written.
         others: Other libraries' arrays that are written.
-        unmarked: Floats that are written and have no gradient.
+        untracked: Floats that are written and have no gradient.
         values: Arrays that stand for a value, which is saved.
         before: Arrays that the adjoint reads and the launch may overwrite.
         after: Other libraries' arrays that the adjoint reads; they have no version.
@@ -43,7 +43,6 @@ class LaunchPlan:
         cotangents: Parameters with cotangents; written arrays come first.
         order: The parameters that the adjoint takes, and those whose gradients it takes after
             these; None if it takes anything else.
-        arrays: All data arrays.
         is_checked_always: Whether ``_tracked`` may refuse arguments of these kinds.
     """
 
@@ -54,22 +53,22 @@ class LaunchPlan:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     others: tuple[int, ...]
-    unmarked: tuple[int, ...]
+    untracked: tuple[int, ...]
     values: tuple[int, ...]
     before: tuple[int, ...]
     after: tuple[int, ...]
     versions: tuple[int, ...]
     cotangents: tuple[int, ...]
     order: tuple[tuple[int, ...], tuple[int, ...]] | None
-    arrays: tuple[int, ...]
     is_checked_always: bool
 
     def make_native(self) -> None:
         """Let native code record such launches on the CPU, if it needs the arguments only."""
-        if self.kinds in self.kernel.native_plans:
+        known = self.kernel.tape_plans.get(self.kinds)
+        if known is None or known[1] is not None:
             return
         needed = (self.others, self.values, self.before, self.after)
-        is_detached = bool(self.unmarked and self.wrt)
+        is_detached = bool(self.untracked and self.wrt)
         is_known = self.adjoint is None or self.order is not None
         if any(needed) or is_detached or self.is_checked_always or not is_known:
             return
@@ -85,7 +84,7 @@ class LaunchPlan:
             self.versions,
             *(self.order or ((), ())),
         )
-        self.kernel.native_plans[self.kinds] = self, native_plan
+        self.kernel.tape_plans[self.kinds] = self, native_plan
 
 
 def plan_of(kernel: Kernel, leaves: Sequence[Any]) -> LaunchPlan:
@@ -95,14 +94,14 @@ def plan_of(kernel: Kernel, leaves: Sequence[Any]) -> LaunchPlan:
         KernelArgumentError: An argument has a gradient that cannot be computed.
     """
     kinds = native.argument_kinds(tuple(leaves))
-    known: LaunchPlan | None = kernel.tape_plans.get(kinds)
-    if known is not None:
+    if kinds in kernel.tape_plans:
+        known: LaunchPlan = kernel.tape_plans[kinds][0]
         if known.is_checked_always:
             _tracked(kernel, leaves)
         return known
     plan = _new_plan(kernel, kinds, _tracked(kernel, leaves))
     if not isinstance(plan.adjoint, KernelGradError):
-        kernel.tape_plans[kinds] = plan
+        kernel.tape_plans[kinds] = plan, None
     return plan
 
 
@@ -163,14 +162,13 @@ def _new_plan(kernel: Kernel, kinds: bytes, wrt: tuple[int, ...]) -> LaunchPlan:
         inputs=tuple(i for i in arrays if does[i].loads or i in values),
         outputs=tuple(i for i in arrays if i in written),
         others=tuple(i for i in written if i not in arrays),
-        unmarked=tuple(i for i in written if is_float(params[i]) and i not in wrt),
+        untracked=tuple(i for i in written if is_float(params[i]) and i not in wrt),
         values=tuple(kept),
         before=tuple(before),
         after=tuple(i for i in reads if i not in arrays),
         versions=tuple(i for i in reads if i in arrays),
         cotangents=_cotangents(adjoint, written),
         order=_order(adjoint, wrt),
-        arrays=tuple(arrays),
         is_checked_always=any(
             is_float(params[i]) and (kinds[i] == OTHER or (i in values and kinds[i] == TRACKED))
             for i in indices

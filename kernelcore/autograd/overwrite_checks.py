@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernelcore._native import ArrayMemory
-from kernelcore.autograd.launch_record import LaunchRecord, Records, record_at
-from kernelcore.autograd.records import Record
+from kernelcore.autograd.records import LaunchRecord, Record, Records, record_at
 from kernelcore.base import native
 from kernelcore.base.errors import KernelGradError
 from kernelcore.launch.array_ops import copy_of

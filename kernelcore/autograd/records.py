@@ -1,53 +1,183 @@
-"""Records of assignments and functions, and how a Tape runs them backwards."""
+"""Records of launches, assignments and functions, and how a Tape runs them backwards."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
+
+from kernelcore.autograd.launch_plan import LaunchPlan
 from kernelcore.base import native
-from kernelcore.base.errors import KernelGradError, SrcLoc
-from kernelcore.launch.array_ops import clear, pull
+from kernelcore.base.errors import KernelArgumentError, KernelGradError, SrcLoc
+from kernelcore.language.types import ArrayType, element_type
+from kernelcore.launch.adjoint_kernel import Adjoint
+from kernelcore.launch.adjoint_launch import execute_adjoint
+from kernelcore.launch.array_ops import add_to, copy_of, layout, new_zeros, pull
+from kernelcore.launch.dispatch import Dims
+from kernelcore.launch.kernel import Kernel
 from kernelcore.runtime.array.array import Array
-from kernelcore.runtime.call_site import as_text, whole_line
+from kernelcore.runtime.array.element_layout import as_numpy
+from kernelcore.runtime.call_site import Line, as_text, location, whole_line
+from kernelcore.runtime.device import CPU, Device
 from kernelcore.runtime.hooks import capture_sink
 
 
-class Record(Protocol):
-    """A launch, an assignment or a function that a Tape has recorded."""
+@dataclass(eq=False, slots=True)
+class LaunchRecord:
+    """A recorded launch.
+
+    Attributes:
+        plan: How to record a launch of its kernel with arguments of these kinds.
+        dim: Its grid.
+        leaves: Its arguments, by parameter of the IR.
+        line: Where it was launched.
+        device: Where it ran.
+        versions: The versions after the launch of arrays that the adjoint reads.
+        saved: Copies of other arrays that the adjoint reads, from before the launch, by parameter.
+        final: Copies of arrays of atomic minima or maxima from after it, by parameter.
+    """
+
+    plan: LaunchPlan
+    dim: Dims
+    leaves: tuple[Any, ...]
+    line: Line | None
+    device: Device = CPU
+    versions: dict[int, int] = field(default_factory=dict[int, int])
+    saved: dict[int, Any] = field(default_factory=dict[int, Any])
+    final: dict[int, Any] = field(default_factory=dict[int, Any])
 
     @property
-    def site(self) -> SrcLoc | None:
-        """The line of the program."""
-        ...
-
-    @property
-    def label(self) -> str:
-        """The event and its line, for messages."""
-        ...
+    def kernel(self) -> Kernel:
+        """The kernel, which is not generic."""
+        return self.plan.kernel
 
     @property
     def inputs(self) -> Sequence[Array]:
         """Arrays that were loaded."""
-        ...
+        return [self.leaves[i] for i in self.plan.inputs]
 
     @property
     def outputs(self) -> Sequence[Array]:
         """Arrays that were written."""
-        ...
+        return [self.leaves[i] for i in self.plan.outputs]
+
+    @property
+    def site(self) -> SrcLoc | None:
+        return location(self.line)
+
+    @property
+    def label(self) -> str:
+        return f"the launch of {self.kernel.name} at {as_text(self.site)}"
 
     def name_of(self, array: Array) -> str:
-        """The name of one of its arrays."""
-        ...
+        params = self.kernel.func.params
+        known = sorted({*self.plan.inputs, *self.plan.outputs})
+        return next(params[i].name for i in known if self.leaves[i] is array)
+
+    def save_before(self) -> None:
+        """Before the launch: copy arrays that it may overwrite and the adjoint reads."""
+        for i in self.plan.values:
+            self.saved[i] = np.array(as_numpy(self.leaves[i]))
+        for i in self.plan.before:
+            self.saved[i] = copy_of(self.leaves[i])
+
+    def save_after(self) -> None:
+        """After the launch: note versions, and copy arrays that have none."""
+        plan, leaves = self.plan, self.leaves
+        for i in plan.versions:
+            self.versions[i] = leaves[i].version
+        for i in plan.after:
+            self.saved[i] = copy_of(leaves[i])
+        if isinstance(plan.adjoint, Adjoint):
+            for i in plan.adjoint.extrema:
+                self.final[i] = copy_of(leaves[i])
 
     def backward(self, writers: Writers) -> None:
-        """Pull the cotangents of its outputs back to its inputs."""
-        ...
+        adjoint = self.plan.adjoint
+        if adjoint is None:
+            return
+        if isinstance(adjoint, KernelGradError):
+            raise KernelGradError(f"{self.label}: {adjoint.message}", adjoint.loc, adjoint.remedy)
+        for i, version in self.versions.items():
+            if self.leaves[i].version != version:
+                self._refuse_overwritten(i, writers)
+        self._run(adjoint)
+        if self.device.is_cpu:
+            self.plan.make_native()
 
+    def _run(self, adjoint: Adjoint) -> None:
+        cotangents, extra = self._cotangents()
+        saved = self._saved_for(adjoint)
+        try:
+            execute_adjoint(
+                *(self.kernel, adjoint, self.dim, self.leaves, cotangents, saved, self.final)
+            )
+        except KernelArgumentError as error:
+            message = f"{self.label}, backwards: {error.message}"
+            raise KernelGradError(message, error.loc, error.remedy) from None
+        for i, part in extra.items():
+            add_to(self.leaves[i].grad, part)
 
-# The version of an array's memory after each recorded write, and the record.
-Writers = Callable[[Array], Sequence[tuple[int, Record]]]
+    def _refuse_overwritten(self, i: int, writers: Writers) -> None:
+        version, leaf = self.versions[i], self.leaves[i]
+        later = [r.label for count, r in writers(leaf) if count > version]
+        culprit = later[0] if later else "an assignment or a launch that was not recorded"
+        raise KernelGradError(
+            f"{self.label} needs '{self.kernel.func.params[i].name}' as it was then, but "
+            f"{culprit} has written to it since",
+            whole_line(self.site),
+            "write to another array there, or record with kc.Tape(keep_overwritten=True), "
+            "which copies what is about to be overwritten",
+        )
+
+    def _cotangents(self) -> tuple[dict[int, Any], dict[int, Any]]:
+        """An array per cotangent parameter, and temporaries among them to be added to gradients.
+
+        A temporary stands for a gradient that another parameter has taken or that is on another
+        device than the launch.
+        """
+        found: dict[int, Any] = {}
+        extra: dict[int, Any] = {}
+        taken: list[native.Span] = []
+        # Written arrays come first: their cotangents are read and cleared in place.
+        for i in self.plan.cotangents:
+            leaf, param = self.leaves[i], self.kernel.func.params[i]
+            if i not in self.plan.wrt:
+                assert isinstance(param.type, ArrayType)
+                found[i] = new_zeros(layout(leaf)[0], param.type.dtype, self.device)
+                continue
+            grad = leaf.grad
+            if grad is None:
+                raise KernelGradError(
+                    f"{self.label} was recorded with a gradient of '{param.name}', which is gone",
+                    whole_line(self.site),
+                    "leave requires_grad as it is until the backward pass is over",
+                )
+            span = grad.span
+            is_shared = any(span.overlaps(other) for other in taken)
+            is_read = not self.kernel.effects[i].writes
+            if grad.device != self.device or (is_shared and is_read):
+                extra[i] = found[i] = new_zeros(grad.extents, element_type(param.type), self.device)
+            else:
+                found[i] = grad
+                taken.append(span)
+        return found, extra
+
+    def _saved_for(self, adjoint: Adjoint) -> dict[int, Any]:
+        """Saved arrays; copies of those that the adjoint writes, so that it can run again."""
+        if self.saved and capture_sink() is not None:
+            name = self.kernel.func.params[min(self.saved)].name
+            raise KernelGradError(
+                f"{self.label} needs a copy of what '{name}' held before it, which "
+                "a replay of the captured backward pass would not have",
+                whole_line(self.site),
+                "run this Tape outside of the capture, or write to another array in that kernel",
+            )
+        return {
+            i: copy_of(array) if i in adjoint.writes else array for i, array in self.saved.items()
+        }
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -74,43 +204,32 @@ class CopyRecord:
         return "target" if array is self.target else "source"
 
     def backward(self, writers: Writers) -> None:
-        source = None if self.source is None else self.source.grad
-        if self.target.grad is not None and source is not None:
-            _check_same_scalars(self)
-        if self.target.grad is not None:
-            pull(self.target.grad, source)
-
-
-def _check_same_scalars(record: CopyRecord) -> None:
-    assert record.source is not None
-    if record.source.element != record.target.element:
-        raise KernelGradError(
-            f"{record.label} converts {record.source.element} to {record.target.element}, "
-            "which has no gradient",
-            whole_line(record.site),
-            "convert it in a kernel",
-        )
+        target, source = self.target, self.source
+        gradient = None if source is None else source.grad
+        if target.grad is None:
+            return
+        if source is not None and gradient is not None and source.element != target.element:
+            raise KernelGradError(
+                f"{self.label} converts {source.element} to {target.element}, "
+                "which has no gradient",
+                whole_line(self.site),
+                "convert it in a kernel",
+            )
+        pull(target.grad, gradient)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FuncRecord:
-    """An event that ``function`` runs backwards."""
+    """A function that the backward pass calls, and the arrays whose gradients it touches."""
 
     function: Callable[[], object]
-    arrays: tuple[Array, ...]
+    inputs: Sequence[Array]
     site: SrcLoc | None
+    outputs: Sequence[Array] = ()
 
     @property
     def label(self) -> str:
         return f"the function recorded at {as_text(self.site)}"
-
-    @property
-    def inputs(self) -> Sequence[Array]:
-        return self.arrays
-
-    @property
-    def outputs(self) -> Sequence[Array]:
-        return ()
 
     def name_of(self, array: Array) -> str:
         return "array"
@@ -119,11 +238,18 @@ class FuncRecord:
         self.function()
 
 
-def clear_gradients(arrays: Iterable[Array]) -> None:
-    """Zero the gradients of ``arrays``; no Tape records it."""
-    if capture_sink() is None:
-        left = native.clear_gradients(arrays)
-    else:
-        left = [gradient for array in arrays if (gradient := array.grad) is not None]
-    for gradient in left:
-        clear(gradient)
+Record = LaunchRecord | CopyRecord | FuncRecord
+# The version of an array's memory after each recorded write, and the record.
+Writers = Callable[[Array], Sequence[tuple[int, Record]]]
+# Records in order; a launch that native code recorded is a tuple.
+Records = list[Any]
+
+
+def record_at(records: Records, number: int) -> Record:
+    """The record of that number; a tuple becomes a LaunchRecord."""
+    found = records[number]
+    if found.__class__ is tuple:
+        (plan, _), dim, leaves, line, versions = found
+        known = dict(zip(plan.versions, versions, strict=True))
+        found = records[number] = LaunchRecord(plan, dim, leaves, line or None, versions=known)
+    return found

@@ -8,15 +8,22 @@ from typing import Any, Self
 
 import numpy as np
 
+from kernelcore._native import ArrayMemory
 from kernelcore.autograd.detached_checks import DetachedMemory
 from kernelcore.autograd.launch_plan import plan_of
-from kernelcore.autograd.launch_record import LaunchRecord, Records, record_at
 from kernelcore.autograd.overwrite_checks import RecordedMemory
-from kernelcore.autograd.records import CopyRecord, FuncRecord, Record, clear_gradients
+from kernelcore.autograd.records import (
+    CopyRecord,
+    FuncRecord,
+    LaunchRecord,
+    Record,
+    Records,
+    record_at,
+)
 from kernelcore.autograd.visualize import dot_text, mermaid_text
 from kernelcore.base import native
 from kernelcore.base.errors import KernelArgumentError, KernelPlacementError
-from kernelcore.launch.array_ops import add_to, layout, set_one
+from kernelcore.launch.array_ops import add_to, clear, layout, set_one
 from kernelcore.launch.dispatch import Dims, argument_leaves, device_of_launch, execute_leaves
 from kernelcore.launch.kernel import Kernel
 from kernelcore.runtime.array.array import Array
@@ -131,7 +138,7 @@ class Tape:
                 self._records,
                 self._arrays,
                 self._written,
-                kernel.native_plans,
+                kernel.tape_plans,
                 dim,
                 tuple(args),
                 line or (),
@@ -226,7 +233,7 @@ class Tape:
             )
         self._wait_for_launches()
         if loss is not None or grads is not None:
-            clear_gradients(written)
+            _clear_gradients(written)
         if loss is not None and (gradient := loss.grad) is not None:
             set_one(gradient)
         for array, cotangent in (grads or {}).items():
@@ -265,7 +272,7 @@ class Tape:
 
     def zero(self) -> None:
         """Zero the gradients of all recorded arrays."""
-        clear_gradients(self._arrays)
+        _clear_gradients(self._arrays)
 
     def reset(self) -> None:
         """Forget all records, and zero the gradients."""
@@ -305,6 +312,14 @@ class Tape:
             with open(filename, "w", encoding="utf-8") as file:
                 file.write(text)
         return text
+
+
+def _clear_gradients(arrays: Iterable[Array]) -> None:
+    is_captured = capture_sink() is not None
+    for array in arrays:
+        gradient = array.grad
+        if gradient is not None and (is_captured or not ArrayMemory.clear(gradient)):
+            clear(gradient)
 
 
 def _is_view(array: Array, written: Iterable[Array]) -> bool:

@@ -34,7 +34,6 @@ Span = _native.Span
 TapeMemory = _native.TapeMemory
 argument_kinds = _native.argument_kinds
 array_span = _native.array_span
-clear_gradients = _native.clear_gradients
 record_launch = _native.record_launch
 replay_launches = _native.replay_launches
 set_argument_types = _native.set_argument_types

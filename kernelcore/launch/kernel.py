@@ -68,9 +68,8 @@ class Kernel:
         self.cpu_fast_path: native.LaunchDescriptor | None = None
         # The same, for arrays on a GPU.
         self.gpu_fast_path: CachedGpuLaunch | None = None
-        # A Tape's LaunchPlans by the kinds of arguments, and those that native code follows.
-        self.tape_plans: dict[bytes, Any] = {}
-        self.native_plans: dict[bytes, tuple[Any, native.NativePlan]] = {}
+        # A Tape's LaunchPlans by the kinds of arguments, with the halves that native code follows.
+        self.tape_plans: dict[bytes, tuple[Any, native.NativePlan | None]] = {}
 
     def __call__(self, *args: object, **kwargs: object) -> None:
         raise KernelError(

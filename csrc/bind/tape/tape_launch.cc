@@ -78,9 +78,9 @@ const ArrayMemory& memory_of(const nb::tuple& arguments, size_t i) {
   return *array_memory_of(nb::handle(arguments[i]).ptr());
 }
 
-/// Of an entry of `Kernel.native_plans`.
-const NativePlan& native_plan(nb::handle entry) {
-  return nb::cast<const NativePlan&>(nb::borrow<nb::tuple>(entry)[1]);
+/// Of an entry of `Kernel.tape_plans`; null if there is none.
+const NativePlan* native_plan(nb::handle entry) {
+  return nb::cast<const NativePlan*>(nb::borrow<nb::tuple>(entry)[1]);
 }
 
 void add_key(const nb::dict& set, nb::handle key) {
@@ -120,9 +120,9 @@ bool record_launch(TapeMemory& memory, nb::list records, nb::dict arrays, nb::di
                    const nb::dict& plans, nb::handle dim, const nb::tuple& arguments,
                    nb::handle line) {
   nb::object known = nb::borrow(PyDict_GetItemWithError(plans.ptr(), kinds_of(arguments).ptr()));
-  if (!known.is_valid()) return false;
-  const NativePlan& plan = native_plan(known);
-  if (!is_plain(plan, arguments, memory)) return false;
+  const NativePlan* found = known.is_valid() ? native_plan(known) : nullptr;
+  if (found == nullptr || !is_plain(*found, arguments, memory)) return false;
+  const NativePlan& plan = *found;
   if (!launch(*plan.descriptor, dim, arguments, nb::handle())) return false;
   nb::tuple versions = keep(plan, arguments, memory, nb::len(records));
   records.append(nb::make_tuple(known, dim, arguments, line, versions));
@@ -157,7 +157,7 @@ bool has_fault(const AdjointMemory& adjoint, nb::handle arguments, nb::handle ac
 /// Runs the adjoint of a record that `record_launch` made; false, and nothing was run, if it is
 /// for the general path in Python.
 bool run_backwards(const nb::tuple& record) {
-  const NativePlan& plan = native_plan(record[0]);
+  const NativePlan& plan = *native_plan(record[0]);
   if (plan.adjoint == nullptr) return true;
   auto arguments = nb::borrow<nb::tuple>(record[2]);
   auto versions = nb::borrow<nb::tuple>(record[4]);
@@ -177,16 +177,6 @@ size_t replay_launches(const nb::list& records, size_t count) {
     if (!run_backwards(nb::borrow<nb::tuple>(record))) break;
   }
   return count;
-}
-
-nb::list clear_gradients(nb::handle arrays) {
-  nb::list left;
-  for (nb::handle array : arrays) {
-    nb::object gradient = attribute(array, g_grad);
-    if (gradient.is_none()) continue;
-    if (!nb::cast<ArrayMemory&>(gradient).clear()) left.append(gradient);
-  }
-  return left;
 }
 
 void init_plan(NativePlan* self, nb::object descriptor, nb::object adjoint,
@@ -226,7 +216,7 @@ void bind_tape_launch(nb::module_& m) {
   m.def("record_launch", &record_launch,
         nb::sig("def record_launch(memory: TapeMemory, records: list[typing.Any], "
                 "arrays: dict[typing.Any, None], written: dict[typing.Any, None], "
-                "plans: dict[bytes, tuple[typing.Any, NativePlan]], "
+                "plans: dict[bytes, tuple[typing.Any, NativePlan | None]], "
                 "dim: typing.Any, "
                 "arguments: tuple[typing.Any, ...], line: typing.Any, /) -> bool"),
         "Launch, and append a record: the entry of `plans`, `dim`, `arguments`, `line`, and the "
@@ -236,10 +226,6 @@ void bind_tape_launch(nb::module_& m) {
         nb::sig("def replay_launches(records: list[typing.Any], count: int, /) -> int"),
         "Run the first `count` records backwards, the last first, up to one for the general path; "
         "how many are left.");
-  m.def("clear_gradients", &clear_gradients,
-        nb::sig("def clear_gradients(arrays: collections.abc.Iterable[typing.Any], /) "
-                "-> list[typing.Any]"),
-        "Zero the gradients of data arrays; those that are not contiguous are returned instead.");
 }
 
 }  // namespace kernelcore::bind
