@@ -7,8 +7,8 @@ dimensions ``{void* data; int64 shape[n]; int64 stride_bytes[n]}``. Elements lie
 alignment. A kernel that fails sets ``*grid->status`` and returns.
 
 Bit k of ``grid->shared`` says that other threads may add to the k-th accumulated array
-(``passes/access/accumulation_plan.py``) during the call: additions of integers are atomic then, and those of
-floats are appended to ``grid->log``, for the launcher to make in the order of the chunks.
+(``passes/access/accumulation_plan.py``) during the call: additions of integers are atomic then, and
+those of floats are appended to ``grid->log``, for the launcher to make in the order of the chunks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What C++ text does to the arrays that it names, decided from its tokens.
 
 What is not plainly a load, a store or a sum counts as all of them. The C++ types of the arrays
-(``codegen/snippet/translation_unit.py``) enforce what is found: a text that does more does not compile.
+(``codegen/snippet/translation_unit.py``) enforce what is found: a text that does more does not
+compile.
 """
 
 from __future__ import annotations

@@ -53,7 +53,8 @@ class _Row:
 def neighbours(func: Func, strides: Strides) -> Mapping[Eqn, Neighbours]:
     """The additions of gangs that may be made together, by each of them.
 
-    ``strides`` says by how much scalars grow from thread to thread (``codegen/analysis/uniformity.py``).
+    ``strides`` says by how much scalars grow from thread to thread
+    (``codegen/analysis/uniformity.py``).
     """
     defined = definitions(func)
     found: dict[Eqn, Neighbours] = {}

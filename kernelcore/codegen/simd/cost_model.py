@@ -162,7 +162,7 @@ def suits_turns(func: Func) -> bool:
 
 
 def rows_together(func: Func, threads: int, float_lanes: int) -> int:
-    """How many rows gangs of ``threads`` best take together (``codegen/analysis/row_tiling.py``), 1 if one by one.
+    """How many rows gangs of ``threads`` best take together, 1 if one by one.
 
     Rows that access elements alike load them once; what each keeps from turn to turn takes
     registers of ``float_lanes`` float32.

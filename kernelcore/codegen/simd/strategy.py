@@ -23,7 +23,8 @@ class Form:
     Attributes:
         threads: How many run as a gang, a power of two up to 64.
         turns: How many turns of loops run in step, 1 or ``TURNS``; single threads only.
-        rows: How many rows of the grid gangs take together (``codegen/analysis/row_tiling.py``), 1 or a few.
+        rows: How many rows of the grid gangs take together, 1 or a few
+            (``codegen/analysis/row_tiling.py``).
         least_masked_bytes: How large elements are that gangs access by instructions under a mask.
     """
 
