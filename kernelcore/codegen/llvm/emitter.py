@@ -60,9 +60,9 @@ class Emitter:
     ``gang`` is the number of threads that the instructions run, ``lanes`` that of the values being
     emitted: ``gang``, or 1 for what all threads of a gang share. ``strides`` says by how much a
     value grows from lane to lane, 0 where they share it (``codegen/analysis/uniformity.py``); such
-    a Var stands for its value in lane 0, one without a stride for ``gang`` values. ``mask`` are the lanes that
-    are active, None for all; code under a mask runs only if some lane is. ``store_mask`` are those
-    whose stores count, None for all.
+    a Var stands for its value in lane 0, one without a stride for ``gang`` values. ``mask`` are the
+    lanes that are active, None for all; code under a mask runs only if some lane
+    is. ``store_mask`` are those whose stores count, None for all.
 
     ``block`` is the label of the block being filled. A phi is written with ``phi`` and gets its
     edges later with ``add_edge``, when the value of the back edge is known. ``point`` is the launch

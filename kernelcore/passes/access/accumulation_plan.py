@@ -2,7 +2,8 @@
 
 Arrays that a kernel only adds to, and whose old elements it does not use, are *accumulated*. A
 launch decides per accumulated array how threads share it
-(``csrc/core/accumulate/accumulating_run.h``), by what is known here: how much is added per thread, and which part of the array a chunk can reach.
+(``csrc/core/accumulate/accumulating_run.h``), by what is known here: how much is added
+per thread, and which part of the array a chunk can reach.
 """
 
 from __future__ import annotations
