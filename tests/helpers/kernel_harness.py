@@ -16,7 +16,7 @@ import kernelcore as kc
 from kernelcore.base.config import config
 from kernelcore.builtins import OPS
 from kernelcore.codegen import abi
-from kernelcore.codegen.simd.strategy import Form
+from kernelcore.codegen.simd.strategy import Form, has_vector_form
 from kernelcore.compiler.native_code import compile_func
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
@@ -58,11 +58,13 @@ def launch(
 ) -> int:
     """Compile ``func`` and run it over the grid, or over ``chunks`` of it; returns the status.
 
-    On a GPU (``target.py``) there are no gangs.
+    On a GPU (``target.py``) there are no gangs, nor for kernels that have operations without a
+    vector form.
     """
     if not IS_CPU:
         return gpu.run(func, args, dims, chunks=chunks)
-    form = None if lanes is None else Form(lanes, turns, rows, least_masked_bytes)
+    gang = lanes if lanes is None or has_vector_form(func) else 1
+    form = None if gang is None else Form(gang, turns, rows, least_masked_bytes)
     compiled = compile_func(func, form)
     extents = [dims] if isinstance(dims, int) else list(dims)
     assert len(extents) == compiled.grid_rank

@@ -13,7 +13,6 @@ from kernelcore.codegen.llvm import access, float16, memory
 from kernelcore.codegen.llvm.emitter import Emitter
 from kernelcore.codegen.reduction import accumulate
 from kernelcore.codegen.simd import component_groups
-from kernelcore.codegen.simd.scalarize import by_lane
 from kernelcore.ir.core import Eqn
 from kernelcore.ir.op import AddForm, Op
 from kernelcore.language.types import Scalar, boolean
@@ -50,7 +49,6 @@ def _sum(e: Emitter, dtype: Scalar, old: str, value: str) -> str:
     return _apply(e, add.op, dtype, old, value)
 
 
-@by_lane
 def add_by_instruction(e: Emitter, eqn: Eqn) -> list[str]:
     """Add to one element by atomic instructions, and give its old value."""
     dtype, address = memory.element(e, eqn)
@@ -64,7 +62,6 @@ def add_at(e: Emitter, dtype: Scalar, address: str, value: str) -> str:
     return _update(e, dtype, add.op, address, value, "monotonic")
 
 
-@by_lane
 def emit_atomic(e: Emitter, eqn: Eqn) -> list[str]:
     """Replace one element by a function of it and a value, and give its old value."""
     dtype, address = memory.element(e, eqn)
@@ -72,7 +69,6 @@ def emit_atomic(e: Emitter, eqn: Eqn) -> list[str]:
     return [_update(e, dtype, eqn.attrs["update"], address, value, "seq_cst")]
 
 
-@by_lane
 def emit_atomic_cas(e: Emitter, eqn: Eqn) -> list[str]:
     """Replace one element if its bits are those expected, and give its old value."""
     dtype, address = memory.element(e, eqn)

@@ -10,7 +10,6 @@ from kernelcore.codegen.llvm import float16
 from kernelcore.codegen.llvm.cast import convert
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
 from kernelcore.codegen.simd import masked_control
-from kernelcore.codegen.simd.scalarize import by_lane
 from kernelcore.ir.core import Atom, Eqn
 from kernelcore.language.types import float64, int64, uint64
 
@@ -21,7 +20,6 @@ _NAN_BITS = 0x7FF8 << 48
 _PLAIN = frozenset(range(0x20, 0x7F)) - frozenset(b'"\\')
 
 
-@by_lane
 def emit_print(e: Emitter, eqn: Eqn) -> list[str]:
     """Write a line to standard output, by one call, so that lines of threads stay whole."""
     form, arguments = print_call(e, eqn)

@@ -42,8 +42,8 @@ FLOAT_LANES_OF_SUMS = 16
 # Processors with registers of this many lanes have 32 of them, others 16: too few for the values of
 # several rows.
 FLOAT_LANES_OF_MANY_REGISTERS = 16
-# What is done for one lane after the other.
-_BY_LANE = ATOMICS | {OpKind.SNIPPET, OpKind.PRINT}
+# Operations without a vector form: kernels with one of them run single threads.
+_SCALAR_ONLY = ATOMICS | {OpKind.SNIPPET, OpKind.PRINT}
 
 
 def form_for(func: Func, host: Host) -> Form:
@@ -63,13 +63,16 @@ def form_for(func: Func, host: Host) -> Form:
 
 
 def _lanes_for(func: Func, host: Host) -> int:
-    eqns = list(walk_eqns(func.body))
-    if any(eqn.op.kind in _BY_LANE or _is_atomic(eqn) for eqn in eqns):
-        return 1
-    if not config.optimize:
+    if not config.optimize or not has_vector_form(func):
         return 1
     # Sums must not depend on the processor.
     return best_lanes(func, host.float_lanes if adds_in_order(func) else FLOAT_LANES_OF_SUMS)
+
+
+def has_vector_form(func: Func) -> bool:
+    """Whether every operation of ``func`` can run for a gang of threads."""
+    eqns = walk_eqns(func.body)
+    return not any(eqn.op.kind in _SCALAR_ONLY or _is_atomic(eqn) for eqn in eqns)
 
 
 def adds_in_order(func: Func) -> bool:

@@ -16,7 +16,6 @@ from pathlib import Path
 from kernelcore.base.errors import KernelCompileError
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
-from kernelcore.codegen.simd.scalarize import by_lane
 from kernelcore.ir.core import Atom, Eqn, Func
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.snippet import (
@@ -79,7 +78,6 @@ def words_of(type_: SnippetType) -> int:
     return 1 + 2 * type_.ndim if isinstance(type_, ArrayType) else len(scalars_of(type_))
 
 
-@by_lane
 def emit_native(e: Emitter, eqn: Eqn) -> list[str]:
     """A call of a snippet."""
     snippet = snippet_of(eqn)
