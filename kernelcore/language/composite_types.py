@@ -137,60 +137,35 @@ def _extent(name: str, extent: object) -> int | None:
     return extent
 
 
-vec2 = vec2f = vector(2, types.float32)
-vec2d = vector(2, types.float64)
-vec2h = vector(2, types.float16)
-vec2b = vector(2, types.int8)
-vec2ub = vector(2, types.uint8)
-vec2s = vector(2, types.int16)
-vec2us = vector(2, types.uint16)
-vec2i = vector(2, types.int32)
-vec2ui = vector(2, types.uint32)
-vec2l = vector(2, types.int64)
-vec2ul = vector(2, types.uint64)
-vec3 = vec3f = vector(3, types.float32)
-vec3d = vector(3, types.float64)
-vec3h = vector(3, types.float16)
-vec3b = vector(3, types.int8)
-vec3ub = vector(3, types.uint8)
-vec3s = vector(3, types.int16)
-vec3us = vector(3, types.uint16)
-vec3i = vector(3, types.int32)
-vec3ui = vector(3, types.uint32)
-vec3l = vector(3, types.int64)
-vec3ul = vector(3, types.uint64)
-vec4 = vec4f = vector(4, types.float32)
-vec4d = vector(4, types.float64)
-vec4h = vector(4, types.float16)
-vec4b = vector(4, types.int8)
-vec4ub = vector(4, types.uint8)
-vec4s = vector(4, types.int16)
-vec4us = vector(4, types.uint16)
-vec4i = vector(4, types.int32)
-vec4ui = vector(4, types.uint32)
-vec4l = vector(4, types.int64)
-vec4ul = vector(4, types.uint64)
-mat22 = mat22f = matrix((2, 2), types.float32)
-mat22d = matrix((2, 2), types.float64)
-mat22h = matrix((2, 2), types.float16)
-mat33 = mat33f = matrix((3, 3), types.float32)
-mat33d = matrix((3, 3), types.float64)
-mat33h = matrix((3, 3), types.float16)
-mat44 = mat44f = matrix((4, 4), types.float32)
-mat44d = matrix((4, 4), types.float64)
-mat44h = matrix((4, 4), types.float16)
-quat = quatf = quaternion(types.float32)
-quatd = quaternion(types.float64)
-quath = quaternion(types.float16)
-transform = transformf = transformation(types.float32)
-transformd = transformation(types.float64)
-transformh = transformation(types.float16)
-spatial_vector = spatial_vectorf = vector(6, types.float32)
-spatial_vectord = vector(6, types.float64)
-spatial_vectorh = vector(6, types.float16)
-spatial_matrix = spatial_matrixf = matrix((6, 6), types.float32)
-spatial_matrixd = matrix((6, 6), types.float64)
-spatial_matrixh = matrix((6, 6), types.float16)
+_FLOATS = (types.float32, types.float64, types.float16)
+_SCALARS = (
+    *_FLOATS,
+    *(types.int8, types.uint8, types.int16, types.uint16),
+    *(types.int32, types.uint32, types.int64, types.uint64),
+)
+vec2, vec2d, vec2h, vec2b, vec2ub, vec2s, vec2us, vec2i, vec2ui, vec2l, vec2ul = (
+    vector(2, dtype) for dtype in _SCALARS
+)
+vec3, vec3d, vec3h, vec3b, vec3ub, vec3s, vec3us, vec3i, vec3ui, vec3l, vec3ul = (
+    vector(3, dtype) for dtype in _SCALARS
+)
+vec4, vec4d, vec4h, vec4b, vec4ub, vec4s, vec4us, vec4i, vec4ui, vec4l, vec4ul = (
+    vector(4, dtype) for dtype in _SCALARS
+)
+mat22, mat22d, mat22h = (matrix((2, 2), dtype) for dtype in _FLOATS)
+mat33, mat33d, mat33h = (matrix((3, 3), dtype) for dtype in _FLOATS)
+mat44, mat44d, mat44h = (matrix((4, 4), dtype) for dtype in _FLOATS)
+quat, quatd, quath = map(quaternion, _FLOATS)
+transform, transformd, transformh = map(transformation, _FLOATS)
+spatial_vector, spatial_vectord, spatial_vectorh = (vector(6, dtype) for dtype in _FLOATS)
+spatial_matrix, spatial_matrixd, spatial_matrixh = (matrix((6, 6), dtype) for dtype in _FLOATS)
+vec2f, vec3f, vec4f, mat22f, mat33f, mat44f = vec2, vec3, vec4, mat22, mat33, mat44
+quatf, transformf, spatial_vectorf, spatial_matrixf = (
+    quat,
+    transform,
+    spatial_vector,
+    spatial_matrix,
+)
 
 # Every class above by its name.
 CLASSES: dict[str, type[Any]] = {
