@@ -1,6 +1,7 @@
 """Arithmetic, rounding and bit operations."""
 
-# ruff: noqa: PIE790  a body of `...` tells type checkers that there is none
+# Declarations without bodies.
+# pyright: reportReturnType=false
 
 from __future__ import annotations
 
@@ -23,7 +24,6 @@ INTEGER = "result is an integer"
 )
 def add(x: Number, y: Number) -> Number:
     """Sum of ``x`` and ``y``; integers wrap."""
-    ...
 
 
 @builtin(
@@ -36,7 +36,6 @@ def add(x: Number, y: Number) -> Number:
 )
 def sub(x: Number, y: Number) -> Number:
     """Difference ``x - y``; integers wrap."""
-    ...
 
 
 @builtin(
@@ -47,7 +46,6 @@ def sub(x: Number, y: Number) -> Number:
 )
 def mul(x: Number, y: Number) -> Number:
     """Product of ``x`` and ``y``; integers wrap."""
-    ...
 
 
 @builtin(
@@ -58,13 +56,11 @@ def mul(x: Number, y: Number) -> Number:
 )
 def div(x: Float, y: Float) -> Float:
     """Quotient ``x / y``; infinite or NaN for ``y == 0``."""
-    ...
 
 
 @builtin(lower=composed.floordiv, ref=np.floor_divide, grad={}, domain=(0.3, 3.0))
 def floordiv(x: Number, y: Number) -> Number:
     """Quotient ``x // y`` rounded down; of integers, 0 for ``y == 0``."""
-    ...
 
 
 @builtin(
@@ -75,7 +71,6 @@ def floordiv(x: Number, y: Number) -> Number:
 )
 def mod(x: Number, y: Number) -> Number:
     """Remainder ``x % y``, with the sign of ``y``; of integers, 0 for ``y == 0``."""
-    ...
 
 
 @builtin(
@@ -86,30 +81,21 @@ def mod(x: Number, y: Number) -> Number:
 )
 def neg(x: Number) -> Number:
     """Negation of ``x``; the smallest integer stays itself, and an unsigned one wraps."""
-    ...
 
 
-@builtin(
-    lower=identity,
-    ref=np.positive,
-    grad={"x": "ct"},
-    stride=lambda strides, _: strides[0],
-)
+@builtin(lower=identity, ref=np.positive, grad={"x": "ct"}, stride=lambda strides, _: strides[0])
 def pos(x: Number) -> Number:
     """``x`` itself."""
-    ...
 
 
 @builtin(lower=composed.abs, ref=np.abs, grad={"x": "ct * sign(x)"})
 def abs(x: Number) -> Number:
     """Magnitude of ``x``; the derivative at 0 is 0, and the smallest integer stays itself."""
-    ...
 
 
 @builtin(lower=composed.sign, ref=np.sign, grad={})
 def sign(x: Number) -> Number:
     """-1, 0 or 1 as ``x`` is negative, zero or positive; NaN for NaN."""
-    ...
 
 
 @builtin(
@@ -123,7 +109,6 @@ def sign(x: Number) -> Number:
 )
 def min(x: Number, y: Number) -> Number:
     """The smaller of ``x`` and ``y``; NaN if either is. Equal arguments share the derivative."""
-    ...
 
 
 @builtin(
@@ -137,7 +122,6 @@ def min(x: Number, y: Number) -> Number:
 )
 def max(x: Number, y: Number) -> Number:
     """The larger of ``x`` and ``y``; NaN if either is. Equal arguments share the derivative."""
-    ...
 
 
 @builtin(
@@ -151,17 +135,11 @@ def max(x: Number, y: Number) -> Number:
 )
 def clamp(x: Number, lo: Number, hi: Number) -> Number:
     """``min(max(x, lo), hi)``; on the bounds the derivative is that of the inside."""
-    ...
 
 
-@builtin(
-    lower=intrinsic("fma"),
-    ref=reference.fma,
-    grad={"x": "ct * y", "y": "ct * x", "z": "ct"},
-)
+@builtin(lower=intrinsic("fma"), ref=reference.fma, grad={"x": "ct * y", "y": "ct * x", "z": "ct"})
 def fma(x: Float, y: Float, z: Float) -> Float:
     """``x * y + z``, rounded once; in float32 for floats of 16 bits, and then to their type."""
-    ...
 
 
 @builtin(
@@ -172,7 +150,6 @@ def fma(x: Float, y: Float, z: Float) -> Float:
 )
 def fmod(x: Float, y: Float) -> Float:
     """Remainder of ``x / y`` rounded towards zero, with the sign of ``x``; NaN for ``y == 0``."""
-    ...
 
 
 @builtin(
@@ -182,25 +159,21 @@ def fmod(x: Float, y: Float) -> Float:
 )
 def copysign(x: Float, y: Float) -> Float:
     """The magnitude of ``x`` with the sign of ``y``, that of a zero too."""
-    ...
 
 
 @builtin(lower=intrinsic("floor"), ref=np.floor, grad={})
 def floor(x: Float) -> Float:
     """Largest integer not above ``x``."""
-    ...
 
 
 @builtin(lower=intrinsic("ceil"), ref=np.ceil, grad={})
 def ceil(x: Float) -> Float:
     """Smallest integer not below ``x``."""
-    ...
 
 
 @builtin(lower=intrinsic("rint"), ref=np.rint, grad={})
 def round(x: Float) -> Float:
     """Nearest integer; halves go to the even one."""
-    ...
 
 
 # NumPy's name for it.
@@ -210,13 +183,11 @@ rint = round
 @builtin(lower=intrinsic("trunc"), ref=np.trunc, grad={})
 def trunc(x: Float) -> Float:
     """``x`` without its fraction."""
-    ...
 
 
 @builtin(lower=composed.frac, ref=reference.frac, grad={"x": "ct"})
 def frac(x: Float) -> Float:
     """Fraction ``x - trunc(x)``, with the sign of ``x``."""
-    ...
 
 
 @builtin(
@@ -224,13 +195,11 @@ def frac(x: Float) -> Float:
 )
 def bitand(x: Int, y: Int) -> Int:
     """Bits set in both."""
-    ...
 
 
 @builtin(lower=instr(int="or"), ref=np.bitwise_or, no_grad=INTEGER, rmw={"int": "or", "uint": "or"})
 def bitor(x: Int, y: Int) -> Int:
     """Bits set in either."""
-    ...
 
 
 @builtin(
@@ -238,58 +207,48 @@ def bitor(x: Int, y: Int) -> Int:
 )
 def bitxor(x: Int, y: Int) -> Int:
     """Bits set in exactly one."""
-    ...
 
 
 @builtin(lower=composed.invert, ref=np.invert, no_grad=INTEGER)
 def invert(x: Int) -> Int:
     """All bits of ``x`` flipped."""
-    ...
 
 
 @builtin(lower=composed.shl, ref=reference.shl, no_grad=INTEGER)
 def shl(x: Int, y: Int) -> Int:
     """``x`` shifted left by ``y`` modulo the width of ``x``."""
-    ...
 
 
 @builtin(lower=composed.shr, ref=reference.shr, no_grad=INTEGER)
 def shr(x: Int, y: Int) -> Int:
     """``x`` shifted right by ``y`` modulo its width; the sign of a signed one is kept."""
-    ...
 
 
 @builtin(lower=composed.rotl, ref=reference.rotl, no_grad=INTEGER)
 def rotl(x: Int, y: Int) -> Int:
     """Bits of ``x`` rotated left by ``y`` modulo its width."""
-    ...
 
 
 @builtin(lower=composed.rotr, ref=reference.rotr, no_grad=INTEGER)
 def rotr(x: Int, y: Int) -> Int:
     """Bits of ``x`` rotated right by ``y`` modulo its width."""
-    ...
 
 
 @builtin(lower=intrinsic("ctpop"), ref=reference.bit_count, no_grad=INTEGER)
 def bit_count(x: Int) -> Int:
     """Number of bits set in ``x``."""
-    ...
 
 
 @builtin(lower=intrinsic("ctlz", tail="i1 false"), ref=reference.clz, no_grad=INTEGER)
 def clz(x: Int) -> Int:
     """Number of zero bits above the highest one of ``x``; the width for 0."""
-    ...
 
 
 @builtin(lower=intrinsic("cttz", tail="i1 false"), ref=reference.ctz, no_grad=INTEGER)
 def ctz(x: Int) -> Int:
     """Number of zero bits below the lowest one of ``x``; the width for 0."""
-    ...
 
 
 @builtin(lower=composed.range_len, ref=reference.range_len, no_grad=INTEGER)
 def range_len(start: Int, stop: Int, step: Int) -> Int:
     """Length of ``range(start, stop, step)``; 0 for step 0, at most the largest integer."""
-    ...

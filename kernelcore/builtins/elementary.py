@@ -1,6 +1,7 @@
 """Powers, exponentials, logarithms, trigonometry and the error function."""
 
-# ruff: noqa: PIE790  a body of `...` tells type checkers that there is none
+# Declarations without bodies.
+# pyright: reportReturnType=false
 
 from __future__ import annotations
 
@@ -26,41 +27,31 @@ from kernelcore.builtins.maths.entry import written
 @builtin(**written(trigonometric.sin), grad={"x": "ct * cos(x)"})
 def sin(x: Float) -> Float:
     """Sine of ``x``, in radians."""
-    ...
 
 
 @builtin(**written(trigonometric.cos), grad={"x": "-ct * sin(x)"})
 def cos(x: Float) -> Float:
     """Cosine of ``x``, in radians."""
-    ...
 
 
-@builtin(
-    **written(trigonometric.tan),
-    grad={"x": "ct * (1.0 + out * out)"},
-    domain=(-1.2, 1.2),
-)
+@builtin(**written(trigonometric.tan), grad={"x": "ct * (1.0 + out * out)"}, domain=(-1.2, 1.2))
 def tan(x: Float) -> Float:
     """Tangent of ``x``, in radians."""
-    ...
 
 
 @builtin(**written(inverse.asin), grad={"x": "ct / sqrt(1.0 - x * x)"}, domain=(-0.9, 0.9))
 def asin(x: Float) -> Float:
     """Angle in [-pi/2, pi/2] whose sine is ``x``; NaN outside [-1, 1]."""
-    ...
 
 
 @builtin(**written(inverse.acos), grad={"x": "-ct / sqrt(1.0 - x * x)"}, domain=(-0.9, 0.9))
 def acos(x: Float) -> Float:
     """Angle in [0, pi] whose cosine is ``x``; NaN outside [-1, 1]."""
-    ...
 
 
 @builtin(**written(inverse.atan), grad={"x": "ct / (1.0 + x * x)"})
 def atan(x: Float) -> Float:
     """Angle in [-pi/2, pi/2] whose tangent is ``x``."""
-    ...
 
 
 @builtin(
@@ -70,34 +61,26 @@ def atan(x: Float) -> Float:
 )
 def atan2(y: Float, x: Float) -> Float:
     """Angle in [-pi, pi] of the point ``(x, y)``."""
-    ...
 
 
 @builtin(**written(hyperbolic.sinh), grad={"x": "ct * cosh(x)"})
 def sinh(x: Float) -> Float:
     """Hyperbolic sine of ``x``."""
-    ...
 
 
 @builtin(**written(hyperbolic.cosh), grad={"x": "ct * sinh(x)"})
 def cosh(x: Float) -> Float:
     """Hyperbolic cosine of ``x``."""
-    ...
 
 
-@builtin(
-    **written(hyperbolic.tanh),
-    grad={"x": "ct * (1.0 - out * out)"},
-)
+@builtin(**written(hyperbolic.tanh), grad={"x": "ct * (1.0 - out * out)"})
 def tanh(x: Float) -> Float:
     """Hyperbolic tangent of ``x``."""
-    ...
 
 
 @builtin(**written(inverse_hyperbolic.asinh), grad={"x": "ct / sqrt(x * x + 1.0)"})
 def asinh(x: Float) -> Float:
     """Inverse of ``sinh``."""
-    ...
 
 
 @builtin(
@@ -107,102 +90,61 @@ def asinh(x: Float) -> Float:
 )
 def acosh(x: Float) -> Float:
     """Inverse of ``cosh``, not negative; NaN below 1."""
-    ...
 
 
-@builtin(
-    **written(inverse_hyperbolic.atanh),
-    grad={"x": "ct / (1.0 - x * x)"},
-    domain=(-0.9, 0.9),
-)
+@builtin(**written(inverse_hyperbolic.atanh), grad={"x": "ct / (1.0 - x * x)"}, domain=(-0.9, 0.9))
 def atanh(x: Float) -> Float:
     """Inverse of ``tanh``; infinite at -1 and 1, NaN beyond."""
-    ...
 
 
 @builtin(**written(exponential.exp), grad={"x": "ct * out"})
 def exp(x: Float) -> Float:
     """Exponential of ``x``."""
-    ...
 
 
-@builtin(
-    **written(exponential.exp2),
-    grad={"x": "ct * out * 0.6931471805599453"},
-)
+@builtin(**written(exponential.exp2), grad={"x": "ct * out * 0.6931471805599453"})
 def exp2(x: Float) -> Float:
     """2 raised to ``x``."""
-    ...
 
 
-@builtin(
-    **written(exponential.exp10),
-    grad={"x": "2.302585092994046 * ct * out"},
-)
+@builtin(**written(exponential.exp10), grad={"x": "2.302585092994046 * ct * out"})
 def exp10(x: Float) -> Float:
     """10 raised to ``x``."""
-    ...
 
 
-@builtin(
-    **written(exponential.expm1),
-    grad={"x": "ct * (out + 1.0)"},
-)
+@builtin(**written(exponential.expm1), grad={"x": "ct * (out + 1.0)"})
 def expm1(x: Float) -> Float:
     """``exp(x) - 1``, accurate near 0."""
-    ...
 
 
-@builtin(
-    **written(logarithm.log),
-    grad={"x": "ct / x"},
-    domain=(0.1, 3.0),
-)
+@builtin(**written(logarithm.log), grad={"x": "ct / x"}, domain=(0.1, 3.0))
 def log(x: Float) -> Float:
     """Natural logarithm of ``x``; -inf at 0, NaN below."""
-    ...
 
 
-@builtin(
-    **written(logarithm.log2),
-    grad={"x": "ct / (x * 0.6931471805599453)"},
-    domain=(0.1, 3.0),
-)
+@builtin(**written(logarithm.log2), grad={"x": "ct / (x * 0.6931471805599453)"}, domain=(0.1, 3.0))
 def log2(x: Float) -> Float:
     """Logarithm of ``x`` to base 2; -inf at 0, NaN below."""
-    ...
 
 
-@builtin(
-    **written(logarithm.log10),
-    grad={"x": "ct / (x * 2.302585092994046)"},
-    domain=(0.1, 3.0),
-)
+@builtin(**written(logarithm.log10), grad={"x": "ct / (x * 2.302585092994046)"}, domain=(0.1, 3.0))
 def log10(x: Float) -> Float:
     """Logarithm of ``x`` to base 10; -inf at 0, NaN below."""
-    ...
 
 
-@builtin(
-    **written(logarithm.log1p),
-    grad={"x": "ct / (1.0 + x)"},
-    domain=(-0.5, 3.0),
-)
+@builtin(**written(logarithm.log1p), grad={"x": "ct / (1.0 + x)"}, domain=(-0.5, 3.0))
 def log1p(x: Float) -> Float:
     """``log(1 + x)``, accurate near 0."""
-    ...
 
 
 @builtin(lower=intrinsic("sqrt"), ref=np.sqrt, grad={"x": "0.5 * ct / out"}, domain=(0.1, 3.0))
 def sqrt(x: Float) -> Float:
     """Square root of ``x``; NaN below 0, and the derivative at 0 is infinite."""
-    ...
 
 
 @builtin(**written(root.rsqrt), grad={"x": "-0.5 * ct * out / x"}, domain=(0.1, 3.0))
 def rsqrt(x: Float) -> Float:
     """``1 / sqrt(x)``; NaN below 0."""
-    ...
 
 
 @builtin(
@@ -215,13 +157,11 @@ def rsqrt(x: Float) -> Float:
 )
 def hypot(x: Float, y: Float) -> Float:
     """``sqrt(x * x + y * y)`` without overflow on the way; the derivative at 0 is 0."""
-    ...
 
 
 @builtin(**written(root.cbrt), grad={"x": "ct / (3.0 * out * out)"}, domain=(0.1, 3.0))
 def cbrt(x: Float) -> Float:
     """Cube root of ``x``; the derivative at 0 is infinite."""
-    ...
 
 
 @builtin(
@@ -234,28 +174,23 @@ def cbrt(x: Float) -> Float:
 )
 def pow(x: Float, y: Float) -> Float:
     """``x`` raised to ``y``; the derivative by ``x`` is 0 at ``y == 0``, by ``y`` at ``x == 0``."""
-    ...
 
 
 @builtin(**written(error.erf), grad={"x": "ct * 1.1283791670955126 * exp(-x * x)"})
 def erf(x: Float) -> Float:
     """Error function of ``x``."""
-    ...
 
 
 @builtin(**written(error.erfc), grad={"x": "-ct * 1.1283791670955126 * exp(-x * x)"})
 def erfc(x: Float) -> Float:
     """``1 - erf(x)``, accurate for large ``x``."""
-    ...
 
 
 @builtin(lower=composed.degrees, ref=reference.degrees, grad={"x": "ct * 57.29577951308232"})
 def degrees(x: Float) -> Float:
     """Angle ``x`` in radians, in degrees."""
-    ...
 
 
 @builtin(lower=composed.radians, ref=reference.radians, grad={"x": "ct * 0.017453292519943295"})
 def radians(x: Float) -> Float:
     """Angle ``x`` in degrees, in radians."""
-    ...

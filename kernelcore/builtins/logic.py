@@ -1,6 +1,7 @@
 """Comparison, logic and choice."""
 
-# ruff: noqa: PIE790  a body of `...` tells type checkers that there is none
+# Declarations without bodies.
+# pyright: reportReturnType=false
 
 from __future__ import annotations
 
@@ -16,73 +17,61 @@ TRUTH = "result is a truth value"
 @builtin(lower=compare(float="olt", int="slt", uint="ult"), ref=np.less, no_grad=TRUTH)
 def less(x: Number, y: Number) -> Bool:
     """Whether ``x < y``; false for NaN."""
-    ...
 
 
 @builtin(lower=compare(float="ole", int="sle", uint="ule"), ref=np.less_equal, no_grad=TRUTH)
 def less_equal(x: Number, y: Number) -> Bool:
     """Whether ``x <= y``; false for NaN."""
-    ...
 
 
 @builtin(lower=compare(float="ogt", int="sgt", uint="ugt"), ref=np.greater, no_grad=TRUTH)
 def greater(x: Number, y: Number) -> Bool:
     """Whether ``x > y``; false for NaN."""
-    ...
 
 
 @builtin(lower=compare(float="oge", int="sge", uint="uge"), ref=np.greater_equal, no_grad=TRUTH)
 def greater_equal(x: Number, y: Number) -> Bool:
     """Whether ``x >= y``; false for NaN."""
-    ...
 
 
 @builtin(lower=compare(float="oeq", int="eq"), ref=np.equal, no_grad=TRUTH)
 def equal(x: Any, y: Any) -> Bool:
     """Whether ``x == y``; false for NaN."""
-    ...
 
 
 @builtin(lower=compare(float="une", int="ne"), ref=np.not_equal, no_grad=TRUTH)
 def not_equal(x: Any, y: Any) -> Bool:
     """Whether ``x != y``; true for NaN."""
-    ...
 
 
 @builtin(lower=instr(bool="and"), ref=np.logical_and, no_grad=TRUTH)
 def logical_and(x: Bool, y: Bool) -> Bool:
     """Whether both hold; both are evaluated."""
-    ...
 
 
 @builtin(lower=instr(bool="or"), ref=np.logical_or, no_grad=TRUTH)
 def logical_or(x: Bool, y: Bool) -> Bool:
     """Whether either holds; both are evaluated."""
-    ...
 
 
 @builtin(lower=composed.invert, ref=np.logical_not, no_grad=TRUTH)
 def logical_not(x: Bool) -> Bool:
     """Whether ``x`` does not hold."""
-    ...
 
 
 @builtin(lower=composed.isnan, ref=np.isnan, no_grad=TRUTH)
 def isnan(x: Float) -> Bool:
     """Whether ``x`` is NaN."""
-    ...
 
 
 @builtin(lower=composed.isinf, ref=np.isinf, no_grad=TRUTH)
 def isinf(x: Float) -> Bool:
     """Whether ``x`` is an infinity of either sign."""
-    ...
 
 
 @builtin(lower=composed.isfinite, ref=np.isfinite, no_grad=TRUTH)
 def isfinite(x: Float) -> Bool:
     """Whether ``x`` is neither infinite nor NaN."""
-    ...
 
 
 @builtin(
@@ -96,4 +85,3 @@ def where(c: Bool, x: Any, y: Any) -> Any:
     So are their derivatives: where that of the other one is infinite, the result's is no number.
     Of ``x if c else y`` only the one that is chosen counts.
     """
-    ...
