@@ -108,7 +108,9 @@ def _parameters(overload: Overload) -> str:
 def _letters(overload: Overload) -> Mapping[str, str]:
     """The type variables of a signature, and what they stand for."""
     wanted = annotations_of(overload.pyfunc).values()
-    return {w.__name__: type_text(w.__bound__ or Any) for w in wanted if isinstance(w, TypeVar)}
+    variables = [w for w in wanted if isinstance(w, TypeVar)]
+    limits = {w.__name__: w.__constraints__ or (w.__bound__ or Any,) for w in variables}
+    return {name: " or ".join(map(type_text, given)) for name, given in limits.items()}
 
 
 def annotations_of(pyfunc: Callable[..., Any]) -> Mapping[str, object]:

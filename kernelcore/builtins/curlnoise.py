@@ -12,20 +12,36 @@ from __future__ import annotations
 from typing import Any
 
 from kernelcore.builtins.library import library
-from kernelcore.builtins.noise import (
-    _around2,
-    _around3,
-    _around4,
-)
+from kernelcore.builtins.noise import Point, _jet_at
 from kernelcore.builtins.random import _hash
 from kernelcore.language.composite_types import vec2, vec3, vec4
 from kernelcore.language.types import uint32
 
 
 @library()
-def _curl(a: vec3, b: vec3, c: vec3) -> Any:
-    """The curl of a vector potential, from the gradients of its components."""
-    return vec3(c[1] - b[2], a[2] - c[0], b[0] - a[1])
+def _curl(state: uint32, at: Point) -> Any:
+    """The curl of noise over the plane, or of three noise functions over space."""
+    a = _jet_at(state, at)
+    if len(at) == 2:
+        return vec2(-a[2], a[1])
+    b = _jet_at(_hash(state), at)
+    c = _jet_at(_hash(_hash(state)), at)
+    return vec3(c[2] - b[3], a[3] - c[1], b[1] - a[2])
+
+
+@library()
+def _octaves(
+    zero: Point, state: uint32, at: Point, octaves: uint32, lacunarity: float, gain: float
+) -> Any:
+    """``zero`` plus the curls of all octaves."""
+    total = zero
+    frequency = 1.0
+    amplitude = 1.0
+    for _ in range(octaves):
+        total += amplitude * _curl(state, frequency * at)
+        frequency = frequency * lacunarity
+        amplitude = amplitude * gain
+    return total
 
 
 @library()
@@ -44,15 +60,7 @@ def curlnoise(
     Returns:
         A vec2: the sum of ``(-d/dy, d/dx)`` of noise at the points of the octaves.
     """
-    total = vec2()
-    frequency = 1.0
-    amplitude = 1.0
-    for _ in range(octaves):
-        jet = _around2(state, frequency * xy)
-        total += amplitude * vec2(-jet[2], jet[1])
-        frequency = frequency * lacunarity
-        amplitude = amplitude * gain
-    return total
+    return _octaves(vec2(), state, xy, octaves, lacunarity, gain)
 
 
 @library()
@@ -60,18 +68,7 @@ def curlnoise(
     state: uint32, xyz: vec3, octaves: uint32 = 1, lacunarity: float = 2.0, gain: float = 0.5
 ) -> Any:
     """The curl of three noise functions over space, a vec3: a field without divergence."""
-    total = vec3()
-    frequency = 1.0
-    amplitude = 1.0
-    for _ in range(octaves):
-        at = frequency * xyz
-        a = _around3(state, at)
-        b = _around3(_hash(state), at)
-        c = _around3(_hash(_hash(state)), at)
-        total += amplitude * _curl(a[1:4], b[1:4], c[1:4])
-        frequency = frequency * lacunarity
-        amplitude = amplitude * gain
-    return total
+    return _octaves(vec3(), state, xyz, octaves, lacunarity, gain)
 
 
 @library()
@@ -79,15 +76,4 @@ def curlnoise(
     state: uint32, xyzt: vec4, octaves: uint32 = 1, lacunarity: float = 2.0, gain: float = 0.5
 ) -> Any:
     """As for a vec3, a vec3 that changes with the time, the last coordinate."""
-    total = vec3()
-    frequency = 1.0
-    amplitude = 1.0
-    for _ in range(octaves):
-        at = frequency * xyzt
-        a = _around4(state, at)
-        b = _around4(_hash(state), at)
-        c = _around4(_hash(_hash(state)), at)
-        total += amplitude * _curl(a[1:4], b[1:4], c[1:4])
-        frequency = frequency * lacunarity
-        amplitude = amplitude * gain
-    return total
+    return _octaves(vec3(), state, xyzt, octaves, lacunarity, gain)

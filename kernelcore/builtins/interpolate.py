@@ -16,10 +16,13 @@ from kernelcore.language.composite_types import matrix, quaternion, transformati
 from kernelcore.language.types import AnyFloat, AnyScalar
 
 F = TypeVar("F", bound=AnyFloat)
-V = TypeVar("V", bound=vector(length=Any, dtype=AnyFloat))
-M = TypeVar("M", bound=matrix(shape=(Any, Any), dtype=AnyFloat))
-Q = TypeVar("Q", bound=quaternion(dtype=AnyFloat))
-T = TypeVar("T", bound=transformation(dtype=AnyFloat))
+C = TypeVar(
+    "C",
+    vector(length=Any, dtype=AnyFloat),
+    matrix(shape=(Any, Any), dtype=AnyFloat),
+    quaternion(dtype=AnyFloat),
+    transformation(dtype=AnyFloat),
+)
 
 _HALF_SQRT_PI = 0.886226925452758
 
@@ -31,26 +34,11 @@ def lerp(a: F, b: F, t: F) -> Any:
 
 
 @library()
-def lerp(a: V, b: V, t: AnyFloat) -> Any:
-    """Each component of two vectors of floats; ``t`` is a scalar of their dtype."""
-    return a * (1.0 - t) + b * t
+def lerp(a: C, b: C, t: AnyFloat) -> Any:
+    """Each component of two vectors, matrices, quaternions or transforms of one float type.
 
-
-@library()
-def lerp(a: M, b: M, t: AnyFloat) -> Any:
-    """Each component of two matrices of floats; ``t`` is a scalar of their dtype."""
-    return a * (1.0 - t) + b * t
-
-
-@library()
-def lerp(a: Q, b: Q, t: AnyFloat) -> Any:
-    """Each component of two quaternions; the result has not length 1, see ``quat_slerp``."""
-    return a * (1.0 - t) + b * t
-
-
-@library()
-def lerp(a: T, b: T, t: AnyFloat) -> Any:
-    """Each component of two transforms; the rotation of the result has not length 1."""
+    ``t`` is a scalar of their dtype. Rotations of the result have not length 1: see ``quat_slerp``.
+    """
     return a * (1.0 - t) + b * t
 
 

@@ -44,72 +44,48 @@ def transpose(a: NumberMatrix) -> Any:
 
 
 @library()
+def _stacked(rows: Any) -> Any:
+    """The matrix with ``rows``, a tuple of vectors of one type."""
+    result = matrix(0, shape=(len(rows), len(rows[0])), dtype=rows[0].dtype)
+    for i in range(len(rows)):
+        result[i] = rows[i]
+    return result
+
+
+@library()
 def matrix_from_rows(a: NumberVector) -> Any:
     """The matrix with the row ``a``."""
-    result = matrix(0, shape=(1, len(a)), dtype=a.dtype)
-    for j in range(len(a)):
-        result[0, j] = a[j]
-    return result
+    return _stacked((a,))
 
 
 @library()
 def matrix_from_rows(a: V, b: V) -> Any:
     """The matrix with the rows ``a`` and ``b``, vectors of one type."""
-    result = matrix(0, shape=(2, len(a)), dtype=a.dtype)
-    for j in range(len(a)):
-        result[0, j] = a[j]
-        result[1, j] = b[j]
-    return result
+    return _stacked((a, b))
 
 
 @library()
 def matrix_from_rows(a: V, b: V, c: V) -> Any:
     """The matrix with the rows ``a``, ``b`` and ``c``, vectors of one type."""
-    result = matrix(0, shape=(3, len(a)), dtype=a.dtype)
-    for j in range(len(a)):
-        result[0, j] = a[j]
-        result[1, j] = b[j]
-        result[2, j] = c[j]
-    return result
+    return _stacked((a, b, c))
 
 
 @library()
 def matrix_from_rows(a: V, b: V, c: V, d: V) -> Any:
     """The matrix with the rows ``a`` to ``d``, vectors of one type."""
-    result = matrix(0, shape=(4, len(a)), dtype=a.dtype)
-    for j in range(len(a)):
-        result[0, j] = a[j]
-        result[1, j] = b[j]
-        result[2, j] = c[j]
-        result[3, j] = d[j]
-    return result
+    return _stacked((a, b, c, d))
 
 
 @library()
 def matrix_from_rows(a: V, b: V, c: V, d: V, e: V) -> Any:
     """The matrix with the rows ``a`` to ``e``, vectors of one type."""
-    result = matrix(0, shape=(5, len(a)), dtype=a.dtype)
-    for j in range(len(a)):
-        result[0, j] = a[j]
-        result[1, j] = b[j]
-        result[2, j] = c[j]
-        result[3, j] = d[j]
-        result[4, j] = e[j]
-    return result
+    return _stacked((a, b, c, d, e))
 
 
 @library()
 def matrix_from_rows(a: V, b: V, c: V, d: V, e: V, f: V) -> Any:
     """The matrix with the rows ``a`` to ``f``, vectors of one type."""
-    result = matrix(0, shape=(6, len(a)), dtype=a.dtype)
-    for j in range(len(a)):
-        result[0, j] = a[j]
-        result[1, j] = b[j]
-        result[2, j] = c[j]
-        result[3, j] = d[j]
-        result[4, j] = e[j]
-        result[5, j] = f[j]
-    return result
+    return _stacked((a, b, c, d, e, f))
 
 
 @library()

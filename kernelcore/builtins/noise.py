@@ -18,20 +18,17 @@ from typing import Any, TypeVar
 from kernelcore.builtins.arithmetic import floor
 from kernelcore.builtins.library import library
 from kernelcore.builtins.random import _hash, _unit
-from kernelcore.builtins.vector import normalize
+from kernelcore.builtins.vector import dot, normalize
 from kernelcore.language.composite_types import vec2, vec3, vec4, vector
 from kernelcore.language.types import float32, int32, uint32
 
-vec5 = vector(length=5, dtype=float32)
-
-AnyVector = vector(length=Any, dtype=float32)
+Point = vector(length=Any, dtype=float32)
+Cell = vector(length=Any, dtype=int32)
 # A jet is the value of a function of n coordinates and its n derivatives, a vector of n + 1.
-Jet = TypeVar("Jet", bound=AnyVector)
+Jet = TypeVar("Jet", bound=Point)
 
-_PX = 73856093
-_PY = 19349663
-_PZ = 53471161
-_PT = 10000019
+# A factor of the lattice coordinates along each axis.
+_PRIMES = (73856093, 19349663, 53471161, 10000019)
 
 
 @library()
@@ -44,158 +41,108 @@ def _mix(a: Jet, b: Jet, t: float, axis: int) -> Any:
 
 
 @library()
-def _signed(state: uint32) -> Any:
-    return 2.0 * _unit(state) - 1.0
+def _ramp(state: uint32, corner: Cell, at: Point) -> Any:
+    """Jet at ``at``, relative to ``corner``, of the linear function that is 0 at that corner."""
+    last = len(at) - 1
+    word = state + uint32(corner[last]) * _PRIMES[last]
+    for k in range(last - 1, -1, -1):
+        word = word ^ (uint32(corner[k]) * _PRIMES[k])
+    slope = at
+    for k in range(len(at)):
+        word = _hash(word)
+        slope[k] = 2.0 * _unit(word) - 1.0
+    if last > 0:
+        slope = normalize(slope)
+    jet = vector(0.0, length=len(at) + 1, dtype=float32)
+    jet[0] = dot(slope, at)
+    jet[1:] = slope
+    return jet
+
+
+# The functions below give the jet at ``at``, relative to the lattice point ``low``, in a cell whose
+# opposite corner is ``high``.
 
 
 @library()
-def _ramp1(state: uint32, ix: int, x: float) -> Any:
-    """Jet at ``x``, relative to lattice point ``ix``, of the linear function that is 0 there."""
-    slope = _signed(_hash(state + uint32(ix) * _PX))
-    return vec2(slope * x, slope)
+def _line(state: uint32, low: Cell, high: Cell, at: Point) -> Any:
+    return _mix(_ramp(state, low, at), _ramp(state, high, _step(at, 0)), at[0], 0)
 
 
 @library()
-def _ramp2(state: uint32, ix: int, iy: int, x: float, y: float) -> Any:
-    first = _hash((state + uint32(iy) * _PY) ^ (uint32(ix) * _PX))
-    slope = normalize(vec2(_signed(first), _signed(_hash(first))))
-    return vec3(slope[0] * x + slope[1] * y, slope[0], slope[1])
+def _plane(state: uint32, low: Cell, high: Cell, at: Point) -> Any:
+    right = _moved(low, high, 0)
+    near = _mix(_ramp(state, low, at), _ramp(state, right, _step(at, 0)), at[0], 0)
+    upper = _moved(low, high, 1)
+    over = _step(at, 1)
+    right = _moved(upper, high, 0)
+    corner = _step(over, 0)
+    if len(at) == 2:
+        # The adjoint adds what it gets from every corner by itself.
+        corner = _step(_step(at, 1), 0)
+    far = _mix(_ramp(state, upper, over), _ramp(state, right, corner), at[0], 0)
+    return _mix(near, far, at[1], 1)
 
 
 @library()
-def _ramp3(state: uint32, ix: int, iy: int, iz: int, at: vec3) -> Any:
-    first = _hash((state + uint32(iz) * _PZ) ^ (uint32(iy) * _PY) ^ (uint32(ix) * _PX))
-    second = _hash(first)
-    third = _hash(second)
-    slope = normalize(vec3(_signed(first), _signed(second), _signed(third)))
-    value = slope[0] * at[0] + slope[1] * at[1] + slope[2] * at[2]
-    return vec4(value, slope[0], slope[1], slope[2])
+def _space(state: uint32, low: Cell, high: Cell, at: Point) -> Any:
+    near = _plane(state, low, high, at)
+    return _mix(near, _plane(state, _moved(low, high, 2), high, _step(at, 2)), at[2], 2)
 
 
 @library()
-def _ramp4(state: uint32, ix: int, iy: int, iz: int, it: int, at: vec4) -> Any:
-    products = (uint32(iz) * _PZ) ^ (uint32(iy) * _PY) ^ (uint32(ix) * _PX)
-    first = _hash((state + uint32(it) * _PT) ^ products)
-    second = _hash(first)
-    third = _hash(second)
-    fourth = _hash(third)
-    slope = normalize(vec4(_signed(first), _signed(second), _signed(third), _signed(fourth)))
-    value = slope[0] * at[0] + slope[1] * at[1] + slope[2] * at[2] + slope[3] * at[3]
-    return vec5(value, slope[0], slope[1], slope[2], slope[3])
-
-
-# The functions below take, per coordinate, the lattice points on either side and the distance
-# from the lower one.
+def _spacetime(state: uint32, low: Cell, high: Cell, at: Point) -> Any:
+    near = _space(state, low, high, at)
+    return _mix(near, _space(state, _moved(low, high, 3), high, _step(at, 3)), at[3], 3)
 
 
 @library()
-def _jet1(state: uint32, x0: int, x1: int, x: float) -> Any:
-    return _mix(_ramp1(state, x0, x), _ramp1(state, x1, x - 1.0), x, 0)
+def _moved(low: Cell, high: Cell, axis: int) -> Any:
+    """``low`` with the coordinate of ``high`` along ``axis``."""
+    corner = low
+    corner[axis] = high[axis]
+    return corner
 
 
 @library()
-def _jet2(state: uint32, x0: int, x1: int, y0: int, y1: int, x: float, y: float) -> Any:
-    low = _mix(_ramp2(state, x0, y0, x, y), _ramp2(state, x1, y0, x - 1.0, y), x, 0)
-    high = _mix(_ramp2(state, x0, y1, x, y - 1.0), _ramp2(state, x1, y1, x - 1.0, y - 1.0), x, 0)
-    return _mix(low, high, y, 1)
+def _step(at: Point, axis: int) -> Any:
+    """``at`` relative to the next lattice point along ``axis``."""
+    unit = type(at)()
+    unit[axis] = 1.0
+    return at - unit
+
+
+# By the number of coordinates, less one.
+_JETS = (_line, _plane, _space, _spacetime)
 
 
 @library()
-def _plane3(state: uint32, x0: int, x1: int, y0: int, y1: int, iz: int, at: vec3) -> Any:
-    across = vec3(1.0, 0.0, 0.0)
-    up = vec3(0.0, 1.0, 0.0)
-    low = _mix(_ramp3(state, x0, y0, iz, at), _ramp3(state, x1, y0, iz, at - across), at[0], 0)
-    over = at - up
-    high = _mix(_ramp3(state, x0, y1, iz, over), _ramp3(state, x1, y1, iz, over - across), at[0], 0)
-    return _mix(low, high, at[1], 1)
-
-
-@library()
-def _jet3(state: uint32, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int, at: vec3) -> Any:
-    low = _plane3(state, x0, x1, y0, y1, z0, at)
-    high = _plane3(state, x0, x1, y0, y1, z1, at - vec3(0.0, 0.0, 1.0))
-    return _mix(low, high, at[2], 2)
-
-
-@library()
-def _plane4(state: uint32, x0: int, x1: int, y0: int, y1: int, iz: int, it: int, at: vec4) -> Any:
-    across = vec4(1.0, 0.0, 0.0, 0.0)
-    up = vec4(0.0, 1.0, 0.0, 0.0)
-    a = _mix(
-        _ramp4(state, x0, y0, iz, it, at), _ramp4(state, x1, y0, iz, it, at - across), at[0], 0
-    )
-    over = at - up
-    b = _mix(
-        _ramp4(state, x0, y1, iz, it, over), _ramp4(state, x1, y1, iz, it, over - across), at[0], 0
-    )
-    return _mix(a, b, at[1], 1)
-
-
-@library()
-def _space4(
-    state: uint32,
-    x0: int,
-    x1: int,
-    y0: int,
-    y1: int,
-    z0: int,
-    z1: int,
-    it: int,
-    at: vec4,
-) -> Any:
-    low = _plane4(state, x0, x1, y0, y1, z0, it, at)
-    high = _plane4(state, x0, x1, y0, y1, z1, it, at - vec4(0.0, 0.0, 1.0, 0.0))
-    return _mix(low, high, at[2], 2)
-
-
-@library()
-def _wrapped(x: float, period: int) -> Any:
-    """The lattice points on either side of ``x``, modulo ``period``."""
-    low = int32(floor(x)) % period
-    return low, (low + 1) % period
-
-
-@library()
-def _around1(state: uint32, x: float) -> Any:
-    x0 = int32(floor(x))
-    return _jet1(state, x0, x0 + 1, x - floor(x))
-
-
-@library()
-def _around2(state: uint32, xy: vec2) -> Any:
-    x0 = int32(floor(xy[0]))
-    y0 = int32(floor(xy[1]))
-    return _jet2(state, x0, x0 + 1, y0, y0 + 1, xy[0] - floor(xy[0]), xy[1] - floor(xy[1]))
-
-
-@library()
-def _fraction(at: AnyVector) -> Any:
+def _jet_in(state: uint32, low: Cell, high: Cell, at: Point) -> Any:
+    """Jet at ``at``, which lies in the cell between the lattice points ``low`` and ``high``."""
     rest = at
-    for i in range(len(at)):
-        rest[i] = at[i] - floor(at[i])
-    return rest
+    for k in range(len(at)):
+        rest[k] = at[k] - floor(at[k])
+    return _JETS[len(at) - 1](state, low, high, rest)
 
 
 @library()
-def _around3(state: uint32, xyz: vec3) -> Any:
-    x0 = int32(floor(xyz[0]))
-    y0 = int32(floor(xyz[1]))
-    z0 = int32(floor(xyz[2]))
-    return _jet3(state, x0, x0 + 1, y0, y0 + 1, z0, z0 + 1, _fraction(xyz))
+def _jet_at(state: uint32, at: Point) -> Any:
+    low = vector(0, length=len(at), dtype=int32)
+    high = low
+    for k in range(len(at)):
+        low[k] = int32(floor(at[k]))
+        high[k] = low[k] + 1
+    return _jet_in(state, low, high, at)
 
 
 @library()
-def _around4(state: uint32, xyzt: vec4) -> Any:
-    x0 = int32(floor(xyzt[0]))
-    y0 = int32(floor(xyzt[1]))
-    z0 = int32(floor(xyzt[2]))
-    t0 = int32(floor(xyzt[3]))
-    rest = _fraction(xyzt)
-    low = _space4(state, x0, x0 + 1, y0, y0 + 1, z0, z0 + 1, t0, rest)
-    high = _space4(
-        state, x0, x0 + 1, y0, y0 + 1, z0, z0 + 1, t0 + 1, rest - vec4(0.0, 0.0, 0.0, 1.0)
-    )
-    return _mix(low, high, rest[3], 3)
+def _periodic(state: uint32, at: Point, periods: Cell) -> Any:
+    """The value at ``at`` on a lattice whose coordinates repeat after ``periods``."""
+    low = periods
+    high = periods
+    for k in range(len(at)):
+        low[k] = int32(floor(at[k])) % periods[k]
+        high[k] = (low[k] + 1) % periods[k]
+    return _jet_in(state, low, high, at)[0]
 
 
 @library()
@@ -204,59 +151,46 @@ def noise(state: uint32, x: float) -> Any:
 
     ``state`` (a uint32, from ``rand_init``) chooses the function and stays as it is.
     """
-    return _around1(state, x)[0]
+    return _jet_at(state, vector(x, length=1, dtype=float32))[0]
 
 
 @library()
 def noise(state: uint32, xy: vec2) -> Any:
     """Noise at a point of the plane, a vec2; a float32."""
-    return _around2(state, xy)[0]
+    return _jet_at(state, xy)[0]
 
 
 @library()
 def noise(state: uint32, xyz: vec3) -> Any:
     """Noise at a point of space, a vec3; a float32."""
-    return _around3(state, xyz)[0]
+    return _jet_at(state, xyz)[0]
 
 
 @library()
 def noise(state: uint32, xyzt: vec4) -> Any:
     """Noise at a point of space and a time, a vec4; a float32."""
-    return _around4(state, xyzt)[0]
+    return _jet_at(state, xyzt)[0]
 
 
 @library()
 def pnoise(state: uint32, x: float, px: int) -> Any:
     """Noise that repeats after ``px``, a positive int32; a float32. Else as ``noise``."""
-    x0, x1 = _wrapped(x, px)
-    return _jet1(state, x0, x1, x - floor(x))[0]
+    return _periodic(state, vector(x, length=1, dtype=float32), vector(px, length=1, dtype=int32))
 
 
 @library()
 def pnoise(state: uint32, xy: vec2, px: int, py: int) -> Any:
     """Noise over the plane that repeats after ``px`` and ``py``, positive int32; a float32."""
-    x0, x1 = _wrapped(xy[0], px)
-    y0, y1 = _wrapped(xy[1], py)
-    return _jet2(state, x0, x1, y0, y1, xy[0] - floor(xy[0]), xy[1] - floor(xy[1]))[0]
+    return _periodic(state, xy, vector(px, py, length=2, dtype=int32))
 
 
 @library()
 def pnoise(state: uint32, xyz: vec3, px: int, py: int, pz: int) -> Any:
     """Noise over space that repeats after ``px``, ``py``, ``pz``, positive int32; a float32."""
-    x0, x1 = _wrapped(xyz[0], px)
-    y0, y1 = _wrapped(xyz[1], py)
-    z0, z1 = _wrapped(xyz[2], pz)
-    return _jet3(state, x0, x1, y0, y1, z0, z1, _fraction(xyz))[0]
+    return _periodic(state, xyz, vector(px, py, pz, length=3, dtype=int32))
 
 
 @library()
 def pnoise(state: uint32, xyzt: vec4, px: int, py: int, pz: int, pt: int) -> Any:
     """Noise over space and time that repeats after the four periods, int32 > 0; a float32."""
-    x0, x1 = _wrapped(xyzt[0], px)
-    y0, y1 = _wrapped(xyzt[1], py)
-    z0, z1 = _wrapped(xyzt[2], pz)
-    t0, t1 = _wrapped(xyzt[3], pt)
-    rest = _fraction(xyzt)
-    low = _space4(state, x0, x1, y0, y1, z0, z1, t0, rest)
-    high = _space4(state, x0, x1, y0, y1, z0, z1, t1, rest - vec4(0.0, 0.0, 0.0, 1.0))
-    return _mix(low, high, rest[3], 3)[0]
+    return _periodic(state, xyzt, vector(px, py, pz, pt, length=4, dtype=int32))

@@ -155,13 +155,7 @@ def quat_from_matrix(mat: Matrix3) -> Any:
 @library()
 def quat_from_matrix(mat: Matrix4) -> Any:
     """The unit quaternion of the rotation in the upper left 3x3 block of a 4x4 matrix."""
-    corner = matrix(
-        mat[0, 0], mat[0, 1], mat[0, 2],
-        mat[1, 0], mat[1, 1], mat[1, 2],
-        mat[2, 0], mat[2, 1], mat[2, 2],
-        shape=(3, 3), dtype=mat.dtype,
-    )  # fmt: skip
-    return quat_from_matrix(corner)
+    return quat_from_matrix(mat[:3, :3])
 
 
 @library()

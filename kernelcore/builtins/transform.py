@@ -21,7 +21,7 @@ from kernelcore.builtins.quaternion import (
     quat_rotate,
     quat_to_matrix,
 )
-from kernelcore.builtins.vector import length
+from kernelcore.builtins.vector import cw_mul, length
 from kernelcore.language.composite_types import matrix, quaternion, transformation, vector
 from kernelcore.language.types import AnyFloat as Float
 from kernelcore.language.types import float32
@@ -29,6 +29,7 @@ from kernelcore.language.types import float32
 Transform = transformation(dtype=Float)
 Quaternion = quaternion(dtype=Float)
 Vector3 = vector(length=3, dtype=Float)
+Matrix3 = matrix(shape=(3, 3), dtype=Float)
 Matrix4 = matrix(shape=(4, 4), dtype=Float)
 
 T = TypeVar("T", bound=Transform)
@@ -109,11 +110,7 @@ def transform_point(xform: Transform, point: Vector3) -> Any:
 @library()
 def transform_point(mat: Matrix4, point: Vector3) -> Any:
     """The first three components of ``mat * (point, 1)``."""
-    return type(point)(
-        mat[0, 0] * point[0] + mat[0, 1] * point[1] + mat[0, 2] * point[2] + mat[0, 3],
-        mat[1, 0] * point[0] + mat[1, 1] * point[1] + mat[1, 2] * point[2] + mat[1, 3],
-        mat[2, 0] * point[0] + mat[2, 1] * point[1] + mat[2, 2] * point[2] + mat[2, 3],
-    )
+    return mat[:3, :3] * point + mat[:3, 3]
 
 
 @library()
@@ -125,11 +122,17 @@ def transform_vector(xform: Transform, vec: Vector3) -> Any:
 @library()
 def transform_vector(mat: Matrix4, vec: Vector3) -> Any:
     """The first three components of ``mat * (vec, 0)``."""
-    return type(vec)(
-        mat[0, 0] * vec[0] + mat[0, 1] * vec[1] + mat[0, 2] * vec[2],
-        mat[1, 0] * vec[0] + mat[1, 1] * vec[1] + mat[1, 2] * vec[2],
-        mat[2, 0] * vec[0] + mat[2, 1] * vec[1] + mat[2, 2] * vec[2],
-    )
+    return mat[:3, :3] * vec
+
+
+@library()
+def _affine(block: Matrix3, position: Vector3) -> Any:
+    """The 4x4 matrix with the upper rows ``[block, position]``."""
+    result = matrix(0.0, shape=(4, 4), dtype=position.dtype)
+    result[:3, :3] = block
+    result[:3, 3] = position
+    result[3, 3] = 1.0
+    return result
 
 
 @library()
@@ -145,13 +148,9 @@ def transform_compose(position: Vector3, rotation: Quaternion, scale: Vector3) -
         The matrix with the upper rows ``[R diag(scale), position]``, of the same dtype.
     """
     r = quat_to_matrix(rotation)
-    return matrix(
-        r[0, 0] * scale[0], r[0, 1] * scale[1], r[0, 2] * scale[2], position[0],
-        r[1, 0] * scale[0], r[1, 1] * scale[1], r[1, 2] * scale[2], position[1],
-        r[2, 0] * scale[0], r[2, 1] * scale[1], r[2, 2] * scale[2], position[2],
-        0.0, 0.0, 0.0, 1.0,
-        shape=(4, 4), dtype=position.dtype,
-    )  # fmt: skip
+    for i in range(3):
+        r[i] = cw_mul(r[i], scale)
+    return _affine(r, position)
 
 
 @library()
@@ -166,29 +165,16 @@ def transform_decompose(m: Matrix4) -> Any:
         length 3: the lengths of the columns, the first one negative if the determinant of the upper
         left block is.
     """
-    dtype = m.dtype
-    a = vector(m[0, 0], m[1, 0], m[2, 0], length=3, dtype=dtype)
-    b = vector(m[0, 1], m[1, 1], m[2, 1], length=3, dtype=dtype)
-    c = vector(m[0, 2], m[1, 2], m[2, 2], length=3, dtype=dtype)
-    block = matrix(a[0], b[0], c[0], a[1], b[1], c[1], a[2], b[2], c[2], shape=(3, 3), dtype=dtype)
-    x = length(a)
-    y = length(b)
-    z = length(c)
-    if determinant(block) < 0.0:
-        x = -x
-    # A column of zeros stays one.
-    if x != 0.0:
-        a = a / x
-    if y != 0.0:
-        b = b / y
-    if z != 0.0:
-        c = c / z
-    turn = matrix(a[0], b[0], c[0], a[1], b[1], c[1], a[2], b[2], c[2], shape=(3, 3), dtype=dtype)
-    return (
-        vector(m[0, 3], m[1, 3], m[2, 3], length=3, dtype=dtype),
-        quat_from_matrix(turn),
-        vector(x, y, z, length=3, dtype=dtype),
-    )
+    scale = vector(length(m[:3, 0]), length(m[:3, 1]), length(m[:3, 2]), length=3, dtype=m.dtype)
+    turn = matrix(m[:3, :3], shape=(3, 3), dtype=m.dtype)
+    if determinant(turn) < 0.0:
+        scale[0] = -scale[0]
+    for k in range(3):
+        # A column of zeros stays one.
+        if scale[k] != 0.0:
+            turn[:, k] = turn[:, k] / scale[k]
+    position = vector(m[0, 3], m[1, 3], m[2, 3], length=3, dtype=m.dtype)
+    return position, quat_from_matrix(turn), scale
 
 
 @library()
@@ -202,10 +188,4 @@ def transform_from_matrix(mat: Matrix4) -> Any:
 def transform_to_matrix(xform: Transform) -> Any:
     """The 4x4 matrix, of the dtype of ``xform``, that maps columns ``(x, 1)`` as it maps ``x``."""
     r = quat_to_matrix(transform_get_rotation(xform))
-    return matrix(
-        r[0, 0], r[0, 1], r[0, 2], xform[0],
-        r[1, 0], r[1, 1], r[1, 2], xform[1],
-        r[2, 0], r[2, 1], r[2, 2], xform[2],
-        0.0, 0.0, 0.0, 1.0,
-        shape=(4, 4), dtype=xform.dtype,
-    )  # fmt: skip
+    return _affine(r, transform_get_translation(xform))

@@ -22,11 +22,13 @@ FloatMatrix = matrix(shape=(Any, Any), dtype=Float)
 Quaternion = quaternion(dtype=Float)
 
 V = TypeVar("V", bound=NumberVector)
+S = TypeVar("S", NumberVector, Quaternion)
+L = TypeVar("L", FloatVector, Quaternion)
 W = TypeVar("W", bound=FloatVector)
+Q = TypeVar("Q", bound=Quaternion)
 V3 = TypeVar("V3", bound=vector(length=3, dtype=Number))
 M = TypeVar("M", bound=NumberMatrix)
 N = TypeVar("N", bound=FloatMatrix)
-Q = TypeVar("Q", bound=Quaternion)
 
 
 @library()
@@ -55,29 +57,14 @@ def cross(a: V3, b: V3) -> Any:
 
 
 @library()
-def length_sq(a: NumberVector) -> Any:
-    """Squared Euclidean length of a vector; a scalar of its dtype."""
+def length_sq(a: S) -> Any:
+    """Squared Euclidean length of a vector or a quaternion; a scalar of its dtype."""
     return dot(a, a)
 
 
 @library()
-def length_sq(a: Quaternion) -> Any:
-    """Squared Euclidean length of a quaternion; a scalar of its dtype."""
-    return dot(a, a)
-
-
-@library()
-def length(a: FloatVector) -> Any:
-    """Euclidean length of a vector of floats; a scalar of its dtype. The derivative at 0 is 0."""
-    square = dot(a, a)
-    if square > 0.0:
-        return sqrt(square)
-    return square
-
-
-@library()
-def length(a: Quaternion) -> Any:
-    """Euclidean length of a quaternion; a scalar of its dtype. The derivative at 0 is 0."""
+def length(a: L) -> Any:
+    """Euclidean length of a vector of floats or a quaternion; the derivative at 0 is 0."""
     square = dot(a, a)
     if square > 0.0:
         return sqrt(square)
