@@ -109,7 +109,7 @@ def agree(
     least_masked_bytes: int = 1,
 ) -> list[np.ndarray]:
     """Run interpreter and machine code on copies of ``args``; the arrays afterwards, if equal."""
-    interpreted, compiled = _copies(args), _copies(args)
+    interpreted, compiled = copies(args), copies(args)
     interpreter.run(func, interpreted, dims)
     status = launch(func, compiled, dims, chunks, lanes, turns, rows, least_masked_bytes)
     assert status == abi.STATUS_OK
@@ -118,7 +118,7 @@ def agree(
     return [a for a in compiled if isinstance(a, np.ndarray)]
 
 
-def _copies(args: Sequence[Any]) -> list[Any]:
+def copies(args: Sequence[Any]) -> list[Any]:
     """Copies of the arrays with the same strides."""
     copies: list[Any] = []
     for arg in args:
@@ -127,7 +127,7 @@ def _copies(args: Sequence[Any]) -> list[Any]:
             continue
         base = arg if arg.base is None else arg.base
         offset = arg.ctypes.data - base.ctypes.data
-        copies.append(np.ndarray(arg.shape, arg.dtype, base.copy(), offset, arg.strides))
+        copies.append(np.ndarray(arg.shape, arg.dtype, base.copy("K"), offset, arg.strides))
     return copies
 
 

@@ -1,0 +1,148 @@
+"""What the cost model chooses: gangs, registers per value, rows that run together, bodies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import kernelcore as kc
+from kernelcore.base.host import NO_MASKS, Host, host
+from kernelcore.codegen.analysis.uniformity import row_major_accesses
+from kernelcore.codegen.simd.cost_model import best_lanes, rows_together
+from kernelcore.codegen.simd.interleaved import register_lanes
+from kernelcore.codegen.simd.loop_vectorize import TURNS
+from kernelcore.codegen.simd.strategy import FLOAT_LANES_OF_SUMS, Form, adds_in_order, form_for
+from kernelcore.ir.core import Func
+from kernelcore.passes.pipeline import optimize
+from tests.codegen.simd.test_adjoints import adjoint_of_density
+from tests.helpers.vectorised.case import F32, F32_2D, VEC3
+from tests.helpers.vectorised.loops import density, sparse_product
+from tests.helpers.vectorised.rows import adjoint_of_product, around, crossed, product, updated
+
+
+@kc.kernel
+def sums(x: F32, y: F32):
+    i = kc.tid()
+    y[i] += 0.5 * x[i]
+
+
+@kc.kernel
+def waves(x: F32, y: F32):
+    i = kc.tid()
+    y[i] = kc.sin(x[i]) * kc.exp(-x[i])
+
+
+@kc.kernel
+def layer(x: F32, y: F32):
+    i = kc.tid()
+    total = 0.0
+    for k in range(x.shape[0]):
+        total += kc.tanh(x[k] * x[i])
+    y[i] = total
+
+
+@kc.kernel
+def directions(x: VEC3, y: VEC3):
+    i = kc.tid()
+    y[i] = kc.normalize(x[i])
+
+
+@kc.kernel
+def sums_of_vectors(x: VEC3, y: VEC3):
+    i = kc.tid()
+    y[i] += 0.5 * x[i]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "registers"),
+    [(sums, 2), (waves, 4), (layer, 4), (directions, 2), (sums_of_vectors, 1)],
+    ids=lambda v: getattr(v, "__name__", None),
+)
+def test_registers_per_value(kernel: kc.Kernel, registers: int) -> None:
+    lanes = best_lanes(optimize(kernel.func), FLOAT_LANES_OF_SUMS)
+    assert lanes == registers * FLOAT_LANES_OF_SUMS
+
+
+def test_lanes_of_a_register_and_components_have_no_common_divisor() -> None:
+    assert register_lanes(64, 3, kc.float32) == 16
+    assert register_lanes(8, 3, kc.float32) == 8
+    assert register_lanes(64, 9, kc.float64) == 8
+    assert register_lanes(64, 1, kc.float32) is None
+    assert register_lanes(64, 6, kc.float32) is None
+
+
+@kc.kernel
+def keeps_two(a: F32_2D, b: F32_2D, c: F32_2D):
+    i, j = kc.tid()
+    total, largest = kc.float32(0.0), kc.float32(0.0)
+    for k in range(a.shape[1]):
+        total += a[i, k] * b[k, j]
+        largest = kc.max(largest, b[k, j])
+        largest = kc.min(largest, total)
+    c[i, j] = total + largest
+
+
+@kc.kernel
+def shares_nothing(a: F32_2D, b: F32_2D, c: F32_2D):
+    i, j = kc.tid()
+    total = kc.float32(0.0)
+    for k in range(a.shape[1]):
+        total += a[i, k] * b[i, j]
+    c[i, j] = total
+
+
+@pytest.mark.parametrize(
+    ("func", "rows"),
+    [
+        (optimize(product.func), 4),
+        (optimize(keeps_two.func), 2),
+        (optimize(shares_nothing.func), 1),
+        (adjoint_of_product(), 4),
+    ],
+    ids=lambda x: getattr(x, "name", None),
+)
+def test_rows_run_together_where_registers_hold_them(func: Func, rows: int) -> None:
+    assert rows_together(func, threads=64, float_lanes=16) == rows
+    assert rows_together(func, threads=1024, float_lanes=16) == 1
+
+
+def test_form_follows_from_what_an_iteration_computes() -> None:
+    adjoint, _ = adjoint_of_density(10)
+    vectorised = Form(turns=TURNS)
+    assert [form_for(optimize(f), host()) for f in (density.func, adjoint.func)] == [vectorised] * 2
+    assert form_for(optimize(sparse_product.func), host()) == Form()
+
+
+@kc.kernel
+def rows_summed(x: F32_2D, sums: F32):
+    i, j = kc.tid()
+    kc.atomic_add(sums, i, x[i, j])
+
+
+def test_sums_of_gangs_do_not_depend_on_the_processor() -> None:
+    func = optimize(rows_summed.func)
+    assert not adds_in_order(func)
+    hosts = [replace(host(), features=f) for f in ("", "+avx", "+avx,+avx512f")]
+    lanes = {form_for(func, other).threads for other in hosts}
+    assert len(lanes) == 1
+    assert lanes != {1}
+
+
+@pytest.mark.parametrize(("kernel", "count"), [(updated, 3), (around, 5), (crossed, 10)])
+def test_accesses_that_follow_the_grid(kernel: kc.Kernel, count: int) -> None:
+    assert len(row_major_accesses(optimize(kernel.func))) == count
+
+
+@pytest.mark.parametrize(
+    ("features", "least_masked_bytes"),
+    [
+        ("+sse2,-avx,-avx512bw", NO_MASKS),
+        ("+sse2,+avx,-avx512f", 4),
+        ("+avx,+avx512f,-avx512bw", 4),
+        ("+avx,+avx512f,+avx512bw", 1),
+        ("+neon", NO_MASKS),
+    ],
+)
+def test_smallest_elements_that_processors_mask(features: str, least_masked_bytes: int) -> None:
+    assert Host("any", "any", features, (22,)).least_masked_bytes == least_masked_bytes

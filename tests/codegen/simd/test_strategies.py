@@ -1,0 +1,167 @@
+"""Every way to vectorise a kernel gives the bits of the interpreter, whatever the grid and arrays.
+
+``tests/helpers/vectorised`` holds the kernels, and the strategy that each must take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kernelcore as kc
+from kernelcore.codegen import abi
+from kernelcore.codegen.llvm import kernel as llvm_kernel
+from kernelcore.codegen.simd.cost_model import MANY_GANGS, Bodies
+from kernelcore.codegen.simd.strategy import LANES, Form
+from kernelcore.passes.pipeline import optimize
+from tests.helpers import interpreter
+from tests.helpers.kernel_harness import agree, comparable, copies, launch
+from tests.helpers.vectorised import CASES, gangs, loops, rows
+from tests.helpers.vectorised.case import (
+    F32,
+    F32_2D,
+    IDEMPOTENT,
+    LOOP,
+    NONE,
+    SCALAR,
+    SHORT_ROWS,
+    TILE,
+    TWO_LOOPS,
+    Case,
+    Grid,
+    Strategy,
+    chunks_of,
+    strategy_of,
+)
+
+cases = pytest.mark.parametrize("case", CASES, ids=repr)
+Chunks = Sequence[tuple[int, int]] | None
+
+
+def floats(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+@cases
+def test_strategy(case: Case) -> None:
+    assert strategy_of(case.func) == case.strategy
+
+
+@pytest.mark.parametrize(
+    ("kernels", "refused"), [(rows.UNTILED, TILE), (loops.SEQUENTIAL, LOOP | TWO_LOOPS)]
+)
+def test_refused_strategy(kernels: Sequence[kc.Kernel], refused: Strategy) -> None:
+    for kernel in kernels:
+        assert strategy_of(optimize(kernel.func)) & refused == NONE, kernel.name
+
+
+def run(case: Case, values: Sequence[Any], grid: Grid, chunks: Chunks, form: Form) -> list[Any]:
+    """The arguments after a launch of machine code."""
+    args = copies(values)
+    shape = (form.threads, form.turns, form.rows, form.least_masked_bytes)
+    assert launch(case.func, args, grid, chunks, *shape) == abi.STATUS_OK
+    return args
+
+
+@cases
+def test_bits(case: Case) -> None:
+    changed: set[int] = set()
+    for grid in case.grids:
+        values = case.values(grid)
+        interpreted = copies(values)
+        if case.oracle is None:
+            interpreter.run(case.func, interpreted, grid)
+        for chunks in chunks_of(grid):
+            expected = interpreted
+            if case.oracle is not None:
+                expected = run(case, values, grid, chunks, case.oracle)
+            for k, (a, b) in enumerate(zip(values, expected, strict=True)):
+                changed |= set() if np.array_equal(comparable(a), comparable(b)) else {k}
+            for form in (SCALAR, *case.forms) if case.oracle is None else case.forms:
+                for name, args in case.layouts(values):
+                    found = run(case, args, grid, chunks, form)
+                    for a, b in zip(found, expected, strict=True):
+                        message = f"{form}, grid {grid}, chunks {chunks}, {name}"
+                        np.testing.assert_array_equal(comparable(a), comparable(b), message)
+    assert changed, "the kernel changes nothing"
+
+
+@kc.kernel
+def of_rows(x: F32_2D, row: F32, column: F32, y: F32_2D):
+    i, j = kc.tid()
+    v = x[i, j] * row[i] + column[j]
+    steps = 0
+    while kc.abs(v) < 4.0 and steps < 9:
+        steps += 1
+        v = v * 1.5 + kc.float32(j)
+        if steps > i % 5:
+            v += kc.sin(v)
+    for k in range(j % 3):
+        v += x[i, k]
+    if v > 0.0 or i % 2 == 1:
+        y[i, j] = v
+
+
+def test_gangs_of_loops_and_branches_continue_in_the_next_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bodies = Bodies(collapse_limit=MANY_GANGS)
+    monkeypatch.setattr(llvm_kernel, "choose_bodies", lambda *_: bodies)
+    func = optimize(of_rows.func)
+    for lanes in (4, 16, 64):
+        for shape in SHORT_ROWS:
+            x, y = floats(*shape), floats(*shape, seed=2)
+            agree(func, [x, floats(shape[0]), floats(shape[1], seed=1), y], shape, None, lanes)
+
+
+@kc.kernel
+def checked(x: F32, y: F32):
+    i = kc.tid()
+    if i > 20:
+        assert x[i] < 2.0
+    y[i] = x[i]
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_an_assertion_fails_in_any_lane(lanes: int) -> None:
+    func, x = optimize(checked.func), np.zeros(150, np.float32)
+    assert launch(func, [x, x.copy()], x.shape, lanes=lanes) == abi.STATUS_OK
+    x[3] = 9.0
+    assert launch(func, [x, x.copy()], x.shape, lanes=lanes) == abi.STATUS_OK
+    x[140] = 9.0
+    assert launch(func, [x, x.copy()], x.shape, lanes=lanes) == abi.STATUS_FIRST_ASSERTION
+
+
+@kc.kernel
+def added_columns(x: F32_2D, b: F32_2D, c: F32_2D):
+    i, j = kc.tid()
+    total = x[i, j]
+    for k in range(b.shape[0]):
+        total += b[k, j]
+    c[i, j] = total
+
+
+@pytest.mark.parametrize("width", range(1, 10))
+def test_gangs_that_run_again_over_points_do_not_read_what_they_stored(width: int) -> None:
+    """One array is read and written under two names."""
+    func, b = optimize(added_columns.func), floats(5, width)
+    assert IDEMPOTENT in strategy_of(func)
+    before = floats(4, width, seed=1)
+    expected, found = before.copy(), before.copy()
+    assert launch(func, [before, b, expected], (4, width), lanes=1) == abi.STATUS_OK
+    assert launch(func, [found, b, found], (4, width), lanes=4, rows=4) == abi.STATUS_OK
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("size", [1, 5, 9, 63, 65, 150])
+def test_masked_remainders_of_one_array_under_two_names(size: int) -> None:
+    func = optimize(gangs.convolved.func)
+    x, w, before = floats(size + 2), floats(3, seed=1), floats(size, seed=2)
+    *_, expected = agree(func, [x, w, before, floats(size)], size, None, 4)
+    for lanes in (4, 64):
+        found = before.copy()
+        assert launch(func, [x, w, found, found], size, None, lanes) == abi.STATUS_OK
+        np.testing.assert_array_equal(found, expected)

@@ -1,0 +1,126 @@
+"""LLVM text of vectorised kernels: shared functions, masks, remainders, row tiles, prefetches."""
+
+from __future__ import annotations
+
+import pytest
+
+import kernelcore as kc
+from kernelcore.base.host import NO_MASKS
+from kernelcore.codegen.analysis.prefetch import first_accesses
+from kernelcore.codegen.analysis.row_tiling import in_bands
+from kernelcore.codegen.llvm.kernel import emit_kernel
+from kernelcore.codegen.simd.strategy import Form
+from kernelcore.codegen.target import cpu
+from kernelcore.ir.core import Eqn, Func, Var
+from kernelcore.ir.verify import verify
+from kernelcore.passes.access.index_offsets import definitions, position_of
+from kernelcore.passes.pipeline import optimize
+from tests.helpers.vectorised.case import F32, F32_2D, VEC3
+from tests.helpers.vectorised.gangs import attraction, mixed, smoothed
+from tests.helpers.vectorised.rows import batched, in_place, product, wide
+
+LINES_OF_32_FLOATS = 2
+
+
+def test_an_access_of_any_strides_is_a_call() -> None:
+    text = cpu.llvm_text(optimize(attraction.func), form=Form(64))
+    assert text.count("define internal <16 x float> @kc.load.float.v16") == 1
+    assert text.count("call <16 x float> @kc.load.float.v16") == 3
+    single = cpu.llvm_text(optimize(attraction.func), form=Form())
+    assert "@kc.load" not in single
+
+
+def masked_text(func: Func, least_masked_bytes: int) -> str:
+    return emit_kernel(func, "k", None, Form(16, least_masked_bytes=least_masked_bytes))
+
+
+def test_one_function_copies_masked_elements_of_a_type() -> None:
+    func = optimize(mixed.func)
+    assert "copy_active" not in masked_text(func, 1)
+    # AVX has masks for float32 and float64.
+    some, text = masked_text(func, 4), masked_text(func, NO_MASKS)
+    assert "@llvm.masked.load.v16f32" in some
+    assert "@llvm.masked.load.v16f64" in some
+    assert some.count("define internal void @kc.copy_active.") == 2
+    assert "@llvm.masked" not in text
+    assert text.count("define internal void @kc.copy_active.") == 4
+    assert text.count("call void @kc.copy_active.float(") > 1
+
+
+@pytest.mark.parametrize(("lanes", "few"), [(16, 2), (32, 4), (64, 8)])
+def test_short_remainders_run_scalar(lanes: int, few: int) -> None:
+    text = emit_kernel(optimize(smoothed.func), "k", None, Form(lanes))
+    # Of points that begin within a gang, one.
+    assert f", i64 {few}, i64 1\n" in text
+
+
+@pytest.mark.parametrize("rows", [2, 4])
+@pytest.mark.parametrize("kernel", [product, in_place, wide, batched])
+def test_rows_that_run_together(kernel: kc.Kernel, rows: int) -> None:
+    func = optimize(kernel.func)
+    verify(in_bands(func, rows))
+    assert "tile" in cpu.llvm_text(func, form=Form(4, rows=rows))
+
+
+@kc.kernel
+def five_points(u: F32_2D, w: F32_2D, v: F32_2D):
+    i, j = kc.tid()
+    v[i, j] = u[i, j] + u[i + 2, j + 1] + u[i + 1, j] + u[i + 2, j] + w[i, j]
+
+
+@kc.kernel
+def single_rows(u: F32_2D, v: F32_2D):
+    i, j = kc.tid()
+    v[i, j] = u[i, j] + u[i, j + 1]
+
+
+@kc.kernel
+def vectors(m: kc.mat33, x: VEC3, y: VEC3):
+    i = kc.tid()
+    y[i] = y[i] + m @ x[i]
+
+
+@kc.kernel
+def by_value(m: kc.mat33, x: F32, y: F32):
+    i = kc.tid()
+    y[i] = x[i] * m[0, 0]
+
+
+@kc.kernel
+def in_loops(x: VEC3, y: F32):
+    i = kc.tid()
+    for k in range(x.shape[0]):
+        y[i] += x[k].x
+
+
+def array_name(eqn: Eqn) -> str:
+    array = eqn.inputs[0]
+    assert isinstance(array, Var)
+    return array.name
+
+
+@pytest.mark.parametrize(
+    ("kernel", "names"),
+    [(five_points, "uw"), (single_rows, ""), (vectors, "xy"), (by_value, ""), (in_loops, "")],
+    ids=lambda x: getattr(x, "key", str(x)),
+)
+def test_prefetched_arrays(kernel: kc.Kernel, names: str) -> None:
+    found = first_accesses(optimize(kernel.func))
+    assert sorted(array_name(eqn) for eqn in found) == list(names)
+
+
+def test_the_last_of_several_rows_is_prefetched() -> None:
+    func = optimize(five_points.func)
+    defined = definitions(func)
+    offsets = {
+        array_name(eqn): [offset for _, offset in position_of(eqn, defined)]
+        for eqn in first_accesses(func)
+    }
+    assert offsets == {"u": [2, 1], "w": [0, 0]}
+
+
+def test_gangs_prefetch_whole_lines_and_scalar_code_none() -> None:
+    func = optimize(five_points.func)
+    calls = "call void @llvm.prefetch"
+    assert cpu.llvm_text(func, form=Form(32)).count(calls) == 2 * LINES_OF_32_FLOATS
+    assert calls not in cpu.llvm_text(func, form=Form())
