@@ -9,7 +9,7 @@ import paddle
 
 from kernelcore import ArrayMemory, ArrayType
 from kernelcore.base.errors import KernelArgumentError
-from kernelcore.operators import Binding, Operation, Role, ZeroFill, describe, evaluate, native
+from kernelcore.operators import Operation, describe, evaluate
 from paddle_ext.dtype import SIGNED, dtype_to_paddle
 
 
@@ -23,26 +23,16 @@ def run_operation(operation: Operation, operands: Sequence[Any]) -> tuple[Any, .
     Raises:
         KernelArgumentError: An operand does not fit the kernel; nothing was run.
     """
-    shapes = [tuple(getattr(a, "shape", ())) for a in operands]
-    result_shapes = infer_shapes(operation, shapes)
-    grid = evaluate(operation.grid, shapes)
-    results = [
+    shapes = infer_shapes(operation, [tuple(getattr(a, "shape", ())) for a in operands])
+    results = tuple(
         paddle.empty(list(shape), dtype=dtype_to_paddle(result.type.dtype))
-        for shape, result in zip(result_shapes, operation.results, strict=True)
-    ]
-    arguments: list[Any] = []
-    for bound, param in zip(operation.bindings, operation.func.params, strict=True):
-        if bound.result < 0:
-            given = operands[bound.operand]
-        else:
-            given = results[bound.result]
-            if bound.operand >= 0:
-                paddle.assign(operands[bound.operand].detach(), given)
-            elif _needs_zeros(bound, tuple(given.shape), param.type, grid):
-                given.zero_()
-        arguments.append(_as_declared(given, param.type))
-    native.launch(operation.signature, grid, arguments)
-    return tuple(results[: operation.visible])
+        for shape, result in zip(shapes, operation.outputs, strict=True)
+    )
+    operation.native.run(
+        [_as_declared(a, o.type) for a, o in zip(operands, operation.operands, strict=True)],
+        [_as_declared(a, r.type) for a, r in zip(results, operation.outputs, strict=True)],
+    )
+    return results
 
 
 def merged(numbers: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
@@ -51,16 +41,8 @@ def merged(numbers: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
     return [next(left) if number is None else number for number in numbers]
 
 
-def _needs_zeros(
-    bound: Binding, shape: tuple[int, ...], declared: Any, grid: tuple[int, ...]
-) -> bool:
-    if bound.role is Role.SCRATCH or bound.zero is ZeroFill.ALWAYS:
-        return True
-    return bound.zero is ZeroFill.IF_PARTIAL and shape[: declared.outer_ndim] != grid
-
-
 def infer_shapes(operation: Operation, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """The shapes of the results for operands of ``shapes``, where -1 is an unknown extent.
+    """The shapes of the visible results for operands of ``shapes``, where -1 is an unknown extent.
 
     Raises:
         KernelArgumentError: An operand has another number of dimensions than the kernel declares,
@@ -79,7 +61,7 @@ def infer_shapes(operation: Operation, shapes: Sequence[tuple[int, ...]]) -> lis
             )
     if all(extent >= 0 for shape in shapes for extent in shape):
         operation.check_extents(shapes)
-    return [evaluate(result.shape, shapes) for result in operation.results]
+    return [evaluate(result.shape, shapes) for result in operation.outputs]
 
 
 def _as_declared(given: Any, declared: Any) -> Any:

@@ -18,7 +18,7 @@ from torch._ops import OpOverload
 
 from kernelcore import ArrayType
 from kernelcore.base.errors import KernelArgumentError, KernelError
-from kernelcore.operators import MAX_GRID_DIMS, Operation, Scalar, evaluate
+from kernelcore.operators import MAX_GRID_DIMS, Operation, Scalar, evaluate, native_operation
 from torch_ext import autocast, derivation, native, sharding
 from torch_ext.autocast import autocast_kernel
 from torch_ext.autograd import autograd_kernel, make_functions
@@ -160,7 +160,7 @@ class TorchOperator:
         self.qualname = qualname
         self._derived: dict[Step, Derived] = {}
         self.on_devices = native.on_devices(operation, tensor_values)
-        self.native = native.describe(
+        self.native = native_operation(
             operation, operation.signature, tensor_values, self.on_devices
         )
         namespace = qualname.split("::")[0]

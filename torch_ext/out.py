@@ -11,7 +11,6 @@ from torch.autograd import forward_ad
 
 from kernelcore.base.errors import KernelArgumentError, KernelGradError
 from kernelcore.operators import Operation, evaluate
-from torch_ext import native
 from torch_ext.check import check_arguments, leading_tensor
 from torch_ext.dtype import dtype_to_torch
 from torch_ext.mutation import repeats_elements, share_elements
@@ -64,7 +63,7 @@ class OutOverload:
         name = f"{base}.out"
         library.define(name + self._schema(params), tags=(*tags, *_TAGS))
         torch.library.register_fake(f"{namespace}::{name}", self._fake, lib=library)
-        native.implement_out(operator.native, namespace, name, "CPU")
+        library.impl(name, self._write, "CPU")
         # Inductor takes what a tagged operator returns for new memory, and reuses that of the outs.
         for each in ("CUDA", "Functionalize"):
             library.impl(name, self._copy_functional, each)
@@ -78,10 +77,7 @@ class OutOverload:
         Raises:
             KernelArgumentError: ``out`` is something else, or cannot take the results.
         """
-        outs = self.by_name(out)
-        if torch.is_inference_mode_enabled():  # Nothing stands before native code.
-            self._check(args, tuple(outs.values()))
-        return self.overload(*args, **outs)
+        return self.overload(*args, **self.by_name(out))
 
     def by_name(self, out: Any) -> dict[str, Any]:
         """``out``, a tensor or one per result, as keywords."""
@@ -103,34 +99,45 @@ class OutOverload:
         return f"({given}*, {outs}) -> {returned}"
 
     def _above_backends(self, *args: Any, **outs: Any) -> Any:
-        """What autograd does: refuse, or note that the outs change."""
+        """The autograd rule: refuse gradients, and note that the outs change."""
         targets = tuple(outs[n] for n in self.names)
         self._check_gradients((*args, *targets))
-        self._check(args, targets)
-        torch.autograd.graph.increment_version(targets)
         with _C._AutoDispatchBelowADInplaceOrView():
-            return self.overload(*args, **outs)
+            returned = self.overload(*args, **outs)
+        torch.autograd.graph.increment_version(targets)
+        return returned
 
     def _fake(self, *args: Any, **outs: Any) -> Any:
         """The outs, if they fit."""
-        targets = tuple(outs[n] for n in self.names)
-        self._check(args, targets)
-        return targets[0] if len(targets) == 1 else targets
+        return self._returned(self._checked(args, outs))
+
+    def _write(self, *args: Any, **outs: Any) -> Any:
+        """On the CPU: the kernel writes to outs that are contiguous, else to new memory."""
+        targets = self._checked(args, outs)
+        written = [t if t.is_contiguous() else t.new_empty(t.shape) for t in targets]
+        self._operator.native.run(args, written)
+        return self._returned(targets, written)
 
     def _copy_functional(self, *args: Any, **outs: Any) -> Any:
         """On devices and in graphs: new results, and copies of them."""
-        targets = tuple(outs[n] for n in self.names)
-        self._check(args, targets)
-        made = self._operator.results(self._operator.inner(*args))
-        for target, each in zip(targets, made, strict=True):
-            target.copy_(each)
+        targets = self._checked(args, outs)
+        return self._returned(targets, self._operator.results(self._operator.inner(*args)))
+
+    def _returned(self, targets: Sequence[torch.Tensor], made: Sequence[torch.Tensor] = ()) -> Any:
+        """What the operator returns: the outs, which ``made`` is copied to."""
+        for target, each in zip(targets, made, strict=False):
+            if each is not target:
+                target.copy_(each)
         return targets[0] if len(targets) == 1 else targets
 
-    def _check(self, args: Sequence[Any], outs: Sequence[torch.Tensor]) -> None:
+    def _checked(self, args: Sequence[Any], outs: dict[str, Any]) -> tuple[torch.Tensor, ...]:
+        """The outs in order, if they can take the results."""
+        targets = tuple(outs[n] for n in self.names)
         check_arguments(self._operation, self._operator.tensor_values, args)
-        self._resize_empty(args, outs)
-        self._check_outs(args, outs)
-        self._check_memory(args, outs)
+        self._resize_empty(args, targets)
+        self._check_outs(args, targets)
+        self._check_memory(args, targets)
+        return targets
 
     def _shapes(self, args: Sequence[Any]) -> list[tuple[Any, ...]]:
         shapes = [getattr(a, "shape", ()) for a in args]

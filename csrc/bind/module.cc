@@ -15,6 +15,7 @@
 #include "bind/launch/launch.h"
 #include "bind/launch/launch_entry.h"
 #include "bind/launch/launch_list.h"
+#include "bind/launch/operation.h"
 #include "bind/released_gil.h"
 #include "bind/tape/adjoint_memory.h"
 #include "bind/tape/tape_launch.h"
@@ -269,5 +270,6 @@ NB_MODULE(_native, m) {
   kernelcore::bind::bind_loader(m);
   kernelcore::bind::bind_registry(m);
   kernelcore::bind::bind_xla(m);
+  kernelcore::bind::bind_operation(m);
   kernelcore::bind::bind_torch(m);
 }

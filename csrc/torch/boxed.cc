@@ -1,6 +1,5 @@
 #include "torch/boxed.h"
 
-#include "core/run/functional.h"
 #include "core/run/pool.h"
 #include "torch/stack.h"
 
@@ -18,9 +17,7 @@ void run_boxed(StableIValue* stack, const Operation& op) {
     op.shape_result(i, operands.data(), results[i]);
     outputs.add(allocate(op, op.results[i].dtype, {shim().cpu, 0}, results[i]));
   }
-  HiddenResults hidden(op, operands.data(), results.data());
-  Launch launch = op.launch_for(operands.data(), results.data());
-  run_functional(op.descriptor, operands.data(), results.data(), launch, Pool::instance());
+  OperationRun(op, operands.data(), results.data()).run(Pool::instance());
   inputs.clear();
   outputs.release_to(stack);
 }
@@ -29,6 +26,6 @@ void run_boxed(StableIValue* stack, const Operation& op) {
 }  // namespace kernelcore::torch
 
 extern "C" void kernelcore_torch_boxed(kernelcore::torch::StableIValue* stack, uint64_t, uint64_t,
-                                       const kernelcore::torch::Operation* operation) {
+                                       const kernelcore::Operation* operation) {
   kernelcore::torch::run_boxed(stack, *operation);
 }

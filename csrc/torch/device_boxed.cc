@@ -1,5 +1,3 @@
-#include "torch/device_boxed.h"
-
 #include <algorithm>
 #include <string>
 
@@ -7,6 +5,7 @@
 #include "core/memory/copy.h"
 #include "cuda/functional.h"
 #include "cuda/memory.h"
+#include "torch/boxed.h"
 #include "torch/stack.h"
 
 namespace kernelcore::torch {

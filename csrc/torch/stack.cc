@@ -1,6 +1,5 @@
 #include "torch/stack.h"
 
-#include <algorithm>
 #include <bit>
 
 #include "core/scalar.h"
@@ -30,14 +29,15 @@ void convert_number(const Operation& op, size_t index, StableIValue& entry) {
   }
 }
 
-}  // namespace
-
+/// The name of a dtype that has torch's number `dtype`.
 std::string dtype_text(int32_t dtype) {
   for (int i = 0; i < kDTypeCount; ++i) {
     if (shim().dtypes[i] == dtype) return name_of(static_cast<DType>(i));
   }
   return "another dtype";
 }
+
+}  // namespace
 
 bool DenseTensor::read(TensorHandle tensor) {
   const Shim& s = shim();
@@ -51,16 +51,6 @@ bool DenseTensor::read(TensorHandle tensor) {
   shape = sizes;
   strides = steps;
   return is_dense;
-}
-
-bool DenseTensor::has_shape(const ArrayView& expected) const {
-  return ndim == expected.ndim && std::equal(shape, shape + ndim, expected.shape);
-}
-
-std::string DenseTensor::shape_text() const {
-  std::string text = "(";
-  for (int64_t k = 0; k < ndim; ++k) text += (k == 0 ? "" : ", ") + std::to_string(shape[k]);
-  return text + (ndim == 1 ? ",)" : ")");
 }
 
 ArrayView DenseTensor::view(int view_ndim, size_t item_bytes) const {
@@ -82,15 +72,6 @@ void refuse_operand(const Operation& op, size_t index, const std::string& expect
     throw op.descriptor.argument_error(parameter, problem, help);
   }
   throw op.descriptor.launch_error("argument #" + std::to_string(index) + ": " + problem, help);
-}
-
-void refuse_result(const Operation& op, size_t index, const std::string& expected,
-                   const std::string& found) {
-  const auto& all = op.descriptor.slots;
-  auto it = std::ranges::find(all, static_cast<int>(index), &ParameterSlot::result);
-  throw op.descriptor.argument_error(static_cast<size_t>(it - all.begin()),
-                                     "expected " + expected + ", found " + found,
-                                     "leave out=... away, or give a new tensor");
 }
 
 Place read_tensor(const Operation& op, size_t index, TensorHandle tensor, ArrayView& view) {

@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "core/memory/small_buffer.h"
-#include "torch/operation.h"
+#include "core/run/operation.h"
 #include "torch/shim.h"
 
 namespace kernelcore::torch {
@@ -50,24 +50,14 @@ struct DenseTensor {
   /// Whether `tensor` is one.
   bool read(TensorHandle tensor);
 
-  bool has_shape(const ArrayView& expected) const;
-  std::string shape_text() const;
-
   /// It as memory, where it has `view_ndim` dimensions and elements of `item_bytes`.
   ArrayView view(int view_ndim, size_t item_bytes) const;
 };
-
-/// The name of a dtype that has torch's number `dtype`.
-std::string dtype_text(int32_t dtype);
 
 /// Throws what is wrong with operand `index`.
 [[noreturn]] void refuse_operand(const Operation& op, size_t index, const std::string& expected,
                                  const std::string& found,
                                  const std::string& help = "convert the tensor before the call");
-
-/// Throws what is wrong with the tensor that is to take visible result `index`.
-[[noreturn]] void refuse_result(const Operation& op, size_t index, const std::string& expected,
-                                const std::string& found);
 
 /// Reads operand `index`, and tells where it is; throws where its type is another one.
 Place read_tensor(const Operation& op, size_t index, TensorHandle tensor, ArrayView& view);

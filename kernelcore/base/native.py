@@ -26,6 +26,8 @@ _native.set_error_types(
 )
 
 LaunchDescriptor = _native.LaunchDescriptor
+Operation = _native.Operation
+TorchDeviceOperation = _native.TorchDeviceOperation
 launch = _native.launch
 launch_entry = _native.launch_entry
 AdjointMemory = _native.AdjointMemory

@@ -52,6 +52,7 @@ from kernelcore.operators.operation import Shape as Shape
 from kernelcore.operators.operation import describe as describe
 from kernelcore.operators.operation import evaluate as evaluate
 from kernelcore.operators.operation import identifiers as identifiers
+from kernelcore.operators.operation import native_operation as native_operation
 from kernelcore.operators.operation import own_shape as own_shape
 from kernelcore.operators.shape_rules import ShapeSpec as ShapeSpec
 from kernelcore.operators.shape_rules import kernel_operation as kernel_operation

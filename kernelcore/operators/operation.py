@@ -23,6 +23,7 @@ from kernelcore.compiler.launch_descriptor import (
     Role,
     ZeroFill,
     accumulated,
+    dtype_code,
     make_signature,
     parameter_slots,
 )
@@ -264,6 +265,11 @@ class Operation:
         """The kernel as native launchers take it."""
         return make_signature(self.optimized, self.compiled, self.bindings)
 
+    @cached_property
+    def native(self) -> native.Operation:
+        """It as native code runs it on arrays in CPU memory."""
+        return native_operation(self, self.signature)
+
     def parameter_slots(self) -> list[ParameterSlot]:
         """Per kernel parameter a row of integers, in the order of the native ABI."""
         return parameter_slots(self.func, self.compiled, self.bindings)
@@ -271,6 +277,27 @@ class Operation:
     def accumulated(self) -> list[tuple[int, int, int, int, int, int]]:
         """Per accumulated array a row of integers, in the order of the native ABI."""
         return accumulated(AccessMap(self.optimized))
+
+
+def native_operation(
+    operation: Operation,
+    descriptor: native.LaunchDescriptor,
+    scalars_are_arrays: bool = False,
+    on_devices: native.TorchDeviceOperation | None = None,
+) -> native.Operation:
+    """``operation`` as native code runs it, with the code of ``descriptor``.
+
+    Where all tensors are on one GPU, torch's calls run ``on_devices``.
+    """
+    operands = [
+        (True, dtype_code(o.type.dtype), o.type.ndim)
+        if isinstance(o.type, ArrayType)
+        else (scalars_are_arrays, dtype_code(o.type), 0)
+        for o in operation.operands
+    ]
+    results = [(dtype_code(r.type.dtype), r.shape) for r in operation.results]
+    visible, grid = operation.visible, operation.grid
+    return native.Operation(descriptor, operands, results, visible, grid, on_devices)
 
 
 def describe(type_: ArrayType) -> str:

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from kernelcore import _native
 from kernelcore.operators.gpu import device_form
-from kernelcore.operators.operation import Operation
+from kernelcore.operators.operation import Operation, native_operation
 from tests.cuda.fake_torch import ARCHITECTURE, FakeTorch
 from torch_ext import native
 
@@ -50,11 +51,11 @@ class FakeParameter(FakeTensor):
     """Another class that is as good."""
 
 
-def described(torch: FakeTorch, operation: Operation) -> native.TorchOperation:
+def described(torch: FakeTorch, operation: Operation) -> _native.Operation:
     """``operation`` as native code takes it, whose code the fake driver knows."""
     torch.driver.know(device_form(operation, ARCHITECTURE).func, ARCHITECTURE)
     devices = native.on_devices(operation, tensor_values=False)
-    return native.describe(operation, operation.signature, False, devices)
+    return native_operation(operation, operation.signature, False, devices)
 
 
 def entry(

@@ -90,7 +90,7 @@ class FakeOperator:
         """
         slots = [_slot(value) for value in stack]
         words = (ctypes.c_uint64 * max(len(slots), len(self._results)))(*slots)
-        function, context = self._native.boxed()
+        function, context = _native.torch_boxed(self._native)
         call = self._torch._fake.fake_torch_call
         error = call(ctypes.c_void_p(function), words, ctypes.c_void_p(context))
         if error is not None:

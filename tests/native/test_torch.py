@@ -53,10 +53,10 @@ def _torch_hooks() -> None:
 ANY_BACKEND = "CompositeExplicitAutograd"
 
 
-def define(schema: str, operation: _native.TorchOperation, key: str = "CPU") -> Any:
+def define(schema: str, operation: _native.Operation, key: str = "CPU") -> Any:
     """The operator of ``schema``, run by ``operation``."""
     name = schema.split("(")[0]
-    function, context = operation.boxed()
+    function, context = _native.torch_boxed(operation)
     text = f"""
 define void @thunk_{name}(ptr %stack, i64 %inputs, i64 %outputs) {{
   tail call void inttoptr (i64 {function} to ptr)(
@@ -69,10 +69,10 @@ define void @thunk_{name}(ptr %stack, i64 %inputs, i64 %outputs) {{
 
 
 @cache
-def axpy_operation() -> _native.TorchOperation:
+def axpy_operation() -> _native.Operation:
     signature = kernels.axpy().signature(wheres=["", "", "  at y", ""])
     operands = [VECTOR, (False, FLOAT32, 0), VECTOR]
-    return _native.TorchOperation(signature, operands, [(FLOAT32, LIKE_FIRST)], 1, LIKE_FIRST)
+    return _native.Operation(signature, operands, [(FLOAT32, LIKE_FIRST)], 1, LIKE_FIRST)
 
 
 @cache
@@ -135,7 +135,7 @@ def test_the_boxed_kernel_refuses_extents_that_32_bits_cannot_index() -> None:
 
 def test_values_may_be_tensors_without_dimensions() -> None:
     operands = [VECTOR, (True, FLOAT32, 0), VECTOR]
-    operation = _native.TorchOperation(
+    operation = _native.Operation(
         kernels.axpy().signature(), operands, [(FLOAT32, LIKE_FIRST)], 1, LIKE_FIRST
     )
     op = define("axpy_tensor(Tensor x, Tensor a, Tensor y) -> Tensor", operation)
@@ -156,7 +156,7 @@ def test_values_may_be_tensors_without_dimensions() -> None:
     ],
 )
 def test_scalars_arrive_in_their_dtype(dtype: int, schema: str, values: list[Any]) -> None:
-    operation = _native.TorchOperation(
+    operation = _native.Operation(
         kernels.store_value(dtype).signature(grid_rank=0), [(False, dtype, 0)], [(dtype, [])], 1, []
     )
     op = define(f"store_{dtype}({schema} value) -> Tensor", operation, ANY_BACKEND)
@@ -165,7 +165,7 @@ def test_scalars_arrive_in_their_dtype(dtype: int, schema: str, values: list[Any
 
 
 def test_int32_scalars_are_range_checked() -> None:
-    operation = _native.TorchOperation(
+    operation = _native.Operation(
         kernels.store_value(kernels.INT32).signature(grid_rank=0),
         [(False, kernels.INT32, 0)],
         [(kernels.INT32, [])],
@@ -180,7 +180,7 @@ def test_int32_scalars_are_range_checked() -> None:
 @pytest.mark.parametrize("role", [kernels.INOUT, kernels.SCRATCH])
 def test_operands_that_the_kernel_writes_are_copied(role: int) -> None:
     visible = int(role == kernels.INOUT)
-    operation = _native.TorchOperation(
+    operation = _native.Operation(
         kernels.increment(INT64, role).signature(),
         [(True, INT64, 1)],
         [(INT64, LIKE_FIRST)],
@@ -198,7 +198,7 @@ def test_operands_that_the_kernel_writes_are_copied(role: int) -> None:
 
 
 def test_accumulated_results_start_at_zero() -> None:
-    operation = _native.TorchOperation(
+    operation = _native.Operation(
         kernels.accumulate().signature(), [VECTOR], [(FLOAT32, [])], 1, LIKE_FIRST
     )
     op = define("accumulate(Tensor x) -> Tensor", operation)
@@ -316,10 +316,10 @@ def test_malformed_operations_are_refused() -> None:
     signature = kernels.axpy().signature()
     operands = [VECTOR, (False, FLOAT32, 0), VECTOR]
     with pytest.raises(KernelCompileError, match="operand index"):
-        _native.TorchOperation(signature, operands[:2], [(FLOAT32, LIKE_FIRST)], 1, LIKE_FIRST)
+        _native.Operation(signature, operands[:2], [(FLOAT32, LIKE_FIRST)], 1, LIKE_FIRST)
     with pytest.raises(KernelCompileError, match="dimension rule"):
-        _native.TorchOperation(signature, operands, [(FLOAT32, [(0, 1, 0)])], 1, LIKE_FIRST)
+        _native.Operation(signature, operands, [(FLOAT32, [(0, 1, 0)])], 1, LIKE_FIRST)
     with pytest.raises(KernelCompileError, match="grid rank"):
-        _native.TorchOperation(signature, operands, [(FLOAT32, LIKE_FIRST)], 1, [])
+        _native.Operation(signature, operands, [(FLOAT32, LIKE_FIRST)], 1, [])
     with pytest.raises(KernelCompileError, match="result type"):
-        _native.TorchOperation(signature, operands, [(FLOAT32, [])], 1, LIKE_FIRST)
+        _native.Operation(signature, operands, [(FLOAT32, [])], 1, LIKE_FIRST)

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "bind/errors.h"
+#include "bind/launch/operation.h"
 #include "bind/torch/dispatch_state.h"
 #include "bind/torch/function_object.h"
 #include "bind/torch/module.h"
 #include "bind/torch/operands.h"
-#include "bind/torch/operation.h"
 #include "torch/shim.h"
 
 namespace nb = nanobind;
@@ -19,11 +19,9 @@ namespace nb = nanobind;
 namespace kernelcore::bind {
 namespace {
 
-using torch::Operation;
-
 /// The adjoint for some cotangents that are given.
 struct Adjoint {
-  TorchOperation operation;
+  BoundOperation operation;
   std::vector<size_t> produced;  // the operands of the primal that its results are cotangents of
 };
 
@@ -40,7 +38,7 @@ struct GradPlan {
 
 /// The forward of a function: the operation, and a plan per set of operands that need cotangents.
 struct Forward : FunctionState {
-  TorchOperation operation;
+  BoundOperation operation;
   nb::object plan;   // (needs_input_grad) -> GradPlan
   nb::object plans;  // a dictionary of those that were asked for
 };
@@ -265,13 +263,13 @@ PyMethodDef g_backward_method = {
     "apply", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&backward_entry)), METH_FASTCALL,
     "Run the backward pass of one call."};
 
-nb::object make_forward(const TorchOperation& operation, std::string name, nb::object plan) {
+nb::object make_forward(const BoundOperation& operation, std::string name, nb::object plan) {
   auto forward = std::make_unique<Forward>(FunctionState{std::move(name)}, operation,
                                            std::move(plan), nb::dict());
   return make_function(std::move(forward), &forward_entry, METH_FASTCALL);
 }
 
-void init_adjoint(Adjoint* self, const TorchOperation& operation, std::vector<size_t> produced) {
+void init_adjoint(Adjoint* self, const BoundOperation& operation, std::vector<size_t> produced) {
   if (produced.size() != operation.operation->visible_count) {
     fail(*operation.operation, "results of an adjoint");
   }
@@ -296,7 +294,7 @@ void bind_torch_autograd(nb::module_& m) {
   nb::class_<Forward>(m, "TorchForward", nb::type_slots(ForwardSlots::slots),
                       "The state of the forward of an autograd function.");
   m.def("torch_forward", &make_forward, nb::arg("operation"), nb::arg("name"), nb::arg("plan"),
-        nb::sig("def torch_forward(operation: TorchOperation, name: str, "
+        nb::sig("def torch_forward(operation: Operation, name: str, "
                 "plan: collections.abc.Callable[[tuple[bool, ...]], TorchGradPlan]) -> "
                 "collections.abc.Callable[..., typing.Any]"),
         "A forward(context, *args) for calls that a fast entry found plain.");

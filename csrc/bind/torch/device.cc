@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "bind/launch/operation.h"
 #include "bind/torch/module.h"
-#include "bind/torch/operation.h"
 
 namespace nb = nanobind;
 
@@ -21,40 +21,32 @@ using torch::PlacedOperation;
 PlacedOperation place(const nb::object& make, int ordinal) {
   nb::gil_scoped_acquire gil;
   using Kernel = std::shared_ptr<cuda::DeviceKernel>;
-  auto [operation, kernel] = nb::cast<std::pair<TorchOperation, Kernel>>(make(ordinal));
+  auto [operation, kernel] = nb::cast<std::pair<BoundOperation, Kernel>>(make(ordinal));
   return {std::move(operation.operation), std::move(kernel)};
 }
 
-void init_operation(TorchDeviceOperation* self, std::vector<bool> is_tensor, nb::object make) {
+void init_operation(BoundDeviceOperation* self, std::vector<bool> is_tensor, nb::object make) {
   // Kept for ever, as the operator is: its destructor may not run where Python has ended.
   nb::handle kept = make.release();
   auto placing = [kept](int ordinal) { return place(nb::borrow(kept), ordinal); };
-  new (self) TorchDeviceOperation{
+  new (self) BoundDeviceOperation{
       std::make_shared<const DeviceOperation>(std::move(is_tensor), std::move(placing))};
-}
-
-std::pair<uintptr_t, uintptr_t> boxed(const TorchDeviceOperation& self) {
-  static auto* kept = new std::vector<std::shared_ptr<const DeviceOperation>>();
-  kept->push_back(self.operation);
-  return {reinterpret_cast<uintptr_t>(&kernelcore_torch_device_boxed),
-          reinterpret_cast<uintptr_t>(self.operation.get())};
 }
 
 }  // namespace
 
 void bind_torch_device(nb::module_& m) {
-  nb::class_<TorchDeviceOperation>(m, "TorchDeviceOperation",
+  nb::class_<BoundDeviceOperation>(m, "TorchDeviceOperation",
                                    "A functional torch operation on CUDA devices.")
       .def("__init__", &init_operation, nb::arg("is_tensor"), nb::arg("make"),
            nb::sig("def __init__(self, is_tensor: collections.abc.Sequence[bool], "
-                   "make: collections.abc.Callable[[int], tuple[TorchOperation, DeviceKernel]]) "
+                   "make: collections.abc.Callable[[int], tuple[Operation, DeviceKernel]]) "
                    "-> None"),
            "Whether the schema has a tensor for each operand, and what makes the operation and its "
            "code for the device of an ordinal, once.")
-      .def("boxed", &boxed, "As that of TorchOperation.")
       .def(
           "prepare",
-          [](const TorchDeviceOperation& self, int ordinal) { self.operation->prepare(ordinal); },
+          [](const BoundDeviceOperation& self, int ordinal) { self.operation->prepare(ordinal); },
           nb::arg("ordinal"),
           "Make the code for a device, and raise why an earlier run there failed: in a call of the "
           "operator, torch would turn both into errors of its own.");

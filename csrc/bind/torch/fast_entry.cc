@@ -13,7 +13,7 @@ namespace kernelcore::bind {
 namespace {
 
 struct FastEntry : FunctionState {
-  TorchOperation operation;
+  BoundOperation operation;
   nb::object differentiated;
   nb::object slow;
 };
@@ -56,7 +56,7 @@ PyObject* fast_entry(PyObject* self, PyObject* const* args, Py_ssize_t count,
   return call_guarded([&] { return call_fast(*entry, args, count, keywords); });
 }
 
-nb::object make_fast_entry(const TorchOperation& operation, std::string name,
+nb::object make_fast_entry(const BoundOperation& operation, std::string name,
                            nb::object differentiated, nb::object slow) {
   tensor_exchange_api();
   auto entry = std::make_unique<FastEntry>(FunctionState{std::move(name)}, operation,
@@ -71,7 +71,7 @@ void bind_fast_entry(nb::module_& m) {
                         "The state of one fast entry: its operation and its fallbacks.");
   m.def("torch_fast_entry", &make_fast_entry, nb::arg("operation"), nb::arg("name"),
         nb::arg("differentiated").none(), nb::arg("slow"),
-        nb::sig("def torch_fast_entry(operation: TorchOperation, name: str, "
+        nb::sig("def torch_fast_entry(operation: Operation, name: str, "
                 "differentiated: collections.abc.Callable[..., object] | None, "
                 "slow: collections.abc.Callable[..., object]) -> collections.abc.Callable[..., "
                 "typing.Any]"),

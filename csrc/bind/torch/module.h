@@ -5,7 +5,7 @@
 
 namespace kernelcore::bind {
 
-/// Adds everything below, TorchOperation, and the functions that bind torch.
+/// Adds everything below, and the functions that bind torch.
 void bind_torch(nanobind::module_& m);
 
 /// Adds TorchDeviceOperation: operators on CUDA tensors.

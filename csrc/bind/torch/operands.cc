@@ -9,7 +9,6 @@
 #include "bind/released_gil.h"
 #include "bind/torch/dispatch_state.h"
 #include "core/error.h"
-#include "core/run/functional.h"
 #include "core/run/pool.h"
 #include "cuda/functional.h"
 
@@ -17,8 +16,6 @@ namespace nb = nanobind;
 
 namespace kernelcore::bind {
 namespace {
-
-using torch::Operation;
 
 void set_allocation_error(void*, const char*, const char* message) {
   PyErr_SetString(PyExc_MemoryError, message);
@@ -81,7 +78,7 @@ bool starts_result(const Operation& op, size_t index) {
 
 }  // namespace
 
-Operands::Operands(const TorchOperation& operation)
+Operands::Operands(const BoundOperation& operation)
     : operation_(*operation.operation),
       on_devices_(operation.on_devices.get()),
       views_(operation_.operands.size()),
@@ -152,12 +149,11 @@ bool Operands::run_here(PyObject** results) {
     made.add(empty_tensor(op.results[i].dtype, {kDLCPU, 0}, views[i]));
     if (views[i].data == nullptr && views[i].numel() != 0) return false;
   }
-  torch::HiddenResults hidden(op, views_.data(), views.data());
-  Launch launch = op.launch_for(views_.data(), views.data());
+  OperationRun run(op, views_.data(), views.data());
   {
     std::optional<ReleasedGil> released;
-    if (launch.total > kInlinePoints || op.descriptor.may_block) released.emplace();
-    run_functional(op.descriptor, views_.data(), views.data(), launch, Pool::instance());
+    if (run.may_block()) released.emplace();
+    run.run(Pool::instance());
   }
   made.give_away();
   return true;

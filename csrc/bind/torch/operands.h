@@ -4,7 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include "bind/array/array_reader.h"
-#include "bind/torch/operation.h"
+#include "bind/launch/operation.h"
 #include "core/memory/array_view.h"
 #include "core/memory/small_buffer.h"
 
@@ -16,7 +16,7 @@ enum class Verdict { kPlain, kNeedsGrad, kUnusual };
 /// Arguments of one call on their way to the kernel.
 class Operands {
  public:
-  explicit Operands(const TorchOperation& operation);
+  explicit Operands(const BoundOperation& operation);
 
   /// Reads argument `index`; with `grad_mode`, tensors that require grad need it.
   ///
@@ -38,7 +38,7 @@ class Operands {
   bool run_here(PyObject** results);
   bool run_on_device(PyObject** results);
 
-  const torch::Operation& operation_;
+  const Operation& operation_;
   const torch::DeviceOperation* on_devices_;
   // Where all tensors are; of no type before one was read.
   DLDevice device_{};

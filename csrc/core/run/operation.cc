@@ -1,10 +1,11 @@
-#include "torch/operation.h"
+#include "core/run/operation.h"
 
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/run/functional.h"
 
-namespace kernelcore::torch {
+namespace kernelcore {
 namespace {
 
 [[noreturn]] void fail(const Operation& op, const std::string& what) {
@@ -83,10 +84,16 @@ void Operation::validate() const {
 
 size_t Operation::parameter_of(size_t index) const {
   const auto& all = descriptor.slots;
-  auto it = std::find_if(all.begin(), all.end(), [index](const ParameterSlot& slot) {
-    return slot.operand == static_cast<int>(index);
-  });
+  auto it = std::ranges::find(all, static_cast<int>(index), &ParameterSlot::operand);
   return it == all.end() ? kNoParameter : static_cast<size_t>(it - all.begin());
+}
+
+size_t Operation::parameter_of_result(size_t index) const {
+  const auto& all = descriptor.slots;
+  auto it = std::ranges::find_if(all, [index](const ParameterSlot& slot) {
+    return slot.is_written() && slot.result == static_cast<int>(index);
+  });
+  return static_cast<size_t>(it - all.begin());
 }
 
 void Operation::shape_result(size_t index, const ArrayView* operand_views,
@@ -107,14 +114,20 @@ Launch Operation::launch_for(const ArrayView* operand_views, const ArrayView* re
   return make_launch(descriptor, {dims, grid.size()});
 }
 
-HiddenResults::HiddenResults(const Operation& operation, const ArrayView* operand_views,
-                             ArrayView* views) {
+OperationRun::OperationRun(const Operation& operation, const ArrayView* operands,
+                           ArrayView* results)
+    : descriptor_(operation.descriptor), operands_(operands), results_(results) {
   for (size_t i = operation.visible_count; i < operation.results.size(); ++i) {
-    operation.shape_result(i, operand_views, views[i]);
-    size_t bytes = static_cast<size_t>(views[i].numel()) * size_bytes(operation.results[i].dtype);
-    memory_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
-    views[i].data = memory_.back().get();
+    operation.shape_result(i, operands, results[i]);
+    size_t bytes = static_cast<size_t>(results[i].numel()) * size_bytes(operation.results[i].dtype);
+    hidden_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
+    results[i].data = hidden_.back().get();
   }
+  launch_ = operation.launch_for(operands, results);
 }
 
-}  // namespace kernelcore::torch
+void OperationRun::run(Executor& executor) {
+  run_functional(descriptor_, operands_, results_, launch_, executor);
+}
+
+}  // namespace kernelcore

@@ -1,4 +1,4 @@
-// One functional torch operation: its operands, the shapes of its results, and its grid.
+// A kernel as a pure function: its operands, the shapes of its results, and its grid.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,9 @@
 #include "core/memory/array_view.h"
 #include "core/run/launch.h"
 
-namespace kernelcore::torch {
+namespace kernelcore {
 
-/// What the operator's schema takes: a tensor, or a Python scalar.
+/// What a caller gives: an array, or a number.
 struct OperandSpec {
   bool is_array;
   DType dtype;
@@ -27,7 +27,7 @@ struct Operation {
   static constexpr size_t kNoParameter = static_cast<size_t>(-1);
 
   LaunchDescriptor descriptor;
-  std::vector<OperandSpec> operands;  // in schema order
+  std::vector<OperandSpec> operands;  // in calling order
   std::vector<ResultSpec> results;    // visible ones first, then hidden ones
   size_t visible_count = 0;
   std::vector<DimRule> grid;  // operands first, then results
@@ -38,6 +38,9 @@ struct Operation {
   /// The kernel parameter that operand `index` fills, for error messages.
   size_t parameter_of(size_t index) const;
 
+  /// The kernel parameter that writes result `index`.
+  size_t parameter_of_result(size_t index) const;
+
   /// Sets shape and contiguous strides of result `index`, not its data.
   void shape_result(size_t index, const ArrayView* operand_views, ArrayView& result) const;
 
@@ -45,14 +48,23 @@ struct Operation {
   Launch launch_for(const ArrayView* operand_views, const ArrayView* result_views) const;
 };
 
-/// Memory of the hidden results of one run.
-class HiddenResults {
+/// One run, on operands and visible results that have memory; hidden results get their own.
+class OperationRun {
  public:
-  /// Shapes and allocates the hidden results of `operation` in `views`.
-  HiddenResults(const Operation& operation, const ArrayView* operand_views, ArrayView* views);
+  /// Shapes and allocates the hidden results, in `results` after the visible ones.
+  OperationRun(const Operation& operation, const ArrayView* operands, ArrayView* results);
+
+  /// Whether it may take long or wait, so that a caller should hold no lock.
+  bool may_block() const { return launch_.total > kInlinePoints || descriptor_.may_block; }
+
+  void run(Executor& executor);
 
  private:
-  std::vector<std::unique_ptr<std::byte[]>> memory_;
+  const LaunchDescriptor& descriptor_;
+  const ArrayView* operands_;
+  const ArrayView* results_;
+  std::vector<std::unique_ptr<std::byte[]>> hidden_;
+  Launch launch_;
 };
 
-}  // namespace kernelcore::torch
+}  // namespace kernelcore

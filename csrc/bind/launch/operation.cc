@@ -1,0 +1,146 @@
+#include "bind/launch/operation.h"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "bind/launch/argument.h"
+#include "bind/launch/arguments.h"
+#include "bind/released_gil.h"
+#include "core/error.h"
+#include "core/run/pool.h"
+
+namespace nb = nanobind;
+
+namespace kernelcore::bind {
+namespace {
+
+using FlatRule = std::tuple<int64_t, int64_t, int64_t>;
+using FlatOperand = std::tuple<bool, int, int>;
+using FlatResult = std::pair<int, std::vector<FlatRule>>;
+
+DType parse_dtype(int code) {
+  if (code < 0 || code >= kDTypeCount) {
+    throw Error(ErrorKind::kInternal, "unknown dtype code " + std::to_string(code));
+  }
+  return static_cast<DType>(code);
+}
+
+std::vector<DimRule> parse_rules(const std::vector<FlatRule>& rules) {
+  std::vector<int64_t> flat;
+  for (const auto& [operand, axis, value] : rules) flat.insert(flat.end(), {operand, axis, value});
+  return parse_dim_rules(flat);
+}
+
+void init_operation(BoundOperation* self, const LaunchDescriptor& descriptor,
+                    const std::vector<FlatOperand>& operands,
+                    const std::vector<FlatResult>& result_rules, size_t n_visible_results,
+                    const std::vector<FlatRule>& grid_rule,
+                    const BoundDeviceOperation* on_devices) {
+  auto made = std::make_shared<Operation>();
+  made->descriptor = descriptor;
+  for (const auto& [is_array, dtype, ndim] : operands) {
+    made->operands.push_back({is_array, parse_dtype(dtype), ndim});
+  }
+  for (const auto& [dtype, rules] : result_rules) {
+    made->results.push_back({parse_dtype(dtype), parse_rules(rules)});
+  }
+  made->visible_count = n_visible_results;
+  made->grid = parse_rules(grid_rule);
+  made->validate();
+  new (self)
+      BoundOperation{std::move(made), on_devices != nullptr ? on_devices->operation : nullptr};
+}
+
+/// Reads operand `index`, an array; of one that the kernel ignores the shape is enough.
+void read_operand(const Operation& op, size_t index, PyObject* object, ArrayView& view,
+                  Leases& leases) {
+  size_t parameter = op.parameter_of(index);
+  ArrayInfo info;
+  bool is_read = read_array(object, false, info, leases) == ReadStatus::kOk;
+  if (parameter == Operation::kNoParameter) {
+    if (!is_read) {
+      throw op.descriptor.launch_error("expected an array, found none", take_python_error());
+    }
+  } else if (is_read) {
+    info.is_read_only = false;  // A result that starts as a copy of it is written.
+    check_array(op.descriptor, parameter, info, object);
+  } else {
+    PyErr_Clear();
+    read_array_argument(op.descriptor, parameter, object, view, leases);  // Throws the reason.
+  }
+  view = info.view;
+}
+
+/// Reads result `index`, which must have the shape that `view` has.
+void read_result(const Operation& op, size_t index, PyObject* object, ArrayView& view,
+                 Leases& leases) {
+  ArrayView expected = view;
+  size_t parameter = op.parameter_of_result(index);
+  read_array_argument(op.descriptor, parameter, object, view, leases);
+  bool has_shape = std::equal(view.shape, view.shape + view.ndim, expected.shape);
+  if (has_shape && view.is_contiguous(size_bytes(op.results[index].dtype))) return;
+  throw op.descriptor.argument_error(parameter,
+                                     "expected a contiguous array of shape " +
+                                         shape_text(expected) + ", found shape " + shape_text(view),
+                                     "");
+}
+
+void run_operation(const BoundOperation& self, nb::handle operands, nb::handle results) {
+  const Operation& op = *self.operation;
+  size_t count = op.operands.size();
+  Arguments given(operands, results);
+  if (given.size() != count + op.visible_count) {
+    throw op.descriptor.launch_error("expected " + std::to_string(count) + " operands and " +
+                                         std::to_string(op.visible_count) + " results, found " +
+                                         std::to_string(given.size()) + " arrays",
+                                     "");
+  }
+  Leases leases(given.size());
+  ViewBuffer views(count);
+  ViewBuffer made(op.results.size());
+  SmallBuffer<uint64_t, 16> numbers(count);
+  // Values first: converting one may run Python code, which must not find arrays half read.
+  for (size_t i = 0; i < count; ++i) {
+    size_t parameter = op.parameter_of(i);
+    if (op.operands[i].is_array || parameter == Operation::kNoParameter) continue;
+    read_value_argument(op.descriptor, parameter, given[i],
+                        reinterpret_cast<std::byte*>(&numbers[i]));
+    views[i].ndim = 0;
+    views[i].data = &numbers[i];
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (op.operands[i].is_array) read_operand(op, i, given[i], views[i], leases);
+  }
+  for (size_t i = 0; i < op.visible_count; ++i) {
+    op.shape_result(i, views.data(), made[i]);
+    read_result(op, i, given[count + i], made[i], leases);
+  }
+  OperationRun run(op, views.data(), made.data());
+  {
+    std::optional<ReleasedGil> released;
+    if (run.may_block()) released.emplace();
+    run.run(Pool::instance());
+  }
+}
+
+}  // namespace
+
+void bind_operation(nb::module_& m) {
+  nb::class_<BoundOperation>(m, "Operation", "A kernel as a pure function of arrays.")
+      .def("__init__", &init_operation, nb::arg("descriptor"), nb::arg("operands"),
+           nb::arg("result_rules"), nb::arg("n_visible_results"), nb::arg("grid_rule"),
+           nb::arg("on_devices") = nb::none(),
+           "Of arrays in CPU memory, and `on_devices` of torch's CUDA tensors.")
+      .def("run", &run_operation, nb::arg("operands"), nb::arg("results"),
+           nb::sig("def run(self, operands: collections.abc.Sequence[object], "
+                   "results: collections.abc.Sequence[object]) -> None"),
+           "Write what the kernel makes of `operands` to contiguous arrays, apart from them.");
+}
+
+}  // namespace kernelcore::bind
