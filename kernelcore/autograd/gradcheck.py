@@ -10,12 +10,14 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from kernelcore.autograd.launch_plan import plan_of
+from kernelcore.autograd.records import LaunchRecord
 from kernelcore.base.errors import KernelArgumentError, KernelGradError
-from kernelcore.language.types import ArrayType, Scalar, element_type
-from kernelcore.launch.adjoint_launch import execute_adjoint
+from kernelcore.language.types import Scalar, element_type
 from kernelcore.launch.dispatch import Dims, argument_leaves
 from kernelcore.launch.kernel import Kernel, not_a_kernel
 from kernelcore.passes.autodiff.activity import is_float
+from kernelcore.runtime.array.array import Array as Data
 
 Array = npt.NDArray[Any]
 # By the names of an input and of an output: shape (elements of the output, of the input), float64.
@@ -53,10 +55,8 @@ def jacobian(
     point = _Point.of(kernel, dim, inputs, outputs)
     found: Jacobians = {}
     for output, sources in _by_output(point.pairs(pairs)).items():
-        rows = [point.pulled(sources, output, k) for k in range(point.start[output].size)]
-        for n, source in enumerate(sources):
-            shape = (len(rows), point.start[source].size)
-            found[point.key(source, output)] = np.array([r[n] for r in rows]).reshape(shape)
+        for source, rows in zip(sources, point.derivatives(sources, output), strict=True):
+            found[point.key(source, output)] = rows
     return found
 
 
@@ -89,12 +89,8 @@ def jacobian_fd(
     point = _Point.of(kernel, dim, inputs, outputs)
     found: Jacobians = {}
     for source, targets in _by_input(point.pairs(pairs)).items():
-        columns = [
-            point.difference(source, targets, k, eps) for k in range(point.start[source].size)
-        ]
-        for n, output in enumerate(targets):
-            shape = (len(columns), point.start[output].size)
-            found[point.key(source, output)] = np.array([c[n] for c in columns]).reshape(shape).T
+        for output, columns in zip(targets, point.differences(source, targets, eps), strict=True):
+            found[point.key(source, output)] = columns
     return found
 
 
@@ -180,8 +176,10 @@ class _Point:
         values = argument_leaves(kernel, args)
         start: list[Array] = []
         for param, value in zip(kernel.func.params, values, strict=True):
+            # Tensors of torch that require a gradient are detached: NumPy refuses them.
+            value = value.detach() if hasattr(value, "detach") else value
             try:
-                start.append(np.array(_plain(value), element_type(param.type).numpy))
+                start.append(np.array(value, element_type(param.type).numpy))
             except (BufferError, RuntimeError, TypeError, ValueError) as error:
                 raise KernelArgumentError(
                     f"{kernel.name}(): argument '{param.name}': {error}",
@@ -227,78 +225,59 @@ class _Point:
     def run(self, changed: dict[int, Array]) -> list[Array]:
         """All arrays after a launch, with other values of some parameters."""
         after = [changed.get(i, a).copy() for i, a in enumerate(self.start)]
-        self.kernel.executable.launch(self.dim, self._arguments(after))
+        pairs = zip(self.kernel.func.params, after, strict=True)
+        args = [a.item() if isinstance(p.type, Scalar) else a for p, a in pairs]
+        self.kernel.executable.launch(self.dim, args)
         return after
 
-    def pulled(self, sources: Sequence[int], output: int, k: int) -> list[Array]:
-        """The cotangents of ``sources``, flat, where element ``k`` of ``output`` has 1."""
-        effects = self.kernel.effects
-        seeds = tuple(
-            i for i, p in enumerate(self.kernel.func.params) if is_float(p) and effects[i].writes
-        )
-        adjoint = self.kernel.adjoint(tuple(sources), seeds)
-        cotangents = dict(enumerate(np.zeros_like(a) for a in self.start))
-        cotangents[output].reshape(-1)[k] = 1
-        primal, remained = [a.copy() for a in self.start], dict[int, Array]()
-        # What a replay recalls is there after the launch, as are minima and maxima.
-        recalled = [i for i, _ in adjoint.primals if effects[i].writes and not effects[i].loads]
-        if recalled or adjoint.extrema:
-            after = self.run({})
-            remained = {i: after[i] for i in adjoint.extrema}
-            for i in recalled:
-                primal[i] = after[i]
-        given = self._arguments(primal)
-        execute_adjoint(self.kernel, adjoint, self.dim, given, cotangents, None, remained)
-        held = {output, *adjoint.cotangents()}
-        return [
-            (cotangents[i] if i in held else np.zeros_like(cotangents[i]))
-            .astype(np.float64)
-            .reshape(-1)
-            for i in sources
-        ]
+    def derivatives(self, sources: Sequence[int], output: int) -> list[Array]:
+        """The Jacobians of ``output`` by ``sources``: a row per element, by the adjoint."""
+        params, effects = self.kernel.func.params, self.kernel.effects
+        leaves: list[Data] = []
+        for i, (param, array) in enumerate(zip(params, self.start, strict=True)):
+            is_tracked = i in sources or (is_float(param) and effects[i].writes)
+            scalar = element_type(param.type)
+            leaves.append(Data(array.copy(), scalar, requires_grad=is_tracked))
+        record = LaunchRecord(plan_of(self.kernel, leaves), self.dim, tuple(leaves), None)
+        if isinstance(record.plan.adjoint, KernelGradError):
+            raise record.plan.adjoint
+        record.save_before()
+        self.kernel.executable.launch(self.dim, leaves)
+        record.save_after()
+        gradients = {i: a.grad.numpy() for i, a in enumerate(leaves) if a.grad is not None}
+        found = [np.empty((self.start[output].size, self.start[i].size)) for i in sources]
+        for k in range(self.start[output].size):
+            for gradient in gradients.values():
+                gradient[...] = 0
+            gradients[output].reshape(-1)[k] = 1
+            record.backward(lambda _: ())
+            for i, rows in zip(sources, found, strict=True):
+                rows[k] = gradients[i].reshape(-1)
+        return found
 
-    def difference(
-        self, source: int, targets: Sequence[int], k: int, eps: float | None
-    ) -> list[Array]:
-        """The central differences of ``targets``, flat, along element ``k`` of ``source``."""
-        ends: list[list[Array]] = []
-        steps: list[float] = []
-        at = self.start[source].reshape(-1)[k]
-        step = eps if eps is not None else _step(self.start[source].dtype, float(at))
-        for sign in (1, -1):
-            moved = self.start[source].copy()
-            moved.reshape(-1)[k] = float(at) + sign * step
-            steps.append(float(moved.reshape(-1)[k]))
-            ends.append(self.run({source: moved}))
-        width = steps[0] - steps[1]
-        if width == 0:
-            raise KernelArgumentError(
-                f"gradcheck: a step of {step} does not change {self.element(self.name(source), k)}",
-                self.kernel.func.loc,
-                "give a larger eps",
-            )
-        pairs = [(ends[0][i], ends[1][i]) for i in targets]
-        with np.errstate(invalid="ignore"):
-            return [
-                ((a.astype(np.float64) - b.astype(np.float64)) / width).reshape(-1)
-                for a, b in pairs
-            ]
-
-    def _arguments(self, arrays: Sequence[Array]) -> list[Any]:
-        """``arrays`` as launches take them: those of values are numbers."""
-        params = self.kernel.func.params
-        pairs = zip(params, arrays, strict=True)
-        return [a if isinstance(p.type, ArrayType) else _number(p.type, a) for p, a in pairs]
-
-
-def _plain(value: Any) -> Any:
-    """``value``; of a tensor of torch, one that NumPy takes."""
-    return value.detach() if hasattr(value, "detach") else value
-
-
-def _number(type_: object, array: Array) -> Any:
-    assert isinstance(type_, Scalar)
-    return array.item()
+    def differences(self, source: int, targets: Sequence[int], eps: float | None) -> list[Array]:
+        """The Jacobians of ``targets`` by ``source``: a column per element, by differences."""
+        start = self.start[source]
+        found = [np.empty((self.start[i].size, start.size)) for i in targets]
+        for k, at in enumerate(start.reshape(-1).astype(float)):
+            step = eps if eps is not None else _step(start.dtype, at)
+            moved = [start.copy(), start.copy()]
+            for array, end in zip(moved, (at + step, at - step), strict=True):
+                array.reshape(-1)[k] = end
+            width = float(moved[0].reshape(-1)[k]) - float(moved[1].reshape(-1)[k])
+            if width == 0:
+                raise KernelArgumentError(
+                    f"gradcheck: a step of {step} does not change "
+                    f"{self.element(self.name(source), k)}",
+                    self.kernel.func.loc,
+                    "give a larger eps",
+                )
+            upper, lower = (self.run({source: array}) for array in moved)
+            with np.errstate(invalid="ignore"):
+                for i, columns in zip(targets, found, strict=True):
+                    change = upper[i].astype(np.float64) - lower[i].astype(np.float64)
+                    columns[:, k] = (change / width).reshape(-1)
+        return found
 
 
 def _step(dtype: np.dtype[Any], at: float) -> float:
