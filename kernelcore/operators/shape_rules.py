@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import SupportsIndex
 
 from kernelcore.base.errors import KernelArgumentError, SrcLoc
@@ -58,14 +58,7 @@ def kernel_operation(
     rules = ShapeRules(func.name, func.loc, arrays, position)
     rank = func.rank
     grid = rules.grid(launch_dims, rank)
-    if not isinstance(output_dims, Mapping):
-        output_dims = dict.fromkeys(results, output_dims)
-    for name in output_dims:
-        if name not in results:
-            raise rules.fail(
-                f"output_dims: '{name}' is no output", f"its outputs are {', '.join(results)}"
-            )
-    shapes = {name: rules.output(name, output_dims.get(name), grid) for name in results}
+    shapes = rules.outputs(results, output_dims, lambda: grid)
     return primal_operation(func, results, updated, grid, shapes)
 
 
@@ -174,12 +167,30 @@ class ShapeRules:
             )
         return shape
 
-    def output(self, name: str, spec: ShapeSpec, grid: Shape) -> Shape:
-        """The shape ``spec`` of output ``name``, by default ``grid``."""
+    def outputs(
+        self,
+        names: Sequence[str],
+        specs: ShapeSpec | Mapping[str, ShapeSpec],
+        default: Callable[[], Shape],
+    ) -> dict[str, Shape]:
+        """The shapes of the outputs ``names``: one for all, or by name."""
+        if not isinstance(specs, Mapping):
+            specs = dict.fromkeys(names, specs)
+        for name in specs:
+            if name not in names:
+                raise self.fail(
+                    f"output_dims: '{name}' is no output", f"its outputs are {', '.join(names)}"
+                )
+        given = {name: specs.get(name) for name in names}
+        return {
+            n: self._output(n, default() if s is None else self.shape(s)) for n, s in given.items()
+        }
+
+    def _output(self, name: str, shape: Shape) -> Shape:
+        """``shape`` of output ``name``, with its components."""
         array = self.arrays[name]
         outer = array.outer_ndim
         components = tuple(map(Extent.literal, array.components))
-        shape = grid if spec is None else self.shape(spec)
         if len(shape) == outer:
             return (*shape, *components)
         if len(shape) != array.ndim:

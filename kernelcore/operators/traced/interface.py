@@ -124,18 +124,9 @@ def interface(
             raise rules.fail(f"'{name}' is an output and in-out", "name it as in-out only")
     if not (outputs or in_out):
         raise rules.fail("no parameter is a result", "name outputs, or arrays that are in-out")
-    if not isinstance(output_dims, Mapping):
-        output_dims = dict.fromkeys(outputs, output_dims)
-    for name in output_dims:
-        if name not in outputs:
-            raise rules.fail(
-                f"output_dims: '{name}' is no output", f"its outputs are {', '.join(outputs)}"
-            )
-    shapes: dict[str, Shape] = {}
-    for name in outputs:
-        spec = output_dims.get(name)
-        shape = rules.first_array("give output_dims") if spec is None else spec
-        shapes[name] = rules.output(name, shape, ())
+    shapes = rules.outputs(
+        outputs, output_dims, lambda: rules.shape(rules.first_array("give output_dims"))
+    )
     return Interface(function, rows, tuple(outputs), tuple(in_out), shapes)
 
 
