@@ -20,13 +20,11 @@
 #include "bind/tape/adjoint_memory.h"
 #include "bind/tape/tape_launch.h"
 #include "bind/tape/tape_memory.h"
-#include "bind/xla_callback.h"
+#include "bind/xla.h"
 #include "core/loader/elf_loader.h"
 #include "core/loader/registry.h"
 #include "core/run/cpu_limit.h"
 #include "core/run/pool.h"
-#include "kernelcore/xla_cuda_handler.h"
-#include "kernelcore/xla_handler.h"
 
 namespace nb = nanobind;
 
@@ -104,34 +102,6 @@ void set_python_resolver(nb::object resolver) {
   g_resolver = resolver.is_none() ? nullptr : resolver.release().ptr();
   set_resolver(g_resolver != nullptr ? call_resolver : nullptr);
   Py_XDECREF(old);
-}
-
-void bind_xla_cuda(nb::module_& m, const char* name) {
-  auto handler = [name](auto* entry) { return nb::capsule(reinterpret_cast<void*>(entry), name); };
-  m.attr("xla_cuda_instantiate") = handler(&kernelcore_xla_cuda_instantiate);
-  m.attr("xla_cuda_initialize") = handler(&kernelcore_xla_cuda_initialize);
-  m.attr("xla_cuda_execute") = handler(&kernelcore_xla_cuda_execute);
-  m.attr("xla_cuda_execute_graph") = handler(&kernelcore_xla_cuda_execute_graph);
-  m.attr("xla_cuda_type_id") = nb::capsule(kernelcore_xla_cuda_type_id());
-  m.attr("xla_cuda_type_info") = nb::capsule(kernelcore_xla_cuda_type_info());
-}
-
-void bind_xla(nb::module_& m) {
-  constexpr const char* kCustomCall = "xla._CUSTOM_CALL_TARGET";
-  m.attr("xla_instantiate") =
-      nb::capsule(reinterpret_cast<void*>(&kernelcore_xla_instantiate), kCustomCall);
-  m.attr("xla_execute") =
-      nb::capsule(reinterpret_cast<void*>(&kernelcore_xla_execute), kCustomCall);
-  m.attr("xla_type_id") = nb::capsule(kernelcore_xla_type_id());
-  m.attr("xla_type_info") = nb::capsule(kernelcore_xla_type_info());
-  bind_xla_cuda(m, kCustomCall);
-  m.def("count_xla_plans", &kernelcore_xla_plan_count,
-        "How many different plans the call sites of all loaded programs have.");
-  m.def("run_xla_callback", &run_xla_callback, nb::arg("frame"), nb::arg("function"),
-        nb::arg("is_graph_compatible"),
-        nb::sig("def run_xla_callback(frame: int, function: collections.abc.Callable[..., object], "
-                "is_graph_compatible: bool) -> int"),
-        "Run a Python function as the handler of a call, and return the address of XLA's error.");
 }
 
 void bind_launch(nb::module_& m) {

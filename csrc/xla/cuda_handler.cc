@@ -1,16 +1,50 @@
+#include <algorithm>
+#include <cstdint>
+#include <list>
 #include <memory>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 #include "cuda/functional.h"
-#include "kernelcore/xla_cuda_handler.h"
+#include "cuda/graph.h"
 #include "xla/call.h"
+#include "xla/call_site.h"
 #include "xla/context.h"
-#include "xla/errors.h"
-#include "xla/graphs.h"
 #include "xla/plan_store.h"
 
 namespace kernelcore::ffi {
 namespace {
+
+/// The ordinal of a device and the addresses of buffers there.
+using GraphKey = std::vector<uintptr_t>;
+
+/// Graphs of a call site, each for the buffers of one call: as many as programs have sets of
+/// buffers in turn. The least recently used one is dropped.
+class GraphCache {
+ public:
+  static constexpr size_t kMaxGraphs = 16;
+
+  /// The graph of `key`, or null.
+  std::shared_ptr<const cuda::Graph> find(const GraphKey& key) {
+    std::lock_guard lock(mutex_);
+    auto it = std::ranges::find(graphs_, key, [](const auto& entry) { return entry.first; });
+    if (it == graphs_.end()) return nullptr;
+    graphs_.splice(graphs_.begin(), graphs_, it);
+    return graphs_.front().second;
+  }
+
+  void add(GraphKey key, std::shared_ptr<const cuda::Graph> graph) {
+    decltype(graphs_) dropped;  // Destroyed after the lock is released.
+    std::lock_guard lock(mutex_);
+    graphs_.emplace_front(std::move(key), std::move(graph));
+    if (graphs_.size() > kMaxGraphs) dropped.splice(dropped.begin(), graphs_, --graphs_.end());
+  }
+
+ private:
+  std::mutex mutex_;
+  std::list<std::pair<GraphKey, std::shared_ptr<const cuda::Graph>>> graphs_;  // latest first
+};
 
 /// A plan whose steps run on devices.
 struct DevicePlan : Plan {
@@ -38,13 +72,6 @@ std::unique_ptr<const Plan> make_device_plan(const XLA_FFI_Attrs& attributes) {
   return plan;
 }
 
-void delete_site(void* site) {
-  delete static_cast<CallSite*>(site);
-}
-
-XLA_FFI_TypeId g_site_type{0};  // XLA assigns the number when the type is registered
-XLA_FFI_TypeInfo g_site_info{XLA_FFI_TypeInfo_STRUCT_SIZE, nullptr, delete_site};
-
 cuda::Device& device_of(const XLA_FFI_CallFrame& frame) {
   int ordinal = read_device(frame);
   if (ordinal < 0) throw Error(ErrorKind::kInternal, "kernelcore: XLA does not name the device");
@@ -59,26 +86,16 @@ std::shared_ptr<cuda::Stream> stream_of(const XLA_FFI_CallFrame& frame) {
   return cuda::Stream::wrap(device_of(frame), reinterpret_cast<uintptr_t>(handle));
 }
 
-XLA_FFI_Error* instantiate(XLA_FFI_CallFrame* frame) {
+std::unique_ptr<CallSite> make_site(const XLA_FFI_Attrs& attributes) {
   auto site = std::make_unique<CallSite>();
-  site->plan = find_or_make_plan(frame->attrs, make_device_plan);
-  XLA_FFI_Error* error = set_state(frame, &g_site_type, site.get(), delete_site);
-  if (error == nullptr) static_cast<void>(site.release());
-  return error;
-}
-
-/// Calls `body` with the state of the call site.
-template <class Body>
-XLA_FFI_Error* with_site(XLA_FFI_CallFrame* frame, Body body) {
-  void* state = nullptr;
-  if (XLA_FFI_Error* error = get_state(frame, &g_site_type, &state)) return error;
-  body(*static_cast<CallSite*>(state));
-  return nullptr;
+  site->plan = find_or_make_plan(attributes, make_device_plan);
+  return site;
 }
 
 // A module that is loaded while a device waits for another may wait for both; and whatever captures
 // a run must not see what an earlier one has failed of.
-void initialize(const XLA_FFI_CallFrame& frame, const DevicePlan& plan) {
+void initialize(const XLA_FFI_CallFrame& frame, CallSite& site) {
+  const DevicePlan& plan = site.device_plan();
   cuda::Device& device = device_of(frame);
   for (const auto& kernel : plan.kernels) kernel->prepare(device);
   try {
@@ -98,7 +115,8 @@ void queue_steps(const XLA_FFI_CallFrame& frame, const DevicePlan& plan, const A
   }
 }
 
-void execute(const XLA_FFI_CallFrame& frame, const DevicePlan& plan) {
+void execute(const XLA_FFI_CallFrame& frame, CallSite& site) {
+  const DevicePlan& plan = site.device_plan();
   ViewBuffer views(plan.buffer_count);
   read_buffers(plan, frame, views.data());
   queue_steps(frame, plan, views.data(), *stream_of(frame));
@@ -126,47 +144,15 @@ void execute_graph(const XLA_FFI_CallFrame& frame, CallSite& site) {
 }
 
 }  // namespace
+
+std::vector<Registration> cuda_registrations() {
+  constexpr auto kCapturable = XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE;
+  return {registration("xla_cuda_instantiate", &instantiate_handler<CallSite, make_site>),
+          registration("xla_cuda_initialize", &site_handler<CallSite, initialize>),
+          registration("xla_cuda_execute", &site_handler<CallSite, execute, kCapturable>),
+          registration("xla_cuda_execute_graph", &site_handler<CallSite, execute_graph>),
+          {"xla_cuda_type_id", &SiteState<CallSite>::id},
+          {"xla_cuda_type_info", &SiteState<CallSite>::info}};
+}
+
 }  // namespace kernelcore::ffi
-
-extern "C" {
-
-XLA_FFI_Error* kernelcore_xla_cuda_instantiate(XLA_FFI_CallFrame* frame) {
-  using namespace kernelcore::ffi;
-  if (answer_metadata(frame, &g_site_type)) return nullptr;
-  return guarded(frame, [frame] { return instantiate(frame); });
-}
-
-XLA_FFI_Error* kernelcore_xla_cuda_initialize(XLA_FFI_CallFrame* frame) {
-  using namespace kernelcore::ffi;
-  if (answer_metadata(frame, nullptr)) return nullptr;
-  return guarded(frame, [frame] {
-    return with_site(frame, [&](CallSite& site) { initialize(*frame, site.device_plan()); });
-  });
-}
-
-XLA_FFI_Error* kernelcore_xla_cuda_execute(XLA_FFI_CallFrame* frame) {
-  using namespace kernelcore::ffi;
-  if (answer_metadata(frame, nullptr, XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE)) {
-    return nullptr;
-  }
-  return guarded(frame, [frame] {
-    return with_site(frame, [&](CallSite& site) { execute(*frame, site.device_plan()); });
-  });
-}
-
-XLA_FFI_Error* kernelcore_xla_cuda_execute_graph(XLA_FFI_CallFrame* frame) {
-  using namespace kernelcore::ffi;
-  if (answer_metadata(frame, nullptr)) return nullptr;
-  return guarded(frame, [frame] {
-    return with_site(frame, [&](CallSite& site) { execute_graph(*frame, site); });
-  });
-}
-
-void* kernelcore_xla_cuda_type_id() {
-  return &kernelcore::ffi::g_site_type;
-}
-
-void* kernelcore_xla_cuda_type_info() {
-  return &kernelcore::ffi::g_site_info;
-}
-}

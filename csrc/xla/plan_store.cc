@@ -5,7 +5,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "core/error.h"
+#include "xla/element_type.h"
 
 namespace kernelcore::ffi {
 namespace {
@@ -26,17 +26,6 @@ void append(std::string& key, const void* data, size_t size_bytes) {
   if (size_bytes != 0) key.append(static_cast<const char*>(data), size_bytes);
 }
 
-size_t size_bytes_of(XLA_FFI_DataType dtype) {
-  switch (dtype) {
-    case XLA_FFI_DataType_U8:
-      return 1;
-    case XLA_FFI_DataType_S64:
-      return 8;
-    default:
-      throw Error(ErrorKind::kInternal, "kernelcore: an attribute has an unknown element type");
-  }
-}
-
 /// Text that is equal for equal attributes only.
 void append_attributes(std::string& key, const XLA_FFI_Attrs& attributes) {
   append(key, &attributes.size, sizeof attributes.size);
@@ -48,13 +37,14 @@ void append_attributes(std::string& key, const XLA_FFI_Attrs& attributes) {
       case XLA_FFI_AttrType_ARRAY: {
         const auto& array = *static_cast<const XLA_FFI_Array*>(source);
         key += static_cast<char>(array.dtype);
-        append(key, array.data, array.size == 0 ? 0 : array.size * size_bytes_of(array.dtype));
+        append(key, array.data,
+               array.size == 0 ? 0 : array.size * element_type(array.dtype).size_bytes);
         break;
       }
       case XLA_FFI_AttrType_SCALAR: {
         const auto& scalar = *static_cast<const XLA_FFI_Scalar*>(source);
         key += static_cast<char>(scalar.dtype);
-        append(key, scalar.value, size_bytes_of(scalar.dtype));
+        append(key, scalar.value, element_type(scalar.dtype).size_bytes);
         break;
       }
       case XLA_FFI_AttrType_STRING: {

@@ -46,7 +46,7 @@ NATIVE_BELOW = {
     "cuda": {"kernelcore", "core"},
     "xla": {"kernelcore", "core", "cuda"},
     "torch": {"kernelcore", "core", "cuda"},
-    "bind": {"kernelcore", "core", "cuda", "torch"},
+    "bind": {"kernelcore", "core", "cuda", "torch", "xla"},
 }
 
 
