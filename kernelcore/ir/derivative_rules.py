@@ -19,7 +19,7 @@ from typing import Any
 from kernelcore.base.errors import KernelGradError, KernelTypeError
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ACCESSES, OpKind
-from kernelcore.ir.walk import clone_region, substitute
+from kernelcore.ir.walk import clone_region, rewrite
 from kernelcore.language.types import ArrayType, Scalar, Type, element_type, int32, int64
 
 # An array or a scalar: its Atom, and of an array the leading indices.
@@ -123,7 +123,7 @@ def instantiate(func: Func, given: Sequence[Argument | Absent]) -> Region:
         else:
             env[param] = argument[0]
     region = clone_region(Region((), func.body.eqns, func.body.yields), env)
-    return _View(views).region(region, {}) if views else region
+    return rewrite(region, _View(views).eqn) if views else region
 
 
 class _View:
@@ -132,19 +132,8 @@ class _View:
     def __init__(self, views: Mapping[Var, Argument | Absent]) -> None:
         self.views = views
 
-    def region(self, region: Region, env: dict[Var, Atom]) -> Region:
-        eqns: list[Eqn] = []
-        for eqn in region.eqns:
-            changed = self.eqn(eqn, env)
-            if changed is not None:
-                eqns.append(changed)
-        yields = tuple(substitute(a, env) for a in region.yields)
-        return Region(region.params, tuple(eqns), yields)
-
-    def eqn(self, eqn: Eqn, env: dict[Var, Atom]) -> Eqn | None:
-        inputs = tuple(substitute(a, env) for a in eqn.inputs)
-        regions = tuple(self.region(r, env) for r in eqn.regions)
-        eqn = replace(eqn, inputs=inputs, regions=regions)
+    def eqn(self, eqn: Eqn) -> Eqn | Region:
+        inputs = eqn.inputs
         first = inputs[0] if inputs else None
         view = self.views.get(first) if isinstance(first, Var) else None
         match eqn.op.kind:
@@ -156,10 +145,9 @@ class _View:
                 attrs = {**eqn.attrs, "axis": eqn.attrs["axis"] + len(leading)}
                 return replace(eqn, inputs=(array,), attrs=attrs)
             case _ if eqn.op.kind in ACCESSES and isinstance(view, Absent):
-                for out in eqn.outputs:
-                    assert isinstance(out.type, Scalar)
-                    env[out] = Const(out.type, 0.0)
-                return None
+                types = [v.type for v in eqn.outputs]
+                zeros = tuple(Const(t, 0.0) for t in types if isinstance(t, Scalar))
+                return Region((), (), zeros)
             case _ if eqn.op.kind in ACCESSES and view is not None:
                 assert not isinstance(view, Absent)
                 return replace(eqn, inputs=(*view, *inputs[1:]))

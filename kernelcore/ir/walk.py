@@ -1,8 +1,8 @@
-"""Traversals that passes share: iterate, collect free variables, clone with substitution."""
+"""Traversals that passes share: iterate, collect free variables, clone, rewrite."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import OpKind
@@ -87,6 +87,37 @@ def clone_region(region: Region, env: MutableMapping[Var, Atom]) -> Region:
     env.update(zip(region.params, params, strict=True))
     eqns = tuple(clone_eqn(e, env) for e in region.eqns)
     return Region(params, eqns, tuple(substitute(a, env) for a in region.yields))
+
+
+def rewrite(
+    region: Region,
+    change: Callable[[Eqn], Eqn | Region],
+    env: MutableMapping[Var, Atom] | None = None,
+) -> Region:
+    """``region`` with what ``change`` gives for every Eqn, in program order, parents first.
+
+    An Eqn takes the place of another one, and its regions are rewritten in turn. A Region is
+    finished code, whose yields take the place of the outputs; they are added to ``env``.
+    """
+    env = {} if env is None else env
+    eqns: list[Eqn] = []
+    for eqn in region.eqns:
+        inputs = tuple(substitute(a, env) for a in eqn.inputs)
+        found = change(Eqn(eqn.op, inputs, eqn.outputs, eqn.attrs, eqn.regions, eqn.loc))
+        if isinstance(found, Region):
+            eqns.extend(found.eqns)
+            env.update(zip(eqn.outputs, found.yields, strict=True))
+            continue
+        if found.regions:
+            regions = tuple(rewrite(r, change, env) for r in found.regions)
+            found = Eqn(found.op, found.inputs, found.outputs, found.attrs, regions, found.loc)
+        eqns.append(found)
+    return Region(region.params, tuple(eqns), tuple(substitute(a, env) for a in region.yields))
+
+
+def without(eqn: Eqn) -> Region:
+    """For ``rewrite``: no code in the place of ``eqn``, whose outputs are not used."""
+    return Region((), (), eqn.outputs)
 
 
 def replace_body(func: Func, body: Region) -> Func:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from kernelcore.base.errors import EXTENT_PLACE, INDEX_PLACE
 from kernelcore.builtins.logic import less, less_equal, logical_and
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region
 from kernelcore.ir.op import ACCESSES, ASSERT, CAST, DIM, OpKind
-from kernelcore.ir.walk import replace_body
+from kernelcore.ir.walk import replace_body, rewrite, without
 from kernelcore.language.types import ArrayType, int64
 
 _ZERO = Const(int64, 0)
@@ -20,21 +18,18 @@ def check_bounds(func: Func) -> Func:
 
     Native snippets are left alone: what they do to arrays is C++.
     """
-    return replace_body(func, _region(func.body))
+    return replace_body(func, rewrite(func.body, _checked))
 
 
-def _region(region: Region) -> Region:
+def _checked(eqn: Eqn) -> Eqn | Region:
+    if eqn.op.kind in ACCESSES:
+        return _access(eqn)
+    return without(eqn) if eqn.op.kind is OpKind.ASSERT and len(eqn.inputs) > 1 else eqn
+
+
+def _access(eqn: Eqn) -> Region:
+    """``eqn`` with an ASSERT per index before it."""
     builder = Builder()
-    for eqn in region.eqns:
-        if eqn.op.kind is OpKind.ASSERT and len(eqn.inputs) > 1:
-            continue
-        if eqn.op.kind in ACCESSES:
-            _check(builder, eqn)
-        builder.append(replace(eqn, regions=tuple(_region(r) for r in eqn.regions)))
-    return Region(region.params, tuple(builder.eqns), region.yields)
-
-
-def _check(builder: Builder, eqn: Eqn) -> None:
     builder.loc = eqn.loc
     array = eqn.inputs[0]
     assert isinstance(array.type, ArrayType)
@@ -49,6 +44,8 @@ def _check(builder: Builder, eqn: Eqn) -> None:
         high = builder.emit(less.op, found, extent)
         holds = builder.emit(logical_and.op, low, high)
         builder.emit_effect(ASSERT, holds, found, extent, text=_text(array, axis))
+    builder.append(eqn)
+    return Region((), tuple(builder.eqns), eqn.outputs)
 
 
 def _text(array: Atom, axis: int) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import ACCESSES, LOAD, TID, OpKind
+from kernelcore.ir.walk import rewrite
 from kernelcore.language.types import ArrayType, Scalar
 
 
@@ -35,7 +36,7 @@ def batch(func: Func, batched: Sequence[bool]) -> Func:
                 values.append(Eqn(LOAD, (params[-1], instance), (param,), loc=func.loc))
             case _:
                 raise ValueError(f"a parameter of type {param.type}")
-    eqns = tuple(_eqn(e, arrays, instance) for e in func.body.eqns)
+    eqns = rewrite(func.body, lambda eqn: _eqn(eqn, arrays, instance)).eqns
     body = Region(tuple(params), (*builder.eqns, *values, *eqns))
     return replace(func, name=f"{func.name}_batch", body=body, grid_rank=func.rank + 1)
 
@@ -45,16 +46,12 @@ def _eqn(eqn: Eqn, arrays: dict[Atom, Var], instance: Var) -> Eqn:
         return replace(eqn, attrs={**eqn.attrs, "axis": eqn.attrs["axis"] + 1})
     if eqn.op.kind in (OpKind.SNIPPET, OpKind.CUSTOM):
         pairs = [(arrays[a], instance) if a in arrays else (a,) for a in eqn.inputs]
-        eqn = replace(eqn, inputs=tuple(a for pair in pairs for a in pair))
-    elif eqn.inputs and eqn.inputs[0] in arrays:
+        return replace(eqn, inputs=tuple(a for pair in pairs for a in pair))
+    if eqn.inputs and eqn.inputs[0] in arrays:
         array, *rest = eqn.inputs
         if eqn.op.kind in ACCESSES:
             return replace(eqn, inputs=(arrays[array], instance, *rest))
         if eqn.op.kind is OpKind.DIM:
             attrs = {**eqn.attrs, "axis": eqn.attrs["axis"] + 1}
             return replace(eqn, inputs=(arrays[array],), attrs=attrs)
-    regions = tuple(
-        Region(r.params, tuple(_eqn(e, arrays, instance) for e in r.eqns), r.yields)
-        for r in eqn.regions
-    )
-    return replace(eqn, regions=regions) if regions else eqn
+    return eqn

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
-
 from kernelcore.ir.builder import Builder
-from kernelcore.ir.core import Atom, Eqn, Func, Region
+from kernelcore.ir.core import Eqn, Func, Region
 from kernelcore.ir.op import LOAD, STORE, OpKind
-from kernelcore.ir.walk import replace_body, walk_eqns
+from kernelcore.ir.walk import replace_body, rewrite, walk_eqns
 from kernelcore.passes.access.effects import AccessMap
 
 
@@ -21,25 +19,20 @@ def without_owned_atomics(func: Func) -> Func:
         return func
     accesses = AccessMap(func)
     owned = {a for a in arrays if accesses.owned(a)}
-    return replace_body(func, _region(func.body, owned)) if owned else func
+
+    def visit(eqn: Eqn) -> Eqn | Region:
+        return _update(eqn) if eqn.op.kind is OpKind.ATOMIC and eqn.inputs[0] in owned else eqn
+
+    return replace_body(func, rewrite(func.body, visit)) if owned else func
 
 
-def _region(region: Region, owned: Set[Atom]) -> Region:
+def _update(eqn: Eqn) -> Region:
+    """What the ATOMIC ``eqn`` does, as a load and a store."""
     builder = Builder()
-    for eqn in region.eqns:
-        if eqn.op.kind is OpKind.ATOMIC and eqn.inputs[0] in owned:
-            _update(builder, eqn)
-            continue
-        regions = tuple(_region(r, owned) for r in eqn.regions)
-        builder.append(Eqn(eqn.op, eqn.inputs, eqn.outputs, eqn.attrs, regions, eqn.loc))
-    return Region(region.params, tuple(builder.eqns), region.yields)
-
-
-def _update(builder: Builder, eqn: Eqn) -> None:
-    """Emit what the ATOMIC ``eqn`` does."""
     builder.loc = eqn.loc
     *element, value = eqn.inputs
     builder.append(Eqn(LOAD, tuple(element), eqn.outputs, loc=eqn.loc))
     update = eqn.attrs["update"]
     new = value if update is None else builder.emit(update, eqn.out, value)
     builder.emit_effect(STORE, *element, new)
+    return Region((), tuple(builder.eqns), eqn.outputs)

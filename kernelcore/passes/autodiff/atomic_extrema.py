@@ -18,7 +18,7 @@ from kernelcore.builtins.logic import equal, logical_and, logical_or, not_equal
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ATOMIC_ADD, LOAD, OpKind
-from kernelcore.ir.walk import atoms_in, walk_eqns
+from kernelcore.ir.walk import atoms_in, rewrite, walk_eqns
 from kernelcore.language.types import ArrayType, Scalar, int32
 from kernelcore.passes.access.effects import Access, AccessMap, disjoint
 from kernelcore.passes.autodiff.activity import active_values, without_messages
@@ -140,12 +140,11 @@ def _rewritten(
 
     That runs only where the value equals the final one; NaN equals NaN here.
     """
-    builder = Builder()
-    for eqn in region.eqns:
+
+    def visit(eqn: Eqn) -> Eqn | Region:
         if not eqn.inputs or eqn.inputs[0] not in final or eqn.op.kind is not OpKind.ATOMIC:
-            regions = tuple(_rewritten(r, final, attained) for r in eqn.regions)
-            builder.append(replace(eqn, regions=regions) if regions else eqn)
-            continue
+            return eqn
+        builder = Builder()
         builder.loc = eqn.loc
         array, *indices, value = eqn.inputs
         last = builder.emit(LOAD, final[array], *indices)
@@ -155,7 +154,9 @@ def _rewritten(
         with builder.region() as then:
             attained(builder, eqn)
         builder.emit_if(is_same, Region((), tuple(then)), Region((), ()))
-    return Region(region.params, tuple(builder.eqns), region.yields)
+        return Region((), tuple(builder.eqns), eqn.outputs)
+
+    return rewrite(region, visit)
 
 
 def _with_params(func: Func, suffix: str, params: Sequence[Var], body: Region) -> Func:

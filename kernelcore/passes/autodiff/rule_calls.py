@@ -10,6 +10,7 @@ from kernelcore.ir.builder import Builder, zero
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.derivative_rules import Absent, Argument, instantiate, rules_of
 from kernelcore.ir.op import WRITES, OpKind
+from kernelcore.ir.walk import rewrite, without
 from kernelcore.language.types import ArrayType, Scalar
 from kernelcore.passes.autodiff.forward import Forward
 from kernelcore.passes.autodiff.reverse import Cotangents, Reverse
@@ -23,7 +24,14 @@ def forward(state: Forward, eqn: Eqn) -> None:
     Raises:
         KernelGradError: It has no rule for tangents, and none follows from its adjoint.
     """
-    body = _without_dead_writes(state, eqn.regions[0])
+
+    def kept(inner: Eqn) -> Eqn | Region:
+        """``inner``, unless it writes an array that is never loaded."""
+        is_write = inner.op.kind in WRITES
+        is_dead = is_write and not state.accesses.has(inner.inputs[0], OpKind.LOAD)
+        return without(inner) if is_dead else inner
+
+    body = rewrite(eqn.regions[0], kept)
     state.builder.append(Eqn(eqn.op, eqn.inputs, eqn.outputs, eqn.attrs, (body,), eqn.loc))
     rules = rules_of(eqn)
     scalars, arrays = _float_arguments(eqn)
@@ -118,14 +126,3 @@ def _no_transpose(eqn: Eqn, mode: str, decorator: str) -> KernelGradError:
         eqn.loc,
         f"give the other one: {decorator}({name})",
     )
-
-
-def _without_dead_writes(state: Forward, region: Region) -> Region:
-    """``region`` without writes to arrays that are never loaded."""
-    eqns: list[Eqn] = []
-    for eqn in region.eqns:
-        if eqn.op.kind in WRITES and not state.accesses.has(eqn.inputs[0], OpKind.LOAD):
-            continue
-        regions = tuple(_without_dead_writes(state, r) for r in eqn.regions)
-        eqns.append(Eqn(eqn.op, eqn.inputs, eqn.outputs, eqn.attrs, regions, eqn.loc))
-    return Region(region.params, tuple(eqns), region.yields)

@@ -9,12 +9,9 @@ from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.derivative_rules import Argument, Rules, instantiate, rules_of
 from kernelcore.ir.op import WRITES, OpKind
 from kernelcore.ir.snippet import array_uses
-from kernelcore.ir.walk import replace_body, substitute, walk_eqns
+from kernelcore.ir.walk import replace_body, rewrite, walk_eqns
 from kernelcore.language.types import element_type
 from kernelcore.passes.access.effects import AccessMap, effects
-
-# What stands for a CUSTOM Eqn: an Eqn, or code and what it yields.
-_Change = Callable[[Eqn], Eqn | Region]
 
 
 def without_rules(func: Func) -> Func:
@@ -38,26 +35,17 @@ def _replay(eqn: Eqn) -> Eqn | Region:
     return Eqn(eqn.op, eqn.inputs, eqn.outputs, {"rules": kept}, (body,), eqn.loc)
 
 
-def _changed(func: Func, change: _Change) -> Func:
+def _changed(func: Func, change: Callable[[Eqn], Eqn | Region]) -> Func:
     if not any(e.op.kind is OpKind.CUSTOM for e in walk_eqns(func.body)):
         return func
-    return replace_body(func, _region(func.body, {}, change))
 
+    env: dict[Var, Atom] = {}
 
-def _region(region: Region, env: dict[Var, Atom], change: _Change) -> Region:
-    eqns: list[Eqn] = []
-    for eqn in region.eqns:
-        inputs = tuple(substitute(a, env) for a in eqn.inputs)
-        eqn = Eqn(eqn.op, inputs, eqn.outputs, eqn.attrs, eqn.regions, eqn.loc)
+    def visit(eqn: Eqn) -> Eqn | Region:
         found = change(eqn) if eqn.op.kind is OpKind.CUSTOM else eqn
-        if isinstance(found, Region):
-            inner = _region(found, env, change)
-            eqns.extend(inner.eqns)
-            env.update(zip(eqn.outputs, inner.yields, strict=True))
-            continue
-        regions = tuple(_region(r, env, change) for r in found.regions)
-        eqns.append(Eqn(found.op, inputs, found.outputs, found.attrs, regions, found.loc))
-    return Region(region.params, tuple(eqns), tuple(substitute(a, env) for a in region.yields))
+        return rewrite(found, visit, env) if isinstance(found, Region) else found
+
+    return replace_body(func, rewrite(func.body, visit, env))
 
 
 def reads_after_launch(func: Func) -> Iterator[tuple[Var, Eqn]]:
