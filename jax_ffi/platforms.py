@@ -50,7 +50,7 @@ def _cpu_code(operation: Operation, given: Given, block_dim: int) -> Code:
     rows = np.array(operation.accumulated(), np.int64)
     attributes: dict[str, Any] = {"accumulated": rows.reshape(-1)}
     if embeds.value:
-        attributes["object"] = np.frombuffer(portable(compiled), np.uint8)
+        attributes["object"] = np.frombuffer(portable(compiled.image), np.uint8)
     return Code(compiled.key, compiled.block_size, operation.parameter_slots(), attributes)
 
 

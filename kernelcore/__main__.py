@@ -19,8 +19,8 @@ from kernelcore.cli import bench
 from kernelcore.compiler import stages
 from kernelcore.launch.kernel import Kernel
 
-# Kinds of files in the cache: machine code, descriptions of processors, of launches, of sources.
-KINDS = ("o", "host", "launch", "sources")
+# Kinds of files in the cache: machine code, descriptions of processors, of launches, IR, sources.
+KINDS = ("o", "host", "launch", "ir", "sources")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
-from kernelcore.base.errors import KernelSyntaxError, SrcLoc
-from kernelcore.frontend.annotations import (
-    Wanted,
-    parameter_nodes,
-    required_type,
-    result_types,
-)
 from kernelcore.frontend.scope import Scope
-from kernelcore.frontend.source import read_source
 from kernelcore.frontend.values.value import ArrayView, Axis, CompositeValue, Value
 from kernelcore.ir.core import Const, Var
 from kernelcore.ir.op import LOAD
@@ -29,36 +20,6 @@ from kernelcore.language.types import (
     TypeClass,
     int32,
 )
-
-
-def kernel_parameters(pyfunc: Callable[..., Any]) -> tuple[tuple[str, Wanted, SrcLoc | None], ...]:
-    """Names, annotated types and places of the parameters of the kernel ``pyfunc``.
-
-    Raises:
-        KernelError: They are not parameters of a kernel.
-    """
-    source = read_source(pyfunc)
-    if pyfunc.__code__.co_name == "<lambda>":
-        raise KernelSyntaxError(
-            "a kernel is defined with def, found a lambda",
-            source.loc(source.tree),
-            "write @kernel above a def whose parameters are annotated",
-        )
-    for default in (*source.tree.args.defaults, *source.tree.args.kw_defaults):
-        if default is not None:
-            raise KernelSyntaxError(
-                "kernel parameters have no defaults",
-                source.loc(default),
-                "pass the value when you launch the kernel",
-            )
-    if result_types(source) != () and source.tree.returns is not None:
-        raise KernelSyntaxError(
-            "a kernel returns nothing",
-            source.loc(source.tree.returns),
-            "write results to arrays, and leave the annotation out",
-        )
-    nodes = parameter_nodes(source)
-    return tuple((node.arg, required_type(source, node), source.loc(node)) for node in nodes)
 
 
 def flat_parameters(name: str, type_: SourceType) -> list[Var]:

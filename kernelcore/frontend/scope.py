@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeGuard
 
 from kernelcore.base.errors import KernelNameError, KernelSyntaxError, KernelTypeError, SrcLoc
+from kernelcore.builtins import BUILTINS
 from kernelcore.frontend.values.host_value import host_value
 from kernelcore.frontend.values.literal_types import (
     TypeInference,
@@ -149,8 +150,22 @@ class Scope:
         """
         loc = self.loc(node)
         if node.id not in self.env and node.id not in self.assigned:
-            return host_value(self.names.resolve(node.id, loc), node.id, loc)
+            return host_value(self.resolve(node.id, loc), node.id, loc)
         return self.require(node.id, loc)
+
+    def resolve(self, name: str, loc: SrcLoc | None) -> object:
+        """The Python object that ``name`` stands for around the text.
+
+        Raises:
+            KernelNameError: It stands for none.
+        """
+        try:
+            return self.names.resolve(name, loc)
+        except KernelNameError as error:
+            if name not in BUILTINS:
+                raise
+            remedy = f"import kernelcore as kc and write kc.{name}"
+            raise KernelNameError(error.message, loc, remedy) from None
 
     def require(self, name: str, loc: SrcLoc | None) -> Value:
         """The value of a variable.

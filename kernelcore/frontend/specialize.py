@@ -9,21 +9,13 @@ from functools import cache
 from typing import Any, TypeVar
 
 from kernelcore.base.errors import KernelError, KernelSyntaxError, KernelTypeError, SrcLoc
-from kernelcore.frontend.annotations import (
-    Open,
-    Wanted,
-    parameter_nodes,
-    required_type,
-    result_types,
-)
 from kernelcore.frontend.calls.call import lower_call
 from kernelcore.frontend.calls.overloads import Match, recursion, resolve, source_type
 from kernelcore.frontend.derivatives.adjoint_syntax import refuse_adjoint_syntax
 from kernelcore.frontend.derivatives.rules import Bind, Callee, Finish, emit_with_rules, make_rules
 from kernelcore.frontend.formula import BuiltinNames
-from kernelcore.frontend.parameters import flat_parameters, kernel_parameters, parameter_value
+from kernelcore.frontend.parameters import flat_parameters, parameter_value
 from kernelcore.frontend.scope import FALSE, Scope
-from kernelcore.frontend.source import Source, read_source
 from kernelcore.frontend.statements.assigned_names import assigned_names
 from kernelcore.frontend.statements.assignment_target import updated_target
 from kernelcore.frontend.statements.branch import RETURN
@@ -43,25 +35,30 @@ from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Func, Region, Var
 from kernelcore.ir.derivative_rules import Rules
 from kernelcore.ir.op import CALL
+from kernelcore.language.annotations import (
+    Open,
+    Wanted,
+    parameter_nodes,
+    required_type,
+    result_types,
+)
+from kernelcore.language.definition import kernel_parameters
 from kernelcore.language.function import Function, Overload
+from kernelcore.language.source import Source, read_source
 from kernelcore.language.types import Scalar, SourceType, Type, boolean, is_pattern
 
 
 def specialize_kernel(
-    pyfunc: Callable[..., Any],
-    types: Sequence[SourceType] | None = None,
-    source: Source | None = None,
+    pyfunc: Callable[..., Any], types: Sequence[SourceType] | None = None
 ) -> Func:
     """The kernel ``pyfunc`` for parameters of ``types``, by default those of its annotations.
-
-    ``source`` is its text, by default what it is now.
 
     Raises:
         KernelError: The first place that is not in the kernel language.
     """
     if types is None:
         types = [_concrete(*row) for row in kernel_parameters(pyfunc)]
-    return _Specializer().kernel(source or read_source(pyfunc), types, is_kernel=True)
+    return _Specializer().kernel(read_source(pyfunc), types, is_kernel=True)
 
 
 def specialize_function(function: Function) -> Func:

@@ -1,53 +1,34 @@
-"""What a kernel becomes when it is needed: parameters, IR, machine code, adjoints."""
+"""Executable: a kernel over arrays that the caller provides, on the CPU and on GPUs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernelcore.base import native
 from kernelcore.base.config import config
-from kernelcore.base.errors import KernelSyntaxError, SrcLoc
-from kernelcore.compiler.launch_descriptor import Binding, Role, describe, make_signature
-from kernelcore.compiler.native_code import Compiled, compile_func
-from kernelcore.compiler.ptx_code import DeviceCode, architecture_of, device_code
-from kernelcore.compiler.recall import Entry, Recalled
-from kernelcore.frontend.parameters import kernel_parameters
-from kernelcore.frontend.source import read_source
-from kernelcore.ir.core import Func
-from kernelcore.language.types import ArrayType, SourceType
-from kernelcore.launch.infer_types import Parameter
-from kernelcore.passes.access.accumulation_plan import unplanned
-from kernelcore.passes.access.effects import effects
+from kernelcore.base.lazy import Deferred
+from kernelcore.compiler.code_store import CPU, GPU, symbol_of
+from kernelcore.compiler.launch_descriptor import LaunchDescriptor, Role
 from kernelcore.runtime.device import Device, cuda_device
 from kernelcore.runtime.device_memory import on_device
 from kernelcore.runtime.stream import Stream, current_stream
 
-
-def name_loc(pyfunc: Callable[..., Any]) -> SrcLoc | None:
-    """Where the name of ``pyfunc`` is defined; None where its file has it no more."""
-    try:
-        return read_source(pyfunc).name_loc()
-    except KernelSyntaxError:
-        return None
-
-
-def parameters(
-    pyfunc: Callable[..., Any], types: tuple[SourceType, ...] | None
-) -> tuple[Parameter, ...]:
-    """The parameters of the kernel ``pyfunc``, of ``types`` if they are given.
-
-    Raises:
-        KernelError: An annotation is not in the kernel language.
-    """
-    found = tuple(Parameter(*row) for row in kernel_parameters(pyfunc))
-    if types is None:
-        return found
-    return tuple(replace(p, wanted=type_) for p, type_ in zip(found, types, strict=True))
+# A kernel that the disk cache knows is launched without the compiler.
+if TYPE_CHECKING:
+    from kernelcore.compiler import describe_launch, native_code, ptx_code
+    from kernelcore.compiler.kernel_cache import KernelEntry
+    from kernelcore.ir.core import Func
+    from kernelcore.passes.access import accumulation_plan
+else:
+    describe_launch = Deferred("kernelcore.compiler.describe_launch")
+    native_code = Deferred("kernelcore.compiler.native_code")
+    ptx_code = Deferred("kernelcore.compiler.ptx_code")
+    accumulation_plan = Deferred("kernelcore.passes.access.accumulation_plan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +60,16 @@ class Executable:
     """A kernel over arrays that the caller provides.
 
     Args:
-        make: Makes the kernel, ready for code generation. It is asked at once unless the disk
-            cache knows what launches ask for.
-        entry: Says where the disk cache keeps that, of the kernel as it is known so far.
-
-    Raises:
-        KernelError: The kernel cannot be made.
+        make: Makes the kernel, ready for code generation, where the disk cache does not know it.
+        entry: Says where the disk cache keeps it.
     """
 
     def __init__(
-        self, make: Callable[[], Func], entry: Callable[[], Entry | None] = lambda: None
+        self, make: Callable[[], Func], entry: Callable[[], KernelEntry | None] = lambda: None
     ) -> None:
         self._make = make
         self._entry = entry
-        known = entry()
-        self._recalled = None if known is None else known.load()
         self._device_kernels: dict[tuple[str, bool, bool], native.DeviceKernel] = {}
-        if self._recalled is None:
-            _ = self._func
 
     @cached_property
     def _func(self) -> Func:
@@ -108,25 +81,17 @@ class Executable:
 
         That is, where it adds to them.
         """
-        recalled = self._recalled
-        if recalled and self._entry() and (known := recalled.signature()):
-            return known
-        compiled = compile_func(self._func)
-        described = describe(self._func, compiled, _bindings(self._func))
-        if entry := self._entry():
-            entry.store(Recalled(compiled.key, self.has_arrays, described))
-        return described.signature(compiled.key, compiled.address)
+        return self._launchable(None, is_serial=False)[0]
+
+    @cached_property
+    def serial(self) -> native.LaunchDescriptor:
+        """The kernel for arrays that share memory: one thread runs its points in order."""
+        return self._launchable(None, is_serial=True)[0]
 
     @property
     def is_on_cpu(self) -> bool:
         """Whether there is code for the CPU, and none for a GPU."""
         return "signature" in self.__dict__ and not self._device_kernels
-
-    @cached_property
-    def serial(self) -> native.LaunchDescriptor:
-        """The kernel for arrays that share memory: one thread runs its points in order."""
-        func = unplanned(self._func)
-        return _signature(func, compile_func(func), is_serial=True)
 
     def on_device(self, ordinal: int, *, is_serial: bool = False) -> native.DeviceKernel:
         """As ``signature`` or ``serial``, for CUDA device ``ordinal``.
@@ -135,19 +100,63 @@ class Executable:
             KernelCompileError: The kernel has what GPUs have no code for.
             KernelDeviceError: There is no such device.
         """
-        wanted = architecture_of(ordinal), is_serial, config.deterministic
-        found = self._device_kernels.get(wanted)
-        if found is None:
-            func = unplanned(self._func) if is_serial else self._func
-            code = device_code(func, wanted[0])
-            signature = _signature(func, code, is_serial=is_serial)
-            found = native.DeviceKernel(signature, code.image, code.symbol)
-            self._device_kernels[wanted] = found
+        wanted = ptx_code.architecture_of(ordinal), is_serial, config.deterministic
+        if wanted not in self._device_kernels:
+            launchable = self._launchable(wanted[0], is_serial=is_serial)
+            self._device_kernels[wanted] = native.DeviceKernel(*launchable)
+        return self._device_kernels[wanted]
+
+    def _launchable(
+        self, architecture: str | None, *, is_serial: bool
+    ) -> tuple[native.LaunchDescriptor, bytes, str]:
+        """The kernel for GPUs of ``architecture``, or for the CPU: description, code, symbol."""
+        target = f"{architecture or 'cpu'}{', serial' * is_serial}"
+        described = self._described_serial if is_serial else self.described
+        key = self._known(target)
+        found = key and (GPU if architecture else CPU).find(key)
+        if not found:
+            func = accumulation_plan.unplanned(self._func) if is_serial else self._func
+            if architecture:
+                compiled = ptx_code.device_code(func, architecture)
+            else:
+                compiled = native_code.compile_func(func)
+            key, found = compiled.key, (compiled.image, compiled.address)
+            self._keep(target, key)
+        code, address = found
+        return described.signature(key, address), code, symbol_of(key)
+
+    @cached_property
+    def described(self) -> LaunchDescriptor:
+        """What launchers know of the kernel besides its code."""
+        return self._described(is_serial=False)
+
+    @cached_property
+    def _described_serial(self) -> LaunchDescriptor:
+        return self._described(is_serial=True)
+
+    def _described(self, *, is_serial: bool) -> LaunchDescriptor:
+        what = f"launch{', serial' * is_serial}"
+        known = self._known(what)
+        if known is not None:
+            return LaunchDescriptor.from_json(known)
+        func = accumulation_plan.unplanned(self._func) if is_serial else self._func
+        bindings = describe_launch.own_bindings(func)
+        found = describe_launch.describe_launch(func, bindings, is_serial=is_serial)
+        self._keep(what, found.to_json())
         return found
+
+    def _known(self, what: str) -> Any:
+        """What the disk cache has of the kernel."""
+        entry = self._entry()
+        return entry and entry.load(what)
+
+    def _keep(self, what: str, value: object) -> None:
+        if entry := self._entry():
+            entry.store(what, value)
 
     def interface(self, device: Device) -> native.LaunchDescriptor:
         """Its parameters, as launches on ``device`` read arguments."""
-        return self.signature if device.is_cpu else self.on_device(device.ordinal).descriptor
+        return self.signature if device.is_cpu else self.on_device(device.ordinal).signature
 
     def cached_gpu_launch(self, args: Sequence[Any]) -> CachedGpuLaunch | None:
         """What launches arrays like ``args`` again, which are on one GPU; None where it cannot."""
@@ -159,21 +168,18 @@ class Executable:
     @cached_property
     def has_arrays(self) -> bool:
         """Whether a parameter is an array, and no composite that is passed by value."""
-        if self._recalled is not None:
-            return self._recalled.has_arrays
-        return any(isinstance(p.type, ArrayType) and p.type.outer_ndim for p in self._func.params)
+        return any(slot.outer_ndim for slot in self.described.parameter_slots)
 
     @cached_property
     def written(self) -> tuple[int, ...]:
         """The parameters whose elements it writes."""
-        return tuple(i for i, effect in enumerate(effects(self._func)) if effect.writes)
+        slots = enumerate(self.described.parameter_slots)
+        return tuple(i for i, slot in slots if slot.role == Role.OUTPUT)
 
     @cached_property
     def _composites(self) -> tuple[int, ...]:
-        params = enumerate(self._func.params)
-        return tuple(
-            i for i, p in params if isinstance(p.type, ArrayType) and not p.type.outer_ndim
-        )
+        slots = enumerate(self.described.parameter_slots)
+        return tuple(i for i, s in slots if s.role != Role.VALUE and not s.outer_ndim)
 
     def with_values(
         self, args: Sequence[Any], stream: Stream, *, is_kept: bool = False
@@ -203,19 +209,3 @@ class Executable:
         """
         if not native.launch(self.signature, dim, args):
             native.launch(self.serial, dim, args)
-
-
-def _signature(
-    func: Func, compiled: Compiled | DeviceCode, *, is_serial: bool = False
-) -> native.LaunchDescriptor:
-    return make_signature(func, compiled, _bindings(func), is_serial=is_serial)
-
-
-def _bindings(func: Func) -> list[Binding]:
-    """Every parameter bound to the argument of its place."""
-    bindings: list[Binding] = []
-    for index, (param, effect) in enumerate(zip(func.params, effects(func), strict=True)):
-        role = Role.OUTPUT if effect.writes else Role.INPUT
-        is_array = isinstance(param.type, ArrayType)
-        bindings.append(Binding(role if is_array else Role.VALUE, index))
-    return bindings

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from kernelcore.base.errors import KernelTypeError, SrcLoc
-from kernelcore.frontend.annotations import Open, Wanted, bound_of, wanted
-from kernelcore.frontend.calls.overloads import admits, words_of
+from kernelcore.language.annotations import Open, Wanted, admits, bound_of, wanted, words_of
+from kernelcore.language.definition import kernel_parameters
 from kernelcore.language.types import (
     SCALARS,
     ArrayOf,
@@ -45,6 +45,20 @@ class Parameter:
         if isinstance(self.wanted, Open | TypeVar) or is_pattern(self.wanted):
             return None
         return self.wanted
+
+
+def parameters(
+    pyfunc: Callable[..., Any], types: tuple[SourceType, ...] | None
+) -> tuple[Parameter, ...]:
+    """The parameters of the kernel ``pyfunc``, of ``types`` if they are given.
+
+    Raises:
+        KernelError: An annotation is not in the kernel language.
+    """
+    found = tuple(Parameter(*row) for row in kernel_parameters(pyfunc))
+    if types is None:
+        return found
+    return tuple(replace(p, wanted=type_) for p, type_ in zip(found, types, strict=True))
 
 
 def is_leaf(type_: SourceType | None) -> bool:

@@ -16,9 +16,11 @@ from kernelcore.language.function import Function, Overload, require_function
 # Modules that declare kernels are imported without the compiler.
 if TYPE_CHECKING:
     from kernelcore.base import native
-    from kernelcore.compiler import export, recall, stages
-    from kernelcore.compiler.recall import Reading
+    from kernelcore.compiler import export, kernel_cache, stages
+    from kernelcore.compiler.kernel_cache import KernelEntry
+    from kernelcore.frontend import specialize
     from kernelcore.ir.core import Func
+    from kernelcore.language import source, source_check
     from kernelcore.language.types import SourceType
     from kernelcore.launch import adjoint_kernel, executable, infer_types
     from kernelcore.launch.adjoint_kernel import Adjoint
@@ -35,7 +37,10 @@ else:
     stages = Deferred("kernelcore.compiler.stages")
     effects = Deferred("kernelcore.passes.access.effects")
     pipeline = Deferred("kernelcore.passes.pipeline")
-    recall = Deferred("kernelcore.compiler.recall")
+    kernel_cache = Deferred("kernelcore.compiler.kernel_cache")
+    specialize = Deferred("kernelcore.frontend.specialize")
+    source = Deferred("kernelcore.language.source")
+    source_check = Deferred("kernelcore.language.source_check")
 
 
 class Kernel:
@@ -83,8 +88,8 @@ class Kernel:
 
     @cached_property
     def loc(self) -> SrcLoc | None:
-        """Where its name is defined."""
-        return executable.name_loc(self.pyfunc)
+        """Where its name is defined; None where its file has it no more."""
+        return source.name_loc(self.pyfunc)
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -93,7 +98,7 @@ class Kernel:
         Raises:
             KernelError: An annotation is not in the kernel language.
         """
-        return executable.parameters(self.pyfunc, self._types)
+        return infer_types.parameters(self.pyfunc, self._types)
 
     @cached_property
     def is_generic(self) -> bool:
@@ -147,13 +152,31 @@ class Kernel:
         Raises:
             KernelError: The source is not in the kernel language; says where.
         """
-        return self._reading.func
+        entry = self._entry
+        known = entry and entry.load_func()
+        if known is not None:
+            return known
+        types = None if self.is_generic else self._parameter_types
+        func = pipeline.normalize(specialize.specialize_kernel(self.pyfunc, types))
+        if entry is not None and self._find_entry() == entry:
+            entry.store_func(func)
+        else:
+            # What it reads has changed meanwhile.
+            self._entry = None
+        return func
+
+    @property
+    def _parameter_types(self) -> list[SourceType]:
+        return [p.type for p in self.parameters if p.type is not None]
 
     @cached_property
-    def _reading(self) -> Reading:
-        """The kernel as it is when it is first needed."""
-        types = [p.type for p in self.parameters if p.type is not None]
-        return recall.Reading(self.pyfunc, None if self.is_generic else types)
+    def _entry(self) -> KernelEntry | None:
+        """Where the disk cache keeps the kernel as it is when it is first needed."""
+        return self._find_entry()
+
+    def _find_entry(self) -> KernelEntry | None:
+        is_known = not self.is_generic
+        return kernel_cache.kernel_entry(self.pyfunc, self._parameter_types) if is_known else None
 
     @cached_property
     def effects(self) -> tuple[Effect, ...]:
@@ -163,8 +186,8 @@ class Kernel:
     @cached_property
     def executable(self) -> Executable:
         """The kernel on arrays that the caller provides."""
-        reading = self._reading
-        return executable.Executable(lambda: pipeline.optimize(reading.func), reading.entry)
+        _ = self._entry
+        return executable.Executable(lambda: pipeline.optimize(self.func), lambda: self._entry)
 
     @cached_property
     def plain_executable(self) -> Executable | None:
@@ -256,6 +279,7 @@ def kernel(
 
 def _kernel(pyfunc: Callable[..., Any]) -> Kernel:
     require_function(pyfunc, "kernel")
+    source_check.note_file(pyfunc)
     return Kernel(pyfunc)
 
 
@@ -281,6 +305,7 @@ def func(
 def _defined(pyfunc: Callable[..., Any]) -> Function:
     """A function with ``pyfunc`` as its last overload."""
     require_function(pyfunc, "func")
+    source_check.note_file(pyfunc)
     function = _earlier(pyfunc) or Function(pyfunc.__name__)
     function.add(Overload(pyfunc))
     return function

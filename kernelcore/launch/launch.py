@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kernelcore.base import native
 from kernelcore.base.errors import KernelArgumentError, KernelPlacementError
-from kernelcore.launch.adjoint_launch import launch_adjoint
+from kernelcore.base.lazy import Deferred
 from kernelcore.launch.dispatch import Dims, execute
 from kernelcore.launch.kernel import Kernel, not_a_kernel
 from kernelcore.launch.recorded_launch import Launch
 from kernelcore.runtime.hooks import observer
 from kernelcore.runtime.launch_options import place_of, use_place
+
+if TYPE_CHECKING:
+    from kernelcore.launch import adjoint_launch
+else:
+    adjoint_launch = Deferred("kernelcore.launch.adjoint_launch")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -99,7 +104,7 @@ def launch(
         )
     if adjoint:
         with use_place(place):
-            launch_adjoint(kernel, dim, args, (adj_inputs, adj_outputs), len(inputs))
+            adjoint_launch.launch_adjoint(kernel, dim, args, (adj_inputs, adj_outputs), len(inputs))
         return None
     if adj_inputs is not None or adj_outputs is not None:
         raise KernelArgumentError(

@@ -13,10 +13,10 @@ import numpy as np
 
 from kernelcore.base.errors import KernelArgumentError, KernelTypeError
 from kernelcore.builtins import Builtin
-from kernelcore.frontend.annotations import Open, Wanted
 from kernelcore.frontend.calls.intrinsics import tid
 from kernelcore.frontend.calls.overloads import define
 from kernelcore.frontend.specialize import result_types_of
+from kernelcore.language.annotations import Open, Wanted
 from kernelcore.language.conversion import describe
 from kernelcore.language.function import Function, Overload
 from kernelcore.language.types import MAX_ARRAY_DIMS, ArrayOf, Dense, Scalar, SourceType, StructType

@@ -9,8 +9,10 @@ from kernelcore.base import native
 from kernelcore.base.config import MAX_BLOCK_DIM, config
 from kernelcore.base.errors import KernelDeviceError
 from kernelcore.codegen.gpu import ptx
-from kernelcore.compiler.launch_descriptor import Binding, ParameterSlot, Role, parameter_slots
-from kernelcore.compiler.ptx_code import DeviceCode, architecture_of, device_code
+from kernelcore.compiler.code_store import Compiled
+from kernelcore.compiler.describe_launch import parameter_slots
+from kernelcore.compiler.launch_descriptor import Binding, ParameterSlot, Role
+from kernelcore.compiler.ptx_code import architecture_of, device_code
 from kernelcore.ir.core import Func
 from kernelcore.operators.operation import Operation
 from kernelcore.passes.scalars_by_reference import by_reference
@@ -33,12 +35,12 @@ class DeviceForm:
     """
 
     func: Func
-    code: DeviceCode
+    code: Compiled
     bindings: tuple[Binding, ...]
 
     def parameter_slots(self) -> list[ParameterSlot]:
         """Per kernel parameter a row of integers, in the order of the native ABI."""
-        return parameter_slots(self.func, self.code, self.bindings)
+        return parameter_slots(self.func, self.bindings)
 
 
 def device_form(

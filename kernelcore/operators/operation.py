@@ -17,17 +17,10 @@ import numpy.typing as npt
 
 from kernelcore.base import native
 from kernelcore.base.errors import KernelArgumentError, KernelTypeError
-from kernelcore.compiler.launch_descriptor import (
-    Binding,
-    ParameterSlot,
-    Role,
-    ZeroFill,
-    accumulated,
-    dtype_code,
-    make_signature,
-    parameter_slots,
-)
-from kernelcore.compiler.native_code import Compiled, compile_func, object_of
+from kernelcore.compiler.code_store import Compiled
+from kernelcore.compiler.describe_launch import accumulated, make_signature, parameter_slots
+from kernelcore.compiler.launch_descriptor import Binding, ParameterSlot, Role, ZeroFill, dtype_code
+from kernelcore.compiler.native_code import compile_func, object_of
 from kernelcore.ir.core import Func, Var
 from kernelcore.ir.printer import canonical
 from kernelcore.language.conversion import take_array
@@ -272,7 +265,7 @@ class Operation:
 
     def parameter_slots(self) -> list[ParameterSlot]:
         """Per kernel parameter a row of integers, in the order of the native ABI."""
-        return parameter_slots(self.func, self.compiled, self.bindings)
+        return parameter_slots(self.func, self.bindings)
 
     def accumulated(self) -> list[tuple[int, int, int, int, int, int]]:
         """Per accumulated array a row of integers, in the order of the native ABI."""

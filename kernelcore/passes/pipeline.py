@@ -14,17 +14,14 @@ from kernelcore.passes.simplify.fold import simplify
 from kernelcore.passes.simplify.inline import inline
 
 
-def normalize(func: Func, checks_bounds: bool | None = None) -> Func:
-    """The form that transforms take: no calls, no dead code, index checks if they are wanted.
-
-    By default they are in debug mode.
+def normalize(func: Func) -> Func:
+    """The form that transforms take: no calls, no dead code, index checks in debug mode.
 
     Raises:
         KernelGradError: The kernel asks for a gradient that does not exist.
     """
     plain = dce(simplify(expand_gradients(inline(func))))
-    is_checked = config.checks_bounds if checks_bounds is None else checks_bounds
-    return check_bounds(plain) if is_checked else plain
+    return check_bounds(plain) if config.checks_bounds else plain
 
 
 def tidy(func: Func) -> Func:

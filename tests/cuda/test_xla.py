@@ -17,7 +17,7 @@ import kernelcore as kc
 from jax_ffi import GraphMode, jax_callable, jax_kernel, platforms
 from jax_ffi.platforms import embeds
 from kernelcore import _native
-from kernelcore.compiler import ptx_code
+from kernelcore.compiler import code_store
 from kernelcore.operators.gpu import DeviceForm, common_architecture, device_form
 from tests.cuda.fake import OUT_OF_MEMORY, FakeDriver
 from tests.cuda.xla_frames import COMMAND_BUFFER_COMPATIBLE, CallSite, XlaError
@@ -353,7 +353,7 @@ def test_code_is_found_in_the_disk_cache(
 ) -> None:
     operation = jax_kernel(wave)._call(wave, 8, None).launch.operation  # pyright: ignore[reportPrivateUsage]
     form = device_form(operation, "sm_86", (1,))
-    monkeypatch.setattr(ptx_code, "_codes", {})
+    monkeypatch.setattr(code_store.GPU, "known", {})
     count = _native.count_registered_kernels()
     CallSite(HANDLERS["kernelcore_launch"], attributes_of(key=form.code.key))
     assert _native.count_registered_kernels() == count + 1

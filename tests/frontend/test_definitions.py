@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore.compiler import native_code as compile_module
+from kernelcore.compiler import code_store
 from tests.helpers.paths import ROOT
 
 F32 = kc.array(dtype=float)
@@ -365,12 +365,12 @@ def test_identical_kernels_do_not_pile_up() -> None:
 
     make(200)
     gc.collect()
-    compiled = len(compile_module._registry())
+    compiled = len(code_store.CPU.known)
     before = resident_bytes()
     make(1800)
     gc.collect()
     assert not any(ref() is not None for ref in made)
-    assert len(compile_module._registry()) == compiled
+    assert len(code_store.CPU.known) == compiled
     # A page per kernel would be 7 MB.
     assert resident_bytes() - before < 4 << 20
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kernelcore.base.errors import KernelSyntaxError
-from kernelcore.frontend.source import parse_definition, read_source
+from kernelcore.language.source import parse_definition, read_source
 from tests.helpers.paths import ROOT
 
 FILES = sorted(p for part in ("tests", "kernelcore") for p in (ROOT / part).rglob("*.py"))
@@ -115,7 +115,7 @@ def test_a_file_that_has_become_no_python_is_refused(
 ) -> None:
     function = defined_in("def f(x):\n    return x\n", monkeypatch)
     keep_text(changed, monkeypatch)
-    with pytest.raises(KernelSyntaxError, match="only functions defined with def"):
+    with pytest.raises(KernelSyntaxError, match="has changed since it was defined"):
         read_source(function)
 
 

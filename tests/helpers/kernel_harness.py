@@ -67,7 +67,7 @@ def launch(
     form = None if gang is None else Form(gang, turns, rows, least_masked_bytes)
     compiled = compile_func(func, form)
     extents = [dims] if isinstance(dims, int) else list(dims)
-    assert len(extents) == compiled.grid_rank
+    assert len(extents) == func.rank
     size = math.prod(extents)
     status = ctypes.c_int64(0)
     words = [*extents, *[1] * (MAX_GRID_DIMS - len(extents)), ctypes.addressof(status), 0, 0]

@@ -117,7 +117,7 @@ def call(address: int) -> int:
 
 def stencil() -> tuple[bytes, str]:
     compiled = compile_func(optimize(tv_stencil.func))
-    return compiled.object_code, compiled.symbol
+    return compiled.image, compiled.symbol
 
 
 @pytest.mark.parametrize("name", PROBES)

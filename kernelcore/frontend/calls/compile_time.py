@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 from kernelcore.base.errors import KernelError, KernelTypeError, SrcLoc
 from kernelcore.frontend.scope import Names
-from kernelcore.frontend.source import EXPRESSION_ERRORS
 from kernelcore.frontend.values.host_value import host_value
 from kernelcore.frontend.values.literal_types import UntypedLiteral
 from kernelcore.frontend.values.value import Static, Value, describe_type
 from kernelcore.ir.core import Const
 from kernelcore.language import composite_types
+from kernelcore.language.source import EXPRESSION_ERRORS
 from kernelcore.language.types import Dense, StructType, is_pattern, type_of
 
 # Functions that make types, and the names of what they take.

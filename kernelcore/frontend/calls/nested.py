@@ -9,13 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 from kernelcore.base.errors import KernelSyntaxError
-from kernelcore.frontend.calls.overloads import recursion, remember
+from kernelcore.frontend.calls.overloads import recursion
 from kernelcore.frontend.derivatives.rules import DECORATORS
 from kernelcore.frontend.expressions.expression import static_object
 from kernelcore.frontend.scope import Scope
-from kernelcore.frontend.source import EXPRESSION_ERRORS, Source, own_nodes
 from kernelcore.frontend.values.value import Static
+from kernelcore.language.definition import remember
 from kernelcore.language.function import Function, Overload
+from kernelcore.language.source import EXPRESSION_ERRORS, Source, own_nodes
 
 
 def define_nested(scope: Scope, node: ast.FunctionDef) -> Static:

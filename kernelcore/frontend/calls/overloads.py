@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kernelcore.base.errors import KernelSyntaxError, KernelTypeError, SrcLoc
-from kernelcore.frontend.annotations import Open, Wanted, bound_of, parameter_nodes, parameter_type
 from kernelcore.frontend.scope import Scope, is_value
-from kernelcore.frontend.source import Source, read_source
 from kernelcore.frontend.values.host_value import host_value
 from kernelcore.frontend.values.literal_types import UntypedLiteral, cast_name
 from kernelcore.frontend.values.value import ArrayView, CompositeValue, Static, Value, describe_type
 from kernelcore.ir.core import Const, Var
+from kernelcore.language.annotations import Open, Wanted, admits, bound_of, words_of
+from kernelcore.language.definition import Definition, define
 from kernelcore.language.function import Function, Overload
 from kernelcore.language.overload_resolution import Rank, total
 from kernelcore.language.types import ArrayOf, Dense, Scalar, SourceType, TypeClass, float32
-
-
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """An overload that has been read.
-
-    Attributes:
-        source: Its text.
-        nodes: Its parameters.
-        wanted: What each of them asks for.
-        signature: How Python binds arguments to them.
-        captures: Those that a call does not write, but passes from around a nested function.
-    """
-
-    source: Source
-    nodes: tuple[ast.arg, ...]
-    wanted: tuple[Wanted, ...]
-    signature: inspect.Signature
-    captures: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,26 +32,6 @@ class Match:
     values: tuple[Value, ...]
     targets: tuple[SourceType | None, ...]
     rank: tuple[int, int]
-
-
-def define(overload: Overload) -> Definition:
-    """Read ``overload``, once.
-
-    Raises:
-        KernelError: Its source or an annotation is not in the kernel language.
-    """
-    known: list[Definition] = overload.read
-    return known[0] if known else remember(overload, read_source(overload.pyfunc))
-
-
-def remember(overload: Overload, source: Source) -> Definition:
-    """Say that the text of ``overload`` is ``source``."""
-    nodes = tuple(parameter_nodes(source))
-    wanted = tuple(parameter_type(source, node) for node in nodes)
-    signature = inspect.signature(overload.pyfunc)
-    found = Definition(source, nodes, wanted, signature, overload.captures)
-    overload.read[:] = [found]
-    return found
 
 
 def recursion(name: str, loc: SrcLoc | None) -> KernelSyntaxError:
@@ -242,41 +202,6 @@ def _fit_scalar(
         return Rank.DEFAULT, want
     may = want.is_float or (want.is_integer and dtype.is_integer)
     return (Rank.ADAPTED, want) if may else None
-
-
-def admits(want: SourceType, found: SourceType) -> bool:
-    """Whether the pattern ``want`` stands for the type ``found``."""
-    match want, found:
-        case TypeClass(members=members), Scalar():
-            return found in members
-        case Dense(), Dense():
-            if want.kind != found.kind or len(want.shape) != len(found.shape):
-                return False
-            shapes = zip(want.shape, found.shape, strict=True)
-            return admits(want.dtype, found.dtype) and all(a in (None, b) for a, b in shapes)
-        case ArrayOf(), ArrayOf():
-            if want.ndim != found.ndim or found.element is None:
-                return False
-            return want.element is None or admits(want.element, found.element)
-        case _:
-            return want == found
-
-
-def words_of(want: Wanted) -> str:
-    """What ``want`` asks for, in words."""
-    match want:
-        case Open():
-            return want.value
-        case typing.TypeVar():
-            return " or ".join(words_of(limit) for limit in bound_of(want))
-        case ArrayOf():
-            return f"an {want}"
-        case TypeClass(name=name):
-            return {"Int": "an integer", "Float": "a float", "Number": "a number"}.get(
-                name, "a scalar"
-            )
-        case _:
-            return str(want)
 
 
 def _remedy(want: Wanted, value: Value) -> str | None:

@@ -11,10 +11,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from kernelcore.base.errors import KernelError, KernelSyntaxError, KernelTypeError, SrcLoc
-from kernelcore.frontend.annotations import result_types
-from kernelcore.frontend.calls.overloads import Definition, define, resolve
+from kernelcore.frontend.calls.overloads import resolve
 from kernelcore.frontend.scope import Scope
-from kernelcore.frontend.source import Source
 from kernelcore.frontend.values.conversion import converted
 from kernelcore.frontend.values.value import (
     ArrayView,
@@ -28,7 +26,10 @@ from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import SNIPPET
 from kernelcore.ir.snippet import Snippet, SnippetType, Variant, element_of
 from kernelcore.ir.snippet_effects import make_snippet
+from kernelcore.language.annotations import result_types
+from kernelcore.language.definition import Definition, define
 from kernelcore.language.function import Function, Overload, require_function
+from kernelcore.language.source import Source
 from kernelcore.language.types import ArrayOf, ArrayType, Dense, Scalar
 
 _REMEDY = (

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernelcore.base.errors import KernelSyntaxError, KernelTypeError
-from kernelcore.frontend.source import Source
+from kernelcore.language.source import Source
 
 
 class Adjoint:

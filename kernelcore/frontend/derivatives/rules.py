@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kernelcore.base.errors import KernelTypeError
-from kernelcore.frontend.annotations import Open, bound_of, parameter_nodes, parameter_type
-from kernelcore.frontend.calls.overloads import admits, source_type
+from kernelcore.frontend.calls.overloads import source_type
 from kernelcore.frontend.derivatives.adjoint_syntax import cotangent_name, with_adjoint_variables
 from kernelcore.frontend.scope import Scope, is_value
-from kernelcore.frontend.source import Source, read_source
 from kernelcore.frontend.values.value import (
     ArrayView,
     Axis,
@@ -28,7 +26,10 @@ from kernelcore.frontend.values.value import (
 from kernelcore.ir.builder import Builder, zero
 from kernelcore.ir.core import Atom, Func, Region, Var
 from kernelcore.ir.derivative_rules import Rules, instantiate
+from kernelcore.language.annotations import Open, admits, bound_of, parameter_nodes, parameter_type
 from kernelcore.language.function import Function, Overload, require_function
+from kernelcore.language.source import Source, read_source
+from kernelcore.language.source_check import note_file
 from kernelcore.language.types import ArrayType, Scalar, StackType, Type, element_type
 
 GRAD, REPLAY, JVP = "grad", "replay", "jvp"
@@ -111,6 +112,7 @@ def _decorator(function: Any, kind: str, name: str) -> _Decorator:
 
     def register(pyfunc: Callable[..., Any]) -> Callable[..., Any]:
         require_function(pyfunc, f"{name}({function.name})")
+        note_file(pyfunc)
         _overload(function, pyfunc, name).rules[kind] = pyfunc
         return pyfunc
 

@@ -124,7 +124,7 @@ def static_object(scope: Scope, node: ast.expr) -> object:
                 return known.obj
             if known is not None or name in scope.assigned:
                 return _MISSING
-            return scope.names.resolve(name, scope.loc(node))
+            return scope.resolve(name, scope.loc(node))
         case ast.Attribute(value=base, attr=attr):
             owner = static_object(scope, base)
             if owner is _MISSING:

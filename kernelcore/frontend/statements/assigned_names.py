@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from kernelcore.base.errors import KernelNameError, SrcLoc
 from kernelcore.frontend.expressions.expression import static_object
 from kernelcore.frontend.scope import Scope
-from kernelcore.frontend.source import own_nodes
 from kernelcore.frontend.values.value import CompositeValue
 from kernelcore.language.function import Function
+from kernelcore.language.source import own_nodes
 
 
 def assigned_names(scope: Scope, nodes: Sequence[ast.AST]) -> dict[str, SrcLoc | None]:

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Sequence
 
 from kernelcore.base.errors import KernelSyntaxError, KernelTypeError
-from kernelcore.frontend.annotations import scalar_annotation
 from kernelcore.frontend.calls import intrinsics
 from kernelcore.frontend.calls.atomics import accumulate, lower_tid, negated
 from kernelcore.frontend.calls.nested import define_nested
@@ -29,6 +28,7 @@ from kernelcore.frontend.values.conversion import converted
 from kernelcore.frontend.values.literal_types import UntypedLiteral
 from kernelcore.frontend.values.value import ArrayView, CompositeValue, Value, flatten
 from kernelcore.ir.core import Eqn, Var
+from kernelcore.language.annotations import scalar_annotation
 from kernelcore.language.types import Dense, StructType, type_of
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from kernelcore.base.errors import KernelArgumentError, SrcLoc
 from kernelcore.language.flatten import leaf_names, leaf_types
+from kernelcore.language.source import name_loc
 from kernelcore.language.types import ArrayOf, ArrayType, SourceType, is_pattern
-from kernelcore.launch.executable import name_loc, parameters
-from kernelcore.launch.infer_types import Parameter
+from kernelcore.launch.infer_types import Parameter, parameters
 from kernelcore.operators.operation import Extent, Operand, Result, Shape, own_shape
 from kernelcore.operators.shape_rules import ShapeRules, ShapeSpec
 

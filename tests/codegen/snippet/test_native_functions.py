@@ -15,7 +15,8 @@ import pytest
 import kernelcore as kc
 from kernelcore.builtins.reference import is_narrow
 from kernelcore.codegen.snippet import toolchain
-from kernelcore.compiler import native_code as compiler
+from kernelcore.compiler import code_store
+from kernelcore.compiler.native_code import compile_func
 from kernelcore.ir.snippet import Use
 from kernelcore.ir.snippet_effects import array_use
 from kernelcore.language.types import SCALARS, Scalar
@@ -312,11 +313,12 @@ def test_a_second_process_calls_no_compiler(tmp_path: Path) -> None:
 def test_an_entry_of_the_cache_is_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KC_CACHE_DIR", str(tmp_path / "objects"))
     monkeypatch.delenv("KC_CACHE", raising=False)
-    monkeypatch.setattr(compiler, "_registry", dict)
-    key = compiler.compile_func(saxpy_kernel.func).key
+    monkeypatch.setattr(code_store.CPU, "known", {})
+    key = compile_func(saxpy_kernel.func).key
 
     def refuse(snippet: object) -> bytes:
         raise AssertionError(snippet)
 
     monkeypatch.setattr(toolchain, "compile_snippet", refuse)
-    assert compiler.resolve(key) is not None
+    code_store.CPU.known.clear()
+    assert code_store.resolve(key) is not None

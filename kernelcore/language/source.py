@@ -8,15 +8,17 @@ import difflib
 import inspect
 import linecache
 import tokenize
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from types import CodeType
 from typing import Any, cast
 
 from kernelcore.base.errors import KernelNameError, KernelSyntaxError, SrcLoc
-from kernelcore.builtins import BUILTINS
+from kernelcore.language.source_check import check_text, other_text, start_of
 
+# Where a name stands for nothing.
+MISSING: Any = object()
 _LONG_LINE = 1 << 20
 # Decorators and the brackets of a signature; beyond, Python's own search is not slower.
 _MOST_ENDS = 8
@@ -50,7 +52,6 @@ class Source:
         line_offset: What to add to the lines of ``tree`` to get those of the file.
         is_ascii: Whether it is known that every character of its text is one byte.
         text: The lines of its definition; empty where it is known as a tree only.
-        names: The names around it as they were at some time; None for what they are when asked for.
     """
 
     pyfunc: Callable[..., Any]
@@ -58,7 +59,6 @@ class Source:
     line_offset: int
     is_ascii: bool = False
     text: str = field(default="", repr=False)
-    names: Mapping[str, object] | None = field(default=None, repr=False)
     # What was asked for, since most is several times.
     _spans: dict[ast.AST, SrcLoc | None] = field(
         default_factory=lambda: dict[ast.AST, SrcLoc | None]()
@@ -111,26 +111,23 @@ class Source:
         Raises:
             KernelNameError: It stands for none.
         """
-        for names in self._scopes():
+        found = self.find(name)
+        if found is not MISSING:
+            return found
+        raise KernelNameError(f"name '{name}' is not defined", loc, self._suggestion(name))
+
+    def find(self, name: str) -> object:
+        """The Python object that ``name`` stands for around the function, or ``MISSING``."""
+        for names in (_closure(self.pyfunc), self.pyfunc.__globals__, vars(builtins)):
             if name in names:
                 return names[name]
-        raise KernelNameError(f"name '{name}' is not defined", loc, self._suggestion(name))
+        return MISSING
 
     def namespace(self) -> dict[str, Any]:
         """All names around the function, without Python's own."""
-        if self.names is not None:
-            return dict(self.names)
         return {**self.pyfunc.__globals__, **_closure(self.pyfunc)}
 
-    def _scopes(self) -> Sequence[Mapping[str, object]]:
-        """The names around the function, those that hide others first."""
-        if self.names is not None:
-            return (self.names,)
-        return _closure(self.pyfunc), self.pyfunc.__globals__, vars(builtins)
-
     def _suggestion(self, name: str) -> str | None:
-        if name in BUILTINS:
-            return f"import kernelcore as kc and write kc.{name}"
         nodes = ast.walk(self.tree)
         local = [n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
         params = [a.arg for a in self.tree.args.args]
@@ -179,7 +176,7 @@ def read_source(pyfunc: Callable[..., Any]) -> Source:
     if hasattr(pyfunc, "__wrapped__"):
         raise KernelSyntaxError(
             f"'{pyfunc.__name__}' is wrapped by a decorator, which cannot be compiled",
-            _start(pyfunc),
+            start_of(pyfunc),
             remedy="decorate the function itself: put @kernel or @func directly above def",
         )
     try:
@@ -192,26 +189,25 @@ def read_source(pyfunc: Callable[..., Any]) -> Source:
         ) from None
     if pyfunc.__code__.co_name == "<lambda>":
         return Source(pyfunc, _lambda(pyfunc), 0)
+    if isinstance(body, ast.AsyncFunctionDef):
+        raise KernelSyntaxError(
+            "only functions defined with def can be compiled",
+            start_of(pyfunc),
+            "define it with def",
+        )
     if not isinstance(body, ast.FunctionDef):
-        raise KernelSyntaxError(
-            "only functions defined with def can be compiled", _start(pyfunc), "define it with def"
-        )
-    if body.name != pyfunc.__code__.co_name or not _has_parameters(body, pyfunc.__code__):
-        raise KernelSyntaxError(
-            f"the file of '{pyfunc.__code__.co_name}' has changed since it was defined",
-            _start(pyfunc),
-            "run the definition again: a kernel is read when it is first needed",
-        )
-    return Source(pyfunc, body, offset, text.isascii(), text)
+        raise other_text(pyfunc)
+    source = Source(pyfunc, body, offset, text.isascii(), text)
+    check_text(pyfunc, body)
+    return source
 
 
-def _has_parameters(tree: ast.FunctionDef, code: CodeType) -> bool:
-    """Whether ``tree`` has the parameters of ``code``, apart from those of any number."""
-    args = tree.args
-    names = [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
-    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    # Python puts the name of the class before private names.
-    return len(names) == len(own) and all(map(str.endswith, own, names))
+def name_loc(pyfunc: Callable[..., Any]) -> SrcLoc | None:
+    """Where the name of ``pyfunc`` is defined; None where its file has it no more."""
+    try:
+        return read_source(pyfunc).name_loc()
+    except KernelSyntaxError:
+        return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -277,12 +273,6 @@ def parse_definition(lines: list[str], first: int, least: int = 1) -> tuple[ast.
 
 def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
-
-
-def _start(pyfunc: Callable[..., Any]) -> SrcLoc:
-    """The line on which ``pyfunc`` starts."""
-    code = pyfunc.__code__
-    return SrcLoc(code.co_filename, code.co_firstlineno, 0, _LONG_LINE)
 
 
 def _lambda(pyfunc: Callable[..., Any]) -> ast.FunctionDef:

@@ -16,8 +16,17 @@ from kernelcore.base.errors import (
     KernelTypeError,
     SrcLoc,
 )
-from kernelcore.frontend.source import EXPRESSION_ERRORS, Source
-from kernelcore.language.types import Scalar, SourceType, is_pattern, scalar_of, type_of
+from kernelcore.language.source import EXPRESSION_ERRORS, Source
+from kernelcore.language.types import (
+    ArrayOf,
+    Dense,
+    Scalar,
+    SourceType,
+    TypeClass,
+    is_pattern,
+    scalar_of,
+    type_of,
+)
 
 _EXPECTED = (
     "annotate it with kc.array(dtype=float), kc.array2d[kc.vec3], float, int, kc.float64, "
@@ -101,6 +110,41 @@ def bound_of(variable: typing.TypeVar) -> tuple[Wanted, ...]:
             remedy="bind it to a scalar type, or to vector(length=Any, dtype=Any)",
         )
     return found
+
+
+def admits(want: SourceType, found: SourceType) -> bool:
+    """Whether the pattern ``want`` stands for the type ``found``."""
+    match want, found:
+        case TypeClass(members=members), Scalar():
+            return found in members
+        case Dense(), Dense():
+            if want.kind != found.kind or len(want.shape) != len(found.shape):
+                return False
+            shapes = zip(want.shape, found.shape, strict=True)
+            return admits(want.dtype, found.dtype) and all(a in (None, b) for a, b in shapes)
+        case ArrayOf(), ArrayOf():
+            if want.ndim != found.ndim or found.element is None:
+                return False
+            return want.element is None or admits(want.element, found.element)
+        case _:
+            return want == found
+
+
+def words_of(want: Wanted) -> str:
+    """What ``want`` asks for, in words."""
+    match want:
+        case Open():
+            return want.value
+        case typing.TypeVar():
+            return " or ".join(words_of(limit) for limit in bound_of(want))
+        case ArrayOf():
+            return f"an {want}"
+        case TypeClass(name=name):
+            return {"Int": "an integer", "Float": "a float", "Number": "a number"}.get(
+                name, "a scalar"
+            )
+        case _:
+            return str(want)
 
 
 def required_type(source: Source, node: ast.arg) -> Wanted:

@@ -10,6 +10,11 @@ OTHERS: dict[str, tuple[str, str, str, float, float]] = {
     "kind of number": ("A = 7", "A = 7.0", "float(type(A)(2.5))", 2.0, 2.5),
     "truth": ("A = False", "A = True", "kc.where(A, 2.0, 3.0)", 3.0, 2.0),
     "sign of zero": ("A = 0.0", "A = -0.0", "1.0 / A", np.inf, -np.inf),
+    "number and part": (
+        "class F(float): b = 1.0\nA = F(1.0)",
+        "class F(float): b = 1.0\nA = F(2.0)",
+        *("A + A.b", 2.0, 3.0),
+    ),
     "bits": ("A = np.float32(1)", "A = np.float32(1.0000001)", "A", 1.0, 1.0000001),
     "conversion": (
         "class F(float): __float__ = lambda self: 2.0\nA = F(1)",
@@ -121,12 +126,6 @@ FUNCTIONS: dict[str, tuple[str, str, str, float, float]] = {
         "m = types.SimpleNamespace()\n" + SCALE.format("3.0") + "\nm.f = f",
         *("m.f(1.0)", 2.0, 3.0),
     ),
-}
-LAMBDA = "f = kc.func(lambda x: x * {})"
-# The same for what only a kernel that is lowered knows.
-OPEN: dict[str, tuple[str, str, str, float, float]] = {
-    "lambda": (LAMBDA.format("2.0"), LAMBDA.format("3.0"), "f(1.0)", 2.0, 3.0),
-    "static": ("A = {1: 2.0}", "A = {1: 3.0}", "kc.static(A[1])", 2.0, 3.0),
     "gradient": (SCALE.format("2.0"), SCALE.format("3.0"), "kc.grad(f)(2.0)", 2.0, 3.0),
     "rule": (
         SCALE.format("2.0") + "\n@kc.func_grad(f)\ndef _(x: float, ct: float): kc.adjoint[x] += ct",
@@ -138,4 +137,10 @@ OPEN: dict[str, tuple[str, str, str, float, float]] = {
         "T = typing.TypeVar('T', bound=float)\n@kc.func\ndef f(x: T): return 3.0",
         *("f(1.0)", 2.0, 3.0),
     ),
+}
+LAMBDA = "f = kc.func(lambda x: x * {})"
+# The same for what has no key.
+OPEN: dict[str, tuple[str, str, str, float, float]] = {
+    "lambda": (LAMBDA.format("2.0"), LAMBDA.format("3.0"), "f(1.0)", 2.0, 3.0),
+    "static": ("A = {1: 2.0}", "A = {1: 3.0}", "kc.static(A[1])", 2.0, 3.0),
 }

@@ -1,0 +1,153 @@
+"""Code of kernels by content hash: of this process, else of the disk cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from kernelcore.base import native
+from kernelcore.base.disk_cache import default_cache
+from kernelcore.base.errors import KernelCompileError
+from kernelcore.base.host import host
+from kernelcore.base.lazy import Deferred
+
+# Code that is found needs no compiler.
+if TYPE_CHECKING:
+    from kernelcore.codegen.abi import Field
+    from kernelcore.codegen.target import cpu
+else:
+    cpu = Deferred("kernelcore.codegen.target.cpu")
+
+_DIGEST_BYTES = hashlib.sha256().digest_size
+
+lock = threading.RLock()
+# A child that is forked while another thread compiles must not find the lock taken for ever.
+os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """Code of a kernel.
+
+    Attributes:
+        key: Content hash of IR, target and code generator; the same in every process.
+        image: A relocatable object, or PTX, that defines ``symbol``.
+        fields: The argument block, along the kernel's parameters.
+        block_size: Bytes of the argument block.
+        address: Where machine code starts, for as long as the process lives; its type is that of
+            ``codegen/abi.py``. 0 for PTX.
+    """
+
+    key: str
+    image: bytes
+    fields: tuple[Field, ...]
+    block_size: int
+    address: int = 0
+
+    @property
+    def symbol(self) -> str:
+        """The kernel's name in ``image``."""
+        return symbol_of(self.key)
+
+
+def symbol_of(key: str) -> str:
+    """The linker symbol of the kernel with content hash ``key``."""
+    return f"kc_{key}"
+
+
+@dataclass(slots=True)
+class CodeStore:
+    """Code of one kind by content hash.
+
+    Attributes:
+        suffix: Of its entries in the disk cache.
+        is_native: Whether it is machine code, which is linked into the process, and starts with a
+            digest of the processor it is for: keys may come from another machine.
+        known: The code and the address of what this process has.
+    """
+
+    suffix: str
+    is_native: bool
+    known: dict[str, tuple[bytes, int]]
+
+    def find(self, key: str) -> tuple[bytes, int] | None:
+        """The code under ``key`` and its address, if this process or the disk cache has it."""
+        with lock:
+            if key not in self.known:
+                disk = default_cache(self.suffix)
+                entry = disk.load(key) if disk else None
+                code = _code(entry) if entry and self.is_native else entry
+                try:
+                    return None if code is None else self._linked(key, code)
+                except KernelCompileError:
+                    # An intact entry that does not link here is as good as none.
+                    return None
+            return self.known[key]
+
+    def keep(self, key: str, code: bytes) -> tuple[bytes, int]:
+        """Keep new ``code`` in this process and in the disk cache.
+
+        Raises:
+            KernelCompileError: The object cannot be linked.
+        """
+        disk = default_cache(self.suffix)
+        if disk:
+            disk.store(key, portable(code) if self.is_native else code)
+        with lock:
+            return self.known.get(key) or self._linked(key, code)
+
+    def _linked(self, key: str, code: bytes) -> tuple[bytes, int]:
+        self.known[key] = code, _load(code, key) if self.is_native else 0
+        return self.known[key]
+
+
+CPU = CodeStore("o", True, {})
+GPU = CodeStore("ptx", False, {})
+
+
+def resolve(key: str) -> int | None:
+    """The address of the kernel with content hash ``key``, if this process or the disk has it."""
+    found = CPU.find(key)
+    return found and found[1]
+
+
+def stored_image(key: str) -> bytes | None:
+    """The PTX of the kernel with content hash ``key``, if this process or the disk has it."""
+    found = GPU.find(key)
+    return found and found[0]
+
+
+def portable(code: bytes) -> bytes:
+    """Machine code for ``load_portable``, in a process that has no source of it."""
+    return _digest_of_host() + code
+
+
+def load_portable(key: str, entry: bytes) -> int:
+    """The address of the kernel with content hash ``key``, whose code ``portable`` gave.
+
+    Raises:
+        KernelCompileError: It is for another kind of processor, or is damaged.
+    """
+    code = _code(entry)
+    if code is None:
+        raise KernelCompileError("its machine code is for another kind of processor")
+    return _load(code, key)
+
+
+def _load(code: bytes, key: str) -> int:
+    return (native.load_object or cpu.load)(code, symbol_of(key))
+
+
+def _code(entry: bytes) -> bytes | None:
+    """The code of ``entry``, or None if it is for another kind of processor."""
+    digest, code = entry[:_DIGEST_BYTES], entry[_DIGEST_BYTES:]
+    return code if digest == _digest_of_host() else None
+
+
+@cache
+def _digest_of_host() -> bytes:
+    return hashlib.sha256(repr(host()).encode()).digest()

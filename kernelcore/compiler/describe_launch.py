@@ -1,0 +1,131 @@
+"""The launch descriptor of a kernel, from its IR."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernelcore.base import native
+from kernelcore.base.errors import INDEX_PLACE, KernelAssertionError, KernelIndexError, excerpt
+from kernelcore.codegen import abi
+from kernelcore.compiler.code_store import Compiled
+from kernelcore.compiler.launch_descriptor import (
+    Binding,
+    LaunchDescriptor,
+    ParameterSlot,
+    Role,
+    dtype_code,
+)
+from kernelcore.ir.core import Eqn, Func
+from kernelcore.ir.op import AddForm, OpKind
+from kernelcore.ir.walk import assertions, walk_eqns
+from kernelcore.language.types import ArrayType, Scalar, as_array
+from kernelcore.passes.access.accumulation_plan import accumulated_arrays, form_of
+from kernelcore.passes.access.effects import AccessMap, effects
+
+
+def parameter_slots(func: Func, bindings: Sequence[Binding]) -> list[ParameterSlot]:
+    """The slots of the parameters of ``func``, in order."""
+    slots: list[ParameterSlot] = []
+    fields, _ = abi.layout(func.params)
+    for param, bound, field in zip(func.params, bindings, fields, strict=True):
+        assert isinstance(param.type, ArrayType | Scalar)
+        array = as_array(param.type)
+        rows, columns = (*array.components, 0, 0)[:2]
+        slots.append(
+            ParameterSlot(
+                field.offset,
+                int(bound.role),
+                dtype_code(array.dtype),
+                array.ndim,
+                int(bound.zero),
+                bound.operand,
+                bound.result,
+                rows,
+                columns,
+            )
+        )
+    return slots
+
+
+def exclusive(func: Func) -> list[int]:
+    """Parameters to which ``func`` adds in a form that holds only if nothing else reaches them."""
+    added = {
+        e.inputs[0]
+        for e in walk_eqns(func.body)
+        if e.op.kind is OpKind.ATOMIC_ADD and form_of(e) is not AddForm.ATOMIC
+    }
+    return [i for i, p in enumerate(func.params) if p in added]
+
+
+def stored(func: Func) -> list[int]:
+    """Parameters to whose elements ``func`` stores: several indices of one would race."""
+    targets = {e.inputs[0] for e in walk_eqns(func.body) if e.op.kind is OpKind.STORE}
+    return [i for i, p in enumerate(func.params) if p in targets]
+
+
+def messages(func: Func) -> list[str]:
+    """What failed assertions of ``func`` report, in the order of their status codes.
+
+    The message of an index check starts with the place of the index.
+    """
+    return [_message(eqn) for eqn in assertions(func)]
+
+
+def _message(eqn: Eqn) -> str:
+    if len(eqn.inputs) > 1:
+        return INDEX_PLACE + str(KernelIndexError.of(eqn.attrs["text"], eqn.loc))
+    return str(KernelAssertionError.of(eqn.attrs["text"], eqn.loc))
+
+
+def accumulated(accesses: AccessMap) -> list[tuple[int, int, int, int, int, int]]:
+    """Per accumulated array of a kernel a row of integers, in the order of the native ABI."""
+    return [a.row() for a in accumulated_arrays(accesses)]
+
+
+def own_bindings(func: Func) -> list[Binding]:
+    """Every parameter bound to the argument of its place."""
+    bindings: list[Binding] = []
+    for index, (param, effect) in enumerate(zip(func.params, effects(func), strict=True)):
+        role = Role.OUTPUT if effect.writes else Role.INPUT
+        is_array = isinstance(param.type, ArrayType)
+        bindings.append(Binding(role if is_array else Role.VALUE, index))
+    return bindings
+
+
+def describe_launch(
+    func: Func, bindings: Sequence[Binding], *, is_serial: bool = False
+) -> LaunchDescriptor:
+    """What launchers know of ``func``, whose errors quote the user's source.
+
+    Args:
+        func: A kernel that is ready for code generation.
+        bindings: What its parameters are bound to.
+        is_serial: Whether one thread has to run all points, in order.
+    """
+    wheres = [
+        "" if (loc := func.param_loc(i)) is None else excerpt(loc) for i in range(len(func.params))
+    ]
+    accesses = AccessMap(func)
+    return LaunchDescriptor(
+        name=func.name,
+        block_size=abi.layout(func.params)[1],
+        parameter_slots=parameter_slots(func, bindings),
+        param_names=[p.name for p in func.params],
+        wheres=wheres,
+        grid_rank=func.grid_rank,
+        where="" if func.loc is None else excerpt(func.loc),
+        grid_indexed_axes=accesses.grid_indexed_axes(),
+        messages=messages(func),
+        may_block=any(e.op.kind is OpKind.PRINT for e in walk_eqns(func.body)),
+        accumulated=[] if is_serial else accumulated(accesses),
+        exclusive=exclusive(func),
+        is_serial=is_serial,
+        stored=stored(func),
+    )
+
+
+def make_signature(
+    func: Func, compiled: Compiled, bindings: Sequence[Binding]
+) -> native.LaunchDescriptor:
+    """The native description of ``func``, whose code is ``compiled``."""
+    return describe_launch(func, bindings).signature(compiled.key, compiled.address)

@@ -1,0 +1,115 @@
+"""What the disk cache knows of a kernel, found by the key of its definition without the compiler.
+
+Per kernel: its launch descriptors, by what runs it; and its IR, for what a launch does not need.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+
+from kernelcore.base.config import config
+from kernelcore.base.disk_cache import KEY_DIGITS, DiskCache, default_cache
+from kernelcore.base.host import host
+from kernelcore.base.lazy import Deferred
+from kernelcore.base.source_digest import package_version
+from kernelcore.language.definition_key import definition_key
+from kernelcore.language.types import SourceType
+
+if TYPE_CHECKING:
+    from kernelcore.compiler import func_pickle
+    from kernelcore.ir.core import Func
+else:
+    func_pickle = Deferred("kernelcore.compiler.func_pickle")
+
+# The names of entries end in these.
+LAUNCH, IR = "launch", "ir"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelEntry:
+    """Where the disk cache keeps what it knows of one kernel.
+
+    Attributes:
+        definition: The key of the definition.
+        settings: What kernels were compiled with when the key was made.
+    """
+
+    definition: str
+    settings: tuple[object, ...]
+
+    def load(self, what: str) -> Any:
+        """What is known of the kernel under the name ``what``; None if nothing is."""
+        disk = self._disk(LAUNCH)
+        stored = disk.load(self._key(what)) if disk else None
+        return None if stored is None else json.loads(stored)
+
+    def store(self, what: str, value: object) -> None:
+        """Keep ``value``, which JSON has, for later processes."""
+        if disk := self._disk(LAUNCH):
+            disk.store(self._key(what), json.dumps(value).encode())
+
+    def load_func(self) -> Func | None:
+        """The normalized IR of the kernel."""
+        disk = self._disk(IR)
+        stored = disk.load(self._key(IR)) if disk else None
+        return None if stored is None else func_pickle.loads(stored)
+
+    def store_func(self, func: Func) -> None:
+        """Keep for later processes what ``load_func`` gives."""
+        if disk := self._disk(IR):
+            disk.store(self._key(IR), func_pickle.dumps(func))
+
+    def _disk(self, suffix: str) -> DiskCache | None:
+        """The cache; None where the kernel would be another one now."""
+        return default_cache(suffix) if self.settings == _settings() and _is_ieee() else None
+
+    def _key(self, what: str) -> str:
+        text = repr((self.definition, self.settings, host(), _environment(), what))
+        return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
+
+
+def kernel_entry(pyfunc: Callable[..., Any], types: Sequence[SourceType]) -> KernelEntry | None:
+    """Where the cache keeps the kernel ``pyfunc`` for parameters of ``types``.
+
+    None where there is no cache, or more than is known may decide the kernel's code.
+    """
+    if default_cache(LAUNCH) is None or package_version() is None:
+        return None
+    key = definition_key(pyfunc, types)
+    return None if key is None else KernelEntry(key, _settings())
+
+
+def _settings() -> tuple[object, ...]:
+    return config.mode, config.optimize, config.deterministic
+
+
+@cache
+def _environment() -> tuple[object, ...]:
+    """What reads kernels and folds their constants: kernelcore, Python, NumPy, the C library."""
+    versions = sys.version, np.__version__, ml_dtypes.__version__, _c_library()
+    return package_version(), *versions
+
+
+def _c_library() -> str | None:
+    """The version of the C library; of the system where that has them together."""
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION")
+    except (AttributeError, OSError, ValueError):
+        return platform.version()
+
+
+def _is_ieee() -> bool:
+    """Whether this thread folds constants as others do: some flush small numbers, or round up."""
+    least, step = sys.float_info.min, sys.float_info.epsilon
+    return least * 0.5 > 0.0 and 1.0 + step * 0.5 == 1.0 < 1.0 + step * 0.75

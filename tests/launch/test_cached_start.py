@@ -1,0 +1,51 @@
+"""A process that launches a kernel that the disk cache knows imports nothing of the compiler."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.paths import ROOT
+
+COMPILER = ("frontend", "builtins", "passes", "codegen", "ir")
+PROGRAMS = {
+    "arrays and scalars": """
+@kc.kernel
+def k(x: kc.array(dtype=float), a: float, out: kc.array(dtype=float)):
+    i = kc.tid()
+    out[i] = kc.sin(x[i]) * SCALE + a
+
+kc.launch(k, 4, [np.zeros(4, np.float32), 2.0], [out])
+""",
+}
+PROGRAM = """
+import sys
+import numpy as np
+import kernelcore as kc
+SCALE = 3.0
+out = np.zeros(4, np.float32)
+{}
+assert out.tolist() == [2.0] * 4, out
+print(*(name for name in sys.modules if name.startswith("kernelcore.")))
+"""
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_known_kernel_is_launched_without_the_compiler(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM.format(PROGRAMS[name]))
+    env = {**os.environ, "KC_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
+    env.pop("KC_CACHE", None)
+
+    def imported() -> set[str]:
+        done = subprocess.run(
+            [sys.executable, str(file)], env=env, capture_output=True, text=True, check=True
+        )
+        return {module.split(".")[1] for module in done.stdout.split()}
+
+    assert imported().issuperset(COMPILER)
+    assert imported().isdisjoint(COMPILER)
