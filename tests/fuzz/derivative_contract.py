@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,17 @@ import numpy as np
 from kernelcore.operators import derive
 from kernelcore.operators.operation import Operation
 from kernelcore.operators.shape_rules import kernel_operation
+from tests.helpers.kernel_harness import unoptimised
 from tests.helpers.operations import run_operation, smooth
 from tests.passes.autodiff.test_derivatives import difference, directions, dot, pull, push
+
+# LLVM's optimisations take two thirds of the time: one program in so many is compiled with them.
+OPTIMISED_PART = 5
+
+
+def optimised(seed: int) -> AbstractContextManager[None]:
+    """The setting for the program of ``seed``."""
+    return nullcontext() if seed % OPTIMISED_PART == 0 else unoptimised()
 
 
 def updating_operation(made: Any) -> Operation:

@@ -6,7 +6,9 @@ Of single threads the other tests compare machine code with the interpreter.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -23,6 +25,8 @@ from tests.fuzz.test_typed_programs import COUNT, compare, fuzz, names, shards
 from tests.fuzz.typed_programs import Program, define
 from tests.helpers.kernel_harness import launch, unoptimised
 
+# How gangs are compiled: LLVM's optimisations take half of the time, so only long runs have them.
+CODE = nullcontext if "KC_FUZZ_PROGRAMS" in os.environ else unoptimised
 # Points besides a whole gang.
 REST = 3
 # Of a grid of rows that gangs cross.
@@ -36,7 +40,8 @@ TWO_AXES = f"    row, column = kc.tid()\n    i = {COLUMNS} * row + column\n"
 def check(program: Program) -> None:
     """Run the program in gangs and one thread by one, and compare every bit."""
     lanes = program.points - REST
-    found = run(program, program.points, lanes)
+    with CODE():
+        found = run(program, program.points, lanes)
     with unoptimised():
         single = run(program, program.points, 1)
     compare(program, single, found, f"gangs of {lanes} and single threads")
@@ -48,7 +53,8 @@ def check_across_rows(program: Program) -> None:
     program = dataclasses.replace(program, text=program.text.replace(ONE_AXIS, TWO_AXES))
     dims = (program.points // COLUMNS, COLUMNS)
     lanes = 1 << (program.points.bit_length() - 1)
-    found = run(program, dims, lanes)
+    with CODE():
+        found = run(program, dims, lanes)
     with unoptimised():
         single = run(program, dims, 1)
     compare(program, single, found, f"gangs of {lanes} across rows and single threads")
@@ -58,7 +64,8 @@ def check_in_bands(program: Program) -> None:
     """As ``check``, over a grid of rows that gangs take together where they can."""
     program = dataclasses.replace(program, text=program.text.replace(ONE_AXIS, TWO_AXES))
     dims = (program.points // COLUMNS, COLUMNS)
-    found = run(program, dims, LANES_IN_BANDS, ROWS)
+    with CODE():
+        found = run(program, dims, LANES_IN_BANDS, ROWS)
     with unoptimised():
         single = run(program, dims, 1)
     compare(program, single, found, "gangs of several rows and single threads")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kernelcore.operators.operation import Operation
-from tests.fuzz.derivative_contract import check_first, check_second, updating_operation
+from tests.fuzz.derivative_contract import check_first, check_second, optimised, updating_operation
 from tests.fuzz.programs import POINTS, arguments, kernel, run_in_python
 from tests.helpers.operations import run_operation
 
@@ -38,9 +38,11 @@ def test_python_interpreter_and_machine_code_agree(seed: int) -> None:
 
 @seeds
 def test_first_derivatives_agree(seed: int) -> None:
-    check_first(operation(seed), arguments(seed), WRT, seed, 1e-9)
+    with optimised(seed):
+        check_first(operation(seed), arguments(seed), WRT, seed, 1e-9)
 
 
 @seeds
 def test_second_derivatives_agree(seed: int) -> None:
-    check_second(operation(seed), arguments(seed), WRT, seed, 1e-7)
+    with optimised(seed):
+        check_second(operation(seed), arguments(seed), WRT, seed, 1e-7)
