@@ -11,11 +11,8 @@
 
 namespace kernelcore::bind {
 
-/// Sets the Python classes that errors are raised as: of arguments, of arrays that are elsewhere,
-/// of memory, of devices, internal ones, of assertions and of indices.
-void set_error_types(nanobind::object argument, nanobind::object elsewhere, nanobind::object memory,
-                     nanobind::object device, nanobind::object internal, nanobind::object assertion,
-                     nanobind::object index);
+/// Sets the Python classes that errors are raised as, by ErrorKind.
+void set_error_types(const nanobind::tuple& classes);
 
 /// Sets the Python error that stands for `error`.
 void set_python_error(const Error& error);

@@ -1,26 +1,12 @@
-#include "bind/torch/module.h"
-
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
 
 #include <cmath>
 #include <cstdlib>
 
-#include "bind/array/array_memory.h"
+#include "bind/bindings.h"
 #include "bind/errors.h"
-#include "bind/gpu/device_launch.h"
-#include "bind/gpu/device_objects.h"
-#include "bind/launch/launch.h"
-#include "bind/launch/launch_entry.h"
-#include "bind/launch/launch_list.h"
-#include "bind/launch/operation.h"
 #include "bind/released_gil.h"
-#include "bind/tape/adjoint_memory.h"
-#include "bind/tape/tape_launch.h"
-#include "bind/tape/tape_memory.h"
-#include "bind/xla.h"
 #include "core/loader/elf_loader.h"
 #include "core/loader/registry.h"
 #include "core/run/cpu_limit.h"
@@ -30,56 +16,6 @@ namespace nb = nanobind;
 
 namespace kernelcore::bind {
 namespace {
-
-using FlatSlot =
-    std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
-
-using FlatAccumulated = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
-
-template <class Row>
-std::vector<int64_t> flattened(const std::vector<Row>& rows) {
-  std::vector<int64_t> flat;
-  for (const Row& row : rows) {
-    std::apply([&flat](auto... fields) { (flat.push_back(fields), ...); }, row);
-  }
-  return flat;
-}
-
-void init_descriptor(LaunchDescriptor* self, std::string name, std::string key, uintptr_t address,
-                     size_t block_size, const std::vector<FlatSlot>& slots,
-                     const std::vector<std::string>& param_names,
-                     const std::vector<std::string>& wheres, const nb::bytes& block_template,
-                     int grid_rank, std::string where,
-                     const std::vector<std::tuple<int, int, int>>& grid_indexed_axes,
-                     std::vector<std::string> messages, bool may_block,
-                     const std::vector<FlatAccumulated>& accumulated, std::vector<size_t> noalias,
-                     bool is_serial, std::vector<size_t> stored) {
-  // Code for a device has no address here.
-  LaunchDescriptor made;
-  made.may_block = may_block;
-  made.noalias = std::move(noalias);
-  made.is_serial = is_serial;
-  made.stored = std::move(stored);
-  made.accumulated = parse_accumulated(flattened(accumulated));
-  made.messages = std::move(messages);
-  made.where = std::move(where);
-  for (auto [parameter, axis, grid_axis] : grid_indexed_axes) {
-    made.grid_indexed_axes.push_back({static_cast<size_t>(parameter), axis, grid_axis});
-  }
-  made.name = std::move(name);
-  made.key = std::move(key);
-  made.fn = reinterpret_cast<KernelFn>(address);
-  made.block_bytes = block_size;
-  made.grid_rank = grid_rank;
-  made.slots = parse_slots(flattened(slots));
-  for (size_t i = 0; i < param_names.size(); ++i) {
-    made.parameters.push_back({param_names[i], i < wheres.size() ? wheres[i] : ""});
-  }
-  const auto* bytes = static_cast<const std::byte*>(block_template.data());
-  made.block_template.assign(bytes, bytes + block_template.size());
-  made.validate();
-  new (self) LaunchDescriptor(std::move(made));
-}
 
 // The Python callable that registers unknown kernels; guarded by the GIL.
 PyObject* g_resolver = nullptr;
@@ -104,38 +40,9 @@ void set_python_resolver(nb::object resolver) {
   Py_XDECREF(old);
 }
 
-void bind_launch(nb::module_& m) {
-  nb::class_<LaunchDescriptor>(m, "LaunchDescriptor", "What a launcher knows of a compiled kernel.")
-      .def("__init__", &init_descriptor, nb::arg("name"), nb::arg("key"), nb::arg("address"),
-           nb::arg("block_size"), nb::arg("slots"), nb::arg("param_names"), nb::arg("wheres"),
-           nb::arg("template"), nb::arg("grid_rank") = 0, nb::arg("where") = "",
-           nb::arg("grid_indexed_axes") = std::vector<std::tuple<int, int, int>>(),
-           nb::arg("messages") = std::vector<std::string>(), nb::arg("may_block") = false,
-           nb::arg("accumulated") = std::vector<FlatAccumulated>(),
-           nb::arg("noalias") = std::vector<size_t>(), nb::arg("is_serial") = false,
-           nb::arg("stored") = std::vector<size_t>())
-      .def_ro("name", &LaunchDescriptor::name)
-      .def_ro("key", &LaunchDescriptor::key)
-      .def_ro("grid_rank", &LaunchDescriptor::grid_rank);
-  m.def(
-      "launch",
-      [](const LaunchDescriptor& descriptor, nb::handle dims, nb::handle args) {
-        return launch(descriptor, dims, args, nb::handle());
-      },
-      nb::arg("descriptor"), nb::arg("dims").none(), nb::arg("args"),
-      nb::sig("def launch(descriptor: LaunchDescriptor, dims: int | collections.abc.Sequence[int], "
-              "args: collections.abc.Sequence[typing.Any]) -> bool"),
-      "Run a kernel over a grid with one argument per parameter, in order. False, and nothing was "
-      "run, if an array that the kernel must have for itself shares memory.");
-  m.def("array_span", &array_span, nb::arg("descriptor"), nb::arg("index"), nb::arg("array"),
-        "The memory of an array that parameter `index` takes.");
-  m.def("set_error_types", &set_error_types, nb::arg("argument"), nb::arg("elsewhere"),
-        nb::arg("memory"), nb::arg("device"), nb::arg("internal"), nb::arg("assertion"),
-        nb::arg("index"),
-        nb::sig("def set_error_types(argument: type[Exception], elsewhere: type[Exception], "
-                "memory: type[Exception], device: type[Exception], internal: type[Exception], "
-                "assertion: type[Exception], index: type[Exception]) -> None"),
-        "Set the exception classes that native errors are raised as.");
+void bind_threads(nb::module_& m) {
+  m.def("set_error_types", &set_error_types, nb::arg("classes"),
+        "Set the exception classes that native errors are raised as, by ErrorKind.");
   m.def(
       "num_threads", [] { return Pool::instance().num_threads(); },
       "Threads that a launch may use, the calling one included.\n\n"
@@ -227,16 +134,15 @@ NB_MODULE(_native, m) {
   nanobind::set_leak_warnings(std::getenv("KC_LEAK_WARNINGS") != nullptr);
   kernelcore::bind::register_error_translator();
   kernelcore::bind::bind_arithmetic(m);
-  kernelcore::bind::bind_span(m);
   kernelcore::bind::bind_device_objects(m);
   kernelcore::bind::bind_array_memory(m);
   kernelcore::bind::bind_launch(m);
+  kernelcore::bind::bind_threads(m);
   kernelcore::bind::bind_launch_entry(m);
   kernelcore::bind::bind_device_launch(m);
   kernelcore::bind::bind_adjoint_memory(m);
   kernelcore::bind::bind_tape_memory(m);
   kernelcore::bind::bind_tape_launch(m);
-  kernelcore::bind::bind_launch_list(m);
   kernelcore::bind::bind_loader(m);
   kernelcore::bind::bind_registry(m);
   kernelcore::bind::bind_xla(m);

@@ -1,4 +1,4 @@
-#include "bind/xla.h"
+#include "bind/bindings.h"
 
 #include <cstdint>
 

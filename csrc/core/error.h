@@ -1,6 +1,7 @@
 // The one error type of the native library; bind/ and xla/ translate it at their boundaries.
 #pragma once
 
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 
@@ -16,6 +17,7 @@ enum class ErrorKind {
   kUnknownKernel,  // no kernel of the wanted key exists in this process
   kInternal,       // a defect of kernelcore
 };
+inline constexpr size_t kErrorKinds = 8;
 
 /// A failure with a message that is ready to be shown to the user.
 class Error : public std::runtime_error {

@@ -8,9 +8,7 @@ namespace {
 // In messages, as kernelcore.errors has them.
 constexpr char kIndexPlace = '\1';
 constexpr char kExtentPlace = '\2';
-constexpr size_t kSlotFields = 9;
-constexpr size_t kDimRuleFields = 3;
-constexpr size_t kAccumulatedFields = 6;
+constexpr int64_t kIntMax = std::numeric_limits<int32_t>::max();
 
 int checked(int64_t value, int64_t low, int64_t high, const char* what) {
   if (value < low || value > high) {
@@ -47,7 +45,6 @@ void LaunchDescriptor::validate() const {
     throw Error(ErrorKind::kInternal, name + "(): malformed kernel description: " + what);
   };
   if (grid_rank < 0 || grid_rank > kMaxGridDims) fail("grid rank");
-  if (!block_template.empty() && block_template.size() != block_bytes) fail("template size");
   if (!parameters.empty() && parameters.size() != slots.size()) fail("parameter count");
   for (const GridIndexedAxis& indexed : grid_indexed_axes) {
     bool known = indexed.parameter < slots.size() && indexed.axis >= 0 && indexed.grid_axis >= 0;
@@ -73,7 +70,8 @@ void LaunchDescriptor::validate() const {
     if (slot.outer_ndim() < 0 || (slot.components[0] == 0 && slot.components[1] != 0))
       fail("components");
     if (slot.offset % align != 0) fail("misaligned field");
-    if (slot.offset > block_bytes || slot.field_bytes() > block_bytes - slot.offset) {
+    if (slot.offset > block_template.size() ||
+        slot.field_bytes() > block_template.size() - slot.offset) {
       fail("field outside the argument block");
     }
   }
@@ -130,13 +128,22 @@ void LaunchDescriptor::check_shape(size_t index, const ArrayView& view) const {
   }
 }
 
+namespace {
+
+/// What `parse` makes of each row of `kFields` integers.
+template <size_t kFields, class Parse>
+auto parse_rows(std::span<const int64_t> flat, const char* what, Parse parse) {
+  checked(static_cast<int64_t>(flat.size() % kFields), 0, 0, what);
+  std::vector<decltype(parse(flat.data()))> rows;
+  for (size_t i = 0; i < flat.size(); i += kFields) rows.push_back(parse(flat.data() + i));
+  return rows;
+}
+
+}  // namespace
+
 std::vector<ParameterSlot> parse_slots(std::span<const int64_t> flat) {
-  constexpr int64_t kIntMax = std::numeric_limits<int32_t>::max();
-  checked(static_cast<int64_t>(flat.size() % kSlotFields), 0, 0, "slot length");
-  std::vector<ParameterSlot> slots;
-  for (size_t i = 0; i < flat.size(); i += kSlotFields) {
-    const int64_t* v = flat.data() + i;
-    slots.push_back(ParameterSlot{
+  return parse_rows<kSlotFields>(flat, "slot length", [](const int64_t* v) {
+    return ParameterSlot{
         .offset = static_cast<size_t>(checked(v[0], 0, kIntMax, "offset")),
         .role = static_cast<Role>(checked(v[1], 0, 4, "role")),
         .dtype = static_cast<DType>(checked(v[2], 0, kDTypeCount - 1, "dtype")),
@@ -146,40 +153,29 @@ std::vector<ParameterSlot> parse_slots(std::span<const int64_t> flat) {
         .result = checked(v[6], -1, kIntMax, "result"),
         .components = {checked(v[7], 0, kIntMax, "components"),
                        checked(v[8], 0, kIntMax, "components")},
-    });
-  }
-  return slots;
+    };
+  });
 }
 
 std::vector<DimRule> parse_dim_rules(std::span<const int64_t> flat) {
-  constexpr int64_t kIntMax = std::numeric_limits<int32_t>::max();
-  checked(static_cast<int64_t>(flat.size() % kDimRuleFields), 0, 0, "dimension rule length");
-  std::vector<DimRule> rules;
-  for (size_t i = 0; i < flat.size(); i += kDimRuleFields) {
-    const int64_t* v = flat.data() + i;
+  return parse_rows<kDimRuleFields>(flat, "dimension rule length", [](const int64_t* v) {
     int operand = checked(v[0], -1, kIntMax, "rule operand");
-    int axis = checked(v[1], operand < 0 ? -1 : 0, kMaxArrayDims - 1, "rule axis");
-    rules.push_back(DimRule{operand, axis, v[2]});
-  }
-  return rules;
+    return DimRule{operand, checked(v[1], operand < 0 ? -1 : 0, kMaxArrayDims - 1, "rule axis"),
+                   v[2]};
+  });
 }
 
 std::vector<Accumulated> parse_accumulated(std::span<const int64_t> flat) {
-  constexpr int64_t kIntMax = std::numeric_limits<int32_t>::max();
-  checked(static_cast<int64_t>(flat.size() % kAccumulatedFields), 0, 0, "accumulated length");
-  std::vector<Accumulated> rows;
-  for (size_t i = 0; i < flat.size(); i += kAccumulatedFields) {
-    const int64_t* v = flat.data() + i;
-    rows.push_back(Accumulated{
+  return parse_rows<kAccumulatedFields>(flat, "accumulated length", [](const int64_t* v) {
+    return Accumulated{
         .parameter = static_cast<size_t>(checked(v[0], 0, kIntMax, "accumulated parameter")),
         .axis = checked(v[1], -1, kMaxArrayDims - 1, "accumulated axis"),
         .low = checked(v[2], -kIntMax, kIntMax, "accumulated offset"),
         .high = checked(v[3], -kIntMax, kIntMax, "accumulated offset"),
         .weight = checked(v[4], 0, kIntMax, "accumulated weight"),
         .is_deferrable = checked(v[5], 0, 1, "accumulated flag") != 0,
-    });
-  }
-  return rows;
+    };
+  });
 }
 
 std::string shape_text(const ArrayView& view) {

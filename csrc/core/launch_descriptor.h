@@ -43,12 +43,11 @@ struct LaunchDescriptor {
   std::string name;
   std::string key;
   KernelFn fn = nullptr;  // null: the code is for a device
-  size_t block_bytes = 0;
-  int grid_rank = 0;  // 0: the kernel does not look at its grid, any rank will do
+  int grid_rank = 0;      // 0: the kernel does not look at its grid, any rank will do
   std::vector<ParameterSlot> slots;
-  std::vector<Parameter> parameters;  // one per slot, or none
-  std::vector<std::byte> block_template;
-  std::string where;  // source excerpt of the kernel itself; may be empty
+  std::vector<Parameter> parameters;      // one per slot, or none
+  std::vector<std::byte> block_template;  // the argument block before arguments are written
+  std::string where;                      // source excerpt of the kernel itself; may be empty
   std::vector<GridIndexedAxis> grid_indexed_axes;
   // Of the kernel's assertions, in order; that of an index check starts with the place of the
   // index.
@@ -79,13 +78,13 @@ struct LaunchDescriptor {
   void check_shape(size_t index, const ArrayView& view) const;
 };
 
-/// Nine integers per slot, in the order of its fields. Throws on values out of range.
+// Rows of integers, as Python and XLA hand them over: the fields in their order. Throw on values
+// out of range.
+inline constexpr size_t kSlotFields = 9;
+inline constexpr size_t kDimRuleFields = 3;
+inline constexpr size_t kAccumulatedFields = 6;
 std::vector<ParameterSlot> parse_slots(std::span<const int64_t> flat);
-
-/// Three integers per rule, in the order of its fields.
 std::vector<DimRule> parse_dim_rules(std::span<const int64_t> flat);
-
-/// Six integers per accumulated array, in the order of its fields.
 std::vector<Accumulated> parse_accumulated(std::span<const int64_t> flat);
 
 /// "(5, 4)".

@@ -14,15 +14,14 @@ namespace {
 void prepare_result(const LaunchDescriptor& descriptor, const ParameterSlot& slot,
                     const ArrayView* operands, const Launch& launch, const ArrayView& result,
                     const Stream& stream) {
-  size_t item_bytes = size_bytes(slot.dtype);
   switch (start_of(descriptor, slot, operands, launch, result)) {
     case Start::kAnything:
       break;
     case Start::kZeros:
-      fill(stream, result.data, static_cast<size_t>(result.numel()) * item_bytes, 0, 1);
+      fill(stream, result.data, result.size_bytes(), 0, 1);
       break;
     case Start::kOperand:
-      copy_elements(stream, CopyKind::kOnDevice, result, operands[slot.operand], item_bytes);
+      copy_elements(stream, CopyKind::kOnDevice, result, operands[slot.operand]);
   }
 }
 

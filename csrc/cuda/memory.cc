@@ -214,14 +214,13 @@ void order_use(const std::shared_ptr<Stream>& stream,
 }
 
 void copy_elements(const Stream& stream, CopyKind kind, const ArrayView& target,
-                   const ArrayView& source, size_t item_bytes) {
+                   const ArrayView& source) {
   if (target.numel() == 0) return;
   ScopedContext current(stream.device());
   std::vector<Axis> axes = axes_of(target, source);
-  size_t width = item_bytes;
+  auto width = static_cast<size_t>(target.item_bytes);
   auto is_adjacent = [&](const Axis& axis) {
-    auto bytes = static_cast<int64_t>(item_bytes);
-    return axis.target_stride == bytes && axis.source_stride == bytes;
+    return axis.target_stride == target.item_bytes && axis.source_stride == target.item_bytes;
   };
   if (!axes.empty() && is_adjacent(axes.back())) {
     width *= static_cast<size_t>(axes.back().extent);

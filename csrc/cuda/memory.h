@@ -60,7 +60,7 @@ enum class CopyKind { kToDevice, kToHost, kOnDevice };
 
 /// Queues a copy of the elements of `source` to those of `target`, which has the same extents.
 void copy_elements(const Stream& stream, CopyKind kind, const ArrayView& target,
-                   const ArrayView& source, size_t item_bytes);
+                   const ArrayView& source);
 
 /// Queues a copy of adjacent bytes from another device.
 void copy_from_peer(const Stream& stream, void* target, Device& peer, const void* source,

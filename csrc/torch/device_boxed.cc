@@ -107,9 +107,9 @@ class DeviceCall {
   void send(size_t index, ArrayView& view) {
     DType dtype = op_.operands[index].dtype;
     ArrayView target = view;
-    target.set_contiguous(size_bytes(dtype));
-    std::vector<std::byte> bytes(static_cast<size_t>(view.numel()) * size_bytes(dtype));
-    copy_to_contiguous(bytes.data(), view, size_bytes(dtype));
+    target.set_contiguous();
+    std::vector<std::byte> bytes(view.size_bytes());
+    copy_to_contiguous(bytes.data(), view);
     scratch_.add(allocate(op_, dtype, place_, target));
     cuda::write_now(*stream_, target.data, bytes.data(), bytes.size());
     view = target;
@@ -122,7 +122,7 @@ class DeviceCall {
       if (!slot.is_written() || slot.operand < 0 || slot.result != static_cast<int>(index))
         continue;
       ArrayView& operand = operands_[static_cast<size_t>(slot.operand)];
-      if (operand.is_contiguous(size_bytes(slot.dtype))) return;
+      if (operand.is_contiguous()) return;
       WithoutGradients off;
       if (shim().copy(result, reinterpret_cast<TensorHandle>(stack[slot.operand]), 1) != 0) {
         throw Error(ErrorKind::kDevice, op_.descriptor.name + "(): torch could not copy argument " +

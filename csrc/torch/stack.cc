@@ -53,13 +53,14 @@ bool DenseTensor::read(TensorHandle tensor) {
   return is_dense;
 }
 
-ArrayView DenseTensor::view(int view_ndim, size_t item_bytes) const {
+ArrayView DenseTensor::view(int view_ndim, DType element) const {
   ArrayView view;
   view.data = data;
   view.ndim = view_ndim;
+  view.item_bytes = static_cast<int64_t>(size_bytes(element));
   for (int k = 0; k < view_ndim; ++k) {
     view.shape[k] = shape[k];
-    view.stride_bytes[k] = strides[k] * static_cast<int64_t>(item_bytes);
+    view.stride_bytes[k] = strides[k] * view.item_bytes;
   }
   return view;
 }
@@ -84,7 +85,7 @@ Place read_tensor(const Operation& op, size_t index, TensorHandle tensor, ArrayV
     refuse_operand(op, index, "array of " + describe_array(name_of(spec.dtype), spec.ndim),
                    describe_array(dtype_text(found.dtype), found.ndim));
   }
-  view = found.view(spec.ndim, size_bytes(spec.dtype));
+  view = found.view(spec.ndim, spec.dtype);
   size_t parameter = op.parameter_of(index);
   if (parameter != Operation::kNoParameter) op.descriptor.check_shape(parameter, view);
   if (view.data == nullptr && view.numel() != 0) {
@@ -120,9 +121,8 @@ void read_host_operands(const Operation& op, StableIValue* stack, ArrayView* vie
 
 TensorHandle allocate(const Operation& op, DType dtype, Place place, ArrayView& view) {
   const Shim& s = shim();
-  auto item_bytes = static_cast<int64_t>(size_bytes(dtype));
   int64_t strides[kMaxArrayDims];
-  for (int k = 0; k < view.ndim; ++k) strides[k] = view.stride_bytes[k] / item_bytes;
+  for (int k = 0; k < view.ndim; ++k) strides[k] = view.stride_bytes[k] / view.item_bytes;
   TensorHandle tensor = nullptr;
   if (s.empty_strided(view.ndim, view.shape, strides, s.dtypes[static_cast<size_t>(dtype)],
                       place.device_type, place.device_index, &tensor) != 0) {

@@ -50,8 +50,8 @@ struct DenseTensor {
   /// Whether `tensor` is one.
   bool read(TensorHandle tensor);
 
-  /// It as memory, where it has `view_ndim` dimensions and elements of `item_bytes`.
-  ArrayView view(int view_ndim, size_t item_bytes) const;
+  /// It as memory, where it has `view_ndim` dimensions and elements of `element`.
+  ArrayView view(int view_ndim, DType element) const;
 };
 
 /// Throws what is wrong with operand `index`.

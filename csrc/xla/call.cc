@@ -21,8 +21,9 @@ void read_buffer(const LaunchDescriptor& descriptor, size_t index, const void* s
   }
   view.data = buffer.data;
   view.ndim = ndim;
+  view.item_bytes = static_cast<int64_t>(size_bytes(slot.dtype));
   for (int k = 0; k < ndim; ++k) view.shape[k] = buffer.dims[k];
-  view.set_contiguous(size_bytes(slot.dtype));
+  view.set_contiguous();
   descriptor.check_shape(index, view);
 }
 

@@ -99,7 +99,6 @@ Step make_step(const XLA_FFI_Attrs& attributes) {
   descriptor.key = read_string(attributes, "key");
   auto bytes = read_array<std::byte>(attributes, "template", XLA_FFI_DataType_U8);
   descriptor.block_template.assign(bytes.begin(), bytes.end());
-  descriptor.block_bytes = bytes.size();
   descriptor.slots = parse_slots(read_array<int64_t>(attributes, "slots", XLA_FFI_DataType_S64));
   descriptor.accumulated =
       parse_accumulated(read_array<int64_t>(attributes, "accumulated", XLA_FFI_DataType_S64));

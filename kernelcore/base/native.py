@@ -16,14 +16,18 @@ from kernelcore.base.errors import (
     KernelPlacementError,
 )
 
+# In the order of ErrorKind: an unknown kernel and a defect of kernelcore come last.
 _native.set_error_types(
-    KernelArgumentError,
-    KernelPlacementError,
-    KernelMemoryError,
-    KernelDeviceError,
-    KernelCompileError,
-    KernelAssertionError,
-    KernelIndexError,
+    (
+        KernelArgumentError,
+        KernelMemoryError,
+        KernelDeviceError,
+        KernelPlacementError,
+        KernelAssertionError,
+        KernelIndexError,
+        KernelCompileError,
+        KernelCompileError,
+    )
 )
 
 # It reads ELF; other systems have other formats.

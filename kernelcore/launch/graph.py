@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelcore._native import LaunchList
 from kernelcore.base import native
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.launch.dispatch import argument_leaves, execute_leaves
@@ -30,7 +29,7 @@ class Graph:
     """
 
     def __init__(self) -> None:
-        self._calls: list[LaunchList | Callable[[], object]] = []
+        self._calls: list[Callable[[], object]] = []
         # The calls as one graph of CUDA's, and how many of them it has.
         self._whole: native.CudaGraph | None = None
         self._captured = -1
@@ -66,17 +65,14 @@ class Graph:
         Raises:
             KernelArgumentError: An argument does not fit the kernel.
         """
-        if any(_is_element(a) for a in args):
-            # Every replay reads the element that the array holds then.
-            LaunchList().add(signature, dim, args)
-            self._calls.append(lambda: native.launch(signature, dim, args))
-            return True
-        last = self._calls[-1] if self._calls else None
-        launches = last if isinstance(last, LaunchList) else LaunchList()
-        is_added = launches.add(signature, dim, args)
-        if is_added and launches is not last:
-            self._calls.append(launches)
-        return is_added
+        prepared = native.prepare_launch(signature, dim, args)
+        if prepared is None:
+            return False
+        # Every replay reads the element that an array without dimensions holds then.
+        is_fixed = not any(_is_element(a) for a in args)
+        again = prepared if is_fixed else partial(native.launch, signature, dim, args)
+        self._calls.append(again)
+        return True
 
     def add_device_launch(
         self,
@@ -163,7 +159,7 @@ class Graph:
             native.note_written(array)
 
     def __len__(self) -> int:
-        return sum(len(c) if isinstance(c, LaunchList) else 1 for c in self._calls)
+        return len(self._calls)
 
     def __repr__(self) -> str:
         return f"<graph of {len(self)} steps>"

@@ -173,7 +173,7 @@ def can_copy(target: ArrayMemory, source: ArrayMemory) -> bool:
     if target.extents != source.extents or target.span.overlaps(source.span):
         return False
     is_peer = target.is_on_cuda and source.is_on_cuda and device_of(target) != device_of(source)
-    return not is_peer or (_has_no_gaps(target) and _has_no_gaps(source))
+    return not is_peer or (target.is_packed and source.is_packed)
 
 
 def copy_elements(target: ArrayMemory, source: ArrayMemory) -> None:
@@ -189,15 +189,3 @@ def copy_elements(target: ArrayMemory, source: ArrayMemory) -> None:
         current_stream(device_of(source)).queue.wait_for(queue)
     if is_download and not target.is_pinned:
         queue.synchronize()
-
-
-def _has_no_gaps(memory: ArrayMemory) -> bool:
-    count = math.prod(memory.extents)
-    if count == 0:
-        return True
-    stride_bytes, rest = divmod(memory.span.end - memory.span.begin, count)
-    for extent, stride in zip(reversed(memory.extents), reversed(memory.stride_bytes), strict=True):
-        if stride != stride_bytes:
-            return False
-        stride_bytes *= extent
-    return rest == 0

@@ -24,10 +24,10 @@ ArrayView view_of(const Tensor& tensor) {
   ArrayView view{};
   view.data = tensor.data;
   view.ndim = static_cast<int>(tensor.sizes.size());
+  view.item_bytes = static_cast<int64_t>(size_bytes(static_cast<DType>(tensor.dtype)));
   for (size_t k = 0; k < tensor.sizes.size(); ++k) {
     view.shape[k] = tensor.sizes[k];
-    view.stride_bytes[k] =
-        tensor.strides[k] * static_cast<int64_t>(size_bytes(static_cast<DType>(tensor.dtype)));
+    view.stride_bytes[k] = tensor.strides[k] * view.item_bytes;
   }
   return view;
 }
@@ -109,7 +109,7 @@ FAKE int32_t aoti_torch_empty_strided(int64_t ndim, const int64_t* sizes, const 
   made->device_index = device_index;
   made->sizes.assign(sizes, sizes + ndim);
   made->strides.assign(strides, strides + ndim);
-  auto [begin, end] = byte_span(view_of(*made), size_bytes(static_cast<DType>(dtype)));
+  auto [begin, end] = view_of(*made).byte_span();
   if (device_type == kCpu) {
     made->host.resize(end - begin);
     made->data = made->host.data();

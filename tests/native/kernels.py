@@ -9,7 +9,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from kernelcore import _native
+from kernelcore.base import native
 from kernelcore.language.types import SCALARS
 
 BOOL, INT32, INT64, FLOAT32, FLOAT64 = range(5)
@@ -50,16 +50,15 @@ class Kernel:
     slots: list[ParameterSlot]
     block_size: int
 
-    def signature(self, grid_rank: int = 1, wheres: Sequence[str] = ()) -> _native.LaunchDescriptor:
-        return _native.LaunchDescriptor(
+    def signature(self, grid_rank: int = 1, wheres: Sequence[str] = ()) -> native.LaunchDescriptor:
+        return native.LaunchDescriptor(
             self.name,
             self.key,
             self.address,
-            self.block_size,
+            bytes(self.block_size),
             self.slots,
             [p.name for p in self.params],
             list(wheres),
-            b"",
             grid_rank,
         )
 

@@ -46,7 +46,7 @@ LaunchDescriptor make_signature(int64_t weight) {
   LaunchDescriptor descriptor;
   descriptor.name = "scatter";
   descriptor.fn = scatter;
-  descriptor.block_bytes = sizeof(Arguments);
+  descriptor.block_template.resize(sizeof(Arguments));
   descriptor.grid_rank = 1;
   descriptor.slots = {
       {offsetof(Arguments, index), Role::kInput, DType::kInt32, 1, ZeroFill::kNever, -1, -1},

@@ -15,25 +15,11 @@ import torch
 from kernelcore import _native
 from kernelcore.base.errors import (
     KernelArgumentError,
-    KernelAssertionError,
     KernelCompileError,
-    KernelDeviceError,
-    KernelIndexError,
     KernelMemoryError,
-    KernelPlacementError,
 )
 from kernelcore.language.types import SCALARS
 from tests.native import kernels
-
-_native.set_error_types(
-    KernelArgumentError,
-    KernelPlacementError,
-    KernelMemoryError,
-    KernelDeviceError,
-    KernelCompileError,
-    KernelAssertionError,
-    KernelIndexError,
-)
 
 WHERE = '  File "k.py", line 3\n    x: kc.array(kc.float32),\n    ^'
 
@@ -384,10 +370,10 @@ def test_malformed_descriptions_are_refused() -> None:
     good = kernels.axpy()
 
     def build(address: int, size: int, slots: list[kernels.ParameterSlot]) -> None:
-        _native.LaunchDescriptor("k", "key", address, size, slots, [], [], b"")
+        _native.LaunchDescriptor("k", "key", address, bytes(size), slots, [], [])
 
     with pytest.raises(KernelCompileError, match="no code for the CPU"):
-        _native.launch(_native.LaunchDescriptor("k", "key", 0, 8, [], [], [], b""), 1, [])
+        _native.launch(_native.LaunchDescriptor("k", "key", 0, bytes(8), [], [], []), 1, [])
     with pytest.raises(KernelCompileError, match="outside the argument block"):
         build(good.address, good.block_size - 8, good.slots)
     with pytest.raises(KernelCompileError, match="dtype = 13"):

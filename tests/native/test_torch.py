@@ -17,25 +17,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from kernelcore import _native
 from kernelcore.base.errors import (
     KernelArgumentError,
-    KernelAssertionError,
     KernelCompileError,
-    KernelDeviceError,
-    KernelIndexError,
-    KernelMemoryError,
-    KernelPlacementError,
 )
 from tests.native import kernels
 from tests.native.kernels import FLOAT32, INT64
 
-_native.set_error_types(
-    KernelArgumentError,
-    KernelPlacementError,
-    KernelMemoryError,
-    KernelDeviceError,
-    KernelCompileError,
-    KernelAssertionError,
-    KernelIndexError,
-)
 NAMESPACE = "kernelcore_native_test"
 LIBRARY = torch.library.Library(NAMESPACE, "FRAGMENT")
 VECTOR = (True, FLOAT32, 1)

@@ -1,11 +1,13 @@
 #include "bind/array/array_info.h"
 
+#include <algorithm>
+
 namespace kernelcore::bind {
 
-bool describes_memory(const ArrayView& view, int64_t item_bytes) {
+bool describes_memory(const ArrayView& view) {
   int64_t low = 0;
-  int64_t high = item_bytes;
-  int64_t most_bytes = item_bytes > 0 ? item_bytes : 1;
+  int64_t high = view.item_bytes;
+  int64_t most_bytes = std::max<int64_t>(view.item_bytes, 1);
   bool is_empty = false;
   for (int k = 0; k < view.ndim; ++k) {
     int64_t extent = view.shape[k];

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 
+#include "bind/array/array_memory.h"
+#include "bind/array/buffer_protocol.h"
 #include "cuda/device.h"
 
 namespace nb = nanobind;
@@ -12,21 +15,14 @@ namespace nb = nanobind;
 namespace kernelcore::bind {
 namespace {
 
-/// By ScalarKind.
-constexpr char kKinds[] = {'b', 'i', 'u', 'f'};
+constexpr std::string_view kKinds = "biuf";  // by ScalarKind
 
 int dtype_from_typestr(const std::string& text, int64_t& item_bytes) {
   bool is_known_size = text.size() == 3 && text[2] >= '1' && text[2] <= '9';
   item_bytes = is_known_size ? text[2] - '0' : 0;
-  for (int i = 0; i < kDTypeCount; ++i) {
-    const DTypeTraits& known = traits_of(static_cast<DType>(i));
-    bool is_native = text[0] != '>' && static_cast<DType>(i) != DType::kBFloat16;
-    if (is_native && is_known_size && kKinds[static_cast<size_t>(known.kind)] == text[1] &&
-        known.size_bytes == static_cast<size_t>(item_bytes)) {
-      return i;
-    }
-  }
-  return -1;
+  size_t kind = kKinds.find(text[1]);
+  if (text[0] == '>' || !is_known_size || kind == kKinds.npos) return -1;
+  return dtype_of(static_cast<ScalarKind>(kind), item_bytes);
 }
 
 /// The integers of a tuple, at most as many as arrays have dimensions; -1 with an error set.
@@ -61,11 +57,11 @@ bool read_layout(const nb::object& dict, ArrayInfo& info) {
   if (!typestr.is_valid() || !nb::try_cast(typestr, text) || text.size() < 3) {
     return refuse("an array interface without a typestr");
   }
-  info.dtype = dtype_from_typestr(text, info.item_bytes);
+  info.dtype = dtype_from_typestr(text, info.view.item_bytes);
   if (!shape.is_valid()) return refuse("an array interface without a shape");
   info.view.ndim = read_integers(shape, info.view.shape);
   if (info.view.ndim < 0) return false;
-  info.view.set_contiguous(static_cast<size_t>(info.item_bytes));
+  info.view.set_contiguous();
   if (strides.is_valid() && !strides.is_none()) {
     int count = read_integers(strides, info.view.stride_bytes);
     if (count < 0) return false;
@@ -78,7 +74,7 @@ bool read_layout(const nb::object& dict, ArrayInfo& info) {
   info.view.data = reinterpret_cast<void*>(PyLong_AsSize_t(PyTuple_GetItem(data.ptr(), 0)));
   info.is_read_only = PyObject_IsTrue(PyTuple_GetItem(data.ptr(), 1)) != 0;
   if (PyErr_Occurred() != nullptr) return false;
-  return describes_memory(info.view, info.item_bytes) ||
+  return describes_memory(info.view) ||
          refuse("an array interface whose shape and strides describe no memory");
 }
 
@@ -95,14 +91,9 @@ bool read_stream(const nb::object& dict, ArrayInfo& info) {
 }
 
 bool share_memory(const nb::object& one, const nb::object& other) {
-  Py_buffer first;
-  Py_buffer second;
-  if (PyObject_GetBuffer(one.ptr(), &first, PyBUF_RECORDS_RO) != 0) return false;
-  bool is_known = PyObject_GetBuffer(other.ptr(), &second, PyBUF_RECORDS_RO) == 0;
-  bool is_same = is_known && first.buf == second.buf;
-  if (is_known) PyBuffer_Release(&second);
-  PyBuffer_Release(&first);
-  return is_same;
+  ArrayInfo first, second;
+  Keeper kept = keep_buffer(one.ptr(), first), kept_too = keep_buffer(other.ptr(), second);
+  return kept != nullptr && kept_too != nullptr && first.view.data == second.view.data;
 }
 
 }  // namespace
@@ -143,16 +134,11 @@ nb::object interface_dict(const ArrayInfo& info) {
   std::string typestr = known.size_bytes == 1 ? "|" : "<";
   typestr += kKinds[static_cast<size_t>(known.kind)];
   typestr += std::to_string(known.size_bytes);
-  nb::list shape, strides;
-  for (int k = 0; k < info.view.ndim; ++k) {
-    shape.append(info.view.shape[k]);
-    strides.append(info.view.stride_bytes[k]);
-  }
   nb::dict dict;
   dict["version"] = 3;
   dict["typestr"] = typestr;
-  dict["shape"] = nb::tuple(shape);
-  dict["strides"] = nb::tuple(strides);
+  dict["shape"] = extents_of(info.view);
+  dict["strides"] = strides_of(info.view);
   dict["data"] = nb::make_tuple(reinterpret_cast<uintptr_t>(info.view.data), info.is_read_only);
   return dict;
 }

@@ -1,15 +1,18 @@
 #include "bind/array/array_memory.h"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 
 #include <algorithm>
+#include <cstring>
 #include <new>
+#include <tuple>
 
 #include "bind/array/array_interface.h"
 #include "bind/array/array_reader.h"
-#include "bind/array/dlpack_exchange.h"
 #include "bind/array/dlpack_export.h"
-#include "bind/gpu/device_objects.h"
+#include "bind/bindings.h"
+#include "core/memory/aliasing.h"
 #include "core/memory/copy.h"
 #include "core/memory/own_memory.h"
 #include "core/scalar.h"
@@ -33,7 +36,7 @@ void require_read(ReadStatus status, nb::handle source) {
 
 ArrayMemory adopted(nb::handle source) {
   ArrayMemory made{};
-  require_read(adopt_array(source.ptr(), made.info, made.keeper), source);
+  require_read(read_array(source.ptr(), Access::kKeep, made, made.keeper), source);
   return made;
 }
 
@@ -56,32 +59,26 @@ Keeper given_back_to(std::shared_ptr<cuda::Stream> owner,
 /// owner that goes on without asking has it back behind that.
 ArrayMemory adopted_in(nb::handle source, const cuda::Stream& stream) {
   ArrayMemory made{};
-  ArrayInfo& info = made.info;
   Place place{stream.device().ordinal(), reinterpret_cast<uintptr_t>(stream.handle())};
-  require_read(adopt_array(source.ptr(), info, made.keeper, place), source);
-  if (info.stream != 0 && info.is_on_cuda()) {
-    auto owner = cuda::Stream::wrap(cuda::Device::get(info.device.device_id), info.stream);
+  require_read(read_array(source.ptr(), Access::kKeep, made, made.keeper, place), source);
+  if (made.stream != 0 && made.is_on_cuda()) {
+    auto owner = cuda::Stream::wrap(cuda::Device::get(made.device.device_id), made.stream);
     stream.wait_for_owner(*owner);
-    if (info.is_tied && info.stream != place.stream) {
+    if (made.is_tied && made.stream != place.stream) {
       made.keeper =
           given_back_to(std::move(owner), stream.shared_from_this(), std::move(made.keeper));
     }
   }
-  info.stream = 0;
-  info.is_tied = false;
+  made.stream = 0;
+  made.is_tied = false;
   return made;
-}
-
-bool is_usable(const ArrayInfo& info) {
-  return (info.is_on_host() || info.is_on_cuda()) && !info.has_lazy_sign && info.dtype >= 0;
 }
 
 /// A copy in memory of its own; without any where the elements are none that the CPU can use.
 ArrayMemory copied(nb::handle source) {
   ArrayMemory made{};
-  Leases leases(1);
-  require_read(read_array(source.ptr(), false, made.info, leases), source);
-  if (made.info.is_on_host() && is_usable(made.info)) made.keeper = copy_to_own_memory(made.info);
+  require_read(read_array(source.ptr(), Access::kRead, made, made.keeper), source);
+  if (made.is_on_host() && made.is_usable()) made.keeper = copy_to_own_memory(made);
   return made;
 }
 
@@ -89,14 +86,15 @@ void init_array_memory(ArrayMemory* self, nb::handle source, const ArrayMemory* 
                        const DeviceBuffer* buffer) {
   ArrayMemory made = adopted(source);
   // NumPy knows the layout of memory that it must not touch, and not where that is.
+  auto lie_in = [&](DLDevice device, const auto& allocation, const Keeper& keeper) {
+    made.device = device;
+    made.allocation = allocation;
+    if (made.is_on_cuda()) made.keeper = keeper;
+  };
   if (buffer != nullptr) {
-    made.info.device = buffer->device;
-    made.allocation = buffer->allocation;
-    if (made.info.is_on_cuda()) made.keeper = buffer->allocation;
+    lie_in(buffer->device, buffer->allocation, buffer->allocation);
   } else if (base != nullptr) {
-    made.info.device = base->info.device;
-    made.allocation = base->allocation;
-    if (made.info.is_on_cuda()) made.keeper = base->keeper;
+    lie_in(base->device, base->allocation, base->keeper);
   }
   made.storage = base != nullptr ? base->storage : storage_of(made);
   new (self) ArrayMemory(std::move(made));
@@ -113,44 +111,83 @@ nb::object instance_of(nb::handle type, ArrayMemory&& memory) {
 
 ArrayMemory zeroed(nb::handle extents, int index) {
   ArrayMemory made{};
-  ArrayInfo& info = made.info;
-  info.dtype = index;
-  info.item_bytes = static_cast<int64_t>(size_bytes(static_cast<DType>(index)));
-  info.device = {kDLCPU, 0};
-  info.view.ndim = static_cast<int>(nb::len(extents));
-  if (info.view.ndim > kMaxArrayDims) throw nb::value_error("zeroed: too many dimensions");
-  for (int k = 0; k < info.view.ndim; ++k) {
-    info.view.shape[k] = nb::cast<int64_t>(extents[k]);
-  }
-  made.keeper = take_own_memory(info);
+  made.dtype = index;
+  made.view.item_bytes = static_cast<int64_t>(size_bytes(static_cast<DType>(index)));
+  made.view.ndim = static_cast<int>(nb::len(extents));
+  if (made.view.ndim > kMaxArrayDims) throw nb::value_error("zeroed: too many dimensions");
+  for (int k = 0; k < made.view.ndim; ++k) made.view.shape[k] = nb::cast<int64_t>(extents[k]);
+  made.keeper = take_own_memory(made);
   return made;
 }
 
 nb::object interface_of(const ArrayMemory& self, bool on_host) {
-  nb::object dict = interface_dict(self.info);
-  if (self.info.is_on_host() == on_host && !dict.is_none()) return dict;
+  nb::object dict = interface_dict(self);
+  if (self.is_on_host() == on_host && !dict.is_none()) return dict;
   throw nb::attribute_error(on_host ? "no __array_interface__ for this memory"
                                     : "no __cuda_array_interface__ for memory of the CPU");
 }
 
+nb::object cuda_interface(const ArrayMemory& self, const cuda::Stream* stream) {
+  nb::object dict = interface_of(self, false);
+  if (stream == nullptr || self.allocation == nullptr) return dict;
+  self.allocation->note_export();
+  self.allocation->delay(*stream);
+  dict["stream"] = reinterpret_cast<uintptr_t>(stream->handle());
+  return dict;
+}
+
+void set_one(ArrayMemory& self) {
+  if (!self.is_usable() || self.is_read_only || self.view.numel() != 1) {
+    throw nb::value_error("set_one: no element, or several");
+  }
+  auto dtype = static_cast<DType>(self.dtype);
+  auto* target = static_cast<std::byte*>(self.view.data);
+  bool is_float = traits_of(dtype).kind == ScalarKind::kFloat;
+  is_float ? store_float(dtype, 1.0, target) : store_integer(dtype, 1, target);
+  self.count_write();
+}
+
+/// The bits as elements of the DType `index`, which is of the same size.
+ArrayMemory as_scalar(const ArrayMemory& self, int index) {
+  if (index < 0 || index >= kDTypeCount ||
+      size_bytes(static_cast<DType>(index)) != static_cast<size_t>(self.view.item_bytes)) {
+    throw nb::value_error("as_scalar: another size");
+  }
+  ArrayMemory found = self;
+  found.dtype = index;
+  return found;
+}
+
+nb::tuple integers(const int64_t* values, int count) {
+  nb::list list;
+  for (int k = 0; k < count; ++k) list.append(values[k]);
+  return nb::tuple(list);
+}
+
 }  // namespace
 
+nb::tuple extents_of(const ArrayView& view) {
+  return integers(view.shape, view.ndim);
+}
+
+nb::tuple strides_of(const ArrayView& view) {
+  return integers(view.stride_bytes, view.ndim);
+}
+
 std::shared_ptr<Storage> storage_of(const ArrayMemory& memory) {
-  auto [begin, end] = byte_span(memory.info.view, static_cast<size_t>(memory.info.item_bytes));
+  auto [begin, end] = memory.view.byte_span();
   return std::make_shared<Storage>(0, begin, end);
 }
 
 bool ArrayMemory::clear() {
-  auto item_bytes = static_cast<size_t>(info.item_bytes);
-  if (info.is_read_only || !info.is_on_host() || !info.view.is_contiguous(item_bytes)) return false;
-  zero_fill(info.view.data, info.view.numel(), item_bytes);
+  if (is_read_only || !is_on_host() || !view.is_contiguous()) return false;
+  if (view.numel() != 0) std::memset(view.data, 0, view.size_bytes());
   count_write();
   return true;
 }
 
 Keeper take_own_memory(ArrayInfo& info) {
-  auto item_bytes = info.item_bytes;
-  int64_t size_bytes = item_bytes;
+  int64_t size_bytes = info.view.item_bytes;
   bool is_empty = false;
   for (int k = 0; k < info.view.ndim; ++k) {
     int64_t extent = info.view.shape[k];
@@ -162,7 +199,7 @@ Keeper take_own_memory(ArrayInfo& info) {
   Keeper keeper = allocate_zeroed(is_empty ? 0 : static_cast<size_t>(size_bytes));
   if (keeper == nullptr) throw std::bad_alloc();
   info.view.data = keeper.get();
-  info.view.set_contiguous(static_cast<size_t>(item_bytes));
+  info.view.set_contiguous();
   info.is_read_only = false;
   return keeper;
 }
@@ -170,7 +207,7 @@ Keeper take_own_memory(ArrayInfo& info) {
 Keeper copy_to_own_memory(ArrayInfo& info) {
   ArrayView source = info.view;
   Keeper keeper = take_own_memory(info);
-  copy_to_contiguous(keeper.get(), source, static_cast<size_t>(info.item_bytes));
+  copy_to_contiguous(keeper.get(), source);
   return keeper;
 }
 
@@ -183,115 +220,83 @@ bool is_array_memory(PyTypeObject* type) {
 }
 
 void bind_array_memory(nb::module_& m) {
+  nb::class_<ArrayView>(m, "Span", "Where the elements of an array lie, which it does not keep.")
+      .def_prop_ro(
+          "begin", [](const ArrayView& self) { return self.byte_span().first; },
+          "The address of the first byte.")
+      .def_prop_ro(
+          "end", [](const ArrayView& self) { return self.byte_span().second; },
+          "The address past the last byte; `begin` if there is none.")
+      .def("overlaps", &may_overlap, nb::arg("other"),
+           "Whether the two may have an element in common; not where they interleave.");
   nb::class_<ArrayMemory> memory(
       m, "ArrayMemory", nb::is_weak_referenceable(),
       "Memory of an array as launches read it: any library's, shared and kept in place.\n\n"
       "It stands for the array in launches, and in whatever takes DLPack.");
   g_array_memory = reinterpret_cast<PyTypeObject*>(memory.ptr());
+  auto view = [](auto get) { return [get](const ArrayMemory& self) { return get(self.view); }; };
   memory
       .def("__init__", &init_array_memory, nb::arg("source"), nb::arg("base") = nb::none(),
            nb::arg("buffer") = nb::none(),
-           nb::sig("def __init__(self, source: object, base: ArrayMemory | None = None, "
-                   "buffer: DeviceBuffer | None = None) -> None"),
            "Of an array or a DLPack capsule; its count of writes is that of `base`.\n\n"
            "`buffer`, or `base`, says where the memory is that `source` is the layout of.")
-      .def_prop_ro(
-          "version", [](const ArrayMemory& self) { return self.version(); },
-          "How often the memory was written, through this array or another view of it.")
+      .def_prop_ro("version", &ArrayMemory::version,
+                   "How often the memory was written, through this array or another view of it.")
       .def("mark_write", &ArrayMemory::count_write,
            "Count a write that neither a launch nor a method of the array made.")
-      .def_prop_ro(
-          "ptr",
-          [](const ArrayMemory& self) { return reinterpret_cast<uintptr_t>(self.info.view.data); },
-          "The address of the first element.")
-      .def_prop_ro("span", &ArrayMemory::span, "Where the elements lie.")
-      .def(
-          "set_one",
-          [](ArrayMemory& self) {
-            if (!is_usable(self.info) || self.info.is_read_only || self.info.view.numel() != 1) {
-              throw nb::value_error("set_one: no element, or several");
-            }
-            auto dtype = static_cast<DType>(self.info.dtype);
-            auto* target = static_cast<std::byte*>(self.info.view.data);
-            bool is_float = traits_of(dtype).kind == ScalarKind::kFloat;
-            is_float ? store_float(dtype, 1.0, target) : store_integer(dtype, 1, target);
-            self.count_write();
-          },
-          "Set the only element to 1, and count the write.")
+      .def_prop_ro("ptr",
+                   view([](const ArrayView& v) { return reinterpret_cast<uintptr_t>(v.data); }),
+                   "The address of the first element.")
+      .def_prop_ro("span", view([](const ArrayView& v) { return v; }), "Where the elements lie.")
+      .def("set_one", &set_one, "Set the only element to 1, and count the write.")
       .def("clear", &ArrayMemory::clear,
            "Zero the bytes and count the write; false, and nothing is done, unless they are "
            "adjacent and may be written.")
-      .def_prop_ro(
-          "extents",
-          [](const ArrayMemory& self) {
-            return integers(self.info.view.shape, self.info.view.ndim);
-          },
-          nb::sig("def extents(self) -> tuple[int, ...]"),
-          "The shape, components of elements included.")
-      .def_prop_ro(
-          "stride_bytes",
-          [](const ArrayMemory& self) {
-            return integers(self.info.view.stride_bytes, self.info.view.ndim);
-          },
-          nb::sig("def stride_bytes(self) -> tuple[int, ...]"),
-          "Bytes between neighbours along each of these dimensions.")
-      .def_prop_ro(
-          "total_ndim", [](const ArrayMemory& self) { return self.info.view.ndim; },
-          "The number of dimensions, those of components included.")
-      .def_prop_ro(
-          "numel", [](const ArrayMemory& self) { return self.info.view.numel(); },
-          "The number of components of all elements.")
+      .def_prop_ro("extents", view(extents_of), nb::sig("def extents(self) -> tuple[int, ...]"),
+                   "The shape, components of elements included.")
+      .def_prop_ro("stride_bytes", view(strides_of),
+                   nb::sig("def stride_bytes(self) -> tuple[int, ...]"),
+                   "Bytes between neighbours along each of these dimensions.")
+      .def_prop_ro("total_ndim", view([](const ArrayView& v) { return v.ndim; }),
+                   "The number of dimensions, those of components included.")
+      .def_prop_ro("numel", view([](const ArrayView& v) { return v.numel(); }),
+                   "The number of components of all elements.")
+      .def_prop_ro("is_packed", view([](const ArrayView& v) { return v.is_contiguous(); }),
+                   "Whether the elements are adjacent, in row-major order.")
       .def_prop_ro(
           "scalar_index",
-          [](const ArrayMemory& self) { return is_usable(self.info) ? self.info.dtype : -1; },
+          [](const ArrayMemory& self) { return self.is_usable() ? self.dtype : -1; },
           "The place of the scalar type in `types.SCALARS`; -1 for elements that kernels cannot "
           "use.")
-      .def_prop_ro(
-          "is_on_cuda", [](const ArrayMemory& self) { return self.info.is_on_cuda(); },
-          "Whether the memory is that of a CUDA device.")
-      .def_prop_ro(
-          "is_pinned",
-          [](const ArrayMemory& self) { return self.info.device.device_type == kDLCUDAHost; },
-          "Whether it is memory of the host that CUDA devices copy from without waiting.")
-      .def_prop_ro(
-          "is_read_only", [](const ArrayMemory& self) { return self.info.is_read_only; },
-          "Whether the memory must not be written.")
-      .def_prop_ro(
-          "is_on_host", [](const ArrayMemory& self) { return self.info.is_on_host(); },
-          "Whether the CPU may touch the memory.")
-      .def_prop_ro(
-          "has_lazy_sign", [](const ArrayMemory& self) { return self.info.has_lazy_sign; },
-          "Whether the elements in memory still have to be negated.")
+      .def_prop_ro("is_on_cuda", &ArrayMemory::is_on_cuda,
+                   "Whether the memory is that of a CUDA device.")
+      .def_prop_ro("is_pinned", &ArrayMemory::is_pinned,
+                   "Whether it is memory of the host that CUDA devices copy from without waiting.")
+      .def_prop_ro("is_on_host", &ArrayMemory::is_on_host, "Whether the CPU may touch the memory.")
+      .def_ro("is_read_only", &ArrayMemory::is_read_only, "Whether the memory must not be written.")
+      .def_ro("has_lazy_sign", &ArrayMemory::has_lazy_sign,
+              "Whether the elements in memory still have to be negated.")
+      .def("as_scalar", &as_scalar, nb::arg("index"),
+           "The bits as elements of another scalar type of the same size, by its place in "
+           "`types.SCALARS`.")
       .def_prop_ro(
           "__array_interface__", [](const ArrayMemory& self) { return interface_of(self, true); },
           nb::sig("def __array_interface__(self) -> dict[str, typing.Any]"))
-      .def(
-          "cuda_interface",
-          [](const ArrayMemory& self, const cuda::Stream* stream) {
-            nb::object dict = interface_of(self, false);
-            if (stream == nullptr || self.allocation == nullptr) return dict;
-            self.allocation->note_export();
-            self.allocation->delay(*stream);
-            dict["stream"] = reinterpret_cast<uintptr_t>(stream->handle());
-            return dict;
-          },
-          nb::arg("stream").none(),
-          nb::sig("def cuda_interface(self, stream: CudaStream | None) -> dict[str, typing.Any]"),
-          "The interface of memory of a GPU, which names `stream`: it waits for all that uses the "
-          "memory.")
+      .def("cuda_interface", &cuda_interface, nb::arg("stream").none(),
+           nb::sig("def cuda_interface(self, stream: CudaStream | None) -> dict[str, typing.Any]"),
+           "The interface of memory of a GPU, which names `stream`: it waits for all that uses the "
+           "memory.")
       .def_prop_ro(
           "__cuda_array_interface__",
           [](const ArrayMemory& self) { return interface_of(self, false); },
           nb::sig("def __cuda_array_interface__(self) -> dict[str, typing.Any]"));
   bind_dlpack_export(memory);
-  bind_dlpack_exchange(memory);
   m.def(
       "allocation_counts",
       [] {
         AllocationCounts c = allocation_counts();
-        return nb::make_tuple(c.count, c.size_bytes, c.live_count, c.live_bytes, c.peak_bytes);
+        return std::tuple(c.count, c.size_bytes, c.live_count, c.live_bytes, c.peak_bytes);
       },
-      nb::sig("def allocation_counts() -> tuple[int, int, int, int, int]"),
       "Of memory that data arrays own: how often and how many bytes were allocated, how many of "
       "both are in use, and the most bytes that were since `restart_peak`.");
   m.def("restart_peak", &restart_peak, nb::arg("least_bytes") = 0,

@@ -7,7 +7,6 @@
 #include <memory>
 
 #include "bind/array/array_info.h"
-#include "bind/array/span.h"
 #include "cuda/memory.h"
 
 namespace kernelcore::bind {
@@ -20,9 +19,14 @@ struct Storage {
   uintptr_t end;
 };
 
+/// Memory that kernelcore has allocated for arrays, and where it is.
+struct DeviceBuffer {
+  std::shared_ptr<cuda::Allocation> allocation;  // null where there are no bytes
+  DLDevice device;
+};
+
 /// What launches read of a data array, and what keeps its memory in place.
-struct ArrayMemory {
-  ArrayInfo info;
+struct ArrayMemory : ArrayInfo {
   Keeper keeper;
   std::shared_ptr<cuda::Allocation> allocation;  // null: memory of others, or of NumPy
   std::shared_ptr<Storage> storage;
@@ -32,7 +36,6 @@ struct ArrayMemory {
   /// Zeroes the bytes and counts the write; false, and nothing is done, unless they are adjacent
   /// and may be written.
   bool clear();
-  Span span() const { return {info.view, static_cast<size_t>(info.item_bytes)}; }
 };
 
 /// The native half of `object`, of a type that `is_array_memory`; null before it is initialized.
@@ -50,6 +53,8 @@ Keeper take_own_memory(ArrayInfo& info);
 /// Copies the elements of `info` to memory of their own, which `info` has afterwards.
 Keeper copy_to_own_memory(ArrayInfo& info);
 
-void bind_array_memory(nanobind::module_& m);
+/// The extents of `view`, or its strides in bytes.
+nanobind::tuple extents_of(const ArrayView& view);
+nanobind::tuple strides_of(const ArrayView& view);
 
 }  // namespace kernelcore::bind

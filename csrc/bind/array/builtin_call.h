@@ -17,9 +17,8 @@ inline nanobind::object call_function(PyObject* function, PyObject* object) {
 /// Whether `type` is the class `name` of a module, if that is imported.
 bool is_class_of(PyTypeObject* type, const char* module_name, const char* name);
 
-/// A Python function of one object, or of none, held for ever.
-///
-/// Of a built-in one the C function is called, past what Python does around calls.
+/// A Python function without parameters, held for ever. Of a built-in one the C function is called,
+/// past what Python does around calls.
 class BuiltinCall {
  public:
   BuiltinCall() = default;
@@ -27,21 +26,15 @@ class BuiltinCall {
   /// `function`, which takes nothing; it may be null.
   static BuiltinCall of_nothing(PyObject* function);
 
-  /// The method `name` of `object`, for objects of the very type of `object`; null if it has none.
-  static BuiltinCall of_method(PyObject* object, const char* name);
-
   bool is_valid() const { return function_ != nullptr; }
 
-  /// What the function returns, or invalid with an error set; `object` is of methods only.
-  nanobind::object operator()(PyObject* object = nullptr) const {
-    if (direct_ != nullptr) return nanobind::steal(direct_(object ? object : owner_, nullptr));
-    return call_function(function_, object);
+  /// What the function returns, or invalid with an error set.
+  nanobind::object operator()() const {
+    if (direct_ != nullptr) return nanobind::steal(direct_(owner_, nullptr));
+    return call_function(function_, nullptr);
   }
 
  private:
-  /// Takes the C function of `builtin`, if it is one that takes nothing but its owner.
-  void find_direct(PyObject* builtin);
-
   PyObject* function_ = nullptr;
   PyObject* owner_ = nullptr;
   PyCFunction direct_ = nullptr;

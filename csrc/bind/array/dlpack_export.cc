@@ -1,11 +1,15 @@
 #include "bind/array/dlpack_export.h"
 
-#include <atomic>
+#include <nanobind/stl/pair.h>
+
+#include <algorithm>
 #include <mutex>
+#include <new>
 #include <utility>
 #include <vector>
 
 #include "bind/array/dlpack_import.h"
+#include "bind/errors.h"
 
 namespace nb = nanobind;
 
@@ -73,10 +77,9 @@ template <class Managed>
 std::unique_ptr<Export<Managed>> make_export(const ArrayInfo& info, Keeper keeper) {
   auto made = std::make_unique<Export<Managed>>();
   made->keeper = std::move(keeper);
-  int64_t item_bytes = info.item_bytes;
   for (int k = 0; k < info.view.ndim; ++k) {
     made->shape[k] = info.view.shape[k];
-    made->strides[k] = info.view.stride_bytes[k] / item_bytes;
+    made->strides[k] = info.view.stride_bytes[k] / info.view.item_bytes;
   }
   DLTensor& tensor = made->managed.dl_tensor;
   tensor.data = info.view.data;
@@ -130,7 +133,7 @@ void check_device(const ArrayInfo& info, nb::handle dl_device) {
 
 bool has_whole_strides(const ArrayInfo& info) {
   for (int k = 0; k < info.view.ndim; ++k) {
-    if (info.view.stride_bytes[k] % info.item_bytes != 0) return false;
+    if (info.view.stride_bytes[k] % info.view.item_bytes != 0) return false;
   }
   return true;
 }
@@ -144,7 +147,7 @@ void check_elements(const ArrayInfo& info) {
 void hand_over(const ArrayMemory& self, nb::handle stream) {
   // -1 asks for no synchronisation, of which the CPU needs none.
   int64_t handle = stream.is_none() ? 1 : nb::cast<int64_t>(stream);
-  if (self.info.is_on_host()) {
+  if (self.is_on_host()) {
     if (!stream.is_none() && handle != -1) refuse("memory of the CPU has no stream");
     return;
   }
@@ -154,22 +157,22 @@ void hand_over(const ArrayMemory& self, nb::handle stream) {
   if (self.allocation == nullptr) return;
   self.allocation->note_export();
   if (handle == -1) return;
-  auto& device = cuda::Device::get(self.info.device.device_id);
+  auto& device = cuda::Device::get(self.device.device_id);
   self.allocation->delay(*cuda::Stream::wrap(device, static_cast<uintptr_t>(handle)));
 }
 
 nb::object export_memory(const ArrayMemory& self, nb::handle stream, nb::handle max_version,
                          nb::handle dl_device, nb::handle copy) {
   let_go(nullptr);
-  check_elements(self.info);
-  check_device(self.info, dl_device);
+  check_elements(self);
+  check_device(self, dl_device);
   hand_over(self, stream);
   bool is_copy = !copy.is_none() && nb::cast<bool>(copy);
-  if (is_copy && !self.info.is_on_host()) refuse("a copy of another device's memory");
-  if (!is_copy && !has_whole_strides(self.info)) {
+  if (is_copy && !self.is_on_host()) refuse("a copy of another device's memory");
+  if (!is_copy && !has_whole_strides(self)) {
     refuse("strides that are no multiple of the element: pass copy=True");
   }
-  ArrayInfo info = self.info;
+  ArrayInfo info = self;
   Keeper keeper = is_copy ? copy_to_own_memory(info) : self.keeper;
   if (knows_versions(max_version)) {
     auto made = make_versioned(info, std::move(keeper));
@@ -182,13 +185,96 @@ nb::object export_memory(const ArrayMemory& self, nb::handle stream, nb::handle 
   return as_capsule(make_export<DLManagedTensor>(info, std::move(keeper)));
 }
 
-}  // namespace
-
+/// The memory as DLPack 1 has it, for whoever calls its deleter; throws with BufferError set.
 DLManagedTensorVersioned* export_versioned(const ArrayMemory& memory) {
-  check_elements(memory.info);
-  if (!has_whole_strides(memory.info)) refuse("strides that are no multiple of the element");
-  return &make_versioned(memory.info, memory.keeper).release()->managed;
+  check_elements(memory);
+  if (!has_whole_strides(memory)) refuse("strides that are no multiple of the element");
+  return &make_versioned(memory, memory.keeper).release()->managed;
 }
+
+// The exchange API: C functions, for libraries that ask no Python.
+
+/// Zero, or -1 with a Python error set.
+template <class Function>
+int succeeds(Function&& function) noexcept {
+  return guarded(
+      [&] {
+        function();
+        return 0;
+      },
+      -1);
+}
+
+int export_object(void* object, DLManagedTensorVersioned** out) {
+  return succeeds([&] {
+    const ArrayMemory* memory = array_memory_of(static_cast<PyObject*>(object));
+    if (memory == nullptr) {
+      PyErr_SetString(PyExc_TypeError, "an array that is not initialized");
+      throw nb::python_error();
+    }
+    // Whoever asks is told that the legacy default stream is behind all that uses the memory.
+    if (memory->allocation != nullptr && memory->is_on_cuda()) {
+      memory->allocation->note_export();
+      auto& device = cuda::Device::get(memory->device.device_id);
+      memory->allocation->delay(*cuda::Stream::legacy(device));
+    }
+    *out = export_versioned(*memory);
+  });
+}
+
+int import_tensor(DLManagedTensorVersioned* tensor, void** out) {
+  return succeeds([&] {
+    ArrayMemory memory{};
+    // What is stolen is let go even if it cannot be used.
+    memory.keeper = keeper_of(tensor);
+    if (!read_managed(*tensor, memory)) throw nb::python_error();
+    memory.storage = storage_of(memory);
+    *out = nb::cast(std::move(memory)).release().ptr();
+  });
+}
+
+int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
+             void (*set_error)(void*, const char*, const char*)) {
+  ArrayMemory memory{};
+  memory.dtype = dtype_from_dlpack(prototype->dtype);
+  memory.device = prototype->device;
+  memory.view.ndim = prototype->ndim;
+  bool is_known = memory.dtype >= 0 && memory.is_on_host() && prototype->ndim >= 0 &&
+                  prototype->ndim <= kMaxArrayDims;
+  if (!is_known) {
+    set_error(context, "BufferError", "kernelcore has no such arrays");
+    return -1;
+  }
+  memory.view.item_bytes = static_cast<int64_t>(size_bytes(static_cast<DType>(memory.dtype)));
+  std::copy_n(prototype->shape, prototype->ndim, memory.view.shape);
+  try {
+    memory.keeper = take_own_memory(memory);
+    *out = export_versioned(memory);
+    return 0;
+  } catch (const std::bad_alloc&) {
+    set_error(context, "MemoryError", "kernelcore has no memory for the array");
+    return -1;
+  }
+}
+
+int current_stream(DLDeviceType device, int32_t, void** out) {
+  *out = nullptr;
+  if (device == kDLCPU || device == kDLCUDAHost || device == kDLCUDA) return 0;
+  PyErr_SetString(PyExc_BufferError, "data arrays are in memory of the CPU or of a GPU");
+  return -1;
+}
+
+const DLPackExchangeAPI kExchangeApi{
+    .header = {{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}, nullptr},
+    .managed_tensor_allocator = allocate,
+    .managed_tensor_from_py_object_no_sync = export_object,
+    .managed_tensor_to_py_object_no_sync = import_tensor,
+    // A tensor that is lent has nowhere to keep its strides, which DLPack counts in elements.
+    .dltensor_from_py_object_no_sync = nullptr,
+    .current_work_stream = current_stream,
+};
+
+}  // namespace
 
 void bind_dlpack_export(nb::class_<ArrayMemory>& memory) {
   memory
@@ -200,28 +286,11 @@ void bind_dlpack_export(nb::class_<ArrayMemory>& memory) {
                    "dl_device: tuple[int, int] | None = None, copy: bool | None = None) "
                    "-> typing.Any"),
            "A capsule of the memory.")
-      .def(
-          "__dlpack_device__",
-          [](const ArrayMemory& self) {
-            return nb::make_tuple(static_cast<int>(self.info.device.device_type),
-                                  self.info.device.device_id);
-          },
-          nb::sig("def __dlpack_device__(self) -> tuple[int, int]"))
-      .def(
-          "as_scalar",
-          [](const ArrayMemory& self, int index) {
-            bool is_known = index >= 0 && index < kDTypeCount;
-            if (!is_known || size_bytes(static_cast<DType>(index)) !=
-                                 static_cast<size_t>(self.info.item_bytes)) {
-              throw nb::value_error("as_scalar: another size");
-            }
-            ArrayMemory found = self;
-            found.info.dtype = index;
-            return found;
-          },
-          nb::arg("index"), nb::sig("def as_scalar(self, index: int) -> ArrayMemory"),
-          "The bits as elements of another scalar type of the same size, by its place in "
-          "`types.SCALARS`.");
+      .def("__dlpack_device__", [](const ArrayMemory& self) {
+        return std::pair(static_cast<int>(self.device.device_type), self.device.device_id);
+      });
+  // Of the class and, by inheritance, of its subclasses.
+  memory.attr("__dlpack_c_exchange_api__") = nb::capsule(&kExchangeApi, "dlpack_exchange_api");
 }
 
 }  // namespace kernelcore::bind

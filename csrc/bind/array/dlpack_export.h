@@ -1,17 +1,13 @@
-// Exports memory as DLPack capsules.
+// Exports memory as DLPack capsules, and by DLPack's exchange API.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 #include "bind/array/array_memory.h"
-#include "dlpack.h"
 
 namespace kernelcore::bind {
 
-/// The memory as DLPack 1 has it, for whoever calls its deleter; throws with BufferError set.
-DLManagedTensorVersioned* export_versioned(const ArrayMemory& memory);
-
-/// Adds `__dlpack__` and `__dlpack_device__`.
+/// Adds `__dlpack__`, `__dlpack_device__` and the exchange API.
 void bind_dlpack_export(nanobind::class_<ArrayMemory>& memory);
 
 }  // namespace kernelcore::bind

@@ -88,31 +88,37 @@ bool read_dl_tensor(const DLTensor& tensor, ArrayInfo& info) {
   }
   info.view.ndim = ndim;
   info.dtype = dtype_from_dlpack(tensor.dtype);
-  info.item_bytes = int64_t{tensor.dtype.bits} * tensor.dtype.lanes / 8;
+  info.view.item_bytes = int64_t{tensor.dtype.bits} * tensor.dtype.lanes / 8;
   info.device = tensor.device;
   info.is_read_only = false;
   info.has_lazy_sign = false;
   bool is_sound = true;
   for (int k = 0; k < ndim; ++k) info.view.shape[k] = tensor.shape[k];
   if (tensor.strides == nullptr || info.view.numel() == 0) {
-    int64_t stride = info.item_bytes;
+    int64_t stride = info.view.item_bytes;
     for (int k = ndim - 1; k >= 0; --k) {
       info.view.stride_bytes[k] = stride;
       is_sound &= !__builtin_mul_overflow(stride, info.view.shape[k], &stride);
     }
   } else {
     for (int k = 0; k < ndim; ++k) {
-      is_sound &=
-          !__builtin_mul_overflow(tensor.strides[k], info.item_bytes, &info.view.stride_bytes[k]);
+      is_sound &= !__builtin_mul_overflow(tensor.strides[k], info.view.item_bytes,
+                                          &info.view.stride_bytes[k]);
     }
   }
   uintptr_t address = 0;
   is_sound &= !__builtin_add_overflow(reinterpret_cast<uintptr_t>(tensor.data), tensor.byte_offset,
                                       &address);
   info.view.data = tensor.data == nullptr ? nullptr : reinterpret_cast<void*>(address);
-  if (is_sound && describes_memory(info.view, info.item_bytes)) return true;
+  if (is_sound && describes_memory(info.view)) return true;
   PyErr_SetString(PyExc_BufferError, "a DLPack tensor whose shape and strides describe no memory");
   return false;
+}
+
+bool read_managed(const DLManagedTensorVersioned& managed, ArrayInfo& info) {
+  if (!read_dl_tensor(managed.dl_tensor, info)) return false;
+  info.is_read_only = (managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
+  return true;
 }
 
 nb::object export_capsule(PyObject* object, uintptr_t stream, ArrayInfo& info) {
@@ -134,9 +140,7 @@ bool read_capsule(PyObject* capsule, ArrayInfo& info) {
                    static_cast<unsigned>(managed->version.major));
       return false;
     }
-    if (!read_dl_tensor(managed->dl_tensor, info)) return false;
-    info.is_read_only = (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
-    return true;
+    return read_managed(*managed, info);
   }
   if (PyCapsule_IsValid(capsule, kLegacy) == 0) {
     PyErr_SetString(PyExc_BufferError, "a capsule that holds no DLPack tensor, or no longer");

@@ -18,6 +18,9 @@ DLDataType dtype_to_dlpack(DType dtype);
 /// where shape, strides and address describe no memory.
 bool read_dl_tensor(const DLTensor& tensor, ArrayInfo& info);
 
+/// As `read_dl_tensor`, of a tensor that says whether its memory may be written.
+bool read_managed(const DLManagedTensorVersioned& managed, ArrayInfo& info);
+
 /// The exchange API that `type` offers, or null; sets no Python error.
 const DLPackExchangeAPI* exchange_api_of(PyObject* type);
 

@@ -1,21 +1,16 @@
-#include "bind/gpu/device_launch.h"
-
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "bind/array/array_memory.h"
-#include "bind/launch/argument.h"
-#include "bind/launch/arguments.h"
+#include "bind/array/array_reader.h"
+#include "bind/bindings.h"
 #include "bind/launch/launch.h"
 #include "bind/released_gil.h"
-#include "core/memory/aliasing.h"
-#include "core/memory/argument_block.h"
 #include "cuda/capture.h"
 #include "cuda/graph.h"
 #include "cuda/kernel.h"
@@ -28,113 +23,62 @@ namespace {
 
 using StreamPointer = std::shared_ptr<cuda::Stream>;
 
-/// Streams and graphs of other libraries that share memory with a launch.
-class Neighbours {
- public:
-  explicit Neighbours(StreamPointer stream) : stream_(std::move(stream)) {
-    // The legacy stream, which most launches go to, captures nothing.
-    is_in_graph_ = stream_->handle() != cuda::kLegacyStream && stream_->is_capturing();
-  }
-
-  /// Notes that the launch uses what was read of `object`.
-  void use(PyObject* object, const ArrayInfo& info) {
-    const ArrayMemory* memory =
-        is_array_memory(Py_TYPE(object)) ? array_memory_of(object) : nullptr;
-    if (memory != nullptr && memory->allocation != nullptr) {
-      use_own(memory->allocation);
-      return;
-    }
-    // What a Graph uses of others is theirs to order with its launches.
-    if (stream_->capture() != nullptr) return;
-    if (info.stream == 0 || info.stream == reinterpret_cast<uintptr_t>(stream_->handle())) return;
-    StreamPointer other = cuda::Stream::wrap(stream_->device(), info.stream);
-    stream_->wait_for_owner(*other);
-    if (info.is_tied) tied_.push_back(std::move(other));
-  }
-
-  /// Lets those go on behind the launch that would not ask.
-  void release() const {
-    for (const StreamPointer& other : tied_) other->wait_for(*stream_);
-  }
-
- private:
-  void use_own(const std::shared_ptr<cuda::Allocation>& allocation) {
-    if (stream_->capture() != nullptr) {
-      stream_->capture()->push_back(allocation);
-      return;
-    }
-    allocation->note_use(stream_);
-    if (is_in_graph_) cuda::keep_in_graph(*stream_, allocation);
-  }
-
-  StreamPointer stream_;
-  bool is_in_graph_;
-  std::vector<StreamPointer> tied_;
-};
-
-/// The arguments of a launch as its kernel reads them.
+/// A launch on a device, ordered with whatever else uses its arrays.
 class DeviceCall {
  public:
   DeviceCall(const LaunchDescriptor& descriptor, StreamPointer stream, nb::handle dims,
              nb::handle inputs)
-      : descriptor_(descriptor),
-        stream_(std::move(stream)),
-        arguments_(inputs, nb::handle()),
-        leases_(descriptor.slots.size()),
-        block_(descriptor),
-        views_(descriptor.slots.size()),
-        infos_(descriptor.slots.size()) {
-    check_count(descriptor, arguments_.size());
-    launch_ = read_dims(descriptor, dims);
-    Place place{stream_->device().ordinal(), reinterpret_cast<uintptr_t>(stream_->handle())};
-    // Values first: converting one may run Python code, which must not find arrays half read.
-    for (size_t i = 0; i < infos_.size(); ++i) {
-      const ParameterSlot& slot = descriptor.slots[i];
-      if (slot.role == Role::kValue)
-        read_value_argument(descriptor, i, arguments_[i], block_.field(slot));
-    }
-    for (size_t i = 0; i < infos_.size(); ++i) {
-      const ParameterSlot& slot = descriptor.slots[i];
-      if (slot.role == Role::kValue) continue;
-      read_array_argument(descriptor, i, arguments_[i], infos_[i], leases_, place);
-      views_[i] = infos_[i].view;
-      block_.write(slot, views_[i]);
-    }
-    check_grid_indexed_axes(descriptor, views_.data(), launch_);
-  }
+      : stream_(std::move(stream)),
+        prepared_(descriptor, dims, inputs, nb::handle(),
+                  {stream_->device().ordinal(), reinterpret_cast<uintptr_t>(stream_->handle())}) {}
 
-  /// Whether the arrays that the kernel must have for itself share no memory.
-  bool is_unaliased() { return keeps_noalias(descriptor_, views_.data()); }
+  bool is_unaliased() { return prepared_.is_unaliased(); }
+  void note_writes() { prepared_.note_writes(); }
 
   void run(cuda::DeviceKernel& kernel, const cuda::Geometry& geometry) {
-    Neighbours neighbours(stream_);
-    for (size_t i = 0; i < infos_.size(); ++i) {
-      bool is_array = descriptor_.slots[i].role != Role::kValue;
-      if (is_array) neighbours.use(arguments_[i], infos_[i]);
-    }
+    prepared_.visit_arrays([this](PyObject* object) { use_own(object); });
+    std::vector<StreamPointer> tied = wait_for_owners();
     {
       ReleasedGil released;
-      kernel.launch(*stream_, block_.data(), launch_, geometry);
-      neighbours.release();
+      Launch launch = prepared_.launch();
+      kernel.launch(*stream_, prepared_.block(), launch, geometry);
+      for (const StreamPointer& other : tied) other->wait_for(*stream_);
     }
     note_writes();
   }
 
-  void note_writes() {
-    for (size_t i = 0; i < infos_.size(); ++i) {
-      if (descriptor_.slots[i].is_written()) note_written(arguments_[i]);
+ private:
+  /// Keeps memory of kernelcore until the launch is over, or as long as a graph has it.
+  void use_own(PyObject* object) {
+    const ArrayMemory* memory =
+        is_array_memory(Py_TYPE(object)) ? array_memory_of(object) : nullptr;
+    if (memory == nullptr || memory->allocation == nullptr) return;
+    if (stream_->capture() != nullptr) {
+      stream_->capture()->push_back(memory->allocation);
+      return;
     }
+    memory->allocation->note_use(stream_);
+    // The legacy stream, which most launches go to, captures nothing.
+    bool is_in_graph = stream_->handle() != cuda::kLegacyStream && stream_->is_capturing();
+    if (is_in_graph) cuda::keep_in_graph(*stream_, memory->allocation);
   }
 
- private:
-  const LaunchDescriptor& descriptor_;
+  /// Waits for the streams of other libraries that may still write the arrays; those whose owners
+  /// go on without asking. A Graph leaves them to whoever launches it.
+  std::vector<StreamPointer> wait_for_owners() {
+    std::vector<StreamPointer> tied;
+    if (stream_->capture() != nullptr) return tied;
+    for (auto [handle, is_tied] : prepared_.streams()) {
+      if (handle == reinterpret_cast<uintptr_t>(stream_->handle())) continue;
+      StreamPointer other = cuda::Stream::wrap(stream_->device(), handle);
+      stream_->wait_for_owner(*other);
+      if (is_tied) tied.push_back(std::move(other));
+    }
+    return tied;
+  }
+
   StreamPointer stream_;
-  Arguments arguments_;
-  Leases leases_;
-  ArgumentBlock block_;
-  SmallBuffer<ArrayView, 16> views_;
-  std::vector<ArrayInfo> infos_;
-  Launch launch_{};
+  PreparedLaunch prepared_;
 };
 
 bool launch_on(cuda::DeviceKernel& kernel, StreamPointer stream, nb::handle dims,
@@ -161,9 +105,9 @@ bool prepare_on(cuda::DeviceKernel& kernel, StreamPointer stream, nb::handle dim
 int device_of(nb::handle arguments) {
   Arguments items(arguments, nb::handle());
   for (size_t i = 0; i < items.size(); ++i) {
-    Leases leases(1);
-    ArrayInfo info{};
-    ReadStatus status = read_array(items[i], false, info, leases);
+    Keeper keeper;
+    ArrayInfo info;
+    ReadStatus status = read_array(items[i], Access::kRead, info, keeper);
     if (status == ReadStatus::kRefused) PyErr_Clear();
     if (status == ReadStatus::kOk && info.is_on_cuda()) return info.device.device_id;
   }
@@ -172,7 +116,7 @@ int device_of(nb::handle arguments) {
 
 ArrayView view_of(const ArrayMemory& memory, std::vector<std::shared_ptr<cuda::Allocation>>& used) {
   if (memory.allocation != nullptr) used.push_back(memory.allocation);
-  return memory.info.view;
+  return memory.view;
 }
 
 /// Refuses a graph that would copy from or to memory of the host each time that it runs, which
@@ -180,7 +124,7 @@ ArrayView view_of(const ArrayMemory& memory, std::vector<std::shared_ptr<cuda::A
 void check_capture(const cuda::Stream& stream, const ArrayMemory& target,
                    const ArrayMemory& source) {
   auto is_lost = [](const ArrayMemory& memory) {
-    return memory.info.is_on_host() && memory.allocation == nullptr;
+    return memory.is_on_host() && memory.allocation == nullptr;
   };
   if ((is_lost(target) || is_lost(source)) && stream.is_capturing()) {
     throw Error(ErrorKind::kDevice,
@@ -194,43 +138,40 @@ void copy_array(const StreamPointer& stream, ArrayMemory& target, const ArrayMem
   check_capture(*stream, target, source);
   std::vector<std::shared_ptr<cuda::Allocation>> used;
   ArrayView to = view_of(target, used), from = view_of(source, used);
-  auto item_bytes = static_cast<size_t>(source.info.item_bytes);
-  bool is_alike = to.ndim == from.ndim && target.info.item_bytes == source.info.item_bytes &&
+  bool is_alike = to.ndim == from.ndim && to.item_bytes == from.item_bytes &&
                   std::equal(to.shape, to.shape + to.ndim, from.shape);
   if (!is_alike) throw nb::value_error("copy: arrays of other extents or elements");
-  int from_device = source.info.device.device_id;
-  uintptr_t owner = source.info.stream;
-  bool is_peer = source.info.is_on_cuda() && target.info.is_on_cuda() &&
-                 from_device != target.info.device.device_id;
+  int from_device = source.device.device_id;
+  uintptr_t owner = source.stream;
+  bool is_peer =
+      source.is_on_cuda() && target.is_on_cuda() && from_device != target.device.device_id;
   {
     ReleasedGil released;
     for (const auto& allocation : used) cuda::order_use(stream, allocation);
-    if (owner != 0 && source.info.is_on_cuda()) {
+    if (owner != 0 && source.is_on_cuda()) {
       stream->wait_for_owner(*cuda::Stream::wrap(cuda::Device::get(from_device), owner));
     }
     if (is_peer) {
-      if (!to.is_contiguous(item_bytes) || !from.is_contiguous(item_bytes)) {
+      if (!to.is_contiguous() || !from.is_contiguous()) {
         throw Error(
             ErrorKind::kArgument,
             "copy between devices: expected arrays without gaps\n  help: call contiguous()");
       }
       cuda::copy_from_peer(*stream, to.data, cuda::Device::get(from_device), from.data,
-                           static_cast<size_t>(to.numel()) * item_bytes);
+                           to.size_bytes());
     } else {
-      cuda::CopyKind kind = !target.info.is_on_cuda()   ? cuda::CopyKind::kToHost
-                            : !source.info.is_on_cuda() ? cuda::CopyKind::kToDevice
-                                                        : cuda::CopyKind::kOnDevice;
-      cuda::copy_elements(*stream, kind, to, from, item_bytes);
+      cuda::CopyKind kind = !target.is_on_cuda()   ? cuda::CopyKind::kToHost
+                            : !source.is_on_cuda() ? cuda::CopyKind::kToDevice
+                                                   : cuda::CopyKind::kOnDevice;
+      cuda::copy_elements(*stream, kind, to, from);
     }
   }
   target.count_write();
 }
 
 void fill_array(const StreamPointer& stream, ArrayMemory& target, nb::bytes pattern) {
-  auto item_bytes = static_cast<size_t>(target.info.item_bytes);
-  const ArrayView& view = target.info.view;
-  size_t bytes = static_cast<size_t>(view.numel()) * item_bytes;
-  auto [begin, end] = byte_span(view, item_bytes);
+  size_t bytes = target.view.size_bytes();
+  auto [begin, end] = target.view.byte_span();
   if (end - begin != bytes) throw nb::value_error("fill: an array with gaps");
   std::span repeated(static_cast<const std::byte*>(pattern.data()), pattern.size());
   if (repeated.empty() || bytes % repeated.size() != 0)
@@ -258,8 +199,8 @@ void capture_branches(const StreamPointer& stream, const ArrayMemory& condition,
     made.push_back({is_negated, repeats, calling(body)});
   }
   cuda::order_use(stream, condition.allocation);
-  cuda::add_branches(stream, condition.info.view.data,
-                     static_cast<size_t>(condition.info.item_bytes), made);
+  cuda::add_branches(stream, condition.view.data, static_cast<size_t>(condition.view.item_bytes),
+                     made);
 }
 
 void bind_graphs(nb::module_& m) {

@@ -1,9 +1,9 @@
-#include "bind/gpu/device_objects.h"
-
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "bind/array/array_memory.h"
+#include "bind/bindings.h"
 #include "bind/released_gil.h"
 #include "cuda/device.h"
 #include "cuda/stream.h"

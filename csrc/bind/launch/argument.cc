@@ -142,7 +142,7 @@ bool bool_value(const LaunchDescriptor& descriptor, size_t index, PyObject* obje
 nb::object element_of(PyObject* object) {
   if (!is_array_memory(Py_TYPE(object))) return nb::object();
   const ArrayMemory* memory = array_memory_of(object);
-  if (memory == nullptr || memory->info.view.ndim != 0) return nb::object();
+  if (memory == nullptr || memory->view.ndim != 0) return nb::object();
   nb::object element = nb::steal(PyObject_CallMethod(object, "numpy", nullptr));
   if (!element.is_valid()) throw nb::python_error();
   return element;
@@ -211,7 +211,7 @@ void check_array(const LaunchDescriptor& descriptor, size_t index, const ArrayIn
     fail(descriptor, index, describe_array(slot), "a " + type_name(object) + " without memory",
          "pass an array that holds data");
   }
-  if (!is_aligned(info.view, size_bytes(slot.dtype))) [[unlikely]] {
+  if (!info.view.is_aligned()) [[unlikely]] {
     fail(descriptor, index, describe_array(slot) + " aligned to its elements",
          "a view into packed records", "copy it into an array of its own");
   }
@@ -258,33 +258,21 @@ void check_distinct(const LaunchDescriptor& descriptor, size_t index, const Arra
 
 }  // namespace
 
-void read_array_argument(const LaunchDescriptor& descriptor, size_t index, PyObject* object,
-                         ArrayInfo& info, Leases& leases, Place place) {
-  bool is_written = descriptor.slots[index].is_written();
-  check_status(descriptor, index, object, read_array(object, is_written, info, leases, place));
-  check_array(descriptor, index, info, object, place.ordinal);
-  check_distinct(descriptor, index, info.view);
-}
-
-void read_array_argument(const LaunchDescriptor& descriptor, size_t index, PyObject* object,
-                         ArrayView& view, Leases& leases) {
+const ArrayInfo& read_array_argument(const LaunchDescriptor& descriptor, size_t index,
+                                     PyObject* object, ArrayInfo& found, Keeper& keeper,
+                                     Place place, bool is_kept) {
   // Nothing in between runs code that could change what is known.
-  if (const ArrayInfo* known = known_info(object)) {
-    check_array(descriptor, index, *known, object);
-    view = known->view;
-    check_distinct(descriptor, index, view);
-    return;
+  const ArrayInfo* info = is_kept ? nullptr : known_info(object);
+  if (info == nullptr) {
+    Access access = is_kept                                ? Access::kKeep
+                    : descriptor.slots[index].is_written() ? Access::kWrite
+                                                           : Access::kRead;
+    check_status(descriptor, index, object, read_array(object, access, found, keeper, place));
+    info = &found;
   }
-  ArrayInfo info;
-  read_array_argument(descriptor, index, object, info, leases, {});
-  view = info.view;
-}
-
-void adopt_array_argument(const LaunchDescriptor& descriptor, size_t index, PyObject* object,
-                          ArrayInfo& info, Keeper& keeper, Place place) {
-  check_status(descriptor, index, object, adopt_array(object, info, keeper, place));
-  check_array(descriptor, index, info, object, place.ordinal);
-  check_distinct(descriptor, index, info.view);
+  check_array(descriptor, index, *info, object, place.ordinal);
+  check_distinct(descriptor, index, info->view);
+  return *info;
 }
 
 void read_value_argument(const LaunchDescriptor& descriptor, size_t index, PyObject* object,

@@ -10,17 +10,11 @@
 
 namespace kernelcore::bind {
 
-/// Reads the array that parameter `index` takes; throws an argument Error if it does not fit.
-void read_array_argument(const LaunchDescriptor& descriptor, size_t index, PyObject* object,
-                         ArrayView& view, Leases& leases);
-
-/// As `read_array_argument`, of what is known besides the view, for a launch in `place`.
-void read_array_argument(const LaunchDescriptor& descriptor, size_t index, PyObject* object,
-                         ArrayInfo& info, Leases& leases, Place place);
-
-/// As `read_array_argument`, of memory that stays in place as long as `keeper`.
-void adopt_array_argument(const LaunchDescriptor& descriptor, size_t index, PyObject* object,
-                          ArrayInfo& info, Keeper& keeper, Place place);
+/// Reads the array that parameter `index` takes to `found`, unless that is known already; throws an
+/// argument Error if it does not fit. With `is_kept` the memory stays in place as long as `keeper`.
+const ArrayInfo& read_array_argument(const LaunchDescriptor& descriptor, size_t index,
+                                     PyObject* object, ArrayInfo& found, Keeper& keeper,
+                                     Place place = {}, bool is_kept = false);
 
 /// Throws an argument Error unless what was read of `object` is what parameter `index` takes; the
 /// Error says that it is elsewhere where another device than `ordinal` has it.

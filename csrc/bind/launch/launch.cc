@@ -1,13 +1,19 @@
 #include "bind/launch/launch.h"
 
-#include <optional>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
 
+#include <array>
+#include <optional>
+#include <span>
+
+#include "bind/bindings.h"
 #include "bind/launch/argument.h"
-#include "bind/launch/arguments.h"
 #include "bind/released_gil.h"
 #include "core/error.h"
-#include "core/memory/aliasing.h"
-#include "core/memory/argument_block.h"
 #include "core/run/pool.h"
 
 namespace nb = nanobind;
@@ -26,92 +32,199 @@ int64_t extent_of(const LaunchDescriptor& descriptor, PyObject* object) {
   return value;
 }
 
-}  // namespace
-
+/// The grid that `dims`, an int or a sequence of them, stands for; throws an argument Error.
 Launch read_dims(const LaunchDescriptor& descriptor, nb::handle dims) {
   int64_t extents[kMaxGridDims + 1];
   size_t rank = 1;
   if (PyTuple_Check(dims.ptr()) != 0 || PyList_Check(dims.ptr()) != 0) {
-    rank = nb::len(dims);
     // One more than the limit is enough to be refused by its check.
+    rank = std::min<size_t>(nb::len(dims), kMaxGridDims + 1);
     for (size_t k = 0; k < std::min<size_t>(rank, kMaxGridDims); ++k) {
       nb::object item = nb::steal(PySequence_GetItem(dims.ptr(), static_cast<Py_ssize_t>(k)));
       extents[k] = extent_of(descriptor, item.ptr());
     }
-    rank = std::min<size_t>(rank, kMaxGridDims + 1);
   } else {
     extents[0] = extent_of(descriptor, dims.ptr());
   }
   return make_launch(descriptor, {extents, rank});
 }
 
+/// Throws an argument Error unless there is an argument per parameter.
 void check_count(const LaunchDescriptor& descriptor, size_t found) {
-  if (found == descriptor.slots.size()) return;
+  size_t expected = descriptor.slots.size();
+  if (found == expected) return;
   std::string names;
-  for (size_t i = 0; i < descriptor.slots.size(); ++i) {
+  for (size_t i = 0; i < expected; ++i) {
     names += (i == 0 ? "" : ", ") + descriptor.parameter_name(i);
   }
-  size_t expected = descriptor.slots.size();
   throw descriptor.launch_error("expected " + std::to_string(expected) +
                                     (expected == 1 ? " argument (" : " arguments (") + names +
                                     "), found " + std::to_string(found),
                                 "pass one argument per parameter, inputs first, then outputs");
 }
 
-void run_from_python(const LaunchDescriptor& descriptor, const void* block, Launch& launch) {
-  std::optional<ReleasedGil> released;
-  if (launch.total > kInlinePoints || descriptor.may_block) released.emplace();
-  run(descriptor, block, launch, Pool::instance());
-}
+}  // namespace
 
-bool launch(const LaunchDescriptor& descriptor, nb::handle dims, nb::handle inputs,
-            nb::handle outputs) {
+PreparedLaunch::PreparedLaunch(const LaunchDescriptor& descriptor, nb::handle dims,
+                               nb::handle inputs, nb::handle outputs, Place place, bool is_kept)
+    : descriptor_(descriptor),
+      arguments_(inputs, outputs),
+      block_(descriptor),
+      views_(descriptor.slots.size()) {
   size_t count = descriptor.slots.size();
-  Arguments arguments(inputs, outputs);
-  check_count(descriptor, arguments.size());
-  Launch request = read_dims(descriptor, dims);
-  Leases leases(count);
-  ArgumentBlock block(descriptor);
-  SmallBuffer<ArrayView, 16> views(count);
+  check_count(descriptor, arguments_.size());
+  launch_ = read_dims(descriptor, dims);
   // Values first: converting one may run Python code, which must not find arrays half read.
   for (size_t i = 0; i < count; ++i) {
     const ParameterSlot& slot = descriptor.slots[i];
     if (slot.role == Role::kValue)
-      read_value_argument(descriptor, i, arguments[i], block.field(slot));
+      read_value_argument(descriptor, i, arguments_[i], block_.field(slot));
   }
   for (size_t i = 0; i < count; ++i) {
-    const ParameterSlot& slot = descriptor.slots[i];
-    if (slot.role == Role::kValue) continue;
-    read_array_argument(descriptor, i, arguments[i], views[i], leases);
-    block.write(slot, views[i]);
+    if (descriptor.slots[i].role != Role::kValue) read_array(i, place, is_kept);
   }
-  check_grid_indexed_axes(descriptor, views.data(), request);
-  if (!keeps_noalias(descriptor, views.data())) return false;
-  run_and_note(descriptor, block.data(), request, [&] {
-    for (size_t i = 0; i < count; ++i) {
-      if (descriptor.slots[i].is_written()) note_written(arguments[i]);
-    }
-  });
+  check_grid_indexed_axes(descriptor, views_.data(), launch_);
+}
+
+void PreparedLaunch::read_array(size_t index, Place place, bool is_kept) {
+  ArrayInfo found;
+  Keeper keeper;
+  const ArrayInfo& info =
+      read_array_argument(descriptor_, index, arguments_[index], found, keeper, place, is_kept);
+  if (keeper != nullptr) keepers_.push_back(std::move(keeper));
+  if (info.stream != 0) streams_.push_back({info.stream, info.is_tied});
+  views_[index] = info.view;
+  block_.write(descriptor_.slots[index], info.view);
+}
+
+void PreparedLaunch::run() {
+  // Another thread may run the same launch meanwhile.
+  Launch launch = launch_;
+  try {
+    std::optional<ReleasedGil> released;
+    if (launch.total > kInlinePoints || descriptor_.may_block) released.emplace();
+    kernelcore::run(descriptor_, block_.data(), launch, Pool::instance());
+  } catch (const Error&) {
+    note_writes();
+    throw;
+  }
+  note_writes();
+}
+
+void PreparedLaunch::note_writes() {
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    if (descriptor_.slots[i].is_written()) note_written(arguments_[i]);
+  }
+}
+
+bool launch(const LaunchDescriptor& descriptor, nb::handle dims, nb::handle inputs,
+            nb::handle outputs) {
+  PreparedLaunch prepared(descriptor, dims, inputs, outputs);
+  if (!prepared.is_unaliased()) return false;
+  prepared.run();
   return true;
 }
 
-Span array_span(const LaunchDescriptor& descriptor, size_t index, nb::handle object) {
+ArrayView array_span(const LaunchDescriptor& descriptor, size_t index, nb::handle object) {
   if (index >= descriptor.slots.size()) throw nb::index_error("no such parameter");
-  Leases leases(2);
-  ArrayInfo read{};
+  ArrayInfo found;
+  Keeper keeper;
   const ArrayInfo* info = known_info(object.ptr());
-  if (info == nullptr && read_array(object.ptr(), false, read, leases) == ReadStatus::kOk) {
-    info = &read;
+  if (info == nullptr &&
+      read_array(object.ptr(), Access::kRead, found, keeper) == ReadStatus::kOk) {
+    info = &found;
   }
   PyErr_Clear();
-  Span span{{}, size_bytes(descriptor.slots[index].dtype)};
-  if (info != nullptr && info->is_on_cuda()) {
-    check_array(descriptor, index, *info, object.ptr(), info->device.device_id);
-    span.view = info->view;
-  } else {
-    read_array_argument(descriptor, index, object.ptr(), span.view, leases);
+  Place place;
+  if (info != nullptr && info->is_on_cuda()) place.ordinal = info->device.device_id;
+  return read_array_argument(descriptor, index, object.ptr(), found, keeper, place).view;
+}
+
+namespace {
+
+void init_descriptor(LaunchDescriptor* self, std::string name, std::string key, uintptr_t address,
+                     const nb::bytes& block_template,
+                     const std::vector<std::array<int64_t, kSlotFields>>& slots,
+                     const std::vector<std::string>& param_names,
+                     const std::vector<std::string>& wheres, int grid_rank, std::string where,
+                     const std::vector<std::tuple<size_t, int, int>>& grid_indexed_axes,
+                     std::vector<std::string> messages, bool may_block,
+                     const std::vector<std::array<int64_t, kAccumulatedFields>>& accumulated,
+                     std::vector<size_t> noalias, bool is_serial, std::vector<size_t> stored) {
+  LaunchDescriptor made;
+  made.name = std::move(name);
+  made.key = std::move(key);
+  made.fn = reinterpret_cast<KernelFn>(address);
+  const auto* bytes = static_cast<const std::byte*>(block_template.data());
+  made.block_template.assign(bytes, bytes + block_template.size());
+  made.slots = parse_slots(flat(slots));
+  for (size_t i = 0; i < param_names.size(); ++i) {
+    made.parameters.push_back({param_names[i], i < wheres.size() ? wheres[i] : ""});
   }
-  return span;
+  made.grid_rank = grid_rank;
+  made.where = std::move(where);
+  for (auto [parameter, axis, grid_axis] : grid_indexed_axes) {
+    made.grid_indexed_axes.push_back({parameter, axis, grid_axis});
+  }
+  made.messages = std::move(messages);
+  made.may_block = may_block;
+  made.accumulated = parse_accumulated(flat(accumulated));
+  made.noalias = std::move(noalias);
+  made.is_serial = is_serial;
+  made.stored = std::move(stored);
+  made.validate();
+  new (self) LaunchDescriptor(std::move(made));
+}
+
+/// A launch that may be run any number of times; null if an array that the kernel must have for
+/// itself shares memory. Counts the writes that are to come.
+std::unique_ptr<PreparedLaunch> prepare_launch(const LaunchDescriptor& descriptor, nb::handle dims,
+                                               nb::handle args) {
+  auto made = std::make_unique<PreparedLaunch>(descriptor, dims, args, nb::handle(), Place{}, true);
+  if (!made->is_unaliased()) return nullptr;
+  made->note_writes();
+  return made;
+}
+
+}  // namespace
+
+void bind_launch(nb::module_& m) {
+  nb::class_<LaunchDescriptor>(m, "LaunchDescriptor", "What a launcher knows of a compiled kernel.")
+      .def(
+          "__init__", &init_descriptor, nb::arg("name"), nb::arg("key"), nb::arg("address"),
+          nb::arg("template"), nb::arg("slots"), nb::arg("param_names"), nb::arg("wheres"),
+          nb::arg("grid_rank") = 0, nb::arg("where") = "",
+          nb::arg("grid_indexed_axes") = nb::list(), nb::arg("messages") = nb::list(),
+          nb::arg("may_block") = false, nb::arg("accumulated") = nb::list(),
+          nb::arg("noalias") = nb::list(), nb::arg("is_serial") = false,
+          nb::arg("stored") = nb::list(),
+          "`address` is 0 for code of a device, `template` the argument block before arguments are "
+          "written to it.")
+      .def_ro("name", &LaunchDescriptor::name)
+      .def_ro("key", &LaunchDescriptor::key)
+      .def_ro("grid_rank", &LaunchDescriptor::grid_rank);
+  nb::class_<PreparedLaunch>(m, "PreparedLaunch", "A launch that may be run any number of times.")
+      .def("__call__", &PreparedLaunch::run, "Run the kernel on the arrays that it was given.");
+  m.def(
+      "prepare_launch", &prepare_launch, nb::arg("descriptor"), nb::arg("dims").none(),
+      nb::arg("args"), nb::keep_alive<0, 1>(),
+      nb::sig("def prepare_launch(descriptor: LaunchDescriptor, "
+              "dims: int | collections.abc.Sequence[int], "
+              "args: collections.abc.Sequence[typing.Any]) -> PreparedLaunch | None"),
+      "Check the arguments of a launch, whose arrays stay in place; counts the writes that are to "
+      "come. None if an array that the kernel must have for itself shares memory.");
+  m.def(
+      "launch",
+      [](const LaunchDescriptor& descriptor, nb::handle dims, nb::handle args) {
+        return launch(descriptor, dims, args, nb::handle());
+      },
+      nb::arg("descriptor"), nb::arg("dims").none(), nb::arg("args"),
+      nb::sig("def launch(descriptor: LaunchDescriptor, dims: int | collections.abc.Sequence[int], "
+              "args: collections.abc.Sequence[typing.Any]) -> bool"),
+      "Run a kernel over a grid with one argument per parameter, in order. False, and nothing was "
+      "run, if an array that the kernel must have for itself shares memory.");
+  m.def("array_span", &array_span, nb::arg("descriptor"), nb::arg("index"), nb::arg("array"),
+        "The memory of an array that parameter `index` takes.");
 }
 
 }  // namespace kernelcore::bind

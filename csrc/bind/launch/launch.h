@@ -1,43 +1,82 @@
-// Running a kernel on arrays that the caller provides, from Python.
+// Launches from Python: arguments are read and checked, then the kernel runs.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
-#include "bind/array/span.h"
-#include "core/error.h"
+#include <array>
+#include <span>
+#include <vector>
+
+#include "bind/array/array_info.h"
+#include "bind/launch/arguments.h"
+#include "core/memory/aliasing.h"
+#include "core/memory/argument_block.h"
 #include "core/run/launch.h"
 
 namespace kernelcore::bind {
 
-/// Runs on the thread pool; runs that are long or may block let other Python threads go on.
-void run_from_python(const LaunchDescriptor& descriptor, const void* block, Launch& launch);
-
-/// As `run_from_python`; calls `note_writes` afterwards, also where the run fails: it has written.
-template <class Function>
-void run_and_note(const LaunchDescriptor& descriptor, const void* block, Launch& launch,
-                  Function&& note_writes) {
-  try {
-    run_from_python(descriptor, block, launch);
-  } catch (const Error&) {
-    note_writes();
-    throw;
-  }
-  note_writes();
+/// Rows of integers, as parsers of the core take them.
+template <size_t kFields>
+std::span<const int64_t> flat(const std::vector<std::array<int64_t, kFields>>& rows) {
+  return {rows.empty() ? nullptr : rows[0].data(), rows.size() * kFields};
 }
 
-/// The grid that `dims`, an int or a sequence of them, stands for; throws an argument Error.
-Launch read_dims(const LaunchDescriptor& descriptor, nanobind::handle dims);
+/// A launch whose arguments were read and fit the kernel.
+class PreparedLaunch {
+ public:
+  /// Takes one argument per parameter: those in `inputs`, then those in `outputs`, either of which
+  /// may be null, for use in `place`. With `is_kept` arrays stay in place as long as this, not only
+  /// as long as the caller holds them. Throws an argument Error.
+  PreparedLaunch(const LaunchDescriptor& descriptor, nanobind::handle dims, nanobind::handle inputs,
+                 nanobind::handle outputs, Place place = {}, bool is_kept = false);
 
-/// Throws an argument Error unless there is an argument per parameter.
-void check_count(const LaunchDescriptor& descriptor, size_t found);
+  const LaunchDescriptor& descriptor() const { return descriptor_; }
+  const std::byte* block() { return block_.data(); }
+  const Launch& launch() const { return launch_; }
 
-/// Launches over `dims` (an int or a sequence of them) with one argument per parameter: those in
-/// `inputs`, then those in `outputs`, either of which may be null.
+  /// Whether the arrays that the kernel must have for itself share no memory.
+  bool is_unaliased() { return keeps_noalias(descriptor_, views_.data()); }
+
+  /// Runs on the thread pool and counts the writes, also where the run fails: it has written. Runs
+  /// that are long or may block let other Python threads go on.
+  void run();
+
+  /// Tells the libraries of the arrays that the kernel writes.
+  void note_writes();
+
+  /// Calls `visit` with the object of each array.
+  template <class Visit>
+  void visit_arrays(Visit visit) {
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      if (descriptor_.slots[i].role != Role::kValue) visit(arguments_[i]);
+    }
+  }
+
+  /// A stream of another library that may still write an array.
+  struct WorkStream {
+    uintptr_t handle;
+    bool is_tied;  // the library goes on in it without asking
+  };
+  const std::vector<WorkStream>& streams() const { return streams_; }
+
+ private:
+  void read_array(size_t index, Place place, bool is_kept);
+
+  const LaunchDescriptor& descriptor_;
+  Arguments arguments_;
+  ArgumentBlock block_;
+  SmallBuffer<ArrayView, 16> views_;  // per parameter; undefined for values
+  std::vector<Keeper> keepers_;
+  std::vector<WorkStream> streams_;
+  Launch launch_;
+};
+
+/// Launches unless `is_unaliased` is false: then nothing was run.
 bool launch(const LaunchDescriptor& descriptor, nanobind::handle dims, nanobind::handle inputs,
             nanobind::handle outputs);
 
 /// The memory of the array for parameter `index`, on any device; throws an argument Error if it
 /// does not fit.
-Span array_span(const LaunchDescriptor& descriptor, size_t index, nanobind::handle object);
+ArrayView array_span(const LaunchDescriptor& descriptor, size_t index, nanobind::handle object);
 
 }  // namespace kernelcore::bind

@@ -1,5 +1,4 @@
-#include "bind/launch/launch_entry.h"
-
+#include <nanobind/nanobind.h>
 #include <structmember.h>
 
 #include <algorithm>
@@ -7,6 +6,7 @@
 #include <cstddef>
 
 #include "bind/array/builtin_call.h"
+#include "bind/bindings.h"
 #include "bind/errors.h"
 #include "bind/launch/launch.h"
 #include "core/error.h"

@@ -1,5 +1,6 @@
 #include "bind/launch/operation.h"
 
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -9,8 +10,10 @@
 #include <tuple>
 #include <utility>
 
+#include "bind/bindings.h"
 #include "bind/launch/argument.h"
 #include "bind/launch/arguments.h"
+#include "bind/launch/launch.h"
 #include "bind/released_gil.h"
 #include "core/error.h"
 #include "core/run/pool.h"
@@ -20,9 +23,9 @@ namespace nb = nanobind;
 namespace kernelcore::bind {
 namespace {
 
-using FlatRule = std::tuple<int64_t, int64_t, int64_t>;
+using FlatRules = std::vector<std::array<int64_t, kDimRuleFields>>;
 using FlatOperand = std::tuple<bool, int, int>;
-using FlatResult = std::pair<int, std::vector<FlatRule>>;
+using FlatResult = std::pair<int, FlatRules>;
 
 DType parse_dtype(int code) {
   if (code < 0 || code >= kDTypeCount) {
@@ -31,38 +34,30 @@ DType parse_dtype(int code) {
   return static_cast<DType>(code);
 }
 
-std::vector<DimRule> parse_rules(const std::vector<FlatRule>& rules) {
-  std::vector<int64_t> flat;
-  for (const auto& [operand, axis, value] : rules) flat.insert(flat.end(), {operand, axis, value});
-  return parse_dim_rules(flat);
-}
-
 void init_operation(BoundOperation* self, const LaunchDescriptor& descriptor,
                     const std::vector<FlatOperand>& operands,
                     const std::vector<FlatResult>& result_rules, size_t n_visible_results,
-                    const std::vector<FlatRule>& grid_rule,
-                    const BoundDeviceOperation* on_devices) {
+                    const FlatRules& grid_rule, const BoundDeviceOperation* on_devices) {
   auto made = std::make_shared<Operation>();
   made->descriptor = descriptor;
   for (const auto& [is_array, dtype, ndim] : operands) {
     made->operands.push_back({is_array, parse_dtype(dtype), ndim});
   }
   for (const auto& [dtype, rules] : result_rules) {
-    made->results.push_back({parse_dtype(dtype), parse_rules(rules)});
+    made->results.push_back({parse_dtype(dtype), parse_dim_rules(flat(rules))});
   }
   made->visible_count = n_visible_results;
-  made->grid = parse_rules(grid_rule);
+  made->grid = parse_dim_rules(flat(grid_rule));
   made->validate();
   new (self)
       BoundOperation{std::move(made), on_devices != nullptr ? on_devices->operation : nullptr};
 }
 
 /// Reads operand `index`, an array; of one that the kernel ignores the shape is enough.
-void read_operand(const Operation& op, size_t index, PyObject* object, ArrayView& view,
-                  Leases& leases) {
+ArrayView read_operand(const Operation& op, size_t index, PyObject* object, Keeper& keeper) {
   size_t parameter = op.parameter_of(index);
   ArrayInfo info;
-  bool is_read = read_array(object, false, info, leases) == ReadStatus::kOk;
+  bool is_read = read_array(object, Access::kRead, info, keeper) == ReadStatus::kOk;
   if (parameter == Operation::kNoParameter) {
     if (!is_read) {
       throw op.descriptor.launch_error("expected an array, found none", take_python_error());
@@ -72,19 +67,19 @@ void read_operand(const Operation& op, size_t index, PyObject* object, ArrayView
     check_array(op.descriptor, parameter, info, object);
   } else {
     PyErr_Clear();
-    read_array_argument(op.descriptor, parameter, object, view, leases);  // Throws the reason.
+    read_array_argument(op.descriptor, parameter, object, info, keeper);  // Throws the reason.
   }
-  view = info.view;
+  return info.view;
 }
 
-/// Reads result `index`, which must have the shape that `view` has.
-void read_result(const Operation& op, size_t index, PyObject* object, ArrayView& view,
-                 Leases& leases) {
-  ArrayView expected = view;
+/// Reads result `index`, which must have the shape `expected`.
+ArrayView read_result(const Operation& op, size_t index, PyObject* object,
+                      const ArrayView& expected, Keeper& keeper) {
   size_t parameter = op.parameter_of_result(index);
-  read_array_argument(op.descriptor, parameter, object, view, leases);
+  ArrayInfo info;
+  const ArrayView& view = read_array_argument(op.descriptor, parameter, object, info, keeper).view;
   bool has_shape = std::equal(view.shape, view.shape + view.ndim, expected.shape);
-  if (has_shape && view.is_contiguous(size_bytes(op.results[index].dtype))) return;
+  if (has_shape && view.is_contiguous()) return view;
   throw op.descriptor.argument_error(parameter,
                                      "expected a contiguous array of shape " +
                                          shape_text(expected) + ", found shape " + shape_text(view),
@@ -101,7 +96,7 @@ void run_operation(const BoundOperation& self, nb::handle operands, nb::handle r
                                          std::to_string(given.size()) + " arrays",
                                      "");
   }
-  Leases leases(given.size());
+  std::vector<Keeper> keepers(given.size());
   ViewBuffer views(count);
   ViewBuffer made(op.results.size());
   SmallBuffer<uint64_t, 16> numbers(count);
@@ -115,11 +110,11 @@ void run_operation(const BoundOperation& self, nb::handle operands, nb::handle r
     views[i].data = &numbers[i];
   }
   for (size_t i = 0; i < count; ++i) {
-    if (op.operands[i].is_array) read_operand(op, i, given[i], views[i], leases);
+    if (op.operands[i].is_array) views[i] = read_operand(op, i, given[i], keepers[i]);
   }
   for (size_t i = 0; i < op.visible_count; ++i) {
     op.shape_result(i, views.data(), made[i]);
-    read_result(op, i, given[count + i], made[i], leases);
+    made[i] = read_result(op, i, given[count + i], made[i], keepers[count + i]);
   }
   OperationRun run(op, views.data(), made.data());
   {

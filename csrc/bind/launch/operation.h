@@ -21,7 +21,4 @@ struct BoundDeviceOperation {
   std::shared_ptr<const torch::DeviceOperation> operation;
 };
 
-/// Adds Operation to `m`.
-void bind_operation(nanobind::module_& m);
-
 }  // namespace kernelcore::bind

@@ -5,7 +5,8 @@
 
 #include <algorithm>
 
-#include "bind/launch/argument.h"
+#include "bind/array/array_memory.h"
+#include "bind/bindings.h"
 #include "bind/launch/launch.h"
 #include "core/memory/aliasing.h"
 
@@ -15,7 +16,7 @@ namespace kernelcore::bind {
 namespace {
 
 struct Known {
-  Span span;
+  ArrayView view;
   size_t parameter;
   bool is_cotangent;
   bool is_written;
@@ -24,12 +25,12 @@ struct Known {
 };
 
 nb::tuple shape_of(const Known* known) {
-  return known != nullptr ? integers(known->span.view.shape, known->span.view.ndim) : nb::tuple();
+  return known != nullptr ? extents_of(known->view) : nb::tuple();
 }
 
 bool has_shape(const ArrayView& view, const Known* primal) {
   if (primal == nullptr) return view.ndim == 0;
-  const ArrayView& wanted = primal->span.view;
+  const ArrayView& wanted = primal->view;
   return view.ndim == wanted.ndim && std::equal(view.shape, view.shape + view.ndim, wanted.shape);
 }
 
@@ -37,12 +38,11 @@ nb::object sharing_fault(const Known* known, size_t count) {
   for (size_t n = 0; n < count; ++n) {
     for (size_t k = 0; k < n; ++k) {
       bool matters = known[n].is_written || known[k].is_written;
-      if (matters && overlaps(known[n].span, known[k].span)) {
+      if (matters && may_overlap(known[n].view, known[k].view)) {
         return nb::make_tuple("shared", known[n].name(), known[k].name());
       }
     }
-    const Span& span = known[n].span;
-    if (known[n].is_written && !is_distinct(span.view, span.item_bytes)) {
+    if (known[n].is_written && !is_distinct(known[n].view)) {
       return nb::make_tuple("repeated", known[n].name());
     }
   }
@@ -82,9 +82,9 @@ nb::object AdjointMemory::fault(nb::handle args, nb::handle actual) const {
     primals[i] = &known[found++];
   }
   for (auto [position, parameter] : cotangents_) {
-    Span span = array_span(*adjoint_, position, nb::object(actual[position]));
-    Known& one = known[found++] = {span, parameter, true, true};
-    if (!has_shape(span.view, primals[parameter])) {
+    ArrayView view = array_span(*adjoint_, position, nb::object(actual[position]));
+    Known& one = known[found++] = {view, parameter, true, true};
+    if (!has_shape(view, primals[parameter])) {
       return nb::make_tuple("shape", one.name(), shape_of(primals[parameter]), shape_of(&one));
     }
   }

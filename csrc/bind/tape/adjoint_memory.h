@@ -36,6 +36,4 @@ class AdjointMemory {
   std::vector<std::pair<size_t, size_t>> cotangents_;
 };
 
-void bind_adjoint_memory(nanobind::module_& m);
-
 }  // namespace kernelcore::bind

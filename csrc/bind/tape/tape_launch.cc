@@ -1,10 +1,9 @@
-#include "bind/tape/tape_launch.h"
-
 #include <nanobind/stl/vector.h>
 
 #include <span>
 
 #include "bind/array/array_memory.h"
+#include "bind/bindings.h"
 #include "bind/launch/launch.h"
 #include "bind/tape/adjoint_memory.h"
 #include "bind/tape/tape_memory.h"

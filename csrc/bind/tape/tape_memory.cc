@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "bind/bindings.h"
+
 namespace nb = nanobind;
 
 namespace kernelcore::bind {

@@ -1,4 +1,5 @@
-// What a Tape knows of the memory of arrays: its writers, its readers in the backward pass, aliases.
+// What a Tape knows of the memory of arrays: its writers, its readers in the backward pass,
+// aliases.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -48,7 +49,5 @@ class TapeMemory {
   std::unordered_map<const Storage*, TapeRoot> roots_;
   bool has_aliases_ = false;
 };
-
-void bind_tape_memory(nanobind::module_& m);
 
 }  // namespace kernelcore::bind

@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "bind/bindings.h"
 #include "bind/errors.h"
 #include "bind/launch/operation.h"
 #include "bind/torch/dispatch_state.h"
 #include "bind/torch/function_object.h"
-#include "bind/torch/module.h"
 #include "bind/torch/operands.h"
 #include "torch/shim.h"
 

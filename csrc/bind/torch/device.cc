@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "bind/bindings.h"
 #include "bind/launch/operation.h"
-#include "bind/torch/module.h"
 
 namespace nb = nanobind;
 

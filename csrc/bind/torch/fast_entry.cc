@@ -1,9 +1,9 @@
 #include <nanobind/stl/string.h>
 
+#include "bind/bindings.h"
 #include "bind/errors.h"
 #include "bind/torch/dispatch_state.h"
 #include "bind/torch/function_object.h"
-#include "bind/torch/module.h"
 #include "bind/torch/operands.h"
 #include "torch/shim.h"
 
@@ -66,7 +66,7 @@ nb::object make_fast_entry(const BoundOperation& operation, std::string name,
 
 }  // namespace
 
-void bind_fast_entry(nb::module_& m) {
+void bind_torch_fast_entry(nb::module_& m) {
   nb::class_<FastEntry>(m, "TorchFastEntry", nb::type_slots(FastEntrySlots::slots),
                         "The state of one fast entry: its operation and its fallbacks.");
   m.def("torch_fast_entry", &make_fast_entry, nb::arg("operation"), nb::arg("name"),

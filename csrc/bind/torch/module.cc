@@ -1,11 +1,10 @@
-#include "bind/torch/module.h"
-
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 
 #include <memory>
 #include <vector>
 
+#include "bind/bindings.h"
 #include "bind/launch/operation.h"
 #include "bind/torch/dispatch_state.h"
 #include "torch/boxed.h"
@@ -27,7 +26,7 @@ std::pair<uintptr_t, uintptr_t> boxed(std::shared_ptr<const Context> context, Bo
 }  // namespace
 
 void bind_torch(nb::module_& m) {
-  bind_fast_entry(m);
+  bind_torch_fast_entry(m);
   bind_torch_device(m);
   bind_torch_autograd(m);
   m.def(

@@ -82,8 +82,7 @@ Operands::Operands(const BoundOperation& operation)
     : operation_(*operation.operation),
       on_devices_(operation.on_devices.get()),
       views_(operation_.operands.size()),
-      scalars_(operation_.operands.size()),
-      leases_(operation_.operands.size()) {}
+      scalars_(operation_.operands.size()) {}
 
 Verdict Operands::read(size_t index, PyObject* object, bool grad_mode) {
   return operation_.operands[index].is_array ? read_tensor(index, object, grad_mode)
@@ -94,10 +93,12 @@ Verdict Operands::read_tensor(size_t index, PyObject* object, bool grad_mode) {
   if (!is_plain_tensor(object)) return Verdict::kUnusual;
   size_t parameter = operation_.parameter_of(index);
   ArrayInfo info;
-  if (read_array(object, false, info, leases_) != ReadStatus::kOk) {
+  Keeper keeper;
+  if (read_array(object, Access::kRead, info, keeper) != ReadStatus::kOk) {
     PyErr_Clear();
     return Verdict::kUnusual;
   }
+  if (keeper != nullptr) keepers_.push_back(std::move(keeper));
   if (parameter == Operation::kNoParameter || !is_usable(index, info)) return Verdict::kUnusual;
   bool fits = info.dtype == static_cast<int>(operation_.operands[index].dtype);
   if (!fits && is_autocast_enabled()) return Verdict::kUnusual;
@@ -118,8 +119,7 @@ bool Operands::is_usable(size_t index, const ArrayInfo& info) {
   if (device.device_type == kDLCPU) return true;
   if (device.device_type != kDLCUDA || on_devices_ == nullptr) return false;
   // Of what has gaps torch makes the copy, where the driver would need a call per row.
-  return info.view.is_contiguous(static_cast<size_t>(info.item_bytes)) ||
-         !starts_result(operation_, index);
+  return info.view.is_contiguous() || !starts_result(operation_, index);
 }
 
 Verdict Operands::read_scalar(size_t index, PyObject* object) {

@@ -3,6 +3,8 @@
 
 #include <nanobind/nanobind.h>
 
+#include <vector>
+
 #include "bind/array/array_reader.h"
 #include "bind/launch/operation.h"
 #include "core/memory/array_view.h"
@@ -44,7 +46,7 @@ class Operands {
   DLDevice device_{};
   ViewBuffer views_;
   SmallBuffer<uint64_t, 16> scalars_;
-  Leases leases_;
+  std::vector<Keeper> keepers_;
 };
 
 }  // namespace kernelcore::bind

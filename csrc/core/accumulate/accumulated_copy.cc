@@ -58,27 +58,17 @@ T* merge_axes(const ArrayView& part, int axis, std::byte* target, T* copy) {
 /// Calls `visit` with a zero of the type in which elements of `dtype` are added.
 template <class Visit>
 void with_type(DType dtype, Visit visit) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return visit(float{});
-    case DType::kFloat64:
-      return visit(double{});
-    case DType::kInt8:
-    case DType::kUInt8:
+  bool is_float = traits_of(dtype).kind == ScalarKind::kFloat;
+  switch (size_bytes(dtype)) {
+    case 1:
       return visit(uint8_t{});
-    case DType::kInt16:
-    case DType::kUInt16:
+    case 2:
+      if (is_float) break;
       return visit(uint16_t{});
-    case DType::kInt32:
-    case DType::kUInt32:
-      return visit(uint32_t{});
-    case DType::kInt64:
-    case DType::kUInt64:
-      return visit(uint64_t{});
-    case DType::kBool:
-    case DType::kFloat16:
-    case DType::kBFloat16:
-      break;
+    case 4:
+      return is_float ? visit(float{}) : visit(uint32_t{});
+    case 8:
+      return is_float ? visit(double{}) : visit(uint64_t{});
   }
   throw Error(ErrorKind::kInternal, std::string("no copies of arrays of ") + name_of(dtype));
 }
@@ -115,9 +105,9 @@ int64_t first_apart(const Grid& grid, int64_t begin, int64_t rows) {
   return row == 1 ? (point + kMostLanes - 1) / kMostLanes * kMostLanes : point;
 }
 
-ArrayView redirected(const ArrayView& view, const ArrayView& part, void* copy, size_t item_bytes) {
+ArrayView redirected(const ArrayView& view, const ArrayView& part, void* copy) {
   ArrayView seen = part;
-  seen.set_contiguous(item_bytes);
+  seen.set_contiguous();
   auto address = reinterpret_cast<uintptr_t>(copy);
   for (int k = 0; k < view.ndim; ++k) {
     if (view.shape[k] == part.shape[k]) continue;
@@ -142,7 +132,7 @@ void merge_copy(DType dtype, const ArrayView& part, void* copy) {
   if (part.numel() == 0) return;
   with_type(dtype, [&](auto number) {
     using T = decltype(number);
-    if (part.is_contiguous(sizeof(T))) {
+    if (part.is_contiguous()) {
       merge_row(static_cast<std::byte*>(part.data), sizeof(T), static_cast<T*>(copy), part.numel());
     } else {
       merge_axes(part, 0, static_cast<std::byte*>(part.data), static_cast<T*>(copy));

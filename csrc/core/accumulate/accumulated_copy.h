@@ -19,7 +19,7 @@ int64_t most_reachable(const Accumulated& what, const ArrayView& view, const Gri
 int64_t first_apart(const Grid& grid, int64_t begin, int64_t rows);
 
 /// `view` with its memory replaced by `copy`, a contiguous copy of `part`.
-ArrayView redirected(const ArrayView& view, const ArrayView& part, void* copy, size_t item_bytes);
+ArrayView redirected(const ArrayView& view, const ArrayView& part, void* copy);
 
 /// Fills `copy` with the neutral element of addition.
 void clear_copy(DType dtype, void* copy, int64_t count);

@@ -52,7 +52,7 @@ struct AccumulatingRun::PendingChunk : AddLog {
 AccumulatingRun::AccumulatingRun(const LaunchDescriptor& descriptor, const void* block,
                                  const Launch& launch, int64_t chunk)
     : ChunkedRun(descriptor.fn, block, &launch.grid, launch.total, chunk),
-      block_bytes_(descriptor.block_bytes) {
+      block_bytes_(descriptor.block_template.size()) {
   choose_ways(descriptor);
   sequences_.cut(chunks(), count_sequences());
   bool has_copies = sequences() > 1;
@@ -238,16 +238,13 @@ void AccumulatingRun::add_sequence(const CommitSequence& sequence) const {
 
 ArrayView AccumulatingRun::home_of(const Target& target, const CommitSequence& sequence) const {
   if (sequence.copies == nullptr) return target.view;
-  return redirected(target.view, target.view, sequence.copies + target.sequence_offset,
-                    size_bytes(target.slot->dtype));
+  return redirected(target.view, target.view, sequence.copies + target.sequence_offset);
 }
 
 void AccumulatingRun::redirect(const Target& target, const ArrayView& part, std::byte* copies,
                                std::byte* block) const {
-  const ParameterSlot& slot = *target.slot;
-  ArrayView seen =
-      redirected(target.view, part, copies + target.copy_offset, size_bytes(slot.dtype));
-  write_array(block + slot.offset, seen);
+  write_array(block + target.slot->offset,
+              redirected(target.view, part, copies + target.copy_offset));
 }
 
 // Ignores the index: chunks are claimed from the sequences.

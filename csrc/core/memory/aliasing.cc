@@ -14,8 +14,8 @@ struct Blocks {
   uint64_t period;  // 0: a single block
 };
 
-Blocks blocks_of(const ArrayView& view, size_t item_bytes) {
-  Blocks blocks{item_bytes, 0};
+Blocks blocks_of(const ArrayView& view) {
+  Blocks blocks{static_cast<uint64_t>(view.item_bytes), 0};
   bool used[kMaxArrayDims] = {};
   bool has_grown = true;
   while (has_grown) {
@@ -37,7 +37,7 @@ Blocks blocks_of(const ArrayView& view, size_t item_bytes) {
 
 }  // namespace
 
-bool is_distinct(const ArrayView& view, size_t item_bytes) {
+bool is_distinct(const ArrayView& view) {
   if (view.numel() == 0) return true;
   std::array<std::pair<int64_t, int64_t>, kMaxArrayDims> axes;  // stride and extent
   auto end = axes.begin();
@@ -46,7 +46,7 @@ bool is_distinct(const ArrayView& view, size_t item_bytes) {
   }
   std::sort(axes.begin(), end);
   // Each axis must step over everything that the axes of smaller stride reach.
-  auto reach = static_cast<int64_t>(item_bytes);
+  int64_t reach = view.item_bytes;
   for (auto axis = axes.begin(); axis != end; ++axis) {
     if (axis->first < reach) return false;
     reach += (axis->second - 1) * axis->first;
@@ -54,13 +54,12 @@ bool is_distinct(const ArrayView& view, size_t item_bytes) {
   return true;
 }
 
-bool may_overlap(const ArrayView& first, size_t first_item_bytes, const ArrayView& second,
-                 size_t second_item_bytes) {
-  auto [first_begin, first_end] = byte_span(first, first_item_bytes);
-  auto [second_begin, second_end] = byte_span(second, second_item_bytes);
+bool may_overlap(const ArrayView& first, const ArrayView& second) {
+  auto [first_begin, first_end] = first.byte_span();
+  auto [second_begin, second_end] = second.byte_span();
   if (first_begin >= second_end || second_begin >= first_end) return false;
-  Blocks mine = blocks_of(first, first_item_bytes);
-  Blocks theirs = blocks_of(second, second_item_bytes);
+  Blocks mine = blocks_of(first);
+  Blocks theirs = blocks_of(second);
   uint64_t period = std::gcd(mine.period, theirs.period);
   if (period == 0) return true;
   // Both repeat with the period: they are disjoint if their blocks are within one period.
@@ -71,7 +70,7 @@ bool may_overlap(const ArrayView& first, size_t first_item_bytes, const ArrayVie
 }
 
 bool repeats_elements(const ArrayView& view) {
-  if (is_distinct(view, 1)) return false;
+  if (is_distinct(view)) return false;
   for (int k = 0; k < view.ndim; ++k) {
     if (view.shape[k] <= 1) continue;
     int64_t stride = std::abs(view.stride_bytes[k]);
@@ -90,13 +89,10 @@ bool repeats_elements(const ArrayView& view) {
 bool keeps_noalias(const LaunchDescriptor& descriptor, const ArrayView* views) {
   const std::vector<ParameterSlot>& slots = descriptor.slots;
   for (size_t i : descriptor.noalias) {
-    size_t item_bytes = size_bytes(slots[i].dtype);
-    if (!is_distinct(views[i], item_bytes)) return false;
+    if (!is_distinct(views[i])) return false;
     for (size_t k = 0; k < slots.size(); ++k) {
-      if (k == i || slots[k].role == Role::kValue) continue;
-      if (may_overlap(views[i], item_bytes, views[k], size_bytes(slots[k].dtype))) {
-        return false;
-      }
+      bool is_other = k != i && slots[k].role != Role::kValue;
+      if (is_other && may_overlap(views[i], views[k])) return false;
     }
   }
   return true;

@@ -7,12 +7,11 @@
 namespace kernelcore {
 
 /// Whether no two indices of `view` reach the same element; may be false for exotic strides.
-bool is_distinct(const ArrayView& view, size_t item_bytes);
+bool is_distinct(const ArrayView& view);
 
 /// Whether two arrays may have an element in common. False for arrays that interleave, such as the
 /// columns of a matrix.
-bool may_overlap(const ArrayView& first, size_t first_item_bytes, const ArrayView& second,
-                 size_t second_item_bytes);
+bool may_overlap(const ArrayView& first, const ArrayView& second);
 
 /// Whether two indices of `view` certainly reach the same element; only pairs of axes are compared.
 bool repeats_elements(const ArrayView& view);

@@ -1,6 +1,7 @@
 // The memory from which a kernel reads its arguments; `codegen/abi.py` lays it out.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/launch_descriptor.h"
@@ -23,6 +24,7 @@ inline void write_array(std::byte* field, const ArrayView& view) {
 inline ArrayView read_array(const std::byte* block, const ParameterSlot& slot) {
   ArrayView view;
   view.ndim = slot.ndim;
+  view.item_bytes = static_cast<int64_t>(size_bytes(slot.dtype));
   std::memcpy(&view.data, block + slot.offset, sizeof(void*));
   const std::byte* words = block + slot.offset + sizeof(void*);
   size_t row_bytes = sizeof(int64_t) * static_cast<size_t>(slot.ndim);
@@ -34,9 +36,9 @@ inline ArrayView read_array(const std::byte* block, const ParameterSlot& slot) {
 /// The argument block of one run, initialised from the descriptor's template; 16-aligned.
 class ArgumentBlock {
  public:
-  explicit ArgumentBlock(const LaunchDescriptor& descriptor) : bytes_(descriptor.block_bytes) {
-    if (descriptor.block_template.empty()) return;
-    std::memcpy(bytes_.data(), descriptor.block_template.data(), descriptor.block_bytes);
+  explicit ArgumentBlock(const LaunchDescriptor& descriptor)
+      : bytes_(descriptor.block_template.size()) {
+    std::ranges::copy(descriptor.block_template, bytes_.data());
   }
 
   const std::byte* data() { return bytes_.data(); }

@@ -12,6 +12,7 @@ namespace kernelcore {
 struct ArrayView {
   void* data;
   int ndim;
+  int64_t item_bytes;
   int64_t shape[kMaxArrayDims];
   int64_t stride_bytes[kMaxArrayDims];
 
@@ -21,6 +22,7 @@ struct ArrayView {
   ArrayView& operator=(const ArrayView& other) {
     data = other.data;
     ndim = other.ndim;
+    item_bytes = other.item_bytes;
     for (int k = 0; k < other.ndim; ++k) {
       shape[k] = other.shape[k];
       stride_bytes[k] = other.stride_bytes[k];
@@ -34,46 +36,49 @@ struct ArrayView {
     return n;
   }
 
+  /// Bytes of all elements, without those between them.
+  size_t size_bytes() const { return static_cast<size_t>(numel() * item_bytes); }
+
   /// Sets the strides of row-major contiguous storage.
-  void set_contiguous(size_t item_bytes) {
-    auto stride = static_cast<int64_t>(item_bytes);
+  void set_contiguous() {
+    int64_t stride = item_bytes;
     for (int k = ndim - 1; k >= 0; --k) {
       stride_bytes[k] = stride;
       stride *= shape[k];
     }
   }
 
-  bool is_contiguous(size_t item_bytes) const {
-    auto stride = static_cast<int64_t>(item_bytes);
+  bool is_contiguous() const {
+    int64_t stride = item_bytes;
     for (int k = ndim - 1; k >= 0; --k) {
       if (stride_bytes[k] != stride) return false;
       stride *= shape[k];
     }
     return true;
   }
+
+  /// Whether every element is aligned to its size, a power of two, as compiled code assumes.
+  bool is_aligned() const {
+    auto bits = reinterpret_cast<uintptr_t>(data);
+    for (int k = 0; k < ndim; ++k) bits |= static_cast<uintptr_t>(stride_bytes[k]);
+    return (bits & static_cast<uintptr_t>(item_bytes - 1)) == 0;
+  }
+
+  /// The addresses of the first byte and past the last one; equal if there is no element.
+  std::pair<uintptr_t, uintptr_t> byte_span() const {
+    auto begin = reinterpret_cast<uintptr_t>(data);
+    if (numel() == 0) return {begin, begin};
+    uintptr_t end = begin + static_cast<uintptr_t>(item_bytes);
+    for (int k = 0; k < ndim; ++k) {
+      int64_t reach = (shape[k] - 1) * stride_bytes[k];
+      (reach < 0 ? begin : end) += static_cast<uintptr_t>(reach);
+    }
+    return {begin, end};
+  }
 };
 
 /// The operands or the results of one call.
 using ViewBuffer = SmallBuffer<ArrayView, 16>;
-
-/// Whether every element is aligned to `item_bytes`, a power of two, as compiled code assumes.
-inline bool is_aligned(const ArrayView& view, size_t item_bytes) {
-  auto bits = reinterpret_cast<uintptr_t>(view.data);
-  for (int k = 0; k < view.ndim; ++k) bits |= static_cast<uintptr_t>(view.stride_bytes[k]);
-  return (bits & (item_bytes - 1)) == 0;
-}
-
-/// The addresses of the first byte of `view` and past its last one; equal if it is empty.
-inline std::pair<uintptr_t, uintptr_t> byte_span(const ArrayView& view, size_t item_bytes) {
-  auto begin = reinterpret_cast<uintptr_t>(view.data);
-  if (view.numel() == 0) return {begin, begin};
-  uintptr_t end = begin + item_bytes;
-  for (int k = 0; k < view.ndim; ++k) {
-    int64_t reach = (view.shape[k] - 1) * view.stride_bytes[k];
-    (reach < 0 ? begin : end) += static_cast<uintptr_t>(reach);
-  }
-  return {begin, end};
-}
 
 /// Array indices in kernels are 32-bit, so every extent must be below this.
 inline constexpr int64_t kExtentLimit = int64_t{1} << 31;

@@ -1,4 +1,4 @@
-// Moving whole arrays: strided to contiguous copies and clearing.
+// Copies of strided arrays to contiguous memory.
 #pragma once
 
 #include "core/memory/array_view.h"
@@ -6,9 +6,6 @@
 namespace kernelcore {
 
 /// Copies `source` element by element, in row-major order, to contiguous memory.
-void copy_to_contiguous(void* target, const ArrayView& source, size_t item_bytes);
-
-/// Clears contiguous memory of `numel` elements.
-void zero_fill(void* target, int64_t numel, size_t item_bytes);
+void copy_to_contiguous(void* target, const ArrayView& source);
 
 }  // namespace kernelcore

@@ -32,15 +32,14 @@ bool needs_zeros(const LaunchDescriptor& descriptor, const ParameterSlot& slot,
 
 void prepare_result(const LaunchDescriptor& descriptor, const ParameterSlot& slot,
                     const ArrayView* operands, const Launch& launch, const ArrayView& result) {
-  size_t item_bytes = size_bytes(slot.dtype);
   switch (start_of(descriptor, slot, operands, launch, result)) {
     case Start::kAnything:
       break;
     case Start::kZeros:
-      zero_fill(result.data, result.numel(), item_bytes);
+      std::memset(result.data, 0, result.size_bytes());
       break;
     case Start::kOperand:
-      copy_to_contiguous(result.data, operands[slot.operand], item_bytes);
+      copy_to_contiguous(result.data, operands[slot.operand]);
   }
 }
 

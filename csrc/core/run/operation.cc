@@ -100,10 +100,11 @@ void Operation::shape_result(size_t index, const ArrayView* operand_views,
                              ArrayView& result) const {
   const ResultSpec& spec = results[index];
   result.ndim = static_cast<int>(spec.dims.size());
+  result.item_bytes = static_cast<int64_t>(size_bytes(spec.dtype));
   for (size_t k = 0; k < spec.dims.size(); ++k) {
     result.shape[k] = extent(*this, spec.dims[k], operand_views, nullptr);
   }
-  result.set_contiguous(size_bytes(spec.dtype));
+  result.set_contiguous();
 }
 
 Launch Operation::launch_for(const ArrayView* operand_views, const ArrayView* result_views) const {
@@ -119,8 +120,7 @@ OperationRun::OperationRun(const Operation& operation, const ArrayView* operands
     : descriptor_(operation.descriptor), operands_(operands), results_(results) {
   for (size_t i = operation.visible_count; i < operation.results.size(); ++i) {
     operation.shape_result(i, operands, results[i]);
-    size_t bytes = static_cast<size_t>(results[i].numel()) * size_bytes(operation.results[i].dtype);
-    hidden_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
+    hidden_.push_back(std::make_unique_for_overwrite<std::byte[]>(results[i].size_bytes()));
     results[i].data = hidden_.back().get();
   }
   launch_ = operation.launch_for(operands, results);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 namespace kernelcore {
 
@@ -46,42 +47,44 @@ inline constexpr int64_t kStatusFirstAssertion = 16;
 /// Runs the grid points whose row-major index lies in [begin, end).
 using KernelFn = void (*)(const void* args, const Grid* grid, int64_t begin, int64_t end);
 
-/// Element types, numbered as kernelcore.types.SCALARS is.
-enum class DType : uint8_t {
-  kBool,
-  kInt32,
-  kInt64,
-  kFloat32,
-  kFloat64,
-  kInt8,
-  kInt16,
-  kUInt8,
-  kUInt16,
-  kUInt32,
-  kUInt64,
-  kFloat16,
-  kBFloat16,
-};
-inline constexpr int kDTypeCount = 13;
-
 enum class ScalarKind : uint8_t { kBool, kInt, kUInt, kFloat };
 
-/// What holds of a DType; the name is the one that users write.
+// Element types in the order of kernelcore.language.types.SCALARS: X(enumerator, name that users
+// write, kind, bytes, bits of a float's exponent). What else holds of a type follows from its row.
+#define KC_DTYPES(X)                    \
+  X(kBool, "bool", kBool, 1, 0)         \
+  X(kInt32, "int32", kInt, 4, 0)        \
+  X(kInt64, "int64", kInt, 8, 0)        \
+  X(kFloat32, "float32", kFloat, 4, 8)  \
+  X(kFloat64, "float64", kFloat, 8, 11) \
+  X(kInt8, "int8", kInt, 1, 0)          \
+  X(kInt16, "int16", kInt, 2, 0)        \
+  X(kUInt8, "uint8", kUInt, 1, 0)       \
+  X(kUInt16, "uint16", kUInt, 2, 0)     \
+  X(kUInt32, "uint32", kUInt, 4, 0)     \
+  X(kUInt64, "uint64", kUInt, 8, 0)     \
+  X(kFloat16, "float16", kFloat, 2, 5)  \
+  X(kBFloat16, "bfloat16", kFloat, 2, 8)
+
+enum class DType : uint8_t {
+#define KC_ROW(id, name, kind, bytes, exponent_bits) id,
+  KC_DTYPES(KC_ROW)
+#undef KC_ROW
+};
+
 struct DTypeTraits {
   const char* name;
   ScalarKind kind;
   size_t size_bytes;
+  int exponent_bits;
 };
 
-inline constexpr DTypeTraits kDTypeTraits[kDTypeCount] = {
-    {"bool", ScalarKind::kBool, 1},      {"int32", ScalarKind::kInt, 4},
-    {"int64", ScalarKind::kInt, 8},      {"float32", ScalarKind::kFloat, 4},
-    {"float64", ScalarKind::kFloat, 8},  {"int8", ScalarKind::kInt, 1},
-    {"int16", ScalarKind::kInt, 2},      {"uint8", ScalarKind::kUInt, 1},
-    {"uint16", ScalarKind::kUInt, 2},    {"uint32", ScalarKind::kUInt, 4},
-    {"uint64", ScalarKind::kUInt, 8},    {"float16", ScalarKind::kFloat, 2},
-    {"bfloat16", ScalarKind::kFloat, 2},
+inline constexpr DTypeTraits kDTypeTraits[] = {
+#define KC_ROW(id, name, kind, bytes, exponent_bits) {name, ScalarKind::kind, bytes, exponent_bits},
+    KC_DTYPES(KC_ROW)
+#undef KC_ROW
 };
+inline constexpr int kDTypeCount = static_cast<int>(std::size(kDTypeTraits));
 
 constexpr const DTypeTraits& traits_of(DType dtype) {
   return kDTypeTraits[static_cast<size_t>(dtype)];
@@ -95,6 +98,15 @@ constexpr size_t size_bytes(DType dtype) {
 /// The dtype as users write it.
 constexpr const char* name_of(DType dtype) {
   return traits_of(dtype).name;
+}
+
+/// The DType of `kind` and `size_bytes` that standards know, so not bfloat16; -1: there is none.
+constexpr int dtype_of(ScalarKind kind, int64_t size_bytes) {
+  for (int i = 0; i < kDTypeCount; ++i) {
+    const DTypeTraits& known = kDTypeTraits[i];
+    if (known.kind == kind && static_cast<int64_t>(known.size_bytes) == size_bytes) return i;
+  }
+  return -1;
 }
 
 /// What a kernel parameter is to a functional operation.
