@@ -156,7 +156,7 @@ class Executable:
 
     def interface(self, device: Device) -> native.LaunchDescriptor:
         """Its parameters, as launches on ``device`` read arguments."""
-        return self.signature if device.is_cpu else self.on_device(device.ordinal).signature
+        return self.signature if device.is_cpu else self.on_device(device.ordinal).descriptor
 
     def cached_gpu_launch(self, args: Sequence[Any]) -> CachedGpuLaunch | None:
         """What launches arrays like ``args`` again, which are on one GPU; None where it cannot."""
