@@ -53,8 +53,8 @@ def submit(executable: Executable, dim: Dims, args: Sequence[Any]) -> None:
         KernelArgumentError: An argument does not fit the kernel; nothing was run.
         KernelDeviceError: The device refuses the launch.
     """
-    place = requested.get()
-    device = place.device or _device_of(executable, args)
+    options = requested.get()
+    device = options.device or _device_of(executable, args)
     if device.is_cuda:
         submit_to_device(executable, device, dim, args)
         return
@@ -65,7 +65,7 @@ def submit(executable: Executable, dim: Dims, args: Sequence[Any]) -> None:
             run(executable.serial, dim, args)
     except KernelPlacementError:
         # Nobody has asked for a GPU before.
-        ordinal = -1 if place.device else native.cuda_device_of(args)
+        ordinal = -1 if options.device else native.cuda_device_of(args)
         if ordinal < 0:
             raise
         submit_to_device(executable, cuda_device(ordinal), dim, args)
@@ -93,9 +93,9 @@ def device_of_launch(kernel: Kernel, args: Sequence[Any]) -> Device:
     Raises:
         KernelError: The source of the kernel is not in the kernel language.
     """
-    place = requested.get()
-    if place.device is not None:
-        return place.device
+    options = requested.get()
+    if options.device is not None:
+        return options.device
     return _device_of_arrays(args) or _device_of(kernel.executable, args)
 
 
@@ -108,9 +108,9 @@ def submit_to_device(
         KernelArgumentError: An argument does not fit the kernel, or is elsewhere; nothing was run.
         KernelDeviceError: The device refuses the launch.
     """
-    place, sink = requested.get(), capture_sink()
-    stream = place.stream or current_stream(device)
-    queue, sizes = stream.queue, (place.threads, place.max_blocks)
+    options, sink = requested.get(), capture_sink()
+    stream = options.stream or current_stream(device)
+    queue, sizes = stream.queue, (options.threads, options.max_blocks)
     args = executable.with_values(args, stream, is_kept=sink is not None)
     if sink is not None:
         sink.add_device_launch(executable, device, dim, args, sizes)

@@ -13,7 +13,7 @@ from kernelcore.launch.dispatch import Dims, execute
 from kernelcore.launch.kernel import Kernel, not_a_kernel
 from kernelcore.launch.recorded_launch import Launch
 from kernelcore.runtime.hooks import observer
-from kernelcore.runtime.launch_options import place_of, use_place
+from kernelcore.runtime.launch_options import options_of, use_options
 
 if TYPE_CHECKING:
     from kernelcore.launch import adjoint_launch
@@ -95,7 +95,7 @@ def launch(
     if is_plain and not (block_dim or max_blocks) and _is_launched_on_gpu(kernel, dim, args):
         return None
     loc = None if device is None or kernel.is_generic else kernel.loc
-    place = place_of("launch", device, stream, block_dim, max_blocks, loc)
+    options = options_of("launch", device, stream, block_dim, max_blocks, loc)
     if adjoint and record_cmd:
         raise KernelArgumentError(
             "launch: adjoints are not recorded as commands",
@@ -103,8 +103,9 @@ def launch(
             "leave out adjoint or record_cmd",
         )
     if adjoint:
-        with use_place(place):
-            adjoint_launch.launch_adjoint(kernel, dim, args, (adj_inputs, adj_outputs), len(inputs))
+        arrays = adj_inputs, adj_outputs
+        with use_options(options):
+            adjoint_launch.launch_adjoint(kernel, dim, args, arrays, len(inputs))
         return None
     if adj_inputs is not None or adj_outputs is not None:
         raise KernelArgumentError(
@@ -113,8 +114,8 @@ def launch(
             "pass adjoint=True as well",
         )
     if record_cmd:
-        return Launch(kernel, dim, args, place, record_tape=record_tape)
-    with use_place(place):
+        return Launch(kernel, dim, args, options, record_tape=record_tape)
+    with use_options(options):
         execute(kernel, dim, args, record=record_tape)
     if is_plain:
         kernel.note_launch(args)

@@ -9,11 +9,11 @@ from typing import Any
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.launch.dispatch import Dims, check_count, execute
 from kernelcore.launch.kernel import Kernel
-from kernelcore.runtime.launch_options import ANYWHERE, Place, place_of, use_place
+from kernelcore.runtime.launch_options import DEFAULTS, LaunchOptions, options_of, use_options
 
 
 class Launch:
-    """What ``launch`` with ``record_cmd`` returns.
+    """A kernel, its grid and its arguments: what ``launch`` with ``record_cmd`` returns.
 
     Attributes:
         kernel: The kernel.
@@ -26,15 +26,14 @@ class Launch:
         kernel: Kernel,
         dim: Dims,
         params: Sequence[Any],
-        place: Place = ANYWHERE,
+        options: LaunchOptions = DEFAULTS,
         *,
         record_tape: bool = True,
     ) -> None:
-        check_count(kernel, len(params))
         self.kernel = kernel
-        self.dim = dim
-        self.params = list(params)
-        self._place = place
+        self.set_dim(dim)
+        self.set_params(params)
+        self._options = options
         self._record_tape = record_tape
 
     def set_dim(self, dim: Dims) -> None:
@@ -48,11 +47,7 @@ class Launch:
             KernelArgumentError: The kernel has no such parameter.
         """
         if not 0 <= index < len(self.params):
-            raise KernelArgumentError(
-                f"{self.kernel.name}(): no parameter {index}",
-                self.kernel.loc,
-                f"its parameters are 0 to {len(self.params) - 1}",
-            )
+            raise self._unknown(str(index), f"0 to {len(self.params) - 1}")
         self.params[index] = value
 
     def set_param_by_name(self, name: str, value: Any) -> None:
@@ -63,12 +58,12 @@ class Launch:
         """
         names = [p.name for p in self.kernel.parameters]
         if name not in names:
-            raise KernelArgumentError(
-                f"{self.kernel.name}(): no parameter '{name}'",
-                self.kernel.loc,
-                f"its parameters are {', '.join(names)}",
-            )
+            raise self._unknown(repr(name), ", ".join(names))
         self.params[names.index(name)] = value
+
+    def _unknown(self, parameter: str, known: str) -> KernelArgumentError:
+        text = f"{self.kernel.name}(): no parameter {parameter}"
+        return KernelArgumentError(text, self.kernel.loc, f"its parameters are {known}")
 
     def set_params(self, values: Sequence[Any]) -> None:
         """Change all arguments.
@@ -85,11 +80,11 @@ class Launch:
         Raises:
             KernelArgumentError: An argument does not fit the kernel; nothing was run.
         """
-        place = self._place
+        options = self._options
         if stream is not None:
-            other = place_of("launch", None, stream)
-            place = replace(place, device=other.device, stream=other.stream)
-        with use_place(place):
+            other = options_of("launch", None, stream)
+            options = replace(options, device=other.device, stream=other.stream)
+        with use_options(options):
             execute(self.kernel, self.dim, tuple(self.params), record=self._record_tape)
 
     def __repr__(self) -> str:

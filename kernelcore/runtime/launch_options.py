@@ -1,4 +1,4 @@
-"""Where a launch runs: a device, its stream, and how many threads of it."""
+"""LaunchOptions: the device and stream of a launch, and its threads and blocks."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from kernelcore.runtime.stream import Stream
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What a launch asks for.
+class LaunchOptions:
+    """The options of a launch.
 
     Attributes:
-        device: None where the arrays decide.
-        stream: None for the one that is used there where none is given.
-        block_dim: Threads of a block of a GPU; 0 for what ``config.block_dim`` says.
-        max_blocks: Blocks at most; 0 for as many as there are points for.
+        device: Where to run; None where the arrays are.
+        stream: The stream of a GPU; None for the current one.
+        block_dim: Threads of a block of a GPU; 0 for ``config.block_dim``.
+        max_blocks: The most blocks; 0 for no limit.
     """
 
     device: Device | None = None
@@ -34,35 +34,35 @@ class Place:
 
     @property
     def threads(self) -> int:
-        """Threads of a block; 0 for as many as the launcher chooses."""
+        """Threads of a block; 0 lets the launcher choose."""
         return self.block_dim or config.block_dim
 
 
-ANYWHERE = Place()
+DEFAULTS = LaunchOptions()
 
-# Of the launch that is being made.
-requested: ContextVar[Place] = ContextVar("requested", default=ANYWHERE)
+# The options of the current launch.
+requested: ContextVar[LaunchOptions] = ContextVar("requested", default=DEFAULTS)
 
 
 @contextmanager
-def use_place(place: Place) -> Generator[None]:
-    """Launches within the block ask for ``place``."""
-    token = requested.set(place)
+def use_options(options: LaunchOptions) -> Generator[None]:
+    """Launches within the block have these ``options``."""
+    token = requested.set(options)
     try:
         yield
     finally:
         requested.reset(token)
 
 
-def place_of(
+def options_of(
     name: str,
     device: object,
     stream: object,
     block_dim: int | None = None,
     max_blocks: int = 0,
     loc: SrcLoc | None = None,
-) -> Place:
-    """What ``name`` was called with.
+) -> LaunchOptions:
+    """The options that ``name`` was called with, checked.
 
     Raises:
         KernelArgumentError: There is no such device, the stream is another's, or a count is wrong.
@@ -86,7 +86,7 @@ def place_of(
             )
     if stream is not None:
         found = stream.device
-    return Place(found, stream, int(threads), int(max_blocks))
+    return LaunchOptions(found, stream, int(threads), int(max_blocks))
 
 
 def is_count(value: object) -> bool:

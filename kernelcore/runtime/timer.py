@@ -1,4 +1,4 @@
-"""ScopedTimer: how long a block of code takes."""
+"""ScopedTimer: the time that a block of code takes."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class ScopedTimer:
         """A timer.
 
         Args:
-            name: What the report calls the block.
+            name: The name of the block in the report.
             active: Whether to measure.
             print: Whether to print the time when the block is left.
-            detailed: Of no effect: profile the process with a profiler.
+            detailed: Has no effect: profile the process with a profiler.
             dict: Where to append the time in milliseconds, by name.
             synchronize: Whether to wait for devices before the time is taken.
             report_func: Called with a list of results and the indentation, instead of printing.
@@ -48,19 +48,20 @@ class ScopedTimer:
         self._report = report_func
         self._start = 0
 
+    def _now(self) -> int:
+        if self._synchronizes:
+            synchronize()
+        return time.perf_counter_ns()
+
     def __enter__(self) -> Self:
         if self.active:
-            if self._synchronizes:
-                synchronize()
-            self._start = time.perf_counter_ns()
+            self._start = self._now()
         return self
 
     def __exit__(self, *exception: object) -> None:
         if not self.active:
             return
-        if self._synchronizes:
-            synchronize()
-        self.elapsed = (time.perf_counter_ns() - self._start) / 1e6
+        self.elapsed = (self._now() - self._start) / 1e6
         if self._times is not None:
             self._times.setdefault(self.name, []).append(self.elapsed)
         if self._report is not None:

@@ -25,7 +25,7 @@ from kernelcore.runtime.array.element_layout import (
     zeroed,
 )
 from kernelcore.runtime.array.foreign_memory import is_ordered, unreadable
-from kernelcore.runtime.array.indexing import axis_order, place_of, reinterpreted, reshaped
+from kernelcore.runtime.array.indexing import axis_order, index_of, reinterpreted, reshaped
 from kernelcore.runtime.array.strided import ElementMemory
 from kernelcore.runtime.device import CPU, Device, require_device
 from kernelcore.runtime.device_memory import allocated, device_of, pinned, upload
@@ -97,7 +97,7 @@ class Array(ElementMemory):
 
     @classmethod
     def sharing(cls, source: Any, dtype: Any = None, *, copy: bool = False) -> Array:
-        """Of the memory of any array or DLPack capsule, kept in place as long as this array.
+        """Of the memory of any array or DLPack capsule, which stays alive as long as this array.
 
         Args:
             source: An array; its last dimensions are components of composites. That of a GPU may be
@@ -227,16 +227,16 @@ class Array(ElementMemory):
         return view
 
     def __getitem__(self, index: Any) -> Any:
-        place = place_of(index, self.ndim)
-        found = self._data[(*place, ...)]
-        if any(isinstance(one, slice) for one in place):
-            return self._view(found, lambda whole: whole[place])
+        index = index_of(index, self.ndim)
+        found = self._data[(*index, ...)]
+        if any(isinstance(one, slice) for one in index):
+            return self._view(found, lambda whole: whole[index])
         if self.is_on_cuda:
-            found = self._part(place).numpy()
+            found = self._part(index).numpy()
         return element_value(self._dtype, found)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self._part(place_of(index, self.ndim)).assign(value)
+        self._part(index_of(index, self.ndim)).assign(value)
 
     @property
     def fields(self) -> Mapping[str, Array] | None:
@@ -252,8 +252,8 @@ class Array(ElementMemory):
             }
         return self._fields
 
-    def _part(self, place: tuple[Any, ...]) -> Array:
-        return self._view(self._data[(*place, ...)], lambda whole: whole._part(place))
+    def _part(self, index: tuple[Any, ...]) -> Array:
+        return self._view(self._data[(*index, ...)], lambda whole: whole._part(index))
 
     def reshape(self, *shape: Any) -> Array:
         """A view of other extents, one of which may be -1.

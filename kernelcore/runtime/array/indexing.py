@@ -12,8 +12,8 @@ from kernelcore.language.types import Element, StructType
 from kernelcore.runtime.array.element_layout import Numbers, numpy_layout
 
 
-def place_of(index: Any, ndim: int) -> tuple[Any, ...]:
-    """``index`` as one integer or slice per dimension.
+def index_of(index: Any, ndim: int) -> tuple[Any, ...]:
+    """``index`` with one integer or slice per dimension.
 
     Raises:
         KernelTypeError: It is something else.
