@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import IntEnum, auto
-from functools import cached_property
 
 from kernelcore.base import native
 from kernelcore.ir.core import Func
@@ -22,22 +20,29 @@ from kernelcore.runtime.device import Device
 
 
 class Part(IntEnum):
-    """What a parameter of an adjoint is to a parameter of the primal."""
+    """The meaning of a parameter of an adjoint for its parameter of the primal."""
 
     PRIMAL = auto()
     COTANGENT = auto()
-    REMAINED = auto()  # what an array of atomic minima or maxima holds after the launch
-    SHARE = auto()  # of every value that attained it
+    FINAL = auto()  # the elements of an array of atomic minima or maxima after the launch
+    TIE_WEIGHT = auto()  # the weight of every update that attained the final value
 
 
 class Adjoint:
-    """An adjoint kernel for arrays that the caller provides.
+    """An adjoint kernel over arrays that the caller provides, which do not share memory.
 
     Attributes:
-        func: The adjoint, without the parameters it does not use.
-        order: Per parameter of ``func``: the primal parameter, and what this is to it.
+        func: The adjoint, without the parameters that it does not use.
+        order: Per parameter of ``func``: the parameter of the primal, and the meaning for it.
         memories: The rule for its arrays, by device.
-        extrema: Primal parameters that hold atomic minima or maxima.
+        extrema: Parameters of the primal that hold atomic minima or maxima.
+        executable: The code of ``func``, compiled when it is first used.
+        count: Of ``extrema``: the kernel that counts the updates that attain the final values.
+        count_order: The parameters that ``count`` has; see ``count_attaining``.
+        primals: The parameters of the primal that ``func`` takes, and their effects.
+        reads: Parameters of the primal whose elements ``func`` or ``count`` loads.
+        writes: Parameters of the primal whose elements ``func`` writes.
+        count_writes: Parameters of the primal whose elements ``count`` writes.
     """
 
     def __init__(self, primal: Func, wrt: tuple[int, ...], seeds: tuple[int, ...]) -> None:
@@ -47,54 +52,23 @@ class Adjoint:
         derived = vjp(weighted_sums(primal, self.extrema) if self.extrema else primal, wrt, seeds)
         self.func, kept = drop_unused_params(tidy(derived.func))
         parts = [(i, Part.PRIMAL) for i in range(len(primal.params))]
-        parts += [(i, part) for part in (Part.REMAINED, Part.SHARE) for i in self.extrema]
+        parts += [(i, part) for part in (Part.FINAL, Part.TIE_WEIGHT) for i in self.extrema]
         parts += [(i, Part.COTANGENT) for i in derived.derivative_of]
         self.order = tuple(parts[i] for i in kept)
-
-    @cached_property
-    def _counted(self) -> tuple[Func, tuple[int, ...]]:
-        return drop_unused_params(normalize(count_attaining(self.primal, self.extrema)))
-
-    @cached_property
-    def count(self) -> tuple[Executable, tuple[int, ...]]:
-        """The kernel ``counted`` of ``extrema``, and which of its parameters it has."""
-        func, kept = self._counted
-        return Executable(lambda: optimize(func)), kept
-
-    def _count_effects(self) -> Iterator[tuple[int, Effect]]:
-        """What ``count`` does to primal parameters."""
+        self.executable = Executable(lambda: optimize(self.func))
+        does = zip(self.order, effects(self.func), strict=True)
+        self.primals = tuple((i, effect) for (i, part), effect in does if part is Part.PRIMAL)
+        counted: list[tuple[int, Effect]] = []
         if self.extrema:
-            func, kept = self._counted
-            pairs = zip(kept, effects(func), strict=True)
-            yield from ((i, e) for i, e in pairs if i < len(self.primal.params))
+            func, order = drop_unused_params(normalize(count_attaining(primal, self.extrema)))
+            self.count, self.count_order = Executable(lambda: optimize(func)), order
+            counted += [
+                p for p in zip(order, effects(func), strict=True) if p[0] < len(primal.params)
+            ]
+        self.reads = frozenset(i for i, effect in (*self.primals, *counted) if effect.loads)
+        self.writes = frozenset(i for i, effect in self.primals if effect.writes)
+        self.count_writes = frozenset(i for i, effect in counted if effect.writes)
 
-    @cached_property
-    def count_writes(self) -> frozenset[int]:
-        """The primal parameters whose elements ``count`` writes."""
-        return frozenset(i for i, effect in self._count_effects() if effect.writes)
-
-    def cotangents(self) -> Iterator[int]:
-        """The primal parameters that it has cotangents of, in its order."""
-        return (i for i, part in self.order if part is Part.COTANGENT)
-
-    @cached_property
-    def primals(self) -> tuple[tuple[int, Effect], ...]:
-        """The primal parameters that it takes, and what it does to them."""
-        pairs = zip(self.order, effects(self.func), strict=True)
-        return tuple((i, effect) for (i, part), effect in pairs if part is Part.PRIMAL)
-
-    @cached_property
-    def reads(self) -> frozenset[int]:
-        """The primal parameters whose elements it or ``count`` loads."""
-        does = (*self.primals, *self._count_effects())
-        return frozenset(i for i, effect in does if effect.loads)
-
-    @cached_property
-    def writes(self) -> frozenset[int]:
-        """The primal parameters whose elements it writes."""
-        return frozenset(i for i, effect in self.primals if effect.writes)
-
-    @cached_property
-    def executable(self) -> Executable:
-        """The adjoint on arrays that the caller provides, which do not share memory."""
-        return Executable(lambda: optimize(self.func))
+    def cotangents(self) -> list[int]:
+        """The parameters of the primal that it takes cotangents of, in its order."""
+        return [i for i, part in self.order if part is Part.COTANGENT]

@@ -9,13 +9,7 @@ from kernelcore.base import native
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.language.types import ArrayType, int32
 from kernelcore.launch.adjoint_kernel import Adjoint, Part
-from kernelcore.launch.array_ops import (
-    copied_to,
-    copy_of,
-    layout,
-    new_zeros,
-    scale,
-)
+from kernelcore.launch.array_ops import copied_to, copy_of, layout, new_zeros, scale
 from kernelcore.launch.dispatch import Dims, argument_leaves, check_count, submit
 from kernelcore.launch.kernel import Kernel
 from kernelcore.passes.autodiff.activity import is_float
@@ -81,7 +75,7 @@ def execute_adjoint(
     args: Sequence[Any],
     cotangents: Mapping[int, Any],
     saved: Mapping[int, Any] | None = None,
-    remained: Mapping[int, Any] | None = None,
+    final: Mapping[int, Any] | None = None,
 ) -> None:
     """Run ``adjoint`` of ``kernel``.
 
@@ -89,16 +83,22 @@ def execute_adjoint(
         kernel: The primal, which is not generic.
         adjoint: Its adjoint.
         dim: The grid of the primal.
-        args: What the primal ran on, by parameter of the IR.
-        cotangents: An array per cotangent parameter of ``adjoint``, by primal parameter.
-        saved: What arrays held before the primal, where they are to be used instead.
-        remained: What the arrays ``adjoint.extrema`` held after the primal.
+        args: The arguments of the primal, by parameter of the IR.
+        cotangents: An array per cotangent parameter of ``adjoint``, by parameter of the primal.
+        saved: Copies of arrays from before the primal, to be used instead.
+        final: Copies of the arrays ``adjoint.extrema`` from after the primal.
 
     Raises:
         KernelArgumentError: Shapes do not fit, or arrays share memory.
     """
-    primal = {**dict(enumerate(args)), **saved} if saved else dict(enumerate(args))
-    known, own = _select(adjoint, dim, primal, remained or {}, cotangents)
+    known: dict[Part, Mapping[int, Any]] = {
+        Part.PRIMAL: {**dict(enumerate(args)), **(saved or {})},
+        Part.COTANGENT: cotangents,
+        Part.FINAL: final or {},
+    }
+    start_weights: Mapping[int, Any] = {}
+    if adjoint.extrema:
+        known[Part.TIE_WEIGHT], start_weights = _tie_weights(adjoint, dim, known)
     actual = tuple([known[part][i] for i, part in adjoint.order])
     ordinal = native.cuda_device_of(actual)
     device = CPU if ordinal < 0 else cuda_device(ordinal)
@@ -106,8 +106,9 @@ def execute_adjoint(
     if fault is not None:
         raise _fault_error(kernel, *fault)
     submit(adjoint.executable, dim, actual)
-    for i, share in own.items():
-        scale(cotangents[i], share)
+    for i, weight in start_weights.items():
+        if i in cotangents:
+            scale(cotangents[i], weight)
 
 
 def adjoint_memory(kernel: Kernel, adjoint: Adjoint, device: Device) -> native.AdjointMemory:
@@ -131,11 +132,7 @@ def _fault_error(
 
     def name(array: tuple[int, bool]) -> str:
         i, is_cotangent = array
-        return (
-            f"the cotangent of '{func.params[i].name}'"
-            if is_cotangent
-            else f"'{func.params[i].name}'"
-        )
+        return f"{'the cotangent of ' if is_cotangent else ''}'{func.params[i].name}'"
 
     if reason == "shape":
         expected, found = details
@@ -157,52 +154,32 @@ def _fault_error(
     )
 
 
-def _select(
-    adjoint: Adjoint,
-    dim: Dims,
-    primal: Mapping[int, Any],
-    remained: Mapping[int, Any],
-    cotangents: Mapping[int, Any],
-) -> tuple[Mapping[Part, Mapping[int, Any]], Mapping[int, Any]]:
-    """What the parts of ``adjoint`` are, by primal parameter.
+def _tie_weights(
+    adjoint: Adjoint, dim: Dims, known: Mapping[Part, Mapping[int, Any]]
+) -> tuple[Mapping[int, Any], Mapping[int, Any]]:
+    """Per array of ``adjoint.extrema``, the weights of updates that attained the final values.
 
-    Of minima and maxima that is also who attained what remained. Returns as well, by cotangent, the
-    share that what an array held before the launch has of it.
+    Returns as well the weights of the elements from before the launch.
     """
-    shared: dict[int, Any] = {}
-    known = {
-        Part.PRIMAL: primal,
-        Part.COTANGENT: cotangents,
-        Part.REMAINED: remained,
-        Part.SHARE: shared,
-    }
-    if not adjoint.extrema:
-        return known, {}
     if capture_sink() is not None:
         raise KernelArgumentError(
             "gradients of atomic minima and maxima are not captured",
             adjoint.primal.loc,
             "run the backward pass outside of the capture",
         )
-    executable, kept = adjoint.count
-    count = len(adjoint.primal.params)
-    # Not of a replay: those are refused above.
-    counts = {
-        i: new_zeros(layout(remained[i])[0], int32, device_holding(remained[i]))
-        for i in adjoint.extrema
-    }
-    row = [*(remained[i] for i in adjoint.extrema), *counts.values()]
-    written = adjoint.count_writes
-    before = {i: copy_of(primal[i]) if i in written else primal[i] for i in primal}
-    submit(executable, dim, [before[i] if i < count else row[i - count] for i in kept])
-    own: dict[int, Any] = {}
-    for i, found in counts.items():
-        start, last = as_numpy(primal[i]), as_numpy(remained[i])
-        share, own_share = tie_weights(start, last, as_numpy(found), lambda x, y: x.astype(y.dtype))
-        shared[i] = copied_to(device_holding(remained[i]), share)
-        if i in cotangents:
-            own[i] = own_share
-    return known, own
+    primal, final = known[Part.PRIMAL], known[Part.FINAL]
+    finals = [final[i] for i in adjoint.extrema]
+    counts = [new_zeros(layout(last)[0], int32, device_holding(last)) for last in finals]
+    before = [copy_of(a) if i in adjoint.count_writes else a for i, a in primal.items()]
+    args = (*before, *finals, *counts)
+    submit(adjoint.count, dim, [args[i] for i in adjoint.count_order])
+    weights: dict[int, Any] = {}
+    start_weights: dict[int, Any] = {}
+    for i, last, count in zip(adjoint.extrema, finals, counts, strict=True):
+        held = as_numpy(primal[i]), as_numpy(last), as_numpy(count)
+        weight, start_weights[i] = tie_weights(*held, cast=lambda x, y: x.astype(y.dtype))
+        weights[i] = copied_to(device_holding(last), weight)
+    return weights, start_weights
 
 
 def _cotangents(
@@ -225,17 +202,11 @@ def _cotangents(
                 "give one array or None per argument",
             )
         rows.extend(row)
-    parts = rows if kernel.is_plain else _leaves(kernel, rows)
-    return {i: a for i, a in enumerate(parts) if a is not None}
-
-
-def _leaves(kernel: Kernel, rows: Sequence[Any]) -> list[Any]:
-    """The cotangents in ``rows``, one per parameter, by parameter of the IR."""
     parts: list[Any] = []
     for parameter, row in zip(kernel.parameters, rows, strict=True):
         assert parameter.type is not None
-        parts.extend(cotangent_leaves(parameter.type, row, f"cotangent of '{parameter.name}'"))
-    return parts
+        parts += cotangent_leaves(parameter.type, row, f"cotangent of '{parameter.name}'")
+    return {i: a for i, a in enumerate(parts) if a is not None}
 
 
 def _refuse_in_place(kernel: Kernel, params: Sequence[int]) -> None:
