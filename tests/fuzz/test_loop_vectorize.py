@@ -11,8 +11,8 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.codegen import abi
-from kernelcore.codegen.analysis.loop_dependence import loops_in_step
-from kernelcore.codegen.simd.loop_vectorize import TURNS
+from kernelcore.codegen.analysis.loop_dependence import vector_loops
+from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.compiler.stages import all_derivatives
 from kernelcore.ir.core import Func
 from kernelcore.language.types import ArrayType
@@ -55,7 +55,7 @@ def check(func: Func, number: int, oracle: Callable[[list[np.ndarray]], object])
     given = arguments(func, np.random.default_rng(number))
     wanted, found = ([a.copy() for a in given] for _ in "ab")
     oracle(wanted)
-    assert launch(func, found, POINTS, None, 1, TURNS) == abi.STATUS_OK
+    assert launch(func, found, POINTS, None, 1, LOOP_LANES) == abi.STATUS_OK
     for param, one, other in zip(func.params, found, wanted, strict=True):
         assert isinstance(param.type, ArrayType)
         dtype = param.type.dtype
@@ -69,7 +69,7 @@ def test_turns_in_step_are_single_turns(shard: int) -> None:
         program = TurnProgram(number)
         kernel: kc.Kernel = define(program.text, {"kc": kc})["kernel"]
         func = optimize(kernel.func)
-        assert loops_in_step(func), program.text
+        assert vector_loops(func), program.text
         try:
             check(func, number, lambda args, func=func: interpreter.run(func, args, POINTS))
         except AssertionError as error:
@@ -84,7 +84,7 @@ def test_adjoints_of_turns_in_step_are_those_of_single_turns(shard: int) -> None
         kernel: kc.Kernel = define(program.text, {"kc": kc})["kernel"]
         adjoint = vjp(kernel.func, *all_derivatives(kernel.func))
         func = optimize(tidy(adjoint.func))
-        compared += bool(loops_in_step(func))
+        compared += bool(vector_loops(func))
         try:
             check(func, number, lambda args, func=func: launch(func, args, POINTS, None, 1))
         except AssertionError as error:

@@ -1,7 +1,7 @@
-"""Loops whose turns depend on each other by sums alone, so that several turns can run in step.
+"""Loops whose iterations depend on each other through sums alone: they can be vectorised.
 
-The sums are taken out of a turn: what is left computes the terms, of several turns at once, and the
-terms are added in the order of turns, so that sums have the bits that they have turn by turn.
+The sums are taken out of the body. The rest computes the terms of several iterations at once; the
+terms are added in the order of iterations, so that sums keep their bits.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import zip_longest
 from kernelcore.builtins.arithmetic import add, neg, sub
 from kernelcore.builtins.reference import is_narrow, nothing_added
 from kernelcore.codegen.analysis.component_groups import Units, component_of, units
-from kernelcore.codegen.analysis.uniformity import Strides, strides_of_turns
+from kernelcore.codegen.analysis.uniformity import Strides, iteration_strides
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import atoms_in, used_atoms, walk_eqns
@@ -26,37 +26,35 @@ _WITHOUT_EFFECT = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
-    """A loop whose turns can run in step.
+class VectorLoop:
+    """A loop whose iterations can be lanes.
 
     Attributes:
-        body: A turn without its sums: from the index to what it adds.
-        terms: Per value that the loop carries, what a turn adds to it, in order.
-        negatives: Terms that are the negatives of other values, and of which.
-        strides: By how much the values of ``body`` grow from turn to turn.
-        loads: The loads of one element, by each of them.
-        additions: The additions to one element.
-        late: The last additions to elements that every turn makes: they may be made later.
+        region: The body without its sums: its parameter is the index, it yields the terms.
+        terms: Per value that the loop carries, the terms that an iteration adds, in order.
+        negatives: Terms that are negatives, and the values that they negate.
+        strides: By how much the values of ``region`` grow from iteration to iteration.
+        loads: The component group of every load.
+        additions: The component group of every addition to an element.
     """
 
-    body: Region
+    region: Region
     terms: tuple[tuple[Atom, ...], ...]
     negatives: Mapping[Atom, Atom]
     strides: Strides
     loads: Units
     additions: Units
-    late: tuple[Eqn, ...]
 
 
-def loops_in_step(func: Func) -> Mapping[Eqn, Turns]:
-    """The loops of ``func``, which has a plan of accumulations, whose turns can run in step."""
+def vector_loops(func: Func) -> Mapping[Eqn, VectorLoop]:
+    """The loops of ``func``, which has an accumulation plan, whose iterations can be lanes."""
     used = atoms_in(func.body)
     loops = [eqn for eqn in walk_eqns(func.body) if eqn.op.kind is OpKind.FOR]
-    found = {loop: _turns(loop, used) for loop in loops}
-    return {loop: turns for loop, turns in found.items() if turns is not None}
+    found = {loop: _vector_loop(loop, used) for loop in loops}
+    return {loop: body for loop, body in found.items() if body is not None}
 
 
-def _turns(loop: Eqn, used: Collection[Atom]) -> Turns | None:
+def _vector_loop(loop: Eqn, used: Collection[Atom]) -> VectorLoop | None:
     (body,), step = loop.regions, loop.inputs[2]
     if not isinstance(step, Const) or step.value == 0:
         return None
@@ -71,10 +69,9 @@ def _turns(loop: Eqn, used: Collection[Atom]) -> Turns | None:
     if found is None:
         return None
     inner, terms = found
-    strides = strides_of_turns(inner, int(step.value))
-    late = tuple(eqn for eqn in inner.eqns if eqn in together and eqn is together[eqn][-1])
+    strides = iteration_strides(inner, int(step.value))
     negatives: dict[Atom, Atom] = {eqn.out: eqn.inputs[0] for eqn in inner.eqns if eqn.op is neg.op}
-    return Turns(inner, terms, negatives, strides, units(inner, OpKind.LOAD), together, late)
+    return VectorLoop(inner, terms, negatives, strides, units(inner, OpKind.LOAD), together)
 
 
 def _is_plain_sum(eqn: Eqn, used: Collection[Atom]) -> bool:
@@ -92,7 +89,7 @@ def _has_sums(atom: Atom) -> bool:
 
 
 def _are_apart(additions: Sequence[Eqn], together: Units) -> bool:
-    """Whether no two additions of one turn meet, so that each may be made for several turns."""
+    """Whether no two additions of one iteration meet: each may be made for several iterations."""
     places: dict[Atom, tuple[Eqn, ...]] = {}
     for eqn in additions:
         unit = together[eqn]
@@ -126,7 +123,7 @@ def _without_sums(body: Region) -> tuple[Region, tuple[tuple[Atom, ...], ...]] |
 
 
 class _Taken:
-    """The sums that are taken out of a turn."""
+    """The sums that are taken out of a loop body."""
 
     def __init__(self) -> None:
         self.sums: set[Var] = set()

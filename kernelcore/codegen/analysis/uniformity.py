@@ -38,8 +38,8 @@ def crossing_strides(func: Func) -> Strides:
     return _of_threads(func, (None,) * func.rank)
 
 
-def strides_of_turns(body: Region, step: int) -> Strides:
-    """By how much every scalar of ``body`` grows from turn to turn of a loop by ``step``.
+def iteration_strides(body: Region, step: int) -> Strides:
+    """By how much every scalar of ``body`` grows from iteration to iteration of a loop by ``step``.
 
     ``body`` has one parameter, the index, and carries nothing.
     """

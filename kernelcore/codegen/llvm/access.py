@@ -28,7 +28,7 @@ def emit_load(e: Emitter, eqn: Eqn) -> list[str]:
     if e.lanes > 1:
         return [
             component_groups.load(e, eqn)
-            if e.step
+            if e.vector_loop
             else vector_access.load(e, vector_access.site(e, eqn))
         ]
     dtype, address = memory.element(e, eqn)

@@ -7,7 +7,7 @@ from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.llvm.blocks import add_edges, bind_phis, type_of, unit_step
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
 from kernelcore.codegen.simd import masked_control
-from kernelcore.codegen.simd.loop_vectorize import emit_turns
+from kernelcore.codegen.simd.loop_vectorize import emit_vector_iterations
 from kernelcore.ir.core import Eqn
 
 
@@ -40,8 +40,8 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     first, limit, by = (e.value_at(a, 1) for a in (start, stop, step))
     ty, unit = LLVM_TYPES[integer.name], unit_step(step)
     entries = e.values(eqn.inputs[3:], carried)
-    if eqn in e.loops:
-        first, entries = emit_turns(e, eqn, (first, limit, by), entries)
+    if eqn in e.vector_loops:
+        first, entries = emit_vector_iterations(e, eqn, (first, limit, by), entries)
     # With a step of one the index cannot pass stop, and the loop needs no counter beside it.
     count = ""
     if not unit:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from kernelcore.base import native
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
-from kernelcore.codegen.analysis.loop_dependence import Turns
+from kernelcore.codegen.analysis.loop_dependence import VectorLoop
 from kernelcore.codegen.llvm.stack_records import Member
-from kernelcore.codegen.reduction.sums import Accumulation, Addition
+from kernelcore.codegen.reduction.sums import Accumulation
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 from kernelcore.ir.op import LOOPS, OpKind
 from kernelcore.language.types import Scalar
@@ -32,21 +32,6 @@ class StackValue:
     data: str
     size: str
     capacity: str
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """Turns of a loop that run in step.
-
-    Attributes:
-        turns: The loop.
-        count: How many they are.
-        late: What is added when later turns are computed, by the last Eqn of the unit.
-    """
-
-    turns: Turns
-    count: int
-    late: dict[Eqn, Addition]
 
 
 Value = str | ArrayValue | StackValue
@@ -77,9 +62,8 @@ class Emitter:
     ``accumulation`` is what additions to shared arrays need.
     ``least_masked_bytes`` says how large elements are that are accessed under masks.
     ``is_brief`` asks for short code: it is for few points, or for arrays that are rarely met.
-    ``loops`` are those whose turns run in step. ``step`` are the turns that are being emitted, if
-    lanes are turns and not threads. ``units`` are the components of elements that were loaded as a
-    whole.
+    ``vector_loops`` are the loops to vectorise, ``vector_loop`` is the one that is being emitted:
+    lanes are its iterations. ``units`` are the components of elements that were loaded as a whole.
     ``members`` says which record of which shared stack every stack is, ``records`` what those are.
     """
 
@@ -107,8 +91,8 @@ class Emitter:
         self.accumulation: Accumulation | None = None
         self.least_masked_bytes = 1
         self.is_brief = False
-        self.loops: Mapping[Eqn, Turns] = {}
-        self.step: Step | None = None
+        self.vector_loops: Mapping[Eqn, VectorLoop] = {}
+        self.vector_loop: VectorLoop | None = None
         self.units: dict[Eqn, str] = {}
         self._env: dict[Var, Value] = {}
         self._handlers = handlers
@@ -280,18 +264,11 @@ class Emitter:
         self.strides, self.elements, self.accumulation = saved
 
     @contextmanager
-    def turns_of(self, count: int) -> Generator[None]:
-        """Emit values of so many turns inside; outside, it is code of a single thread."""
-        self.gang = count
+    def iterations(self, loop: VectorLoop, lanes: int) -> Generator[None]:
+        """Emit code whose lanes are iterations of ``loop``; outside, there is a single thread."""
+        self.gang, self.strides, self.vector_loop = lanes, loop.strides, loop
         yield
-        self.gang = 1
-
-    @contextmanager
-    def in_step(self, step: Step) -> Generator[None]:
-        """Emit code of turns in step inside; outside, it is code of a single thread."""
-        self.gang, self.strides, self.step = step.count, step.turns.strides, step
-        yield
-        self.gang, self.strides, self.step = 1, {}, None
+        self.gang, self.strides, self.vector_loop = 1, {}, None
 
     @contextmanager
     def under(self, mask: str | None) -> Generator[None]:

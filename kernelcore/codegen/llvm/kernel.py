@@ -8,7 +8,7 @@ from types import MappingProxyType
 from kernelcore.base import native
 from kernelcore.base.errors import KernelCompileError
 from kernelcore.codegen import abi
-from kernelcore.codegen.analysis.loop_dependence import Turns, loops_in_step
+from kernelcore.codegen.analysis.loop_dependence import VectorLoop, vector_loops
 from kernelcore.codegen.analysis.prefetch import first_accesses
 from kernelcore.codegen.analysis.row_tiling import can_run_again, in_bands
 from kernelcore.codegen.analysis.uniformity import (
@@ -141,14 +141,14 @@ def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str, form: F
         e.bind_all(found)
         return
     packed_arrays = {p: packed_form(type_, found[p]) for p, type_ in arrays.items()}
-    loops = loops_in_step(func) if form.turns > 1 else dict[Eqn, Turns]()
+    loops = vector_loops(func) if form.turns > 1 else dict[Eqn, VectorLoop]()
     bodies = choose_bodies(func, e.gang, form.rows)
 
     def packed() -> None:
         e.bind_all(packed_arrays)
-        e.loops = loops
+        e.vector_loops = loops
         e.region(func.body)
-        e.loops = {}
+        e.vector_loops = {}
 
     is_packed = all_equal(e, found, packed_arrays)
     tile = _tile(e, func, form.rows, packed_arrays, is_packed) if form.rows > 1 else None

@@ -34,19 +34,6 @@ class Neighbours:
 
 
 @dataclass(frozen=True, slots=True)
-class Addition:
-    """What turns in step add to elements.
-
-    Attributes:
-        values: What is added to the components, one value of all lanes for each.
-        addresses: Where the elements are, one per lane.
-    """
-
-    values: tuple[str, ...]
-    addresses: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Accumulation:
     """The accumulated arrays of a kernel while its code is emitted.
 

@@ -1,7 +1,7 @@
-"""Accesses by turns in step: small scattered elements as a whole, all else lane by lane.
+"""Accesses of a vectorised loop: small scattered elements as a whole, others lane by lane.
 
-Addresses are made of scalars: processors are slow to take them out of vectors, and at masked loads
-where stores are under way.
+Addresses are computed in scalar registers: moving them out of vectors is slow, and masked loads
+wait for all earlier stores (docs/decisions/087).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from kernelcore.builtins.reference import nothing_added
 from kernelcore.codegen.analysis.component_groups import component_of
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
-from kernelcore.codegen.reduction.sums import Addition
 from kernelcore.codegen.simd.interleaved import shuffled
 from kernelcore.codegen.simd.masked_control import or_nothing
 from kernelcore.codegen.simd.transpose import ROW, columns_of, columns_of_pairs, rows_of
@@ -30,9 +29,9 @@ MAX_STRIDE = 1 << 20
 
 
 def load(e: Emitter, eqn: Eqn) -> str:
-    """The elements that turns in step load, all components with the first."""
-    assert e.step is not None
-    unit = e.step.turns.loads[eqn]
+    """The elements that the iterations load; the first load of a group loads all of it."""
+    assert e.vector_loop is not None
+    unit = e.vector_loop.loads[eqn]
     if eqn is not unit[0] and eqn in e.units:
         return e.units[eqn]
     if is_row(eqn):
@@ -45,54 +44,39 @@ def load(e: Emitter, eqn: Eqn) -> str:
 
 
 def emit_addition(e: Emitter, eqn: Eqn) -> list[str]:
-    """Add to elements that no other thread adds to, all components with the last, now or later.
+    """Add to elements that no other thread adds to; the last addition of a group makes all of it.
 
-    Nobody uses the old elements.
+    The old elements are not used.
     """
-    assert e.step is not None
-    unit = e.step.turns.additions[eqn]
-    if eqn in e.step.turns.late:
-        e.step.late[eqn] = _addition(e, unit)
-    elif eqn is unit[-1]:
-        add(e, unit, _addition(e, unit))
+    assert e.vector_loop is not None
+    unit = e.vector_loop.additions[eqn]
+    if eqn is unit[-1]:
+        (_add_rows if is_row(eqn) else _add_components)(e, unit)
     return ["poison"]
 
 
-def _addition(e: Emitter, unit: Sequence[Eqn]) -> Addition:
-    """What turns in step add to elements, of which ``unit`` are the components."""
-    values = [or_nothing(e, eqn.inputs[-1]) for eqn in unit]
-    type_, kept = _array(unit[0]), _places(unit)
-    if is_row(unit[0]):
-        # To components that are not named nothing is added.
-        nothing = e.value_at(Const(type_.dtype, nothing_added(type_.dtype)), e.gang)
-        added = dict(zip(kept, values, strict=True))
-        values = [added.get(at, nothing) for at in range(prod(type_.components))]
-    axes = type_.outer_ndim if len(unit) > 1 or is_row(unit[0]) else type_.ndim
-    return Addition(tuple(values), tuple(_addresses(e, unit[0], axes)))
-
-
-def waiting(e: Emitter, unit: Sequence[Eqn]) -> Addition:
-    """Phis for what turns in step add by ``unit``."""
+def _add_rows(e: Emitter, unit: Sequence[Eqn]) -> None:
+    """Add to small vectors, lane after lane; components that ``unit`` does not name get a zero."""
     type_ = _array(unit[0])
-    count = prod(type_.components) if is_row(unit[0]) else len(unit)
-    wide = f"<{e.gang} x {LLVM_TYPES[type_.dtype.name]}>"
-    values = tuple(e.phi(wide) for _ in range(count))
-    return Addition(values, tuple(e.phi("ptr") for _ in range(e.gang)))
+    dtype, count = type_.dtype, prod(type_.components)
+    nothing = e.value_at(Const(dtype, nothing_added(dtype)), e.gang)
+    named = dict(zip(_places(unit), (or_nothing(e, eqn.inputs[-1]) for eqn in unit), strict=True))
+    addresses = _addresses(e, unit[0], type_.outer_ndim)
+    ty = LLVM_TYPES[dtype.name]
+    rows = rows_of(e, ty, [named.get(at, nothing) for at in range(count)])
+    for address, row in zip(addresses, rows, strict=True):
+        with e.at(count):
+            _add(e, dtype, address, _resized(e, ty, row, ROW, count))
 
 
-def add(e: Emitter, unit: Sequence[Eqn], what: Addition) -> None:
-    """Add to the elements of the lanes, lane after lane."""
-    dtype = _array(unit[0]).dtype
-    ty, count = LLVM_TYPES[dtype.name], len(what.values)
-    if is_row(unit[0]):
-        rows = rows_of(e, ty, what.values)
-        for address, row in zip(what.addresses, rows, strict=True):
-            with e.at(count):
-                _add(e, dtype, address, _resized(e, ty, row, ROW, count))
-        return
-    places = _places(unit) if count > 1 else [0]
-    for lane, address in enumerate(what.addresses):
-        for place, value in zip(places, what.values, strict=True):
+def _add_components(e: Emitter, unit: Sequence[Eqn]) -> None:
+    """Add to elements, or to components of larger ones, lane after lane."""
+    values = [or_nothing(e, eqn.inputs[-1]) for eqn in unit]
+    type_, is_group = _array(unit[0]), len(unit) > 1
+    dtype, ty = type_.dtype, LLVM_TYPES[type_.dtype.name]
+    addresses = _addresses(e, unit[0], type_.outer_ndim if is_group else type_.ndim)
+    for lane, address in enumerate(addresses):
+        for place, value in zip(_places(unit) if is_group else [0], values, strict=True):
             one = e.op(f"extractelement <{e.gang} x {ty}> {value}, i64 {lane}")
             with e.at(1):
                 target = memory.address_at(e, address, place * dtype.size_bytes)
@@ -118,7 +102,7 @@ def is_row(eqn: Eqn) -> bool:
 
 
 def _load_small(e: Emitter, unit: Sequence[Eqn]) -> dict[Eqn, str]:
-    """What every Eqn of ``unit`` loads: rows at once, less as pairs and what is left."""
+    """The values of ``unit``: four components are one load, three a pair and a single."""
     type_ = _array(unit[0])
     ty, count = memory.stored_type(type_.dtype), prod(type_.components)
     addresses = _addresses(e, unit[0], type_.outer_ndim)
@@ -142,7 +126,6 @@ def _load_column(e: Emitter, dtype: Scalar, addresses: Sequence[str]) -> str:
 
 def _addresses(e: Emitter, eqn: Eqn, axes: int) -> list[str]:
     """One address per lane, by the indices of so many axes; of no meaning in inactive lanes."""
-    assert e.step is not None
     array, indices = e.array(eqn.inputs[0]), eqn.inputs[1 : 1 + axes]
     found: list[str] = []
     for lane in range(e.gang):

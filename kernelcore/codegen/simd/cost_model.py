@@ -12,7 +12,7 @@ from math import prod
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.builtins.reference import trip_count
 from kernelcore.codegen.analysis.component_groups import component_of
-from kernelcore.codegen.analysis.loop_dependence import Turns, loops_in_step
+from kernelcore.codegen.analysis.loop_dependence import VectorLoop, vector_loops
 from kernelcore.codegen.analysis.row_tiling import has_bands
 from kernelcore.codegen.analysis.uniformity import (
     Strides,
@@ -157,8 +157,8 @@ def _registers(eqns: Sequence[Eqn], loops: Sequence[Sequence[Eqn]], strides: Str
 
 def suits_turns(func: Func) -> bool:
     """Whether the loops whose turns can run in step are better off so."""
-    loops = loops_in_step(func)
-    return bool(loops) and all(_gains_in_step(loop, turns) for loop, turns in loops.items())
+    loops = vector_loops(func)
+    return bool(loops) and all(_gains_in_step(loop, body) for loop, body in loops.items())
 
 
 def rows_together(func: Func, threads: int, float_lanes: int) -> int:
@@ -202,14 +202,14 @@ def is_straight(func: Func, threads: int) -> bool:
     return shared + PER_INDEX * moved <= FEW_SHARED_BY_THREAD
 
 
-def _gains_in_step(loop: Eqn, turns: Turns) -> bool:
+def _gains_in_step(loop: Eqn, body: VectorLoop) -> bool:
     bounds = [int(a.value) for a in loop.inputs[:3] if isinstance(a, Const)]
     if len(bounds) == 3 and trip_count(*bounds) < FEWEST_KNOWN_TURNS:
         return False
-    units = {*turns.loads.values(), *turns.additions.values()}
-    scattered = [unit for unit in units if _is_anywhere(unit[0], turns.strides)]
+    units = {*body.loads.values(), *body.additions.values()}
+    scattered = [unit for unit in units if _is_anywhere(unit[0], body.strides)]
     elements = sum(1 if is_row(unit[0]) else len(unit) for unit in scattered)
-    work = _work(list(walk_eqns(turns.body)), turns.strides)
+    work = _work(list(walk_eqns(body.region)), body.strides)
     return work.instructions >= WORK_PER_ELEMENT_IN_STEP * max(elements, 1)
 
 

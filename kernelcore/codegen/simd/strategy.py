@@ -8,7 +8,7 @@ from kernelcore.base.config import config
 from kernelcore.base.host import Host
 from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.simd.cost_model import best_lanes, rows_together, suits_turns
-from kernelcore.codegen.simd.loop_vectorize import TURNS
+from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.ir.core import Eqn, Func, Region, Var
 from kernelcore.ir.op import ATOMICS, LOOPS, AddForm, OpKind
 from kernelcore.ir.walk import walk_eqns
@@ -22,7 +22,7 @@ class Form:
 
     Attributes:
         threads: How many run as a gang, a power of two up to 64.
-        turns: How many turns of loops run in step, 1 or ``TURNS``; single threads only.
+        turns: How many turns of loops run in step, 1 or ``LOOP_LANES``; single threads only.
         rows: How many rows of the grid gangs take together, 1 or a few
             (``codegen/analysis/row_tiling.py``).
         least_masked_bytes: How large elements are that gangs access by instructions under a mask.
@@ -59,7 +59,7 @@ def form_for(func: Func, host: Host) -> Form:
         )
     if not config.optimize:
         return SINGLE_THREADS
-    return Form(turns=TURNS) if suits_turns(func) else SINGLE_THREADS
+    return Form(turns=LOOP_LANES) if suits_turns(func) else SINGLE_THREADS
 
 
 def _lanes_for(func: Func, host: Host) -> int:
