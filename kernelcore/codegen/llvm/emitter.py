@@ -12,7 +12,7 @@ from kernelcore.codegen.analysis.loop_dependence import VectorLoop
 from kernelcore.codegen.llvm.stack_records import Member
 from kernelcore.codegen.reduction.sums import Accumulation
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
-from kernelcore.ir.op import LOOPS, OpKind
+from kernelcore.ir.op import OpKind
 from kernelcore.language.types import Scalar
 
 
@@ -61,7 +61,6 @@ class Emitter:
     elements in the target's own way.
     ``accumulation`` is what additions to shared arrays need.
     ``least_masked_bytes`` says how large elements are that are accessed under masks.
-    ``is_brief`` asks for short code: it is for few points, or for arrays that are rarely met.
     ``vector_loops`` are the loops to vectorise, ``vector_loop`` is the one that is being emitted:
     lanes are its iterations. ``units`` are the components of elements that were loaded as a whole.
     ``members`` says which record of which shared stack every stack is, ``records`` what those are.
@@ -90,7 +89,6 @@ class Emitter:
         self.assertions: Mapping[Eqn, int] = {}
         self.accumulation: Accumulation | None = None
         self.least_masked_bytes = 1
-        self.is_brief = False
         self.vector_loops: Mapping[Eqn, VectorLoop] = {}
         self.vector_loop: VectorLoop | None = None
         self.units: dict[Eqn, str] = {}
@@ -101,7 +99,6 @@ class Emitter:
         self._count = 0
         self._scratch: dict[str, str] = {}
         self._spare = ""
-        self._loops = 0
 
     def lines(self) -> list[str]:
         """The finished instructions, phis with all their edges."""
@@ -219,11 +216,6 @@ class Emitter:
     def lanes_of(self, atom: Atom) -> int:
         """Of how many lanes the text is that ``atom`` is bound to."""
         return self.gang if self.stride(atom) is None else 1
-
-    @property
-    def in_loop(self) -> bool:
-        """Whether a loop of the kernel is being emitted."""
-        return self._loops > 0
 
     @contextmanager
     def at(self, lanes: int) -> Generator[None]:
@@ -344,10 +336,8 @@ class Emitter:
     def eqn(self, eqn: Eqn) -> None:
         """Emit ``eqn`` and bind its outputs; a single output decides of how many lanes it is."""
         lanes = self.lanes_of(eqn.out) if len(eqn.outputs) == 1 else 1
-        self._loops += eqn.op.kind in LOOPS
         with self.at(lanes):
             values = self._handlers[eqn.op.kind](self, eqn)
-        self._loops -= eqn.op.kind in LOOPS
         for out, value in zip(eqn.outputs, values, strict=True):
             self.bind(out, value)
 

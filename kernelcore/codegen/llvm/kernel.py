@@ -30,7 +30,7 @@ from kernelcore.codegen.simd.strategy import SINGLE_THREADS, Form
 from kernelcore.codegen.snippet.translation_unit import emit_native
 from kernelcore.codegen.target.machine import STRAIGHT
 from kernelcore.ir.core import Eqn, Func, Var
-from kernelcore.ir.op import LOOPS, OpKind
+from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import assertions, walk_eqns
 from kernelcore.language.types import ArrayType, Scalar
 
@@ -126,15 +126,11 @@ def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str, form: F
     arrays = {p: p.type for p in func.params if isinstance(p.type, ArrayType) and p.type.ndim}
     found = {param: e.array(param) for param in arrays}
     eqns = list(walk_eqns(func.body))
-    # Beside a loop, what is done once per point takes no time.
-    has_loops = any(eqn.op.kind in LOOPS for eqn in eqns)
     has_packed = e.gang > 1 or (bool(arrays) and len(eqns) <= MAX_EQNS_OF_TWO_BODIES)
 
     def general() -> None:
         e.bind_all(found)
-        e.is_brief = has_packed and has_loops
         e.region(func.body)
-        e.is_brief = False
 
     if not has_packed:
         emit_rows(e, "%begin", dims, RowCode(general), done)

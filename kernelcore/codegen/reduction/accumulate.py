@@ -7,7 +7,7 @@ when the call ends they are added up as a tree, and the total is added as SHARED
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
@@ -21,10 +21,8 @@ from kernelcore.codegen.reduction.additions import (
     add_lanes_alone,
     add_lanes_together,
     add_together,
-    call_add_lanes_alone,
     summed,
 )
-from kernelcore.codegen.reduction.runs import runs
 from kernelcore.codegen.reduction.sums import Accumulation, Neighbours, PartialSums
 from kernelcore.codegen.simd import vector_access
 from kernelcore.codegen.simd.masked_control import or_nothing
@@ -63,7 +61,6 @@ def begin(e: Emitter, func: Func) -> Accumulation:
         shared,
         log,
         partial,
-        runs=runs(func, e.strides),
         neighbours=joined,
         brief=frozenset(func.body.eqns) if has_loops else frozenset(),
         in_place=e.gang == 1,
@@ -71,14 +68,11 @@ def begin(e: Emitter, func: Func) -> Accumulation:
 
 
 def emit_shared(e: Emitter, eqn: Eqn) -> list[str]:
-    """Add to elements as the launch wants it, with the last of a run; nobody uses the old ones.
+    """Add to elements in place or by the log, as the launch says; the old elements are not used.
 
     A gang adds the values of its lanes to one element as a tree, and then their total.
     """
-    assert e.accumulation is not None
-    run = e.accumulation.runs.get(eqn, (eqn,))
-    if eqn is run[-1]:
-        _add_shared(e, eqn, [_ways(e, one) for one in run])
+    _add_shared(e, eqn, _ways(e, eqn))
     return ["poison"]
 
 
@@ -90,24 +84,21 @@ class _Ways:
     alone: Callable[[], None]
 
 
-def _add_shared(e: Emitter, eqn: Eqn, additions: Sequence[_Ways]) -> None:
-    """Make additions to the array of ``eqn``: one test for all."""
+def _add_shared(e: Emitter, eqn: Eqn, addition: _Ways) -> None:
+    """Make ``addition`` to the array of ``eqn`` in the way that the launch allows."""
     assert e.accumulation is not None
     assert isinstance(eqn.inputs[0], Var)
     is_shared = e.accumulation.shared.get(eqn.inputs[0])
     if is_shared is None or is_narrow(_dtype(eqn)):
-        for addition in additions:
-            addition.alone()
+        addition.alone()
         return
     together, alone, done = e.label("together"), e.label("alone"), e.label("added")
     e.branch_rarely(is_shared, together, alone)
     e.place(together)
-    for addition in additions:
-        addition.together()
+    addition.together()
     e.jump(done)
     e.place(alone)
-    for addition in additions:
-        addition.alone()
+    addition.alone()
     e.jump(done)
     e.place(done)
 
@@ -173,9 +164,7 @@ def _add_lanes_alone(e: Emitter, eqn: Eqn, where: vector_access.Site, value: str
         with e.at(e.gang):
             total = summed(e, where.dtype, vector_access.load(e, where), value)
         vector_access.store(e, where, total)
-    elif eqn in e.accumulation.brief:
-        call_add_lanes_alone(e, where.dtype, vector_access.pointers(e, where), value)
-    elif e.mask is not None or is_narrow(where.dtype):
+    elif eqn in e.accumulation.brief or e.mask is not None or is_narrow(where.dtype):
         add_lanes_alone(e, where.dtype, vector_access.pointers(e, where), value)
     else:
         ty = f"<{e.gang} x {LLVM_TYPES[where.dtype.name]}>"
@@ -219,7 +208,7 @@ def finish(e: Emitter, plan: Accumulation) -> None:
             dtype = _dtype(eqn)
             e.region(Region((), defining_eqns(plan.func, eqn.inputs[1:-1])))
             total = _total(e, dtype, partial.sums)
-            _add_shared(e, eqn, [_ways_of_one(e, eqn, total)])
+            _add_shared(e, eqn, _ways_of_one(e, eqn, total))
             e.jump(done)
             e.place(done)
 

@@ -86,12 +86,7 @@ def add_together(
 
 
 def add_lanes_alone(e: Emitter, dtype: Scalar, addresses: str, values: str) -> None:
-    """``add_alone`` for every active lane, in the order of lanes."""
-    _emit_lanes(e, dtype, _in_memory(e, dtype, addresses, values), add_alone)
-
-
-def call_add_lanes_alone(e: Emitter, dtype: Scalar, addresses: str, values: str) -> None:
-    """``add_lanes_alone`` by a call: in less code, which takes longer."""
+    """``add_alone`` for every active lane, in the order of lanes, by a call."""
     _call(e, _add_lanes(dtype), _in_memory(e, dtype, addresses, values).passed())
 
 

@@ -16,7 +16,6 @@ from kernelcore.codegen.analysis.uniformity import Strides
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.access import Update
 from kernelcore.codegen.llvm.emitter import Emitter
-from kernelcore.codegen.reduction.runs import is_unrelated
 from kernelcore.codegen.reduction.sums import Neighbours
 from kernelcore.codegen.simd.interleaved import shuffled
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
@@ -26,6 +25,8 @@ from kernelcore.language.types import ArrayType, Scalar
 from kernelcore.passes.access.accumulation_plan import form_of
 from kernelcore.passes.access.index_offsets import Position, definitions, position_of
 
+# These touch no array to which threads add in SHARED form.
+_UNRELATED = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM, OpKind.LOAD})
 # From the first addition to the last: not beyond a gang, so that what is stored is an element that
 # some lane adds to.
 MAX_SPREAD = 4
@@ -62,7 +63,7 @@ def neighbours(func: Func, strides: Strides) -> Mapping[Eqn, Neighbours]:
         # What lies in one row may be added together as long as nothing else is added there.
         rows: dict[_Row, list[tuple[Eqn, int]]] = {}
         for eqn in region.eqns:
-            if is_unrelated(eqn):
+            if _is_unrelated(eqn):
                 continue
             place = _place(eqn, defined, strides)
             row = None if place is None else _Row(eqn.inputs[0], place[:-1], place[-1][0])
@@ -73,6 +74,11 @@ def neighbours(func: Func, strides: Strides) -> Mapping[Eqn, Neighbours]:
         for row, added in rows.items():
             found.update(_together(row, added))
     return found
+
+
+def _is_unrelated(eqn: Eqn) -> bool:
+    is_owned = eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) is AddForm.OWNED
+    return is_owned or eqn.op.kind in _UNRELATED
 
 
 def joined(e: Emitter, eqn: Eqn) -> Neighbours | None:

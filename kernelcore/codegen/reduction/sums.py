@@ -41,8 +41,6 @@ class Accumulation:
         shared: Per array, an i1: whether other threads may add to it during the call.
         log: The address of the log of additions.
         partial: Of Eqns in PARTIAL form.
-        runs: Additions to one array for which it is asked once whether it is shared, by each of
-            them. They are made where the last one stands.
         neighbours: Additions that a gang makes together, by each of them.
         brief: Eqns beside the loops that take the time: their code is to be short.
         in_place: Whether what is not brief logs without a call: it is the work of single threads.
@@ -53,7 +51,6 @@ class Accumulation:
     shared: Mapping[Var, str] = field(default_factory=dict[Var, str])
     log: str = ""
     partial: Mapping[Eqn, PartialSums] = field(default_factory=dict[Eqn, PartialSums])
-    runs: Mapping[Eqn, tuple[Eqn, ...]] = field(default_factory=dict[Eqn, tuple[Eqn, ...]])
     neighbours: Mapping[Eqn, Neighbours] = field(default_factory=dict[Eqn, Neighbours])
     brief: frozenset[Eqn] = frozenset()
     in_place: bool = False

@@ -15,6 +15,7 @@ from kernelcore.builtins.reference import nothing_added
 from kernelcore.codegen.analysis.component_groups import component_of
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
+from kernelcore.codegen.simd import gather_scatter
 from kernelcore.codegen.simd.interleaved import shuffled
 from kernelcore.codegen.simd.masked_control import or_nothing
 from kernelcore.codegen.simd.transpose import ROW, columns_of, columns_of_pairs, rows_of
@@ -38,7 +39,8 @@ def load(e: Emitter, eqn: Eqn) -> str:
         e.units.update(_load_small(e, unit))
         return e.units[eqn]
     dtype = _array(eqn).dtype
-    found = _load_column(e, dtype, _addresses(e, eqn, _array(eqn).ndim))
+    element, addresses = memory.stored_type(dtype), _addresses(e, eqn, _array(eqn).ndim)
+    found = gather_scatter.load(e, element, dtype.size_bytes, addresses)
     with e.at(e.gang):
         return memory.decoded(e, dtype, found)
 
@@ -111,17 +113,8 @@ def _load_small(e: Emitter, unit: Sequence[Eqn]) -> dict[Eqn, str]:
     columns = (columns_of if size == ROW else columns_of_pairs)(e, ty, parts)
     if count > size:
         last = [memory.address_at(e, a, size * COMPONENT_BYTES) for a in addresses]
-        columns.append(_load_column(e, type_.dtype, last))
+        columns.append(gather_scatter.load(e, ty, COMPONENT_BYTES, last))
     return {eqn: columns[place] for eqn, place in zip(unit, _places(unit), strict=True)}
-
-
-def _load_column(e: Emitter, dtype: Scalar, addresses: Sequence[str]) -> str:
-    """One element per lane, as memory has it."""
-    ty, found = memory.stored_type(dtype), "poison"
-    for lane, address in enumerate(addresses):
-        one = e.op(f"load {ty}, ptr {address}, align {dtype.size_bytes}")
-        found = e.op(f"insertelement <{e.gang} x {ty}> {found}, {ty} {one}, i64 {lane}")
-    return found
 
 
 def _addresses(e: Emitter, eqn: Eqn, axes: int) -> list[str]:

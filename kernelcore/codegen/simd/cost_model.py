@@ -155,7 +155,7 @@ def _registers(eqns: Sequence[Eqn], loops: Sequence[Sequence[Eqn]], strides: Str
     return 4 if max(work.results for work in works) <= short else 2
 
 
-def suits_turns(func: Func) -> bool:
+def suits_loop_vectorization(func: Func) -> bool:
     """Whether the loops whose turns can run in step are better off so."""
     loops = vector_loops(func)
     return bool(loops) and all(_gains_in_step(loop, body) for loop, body in loops.items())

@@ -13,9 +13,6 @@ from kernelcore.codegen.llvm.emitter import Emitter
 
 Body = Callable[[], None]
 
-# A masked gang takes as long as one scalar point per this many lanes (docs/decisions/083).
-LANES_PER_POINT = 8
-
 
 @dataclass(frozen=True, slots=True)
 class Tile:
@@ -189,11 +186,9 @@ def _emit_remainder(
         return
     first, last = bounds
     tail, general, done = e.label("tail"), e.label("general"), e.label("remainder_done")
-    # Gangs make sums as trees, so the position of a point alone must decide whether it is in one:
-    # several points go one by one only where they begin a gang. One point has the same sum anyway.
-    begins_gang = e.op(f"icmp eq i64 {e.op(f'and i64 {first}, {e.gang - 1}')}, 0")
-    few = e.op(f"select i1 {begins_gang}, i64 {max(1, e.gang // LANES_PER_POINT)}, i64 1")
-    several = e.op(f"icmp sgt i64 {e.op(f'sub i64 {last}, {first}')}, {few}")
+    # A gang adds up as a tree: which points share a gang must not depend on where chunks begin. A
+    # single point has the same sum either way.
+    several = e.op(f"icmp sgt i64 {e.op(f'sub i64 {last}, {first}')}, 1")
     e.branch(e.op(f"and i1 {several}, {code.is_packed}"), tail, general)
     for label, lanes, body in ((tail, e.gang, code.packed), (general, 1, code.general)):
         e.place(label)

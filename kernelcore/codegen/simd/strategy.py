@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kernelcore.base.config import config
 from kernelcore.base.host import Host
 from kernelcore.codegen.analysis.uniformity import lane_strides
-from kernelcore.codegen.simd.cost_model import best_lanes, rows_together, suits_turns
+from kernelcore.codegen.simd.cost_model import best_lanes, rows_together, suits_loop_vectorization
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.ir.core import Eqn, Func, Region, Var
 from kernelcore.ir.op import ATOMICS, LOOPS, AddForm, OpKind
@@ -59,7 +59,7 @@ def form_for(func: Func, host: Host) -> Form:
         )
     if not config.optimize:
         return SINGLE_THREADS
-    return Form(turns=LOOP_LANES) if suits_turns(func) else SINGLE_THREADS
+    return Form(turns=LOOP_LANES) if suits_loop_vectorization(func) else SINGLE_THREADS
 
 
 def _lanes_for(func: Func, host: Host) -> int:

@@ -87,10 +87,7 @@ def store(e: Emitter, where: Site, value: str) -> None:
         _store_adjacent(e, where.dtype, e.gang, bits, where.address, e.mask)
         return
     element, size_bytes = stored_type(where.dtype), where.dtype.size_bytes
-    if _is_called(e):
-        gather_scatter.call_store(e, element, size_bytes, _safe_pointers(e, where), bits)
-    else:
-        gather_scatter.store(e, element, size_bytes, lane_addresses(e, where), bits)
+    gather_scatter.store(e, element, size_bytes, lane_addresses(e, where), bits)
 
 
 def store_elements(e: Emitter, where: Site, values: Sequence[str]) -> None:
@@ -175,14 +172,7 @@ def _fits_masks(e: Emitter, dtype: Scalar, count: int) -> bool:
 
 def _load_one_by_one(e: Emitter, where: Site) -> str:
     element, size_bytes = stored_type(where.dtype), where.dtype.size_bytes
-    if _is_called(e):
-        return gather_scatter.call_load(e, element, size_bytes, _safe_pointers(e, where))
     return gather_scatter.load(e, element, size_bytes, lane_addresses(e, where))
-
-
-def _is_called(e: Emitter) -> bool:
-    """Whether short code matters more than how long an access takes."""
-    return e.is_brief and not e.in_loop
 
 
 def _fetch_ahead(e: Emitter, start: str, size_bytes: int) -> None:
@@ -254,17 +244,11 @@ def lane_addresses(e: Emitter, where: Site) -> list[str]:
     """One address per lane: of its element, or of a place of no meaning if it is not active."""
     if where.period != 0 and e.mask is None:
         return [address_at(e, where.address, offset) for offset in _offsets(e, where)]
-    return gather_scatter.lanes_of(e, _safe_pointers(e, where))
-
-
-def _safe_pointers(e: Emitter, where: Site) -> str:
-    """As ``lane_addresses``, in a vector."""
-    found = pointers(e, where)
-    if e.mask is None:
-        return found
-    spare = e.splat("ptr", e.spare())
-    choice = f"<{e.gang} x i1> {e.mask}, <{e.gang} x ptr> {found}, <{e.gang} x ptr> {spare}"
-    return e.op(f"select {choice}")
+    found, wide = pointers(e, where), f"<{e.gang} x ptr>"
+    if e.mask is not None:
+        spare = e.splat("ptr", e.spare())
+        found = e.op(f"select <{e.gang} x i1> {e.mask}, {wide} {found}, {wide} {spare}")
+    return [e.op(f"extractelement {wide} {found}, i64 {k}") for k in range(e.gang)]
 
 
 def pointers(e: Emitter, where: Site) -> str:

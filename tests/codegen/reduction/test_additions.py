@@ -12,13 +12,10 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.codegen import abi
-from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.llvm.kernel import emit_kernel
-from kernelcore.codegen.reduction.runs import MAX_BETWEEN, runs
 from kernelcore.codegen.simd.strategy import Form
 from kernelcore.compiler.native_code import compile_func
 from kernelcore.ir.core import Func
-from kernelcore.ir.walk import walk_eqns
 from kernelcore.language.types import MAX_GRID_DIMS
 from kernelcore.passes.pipeline import optimize
 from tests.helpers.argument_block import pack
@@ -144,79 +141,3 @@ def test_a_module_has_one_function_that_logs_for_one_and_one_for_lanes(
     if lanes > 1:
         assert {"kc.append.float32", "kc.add_together.float32", "kc.drain"} <= set(defined)
         assert text.count(logs_itself) == 2
-
-
-def in_turn(x: Values, at: Indices, y: Values):
-    i = kc.tid()
-    kc.atomic_add(y, at[i], x[i])
-    kc.atomic_add(y, at[i] + 1, x[i])
-    kc.atomic_add(y, at[i + 1], x[i])
-
-
-def with_a_store(x: Values, at: Indices, y: Values):
-    i = kc.tid()
-    kc.atomic_add(y, at[i], x[i])
-    x[i] = x[i] + x[i]
-    kc.atomic_add(y, at[i], x[i])
-
-
-def with_a_total(x: Values, at: Indices, y: Values):
-    i = kc.tid()
-    kc.atomic_add(y, at[i], x[i])
-    kc.atomic_add(y, at[0], x[i])
-    kc.atomic_add(y, at[i], x[i])
-
-
-def with_a_branch(x: Values, at: Indices, y: Values):
-    i = kc.tid()
-    kc.atomic_add(y, at[i], x[i])
-    if at[i] > 3:
-        kc.atomic_add(y, at[i] + 1, x[i])
-        kc.atomic_add(y, at[i] + 2, x[i])
-    kc.atomic_add(y, at[i], x[i])
-
-
-def far_apart(x: Values, at: Indices, y: Values):
-    i = kc.tid()
-    kc.atomic_add(y, at[i], x[i])
-    v = x[i + 1]
-    for _ in kc.static(range(MAX_BETWEEN)):
-        v = v * x[i]
-    kc.atomic_add(y, at[i], v)
-
-
-@pytest.mark.parametrize(
-    ("function", "lengths"),
-    [
-        (in_turn, [3]),
-        (with_a_store, [1, 1]),
-        (with_a_total, [1, 1, 1]),
-        (with_a_branch, [1, 2, 1]),
-        (far_apart, [1, 1]),
-    ],
-)
-def test_runs_end_where_something_else_happens(function: Any, lengths: list[int]) -> None:
-    func = optimized(function, np.float32)
-    found = runs(func, lane_strides(func))
-    order = [eqn for eqn in walk_eqns(func.body) if eqn in found]
-    assert sorted(len(run) for run in dict.fromkeys(found.values())) == sorted(lengths)
-    assert sum(lengths) == len(order)
-    for eqn, run in found.items():
-        assert eqn in run
-        assert [e for e in order if e in run] == list(run)
-
-
-def just_one(x: Values, at: Indices, y: Values):
-    i = kc.tid()
-    kc.atomic_add(y, at[i], x[i])
-
-
-@pytest.mark.parametrize("lanes", [1, 16])
-def test_a_run_asks_once_whether_the_array_is_shared(lanes: int) -> None:
-    form = Form(lanes)
-    found = [
-        emit_kernel(optimized(function, np.float32), "k", None, form).count("label %together")
-        for function in (just_one, in_turn, with_a_store)
-    ]
-    assert found[0] > 0
-    assert found == [found[0], found[0], 2 * found[0]]
