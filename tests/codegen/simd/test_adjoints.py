@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore.codegen.simd.loop_vectorize import TURNS
+from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.strategy import LANES, adds_in_order
 from kernelcore.operators import derive
 from kernelcore.operators.operation import Operation
@@ -136,7 +136,7 @@ def test_vectorised_loops() -> None:
     op, operands = adjoint_of_density(POINTS)
     assert LOOP in strategy_of(optimize(op.func))
     want = run_operation(op, operands, lanes=1)
-    found = run_operation(op, operands, lanes=1, turns=TURNS)
+    found = run_operation(op, operands, lanes=1, turns=LOOP_LANES)
     for a, b in zip(want, found, strict=True):
         np.testing.assert_array_equal(a, b)
 

@@ -11,7 +11,7 @@ from kernelcore.base.host import NO_MASKS, Host, host
 from kernelcore.codegen.analysis.uniformity import row_major_accesses
 from kernelcore.codegen.simd.cost_model import best_lanes, rows_together
 from kernelcore.codegen.simd.interleaved import register_lanes
-from kernelcore.codegen.simd.loop_vectorize import TURNS
+from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.strategy import FLOAT_LANES_OF_SUMS, Form, adds_in_order, form_for
 from kernelcore.ir.core import Func
 from kernelcore.passes.pipeline import optimize
@@ -109,7 +109,7 @@ def test_rows_run_together_where_registers_hold_them(func: Func, rows: int) -> N
 
 def test_form_follows_from_what_an_iteration_computes() -> None:
     adjoint, _ = adjoint_of_density(10)
-    vectorised = Form(turns=TURNS)
+    vectorised = Form(turns=LOOP_LANES)
     assert [form_for(optimize(f), host()) for f in (density.func, adjoint.func)] == [vectorised] * 2
     assert form_for(optimize(sparse_product.func), host()) == Form()
 

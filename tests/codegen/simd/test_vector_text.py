@@ -16,18 +16,10 @@ from kernelcore.ir.verify import verify
 from kernelcore.passes.access.index_offsets import definitions, position_of
 from kernelcore.passes.pipeline import optimize
 from tests.helpers.vectorised.case import F32, F32_2D, VEC3
-from tests.helpers.vectorised.gangs import attraction, mixed, smoothed
+from tests.helpers.vectorised.gangs import mixed
 from tests.helpers.vectorised.rows import batched, in_place, product, wide
 
 LINES_OF_32_FLOATS = 2
-
-
-def test_an_access_of_any_strides_is_a_call() -> None:
-    text = cpu.llvm_text(optimize(attraction.func), form=Form(64))
-    assert text.count("define internal <16 x float> @kc.load.float.v16") == 1
-    assert text.count("call <16 x float> @kc.load.float.v16") == 3
-    single = cpu.llvm_text(optimize(attraction.func), form=Form())
-    assert "@kc.load" not in single
 
 
 def masked_text(func: Func, least_masked_bytes: int) -> str:
@@ -45,13 +37,6 @@ def test_one_function_copies_masked_elements_of_a_type() -> None:
     assert "@llvm.masked" not in text
     assert text.count("define internal void @kc.copy_active.") == 4
     assert text.count("call void @kc.copy_active.float(") > 1
-
-
-@pytest.mark.parametrize(("lanes", "few"), [(16, 2), (32, 4), (64, 8)])
-def test_short_remainders_run_scalar(lanes: int, few: int) -> None:
-    text = emit_kernel(optimize(smoothed.func), "k", None, Form(lanes))
-    # Of points that begin within a gang, one.
-    assert f", i64 {few}, i64 1\n" in text
 
 
 @pytest.mark.parametrize("rows", [2, 4])

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 import kernelcore as kc
-from kernelcore.codegen.analysis.loop_dependence import loops_in_step
+from kernelcore.codegen.analysis.loop_dependence import vector_loops
 from kernelcore.codegen.analysis.row_tiling import can_run_again, has_bands
 from kernelcore.codegen.simd.cost_model import ANY_ROW, MANY_GANGS, choose_bodies
-from kernelcore.codegen.simd.loop_vectorize import TURNS
+from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.strategy import LANES, Form
 from kernelcore.ir.core import Func
 from kernelcore.language.types import ArrayType
@@ -32,7 +32,7 @@ SCALAR = Form()
 GANGS = tuple(Form(lanes) for lanes in (4, 16, 64))
 EVERY_GANG = tuple(Form(lanes) for lanes in LANES[1:])
 TILES = tuple(Form(4, rows=rows) for rows in (1, 2, 4))
-LOOPS = (Form(turns=TURNS),)
+LOOPS = (Form(turns=LOOP_LANES),)
 # Rows of no whole gang, of whole gangs, and of gangs with every remainder of a gang of four.
 ROWS = (*((n,) for n in range(1, 10)), (15,), (33,), (63,), (65,), (150,))
 GRIDS = (*((3, n) for n in range(1, 10)), (1, 1), (70, 3), (7, 33), (2, 70), (3, 150))
@@ -133,7 +133,7 @@ def _array(type_: Any, shape: tuple[int, ...], rng: np.random.Generator) -> np.n
 
 def strategy_of(func: Func) -> Strategy:
     """What code generation decides about ``func``."""
-    bodies, is_tiled, loops = choose_bodies(func, 4, 1), has_bands(func), loops_in_step(func)
+    bodies, is_tiled, loops = choose_bodies(func, 4, 1), has_bands(func), vector_loops(func)
     decided = {
         Strategy.ANY_STRIDES: bodies.general_lanes > 1,
         Strategy.TAIL: bodies.has_tail,
