@@ -15,12 +15,12 @@ from jax_ffi.primitive import Launch, bind, launch_p
 from kernelcore.base.errors import KernelGradError
 from kernelcore.operators import (
     MAX_GRID_DIMS,
+    ExtremumForm,
     Operation,
-    Selected,
-    Selection,
+    TieWeights,
     derive,
-    select,
-    selection,
+    extremum_form,
+    find_ties,
 )
 
 
@@ -64,13 +64,13 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, launch: Launch) -> 
         raise _not_differentiable(launch.operation)
     given = {i: tangents[i] for i in active}
     operation, primals = launch.operation, list(primals)
-    chosen = selection(operation, active)
+    chosen = extremum_form(operation, active)
     if chosen is not None:
-        operation = chosen.picked
+        operation = chosen.weighted
         known = _selected(chosen, primals, results, launch)
         primals += known.operands
-        for i in given.keys() & known.own.keys():
-            given[i] = given[i] * known.own[i]
+        for i in given.keys() & known.start.keys():
+            given[i] = given[i] * known.start[i]
     derived = derive.jvp(operation, active)
     if derived.produced:
         count = len(primals)
@@ -88,8 +88,8 @@ def _derived(launch: Launch, operation: Operation, linear: tuple[int, ...]) -> L
 
 
 def _selected(
-    chosen: Selection, primals: Sequence[Any], results: Sequence[Any], launch: Launch
-) -> Selected:
+    chosen: ExtremumForm, primals: Sequence[Any], results: Sequence[Any], launch: Launch
+) -> TieWeights:
     """What is constant in the tangents of a kernel that takes atomic minima or maxima."""
     operands = [jax.lax.stop_gradient(p) for p in primals]
     found = [jax.lax.stop_gradient(r) for r in results]
@@ -98,7 +98,7 @@ def _selected(
     def apply(operation: Operation, args: Sequence[Any]) -> list[Any]:
         return bind(args, replace(run, operation=operation))
 
-    return select(chosen, operands, found, apply, lambda x, like: x.astype(like.dtype))
+    return find_ties(chosen, operands, found, apply, lambda x, like: x.astype(like.dtype))
 
 
 def _transpose(cotangents: Sequence[Any], *args: Any, launch: Launch) -> list[Any]:

@@ -15,16 +15,16 @@ from kernelcore import Kernel
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.operators import (
     Arguments,
+    ExtremumForm,
     Operation,
     Scalar,
-    Selected,
-    Selection,
     ShapeSpec,
+    TieWeights,
     derive,
     element_type,
+    extremum_form,
+    find_ties,
     kernel_operation,
-    select,
-    selection,
 )
 from paddle_ext.dtype import dtype_to_paddle
 from paddle_ext.execute import merged, run_operation
@@ -94,7 +94,7 @@ class PaddleOperator:
         self._static: dict[tuple[Any, ...], Callable[..., Any]] = {}
         self._derived: dict[Any, tuple[PaddleOperator, tuple[int, ...]]] = {}
         # What stands for it in derivatives, and the operator that counts.
-        self._picked: dict[Selection, tuple[PaddleOperator, PaddleOperator]] = {}
+        self._picked: dict[ExtremumForm, tuple[PaddleOperator, PaddleOperator]] = {}
 
     def __call__(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """The visible results."""
@@ -195,28 +195,28 @@ class PaddleOperator:
         # Static programs have no second derivatives of operators that are written in Python.
         found = adjoint(operands) if paddle.in_dynamic_mode() else adjoint.run(operands)
         grads = dict(zip(produced, found, strict=True))
-        grads |= {i: grads[i] * share for i, share in known.own.items() if i in grads}
+        grads |= {i: grads[i] * share for i, share in known.start.items() if i in grads}
         return {i: grads[i] if i in grads else paddle.zeros_like(given[i]) for i in wanted}
 
     def _selected(
         self, wanted: tuple[int, ...], given: Sequence[Any]
-    ) -> tuple[PaddleOperator, Selected]:
+    ) -> tuple[PaddleOperator, TieWeights]:
         """What is differentiated with respect to ``wanted``, and what is constant in it.
 
         The operator itself, unless it takes atomic minima or maxima.
         """
-        chosen = selection(self.operation, wanted)
+        chosen = extremum_form(self.operation, wanted)
         if chosen is None:
-            return self, Selected([], {})
+            return self, TieWeights([], {})
         if chosen not in self._picked:
-            self._picked[chosen] = PaddleOperator(chosen.picked), PaddleOperator(chosen.count)
+            self._picked[chosen] = PaddleOperator(chosen.weighted), PaddleOperator(chosen.count)
         picked, counts = self._picked[chosen]
         fixed = [a.detach() if _is_tensor(a) else a for a in given]
 
         def run(operation: Operation, args: Sequence[Any]) -> tuple[Any, ...]:
             return counts.run(args)
 
-        known = select(chosen, fixed, self.run(fixed), run, lambda x, like: x.astype(like.dtype))
+        known = find_ties(chosen, fixed, self.run(fixed), run, lambda x, like: x.astype(like.dtype))
         return picked, known
 
     def _operand(self, index: int, arg: Any) -> Any:

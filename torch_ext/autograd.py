@@ -14,12 +14,12 @@ from torch.autograd.function import Function, _SingleLevelFunction
 from kernelcore.base.errors import KernelGradError
 from kernelcore.operators import (
     Operation,
-    Selected,
+    TieWeights,
     derive,
     element_type,
     evaluate,
-    select,
-    selection,
+    extremum_form,
+    find_ties,
 )
 from torch_ext import derivation, native
 from torch_ext.dtype import dtype_to_torch
@@ -174,7 +174,7 @@ class _Rules:
         if adjoint is not None:
             found = adjoint.results(adjoint.entry(*primals, *known.operands, *given))
             for k, grad in zip(produced, found, strict=True):
-                grads[k] = grad * known.own[k] if k in known.own else grad
+                grads[k] = grad * known.start[k] if k in known.start else grad
         extents = dict(zip(plan.sized, shapes, strict=True))
         for k in plan.wrt:
             if grads[k] is None:
@@ -190,7 +190,7 @@ class _Rules:
         primals = [next(saved) if n is None else n for n in numbers]
         base, known = self.selected(active, primals)
         given = [
-            t * known.own[k] if k in known.own else t
+            t * known.start[k] if k in known.start else t
             for k, t in enumerate(tangents)
             if t is not None
         ]
@@ -209,14 +209,14 @@ class _Rules:
 
     def selected(
         self, active: Sequence[int], primals: Sequence[Any]
-    ) -> tuple[TorchOperator, Selected]:
+    ) -> tuple[TorchOperator, TieWeights]:
         """What is differentiated with respect to ``active``, and what is constant in it.
 
         The operator itself, unless it takes atomic minima or maxima.
         """
-        chosen = selection(self.operation, active)
+        chosen = extremum_form(self.operation, active)
         if chosen is None:
-            return self.operator, Selected([], {})
+            return self.operator, TieWeights([], {})
         picked, counts = (self.operator.derived(s(tuple(active))).operator for s in _SELECTIONS)
         assert picked is not None
         assert counts is not None
@@ -226,7 +226,7 @@ class _Rules:
         def run(operation: Operation, args: Sequence[Any]) -> tuple[torch.Tensor, ...]:
             return counts.results(counts.entry(*args))
 
-        return picked, select(chosen, fixed, results, run, lambda x, like: x.to(like.dtype))
+        return picked, find_ties(chosen, fixed, results, run, lambda x, like: x.to(like.dtype))
 
     def plan(self, needed: tuple[bool, ...]) -> _Plan:
         """What to keep when the operands marked in ``needed`` require a cotangent."""
@@ -248,7 +248,7 @@ class _Rules:
 
     def native_adjoint(self, plan: _Plan, given: int) -> native.TorchAdjoint | None:
         """The adjoint for the cotangents that the bits of ``given`` mark, if it is one launch."""
-        if not plan.wrt or selection(self.operation, plan.wrt) is not None:
+        if not plan.wrt or extremum_form(self.operation, plan.wrt) is not None:
             return None
         seeds = tuple(j for j in range(self.operation.visible) if given >> j & 1)
         operator, produced = self.operator.derived(derivation.vjp(plan.wrt, seeds, plan.omit))

@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-from kernelcore.operators import DerivedOperation, Operation, derive, selection
+from kernelcore.operators import DerivedOperation, Operation, derive, extremum_form
 
 ROOT_DIGITS = 12
 
@@ -38,7 +38,7 @@ class Step(NamedTuple):
         kind: What is derived.
         sets: Ascending indices. Of a VJP: the operands to differentiate, the results whose
             cotangents are given, the operands to omit; of a JVP: the operands whose tangents are
-            given; of a batch: the operands that are batched; of the two parts of a Selection: the
+            given; of a batch: the operands that are batched; of the parts of an ExtremumForm: the
             operands that it is differentiated with respect to.
     """
 
@@ -61,9 +61,9 @@ class Step(NamedTuple):
                 made = derive.batch(operation, marks)
                 return DerivedOperation(made, tuple(range(made.visible)))
             case Kind.PICKED | Kind.COUNT:
-                chosen = selection(operation, *self.sets)
+                chosen = extremum_form(operation, *self.sets)
                 assert chosen is not None
-                made = chosen.picked if self.kind is Kind.PICKED else chosen.count
+                made = chosen.weighted if self.kind is Kind.PICKED else chosen.count
                 return DerivedOperation(made, tuple(range(made.visible)))
 
 

@@ -35,10 +35,10 @@ from kernelcore.operators import derive as derive
 from kernelcore.operators.arguments import Arguments as Arguments
 from kernelcore.operators.arguments import ArgumentTree as ArgumentTree
 from kernelcore.operators.derive import DerivedOperation as DerivedOperation
-from kernelcore.operators.extremum import Selected as Selected
-from kernelcore.operators.extremum import Selection as Selection
-from kernelcore.operators.extremum import select as select
-from kernelcore.operators.extremum import selection as selection
+from kernelcore.operators.extremum import ExtremumForm as ExtremumForm
+from kernelcore.operators.extremum import TieWeights as TieWeights
+from kernelcore.operators.extremum import extremum_form as extremum_form
+from kernelcore.operators.extremum import find_ties as find_ties
 from kernelcore.operators.gpu import MAX_THREADS as MAX_THREADS
 from kernelcore.operators.gpu import PORTABLE_ARCHITECTURE as PORTABLE_ARCHITECTURE
 from kernelcore.operators.gpu import common_architecture as common_architecture

@@ -1,8 +1,8 @@
-"""Operations that take atomic minima or maxima, for their derivatives: which values remained.
+"""Derivatives of operations with atomic minima or maxima: they go to the updates that tie.
 
-Such an operation is differentiated in two steps. ``Selection.count`` counts, per element of a
-result, the values that attained what remained; ``Selection.picked`` adds up their shares, and is
-differentiated in the place of the operation, everything known of the first step being constant.
+Such an operation is differentiated in two steps. ``ExtremumForm.count`` counts, per element of a
+result, the updates that attained its final value. ``ExtremumForm.weighted`` adds these up, each
+times its tie weight; it is differentiated in place of the operation, with constant weights.
 """
 
 from __future__ import annotations
@@ -26,93 +26,86 @@ from kernelcore.passes.pipeline import normalize
 from kernelcore.passes.simplify.dead_code import drop_unused_params
 
 
-@dataclass(frozen=True, slots=True)
-class Extremum:
-    """A result that holds minima or maxima.
-
-    Attributes:
-        result: Its index.
-        start: The operand that it starts as a copy of; None if it starts from zeros.
-    """
+class Extremum(NamedTuple):
+    """A result that holds minima or maxima; ``start`` is the operand it is a copy of, or None."""
 
     result: int
     start: int | None
 
 
-class Selected(NamedTuple):
-    """What is constant in derivatives of ``Selection.picked``.
+class TieWeights(NamedTuple):
+    """The constants of derivatives of ``ExtremumForm.weighted``.
 
     Attributes:
-        operands: Those that follow the operands of the operation.
-        own: By operand that a result starts from: the share of its elements in what remained.
+        operands: The operands that follow those of the operation.
+        start: By operand that a result starts from: the weight of its elements.
     """
 
     operands: list[Any]
-    own: dict[int, Any]
+    start: dict[int, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """What stands for an operation when it is differentiated.
+class ExtremumForm:
+    """The two operations that are differentiated in place of one with atomic minima or maxima.
 
     Attributes:
-        extrema: The results concerned.
-        count: Takes the operands, then what remained of each; its results are int32 counts of the
-            values among the updates that attained it.
-        picked: Takes the operands, then what remained of each, then the share of each value that
-            attains it; its results are those of the operation, if each of ``extrema`` starts from
-            its own share.
+        extrema: The results that hold minima or maxima.
+        count: Takes the operands, then the final values of each of ``extrema``; its results are
+            int32 counts of the updates that attained them.
+        weighted: Takes the operands, then the final values, then the tie weights; its results are
+            those of the operation, if each of ``extrema`` starts from its own weighted value.
     """
 
     extrema: tuple[Extremum, ...]
     count: Operation
-    picked: Operation
+    weighted: Operation
 
 
-def selection(op: Operation, active: Sequence[int]) -> Selection | None:
-    """What stands for ``op`` in derivatives by operands ``active``; None where it can itself."""
+def extremum_form(op: Operation, active: Sequence[int]) -> ExtremumForm | None:
+    """The form of ``op`` for derivatives by operands ``active``; None if ``op`` itself has them."""
     sources = [p for k in active if (p := op.param_of_operand(k)) is not None]
     chosen = extremum_arrays(op.func, sources)
     if not chosen or any(op.bindings[i].role not in (Role.OUTPUT, Role.INOUT) for i in chosen):
         return None
-    key = ("selection", chosen)
+    key = ("extremum", chosen)
     if key not in op.derived:
         bound = [op.bindings[i] for i in chosen]
         found = tuple(Extremum(b.result, b.operand if b.operand >= 0 else None) for b in bound)
-        op.derived[key] = Selection(found, _count(op, chosen), _picked(op, chosen))
+        op.derived[key] = ExtremumForm(found, _count(op, chosen), _weighted(op, chosen))
     return op.derived[key]
 
 
-def select(
-    chosen: Selection,
+def find_ties(
+    form: ExtremumForm,
     operands: Sequence[Any],
     results: Sequence[Any],
     run: Callable[[Operation, Sequence[Any]], Sequence[Any]],
     cast: Callable[[Any, Any], Any],
-) -> Selected:
-    """What ``picked`` takes besides the operands, which must be seen as constants here.
+) -> TieWeights:
+    """The constants of ``form.weighted``.
 
     Args:
-        chosen: What stands for the operation.
-        operands: Arrays of any library.
+        form: The form of the operation.
+        operands: Arrays of any library, which must count as constants here.
         results: Those of the operation on ``operands``.
         run: Applies an Operation.
         cast: The first array, with the dtype of the second one.
     """
-    remained = [results[e.result] for e in chosen.extrema]
-    counts = run(chosen.count, [*operands, *remained])
-    found: list[Any] = []
-    own: dict[int, Any] = {}
-    for extremum, last, count in zip(chosen.extrema, remained, counts, strict=True):
+    final = [results[e.result] for e in form.extrema]
+    counts = run(form.count, [*operands, *final])
+    weights: list[Any] = []
+    start_weights: dict[int, Any] = {}
+    for extremum, last, count in zip(form.extrema, final, counts, strict=True):
         start = None if extremum.start is None else operands[extremum.start]
-        share, kept = tie_weights(start, last, count, cast)
-        found.append(share)
+        weight, start_weight = tie_weights(start, last, count, cast)
+        weights.append(weight)
         if extremum.start is not None:
-            own[extremum.start] = kept
-    return Selected([*remained, *found], own)
+            start_weights[extremum.start] = start_weight
+    return TieWeights([*final, *weights], start_weights)
 
 
-def _remained(op: Operation, chosen: Sequence[int], suffix: str) -> list[Operand]:
+def _like(op: Operation, chosen: Sequence[int], suffix: str) -> list[Operand]:
     """An operand like each of the results that parameters ``chosen`` hold."""
     results = [op.results[op.bindings[i].result] for i in chosen]
     return [Operand(f"{r.name}_{suffix}", r.type, r.shape) for r in results]
@@ -120,7 +113,7 @@ def _remained(op: Operation, chosen: Sequence[int], suffix: str) -> list[Operand
 
 def _count(op: Operation, chosen: Sequence[int]) -> Operation:
     assembly = Assembly(op, {})
-    assembly.operands += _remained(op, chosen, "remained")
+    assembly.operands += _like(op, chosen, "final")
     first, number = len(op.func.params), len(chosen)
     func, kept = drop_unused_params(normalize(count_attaining(op.func, chosen)))
     for effect, index in zip(effects(func), kept, strict=True):
@@ -138,8 +131,8 @@ def _count(op: Operation, chosen: Sequence[int]) -> Operation:
     return assembly.operation(func, range(number))
 
 
-def _picked(op: Operation, chosen: Sequence[int]) -> Operation:
-    more = [*_remained(op, chosen, "remained"), *_remained(op, chosen, "share")]
+def _weighted(op: Operation, chosen: Sequence[int]) -> Operation:
+    more = [*_like(op, chosen, "final"), *_like(op, chosen, "tie_weight")]
     places = range(len(op.operands), len(op.operands) + len(more))
     return Operation(
         normalize(weighted_sums(op.func, chosen)),

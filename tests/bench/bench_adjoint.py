@@ -14,7 +14,7 @@ from kernelcore.compiler.launch_descriptor import Role, ZeroFill
 from kernelcore.language.types import element_type
 from kernelcore.launch.executable import Executable
 from kernelcore.operators import derive
-from kernelcore.operators.extremum import Selected, Selection, select, selection
+from kernelcore.operators.extremum import ExtremumForm, TieWeights, extremum_form, find_ties
 from kernelcore.operators.operation import Operation, evaluate
 from kernelcore.operators.shape_rules import kernel_operation
 from kernelcore.passes.pipeline import optimize
@@ -65,7 +65,7 @@ def batched(pattern: Pattern) -> tuple[Operation, list[np.ndarray]]:
 
 def selecting(
     op: Operation,
-    chosen: Selection,
+    chosen: ExtremumForm,
     operands: Sequence[Any],
     cotangents: Sequence[Any],
     wrt: Sequence[int],
@@ -75,12 +75,12 @@ def selecting(
     remained = [results[e.result] for e in chosen.extrema]
     counts = [np.ones(a.shape, np.int32) for a in remained]
 
-    def known() -> Selected:
-        return select(
+    def known() -> TieWeights:
+        return find_ties(
             chosen, operands, results, lambda _, args: counts, lambda x, like: x.astype(like.dtype)
         )
 
-    derived = derive.vjp(chosen.picked, wrt, range(op.visible)).operation
+    derived = derive.vjp(chosen.weighted, wrt, range(op.visible)).operation
     steps = [
         prepared(op, operands),
         prepared(chosen.count, [*operands, *remained]),
@@ -102,7 +102,7 @@ def times(pattern: Pattern) -> tuple[float, float]:
     cotangents = [np.ones(evaluate(r.shape, shapes), r.type.dtype.numpy) for r in op.outputs]
     wrt = [k for k, a in enumerate(operands) if a.dtype.kind == "f"]
     forward = prepared(op, operands)
-    chosen = selection(op, wrt)
+    chosen = extremum_form(op, wrt)
     if chosen is None:
         derived = derive.vjp(op, wrt, range(op.visible)).operation
         adjoint = prepared(derived, [*operands, *cotangents])

@@ -14,7 +14,7 @@ from kernelcore.ir.core import Func
 from kernelcore.ir.verify import verify
 from kernelcore.language.types import element_type
 from kernelcore.launch.executable import Executable
-from kernelcore.operators.extremum import select, selection
+from kernelcore.operators.extremum import extremum_form, find_ties
 from kernelcore.operators.operation import Operation, evaluate
 from kernelcore.passes.pipeline import optimize
 from tests.helpers import interpreter
@@ -84,12 +84,14 @@ def smooth(
     op: Operation, operands: Sequence[Any], active: Sequence[int], *, interpret: bool = False
 ) -> Smooth:
     """What is differentiated in the place of ``op`` with respect to operands ``active``."""
-    chosen = selection(op, active)
+    chosen = extremum_form(op, active)
     if chosen is None:
         return Smooth(op, list(operands), {})
 
     def run(operation: Operation, args: Sequence[Any]) -> Arrays:
         return run_operation(operation, args, interpret=interpret)
 
-    found = select(chosen, operands, run(op, operands), run, lambda x, like: x.astype(like.dtype))
-    return Smooth(chosen.picked, [*operands, *found.operands], found.own)
+    found = find_ties(
+        chosen, operands, run(op, operands), run, lambda x, like: x.astype(like.dtype)
+    )
+    return Smooth(chosen.weighted, [*operands, *found.operands], found.start)
