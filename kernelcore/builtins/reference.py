@@ -63,12 +63,7 @@ def convert(value: Any, dtype: Scalar) -> Any:
     """NumPy scalar ``value`` as ``dtype``; floats saturate as integers, where NaN becomes 0."""
     source = np.asarray(value)
     if dtype.is_integer and source.dtype in _FLOATS:
-        number = float(value)
-        if math.isnan(number):
-            return dtype(0)
-        least, most = dtype.limits
-        inside = float(least) <= number < float(most)
-        return dtype(int(number) if inside else least if number < 0 else most)
+        return dtype(float(value))
     return nearest(value, dtype) if is_narrow(dtype) else source.astype(dtype.numpy)[()]
 
 

@@ -13,7 +13,6 @@ from kernelcore.language.flatten import leaf_names, leaf_types
 from kernelcore.language.types import (
     ArrayOf,
     Dense,
-    Element,
     Scalar,
     SourceType,
     StructType,
@@ -45,16 +44,8 @@ def parameter_value(scope: Scope, type_: SourceType, params: Iterator[Var]) -> V
                 type_, tuple(parameter_value(scope, member, params) for _, member in fields)
             )
         case ArrayOf(element=Scalar() | Dense() | StructType() as element, ndim=ndim):
-            arrays = tuple(next(params) for _ in range(_array_count(element)))
+            arrays = tuple(next(params) for _ in leaf_types(element))
             tables = [next(params) if type_.is_indexed else None for _ in range(ndim)]
             return ArrayView(element, arrays, tuple(Axis(table=table) for table in tables))
         case ArrayOf() | TypeClass():
             raise ValueError(f"a parameter of the pattern {type_}")
-
-
-def _array_count(element: Element) -> int:
-    """How many arrays hold an array of ``element``: one, or one per scalar or composite field."""
-    if not isinstance(element, StructType):
-        return 1
-    members = (m for _, m in element.fields if not isinstance(m, ArrayOf))
-    return sum(_array_count(m) for m in members)

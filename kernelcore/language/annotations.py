@@ -19,7 +19,6 @@ from kernelcore.base.errors import (
 from kernelcore.language.source import EXPRESSION_ERRORS, Source
 from kernelcore.language.types import (
     ArrayOf,
-    Dense,
     Scalar,
     SourceType,
     TypeClass,
@@ -110,24 +109,6 @@ def bound_of(variable: typing.TypeVar) -> tuple[Wanted, ...]:
             remedy="bind it to a scalar type, or to vector(length=Any, dtype=Any)",
         )
     return found
-
-
-def admits(want: SourceType, found: SourceType) -> bool:
-    """Whether the pattern ``want`` stands for the type ``found``."""
-    match want, found:
-        case TypeClass(members=members), Scalar():
-            return found in members
-        case Dense(), Dense():
-            if want.kind != found.kind or len(want.shape) != len(found.shape):
-                return False
-            shapes = zip(want.shape, found.shape, strict=True)
-            return admits(want.dtype, found.dtype) and all(a in (None, b) for a, b in shapes)
-        case ArrayOf(), ArrayOf():
-            if want.ndim != found.ndim or found.element is None:
-                return False
-            return want.element is None or admits(want.element, found.element)
-        case _:
-            return want == found
 
 
 def words_of(want: Wanted) -> str:

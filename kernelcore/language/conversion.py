@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from operator import index as as_index
 from typing import Any, cast
@@ -104,7 +103,7 @@ def converted(dtype: Scalar, array: Array) -> Array:
     """A copy of ``array`` as a cast in a kernel gives it: floats saturate as integers, NaN is 0."""
     source = scalar_of_numpy(array.dtype)
     if dtype.is_integer and source is not None and source.is_float:
-        whole = [_saturated(dtype, float(x)) for x in array.ravel()]
+        whole = [dtype(float(x)) for x in array.ravel()]
         return np.array(whole, dtype.numpy).reshape(array.shape)
     with np.errstate(all="ignore"):
         return np.array(array, dtype.numpy)
@@ -173,13 +172,6 @@ def _in_range(dtype: Scalar, lowest: int, highest: int) -> int:
             remedy=f"give integers from {low} to {high}",
         )
     return lowest
-
-
-def _saturated(dtype: Scalar, value: float) -> int:
-    low, high = dtype.limits
-    if math.isnan(value):
-        return 0
-    return max(min(int(max(min(value, float(high)), float(low))), high), low)
 
 
 def _refused(dtype: Scalar, kind: str, found: str) -> KernelTypeError:

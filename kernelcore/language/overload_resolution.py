@@ -17,6 +17,7 @@ from kernelcore.language.types import (
     Scalar,
     StructType,
     TypeClass,
+    admits,
     type_of,
 )
 
@@ -83,17 +84,17 @@ def _fit(wanted: object, value: object, named: dict[Any, object]) -> Rank | None
         ranks = [r for b in bounds if (r := _fit(b, value, named)) is not None]
         return max(min(ranks), Rank.PATTERN) if ranks else None
     target = type_of(wanted)
+    if target is None:
+        return Rank.EXACT if callable(value) else None
+    if found is not None:
+        if found == target:
+            return Rank.EXACT
+        return Rank.PATTERN if admits(target, found) else None
     match target:
         case Scalar() | TypeClass():
-            return _scalar_fit(target, value, found)
-        case Dense() if isinstance(found, Dense):
-            return _dense_fit(target, found)
-        case ArrayOf(ndim=ndim) if found is None:
+            return _number_fit(target, value)
+        case ArrayOf(ndim=ndim):
             return Rank.PATTERN if getattr(value, "ndim", None) == ndim else None
-        case StructType():
-            return Rank.EXACT if found == target else None
-        case None if callable(value):
-            return Rank.EXACT
         case _:
             return None
 
@@ -106,14 +107,10 @@ def _host_type(value: object) -> Scalar | Dense | StructType | None:
     return found if isinstance(found, Scalar | Dense | StructType) else None
 
 
-def _scalar_fit(
-    target: Scalar | TypeClass, value: object, found: Scalar | Dense | StructType | None
-) -> Rank | None:
+def _number_fit(target: Scalar | TypeClass, value: object) -> Rank | None:
+    """How a number of Python fits."""
     members = (target,) if isinstance(target, Scalar) else target.members
-    if isinstance(found, Scalar):
-        rank = Rank.EXACT if isinstance(target, Scalar) else Rank.PATTERN
-        return rank if found in members else None
-    if found is not None or not isinstance(value, bool | int | float):
+    if not isinstance(value, bool | int | float):
         return None
     if isinstance(value, bool):
         kinds = ("bool",)
@@ -124,14 +121,3 @@ def _scalar_fit(
     if isinstance(target, TypeClass):
         return Rank.PATTERN
     return Rank.DEFAULT if target == PYTHON_SCALARS.get(type(value)) else Rank.ADAPTED
-
-
-def _dense_fit(target: Dense, found: Dense) -> Rank | None:
-    if target == found:
-        return Rank.EXACT
-    wanted = target.dtype
-    dtypes = wanted.members if isinstance(wanted, TypeClass) else (wanted,)
-    alike = target.kind == found.kind and len(target.shape) == len(found.shape)
-    sizes = zip(target.shape, found.shape, strict=False)
-    fits = alike and found.scalar in dtypes and all(a in (None, b) for a, b in sizes)
-    return Rank.PATTERN if fits else None

@@ -331,6 +331,24 @@ def is_pattern(type_: SourceType) -> bool:
     return isinstance(type_, TypeClass)
 
 
+def admits(want: SourceType, found: SourceType) -> bool:
+    """Whether the pattern ``want`` stands for the type ``found``."""
+    match want, found:
+        case TypeClass(members=members), Scalar():
+            return found in members
+        case Dense(), Dense():
+            if want.kind != found.kind or len(want.shape) != len(found.shape):
+                return False
+            shapes = zip(want.shape, found.shape, strict=True)
+            return admits(want.dtype, found.dtype) and all(a in (None, b) for a, b in shapes)
+        case ArrayOf(), ArrayOf():
+            if want.ndim != found.ndim or found.element is None:
+                return False
+            return want.element is None or admits(want.element, found.element)
+        case _:
+            return want == found
+
+
 def has_layout(type_: SourceType) -> bool:
     """Whether values of ``type_`` lie in memory as a unit: no array is among them."""
     if isinstance(type_, StructType):

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from kernelcore.base.errors import KernelTypeError, SrcLoc
-from kernelcore.language.annotations import Open, Wanted, admits, bound_of, wanted, words_of
+from kernelcore.language.annotations import Open, Wanted, bound_of, wanted, words_of
 from kernelcore.language.definition import kernel_parameters
 from kernelcore.language.types import (
     SCALARS,
@@ -18,6 +18,7 @@ from kernelcore.language.types import (
     Scalar,
     SourceType,
     StructType,
+    admits,
     boolean,
     float32,
     int32,

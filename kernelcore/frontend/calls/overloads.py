@@ -13,11 +13,11 @@ from kernelcore.frontend.values.host_value import host_value
 from kernelcore.frontend.values.literal_types import UntypedLiteral, cast_name
 from kernelcore.frontend.values.value import ArrayView, CompositeValue, Static, Value, describe_type
 from kernelcore.ir.core import Const, Var
-from kernelcore.language.annotations import Open, Wanted, admits, bound_of, words_of
+from kernelcore.language.annotations import Open, Wanted, bound_of, words_of
 from kernelcore.language.definition import Definition, define
 from kernelcore.language.function import Function, Overload
 from kernelcore.language.overload_resolution import Rank, total
-from kernelcore.language.types import ArrayOf, Dense, Scalar, SourceType, TypeClass, float32
+from kernelcore.language.types import ArrayOf, Dense, Scalar, SourceType, TypeClass, admits, float32
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,24 +13,21 @@ from kernelcore.frontend.calls.overloads import source_type
 from kernelcore.frontend.derivatives.adjoint_syntax import cotangent_name, with_adjoint_variables
 from kernelcore.frontend.scope import Scope, is_value
 from kernelcore.frontend.values.value import (
-    ArrayView,
-    Axis,
-    CompositeValue,
-    Hole,
     Leaf,
     Value,
     describe_type,
     flatten,
+    hole_count,
     unflatten,
 )
 from kernelcore.ir.builder import Builder, zero
 from kernelcore.ir.core import Atom, Func, Region, Var
 from kernelcore.ir.derivative_rules import Rules, instantiate
-from kernelcore.language.annotations import Open, admits, bound_of, parameter_nodes, parameter_type
+from kernelcore.language.annotations import Open, bound_of, parameter_nodes, parameter_type
 from kernelcore.language.function import Function, Overload, require_function
 from kernelcore.language.source import Source, read_source
 from kernelcore.language.source_check import note_file
-from kernelcore.language.types import ArrayType, Scalar, StackType, Type, element_type
+from kernelcore.language.types import ArrayType, Scalar, StackType, Type, admits, element_type
 
 GRAD, REPLAY, JVP = "grad", "replay", "jvp"
 
@@ -167,13 +164,13 @@ class Callee:
         """The form of each result, and the types of its leaves."""
         types = iter([a.type for a in self.func.body.yields])
         members = self.skeleton if isinstance(self.skeleton, tuple) else (self.skeleton,)
-        return [(m, [next(types) for _ in range(_hole_count(m))]) for m in members]
+        return [(m, [next(types) for _ in range(hole_count(m))]) for m in members]
 
     @property
     def params(self) -> list[tuple[Value, list[Type]]]:
         """The form of each parameter, and the types of its leaves."""
         types = iter([p.type for p in self.func.params])
-        return [(f, [next(types) for _ in range(_hole_count(f))]) for f in self.skeletons]
+        return [(f, [next(types) for _ in range(hole_count(f))]) for f in self.skeletons]
 
 
 def make_rules(overload: Overload, callee: Callee, lower: Lower) -> Rules:
@@ -372,20 +369,3 @@ def _numbered(name: str, count: int) -> list[str]:
 
 def _is_float(type_: Type) -> bool:
     return not isinstance(type_, StackType) and element_type(type_).is_float
-
-
-def _hole_count(skeleton: Value) -> int:
-    """How many leaves a value of ``form`` has."""
-    match skeleton:
-        case Hole():
-            return 1
-        case CompositeValue(_, members):
-            return sum(_hole_count(m) for m in members)
-        case tuple():
-            return sum(_hole_count(m) for m in skeleton)
-        case ArrayView(_, arrays, axes):
-            parts = [(a.start, a.step, a.extent, a.table) for a in axes if isinstance(a, Axis)]
-            fixed = len(axes) - len(parts)
-            return len(arrays) + fixed + sum(p is not None for row in parts for p in row)
-        case _:
-            return 0

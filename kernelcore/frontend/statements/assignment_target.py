@@ -17,6 +17,7 @@ from kernelcore.frontend.values.array_view import (
     select,
     slots,
 )
+from kernelcore.frontend.values.composite import scalars_of
 from kernelcore.frontend.values.conversion import converted
 from kernelcore.frontend.values.literal_types import UntypedLiteral
 from kernelcore.frontend.values.selection import (
@@ -208,7 +209,7 @@ def _inner(
         start = 0
         for name, member in type_.fields:
             assert not isinstance(member, ArrayOf)
-            count = _leaf_count(member)
+            count = len(scalars_of(member))
             if name == selection.key:
                 return replace(owner, type=selection.type, slots=owner.slots[start : start + count])
             start += count
@@ -220,13 +221,3 @@ def _inner(
 
     _, slots = component.take(type_.extents, owner.slots, selection.key, choose)
     return replace(owner, type=selection.type, slots=tuple(slots))
-
-
-def _leaf_count(type_: Element) -> int:
-    match type_:
-        case Dense():
-            return type_.size
-        case StructType(fields=fields):
-            return sum(_leaf_count(m) for _, m in fields if not isinstance(m, ArrayOf))
-        case _:
-            return 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.syntax import COMPARE
@@ -57,23 +57,22 @@ def put(
 
     ``choose(index, k, new, old)`` is the new leaf where ``index`` is ``k``, else the old one.
     """
-    if not indices:
-        return list(new)
-    options = _split(shape, leaves)
-    first, *rest = indices
-    out = [list(option) for option in options]
-    if isinstance(first, int):
-        out[first] = put(shape[1:], options[first], rest, new, choose)
-    elif isinstance(first, range):
-        share = len(new) // max(len(first), 1)
-        for n, k in enumerate(first):
-            part = new[n * share : (n + 1) * share]
-            out[k] = put(shape[1:], options[k], rest, part, choose)
-    else:
-        for k, option in enumerate(options):
-            changed = put(shape[1:], option, rest, new, choose)
-            out[k] = [choose(first, k, a, b) for a, b in zip(changed, option, strict=True)]
-    return [leaf for part in out for leaf in part]
+    open_at = next((n for n, at in enumerate(indices) if not isinstance(at, int | range)), None)
+    out = list(leaves)
+    if open_at is None:
+        _, positions = take(shape, range(len(leaves)), indices, lambda _, options: options[0])
+        for position, leaf in zip(positions, new, strict=True):
+            out[position] = leaf
+        return out
+    index = cast("Atom", indices[open_at])
+    for k in range(shape[open_at]):
+        known = (*indices[:open_at], k, *indices[open_at + 1 :])
+        changed = put(shape, leaves, known, new, choose)
+        out = [
+            b if a is c else choose(index, k, a, b)
+            for a, b, c in zip(changed, out, leaves, strict=True)
+        ]
+    return out
 
 
 def _split(shape: Sequence[int], leaves: Sequence[T]) -> list[Sequence[T]]:

@@ -301,8 +301,4 @@ def truncated(value: int | float, dtype: Scalar, loc: SrcLoc | None) -> Const:
         return _rounded(dtype, value)
     if isinstance(value, int):
         return const(dtype, value, loc)
-    if math.isnan(value):
-        return Const(dtype, 0)
-    least, most = dtype.limits
-    clamped = min(max(value, float(least)), float(most))
-    return Const(dtype, min(int(clamped), most))
+    return Const(dtype, int(dtype(value)))

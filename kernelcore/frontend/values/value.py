@@ -6,10 +6,11 @@ IR carries it (loops, branches, calls), and put together again with ``unflatten`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from types import ModuleType
+from typing import Any
 
 from kernelcore.frontend.values.literal_types import UntypedLiteral
 from kernelcore.ir.core import Atom, Const, Var
@@ -119,79 +120,53 @@ def has_function(value: Value) -> bool:
             return False
 
 
+def _mapped(value: Value, change: Callable[[Any], Any]) -> Value:
+    """``value`` with ``change`` of every leaf or hole, in order."""
+    match value:
+        case CompositeValue(type_, members):
+            return CompositeValue(type_, tuple(_mapped(m, change) for m in members))
+        case ArrayView(element, arrays, axes):
+            found = tuple(change(a) for a in arrays)
+            return ArrayView(element, found, tuple(_mapped_axis(a, change) for a in axes))
+        case tuple():
+            return tuple(_mapped(m, change) for m in value)
+        case Static():
+            return value
+        case _:
+            return change(value)
+
+
+def _mapped_axis(axis: Atom | Hole | Axis, change: Callable[[Any], Any]) -> Atom | Hole | Axis:
+    if not isinstance(axis, Axis):
+        return change(axis)
+    parts = (axis.start, axis.step, axis.extent, axis.table)
+    return Axis(*(None if p is None else change(p) for p in parts))
+
+
 def flatten(value: Value) -> tuple[Value, list[Leaf]]:
     """The skeleton of ``value``, with a hole per leaf, and the leaves in order."""
     leaves: list[Leaf] = []
-    return _take(value, leaves), leaves
 
-
-def _take(value: Value, leaves: list[Leaf]) -> Value:
-    match value:
-        case CompositeValue(type_, members):
-            return CompositeValue(type_, tuple(_take(m, leaves) for m in members))
-        case ArrayView(element, arrays, axes):
-            leaves.extend(a for a in arrays if isinstance(a, Var))
-            holes = (HOLE,) * len(arrays)
-            return ArrayView(element, holes, tuple(_take_axis(a, leaves) for a in axes))
-        case tuple():
-            return tuple(_take(m, leaves) for m in value)
-        case Static() | Hole():
-            return value
-        case _:
-            leaves.append(value)
-            return HOLE
-
-
-def _take_axis(axis: Atom | Hole | Axis, leaves: list[Leaf]) -> Hole | Axis:
-    if not isinstance(axis, Axis):
-        assert not isinstance(axis, Hole)
-        leaves.append(axis)
+    def take(leaf: Leaf) -> Hole:
+        leaves.append(leaf)
         return HOLE
-    parts = (axis.start, axis.step, axis.extent, axis.table)
-    leaves.extend(p for p in parts if isinstance(p, Var | Const))
-    start, step, extent, table = (None if p is None else HOLE for p in parts)
-    return Axis(start, step, extent, table)
+
+    return _mapped(value, take), leaves
 
 
 def unflatten(skeleton: Value, leaves: Iterable[Leaf]) -> Value:
     """The value with ``leaves`` in the holes of ``skeleton``."""
     source = iter(leaves)
-    out = _put(skeleton, source)
+    out = _mapped(skeleton, lambda part: next(source) if part is HOLE else part)
     assert next(source, None) is None
     return out
 
 
-def _put(skeleton: Value, source: Iterator[Leaf]) -> Value:
-    match skeleton:
-        case Hole():
-            return next(source)
-        case CompositeValue(type_, members):
-            return CompositeValue(type_, tuple(_put(m, source) for m in members))
-        case ArrayView(element, arrays, axes):
-            found = tuple(_var(next(source)) for _ in arrays)
-            return ArrayView(element, found, tuple(_put_axis(a, source) for a in axes))
-        case tuple():
-            return tuple(_put(m, source) for m in skeleton)
-        case _:
-            return skeleton
-
-
-def _put_axis(axis: Atom | Hole | Axis, source: Iterator[Leaf]) -> Atom | Axis:
-    if not isinstance(axis, Axis):
-        return _atom(next(source))
-    parts = (axis.start, axis.step, axis.extent)
-    start, step, extent = (None if p is None else _atom(next(source)) for p in parts)
-    return Axis(start, step, extent, None if axis.table is None else _var(next(source)))
-
-
-def _atom(leaf: Leaf) -> Atom:
-    assert not isinstance(leaf, UntypedLiteral)
-    return leaf
-
-
-def _var(leaf: Leaf) -> Var:
-    assert isinstance(leaf, Var)
-    return leaf
+def hole_count(skeleton: Value) -> int:
+    """How many leaves a value of this skeleton has."""
+    holes: list[Hole] = []
+    _mapped(skeleton, holes.append)
+    return len(holes)
 
 
 def build(type_: Element, leaves: Iterator[Leaf]) -> Value:
