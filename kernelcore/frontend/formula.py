@@ -12,10 +12,10 @@ from kernelcore.base.errors import KernelError, KernelNameError, SrcLoc
 from kernelcore.builtins import BUILTINS
 from kernelcore.frontend.expressions.expression import lower_expr
 from kernelcore.frontend.scope import Scope, scalar
-from kernelcore.frontend.values.literal_types import InferenceVariable, InferredType, TypeInference
+from kernelcore.frontend.values.literal_types import TypeInference, solve
 from kernelcore.frontend.values.value import Value
 from kernelcore.ir.builder import Builder
-from kernelcore.ir.core import Atom
+from kernelcore.ir.core import Atom, Eqn
 from kernelcore.language.function import Function
 from kernelcore.language.types import Scalar
 
@@ -61,25 +61,20 @@ def lower_formula(text: str, env: Mapping[str, Atom], builder: Builder) -> Atom:
         builder: Where the code goes; it gets the location that the builder has.
     """
     tree = _parse(text)
-    solution: dict[InferenceVariable, InferredType] = {}
-    while True:
-        inference = TypeInference(builder, solution)
+
+    def lower(inference: TypeInference) -> tuple[list[Eqn], Atom]:
         scope = Scope(BuiltinNames(builder.loc), builder, inference, _no_functions, is_kernel=False)
         scope.env.update(env)
         with builder.region() as eqns:
             value = scalar(lower_expr(scope, tree), builder.loc)
             if "ct" in env and isinstance(env["ct"].type, Scalar):
-                out = inference.adapt(value, env["ct"].type, builder.loc)
-            else:
-                out = scope.settle(value, builder.loc)
-        if inference.requests:
-            solution.update(inference.requests)
-            continue
-        if inference.deferred is not None:
-            raise inference.deferred
-        for eqn in eqns:
-            builder.append(eqn)
-        return out
+                return eqns, inference.adapt(value, env["ct"].type, builder.loc)
+            return eqns, scope.settle(value, builder.loc)
+
+    eqns, out = solve(lower, lambda: builder)
+    for eqn in eqns:
+        builder.append(eqn)
+    return out
 
 
 def _no_functions(

@@ -28,6 +28,7 @@ from kernelcore.frontend.values.literal_types import (
     Promotion,
     TypeInference,
     UntypedLiteral,
+    solve,
     widest,
 )
 from kernelcore.frontend.values.value import Leaf, Value, flatten, has_function, unflatten
@@ -300,21 +301,7 @@ class _Specializer:
         """Lower a function, again while inferred types are found to be wider."""
         if finish is None:
             refuse_adjoint_syntax(source)
-        solution: dict[InferenceVariable, InferredType] = {}
-        while True:
-            inference = TypeInference(Builder(), dict(solution))
-            try:
-                found = self._attempt(source, bind, inference, is_kernel, finish)
-            except KernelError as error:
-                # Errors count only where the types are final.
-                if not inference.requests:
-                    raise (inference.deferred or error) from None
-            else:
-                if inference.deferred is not None and not inference.requests:
-                    raise inference.deferred
-                if not inference.requests:
-                    return found
-            solution.update(inference.requests)
+        return solve(lambda inference: self._attempt(source, bind, inference, is_kernel, finish))
 
     def _attempt(
         self,

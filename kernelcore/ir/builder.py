@@ -106,9 +106,7 @@ class Builder:
         self, cond: Atom, then: Region, orelse: Region, names: Sequence[str] = ()
     ) -> tuple[Var, ...]:
         """Append an ``if``; both regions yield the same types, which are those of the outputs."""
-        outs = _outputs(then.yields, names)
-        self.append(Eqn(ops.IF, (cond,), outs, NO_ATTRS, (then, orelse), self.loc))
-        return outs
+        return self._control(ops.IF, (cond,), (then, orelse), names, NO_ATTRS)
 
     def emit_for(
         self,
@@ -121,28 +119,32 @@ class Builder:
         **attrs: Any,
     ) -> tuple[Var, ...]:
         """Append a ``for`` over ``range(start, stop, step)``; ``body`` takes (index, *carried)."""
-        outs, inputs = _outputs(body.yields, names), (start, stop, step, *init)
-        self.append(Eqn(ops.FOR, inputs, outs, attrs or NO_ATTRS, (body,), self.loc))
-        return outs
+        return self._control(ops.FOR, (start, stop, step, *init), (body,), names, attrs)
 
     def emit_while(
         self, init: Sequence[Atom], cond: Region, body: Region, names: Sequence[str] = ()
     ) -> tuple[Var, ...]:
         """Append a ``while``; both regions take the carried values, ``cond`` yields one bool."""
-        outs = _outputs(body.yields, names)
-        self.append(Eqn(ops.WHILE, tuple(init), outs, NO_ATTRS, (cond, body), self.loc))
-        return outs
+        return self._control(ops.WHILE, init, (cond, body), names, NO_ATTRS)
 
     def emit_custom(self, inputs: Sequence[Atom], body: Region, rules: Rules) -> tuple[Var, ...]:
         """Append a call of a function with rules; ``body`` is its code on ``inputs``."""
-        outs = _outputs(body.yields, ())
-        self.append(Eqn(ops.CUSTOM, tuple(inputs), outs, {"rules": rules}, (body,), self.loc))
+        return self._control(ops.CUSTOM, inputs, (body,), (), {"rules": rules})
+
+    def _control(
+        self,
+        op: Op,
+        inputs: Sequence[Atom],
+        regions: tuple[Region, ...],
+        names: Sequence[str],
+        attrs: Mapping[str, Any],
+    ) -> tuple[Var, ...]:
+        """Append an Eqn with regions; its outputs are like the yields of the last one."""
+        yields = regions[-1].yields
+        hints = names or [a.name if isinstance(a, Var) else "" for a in yields]
+        outs = tuple(Var(a.type, hint) for a, hint in zip(yields, hints, strict=True))
+        self.append(Eqn(op, tuple(inputs), outs, attrs or NO_ATTRS, regions, self.loc))
         return outs
-
-
-def _outputs(yields: Sequence[Atom], names: Sequence[str]) -> tuple[Var, ...]:
-    hints = names or [a.name if isinstance(a, Var) else "" for a in yields]
-    return tuple(Var(a.type, hint) for a, hint in zip(yields, hints, strict=True))
 
 
 def zero(dtype: Scalar) -> Const:

@@ -111,14 +111,10 @@ class _Checker:
 
     def types(self, eqn: Eqn) -> None:
         match eqn.op.kind:
-            case OpKind.IF:
-                self.control_if(eqn)
-            case OpKind.FOR:
-                self.control_for(eqn)
-            case OpKind.WHILE:
-                self.control_while(eqn)
+            case OpKind.IF | OpKind.FOR | OpKind.WHILE:
+                self.control(eqn)
             case OpKind.CUSTOM:
-                self.control_custom(eqn)
+                self.custom(eqn)
             case _:
                 self.plain(eqn)
 
@@ -208,34 +204,29 @@ class _Checker:
         if found != dtype:
             raise self.fail(f"atomic update by {update.name} gives {found}", eqn.loc)
 
-    def control_if(self, eqn: Eqn) -> None:
-        self.expect(eqn, "condition", eqn.inputs, [boolean])
-        then, orelse = eqn.regions
-        outs = [v.type for v in eqn.outputs]
-        for region in (then, orelse):
-            self.expect(eqn, "parameters", region.params, [])
-            self.expect(eqn, "yields", region.yields, outs)
+    def control(self, eqn: Eqn) -> None:
+        """A branch or loop: what its inputs, parameters and yields are, given its outputs."""
+        outputs = [v.type for v in eqn.outputs]
+        carried: list[Type] = outputs
+        leading: list[Type] = []
+        params: list[Type] = []
+        match eqn.op.kind:
+            case OpKind.IF:
+                leading, carried = [boolean], []
+            case OpKind.FOR:
+                index = eqn.inputs[0].type
+                if not (isinstance(index, Scalar) and index.is_integer):
+                    raise self.fail(f"for over {index}", eqn.loc)
+                leading, params = [index, index, index], [index]
+            case _:
+                pass
+        self.expect(eqn, "operands", eqn.inputs, [*leading, *carried])
+        for number, region in enumerate(eqn.regions):
+            is_condition = eqn.op.kind is OpKind.WHILE and number == 0
+            self.expect(eqn, "parameters", region.params, [*params, *carried])
+            self.expect(eqn, "yields", region.yields, [boolean] if is_condition else outputs)
 
-    def control_for(self, eqn: Eqn) -> None:
-        (body,) = eqn.regions
-        index = eqn.inputs[0].type
-        if not (isinstance(index, Scalar) and index.is_integer):
-            raise self.fail(f"for over {index}", eqn.loc)
-        carried = [v.type for v in eqn.outputs]
-        self.expect(eqn, "operands", eqn.inputs, [index, index, index, *carried])
-        self.expect(eqn, "parameters", body.params, [index, *carried])
-        self.expect(eqn, "yields", body.yields, carried)
-
-    def control_while(self, eqn: Eqn) -> None:
-        cond, body = eqn.regions
-        carried = [v.type for v in eqn.outputs]
-        self.expect(eqn, "operands", eqn.inputs, carried)
-        self.expect(eqn, "condition parameters", cond.params, carried)
-        self.expect(eqn, "condition", cond.yields, [boolean])
-        self.expect(eqn, "parameters", body.params, carried)
-        self.expect(eqn, "yields", body.yields, carried)
-
-    def control_custom(self, eqn: Eqn) -> None:
+    def custom(self, eqn: Eqn) -> None:
         (body,) = eqn.regions
         rules = rules_of(eqn)
         self.expect(eqn, "parameters", body.params, [])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import OpKind
@@ -10,6 +10,33 @@ from kernelcore.ir.op import OpKind
 # Per kind of control flow: how many inputs, and how many parameters of its regions, stand before
 # those that belong to its outputs. An ``if`` has no such inputs or parameters.
 LEADING = {OpKind.IF: (1, 0), OpKind.FOR: (3, 1), OpKind.WHILE: (0, 0)}
+
+
+def slot(eqn: Eqn, index: int) -> tuple[tuple[Var, ...], tuple[Atom, ...]]:
+    """Of output ``index`` of control flow: the Vars that take its value, and what gives it."""
+    out = eqn.outputs[index]
+    match eqn.op.kind:
+        case OpKind.IF | OpKind.CUSTOM:
+            return (out,), tuple(r.yields[index] for r in eqn.regions)
+        case _:
+            lead, first = LEADING[eqn.op.kind]
+            params = (r.params[first + index] for r in eqn.regions)
+            return (out, *params), (eqn.inputs[lead + index], eqn.regions[-1].yields[index])
+
+
+def keep_slots(eqn: Eqn, kept: Sequence[int]) -> Eqn:
+    """A branch or loop with the outputs ``kept`` alone, and what it carries for them."""
+    lead, first = LEADING[eqn.op.kind]
+    carried = () if eqn.op.kind is OpKind.IF else kept
+    regions: list[Region] = []
+    for number, region in enumerate(eqn.regions):
+        params = (*region.params[:first], *(region.params[first + i] for i in carried))
+        is_condition = eqn.op.kind is OpKind.WHILE and number == 0
+        yields = region.yields if is_condition else tuple(region.yields[i] for i in kept)
+        regions.append(Region(params, region.eqns, yields))
+    inputs = (*eqn.inputs[:lead], *(eqn.inputs[lead + i] for i in carried))
+    outputs = tuple(eqn.outputs[i] for i in kept)
+    return Eqn(eqn.op, inputs, outputs, eqn.attrs, tuple(regions), eqn.loc)
 
 
 def walk_eqns(region: Region) -> Iterator[Eqn]:

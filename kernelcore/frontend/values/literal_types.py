@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import TypeVar
 
 import numpy as np
 
@@ -47,6 +48,7 @@ class UntypedLiteral:
         return "float" if isinstance(self.value, float) else "int"
 
 
+T = TypeVar("T")
 # A tuple comes from a call with several results, or from a tuple expression.
 Value = Var | Const | UntypedLiteral | tuple["Value", ...]
 
@@ -282,6 +284,28 @@ class TypeInference:
         if not self.requests:
             self.deferred = self.deferred or mismatch(dtype, str(found), found.kind, loc)
         return Var(dtype)  # never emitted: this attempt is void or in error
+
+
+def solve(lower: Callable[[TypeInference], T], builder: Callable[[], Builder] = Builder) -> T:
+    """What ``lower`` gives once the inferred types satisfy every request.
+
+    Raises:
+        KernelError: From an attempt without requests: where types are final, errors count.
+    """
+    solution: dict[InferenceVariable, InferredType] = {}
+    while True:
+        inference = TypeInference(builder(), dict(solution))
+        try:
+            found = lower(inference)
+        except KernelError as error:
+            if not inference.requests:
+                raise (inference.deferred or error) from None
+        else:
+            if not inference.requests:
+                if inference.deferred is not None:
+                    raise inference.deferred
+                return found
+        solution.update(inference.requests)
 
 
 def mismatch(want: Scalar, found: str, kind: str | None, loc: SrcLoc | None) -> KernelTypeError:

@@ -8,7 +8,7 @@ from kernelcore.base.errors import KernelGradError
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import ATOMICS, MESSAGES, WRITES, OpKind
 from kernelcore.ir.snippet import array_uses, has_effect
-from kernelcore.ir.walk import LEADING, atoms_in, replace_body, rewrite, walk_eqns, without
+from kernelcore.ir.walk import atoms_in, replace_body, rewrite, slot, walk_eqns, without
 from kernelcore.language.types import element_type
 from kernelcore.passes.access.effects import AccessMap
 from kernelcore.passes.access.unshared_atomics import without_owned_atomics
@@ -60,11 +60,11 @@ def _spread_eqn(eqn: Eqn, found: set[Atom]) -> None:
             # Indices are integers, which never vary.
             if any(a in found for a in eqn.inputs):
                 found.update((eqn.inputs[0], eqn.out))
-        case OpKind.IF:
-            for region in eqn.regions:
-                _flow(region.yields, eqn.outputs, found)
-        case OpKind.FOR | OpKind.WHILE:
-            _spread_loop(eqn, found)
+        case OpKind.IF | OpKind.FOR | OpKind.WHILE:
+            for index in range(len(eqn.outputs)):
+                targets, sources = slot(eqn, index)
+                if any(a in found for a in sources):
+                    found.update(targets)
         case OpKind.SNIPPET:
             _spread_native(eqn, found)
         case OpKind.CUSTOM:
@@ -78,25 +78,11 @@ def _spread_eqn(eqn: Eqn, found: set[Atom]) -> None:
             pass
 
 
-def _spread_loop(eqn: Eqn, found: set[Atom]) -> None:
-    lead, first = LEADING[eqn.op.kind]
-    for region in eqn.regions:
-        params = region.params[first:]
-        _flow(eqn.inputs[lead:], params, found)
-        _flow(eqn.regions[-1].yields, params, found)
-    _flow(eqn.inputs[lead:], eqn.outputs, found)
-    _flow(eqn.regions[-1].yields, eqn.outputs, found)
-
-
 def _spread_native(eqn: Eqn, found: set[Atom]) -> None:
     uses = list(array_uses(eqn))
     unseen = {u.array for u in uses} - {u.array for u in uses if u.loads}
     if any(a in found and a not in unseen for a in eqn.inputs):
         found.update(v for v in (*eqn.outputs, *(u.array for u in uses if u.writes)) if is_float(v))
-
-
-def _flow(sources: tuple[Atom, ...], targets: tuple[Var, ...], found: set[Atom]) -> None:
-    found.update(t for s, t in zip(sources, targets, strict=True) if s in found)
 
 
 def _differentiable_inputs(eqn: Eqn) -> list[Atom]:

@@ -86,12 +86,12 @@ class Forward:
         if total is not None:
             self.tangent[eqn.out] = total
 
-    def cast(self, eqn: Eqn) -> None:
-        """The tangent, cast alike."""
+    def alike(self, eqn: Eqn) -> None:
+        """The same operation on the tangents of its inputs."""
         self.builder.append(eqn)
-        if eqn.out in self.active and eqn.inputs[0] in self.tangent:
-            tangent = self.tangent[eqn.inputs[0]]
-            self.tangent[eqn.out] = self.builder.emit(eqn.op, tangent, **eqn.attrs)
+        if eqn.out in self.active and all(a in self.tangent for a in eqn.inputs):
+            tangents = [self.tangent[a] for a in eqn.inputs]
+            self.tangent[eqn.out] = self.builder.emit(eqn.op, *tangents, **eqn.attrs)
 
     def access(self, eqn: Eqn) -> None:
         """The same access of the array of tangents; the primal's only where a load may see it."""
@@ -110,23 +110,11 @@ class Forward:
                 if rest[-1] in self.tangent:
                     self.builder.emit(eqn.op, tangent, *rest[:-1], self.of(rest[-1]))
 
-    def stack(self, eqn: Eqn) -> None:
-        """A stack of tangents beside an active stack."""
-        self.builder.append(eqn)
-        if eqn.out in self.active:
-            self.tangent[eqn.out] = self.builder.emit(eqn.op, **eqn.attrs)
-
     def push(self, eqn: Eqn) -> None:
         """Push the tangent too."""
         self.builder.append(eqn)
         if eqn.inputs[0] in self.active:
             self.builder.emit_effect(eqn.op, self.tangent[eqn.inputs[0]], self.of(eqn.inputs[1]))
-
-    def pop(self, eqn: Eqn) -> None:
-        """Pop the tangent too."""
-        self.builder.append(eqn)
-        if eqn.inputs[0] in self.active:
-            self.tangent[eqn.out] = self.builder.emit(eqn.op, self.tangent[eqn.inputs[0]])
 
     def control(self, eqn: Eqn) -> None:
         """A branch or loop that yields the tangents of its active outputs as well."""

@@ -17,13 +17,13 @@ from kernelcore.passes.autodiff.rules import with_replays
 HANDLERS: Mapping[OpKind, Handler] = MappingProxyType(
     {
         OpKind.PURE: Forward.pure,
-        OpKind.CAST: Forward.cast,
+        OpKind.CAST: Forward.alike,
         OpKind.TID: Forward.keep,
         OpKind.DIM: Forward.keep,
         **dict.fromkeys(ACCESSES, Forward.access),
-        OpKind.STACK: Forward.stack,
+        OpKind.STACK: Forward.alike,
         OpKind.PUSH: Forward.push,
-        OpKind.POP: Forward.pop,
+        OpKind.POP: Forward.alike,
         OpKind.IF: Forward.control,
         OpKind.FOR: Forward.control,
         OpKind.WHILE: Forward.control,

@@ -8,7 +8,7 @@ from kernelcore.builtins.arithmetic import add, div, mul, neg, sub
 from kernelcore.builtins.logic import where
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
 from kernelcore.ir.op import OpKind
-from kernelcore.ir.walk import LEADING, walk_eqns
+from kernelcore.ir.walk import LEADING, slot, walk_eqns
 from kernelcore.language.types import Scalar
 
 _PLAIN = frozenset({OpKind.PURE, OpKind.CAST})
@@ -41,19 +41,8 @@ def _dependent(func: Func, params: Iterable[Var]) -> set[Atom]:
     return found
 
 
-def _slots(eqn: Eqn) -> list[tuple[list[Var], list[Atom]]]:
-    """Per output: what takes its value, and what gives it."""
-    if eqn.op.kind is OpKind.CUSTOM:
-        return [([v], [a]) for v, a in zip(eqn.outputs, eqn.regions[0].yields, strict=True)]
-    lead, first = LEADING[eqn.op.kind]
-    is_branch = eqn.op.kind is OpKind.IF
-    bodies = eqn.regions if is_branch else eqn.regions[-1:]
-    found: list[tuple[list[Var], list[Atom]]] = []
-    for k, out in enumerate(eqn.outputs):
-        held = [] if is_branch else [r.params[first + k] for r in eqn.regions]
-        init = [] if is_branch else [eqn.inputs[lead + k]]
-        found.append(([out, *held], [*init, *(r.yields[k] for r in bodies)]))
-    return found
+def _slots(eqn: Eqn) -> list[tuple[tuple[Var, ...], tuple[Atom, ...]]]:
+    return [slot(eqn, k) for k in range(len(eqn.outputs))]
 
 
 def _is_linear(eqn: Eqn, dependent: set[Atom]) -> bool:

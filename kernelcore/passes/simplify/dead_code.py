@@ -8,7 +8,7 @@ from dataclasses import replace
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import MESSAGES, READS, WRITES, OpKind
 from kernelcore.ir.snippet import array_uses
-from kernelcore.ir.walk import LEADING, atoms_in, replace_body, walk_eqns
+from kernelcore.ir.walk import LEADING, atoms_in, keep_slots, replace_body, slot, walk_eqns
 
 
 def dce(func: Func, observed: Collection[Atom] | None = None) -> Func:
@@ -92,25 +92,16 @@ class _Liveness:
         # Pushes and pops pair up, so a live stack keeps all of them.
         self.work.extend(self.stack_uses.get(var, ()))
         if var in self.maker:
-            eqn, slot = self.maker[var]
+            eqn, index = self.maker[var]
             self.work.append(eqn)
-            self.mark_slot(eqn, slot)
+            if eqn.op.kind in LEADING:
+                self.need(*slot(eqn, index)[1])
         elif var in self.holder:
             eqn, position = self.holder[var]
             self.work.append(eqn)
-            slot = position - LEADING[eqn.op.kind][1]
-            if slot >= 0:
-                self.mark_slot(eqn, slot)
-
-    def mark_slot(self, eqn: Eqn, slot: int) -> None:
-        match eqn.op.kind:
-            case OpKind.IF:
-                self.need(*(r.yields[slot] for r in eqn.regions))
-            case OpKind.FOR | OpKind.WHILE:
-                lead, _ = LEADING[eqn.op.kind]
-                self.need(eqn.inputs[lead + slot], eqn.regions[-1].yields[slot])
-            case _:
-                pass
+            index = position - LEADING[eqn.op.kind][1]
+            if index >= 0:
+                self.need(*slot(eqn, index)[1])
 
     def mark_eqn(self, eqn: Eqn) -> None:
         if eqn in self.live_eqns:
@@ -145,27 +136,10 @@ class _Liveness:
     def prune_eqn(self, eqn: Eqn) -> Eqn:
         if not eqn.regions:
             return eqn
+        eqn = replace(eqn, regions=tuple(self.prune(r) for r in eqn.regions))
         if eqn.op.kind is OpKind.CUSTOM:
-            return replace(eqn, regions=(self.prune(eqn.regions[0]),))
-        kept = [i for i in range(len(eqn.outputs)) if self.slot_is_live(eqn, i)]
-        lead, _ = LEADING[eqn.op.kind]
-        carried = [eqn.inputs[lead + i] for i in kept] if eqn.op.kind is not OpKind.IF else []
-        regions = tuple(self.prune_region(eqn, i, kept) for i in range(len(eqn.regions)))
-        inputs = (*eqn.inputs[:lead], *carried)
-        outputs = tuple(eqn.outputs[i] for i in kept)
-        return Eqn(eqn.op, inputs, outputs, eqn.attrs, regions, eqn.loc)
-
-    def slot_is_live(self, eqn: Eqn, slot: int) -> bool:
-        _, first = LEADING[eqn.op.kind]
-        held = [r.params[first + slot] for r in eqn.regions if r.params]
-        return any(v in self.live_vars for v in (eqn.outputs[slot], *held))
-
-    def prune_region(self, eqn: Eqn, index: int, kept: list[int]) -> Region:
-        region = self.prune(eqn.regions[index])
-        _, first = LEADING[eqn.op.kind]
-        params = region.params
-        if eqn.op.kind is not OpKind.IF:
-            params = (*params[:first], *(params[first + i] for i in kept))
-        condition = eqn.op.kind is OpKind.WHILE and index == 0
-        yields = region.yields if condition else tuple(region.yields[i] for i in kept)
-        return Region(params, region.eqns, yields)
+            return eqn
+        indices = range(len(eqn.outputs))
+        return keep_slots(
+            eqn, [i for i in indices if any(v in self.live_vars for v in slot(eqn, i)[0])]
+        )

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import OpKind
-from kernelcore.ir.walk import LEADING, replace_body, substitute
+from kernelcore.ir.walk import LEADING, keep_slots, replace_body, substitute
 from kernelcore.language.types import Scalar
 
 
@@ -81,10 +81,7 @@ def _drop_invariant(eqn: Eqn, env: dict[Var, Atom]) -> Eqn:
             env.update((r.params[first + slot], init) for r in eqn.regions)
         else:
             kept.append(slot)
-    regions = tuple(_keep_slots(r, first, kept, r is body) for r in eqn.regions)
-    inputs = (*eqn.inputs[:lead], *(eqn.inputs[lead + i] for i in kept))
-    outputs = tuple(eqn.outputs[i] for i in kept)
-    return replace(eqn, inputs=inputs, outputs=outputs, regions=regions)
+    return keep_slots(eqn, kept)
 
 
 def _origin(region: Region, atom: Atom) -> Atom:
@@ -95,9 +92,3 @@ def _origin(region: Region, atom: Atom) -> Atom:
             then, orelse = (_origin(arm, arm.yields[slot]) for arm in eqn.regions)
             return then if then is orelse else atom
     return atom
-
-
-def _keep_slots(region: Region, first: int, kept: list[int], is_body: bool) -> Region:
-    params = (*region.params[:first], *(region.params[first + i] for i in kept))
-    yields = tuple(region.yields[i] for i in kept) if is_body else region.yields
-    return Region(params, region.eqns, yields)
