@@ -109,10 +109,7 @@ def quat_to_matrix(quat: Quaternion) -> Any:
 
     Source: Rodrigues' formula, as in ``quat_rotate``; column j is the turned axis j.
     """
-    x = quat[0]
-    y = quat[1]
-    z = quat[2]
-    w = quat[3]
+    x, y, z, w = quat
     real = 2.0 * w * w - 1.0
     return matrix(
         real + 2.0 * x * x, 2.0 * (x * y - w * z), 2.0 * (x * z + w * y),
@@ -196,10 +193,7 @@ def quat_to_rpy(q: Quaternion) -> Any:
         pitch of pi/2 roll and yaw are not unique, and those found here may be inaccurate;
         those of ``quat_to_euler(q, 0, 1, 2)`` are not.
     """
-    x = q[0]
-    y = q[1]
-    z = q[2]
-    w = q[3]
+    x, y, z, w = q
     # The entries (2, 0), (2, 1), (2, 2), (1, 0), (0, 0) of the matrix, times length_sq(q).
     down = 2.0 * (x * z - w * y)
     across = 2.0 * (y * z + w * x)

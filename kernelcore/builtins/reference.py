@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from kernelcore.base import native
 from kernelcore.language.types import FLOATS, Scalar, bfloat16, float64
 
 _FLOATS = frozenset(f.numpy for f in FLOATS)
@@ -157,21 +157,7 @@ def ctz(x: Any) -> Any:
 def fma(x: Any, y: Any, z: Any) -> Any:
     """``x * y + z``, rounded once."""
     kind = np.result_type(x, y, z).type
-    if np.isinf(z) and np.isfinite(x) and np.isfinite(y):
-        return z
-    if not np.isfinite([x, y, z]).all() or x == 0 or y == 0:
-        return kind(x * y + z)
-    exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
-    try:
-        near = float(exact)
-    except OverflowError:
-        return kind(math.inf if exact > 0 else -math.inf)
-    if kind == np.float64 or Fraction(near) == exact:
-        return kind(near)
-    # Rounded to odd, so that it can be rounded again.
-    towards = math.nextafter(near, math.inf if Fraction(near) < exact else -math.inf)
-    is_odd = np.float64(near).view(np.uint64) % 2
-    return kind(near if is_odd else towards)
+    return kind((native.fma if kind is np.float64 else native.fmaf)(x, y, z))
 
 
 def _last_bit(x: Any) -> Any:

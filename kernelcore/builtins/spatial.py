@@ -76,11 +76,9 @@ def spatial_adjoint(r: M3, s: M3) -> Any:
     With ``r`` a rotation and ``s = skew(p) * r`` it maps twists as ``transform_twist`` does.
     """
     result = matrix(0, shape=(6, 6), dtype=r.dtype)
-    for i in range(3):
-        for j in range(3):
-            result[i, j] = r[i, j]
-            result[i + 3, j] = s[i, j]
-            result[i + 3, j + 3] = r[i, j]
+    result[:3, :3] = r
+    result[3:, :3] = s
+    result[3:, 3:] = r
     return result
 
 
