@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "cuda/capture.h"
+#include "cuda/memory.h"
 
 namespace kernelcore::cuda {
 namespace {
@@ -85,6 +86,18 @@ void DeviceKernel::launch(const Stream& stream, const void* block, Launch& launc
             placed.function.handle, static_cast<unsigned>(blocks), 1, 1,
             static_cast<unsigned>(threads), 1, 1, 0, stream.handle(), parameters, nullptr),
         "cuLaunchKernel");
+}
+
+void DeviceBackend::clear(const ArrayView& array) {
+  fill(stream_, array.data, array.size_bytes(), 0, 1);
+}
+
+void DeviceBackend::copy(const ArrayView& target, const ArrayView& source) {
+  copy_elements(stream_, CopyKind::kOnDevice, target, source);
+}
+
+void DeviceBackend::run(const LaunchDescriptor&, const std::byte* block, Launch& launch) {
+  kernel_.launch(stream_, block, launch, geometry_);
 }
 
 }  // namespace kernelcore::cuda

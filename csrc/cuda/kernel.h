@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/run/launch.h"
+#include "core/run/functional.h"
 #include "cuda/stream.h"
 
 namespace kernelcore::cuda {
@@ -54,6 +54,21 @@ class DeviceKernel {
   const std::string symbol_;
   std::mutex mutex_;
   std::vector<std::pair<Device*, std::unique_ptr<Placed>>> placed_;
+};
+
+/// Runs of a kernel in a stream, which nobody waits for.
+class DeviceBackend final : public Backend {
+ public:
+  DeviceBackend(DeviceKernel& kernel, const Stream& stream, Geometry geometry = {})
+      : kernel_(kernel), stream_(stream), geometry_(geometry) {}
+  void clear(const ArrayView& array) override;
+  void copy(const ArrayView& target, const ArrayView& source) override;
+  void run(const LaunchDescriptor& descriptor, const std::byte* block, Launch& launch) override;
+
+ private:
+  DeviceKernel& kernel_;
+  const Stream& stream_;
+  Geometry geometry_;
 };
 
 }  // namespace kernelcore::cuda

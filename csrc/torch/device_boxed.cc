@@ -3,7 +3,7 @@
 
 #include "core/error.h"
 #include "core/memory/copy.h"
-#include "cuda/functional.h"
+#include "cuda/kernel.h"
 #include "cuda/memory.h"
 #include "torch/boxed.h"
 #include "torch/stack.h"
@@ -92,7 +92,8 @@ class DeviceCall {
     }
     Launch launch = op_.launch_for(operands_.data(), results_.data());
     kernel_.raise_failure(*stream_);
-    cuda::queue_functional(kernel_, operands_.data(), results_.data(), launch, *stream_, {}, true);
+    cuda::DeviceBackend backend(kernel_, *stream_);
+    run_functional(op_.descriptor, operands_.data(), results_.data(), launch, backend);
   }
 
   void release_to(StableIValue* stack) { made_.release_to(stack); }

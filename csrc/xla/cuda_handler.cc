@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/functional.h"
 #include "cuda/graph.h"
+#include "cuda/kernel.h"
 #include "xla/call.h"
 #include "xla/call_site.h"
 #include "xla/context.h"
@@ -63,7 +63,11 @@ std::unique_ptr<const Plan> make_device_plan(const XLA_FFI_Attrs& attributes) {
   auto plan = std::make_unique<DevicePlan>();
   static_cast<Plan&>(*plan) = make_plan(attributes);
   for (const Step& step : plan->steps) {
-    if (step.image == nullptr) {
+    // What only the device knows is an array.
+    auto is_unknown = [](const ParameterSlot& slot) {
+      return slot.role == Role::kValue && slot.operand >= 0;
+    };
+    if (step.image == nullptr || std::ranges::any_of(step.descriptor.slots, is_unknown)) {
       throw Error(ErrorKind::kInternal, step.descriptor.name + "(): no code for devices");
     }
     plan->kernels.push_back(std::make_unique<cuda::DeviceKernel>(step.descriptor, *step.image,
@@ -111,7 +115,8 @@ void queue_steps(const XLA_FFI_CallFrame& frame, const DevicePlan& plan, const A
   for (size_t k = 0; k < plan.steps.size(); ++k) {
     const Step& step = plan.steps[k];
     Launch launch = read_grid(step, frame);
-    cuda::queue_functional(*plan.kernels[k], views, views, launch, stream, {step.block_threads});
+    cuda::DeviceBackend backend(*plan.kernels[k], stream, {step.block_threads});
+    run_functional(step.descriptor, views, views, launch, backend);
   }
 }
 

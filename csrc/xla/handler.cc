@@ -22,9 +22,10 @@ void execute(const XLA_FFI_CallFrame& frame, SharedPlan& plan) {
   ViewBuffer views(plan->buffer_count);
   read_buffers(*plan, frame, views.data());
   XlaPool pool(frame);
+  HostBackend backend(pool);
   for (const Step& step : plan->steps) {
     Launch launch = read_grid(step, frame);
-    run_functional(step.descriptor, views.data(), views.data(), launch, pool);
+    run_functional(step.descriptor, views.data(), views.data(), launch, backend);
   }
 }
 

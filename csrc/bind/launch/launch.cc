@@ -83,7 +83,9 @@ PreparedLaunch::PreparedLaunch(const LaunchDescriptor& descriptor, nb::handle di
   for (size_t i = 0; i < count; ++i) {
     if (descriptor.slots[i].role != Role::kValue) read_array(i, place, is_kept);
   }
-  check_grid_indexed_axes(descriptor, views_.data(), launch_);
+  for (const GridIndexedAxis& indexed : descriptor.grid_indexed_axes) {
+    check_extent(descriptor, indexed, views_[indexed.parameter], launch_);
+  }
 }
 
 void PreparedLaunch::read_array(size_t index, Place place, bool is_kept) {

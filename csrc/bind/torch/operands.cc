@@ -10,7 +10,7 @@
 #include "bind/torch/dispatch_state.h"
 #include "core/error.h"
 #include "core/run/pool.h"
-#include "cuda/functional.h"
+#include "cuda/kernel.h"
 
 namespace nb = nanobind;
 
@@ -179,7 +179,8 @@ bool Operands::run_on_device(PyObject** results) {
     // The driver waits where a stream has been given too much.
     ReleasedGil released;
     placed.kernel->raise_failure(*stream);
-    cuda::queue_functional(*placed.kernel, views_.data(), views.data(), launch, *stream, {}, true);
+    cuda::DeviceBackend backend(*placed.kernel, *stream);
+    run_functional(op.descriptor, views_.data(), views.data(), launch, backend);
   }
   made.give_away();
   return true;

@@ -5,7 +5,6 @@
 
 #include "core/memory/argument_block.h"
 #include "core/memory/copy.h"
-#include "core/memory/small_buffer.h"
 
 namespace kernelcore {
 namespace {
@@ -30,53 +29,52 @@ bool needs_zeros(const LaunchDescriptor& descriptor, const ParameterSlot& slot,
   return true;
 }
 
+/// Makes `result` what the kernel starts from.
 void prepare_result(const LaunchDescriptor& descriptor, const ParameterSlot& slot,
-                    const ArrayView* operands, const Launch& launch, const ArrayView& result) {
-  switch (start_of(descriptor, slot, operands, launch, result)) {
-    case Start::kAnything:
-      break;
-    case Start::kZeros:
-      std::memset(result.data, 0, result.size_bytes());
-      break;
-    case Start::kOperand:
-      copy_to_contiguous(result.data, operands[slot.operand]);
+                    const ArrayView* operands, const Launch& launch, const ArrayView& result,
+                    Backend& backend) {
+  if (slot.operand >= 0) {
+    const ArrayView& source = operands[slot.operand];
+    if (source.data != result.data) backend.copy(result, source);
+  } else if (needs_zeros(descriptor, slot, launch, result)) {
+    backend.clear(result);
   }
 }
 
 }  // namespace
 
-Start start_of(const LaunchDescriptor& descriptor, const ParameterSlot& slot,
-               const ArrayView* operands, const Launch& launch, const ArrayView& result) {
-  if (slot.operand >= 0) {
-    return operands[slot.operand].data == result.data ? Start::kAnything : Start::kOperand;
-  }
-  return needs_zeros(descriptor, slot, launch, result) ? Start::kZeros : Start::kAnything;
+void HostBackend::clear(const ArrayView& array) {
+  if (array.numel() != 0) std::memset(array.data, 0, array.size_bytes());
+}
+
+void HostBackend::copy(const ArrayView& target, const ArrayView& source) {
+  copy_to_contiguous(target.data, source);
+}
+
+void HostBackend::run(const LaunchDescriptor& descriptor, const std::byte* block, Launch& launch) {
+  kernelcore::run(descriptor, block, launch, executor_);
 }
 
 void run_functional(const LaunchDescriptor& descriptor, const ArrayView* operands,
-                    const ArrayView* results, Launch& launch, Executor& executor) {
+                    const ArrayView* results, Launch& launch, Backend& backend) {
   ArgumentBlock block(descriptor);
-  SmallBuffer<ArrayView, 16> views(descriptor.grid_indexed_axes.empty() ? 0
-                                                                        : descriptor.slots.size());
-  for (size_t i = 0; !descriptor.grid_indexed_axes.empty() && i < descriptor.slots.size(); ++i) {
-    const ParameterSlot& slot = descriptor.slots[i];
-    if (slot.role != Role::kValue)
-      views[i] = slot.role == Role::kInput ? operands[slot.operand] : results[slot.result];
+  auto array_of = [&](const ParameterSlot& slot) -> const ArrayView& {
+    return slot.role == Role::kInput ? operands[slot.operand] : results[slot.result];
+  };
+  for (const GridIndexedAxis& indexed : descriptor.grid_indexed_axes) {
+    check_extent(descriptor, indexed, array_of(descriptor.slots[indexed.parameter]), launch);
   }
-  check_grid_indexed_axes(descriptor, views.data(), launch);
   for (const ParameterSlot& slot : descriptor.slots) {
     if (slot.role == Role::kValue) {
-      if (slot.operand >= 0) {
-        std::memcpy(block.field(slot), operands[slot.operand].data, size_bytes(slot.dtype));
-      }
-    } else if (slot.role == Role::kInput) {
-      block.write(slot, operands[slot.operand]);
-    } else {
-      prepare_result(descriptor, slot, operands, launch, results[slot.result]);
-      block.write(slot, results[slot.result]);
+      if (slot.operand < 0) continue;
+      std::memcpy(block.field(slot), operands[slot.operand].data, size_bytes(slot.dtype));
+      continue;
     }
+    const ArrayView& array = array_of(slot);
+    if (slot.is_written()) prepare_result(descriptor, slot, operands, launch, array, backend);
+    block.write(slot, array);
   }
-  run(descriptor, block.data(), launch, executor);
+  backend.run(descriptor, block.data(), launch);
 }
 
 }  // namespace kernelcore

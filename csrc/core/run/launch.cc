@@ -192,20 +192,16 @@ Launch make_launch(const LaunchDescriptor& descriptor, std::span<const int64_t> 
   return launch;
 }
 
-void check_grid_indexed_axes(const LaunchDescriptor& descriptor, const ArrayView* views,
-                             const Launch& launch) {
-  if (launch.total == 0) return;
-  for (const GridIndexedAxis& indexed : descriptor.grid_indexed_axes) {
-    int64_t needed = launch.grid.dims[indexed.grid_axis];
-    int64_t found = views[indexed.parameter].shape[indexed.axis];
-    if (found >= needed) continue;
-    throw descriptor.argument_error(indexed.parameter,
-                                    "expected at least " + std::to_string(needed) +
-                                        " elements on axis " + std::to_string(indexed.axis) +
-                                        ", which the launch indexes, found " +
-                                        std::to_string(found),
-                                    "launch over fewer points, or give a larger array");
-  }
+void check_extent(const LaunchDescriptor& descriptor, const GridIndexedAxis& indexed,
+                  const ArrayView& array, const Launch& launch) {
+  int64_t needed = launch.grid.dims[indexed.grid_axis];
+  int64_t found = array.shape[indexed.axis];
+  if (found >= needed || launch.total == 0) return;
+  throw descriptor.argument_error(indexed.parameter,
+                                  "expected at least " + std::to_string(needed) +
+                                      " elements on axis " + std::to_string(indexed.axis) +
+                                      ", which the launch indexes, found " + std::to_string(found),
+                                  "launch over fewer points, or give a larger array");
 }
 
 void run(const LaunchDescriptor& descriptor, const void* block, Launch& launch,

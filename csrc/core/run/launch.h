@@ -113,9 +113,8 @@ Launch make_launch(const LaunchDescriptor& descriptor, std::span<const int64_t> 
 /// Runs the kernel over the whole grid. Throws an Error when the kernel reports failure.
 void run(const LaunchDescriptor& descriptor, const void* block, Launch& launch, Executor& executor);
 
-/// Throws unless every array of `views`, one per parameter, is as large as the grid makes it.
-/// Entries of values are not looked at.
-void check_grid_indexed_axes(const LaunchDescriptor& descriptor, const ArrayView* views,
-                             const Launch& launch);
+/// Throws an argument Error unless `array`, that of `indexed`, is as large as the grid.
+void check_extent(const LaunchDescriptor& descriptor, const GridIndexedAxis& indexed,
+                  const ArrayView& array, const Launch& launch);
 
 }  // namespace kernelcore

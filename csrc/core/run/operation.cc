@@ -127,7 +127,8 @@ OperationRun::OperationRun(const Operation& operation, const ArrayView* operands
 }
 
 void OperationRun::run(Executor& executor) {
-  run_functional(descriptor_, operands_, results_, launch_, executor);
+  HostBackend backend(executor);
+  run_functional(descriptor_, operands_, results_, launch_, backend);
 }
 
 }  // namespace kernelcore
