@@ -12,7 +12,7 @@ from datetime import datetime
 from importlib import metadata
 
 from kernelcore.base import native
-from kernelcore.base.disk_cache import default_cache
+from kernelcore.base.disk_cache import KEY_DIGITS, default_cache
 from kernelcore.base.errors import KernelError
 from kernelcore.base.host import host
 from kernelcore.cli import bench
@@ -108,7 +108,7 @@ def _list() -> None:
     for path in [] if cache is None else cache.entries():
         status = path.stat()
         changed = datetime.fromtimestamp(status.st_mtime).isoformat(" ", "seconds")
-        print(f"{path.stem}  {status.st_size:9} bytes  {changed}")
+        print(f"{path.name[:KEY_DIGITS]}  {status.st_size:9} bytes  {changed}")
 
 
 def _clear() -> None:
@@ -116,7 +116,7 @@ def _clear() -> None:
     for kind in KINDS:
         cache = default_cache(kind)
         for path in [] if cache is None else cache.entries():
-            path.unlink(missing_ok=True)
+            os.unlink(path)
             removed += 1
     print(f"{removed} entries removed")
 

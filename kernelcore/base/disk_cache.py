@@ -12,11 +12,9 @@ import os
 import re
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 
 KEY_DIGITS = 32
 
@@ -33,12 +31,12 @@ class DiskCache:
         suffix: What the names of entries end in, so that one directory holds several kinds.
     """
 
-    directory: Path
+    directory: str
     suffix: str = "o"
 
-    def entries(self) -> list[Path]:
+    def entries(self) -> list[os.DirEntry[str]]:
         """The files of all entries, intact or not."""
-        return sorted(self._files())
+        return sorted(self._files(), key=lambda file: file.name)
 
     def has_entries(self, count: int) -> bool:
         """Whether there are ``count`` entries or more; only as many are looked for."""
@@ -50,9 +48,9 @@ class DiskCache:
         if not _KEY.fullmatch(key):
             return None
         try:
-            if not _is_private(self.directory.stat()):
+            if not _is_private(os.stat(self.directory)):
                 return None
-            with self._path(key).open("rb") as file:
+            with open(self._path(key), "rb", buffering=0) as file:
                 if not _is_ours(os.fstat(file.fileno())):
                     return None
                 entry = file.read()
@@ -63,33 +61,35 @@ class DiskCache:
 
     def store(self, key: str, code: bytes) -> bool:
         """Keep ``code`` under ``key``; False where the directory cannot be used."""
-        try:
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not _is_private(self.directory.stat()):
-                return False
-            handle, name = tempfile.mkstemp(dir=self.directory, prefix=f".{key}.")
-        except OSError:
-            return False
         # Readers see the whole entry or none.
+        name = os.path.join(self.directory, f".{key}.{os.urandom(8).hex()}")
         try:
-            with os.fdopen(handle, "wb") as file:
+            os.makedirs(self.directory, mode=0o700, exist_ok=True)
+            if not _is_private(os.stat(self.directory)):
+                return False
+            with open(name, "xb", opener=_open_private) as file:
                 file.write(hashlib.sha256(code).digest() + code)
-            Path(name).replace(self._path(key))
+            os.replace(name, self._path(key))
         except OSError:
-            Path(name).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                os.unlink(name)
             return False
         return True
 
-    def _files(self) -> Iterator[Path]:
+    def _files(self) -> Iterator[os.DirEntry[str]]:
         # Caches of some 100,000 entries take seconds to list and sort.
         with contextlib.suppress(OSError), os.scandir(self.directory) as files:
             for file in files:
                 stem, _, suffix = file.name.rpartition(".")
                 if suffix == self.suffix and _KEY.fullmatch(stem):
-                    yield Path(file.path)
+                    yield file
 
-    def _path(self, key: str) -> Path:
-        return self.directory / f"{key}.{self.suffix}"
+    def _path(self, key: str) -> str:
+        return os.path.join(self.directory, f"{key}.{self.suffix}")
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def default_cache(suffix: str = "o") -> DiskCache | None:
@@ -97,20 +97,17 @@ def default_cache(suffix: str = "o") -> DiskCache | None:
     if os.environ.get("KC_CACHE", "1") == "0":
         return None
     chosen = os.environ.get("KC_CACHE_DIR")
-    try:
-        directory = Path(chosen).expanduser() if chosen else _user_cache_dir() / "kernelcore"
-    except RuntimeError:
-        # There is no home directory.
-        return None
-    return DiskCache(directory, suffix)
+    directory = os.path.expanduser(chosen or os.path.join(_user_cache_dir(), "kernelcore"))
+    # There may be no home directory.
+    return None if directory.startswith("~") else DiskCache(directory, suffix)
 
 
-def _user_cache_dir() -> Path:
+def _user_cache_dir() -> str:
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        return os.environ.get("LOCALAPPDATA") or os.path.join("~", "AppData", "Local")
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        return os.path.join("~", "Library", "Caches")
+    return os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
 
 
 def _is_ours(status: os.stat_result) -> bool:

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import linecache
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kernelcore.base.lazy import Deferred
+
+# Few programs have errors.
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = Deferred("difflib")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +27,12 @@ class SrcLoc:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+
+def suggestion(name: str, known: Sequence[str], otherwise: str | None, owner: str = "") -> Any:
+    """The remedy for ``owner`` and an unknown ``name``: one among ``known`` that is alike."""
+    close = difflib.get_close_matches(name, known, 1)
+    return f"did you mean '{owner}{close[0]}'?" if close else otherwise
 
 
 def excerpt(loc: SrcLoc) -> str:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib.util
-import json
+import os
 import platform
 import sys
 from dataclasses import astuple, dataclass
 from functools import cache
-from pathlib import Path
 
 from kernelcore.base.disk_cache import KEY_DIGITS, default_cache
 from kernelcore.base.llvm import engine, lock
 
-_CPUINFO = Path("/proc/cpuinfo")
+_CPUINFO = "/proc/cpuinfo"
 # What tells processors apart: on x86-64, and on AArch64.
 _FIELDS = (
     *("vendor_id", "cpu family", "model", "model name", "stepping", "flags"),
@@ -61,10 +61,9 @@ def host() -> Host:
         return _described()
     stored = disk.load(key)
     if stored is not None:
-        triple, cpu, features, version = json.loads(stored)
-        return Host(triple, cpu, features, tuple(version))
+        return Host(*ast.literal_eval(stored.decode()))
     found = _described()
-    disk.store(key, json.dumps(astuple(found)).encode())
+    disk.store(key, repr(astuple(found)).encode())
     return found
 
 
@@ -82,9 +81,9 @@ def _described() -> Host:
 
 def _key() -> str | None:
     """A digest of what decides the answer of LLVM; None where the system does not say."""
-    version = _llvmlite_version()
+    version = package_text("llvmlite", "_version.py")
     try:
-        with _CPUINFO.open("rb", buffering=0) as file:
+        with open(_CPUINFO, "rb", buffering=0) as file:
             # The first processor is enough, and the system writes down no more than is read.
             text = file.read(1 << 13).decode(errors="replace")
     except OSError:
@@ -93,16 +92,19 @@ def _key() -> str | None:
     kept = [line for line in lines if line.split(":")[0].strip() in _FIELDS]
     if version is None or not kept:
         return None
-    said = "\0".join((*Host.__slots__, *kept, version, platform.machine(), sys.platform))
+    said = "\0".join(
+        ("a literal of Python", *Host.__slots__, *kept, version, platform.machine(), sys.platform)
+    )
     return hashlib.sha256(said.encode()).hexdigest()[:KEY_DIGITS]
 
 
-def _llvmlite_version() -> str | None:
-    """The version of llvmlite as its own file has it, which is not imported."""
-    spec = importlib.util.find_spec("llvmlite")
+def package_text(package: str, name: str) -> str | None:
+    """The file ``name`` of a package, which is not imported: it tells the version."""
+    spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         return None
     try:
-        return Path(spec.origin).with_name("_version.py").read_text(encoding="utf-8")
+        with open(os.path.join(os.path.dirname(spec.origin), name), encoding="utf-8") as file:
+            return file.read()
     except OSError:
         return None

@@ -108,7 +108,7 @@ def describe_launch(
     accesses = AccessMap(func)
     return LaunchDescriptor(
         name=func.name,
-        block_size=abi.layout(func.params)[1],
+        block=bytes(abi.layout(func.params)[1]),
         parameter_slots=parameter_slots(func, bindings),
         param_names=[p.name for p in func.params],
         wheres=wheres,

@@ -100,7 +100,7 @@ static_assert(sizeof(kc_device_grid) == {grid_bytes}, "layout");
 #endif"""
 
 
-def export(func: Func, path: Path, architecture: str | None = None) -> tuple[Path, Path]:
+def export(func: Func, path: str | Path, architecture: str | None = None) -> tuple[Path, Path]:
     """Write the kernel ``func`` as an object, or PTX, at ``path`` and its header beside it.
 
     Args:
@@ -115,6 +115,7 @@ def export(func: Func, path: Path, architecture: str | None = None) -> tuple[Pat
         KernelCompileError: A name is none in C, or there is no such architecture.
     """
     symbol = f"kc_{_identifier(func.name)}"
+    path = Path(path)
     is_device = path.suffix == PTX_SUFFIX
     if architecture is not None and not is_device:
         raise KernelCompileError(

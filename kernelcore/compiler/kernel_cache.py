@@ -5,8 +5,8 @@ Per kernel: its launch descriptors, by what runs it; and its IR, for what a laun
 
 from __future__ import annotations
 
+import ast
 import hashlib
-import json
 import os
 import platform
 import sys
@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy as np
 
 from kernelcore.base.config import config
 from kernelcore.base.disk_cache import KEY_DIGITS, DiskCache, default_cache
-from kernelcore.base.host import host
+from kernelcore.base.host import host, package_text
 from kernelcore.base.lazy import Deferred
 from kernelcore.base.source_digest import package_version
 from kernelcore.language.definition_key import definition_key
@@ -52,12 +51,12 @@ class KernelEntry:
         """What is known of the kernel under the name ``what``; None if nothing is."""
         disk = self._disk(LAUNCH)
         stored = disk.load(self._key(what)) if disk else None
-        return None if stored is None else json.loads(stored)
+        return None if stored is None else ast.literal_eval(stored.decode())
 
     def store(self, what: str, value: object) -> None:
-        """Keep ``value``, which JSON has, for later processes."""
+        """Keep ``value``, of which Python has a literal, for later processes."""
         if disk := self._disk(LAUNCH):
-            disk.store(self._key(what), json.dumps(value).encode())
+            disk.store(self._key(what), repr(value).encode())
 
     def load_func(self) -> Func | None:
         """The normalized IR of the kernel."""
@@ -97,7 +96,7 @@ def _settings() -> tuple[object, ...]:
 @cache
 def _environment() -> tuple[object, ...]:
     """What reads kernels and folds their constants: kernelcore, Python, NumPy, the C library."""
-    versions = sys.version, np.__version__, ml_dtypes.__version__, _c_library()
+    versions = sys.version, np.__version__, package_text("ml_dtypes", "__init__.py"), _c_library()
     return package_version(), *versions
 
 

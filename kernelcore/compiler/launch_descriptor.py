@@ -75,12 +75,11 @@ def dtype_code(dtype: Scalar) -> int:
     return dtype.index
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchDescriptor:
-    """What native launchers know of a kernel besides its code."""
+class LaunchDescriptor(NamedTuple):
+    """What native launchers know of a kernel besides its code, in the order of their interface."""
 
     name: str
-    block_size: int
+    block: bytes  # an argument block of zeros
     parameter_slots: Sequence[ParameterSlot]
     param_names: Sequence[str]
     wheres: Sequence[str]
@@ -94,34 +93,19 @@ class LaunchDescriptor:
     is_serial: bool
     stored: Sequence[int]
 
-    def to_json(self) -> Sequence[Any]:
-        """Its fields as JSON has them."""
-        return [getattr(self, name) for name in self.__slots__]
-
-    @classmethod
-    def from_json(cls, fields: Sequence[Any]) -> LaunchDescriptor:
-        """What ``to_json`` gave."""
-        found = dict(zip(cls.__slots__, fields, strict=True))
-        slots = [ParameterSlot(*row) for row in found.pop("parameter_slots")]
-        return cls(**found, parameter_slots=slots)
-
     def signature(self, key: str, address: int) -> native.LaunchDescriptor:
         """The native description of the kernel whose code is at ``address``."""
-        return native.LaunchDescriptor(
-            self.name,
-            key,
-            address,
-            bytes(self.block_size),
-            self.parameter_slots,
-            self.param_names,
-            self.wheres,
-            self.grid_rank,
-            self.where,
-            self.grid_indexed_axes,
-            messages=self.messages,
-            may_block=self.may_block,
-            accumulated=self.accumulated,
-            noalias=self.exclusive,
-            is_serial=self.is_serial,
-            stored=self.stored,
-        )
+        name, *others = self
+        return native.LaunchDescriptor(name, key, address, *others)
+
+    def literal(self) -> tuple[Any, ...]:
+        """It as a literal of Python; ``from_literal`` is the reverse."""
+        slots = [tuple(slot) for slot in self.parameter_slots]
+        axes = [tuple(axis) for axis in self.grid_indexed_axes]
+        return tuple(self._replace(parameter_slots=slots, grid_indexed_axes=axes))
+
+    @classmethod
+    def from_literal(cls, fields: tuple[Any, ...]) -> LaunchDescriptor:
+        """What ``literal`` gave."""
+        found = cls(*fields)
+        return found._replace(parameter_slots=[ParameterSlot(*s) for s in found.parameter_slots])

@@ -10,18 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelcore.base.errors import KernelTypeError
-from kernelcore.language.types import SCALARS, Scalar
+from kernelcore.language.types import Scalar, scalar_of_numpy
 
 Array = npt.NDArray[Any]
 
-_BY_NUMPY: dict[np.dtype[Any], Scalar] = {s.numpy: s for s in SCALARS}
 # A number is taken by its own kind and by those that follow; the reverse would lose something.
 _RANKS = {"bool": 0, "int": 1, "uint": 1, "float": 2}
-
-
-def scalar_of_numpy(dtype: np.dtype[Any]) -> Scalar | None:
-    """The scalar type of the same layout, or None."""
-    return _BY_NUMPY.get(dtype)
 
 
 def describe(value: object) -> str:

@@ -38,13 +38,13 @@ from kernelcore.language.types import (
     SourceType,
     StructType,
     TypeClass,
+    scalar_of_numpy,
 )
 
 # What kernels may use of Python itself; the results follow from the arguments.
 _PYTHON = (abs, bool, float, int, len, max, min, pow, print, range, round, type)
 # Where kernelcore has what its language consists of, besides the table of operations.
 _FRONTEND = "kernelcore.frontend."
-_DTYPES: dict[type[Any], str] = {s.numpy.type: s.name for s in SCALARS}
 
 # A name around a function and the attributes that are read of it: ``kc.types.vec3``.
 Path = tuple[str, ...]
@@ -100,8 +100,8 @@ class _Keys:
     def value(self, obj: Any) -> object:
         """The key of a number, a string, a composite, a struct, a function, a type or a tuple."""
         kind = cast("type[Any]", type(obj))
-        if kind in _DTYPES:
-            return _DTYPES[kind], obj.tobytes()
+        if isinstance(obj, np.generic) and (scalar := scalar_of_numpy(obj.dtype)):
+            return scalar.name, obj.tobytes()
         match obj:
             case None | bool() | str() if kind in (type(None), bool, str):
                 return repr(obj)

@@ -11,13 +11,13 @@ import numpy as np
 
 from kernelcore.language.types import (
     PYTHON_SCALARS,
-    SCALARS,
     ArrayOf,
     Dense,
     Scalar,
     StructType,
     TypeClass,
     admits,
+    scalar_of_numpy,
     type_of,
 )
 
@@ -30,9 +30,6 @@ class Rank(IntEnum):
     ADAPTED = 2  # an open literal, or a number of Python, that takes another type
     PATTERN = 3
     ANY = 4
-
-
-_BY_NUMPY: dict[type[Any], Scalar] = {s.numpy.type: s for s in SCALARS}
 
 
 def choose(
@@ -102,7 +99,7 @@ def _fit(wanted: object, value: object, named: dict[Any, object]) -> Rank | None
 def _host_type(value: object) -> Scalar | Dense | StructType | None:
     """The type of ``value``; None for Python's own numbers, which take any, and for others."""
     if isinstance(value, np.generic):
-        return _BY_NUMPY.get(type(cast("np.generic", value)))
+        return scalar_of_numpy(cast("np.generic", value).dtype)
     found = None if isinstance(value, bool | int | float) else type_of(type(value))
     return found if isinstance(found, Scalar | Dense | StructType) else None
 

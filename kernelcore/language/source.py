@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import difflib
 import inspect
 import linecache
 import tokenize
@@ -14,7 +13,7 @@ from functools import cache, lru_cache
 from types import CodeType
 from typing import Any, cast
 
-from kernelcore.base.errors import KernelNameError, KernelSyntaxError, SrcLoc
+from kernelcore.base.errors import KernelNameError, KernelSyntaxError, SrcLoc, suggestion
 from kernelcore.language.source_check import check_text, other_text, start_of
 
 # Where a name stands for nothing.
@@ -131,8 +130,8 @@ class Source:
         nodes = ast.walk(self.tree)
         local = [n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
         params = [a.arg for a in self.tree.args.args]
-        close = difflib.get_close_matches(name, [*local, *params, *self.namespace()], 1)
-        return f"did you mean '{close[0]}'?" if close else "assign it, or pass it as a parameter"
+        known = [*local, *params, *self.namespace()]
+        return suggestion(name, known, "assign it, or pass it as a parameter")
 
 
 def own_nodes(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:

@@ -8,11 +8,19 @@ dimension, and an array of structs is one array per field.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from math import prod
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import ml_dtypes
 import numpy as np
+
+from kernelcore.base.lazy import Deferred
+
+# Few programs have numbers of its types.
+if TYPE_CHECKING:
+    import ml_dtypes
+else:
+    ml_dtypes = Deferred("ml_dtypes")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -34,7 +42,7 @@ class Scalar:
     @property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype of the same layout."""
-        return _NUMPY[self.name]
+        return _numpy(self.name)
 
     @property
     def index(self) -> int:
@@ -58,7 +66,8 @@ class Scalar:
         return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
 
     def __call__(self, value: Any) -> Any:
-        if self.is_integer and isinstance(value, float | np.floating | ml_dtypes.bfloat16):
+        is_float = isinstance(value, float | np.floating) or type(value).__name__ == "bfloat16"
+        if self.is_integer and is_float:
             low, high = self.limits
             # As a number of Python, which compares with integers exactly.
             number = float(cast("Any", value))
@@ -103,16 +112,23 @@ SCALARS: tuple[Scalar, ...] = (
     float16,
     bfloat16,
 )
-_NUMPY: dict[str, np.dtype[Any]] = {
-    s.name: np.dtype(ml_dtypes.bfloat16 if s.name == "bfloat16" else s.name) for s in SCALARS
-}
-
 _INDICES = {s.name: place for place, s in enumerate(SCALARS)}
 
 
 def _named(name: str) -> Scalar:
     """The scalar of a name, as unpickling finds it."""
     return SCALARS[_INDICES[name]]
+
+
+@cache
+def _numpy(name: str) -> np.dtype[Any]:
+    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+
+
+@cache
+def scalar_of_numpy(dtype: np.dtype[Any]) -> Scalar | None:
+    """The scalar type of the same layout, or None."""
+    return _named(dtype.name) if dtype.isnative and dtype.name in _INDICES else None
 
 
 # What Python's own types mean in an annotation or a cast.

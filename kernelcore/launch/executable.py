@@ -138,11 +138,11 @@ class Executable:
         what = f"launch{', serial' * is_serial}"
         known = self._known(what)
         if known is not None:
-            return LaunchDescriptor.from_json(known)
+            return LaunchDescriptor.from_literal(known)
         func = accumulation_plan.unplanned(self._func) if is_serial else self._func
         bindings = describe_launch.own_bindings(func)
         found = describe_launch.describe_launch(func, bindings, is_serial=is_serial)
-        self._keep(what, found.to_json())
+        self._keep(what, found.literal())
         return found
 
     def _known(self, what: str) -> Any:

@@ -6,7 +6,6 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelcore.base.errors import KernelArgumentError, KernelError, SrcLoc
@@ -15,6 +14,8 @@ from kernelcore.language.function import Function, Overload, require_function
 
 # Modules that declare kernels are imported without the compiler.
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kernelcore.base import native
     from kernelcore.compiler import export, kernel_cache, stages
     from kernelcore.compiler.kernel_cache import KernelEntry
@@ -241,7 +242,7 @@ class Kernel:
         Raises:
             KernelCompileError: A name is none in C, or there is no such architecture.
         """
-        return export.export(self.func, Path(path), architecture)
+        return export.export(self.func, path, architecture)
 
 
 def not_a_kernel(found: object) -> KernelArgumentError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import linecache
 import sys
@@ -11,7 +10,13 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from kernelcore.base.errors import KernelAttributeError, KernelError, KernelTypeError, SrcLoc
+from kernelcore.base.errors import (
+    KernelAttributeError,
+    KernelError,
+    KernelTypeError,
+    SrcLoc,
+    suggestion,
+)
 from kernelcore.language.composite import Composite, value_class
 from kernelcore.language.conversion import describe, take_scalar
 from kernelcore.language.types import (
@@ -351,6 +356,5 @@ def _field_list(type_: StructType) -> str:
 
 def _unknown(type_: StructType, name: str) -> KernelAttributeError:
     names = [field for field, _ in type_.fields]
-    close = difflib.get_close_matches(name, names, n=1)
-    remedy = f"did you mean '{close[0]}'?" if close else f"its fields are {', '.join(names)}"
+    remedy = suggestion(name, names, f"its fields are {', '.join(names)}")
     return KernelAttributeError(f"struct {type_} has no field '{name}'", remedy=remedy)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ast
 import builtins
-import difflib
 from collections.abc import Callable
 
-from kernelcore.base.errors import KernelNameError, KernelSyntaxError, KernelTypeError
+from kernelcore.base.errors import (
+    KernelNameError,
+    KernelSyntaxError,
+    KernelTypeError,
+    suggestion,
+)
 from kernelcore.builtins import BUILTINS
 from kernelcore.builtins.syntax import BINARY, COMPARE, UNARY
 from kernelcore.frontend.calls import intrinsics
@@ -131,11 +135,10 @@ def static_object(scope: Scope, node: ast.expr) -> object:
                 return _MISSING
             found = getattr(owner, attr, _MISSING)
             if found is _MISSING:
-                close = difflib.get_close_matches(attr, dir(owner), 1)
                 raise KernelNameError(
                     f"'{ast.unparse(base)}', {describe_object(owner)}, has no attribute '{attr}'",
                     scope.loc(node),
-                    f"did you mean '{ast.unparse(base)}.{close[0]}'?" if close else None,
+                    suggestion(attr, dir(owner), None, f"{ast.unparse(base)}."),
                 )
             return found
         case _:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernelcore.base.errors import KernelTypeError, SrcLoc
+from kernelcore.base.errors import KernelTypeError, SrcLoc, suggestion
 from kernelcore.builtins import BUILTINS
 from kernelcore.frontend.expressions.apply import index
 from kernelcore.frontend.scope import Scope, scalar, settle
@@ -58,8 +57,7 @@ def select_field(type_: Dense | StructType, node: ast.Attribute, loc: SrcLoc | N
         if found is not None:
             return Selection(node.attr, found)
         names = [name for name, _ in type_.fields]
-        close = difflib.get_close_matches(node.attr, names, 1)
-        remedy = f"did you mean '{close[0]}'?" if close else f"it has {_field_names(type_)}"
+        remedy = suggestion(node.attr, names, f"it has {_field_names(type_)}")
         raise KernelTypeError(f"struct {type_} has no field '{node.attr}'", loc, remedy)
     indices = component.attribute(type_, node.attr)
     if indices is None and component.has_letters(type_, node.attr):
