@@ -11,7 +11,7 @@ import numpy as np
 from kernelcore.base import native
 from kernelcore.base.errors import KernelArgumentError, KernelGradError
 from kernelcore.language.types import Scalar
-from kernelcore.launch.adjoint_kernel import Adjoint, Part
+from kernelcore.launch.adjoint_kernel import Adjoint
 from kernelcore.launch.adjoint_launch import adjoint_memory
 from kernelcore.launch.kernel import Kernel
 from kernelcore.passes.autodiff.activity import is_float
@@ -41,8 +41,6 @@ class LaunchPlan:
         after: Other libraries' arrays that the adjoint reads; they have no version.
         versions: Data arrays that the adjoint reads.
         cotangents: Parameters with cotangents; written arrays come first.
-        order: The parameters that the adjoint takes, and those whose gradients it takes after
-            these; None if it takes anything else.
         is_checked_always: Whether ``_tracked`` may refuse arguments of these kinds.
     """
 
@@ -59,30 +57,29 @@ class LaunchPlan:
     after: tuple[int, ...]
     versions: tuple[int, ...]
     cotangents: tuple[int, ...]
-    order: tuple[tuple[int, ...], tuple[int, ...]] | None
     is_checked_always: bool
 
     def make_native(self) -> None:
         """Let native code record such launches on the CPU, if it needs the arguments only."""
         known = self.kernel.tape_plans.get(self.kinds)
-        if known is None or known[1] is not None:
+        if known is None or known[1] is not None or isinstance(self.adjoint, KernelGradError):
             return
-        needed = (self.others, self.values, self.before, self.after)
-        is_detached = bool(self.untracked and self.wrt)
-        is_known = self.adjoint is None or self.order is not None
-        if any(needed) or is_detached or self.is_checked_always or not is_known:
+        executable, adjoint = self.kernel.plain_executable, self.adjoint
+        if any((self.others, self.values, self.before, self.after, self.is_checked_always)):
             return
-        executable = self.kernel.plain_executable
-        if executable is None or not executable.has_arrays:
+        if (self.untracked and self.wrt) or executable is None or not executable.has_arrays:
             return
-        adjoint = self.adjoint if isinstance(self.adjoint, Adjoint) else None
+        # Every cotangent is a gradient, and nothing else follows the parameters of the primal.
+        if adjoint is not None and (adjoint.extrema or not {*self.cotangents} <= {*self.wrt}):
+            return
         native_plan = native.NativePlan(
             executable.signature,
             None if adjoint is None else adjoint_memory(self.kernel, adjoint, CPU),
             self.inputs,
             self.outputs,
             self.versions,
-            *(self.order or ((), ())),
+            [] if adjoint is None else [i for i, _ in adjoint.primals],
+            [] if adjoint is None else adjoint.cotangents(),
         )
         self.kernel.tape_plans[self.kinds] = self, native_plan
 
@@ -105,28 +102,21 @@ def plan_of(kernel: Kernel, leaves: Sequence[Any]) -> LaunchPlan:
     return plan
 
 
-def is_tracked(leaf: Any) -> bool:
-    """Whether ``leaf`` is an array that requires a gradient.
+def _tracked(kernel: Kernel, leaves: Sequence[Any]) -> tuple[int, ...]:
+    """The parameters whose arguments require gradients.
 
     Raises:
-        KernelArgumentError: It is a tensor of torch that does.
+        KernelArgumentError: One is a tensor of torch, or a value of another type.
     """
-    if isinstance(leaf, Array):
-        return leaf.requires_grad
-    if not getattr(leaf, "requires_grad", False):
-        return False
-    raise KernelArgumentError(
-        f"a Tape computes no gradients of a {type(leaf).__name__} of another library",
-        remedy="make an operator of the kernel with torch_op, or pass tensor.detach()",
-    )
-
-
-def _tracked(kernel: Kernel, leaves: Sequence[Any]) -> tuple[int, ...]:
-    """The parameters whose arguments require gradients; impossible gradients are refused."""
     found: list[int] = []
     for i, (param, leaf) in enumerate(zip(kernel.func.params, leaves, strict=True)):
-        if not is_float(param) or not is_tracked(leaf):
+        if not is_float(param) or not getattr(leaf, "requires_grad", False):
             continue
+        if not isinstance(leaf, Array):
+            raise KernelArgumentError(
+                f"a Tape computes no gradients of a {type(leaf).__name__} of another library",
+                remedy="make an operator of the kernel with torch_op, or pass tensor.detach()",
+            )
         if isinstance(param.type, Scalar) and leaf.element != param.type:
             # The conversion has no gradient.
             raise KernelArgumentError(
@@ -145,15 +135,24 @@ def _new_plan(kernel: Kernel, kinds: bytes, wrt: tuple[int, ...]) -> LaunchPlan:
     values = [i for i in indices if isinstance(params[i].type, Scalar)]
     arrays = [i for i in indices if kinds[i] in (CONSTANT, TRACKED)]
     written = [i for i in indices if does[i].writes]
-    adjoint = _adjoint(kernel, wrt) if any(i in written for i in wrt) else None
     kept = [i for i in values if kinds[i] != NUMBER]
+    adjoint: Adjoint | KernelGradError | None = None
     before: list[int] = []
     reads: list[int] = []
-    if isinstance(adjoint, Adjoint):
-        used = adjoint.reads | adjoint.writes | set(adjoint.extrema)
-        # Other libraries' arrays have no versions.
-        before = [i for i in sorted(used) if (does[i].loads if i in written else i not in arrays)]
-        reads = sorted(adjoint.reads - {*before, *kept})
+    cotangents: list[int] = []
+    if any(i in written for i in wrt):
+        try:
+            adjoint = kernel.adjoint(wrt, ())
+        except KernelGradError as error:
+            adjoint = error
+        else:
+            used = adjoint.reads | adjoint.writes | set(adjoint.extrema)
+            # Other libraries' arrays have no versions.
+            before = [
+                i for i in sorted(used) if (does[i].loads if i in written else i not in arrays)
+            ]
+            reads = sorted(adjoint.reads - {*before, *kept})
+            cotangents = sorted(adjoint.cotangents(), key=lambda i: i not in written)
     return LaunchPlan(
         kernel,
         kinds,
@@ -167,36 +166,9 @@ def _new_plan(kernel: Kernel, kinds: bytes, wrt: tuple[int, ...]) -> LaunchPlan:
         before=tuple(before),
         after=tuple(i for i in reads if i not in arrays),
         versions=tuple(i for i in reads if i in arrays),
-        cotangents=_cotangents(adjoint, written),
-        order=_order(adjoint, wrt),
+        cotangents=tuple(cotangents),
         is_checked_always=any(
             is_float(params[i]) and (kinds[i] == OTHER or (i in values and kinds[i] == TRACKED))
             for i in indices
         ),
     )
-
-
-def _adjoint(kernel: Kernel, wrt: tuple[int, ...]) -> Adjoint | KernelGradError:
-    try:
-        return kernel.adjoint(wrt, ())
-    except KernelGradError as error:
-        return error
-
-
-def _cotangents(
-    adjoint: Adjoint | KernelGradError | None, written: Sequence[int]
-) -> tuple[int, ...]:
-    if not isinstance(adjoint, Adjoint):
-        return ()
-    return tuple(sorted(adjoint.cotangents(), key=lambda i: i not in written))
-
-
-def _order(
-    adjoint: Adjoint | KernelGradError | None, wrt: tuple[int, ...]
-) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    if not isinstance(adjoint, Adjoint) or adjoint.extrema:
-        return None
-    primals = tuple(i for i, part in adjoint.order if part is Part.PRIMAL)
-    taken = tuple(adjoint.cotangents())
-    order = [*((i, Part.PRIMAL) for i in primals), *((i, Part.COTANGENT) for i in taken)]
-    return (primals, taken) if order == [*adjoint.order] and {*taken} <= {*wrt} else None
