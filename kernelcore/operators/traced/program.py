@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from kernelcore.operators.operation import Extent, Operand, Operation, Result
 
@@ -104,50 +104,20 @@ class Program:
             values: Arrays of a framework, which have a ``shape``, and numbers.
             apply: Runs an operation.
         """
-        plan = self._plan
-        slots = [*values, *plan.literals]
-        slots += [values[e.operand].shape[e.axis] for e in plan.extents]
-        for operation, given, dead in plan.steps:
-            slots += apply(operation, [slots[i] for i in given])
-            for index in dead:
+        slots = list(values)
+        for step in self.steps:
+            given = [
+                slots[g.index]
+                if isinstance(g, Slot)
+                else g.value
+                if isinstance(g, Literal)
+                else values[g.operand].shape[g.axis]
+                for g in step.given
+            ]
+            slots += apply(step.operation, given)
+            for index in step.dead:
                 slots[index] = None
-        return tuple([slots[i] for i in plan.outputs])
-
-    @cached_property
-    def _plan(self) -> _Plan:
-        constants = [g for s in self.steps for g in s.given if not isinstance(g, Slot)]
-        literals = [g for g in constants if isinstance(g, Literal)]
-        extents = list(dict.fromkeys(g for g in constants if isinstance(g, Extent)))
-        count = len(self.operands)
-        shift = len(literals) + len(extents)
-
-        def moved(slot: int) -> int:
-            return slot if slot < count else slot + shift
-
-        def place(given: Given) -> int:
-            match given:
-                case Slot():
-                    return moved(given.index)
-                case Literal():  # By identity: it may be an array.
-                    return count + next(i for i, g in enumerate(literals) if g is given)
-                case Extent():
-                    return count + len(literals) + extents.index(given)
-
-        steps = [
-            (s.operation, [place(g) for g in s.given], [moved(i) for i in s.dead])
-            for s in self.steps
-        ]
-        outputs = [moved(i) for i in self.outputs]
-        return _Plan([g.value for g in literals], extents, steps, outputs)
-
-
-class _Plan(NamedTuple):
-    """A program whose numbers have places behind its operands, so that all it takes has one."""
-
-    literals: list[Any]
-    extents: list[Extent]
-    steps: list[tuple[Operation, list[int], list[int]]]
-    outputs: list[int]
+        return tuple([slots[i] for i in self.outputs])
 
 
 def with_lifetimes(steps: Sequence[Step], num_operands: int, outputs: Sequence[int]) -> list[Step]:
