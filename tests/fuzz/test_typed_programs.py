@@ -85,5 +85,5 @@ def compare(program: Program, wanted: list[Any], found: list[Any], what: str) ->
 @shards
 def test_python_interpreter_and_machine_code_agree(shard: int) -> None:
     # LLVM takes most of the time, and changes no bits.
-    with unoptimised() if shard % 2 else nullcontext():
+    with unoptimised() if shard % 4 else nullcontext():
         fuzz(check_and_tell, shard)

@@ -11,10 +11,13 @@ import pytest
 from kernelcore.operators import derive
 from kernelcore.operators.operation import Operation
 from kernelcore.operators.shape_rules import kernel_operation
+from tests.helpers.kernel_harness import unoptimised
 from tests.helpers.operations import Arrays, run_operation, smooth
 from tests.helpers.patterns import PATTERNS, Pattern
 
 RTOL = 1e-6
+# The first derivatives are compiled with LLVM's optimisations; for the others, which are more code
+# of the same kinds, these would take two thirds of the time.
 patterns = pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: p.name)
 engines = pytest.mark.parametrize("interpret", [True, False], ids=["interpreted", "compiled"])
 Point = list[Any]
@@ -131,6 +134,7 @@ def test_vjp_is_the_transpose_of_jvp(pattern: Pattern) -> None:
 
 
 @patterns
+@unoptimised()
 def test_second_derivatives_agree_in_every_order_of_modes(pattern: Pattern) -> None:
     """Hessian-vector products of <ct, f> by JVP(VJP) and VJP(JVP), VJP(VJP) and differences."""
     op, point = setup(pattern)
@@ -159,6 +163,7 @@ def test_second_derivatives_agree_in_every_order_of_modes(pattern: Pattern) -> N
 
 
 @patterns
+@unoptimised()
 def test_selected_derivatives_equal_the_full_ones(pattern: Pattern) -> None:
     op, point = setup(pattern)
     wrt = float_operands(op, point)
@@ -170,6 +175,7 @@ def test_selected_derivatives_equal_the_full_ones(pattern: Pattern) -> None:
 
 
 @patterns
+@unoptimised()
 def test_batching_is_one_run_per_instance(pattern: Pattern) -> None:
     op, first = setup(pattern, 0)
     _, second = setup(pattern, 5)
@@ -185,6 +191,7 @@ def test_batching_is_one_run_per_instance(pattern: Pattern) -> None:
 
 
 @patterns
+@unoptimised()
 def test_vjp_of_a_batch_sums_over_what_it_shares(pattern: Pattern) -> None:
     op, first = setup(pattern, 0)
     _, second = setup(pattern, 5)
