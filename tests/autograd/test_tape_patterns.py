@@ -15,6 +15,7 @@ from kernelcore.language.flatten import leaf_names
 from kernelcore.language.types import ArrayOf, Dense, SourceType, StructType, element_type
 from kernelcore.operators.operation import Operation, evaluate
 from kernelcore.operators.shape_rules import kernel_operation
+from tests.helpers.kernel_harness import unoptimised
 from tests.helpers.operations import run_operation
 from tests.helpers.patterns import PATTERNS, Pattern
 from tests.helpers.target import DEVICE
@@ -28,6 +29,13 @@ from tests.passes.autodiff.test_derivatives import (
 )
 
 patterns = pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: p.name)
+
+
+@pytest.fixture(autouse=True)
+def _quick_to_compile() -> Iterator[None]:
+    """What LLVM optimises is tested without a Tape; here it would take half of the time."""
+    with unoptimised():
+        yield
 
 
 class Run:

@@ -18,6 +18,7 @@ from kernelcore.operators.operation import Operation
 from kernelcore.operators.shape_rules import kernel_operation
 from tests.helpers.algebra import Arrays, Case, type_named
 from tests.helpers.algebra_table import CASES
+from tests.helpers.kernel_harness import unoptimised
 from tests.helpers.operations import run_operation
 from tests.passes.autodiff.test_derivatives import difference, directions, dot, pull, push
 
@@ -114,6 +115,7 @@ def test_kernels_have_the_closed_form(case: Case, dtype: Scalar, interpret: bool
 
 
 @cases
+@unoptimised()
 def test_derivatives_match_central_differences(case: Case) -> None:
     op, args = operation(case, kc.float64), point(case, kc.float64)
     wrt = list(range(len(args)))

@@ -23,23 +23,28 @@ from tests.helpers.patterns import PATTERNS
 
 # Everything, instead of the part that every run of the tests checks.
 IS_WHOLE = os.environ.get("KC_PTX_ALL", "0") == "1"
+# Of the types of an operation, the part at which it is checked.
+PART_OF_TYPES = 1 if IS_WHOLE else 4
+# Of the programs, the part whose adjoints are checked.
+PART_OF_ADJOINTS = 1 if IS_WHOLE else 3
 
 
 def programs() -> Iterator[tuple[str, Func]]:
-    """Patterns and timed kernels with their adjoints; of all of them, the JVPs too."""
+    """Patterns and timed kernels, and the adjoints of a part; of all of them, the JVPs too."""
     funcs = {pattern.name: pattern.kernel.func for pattern in PATTERNS}
     funcs |= {case.make.__name__: case.make(kc).func for case in CASES}
-    for name, func in funcs.items():
+    for number, (name, func) in enumerate(funcs.items()):
         yield name, optimize(func)
-        yield from _derivatives(name, func, ("adjoint", "jvp") if IS_WHOLE else ("adjoint",))
+        if number % PART_OF_ADJOINTS == 0:
+            yield from _derivatives(name, func, ("adjoint", "jvp") if IS_WHOLE else ("adjoint",))
 
 
 def operations() -> Iterator[tuple[str, Func]]:
-    """Every operation at every type; of all of them, the derivatives too."""
-    for op in OPS.values():
-        if op.kind is not OpKind.PURE:
-            continue
-        for dtype in dtypes(op):
+    """Every operation at one type in ``PART_OF_TYPES``; of all of them, the derivatives too."""
+    pure = (op for op in OPS.values() if op.kind is OpKind.PURE)
+    for number, op in enumerate(pure):
+        known = list(dtypes(op))
+        for dtype in known[number % min(PART_OF_TYPES, len(known)) :: PART_OF_TYPES]:
             func, name = elementwise(one_call(op, dtype)), f"{op.name}_{dtype.name}"
             yield name, optimize(func)
             if IS_WHOLE:

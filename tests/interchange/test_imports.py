@@ -7,11 +7,8 @@ import sys
 
 import pytest
 
-ORDERS = (
-    ("kernelcore", "torch", "jax", "paddle"),
-    ("paddle", "jax", "kernelcore", "torch"),
-    ("torch", "paddle", "jax", "kernelcore"),
-)
+# Of every two libraries, each comes first in one of the orders.
+ORDERS = (("kernelcore", "torch", "jax", "paddle"), ("paddle", "jax", "torch", "kernelcore"))
 
 USE = """
 import kernelcore as kc, jax.numpy as jnp, numpy as np, paddle, torch

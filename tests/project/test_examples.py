@@ -1,7 +1,8 @@
-"""Every example runs, the demo with few iterations."""
+"""Every example runs, the demo with few iterations, and so does the code in the documents."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,59 +12,86 @@ import pytest
 from tests.helpers.paths import ROOT
 
 EXAMPLES = ROOT / "examples"
+ARGUMENTS = {
+    "00_how_it_works.py": [],
+    "01_tv_denoise.py": ["--iterations", "4", "--output", "tv.png"],
+    "02_composites.py": [],
+    "05_adam_in_torch.py": ["--steps", "8000", "--points", "20"],
+    "06_adam_in_paddle.py": ["--steps", "8000", "--points", "20"],
+}
+DOCUMENTS = ("README.md", "docs/language.md", "docs/frameworks.md")
+# Scripts run one after the other in a process, which imports each framework once.
+RUNNER = """
+import contextlib, io, json, runpy, sys, traceback
+found = {}
+for script, *arguments in json.loads(sys.argv[1]):
+    sys.argv = [script, *arguments]
+    with contextlib.redirect_stdout(io.StringIO()) as text:
+        try:
+            runpy.run_path(script, run_name="__main__")
+        except BaseException:
+            found[script] = "FAILED\\n" + traceback.format_exc()
+            continue
+    found[script] = text.getvalue()
+print("\\n" + json.dumps(found))
+"""
 
 
-def run(name: str, *args: str) -> str:
-    command = [sys.executable, str(EXAMPLES / name), *args]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=EXAMPLES.parent)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("examples")
+
+
+@pytest.fixture(scope="module")
+def printed(folder: Path) -> dict[str, str]:
+    """What every example and document prints, or how it fails, by its name."""
+    scripts = {str(EXAMPLES / name): arguments for name, arguments in ARGUMENTS.items()}
+    for name in DOCUMENTS:
+        # The blocks of a document are one script.
+        blocks = [part.split("```")[0] for part in (ROOT / name).read_text().split("```python\n")]
+        assert len(blocks) > 1, name
+        script = folder / f"{Path(name).stem}.py"
+        script.write_text("\n".join(blocks[1:]))
+        scripts[str(script)] = []
+    given = json.dumps([[script, *arguments] for script, arguments in scripts.items()])
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{RUNNER}"]
+    done = subprocess.run([*command, given], capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    found = json.loads(done.stdout.splitlines()[-1])
+    return {Path(script).name: text for script, text in found.items()}
 
 
 def test_every_example_is_tested() -> None:
-    tested = {"00_how_it_works.py", "01_tv_denoise.py", "02_composites.py"}
-    tested |= {"05_adam_in_torch.py", "06_adam_in_paddle.py"}
-    assert {p.name for p in EXAMPLES.glob("*.py")} == tested
+    assert {p.name for p in EXAMPLES.glob("*.py")} == ARGUMENTS.keys()
 
 
-def test_the_code_in_documents_runs(tmp_path: Path) -> None:
-    """The blocks of a document are one script. One process runs all, to import frameworks once."""
-    scripts: list[str] = []
-    for name in ("README.md", "docs/language.md", "docs/frameworks.md"):
-        text = (ROOT / name).read_text()
-        blocks = [part.split("```")[0] for part in text.split("```python\n")[1:]]
-        assert blocks
-        scripts.append(str(tmp_path / f"{Path(name).stem}.py"))
-        Path(scripts[-1]).write_text("\n".join(blocks))
-    runner = tmp_path / "runner.py"
-    runner.write_text("import runpy, sys\nfor path in sys.argv[1:]:\n    runpy.run_path(path)\n")
-    run(str(runner), *scripts)
+def test_every_example_and_document_runs(printed: dict[str, str]) -> None:
+    assert len(printed) == len(ARGUMENTS) + len(DOCUMENTS)
+    assert [text for text in printed.values() if text.startswith("FAILED")] == []
 
 
-def test_every_stage_is_printed() -> None:
-    text = run("00_how_it_works.py")
+def test_every_stage_is_printed(printed: dict[str, str]) -> None:
+    text = printed["00_how_it_works.py"]
     signs = ["@kc.kernel", "grid 1 {", "normalize_rows_vjp(", "define ", ".globl"]
     positions = [text.index(sign) for sign in signs]
     assert positions == sorted(positions)
 
 
-def test_denoising_runs_and_the_three_ways_agree(tmp_path: Path) -> None:
-    picture = tmp_path / "tv.png"
-    text = run("01_tv_denoise.py", "--iterations", "4", "--output", str(picture))
-    difference = float(text.split("between the three: ")[1].split()[0])
+def test_denoising_runs_and_the_three_ways_agree(printed: dict[str, str], folder: Path) -> None:
+    difference = float(printed["01_tv_denoise.py"].split("between the three: ")[1].split()[0])
     assert difference < 1e-4
-    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert (folder / "tv.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_composites_agree_with_numpy() -> None:
-    lines = run("02_composites.py").splitlines()
+def test_composites_agree_with_numpy(printed: dict[str, str]) -> None:
+    lines = printed["02_composites.py"].splitlines()
     assert len(lines) == 7
     assert all(float(line.split()[-1]) < 1e-12 for line in lines)
 
 
 @pytest.mark.parametrize("name", ["05_adam_in_torch.py", "06_adam_in_paddle.py"])
-def test_optimisers_of_frameworks_find_the_minimum(name: str) -> None:
-    lines = run(name, "--steps", "8000", "--points", "20").splitlines()
+def test_optimisers_of_frameworks_find_the_minimum(name: str, printed: dict[str, str]) -> None:
+    lines = printed[name].splitlines()
     sums = [float(line.split()[-1]) for line in lines if "sum of squares" in line]
     minima = [line.partition("at (")[2].rstrip(")") for line in lines if "minimum at" in line]
     assert len(sums) == 2

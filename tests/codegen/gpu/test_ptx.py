@@ -72,7 +72,7 @@ def texts() -> dict[str, str]:
 
 
 def test_kernels_are_entries_with_blocks_by_value(texts: dict[str, str]) -> None:
-    assert len(texts) > 300
+    assert len(texts) > 250
     for name, text in texts.items():
         assert f".visible .entry kc_{name}(" in text
         entry = text[text.index(".visible .entry") :]
@@ -169,7 +169,7 @@ def test_printing_goes_through_the_driver() -> None:
 
 def test_stacks_come_from_the_heap_of_the_device(texts: dict[str, str]) -> None:
     with_stacks = [name for name, func in programs().items() if _records(func)]
-    assert len(with_stacks) > 20
+    assert len(with_stacks) > 10
     for name in with_stacks:
         assert {"malloc", "free"} <= set(EXTERNAL.findall(texts[name]))
 
