@@ -13,11 +13,11 @@ from kernelcore.operators import (
     Extent,
     Literal,
     Program,
+    ProgramStep,
     Result,
     Role,
     Shape,
     Slot,
-    Step,
     as_array,
     evaluate,
     own_shape,
@@ -47,7 +47,7 @@ def slot_results(program: Program) -> dict[int, Result]:
     found: dict[int, Result] = {}
     for step, first in _steps(program):
 
-        def moved(shape: Shape, step: Step = step) -> Shape:
+        def moved(shape: Shape, step: ProgramStep = step) -> Shape:
             return tuple(_extent_of(e, step, shapes) for e in shape)
 
         for k, result in enumerate(step.operation.outputs):
@@ -56,7 +56,7 @@ def slot_results(program: Program) -> dict[int, Result]:
     return found
 
 
-def _extent_of(extent: Extent, step: Step, shapes: dict[int, Shape]) -> Extent:
+def _extent_of(extent: Extent, step: ProgramStep, shapes: dict[int, Shape]) -> Extent:
     if extent.operand < 0:
         return extent
     given = step.given[extent.operand]
@@ -66,10 +66,10 @@ def _extent_of(extent: Extent, step: Step, shapes: dict[int, Shape]) -> Extent:
     return Extent.literal(np.shape(given.value)[extent.axis])
 
 
-def _steps(program: Program) -> list[tuple[Step, int]]:
+def _steps(program: Program) -> list[tuple[ProgramStep, int]]:
     """Every step with the first slot that it makes."""
     count = len(program.operands)
-    found: list[tuple[Step, int]] = []
+    found: list[tuple[ProgramStep, int]] = []
     for step in program.steps:
         found.append((step, count))
         count += step.operation.visible
@@ -95,7 +95,7 @@ def layout(program: Program) -> Layout:
     return Layout(*_pooled(program, buffers), aliases)
 
 
-def _updates(step: Step) -> list[tuple[int, int]]:
+def _updates(step: ProgramStep) -> list[tuple[int, int]]:
     """Slots that the step is the last to see, with the results that start as copies of them."""
     found: list[tuple[int, int]] = []
     for bound in step.operation.bindings:

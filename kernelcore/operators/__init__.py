@@ -63,8 +63,8 @@ from kernelcore.operators.traced.interface import declared_parameters as declare
 from kernelcore.operators.traced.interface import interface as interface
 from kernelcore.operators.traced.program import Literal as Literal
 from kernelcore.operators.traced.program import Program as Program
+from kernelcore.operators.traced.program import ProgramStep as ProgramStep
 from kernelcore.operators.traced.program import Slot as Slot
-from kernelcore.operators.traced.program import Step as Step
 from kernelcore.operators.traced.program_cache import Programs as Programs
 from kernelcore.passes.access.elementwise import Part as Part
 from kernelcore.passes.access.elementwise import parts as parts

@@ -1,18 +1,18 @@
-"""Program: the launches of a Python function as a list, described without any framework.
+"""Program: the launches of a Python function as a list of Operations, for any framework.
 
     operands  slots 0 to n - 1
     step      an Operation on slots, whose visible results are the next slots
-    outputs   the slots that a caller gets
+    outputs   the slots that are returned
 
-A slot is bound once: a launch that writes an array gives a new slot, so a program is a pure
-function and every step of it is one. It has no derivative of its own: an adapter runs the steps as
-operators of its framework, which differentiates, batches and schedules lists of operators already.
+Slots are in SSA form: a launch that writes an array makes a new slot. So a program is a pure
+function, and so is every step. A program has no derivative of its own: an adapter runs the steps
+as operators of its framework, which differentiates, batches and schedules them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -36,18 +36,18 @@ class Literal:
     value: Any
 
 
-# An Extent is one of an operand of the program, as a number.
+# An Extent is that of an operand of the program, and stands for a number.
 Given = Slot | Literal | Extent
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProgramStep:
     """One launch.
 
     Attributes:
-        operation: What it computes; its grid and its shapes follow from its own operands.
-        given: Per operand of ``operation``.
-        dead: Slots that no later step and no output uses.
+        operation: The kernel as a pure function; grid and shapes follow from its own operands.
+        given: The value of each operand of ``operation``.
+        dead: Slots that are last used here.
     """
 
     operation: Operation
@@ -55,45 +55,33 @@ class Step:
     dead: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Fixed:
-    """A number that the function read while it was recorded, so the program is for it alone.
-
-    Attributes:
-        source: An operand that is a scalar, or an extent of one that is an array.
-        value: What it was.
-    """
-
-    source: int | Extent
-    value: bool | int | float
-
-
 @dataclass(frozen=True, eq=False)
 class Program:
-    """What a function launches.
+    """The launches of a function.
 
     Attributes:
-        name: Of the function.
-        operands: What a caller gives, in order: one per leaf of a parameter.
-        results: What a caller gets; shapes in terms of ``operands``.
-        steps: In order.
+        name: The name of the function.
+        operands: The operands in order: one per flattened parameter.
+        results: The results; their shapes are in terms of ``operands``.
+        steps: The launches in order.
         outputs: The slots that hold ``results``, all different and none an operand.
-        fixed: What must be as it was when the function was recorded.
+        fixed: The numbers that the function read while it was recorded, by their source: an
+            operand that is a scalar, or an extent. The program is for these numbers alone.
     """
 
     name: str
     operands: tuple[Operand, ...]
     results: tuple[Result, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[ProgramStep, ...]
     outputs: tuple[int, ...]
-    fixed: tuple[Fixed, ...] = field(default=())
+    fixed: Mapping[int | Extent, bool | int | float]
 
     def __repr__(self) -> str:
         return f"<program {self.name}: {len(self.steps)} launches>"
 
     @cached_property
     def key(self) -> str:
-        """What it computes, as text: equal keys, equal programs, in every process."""
+        """The program as text: equal keys mean equal programs, in every process."""
         rows = [(s.operation.key, tuple(map(repr, s.given))) for s in self.steps]
         return repr((self.operands, self.results, rows, self.outputs))
 
@@ -120,15 +108,17 @@ class Program:
         return tuple([slots[i] for i in self.outputs])
 
 
-def with_lifetimes(steps: Sequence[Step], num_operands: int, outputs: Sequence[int]) -> list[Step]:
-    """``steps`` with the slots that each uses last."""
+def with_lifetimes(
+    steps: Sequence[ProgramStep], num_operands: int, outputs: Sequence[int]
+) -> list[ProgramStep]:
+    """``steps``, each with the slots that are last used there."""
     used = set(outputs)
     count = num_operands + sum(s.operation.visible for s in steps)
-    found: list[Step] = []
+    found: list[ProgramStep] = []
     for step in reversed(steps):
         made = range(count - step.operation.visible, count)
         count -= step.operation.visible
         touched = {g.index for g in step.given if isinstance(g, Slot)} | set(made)
-        found.append(Step(step.operation, step.given, tuple(sorted(touched - used))))
+        found.append(ProgramStep(step.operation, step.given, tuple(sorted(touched - used))))
         used |= touched
     return found[::-1]

@@ -26,9 +26,8 @@ class Programs:
             if found is not None:
                 return found
         program = record(self.interface, values)
-        sources = tuple(f.source for f in program.fixed)
-        key = tuple(repr(f.value) for f in program.fixed)
-        self._known.setdefault(sources, {})[key] = program
+        key = tuple(map(repr, program.fixed.values()))
+        self._known.setdefault(tuple(program.fixed), {})[key] = program
         return program
 
 

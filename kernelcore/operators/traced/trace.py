@@ -36,12 +36,11 @@ from kernelcore.operators.operation import (
 from kernelcore.operators.traced.fill_kernels import copied, filled
 from kernelcore.operators.traced.interface import Interface
 from kernelcore.operators.traced.program import (
-    Fixed,
     Given,
     Literal,
     Program,
+    ProgramStep,
     Slot,
-    Step,
     with_lifetimes,
 )
 from kernelcore.operators.traced.tracers import (
@@ -94,7 +93,7 @@ class _Recording:
         self.sink = capture_sink()
         self.operands = interface.operands
         self.num_slots = len(self.operands)
-        self.steps: list[Step] = []
+        self.steps: list[ProgramStep] = []
         self.fixed: dict[int | Extent, Any] = {}
         # Name, contents and first slot of what a caller gets.
         self.returned: list[tuple[str, Leaf, int | None]] = []
@@ -240,7 +239,7 @@ class _Recording:
             extra = [replace(self.operands[i], shape=None) for i in places.extra]
             operation = replace(operation, operands=(*operation.operands, *extra), derived={})
         sources = (*(_given(g) for _, g in taken), *map(Slot, places.extra))
-        self.steps.append(Step(operation, sources))
+        self.steps.append(ProgramStep(operation, sources))
         for param, leaf in zip(func.params, given, strict=True):
             if param.name in outputs or param.name in in_out:
                 leaf.slot = self.num_slots
@@ -301,7 +300,7 @@ class _Recording:
             tuple(results),
             tuple(with_lifetimes(self.steps, len(self.operands), outputs)),
             tuple(outputs),
-            tuple(Fixed(source, value) for source, value in self.fixed.items()),
+            self.fixed,
         )
 
     def _copied(self, leaf: Leaf) -> Leaf:
