@@ -26,7 +26,7 @@ from kernelcore.language.definition_key import definition_key
 from kernelcore.language.types import Scalar, type_of
 from kernelcore.launch import kernel as kernel_module
 from kernelcore.launch.kernel import Kernel
-from tests.helpers.cached_programs import FUNCTIONS, OPEN, OTHERS, SCALE
+from tests.helpers.cached_programs import BODIES, FUNCTIONS, OPEN, OTHERS, SCALE
 
 PROGRAM = """\
 import enum
@@ -172,6 +172,18 @@ def test_what_a_kernel_reads_decides_what_it_finds(
     found = [result(build(value, around)) for around in (first, second, first, second)]
     assert found == [np.float32(x) for x in (*expected, *expected)]
     assert lowered.count == (4 if name in OPEN else 2)
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_all_that_the_compiler_reads_decides_what_is_found(
+    lowered: Lowerings, build: Build, name: str
+) -> None:
+    *programs, first, second = BODIES[name]
+    for expected in ((first, second), (first, second)):
+        texts = [PROGRAM.replace("out[i] = {value}", body) for _, body in programs]
+        rows = zip(texts, programs, strict=True)
+        found = [result(build("", around, text=text)) for text, (around, _) in rows]
+        assert found == [np.float32(x) for x in expected]
 
 
 @pytest.mark.parametrize(

@@ -144,3 +144,100 @@ OPEN: dict[str, tuple[str, str, str, float, float]] = {
     "lambda": (LAMBDA.format("2.0"), LAMBDA.format("3.0"), "f(1.0)", 2.0, 3.0),
     "static": ("A = {1: 2.0}", "A = {1: 3.0}", "kc.static(A[1])", 2.0, 3.0),
 }
+NATIVE = '@kc.func_native("return x * {};")\ndef f(x: float) -> float: ...'
+# What is around the kernel and its body in one process, and in another one; what it stores.
+BODIES: dict[str, tuple[tuple[str, str], tuple[str, str], float, float]] = {
+    "annotation in the body": (
+        ("", "x: kc.float16 = 2049.0\n    out[i] = float(x)"),
+        ("", "x: kc.float32 = 2049.0\n    out[i] = float(x)"),
+        *(2048.0, 2049.0),
+    ),
+    "name in an annotation": (
+        ("T = kc.float16", "x: T = 2049.0\n    out[i] = float(x)"),
+        ("T = kc.float32", "x: T = 2049.0\n    out[i] = float(x)"),
+        *(2048.0, 2049.0),
+    ),
+    "function in the body": (
+        ("A = 2.0", "def g(x: float): return x * A\n    out[i] = g(1.0)"),
+        ("A = 3.0", "def g(x: float): return x * A\n    out[i] = g(1.0)"),
+        *(2.0, 3.0),
+    ),
+    "default in the body": (
+        ("A = 2.0", "def g(x: float = A): return x\n    out[i] = g()"),
+        ("A = 3.0", "def g(x: float = A): return x\n    out[i] = g()"),
+        *(2.0, 3.0),
+    ),
+    "code without effect": (
+        ("", "if 0: out[i] = A\n    out[i] = 2.0"),
+        ("", "if 0: out[i] = B\n    out[i] = 3.0"),
+        *(2.0, 3.0),
+    ),
+    "name that hides": (
+        ("", "out[i] = float(max(2.0, 3.0))"),
+        ("max = min", "out[i] = float(max(2.0, 3.0))"),
+        *(3.0, 2.0),
+    ),
+    "public name that is replaced": (
+        (
+            "import types; kc = types.SimpleNamespace("
+            "kernel=kc.kernel, array=kc.array, tid=kc.tid, f=kc.sin)",
+            "out[i] = kc.f(0.0) + 2.0",
+        ),
+        (
+            "import types; kc = types.SimpleNamespace("
+            "kernel=kc.kernel, array=kc.array, tid=kc.tid, f=kc.cos)",
+            "out[i] = kc.f(0.0) + 2.0",
+        ),
+        *(2.0, 3.0),
+    ),
+    "struct": (
+        ("@kc.struct\nclass S: a: float\nA = S(a=2.0)", "out[i] = A.a"),
+        ("@kc.struct\nclass S: a: float\nA = S(a=3.0)", "out[i] = A.a"),
+        *(2.0, 3.0),
+    ),
+    "whole struct": (
+        ("@kc.struct\nclass S: a: float\nA = S(a=2.0)", "s = A\n    out[i] = s.a"),
+        ("@kc.struct\nclass S: a: float\nA = S(a=3.0)", "s = A\n    out[i] = s.a"),
+        *(2.0, 3.0),
+    ),
+    "static of numbers": (
+        ("A = 1", "out[i] = kc.static(A + 1.0)"),
+        ("A = 2", "out[i] = kc.static(A + 1.0)"),
+        *(2.0, 3.0),
+    ),
+    "static that calls Python": (
+        ("def count(): return 2.0", "out[i] = kc.static(count())"),
+        ("def count(): return 3.0", "out[i] = kc.static(count())"),
+        *(2.0, 3.0),
+    ),
+    "keyword default": (
+        ("A = 2.0\n@kc.func\ndef f(*, x: float = A): return x", "out[i] = f()"),
+        ("A = 3.0\n@kc.func\ndef f(*, x: float = A): return x", "out[i] = f()"),
+        *(2.0, 3.0),
+    ),
+    "native function": (
+        (NATIVE.format("2.0f"), "out[i] = f(1.0)"),
+        (NATIVE.format("3.0f"), "out[i] = f(1.0)"),
+        *(2.0, 3.0),
+    ),
+    "property": (
+        ("class P:\n  b = property(lambda self: 2.0)\nA = P()", "out[i] = A.b"),
+        ("class P:\n  b = property(lambda self: 3.0)\nA = P()", "out[i] = A.b"),
+        *(2.0, 3.0),
+    ),
+    "names as text": (
+        ("T = float\n@kc.func\ndef f(x: 'T'): return type(x)(2.5)", "out[i] = float(f(1))"),
+        ("T = int\n@kc.func\ndef f(x: 'T'): return type(x)(2.5)", "out[i] = float(f(1))"),
+        *(2.5, 2.0),
+    ),
+    "part of an indexed constant": (
+        ("A = [kc.vec2(2.0, 0.0)]", "out[i] = A[0].x"),
+        ("A = [kc.vec2(3.0, 0.0)]", "out[i] = A[0].x"),
+        *(2.0, 3.0),
+    ),
+    "attribute of a function of the kernel": (
+        ("@kc.func\ndef f(x: float): return x\nf2 = f\nA = 2.0", "g = f2\n    out[i] = g(A)"),
+        ("@kc.func\ndef f(x: float): return x + 1.0\nf2 = f\nA = 2.0", "g = f2\n    out[i] = g(A)"),
+        *(2.0, 3.0),
+    ),
+}

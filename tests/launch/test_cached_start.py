@@ -13,6 +13,63 @@ from tests.helpers.paths import ROOT
 
 COMPILER = ("frontend", "builtins", "passes", "codegen", "ir")
 PROGRAMS = {
+    "functions": """
+@kc.func
+def f(x: float) -> float:
+    return x * SCALE
+
+@kc.kernel
+def k(out: kc.array(dtype=float)):
+    i = kc.tid()
+    out[i] = f(1.0) - 1.0
+
+kc.launch(k, 4, [], [out])
+""",
+    "structs and vectors": """
+@kc.struct
+class S:
+    a: float
+    v: kc.vec2
+    x: kc.array(dtype=float)
+
+@kc.kernel
+def k(s: S, w: kc.vec3, out: kc.array(dtype=float)):
+    i = kc.tid()
+    out[i] = s.a + s.v.x + s.x[i] + kc.dot(s.v, kc.vec2(0.0)) + w[0]
+
+kc.launch(k, 4, [S(a=0.5, v=kc.vec2(0.5, 0.0), x=np.ones(4, np.float32)), kc.vec3(0.0)], [out])
+""",
+    "any type": """
+from typing import Any
+
+@kc.kernel
+def k(x: kc.array(dtype=Any), out: kc.array(dtype=Any)):
+    i = kc.tid()
+    out[i] = x[i] * type(x[i])(2)
+
+kc.launch(k, 4, [np.ones(4, np.float32)], [out])
+""",
+    "checks of indices, arrays of kernelcore": """
+kc.config.mode = "debug"
+
+@kc.kernel
+def k(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = x[i] + 2.0
+
+y = kc.zeros(4, dtype=float)
+kc.launch(k, 4, [kc.zeros(4, dtype=float)], [y])
+out[:] = y.numpy()
+""",
+    "arrays that share memory": """
+@kc.kernel
+def k(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+    i = kc.tid()
+    kc.atomic_add(y, i, x[i])
+
+out[:] = 1.0
+kc.launch(k, 4, [out], [out])
+""",
     "arrays and scalars": """
 @kc.kernel
 def k(x: kc.array(dtype=float), a: float, out: kc.array(dtype=float)):

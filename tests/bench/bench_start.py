@@ -1,0 +1,110 @@
+"""From the start of a process to the first result of a kernel that the disk cache knows.
+
+Every sample is a process of its own, in turns: Python, Python with NumPy, kernelcore, Warp. They
+keep bytecode, in a folder of this run that a first process of each kind fills.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.bench.results import Goal, show
+from tests.bench.timing import Timing, timing_of
+from tests.helpers.paths import ROOT
+
+ROUNDS = 21
+# Milliseconds over Python with NumPy; of the time of Warp; milliseconds.
+START_GOAL, WARP_GOAL, FURTHER_GOAL = 40.0, 0.3, 3.0
+KERNELS = """
+import time
+import numpy as np
+import {module} as lib
+{setup}
+
+@lib.kernel
+def scale(x: lib.array(dtype=float), y: lib.array(dtype=float), a: float):
+    i = lib.tid()
+    y[i] = 2.0 * x[i] + a
+
+@lib.kernel
+def mix(x: lib.array(dtype=float), y: lib.array(dtype=float)):
+    i = lib.tid()
+    total = float(0.0)
+    for k in range(8):
+        total += lib.sin(x[i] * float(k)) * lib.exp(-x[i])
+    y[i] = total
+
+x, y = {array}(np.ones(4, np.float32)), {array}(np.zeros(4, np.float32))
+lib.launch(scale, 4, [x], [y, 1.0], device="cpu")
+assert y{result}[0] == 3.0
+start = time.perf_counter()
+lib.launch(mix, 4, [x], [y], device="cpu")
+print(time.perf_counter() - start)
+"""
+WARP_SETUP = "lib.config.quiet = True\nlib.config.kernel_cache_dir = {!r}"
+PYTHON, NUMPY, OURS, WARP = "Python", "Python with NumPy", "kernelcore", "Warp"
+FURTHER = "a further kernel of kernelcore"
+
+
+def programs(folder: Path) -> dict[str, Path]:
+    """The program of each contender."""
+    setup = WARP_SETUP.format(str(folder / "warp"))
+    array = "(lambda a: lib.array(a, dtype=float, device='cpu'))"
+    texts = {
+        PYTHON: "",
+        NUMPY: "import numpy",
+        OURS: KERNELS.format(module="kernelcore", setup="", array="", result=""),
+        WARP: KERNELS.format(module="warp", setup=setup, array=array, result=".numpy()"),
+    }
+    found = {name: folder / f"start_{place}.py" for place, name in enumerate(texts)}
+    for name, path in found.items():
+        path.write_text(texts[name])
+    return found
+
+
+def measured() -> dict[str, Timing]:
+    """Microseconds by contender."""
+    samples: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        env = {
+            **os.environ,
+            "KC_CACHE": "1",
+            "KC_CACHE_DIR": str(folder / "kernels"),
+            "PYTHONPATH": str(ROOT),
+            "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
+        }
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
+        contenders = programs(folder)
+        # The first rounds compile kernels and keep bytecode.
+        for round_ in range(-2, ROUNDS):
+            for contender, path in contenders.items():
+                command = [sys.executable, str(path)]
+                start = time.perf_counter()
+                done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+                elapsed = time.perf_counter() - start
+                if round_ >= 0:
+                    samples.setdefault(contender, []).append(1e6 * elapsed)
+                if round_ >= 0 and contender == OURS:
+                    samples.setdefault(FURTHER, []).append(1e6 * float(done.stdout))
+    return {contender: timing_of(found) for contender, found in samples.items()}
+
+
+def main() -> None:
+    timings = measured()
+    over = (timings[OURS].median - timings[NUMPY].median) / 1e3
+    goals = [
+        Goal("over Python with NumPy", over, "ms", START_GOAL),
+        Goal("of the time of Warp", timings[OURS].median / timings[WARP].median, "", WARP_GOAL),
+        Goal(FURTHER, timings[FURTHER].median / 1e3, "ms", FURTHER_GOAL),
+    ]
+    show("start of a process to the first result of a known kernel", timings, OURS, goals)
+
+
+if __name__ == "__main__":
+    main()
