@@ -11,6 +11,8 @@ from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter, scalar_type
 from kernelcore.ir.core import Atom, Const, Eqn
 from kernelcore.language.types import ArrayType, Scalar, boolean
 
+CACHE_LINE_BYTES = 64
+
 
 def load(e: Emitter, dtype: Scalar, address: str) -> str:
     """The ``e.lanes`` elements at ``address``."""

@@ -15,7 +15,6 @@ from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen import abi
 from kernelcore.codegen.llvm import float16, memory
 from kernelcore.codegen.llvm.emitter import Emitter
-from kernelcore.codegen.simd.masked_access import stored
 from kernelcore.codegen.simd.masked_control import ALL_LANES
 from kernelcore.language.types import Scalar, float64
 
@@ -105,9 +104,12 @@ def _in_memory(e: Emitter, dtype: Scalar, addresses: str, values: str) -> _Lanes
 
 
 def _stored(e: Emitter, element: str, value: str) -> str:
-    """Where ``value`` lies until the next one of its type."""
-    wide = f"<{e.gang} x {element}>"
-    return stored(e, wide, value, wide)
+    """Where the lanes of ``value`` lie until the next value of its type."""
+    wide, align = f"<{e.gang} x {element}>", f"align {memory.CACHE_LINE_BYTES}"
+    # Aligned for registers, the frame keeps those that LLVM spills within one line each.
+    place = e.scratch(f"{wide}, {align}")
+    e.effect(f"store {wide} {value}, ptr {place}, {align}")
+    return place
 
 
 def _emit_lanes(e: Emitter, dtype: Scalar, lanes: _Lanes, add_one: _AddOne) -> None:

@@ -9,6 +9,7 @@ from math import prod
 from kernelcore.codegen.analysis.component_groups import component
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter
 from kernelcore.codegen.llvm.memory import (
+    CACHE_LINE_BYTES,
     address,
     address_at,
     decoded,
@@ -16,9 +17,8 @@ from kernelcore.codegen.llvm.memory import (
     stored_type,
     wide_index,
 )
-from kernelcore.codegen.simd import gather_scatter, interleaved, masked_access
+from kernelcore.codegen.simd import gather_scatter, interleaved
 from kernelcore.codegen.simd.interleaved import shuffled
-from kernelcore.codegen.simd.masked_access import CACHE_LINE_BYTES
 from kernelcore.ir.core import Atom, Eqn
 from kernelcore.language.types import ArrayType, Scalar
 
@@ -165,9 +165,11 @@ def _places(e: Emitter, where: Site, lanes: int) -> Iterator[list[str]]:
 def _fits_masks(e: Emitter, dtype: Scalar, count: int) -> bool:
     """Whether ``count`` adjacent elements may be accessed at once under the mask.
 
-    LLVM 22 loses lanes of masked accesses to less than a register of 16-bit elements.
+    LLVM writes a branch per element where the processor has no masked instructions. LLVM 22 loses
+    lanes of masked accesses to less than a register of 16-bit elements.
     """
-    return e.mask is None or count * dtype.size_bytes >= SMALLEST_REGISTER_BYTES
+    has_masks = dtype.size_bytes >= e.least_masked_bytes
+    return e.mask is None or (has_masks and count * dtype.size_bytes >= SMALLEST_REGISTER_BYTES)
 
 
 def _load_one_by_one(e: Emitter, where: Site) -> str:
@@ -184,22 +186,32 @@ def _fetch_ahead(e: Emitter, start: str, size_bytes: int) -> None:
 
 
 def _load_adjacent(e: Emitter, dtype: Scalar, count: int, start: str, mask: str | None) -> str:
-    element = stored_type(dtype)
-    wide = f"<{count} x {element}>"
+    wide, size_bytes = f"<{count} x {stored_type(dtype)}>", dtype.size_bytes
     if mask is None:
-        return e.op(f"load {wide}, ptr {start}, align {dtype.size_bytes}")
-    return masked_access.load(e, element, dtype.size_bytes, count, start, mask)
+        return e.op(f"load {wide}, ptr {start}, align {size_bytes}")
+    name, masks = f"@llvm.masked.load.v{count}{_suffix(dtype)}.p0", f"<{count} x i1>"
+    e.declare(f"declare {wide} {name}(ptr, i32 immarg, {masks}, {wide})")
+    active = f"{masks} {mask}, {wide} zeroinitializer"
+    return e.op(f"call {wide} {name}(ptr {start}, i32 {size_bytes}, {active})")
 
 
 def _store_adjacent(
     e: Emitter, dtype: Scalar, count: int, bits: str, start: str, mask: str | None
 ) -> None:
-    element = stored_type(dtype)
-    wide = f"<{count} x {element}>"
+    wide, size_bytes = f"<{count} x {stored_type(dtype)}>", dtype.size_bytes
     if mask is None:
-        e.effect(f"store {wide} {bits}, ptr {start}, align {dtype.size_bytes}")
+        e.effect(f"store {wide} {bits}, ptr {start}, align {size_bytes}")
         return
-    masked_access.store(e, element, dtype.size_bytes, count, bits, start, mask)
+    name, masks = f"@llvm.masked.store.v{count}{_suffix(dtype)}.p0", f"<{count} x i1>"
+    e.declare(f"declare void {name}({wide}, ptr, i32 immarg, {masks})")
+    target = f"ptr {start}, i32 {size_bytes}, {masks} {mask}"
+    e.effect(f"call void {name}({wide} {bits}, {target})")
+
+
+def _suffix(dtype: Scalar) -> str:
+    """The element type in the name of an intrinsic."""
+    element = stored_type(dtype)
+    return {"float": "f32", "double": "f64"}.get(element, element)
 
 
 def _first_address(e: Emitter, array: ArrayValue, indices: Sequence[Atom]) -> str:
