@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import OpKind
+from kernelcore.language.types import ArrayType
 
 # Per kind of control flow: how many inputs, and how many parameters of its regions, stand before
 # those that belong to its outputs. An ``if`` has no such inputs or parameters.
@@ -66,6 +67,18 @@ def used_atoms(eqn: Eqn) -> Iterator[Atom]:
         for inner in region.eqns:
             yield from used_atoms(inner)
         yield from region.yields
+
+
+def array_type(eqn: Eqn) -> ArrayType:
+    """The type of the array that the access ``eqn`` names."""
+    found = eqn.inputs[0].type
+    assert isinstance(found, ArrayType)
+    return found
+
+
+def element_indices(eqn: Eqn) -> tuple[Atom, ...]:
+    """The indices of the access ``eqn``, those of components last."""
+    return eqn.inputs[1 : 1 + array_type(eqn).ndim]
 
 
 def atoms_in(region: Region) -> set[Atom]:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ACCESSES, ENDS_TOGETHER, OpKind
-from kernelcore.ir.walk import atoms_in, bound_vars, walk_eqns
-from kernelcore.language.types import MAX_GRID_DIMS, ArrayType, Scalar
+from kernelcore.ir.walk import array_type, atoms_in, bound_vars, element_indices, walk_eqns
+from kernelcore.language.types import MAX_GRID_DIMS, Scalar
 
 Strides = Mapping[Var, int | None]
 
@@ -62,9 +62,7 @@ def row_major_accesses(func: Func) -> frozenset[Eqn]:
         return [s[index] for s in strides] == list(_along(func, position))
 
     def is_row_major(eqn: Eqn) -> bool:
-        array = eqn.inputs[0].type
-        assert isinstance(array, ArrayType)
-        outer = eqn.inputs[1 : 1 + array.outer_ndim]
+        outer = element_indices(eqn)[: array_type(eqn).outer_ndim]
         return len(outer) == func.rank and all(follows(a, at) for at, a in enumerate(outer))
 
     found = (eqn for eqn in walk_eqns(func.body) if eqn.op.kind in ACCESSES)

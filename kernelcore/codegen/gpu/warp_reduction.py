@@ -20,8 +20,8 @@ from kernelcore.codegen.llvm.emitter import Emitter
 from kernelcore.codegen.reduction.sums import Accumulation, PartialSums
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import AddForm, OpKind
-from kernelcore.ir.walk import walk_eqns
-from kernelcore.language.types import ArrayType, Scalar
+from kernelcore.ir.walk import array_type, walk_eqns
+from kernelcore.language.types import Scalar
 from kernelcore.passes.access.accumulation_plan import defining_eqns, form_of
 
 WARP = 32
@@ -36,9 +36,9 @@ def begin(e: Emitter, func: Func) -> Accumulation:
     meeting: set[Eqn] = set()
     for eqn in walk_eqns(func.body):
         form = form_of(eqn) if eqn.op.kind is OpKind.ATOMIC_ADD else None
-        is_shared = form is AddForm.SHARED and not is_narrow(_dtype(eqn))
+        is_shared = form is AddForm.SHARED and not is_narrow(array_type(eqn).dtype)
         if form is AddForm.PARTIAL:
-            partial[eqn] = _clear_sum(e, _dtype(eqn))
+            partial[eqn] = _clear_sum(e, array_type(eqn).dtype)
         elif is_shared and all(_stride(strides, i) == 0 for i in eqn.inputs[1:-1]):
             meeting.add(eqn)
     return Accumulation(func, partial=partial, meeting=frozenset(meeting))
@@ -73,7 +73,7 @@ def finish(e: Emitter) -> None:
         e.declare(f"declare {vote}, i1)")
         e.branch(e.op(f"call {vote} 0, i1 {used})"), some, done)
         e.place(some)
-        dtype = _dtype(eqn)
+        dtype = array_type(eqn).dtype
         own = memory.load(e, dtype, partial.sums)
         total = _total_of_block(e, dtype, own, f"@kc.block{at}", here)
         e.branch(e.op(f"icmp eq i32 {thread}, 0"), first, done)
@@ -128,7 +128,7 @@ def _clear_sum(e: Emitter, dtype: Scalar) -> PartialSums:
 
 
 def _add_to_own_sum(e: Emitter, eqn: Eqn, partial: PartialSums) -> list[str]:
-    dtype, value = _dtype(eqn), e.value(eqn.inputs[-1])
+    dtype, value = array_type(eqn).dtype, e.value(eqn.inputs[-1])
     total = _sum(e, dtype, memory.load(e, dtype, partial.sums), value)
     memory.store(e, dtype, total, partial.sums)
     e.effect(f"store i8 1, ptr {partial.is_used}")
@@ -243,9 +243,3 @@ def _identity(dtype: Scalar) -> str:
 
 def _stride(strides: Mapping[Var, int | None], atom: Atom) -> int | None:
     return strides[atom] if isinstance(atom, Var) else 0
-
-
-def _dtype(eqn: Eqn) -> Scalar:
-    array = eqn.inputs[0].type
-    assert isinstance(array, ArrayType)
-    return array.dtype

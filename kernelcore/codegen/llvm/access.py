@@ -12,8 +12,8 @@ from kernelcore.codegen.simd import component_groups, vector_access
 from kernelcore.codegen.simd.masked_control import both
 from kernelcore.ir.core import Atom, Eqn, Func
 from kernelcore.ir.op import AddForm, OpKind
-from kernelcore.ir.walk import atoms_in, walk_regions
-from kernelcore.language.types import ArrayType, Scalar
+from kernelcore.ir.walk import array_type, atoms_in, walk_regions
+from kernelcore.language.types import Scalar
 from kernelcore.passes.access.accumulation_plan import form_of
 
 # Between the writes of one element these may stand: they neither see nor change it.
@@ -99,9 +99,7 @@ def whole_elements(func: Func) -> Mapping[Eqn, Sequence[Eqn]]:
             if not (run and _continues(run, eqn)):
                 run = []
             run.append(eqn)
-            array = eqn.inputs[0].type
-            assert isinstance(array, ArrayType)
-            if len(run) == prod(array.components):
+            if len(run) == prod(array_type(eqn).components):
                 found.update((part, tuple(run)) for part in run)
                 run = []
     return found
@@ -113,18 +111,14 @@ def _component(eqn: Eqn, used: set[Atom]) -> int | None:
     is_owned_add = eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) is AddForm.OWNED
     if not (is_store or (is_owned_add and eqn.out not in used)):
         return None
-    array = eqn.inputs[0].type
-    assert isinstance(array, ArrayType)
-    if not 1 < prod(array.components) <= vector_access.MAX_INTERLEAVED:
+    if not 1 < prod(array_type(eqn).components) <= vector_access.MAX_INTERLEAVED:
         return None
     return component_of(eqn)
 
 
 def _continues(run: Sequence[Eqn], eqn: Eqn) -> bool:
     """Whether ``eqn`` writes another component of the same element."""
-    first, array = run[0], eqn.inputs[0].type
-    assert isinstance(array, ArrayType)
-    outer = slice(0, 1 + array.outer_ndim)
+    first, outer = run[0], slice(0, 1 + array_type(eqn).outer_ndim)
     is_same = first.op is eqn.op and first.inputs[outer] == eqn.inputs[outer]
     return is_same and _place(eqn) not in [_place(part) for part in run]
 

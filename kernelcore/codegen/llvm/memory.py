@@ -9,7 +9,8 @@ from kernelcore.builtins.reference import is_narrow
 from kernelcore.codegen.llvm import float16
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter, scalar_type
 from kernelcore.ir.core import Atom, Const, Eqn
-from kernelcore.language.types import ArrayType, Scalar, boolean
+from kernelcore.ir.walk import array_type, element_indices
+from kernelcore.language.types import Scalar, boolean
 
 CACHE_LINE_BYTES = 64
 
@@ -47,10 +48,7 @@ def encoded(e: Emitter, dtype: Scalar, value: str) -> str:
 
 def element(e: Emitter, eqn: Eqn) -> tuple[Scalar, str]:
     """The type and the address of the element that an access by one thread names."""
-    source = eqn.inputs[0]
-    assert isinstance(source.type, ArrayType)
-    indices = eqn.inputs[1 : 1 + source.type.ndim]
-    return source.type.dtype, address(e, e.array(source), indices)
+    return array_type(eqn).dtype, address(e, e.array(eqn.inputs[0]), element_indices(eqn))
 
 
 def address(e: Emitter, array: ArrayValue, indices: Sequence[Atom]) -> str:

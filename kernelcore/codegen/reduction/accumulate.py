@@ -28,8 +28,8 @@ from kernelcore.codegen.simd import vector_access
 from kernelcore.codegen.simd.masked_control import or_nothing
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import LOOPS, AddForm, OpKind
-from kernelcore.ir.walk import walk_eqns
-from kernelcore.language.types import ArrayType, Scalar
+from kernelcore.ir.walk import array_type, walk_eqns
+from kernelcore.language.types import Scalar
 from kernelcore.passes.access.accumulation_plan import (
     MAX_SHARED_ARRAYS,
     defining_eqns,
@@ -53,7 +53,7 @@ def begin(e: Emitter, func: Func) -> Accumulation:
     partial: dict[Eqn, PartialSums] = {}
     for eqn in walk_eqns(func.body):
         if eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) is AddForm.PARTIAL:
-            partial[eqn] = _clear_sums(e, _dtype(eqn))
+            partial[eqn] = _clear_sums(e, array_type(eqn).dtype)
     joined = stencil.neighbours(func, e.strides) if e.gang > 1 else dict[Eqn, Neighbours]()
     has_loops = any(eqn.op.kind in LOOPS for eqn in walk_eqns(func.body))
     return Accumulation(
@@ -89,7 +89,7 @@ def _add_shared(e: Emitter, eqn: Eqn, addition: _Ways) -> None:
     assert e.accumulation is not None
     assert isinstance(eqn.inputs[0], Var)
     is_shared = e.accumulation.shared.get(eqn.inputs[0])
-    if is_shared is None or is_narrow(_dtype(eqn)):
+    if is_shared is None or is_narrow(array_type(eqn).dtype):
         addition.alone()
         return
     together, alone, done = e.label("together"), e.label("alone"), e.label("added")
@@ -107,7 +107,7 @@ def _ways(e: Emitter, eqn: Eqn) -> _Ways:
     """The code of an addition, of which what both ways need is emitted."""
     plan = e.accumulation
     assert plan is not None
-    dtype, value = _dtype(eqn), eqn.inputs[-1]
+    dtype, value = array_type(eqn).dtype, eqn.inputs[-1]
     if e.gang == 1:
         in_place = plan.in_place and eqn not in plan.brief
         return _ways_of_one(e, eqn, e.value_at(value, 1), in_place=in_place)
@@ -182,7 +182,7 @@ def _total_of_lanes(e: Emitter, dtype: Scalar, atom: Atom) -> str:
 def emit_partial(e: Emitter, eqn: Eqn) -> list[str]:
     """Add to the partial sums of the current points; nobody uses the old element."""
     assert e.accumulation is not None
-    dtype, partial = _dtype(eqn), e.accumulation.partial[eqn]
+    dtype, partial = array_type(eqn).dtype, e.accumulation.partial[eqn]
     # A gang starts at a multiple of its size, so that its sums are adjacent.
     slot = e.op(f"and i64 {e.wide_indices[e.point[-1]]}, {abi.PARTIAL_SUMS - 1}")
     address = e.op(f"getelementptr {LLVM_TYPES[dtype.name]}, ptr {partial.sums}, i64 {slot}")
@@ -205,7 +205,7 @@ def finish(e: Emitter, plan: Accumulation) -> None:
             used = e.op(f"load i8, ptr {partial.is_used}")
             e.branch(e.op(f"icmp ne i8 {used}, 0"), some, done)
             e.place(some)
-            dtype = _dtype(eqn)
+            dtype = array_type(eqn).dtype
             e.region(Region((), defining_eqns(plan.func, eqn.inputs[1:-1])))
             total = _total(e, dtype, partial.sums)
             _add_shared(e, eqn, _ways_of_one(e, eqn, total))
@@ -245,12 +245,6 @@ def _tree(e: Emitter, dtype: Scalar, value: str, width: int) -> str:
         value = e.op(f"{mnemonic} <{half} x {element}> {parts[0]}, {parts[1]}")
         width = half
     return e.op(f"extractelement <1 x {element}> {value}, i64 0")
-
-
-def _dtype(eqn: Eqn) -> Scalar:
-    array = eqn.inputs[0].type
-    assert isinstance(array, ArrayType)
-    return array.dtype
 
 
 def _signed(word: int) -> int:

@@ -20,8 +20,8 @@ from kernelcore.codegen.reduction.sums import Neighbours
 from kernelcore.codegen.simd.interleaved import shuffled
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
 from kernelcore.ir.op import AddForm, OpKind
-from kernelcore.ir.walk import walk_regions
-from kernelcore.language.types import ArrayType, Scalar
+from kernelcore.ir.walk import array_type, element_indices, walk_regions
+from kernelcore.language.types import Scalar
 from kernelcore.passes.access.accumulation_plan import form_of
 from kernelcore.passes.access.index_offsets import Position, definitions, position_of
 
@@ -87,17 +87,13 @@ def joined(e: Emitter, eqn: Eqn) -> Neighbours | None:
     found = e.accumulation.neighbours.get(eqn)
     if found is None or e.mask is not None:
         return None
-    array = eqn.inputs[0]
-    assert isinstance(array.type, ArrayType)
-    is_packed = e.array(array).strides[-1] == str(array.type.dtype.size_bytes)
+    is_packed = e.array(eqn.inputs[0]).strides[-1] == str(array_type(eqn).dtype.size_bytes)
     return found if is_packed else None
 
 
 def add_to_neighbours(e: Emitter, found: Neighbours, update: Update) -> None:
     """Make the additions, all lanes being active, as if no other thread added to the array."""
-    array = found.eqns[0].inputs[0]
-    assert isinstance(array.type, ArrayType)
-    dtype, lanes = array.type.dtype, range(e.gang)
+    array, dtype, lanes = found.eqns[0].inputs[0], array_type(found.eqns[0]).dtype, range(e.gang)
     with e.at(1):
         start = memory.address(e, e.array(array), found.indices)
         start = memory.address_at(e, start, found.origin * dtype.size_bytes)
@@ -147,8 +143,7 @@ def _place(eqn: Eqn, defined: Mapping[Var, Eqn], strides: Strides) -> Position |
     """Where ``eqn`` adds to adjacent elements of one row, if that is what it does."""
     if eqn.op.kind is not OpKind.ATOMIC_ADD or form_of(eqn) is not AddForm.SHARED:
         return None
-    array = eqn.inputs[0].type
-    assert isinstance(array, ArrayType)
+    array = array_type(eqn)
     if array.components or is_narrow(array.dtype) or not array.ndim:
         return None
     place = position_of(eqn, defined)
@@ -165,8 +160,6 @@ def _together(row: _Row, added: Sequence[tuple[Eqn, int]]) -> Mapping[Eqn, Neigh
         return {}
     # Rows start at multiples of registers, and so do a gang's own elements.
     origin = 0 if low <= 0 <= high else (low + high) // 2
-    array = eqns[0].inputs[0].type
-    assert isinstance(array, ArrayType)
     near = tuple(offset - origin for offset in offsets)
-    joined = Neighbours(eqns, (*eqns[0].inputs[1 : array.ndim], row.base), origin, near)
+    joined = Neighbours(eqns, (*element_indices(eqns[0])[:-1], row.base), origin, near)
     return dict.fromkeys(eqns, joined)

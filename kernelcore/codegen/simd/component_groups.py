@@ -20,7 +20,8 @@ from kernelcore.codegen.simd.interleaved import shuffled
 from kernelcore.codegen.simd.masked_control import or_nothing
 from kernelcore.codegen.simd.transpose import ROW, columns_of, columns_of_pairs, rows_of
 from kernelcore.ir.core import Atom, Const, Eqn
-from kernelcore.language.types import ArrayType, Scalar
+from kernelcore.ir.walk import array_type
+from kernelcore.language.types import Scalar
 
 # Of elements that are loaded as a whole: a row fills the smallest register.
 COMPONENT_BYTES = 4
@@ -38,8 +39,8 @@ def load(e: Emitter, eqn: Eqn) -> str:
     if is_row(eqn):
         e.units.update(_load_small(e, unit))
         return e.units[eqn]
-    dtype = _array(eqn).dtype
-    element, addresses = memory.stored_type(dtype), _addresses(e, eqn, _array(eqn).ndim)
+    dtype = array_type(eqn).dtype
+    element, addresses = memory.stored_type(dtype), _addresses(e, eqn, array_type(eqn).ndim)
     found = gather_scatter.load(e, element, dtype.size_bytes, addresses)
     with e.at(e.gang):
         return memory.decoded(e, dtype, found)
@@ -59,7 +60,7 @@ def emit_addition(e: Emitter, eqn: Eqn) -> list[str]:
 
 def _add_rows(e: Emitter, unit: Sequence[Eqn]) -> None:
     """Add to small vectors, lane after lane; components that ``unit`` does not name get a zero."""
-    type_ = _array(unit[0])
+    type_ = array_type(unit[0])
     dtype, count = type_.dtype, prod(type_.components)
     nothing = e.value_at(Const(dtype, nothing_added(dtype)), e.gang)
     named = dict(zip(_places(unit), (or_nothing(e, eqn.inputs[-1]) for eqn in unit), strict=True))
@@ -74,7 +75,7 @@ def _add_rows(e: Emitter, unit: Sequence[Eqn]) -> None:
 def _add_components(e: Emitter, unit: Sequence[Eqn]) -> None:
     """Add to elements, or to components of larger ones, lane after lane."""
     values = [or_nothing(e, eqn.inputs[-1]) for eqn in unit]
-    type_, is_group = _array(unit[0]), len(unit) > 1
+    type_, is_group = array_type(unit[0]), len(unit) > 1
     dtype, ty = type_.dtype, LLVM_TYPES[type_.dtype.name]
     addresses = _addresses(e, unit[0], type_.outer_ndim if is_group else type_.ndim)
     for lane, address in enumerate(addresses):
@@ -98,14 +99,14 @@ def _places(unit: Sequence[Eqn]) -> list[int]:
 
 def is_row(eqn: Eqn) -> bool:
     """Whether the element that ``eqn`` accesses is a small vector, and loaded as one."""
-    type_ = _array(eqn)
+    type_ = array_type(eqn)
     is_small = type_.dtype.size_bytes == COMPONENT_BYTES and 1 < prod(type_.components) <= ROW
     return is_small and component_of(eqn) is not None
 
 
 def _load_small(e: Emitter, unit: Sequence[Eqn]) -> dict[Eqn, str]:
     """The values of ``unit``: four components are one load, three a pair and a single."""
-    type_ = _array(unit[0])
+    type_ = array_type(unit[0])
     ty, count = memory.stored_type(type_.dtype), prod(type_.components)
     addresses = _addresses(e, unit[0], type_.outer_ndim)
     size = ROW if count == ROW else 2
@@ -158,9 +159,3 @@ def _resized(e: Emitter, element: str, value: str, count: int, wanted: int) -> s
     """The first ``wanted`` of ``count`` elements, or these and others that mean nothing."""
     order = [k if k < count else -1 for k in range(wanted)]
     return value if count == wanted else shuffled(e, element, value, count, order)
-
-
-def _array(eqn: Eqn) -> ArrayType:
-    array = eqn.inputs[0].type
-    assert isinstance(array, ArrayType)
-    return array

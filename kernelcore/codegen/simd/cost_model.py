@@ -31,8 +31,7 @@ from kernelcore.codegen.simd.component_groups import is_row
 from kernelcore.codegen.simd.vector_access import MAX_INTERLEAVED
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
 from kernelcore.ir.op import ACCESSES, LOOPS, AddForm, OpKind
-from kernelcore.ir.walk import captured_vars, walk_eqns
-from kernelcore.language.types import ArrayType
+from kernelcore.ir.walk import array_type, captured_vars, element_indices, walk_eqns
 from kernelcore.passes.access.accumulation_plan import form_of
 
 # A gang accesses scattered elements one by one, as single threads do; so many instructions per
@@ -197,7 +196,7 @@ def is_straight(func: Func, threads: int) -> bool:
     shared = sum(len(instructions_of(e)) for e in pure) + SLOW * quotients
     if threads > 1:
         return shared <= FEW_SHARED_BY_GANG
-    indices = [i for e in eqns if e.op.kind in ACCESSES for i in e.inputs[1 : 1 + _array(e).ndim]]
+    indices = [i for e in eqns if e.op.kind in ACCESSES for i in element_indices(e)]
     moved = sum(isinstance(i, Var) and strides[i] == 0 for i in indices)
     return shared + PER_INDEX * moved <= FEW_SHARED_BY_THREAD
 
@@ -215,7 +214,7 @@ def _gains_in_step(loop: Eqn, body: VectorLoop) -> bool:
 
 def _is_anywhere(eqn: Eqn, strides: Strides) -> bool:
     """Whether the elements that ``eqn`` accesses lie at no fixed distance."""
-    return any(_stride(i, strides) is None for i in eqn.inputs[1 : 1 + _array(eqn).ndim])
+    return any(_stride(i, strides) is None for i in element_indices(eqn))
 
 
 def choose_bodies(func: Func, gang: int, tile_rows: int) -> Bodies:
@@ -313,7 +312,7 @@ def _is_scattered(eqn: Eqn, strides: Strides) -> bool:
 def _is_unit(eqn: Eqn, strides: Strides) -> bool:
     """Whether ``eqn`` accesses elements of several components that a gang loads as units."""
     moving = _moving_axes(eqn, strides)
-    return bool(moving) and _is_dense(eqn, moving, strides) and bool(_array(eqn).components)
+    return bool(moving) and _is_dense(eqn, moving, strides) and bool(array_type(eqn).components)
 
 
 def _is_total(eqn: Eqn, strides: Strides) -> bool:
@@ -326,20 +325,19 @@ def _moving_axes(eqn: Eqn, strides: Strides) -> list[int]:
     """The axes whose index differs among the threads of a gang."""
     if eqn.op.kind not in ACCESSES:
         return []
-    indices = eqn.inputs[1 : 1 + _array(eqn).ndim]
+    indices = element_indices(eqn)
     return [axis for axis, i in enumerate(indices) if _stride(i, strides) != 0]
 
 
 def _is_dense(eqn: Eqn, moving: Sequence[int], strides: Strides) -> bool:
-    array = _array(eqn)
-    indices = eqn.inputs[1 : 1 + array.ndim]
-    is_last = list(moving) == [array.outer_ndim - 1] and _stride(indices[moving[0]], strides) == 1
+    is_last = list(moving) == [array_type(eqn).outer_ndim - 1]
+    is_last = is_last and _stride(element_indices(eqn)[moving[0]], strides) == 1
     return is_last and _is_known_component(eqn)
 
 
 def _is_known_component(eqn: Eqn) -> bool:
     """Whether a gang can load the elements with all their components, and knows which it needs."""
-    return component_of(eqn) is not None and prod(_array(eqn).components) <= MAX_INTERLEAVED
+    return component_of(eqn) is not None and prod(array_type(eqn).components) <= MAX_INTERLEAVED
 
 
 def _is_mostly_wide(eqns: Sequence[Eqn], strides: Strides) -> bool:
@@ -355,9 +353,3 @@ def _is_mostly_wide(eqns: Sequence[Eqn], strides: Strides) -> bool:
 
 def _stride(atom: Atom, strides: Strides) -> int | None:
     return 0 if isinstance(atom, Const) else strides[atom]
-
-
-def _array(eqn: Eqn) -> ArrayType:
-    array = eqn.inputs[0].type
-    assert isinstance(array, ArrayType)
-    return array

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from kernelcore.codegen.analysis.component_groups import component
+from kernelcore.codegen.analysis.component_groups import component_of
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter
 from kernelcore.codegen.llvm.memory import (
     CACHE_LINE_BYTES,
@@ -20,7 +20,8 @@ from kernelcore.codegen.llvm.memory import (
 from kernelcore.codegen.simd import gather_scatter, interleaved
 from kernelcore.codegen.simd.interleaved import shuffled
 from kernelcore.ir.core import Atom, Eqn
-from kernelcore.language.types import ArrayType, Scalar
+from kernelcore.ir.walk import array_type, element_indices
+from kernelcore.language.types import Scalar
 
 # Elements of so many components are loaded as units and sorted by shuffles.
 MAX_INTERLEAVED = 16
@@ -50,26 +51,21 @@ class Site:
 
 def site(e: Emitter, eqn: Eqn) -> Site:
     """Where the elements lie that an access names."""
-    source = eqn.inputs[0]
-    assert isinstance(source.type, ArrayType)
-    array, dtype = e.array(source), source.type.dtype
-    indices = eqn.inputs[1 : 1 + source.type.ndim]
-    if eqn in e.row_major:
-        phase, count = component(source.type, indices), prod(source.type.components)
-        if phase is not None and count <= MAX_INTERLEAVED:
-            start = _first_address(e, array, indices[: source.type.outer_ndim])
-            return Site(dtype, start, count, phase, True)
+    type_, array, indices = array_type(eqn), e.array(eqn.inputs[0]), element_indices(eqn)
+    dtype, phase, count = type_.dtype, component_of(eqn), prod(type_.components)
+    if eqn in e.row_major and phase is not None and count <= MAX_INTERLEAVED:
+        start = _first_address(e, array, indices[: type_.outer_ndim])
+        return Site(dtype, start, count, phase, True)
     moving = [axis for axis, i in enumerate(indices) if e.stride(i) != 0]
     stride = e.stride(indices[moving[0]]) if len(moving) == 1 else None
     step = array.strides[moving[0]] if stride is not None else ""
     if stride is None or not step.isdigit():
         return Site(dtype, _addresses(e, eqn, moving))
     period = stride * int(step) // dtype.size_bytes
-    phase, count = component(source.type, indices), prod(source.type.components)
     with e.at(1):
         if phase is None or period != count or count > MAX_INTERLEAVED:
             return Site(dtype, address(e, array, indices), period, 0, period == 1)
-        start = address(e, array, indices[: source.type.outer_ndim])
+        start = address(e, array, indices[: type_.outer_ndim])
     return Site(dtype, start, period, phase, True, eqn in e.first_accesses)
 
 

@@ -14,9 +14,16 @@ from enum import Enum, auto
 from math import prod
 
 from kernelcore.builtins.reference import is_narrow, trip_count
-from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
+from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
 from kernelcore.ir.op import AddForm, OpKind
-from kernelcore.ir.walk import atoms_in, replace_body, walk_eqns
+from kernelcore.ir.walk import (
+    array_type,
+    atoms_in,
+    element_indices,
+    replace_body,
+    rewrite,
+    walk_eqns,
+)
 from kernelcore.language.types import ArrayType
 from kernelcore.passes.access.effects import Access, AccessMap
 from kernelcore.passes.access.index_offsets import base_and_offset, definitions
@@ -75,9 +82,8 @@ def plan_accumulations(func: Func) -> Func:
             return AddForm.OWNED
         if array not in accumulated:
             return AddForm.ATOMIC
-        assert isinstance(array.type, ArrayType)
-        is_fixed = all(isinstance(i, Const) or i in uniform for i in _indices(eqn))
-        if is_fixed and not is_narrow(array.type.dtype) and len(sites) < MAX_PARTIAL_SITES:
+        is_fixed = all(isinstance(i, Const) or i in uniform for i in element_indices(eqn))
+        if is_fixed and not is_narrow(array_type(eqn).dtype) and len(sites) < MAX_PARTIAL_SITES:
             sites.append(eqn)
             return AddForm.PARTIAL
         return AddForm.SHARED
@@ -122,9 +128,7 @@ def fixed_order(func: Func) -> Order:
             # What its text adds is for its author to know.
             forms.add(AddForm.ATOMIC)
         elif eqn.op.kind is OpKind.ATOMIC_ADD:
-            array = eqn.inputs[0].type
-            assert isinstance(array, ArrayType)
-            forms |= {form_of(eqn)} if array.dtype.is_float else set()
+            forms |= {form_of(eqn)} if array_type(eqn).dtype.is_float else set()
     if forms & {AddForm.SHARED, AddForm.ATOMIC}:
         return Order.THREAD
     return Order.BLOCK if AddForm.PARTIAL in forms else Order.ANY
@@ -192,15 +196,11 @@ def defining_eqns(func: Func, atoms: tuple[Atom, ...]) -> tuple[Eqn, ...]:
 
 
 def _with_forms(func: Func, form: Callable[[Eqn], AddForm]) -> Func:
-    def visit(region: Region) -> Region:
-        return Region(region.params, tuple(mark(e) for e in region.eqns), region.yields)
-
     def mark(eqn: Eqn) -> Eqn:
-        if eqn.op.kind is OpKind.ATOMIC_ADD:
-            return replace(eqn, attrs={**eqn.attrs, "form": form(eqn)})
-        return replace(eqn, regions=tuple(visit(r) for r in eqn.regions)) if eqn.regions else eqn
+        is_add = eqn.op.kind is OpKind.ATOMIC_ADD
+        return replace(eqn, attrs={**eqn.attrs, "form": form(eqn)}) if is_add else eqn
 
-    return replace_body(func, visit(func.body))
+    return replace_body(func, rewrite(func.body, mark))
 
 
 def _is_accumulated(accesses: AccessMap, array: Var, used: set[Atom]) -> bool:
@@ -212,12 +212,6 @@ def _is_accumulated(accesses: AccessMap, array: Var, used: set[Atom]) -> bool:
 
 def _snippet_kinds(accesses: AccessMap, array: Var) -> set[OpKind]:
     return {kind for found in accesses.snippets.get(array, ()) for kind in found.kinds}
-
-
-def _indices(eqn: Eqn) -> tuple[Atom, ...]:
-    array = eqn.inputs[0].type
-    assert isinstance(array, ArrayType)
-    return eqn.inputs[1 : 1 + array.ndim]
 
 
 def _launch_values(func: Func) -> set[Atom]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ACCESSES, ATOMICS, READS, TID, WRITES, OpKind
 from kernelcore.ir.snippet import ArrayUse, array_uses
-from kernelcore.ir.walk import walk_eqns
+from kernelcore.ir.walk import array_type, element_indices, walk_eqns
 from kernelcore.language.types import ArrayType, int32, int64
 
 _INTS = (int32, int64)
@@ -58,16 +58,12 @@ class Access:
 
     @property
     def indices(self) -> tuple[Atom, ...]:
-        array = self.eqn.inputs[0].type
-        assert isinstance(array, ArrayType)
-        return self.eqn.inputs[1 : 1 + array.ndim]
+        return element_indices(self.eqn)
 
     @property
     def outer_ndim(self) -> int:
         """How many of the indices are none of components."""
-        array = self.eqn.inputs[0].type
-        assert isinstance(array, ArrayType)
-        return array.outer_ndim
+        return array_type(self.eqn).outer_ndim
 
 
 def effects(func: Func) -> tuple[Effect, ...]:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from kernelcore.builtins.arithmetic import add, sub
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
-from kernelcore.ir.walk import walk_eqns
-from kernelcore.language.types import ArrayType
+from kernelcore.ir.walk import element_indices, walk_eqns
 
 # Beyond, integers of 32 bits might wrap.
 MAX_OFFSET = 1 << 20
@@ -42,6 +41,4 @@ def base_and_offset(index: Atom, defined: Mapping[Var, Eqn]) -> tuple[Atom, int]
 
 def position_of(eqn: Eqn, defined: Mapping[Var, Eqn]) -> Position:
     """Where the access ``eqn`` is."""
-    array = eqn.inputs[0].type
-    assert isinstance(array, ArrayType)
-    return tuple(base_and_offset(i, defined) for i in eqn.inputs[1 : 1 + array.ndim])
+    return tuple(base_and_offset(i, defined) for i in element_indices(eqn))
