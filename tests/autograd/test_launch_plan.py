@@ -120,7 +120,7 @@ def test_gradients_are_not_kept_in_memory_that_is_read_only() -> None:
         x.grad = kc.array(constant, copy=False)
 
 
-def test_numbers_of_records_hold_among_quick_ones() -> None:
+def test_record_numbers_count_fast_launches() -> None:
     x, y, z = values([1.0, 2.0]), values([0.0, 0.0]), values([0.0, 0.0])
     for _ in range(2):
         gradients(x, 1.0, y)

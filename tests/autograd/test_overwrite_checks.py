@@ -68,7 +68,7 @@ UNSEEN = {"launch without record", "numpy", "torch"}
 
 @pytest.mark.parametrize("name", WRITES)
 @pytest.mark.parametrize("when", ["recorded", "after"])
-def test_a_write_to_what_the_backward_pass_needs_is_an_error(name: str, when: str) -> None:
+def test_a_write_to_an_array_of_the_backward_pass_is_an_error(name: str, when: str) -> None:
     x, y = array(2.0, 3.0, 4.0), array(0.0, 0.0, 0.0)
     with kc.Tape() as tape:
         kc.launch(square, 3, [x], [y])
@@ -81,7 +81,7 @@ def test_a_write_to_what_the_backward_pass_needs_is_an_error(name: str, when: st
 
 
 @pytest.mark.parametrize("name", [n for n in WRITES if n not in UNSEEN])
-def test_what_is_about_to_be_overwritten_can_be_kept(name: str) -> None:
+def test_elements_can_be_kept_before_they_are_overwritten(name: str) -> None:
     x, y = array(2.0, 3.0, 4.0), array(0.0, 0.0, 0.0)
     with kc.Tape(keep_overwritten=True) as tape:
         kc.launch(square, 3, [x], [y])
@@ -92,7 +92,7 @@ def test_what_is_about_to_be_overwritten_can_be_kept(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_a_write_to_what_it_does_not_need_is_none(name: str) -> None:
+def test_a_write_to_an_unneeded_array_is_allowed(name: str) -> None:
     x, y = array(2.0, 3.0, 4.0), array(0.0, 0.0, 0.0)
     with kc.Tape() as tape:
         kc.launch(square, 3, [x], [y])

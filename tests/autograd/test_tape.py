@@ -202,7 +202,7 @@ def test_gradients_go_through_views() -> None:
     np.testing.assert_array_equal(grad(x), want)
 
 
-def test_an_overwritten_array_passes_no_gradient_to_what_it_held() -> None:
+def test_an_overwritten_array_passes_no_gradient_to_its_old_elements() -> None:
     x, y, loss = marked([1.0, 2.0]), blank(2), blank()
     with kc.Tape() as tape:
         kc.launch(square, 2, [x], [y])
@@ -338,7 +338,7 @@ def test_functions_take_part_in_the_backward_pass() -> None:
     np.testing.assert_array_equal(grad(x), np.cos(x.numpy()))
 
 
-def test_commands_run_again_with_other_parameters() -> None:
+def test_recorded_launches_take_other_parameters() -> None:
     x, y = marked([1.0, 2.0, 3.0]), blank(3)
     command = kc.launch(square, 3, [x], [y], record_cmd=True, block_dim=64, max_blocks=1)
     assert isinstance(command, kc.Launch)
@@ -374,7 +374,7 @@ def test_the_recorded_graph_is_text(tmp_path: Path) -> None:
     assert "  a1 --> s1\n" in mermaid
 
 
-def test_what_an_unmarked_array_held_can_be_left_out_on_purpose() -> None:
+def test_old_elements_of_an_unmarked_array_can_be_ignored() -> None:
     x, y, z = marked([1.0, 2.0]), blank(2, False), blank(2)
     with kc.Tape() as tape:
         kc.launch(square, 2, [x], [y], record_tape=False)
@@ -383,7 +383,7 @@ def test_what_an_unmarked_array_held_can_be_left_out_on_purpose() -> None:
     np.testing.assert_array_equal(grad(x), y.numpy())
 
 
-def test_an_unmarked_array_that_was_cleared_is_a_constant_again() -> None:
+def test_a_cleared_unmarked_array_is_a_constant() -> None:
     x, y, z = marked([1.0, 2.0]), blank(2, False), blank(2)
     with kc.Tape() as tape:
         kc.launch(square, 2, [x], [y])

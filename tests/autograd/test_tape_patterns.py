@@ -119,7 +119,7 @@ def together(type_: SourceType, rest: Iterator[Any]) -> Any:
             return next(rest)
 
 
-def again(op: Operation, point: list[Any], results: list[np.ndarray]) -> list[Any]:
+def after_launch(op: Operation, point: list[Any], results: list[np.ndarray]) -> list[Any]:
     """The operands after a launch: in-out arrays hold its results."""
     after = list(point)
     for bound in op.bindings:
@@ -166,7 +166,7 @@ def test_gradients_of_two_launches_are_those_of_composed_operations(pattern: Pat
         return  # what a private buffer holds afterwards is no result of the operation
     wrt = float_operands(op, run.point)
     kept = {b.operand: b.result for b in op.bindings if b.operand >= 0 and b.result >= 0}
-    second = again(op, run.point, run_operation(op, run.point))
+    second = after_launch(op, run.point, run_operation(op, run.point))
     late = dict(zip(wrt, pull(op, second, wrt, cts, False), strict=True))
     between = [np.zeros_like(ct) for ct in cts]
     for k in kept.keys() & late.keys():

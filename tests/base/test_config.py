@@ -80,6 +80,6 @@ def test_compile_all_follows_the_setting(unoptimized: None) -> None:
 
 
 @pytest.mark.parametrize("value", [1, None, "0"])
-def test_what_is_no_bool_is_refused(value: object) -> None:
+def test_a_flag_must_be_a_bool(value: object) -> None:
     with pytest.raises(kc.KernelArgumentError, match=r"config.optimize: expected a bool, found"):
         kc.config.optimize = value  # pyright: ignore[reportAttributeAccessIssue]

@@ -113,7 +113,7 @@ def test_a_stored_object_is_loaded_instead_of_compiled(
 
 
 @pytest.mark.parametrize("damage", ["flip", "truncate", "empty", "no object"])
-def test_damaged_entries_are_compiled_again(
+def test_damaged_entries_are_recompiled(
     directory: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
     forget(monkeypatch)
@@ -202,7 +202,7 @@ def test_the_key_covers_every_source_of_code() -> None:
     assert names >= {"builtins/elementary.py", "maths/power.py", "llvm/kernel.py"}
 
 
-def test_entries_are_counted_as_far_as_is_asked(directory: Path) -> None:
+def test_entries_are_counted_up_to_a_limit(directory: Path) -> None:
     disk = DiskCache(directory / "counted")
     assert disk.has_entries(0)
     assert not disk.has_entries(1)
@@ -255,7 +255,7 @@ def test_a_change_of_any_source_is_seen(
     assert found[-1][1] is None
 
 
-def test_what_replaces_sources_later_is_not_what_runs(
+def test_sources_replaced_after_the_import_have_no_version(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def look() -> tuple[str, str | None]:

@@ -13,7 +13,7 @@ def floors() -> list[float]:
     return [1.0 + 0.01 * (k % 3) for k in range(2 * ROUNDS + 1)]
 
 
-def test_all_samples_between_quick_calls_count() -> None:
+def test_all_samples_between_fast_calls_count() -> None:
     assert quick_samples(SAMPLES, floors()) == SAMPLES
 
 

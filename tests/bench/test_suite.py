@@ -21,7 +21,7 @@ def test_a_timed_kernel_computes_its_reference(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
-def test_what_computes_something_else_is_not_timed(case: Case) -> None:
+def test_wrong_results_are_not_timed(case: Case) -> None:
     data = case.data(SMALL)
     wrong = [np.full_like(a, 7) for a in data.outputs]
     with pytest.raises(ArithmeticError, match="differ"):

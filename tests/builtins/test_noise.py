@@ -81,7 +81,7 @@ def test_noise_is_zero_on_the_lattice_and_below_one():
     assert np.all(np.abs(found.mean(0)) < 0.02)
 
 
-def test_machine_code_computes_what_the_interpreter_computes():
+def test_machine_code_agrees_with_the_interpreter():
     at = _points(3)
     for kernel in (_noises, _periodic):
         run_both(kernel, [at, np.zeros((3, 4), np.float32)], 3)

@@ -136,7 +136,7 @@ def test_floats_are_those_of_the_peer_to_rounding(draw, dtype, expected):
 @pytest.mark.parametrize(
     ("draw", "dtype"), [(draw, dtype) for draw, dtype, _ in (*INTEGERS, *FLOATS)]
 )
-def test_machine_code_draws_what_the_interpreter_draws(draw, dtype):
+def test_machine_code_draws_the_numbers_of_the_interpreter(draw, dtype):
     out = np.zeros((40, *getattr(dtype, "shape", ())), getattr(dtype, "dtype", dtype).numpy)
     run_both(_sampler(draw, dtype), [3, out], len(out))
 

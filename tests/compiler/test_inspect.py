@@ -33,7 +33,7 @@ def line_of(text: str) -> int:
     return first + next(k for k, line in enumerate(lines) if text in line)
 
 
-def test_the_adjoint_says_what_it_records_and_where() -> None:
+def test_the_adjoint_prints_its_records_and_their_places() -> None:
     text = nested.inspect("vjp")
     head = [line for line in text.splitlines() if line.startswith("#")]
     assert head[0] == "# records, per thread:"

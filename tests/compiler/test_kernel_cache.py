@@ -99,7 +99,7 @@ def test_another_text_or_place_is_another_kernel(lowered: Lowerings, build: Buil
     assert lowered.count == 4
 
 
-def test_parameters_of_all_kinds_are_recalled(lowered: Lowerings, build: Build) -> None:
+def test_parameters_of_all_kinds_are_stored(lowered: Lowerings, build: Build) -> None:
     around = "@kc.struct\nclass S:\n    v: kc.vec2\n    a: kc.array(dtype=float)"
     text = PROGRAM.replace("(out:", "(s: S, w: kc.vec2, k: int, x: typing.Any, out:")
     for _ in range(2):
@@ -149,7 +149,7 @@ def test_integers_of_any_size_are_refused_as_they_are_without_a_cache(
         result(build("A", "A = 10**5000"))
 
 
-def test_ir_that_is_known_is_not_lowered_again(lowered: Lowerings, build: Build) -> None:
+def test_known_ir_is_not_lowered_twice(lowered: Lowerings, build: Build) -> None:
     for _ in range(2):
         kernel = build("2.0")
         assert result(kernel) == 2.0
@@ -165,7 +165,7 @@ READ = {**OTHERS, **FUNCTIONS, **OPEN}
 
 @pytest.mark.parametrize("name", READ)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_what_a_kernel_reads_decides_what_it_finds(
+def test_the_key_covers_everything_that_a_kernel_reads(
     lowered: Lowerings, build: Build, name: str
 ) -> None:
     first, second, value, *expected = READ[name]
@@ -214,7 +214,7 @@ def test_ir_that_is_built_late_has_the_values_of_the_launch(
     assert lowered.count == 1
 
 
-def test_settings_decide_what_is_found(lowered: Lowerings, build: Build) -> None:
+def test_settings_are_part_of_the_key(lowered: Lowerings, build: Build) -> None:
     value = "out[i + 7] * 0.0 + 2.0"
     try:
         for _ in range(2):
@@ -248,7 +248,7 @@ def test_settings_that_change_in_between_store_nothing(lowered: Lowerings, build
 
 
 @pytest.mark.parametrize("kept", ["o", "launch", "ir"])
-def test_half_of_what_was_stored_is_enough(
+def test_half_of_the_entries_is_enough(
     lowered: Lowerings, build: Build, tmp_path: Path, kept: str
 ) -> None:
     for _ in range(2):

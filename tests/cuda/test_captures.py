@@ -81,7 +81,7 @@ def test_a_graph_keeps_the_arrays_that_it_uses(driver: FakeDriver, stream: kc.St
     assert driver.calls("cuMemFreeAsync")[0] == "cuMemFreeAsync stream1"
 
 
-def test_what_is_let_go_meanwhile_is_freed_when_the_capture_is_over(
+def test_memory_released_during_a_capture_is_freed_after_it(
     driver: FakeDriver, stream: kc.Stream
 ) -> None:
     before = driver.live_bytes()
@@ -136,9 +136,7 @@ def refused(does: Any, stream: kc.Stream) -> None:
         does()
 
 
-def test_what_a_graph_cannot_hold_is_refused_and_does_not_end_it(
-    driver: FakeDriver, stream: kc.Stream
-) -> None:
+def test_a_refused_operation_does_not_end_a_capture(driver: FakeDriver, stream: kc.Stream) -> None:
     x, host = kc.array(VALUES, device="cuda:0"), np.arange(8, dtype=np.float32)
     with driver.capturing(stream) as graph:
         for does in (
@@ -158,7 +156,7 @@ def test_what_a_graph_cannot_hold_is_refused_and_does_not_end_it(
     assert x.list() == (2.0 * VALUES).tolist()
 
 
-def test_what_a_graph_can_hold_is_captured(driver: FakeDriver, stream: kc.Stream) -> None:
+def test_captured_operations(driver: FakeDriver, stream: kc.Stream) -> None:
     x, y = kc.zeros(8, device="cuda:0"), kc.ones(8, dtype=kc.float64, device="cuda:0")
     points, host = kc.zeros(2, dtype=kc.vec3, device="cuda:0"), kc.full(8, 7.0, pinned=True)
     other = kc.Stream("cuda:0")

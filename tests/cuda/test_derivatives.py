@@ -169,7 +169,7 @@ def test_tapes_give_the_gradients_of_the_processor(
         np.testing.assert_array_equal(gradient, expected)
 
 
-def test_nested_tapes_and_what_is_overwritten(driver: FakeDriver) -> None:
+def test_nested_tapes_and_overwritten_arrays(driver: FakeDriver) -> None:
     with kc.ScopedDevice("cuda:0"):
         x, y = varied(1.0, 2.0), kc.zeros(2, requires_grad=True)
         with kc.Tape() as outer, kc.Tape() as inner:

@@ -146,7 +146,7 @@ def test_streams_and_events(driver: FakeDriver) -> None:
     assert driver.calls("cuEventCreate")[-1].split()[2] == "6"
 
 
-def test_streams_die_with_what_uses_them(driver: FakeDriver) -> None:
+def test_streams_live_as_long_as_their_users(driver: FakeDriver) -> None:
     stream = kc.Stream("cuda:0")
     with kc.ScopedStream(stream):
         x = kc.zeros(4, device="cuda:0")

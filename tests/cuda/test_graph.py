@@ -14,7 +14,7 @@ def ones(count: int) -> kc.Array:
     return kc.ones(count, device="cuda:0")
 
 
-def test_a_device_runs_what_was_captured_as_a_whole(driver: FakeDriver) -> None:
+def test_a_device_runs_a_whole_captured_graph(driver: FakeDriver) -> None:
     x, y, z = ones(4), kc.zeros(4, device="cuda:0"), kc.zeros(4, device="cuda:0")
     with kc.ScopedCapture(device="cuda:0") as capture:
         y.zero_()
@@ -111,7 +111,7 @@ def test_graphs_are_parts_of_graphs(driver: FakeDriver) -> None:
     assert driver.calls("cuGraphInstantiate") == ["cuGraphInstantiate 2 0"]
 
 
-def test_what_needs_the_host_goes_step_by_step(driver: FakeDriver) -> None:
+def test_programs_that_need_the_host_run_step_by_step(driver: FakeDriver) -> None:
     x, y, host = ones(2), kc.zeros(2, device="cuda:0"), np.zeros(2, np.float32)
     factor = kc.array(3.0, dtype=float, device="cuda:0")
     with kc.ScopedCapture() as capture:

@@ -62,7 +62,7 @@ def test_arrays_say_where_a_launch_runs(driver: FakeDriver) -> None:
     assert len(driver.calls("cuLaunchKernel")) == 2
 
 
-def test_the_argument_block_is_what_the_code_reads(driver: FakeDriver) -> None:
+def test_the_argument_block_has_the_layout_of_the_code(driver: FakeDriver) -> None:
     x, y = numbers(8)[::2], kc.zeros(4, device="cuda:0")
     kc.launch(saxpy, 4, [x, 0.5], [y])
     expected = struct.pack("<Qqqf4xQqq", x.ptr, 4, 8, 0.5, y.ptr, 4, 4)
@@ -159,7 +159,7 @@ def test_arrays_elsewhere_are_refused(driver: FakeDriver) -> None:
     assert driver.calls("cuLaunchKernel") == []
 
 
-def test_what_fails_is_raised_by_the_next_wait(driver: FakeDriver) -> None:
+def test_a_failure_is_raised_by_the_next_wait(driver: FakeDriver) -> None:
     x = kc.array([1.0, -1.0], dtype=float, device="cuda:0")
     kc.launch(checked, 2, [x])
     kc.launch(checked, 1, [x])
@@ -174,7 +174,7 @@ def test_what_fails_is_raised_by_the_next_wait(driver: FakeDriver) -> None:
         kc.config.verify_cuda = False
 
 
-def test_errors_of_the_driver_say_what_to_do(driver: FakeDriver) -> None:
+def test_errors_of_the_driver_have_a_remedy(driver: FakeDriver) -> None:
     x = numbers(4)
     driver.fail("cuLaunchKernel", fake.ILLEGAL_ADDRESS)
     with pytest.raises(kc.KernelDeviceError, match="an earlier kernel failed"):

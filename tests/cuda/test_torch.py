@@ -144,7 +144,7 @@ def test_sums_start_at_zero_and_strides_are_those_of_the_tensor(torch: FakeTorch
         np.testing.assert_array_equal(torch.read(made, x.sum(axis=1)), x.sum(axis=1))
 
 
-def test_what_is_updated_is_a_copy(driver: FakeDriver, torch: FakeTorch) -> None:
+def test_updates_are_made_in_a_copy(driver: FakeDriver, torch: FakeTorch) -> None:
     points = np.arange(6, dtype=np.float32).reshape(2, 3)
     op = FakeOperator(torch, kernel_operation(shifted, None))
     for step in (1, 2):
@@ -174,7 +174,7 @@ def test_empty_tensors_launch_nothing(driver: FakeDriver, torch: FakeTorch) -> N
     assert driver.calls("cuLaunchKernel", "cuMemsetD8Async") == []
 
 
-def test_a_capture_holds_calls_and_loads_what_they_need(
+def test_a_capture_holds_calls_and_loads_their_modules(
     driver: FakeDriver, torch: FakeTorch
 ) -> None:
     op, values = scaled(torch, tensor_values=True), np.arange(4, dtype=np.float32)
@@ -216,7 +216,7 @@ def test_a_failure_is_raised_by_the_next_call(driver: FakeDriver, torch: FakeTor
         kc.synchronize()
 
 
-def test_what_the_driver_refuses_frees_everything(driver: FakeDriver, torch: FakeTorch) -> None:
+def test_a_failure_of_the_driver_frees_everything(driver: FakeDriver, torch: FakeTorch) -> None:
     op, values = scaled(torch), np.ones(3, np.float32)
     torch.delete(op(torch.tensor(values), 1.0)[0])
     before = driver.live_bytes()

@@ -81,7 +81,7 @@ def test_a_call_is_one_launch_in_the_current_stream(driver: FakeDriver, torch: F
     np.testing.assert_array_equal(y.numpy(VALUES), 3.0 * VALUES)
 
 
-def test_what_native_code_does_not_take_is_left_to_python(torch: FakeTorch) -> None:
+def test_native_code_leaves_unusual_arguments_to_python(torch: FakeTorch) -> None:
     seen: list[tuple[Any, ...]] = []
     op = entry(
         torch, kernel_operation(shifted, None, in_out=["y"]), lambda *args: seen.append(args)

@@ -158,7 +158,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_devices_compute_what_processors_do(name: str, known: FakeDriver) -> None:
+def test_devices_and_the_cpu_give_the_same_results(name: str, known: FakeDriver) -> None:
     function, args = CASES[name]
     program = Program(function, *args)
     expected = jax.tree.leaves(jax.jit(function)(*args))
@@ -279,7 +279,7 @@ def test_lowering_makes_no_context(known: FakeDriver) -> None:
     assert known.calls("cuDevicePrimaryCtxRetain") == []
 
 
-def test_what_the_driver_refuses_is_an_error_of_xla(known: FakeDriver) -> None:
+def test_a_failure_of_the_driver_is_an_error_of_xla(known: FakeDriver) -> None:
     program = Program(of_wave, X, 2.0)
     known.fail("cuModuleLoadDataEx", 218)
     with pytest.raises(XlaError, match="the driver refuses the code of 'kc_"):

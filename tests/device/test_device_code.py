@@ -62,7 +62,7 @@ def compare(found: Sequence[np.ndarray], wanted: Sequence[np.ndarray], exact: bo
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
-def test_timed_kernels_compute_what_they_should(case: Case) -> None:
+def test_timed_kernels_give_the_expected_results(case: Case) -> None:
     data = case.data(SIZES[len(case.data(2).dim)])
     emulated(optimize(case.make(kc).func), data.args, data.dim)
     case.check(data.outputs, data, "device code")

@@ -45,7 +45,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_snippets_are_passed_what_the_interpreter_passes(case: str) -> None:
+def test_snippets_get_the_arguments_of_the_interpreter(case: str) -> None:
     kernel, args = CASES[case]
     func = optimize(kernel.func)
     given, expected = ([a.copy() if isinstance(a, np.ndarray) else a for a in args] for _ in "ab")
@@ -80,7 +80,7 @@ def test_functions_of_snippets_come_before_the_kernel(
     assemble(text, architecture)
 
 
-def test_a_machine_without_nvrtc_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_names_missing_nvrtc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvrtc, "_opened", lambda: None)
     with pytest.raises(KernelCompileError, match=r"of saxpy\(\) on a GPU needs NVRTC") as caught:
         saxpy_kernel.inspect("ptx")

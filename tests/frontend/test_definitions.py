@@ -119,7 +119,7 @@ def test_a_function_of_another_module_is_not_changed(notebook: Notebook) -> None
     assert notebook.names["f"] is not library
 
 
-def test_a_module_that_is_loaded_again_forgets_what_it_was(tmp_path: Path) -> None:
+def test_a_reloaded_module_replaces_its_state(tmp_path: Path) -> None:
     file = tmp_path / "user_module.py"
     text = """
         import kernelcore as kc

@@ -238,7 +238,7 @@ def test_map_broadcasts_as_numpy_does() -> None:
         ((kc.sqrt, np.zeros(2)), {"out": [np.zeros(2)] * 2}, "expected 1 arrays in out, found 2"),
     ],
 )
-def test_what_map_does_not_take_is_refused(
+def test_map_refuses_other_functions_and_arguments(
     arguments: Any, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(kc.KernelError, match=message) as caught:

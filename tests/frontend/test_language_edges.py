@@ -112,7 +112,7 @@ def test_short_circuits_update_where_they_are_evaluated() -> None:
     np.testing.assert_array_equal(found, run_both(written_out, 4, [c, _floats(4)])[1])
 
 
-def test_loops_carry_what_calls_update() -> None:
+def test_loops_carry_values_that_calls_update() -> None:
     @kc.kernel
     def kernel(states: kc.array(dtype=kc.uint32), out: kc.array2d[float]):
         w = Walker(state=kc.rand_init(1))
@@ -151,7 +151,7 @@ def test_alias_of_an_updating_function_is_refused_in_a_loop() -> None:
         _ = kernel.func
 
 
-def test_nested_functions_cannot_change_what_they_capture() -> None:
+def test_nested_functions_cannot_assign_captured_names() -> None:
     @kc.kernel
     def part(out: kc.array(dtype=kc.vec3d)):
         v = out[0]

@@ -102,7 +102,7 @@ def test_the_host_casts_as_kernels_do(dtype: Scalar) -> None:
     assert [dtype(float(value)) for value in x] == out.tolist()
 
 
-def test_a_loop_that_is_left_may_take_more_turns_than_its_index_counts() -> None:
+def test_a_loop_with_an_exit_may_outrun_its_index() -> None:
     @kc.kernel
     def count(start: kc.int8, stop: kc.int8, out: kc.array(dtype=int32)):
         turns = 0
@@ -117,7 +117,7 @@ def test_a_loop_that_is_left_may_take_more_turns_than_its_index_counts() -> None
 
 
 def sum_of_powers(dtype: Scalar, step: int) -> Func:
-    """``out[i] = x[i] ** (number of turns)``, through a loop over ``dtype``."""
+    """``out[i] = x[i] ** (number of iterations)``, through a loop over ``dtype``."""
 
     def write(b: Builder, x: Var, start: Var, stop: Var, out: Var) -> None:
         i = b.emit(ops.TID, axis=0)

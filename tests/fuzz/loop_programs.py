@@ -1,4 +1,4 @@
-"""Random kernels with a loop whose turns depend on each other by sums alone."""
+"""Random kernels with a loop whose iterations depend on each other by sums alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ELEMENTS = 50
 FLOATS = ("float32", "float64")
 NUMBERS = (*FLOATS, "int32")
 LENGTHS = (2, 3, 4)
-# Of the loop, and an index that grows with its turns.
+# The range of the loop, and an index that grows with its iterations.
 RANGES = (
     ("start[i], start[i + 1]", "k"),
     ("start[i + 1] - 1, start[i] - 1, -1", "k"),
@@ -26,7 +26,7 @@ CONDITIONS = ("p > 0.25", "j % 3 == 0", "m % 2 == 1", "i % 2 == 0", "p > q and j
 STARTS = {True: ("0.0", "-0.0", "1.5", "x[i]"), False: ("0", "3")}
 
 
-class TurnProgram:
+class LoopProgram:
     """Writes one kernel: ``text`` is its source, ``types`` those of its parameters by name."""
 
     def __init__(self, seed: int) -> None:
@@ -52,8 +52,8 @@ class TurnProgram:
         for at, dtype in enumerate(self.sums):
             start = pick(STARTS[dtype in FLOATS])
             self.line(1, f"s{at} = kc.{dtype}({start})")
-        turns, index = pick(RANGES)
-        self.line(1, f"for k in range({turns}):")
+        extent, index = pick(RANGES)
+        self.line(1, f"for k in range({extent}):")
         self.line(2, "m = kc.int32(k)")
         self.line(2, f"j = {pick(INDICES).format(k=index)}")
         self.line(2, "d = v[j] - here")

@@ -241,7 +241,7 @@ class Statements:
         self.loop_body(depth, Place(f"kc.int32({index})", int32), [(index, count)])
 
     def while_loop(self, depth: int, in_loop: bool) -> None:
-        """A loop with a condition, that ends after some turns at the latest."""
+        """A loop with a condition, that ends after some iterations at the latest."""
         counter = self.name("j")
         limit = 1 + self.write.draws.below(3)
         self.line(depth, f"{counter} = kc.int32(0)")
@@ -258,7 +258,7 @@ class Statements:
         self.write.places, self.write.counters = places, known
 
     def leave(self, depth: int, in_loop: bool) -> None:
-        """An exit out of a loop, or to its next turn."""
+        """An exit out of a loop, or to its next iteration."""
         self.line(depth, f"if {self.write.test(2)}:")
         if self.write.draws.chance(15):
             self.give_up(depth + 1, in_loop)

@@ -1,6 +1,6 @@
-"""Random programs: machine code of gangs of any size = that of single threads, bit for bit.
+"""Random programs: gangs of any size have the bits of scalar code.
 
-Of single threads the other tests compare machine code with the interpreter.
+Other tests compare scalar code with the interpreter.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from tests.helpers.kernel_harness import launch, unoptimised
 CODE = nullcontext if "KC_FUZZ_PROGRAMS" in os.environ else unoptimised
 # Points besides a whole gang.
 REST = 3
-# Of a grid of rows that gangs cross.
+# Extent of the rows of a grid that gangs collapse.
 COLUMNS = 3
-# Of gangs in such rows, and how many rows they take together.
-LANES_IN_BANDS, ROWS = 2, 4
+# The gang and the rows of a row tile.
+TILE_LANES, ROWS = 2, 4
 ONE_AXIS = "    i = kc.tid()\n"
 TWO_AXES = f"    row, column = kc.tid()\n    i = {COLUMNS} * row + column\n"
 
 
 def check(program: Program) -> None:
-    """Run the program in gangs and one thread by one, and compare every bit."""
+    """Run the program in gangs and as scalar code, and compare every bit."""
     lanes = program.points - REST
     with CODE():
         found = run(program, program.points, lanes)
     with unoptimised():
         single = run(program, program.points, 1)
-    compare(program, single, found, f"gangs of {lanes} and single threads")
+    compare(program, single, found, f"gangs of {lanes} and scalar code")
 
 
-def check_across_rows(program: Program) -> None:
+def check_loop_collapse(program: Program) -> None:
     """As ``check``, over a grid whose rows are shorter than a gang."""
     assert program.text.count(ONE_AXIS) == 1
     program = dataclasses.replace(program, text=program.text.replace(ONE_AXIS, TWO_AXES))
@@ -57,18 +57,18 @@ def check_across_rows(program: Program) -> None:
         found = run(program, dims, lanes)
     with unoptimised():
         single = run(program, dims, 1)
-    compare(program, single, found, f"gangs of {lanes} across rows and single threads")
+    compare(program, single, found, f"gangs of {lanes} across rows and scalar code")
 
 
-def check_in_bands(program: Program) -> None:
-    """As ``check``, over a grid of rows that gangs take together where they can."""
+def check_row_tiles(program: Program) -> None:
+    """As ``check``, over a grid with row tiles where the kernel allows them."""
     program = dataclasses.replace(program, text=program.text.replace(ONE_AXIS, TWO_AXES))
     dims = (program.points // COLUMNS, COLUMNS)
     with CODE():
-        found = run(program, dims, LANES_IN_BANDS, ROWS)
+        found = run(program, dims, TILE_LANES, ROWS)
     with unoptimised():
         single = run(program, dims, 1)
-    compare(program, single, found, "gangs of several rows and single threads")
+    compare(program, single, found, "row tiles and scalar code")
 
 
 def run(program: Program, dims: Sequence[int] | int, lanes: int, rows: int = 1) -> list[Any]:
@@ -85,20 +85,20 @@ def run(program: Program, dims: Sequence[int] | int, lanes: int, rows: int = 1) 
 
 
 @shards
-def test_gangs_and_single_threads_agree(shard: int) -> None:
+def test_gangs_have_the_bits_of_scalar_code(shard: int) -> None:
     lanes = LANES[1 + shard % (len(LANES) - 1)]
     fuzz(check, shard, lanes + REST, COUNT // 4)
 
 
 @shards
-def test_gangs_across_rows_and_single_threads_agree(
+def test_loop_collapse_has_the_bits_of_scalar_code(
     shard: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cost_model.Work, "suits_gangs", lambda *_, **__: True)
     lanes = LANES[1 + shard % (len(LANES) - 1)]
-    fuzz(check_across_rows, shard, lanes + -lanes % COLUMNS + COLUMNS, COUNT // 16)
+    fuzz(check_loop_collapse, shard, lanes + -lanes % COLUMNS + COLUMNS, COUNT // 16)
 
 
 @shards
-def test_gangs_of_several_rows_and_single_threads_agree(shard: int) -> None:
-    fuzz(check_in_bands, shard, 5 * ROWS * COLUMNS, COUNT // 32)
+def test_row_tiling_has_the_bits_of_scalar_code(shard: int) -> None:
+    fuzz(check_row_tiles, shard, 5 * ROWS * COLUMNS, COUNT // 32)

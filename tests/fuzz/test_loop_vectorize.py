@@ -1,4 +1,4 @@
-"""Random loops: machine code that takes several turns at once = the interpreter, bit for bit."""
+"""Random loops: vectorised loops have the bits of the interpreter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kernelcore.ir.core import Func
 from kernelcore.language.types import ArrayType
 from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import optimize, tidy
-from tests.fuzz.loop_programs import ELEMENTS, POINTS, TurnProgram
+from tests.fuzz.loop_programs import ELEMENTS, POINTS, LoopProgram
 from tests.fuzz.program_arguments import bits
 from tests.fuzz.typed_programs import define
 from tests.helpers import interpreter
@@ -51,7 +51,7 @@ def arguments(func: Func, rng: np.random.Generator) -> list[np.ndarray]:
 
 
 def check(func: Func, number: int, oracle: Callable[[list[np.ndarray]], object]) -> None:
-    """Run turns in step and ``oracle`` on the same arguments, and compare every bit."""
+    """Run vectorised loops and ``oracle`` on the same arguments, and compare every bit."""
     given = arguments(func, np.random.default_rng(number))
     wanted, found = ([a.copy() for a in given] for _ in "ab")
     oracle(wanted)
@@ -64,9 +64,9 @@ def check(func: Func, number: int, oracle: Callable[[list[np.ndarray]], object])
 
 
 @pytest.mark.parametrize("shard", range(8))
-def test_turns_in_step_are_single_turns(shard: int) -> None:
+def test_vectorised_loops_have_the_bits_of_the_interpreter(shard: int) -> None:
     for number in range(FIRST + shard, FIRST + COUNT, 8):
-        program = TurnProgram(number)
+        program = LoopProgram(number)
         kernel: kc.Kernel = define(program.text, {"kc": kc})["kernel"]
         func = optimize(kernel.func)
         assert vector_loops(func), program.text
@@ -77,10 +77,10 @@ def test_turns_in_step_are_single_turns(shard: int) -> None:
 
 
 @pytest.mark.parametrize("shard", range(4))
-def test_adjoints_of_turns_in_step_are_those_of_single_turns(shard: int) -> None:
+def test_adjoints_of_vectorised_loops_have_the_bits_of_scalar_code(shard: int) -> None:
     compared = 0
     for number in range(FIRST + shard, FIRST + COUNT // 2, 4):
-        program = TurnProgram(number)
+        program = LoopProgram(number)
         kernel: kc.Kernel = define(program.text, {"kc": kc})["kernel"]
         adjoint = vjp(kernel.func, *all_derivatives(kernel.func))
         func = optimize(tidy(adjoint.func))

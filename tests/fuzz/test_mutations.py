@@ -54,7 +54,7 @@ def check(text: str, names: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("tree", TREES)
-def test_what_is_damaged_compiles(tree: ast.Module, names: dict[str, Any]) -> None:
+def test_undamaged_kernels_compile(tree: ast.Module, names: dict[str, Any]) -> None:
     found = dict(names)
     exec(
         compile(_text("<kernel>", ast.unparse(tree)), "<kernel>", "exec", dont_inherit=True), found
@@ -76,7 +76,7 @@ ONCE_FOUND = (
 
 
 @pytest.mark.parametrize("body", ONCE_FOUND, ids=range(len(ONCE_FOUND)))
-def test_what_was_found_stays_fixed(body: str, names: dict[str, Any]) -> None:
+def test_regressions_stay_fixed(body: str, names: dict[str, Any]) -> None:
     check(SIGNATURE + textwrap.indent(body, "    ") + "\n", names)
 
 

@@ -39,7 +39,7 @@ def placed(data: Data, requires_grad: bool = False) -> list[object]:
 
 
 @cases
-def test_timed_kernels_compute_what_they_should(case: Case) -> None:
+def test_timed_kernels_give_the_expected_results(case: Case) -> None:
     data = small(case)
     args = placed(data)
     kc.launch(case.make(kc), dim=data.dim, inputs=args, device=DEVICE)

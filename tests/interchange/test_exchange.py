@@ -69,7 +69,7 @@ def test_memory_goes_through_the_exchange_api() -> None:
     np.testing.assert_array_equal(kc.from_dlpack(kept).numpy(), expected)
 
 
-def test_the_exchange_api_says_what_is_read_only() -> None:
+def test_the_exchange_api_reports_read_only_memory() -> None:
     array = kc.array(read_only(np.ones(3, np.float32)), copy=False)
     assert there_and_back(array).is_read_only
 

@@ -63,7 +63,7 @@ def test_a_tape_adds_to_the_gradient_of_the_tensor(library: Library) -> None:
 
 
 @EVERY
-def test_what_the_library_adds_is_seen(library: Library) -> None:
+def test_gradients_added_by_the_library_are_seen(library: Library) -> None:
     tensor = library.make()
     array = library.take(tensor)
     backward(array)

@@ -94,7 +94,7 @@ def outcome(x: Any, y: Any, shape: tuple[int, ...]) -> str:
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_arrays_are_what_their_buffers_are(name: str) -> None:
+def test_arrays_are_read_like_their_buffers(name: str) -> None:
     view = VIEWS[name]
     shape = view.shape if view.ndim == 2 else (1, 1)
     expected = outcome(memoryview(view), np.zeros(shape, np.float32), shape)

@@ -242,7 +242,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_recorded_is_refused(case: str, golden_error: Golden) -> None:
+def test_operations_without_a_record_are_refused(case: str, golden_error: Golden) -> None:
     check_refusal(REFUSED[case], f"callable_{case}", golden_error)
 
 

@@ -308,7 +308,7 @@ def test_side_effect_in_control_flow() -> None:
     assert_close(jax.jit(jax.grad(total))(x), 8 * x)
 
 
-def test_side_effects_are_computed_again_and_pass_custom_rules() -> None:
+def test_side_effects_are_recomputed_and_pass_custom_rules() -> None:
     call = jax_kernel(axpy, has_side_effect=True)
 
     @jax.custom_vjp

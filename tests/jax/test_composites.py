@@ -157,7 +157,7 @@ def test_arrays_of_elements_are_updated_in_a_copy() -> None:
     check_grads(call, (x, start), order=2)
 
 
-def test_what_the_launch_does_not_reach_is_zero() -> None:
+def test_elements_outside_of_the_grid_are_zero() -> None:
     x, axis = random(5, 3), random(3)
     out = cross(2.0, axis, x, output_dims=9)
     assert_close(out, jnp.zeros((9, 3)).at[:5].set(cross_jax(2.0, axis, x)))

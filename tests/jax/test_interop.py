@@ -121,5 +121,5 @@ REFUSED: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_shared_is_refused(case: str, golden_error: Golden) -> None:
+def test_arrays_that_cannot_be_shared_are_refused(case: str, golden_error: Golden) -> None:
     check_refusal(REFUSED[case], f"interop_{case}", golden_error)

@@ -66,7 +66,7 @@ def test_an_array_that_a_text_updates_is_differentiated() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
-def test_an_adjoint_may_use_what_the_text_wrote() -> None:
+def test_an_adjoint_may_read_arrays_that_its_snippet_wrote() -> None:
     x = jnp.asarray(random(4))
     found = jax.grad(lambda x: jax_kernel(exponential_kernel)(x)[0].sum())(x)
     np.testing.assert_allclose(found, jnp.exp(x), rtol=1e-6)

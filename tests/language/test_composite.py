@@ -183,7 +183,7 @@ def test_a_constructor_copies() -> None:
         (lambda: transformation(types.AnyInt), "expected a float dtype"),
     ],
 )
-def test_what_is_no_value_is_refused(make: Any, message: str) -> None:
+def test_invalid_composites_are_refused(make: Any, message: str) -> None:
     with pytest.raises(KernelTypeError, match=message) as caught:
         make()
     assert caught.value.remedy

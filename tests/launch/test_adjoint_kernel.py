@@ -44,7 +44,7 @@ def test_an_adjoint_has_the_cotangents_that_are_wanted_and_no_others(wrt: tuple[
     assert {r.name for r in derived.results} == names
 
 
-def test_what_only_other_cotangents_need_is_not_computed() -> None:
+def test_values_for_other_cotangents_are_not_computed() -> None:
     every, one = (weighted.adjoint(wrt, (3,)).func for wrt in ((0, 1, 2), (1,)))
     names = [e.op.name for e in walk_eqns(one.body)]
     assert "cos" not in names
@@ -94,7 +94,7 @@ def forgets(w: kc.float64, h: F64, o: F64):
     o[i] = h[i]
 
 
-def test_what_is_overwritten_has_no_cotangent_whatever_is_asked_for() -> None:
+def test_overwritten_elements_have_no_cotangent() -> None:
     op = kernel_operation(forgets, [], ["o"])
     derived = derive.vjp(op, [0], [0])
     point = [0.3, np.ones(3), np.ones(3), np.ones(3)]

@@ -76,7 +76,7 @@ def test_gradients_are_captured() -> None:
         assert loss.list() == [9.0 * sum(v * v for v in values)]
 
 
-def test_what_a_replay_would_not_have_is_refused() -> None:
+def test_a_tape_refuses_inputs_overwritten_in_a_capture() -> None:
     x, y = kc.ones(2, requires_grad=True), kc.zeros(2, requires_grad=True)
     with kc.ScopedCapture():
         tape = kc.Tape()

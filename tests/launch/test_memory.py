@@ -16,7 +16,7 @@ F32 = kc.array(dtype=float)
 COUNT = 200_000
 
 
-def test_large_memory_is_zero_and_aligned_when_it_is_used_again() -> None:
+def test_reused_large_memory_is_zero_and_aligned() -> None:
     for _ in range(3):
         made = kc.zeros(3 << 20, dtype=kc.float32)
         assert made.ptr % 64 == 0

@@ -176,7 +176,7 @@ def test_code_is_never_writable_and_data_is_never_executable() -> None:
         ("probe: .long answer", "out of range|is not known"),
     ],
 )
-def test_what_cannot_be_loaded_is_refused(text: str, message: str) -> None:
+def test_invalid_objects_are_refused(text: str, message: str) -> None:
     code = assembled(text.replace('\\"', "\\22"))
     with pytest.raises(KernelCompileError, match=message):
         load(code)

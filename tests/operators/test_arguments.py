@@ -1,4 +1,4 @@
-"""Arguments of operators: bound by parameter or by operand, structs flattened and made again."""
+"""Arguments of operators: bound by parameter or by operand, structs flattened and rebuilt."""
 
 from __future__ import annotations
 
@@ -82,6 +82,6 @@ def test_indexed_arrays_have_data_and_indices():
         ((0, 5), {}, "argument 'p': expected a struct with the fields i, c, found an object of"),
     ],
 )
-def test_what_does_not_fit_is_named(args, kwargs, text):
+def test_wrong_arguments_are_named(args, kwargs, text):
     with pytest.raises(kc.KernelArgumentError, match=text):
         ARGUMENTS.bind(args, kwargs)

@@ -241,7 +241,7 @@ FOREIGN = kc.zeros(4, kc.float64)
         (writes_foreign, "an array that is no argument is written"),
     ],
 )
-def test_what_cannot_be_recorded_is_refused(function: Callable[..., Any], text: str):
+def test_operations_without_a_record_are_refused(function: Callable[..., Any], text: str):
     with pytest.raises(kc.KernelError, match=text):
         record(interface(function), [X])
 

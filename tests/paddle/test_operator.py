@@ -72,7 +72,7 @@ def test_derivatives_of_every_order() -> None:
     np.testing.assert_array_equal(third.numpy(), np.full(4, 12.0))
 
 
-def test_second_derivatives_through_what_follows() -> None:
+def test_second_derivatives_through_later_operations() -> None:
     op, x = paddle_op(cubed), tensor([1.0, 2.0])
     y = op(x, 1.0)
     (first,) = paddle.grad((y * y).sum(), x, create_graph=True)
@@ -175,7 +175,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_does_not_fit_is_refused(case: str) -> None:
+def test_arguments_of_wrong_types_are_refused(case: str) -> None:
     call, text = REFUSED[case]
     with pytest.raises(kc.KernelArgumentError, match=text):
         call(paddle_op(cubed))

@@ -98,7 +98,7 @@ def test_devices_and_streams() -> None:
         device_from_paddle("gpu:99")
 
 
-def test_what_paddle_lacks_is_refused() -> None:
+def test_dtypes_that_paddle_lacks_are_refused() -> None:
     with pytest.raises(kc.KernelTypeError, match="complex64"):
         dtype_from_paddle(paddle.complex64)
     with pytest.raises(kc.KernelArgumentError, match="complex64"):

@@ -56,7 +56,7 @@ def test_loads_of_written_arrays_stay() -> None:
     np.testing.assert_array_equal(agree(merged(func), [np.array([3.0])], 1)[0], [12.0])
 
 
-def test_values_of_one_branch_are_not_those_of_the_other_or_of_what_follows() -> None:
+def test_values_of_a_branch_are_not_reused_outside_of_it() -> None:
     def write(b: Builder, x: Var, y: Var) -> None:
         i = b.emit(ops.TID, axis=0)
         value = b.emit(ops.LOAD, x, i)

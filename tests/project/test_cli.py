@@ -72,7 +72,7 @@ def test_inspect_takes_an_architecture(program: Path, capsys: pytest.CaptureFixt
         ("scale", "expected FILE:KERNEL, found 'scale'"),
     ],
 )
-def test_inspect_names_what_is_missing(
+def test_inspect_names_missing_files_and_kernels(
     program: Path, capsys: pytest.CaptureFixture[str], named: str, message: str
 ) -> None:
     assert main(["inspect", named.format(program)]) == 1

@@ -43,7 +43,7 @@ def test_every_built_in_has_its_row(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DOCS)
-def test_the_first_line_says_what_it_does(name: str) -> None:
+def test_the_first_line_is_a_summary(name: str) -> None:
     doc = DOCS[name]
     assert doc, "no docstring"
     first = doc.splitlines()[0]

@@ -96,7 +96,7 @@ def test_imports_point_down(path: Path) -> None:
     assert [m for m in imports(path) if m.split(".")[0] in FRAMEWORKS.values()] == []
 
 
-def test_every_package_says_what_it_may_import() -> None:
+def test_every_package_has_its_allowed_imports() -> None:
     for package in MAY_IMPORT:
         doc = ast.get_docstring(
             ast.parse((ROOT / "kernelcore" / package / "__init__.py").read_text())

@@ -95,7 +95,7 @@ def test_waves_spread_and_are_absorbed():
     assert np.abs(hz).max() > 1e-3
 
 
-def test_rays_hit_what_the_reference_hits():
+def test_rays_hit_the_spheres_of_the_reference():
     width, height, angle = 40, 30, 0.3
     rotation = np.array(
         [[np.cos(angle), 0, np.sin(angle)], [0, 1, 0], [-np.sin(angle), 0, np.cos(angle)]]

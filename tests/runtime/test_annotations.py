@@ -48,7 +48,7 @@ def test_array_annotations() -> None:
         (lambda: indexedarray(float, [None]), "found both"),
     ],
 )
-def test_what_is_no_array_type_is_refused(make: Any, message: str) -> None:
+def test_other_annotations_are_refused(make: Any, message: str) -> None:
     with pytest.raises(KernelTypeError, match=message):
         make()
 

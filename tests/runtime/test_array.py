@@ -380,7 +380,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_is_refused(case: str, golden_error: Golden) -> None:
+def test_impossible_arrays_are_refused(case: str, golden_error: Golden) -> None:
     with pytest.raises(kc.KernelError) as caught:
         REFUSED[case]()
     text = str(caught.value).replace(f"{ROOT}/", "")

@@ -43,7 +43,7 @@ PARTICLE = Particle.kernel_type
 SCENE = Scene.kernel_type
 
 
-def test_scalars_and_plain_arrays_are_leaves() -> None:
+def test_scalars_and_plain_arrays_are_flat() -> None:
     data = np.zeros((2, 3), np.float32)
     assert leaves(float32, 1.5) == [1.5]
     assert leaves(array(dtype=float), data)[0] is data

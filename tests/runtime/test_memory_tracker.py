@@ -10,7 +10,7 @@ import torch
 import kernelcore as kc
 
 
-def test_what_is_allocated_is_counted() -> None:
+def test_allocations_are_counted() -> None:
     gc.collect()
     with kc.ScopedMemoryTracker("block", print=False) as tracker:
         kept = kc.zeros(100)

@@ -94,7 +94,7 @@ def test_fields_start_as_zeros() -> None:
     assert scene.points is None
 
 
-def test_fields_take_what_their_types_take() -> None:
+def test_fields_convert_as_their_types_do() -> None:
     points = np.zeros((2, 3), np.float32)
     p = Particle(pos=(1, 2, 3), mass=2, material={"color": vec3(1), "is_solid": True})
     p.count = np.int64(5)
@@ -135,13 +135,13 @@ def test_assignment_copies_values() -> None:
         ("material", Particle(), "expected a struct Material, found a Particle"),
     ],
 )
-def test_fields_refuse_what_does_not_fit(name: str, value: Any, message: str) -> None:
+def test_fields_refuse_values_of_other_types(name: str, value: Any, message: str) -> None:
     p = Particle()
     refused(lambda: setattr(p, name, value), message)
     assert p == Particle()
 
 
-def test_array_fields_refuse_what_is_no_array() -> None:
+def test_array_fields_take_arrays_only() -> None:
     for value in (1.0, vec3(), np.float32(1), "text"):
         refused(lambda v=value: Scene(points=v), "field 'points' of type array.*expected an array")
 

@@ -111,7 +111,7 @@ def test_scalars_are_read_where_they_are() -> None:
         torch.testing.assert_close(w.grad, v.grad, rtol=1e-3, atol=1e-2)
 
 
-def test_values_and_strides_of_what_is_updated() -> None:
+def test_values_and_strides_of_updated_arrays() -> None:
     points = torch.arange(24.0, device=DEVICE).reshape(3, 8).t()
     found = torch_op(moved)((1.0, 2.0, 3.0), points)
     torch.testing.assert_close(found, points + torch.tensor([1.0, 2.0, 3.0], device=DEVICE))

@@ -198,7 +198,7 @@ def test_arrays_of_elements_are_updated_in_a_copy() -> None:
     assert gradgradcheck(op, (x, start))
 
 
-def test_structs_are_passed_by_their_leaves() -> None:
+def test_structs_are_passed_as_flattened_arguments() -> None:
     op = torch_op(composites.pull)
     names = ["p_position", "p_mass_", "others_position", "others_mass", "p_mass"]
     assert list(inspect.signature(op).parameters) == ["p", "others", "p_mass"]
@@ -225,7 +225,7 @@ def test_structs_are_passed_by_their_leaves() -> None:
     torch.testing.assert_close(op(position.detach(), 2.0, *views, 3.0), expected.detach())
 
 
-def test_what_the_launch_does_not_reach_is_zero() -> None:
+def test_elements_outside_of_the_grid_are_zero() -> None:
     x, axis = random(5, 3), random(3)
     op = torch_op(composites.cross(), output_dims=9)
     for _ in range(3):

@@ -16,7 +16,7 @@ def of(kernel: Kernel) -> tuple[Part, ...] | None:
     return parts(kernel.func)
 
 
-def test_what_parts_of_a_grid_need() -> None:
+def test_operands_that_parts_of_a_grid_need() -> None:
     assert of(k.blend) == (Part.OWN,) * 3
     assert of(k.quadratic) == (Part.OWN, Part.ALL, Part.OWN)
     assert of(k.energy) == (Part.OWN, Part.SUM)

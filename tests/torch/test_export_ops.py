@@ -111,7 +111,7 @@ def test_a_package_runs_in_a_program_without_python(tmp_path: Path) -> None:
         assert found == Model()(torch.arange(n, dtype=torch.float64) / n).tolist()
 
 
-def test_what_is_no_operator_is_refused(tmp_path: Path) -> None:
+def test_other_callables_are_refused(tmp_path: Path) -> None:
     for given, text in (([], "no operators"), ([torch.neg], "expected an operator")):
         with pytest.raises(kc.KernelArgumentError, match=text):
             export_ops(tmp_path / "ops.so", given)

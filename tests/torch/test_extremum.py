@@ -52,7 +52,7 @@ def marked(values: Any) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float64, requires_grad=True)
 
 
-def test_ties_share_the_gradient_with_what_was_there_before_as_in_torch() -> None:
+def test_ties_share_the_gradient_with_the_old_element_as_in_torch() -> None:
     weights = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64)
     found, want = ([marked(X), marked(START)] for _ in range(2))
     (torch_op(group_max)(found[0], torch.tensor(INDEX), found[1]) * weights).sum().backward()
@@ -86,7 +86,7 @@ def test_ties_share_the_gradient_on_a_tape_and_in_jax() -> None:
 
 
 def test_every_element_has_all_of_its_gradient_whatever_code_computed_it() -> None:
-    """The sweeps compute the values again, in other kernels: equal bits, or a gradient is lost."""
+    """The sweeps recompute the values, in other kernels: equal bits, or a gradient is lost."""
     rng = np.random.default_rng(3)
     n, groups = 4099, 512
     index = rng.integers(0, groups, n).astype(np.int32)
@@ -118,7 +118,7 @@ def test_values_that_are_no_numbers_share_the_gradient_of_one() -> None:
     np.testing.assert_array_equal(x.grad.numpy(), [0.0, 0.5, 0.5, 0.0])
 
 
-def test_no_threads_leave_all_to_what_was_there() -> None:
+def test_the_gradient_of_an_empty_grid_is_that_of_the_old_elements() -> None:
     x, m = marked(np.zeros(0)), marked(START)
     torch_op(group_max)(x, torch.zeros(0, dtype=torch.int32), m).sum().backward()
     assert m.grad is not None
@@ -190,5 +190,5 @@ def test_gradcheck_and_tape_of_two_launches() -> None:
 
 
 @pytest.mark.parametrize("stage", ["jvp", "vjp"])
-def test_inspection_shows_what_is_differentiated(stage: str) -> None:
+def test_inspection_shows_differentiated_parameters(stage: str) -> None:
     assert "m_tie_weight" in waves.inspect(stage)

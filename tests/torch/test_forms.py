@@ -87,7 +87,7 @@ def test_generic_kernels_are_one_graph_for_all_sizes():
         torch.testing.assert_close(torch.autograd.grad(y.sum(), x)[0], 3 * x)
 
 
-def test_what_a_generic_kernel_needs_is_said():
+def test_an_error_names_the_types_that_a_generic_kernel_needs():
     with pytest.raises(kc.KernelArgumentError, match=r"name its results: outputs=\[\.\.\.\]"):
         torch_op(half)
     with pytest.raises(kc.KernelArgumentError, match="no parameter is named 'z'"):
@@ -125,7 +125,7 @@ def test_gradients_of_mutated_tensors_are_those_of_torch(backend):
     torch.testing.assert_close(torch.autograd.grad(f(grow, x, s), (x, s)), expected)
 
 
-def test_what_cannot_be_mutated_is_refused_before_anything_runs():
+def test_in_out_operands_that_share_memory_are_refused():
     x, state = torch.ones(4, dtype=torch.float64), torch.ones(1, dtype=torch.float64)
     with pytest.raises(kc.KernelArgumentError, match=r"'state': .*several elements share memory"):
         grow(x, state.expand(4))

@@ -87,7 +87,7 @@ def test_first_and_second_order_match_differences(case):
 
 @pytest.mark.parametrize("wanted", [(True, False), (False, True)])
 @pytest.mark.parametrize("used", [0, 1])
-def test_only_what_is_asked_for_is_differentiated(wanted, used):
+def test_only_requested_operands_are_differentiated(wanted, used):
     op, reference, _ = CASES["polar"]
     x, y = (torch.randn(3, dtype=F64).requires_grad_(w) for w in wanted)
     wrt = differentiable((x, y))
@@ -146,7 +146,7 @@ def test_checkpoint_recomputes_the_operator():
     torch.testing.assert_close(grad(y.sum(), x)[0], 8 * x**3)
 
 
-def test_gradients_accumulate_in_leaves_and_parameters():
+def test_gradients_accumulate_in_tensors_and_parameters():
     op, _, _ = CASES["quadratic"]
     x = torch.nn.Parameter(torch.ones(3, dtype=F64))
     for _ in range(2):

@@ -134,7 +134,7 @@ def test_adam_minimises_a_loss_of_kernels(owner):
     np.testing.assert_allclose(tensor.detach().numpy(), np.tile([1.0, -2.0], (20, 1)), atol=1e-2)
 
 
-def test_handles_are_what_launches_take():
+def test_handles_are_arguments_of_launches():
     x, y = torch.ones(4), torch.zeros(4)
     kc.launch(double, 4, [from_torch(x, return_ctype=True)], [from_torch(y, return_ctype=True)])
     assert y.tolist() == [2.0] * 4
@@ -157,7 +157,7 @@ def test_other_memory_is_refused(make, text, return_ctype):
         from_torch(make(), return_ctype=return_ctype)
 
 
-def test_what_is_no_tensor_is_refused():
+def test_other_objects_than_tensors_are_refused():
     with pytest.raises(kc.KernelArgumentError, match="expected a tensor, found ndarray"):
         from_torch(OTHER)
     with pytest.raises(kc.KernelArgumentError, match="expected a data array, found ndarray"):

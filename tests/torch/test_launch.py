@@ -100,7 +100,7 @@ def test_elements_are_those_that_torch_shows(name: str, type_: type[torch.Tensor
 
 @pytest.mark.filterwarnings("ignore:.*(beta|prototype|deprecated)")
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_has_no_such_elements_is_refused(name: str) -> None:
+def test_arrays_without_such_elements_are_refused(name: str) -> None:
     y = torch.zeros(2, 3)
     assert "increase(): argument 'x'" in refusal(REFUSED[name](), y)
     assert "increase(): argument 'y'" in refusal(numbers(), REFUSED[name]())
@@ -125,7 +125,7 @@ def test_a_write_is_counted_once(type_: type[torch.Tensor]) -> None:
     assert part._version == 2
 
 
-def test_autograd_refuses_what_a_launch_has_overwritten() -> None:
+def test_autograd_refuses_overwritten_tensors() -> None:
     x, y = numbers().requires_grad_(), torch.zeros(2, 3)
     product = (x * y).sum()
     kc.launch(increase, (2, 3), [x], [y])
@@ -141,7 +141,7 @@ def checked(x: kc.array(dtype=float)):
 
 
 @pytest.mark.parametrize("is_captured", [False, True])
-def test_what_a_launch_has_written_before_it_failed_is_counted(is_captured: bool) -> None:
+def test_writes_of_a_failed_launch_are_counted(is_captured: bool) -> None:
     tensor, array = torch.arange(3.0), kc.array([0.0, 1.0, 2.0], dtype=float)
     for x in (tensor, array):
         run = partial(kc.launch, checked, 3, [x])

@@ -48,7 +48,7 @@ def test_opcheck_is_clean(name: str) -> None:
 
 
 @pytest.mark.parametrize("case", matrix.CASES)
-def test_one_graph_serves_five_sizes_without_compiling_again(case: str) -> None:
+def test_one_graph_serves_five_sizes(case: str) -> None:
     torch._dynamo.reset()
     op, arguments = GROWING[case]
     compiled = torch.compile(op, fullgraph=True, dynamic=True, backend="aot_eager")

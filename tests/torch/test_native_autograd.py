@@ -173,7 +173,7 @@ def test_anomalies_are_found_in_the_node():
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
-def test_checkpoints_make_operands_again(reentrant):
+def test_checkpoints_recompute_operands(reentrant):
     x, y = leaves(4, 4)
     z = checkpoint(lambda x, y: blend(blend(x, y), y), x, y, use_reentrant=reentrant)
     z.sum().backward()

@@ -56,7 +56,7 @@ def test_results_in_loops_are_differentiated() -> None:
     torch.testing.assert_close(found, grad(expected.sum(), x)[0], rtol=1e-5, atol=1e-5)
 
 
-def test_an_adjoint_may_use_what_the_text_wrote() -> None:
+def test_an_adjoint_may_read_arrays_that_its_snippet_wrote() -> None:
     x = leaf(6)
     op = torch_op(exponential_kernel)
     out = op(x.detach(), torch.zeros(6))

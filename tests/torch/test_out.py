@@ -218,7 +218,7 @@ def test_inductor_keeps_memory_that_outs_are_read_from():
         assert torch.equal(found, factor * X)
 
 
-def test_what_is_updated_in_place_is_no_result():
+def test_arrays_updated_in_place_are_not_results():
     updated = torch_op(grow, mutates=["state"])
     with pytest.raises(kc.KernelArgumentError, match="unknown argument 'out'"):
         updated(X, torch.ones(5), out=torch.ones(5))

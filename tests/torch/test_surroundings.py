@@ -77,7 +77,7 @@ def test_the_tracer_of_torchscript_records_operators(requires_grad):
     torch.testing.assert_close(traced(x + 1), quadratic(x + 1, 2.0))
 
 
-def test_autocast_leaves_tensors_of_the_dtype_that_is_wanted():
+def test_autocast_keeps_tensors_of_the_wanted_dtype():
     x = torch.arange(4, dtype=F64, requires_grad=True)
     with torch.autocast("cpu"):
         found = quadratic(x, 2.0)

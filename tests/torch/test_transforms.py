@@ -95,7 +95,7 @@ def test_compiled_transform_agrees_with_plain_torch(transform):
 
 
 @pytest.mark.parametrize("in_dims", [(0, None), (None, 0), (0, 0), (1, 0)])
-def test_vmap_shares_what_is_not_batched(in_dims):
+def test_vmap_shares_unbatched_operands(in_dims):
     op = torch_op(k.product, launch_dims=("m.shape[0]",))
     shapes = {0: (4, 3, 2), 1: (3, 4, 2), None: (3, 2)}
     m = torch.randn(shapes[in_dims[0]], dtype=F64)
@@ -147,7 +147,7 @@ def nested(transform, times, f):
 
 
 @pytest.mark.parametrize("compile_it", [False, True])
-def test_batches_beyond_the_launch_dimensions_run_in_turn(compile_it):
+def test_batches_beyond_the_launch_dimensions_run_in_sequence(compile_it):
     x = torch.randn((1, 2, 1, 1, 1, 1, 1, 2, 3, 2), dtype=F64)
     state = torch.randn((2, 3, 2), dtype=F64)
 

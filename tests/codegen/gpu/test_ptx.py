@@ -194,9 +194,9 @@ def test_the_remainder_of_devices_is_exact(dtype: str) -> None:
     loop = f"""
 define void @remainders_{suffix}(ptr %x, ptr %y, ptr %out, i64 %n) {{
 entry:
-  br label %turn
-turn:
-  %i = phi i64 [ 0, %entry ], [ %j, %turn ]
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %j, %loop ]
   %px = getelementptr {ty}, ptr %x, i64 %i
   %py = getelementptr {ty}, ptr %y, i64 %i
   %po = getelementptr {ty}, ptr %out, i64 %i
@@ -206,7 +206,7 @@ turn:
   store {ty} %r, ptr %po
   %j = add i64 %i, 1
   %more = icmp slt i64 %j, %n
-  br i1 %more, label %turn, label %done
+  br i1 %more, label %loop, label %done
 done:
   ret void
 }}

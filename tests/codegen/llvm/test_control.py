@@ -53,13 +53,13 @@ def test_arms_with_stores_yield_nothing() -> None:
 
 
 def sum_over_range(dtype: Scalar, step: int | None) -> Func:
-    """``(start, stop, step) -> (turns, sum of indices)``; a literal step if one is given."""
+    """``(start, stop, step) -> (count, sum of indices)``; a literal step if one is given."""
 
     def write(b: Builder, start: Var, stop: Var, dynamic: Var) -> list[Atom]:
-        def turn(i: Var, turns: Var, total: Var) -> list[Atom]:
-            return [call(b, "add", turns, const(int64, 1)), call(b, "add", total, i)]
+        def iteration(i: Var, count: Var, total: Var) -> list[Atom]:
+            return [call(b, "add", count, const(int64, 1)), call(b, "add", total, i)]
 
-        body = region(b, [dtype, int64, dtype], turn)
+        body = region(b, [dtype, int64, dtype], iteration)
         stride = dynamic if step is None else const(dtype, step)
         init = [const(int64, 0), const(dtype, 0)]
         return list(b.emit_for(start, stop, stride, init, body))
@@ -76,8 +76,8 @@ def test_loops_run_as_often_as_range_says(dtype: Scalar) -> None:
     ranges += [(largest - 3, largest, 1), (0, largest, largest), (0, 5, largest)]
     ranges = [r for r in ranges if min(r) >= smallest]
     columns = [np.array(c, dtype.numpy) for c in zip(*ranges, strict=True)]
-    turns, totals = np.zeros(len(ranges), np.int64), np.zeros(len(ranges), dtype.numpy)
-    found = agree(sum_over_range(dtype, None), [*columns, turns, totals], len(ranges))
+    count, totals = np.zeros(len(ranges), np.int64), np.zeros(len(ranges), dtype.numpy)
+    found = agree(sum_over_range(dtype, None), [*columns, count, totals], len(ranges))
     expected = [len(range(*r)) if r[2] else 0 for r in ranges]
     assert found[3].tolist() == expected
     for step in [s for s in (1, -1, 4) if s >= smallest]:
@@ -110,14 +110,14 @@ def test_while_loops_stop_on_their_condition() -> None:
         def odd_step(x: Var) -> list[Atom]:
             return [call(b, "add", call(b, "mul", x, const(int64, 3)), one)]
 
-        def turn(x: Var, count: Var) -> list[Atom]:
+        def iteration(x: Var, count: Var) -> list[Atom]:
             half = region(b, [], lambda: [call(b, "floordiv", x, const(int64, 2))])
             odd = call(b, "equal", call(b, "mod", x, const(int64, 2)), one)
             (following,) = b.emit_if(odd, region(b, [], lambda: odd_step(x)), half)
             return [following, call(b, "add", count, one)]
 
         cond = region(b, [int64, int64], lambda x, _: [call(b, "greater", x, one)])
-        outs = b.emit_while([n, const(int64, 0)], cond, region(b, [int64, int64], turn))
+        outs = b.emit_while([n, const(int64, 0)], cond, region(b, [int64, int64], iteration))
         return [outs[1]]
 
     func = elementwise(make("collatz", [int64], write))

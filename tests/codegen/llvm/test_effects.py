@@ -274,7 +274,7 @@ def test_lines_of_many_threads_stay_whole(capfd: pytest.CaptureFixture[str]) -> 
     assert sorted(lines) == sorted(f"{i} is {i}, the line of one thread" for i in range(5000))
 
 
-def test_a_python_thread_can_read_what_one_point_prints() -> None:
+def test_a_python_thread_can_read_the_output_of_one_point() -> None:
     def write(b: Builder, x: Var) -> None:
         body = region(b, [int32], lambda k: b.emit_effect(ops.PRINT, k, pieces=("", "\n")))
         b.emit_for(ZERO, b.emit(ops.LOAD, x, ZERO), const(int32, 1), [], body)

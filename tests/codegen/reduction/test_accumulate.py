@@ -178,7 +178,7 @@ def three_sums(index: I32, x: F32, far: F64, near: F32, loss: F32):
 
 
 @pytest.mark.parametrize("bins", [500, 1000, 20_011])
-def test_sections_take_every_array_of_floats_along(bins: int) -> None:
+def test_commit_sequences_copy_every_array_of_floats(bins: int) -> None:
     rng = np.random.default_rng(0)
     index, x = rng.integers(0, bins, 20_011).astype(np.int32), normal(20_011)
     targets = [np.full(bins, 0.5), np.full(10, 0.5, np.float32), np.full(1, 0.5, np.float32)]
@@ -224,7 +224,7 @@ def test_doubles_and_strided_targets() -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_neighbours(size: int) -> None:
+def test_stencils_of_one_axis(size: int) -> None:
     x = normal(size)
     expected = np.zeros(size + 2)
     expected[:size] += x
@@ -270,7 +270,7 @@ def test_sums_of_the_active_lanes(size: int) -> None:
 
 
 @pytest.mark.parametrize("shape", [(5, 999), (999, 5), (64, 257), (3, 20_000)])
-def test_neighbouring_rows(shape: tuple[int, int]) -> None:
+def test_stencils_of_two_axes(shape: tuple[int, int]) -> None:
     x = normal(*shape)
     start = np.zeros((shape[0] + 1, shape[1] + 1), np.float32)
     expected = start.astype(np.float64)
@@ -310,7 +310,7 @@ def test_windows_of_several_widths(size: int) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 7, 3000])
-def test_an_element_per_turn_of_a_loop(count: int) -> None:
+def test_an_element_per_iteration_of_a_loop(count: int) -> None:
     x = normal(700)
     found = launched(weights, 700, [x, np.zeros(count, np.float32)], 1)
     expected = x.astype(np.float64).sum() * np.arange(count)
@@ -326,7 +326,7 @@ def test_narrow_floats_round_in_the_order_of_the_points() -> None:
     np.testing.assert_array_equal(bits(found), bits(expected))
 
 
-def test_signed_zeros_and_what_is_not_finite_survive() -> None:
+def test_signed_zeros_infinities_and_nans_survive() -> None:
     x = np.full(5000, -0.0, np.float32)
     index = np.arange(5000, dtype=np.int32) % 7
     found = launched(scatter, 5000, [index, x, np.full(7, -0.0, np.float32)], 2)
@@ -357,7 +357,7 @@ except MemoryError:
 """
 
 
-def test_sections_that_find_no_memory_add_nothing() -> None:
+def test_commit_sequences_without_memory_add_nothing() -> None:
     command = [sys.executable, "-c", SCRIPT]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "refused False\n", done.stderr

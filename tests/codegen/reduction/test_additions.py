@@ -1,4 +1,4 @@
-"""Additions that wait for their turn: their code, and the log that it writes."""
+"""Additions in commit order: their code, and the log that it writes."""
 
 from __future__ import annotations
 
@@ -110,9 +110,7 @@ def run_together(func: Func, args: Sequence[Any], lanes: int, room: int) -> list
         (beside, 16, np.int32),
     ],
 )
-def test_a_log_holds_what_would_have_been_added_in_order(
-    function: Any, lanes: int, dtype: Any
-) -> None:
+def test_a_log_holds_additions_in_commit_order(function: Any, lanes: int, dtype: Any) -> None:
     func, (x, at, y) = optimized(function, dtype), data(dtype)
     want = y.copy()
     assert launch(func, [x, at, want], POINTS, None, lanes) == abi.STATUS_OK

@@ -115,7 +115,7 @@ def make(function: Any, dtype: Any) -> Any:
 
 @every_gang
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
-def test_neighbours_in_a_row(dtype: Any, lanes: int) -> None:
+def test_stencil_of_one_row(dtype: Any, lanes: int) -> None:
     rng = np.random.default_rng(1)
     x, y = (rng.normal(size=n).astype(np.float64) * 9 for n in (203, 203 + 2 * MARGIN))
     x, y = x.astype(dtype), y.astype(dtype)
@@ -164,7 +164,7 @@ def test_rows_that_may_be_the_same(lanes: int, k: int) -> None:
 
 
 @pytest.mark.usefixtures("eager_sharing")
-def test_threads_that_meet_at_neighbours_add_in_one_order() -> None:
+def test_stencil_accumulation_does_not_depend_on_the_threads() -> None:
     func = optimize(in_one_array.func)
     assert len(neighbours(func, lane_strides(func))) == 3
     x = np.random.default_rng(4).normal(size=(64, 4096)).astype(np.float32)
@@ -189,7 +189,7 @@ def test_threads_that_meet_at_neighbours_add_in_one_order() -> None:
     ],
     ids=lambda x: getattr(x, "name", str(x)),
 )
-def test_what_is_added_together(func: Func, together: int) -> None:
+def test_stencil_accumulation(func: Func, together: int) -> None:
     found = neighbours(func, lane_strides(func))
     assert len(found) == together
     assert set(found) <= set(walk_eqns(func.body))

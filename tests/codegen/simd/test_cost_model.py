@@ -107,7 +107,7 @@ def test_rows_run_together_where_registers_hold_them(func: Func, rows: int) -> N
     assert rows_together(func, threads=1024, float_lanes=16) == 1
 
 
-def test_form_follows_from_what_an_iteration_computes() -> None:
+def test_form_follows_from_the_work_of_an_iteration() -> None:
     adjoint, _ = adjoint_of_density(10)
     vectorised = Form(turns=LOOP_LANES)
     assert [form_for(optimize(f), host()) for f in (density.func, adjoint.func)] == [vectorised] * 2

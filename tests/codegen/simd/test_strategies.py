@@ -145,7 +145,7 @@ def added_columns(x: F32_2D, b: F32_2D, c: F32_2D):
 
 
 @pytest.mark.parametrize("width", range(1, 10))
-def test_gangs_that_run_again_over_points_do_not_read_what_they_stored(width: int) -> None:
+def test_gangs_that_overlap_do_not_read_their_own_stores(width: int) -> None:
     """One array is read and written under two names."""
     func, b = optimize(added_columns.func), floats(5, width)
     assert IDEMPOTENT in strategy_of(func)

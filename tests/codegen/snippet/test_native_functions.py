@@ -140,7 +140,7 @@ def test_a_batch_is_passed_instance_by_instance() -> None:
         ),
     ],
 )
-def test_what_a_text_does_to_an_array_is_read_off_it(text: str, use: Use) -> None:
+def test_effects_of_a_snippet_are_read_from_its_text(text: str, use: Use) -> None:
     assert array_use(text, "x") == use
 
 
@@ -156,7 +156,7 @@ def test_effects_are_those_of_the_text() -> None:
 # Errors
 
 
-def test_no_compiler_is_an_error_that_says_what_to_install(
+def test_without_a_compiler_the_error_says_which_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     @kc.func_native("return x + 41.0f;")

@@ -237,7 +237,7 @@ def test_a_rule_belongs_to_one_overload() -> None:
     np.testing.assert_array_equal(gradient(run, array(1, 2)), [7, 7])
 
 
-def test_rules_are_part_of_what_a_kernel_means() -> None:
+def test_rules_are_part_of_the_content_hash() -> None:
     def with_factor(factor: float) -> kc.Kernel:
         @kc.func
         def same(x: float):
@@ -274,7 +274,7 @@ def compact(x: floats, counter: ints, kept: ints, y: floats):
     y[n] = x[i] * x[i]
 
 
-def test_a_replay_recalls_what_an_atomic_returned() -> None:
+def test_recomputation_reuses_the_result_of_an_atomic() -> None:
     x = array(1, 2, 3, 4)
     counter, kept, y = np.zeros(1, np.int32), np.zeros(4, np.int32), np.zeros_like(x)
     kc.launch(compact, 4, [x, counter, kept], [y])
@@ -285,7 +285,7 @@ def test_a_replay_recalls_what_an_atomic_returned() -> None:
     assert counter.tolist() == [4]
 
 
-def test_operators_do_not_have_what_a_replay_recalls() -> None:
+def test_operators_refuse_rules_that_read_final_elements() -> None:
     op = kernel_operation(compact, outputs=["y"], in_out=["counter", "kept"])
     for derived in (lambda: derive.vjp(op, [0], [2]), lambda: derive.jvp(op, [0])):
         refused(derived, "its derivative reads 'kept' as the launch left it")
@@ -316,7 +316,7 @@ def test_operators_do_not_have_what_a_replay_recalls() -> None:
     refused(lambda: derive.vjp(op, [0], [1]), "its derivative reads 'kept' as the launch left it")
 
 
-def test_a_replay_may_go_with_a_gradient() -> None:
+def test_a_recomputation_snippet_may_go_with_a_gradient() -> None:
     @kc.func
     def slow(x: float):
         return x * x

@@ -192,7 +192,7 @@ def test_batching_is_one_run_per_instance(pattern: Pattern) -> None:
 
 @patterns
 @unoptimised()
-def test_vjp_of_a_batch_sums_over_what_it_shares(pattern: Pattern) -> None:
+def test_vjp_of_a_batch_sums_over_shared_operands(pattern: Pattern) -> None:
     op, first = setup(pattern, 0)
     _, second = setup(pattern, 5)
     wrt = float_operands(op, first)

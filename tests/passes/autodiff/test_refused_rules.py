@@ -139,7 +139,7 @@ def test_arrays_that_vary_need_a_rule_per_mode() -> None:
     refused(lambda: run.inspect("vjp"), "has a derivative in forward mode only")
 
 
-def test_a_rule_may_not_read_what_the_kernel_writes() -> None:
+def test_a_rule_may_not_read_written_arrays() -> None:
     @kc.func
     def square(x: float, a: floats, i: int):
         return x * x

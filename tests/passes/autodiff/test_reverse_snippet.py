@@ -98,7 +98,7 @@ def test_results_have_derivatives_in_branches_and_loops() -> None:
     np.testing.assert_allclose(adj, expected, rtol=1e-5)
 
 
-def test_a_replay_text_gives_the_result_again() -> None:
+def test_a_recomputation_snippet_gives_the_result() -> None:
     @kc.func_native("return x * x;", "adj_x += 2 * x * adj_ret;", "return 10.0f * x;")
     def square(x: float) -> float: ...
 
