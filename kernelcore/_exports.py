@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 else:
     builtins = Deferred("kernelcore.builtins")
 
-# ``kernelcore/__init__.py`` has the same names for type checkers.
+# ``tools/public_stub.py`` makes a stub of these names for type checkers.
 HOMES = homes(
     {
         "kernelcore.runtime.array.annotations": (

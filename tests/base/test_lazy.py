@@ -5,34 +5,31 @@ from __future__ import annotations
 import ast
 import importlib
 import pkgutil
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
 import kernelcore as kc
-from kernelcore._exports import ADAPTERS, HOMES
+from kernelcore._exports import ADAPTERS, HOMES, operations
 from kernelcore.base.lazy import Deferred
+from tools.public_stub import stub
 
 
-def names_for_type_checkers() -> dict[str, str]:
-    """The module of every name that ``kernelcore/__init__.py`` imports one by one."""
-    assert kc.__file__ is not None
-    tree = ast.parse(Path(kc.__file__).read_text())
-    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
-    found: dict[str, str] = {}
-    for node in block.body:
-        if isinstance(node, ast.ImportFrom):
-            assert node.module is not None
-            found |= {a.name: node.module for a in node.names if a.name != "*"}
-        else:
-            assert isinstance(node, ast.AnnAssign)
-            assert isinstance(node.target, ast.Name)
-            found[node.target.id] = ADAPTERS[node.target.id]
-    return found
+def names_of(tree: ast.Module) -> Iterator[str]:
+    """The names that a stub declares one by one, and the functions of modules that it has whole."""
+    for node in tree.body:
+        if isinstance(node, ast.AnnAssign):
+            yield ast.unparse(node.target)
+        if isinstance(node, ast.ImportFrom) and node.names[0].name != "*":
+            yield from (alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from dir(importlib.import_module(str(node.module)))
 
 
 def test_type_checkers_and_programs_see_the_same_names() -> None:
-    assert names_for_type_checkers() == {**HOMES, **ADAPTERS}
+    names = set(names_of(ast.parse(stub())))
+    assert {*HOMES, *ADAPTERS, *operations()} <= names
+    assert all(hasattr(kc, name) for name in HOMES)
 
 
 @pytest.mark.parametrize("name", HOMES)
