@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,12 @@ from collections.abc import Mapping
 from kernelcore.language.types import Scalar, float32, float64
 
 Table = Mapping[Scalar, tuple[float, ...]]
+
+
+def _table(*, single: str = "", double: str) -> Table:
+    """The numbers in the texts, by the type that they are for."""
+    rows = ((float32, single), (float64, double))
+    return {dtype: tuple(map(float, text.split())) for dtype, text in rows if text}
 '''
 NODES_PER_COEFFICIENT = 4
 
@@ -76,13 +83,25 @@ class Fit:
 
     def text(self) -> str:
         """The table of this fit."""
-        lines = [f"\n# {self.meaning}", f"{self.name}: Table = {{"]
-        for dtype, degree in ((np.float32, self.degree32), (np.float64, self.degree64)):
-            if degree is None:
-                continue
-            entries = [str(dtype(float(c))) for c in self.coefficients(dtype, degree)]
-            lines.append(f"    {dtype.__name__}: ({', '.join(entries)},),")
-        return "\n".join([*lines, "}\n"])
+        lines = [f"\n# {self.meaning}", f"{self.name} = _table("]
+        degrees = (np.float32, "single", self.degree32), (np.float64, "double", self.degree64)
+        for dtype, label, degree in degrees:
+            if degree is not None:
+                numbers = " ".join(str(dtype(float(c))) for c in self.coefficients(dtype, degree))
+                lines.append(keyword(label, numbers))
+        return "\n".join([*lines, ")\n"])
+
+
+def keyword(label: str, numbers: str) -> str:
+    """The argument ``label`` of a table, in lines of at most 100 characters."""
+    line = f'    {label}="{numbers}",'
+    if len(line) <= 100:
+        return line
+    pad = " " * 8
+    body = textwrap.fill(
+        numbers, 100, initial_indent=pad, subsequent_indent=pad, break_on_hyphens=False
+    )
+    return f'    {label}="""\n{body}\n    """,'
 
 
 def ratio(function: Callable[[Any], Any], limit: Any) -> Callable[[Any], Any]:
