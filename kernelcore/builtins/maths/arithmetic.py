@@ -77,6 +77,22 @@ class Arithmetic(Protocol):
         ...
 
 
+_COMPARISONS = frozenset({"lt", "le", "eq", "ne"})
+
+
+def _operator(name: str, *, is_reflected: bool = False) -> Callable[[Value, Value | float], Value]:
+    """A binary operation as a method of Value; reflected, its operands are exchanged."""
+
+    def operate(self: Value, other: Value | float) -> Value:
+        x, y = self, self.like(other)
+        if is_reflected:
+            x, y = y, x
+        raw = self.on.binary(name, self.type, x.raw, y.raw)
+        return Value(self.on, boolean if name in _COMPARISONS else self.type, raw)
+
+    return operate
+
+
 class Value:
     """A number of type ``type`` per lane."""
 
@@ -94,79 +110,30 @@ class Value:
             return number
         return Value(self.on, self.type, self.on.constant(self.type, number))
 
-    def _binary(self, name: str, other: Value | float) -> Value:
-        raw = self.on.binary(name, self.type, self.raw, self.like(other).raw)
-        return Value(self.on, self.type, raw)
-
-    def _compare(self, name: str, other: Value | float) -> Value:
-        raw = self.on.binary(name, self.type, self.raw, self.like(other).raw)
-        return Value(self.on, boolean, raw)
-
     def _unary(self, name: str) -> Value:
         return Value(self.on, self.type, self.on.unary(name, self.type, self.raw))
 
-    def __add__(self, other: Value | float) -> Value:
-        return self._binary("add", other)
+    __add__ = _operator("add")
+    __radd__ = _operator("add", is_reflected=True)
+    __sub__ = _operator("sub")
+    __rsub__ = _operator("sub", is_reflected=True)
+    __mul__ = _operator("mul")
+    __rmul__ = _operator("mul", is_reflected=True)
+    __truediv__ = _operator("div")
+    __rtruediv__ = _operator("div", is_reflected=True)
+    __and__ = _operator("and")
+    __or__ = _operator("or")
+    __xor__ = _operator("xor")
+    __lshift__ = _operator("shl")
+    __rshift__ = _operator("ashr")
+    shift_right = _operator("lshr")  # zeros move in
+    __lt__ = _operator("lt")
+    __le__ = _operator("le")
+    __gt__ = _operator("lt", is_reflected=True)
+    __ge__ = _operator("le", is_reflected=True)
 
-    def __radd__(self, other: float) -> Value:
-        return self.like(other) + self
-
-    def __sub__(self, other: Value | float) -> Value:
-        return self._binary("sub", other)
-
-    def __rsub__(self, other: float) -> Value:
-        return self.like(other) - self
-
-    def __mul__(self, other: Value | float) -> Value:
-        return self._binary("mul", other)
-
-    def __rmul__(self, other: float) -> Value:
-        return self.like(other) * self
-
-    def __truediv__(self, other: Value | float) -> Value:
-        return self._binary("div", other)
-
-    def __rtruediv__(self, other: float) -> Value:
-        return self.like(other) / self
-
-    def __and__(self, other: Value | int) -> Value:
-        return self._binary("and", other)
-
-    def __or__(self, other: Value | int) -> Value:
-        return self._binary("or", other)
-
-    def __xor__(self, other: Value | int) -> Value:
-        return self._binary("xor", other)
-
-    def __lshift__(self, count: Value | int) -> Value:
-        return self._binary("shl", count)
-
-    def __rshift__(self, count: Value | int) -> Value:
-        return self._binary("ashr", count)
-
-    def shift_right(self, count: Value | int) -> Value:
-        """Bits moved right; zeros move in."""
-        return self._binary("lshr", count)
-
-    def __lt__(self, other: Value | float) -> Value:
-        return self._compare("lt", other)
-
-    def __le__(self, other: Value | float) -> Value:
-        return self._compare("le", other)
-
-    def __gt__(self, other: Value | float) -> Value:
-        return self.like(other) < self
-
-    def __ge__(self, other: Value | float) -> Value:
-        return self.like(other) <= self
-
-    def equals(self, other: Value | float) -> Value:
-        """Whether the two are equal; -0.0 equals 0.0."""
-        return self._compare("eq", other)
-
-    def differs(self, other: Value | float) -> Value:
-        """Whether the two are unequal; NaN differs from itself."""
-        return self._compare("ne", other)
+    equals = _operator("eq")  # -0.0 equals 0.0
+    differs = _operator("ne")  # NaN differs from itself
 
     def __neg__(self) -> Value:
         return self._unary("neg")
