@@ -127,7 +127,7 @@ def export(func: Func, path: str | Path, architecture: str | None = None) -> tup
         architecture = architecture or ptx.DEFAULT_ARCHITECTURE
         func = optimize(func)
         code = ptx.ptx_text(func, symbol, architecture).encode()
-        text = device_header(func, symbol, architecture)
+        text = header(func, symbol, architecture)
     else:
         func = standalone(func)
         code, text = object_of(func, symbol), header(func, symbol)
@@ -137,39 +137,12 @@ def export(func: Func, path: str | Path, architecture: str | None = None) -> tup
     return path, described
 
 
-def header(func: Func, symbol: str) -> str:
-    """The C header of ``func``, which an object defines as ``symbol``.
+def header(func: Func, symbol: str, architecture: str | None = None) -> str:
+    """The C header of ``func``, defined as ``symbol`` by an object, or PTX for ``architecture``.
 
     Raises:
         KernelCompileError: A name is none in C.
     """
-    return _filled(
-        func,
-        symbol,
-        target=f"{host().triple}, {host().cpu}",
-        usage=HOST_USAGE.format(symbol=symbol),
-        grid=HOST_GRID.format(rank=MAX_GRID_DIMS),
-        declaration=HOST_DECLARATION.format(symbol=symbol),
-    )
-
-
-def device_header(func: Func, symbol: str, architecture: str) -> str:
-    """The C header of ``func``, which PTX defines as the entry ``symbol``.
-
-    Raises:
-        KernelCompileError: A name is none in C.
-    """
-    return _filled(
-        func,
-        symbol,
-        target=f"GPUs of {architecture} and newer",
-        usage=DEVICE_USAGE.format(symbol=symbol),
-        grid=DEVICE_GRID.format(rank=MAX_GRID_DIMS, grid_bytes=abi.GRID_BYTES),
-        declaration="",
-    )
-
-
-def _filled(func: Func, symbol: str, **parts: str) -> str:
     fields, size = abi.layout(func.params)
     names = [f"{_identifier(p.name)}_" for p in func.params]
     if len(set(names)) < len(names):
@@ -181,14 +154,20 @@ def _filled(func: Func, symbol: str, **parts: str) -> str:
         checks.append(
             f'static_assert(offsetof({symbol}_args, {name}) == {field.offset}, "layout");'
         )
+    is_device = architecture is not None
+    usage, grid = (DEVICE_USAGE, DEVICE_GRID) if is_device else (HOST_USAGE, HOST_GRID)
+    processor = f"{host().triple}, {host().cpu}"
     return HEADER.format(
         name=func.name,
         symbol=symbol,
+        target=f"GPUs of {architecture} and newer" if is_device else processor,
+        usage=usage.format(symbol=symbol),
+        grid=grid.format(rank=MAX_GRID_DIMS, grid_bytes=abi.GRID_BYTES),
+        declaration="" if is_device else HOST_DECLARATION.format(symbol=symbol),
         guard=f"{symbol.upper()}_H",
         fields="\n".join(rows) or "  char unused[8];",
         checks="\n".join(checks if fields else []),
         statuses="\n".join(_statuses(func)) + "\n",
-        **parts,
     )
 
 

@@ -88,10 +88,8 @@ class _Checker:
     def use(self, atom: Atom, visible: set[Var], loc: SrcLoc | None) -> None:
         if isinstance(atom, Var) and atom not in visible:
             raise self.fail(f"'{atom.name}' is used where it is not bound", loc)
-        if isinstance(atom, Const):
-            kinds = {"bool": bool, "int": int, "uint": int, "float": float}
-            if type(atom.value) is not kinds[atom.type.kind]:
-                raise self.fail(f"literal {atom.value!r} is no {atom.type}", loc)
+        if isinstance(atom, Const) and type(atom.value) is not atom.type.python:
+            raise self.fail(f"literal {atom.value!r} is no {atom.type}", loc)
 
     def region(self, region: Region, outer: set[Var]) -> None:
         visible = set(outer)

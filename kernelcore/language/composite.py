@@ -11,6 +11,7 @@ from __future__ import annotations
 import copyreg
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import permutations
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -27,7 +28,7 @@ from kernelcore.language.conversion import (
     take_array,
     take_scalar,
 )
-from kernelcore.language.types import Dense, Scalar
+from kernelcore.language.types import Dense, Scalar, places_of
 
 
 class CompositeClass(type):
@@ -216,14 +217,14 @@ class Component:
     """A component of a value by its letter, or several that follow each other: ``xy``, ``wzyx``."""
 
     def __init__(self, name: str) -> None:
-        places = ["xyzw".index(letter) for letter in name]
+        places = places_of(name)
+        assert places is not None
         self.name = name
         self.last = max(places)
         self.index: int | slice = places[0]
         if len(places) > 1:
-            step = places[1] - places[0]
-            stop = places[-1] + step
-            self.index = slice(places[0], None if stop < 0 else stop, step)
+            stop = None if places.stop < 0 else places.stop
+            self.index = slice(places.start, stop, places.step)
 
     def __get__(self, value: Composite | None, owner: type) -> Any:
         return self if value is None else value[self._checked(value)]
@@ -320,12 +321,10 @@ class Transform(Composite):
 
 
 # Letters at equal distances, as kernels take them.
-for _name in (
-    *("xy", "yx", "yz", "zy", "zw", "wz", "xz", "zx", "yw", "wy", "xw", "wx"),
-    *("xyz", "zyx", "yzw", "wzy", "xyzw", "wzyx"),
-):
-    setattr(Vector, _name, Component(_name))
-    setattr(Quaternion, _name, Component(_name))
+for _name in ("".join(p) for n in (2, 3, 4) for p in permutations("xyzw", n)):
+    if places_of(_name):
+        setattr(Vector, _name, Component(_name))
+        setattr(Quaternion, _name, Component(_name))
 
 _BASES: dict[str, type[Composite]] = {
     "vector": Vector,

@@ -7,6 +7,7 @@ ub uint8, s int16, us uint16, i int32, ui uint32, l int64, ul uint64.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from kernelcore.base.errors import KernelTypeError
@@ -64,11 +65,7 @@ def quaternion(*args: Any, dtype: object = None) -> Any:
     Raises:
         KernelTypeError: No float type, or other components.
     """
-    components, (dtype,) = _split(args, (dtype,))
-    if dtype is None:
-        dtype = _common(components) if components else Any
-    made = value_class(Dense("quaternion", _float("quaternion", dtype), (4,)))
-    return made(*components) if components else made
+    return _rotation("quaternion", Dense("quaternion", AnyFloat, (4,)), args, dtype)
 
 
 def transformation(*args: Any, dtype: object = None) -> Any:
@@ -80,10 +77,15 @@ def transformation(*args: Any, dtype: object = None) -> Any:
     Raises:
         KernelTypeError: No float type, or other components.
     """
+    return _rotation("transformation", Dense("transform", AnyFloat, (7,)), args, dtype)
+
+
+def _rotation(name: str, pattern: Dense, args: tuple[Any, ...], dtype: object) -> Any:
+    """The class that ``pattern`` stands for, of ``dtype``; called with the components, if any."""
     components, (dtype,) = _split(args, (dtype,))
     if dtype is None:
         dtype = _common(components) if components else Any
-    made = value_class(Dense("transform", _float("transformation", dtype), (7,)))
+    made = value_class(replace(pattern, dtype=_float(name, dtype)))
     return made(*components) if components else made
 
 

@@ -151,8 +151,7 @@ def _item(dtype: Scalar, value: object) -> bool | int | float:
         array = np.asarray(value)
         found = scalar_of_numpy(array.dtype)
         if found is not None:
-            kinds = {"bool": bool, "int": int, "uint": int, "float": float}
-            return kinds[found.kind](array[()])
+            return found.python(array[()])
     raise KernelTypeError(
         f"expected {dtype}, found {describe(value)}", remedy="give a number of Python or NumPy"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, replace
+from functools import partial
 
 from kernelcore.base.errors import KernelSyntaxError, KernelTypeError
 from kernelcore.frontend.expressions.expression import lower_entries
@@ -36,7 +37,6 @@ from kernelcore.frontend.values.value import (
     describe_type,
     flatten,
 )
-from kernelcore.ir.core import Atom
 from kernelcore.ir.op import LOAD, STORE
 from kernelcore.language.types import ArrayOf, Dense, Element, StructType
 
@@ -215,9 +215,6 @@ def _inner(
             start += count
     assert isinstance(type_, Dense)
     assert not isinstance(selection.key, str)
-
-    def choose(at: Atom, options: list[list[ElementSlot]]) -> list[ElementSlot]:
-        return choose_slots(scope, at, options)
-
+    choose = partial(choose_slots, scope)
     _, slots = component.take(type_.extents, owner.slots, selection.key, choose)
     return replace(owner, type=selection.type, slots=tuple(slots))

@@ -26,7 +26,6 @@ from kernelcore.frontend.values.literal_types import (
 )
 from kernelcore.frontend.values.value import Value
 from kernelcore.ir.core import Atom, Const, Region, Var
-from kernelcore.language.types import Scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +102,13 @@ class Loop:
     def _carry(self, name: str) -> Carried | None:
         inference, loc = self.scope.inference, self.scope.loc(self.node)
         value = self.outer.get(name)
-        is_scalar = isinstance(value, UntypedLiteral | Const) or (
-            isinstance(value, Var) and isinstance(value.type, Scalar)
-        )
-        if not is_scalar or not isinstance(value, UntypedLiteral | Const | Var):
+        if not isinstance(value, UntypedLiteral | Const | Var) or not is_scalar(value):
             return None
         variable = InferenceVariable(self.node, name, Promotion.JOIN)
-        if not inference.is_untyped(value):
-            assert not isinstance(value, UntypedLiteral)
-            return Carried(
-                name,
-                value,
-                value,
-                InferredType(inference.current_type(value), fixed=True),
-                variable,
-            )
-        inferred = inference.infer(variable, inference.current_type(value))
+        dtype = inference.current_type(value)
+        inferred = InferredType(dtype, fixed=True)
+        if inference.is_untyped(value):
+            inferred = inference.infer(variable, dtype)
         init = inference.adapt(value, inferred.type, loc, join=True, fixed=inferred.fixed)
         return Carried(name, value, init, inferred, variable)
 

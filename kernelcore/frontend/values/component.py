@@ -12,14 +12,13 @@ from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.values.literal_types import UntypedLiteral, const
 from kernelcore.frontend.values.value import Leaf
 from kernelcore.ir.core import Atom
-from kernelcore.language.types import Dense, Scalar
+from kernelcore.language.types import Dense, Scalar, places_of
 
 T = TypeVar("T")
 
 # A known index, the range of a slice, or an index that is known at run time only.
 Index = int | range | Atom
 _WHERE, _EQUAL = BUILTINS["where"].op, COMPARE[ast.Eq].op
-_LETTERS = "xyzw"
 
 
 def take(
@@ -97,15 +96,11 @@ def attribute(type_: Dense, name: str) -> list[Index] | None:
             return [range(3)]
         case "transform", "q":
             return [range(3, 7)]
-        case (("vector" | "quaternion"), _) if name and set(name) <= set(_LETTERS):
-            positions = [_LETTERS.index(letter) for letter in name]
-            if max(positions) >= type_.size:
+        case (("vector" | "quaternion"), _):
+            positions = places_of(name)
+            if positions is None or max(positions) >= type_.size:
                 return None
-            if len(positions) == 1:
-                return [positions[0]]
-            first, step = positions[0], positions[1] - positions[0]
-            wanted = range(first, first + step * len(positions), step) if step else range(0)
-            return [wanted] if list(wanted) == positions else None
+            return [positions[0] if len(positions) == 1 else positions]
         case _:
             return None
 
@@ -113,7 +108,7 @@ def attribute(type_: Dense, name: str) -> list[Index] | None:
 def has_letters(type_: Dense, name: str) -> bool:
     """Whether the letters of ``name`` are components of a vector or quaternion."""
     is_named = type_.kind in ("vector", "quaternion")
-    return is_named and set(name) <= set(_LETTERS[: type_.size])
+    return is_named and set(name) <= set("xyzw"[: type_.size])
 
 
 def attribute_type(type_: Dense, name: str, plain: Scalar | Dense) -> Scalar | Dense:

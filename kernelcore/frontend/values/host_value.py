@@ -68,8 +68,7 @@ def host_value(obj: object, text: str, loc: SrcLoc | None) -> Value:
 
 
 def _const(dtype: Scalar, value: object) -> Const:
-    kinds = {"bool": bool, "int": int, "uint": int, "float": float}
-    return Const(dtype, kinds[dtype.kind](value))  # pyright: ignore[reportArgumentType]
+    return Const(dtype, dtype.python(value))  # pyright: ignore[reportArgumentType]
 
 
 def _leaves(kind: Dense | StructType | Scalar, value: object) -> list[Leaf]:

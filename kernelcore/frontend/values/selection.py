@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from kernelcore.base.errors import KernelTypeError, SrcLoc, suggestion
 from kernelcore.builtins import BUILTINS
@@ -14,7 +15,7 @@ from kernelcore.frontend.values import component
 from kernelcore.frontend.values.array_view import ArraySlice
 from kernelcore.frontend.values.component import Index
 from kernelcore.frontend.values.literal_types import UntypedLiteral, const
-from kernelcore.frontend.values.value import CompositeValue, Leaf, Value, describe_type, flatten
+from kernelcore.frontend.values.value import CompositeValue, Value, describe_type, flatten
 from kernelcore.ir.core import Atom, Const
 from kernelcore.language.types import Dense, Member, Scalar, StructType, int32
 
@@ -166,10 +167,7 @@ def part(scope: Scope, value: CompositeValue, selection: Selection) -> Value:
         return value.members[_position(value.type, selection.key)]
     assert isinstance(value.type, Dense)
     _, leaves = flatten(value)
-
-    def choose(at: Atom, options: list[list[Leaf]]) -> list[Leaf]:
-        return component.choose_value(scope, at, options)
-
+    choose = partial(component.choose_value, scope)
     _, found = component.take(value.type.extents, leaves, selection.key, choose)
     return (
         CompositeValue(selection.type, tuple(found))
@@ -191,10 +189,7 @@ def replaced(scope: Scope, value: Value, path: Sequence[Selection], new: Value) 
         members[_position(value.type, selection.key)] = inner
         return CompositeValue(value.type, tuple(members))
     assert isinstance(value.type, Dense)
-
-    def choose(at: Atom, k: int, fresh: Leaf, old: Leaf) -> Leaf:
-        return component.select(scope, at, k, fresh, old)
-
+    choose = partial(component.select, scope)
     leaves, fresh = flatten(value)[1], flatten(inner)[1]
     return CompositeValue(
         value.type, tuple(component.put(value.type.extents, leaves, selection.key, fresh, choose))
