@@ -25,10 +25,11 @@ from kernelcore.language.conversion import (
     converted,
     describe,
     is_number,
+    places_of,
     take_array,
     take_scalar,
 )
-from kernelcore.language.types import Dense, Scalar, places_of
+from kernelcore.language.types import Dense, Scalar
 
 
 class CompositeClass(type):

@@ -131,6 +131,16 @@ def component_texts(data: Array) -> list[str]:
     return [f"[{', '.join(component_texts(row))}]" for row in data]
 
 
+def places_of(letters: str) -> range | None:
+    """The places of components that are named by letters at equal distances, as in ``zyx``."""
+    if not letters or not set(letters) <= set("xyzw"):
+        return None
+    places = ["xyzw".index(letter) for letter in letters]
+    step = places[1] - places[0] if len(places) > 1 else 1
+    found = range(places[0], places[0] + step * len(places), step) if step else range(0)
+    return found if list(found) == places else None
+
+
 def _take_sequence(dtype: Scalar, value: Sequence[object], shape: tuple[int, ...]) -> Array:
     if not shape or len(value) != shape[0]:
         expected = f"{shape[0]} components" if shape else "one number"

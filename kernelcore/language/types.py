@@ -276,16 +276,6 @@ class Dense:
                 return f"{self.kind}{known}" if known is not None else f"{self.kind}({self.dtype})"
 
 
-def places_of(letters: str) -> range | None:
-    """The places of components that are named by letters at equal distances, as in ``zyx``."""
-    if not letters or not set(letters) <= set("xyzw"):
-        return None
-    places = ["xyzw".index(letter) for letter in letters]
-    step = places[1] - places[0] if len(places) > 1 else 1
-    found = range(places[0], places[0] + step * len(places), step) if step else range(0)
-    return found if list(found) == places else None
-
-
 # What the names of composites end in, by their scalar type.
 _SUFFIXES: dict[str, str] = {
     "float32": "",

@@ -12,7 +12,8 @@ from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.values.literal_types import UntypedLiteral, const
 from kernelcore.frontend.values.value import Leaf
 from kernelcore.ir.core import Atom
-from kernelcore.language.types import Dense, Scalar, places_of
+from kernelcore.language.conversion import places_of
+from kernelcore.language.types import Dense, Scalar
 
 T = TypeVar("T")
 
