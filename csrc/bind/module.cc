@@ -112,7 +112,7 @@ void bind_arithmetic(nb::module_& m) {
 }
 
 void bind_loader(nb::module_& m) {
-#ifdef __linux__
+#if defined(__linux__) && defined(__x86_64__)
   m.def(
       "load_object",
       [](const nb::bytes& code, const std::string& symbol) {

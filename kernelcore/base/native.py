@@ -30,5 +30,5 @@ _native.set_error_types(
     )
 )
 
-# It reads ELF; other systems have other formats.
+# It reads ELF for x86-64; LLVM's linker loads what others have.
 load_object: Callable[[bytes, str], int] | None = getattr(_native, "load_object", None)

@@ -12,18 +12,9 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/loader/elf_relocate.h"
 
 namespace kernelcore {
 namespace {
-
-#if defined(__x86_64__)
-constexpr uint16_t kMachine = EM_X86_64;
-#elif defined(__aarch64__)
-constexpr uint16_t kMachine = EM_AARCH64;
-#else
-constexpr uint16_t kMachine = EM_NONE;
-#endif
 
 // Far below the reach of relative addresses, and far above what kernels need.
 constexpr uint64_t kMaxBytes = uint64_t{1} << 30;
@@ -33,6 +24,13 @@ constexpr size_t kNowhere = ~size_t{0};
 [[noreturn]] void fail(const std::string& what) {
   throw Error(ErrorKind::kInternal, "object code: " + what);
 }
+
+/// The address of a symbol, and code that jumps there: near to all sections, wherever it leads.
+struct Linkage {
+  uint64_t address;
+  // jmp [rip - 14] reads the address in front of it.
+  unsigned char jump[8] = {0xff, 0x25, 0xf2, 0xff, 0xff, 0xff, 0xcc, 0xcc};
+};
 
 uint64_t align_up(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
@@ -48,7 +46,7 @@ class Object {
         header_.e_type != ET_REL) {
       fail("expected a relocatable ELF object of 64 bits");
     }
-    if (header_.e_machine != kMachine) fail("made for another machine");
+    if (header_.e_machine != EM_X86_64) fail("made for another machine");
     if (header_.e_shentsize != sizeof(Elf64_Shdr)) fail("malformed section headers");
     sections_ = table<Elf64_Shdr>(header_.e_shoff, header_.e_shnum * sizeof(Elf64_Shdr));
   }
@@ -214,7 +212,7 @@ class Loader {
     addresses_.resize(symbols_.size());
     for (size_t i = 1; i < symbols_.size(); ++i) {
       addresses_[i] = address_of(symbols_[i]);
-      Linkage linkage = make_linkage(kMachine, addresses_[i]);
+      Linkage linkage{addresses_[i]};
       std::memcpy(base_ + i * sizeof(Linkage), &linkage, sizeof linkage);
     }
   }
@@ -245,13 +243,52 @@ class Loader {
     size_t offset = offsets_[section.sh_info];
     if (offset == kNowhere) return;
     for (const Elf64_Rela& row : object_.entries<Elf64_Rela>(section)) {
-      size_t symbol = ELF64_R_SYM(row.r_info);
-      if (symbol >= addresses_.size()) fail("a symbol that does not exist");
+      if (ELF64_R_SYM(row.r_info) >= addresses_.size()) fail("a symbol that does not exist");
       if (row.r_offset > patched.sh_size) fail("a relocation outside of its section");
-      uint64_t linkage = reinterpret_cast<uint64_t>(base_) + symbol * sizeof(Linkage);
-      relocate(kMachine, static_cast<uint32_t>(ELF64_R_TYPE(row.r_info)),
-               base_ + offset + row.r_offset, patched.sh_size - row.r_offset,
-               {addresses_[symbol], row.r_addend, linkage});
+      relocate(row, base_ + offset + row.r_offset, patched.sh_size - row.r_offset);
+    }
+  }
+
+  /// Applies `row` at `place`, which has `room` bytes to the end of its section.
+  void relocate(const Elf64_Rela& row, std::byte* place, size_t room) const {
+    size_t symbol = ELF64_R_SYM(row.r_info);
+    auto here = reinterpret_cast<uint64_t>(place);
+    auto addend = static_cast<uint64_t>(row.r_addend);
+    uint64_t linkage = reinterpret_cast<uint64_t>(base_) + symbol * sizeof(Linkage);
+    uint64_t target = addresses_[symbol] + addend;
+    auto write = [&]<class T>(T, uint64_t value) {
+      auto written = static_cast<T>(value);
+      if (static_cast<uint64_t>(static_cast<int64_t>(written)) != value) {
+        fail("a relocation is out of range");
+      }
+      if (room < sizeof(T)) fail("a relocation lies outside of its section");
+      std::memcpy(place, &written, sizeof(T));
+    };
+    switch (ELF64_R_TYPE(row.r_info)) {
+      case R_X86_64_NONE:
+        return;
+      case R_X86_64_64:
+        return write(uint64_t{}, target);
+      case R_X86_64_32:
+        return write(uint32_t{}, target);
+      case R_X86_64_32S:
+        return write(int32_t{}, target);
+      case R_X86_64_PC64:
+        return write(uint64_t{}, target - here);
+      case R_X86_64_PC32:
+        return write(int32_t{}, target - here);
+      case R_X86_64_PLT32: {
+        auto distance = static_cast<int64_t>(target - here);
+        bool is_near = distance == static_cast<int32_t>(distance);
+        return write(int32_t{},
+                     (is_near ? target : linkage + offsetof(Linkage, jump) + addend) - here);
+      }
+      case R_X86_64_GOTPCREL:
+      case R_X86_64_GOTPCRELX:
+      case R_X86_64_REX_GOTPCRELX:
+        return write(int32_t{}, linkage + addend - here);
+      default:
+        fail("relocation of type " + std::to_string(ELF64_R_TYPE(row.r_info)) + " is not known");
     }
   }
 

@@ -1,4 +1,4 @@
-// Loads relocatable ELF objects into the process, without a linker.
+// Loads relocatable ELF objects for x86-64 into the process, without a linker.
 #pragma once
 
 #include <cstddef>

@@ -13,7 +13,6 @@
 
 #include "core/error.h"
 #include "core/run/cpu_limit.h"
-#include "core/run/placement.h"
 #include "core/run/spin_wait.h"
 
 namespace kernelcore {
@@ -119,14 +118,7 @@ void Pool::start() {
   auto wanted = static_cast<size_t>(num_threads() - 1);
   workers_.reserve(wanted);
   try {
-    int cpu = current_cpu();
-    while (workers_.size() < wanted) {
-      int number = static_cast<int>(workers_.size()) + 1;
-      workers_.emplace_back([this, seen, cpu, number] {
-        leave_cpu(cpu, number);
-        work(seen);
-      });
-    }
+    while (workers_.size() < wanted) workers_.emplace_back([this, seen] { work(seen); });
   } catch (const std::system_error&) {
     // The system gives no more threads: the caller and those that started do the work.
     if (workers_.empty()) num_threads_.store(1, std::memory_order_relaxed);
