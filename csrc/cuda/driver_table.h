@@ -58,8 +58,8 @@ struct PoolProperties {
 };
 static_assert(sizeof(PoolProperties) == 88);
 
-inline constexpr int kHostMemory = 1;
-inline constexpr int kDeviceMemory = 2;
+/// Of the host or of a device: the driver looks at the address.
+inline constexpr int kAnyMemory = 4;
 
 /// One side of a copy of rows.
 struct CopySide {
@@ -150,11 +150,7 @@ struct GraphUpdateInfo {
   X(allocate_host, cuMemHostAlloc, (void**, size_t bytes, unsigned flags))                       \
   X(free_host, cuMemFreeHost, (void*))                                                           \
   X(host_device_pointer, cuMemHostGetDevicePointer_v2, (DevicePointer*, void*, unsigned flags))  \
-  X(copy_to_device, cuMemcpyHtoDAsync_v2,                                                        \
-    (DevicePointer, const void*, size_t bytes, StreamHandle))                                    \
-  X(copy_to_host, cuMemcpyDtoHAsync_v2, (void*, DevicePointer, size_t bytes, StreamHandle))      \
-  X(copy_on_device, cuMemcpyDtoDAsync_v2,                                                        \
-    (DevicePointer, DevicePointer, size_t bytes, StreamHandle))                                  \
+  X(copy, cuMemcpyAsync, (DevicePointer, DevicePointer, size_t bytes, StreamHandle))             \
   X(copy_to_peer, cuMemcpyPeerAsync,                                                             \
     (DevicePointer, ContextHandle, DevicePointer, ContextHandle, size_t bytes, StreamHandle))    \
   X(copy_rows, cuMemcpy2DAsync_v2, (const CopyRows*, StreamHandle))                              \

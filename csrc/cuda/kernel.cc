@@ -93,7 +93,7 @@ void DeviceBackend::clear(const ArrayView& array) {
 }
 
 void DeviceBackend::copy(const ArrayView& target, const ArrayView& source) {
-  copy_elements(stream_, CopyKind::kOnDevice, target, source);
+  copy_elements(stream_, target, source);
 }
 
 void DeviceBackend::run(const LaunchDescriptor&, const std::byte* block, Launch& launch) {

@@ -98,75 +98,54 @@ std::vector<Axis> axes_of(const ArrayView& target, const ArrayView& source) {
   return axes;
 }
 
-/// Queues the copies of one strided copy.
+/// Queues the copies of one strided copy, with loops over `axes` around rows of `width` bytes.
 class Copier {
  public:
-  Copier(const Stream& stream, CopyKind kind) : stream_(stream), kind_(kind) {}
+  Copier(const Stream& stream, std::span<const Axis> axes, const Axis& rows, size_t width)
+      : stream_(stream), axes_(axes), rows_(rows), width_(width) {}
 
-  /// `axes` less those that rows are made of.
-  void copy(const Axis* axes, size_t count, std::byte* target, const std::byte* source,
-            size_t width, const Axis* rows) {
-    if (count == 0) {
-      rows == nullptr ? copy_run(target, source, width) : copy_rows(target, source, width, *rows);
-      return;
-    }
-    for (int64_t i = 0; i < axes[0].extent; ++i) {
-      copy(axes + 1, count - 1, target + i * axes[0].target_stride,
-           source + i * axes[0].source_stride, width, rows);
+  /// Copies what the axes from `axis` on reach.
+  void copy(size_t axis, std::byte* target, const std::byte* source) const {
+    if (axis == axes_.size()) return copy_rows(target, source);
+    for (int64_t i = 0; i < axes_[axis].extent; ++i) {
+      copy(axis + 1, target + i * axes_[axis].target_stride,
+           source + i * axes_[axis].source_stride);
     }
   }
 
  private:
-  void copy_run(std::byte* target, const std::byte* source, size_t bytes) {
+  void copy_rows(std::byte* target, const std::byte* source) const {
     const DriverTable& driver = stream_.device().driver();
-    switch (kind_) {
-      case CopyKind::kToDevice:
-        check(driver.copy_to_device(device_pointer(target), source, bytes, stream_.handle()),
-              "cuMemcpyHtoDAsync");
-        break;
-      case CopyKind::kToHost:
-        check(driver.copy_to_host(target, device_pointer(source), bytes, stream_.handle()),
-              "cuMemcpyDtoHAsync");
-        break;
-      case CopyKind::kOnDevice:
-        check(driver.copy_on_device(device_pointer(target), device_pointer(source), bytes,
-                                    stream_.handle()),
-              "cuMemcpyDtoDAsync");
-        break;
-    }
-  }
-
-  void copy_rows(std::byte* target, const std::byte* source, size_t width, const Axis& rows) {
     // The driver knows rows that go up and do not overlap only.
-    auto fits = [width](int64_t stride) { return stride >= static_cast<int64_t>(width); };
-    if (!fits(rows.target_stride) || !fits(rows.source_stride)) {
-      for (int64_t i = 0; i < rows.extent; ++i) {
-        copy_run(target + i * rows.target_stride, source + i * rows.source_stride, width);
-      }
+    auto fits = [this](int64_t stride) { return stride >= static_cast<int64_t>(width_); };
+    if (rows_.extent > 1 && fits(rows_.target_stride) && fits(rows_.source_stride)) {
+      CopyRows parameters{};
+      parameters.source = side(source, rows_.source_stride);
+      parameters.target = side(target, rows_.target_stride);
+      parameters.width_bytes = width_;
+      parameters.height = static_cast<size_t>(rows_.extent);
+      check(driver.copy_rows(&parameters, stream_.handle()), "cuMemcpy2DAsync");
       return;
     }
-    CopyRows parameters{};
-    parameters.source = side(kind_ == CopyKind::kToDevice, source, rows.source_stride);
-    parameters.target = side(kind_ == CopyKind::kToHost, target, rows.target_stride);
-    parameters.width_bytes = width;
-    parameters.height = static_cast<size_t>(rows.extent);
-    check(stream_.device().driver().copy_rows(&parameters, stream_.handle()), "cuMemcpy2DAsync");
+    for (int64_t i = 0; i < rows_.extent; ++i) {
+      check(driver.copy(device_pointer(target + i * rows_.target_stride),
+                        device_pointer(source + i * rows_.source_stride), width_, stream_.handle()),
+            "cuMemcpyAsync");
+    }
   }
 
-  static CopySide side(bool is_host, const void* data, int64_t pitch) {
+  static CopySide side(const void* data, int64_t pitch) {
     CopySide side{};
-    side.memory_type = is_host ? kHostMemory : kDeviceMemory;
-    if (is_host) {
-      side.host = data;
-    } else {
-      side.device = device_pointer(data);
-    }
+    side.memory_type = kAnyMemory;
+    side.device = device_pointer(data);
     side.pitch_bytes = static_cast<size_t>(pitch);
     return side;
   }
 
   const Stream& stream_;
-  CopyKind kind_;
+  const std::span<const Axis> axes_;
+  const Axis rows_;
+  const size_t width_;
 };
 
 }  // namespace
@@ -213,30 +192,24 @@ void order_use(const std::shared_ptr<Stream>& stream,
   if (stream->is_capturing()) keep_in_graph(*stream, allocation);
 }
 
-void copy_elements(const Stream& stream, CopyKind kind, const ArrayView& target,
-                   const ArrayView& source) {
+void copy_elements(const Stream& stream, const ArrayView& target, const ArrayView& source) {
   if (target.numel() == 0) return;
   ScopedContext current(stream.device());
   std::vector<Axis> axes = axes_of(target, source);
-  auto width = static_cast<size_t>(target.item_bytes);
-  auto is_adjacent = [&](const Axis& axis) {
-    return axis.target_stride == target.item_bytes && axis.source_stride == target.item_bytes;
-  };
-  if (!axes.empty() && is_adjacent(axes.back())) {
-    width *= static_cast<size_t>(axes.back().extent);
+  int64_t width = target.item_bytes;
+  if (!axes.empty() && axes.back().target_stride == width && axes.back().source_stride == width) {
+    width *= axes.back().extent;
     axes.pop_back();
   }
   // The longest axis makes the fewest calls.
   auto longest = std::ranges::max_element(axes, {}, &Axis::extent);
-  Axis rows{};
-  bool has_rows = longest != axes.end();
-  if (has_rows) {
+  Axis rows{1, 0, 0};
+  if (longest != axes.end()) {
     rows = *longest;
     axes.erase(longest);
   }
-  Copier(stream, kind)
-      .copy(axes.data(), axes.size(), static_cast<std::byte*>(target.data),
-            static_cast<const std::byte*>(source.data), width, has_rows ? &rows : nullptr);
+  Copier(stream, axes, rows, static_cast<size_t>(width))
+      .copy(0, static_cast<std::byte*>(target.data), static_cast<const std::byte*>(source.data));
 }
 
 void copy_from_peer(const Stream& stream, void* target, Device& peer, const void* source,
@@ -293,7 +266,7 @@ void repeat(const Stream& stream, void* target, size_t bytes, std::span<const st
   DevicePointer begin = device_pointer(target);
   for (size_t done = pattern.size(); done < bytes; done *= 2) {
     size_t part = std::min(done, bytes - done);
-    check(driver.copy_on_device(begin + done, begin, part, stream.handle()), "cuMemcpyDtoDAsync");
+    check(driver.copy(begin + done, begin, part, stream.handle()), "cuMemcpyAsync");
   }
 }
 

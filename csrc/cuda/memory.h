@@ -55,12 +55,9 @@ class Allocation {
 void order_use(const std::shared_ptr<Stream>& stream,
                const std::shared_ptr<Allocation>& allocation);
 
-/// Which way a copy goes; what is not on the host is on the device of the stream.
-enum class CopyKind { kToDevice, kToHost, kOnDevice };
-
-/// Queues a copy of the elements of `source` to those of `target`, which has the same extents.
-void copy_elements(const Stream& stream, CopyKind kind, const ArrayView& target,
-                   const ArrayView& source);
+/// Queues a copy of the elements of `source` to those of `target`, which has the same extents. Each
+/// is on the device of the stream or on the host.
+void copy_elements(const Stream& stream, const ArrayView& target, const ArrayView& source);
 
 /// Queues a copy of adjacent bytes from another device.
 void copy_from_peer(const Stream& stream, void* target, Device& peer, const void* source,

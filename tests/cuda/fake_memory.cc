@@ -32,6 +32,13 @@ bool release(uintptr_t address) {
   return true;
 }
 
+bool is_on_device(uintptr_t address) {
+  auto it = state().memory.upper_bound(address);
+  if (it == state().memory.begin()) return false;
+  --it;
+  return address < it->first + it->second.bytes && !it->second.is_pinned;
+}
+
 void protect_memory(int how) {
   for (const auto& [begin, memory] : state().memory) {
     if (!memory.is_pinned) mprotect(reinterpret_cast<void*>(begin), memory.bytes, how);
@@ -130,19 +137,12 @@ FAKE Result cuMemHostGetDevicePointer_v2(DevicePointer* pointer, void* memory, u
   *pointer = reinterpret_cast<DevicePointer>(memory);
   return kSuccess;
 }
-FAKE Result cuMemcpyHtoDAsync_v2(DevicePointer target, const void* source, size_t bytes,
-                                 StreamHandle stream) {
-  NOTE("cuMemcpyHtoDAsync", bytes, static_cast<void*>(stream));
-  return enqueue(stream, [=] { std::memcpy(host(target), source, bytes); });
-}
-FAKE Result cuMemcpyDtoHAsync_v2(void* target, DevicePointer source, size_t bytes,
-                                 StreamHandle stream) {
-  NOTE("cuMemcpyDtoHAsync", bytes, static_cast<void*>(stream));
-  return enqueue(stream, [=] { std::memcpy(target, host(source), bytes); });
-}
-FAKE Result cuMemcpyDtoDAsync_v2(DevicePointer target, DevicePointer source, size_t bytes,
-                                 StreamHandle stream) {
-  NOTE("cuMemcpyDtoDAsync", bytes, static_cast<void*>(stream));
+// Notes the direction, which the driver infers from the addresses.
+FAKE Result cuMemcpyAsync(DevicePointer target, DevicePointer source, size_t bytes,
+                          StreamHandle stream) {
+  const char* names[] = {"cuMemcpyHtoHAsync", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
+                         "cuMemcpyDtoDAsync"};
+  NOTE(names[2 * is_on_device(source) + is_on_device(target)], bytes, static_cast<void*>(stream));
   return enqueue(stream, [=] { std::memmove(host(target), host(source), bytes); });
 }
 FAKE Result cuMemcpyPeerAsync(DevicePointer target, ContextHandle to, DevicePointer source,
@@ -152,18 +152,16 @@ FAKE Result cuMemcpyPeerAsync(DevicePointer target, ContextHandle to, DevicePoin
   return enqueue(stream, [=] { std::memcpy(host(target), host(source), bytes); });
 }
 FAKE Result cuMemcpyHtoD_v2(DevicePointer target, const void* source, size_t bytes) {
-  return cuMemcpyHtoDAsync_v2(target, source, bytes, nullptr);
+  return cuMemcpyAsync(target, reinterpret_cast<DevicePointer>(source), bytes, nullptr);
 }
 FAKE Result cuMemcpyDtoH_v2(void* target, DevicePointer source, size_t bytes) {
-  return cuMemcpyDtoHAsync_v2(target, source, bytes, nullptr);
+  return cuMemcpyAsync(reinterpret_cast<DevicePointer>(target), source, bytes, nullptr);
 }
 FAKE Result cuMemcpy2DAsync_v2(const CopyRows* rows, StreamHandle stream) {
   NOTE("cuMemcpy2DAsync", rows->source.memory_type, rows->target.memory_type, rows->width_bytes,
        rows->height, static_cast<void*>(stream));
-  auto side = [](const CopySide& s) {
-    return static_cast<char*>(s.memory_type == kHostMemory ? const_cast<void*>(s.host)
-                                                           : host(s.device));
-  };
+  if (rows->source.memory_type != kAnyMemory || rows->target.memory_type != kAnyMemory) return 1;
+  auto side = [](const CopySide& s) { return static_cast<char*>(host(s.device)); };
   if (rows->source.pitch_bytes < rows->width_bytes) return 1;
   if (rows->target.pitch_bytes < rows->width_bytes) return 1;
   return enqueue(stream, [copy = *rows, to = side(rows->target), from = side(rows->source)] {

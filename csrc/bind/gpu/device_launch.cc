@@ -160,10 +160,7 @@ void copy_array(const StreamPointer& stream, ArrayMemory& target, const ArrayMem
       cuda::copy_from_peer(*stream, to.data, cuda::Device::get(from_device), from.data,
                            to.size_bytes());
     } else {
-      cuda::CopyKind kind = !target.is_on_cuda()   ? cuda::CopyKind::kToHost
-                            : !source.is_on_cuda() ? cuda::CopyKind::kToDevice
-                                                   : cuda::CopyKind::kOnDevice;
-      cuda::copy_elements(*stream, kind, to, from);
+      cuda::copy_elements(*stream, to, from);
     }
   }
   target.count_write();
