@@ -46,6 +46,7 @@ from kernelcore.language.annotations import (
 from kernelcore.language.definition import kernel_parameters
 from kernelcore.language.function import Function, Overload
 from kernelcore.language.source import Source, read_source
+from kernelcore.language.source_check import check_text
 from kernelcore.language.types import Scalar, SourceType, Type, boolean, is_pattern
 
 
@@ -299,6 +300,8 @@ class _Specializer:
         self, source: Source, bind: Bind, *, is_kernel: bool, finish: Finish | None = None
     ) -> tuple[Func, Value]:
         """Lower a function, again while inferred types are found to be wider."""
+        if source.text:
+            check_text(source.pyfunc, source.tree)
         if finish is None:
             refuse_adjoint_syntax(source)
         return solve(lambda inference: self._attempt(source, bind, inference, is_kernel, finish))

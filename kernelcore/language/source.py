@@ -14,7 +14,7 @@ from types import CodeType
 from typing import Any, cast
 
 from kernelcore.base.errors import KernelNameError, KernelSyntaxError, SrcLoc, suggestion
-from kernelcore.language.source_check import check_text, other_text, start_of
+from kernelcore.language.source_check import file_lines, other_text, start_of
 
 # Where a name stands for nothing.
 MISSING: Any = object()
@@ -162,7 +162,7 @@ def _inner_fields(kind: type[ast.AST]) -> tuple[str, ...]:
 
 
 def read_source(pyfunc: Callable[..., Any]) -> Source:
-    """The source of ``pyfunc``.
+    """The source of ``pyfunc``, whose body ``check_text`` compares with its code.
 
     Raises:
         KernelSyntaxError: There is none, or it is no plain function definition.
@@ -194,11 +194,16 @@ def read_source(pyfunc: Callable[..., Any]) -> Source:
             start_of(pyfunc),
             "define it with def",
         )
-    if not isinstance(body, ast.FunctionDef):
+    code = pyfunc.__code__
+    if not (isinstance(body, ast.FunctionDef) and body.name == code.co_name):
         raise other_text(pyfunc)
-    source = Source(pyfunc, body, offset, text.isascii(), text)
-    check_text(pyfunc, body)
-    return source
+    args = body.args
+    names = [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    # Python puts the name of the class before private names.
+    if len(names) != len(own) or not all(map(str.endswith, own, names)):
+        raise other_text(pyfunc)
+    return Source(pyfunc, body, offset, text.isascii(), text)
 
 
 def name_loc(pyfunc: Callable[..., Any]) -> SrcLoc | None:
@@ -226,7 +231,7 @@ class _Same:
 @lru_cache(maxsize=1)
 def _definition(same: _Same) -> tuple[ast.stmt | None, int, str]:
     first = same.code.co_firstlineno
-    lines = _file_lines(same.code)[first - 1 :]
+    lines = file_lines(same.code)[first - 1 :]
     if not lines:
         raise OSError("the file has become shorter")
     last = max(line or first for _, _, line in same.code.co_lines())
@@ -234,13 +239,6 @@ def _definition(same: _Same) -> tuple[ast.stmt | None, int, str]:
     end = found.end_lineno if found is not None else None
     text = lines if end is None else lines[: end + offset - first + 1]
     return found, offset, "".join(text)
-
-
-def _file_lines(code: CodeType) -> list[str]:
-    """The lines of the file that ``code`` is from."""
-    linecache.checkcache(code.co_filename)
-    # Python's own search finds more, and asks every module first.
-    return linecache.getlines(code.co_filename) or inspect.findsource(code)[0]
 
 
 def parse_definition(lines: list[str], first: int, least: int = 1) -> tuple[ast.stmt | None, int]:

@@ -26,7 +26,7 @@ from kernelcore.ir.derivative_rules import Rules, instantiate
 from kernelcore.language.annotations import Open, bound_of, parameter_nodes, parameter_type
 from kernelcore.language.function import Function, Overload, require_function
 from kernelcore.language.source import Source, read_source
-from kernelcore.language.source_check import note_file
+from kernelcore.language.source_check import check_text, note_file
 from kernelcore.language.types import ArrayType, Scalar, StackType, Type, admits, element_type
 
 GRAD, REPLAY, JVP = "grad", "replay", "jvp"
@@ -181,11 +181,16 @@ def make_rules(overload: Overload, callee: Callee, lower: Lower) -> Rules:
     """
     makers = {GRAD: _make_adjoint, REPLAY: _make_replay, JVP: _make_jvp}
     made = {
-        kind: makers[kind](callee, read_source(pyfunc), lower)
+        kind: makers[kind](callee, _checked(read_source(pyfunc)), lower)
         for kind, pyfunc in overload.rules.items()
     }
     types = tuple(p.type for p in callee.func.params)
     return Rules(callee.name, types, made.get(GRAD), made.get(JVP), made.get(REPLAY))
+
+
+def _checked(source: Source) -> Source:
+    check_text(source.pyfunc, source.tree)
+    return source
 
 
 def emit_with_rules(
