@@ -20,7 +20,7 @@ from kernelcore.autograd.records import (
     Records,
     record_at,
 )
-from kernelcore.autograd.visualize import dot_text, mermaid_text
+from kernelcore.autograd.visualize import LANGUAGES, graph_text
 from kernelcore.base import native
 from kernelcore.base.errors import KernelArgumentError, KernelPlacementError
 from kernelcore.launch.array_ops import add_to, clear, layout, set_one
@@ -298,16 +298,12 @@ class Tape:
         Raises:
             KernelArgumentError: Another language.
         """
-        writers = {"dot": dot_text, "mermaid": mermaid_text}
-        if language not in writers:
+        if language not in LANGUAGES:
             raise KernelArgumentError(
                 f"visualize: expected language 'dot' or 'mermaid', found {language!r}"
             )
-        text = writers[language](
-            [record_at(self._records, n) for n in range(len(self))],
-            dict(array_labels or {}),
-            graph_direction,
-        )
+        records = [record_at(self._records, n) for n in range(len(self))]
+        text = graph_text(language, records, array_labels or {}, graph_direction)
         if filename is not None:
             with open(filename, "w", encoding="utf-8") as file:
                 file.write(text)

@@ -1,72 +1,57 @@
-"""What a Tape recorded as the text of a graph: arrays, and what happened between them."""
+"""The records of a Tape as the text of a graph: arrays, and the events between them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kernelcore.autograd.records import Record
 from kernelcore.runtime.array.array import Array
 
 
-@dataclass(slots=True)
-class Graph:
-    """Nodes by identifier, and edges between identifiers.
+class _Language(NamedTuple):
+    """The lines of a language; ``escapes`` are replacements in labels."""
 
-    Attributes:
-        arrays: The text of arrays.
-        steps: The text of launches, copies and functions.
-        edges: Pairs, in order.
-    """
-
-    arrays: dict[str, str] = field(default_factory=dict[str, str])
-    steps: dict[str, str] = field(default_factory=dict[str, str])
-    edges: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    begin: str
+    array: str
+    event: str
+    edge: str
+    end: str
+    escapes: Mapping[str, str]
 
 
-def dot_text(records: Sequence[Record], labels: Mapping[Array, str], direction: str) -> str:
-    """The graph in the language of Graphviz."""
-    graph = _graph(records, labels)
-    lines = ["digraph tape {", f"  rankdir={direction};"]
-    lines += [f'  {n} [shape=ellipse, label="{_escaped(t)}"];' for n, t in graph.arrays.items()]
-    lines += [f'  {n} [shape=box, label="{_escaped(t)}"];' for n, t in graph.steps.items()]
-    lines += [f"  {a} -> {b};" for a, b in graph.edges]
-    return "\n".join([*lines, "}", ""])
+LANGUAGES = {
+    "dot": _Language(
+        "digraph tape {{\n  rankdir={};\n",
+        '  {} [shape=ellipse, label="{}"];\n',
+        '  {} [shape=box, label="{}"];\n',
+        "  {} -> {};\n",
+        "}\n",
+        {"\\": "\\\\", '"': '\\"'},
+    ),
+    "mermaid": _Language(
+        "flowchart {}\n", '  {}(["{}"])\n', '  {}["{}"]\n', "  {} --> {}\n", "", {'"': "#quot;"}
+    ),
+}
 
 
-def mermaid_text(records: Sequence[Record], labels: Mapping[Array, str], direction: str) -> str:
-    """The graph in the language of Mermaid."""
-    graph = _graph(records, labels)
-    lines = [f"flowchart {direction}"]
-    lines += [f'  {n}(["{_quoted(t)}"])' for n, t in graph.arrays.items()]
-    lines += [f'  {n}["{_quoted(t)}"]' for n, t in graph.steps.items()]
-    lines += [f"  {a} --> {b}" for a, b in graph.edges]
-    return "\n".join([*lines, ""])
-
-
-def _graph(records: Sequence[Record], labels: Mapping[Array, str]) -> Graph:
-    graph = Graph()
+def graph_text(
+    language: str, records: Sequence[Record], labels: Mapping[Array, str], direction: str
+) -> str:
+    """The graph in the language of Graphviz, 'dot', or of Mermaid, 'mermaid'."""
+    form = LANGUAGES[language]
+    escapes = str.maketrans(dict(form.escapes))
     known: dict[Array, str] = {}
-
-    def node(array: Array, record: Record) -> str:
-        if array not in known:
-            known[array] = f"a{len(known)}"
-            name = labels.get(array) or record.name_of(array)
-            gradient = ", grad" if array.requires_grad else ""
-            graph.arrays[known[array]] = f"{name}: {array.element} {array.shape}{gradient}"
-        return known[array]
-
+    arrays, events, edges = "", "", ""
     for n, record in enumerate(records):
-        step = f"s{n}"
-        graph.steps[step] = record.label
-        graph.edges += [(node(a, record), step) for a in record.inputs]
-        graph.edges += [(step, node(a, record)) for a in record.outputs]
-    return graph
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
-
-
-def _quoted(text: str) -> str:
-    return text.replace('"', "#quot;")
+        for array in (*record.inputs, *record.outputs):
+            if array not in known:
+                known[array] = f"a{len(known)}"
+                name = labels.get(array) or record.name_of(array)
+                gradient = ", grad" if array.requires_grad else ""
+                text = f"{name}: {array.element} {array.shape}{gradient}".translate(escapes)
+                arrays += form.array.format(known[array], text)
+        events += form.event.format(f"s{n}", record.label.translate(escapes))
+        edges += "".join(form.edge.format(known[a], f"s{n}") for a in record.inputs)
+        edges += "".join(form.edge.format(f"s{n}", known[a]) for a in record.outputs)
+    return form.begin.format(direction) + arrays + events + edges + form.end

@@ -1,75 +1,61 @@
 """Kernels as pure operations, the surface for adapters. May import: launch and below."""
 
-from kernelcore import _native as _native
-from kernelcore.base import native as native
-from kernelcore.codegen import abi as abi
-from kernelcore.codegen.snippet.toolchain import find_compiler as find_compiler
-from kernelcore.codegen.target.cpu import thunk as thunk
-from kernelcore.compiler.code_store import load_portable as load_portable
-from kernelcore.compiler.code_store import portable as portable
-from kernelcore.compiler.code_store import resolve as resolve
-from kernelcore.compiler.code_store import stored_image as stored_image
-from kernelcore.compiler.describe_launch import make_signature as make_signature
-from kernelcore.compiler.describe_launch import messages as messages
-from kernelcore.compiler.launch_descriptor import Binding as Binding
-from kernelcore.compiler.launch_descriptor import ParameterSlot as ParameterSlot
-from kernelcore.compiler.launch_descriptor import Role as Role
-from kernelcore.compiler.launch_descriptor import ZeroFill as ZeroFill
-from kernelcore.compiler.launch_descriptor import dtype_code as dtype_code
-from kernelcore.compiler.ptx_code import architecture_of as architecture_of
-from kernelcore.language.composite import Composite as Composite
-from kernelcore.language.conversion import take_array as take_array
-from kernelcore.language.flatten import leaf_names as leaf_names
-from kernelcore.language.types import MAX_GRID_DIMS as MAX_GRID_DIMS
-from kernelcore.language.types import SCALARS as SCALARS
-from kernelcore.language.types import ArrayOf as ArrayOf
-from kernelcore.language.types import Dense as Dense
-from kernelcore.language.types import Scalar as Scalar
-from kernelcore.language.types import SourceType as SourceType
-from kernelcore.language.types import StructType as StructType
-from kernelcore.language.types import as_array as as_array
-from kernelcore.language.types import element_type as element_type
-from kernelcore.language.types import scalar_of as scalar_of
-from kernelcore.language.types import type_of as type_of
-from kernelcore.operators import derive as derive
-from kernelcore.operators.arguments import Arguments as Arguments
-from kernelcore.operators.arguments import ArgumentTree as ArgumentTree
-from kernelcore.operators.derive import DerivedOperation as DerivedOperation
-from kernelcore.operators.extremum import ExtremumForm as ExtremumForm
-from kernelcore.operators.extremum import TieWeights as TieWeights
-from kernelcore.operators.extremum import extremum_form as extremum_form
-from kernelcore.operators.extremum import find_ties as find_ties
-from kernelcore.operators.gpu import MAX_THREADS as MAX_THREADS
-from kernelcore.operators.gpu import PORTABLE_ARCHITECTURE as PORTABLE_ARCHITECTURE
-from kernelcore.operators.gpu import common_architecture as common_architecture
-from kernelcore.operators.gpu import device_form as device_form
-from kernelcore.operators.gpu import is_block_dim as is_block_dim
-from kernelcore.operators.operation import Extent as Extent
-from kernelcore.operators.operation import Operand as Operand
-from kernelcore.operators.operation import Operation as Operation
-from kernelcore.operators.operation import Result as Result
-from kernelcore.operators.operation import Shape as Shape
-from kernelcore.operators.operation import describe as describe
-from kernelcore.operators.operation import evaluate as evaluate
-from kernelcore.operators.operation import identifiers as identifiers
-from kernelcore.operators.operation import native_operation as native_operation
-from kernelcore.operators.operation import own_shape as own_shape
-from kernelcore.operators.shape_rules import ShapeSpec as ShapeSpec
-from kernelcore.operators.shape_rules import kernel_operation as kernel_operation
-from kernelcore.operators.shape_rules import require_kernel as require_kernel
-from kernelcore.operators.shape_rules import roles as roles
-from kernelcore.operators.traced.interface import Interface as Interface
-from kernelcore.operators.traced.interface import declared_parameters as declared_parameters
-from kernelcore.operators.traced.interface import interface as interface
-from kernelcore.operators.traced.program import Literal as Literal
-from kernelcore.operators.traced.program import Program as Program
-from kernelcore.operators.traced.program import ProgramStep as ProgramStep
-from kernelcore.operators.traced.program import Slot as Slot
-from kernelcore.operators.traced.program_cache import Programs as Programs
-from kernelcore.passes.access.elementwise import Part as Part
-from kernelcore.passes.access.elementwise import parts as parts
-from kernelcore.runtime.array.element_layout import element_of as element_of
-from kernelcore.runtime.array.element_layout import scalar_in as scalar_in
-from kernelcore.runtime.device import CPU as CPU
-from kernelcore.runtime.device import cuda_device as cuda_device
-from kernelcore.runtime.device import require_device as require_device
+# The adapters import these names from here.
+# ruff: noqa: F401
+# pyright: reportUnusedImport=false
+
+from kernelcore import _native
+from kernelcore.base import native
+from kernelcore.codegen import abi
+from kernelcore.codegen.snippet.toolchain import find_compiler
+from kernelcore.codegen.target.cpu import thunk
+from kernelcore.compiler.code_store import load_portable, portable, resolve, stored_image
+from kernelcore.compiler.describe_launch import make_signature, messages
+from kernelcore.compiler.launch_descriptor import Binding, ParameterSlot, Role, ZeroFill, dtype_code
+from kernelcore.compiler.ptx_code import architecture_of
+from kernelcore.language.composite import Composite
+from kernelcore.language.conversion import take_array
+from kernelcore.language.flatten import leaf_names
+from kernelcore.language.types import (
+    MAX_GRID_DIMS,
+    SCALARS,
+    ArrayOf,
+    Dense,
+    Scalar,
+    SourceType,
+    StructType,
+    as_array,
+    element_type,
+    scalar_of,
+    type_of,
+)
+from kernelcore.operators import derive
+from kernelcore.operators.arguments import Arguments, ArgumentTree
+from kernelcore.operators.derive import DerivedOperation
+from kernelcore.operators.extremum import ExtremumForm, TieWeights, extremum_form, find_ties
+from kernelcore.operators.gpu import (
+    MAX_THREADS,
+    PORTABLE_ARCHITECTURE,
+    common_architecture,
+    device_form,
+    is_block_dim,
+)
+from kernelcore.operators.operation import (
+    Extent,
+    Operand,
+    Operation,
+    Result,
+    Shape,
+    describe,
+    evaluate,
+    identifiers,
+    native_operation,
+    own_shape,
+)
+from kernelcore.operators.shape_rules import ShapeSpec, kernel_operation, require_kernel, roles
+from kernelcore.operators.traced.interface import Interface, declared_parameters, interface
+from kernelcore.operators.traced.program import Literal, Program, ProgramStep, Slot
+from kernelcore.operators.traced.program_cache import Programs
+from kernelcore.passes.access.elementwise import Part, parts
+from kernelcore.runtime.array.element_layout import element_of, scalar_in
+from kernelcore.runtime.device import CPU, cuda_device, require_device
