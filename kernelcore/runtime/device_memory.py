@@ -38,41 +38,29 @@ def device_holding(value: object) -> Device:
 def allocated(
     shape: tuple[int, ...], layout: np.dtype[Any], stream: Stream
 ) -> tuple[Numbers, native.DeviceBuffer]:
-    """New memory of a GPU, whose bytes are anything, and its layout; for use in ``stream``.
+    """New memory of a GPU, not initialized, and its layout; for use in ``stream``.
 
     Raises:
         KernelMemoryError: There is not enough.
     """
-    buffer = native.DeviceBuffer.on_device(stream.queue, _size_bytes(shape, layout))
-    return _layout_in(buffer, shape, layout), buffer
+    size_bytes = math.prod(shape) * layout.itemsize
+    buffer = native.DeviceBuffer.on_device(stream.queue, size_bytes)
+    return _layout_at(buffer.address, size_bytes, shape, layout), buffer
 
 
 def pinned(
     shape: tuple[int, ...], layout: np.dtype[Any], device: Device
 ) -> tuple[Numbers, native.DeviceBuffer]:
-    """Zeros in memory of the host that the GPU ``device`` copies from and to without waiting.
+    """Zeros in page-locked memory of the host, for asynchronous copies of the GPU ``device``.
 
     Raises:
         KernelMemoryError: There is not enough.
     """
-    buffer = native.DeviceBuffer.pinned(device.ordinal, _size_bytes(shape, layout))
-    found = _layout_in(buffer, shape, layout, owner=buffer)
+    size_bytes = math.prod(shape) * layout.itemsize
+    buffer = native.DeviceBuffer.pinned(device.ordinal, size_bytes)
+    found = _layout_at(buffer.address, size_bytes, shape, layout, owner=buffer)
     found[...] = np.zeros((), layout)
     return found, buffer
-
-
-def _size_bytes(shape: tuple[int, ...], layout: np.dtype[Any]) -> int:
-    return math.prod(shape) * layout.itemsize
-
-
-def _layout_in(
-    buffer: native.DeviceBuffer,
-    shape: tuple[int, ...],
-    layout: np.dtype[Any],
-    owner: object = None,
-) -> Numbers:
-    size_bytes = _size_bytes(shape, layout)
-    return _layout_at(buffer.address, size_bytes, shape, layout, owner=owner)
 
 
 def on_device(values: Numbers, stream: Stream) -> ArrayMemory:
@@ -106,7 +94,7 @@ def _layout_at(
     offset: int = 0,
     strides: tuple[int, ...] | None = None,
 ) -> Numbers:
-    """An array whose elements NumPy does not look at before somebody asks it to."""
+    """An array of NumPy over an address; creating it does not read the memory."""
     if math.prod(shape) == 0:
         return np.empty(shape, layout)
     span: Any = (ctypes.c_char * size_bytes).from_address(address)

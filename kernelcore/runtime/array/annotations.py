@@ -19,13 +19,51 @@ from kernelcore.runtime.array.indexed_array import IndexedArray
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayAnnotation:
+class Annotation:
+    """Makes the types of parameters that are arrays of ``ndim`` dimensions.
+
+    Attributes:
+        name: The name that users write.
+        ndim: The number of dimensions.
+        is_open: Whether a call may give another number of dimensions.
+    """
+
+    name: str
+    ndim: int
+    is_open: bool = False
+
+    def __getitem__(self, dtype: object) -> ArrayOf:
+        return self._type(dtype, None)
+
+    def _type(self, dtype: object, ndim: int | None) -> ArrayOf:
+        element = None if dtype is Any else type_of(dtype)
+        if isinstance(element, ArrayOf) or (element is None and dtype is not Any):
+            raise KernelTypeError(
+                f"{self.name}: expected a scalar, vector or struct as dtype, found {dtype!r}",
+                remedy="use float, int, bool, or a type such as kc.float64 or kc.vec3",
+            )
+        if isinstance(element, StructType) and not has_layout(element):
+            raise KernelTypeError(
+                f"{self.name}: struct {element} holds arrays, so there are no arrays of it",
+                remedy="keep the arrays in one struct, or pass them on their own",
+            )
+        ndim = self.ndim if ndim is None else ndim
+        lowest, highest = (1, MAX_ARRAY_DIMS) if self.is_open else (self.ndim, self.ndim)
+        is_int = isinstance(ndim, int)  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not is_int or not lowest <= ndim <= highest:
+            raise KernelTypeError(
+                f"{self.name}: expected {lowest} to {highest} dimensions, found {ndim!r}",
+                remedy="use array(dtype=..., ndim=...)",
+            )
+        return ArrayOf(element, ndim, isinstance(self, IndexedArrayAnnotation))
+
+
+class ArrayAnnotation(Annotation):
     """Makes the types of array parameters, and data arrays.
 
     ``array(dtype=float, ndim=2)`` and ``array2d[vec3]`` are annotations. ``dtype`` is a kernelcore
     scalar type, Python's bool, int (32 bits) or float (32 bits), the class of a vector, matrix,
-    quaternion, transform or struct, or typing.Any for any of them. ``is_open`` says that a call may
-    give another number of dimensions than ``ndim``.
+    quaternion, transform or struct, or typing.Any for any of them.
 
     With data or a shape it makes an Array: ``array([1.0, 2.0], dtype=float)``; see
     ``creation.make_array`` for the arguments. With a shape alone the array holds zeros.
@@ -35,9 +73,7 @@ class ArrayAnnotation:
         KernelArgumentError: Data of another shape.
     """
 
-    name: str
-    ndim: int
-    is_open: bool = False
+    __slots__ = ()
 
     def __call__(
         self,
@@ -52,7 +88,7 @@ class ArrayAnnotation:
         if shape is None and not options and (data is None or is_type):
             # As an annotation, it also takes dtype and ndim in order.
             element, dims = (data, ndim if dtype is None else dtype) if is_type else (dtype, ndim)
-            return _array_of(self, float if element is None else element, dims, is_indexed=False)
+            return self._type(float if element is None else element, dims)
         if data is None or is_type:
             if shape is None:
                 raise KernelArgumentError(
@@ -63,12 +99,8 @@ class ArrayAnnotation:
         wanted = self.ndim if ndim is None and not self.is_open else ndim
         return make_array(data, dtype, shape, ndim=wanted, **options)
 
-    def __getitem__(self, dtype: object) -> ArrayOf:
-        return _array_of(self, dtype, None, is_indexed=False)
 
-
-@dataclass(frozen=True, slots=True)
-class IndexedArrayAnnotation:
+class IndexedArrayAnnotation(Annotation):
     """Makes types of parameters that are looked up through indices, and arguments for them.
 
     ``indexedarray(dtype=float, ndim=2)`` and ``indexedarray2d[vec3]`` are annotations as those of
@@ -79,9 +111,7 @@ class IndexedArrayAnnotation:
         KernelArgumentError: As for IndexedArray.
     """
 
-    name: str
-    ndim: int
-    is_open: bool = False
+    __slots__ = ()
 
     def __call__(
         self,
@@ -99,40 +129,7 @@ class IndexedArrayAnnotation:
                 f"{self.name}: expected a type or an array, found both",
                 remedy="annotate with dtype and ndim, or give data and indices",
             )
-        element = dtype if dtype is not None else float if data is None else data
-        return _array_of(self, element, ndim, is_indexed=True)
-
-    def __getitem__(self, dtype: object) -> ArrayOf:
-        return _array_of(self, dtype, None, is_indexed=True)
-
-
-def _array_of(
-    maker: ArrayAnnotation | IndexedArrayAnnotation,
-    dtype: object,
-    ndim: int | None,
-    *,
-    is_indexed: bool,
-) -> ArrayOf:
-    element = None if dtype is Any else type_of(dtype)
-    if isinstance(element, ArrayOf) or (element is None and dtype is not Any):
-        raise KernelTypeError(
-            f"{maker.name}: expected a scalar, vector or struct as dtype, found {dtype!r}",
-            remedy="use float, int, bool, or a type such as kc.float64 or kc.vec3",
-        )
-    if isinstance(element, StructType) and not has_layout(element):
-        raise KernelTypeError(
-            f"{maker.name}: struct {element} holds arrays, so there are no arrays of it",
-            remedy="keep the arrays in one struct, or pass them on their own",
-        )
-    ndim = maker.ndim if ndim is None else ndim
-    lowest, highest = (1, MAX_ARRAY_DIMS) if maker.is_open else (maker.ndim, maker.ndim)
-    is_int = isinstance(ndim, int)  # pyright: ignore[reportUnnecessaryIsInstance]
-    if not is_int or not lowest <= ndim <= highest:
-        raise KernelTypeError(
-            f"{maker.name}: expected {lowest} to {highest} dimensions, found {ndim!r}",
-            remedy="use array(dtype=..., ndim=...)",
-        )
-    return ArrayOf(element, ndim, is_indexed)
+        return self._type(dtype if dtype is not None else float if data is None else data, ndim)
 
 
 array = ArrayAnnotation("array", 1, is_open=True)
