@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
@@ -30,19 +28,18 @@ def scale(x: kc.array(dtype=float), a: float, y: kc.array(dtype=float)):
 
 def main() -> None:
     """Print the medians of the rounds."""
-    with tempfile.TemporaryDirectory() as folder:
-        library = fake.build(Path(folder))
-        driver = fake.install(library)
-        torch = FakeTorch(driver, library)
-        FakeTensor.use_with(torch)
-        operation = kernel_operation(scale, None)
-        operator = entry(torch, operation, _refuse)
-        driver.know(scale.func, "sm_90")
-        x, y = kc.zeros(8, device="cuda:0"), kc.zeros(8, device="cuda:0")
-        tensor = FakeTensor.of(np.ones(8, np.float32))
-        driver.be_idle()
-        report("launch", lambda: kc.launch(scale, dim=8, inputs=[x, 2.0], outputs=[y]))
-        report("call of an operator of torch", lambda: operator(tensor, 2.0))
+    library = fake.build()
+    driver = fake.install(library)
+    torch = FakeTorch(driver, library)
+    FakeTensor.use_with(torch)
+    operation = kernel_operation(scale, None)
+    operator = entry(torch, operation, _refuse)
+    driver.know(scale.func, "sm_90")
+    x, y = kc.zeros(8, device="cuda:0"), kc.zeros(8, device="cuda:0")
+    tensor = FakeTensor.of(np.ones(8, np.float32))
+    driver.be_idle()
+    report("launch", lambda: kc.launch(scale, dim=8, inputs=[x, 2.0], outputs=[y]))
+    report("call of an operator of torch", lambda: operator(tensor, 2.0))
 
 
 def report(name: str, call: Callable[[], object]) -> None:

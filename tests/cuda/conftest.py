@@ -20,8 +20,8 @@ def _forget() -> None:
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> object:
-    return fake.build(tmp_path_factory.mktemp("driver"))
+def library() -> object:
+    return fake.build()
 
 
 @pytest.fixture

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import subprocess
 import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +17,7 @@ from kernelcore.launch.executable import Executable
 from kernelcore.passes.access.accumulation_plan import unplanned
 from kernelcore.runtime.stream import Stream
 from tests.helpers.paths import ROOT
+from tests.helpers.shared_library import build_library
 
 NO_DEVICE = 100
 ILLEGAL_ADDRESS = 700
@@ -27,16 +26,13 @@ NOT_SUPPORTED = 801
 
 
 @cache
-def build(folder: Path) -> Path:
-    """The library of the fake driver, compiled to ``folder``."""
-    library = folder / "libfakecuda.so"
+def build() -> Path:
+    """The library of the fake driver."""
     folders = [f"{ROOT}/csrc", f"{ROOT}/csrc/include", f"{ROOT}/csrc/third_party/dlpack"]
     include = [f"-I{path}" for path in (*folders, sysconfig.get_paths()["include"])]
-    sources = [str(path) for path in sorted(Path(__file__).parent.glob("fake_*.cc"))]
-    flags = ["-std=c++20", "-shared", "-fPIC", "-O1"]
-    compiler = os.environ.get("CXX", "c++")
-    subprocess.run([compiler, *flags, *include, *sources, "-o", str(library)], check=True)
-    return library
+    here = Path(__file__).parent
+    headers = [*here.glob("*.h"), *(ROOT / "csrc").rglob("*.h")]
+    return build_library(sorted(here.glob("fake_*.cc")), ["-O1", *include], headers)
 
 
 class ForeignGraph:

@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -22,8 +20,8 @@ from tests.device import driver, gpu
 @contextmanager
 def fake_gpu() -> Iterator[None]:
     """The fake driver is that of kernelcore, and of what tests load by themselves."""
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        library = fake.build(Path(folder))
+    with pytest.MonkeyPatch.context() as patch:
+        library = fake.build()
         found = fake.install(library)
         known, load = fake.KnownKernels(found), gpu.load
 

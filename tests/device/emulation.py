@@ -11,7 +11,6 @@ import ctypes
 import hashlib
 import math
 import re
-import subprocess
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -20,7 +19,6 @@ from typing import Any, NamedTuple
 from kernelcore.codegen import abi
 from kernelcore.codegen.gpu import gpu_ops, ptx
 from kernelcore.codegen.snippet import toolchain, translation_unit
-from kernelcore.codegen.snippet.toolchain import find_compiler
 from kernelcore.codegen.target import cpu
 from kernelcore.ir.core import Func
 from kernelcore.ir.printer import canonical
@@ -28,6 +26,7 @@ from kernelcore.ir.snippet import Snippet
 from kernelcore.language.types import MAX_GRID_DIMS
 from kernelcore.passes.access.accumulation_plan import Order
 from tests.helpers.argument_block import pack
+from tests.helpers.shared_library import build_library
 
 SOURCE = Path(__file__).with_name("block.cc")
 REPLACED = (
@@ -139,16 +138,8 @@ def _loaded(text: str, symbol: str, snippets: tuple[Snippet, ...]) -> int:
 
 @cache
 def _library() -> Any:
-    """``block.cc``, compiled once per text of it."""
-    digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]
-    path = SOURCE.parents[2] / "build" / f"block_{digest}.so"
-    if not path.exists():
-        path.parent.mkdir(exist_ok=True)
-        made = path.with_suffix(".tmp.so")
-        flags = ["-std=c++20", "-shared", "-fPIC", "-Wall", "-Wextra"]
-        command = [*find_compiler("the emulation of devices"), *flags, str(SOURCE)]
-        subprocess.run([*command, "-o", str(made)], check=True)
-        made.replace(path)
+    """``block.cc``, with its arguments."""
+    path = build_library([SOURCE], ["-Wall", "-Wextra"])
     library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     where = [ctypes.c_void_p] * 3
     library.run_grid.argtypes = [*where, ctypes.c_int64, *[ctypes.c_int] * 3]
