@@ -9,7 +9,6 @@ from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.derivative_rules import Rules
 from kernelcore.ir.op import Op
 from kernelcore.ir.snippet import Snippet
-from kernelcore.language.types import Type
 
 
 def pretty(func: Func) -> str:
@@ -55,7 +54,7 @@ class _Printer:
         return ", ".join(self.atom(a) for a in atoms)
 
     def typed(self, params: tuple[Var, ...]) -> str:
-        return ", ".join(f"{self.name(v)}: {_type(v.type)}" for v in params)
+        return ", ".join(f"{self.name(v)}: {v.type!r}" for v in params)
 
     def func(self, func: Func) -> str:
         name = func.name if self.named else "kernel"
@@ -100,10 +99,6 @@ class _Printer:
     def rules(self, rules: Rules) -> str:
         texts = [f"{kind}: {canonical(func)}" for kind, func in rules.functions()]
         return "{" + "; ".join(texts) + "}"
-
-
-def _type(type_: Type) -> str:
-    return repr(type_)
 
 
 def _literal(const: Const, *, exact: bool) -> str:

@@ -102,15 +102,8 @@ class Snippet:
     @property
     def text(self) -> str:
         """The text of the form that is called."""
-        match self.variant:
-            case Variant.FORWARD:
-                return self.forward
-            case Variant.TANGENT:
-                return ""
-            case Variant.REPLAY:
-                return self.replay or ""
-            case Variant.ADJOINT:
-                return self.adjoint or ""
+        texts = {Variant.FORWARD: self.forward, Variant.REPLAY: self.replay}
+        return {**texts, Variant.ADJOINT: self.adjoint}.get(self.variant) or ""
 
     @property
     def loc(self) -> SrcLoc | None:
@@ -120,32 +113,22 @@ class Snippet:
     @property
     def slots(self) -> tuple[SnippetSlot, ...]:
         """What is passed, in order."""
-        if self.variant is Variant.TANGENT:
-            return self._slots_of_tangent()
         is_adjoint = self.variant is Variant.ADJOINT
+        is_tangent = self.variant is Variant.TANGENT
         found: list[SnippetSlot] = []
         for p in self.params:
-            if not is_adjoint:
-                found.append(SnippetSlot(p.name, p.type, p.use, p.effect))
-            elif p.is_in_derivative or not isinstance(p.type, ArrayType):
-                found.append(SnippetSlot(p.name, p.type, Use.LOAD, Use.LOAD))
-        if is_adjoint:
-            for p, is_given in zip(self.params, self.given, strict=True):
-                if is_given:
-                    use = p.use_of_cotangent
-                    found.append(SnippetSlot(f"adj_{p.name}", p.type, use, use, is_cotangent=True))
-            if self.result is not None:
-                found.append(SnippetSlot("adj_ret", self.result, is_cotangent=True))
-        return tuple(found)
-
-    def _slots_of_tangent(self) -> tuple[SnippetSlot, ...]:
-        found: list[SnippetSlot] = []
-        for p in self.params:
-            use = Use.LOAD if p.is_in_derivative else Use.NONE
-            found.append(SnippetSlot(p.name, p.type, use, use))
-        for p, is_given in zip(self.params, self.given, strict=True):
-            if is_given or is_float_value(p):
+            read = Use.LOAD if p.is_in_derivative or is_adjoint else Use.NONE
+            uses = (read, read) if is_tangent or is_adjoint else (p.use, p.effect)
+            if not is_adjoint or p.is_in_derivative or not isinstance(p.type, ArrayType):
+                found.append(SnippetSlot(p.name, p.type, *uses))
+        for p, is_given in zip(self.params, self.given, strict=False):
+            if is_adjoint and is_given:
+                use = p.use_of_cotangent
+                found.append(SnippetSlot(f"adj_{p.name}", p.type, use, use, is_cotangent=True))
+            elif is_tangent and (is_given or is_float_value(p)):
                 found.append(SnippetSlot(f"t_{p.name}", p.type, p.use, p.use, is_cotangent=True))
+        if is_adjoint and self.result is not None:
+            found.append(SnippetSlot("adj_ret", self.result, is_cotangent=True))
         return tuple(found)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import replace
 
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import OpKind
@@ -99,12 +100,8 @@ def bound_vars(region: Region) -> set[Var]:
 def captured_vars(eqn: Eqn) -> list[Var]:
     """Vars that the regions of ``eqn`` use from outside it, in order of first use."""
     bound = {v for region in eqn.regions for v in bound_vars(region)}
-    seen: dict[Var, None] = {}
-    for region in eqn.regions:
-        for inner in region.eqns:
-            seen.update((a, None) for a in used_atoms(inner) if isinstance(a, Var))
-        seen.update((a, None) for a in region.yields if isinstance(a, Var))
-    return [v for v in seen if v not in bound]
+    inside = replace(eqn, inputs=())
+    return [a for a in dict.fromkeys(used_atoms(inside)) if isinstance(a, Var) and a not in bound]
 
 
 def substitute(atom: Atom, env: Mapping[Var, Atom]) -> Atom:

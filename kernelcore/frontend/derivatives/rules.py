@@ -162,15 +162,18 @@ class Callee:
     @property
     def results(self) -> list[tuple[Value, list[Type]]]:
         """The form of each result, and the types of its leaves."""
-        types = iter([a.type for a in self.func.body.yields])
         members = self.skeleton if isinstance(self.skeleton, tuple) else (self.skeleton,)
-        return [(m, [next(types) for _ in range(hole_count(m))]) for m in members]
+        return _rows(members, self.func.body.yields)
 
     @property
     def params(self) -> list[tuple[Value, list[Type]]]:
         """The form of each parameter, and the types of its leaves."""
-        types = iter([p.type for p in self.func.params])
-        return [(f, [next(types) for _ in range(hole_count(f))]) for f in self.skeletons]
+        return _rows(self.skeletons, self.func.params)
+
+
+def _rows(skeletons: Sequence[Value], leaves: Sequence[Atom]) -> list[tuple[Value, list[Type]]]:
+    types = iter([leaf.type for leaf in leaves])
+    return [(f, [next(types) for _ in range(hole_count(f))]) for f in skeletons]
 
 
 def make_rules(overload: Overload, callee: Callee, lower: Lower) -> Rules:
