@@ -48,27 +48,17 @@ def mul(x: Number, y: Number) -> Number:
     """Product of ``x`` and ``y``; integers wrap."""
 
 
-@builtin(
-    lower=instr(float="fdiv"),
-    ref=np.divide,
-    grad={"x": "ct / y", "y": "-(ct / y) * out"},
-    domain=(0.5, 2.0),
-)
+@builtin(lower=instr(float="fdiv"), ref=np.divide, grad={"x": "ct / y", "y": "-(ct / y) * out"})
 def div(x: Float, y: Float) -> Float:
     """Quotient ``x / y``; infinite or NaN for ``y == 0``."""
 
 
-@builtin(lower=composed.floordiv, ref=np.floor_divide, grad={}, domain=(0.3, 3.0))
+@builtin(lower=composed.floordiv, ref=np.floor_divide, grad={})
 def floordiv(x: Number, y: Number) -> Number:
     """Quotient ``x // y`` rounded down; of integers, 0 for ``y == 0``."""
 
 
-@builtin(
-    lower=composed.mod,
-    ref=np.remainder,
-    grad={"x": "ct", "y": "-ct * (x // y)"},
-    domain=(0.3, 3.0),
-)
+@builtin(lower=composed.mod, ref=np.remainder, grad={"x": "ct", "y": "-ct * (x // y)"})
 def mod(x: Number, y: Number) -> Number:
     """Remainder ``x % y``, with the sign of ``y``; of integers, 0 for ``y == 0``."""
 
@@ -142,12 +132,7 @@ def fma(x: Float, y: Float, z: Float) -> Float:
     """``x * y + z``, rounded once; in float32 for floats of 16 bits, and then to their type."""
 
 
-@builtin(
-    lower=instr(float="frem"),
-    ref=np.fmod,
-    grad={"x": "ct", "y": "-ct * trunc(x / y)"},
-    domain=(0.3, 3.0),
-)
+@builtin(lower=instr(float="frem"), ref=np.fmod, grad={"x": "ct", "y": "-ct * trunc(x / y)"})
 def fmod(x: Float, y: Float) -> Float:
     """Remainder of ``x / y`` rounded towards zero, with the sign of ``x``; NaN for ``y == 0``."""
 

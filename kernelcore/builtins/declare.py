@@ -94,8 +94,6 @@ def builtin(
     injective: bool = False,
     stride: Callable[[Sequence[int], Sequence[int | None]], int | None] | None = None,
     rmw: Mapping[str, str] | None = None,
-    domain: tuple[float, float] = (-2.0, 2.0),
-    int_domain: tuple[int, int] = (-9, 9),
 ) -> Callable[[Callable[P, R]], Builtin[P, R]]:
     """Enter the decorated stub into the table; its annotations name type classes.
 
@@ -108,8 +106,6 @@ def builtin(
         injective: Whether an integer result is an injective function of each argument.
         stride: By how much an integer result grows as its arguments grow (``ir/op.py``).
         rmw: By kind of scalar, LLVM's ``atomicrmw`` for it.
-        domain: Interval that tests draw float arguments from.
-        int_domain: Interval that tests draw int arguments from.
 
     Raises:
         ValueError: The declaration is inconsistent, or its name is taken.
@@ -143,8 +139,6 @@ def builtin(
             injective=injective,
             stride=stride,
             rmw=MappingProxyType(dict(rmw or {})),
-            domain=domain,
-            int_domain=int_domain,
         )
         entry: Builtin[P, R] = Builtin(op, stub.__module__)
         _open_tables[-1][name] = cast("Builtin[..., Any]", entry)

@@ -34,17 +34,17 @@ def cos(x: Float) -> Float:
     """Cosine of ``x``, in radians."""
 
 
-@builtin(**written(trigonometric.tan), grad={"x": "ct * (1.0 + out * out)"}, domain=(-1.2, 1.2))
+@builtin(**written(trigonometric.tan), grad={"x": "ct * (1.0 + out * out)"})
 def tan(x: Float) -> Float:
     """Tangent of ``x``, in radians."""
 
 
-@builtin(**written(inverse.asin), grad={"x": "ct / sqrt(1.0 - x * x)"}, domain=(-0.9, 0.9))
+@builtin(**written(inverse.asin), grad={"x": "ct / sqrt(1.0 - x * x)"})
 def asin(x: Float) -> Float:
     """Angle in [-pi/2, pi/2] whose sine is ``x``; NaN outside [-1, 1]."""
 
 
-@builtin(**written(inverse.acos), grad={"x": "-ct / sqrt(1.0 - x * x)"}, domain=(-0.9, 0.9))
+@builtin(**written(inverse.acos), grad={"x": "-ct / sqrt(1.0 - x * x)"})
 def acos(x: Float) -> Float:
     """Angle in [0, pi] whose cosine is ``x``; NaN outside [-1, 1]."""
 
@@ -57,7 +57,6 @@ def atan(x: Float) -> Float:
 @builtin(
     **written(inverse.atan2),
     grad={"y": "ct * x / (x * x + y * y)", "x": "-ct * y / (x * x + y * y)"},
-    domain=(0.3, 2.0),
 )
 def atan2(y: Float, x: Float) -> Float:
     """Angle in [-pi, pi] of the point ``(x, y)``."""
@@ -83,16 +82,12 @@ def asinh(x: Float) -> Float:
     """Inverse of ``sinh``."""
 
 
-@builtin(
-    **written(inverse_hyperbolic.acosh),
-    grad={"x": "ct / (sqrt(x - 1.0) * sqrt(x + 1.0))"},
-    domain=(1.1, 3.0),
-)
+@builtin(**written(inverse_hyperbolic.acosh), grad={"x": "ct / (sqrt(x - 1.0) * sqrt(x + 1.0))"})
 def acosh(x: Float) -> Float:
     """Inverse of ``cosh``, not negative; NaN below 1."""
 
 
-@builtin(**written(inverse_hyperbolic.atanh), grad={"x": "ct / (1.0 - x * x)"}, domain=(-0.9, 0.9))
+@builtin(**written(inverse_hyperbolic.atanh), grad={"x": "ct / (1.0 - x * x)"})
 def atanh(x: Float) -> Float:
     """Inverse of ``tanh``; infinite at -1 and 1, NaN beyond."""
 
@@ -117,32 +112,32 @@ def expm1(x: Float) -> Float:
     """``exp(x) - 1``, accurate near 0."""
 
 
-@builtin(**written(logarithm.log), grad={"x": "ct / x"}, domain=(0.1, 3.0))
+@builtin(**written(logarithm.log), grad={"x": "ct / x"})
 def log(x: Float) -> Float:
     """Natural logarithm of ``x``; -inf at 0, NaN below."""
 
 
-@builtin(**written(logarithm.log2), grad={"x": "ct / (x * 0.6931471805599453)"}, domain=(0.1, 3.0))
+@builtin(**written(logarithm.log2), grad={"x": "ct / (x * 0.6931471805599453)"})
 def log2(x: Float) -> Float:
     """Logarithm of ``x`` to base 2; -inf at 0, NaN below."""
 
 
-@builtin(**written(logarithm.log10), grad={"x": "ct / (x * 2.302585092994046)"}, domain=(0.1, 3.0))
+@builtin(**written(logarithm.log10), grad={"x": "ct / (x * 2.302585092994046)"})
 def log10(x: Float) -> Float:
     """Logarithm of ``x`` to base 10; -inf at 0, NaN below."""
 
 
-@builtin(**written(logarithm.log1p), grad={"x": "ct / (1.0 + x)"}, domain=(-0.5, 3.0))
+@builtin(**written(logarithm.log1p), grad={"x": "ct / (1.0 + x)"})
 def log1p(x: Float) -> Float:
     """``log(1 + x)``, accurate near 0."""
 
 
-@builtin(lower=intrinsic("sqrt"), ref=np.sqrt, grad={"x": "0.5 * ct / out"}, domain=(0.1, 3.0))
+@builtin(lower=intrinsic("sqrt"), ref=np.sqrt, grad={"x": "0.5 * ct / out"})
 def sqrt(x: Float) -> Float:
     """Square root of ``x``; NaN below 0, and the derivative at 0 is infinite."""
 
 
-@builtin(**written(root.rsqrt), grad={"x": "-0.5 * ct * out / x"}, domain=(0.1, 3.0))
+@builtin(**written(root.rsqrt), grad={"x": "-0.5 * ct * out / x"})
 def rsqrt(x: Float) -> Float:
     """``1 / sqrt(x)``; NaN below 0."""
 
@@ -153,13 +148,12 @@ def rsqrt(x: Float) -> Float:
         "x": "where(out == 0.0, 0.0, ct * x / out)",
         "y": "where(out == 0.0, 0.0, ct * y / out)",
     },
-    domain=(0.1, 3.0),
 )
 def hypot(x: Float, y: Float) -> Float:
     """``sqrt(x * x + y * y)`` without overflow on the way; the derivative at 0 is 0."""
 
 
-@builtin(**written(root.cbrt), grad={"x": "ct / (3.0 * out * out)"}, domain=(0.1, 3.0))
+@builtin(**written(root.cbrt), grad={"x": "ct / (3.0 * out * out)"})
 def cbrt(x: Float) -> Float:
     """Cube root of ``x``; the derivative at 0 is infinite."""
 
@@ -170,7 +164,6 @@ def cbrt(x: Float) -> Float:
         "x": "where(y == 0.0, 0.0, ct * y * pow(x, y - 1.0))",
         "y": "where(x == 0.0, 0.0, ct * out * log(x))",
     },
-    domain=(0.5, 2.0),
 )
 def pow(x: Float, y: Float) -> Float:
     """``x`` raised to ``y``; the derivative by ``x`` is 0 at ``y == 0``, by ``y`` at ``x == 0``."""

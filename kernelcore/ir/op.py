@@ -84,8 +84,6 @@ class Op:
         stride: By how much an integer result grows from thread to thread, given by how much the
             arguments do, and their values where they are literals; None if by no fixed number.
         rmw: By kind of scalar, LLVM's ``atomicrmw`` that updates an element with it.
-        domain: Interval that tests draw float arguments from.
-        int_domain: Interval that tests draw int arguments from.
     """
 
     name: str
@@ -100,8 +98,6 @@ class Op:
     injective: bool = False
     stride: Callable[[Sequence[int], Sequence[int | None]], int | None] | None = None
     rmw: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    domain: tuple[float, float] = (-2.0, 2.0)
-    int_domain: tuple[int, int] = (-9, 9)
 
     def result_type(self, types: Sequence[Type]) -> Scalar:
         """The result type of a PURE op on ``types``.

@@ -25,7 +25,7 @@ from kernelcore.ir.op import LOAD, STORE, Op
 from kernelcore.language.types import TYPE_CLASSES, ArrayType, Scalar, float32, float64
 from kernelcore.passes.autodiff.jvp import jvp
 from kernelcore.passes.autodiff.vjp import vjp
-from tests.helpers import interpreter
+from tests.helpers import domains, interpreter
 from tests.helpers.kernel_harness import elementwise, is_float, launch, make, one_call
 
 SAMPLES = 200
@@ -66,10 +66,10 @@ def random_operands(op: Op, func: Func) -> list[np.ndarray]:
             case "bool":
                 drawn = rng.integers(0, 2, SAMPLES)
             case "int" | "uint":
-                least = max(op.int_domain[0], scalar_type(param).limits[0])
-                drawn = rng.integers(least, op.int_domain[1] + 1, SAMPLES)
+                least = max(domains.INTEGERS[0], scalar_type(param).limits[0])
+                drawn = rng.integers(least, domains.INTEGERS[1] + 1, SAMPLES)
             case _:
-                drawn = rng.uniform(*op.domain, SAMPLES)
+                drawn = rng.uniform(*domains.floats(op.name), SAMPLES)
         columns.append(drawn.astype(scalar_type(param).numpy))
     return columns
 

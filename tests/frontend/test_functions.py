@@ -10,6 +10,7 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.builtins import BUILTINS
+from tests.helpers import domains
 from tests.helpers.language import run_both
 
 RNG = np.random.default_rng(5)
@@ -297,9 +298,9 @@ def test_operations_of_scalars_take_vectors_and_arrays_element_by_element(name: 
         if wanted == "Bool":
             vectors.append(True)
         elif wanted == "Int":
-            vectors.append(kc.vec3i(*draw.integers(*function.op.int_domain, 3).tolist()))
+            vectors.append(kc.vec3i(*draw.integers(*domains.INTEGERS, 3).tolist()))
         else:
-            vectors.append(kc.vec3(*draw.uniform(*function.op.domain, 3)))
+            vectors.append(kc.vec3(*draw.uniform(*domains.floats(function.op.name), 3)))
     expected = [function(*(v if v is True else v[k] for v in vectors)) for k in range(3)]
     found = function(*vectors)
     assert str(np.asarray(found)) == str(np.array(expected))
