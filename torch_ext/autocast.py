@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import _C
@@ -11,9 +11,7 @@ from torch import _C
 from kernelcore.operators import element_type
 from torch_ext.check import check_arguments
 from torch_ext.dtype import dtype_to_torch
-
-if TYPE_CHECKING:
-    from torch_ext.operator import TorchOperator
+from torch_ext.operator import TorchOperator
 
 DISPATCH_KEYS = ("AutocastCPU", "AutocastCUDA")
 _REDUCED = (torch.float16, torch.bfloat16)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import _C
@@ -23,22 +23,7 @@ from kernelcore.operators import (
 )
 from torch_ext import derivation, native
 from torch_ext.dtype import dtype_to_torch
-
-if TYPE_CHECKING:
-    from torch_ext.operator import TorchOperator
-
-
-class Functions(NamedTuple):
-    """The autograd functions of an operator.
-
-    Attributes:
-        general: Works on one level of transforms, as autograd kernels of built-in operators do.
-        plain: For calls that native code takes, outside of transforms; native itself, but for
-            derivatives of the backward.
-    """
-
-    general: Any
-    plain: Any
+from torch_ext.operator import Functions, TorchOperator
 
 
 def make_functions(operator: TorchOperator) -> Functions:

@@ -15,7 +15,7 @@ from torch_ext.check import check_arguments, check_number
 from torch_ext.dtype import dtype_to_torch, is_wide, tensor_from_array, tensor_from_number
 from torch_ext.operator import TorchOperator
 from torch_ext.sharding import add_pending
-from torch_ext.traced import Forms
+from torch_ext.traced import OperatorPair
 
 
 def as_function(
@@ -106,8 +106,11 @@ class Call:
         }
         # Operands that may be numbers which torch's schemas do not have.
         self.wide = [i for i, dtype in self.values.items() if dtype == uint64]
-        self.forms = Forms.of(operation, qualname)
-        self.numbers, self.tensors = self.forms
+        self.operators = OperatorPair.of(operation, qualname)
+        self.numbers, self.tensors = self.operators
+        if qualname is not None:  # Programs that name it may be loaded without Python.
+            for operator in self.operators:
+                _ = operator.out
 
     @staticmethod
     def of(operation: Operation) -> Call:
@@ -171,5 +174,4 @@ class Call:
         operator, given = self.prepared(args)
         add_pending()
         operator.prepare(given)
-        assert operator.out is not None
         return operator.out(given, out)

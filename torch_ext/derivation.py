@@ -1,7 +1,7 @@
 """Ways to derive an operation, and operator names that tell them.
 
 A compiled graph that torch keeps on disk knows operators by name only, so the name of a derived
-operator must be enough to make it again: ``<root>_<step>...``.
+operator must be enough to make it again: ``<root>_<derivation>...``.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from typing import NamedTuple
 
 from kernelcore.operators import DerivedOperation, Operation, derive, extremum_form
 
+# Of operators whose names tell their content.
+NAMESPACE = "kernelcore"
 ROOT_DIGITS = 12
 
 Indices = tuple[int, ...]
 
 
 class Kind(StrEnum):
-    """What a step derives."""
+    """What is derived."""
 
     VJP = "vjp"
     JVP = "jvp"
@@ -31,8 +33,8 @@ class Kind(StrEnum):
     COUNT = "count"
 
 
-class Step(NamedTuple):
-    """One derivation.
+class Derivation(NamedTuple):
+    """One derivation of an operation from another.
 
     Attributes:
         kind: What is derived.
@@ -49,7 +51,7 @@ class Step(NamedTuple):
         return self.kind + "_".join(f"{sum(1 << i for i in indices):x}" for indices in self.sets)
 
     def apply(self, operation: Operation) -> DerivedOperation:
-        """What the step makes of ``operation``."""
+        """What it makes of ``operation``."""
         match self.kind:
             case Kind.VJP:
                 return derive.vjp(operation, *self.sets)
@@ -71,28 +73,28 @@ class Name(NamedTuple):
     """The parts of an operator's name."""
 
     root: str
-    steps: tuple[Step, ...]
+    derivations: tuple[Derivation, ...]
     tensor_values: bool
 
 
-def vjp(wrt: Indices, cotangents: Indices, omit: Indices) -> Step:
-    return Step(Kind.VJP, (wrt, cotangents, omit))
+def vjp(wrt: Indices, cotangents: Indices, omit: Indices) -> Derivation:
+    return Derivation(Kind.VJP, (wrt, cotangents, omit))
 
 
-def jvp(active: Indices) -> Step:
-    return Step(Kind.JVP, (active,))
+def jvp(active: Indices) -> Derivation:
+    return Derivation(Kind.JVP, (active,))
 
 
-def batch(batched: Indices) -> Step:
-    return Step(Kind.BATCH, (batched,))
+def batch(batched: Indices) -> Derivation:
+    return Derivation(Kind.BATCH, (batched,))
 
 
-def picked(active: Indices) -> Step:
-    return Step(Kind.PICKED, (active,))
+def picked(active: Indices) -> Derivation:
+    return Derivation(Kind.PICKED, (active,))
 
 
-def count(active: Indices) -> Step:
-    return Step(Kind.COUNT, (active,))
+def count(active: Indices) -> Derivation:
+    return Derivation(Kind.COUNT, (active,))
 
 
 def ascii_name(name: str) -> str:
@@ -106,27 +108,27 @@ def root_name(operation: Operation) -> str:
     return f"{ascii_name(operation.func.name)}_{digest[:ROOT_DIGITS]}"
 
 
-def derived_name(root: str, steps: Iterable[Step]) -> str:
-    """The name of what ``steps`` make of the operation called ``root``."""
-    return "_".join((root, *map(str, steps)))
+def derived_name(root: str, derivations: Iterable[Derivation]) -> str:
+    """The name of what ``derivations`` make of the operation called ``root``."""
+    return "_".join((root, *map(str, derivations)))
 
 
-_STEP = "_(vjp)([0-9a-f]+)_([0-9a-f]+)_([0-9a-f]+)|_(jvp|vmap|pick|count)([0-9a-f]+)"
-_STEPS = re.compile(_STEP)
+_DERIVATION = "_(vjp)([0-9a-f]+)_([0-9a-f]+)_([0-9a-f]+)|_(jvp|vmap|pick|count)([0-9a-f]+)"
+_DERIVATIONS = re.compile(_DERIVATION)
 _NAME = re.compile(
     rf"(?P<root>\w+_[0-9a-f]{{{ROOT_DIGITS}}})"
-    rf"(?P<steps>(?:{_STEP.replace('(', '(?:')})+)"
+    rf"(?P<derivations>(?:{_DERIVATION.replace('(', '(?:')})*)"
     r"(?P<tensors>_t)?(?:_k)?"
 )
 
 
 def parse_name(name: str) -> Name | None:
-    """The parts of ``name``, or None if it is not that of a derived operator."""
+    """The parts of ``name``, or None if it is not made of the content of an operation."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
-    steps = tuple(_parse_steps(match["steps"]))
-    return Name(match["root"], steps, match["tensors"] is not None)
+    derivations = tuple(_parse_derivations(match["derivations"]))
+    return Name(match["root"], derivations, match["tensors"] is not None)
 
 
 @cache
@@ -140,10 +142,10 @@ def _version() -> str:
     return digest.hexdigest()
 
 
-def _parse_steps(text: str) -> Iterator[Step]:
-    for found in _STEPS.finditer(text):
+def _parse_derivations(text: str) -> Iterator[Derivation]:
+    for found in _DERIVATIONS.finditer(text):
         kind, *masks = (group for group in found.groups() if group is not None)
-        yield Step(Kind(kind), tuple(_indices(int(mask, 16)) for mask in masks))
+        yield Derivation(Kind(kind), tuple(_indices(int(mask, 16)) for mask in masks))
 
 
 def _indices(mask: int) -> Indices:

@@ -18,14 +18,13 @@ from kernelcore import kernel as as_kernel
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.operators import Arguments, Operation, ShapeSpec, kernel_operation, require_kernel
 from torch_ext.call import Call, as_function
-from torch_ext.derivation import parse_name
+from torch_ext.derivation import NAMESPACE, parse_name
 from torch_ext.generic import generic_operator
 from torch_ext.mutation import mutating
-from torch_ext.operator import NAMESPACE
-from torch_ext.traced import Forms, traceable
+from torch_ext.traced import OperatorPair, traceable
 
-# By the callable that torch_op returned; registered operators live as long as the process.
-_forms: dict[Callable[..., Any], Forms] = {}
+# By the callable that torch_op returned; operators live as long as the process.
+_operators: dict[Callable[..., Any], OperatorPair] = {}
 
 # Namespaces of torch itself, and attributes of any namespace that are no operators.
 _TORCHS_NAMESPACES = frozenset({"_", "aten", "prim", "prims"})
@@ -164,8 +163,8 @@ def _make(
     traced = traceable(
         operation,
         arguments,
-        exported=call.forms,
-        compiled=Forms.of(operation),
+        exported=call.operators,
+        compiled=OperatorPair.of(operation),
         takes_out=takes_out,
     )
     with_out = call.checked if takes_out else None
@@ -173,7 +172,7 @@ def _make(
     if mutates:
         updated = mutating(op, operation, arguments, mutates)
         op = as_function(kernel.pyfunc, arguments, updated, updated)
-    _forms[op] = call.forms
+    _operators[op] = call.operators
     return op
 
 
@@ -215,12 +214,14 @@ def overload(op: Callable[..., Any]) -> OpOverload:
     Its scalar parameters are numbers. In what is to be compiled, call the function instead: caches
     of torch.compile know operators by name, and a name that was given does not tell the content.
     """
-    return forms(op).numbers.public
+    operator = operators_of(op).numbers
+    _ = operator.out  # An overload of what is returned.
+    return operator.public
 
 
-def forms(op: Callable[..., Any]) -> Forms:
+def operators_of(op: Callable[..., Any]) -> OperatorPair:
     """The registered operators behind a function that ``torch_op`` returned."""
-    found = _forms.get(op)
+    found = _operators.get(op)
     if found is None:
         raise KernelArgumentError(
             f"expected an operator, found {op!r}",
@@ -244,7 +245,7 @@ def _qualified(name: object, operation: Operation) -> str:
         namespace in _TORCHS_NAMESPACES
         or not isinstance(getattr(torch.ops, namespace), _OpNamespace)
         or op in _TORCHS_NAMES
-        or parse_name(op) is not None
+        or ((parsed := parse_name(op)) is not None and parsed.derivations)
     ):
         raise KernelArgumentError(
             f"torch_op: the name '{name}' is reserved",

@@ -26,7 +26,7 @@ from kernelcore.operators import (
     find_compiler,
     messages,
 )
-from torch_ext.entry import forms
+from torch_ext.entry import operators_of
 from torch_ext.operator import TorchOperator
 
 # What a number of torch's schemas becomes in the argument block, by kind and width.
@@ -64,8 +64,8 @@ def export_ops(path: str | Path, ops: Sequence[Callable[..., Any]]) -> Path:
     """
     found: dict[str, TorchOperator] = {}
     for op in ops:
-        for form in forms(op):
-            found[form.qualname] = form
+        for operator in operators_of(op):
+            found[operator.qualname] = operator
     if not found:
         raise KernelArgumentError("export_ops: no operators", remedy="give what torch_op returned")
     compiler = find_compiler("export_ops")

@@ -36,13 +36,12 @@ use_tensors(torch.Tensor, torch.nn.Parameter)
 def implement(
     operation: _native.Operation | TorchDeviceOperation,
     namespace: str,
-    names: tuple[str, ...],
+    name: str,
     dispatch_key: str,
 ) -> None:
-    """Make ``operation`` what the operators ``names`` run at a dispatch key."""
+    """Make ``operation`` what the operator ``name`` runs at a dispatch key."""
     address = thunk(*_native.torch_boxed(operation))
-    for name in names:
-        _native.torch_impl(namespace, name, dispatch_key, address)
+    _native.torch_impl(namespace, name, dispatch_key, address)
 
 
 def on_devices(operation: Operation, tensor_values: bool) -> TorchDeviceOperation:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import _C
@@ -14,9 +14,7 @@ from kernelcore.operators import Operation, evaluate
 from torch_ext.check import check_arguments, leading_tensor
 from torch_ext.dtype import dtype_to_torch
 from torch_ext.mutation import repeats_elements, share_elements
-
-if TYPE_CHECKING:
-    from torch_ext.operator import TorchOperator
+from torch_ext.operator import TorchOperator
 
 _TAGS = (torch.Tag.out,) if hasattr(torch.Tag, "out") else ()
 
@@ -207,17 +205,6 @@ class OutOverload:
             func.param_loc(param),
             _REMEDY,
         )
-
-
-def traced_out(out: OutOverload) -> Callable[..., Any]:
-    """A call of ``out`` with what takes the results first, in Python that torch.compile follows."""
-    overload, names = out.overload, out.names
-
-    def call(given: Any, *args: Any, **kwargs: Any) -> Any:
-        outs = (given,) if len(names) == 1 else tuple(given)
-        return overload(*args, **kwargs, **dict(zip(names, outs, strict=True)))
-
-    return call
 
 
 def _overlap(out: torch.Tensor, other: Any) -> bool:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch._ops import OpOverload
 
 from kernelcore.operators import Operation, Part, Role, as_array, parts
 
-if TYPE_CHECKING:
-    from torch_ext.operator import TorchOperator
-
 # Nobody pays for importing it who does not use it.
 _MODULE = "torch.distributed.tensor"
-_pending: list[TorchOperator] = []
+_pending: list[tuple[OpOverload, Operation]] = []
 
 
-def add_rule(operator: TorchOperator) -> None:
-    """Give ``operator`` a sharding rule, as soon as torch.distributed.tensor is there."""
-    _pending.append(operator)
+def add_rule(overload: OpOverload, operation: Operation) -> None:
+    """Give ``overload`` its sharding rule as soon as torch.distributed.tensor is imported."""
+    _pending.append((overload, operation))
     add_pending()
 
 
@@ -29,8 +28,8 @@ def add_pending() -> None:
         return
     register = importlib.import_module(f"{_MODULE}.experimental").register_sharding
     while _pending:
-        operator = _pending.pop()
-        register([operator.public, operator.inner])(_strategies(operator.operation))
+        overload, operation = _pending.pop()
+        register(overload)(_strategies(operation))
 
 
 def _strategies(operation: Operation) -> Callable[..., Any]:

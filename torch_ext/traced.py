@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +11,10 @@ import torch
 from kernelcore import uint64
 from kernelcore.operators import SCALARS, Arguments, Operation, Scalar, element_type
 from torch_ext.check import number_error
-from torch_ext.derivation import root_name
+from torch_ext.derivation import NAMESPACE, root_name
 from torch_ext.dtype import dtype_to_torch, is_wide, tensor_from_number
-from torch_ext.operator import NAMESPACE, TorchOperator, root_operation, root_operator
-from torch_ext.out import traced_out
+from torch_ext.operator import TorchOperator
+from torch_ext.register import root_operation, root_operator
 
 _NUMBERS: dict[str, tuple[type, ...]] = {
     "bool": (bool, torch.SymBool),
@@ -45,27 +44,27 @@ _HAS_EXACT_EXPORTING = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 
 _is_exporting = torch.compiler.is_exporting if _HAS_EXACT_EXPORTING else _is_exporting_by_flag
 
 
-class Forms(NamedTuple):
+class OperatorPair(NamedTuple):
     """The operators of one operation: scalars are numbers to one, tensors to the other."""
 
     numbers: TorchOperator
     tensors: TorchOperator
 
     @staticmethod
-    def of(operation: Operation, qualname: str | None = None) -> Forms:
+    def of(operation: Operation, qualname: str | None = None) -> OperatorPair:
         """The operators called ``qualname``, by default as their content is."""
         numbers = root_operator(operation, False, qualname)
         if not any(isinstance(o.type, Scalar) for o in operation.operands):
-            return Forms(numbers, numbers)
-        return Forms(numbers, root_operator(operation, True, qualname))
+            return OperatorPair(numbers, numbers)
+        return OperatorPair(numbers, root_operator(operation, True, qualname))
 
 
 def traceable(
     operation: Operation,
     arguments: Arguments,
     *,
-    exported: Forms,
-    compiled: Forms,
+    exported: OperatorPair,
+    compiled: OperatorPair,
     takes_out: bool = False,
 ) -> Callable[..., Any]:
     """Any call, in Python that torch.compile can follow; the fake kernel checks tensors.
@@ -90,39 +89,68 @@ def traceable(
         if operation.is_composite(i)
     }
     arrays = [i for i, _ in enumerate(operation.operands) if i not in scalar and i not in composite]
-    # Operators alone: torch.compile sets a guard on everything that it reads here.
-    in_export, in_compile = ((f.numbers.public, f.tensors.public) for f in (exported, compiled))
-    out_in_export, out_in_compile = (_writing(f) for f in (exported, compiled))
+    # Names alone: torch.compile sets a guard on everything that it reads here.
+    in_export, in_compile = (tuple(map(_by_name, pair)) for pair in (exported, compiled))
+    out_in_export, out_in_compile = (
+        tuple(map(_out_by_name, pair)) for pair in (exported, compiled)
+    )
     is_exporting = _is_exporting
 
     def call(*args: Any, **kwargs: Any) -> Any:
         numbers, tensors = in_export if is_exporting() else in_compile
+        named: dict[str, Any] = {}
         if takes_out and "out" in kwargs:
             kwargs = dict(kwargs)
             out = kwargs.pop("out")
             if out is not None:
-                forms = out_in_export if is_exporting() else out_in_compile
-                numbers, tensors = (partial(form, out) for form in forms)
+                numbers, tensors = out_in_export if is_exporting() else out_in_compile
+                named["out"] = out
         given = flat(args, kwargs)
         if given is None:
-            return numbers(*args, **kwargs)  # Torch says what is wrong.
+            return numbers(*args, **kwargs, **named)  # Torch says what is wrong.
         # Where the arrays are: a graph of a device that has tensors of the CPU is not captured.
         places = [a.device for i, a in enumerate(given) if i in arrays and hasattr(a, "device")]
         place = places[0] if places else torch.device("cpu")
         given = [scalar[i](a, None) if i in scalar else a for i, a in enumerate(given)]
         given = [composite[i](a, place) if i in composite else a for i, a in enumerate(given)]
         if not any(isinstance(given[i], torch.Tensor) for i in scalar):
-            return numbers(*given)
-        return tensors(*[scalar[i](a, place) if i in scalar else a for i, a in enumerate(given)])
+            return numbers(*given, **named)
+        given = [scalar[i](a, place) if i in scalar else a for i, a in enumerate(given)]
+        return tensors(*given, **named)
 
     return call
 
 
-def _writing(forms: Forms) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    numbers, tensors = (f.out for f in forms)
-    assert numbers is not None
-    assert tensors is not None
-    return traced_out(numbers), traced_out(tensors)
+def _by_name(operator: TorchOperator) -> Callable[..., Any]:
+    """A call of ``operator``, which is registered when a graph first has it."""
+    namespace, name = operator.qualname.split("::")
+
+    @torch.compiler.assume_constant_result
+    def register() -> bool:
+        return bool(operator.public)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        register()
+        return getattr(getattr(torch.ops, namespace), name).default(*args, **kwargs)
+
+    return call
+
+
+def _out_by_name(operator: TorchOperator) -> Callable[..., Any]:
+    """As ``_by_name``, of the overload that takes ``out``, a tensor or one per result."""
+    namespace, name = operator.qualname.split("::")
+
+    @torch.compiler.assume_constant_result
+    def register() -> tuple[str, ...]:
+        return operator.out.names
+
+    def call(*args: Any, out: Any, **kwargs: Any) -> Any:
+        names = register()
+        outs = (out,) if len(names) == 1 else tuple(out)
+        named = dict(zip(names, outs, strict=True))
+        return getattr(getattr(torch.ops, namespace), name).out(*args, **kwargs, **named)
+
+    return call
 
 
 def _scalar_rule(root: str, index: int, type_: Scalar) -> Callable[[Any, torch.device | None], Any]:

@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import kernelcore as kc
 from tests.torch import torch_kernels as k
 from torch_ext import derivation, torch_callable, torch_op
-from torch_ext.entry import forms, overload
+from torch_ext.entry import operators_of, overload
 
 quadratic = torch_op(k.quadratic)
 
@@ -56,7 +56,7 @@ def test_results_are_on_the_device_of_the_tensors() -> None:
         assert quadratic(x, a).device == quadratic(x, a.to("cuda:1")).device == x.device
         assert torch.func.vmap(lambda row: quadratic(row, a))(empty(3, 4)).device == x.device
         assert shift((1.0, 2.0, 3.0), empty(4, 3)).device == x.device
-        adjoint, _ = forms(quadratic).tensors.derived(derivation.vjp((0, 1), (0,), ()))
+        adjoint, _ = operators_of(quadratic).tensors.derived(derivation.vjp((0, 1), (0,), ()))
         assert adjoint is not None
         assert {t.device for t in adjoint.public(x, a, x)} == {x.device}
 

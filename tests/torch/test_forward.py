@@ -15,7 +15,7 @@ from torch._subclasses import FakeTensorMode
 import kernelcore as kc
 from kernelcore.language.types import SCALARS
 from tests.torch import torch_kernels as k
-from torch_ext import dtype_from_torch, dtype_to_torch, operator, overload, torch_op
+from torch_ext import dtype_from_torch, dtype_to_torch, overload, register, torch_op
 
 quadratic = torch_op(k.quadratic)
 polar = torch_op(k.polar)
@@ -141,7 +141,7 @@ def test_child_that_is_forked_while_a_thread_registers_can_register():
     is_held = threading.Event()
 
     def hold() -> None:
-        with operator._lock:
+        with register._lock:
             is_held.set()
             time.sleep(0.2)
 
@@ -155,7 +155,7 @@ def test_child_that_is_forked_while_a_thread_registers_can_register():
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     thread.join()
-    with operator._lock:
+    with register._lock:
         pass
 
 

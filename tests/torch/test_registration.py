@@ -1,0 +1,37 @@
+"""Operators are registered with torch when something needs them, and no more of them."""
+
+from __future__ import annotations
+
+import torch
+
+import kernelcore as kc
+from torch_ext import torch_op
+
+
+@kc.kernel
+def square(x: kc.array(dtype=float), a: float, y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = a * x[i] * x[i]
+
+
+def registered(prefix: str) -> set[str]:
+    """The operators and overloads whose names begin so."""
+    schemas = torch._C._jit_get_all_schemas()
+    return {f"{s.name}.{s.overload_name}" for s in schemas if s.name.startswith(prefix)}
+
+
+def test_operators_are_registered_when_they_are_needed() -> None:
+    op = torch_op(square)
+    prefix = "kernelcore::square_"
+    before = registered(prefix)
+    x = torch.ones(3, requires_grad=True)
+    op(x, 2.0).sum().backward()
+    assert registered(prefix) == before
+    compiled = torch.compile(lambda x: op(x, 2.0).sin(), fullgraph=True, backend="aot_eager")
+    compiled(x).sum().backward()
+    made = registered(prefix) - before
+    assert sorted(name[len(prefix) + 12 :] for name in made) == [".", "_k.", "_vjp1_1_0_k."]
+    torch_op(square, "registration::square")
+    assert registered("registration::square") == {
+        f"registration::square{form}" for form in (".", ".out", "_k.", "_t.", "_t.out", "_t_k.")
+    }
