@@ -10,7 +10,7 @@ from kernelcore.base.disk_cache import KEY_DIGITS, default_cache
 from kernelcore.base.host import Host, host
 from kernelcore.base.source_digest import codegen_version
 from kernelcore.codegen import abi
-from kernelcore.codegen.simd.strategy import Form
+from kernelcore.codegen.simd.strategy import VectorStrategy
 from kernelcore.codegen.snippet import toolchain, translation_unit
 from kernelcore.codegen.target import cpu
 from kernelcore.compiler.code_store import CPU, Compiled, lock, symbol_of
@@ -20,27 +20,27 @@ from kernelcore.ir.snippet import Snippet
 from kernelcore.passes.autodiff.rules import without_rules
 
 
-def content_hash(func: Func, target: Host, form: Form | None = None) -> str:
+def content_hash(func: Func, target: Host, strategy: VectorStrategy | None = None) -> str:
     """32 hexadecimal digits that name the code of ``func`` on ``target`` with these settings."""
-    made = repr((form, config.optimize))
+    made = repr((strategy, config.optimize))
     text = "\0".join((canonical(func), repr(target), made, codegen_version()))
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
 
-def compile_func(func: Func, form: Form | None = None) -> Compiled:
+def compile_func(func: Func, strategy: VectorStrategy | None = None) -> Compiled:
     """The machine code of ``func``: from this process, else from the disk cache, else new.
 
     Args:
         func: A verified kernel without calls.
-        form: Which threads and turns run in step; by default the best.
+        strategy: How it uses SIMD registers; by default what the cost model chooses.
 
     Raises:
         KernelCompileError: The code generator or LLVM rejects ``func``.
     """
     func = without_rules(func)
-    key = content_hash(func, host(), form)
+    key = content_hash(func, host(), strategy)
     with lock:
-        found = CPU.find(key) or CPU.keep(key, object_of(func, symbol_of(key), form))
+        found = CPU.find(key) or CPU.keep(key, object_of(func, symbol_of(key), strategy))
     image, address = found
     return Compiled(key, image, *abi.layout(func.params), address)
 
@@ -82,14 +82,14 @@ def add(wanted: Missing, code: bytes) -> None:
     CPU.keep(wanted.key, _with_snippets(wanted.func, code))
 
 
-def object_of(func: Func, symbol: str, form: Form | None = None) -> bytes:
+def object_of(func: Func, symbol: str, strategy: VectorStrategy | None = None) -> bytes:
     """A relocatable object that defines the kernel ``func`` as ``symbol``.
 
     Raises:
         KernelCompileError: The code generator or LLVM rejects ``func``.
     """
     func = without_rules(func)
-    return _with_snippets(func, cpu.object_code(cpu.llvm_text(func, symbol, form)))
+    return _with_snippets(func, cpu.object_code(cpu.llvm_text(func, symbol, strategy)))
 
 
 def _with_snippets(func: Func, code: bytes) -> bytes:

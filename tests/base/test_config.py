@@ -12,7 +12,7 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.base.host import host
-from kernelcore.codegen.simd.strategy import Form
+from kernelcore.codegen.simd.strategy import VectorStrategy
 from kernelcore.codegen.target import cpu
 from kernelcore.compiler.native_code import content_hash
 from kernelcore.passes.pipeline import optimize
@@ -54,7 +54,7 @@ def test_code_without_optimisation_is_other_code_for_one_lane(unoptimized: None)
     key, text = content_hash(func, host()), cpu.llvm_text(func)
     kc.config.optimize = True
     assert content_hash(func, host()) != key
-    assert cpu.llvm_text(func, form=Form()) == text != cpu.llvm_text(func)
+    assert cpu.llvm_text(func, strategy=VectorStrategy()) == text != cpu.llvm_text(func)
 
 
 def test_results_without_optimisation_are_the_same_bits() -> None:

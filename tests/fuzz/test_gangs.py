@@ -15,7 +15,7 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.codegen import abi
-from kernelcore.codegen.analysis.row_tiling import has_bands
+from kernelcore.codegen.analysis.row_tiling import can_tile_rows
 from kernelcore.codegen.simd import cost_model
 from kernelcore.codegen.simd.strategy import LANES
 from kernelcore.launch.dispatch import argument_leaves
@@ -78,7 +78,7 @@ def run(program: Program, dims: Sequence[int] | int, lanes: int, rows: int = 1) 
     args = arguments(program, space)
     leaves = argument_leaves(kernel, args)
     func = optimize(kernel.func)
-    rows = rows if rows > 1 and has_bands(func) else 1
+    rows = rows if rows > 1 and can_tile_rows(func) else 1
     status = launch(func, leaves, dims, lanes=lanes, rows=rows)
     assert status == abi.STATUS_OK
     return args

@@ -16,7 +16,7 @@ import kernelcore as kc
 from kernelcore.base.config import config
 from kernelcore.builtins import OPS
 from kernelcore.codegen import abi
-from kernelcore.codegen.simd.strategy import Form, has_vector_form
+from kernelcore.codegen.simd.strategy import VectorStrategy, has_vector_form
 from kernelcore.compiler.native_code import compile_func
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
@@ -64,7 +64,7 @@ def launch(
     if not IS_CPU:
         return gpu.run(func, args, dims, chunks=chunks)
     gang = lanes if lanes is None or has_vector_form(func) else 1
-    form = None if gang is None else Form(gang, turns, rows, least_masked_bytes)
+    form = None if gang is None else VectorStrategy(gang, turns, rows, least_masked_bytes)
     compiled = compile_func(func, form)
     extents = [dims] if isinstance(dims, int) else list(dims)
     assert len(extents) == func.rank

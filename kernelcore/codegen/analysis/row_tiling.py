@@ -1,7 +1,7 @@
-"""Bands of rows: one thread does the work of several, and loads once what they load alike.
+"""Row tiling (unroll and jam): one thread runs several rows of the grid and shares their loads.
 
-The threads of neighbouring rows of the grid take the turns of their loops together. No sum depends
-on that: every element gets its additions in the order in which it gets them row by row.
+The rows run each iteration of a loop together. Sums keep their bits: every element gets its
+additions in the order in which it gets them row by row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WRITES = frozenset({OpKind.STORE, OpKind.ATOMIC_ADD})
 _WITHOUT_EFFECT = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM, OpKind.LOAD})
 
 
-def has_bands(func: Func) -> bool:
+def can_tile_rows(func: Func) -> bool:
     """Whether rows of the grid of ``func``, which has a plan, can be taken together."""
     if func.rank < 2:
         return False
@@ -51,17 +51,17 @@ def has_bands(func: Func) -> bool:
     )
 
 
-def in_bands(func: Func, rows: int) -> Func:
-    """``func``, which ``has_bands``, where a thread does the work of ``rows`` from its own on."""
-    band = _Band(func, rows)
-    return replace_body(func, Region(func.params, tuple(band.region(func.body)), ()))
+def tile_rows(func: Func, rows: int) -> Func:
+    """``func`` with threads that run ``rows`` rows from their own on; ``can_tile_rows`` holds."""
+    tiler = _RowTiler(func, rows)
+    return replace_body(func, Region(func.params, tuple(tiler.region(func.body)), ()))
 
 
-def can_run_again(func: Func) -> bool:
-    """Whether threads of a gang of ``func`` may run once more if they store nothing then.
+def is_idempotent(func: Func) -> bool:
+    """Whether threads of ``func`` may run a second time with their stores masked off.
 
-    They store outside of loops, and what they load decides no address, branch or trip count: it
-    may be what they have stored, under another name of the array too.
+    Stores are outside of loops, and no loaded value decides an address, a branch or a trip count:
+    the second run may load what the first one stored, under another name of the array too.
     """
     strides, outside = lane_strides(func), frozenset(func.body.eqns)
 
@@ -85,7 +85,7 @@ def can_run_again(func: Func) -> bool:
 
 
 def _goes_along(eqn: Eqn, strides: Strides) -> bool:
-    """Whether the threads of several rows can do ``eqn`` together, or one after the other."""
+    """Whether ``eqn`` of several rows can run in one place."""
     match eqn.op.kind:
         case OpKind.FOR:
             return all(isinstance(a, Const) or strides[a] == 0 for a in eqn.inputs[:3])
@@ -97,16 +97,16 @@ def _goes_along(eqn: Eqn, strides: Strides) -> bool:
 
 
 def _is_apart(accesses: AccessMap, array: Var) -> bool:
-    """Whether no row touches what another stores in ``array``."""
+    """Whether no row accesses elements of ``array`` that another row stores."""
     is_stored = accesses.has(array, OpKind.STORE)
     return not is_stored or accesses.func.rank - 2 in accesses.deciding_axes(array)
 
 
 def _keeps_order(accesses: AccessMap, array: Atom, strides: Strides) -> bool:
-    """Whether every element of ``array`` gets its additions in the order of rows all the same.
+    """Whether tiling keeps the order of the additions to every element of ``array``.
 
-    It does where one row alone adds to it, and where a thread adds to it once, in the same turn as
-    the threads of the other rows.
+    It does if one row alone adds to the element, or if every thread adds to it once, in the same
+    iteration as the threads of the other rows.
     """
     assert isinstance(array.type, ArrayType)
     if not array.type.dtype.is_float:
@@ -125,13 +125,13 @@ def _is_alike(access: Access, strides: Strides) -> bool:
     return all(isinstance(i, Const) or strides[i] == 0 for i in access.indices)
 
 
-class _Band:
-    """Copies what differs among the rows for every one of them, and all else once."""
+class _RowTiler:
+    """Copies equations that differ among the rows once per row, all others once."""
 
     def __init__(self, func: Func, rows: int) -> None:
         self.axis = func.rank - 2
         self.strides = row_strides(func)
-        # What the Vars of ``func`` are in every row.
+        # Per row, what takes the place of the Vars of ``func``.
         self.rows: list[dict[Var, Atom]] = [{} for _ in range(rows)]
 
     def region(self, region: Region) -> list[Eqn]:

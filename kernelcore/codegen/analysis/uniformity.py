@@ -33,7 +33,7 @@ def row_strides(func: Func) -> Strides:
     return _of_threads(func, _along(func, func.rank - 2))
 
 
-def crossing_strides(func: Func) -> Strides:
+def collapsed_strides(func: Func) -> Strides:
     """As ``lane_strides``, for gangs that cross rows: no launch index grows by a fixed number."""
     return _of_threads(func, (None,) * func.rank)
 

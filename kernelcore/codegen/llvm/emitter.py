@@ -233,7 +233,7 @@ class Emitter:
         self.gang, self.lanes, self.mask = saved
 
     @contextmanager
-    def crossing_rows(
+    def collapsed(
         self, strides: Mapping[Var, int | None], row_major: frozenset[Eqn]
     ) -> Generator[None]:
         """Emit code of gangs that cross rows inside; what differs among lanes is bound anew."""
@@ -243,7 +243,7 @@ class Emitter:
         self.strides, self.row_major = saved
 
     @contextmanager
-    def other_code(
+    def tiled_code(
         self,
         strides: Mapping[Var, int | None],
         elements: Mapping[Eqn, Sequence[Eqn]],

@@ -10,9 +10,9 @@ from kernelcore.base.errors import KernelCompileError
 from kernelcore.codegen import abi
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop, vector_loops
 from kernelcore.codegen.analysis.prefetch import first_accesses
-from kernelcore.codegen.analysis.row_tiling import can_run_again, in_bands
+from kernelcore.codegen.analysis.row_tiling import is_idempotent, tile_rows
 from kernelcore.codegen.analysis.uniformity import (
-    crossing_strides,
+    collapsed_strides,
     lane_strides,
     row_major_accesses,
 )
@@ -26,7 +26,7 @@ from kernelcore.codegen.reduction.sums import Accumulation
 from kernelcore.codegen.simd.cost_model import choose_bodies, is_straight
 from kernelcore.codegen.simd.grid_loop import RowCode, Tile, emit_rows
 from kernelcore.codegen.simd.loop_collapse import Collapsed, emit_collapsed
-from kernelcore.codegen.simd.strategy import SINGLE_THREADS, Form
+from kernelcore.codegen.simd.strategy import SCALAR_CODE, VectorStrategy
 from kernelcore.codegen.snippet.translation_unit import emit_native
 from kernelcore.codegen.target.machine import STRAIGHT
 from kernelcore.ir.core import Eqn, Func, Var
@@ -42,7 +42,7 @@ def emit_kernel(
     func: Func,
     symbol: str,
     attributes: Mapping[str, str] | None = None,
-    form: Form = SINGLE_THREADS,
+    strategy: VectorStrategy = SCALAR_CODE,
 ) -> str:
     """LLVM text of kernel ``func`` under the interface of ``codegen/abi.py``.
 
@@ -50,19 +50,19 @@ def emit_kernel(
         func: A verified kernel without calls.
         symbol: Name of the function to define.
         attributes: LLVM string attributes of the function.
-        form: Threads and turns that run in step.
+        strategy: How the kernel uses SIMD registers.
 
     Raises:
         KernelCompileError: ``func`` is no kernel, or has calls.
     """
     if func.body.yields:
         raise KernelCompileError(f"'{func.name}' yields values: it is no kernel", func.loc)
-    e = Emitter(form.threads, HANDLERS)
+    e = Emitter(strategy.gang, HANDLERS)
     e.lanes = 1
     e.assertions = {eqn: at for at, eqn in enumerate(assertions(func))}
     e.members = stack_records(func)
-    e.least_masked_bytes = form.least_masked_bytes
-    if form.threads > 1:
+    e.least_masked_bytes = strategy.least_masked_bytes
+    if strategy.gang > 1:
         e.strides = lane_strides(func)
         e.elements = whole_elements(func)
         e.first_accesses = first_accesses(func)
@@ -74,14 +74,14 @@ def emit_kernel(
     e.place(start)
     e.accumulation = accumulate.begin(e, func)
     done = e.label("totals") if e.accumulation.partial else output.FINISH_BLOCK
-    _emit_points(e, func, dims, done, form)
+    _emit_points(e, func, dims, done, strategy)
     if e.accumulation.partial:
         e.place(done)
         accumulate.finish(e, e.accumulation)
         e.jump(output.FINISH_BLOCK)
     leave(e)
     params = "ptr %args, ptr %grid, i64 %begin, i64 %end"
-    straight = {STRAIGHT: "true"} if is_straight(func, form.threads) else {}
+    straight = {STRAIGHT: "true"} if is_straight(func, strategy.gang) else {}
     return _module(e, symbol, params, {**(attributes or {}), **straight})
 
 
@@ -118,7 +118,9 @@ def load_arguments(e: Emitter, func: Func) -> None:
         e.bind(param, ArrayValue(data, tuple(shape), tuple(strides)))
 
 
-def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str, form: Form) -> None:
+def _emit_points(
+    e: Emitter, func: Func, dims: Sequence[str], done: str, strategy: VectorStrategy
+) -> None:
     """The loop over the grid, with the bodies that are worth their time to compile.
 
     It is left for block ``done``, where arrays have any strides.
@@ -137,8 +139,8 @@ def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str, form: F
         e.bind_all(found)
         return
     packed_arrays = {p: packed_form(type_, found[p]) for p, type_ in arrays.items()}
-    loops = vector_loops(func) if form.turns > 1 else dict[Eqn, VectorLoop]()
-    bodies = choose_bodies(func, e.gang, form.rows)
+    loops = vector_loops(func) if strategy.loop_lanes > 1 else dict[Eqn, VectorLoop]()
+    bodies = choose_bodies(func, e.gang, strategy.tile_rows)
 
     def packed() -> None:
         e.bind_all(packed_arrays)
@@ -147,7 +149,11 @@ def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str, form: F
         e.vector_loops = {}
 
     is_packed = all_equal(e, found, packed_arrays)
-    tile = _tile(e, func, form.rows, packed_arrays, is_packed) if form.rows > 1 else None
+    tile = (
+        _tile(e, func, strategy.tile_rows, packed_arrays, is_packed)
+        if strategy.tile_rows > 1
+        else None
+    )
     code = RowCode(general, bodies.general_lanes, packed, is_packed, bodies.has_tail, tile)
     begin = "%begin"
     if bodies.collapse_limit:
@@ -159,11 +165,11 @@ def _emit_points(e: Emitter, func: Func, dims: Sequence[str], done: str, form: F
 
 def _collapsed(e: Emitter, func: Func, packed: Mapping[Var, ArrayValue], limit: int) -> Collapsed:
     """Gangs of ``func`` that go on from row to row, for packed arrays."""
-    strides, row_major = crossing_strides(func), row_major_accesses(func)
+    strides, row_major = collapsed_strides(func), row_major_accesses(func)
 
     def body() -> None:
         e.bind_all(packed)
-        with e.crossing_rows(strides, row_major):
+        with e.collapsed(strides, row_major):
             e.region(func.body)
 
     shaped = {eqn.inputs[0] for eqn in row_major}
@@ -174,7 +180,7 @@ def _tile(
     e: Emitter, func: Func, rows: int, packed: Mapping[Var, ArrayValue], is_packed: str
 ) -> Tile:
     """Gangs of several rows of ``func``, for packed arrays to which no other threads add."""
-    together, is_possible = in_bands(func, rows), is_packed
+    together, is_possible = tile_rows(func, rows), is_packed
     assert e.accumulation is not None
     for is_shared in e.accumulation.shared.values():
         is_alone = e.op(f"xor i1 {is_shared}, true")
@@ -183,10 +189,10 @@ def _tile(
     def body() -> None:
         e.bind_all(packed)
         plan = Accumulation(together)
-        with e.other_code(lane_strides(together), whole_elements(together), plan):
+        with e.tiled_code(lane_strides(together), whole_elements(together), plan):
             e.region(together.body)
 
-    return Tile(rows, body, is_possible, can_run_again(func))
+    return Tile(rows, body, is_possible, is_idempotent(func))
 
 
 def packed_form(type_: ArrayType, array: ArrayValue) -> ArrayValue:

@@ -1,6 +1,6 @@
-"""What the forms of a kernel cost, roughly: how many threads run best as a gang.
+"""Rough costs of the ways to vectorise a kernel: how wide gangs are, and which bodies there are.
 
-The figures behind the constants are in docs/decisions.
+docs/decisions/005 has the figure behind each constant.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from kernelcore.builtins.lowering import LLVM_TYPES
-from kernelcore.builtins.reference import trip_count
 from kernelcore.codegen.analysis.component_groups import component_of
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop, vector_loops
-from kernelcore.codegen.analysis.row_tiling import has_bands
+from kernelcore.codegen.analysis.row_tiling import can_tile_rows
 from kernelcore.codegen.analysis.uniformity import (
     Strides,
-    crossing_strides,
+    collapsed_strides,
     lane_strides,
     row_major_accesses,
     row_strides,
@@ -34,45 +33,36 @@ from kernelcore.ir.op import ACCESSES, LOOPS, AddForm, OpKind
 from kernelcore.ir.walk import array_type, captured_vars, element_indices, walk_eqns
 from kernelcore.passes.access.accumulation_plan import form_of
 
-# A gang accesses scattered elements one by one, as single threads do; so many instructions per
-# element make up for moving them between registers: where a loop waits for them, and where not.
+# Minimum arithmetic per gathered element that pays for lane insertion and extraction: inside the
+# loop of a thread, outside of loops, and where lanes are iterations.
 WORK_PER_ELEMENT_IN_LOOP = 10
 WORK_PER_ELEMENT = 4
-# Turns in step access an element as single turns do, and wait for sums as they do.
-WORK_PER_ELEMENT_IN_STEP = 4
-FEWEST_KNOWN_TURNS = 16
-# So many instructions a quotient or a root is besides, for a thread that waits for it.
+WORK_PER_ELEMENT_OF_ITERATIONS = 4
+# A division or a square root counts as this many instructions more.
 SLOW = 8
-# Turns of a loop with fewer results wait for them, unless several are on the way.
-SHORT_TURN = 40
-# A gang adds its values up in as many steps, or nearly, however many they are.
-SHORT_TURN_WITH_TOTALS = 80
-# Threads without loops wait for functions, which compute step by step, from so many instructions
-# on; beyond so many, with loops or without, several registers per value no longer pay.
+# A conversion of a float to an integer, which saturates.
+TO_INTEGER = 4
+# Without loops, from LEAST_CHAIN instructions on a value takes four registers, which hide the
+# latency of dependent instructions. Beyond LONGEST_CHAIN instructions, two.
 LEAST_CHAIN = 30
 LONGEST_CHAIN = 400
-# Where elements of several components are sorted, a thread has more values at a time.
-LONGEST_CHAIN_OF_UNITS = 100
-# A float is made an integer with care for what is out of range.
-TO_INTEGER = 4
-# Beyond so many Eqns the time to compile counts: no gangs of arrays of any strides, then fewer
-# registers per value, then one form only.
-LONG_FOR_THREE_BODIES = 200
-LONG = 600
-VERY_LONG = 2000
-# Elements of any strides are moved one by one: more lanes take longer to compile and hide little.
+# Kernels that sort component groups keep more values: beyond this many instructions, one register.
+LONGEST_CHAIN_OF_COMPONENTS = 100
+# Sizes of a kernel in equations beyond which LLVM's time counts: packed and scalar bodies only,
+# then one register per value, then no gangs.
+MAX_EQNS_OF_MANY_BODIES = 200
+MAX_EQNS_OF_WIDE_VALUES = 600
+MAX_EQNS_OF_GANGS = 2000
+# The gang of the body for arrays of any strides.
 NARROW_GANG = 16
-# Rows that are taken together, the most first. With more instructions per element that they access
-# alike, they gain nothing; so many registers hold what they keep from turn to turn.
-ROWS_TOGETHER = (4, 2)
-MOST_WORK_PER_ELEMENT_OF_ROWS = 10
-REGISTERS_OF_ROWS = 16
-# Rows of so many gangs hide what the points beside them cost; as many as there may be.
+# Rows that a gang may run together, and the registers for the values that they carry.
+TILE_ROWS = (4, 2)
+REGISTERS_OF_TILE = 16
+# Rows shorter than this many gangs are collapsed.
 MANY_GANGS = 16
-ANY_ROW = 1 << 31
-# Instructions of what all points of a row share: as many may run once more per gang, or per thread.
+# Instructions on shared values that the passes for straight kernels may leave in every gang, or in
+# every thread, and the cost of an index there.
 FEW_SHARED_BY_GANG, FEW_SHARED_BY_THREAD = 24, 8
-# An index is multiplied by a stride, and the product added.
 PER_INDEX = 2
 
 
@@ -84,7 +74,7 @@ class Bodies:
         general_lanes: The gang of the body for arrays of any strides: 1, or NARROW_GANG under a
             mask. It also runs the remainder of rows, unless there is a tail.
         has_tail: Whether a masked body for packed arrays runs the remainder of rows.
-        collapse_limit: Whole gangs a row below which gangs go on from row to row; 0 for never.
+        collapse_limit: Rows of fewer whole gangs are collapsed; 0 for none.
     """
 
     general_lanes: int = 1
@@ -94,99 +84,94 @@ class Bodies:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a thread does.
+    """The work of one thread in some equations.
 
     Attributes:
-        results: Of how many operations.
-        instructions: How many compute them.
-        slow: Quotients and square roots among them.
-        scattered: Accesses of scattered elements.
+        instructions: Instructions of varying values.
+        slow: Divisions and square roots among them.
+        scattered: Accesses that a gang makes element by element.
     """
 
-    results: int
     instructions: int
     slow: int
     scattered: int
 
     def suits_gangs(self, *, in_loop: bool) -> bool:
-        """Whether there is enough to compute per element."""
+        """Whether there is enough arithmetic per scattered element."""
         if in_loop:
             return self.instructions >= WORK_PER_ELEMENT_IN_LOOP * self.scattered
         return self.instructions + SLOW * self.slow >= WORK_PER_ELEMENT * self.scattered
 
 
-def best_lanes(func: Func, float_lanes: int) -> int:
-    """The lanes of the fastest form of ``func`` where a register holds ``float_lanes`` float32."""
+def best_gang(func: Func, float_lanes: int) -> int:
+    """The best gang for ``func`` where a register holds ``float_lanes`` float32; 1 for none."""
     eqns = list(walk_eqns(func.body))
-    if len(eqns) > VERY_LONG:
+    if len(eqns) > MAX_EQNS_OF_GANGS:
         return 1
-    strides = lane_strides(func)
-    loops = _innermost_turns(eqns)
-    turns = [_work(turn, strides) for turn in loops]
+    strides, bodies = lane_strides(func), _innermost_bodies(eqns)
+    if not all(_work(part, strides).suits_gangs(in_loop=bool(bodies)) for part in bodies or [eqns]):
+        return 1
+    registers = _registers(eqns, bodies, strides)
+    return registers * float_lanes // (2 if _is_mostly_64_bit(eqns, strides) else 1)
+
+
+def _registers(eqns: Sequence[Eqn], bodies: Sequence[Sequence[Eqn]], strides: Strides) -> int:
+    """Registers per value, so that the processor has independent work while it waits."""
     whole = _work(eqns, strides)
-    if not all(turn.suits_gangs(in_loop=True) for turn in turns):
+    if len(eqns) > MAX_EQNS_OF_WIDE_VALUES:
         return 1
-    if not turns and not whole.suits_gangs(in_loop=False):
-        return 1
-    registers = _registers(eqns, loops, strides)
-    return registers * float_lanes // (2 if _is_mostly_wide(eqns, strides) else 1)
-
-
-def _registers(eqns: Sequence[Eqn], loops: Sequence[Sequence[Eqn]], strides: Strides) -> int:
-    """How many registers a value takes, so that the processor has work while it waits."""
-    whole = _work(eqns, strides)
-    # Where the time goes.
-    parts = loops or [eqns]
-    if len(eqns) > LONG:
-        return 1
-    if any(_is_unit(e, strides) for part in parts for e in part):
-        waits = whole.slow > 0 and whole.instructions <= LONGEST_CHAIN_OF_UNITS
-        return 2 if waits and not loops else 1
-    if whole.scattered:
+    if any(_is_component_group(e, strides) for part in bodies or [eqns] for e in part):
+        waits = whole.slow > 0 and whole.instructions <= LONGEST_CHAIN_OF_COMPONENTS
+        return 2 if waits and not bodies else 1
+    longest = max(_work(part, strides).instructions for part in bodies or [eqns])
+    if whole.scattered or longest > LONGEST_CHAIN:
         return 2
-    works = [_work(part, strides) for part in parts]
-    if max(work.instructions for work in works) > LONGEST_CHAIN:
-        return 2
-    if not loops:
-        return 4 if whole.instructions >= LEAST_CHAIN else 2
-    has_totals = any(_is_total(e, strides) for part in parts for e in part)
-    short = SHORT_TURN_WITH_TOTALS if has_totals else SHORT_TURN
-    return 4 if max(work.results for work in works) <= short else 2
+    return 4 if bodies or longest >= LEAST_CHAIN else 2
 
 
-def suits_loop_vectorization(func: Func) -> bool:
-    """Whether the loops whose turns can run in step are better off so."""
+def suits_loop_lanes(func: Func) -> bool:
+    """Whether ``func`` has loops that can be vectorised, and all of them gain."""
     loops = vector_loops(func)
-    return bool(loops) and all(_gains_in_step(loop, body) for loop, body in loops.items())
+    return bool(loops) and all(map(_gains_as_vector, loops.values()))
 
 
-def rows_together(func: Func, threads: int, float_lanes: int) -> int:
-    """How many rows gangs of ``threads`` best take together, 1 if one by one.
+def _gains_as_vector(loop: VectorLoop) -> bool:
+    groups = {*loop.loads.values(), *loop.additions.values()}
+    scattered = [group for group in groups if _is_anywhere(group[0], loop.strides)]
+    elements = sum(1 if is_row(group[0]) else len(group) for group in scattered)
+    work = _work(list(walk_eqns(loop.region)), loop.strides)
+    return work.instructions >= WORK_PER_ELEMENT_OF_ITERATIONS * max(elements, 1)
 
-    Rows that access elements alike load them once; what each keeps from turn to turn takes
-    registers of ``float_lanes`` float32.
+
+def _is_anywhere(eqn: Eqn, strides: Strides) -> bool:
+    """Whether the elements that ``eqn`` accesses have no fixed distance."""
+    return any(_stride(i, strides) is None for i in element_indices(eqn))
+
+
+def rows_per_tile(func: Func, gang: int, float_lanes: int) -> int:
+    """Rows that gangs of ``gang`` threads run together: as many as registers hold, 1 for none.
+
+    A tile loads once what its rows load alike; the values that loops carry take registers per row.
     """
     eqns = list(walk_eqns(func.body))
     loops = _innermost_loops(eqns)
-    if not loops or len(eqns) > LONG_FOR_THREE_BODIES or not has_bands(func):
+    if not loops or len(eqns) > MAX_EQNS_OF_MANY_BODIES or not can_tile_rows(func):
         return 1
     along, across, kept = lane_strides(func), row_strides(func), 1
     for loop in loops:
-        turn = _turn(loop)
-        alike = [e for e in turn if _moving_axes(e, along) and not _moving_axes(e, across)]
-        if _work(turn, along).instructions > MOST_WORK_PER_ELEMENT_OF_ROWS * len(alike):
+        if not any(_moving_axes(e, along) and not _moving_axes(e, across) for e in _body(loop)):
             return 1
         outer = [*loop.regions[-1].params, *captured_vars(loop)]
         kept = max(kept, sum(along[v] is None and across[v] != 0 for v in outer))
-    lanes = threads * kept * (2 if _is_mostly_wide(eqns, along) else 1)
-    room = REGISTERS_OF_ROWS * float_lanes // lanes
-    return next((rows for rows in ROWS_TOGETHER if rows <= room), 1)
+    lanes = gang * kept * (2 if _is_mostly_64_bit(eqns, along) else 1)
+    room = REGISTERS_OF_TILE * float_lanes // lanes
+    return next((rows for rows in TILE_ROWS if rows <= room), 1)
 
 
-def is_straight(func: Func, threads: int) -> bool:
-    """Whether passes that move code out of loops, or unroll them, have nothing to gain.
+def is_straight(func: Func, gang: int) -> bool:
+    """Whether passes that hoist code out of loops, or unroll them, have nothing to gain.
 
-    The loop over the points of a row counts, too; it takes ``threads`` at a time.
+    The loop over the points of a row counts, too; it takes ``gang`` at a time.
     """
     eqns, strides = list(walk_eqns(func.body)), lane_strides(func)
     if any(eqn.op.kind in LOOPS for eqn in eqns):
@@ -194,33 +179,17 @@ def is_straight(func: Func, threads: int) -> bool:
     pure = [e for e in eqns if e.op.kind is OpKind.PURE and strides[e.out] == 0]
     quotients = sum(slow_instructions(e) + integer_quotients(e) for e in pure)
     shared = sum(len(instructions_of(e)) for e in pure) + SLOW * quotients
-    if threads > 1:
+    if gang > 1:
         return shared <= FEW_SHARED_BY_GANG
     indices = [i for e in eqns if e.op.kind in ACCESSES for i in element_indices(e)]
     moved = sum(isinstance(i, Var) and strides[i] == 0 for i in indices)
     return shared + PER_INDEX * moved <= FEW_SHARED_BY_THREAD
 
 
-def _gains_in_step(loop: Eqn, body: VectorLoop) -> bool:
-    bounds = [int(a.value) for a in loop.inputs[:3] if isinstance(a, Const)]
-    if len(bounds) == 3 and trip_count(*bounds) < FEWEST_KNOWN_TURNS:
-        return False
-    units = {*body.loads.values(), *body.additions.values()}
-    scattered = [unit for unit in units if _is_anywhere(unit[0], body.strides)]
-    elements = sum(1 if is_row(unit[0]) else len(unit) for unit in scattered)
-    work = _work(list(walk_eqns(body.region)), body.strides)
-    return work.instructions >= WORK_PER_ELEMENT_IN_STEP * max(elements, 1)
-
-
-def _is_anywhere(eqn: Eqn, strides: Strides) -> bool:
-    """Whether the elements that ``eqn`` accesses lie at no fixed distance."""
-    return any(_stride(i, strides) is None for i in element_indices(eqn))
-
-
 def choose_bodies(func: Func, gang: int, tile_rows: int) -> Bodies:
-    """The bodies of ``func`` for gangs of ``gang`` threads, which take ``tile_rows`` together."""
+    """The bodies of ``func`` for gangs of ``gang`` threads, and tiles of ``tile_rows`` rows."""
     eqns = list(walk_eqns(func.body))
-    if gang == 1 or len(eqns) > LONG_FOR_THREE_BODIES:
+    if gang == 1 or len(eqns) > MAX_EQNS_OF_MANY_BODIES:
         return Bodies()
     collapse_limit = _collapse_limit(func, eqns) if tile_rows == 1 else 0
     if _suits_any_strides(func, eqns):
@@ -229,45 +198,43 @@ def choose_bodies(func: Func, gang: int, tile_rows: int) -> Bodies:
 
 
 def _suits_any_strides(func: Func, eqns: Sequence[Eqn]) -> bool:
-    """Whether gangs beat single threads where no elements are adjacent."""
-    strides, turns = lane_strides(func), _innermost_turns(eqns)
-    for part in turns or [eqns]:
+    """Whether gangs beat scalar code where no elements are adjacent."""
+    strides, bodies = lane_strides(func), _innermost_bodies(eqns)
+    for part in bodies or [eqns]:
         moving = sum(bool(_moving_axes(e, strides)) for e in part)
         work = replace(_work(part, strides), scattered=moving)
-        if not work.suits_gangs(in_loop=bool(turns)):
+        if not work.suits_gangs(in_loop=bool(bodies)):
             return False
     return True
 
 
 def _needs_tail(func: Func, eqns: Sequence[Eqn]) -> bool:
-    """Whether the remainder of a row takes long by single threads, and little time to compile."""
-    # Memory of stacks is for all lanes of a gang, however few are active.
+    """Whether the remainder of a row is slow as scalar code, and quick to compile under a mask."""
+    # A stack has memory for all lanes of a gang, however few are active.
     kinds = {e.op.kind for e in eqns}
     if not kinds & LOOPS or OpKind.STACK in kinds:
         return False
-    # Under masks elements of components take a long time to compile.
+    # The masks of component groups would be shuffled.
     strides = lane_strides(func)
-    return not any(_is_unit(e, strides) for e in eqns)
+    return not any(_is_component_group(e, strides) for e in eqns)
 
 
 def _collapse_limit(func: Func, eqns: Sequence[Eqn]) -> int:
-    """Whole gangs a row below which gangs that go on from row to row are best."""
+    """The ``collapse_limit`` of ``Bodies``."""
     # Sums are made row by row.
     if func.rank == 1 or _has_shared_sums(eqns):
         return 0
-    strides, row_major = crossing_strides(func), row_major_accesses(func)
+    strides, row_major = collapsed_strides(func), row_major_accesses(func)
 
     def work(part: Sequence[Eqn]) -> Work:
         apart = [e for e in part if not (e in row_major and _is_known_component(e))]
         scattered = sum(bool(_moving_axes(e, strides)) for e in apart)
         return replace(_work(part, strides), scattered=scattered)
 
-    turns, whole = _innermost_turns(eqns), work(eqns)
-    if not all(work(turn).suits_gangs(in_loop=True) for turn in turns):
+    bodies, whole = _innermost_bodies(eqns), work(eqns)
+    if not all(work(body).suits_gangs(in_loop=True) for body in bodies):
         return 0
-    if whole.scattered == 0 and turns and not _needs_tail(func, eqns):
-        return ANY_ROW
-    return MANY_GANGS if turns or whole.suits_gangs(in_loop=False) else 1
+    return MANY_GANGS if bodies or whole.suits_gangs(in_loop=False) else 1
 
 
 def _has_shared_sums(eqns: Sequence[Eqn]) -> bool:
@@ -275,73 +242,64 @@ def _has_shared_sums(eqns: Sequence[Eqn]) -> bool:
     return any(form_of(e) is not AddForm.OWNED for e in sums)
 
 
-def _innermost_turns(eqns: Sequence[Eqn]) -> list[list[Eqn]]:
-    """The Eqns of every loop that has no loop inside."""
-    return [_turn(loop) for loop in _innermost_loops(eqns)]
+def _innermost_bodies(eqns: Sequence[Eqn]) -> list[list[Eqn]]:
+    """The bodies of the loops that have no loop inside."""
+    return [_body(loop) for loop in _innermost_loops(eqns)]
 
 
 def _innermost_loops(eqns: Sequence[Eqn]) -> list[Eqn]:
     loops = [e for e in eqns if e.op.kind in LOOPS]
-    return [loop for loop in loops if not any(e.op.kind in LOOPS for e in _turn(loop))]
+    return [loop for loop in loops if not any(e.op.kind in LOOPS for e in _body(loop))]
 
 
-def _turn(loop: Eqn) -> list[Eqn]:
+def _body(loop: Eqn) -> list[Eqn]:
     return [inner for region in loop.regions for inner in walk_eqns(region)]
 
 
 def _work(eqns: Sequence[Eqn], strides: Strides) -> Work:
-    results = instructions = slow = 0
+    instructions = slow = 0
     for eqn in eqns:
         if eqn.op.kind is OpKind.PURE and strides[eqn.out] is None:
-            results += 1
             instructions += len(instructions_of(eqn))
             slow += slow_instructions(eqn)
         elif eqn.op.kind is OpKind.CAST and strides[eqn.out] is None:
-            results += 1
             source, target = scalar_type(eqn.inputs[0]), scalar_type(eqn.out)
             instructions += TO_INTEGER if source.is_float and not target.is_float else 1
-    return Work(results, instructions, slow, sum(_is_scattered(e, strides) for e in eqns))
+    return Work(instructions, slow, sum(_is_scattered(e, strides) for e in eqns))
 
 
 def _is_scattered(eqn: Eqn, strides: Strides) -> bool:
-    """Whether ``eqn`` accesses elements that a gang can only access one by one."""
+    """Whether a gang can access the elements of ``eqn`` only one by one."""
     moving = _moving_axes(eqn, strides)
     return bool(moving) and not _is_dense(eqn, moving, strides)
 
 
-def _is_unit(eqn: Eqn, strides: Strides) -> bool:
-    """Whether ``eqn`` accesses elements of several components that a gang loads as units."""
+def _is_component_group(eqn: Eqn, strides: Strides) -> bool:
+    """Whether a gang loads adjacent elements of several components for ``eqn``."""
     moving = _moving_axes(eqn, strides)
     return bool(moving) and _is_dense(eqn, moving, strides) and bool(array_type(eqn).components)
-
-
-def _is_total(eqn: Eqn, strides: Strides) -> bool:
-    """Whether a gang adds up the values of its threads, to add them to one element."""
-    is_sum = eqn.op.kind is OpKind.ATOMIC_ADD and not _moving_axes(eqn, strides)
-    return is_sum and _stride(eqn.inputs[-1], strides) != 0
 
 
 def _moving_axes(eqn: Eqn, strides: Strides) -> list[int]:
     """The axes whose index differs among the threads of a gang."""
     if eqn.op.kind not in ACCESSES:
         return []
-    indices = element_indices(eqn)
-    return [axis for axis, i in enumerate(indices) if _stride(i, strides) != 0]
+    return [axis for axis, i in enumerate(element_indices(eqn)) if _stride(i, strides) != 0]
 
 
 def _is_dense(eqn: Eqn, moving: Sequence[int], strides: Strides) -> bool:
     is_last = list(moving) == [array_type(eqn).outer_ndim - 1]
-    is_last = is_last and _stride(element_indices(eqn)[moving[0]], strides) == 1
-    return is_last and _is_known_component(eqn)
+    is_adjacent = is_last and _stride(element_indices(eqn)[moving[0]], strides) == 1
+    return is_adjacent and _is_known_component(eqn)
 
 
 def _is_known_component(eqn: Eqn) -> bool:
-    """Whether a gang can load the elements with all their components, and knows which it needs."""
+    """Whether a gang can load elements with all their components, and knows which it needs."""
     return component_of(eqn) is not None and prod(array_type(eqn).components) <= MAX_INTERLEAVED
 
 
-def _is_mostly_wide(eqns: Sequence[Eqn], strides: Strides) -> bool:
-    """Whether most values that differ among threads have 64 bits."""
+def _is_mostly_64_bit(eqns: Sequence[Eqn], strides: Strides) -> bool:
+    """Whether most varying values have 64 bits."""
     made = [
         LLVM_TYPES[scalar_type(e.out).name]
         for e in eqns

@@ -1,4 +1,4 @@
-"""Which form of a kernel is best: how many threads, or turns of loops, run in step."""
+"""The vectorisation strategy of a kernel: gangs of threads, vectorised loops, or scalar code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kernelcore.base.config import config
 from kernelcore.base.host import Host
 from kernelcore.codegen.analysis.uniformity import lane_strides
-from kernelcore.codegen.simd.cost_model import best_lanes, rows_together, suits_loop_vectorization
+from kernelcore.codegen.simd.cost_model import best_gang, rows_per_tile, suits_loop_lanes
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.ir.core import Eqn, Func, Region, Var
 from kernelcore.ir.op import ATOMICS, LOOPS, AddForm, OpKind
@@ -17,56 +17,52 @@ from kernelcore.passes.access.accumulation_plan import form_of
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """How a kernel uses SIMD registers: a lane is a thread, or a turn of a loop.
+class VectorStrategy:
+    """How a kernel uses SIMD registers: a lane is a thread, or an iteration of a loop.
 
     Attributes:
-        threads: How many run as a gang, a power of two up to 64.
-        turns: How many turns of loops run in step, 1 or ``LOOP_LANES``; single threads only.
-        rows: How many rows of the grid gangs take together, 1 or a few
-            (``codegen/analysis/row_tiling.py``).
-        least_masked_bytes: How large elements are that gangs access by instructions under a mask.
+        gang: Threads that run in lockstep, a power of two up to 64.
+        loop_lanes: Iterations of vectorised loops that run at once, 1 or ``LOOP_LANES``; more than
+            1 in single threads only.
+        tile_rows: Rows of the grid that a gang runs together, 1 or a few.
+        least_masked_bytes: The smallest elements for which the processor has masked accesses.
     """
 
-    threads: int = 1
-    turns: int = 1
-    rows: int = 1
+    gang: int = 1
+    loop_lanes: int = 1
+    tile_rows: int = 1
     least_masked_bytes: int = 1
 
 
-SINGLE_THREADS = Form()
-# Lanes for which tests compare results.
+SCALAR_CODE = VectorStrategy()
+# The sizes of gangs that tests compare.
 LANES = (1, 4, 8, 16, 32, 64)
-# Of the processor for which gangs are made on which sums depend: the same everywhere.
+# Sums that depend on the gang assume registers of this size, on every processor.
 FLOAT_LANES_OF_SUMS = 16
-# Processors with registers of this many lanes have 32 of them, others 16: too few for the values of
-# several rows.
+# Processors with registers of this many lanes have 32 of them. Others have 16, which a tile of rows
+# does not fit.
 FLOAT_LANES_OF_MANY_REGISTERS = 16
 # Operations without a vector form: kernels with one of them run single threads.
 _SCALAR_ONLY = ATOMICS | {OpKind.SNIPPET, OpKind.PRINT}
 
 
-def form_for(func: Func, host: Host) -> Form:
-    """The best form of ``func`` for ``host``."""
-    threads = _lanes_for(func, host)
-    if threads > 1:
+def choose_strategy(func: Func, host: Host) -> VectorStrategy:
+    """The strategy that the cost model expects to be fastest for ``func`` on ``host``."""
+    gang = _gang_for(func, host)
+    if gang > 1:
         has_many_registers = host.float_lanes >= FLOAT_LANES_OF_MANY_REGISTERS
-        rows = rows_together(func, threads, host.float_lanes) if has_many_registers else 1
-        return Form(
-            threads,
-            rows=rows,
-            least_masked_bytes=host.least_masked_bytes,
-        )
-    if not config.optimize:
-        return SINGLE_THREADS
-    return Form(turns=LOOP_LANES) if suits_loop_vectorization(func) else SINGLE_THREADS
+        rows = rows_per_tile(func, gang, host.float_lanes) if has_many_registers else 1
+        return VectorStrategy(gang, tile_rows=rows, least_masked_bytes=host.least_masked_bytes)
+    if config.optimize and suits_loop_lanes(func):
+        return VectorStrategy(loop_lanes=LOOP_LANES)
+    return SCALAR_CODE
 
 
-def _lanes_for(func: Func, host: Host) -> int:
+def _gang_for(func: Func, host: Host) -> int:
     if not config.optimize or not has_vector_form(func):
         return 1
     # Sums must not depend on the processor.
-    return best_lanes(func, host.float_lanes if adds_in_order(func) else FLOAT_LANES_OF_SUMS)
+    return best_gang(func, host.float_lanes if adds_in_order(func) else FLOAT_LANES_OF_SUMS)
 
 
 def has_vector_form(func: Func) -> bool:
@@ -76,7 +72,7 @@ def has_vector_form(func: Func) -> bool:
 
 
 def adds_in_order(func: Func) -> bool:
-    """Whether gangs add shared elements up in the order of single threads."""
+    """Whether a gang adds to shared elements in the order of single threads."""
     found: list[Eqn] = []
     strides = lane_strides(func)
 
@@ -84,7 +80,7 @@ def adds_in_order(func: Func) -> bool:
         for eqn in region.eqns:
             if _is_ordered(eqn):
                 found.append(eqn)
-                # Of one element a gang makes a total first.
+                # A gang that adds to one element adds up its lanes first.
                 is_apart = any(strides.get(i) != 0 for i in eqn.inputs[1:-1] if isinstance(i, Var))
                 if in_loop or not is_apart:
                     return False
@@ -97,12 +93,12 @@ def adds_in_order(func: Func) -> bool:
 
 
 def _is_atomic(eqn: Eqn) -> bool:
-    """Whether ``eqn`` adds where other accesses of the kernel may reach, in order of the points."""
+    """Whether ``eqn`` adds to elements that the kernel also reads or stores."""
     return eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) is AddForm.ATOMIC
 
 
 def _is_ordered(eqn: Eqn) -> bool:
-    """Whether sums depend on the order of ``eqn`` among the threads of a gang."""
+    """Whether the order in which the lanes of a gang make ``eqn`` decides the bits of a sum."""
     if eqn.op.kind is not OpKind.ATOMIC_ADD or eqn.inputs[-1].type not in FLOATS:
         return False
     return form_of(eqn) in (AddForm.SHARED, AddForm.ATOMIC)

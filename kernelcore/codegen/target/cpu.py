@@ -12,14 +12,14 @@ from kernelcore.base.errors import KernelCompileError
 from kernelcore.base.host import Host, host
 from kernelcore.base.llvm import engine, lock
 from kernelcore.codegen.llvm.kernel import emit_kernel
-from kernelcore.codegen.simd.strategy import Form, form_for
+from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy
 from kernelcore.codegen.target import machine
 from kernelcore.ir.core import Func
 
 
-def llvm_text(func: Func, symbol: str = "kernel", form: Form | None = None) -> str:
-    """The LLVM text of kernel ``func`` for this host, before optimisation; by default the best."""
-    return emit_kernel(func, symbol, host().attributes, form or form_for(func, host()))
+def llvm_text(func: Func, symbol: str = "kernel", strategy: VectorStrategy | None = None) -> str:
+    """The LLVM text of kernel ``func`` for this host, before LLVM's passes."""
+    return emit_kernel(func, symbol, host().attributes, strategy or choose_strategy(func, host()))
 
 
 def assembly(text: str) -> str:

@@ -13,7 +13,7 @@ import pytest
 import kernelcore as kc
 from kernelcore.codegen import abi
 from kernelcore.codegen.llvm.kernel import emit_kernel
-from kernelcore.codegen.simd.strategy import Form
+from kernelcore.codegen.simd.strategy import VectorStrategy
 from kernelcore.compiler.native_code import compile_func
 from kernelcore.ir.core import Func
 from kernelcore.language.types import MAX_GRID_DIMS
@@ -67,7 +67,7 @@ class Log(ctypes.Structure):
 
 def run_together(func: Func, args: Sequence[Any], lanes: int, room: int) -> list[int]:
     """Run ``func`` where all arrays are shared; how many records each drain of the log finds."""
-    compiled = compile_func(func, Form(lanes))
+    compiled = compile_func(func, VectorStrategy(lanes))
     records = (ctypes.c_char * (room * abi.RECORD_BYTES))()
     start = ctypes.addressof(records)
     log, drained = Log(start, start + room * abi.RECORD_BYTES), list[int]()
@@ -128,7 +128,7 @@ def test_a_log_holds_additions_in_commit_order(function: Any, lanes: int, dtype:
 def test_a_module_has_one_function_that_logs_for_one_and_one_for_lanes(
     function: Any, lanes: int
 ) -> None:
-    text = emit_kernel(optimized(function, np.float32), "k", None, Form(lanes))
+    text = emit_kernel(optimized(function, np.float32), "k", None, VectorStrategy(lanes))
     defined = re.findall(r"^define internal .*@(kc\.[\w.]+)\(", text, re.MULTILINE)
     assert len(defined) == len(set(defined))
     # Only one place calls the launcher.

@@ -17,7 +17,7 @@ from kernelcore.passes.pipeline import optimize
 from tests.helpers.kernel_harness import unoptimised
 from tests.helpers.operations import run_operation, smooth
 from tests.helpers.patterns import PATTERNS, Pattern
-from tests.helpers.vectorised.case import ALWAYS_COLLAPSE, F32, F32_2D, I32, LOOP, strategy_of
+from tests.helpers.vectorised.case import COLLAPSE, F32, F32_2D, I32, LOOP, strategy_of
 from tests.helpers.vectorised.gangs import attracted
 from tests.helpers.vectorised.loops import RADIUS, density, particles
 from tests.helpers.vectorised.rows import product
@@ -111,7 +111,7 @@ def test_stacks_of_gangs(name: str) -> None:
 
 
 def test_gangs_of_an_adjoint_continue_in_the_next_row() -> None:
-    assert ALWAYS_COLLAPSE in strategy_of(optimize(DERIVED["waves"][0].func))
+    assert COLLAPSE in strategy_of(optimize(DERIVED["waves"][0].func))
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: p.name)

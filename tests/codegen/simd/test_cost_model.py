@@ -9,10 +9,15 @@ import pytest
 import kernelcore as kc
 from kernelcore.base.host import NO_MASKS, Host, host
 from kernelcore.codegen.analysis.uniformity import row_major_accesses
-from kernelcore.codegen.simd.cost_model import best_lanes, rows_together
+from kernelcore.codegen.simd.cost_model import best_gang, rows_per_tile
 from kernelcore.codegen.simd.interleaved import register_lanes
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
-from kernelcore.codegen.simd.strategy import FLOAT_LANES_OF_SUMS, Form, adds_in_order, form_for
+from kernelcore.codegen.simd.strategy import (
+    FLOAT_LANES_OF_SUMS,
+    VectorStrategy,
+    adds_in_order,
+    choose_strategy,
+)
 from kernelcore.ir.core import Func
 from kernelcore.passes.pipeline import optimize
 from tests.codegen.simd.test_adjoints import adjoint_of_density
@@ -60,7 +65,7 @@ def sums_of_vectors(x: VEC3, y: VEC3):
     ids=lambda v: getattr(v, "__name__", None),
 )
 def test_registers_per_value(kernel: kc.Kernel, registers: int) -> None:
-    lanes = best_lanes(optimize(kernel.func), FLOAT_LANES_OF_SUMS)
+    lanes = best_gang(optimize(kernel.func), FLOAT_LANES_OF_SUMS)
     assert lanes == registers * FLOAT_LANES_OF_SUMS
 
 
@@ -103,15 +108,17 @@ def shares_nothing(a: F32_2D, b: F32_2D, c: F32_2D):
     ids=lambda x: getattr(x, "name", None),
 )
 def test_rows_run_together_where_registers_hold_them(func: Func, rows: int) -> None:
-    assert rows_together(func, threads=64, float_lanes=16) == rows
-    assert rows_together(func, threads=1024, float_lanes=16) == 1
+    assert rows_per_tile(func, gang=64, float_lanes=16) == rows
+    assert rows_per_tile(func, gang=1024, float_lanes=16) == 1
 
 
 def test_form_follows_from_the_work_of_an_iteration() -> None:
     adjoint, _ = adjoint_of_density(10)
-    vectorised = Form(turns=LOOP_LANES)
-    assert [form_for(optimize(f), host()) for f in (density.func, adjoint.func)] == [vectorised] * 2
-    assert form_for(optimize(sparse_product.func), host()) == Form()
+    vectorised = VectorStrategy(loop_lanes=LOOP_LANES)
+    assert [choose_strategy(optimize(f), host()) for f in (density.func, adjoint.func)] == [
+        vectorised
+    ] * 2
+    assert choose_strategy(optimize(sparse_product.func), host()) == VectorStrategy()
 
 
 @kc.kernel
@@ -124,7 +131,7 @@ def test_sums_of_gangs_do_not_depend_on_the_processor() -> None:
     func = optimize(rows_summed.func)
     assert not adds_in_order(func)
     hosts = [replace(host(), features=f) for f in ("", "+avx", "+avx,+avx512f")]
-    lanes = {form_for(func, other).threads for other in hosts}
+    lanes = {choose_strategy(func, other).gang for other in hosts}
     assert len(lanes) == 1
     assert lanes != {1}
 

@@ -15,7 +15,7 @@ import kernelcore as kc
 from kernelcore.codegen import abi
 from kernelcore.codegen.llvm import kernel as llvm_kernel
 from kernelcore.codegen.simd.cost_model import MANY_GANGS, Bodies
-from kernelcore.codegen.simd.strategy import LANES, Form
+from kernelcore.codegen.simd.strategy import LANES, VectorStrategy
 from kernelcore.passes.pipeline import optimize
 from tests.helpers import interpreter
 from tests.helpers.kernel_harness import agree, comparable, copies, launch
@@ -58,10 +58,12 @@ def test_refused_strategy(kernels: Sequence[kc.Kernel], refused: Strategy) -> No
         assert strategy_of(optimize(kernel.func)) & refused == NONE, kernel.name
 
 
-def run(case: Case, values: Sequence[Any], grid: Grid, chunks: Chunks, form: Form) -> list[Any]:
+def run(
+    case: Case, values: Sequence[Any], grid: Grid, chunks: Chunks, form: VectorStrategy
+) -> list[Any]:
     """The arguments after a launch of machine code."""
     args = copies(values)
-    shape = (form.threads, form.turns, form.rows, form.least_masked_bytes)
+    shape = (form.gang, form.loop_lanes, form.tile_rows, form.least_masked_bytes)
     assert launch(case.func, args, grid, chunks, *shape) == abi.STATUS_OK
     return args
 

@@ -7,9 +7,9 @@ import pytest
 import kernelcore as kc
 from kernelcore.base.host import NO_MASKS
 from kernelcore.codegen.analysis.prefetch import first_accesses
-from kernelcore.codegen.analysis.row_tiling import in_bands
+from kernelcore.codegen.analysis.row_tiling import tile_rows
 from kernelcore.codegen.llvm.kernel import emit_kernel
-from kernelcore.codegen.simd.strategy import Form
+from kernelcore.codegen.simd.strategy import VectorStrategy
 from kernelcore.codegen.target import cpu
 from kernelcore.ir.core import Eqn, Func, Var
 from kernelcore.ir.verify import verify
@@ -23,7 +23,7 @@ LINES_OF_32_FLOATS = 2
 
 
 def masked_text(func: Func, least_masked_bytes: int) -> str:
-    return emit_kernel(func, "k", None, Form(16, least_masked_bytes=least_masked_bytes))
+    return emit_kernel(func, "k", None, VectorStrategy(16, least_masked_bytes=least_masked_bytes))
 
 
 def test_masked_instructions_are_those_that_the_processor_has() -> None:
@@ -41,8 +41,8 @@ def test_masked_instructions_are_those_that_the_processor_has() -> None:
 @pytest.mark.parametrize("kernel", [product, in_place, wide, batched])
 def test_rows_that_run_together(kernel: kc.Kernel, rows: int) -> None:
     func = optimize(kernel.func)
-    verify(in_bands(func, rows))
-    assert "tile" in cpu.llvm_text(func, form=Form(4, rows=rows))
+    verify(tile_rows(func, rows))
+    assert "tile" in cpu.llvm_text(func, strategy=VectorStrategy(4, tile_rows=rows))
 
 
 @kc.kernel
@@ -105,5 +105,5 @@ def test_the_last_of_several_rows_is_prefetched() -> None:
 def test_gangs_prefetch_whole_lines_and_scalar_code_none() -> None:
     func = optimize(five_points.func)
     calls = "call void @llvm.prefetch"
-    assert cpu.llvm_text(func, form=Form(32)).count(calls) == 2 * LINES_OF_32_FLOATS
-    assert calls not in cpu.llvm_text(func, form=Form())
+    assert cpu.llvm_text(func, strategy=VectorStrategy(32)).count(calls) == 2 * LINES_OF_32_FLOATS
+    assert calls not in cpu.llvm_text(func, strategy=VectorStrategy())

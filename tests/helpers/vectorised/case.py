@@ -15,10 +15,10 @@ import numpy as np
 
 import kernelcore as kc
 from kernelcore.codegen.analysis.loop_dependence import vector_loops
-from kernelcore.codegen.analysis.row_tiling import can_run_again, has_bands
-from kernelcore.codegen.simd.cost_model import ANY_ROW, MANY_GANGS, choose_bodies
+from kernelcore.codegen.analysis.row_tiling import can_tile_rows, is_idempotent
+from kernelcore.codegen.simd.cost_model import MANY_GANGS, choose_bodies
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
-from kernelcore.codegen.simd.strategy import LANES, Form
+from kernelcore.codegen.simd.strategy import LANES, VectorStrategy
 from kernelcore.ir.core import Func
 from kernelcore.language.types import ArrayType
 from kernelcore.passes.pipeline import optimize
@@ -28,11 +28,11 @@ F64, F64_2D = kc.array(kc.float64, 1), kc.array(kc.float64, 2)
 I8, I32, I64, VEC3 = (kc.array(t, 1) for t in (kc.int8, kc.int32, kc.int64, kc.vec3))
 Grid = tuple[int, ...]
 
-SCALAR = Form()
-GANGS = tuple(Form(lanes) for lanes in (4, 16, 64))
-EVERY_GANG = tuple(Form(lanes) for lanes in LANES[1:])
-TILES = tuple(Form(4, rows=rows) for rows in (1, 2, 4))
-LOOPS = (Form(turns=LOOP_LANES),)
+SCALAR = VectorStrategy()
+GANGS = tuple(VectorStrategy(lanes) for lanes in (4, 16, 64))
+EVERY_GANG = tuple(VectorStrategy(lanes) for lanes in LANES[1:])
+TILES = tuple(VectorStrategy(4, tile_rows=rows) for rows in (1, 2, 4))
+LOOPS = (VectorStrategy(loop_lanes=LOOP_LANES),)
 # Rows of no whole gang, of whole gangs, and of gangs with every remainder of a gang of four.
 ROWS = (*((n,) for n in range(1, 10)), (15,), (33,), (63,), (65,), (150,))
 GRIDS = (*((3, n) for n in range(1, 10)), (1, 1), (70, 3), (7, 33), (2, 70), (3, 150))
@@ -47,9 +47,8 @@ class Strategy(Flag):
     ANY_STRIDES = auto()
     # A masked gang for the remainder of a row.
     TAIL = auto()
-    # Gangs go on in the next row where rows are short, or wherever they end.
+    # Gangs go on in the next row where rows are short.
     COLLAPSE = auto()
-    ALWAYS_COLLAPSE = auto()
     # Rows may run together; a gang may run again over points that have run.
     TILE = auto()
     IDEMPOTENT = auto()
@@ -61,7 +60,7 @@ class Strategy(Flag):
 NONE = Strategy(0)
 ANY_STRIDES, TAIL, COLLAPSE = Strategy.ANY_STRIDES, Strategy.TAIL, Strategy.COLLAPSE
 TILE, IDEMPOTENT, LOOP = Strategy.TILE, Strategy.IDEMPOTENT, Strategy.LOOP
-TWO_LOOPS, ALWAYS_COLLAPSE = Strategy.TWO_LOOPS, Strategy.ALWAYS_COLLAPSE
+TWO_LOOPS = Strategy.TWO_LOOPS
 
 
 @dataclass(frozen=True)
@@ -83,9 +82,9 @@ class Case:
     kernel: kc.Kernel | Func
     arguments: Callable[..., Sequence[Any]]
     strategy: Strategy
-    forms: Sequence[Form] = GANGS
+    forms: Sequence[VectorStrategy] = GANGS
     grids: Sequence[Grid] = ROWS
-    oracle: Form | None = None
+    oracle: VectorStrategy | None = None
     is_strided: bool = True
     variant: object = ""
 
@@ -133,14 +132,13 @@ def _array(type_: Any, shape: tuple[int, ...], rng: np.random.Generator) -> np.n
 
 def strategy_of(func: Func) -> Strategy:
     """What code generation decides about ``func``."""
-    bodies, is_tiled, loops = choose_bodies(func, 4, 1), has_bands(func), vector_loops(func)
+    bodies, is_tiled, loops = choose_bodies(func, 4, 1), can_tile_rows(func), vector_loops(func)
     decided = {
         Strategy.ANY_STRIDES: bodies.general_lanes > 1,
         Strategy.TAIL: bodies.has_tail,
         Strategy.COLLAPSE: bodies.collapse_limit == MANY_GANGS,
-        Strategy.ALWAYS_COLLAPSE: bodies.collapse_limit == ANY_ROW,
         Strategy.TILE: is_tiled,
-        Strategy.IDEMPOTENT: is_tiled and can_run_again(func),
+        Strategy.IDEMPOTENT: is_tiled and is_idempotent(func),
         Strategy.LOOP: len(loops) == 1,
         Strategy.TWO_LOOPS: len(loops) == 2,
     }

@@ -8,7 +8,7 @@ import numpy as np
 
 import kernelcore as kc
 from kernelcore.base.host import NO_MASKS
-from kernelcore.codegen.simd.strategy import Form
+from kernelcore.codegen.simd.strategy import VectorStrategy
 from kernelcore.language.composite_types import vector
 from tests.helpers.vectorised.case import (
     ANY_STRIDES,
@@ -32,7 +32,9 @@ from tests.helpers.vectorised.case import (
 BOOLS, MAT33, F16 = kc.array(kc.bool, 1), kc.array(kc.mat33, 1), kc.array(kc.float16, 1)
 # Elements that are adjacent, by the smallest that processors access under a mask.
 MASKED = tuple(
-    Form(lanes, least_masked_bytes=least) for lanes in (4, 16, 64) for least in (1, 4, NO_MASKS)
+    VectorStrategy(lanes, least_masked_bytes=least)
+    for lanes in (4, 16, 64)
+    for least in (1, 4, NO_MASKS)
 )
 
 
@@ -223,7 +225,7 @@ def permutation(n: int) -> np.ndarray:
 
 
 # What sums of floats have in common: the order of points, chunk by chunk.
-SUMS: Any = {"forms": (Form(16),), "oracle": SCALAR, "is_strided": False}
+SUMS: Any = {"forms": (VectorStrategy(16),), "oracle": SCALAR, "is_strided": False}
 FEW_ROWS = ((3,), (65,), (150,))
 
 CASES = [

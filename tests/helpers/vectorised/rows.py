@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import kernelcore as kc
-from kernelcore.codegen.simd.strategy import Form
+from kernelcore.codegen.simd.strategy import VectorStrategy
 from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import optimize, tidy
 from tests.helpers.vectorised.case import (
@@ -304,7 +304,7 @@ TILED_GRIDS = (*((h, w) for h in (3, 4, 5) for w in range(2, 10)), (10, 11))
 ADDING: Any = {
     "forms": TILES[1:],
     "grids": ((9, 7), (10, 11)),
-    "oracle": Form(4),
+    "oracle": VectorStrategy(4),
     "is_strided": False,
 }
 
