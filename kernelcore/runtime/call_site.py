@@ -1,4 +1,4 @@
-"""Where in the user's program a call is, for messages."""
+"""Call sites: lines of the user's program, for messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PACKAGE = __name__.partition(".")[0] + "."
 
 
 def as_text(site: SrcLoc | None) -> str:
-    """Where a call was, for a message."""
+    """The file and line of a call, for a message."""
     return "an unknown line" if site is None else str(site)
 
 
@@ -23,13 +23,13 @@ def whole_line(site: SrcLoc | None) -> SrcLoc | None:
     return SrcLoc(site.file, site.line, len(text) - len(text.lstrip()), len(text))
 
 
-# A file and a number in it, from which a location is made where one is shown.
+# A file and a line number; cheaper than a location, which is made when it is shown.
 Line = tuple[str, int]
 
 
 def call_line() -> Line | None:
-    """The line outside of kernelcore that is being executed; for functions of its own."""
-    # Neither this function nor the one that asks.
+    """The line outside of kernelcore that called it; for kernelcore's own functions."""
+    # Skips this function and its caller.
     frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         if not frame.f_globals.get("__name__", "").startswith(_PACKAGE):
@@ -44,5 +44,5 @@ def location(line: Line | None) -> SrcLoc | None:
 
 
 def call_site() -> SrcLoc | None:
-    """The start of the line outside of kernelcore that is being executed."""
+    """The start of the line outside of kernelcore that called it."""
     return location(call_line())

@@ -1,4 +1,4 @@
-"""Streams and events of the CPU, where a launch of a thread is over when it returns."""
+"""Streams and events of the CPU, where a launch is complete when it returns."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ class CpuStream:
     handle = 0
 
     def synchronize(self) -> None:
-        """Wait for nothing."""
+        """Return at once."""
 
     def is_idle(self) -> bool:
-        """Whether all that it was given is over: it is."""
+        """Whether all queued work is complete: always."""
         return True
 
     def follow(self, other: CpuStream) -> None:
-        """Go on, since ``other`` is empty."""
+        """Return at once: ``other`` is empty."""
 
 
 class CpuEvent:
@@ -30,17 +30,17 @@ class CpuEvent:
         self._time_ns = 0
 
     def record(self, stream: CpuStream) -> None:
-        """Take the time."""
+        """Note the time."""
         self._time_ns = time.perf_counter_ns()
 
     def delay(self, stream: CpuStream) -> None:
-        """Let ``stream`` go on."""
+        """Return at once: the event is complete."""
 
     def synchronize(self) -> None:
-        """Wait for nothing."""
+        """Return at once."""
 
     def is_over(self) -> bool:
-        """Whether it was reached: it was."""
+        """Whether it is complete: always."""
         return True
 
     def ms_until(self, end: CpuEvent) -> float:

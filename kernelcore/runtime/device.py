@@ -1,4 +1,4 @@
-"""Devices: where arrays are and kernels run, and what each kind of device can do."""
+"""Device, and the Backend of each kind of device."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from kernelcore.runtime.cpu_stream import CpuEvent, CpuStream
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What one kind of device does; streams and events are as ``runtime/cpu_stream.py`` has them.
+    """The functions of one kind of device; ``runtime/cpu_stream.py`` shows its streams and events.
 
     Attributes:
-        count: How many devices there are.
-        name: What the hardware of a device calls itself.
-        synchronize: Waits until everything on a device is over.
-        make_stream: A new stream of a device, of a priority.
-        wrap_stream: The stream of a device that has a handle; 0 is the one to begin with.
-        make_event: A new event of a device: whether it takes the time, and is for other processes.
-        wrap_event: The event of a device that has a handle.
+        count: The number of devices.
+        name: The hardware's name of a device.
+        synchronize: Waits for all work of a device.
+        make_stream: A new stream of a device, with a priority.
+        wrap_stream: The stream of a device with a given handle; 0 is the default stream.
+        make_event: A new event of a device: whether it measures time, and is interprocess.
+        wrap_event: The event of a device with a given handle.
     """
 
     count: Callable[[], int]
@@ -47,7 +47,7 @@ _CPU_BACKEND = Backend(
     wrap_event=lambda index, handle: CpuEvent(),
 )
 
-# The driver is opened by the first call.
+# The first call opens the driver.
 _CUDA_BACKEND = Backend(
     count=native.cuda_device_count,
     name=native.cuda_device_name,
@@ -83,12 +83,12 @@ class Device(str):
 
     @property
     def backend(self) -> Backend:
-        """What devices of its kind do."""
+        """The functions of its kind of device."""
         return BACKENDS[self.kind]
 
     @property
     def name(self) -> str:
-        """What the hardware calls itself."""
+        """The hardware's name."""
         return self.backend.name(self.ordinal)
 
     @property
@@ -98,7 +98,7 @@ class Device(str):
 
     @property
     def is_cuda(self) -> bool:
-        """Whether it is a GPU of NVIDIA's."""
+        """Whether it is an NVIDIA GPU."""
         return self.kind == "cuda"
 
     def __repr__(self) -> str:
@@ -110,16 +110,16 @@ CPU = Device("cpu")
 
 @cache
 def cuda_device(ordinal: int) -> Device:
-    """The GPU ``ordinal``, which is there."""
+    """The GPU ``ordinal``, which exists."""
     return Device(f"cuda:{ordinal}")
 
 
-# Of this thread (and asynchronous task).
+# The default device of this thread (and asynchronous task).
 _current: ContextVar[Device] = ContextVar("device", default=CPU)
 
 
 def require_device(name: str, ident: object, loc: SrcLoc | None = None) -> Device:
-    """The device that ``ident`` names; None is the one that is used where none is given.
+    """The device that ``ident`` names; None stands for the default device.
 
     Raises:
         KernelArgumentError: There is no such device, naming the function that was called.
@@ -155,7 +155,7 @@ def require_device(name: str, ident: object, loc: SrcLoc | None = None) -> Devic
 
 
 def get_device(ident: object = None) -> Device:
-    """The device that ``ident`` names, or the one that is used where none is given.
+    """The device that ``ident`` names, or the default device of this thread.
 
     Raises:
         KernelArgumentError: There is no such device.
@@ -164,7 +164,7 @@ def get_device(ident: object = None) -> Device:
 
 
 def get_preferred_device() -> Device:
-    """The first GPU, or the CPU where there is none."""
+    """The first GPU, or the CPU if there is none."""
     return next(iter(get_cuda_devices()), CPU)
 
 
@@ -174,7 +174,7 @@ def get_devices() -> list[Device]:
 
 
 def get_cuda_devices() -> list[Device]:
-    """The GPUs that kernels run on; none where there is no driver."""
+    """The GPUs that kernels run on; none without a driver."""
     try:
         count = BACKENDS["cuda"].count()
     except KernelDeviceError:
@@ -183,7 +183,7 @@ def get_cuda_devices() -> list[Device]:
 
 
 def used_devices() -> list[Device]:
-    """The CPU, and the GPUs that were asked for before: nothing is there to wait for else."""
+    """The CPU, and the GPUs that this process has used."""
     return [CPU, *map(cuda_device, native.cuda_known_devices())]
 
 
@@ -193,12 +193,12 @@ def is_cuda_available() -> bool:
 
 
 def is_cpu_available() -> bool:
-    """Whether kernels run on the CPU: they do."""
+    """Whether kernels run on the CPU: always."""
     return True
 
 
 def set_device(ident: object) -> None:
-    """Use a device where none is given.
+    """Set the default device of this thread (and asynchronous task).
 
     Raises:
         KernelArgumentError: There is no such device.
@@ -207,7 +207,7 @@ def set_device(ident: object) -> None:
 
 
 class ScopedDevice:
-    """Uses a device within a ``with`` block.
+    """Sets the default device within a ``with`` block.
 
     Raises:
         KernelArgumentError: There is no such device.
@@ -226,11 +226,11 @@ class ScopedDevice:
 
 
 def init() -> None:
-    """Do nothing: everything is set up when it is first needed."""
+    """Do nothing: everything is set up on first use."""
 
 
 def synchronize() -> None:
-    """Wait until everything that was launched is over; on the CPU it is.
+    """Wait for all launches; those of the CPU are complete when they return.
 
     Raises:
         KernelError: A kernel has failed on a device.
@@ -240,11 +240,11 @@ def synchronize() -> None:
 
 
 def synchronize_device(device: object = None) -> None:
-    """As ``synchronize``, of one device.
+    """Wait for all launches on one device, by default the default device.
 
     Raises:
         KernelArgumentError: There is no such device.
-        KernelError: A kernel has failed there.
+        KernelError: A kernel has failed on it.
     """
     found = require_device("synchronize_device", device)
     found.backend.synchronize(found.ordinal)

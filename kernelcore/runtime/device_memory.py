@@ -1,4 +1,4 @@
-"""Memory of devices: NumPy knows its layout and never touches it; copies go through a stream."""
+"""Memory of devices: NumPy holds its layout without access; copies go through a stream."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from kernelcore.runtime.device import CPU, Device, cuda_device
 from kernelcore.runtime.stream import Stream, current_stream
 
 Numbers = npt.NDArray[Any]
-# The driver is asked for each word, which takes longer than a copy of more that is not repeated.
+# A pattern is filled word by word: larger ones are faster to copy. The second limit is for values
+# that are not repeated.
 _MOST_REPEATED_BYTES, _MOST_WRITTEN_BYTES = 64, 16
 
 
 def device_of(memory: ArrayMemory) -> Device:
-    """The device that has ``memory``; memory of the host is the CPU's, pinned or not."""
+    """The device of ``memory``; host memory is the CPU's, pinned or not."""
     if memory.is_on_host:
         return CPU
     return cuda_device(memory.__dlpack_device__()[1])
 
 
 def device_holding(value: object) -> Device:
-    """The device that has the memory of ``value``, an array of any library; CPU of all else."""
+    """The device of ``value``, an array of any library; the CPU for other objects."""
     if isinstance(value, ArrayMemory):
         return device_of(value)
     ordinal = native.cuda_device_of((value,))
@@ -72,7 +73,7 @@ def on_device(values: Numbers, stream: Stream) -> ArrayMemory:
 
 
 def layout_of(memory: ArrayMemory) -> Numbers:
-    """The layout of ``memory``, which has scalars of the kernel language and stays in place."""
+    """The layout of ``memory``, which holds scalars of the kernel language and is kept alive."""
     begin, end = memory.span.begin, memory.span.end
     layout = SCALARS[memory.scalar_index].numpy
     found = _layout_at(
@@ -103,7 +104,7 @@ def _layout_at(
 
 
 def downloaded(memory: ArrayMemory, layout: Numbers) -> Numbers:
-    """A copy of the elements of ``memory`` on the host, as they are behind all that writes them.
+    """A copy of the elements of ``memory`` on the host, after all queued writes.
 
     Raises:
         KernelError: A kernel has failed on the device.
@@ -120,7 +121,7 @@ def upload(
 ) -> None:
     """Overwrite the elements of ``memory`` with ``values`` of the host, which are broadcast.
 
-    It happens in the stream in use, unless another is given.
+    The copy is queued in ``stream``, by default the current one.
     """
     queue = (stream or current_stream(device_of(memory))).queue
     pattern = _pattern(layout, values)
@@ -132,14 +133,14 @@ def upload(
 
 
 def is_fill(layout: Numbers, values: Numbers) -> bool:
-    """Whether the driver fills memory of ``layout`` with ``values``, without a copy."""
+    """Whether the driver can fill memory of ``layout`` with ``values``, without a copy."""
     return _pattern(layout, values) is not None
 
 
 def _pattern(layout: Numbers, values: Numbers) -> bytes | None:
-    """The bytes that repeated are those of ``layout`` filled with ``values``; None if it has gaps.
+    """The pattern of bytes that fills memory of ``layout`` with ``values``, of 1 or 4 if possible.
 
-    Also None if they are many. There are 1 or 4 where that is possible.
+    None if the layout has gaps or the pattern is too long.
     """
     most = _MOST_REPEATED_BYTES if values.nbytes < layout.nbytes else _MOST_WRITTEN_BYTES
     if not layout.flags.c_contiguous or values.nbytes > most:
@@ -157,7 +158,7 @@ def _pattern(layout: Numbers, values: Numbers) -> bytes | None:
 
 
 def can_copy(target: ArrayMemory, source: ArrayMemory) -> bool:
-    """Whether the driver copies the elements of ``source``, of the same layout, to ``target``."""
+    """Whether the driver can copy the elements of ``source``, of one dtype, to ``target``."""
     if target.extents != source.extents or target.span.overlaps(source.span):
         return False
     is_peer = target.is_on_cuda and source.is_on_cuda and device_of(target) != device_of(source)
@@ -167,13 +168,13 @@ def can_copy(target: ArrayMemory, source: ArrayMemory) -> bool:
 def copy_elements(target: ArrayMemory, source: ArrayMemory) -> None:
     """Copy elements, at least one of whose arrays is on a device; see ``can_copy``.
 
-    It returns before that is done, unless the host's memory is not pinned.
+    It returns before the copy is complete, unless it reads into unpinned host memory.
     """
     is_download = target.is_on_host
     queue = current_stream(device_of(source if is_download else target)).queue
     native.cuda_copy(queue, target, source)
     if target.is_on_cuda and source.is_on_cuda and not queue.is_capturing:
-        # Who overwrites the source next, in the stream in use there, does so behind the copy.
+        # Later writes to the source, in the current stream there, wait for the copy.
         current_stream(device_of(source)).queue.wait_for(queue)
     if is_download and not target.is_pinned:
         queue.synchronize()

@@ -1,4 +1,4 @@
-"""Launch observers: told of a thread's launches and writes, which a capture postpones."""
+"""LaunchObserver: receives the launches and writes of a thread; a capture postpones them."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from kernelcore.runtime.device import Device
 
 
 class LaunchObserver(Protocol):
-    """Takes a thread's launches, copies and new arrays.
+    """Receives the launches, copies and new arrays of a thread.
 
     A Tape runs and records them, a Graph keeps them for replays, a trace makes a Program of them.
     """
 
     @property
     def sink(self) -> CaptureSink | None:
-        """The graph that keeps what would run now; None where it runs at once."""
+        """The graph that captures executed calls; None if they run at once."""
         ...
 
     def record_launch(self, kernel: Any, dim: Any, args: Sequence[Any]) -> None:
-        """Take a launch of ``kernel``."""
+        """Receive a launch of ``kernel``."""
         ...
 
     def record_copy(self, target: Any, source: Any | None, write: Callable[[], None]) -> None:
-        """Take ``write``, which copies array ``source``, or constants if None, to ``target``."""
+        """Receive ``write``, which copies array ``source``, or constants, to ``target``."""
         ...
 
     def make_array(self, shape: Any, dtype: Any, is_zero: bool) -> Any:
-        """A stand-in for a new array; None for an ordinary array."""
+        """The object that stands for a new array; None for an ordinary array."""
         ...
 
 
 class CaptureSink(LaunchObserver, Protocol):
-    """Keeps executables for replays."""
+    """Captures calls for replays."""
 
     def add(self, call: Callable[[], object]) -> None:
         """Append a call."""
@@ -52,19 +52,19 @@ class CaptureSink(LaunchObserver, Protocol):
         ...
 
 
-# One per thread and asynchronous task: what other threads launch is not observed.
+# One per thread and asynchronous task: launches of other threads are not observed.
 observer: ContextVar[LaunchObserver | None] = ContextVar("observer", default=None)
 
 
 def capture_sink() -> CaptureSink | None:
-    """The capture of this thread; None where calls run at once."""
+    """The capture of this thread; None if calls run at once."""
     current = observer.get()
     return None if current is None else current.sink
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceCall:
-    """A call that queues work in the stream in use, the same work in every replay.
+    """A call that queues work in the current stream, the same work in every replay.
 
     Attributes:
         device: The GPU.
@@ -90,7 +90,7 @@ def perform(call: Callable[[], object]) -> None:
 
 
 def perform_write(target: Any, write: Callable[[], object]) -> None:
-    """``perform(write)``, where ``write`` overwrites elements of the array ``target``."""
+    """``perform(write)`` for a ``write`` that overwrites elements of the array ``target``."""
     perform(write)
     if capture_sink() is not None:
         # Replays change the array: a Tape must not take its present elements for saved ones.

@@ -1,4 +1,4 @@
-"""ScopedMemoryTracker: how much memory data arrays allocate in a block of code."""
+"""ScopedMemoryTracker: the memory that data arrays allocate in a block of code."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class ScopedMemoryTracker:
     Blocks nest.
 
     Attributes:
-        count: How many allocations there were, once the block is left.
+        count: The number of allocations, once the block is left.
         size_bytes: Their bytes in total.
-        peak_bytes: The most bytes that were in use at once, less those when it was entered.
-        live_bytes: How many more bytes are in use than when it was entered.
+        peak_bytes: The most bytes in use at once, less those at entry.
+        live_bytes: The bytes in use, less those at entry.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class ScopedMemoryTracker:
         """A tracker.
 
         Args:
-            name: What the report calls the block.
+            name: The name of the block in the report.
             active: Whether to count.
             print: Whether to print the report when the block is left.
             report_func: Called with the report, instead of printing.
@@ -54,7 +54,7 @@ class ScopedMemoryTracker:
             return
         count, size_bytes, _, live_bytes, peak_bytes = _native.allocation_counts()
         first_count, first_bytes, _, first_live, outer_peak = self._start
-        # The peak of the block around this one goes on.
+        # The peak of an outer block includes this one.
         _native.restart_peak(max(outer_peak, peak_bytes))
         self.count, self.size_bytes = count - first_count, size_bytes - first_bytes
         self.peak_bytes, self.live_bytes = peak_bytes - first_live, live_bytes - first_live
@@ -64,7 +64,7 @@ class ScopedMemoryTracker:
             print(self.report())
 
     def report(self) -> str:
-        """What was counted, in one line."""
+        """The counts in one line."""
         return (
             f"{self.name}: {self.count} allocations of {self.size_bytes} bytes, at most "
             f"{self.peak_bytes} bytes at once, {self.live_bytes} more than before still in use"

@@ -13,13 +13,13 @@ from kernelcore.runtime.device import Device, require_device
 class Event:
     """A mark in a stream, to wait for or to measure time between.
 
-    On the CPU, where a launch is over when it returns, it is a point in time.
+    On the CPU, where a launch is complete when it returns, it is a point in time.
 
     Attributes:
-        device: Where its streams are.
-        mark: The event of the device.
-        enable_timing: Whether ``get_event_elapsed_time`` may be asked.
-        is_recorded: Whether a stream has it.
+        device: The device of its streams.
+        mark: The backend's event.
+        enable_timing: Whether ``get_event_elapsed_time`` takes it.
+        is_recorded: Whether it was recorded in a stream.
     """
 
     def __init__(
@@ -29,13 +29,13 @@ class Event:
         enable_timing: bool = False,
         interprocess: bool = False,
     ) -> None:
-        """An event that was not recorded yet.
+        """An event that is not recorded yet.
 
         Args:
-            device: Where its streams are.
-            cuda_event: A handle of CUDA's to wrap, which the CPU has none of.
-            enable_timing: Whether ``get_event_elapsed_time`` may be asked.
-            interprocess: Whether other processes may wait for it; of no effect on the CPU.
+            device: The device of its streams.
+            cuda_event: A CUDA handle to wrap; GPUs only.
+            enable_timing: Whether ``get_event_elapsed_time`` takes it.
+            interprocess: Whether other processes may wait for it; no effect on the CPU.
 
         Raises:
             KernelArgumentError: There is no such device or handle.
@@ -49,41 +49,40 @@ class Event:
             else backend.make_event(ordinal, enable_timing, interprocess)
         )
         self.enable_timing = enable_timing
-        # One of others may have been recorded by them.
+        # The owner of the handle may have recorded it.
         self.is_recorded = bool(cuda_event)
 
     @property
     def cuda_event(self) -> int:
-        """The handle of CUDA's, 0 on the CPU."""
+        """The CUDA handle; 0 on the CPU."""
         return self.mark.handle
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything before it is over; true of an event that was never recorded."""
+        """Whether all work before it is complete; true for an event that was never recorded."""
         return not self.is_recorded or self.mark.is_over()
 
 
 class Stream:
     """A queue of launches, which run one after the other.
 
-    On the CPU launches of a thread run at once, so that all streams are always empty. On a GPU the
-    stream that is used at first is the legacy default stream, as that of other libraries is. It
-    does not wait for streams that are made here.
+    On the CPU launches run at once, so all streams are always empty. On a GPU the default is the
+    legacy default stream, as in other libraries. It does not wait for streams that are made here.
 
     Attributes:
-        device: Where it is.
+        device: Its device.
         priority: -1 (high) or 0.
-        queue: The stream of the device.
+        queue: The backend's stream.
     """
 
     def __init__(self, device: object = None, priority: int = 0, cuda_stream: Any = None) -> None:
-        """A stream of its own.
+        """A new stream.
 
         Args:
-            device: Where it is.
-            priority: -1 (high) or 0; of no effect on the CPU.
-            cuda_stream: A handle of CUDA's to wrap, which the CPU has none of, or a stream of it.
-                Its owner keeps it as long as this stream and arrays that it uses.
+            device: Its device.
+            priority: -1 (high) or 0; no effect on the CPU.
+            cuda_stream: A CUDA handle or native stream to wrap; GPUs only. It must outlive this
+                stream and the arrays that use it.
 
         Raises:
             KernelArgumentError: There is no such device or handle.
@@ -101,16 +100,16 @@ class Stream:
 
     @property
     def cuda_stream(self) -> int:
-        """The handle of CUDA's; 1 is the legacy default stream, and 0 of the CPU."""
+        """The CUDA handle; 1 is the legacy default stream; 0 on the CPU."""
         return self.queue.handle
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything that it was given is over."""
+        """Whether all queued work is complete."""
         return self.queue.is_idle()
 
     def record_event(self, event: Event | None = None) -> Event:
-        """Put ``event``, or a new one, behind what the stream was given so far.
+        """Record ``event``, or a new one, behind the work queued so far.
 
         Raises:
             KernelArgumentError: The event is of another device.
@@ -125,12 +124,15 @@ class Stream:
         return found
 
     def wait_event(self, event: Event) -> None:
-        """Let what the stream is given from now on wait for ``event``."""
+        """Make work that is queued later wait for ``event``."""
         if event.is_recorded and event.device.kind == self.device.kind:
             event.mark.delay(self.queue)
 
     def wait_stream(self, other_stream: Stream, event: Event | None = None) -> None:
-        """Let it wait for all that ``other_stream`` was given so far."""
+        """Make work that is queued later wait for the work of ``other_stream``.
+
+        The ``event`` is recorded there for this purpose; by default a new one.
+        """
         if event is None and other_stream.device.kind == self.device.kind:
             self.queue.follow(other_stream.queue)
         else:
@@ -148,12 +150,12 @@ def _refuse_handle(name: str, argument: str, device: Device, handle: Any) -> Non
         )
 
 
-# By device, of this thread (and asynchronous task).
+# The current streams of this thread (and asynchronous task), by device.
 _streams: ContextVar[dict[Device, Stream] | None] = ContextVar("streams", default=None)
 
 
 def get_stream(device: object = None) -> Stream:
-    """The stream that launches on ``device`` go to where none is given.
+    """The current stream of ``device``, which takes launches that name no stream.
 
     Raises:
         KernelArgumentError: There is no such device.
@@ -162,7 +164,7 @@ def get_stream(device: object = None) -> Stream:
 
 
 def current_stream(found: Device) -> Stream:
-    """As ``get_stream``, of a device that is there."""
+    """The current stream of a device that exists."""
     known = _streams.get()
     if known is None or found not in known:
         known = {**(known or {}), found: Stream(found, cuda_stream=0 if found.is_cuda else None)}
@@ -171,7 +173,7 @@ def current_stream(found: Device) -> Stream:
 
 
 def set_stream(stream: Stream, device: object = None) -> None:
-    """Let launches on the device of ``stream`` go there where no stream is given.
+    """Make ``stream`` the current stream of its device.
 
     Raises:
         KernelArgumentError: ``device`` is another device.
@@ -184,10 +186,10 @@ def set_stream(stream: Stream, device: object = None) -> None:
 
 
 class ScopedStream:
-    """Uses a stream within a ``with`` block.
+    """Makes a stream the current one of its device within a ``with`` block.
 
-    It starts behind the stream that was used before, unless ``sync_enter`` is False; that one goes
-    on behind it with ``sync_exit``.
+    It waits for the stream that was current before, unless ``sync_enter`` is False; with
+    ``sync_exit`` that one waits for it when the block is left.
     """
 
     def __init__(
@@ -216,22 +218,22 @@ class ScopedStream:
 
 
 def record_event(event: Event | None = None) -> Event:
-    """Record ``event``, or a new one, in the stream that launches go to."""
+    """Record ``event``, or a new one, in the current stream."""
     return get_stream(None if event is None else event.device).record_event(event)
 
 
 def wait_event(event: Event) -> None:
-    """Let the stream that launches go to wait for ``event``."""
+    """Make the current stream wait for ``event``."""
     get_stream(event.device).wait_event(event)
 
 
 def wait_stream(other_stream: Stream, event: Event | None = None) -> None:
-    """Let the stream that launches go to wait for ``other_stream``."""
+    """Make the current stream wait for ``other_stream``; see ``Stream.wait_stream``."""
     get_stream(other_stream.device).wait_stream(other_stream, event)
 
 
 def synchronize_stream(stream_or_device: Stream | object = None) -> None:
-    """Wait until all that a stream was given is over; on the CPU it is.
+    """Wait for the work of a stream, or of the current stream of a device.
 
     Raises:
         KernelArgumentError: There is no such device.
@@ -243,7 +245,7 @@ def synchronize_stream(stream_or_device: Stream | object = None) -> None:
 
 
 def synchronize_event(event: Event) -> None:
-    """Wait until everything before ``event`` is over; on the CPU it is."""
+    """Wait for the work before ``event``."""
     event.mark.synchronize()
 
 
