@@ -1,4 +1,4 @@
-"""Arguments as the IR takes them: one object per parameter, with its name and type."""
+"""Flattened arguments: one object per parameter of the IR."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from kernelcore.runtime.structs import struct_fields
 
 
 def leaves(type_: SourceType, value: Any, name: str = "argument") -> list[Any]:
-    """One object per IR parameter of a parameter of ``type_``, in the order of ``leaf_names``.
+    """An argument flattened: one object per IR parameter, in the order of ``leaf_names``.
 
-    Scalars and plain arrays are themselves, and not checked. A vector, matrix, quaternion or
-    transform is a C-contiguous array of its components; views of values are read-only. An Array
-    without dimensions is a value by reference, itself.
+    Scalars and plain arrays stay as they are, unchecked. A vector, matrix, quaternion or transform
+    becomes a C-contiguous array of its components; views of values are read-only. An Array without
+    dimensions is passed by reference.
 
     Args:
-        type_: What the parameter is declared as; no pattern.
-        value: What the user gives for it.
-        name: What errors call it.
+        type_: The declared type of the parameter; no pattern.
+        value: The argument.
+        name: Its name in errors.
 
     Raises:
         KernelArgumentError: ``value`` does not fit.
@@ -64,10 +64,10 @@ def cotangent_leaves(type_: SourceType, value: Any, name: str = "cotangent") -> 
     """Arrays of cotangents, one or None per IR parameter; those of integers are None.
 
     Args:
-        type_: What the primal parameter is declared as.
+        type_: The declared type of the parameter of the primal.
         value: None; an array (of a value, of its shape); for a struct a mapping from fields; for
             an array of structs a structured array or a mapping.
-        name: What errors call it.
+        name: Its name in errors.
 
     Raises:
         KernelArgumentError: ``value`` does not fit.
@@ -181,7 +181,7 @@ def _struct_arrays(type_: StructType, value: Any, name: str) -> list[Any]:
 
 
 def _field_arrays(value: Any) -> Mapping[str, Any] | None:
-    """An array per field of an array of structs, or None if it is none."""
+    """An array per field of an array of structs; None for anything else."""
     if isinstance(value, Mapping):
         return cast("Mapping[str, Any]", value)
     if isinstance(value, Array):
@@ -192,7 +192,7 @@ def _field_arrays(value: Any) -> Mapping[str, Any] | None:
 
 
 def _check_field(member: Element, view: Any, name: str, ndim: int) -> None:
-    """Refuse a field of a structured array that is of another type than ``member``."""
+    """Refuse a field of a structured array whose type is not ``member``."""
     assert isinstance(member, Scalar | Dense)
     scalar, extents = (
         (member, ()) if isinstance(member, Scalar) else (member.scalar, member.extents)

@@ -46,8 +46,8 @@ _EXPECTED = (
 class StructValue:
     """Base of the classes that ``struct`` makes: named fields, which start as zeros.
 
-    Structs are values: assigning one to a field copies it. Fields of arrays start as None, and
-    keep a reference to the array.
+    Structs are values: assignment to a field copies. A field that holds an array starts as None and
+    keeps a reference to the array.
     """
 
     __slots__ = ("_values",)
@@ -69,7 +69,7 @@ class StructValue:
 
     @classmethod
     def numpy_dtype(cls) -> np.dtype[Any]:
-        """The NumPy dtype of the same layout, that of a C compiler.
+        """The NumPy dtype with the same layout as a C compiler's.
 
         Raises:
             KernelTypeError: The struct holds arrays.
@@ -145,7 +145,7 @@ class StructValue:
         )
 
     def _taken(self, name: str, member: Member, value: Any) -> Any:
-        """``value`` as the field keeps it."""
+        """``value`` converted to the type of the field."""
         match member:
             case Scalar():
                 return take_scalar(member, value)
@@ -209,13 +209,13 @@ def struct(cls: type) -> type[Any]:
         raise KernelTypeError(message, loc, error.remedy) from None
 
 
-# What the base class defines: no name of a field, and no method of the user's class.
+# Names of the base class, which no field may have.
 _TAKEN = frozenset(dir(StructValue)) | {"kernel_type"}
 _OWN = ("__init__", "__new__", "__getattr__", "__setattr__", "__slots__", "__reduce__")
 
 
 class _Itself:
-    """What the name of a struct stands for in its own definition."""
+    """Stands for a struct in its own definition."""
 
     def __repr__(self) -> str:
         return "the struct itself"
@@ -263,7 +263,7 @@ def _define(cls: type, known: Mapping[str, object]) -> type[Any]:
 
 
 def _evaluated(name: str, annotation: object, scope: dict[str, object]) -> object:
-    """The object that an annotation is; a string is evaluated where the struct is defined."""
+    """The object of an annotation; a string is evaluated in the scope of the definition."""
     try:
         while isinstance(annotation, str):
             annotation = eval(annotation, scope)
@@ -326,7 +326,7 @@ def struct_fields(type_: StructType, value: Any) -> list[Any]:
 
 
 def _array(value: Any) -> Any:
-    """``value`` if it may be an array; launches check what it holds."""
+    """``value`` if it may be an array; launches check its elements."""
     given: object = value
     if given is None or isinstance(given, IndexedArray | Mapping | memoryview | bytearray):
         return value
@@ -339,7 +339,7 @@ def _array(value: Any) -> Any:
 
 
 def _slot(value: StructValue) -> dict[str, Any]:
-    """The fields of ``value``; none while it is being made."""
+    """The fields of ``value``; empty while it is constructed."""
     try:
         return object.__getattribute__(value, "_values")
     except AttributeError:

@@ -40,8 +40,8 @@ class Array(ElementMemory):
     with the array that they are taken from. Comparison with ``==`` and hashing go by identity, so
     that arrays can be keys; compare ``numpy()`` for the elements.
 
-    What a launch or a method writes is counted. Who writes through ``numpy()`` or another library
-    calls ``mark_write()`` afterwards; a ``Tape`` then notices values that it still needed.
+    Writes by launches and methods are counted. After a write through ``numpy()`` or another library
+    call ``mark_write()``; a ``Tape`` then detects that a value it needs was overwritten.
     """
 
     __slots__ = (
@@ -62,7 +62,7 @@ class Array(ElementMemory):
         memory: Array | None = None,
         buffer: native.DeviceBuffer | None = None,
     ) -> None:
-        """Of NumPy's memory as it is; ``kernelcore.array`` converts, copies and checks.
+        """An array over NumPy's memory; ``kernelcore.array`` converts, copies and checks.
 
         Args:
             data: A NumPy array in the layout of the elements: components of vectors and matrices
@@ -70,7 +70,7 @@ class Array(ElementMemory):
             dtype: A scalar type, or the class of a composite or of a struct.
             requires_grad: Whether a Tape computes its gradient.
             memory: An array that ``data`` is a view of.
-            buffer: Of a device, where ``data`` is the layout of this memory.
+            buffer: Memory of a device, whose layout is ``data``.
 
         Raises:
             KernelArgumentError: ``data`` has another layout.
@@ -81,7 +81,7 @@ class Array(ElementMemory):
         self._set_up(element, known, inner)
         if memory is not None:
             self._root = memory.root
-        # A view of its own, whose shape nobody can assign.
+        # A private view: users cannot assign its shape.
         self._numpy = data.view()
         if requires_grad:
             self.requires_grad = True
@@ -97,13 +97,13 @@ class Array(ElementMemory):
 
     @classmethod
     def sharing(cls, source: Any, dtype: Any = None, *, copy: bool = False) -> Array:
-        """Of the memory of any array or DLPack capsule, which stays alive as long as this array.
+        """An array over the memory of any array or DLPack capsule, which it keeps alive.
 
         Args:
-            source: An array; its last dimensions are components of composites. That of a GPU may be
-                used in the stream of the caller, behind what its owner was going to do with it.
+            source: An array; its last dimensions are components of composites. An array on a GPU is
+                ordered after its owner's work in the current stream.
             dtype: The type of an element; by default the scalar type of ``source``.
-            copy: Whether to copy the elements to memory of its own instead, without gaps.
+            copy: Whether to copy the elements to new contiguous memory instead.
 
         Raises:
             KernelArgumentError: ``source`` exports no memory, memory of another device, or
@@ -128,7 +128,7 @@ class Array(ElementMemory):
     def zeros(
         cls, shape: tuple[int, ...], element: Element, dtype: Any, device: Device = CPU
     ) -> Array:
-        """Zeros of ``element`` in memory of its own; ``dtype`` is as ``element_of`` gives it."""
+        """Zeros of ``element`` in new memory; ``dtype`` is that of ``element_of``."""
         layout, extents = numpy_layout(element)
         if not device.is_cpu:
             data, buffer = allocated((*shape, *extents), layout, current_stream(device))
@@ -144,7 +144,7 @@ class Array(ElementMemory):
 
     @classmethod
     def pinned_zeros(cls, shape: tuple[int, ...], element: Element, dtype: Any) -> Array:
-        """As ``zeros``, in memory of the host that GPUs copy from and to without waiting.
+        """Zeros in page-locked host memory, which GPUs copy asynchronously.
 
         Raises:
             KernelDeviceError: There is no GPU.
@@ -157,7 +157,7 @@ class Array(ElementMemory):
 
     @property
     def root(self) -> Array:
-        """The array whose memory this is a view of; itself if it is none."""
+        """The array whose memory this is a view of; itself if it is no view."""
         return self if self._root is None else self._root
 
     def __iter__(self) -> Iterator[Any]:
@@ -187,7 +187,7 @@ class Array(ElementMemory):
     def grad(self) -> Array | None:
         """The gradient, an array of the same shape and dtype; None without ``requires_grad``.
 
-        It starts as zeros. That of a view is a view of the gradient of its array.
+        It starts as zeros. The gradient of a view is a view of its array's gradient.
         """
         if self._base is None:
             if self._requires_grad and self._grad is None:
@@ -274,7 +274,7 @@ class Array(ElementMemory):
         return self.reshape(self.size)
 
     def broadcast(self, shape: tuple[int, ...]) -> Array:
-        """A view whose elements are repeated as NumPy does; it is read-only, without a gradient.
+        """A read-only view that is broadcast to ``shape``, without a gradient.
 
         Raises:
             ValueError: The shapes do not fit.
@@ -290,7 +290,7 @@ class Array(ElementMemory):
         return self._view(data, lambda whole: whole.transpose(order))
 
     def view(self, dtype: Any) -> Array:
-        """The same memory with elements of another type of the same size.
+        """A view of the memory as elements of another type of the same size.
 
         Gradients are shared if both consist of the same scalars; else the view has none.
 
@@ -309,14 +309,11 @@ class Array(ElementMemory):
         return self if self.is_contiguous else self.clone()
 
     def _new(self, device: Device | None = None) -> Array:
-        """Zeros of this shape and dtype, where this array is if no device is given."""
+        """Zeros of this shape and dtype, by default on the device of this array."""
         return Array.zeros(self.shape, self._element, self._dtype, device or self.device)
 
     def clone(self, requires_grad: bool | None = None, *, device: Device | None = None) -> Array:
-        """A contiguous copy, with ``requires_grad`` of this array if none is given.
-
-        It is where this array is, unless a ``device`` is given.
-        """
+        """A contiguous copy; ``requires_grad`` and ``device`` are this array's by default."""
         found = self._new(device)
         found.requires_grad = self.requires_grad if requires_grad is None else requires_grad
         found.assign(self)
@@ -361,6 +358,6 @@ class Array(ElementMemory):
         return self.fill_(np.zeros((), self._data.dtype) if self._data.dtype.names else 0)
 
     def __reduce__(self) -> tuple[Callable[..., Array], tuple[Numbers, Any]]:
-        # Gradients stay behind.
+        # Without the gradient.
         make = partial(Array, requires_grad=self.requires_grad)
         return make, (np.array(self.numpy()), self._dtype)

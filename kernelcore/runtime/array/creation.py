@@ -36,7 +36,7 @@ def make_array(
     requires_grad: bool = False,
     grad: Array | None = None,
 ) -> Array:
-    """A data array of ``data``; what ``kernelcore.array`` does if it is given data.
+    """A data array of ``data``; ``kernelcore.array`` calls it if it is given data.
 
     Args:
         data: Nested sequences of numbers, vectors or structs, or anything that NumPy can view:
@@ -85,14 +85,14 @@ def make_array(
 
 
 def _placed(array: Array, device: Device) -> Array:
-    """A copy of ``array`` on ``device``, made now whatever is recorded: it is a new array."""
+    """A copy of ``array`` on ``device``, made at once: new arrays are not recorded."""
     found = Array.zeros(array.shape, array.element, array.dtype, device)
     found.writer(array)()
     return found
 
 
 def _shared(element: Element, data: Any) -> Numbers:
-    """``data`` as a view of its memory; nested sequences have none, and are copied."""
+    """A view of the memory of ``data``; nested sequences are copied."""
     if isinstance(data, list | tuple):
         return take_elements(element, data)
     array = as_numpy(data)
@@ -243,7 +243,7 @@ def zeros_like(src: Array, device: str | None = None, requires_grad: bool | None
 
 
 def empty_like(src: Array, device: str | None = None, requires_grad: bool | None = None) -> Array:
-    """As ``empty``, of the shape, dtype and ``requires_grad`` of ``src``."""
+    """``empty`` with the shape, dtype and ``requires_grad`` of ``src``."""
     return zeros_like(src, device, requires_grad)
 
 

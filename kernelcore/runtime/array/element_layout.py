@@ -1,4 +1,4 @@
-"""Elements of data arrays: their layout in NumPy, and Python objects as them."""
+"""Elements of data arrays: their layout in NumPy, and conversion from and to Python objects."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ Numbers = npt.NDArray[Any]
 
 
 def element_of(dtype: object) -> tuple[Element, Any]:
-    """The type that ``dtype`` stands for, and the dtype of arrays of it: a Scalar, or a class.
+    """The element type that ``dtype`` stands for, and the dtype of its arrays: a Scalar or a class.
 
     Raises:
-        KernelTypeError: There are no arrays of it.
+        KernelTypeError: It is no type of an element.
     """
     given: Any = dtype
     found = type_of(dtype)
@@ -55,7 +55,7 @@ def element_of(dtype: object) -> tuple[Element, Any]:
 
 
 def _scalar_of(dtype: Any) -> Scalar | None:
-    """The scalar of the layout of a dtype of NumPy, or of its name."""
+    """The scalar with the layout of a NumPy dtype, given as dtype, class or name."""
     is_class = isinstance(dtype, type) and issubclass(dtype, np.generic)
     if not is_class and not isinstance(dtype, np.dtype | str):
         return None
@@ -73,7 +73,7 @@ def numpy_layout(element: Element) -> tuple[np.dtype[Any], tuple[int, ...]]:
 
 
 def component_ndim(element: Element, data: Numbers) -> int:
-    """How many trailing axes of ``data``, memory of elements, are of their components.
+    """The number of trailing axes of ``data`` that are components of ``element``.
 
     Raises:
         KernelArgumentError: ``data`` has another layout.
@@ -89,15 +89,15 @@ def component_ndim(element: Element, data: Numbers) -> int:
 
 
 def element_in(memory: ArrayMemory, source: Any, dtype: Any) -> tuple[Element, Any, int]:
-    """The element of memory read from ``source``, the dtype of arrays of it, and how many axes.
+    """The element type of memory, the dtype of its arrays, and the number of component axes.
 
     Args:
         memory: The memory.
-        source: What it was read from, for messages.
-        dtype: What the elements have to be.
+        source: The object that exported it, for messages.
+        dtype: The expected type of the elements.
 
     Raises:
-        KernelArgumentError: They are something else.
+        KernelArgumentError: The elements are of another type.
     """
     if memory.scalar_index < 0:
         raise unusable(memory, source)
@@ -125,10 +125,10 @@ def has_gradient(element: Element) -> bool:
 
 
 def inferred(data: Any) -> Any:
-    """The dtype of an array of ``data``, where none is given.
+    """The default dtype of an array of ``data``.
 
     Raises:
-        KernelTypeError: Its elements are none of the kernel language.
+        KernelTypeError: Its elements are not in the kernel language.
     """
     first: Any = data
     while isinstance(first, list | tuple) and first:
@@ -145,16 +145,16 @@ def inferred(data: Any) -> Any:
 
 
 def as_numpy(data: Any) -> Numbers:
-    """``data`` as NumPy sees it, without a copy where that can be.
+    """``data`` as a NumPy array, without a copy where possible.
 
     Raises:
-        KernelTypeError: NumPy takes it for no array.
+        KernelTypeError: NumPy cannot read it as an array.
     """
     if isinstance(data, ArrayMemory):
         numpy = getattr(data, "numpy", None)
         return numpy_of(data) if numpy is None else numpy()
     try:
-        # What NumPy has no dtype for, and what a library does not give away by itself.
+        # DLPack covers dtypes that NumPy lacks, and tensors that refuse ``__array__``.
         return numpy_of(ArrayMemory(data)) if is_foreign(data) else np.asarray(data)
     except (BufferError, TypeError, ValueError) as error:
         raise KernelTypeError(
@@ -163,14 +163,14 @@ def as_numpy(data: Any) -> Numbers:
 
 
 def zeroed(shape: tuple[int, ...], layout: np.dtype[Any]) -> Numbers:
-    """Zeros in kernelcore's own memory."""
+    """Zeros in memory that kernelcore allocates."""
     size_bytes = math.prod(shape) * layout.itemsize
     memory = _native.zeroed(ArrayMemory, (size_bytes,), uint8.index)
     return numpy_of(memory).view(layout).reshape(shape)
 
 
 def copied(data: Numbers) -> Numbers:
-    """A copy of ``data`` without gaps in kernelcore's own memory."""
+    """A contiguous copy of ``data`` in memory that kernelcore allocates."""
     found = zeroed(data.shape, data.dtype)
     found[...] = data
     return found
@@ -199,7 +199,7 @@ def take_elements(element: Element, data: Any) -> Numbers:
 
 
 def scalar_in(element: Element) -> Scalar | StructType:
-    """The scalar that ``element`` is made of; a struct is itself."""
+    """The scalar type of ``element``; a struct stands for itself."""
     return element.scalar if isinstance(element, Dense) else element
 
 
@@ -234,7 +234,7 @@ def _is_value(element: StructType, value: Any) -> bool:
 
 
 def element_value(dtype: Any, data: Numbers) -> Any:
-    """The element in ``data``, an array without dimensions but those of components."""
+    """The element in ``data``, an array that has component axes only."""
     if isinstance(dtype, Scalar):
         return data[()]
     if issubclass(dtype, Composite):
@@ -254,7 +254,7 @@ def element_list(dtype: Any, data: Numbers, ndim: int) -> list[Any]:
 def elements_to_write(
     element: Element, source: Any, outer: tuple[int, ...]
 ) -> Callable[[], Numbers]:
-    """Gives ``source`` as ``broadcast_elements`` does: as it is then, if it is an array.
+    """A function that reads ``source`` as ``broadcast_elements`` does, at the time of its call.
 
     Raises:
         KernelTypeError, KernelArgumentError: As ``broadcast_elements``, at once.
@@ -267,7 +267,7 @@ def elements_to_write(
 
 
 def broadcast_elements(element: Element, value: Any, outer: tuple[int, ...]) -> Numbers:
-    """``value``, an element or an array of them, as NumPy broadcasts it to the elements.
+    """``value``, an element or an array of elements, that NumPy can broadcast to ``outer``.
 
     A number stands for a vector or matrix with all components equal to it. An array of the same
     layout is not copied.

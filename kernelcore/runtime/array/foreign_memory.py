@@ -1,4 +1,4 @@
-"""Memory of other libraries: as NumPy sees it, as data arrays may share it, or why they may not."""
+"""Memory of other libraries: conversion to NumPy, and errors for memory that is not shared."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from kernelcore.runtime.device_memory import downloaded, layout_of
 
 
 def numpy_of(memory: ArrayMemory) -> npt.NDArray[Any]:
-    """A NumPy array of the same memory, which it keeps in place; of a GPU's a copy."""
+    """A NumPy array over the memory, which it keeps alive; a copy of a GPU's memory."""
     if memory.is_on_cuda:
         return downloaded(memory, layout_of(memory))
     if memory.scalar_index == bfloat16.index:
-        # DLPack has bfloat16, NumPy's reader of it has not.
+        # NumPy's DLPack reader does not know bfloat16.
         return np.from_dlpack(memory.as_scalar(uint16.index)).view(bfloat16.numpy)
     return np.from_dlpack(memory)
 
 
 def is_foreign(data: object) -> bool:
-    """Whether ``data`` is an array of another library than NumPy that exports its memory."""
+    """Whether ``data`` exports its memory by DLPack and is not NumPy's."""
     return not isinstance(data, np.ndarray | np.generic) and hasattr(data, "__dlpack__")
 
 
 def is_ordered(source: object) -> bool:
-    """Whether ``source`` says in which stream of a GPU its elements are written."""
+    """Whether ``source`` names the stream in which a GPU writes its elements."""
     return hasattr(source, "__dlpack_device__") or hasattr(source, "__cuda_array_interface__")
 
 
 def unreadable(source: object, error: BaseException) -> KernelArgumentError:
-    """What to say of ``source`` if reading its memory raised ``error``."""
+    """The error for a ``source`` whose memory could not be read because of ``error``."""
     return KernelArgumentError(
         f"expected an array in CPU memory, found {describe(source)}: {error}",
         remedy="copy it to the CPU; kc.array(...) makes a copy of whatever NumPy can view",
@@ -43,7 +43,7 @@ def unreadable(source: object, error: BaseException) -> KernelArgumentError:
 
 
 def unusable(memory: ArrayMemory, source: Any) -> KernelArgumentError:
-    """Why the elements of ``source``, whose memory is known, are none of a data array."""
+    """The error for ``source``, whose memory was read but holds no elements of data arrays."""
     if memory.has_lazy_sign:
         return KernelArgumentError(
             f"expected an array, found {describe(source)} with a pending negation",
@@ -67,7 +67,7 @@ def unusable(memory: ArrayMemory, source: Any) -> KernelArgumentError:
 def check_layout(
     memory: ArrayMemory, expected: str, layout: np.dtype[Any], extents: tuple[int, ...]
 ) -> None:
-    """Refuse elements that are not of NumPy's dtype ``layout`` in components of ``extents``.
+    """Refuse memory without NumPy's dtype ``layout`` or without the trailing ``extents``.
 
     Raises:
         KernelArgumentError: Naming what was expected.

@@ -51,7 +51,7 @@ class IndexedArray:
         self._placed: dict[tuple[Device, int], list[Array]] = {}
 
     def tables_on(self, device: Device, ndim: int) -> Sequence[Any]:
-        """As ``tables``, on ``device``, for as long as this array.
+        """The index arrays of ``tables`` on ``device``, kept as long as this array.
 
         Raises:
             KernelArgumentError: The array has other dimensions.
@@ -63,7 +63,7 @@ class IndexedArray:
             found = self._placed[device, ndim] = [
                 Array.zeros(table.shape, int32, int32, device) for table in self.tables(ndim)
             ]
-            # At once, whatever is recorded or captured.
+            # At once: copies of constants are neither recorded nor captured.
             for placed, table in zip(found, self.tables(ndim), strict=True):
                 placed.writer(table)()
         return found
@@ -102,7 +102,7 @@ def shape_of(data: Any) -> tuple[int, ...]:
 
 
 def _index_array(position: int, index: Any, extent: int) -> npt.NDArray[np.int32]:
-    """A private copy of ``index``, so that what was checked stays in range."""
+    """A private copy of ``index``: checked indices stay in range."""
     try:
         array = as_numpy(index)
     except KernelTypeError:

@@ -1,4 +1,4 @@
-"""Memory with elements of the kernel language: what it holds, where, and as NumPy sees it."""
+"""Strided memory of elements of the kernel language, and its view by NumPy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kernelcore.runtime.stream import current_stream
 
 
 class ElementMemory(ArrayMemory):
-    """Strided memory of elements; what data arrays are besides views and gradients."""
+    """Strided memory of elements: a data array without views and gradients."""
 
     __slots__ = ("_dtype", "_element", "_inner", "_numpy")
 
@@ -38,7 +38,7 @@ class ElementMemory(ArrayMemory):
 
     @property
     def _data(self) -> Numbers:
-        """The memory as NumPy sees it; on a GPU only its layout."""
+        """NumPy's view of the memory; on a GPU only its layout."""
         if self._numpy is None:
             self._numpy = layout_of(self) if self.is_on_cuda else numpy_of(self)
         return self._numpy
@@ -55,7 +55,7 @@ class ElementMemory(ArrayMemory):
 
     @property
     def ndim(self) -> int:
-        """The number of dimensions; components of an element are none."""
+        """The number of dimensions, without those of components."""
         return self.total_ndim - self._inner
 
     @property
@@ -75,12 +75,12 @@ class ElementMemory(ArrayMemory):
 
     @property
     def device(self) -> Device:
-        """Where the memory is: 'cpu', or a GPU as 'cuda:0'."""
+        """The device of the memory: 'cpu', or a GPU such as 'cuda:0'."""
         return device_of(self)
 
     @property
     def pinned(self) -> bool:
-        """Whether it is memory of the host that GPUs copy from and to without waiting."""
+        """Whether it is page-locked host memory, which GPUs copy asynchronously."""
         return self.is_pinned
 
     @property
@@ -105,11 +105,11 @@ class ElementMemory(ArrayMemory):
 
     @property
     def layout(self) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        """The shape, components included, and dtype of ``numpy()``, which copies nothing here."""
+        """The shape, components included, and dtype of ``numpy()``; nothing is copied."""
         return self._data.shape, self._data.dtype
 
     def writer(self, source: Any) -> Callable[[], None]:
-        """What overwrites the elements with those of ``source``, as they are then."""
+        """A function that overwrites the elements with those that ``source`` has when called."""
         is_far = isinstance(source, ElementMemory) and (self.is_on_cuda or source.is_on_cuda)
         if is_far and source.element == self._element and can_copy(self, source):
             copy = partial(copy_elements, self, source)
@@ -132,7 +132,7 @@ class ElementMemory(ArrayMemory):
     def numpy(self) -> Numbers:
         """A NumPy array of the same memory; components are trailing axes.
 
-        Of an array on a GPU it is a copy, behind all that was launched on the array.
+        For an array on a GPU it is a copy, made after all queued launches.
         """
         return downloaded(self, self._data) if self.is_on_cuda else self._data.view()
 
@@ -147,6 +147,6 @@ class ElementMemory(ArrayMemory):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Version 3, of an array on a GPU: the consumer goes on behind the stream it names."""
+        """Version 3, for arrays on a GPU; the consumer waits for the stream that it names."""
         queue = current_stream(self.device).queue if self.is_on_cuda else None
         return self.cuda_interface(queue)
