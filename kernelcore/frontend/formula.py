@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -77,11 +77,5 @@ def lower_formula(text: str, env: Mapping[str, Atom], builder: Builder) -> Atom:
     return out
 
 
-def _no_functions(
-    function: Function,
-    args: Sequence[Value],
-    keywords: Mapping[str, Value],
-    node: ast.AST,
-    scope: Scope,
-) -> Value:
+def _no_functions(function: Function, *_: object) -> Value:
     raise KernelError(f"a formula calls the function '{function.name}'")

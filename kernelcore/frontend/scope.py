@@ -92,10 +92,8 @@ class Scope:
     inference: TypeInference
     call_function: CallFunction
     is_kernel: bool
-    env: dict[str, Value | Unset] = field(default_factory=lambda: dict[str, Value | Unset]())
-    assigned: Mapping[str, SrcLoc | None] = field(
-        default_factory=lambda: dict[str, SrcLoc | None]()
-    )
+    env: dict[str, Value | Unset] = field(default_factory=dict[str, Value | Unset])
+    assigned: Mapping[str, SrcLoc | None] = field(default_factory=dict[str, SrcLoc | None])
     captured: frozenset[str] = frozenset()
     grid_rank: int = 0
     loop_depth: int = 0

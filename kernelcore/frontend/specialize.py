@@ -135,13 +135,11 @@ def _shared(overload: Overload) -> Specializations:
 class _Specializer:
     """The functions that one kernel reaches, each specialised once per argument types."""
 
-    done: dict[Overload, Specializations] = field(
-        default_factory=lambda: dict[Overload, Specializations]()
-    )
-    active: list[Overload] = field(default_factory=lambda: list[Overload]())
+    done: dict[Overload, Specializations] = field(default_factory=dict[Overload, Specializations])
+    active: list[Overload] = field(default_factory=list[Overload])
     # Functions whose rules are being lowered: a call inside is one of their code.
-    ruled: list[Overload] = field(default_factory=lambda: list[Overload]())
-    rules: dict[Func, Rules] = field(default_factory=lambda: dict[Func, Rules]())
+    ruled: list[Overload] = field(default_factory=list[Overload])
+    rules: dict[Func, Rules] = field(default_factory=dict[Func, Rules])
 
     def call(
         self,
@@ -213,14 +211,10 @@ class _Specializer:
             callee = Callee(match.overload.pyfunc.__name__, names, skeletons, func, skeleton)
             self.ruled.append(match.overload)
             try:
-                self.rules[func] = make_rules(match.overload, callee, self.lower_rule)
+                self.rules[func] = make_rules(match.overload, callee, self.lower)
             finally:
                 self.ruled.pop()
         return self.rules[func]
-
-    def lower_rule(self, source: Source, bind: Bind, finish: Finish | None) -> tuple[Func, Value]:
-        """The code of a rule."""
-        return self.lower(source, bind, is_kernel=False, finish=finish)
 
     def _update(self, match: Match, result: Value, node: ast.AST, scope: Scope) -> Value:
         """Assign the arguments that the function updates; the rest of ``result``."""
@@ -263,7 +257,7 @@ class _Specializer:
                     scope.captured = frozenset(overload.captures)
                     return _bind(scope, match.definition.nodes, skeletons)
 
-                known[key] = self.lower(match.definition.source, bind, is_kernel=False)
+                known[key] = self.lower(match.definition.source, bind)
             finally:
                 self.active.pop()
         return known[key]
@@ -297,7 +291,7 @@ class _Specializer:
         return Func(func.name, func.body, func.grid_rank, func.loc, tuple(locs))
 
     def lower(
-        self, source: Source, bind: Bind, *, is_kernel: bool, finish: Finish | None = None
+        self, source: Source, bind: Bind, finish: Finish | None = None, *, is_kernel: bool = False
     ) -> tuple[Func, Value]:
         """Lower a function, again while inferred types are found to be wider."""
         if source.text:

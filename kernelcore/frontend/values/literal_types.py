@@ -168,13 +168,13 @@ class TypeInference:
 
     builder: Builder
     solution: Mapping[InferenceVariable, InferredType] = field(
-        default_factory=lambda: dict[InferenceVariable, InferredType]()
+        default_factory=dict[InferenceVariable, InferredType]
     )
     requests: dict[InferenceVariable, InferredType] = field(
-        default_factory=lambda: dict[InferenceVariable, InferredType]()
+        default_factory=dict[InferenceVariable, InferredType]
     )
     origins: dict[Var, frozenset[InferenceVariable]] = field(
-        default_factory=lambda: dict[Var, frozenset[InferenceVariable]]()
+        default_factory=dict[Var, frozenset[InferenceVariable]]
     )
     deferred: KernelError | None = None
 
