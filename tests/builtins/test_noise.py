@@ -3,6 +3,8 @@
 # Overloads of one name: a type checker sees the last one.
 # pyright: reportCallIssue=false
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -103,27 +105,16 @@ def test_periodic_noise_repeats_and_equals_noise_inside_its_first_period():
 
 
 @kc.kernel
-def _noise1(x: kc.array(dtype=float), out: kc.array(dtype=float)):
+def _noise(x: kc.array(dtype=Any), out: kc.array(dtype=float)):
     i = kc.tid()
     out[i] = noise(rand_init(3), x[i])
 
 
-@kc.kernel
-def _noise2(x: kc.array(dtype=vec2), out: kc.array(dtype=float)):
-    i = kc.tid()
-    out[i] = noise(rand_init(3), x[i])
+POINT_SHAPES = ((float, ()), (vec2, (2,)), (vec3, (3,)), (vec4, (4,)))
 
 
-@kc.kernel
-def _noise3(x: kc.array(dtype=vec3), out: kc.array(dtype=float)):
-    i = kc.tid()
-    out[i] = noise(rand_init(3), x[i])
-
-
-@kc.kernel
-def _noise4(x: kc.array(dtype=vec4), out: kc.array(dtype=float)):
-    i = kc.tid()
-    out[i] = noise(rand_init(3), x[i])
+def _noise_of(point):
+    return _noise.overload([kc.array(dtype=point), kc.array(dtype=float)])
 
 
 @kc.kernel
@@ -134,7 +125,10 @@ def _pnoise3(x: kc.array(dtype=vec3), out: kc.array(dtype=float)):
 
 @pytest.mark.parametrize(
     ("kernel", "shape"),
-    [(_noise1, ()), (_noise2, (2,)), (_noise3, (3,)), (_noise4, (4,)), (_pnoise3, (3,))],
+    [
+        *((_noise_of(p), shape) for p, shape in POINT_SHAPES),
+        (_pnoise3, (3,)),
+    ],
 )
 def test_derivative_is_that_of_differences(kernel, shape):
     rng = np.random.default_rng(5)

@@ -14,33 +14,7 @@ from kernelcore.language.flatten import leaf_names, leaf_types
 from kernelcore.language.types import ArrayType, float32, float64, int32, type_of
 from kernelcore.runtime.array.annotations import array, array2d, indexedarray, indexedarray2d
 from kernelcore.runtime.flatten_arguments import leaves
-from kernelcore.runtime.structs import struct
-
-
-@struct
-class Material:
-    color: vec3
-    is_solid: bool
-
-
-@struct
-class Particle:
-    pos: vec3
-    mass: float64
-    count: int
-    material: Material
-
-
-@struct
-class Scene:
-    gravity: vec3
-    points: array(dtype=vec3)
-    particles: array2d[Particle]
-    lookup: indexedarray2d[float]
-
-
-PARTICLE = Particle.kernel_type
-SCENE = Scene.kernel_type
+from tests.runtime.test_structs import PARTICLE, SCENE, Material, Particle, Scene
 
 
 def test_scalars_and_plain_arrays_are_flat() -> None:
