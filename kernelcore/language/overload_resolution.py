@@ -72,7 +72,7 @@ def _rank(
 def _fit(wanted: object, value: object, named: dict[Any, object]) -> Rank | None:
     if wanted is Any:
         return Rank.ANY
-    found = _host_type(value)
+    found = host_type(value)
     if isinstance(wanted, TypeVar):
         known = named.setdefault(wanted, found)
         if found is not None and known is not None and found != known:
@@ -96,7 +96,7 @@ def _fit(wanted: object, value: object, named: dict[Any, object]) -> Rank | None
             return None
 
 
-def _host_type(value: object) -> Scalar | Dense | StructType | None:
+def host_type(value: object) -> Scalar | Dense | StructType | None:
     """The type of ``value``; None for Python's own numbers, which take any, and for others."""
     if isinstance(value, np.generic):
         return scalar_of_numpy(cast("np.generic", value).dtype)

@@ -11,17 +11,15 @@ import numpy as np
 from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.language.annotations import Open, Wanted, bound_of, wanted, words_of
 from kernelcore.language.definition import kernel_parameters
+from kernelcore.language.overload_resolution import host_type
 from kernelcore.language.types import (
+    PYTHON_SCALARS,
     SCALARS,
     ArrayOf,
     Dense,
     Scalar,
     SourceType,
-    StructType,
     admits,
-    boolean,
-    float32,
-    int32,
     is_pattern,
     type_of,
 )
@@ -235,17 +233,5 @@ def _array_type(limits: Sequence[Wanted], arg: Any) -> SourceType | None:
 
 
 def _value_type(arg: Any) -> SourceType | None:
-    if isinstance(arg, _NUMPY_SCALAR):
-        return _BY_NAME.get(arg.dtype.name)
-    known = type_of(arg.__class__)
-    if isinstance(known, Dense | StructType):
-        return known
-    match arg:
-        case bool():
-            return boolean
-        case int():
-            return int32
-        case float():
-            return float32
-        case _:
-            return None
+    own = (scalar for kind, scalar in PYTHON_SCALARS.items() if isinstance(arg, kind))
+    return host_type(arg) or next(own, None)
