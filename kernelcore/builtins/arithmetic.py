@@ -161,7 +161,7 @@ def round(x: Float) -> Float:
     """Nearest integer; halves go to the even one."""
 
 
-# NumPy's name for it.
+# NumPy's name for round.
 rint = round
 
 

@@ -17,7 +17,7 @@ from kernelcore.language.types import TYPE_CLASSES, boolean
 
 
 def on_components(op: Op, arguments: Mapping[str, Any]) -> Composite:
-    """What ``op`` gives for each component; a scalar serves all of them, as in a kernel.
+    """``op`` on every component; a scalar is used for all of them, as in a kernel.
 
     Args:
         op: An entry of the table.

@@ -38,7 +38,7 @@ def _uint_divmod(e: Emit, t: Scalar, x: str, y: str) -> tuple[str, str]:
     zero, one = e.const(t, 0), e.const(t, 1)
     by_zero = _equal(e, t, y, zero)
     safe = select(e, t, by_zero, one, y)
-    # The rest of the division by 1 is 0 already.
+    # The remainder of the division by 1 is 0.
     return select(e, t, by_zero, zero, _quotient(e, t, x, safe)), _rem(e, t, x, safe)
 
 
@@ -167,7 +167,7 @@ def radians(e: Emit, t: Scalar, x: str) -> str:
 
 
 def isnan(e: Emit, t: Scalar, x: str) -> str:
-    """Whether ``x`` is no number."""
+    """Whether ``x`` is NaN."""
     return _unordered(e, t, x, x)
 
 

@@ -21,7 +21,7 @@ from kernelcore.language.types import TYPE_CLASSES
 
 __all__ = ["Any", "Bool", "Builtin", "Float", "Int", "Number", "builtin", "registering"]
 
-# What the type classes of signatures look like to a type checker.
+# The type classes of signatures, for type checkers.
 Bool: TypeAlias = bool
 Int: TypeAlias = int
 Float: TypeAlias = float
@@ -33,13 +33,13 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, eq=False)
 class Builtin(Generic[P, R]):
-    """The face of an Op in Python: its signature is the stub's; the host evaluates ``ref``."""
+    """An Op as a Python function with the declared signature; the host evaluates ``ref``."""
 
     op: Op
     module: str = __name__
 
     def __post_init__(self) -> None:
-        # For help(); they take the place of the texts of this class.
+        # For help(), in place of those of this class.
         object.__setattr__(self, "__name__", self.op.name)
         object.__setattr__(self, "__doc__", self.op.doc)
         object.__setattr__(self, "__module__", self.module)

@@ -39,7 +39,7 @@ def _jacobi_tangent(p: F, r: F, q: F) -> Any:
     d = q - p
     if r == 0.0 and d == 0.0:
         return d - d
-    # Whichever quotient is at most 1: no square overflows or vanishes.
+    # Divide by the larger one, so that no square overflows or vanishes.
     if arithmetic.abs(d) > arithmetic.abs(2.0 * r):
         k = 2.0 * r / d
         return k / (1.0 + sqrt(1.0 + k * k))

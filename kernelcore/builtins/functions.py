@@ -7,10 +7,10 @@ import importlib
 from kernelcore.builtins import table
 from kernelcore.builtins.library import LIBRARY as LIBRARY
 
-# Functions call operations of the table, which is complete from here on.
+# The library calls operations of the table, so the table is loaded first.
 assert table.OPS
 
-# Declaring them is what these modules are for.
+# Importing these modules declares the library.
 MODULES = (
     "vector",
     "matrix",

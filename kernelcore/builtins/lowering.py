@@ -15,10 +15,10 @@ from typing import Protocol
 from kernelcore.builtins.reference import nearest
 from kernelcore.language.types import SCALARS, Scalar
 
-# A scalar C function without effects: errno is nobody's business here.
+# A scalar C function without effects; errno is ignored.
 PURE_ATTRIBUTES = "nounwind willreturn memory(none)"
 
-# Of a scalar as instructions see it: integers have no sign, and a float of 16 bits is held as a
+# The type of a scalar in registers: integers have no sign, floats of 16 bits are held as
 # float32 (``codegen/llvm/float16.py``).
 LLVM_TYPES: Mapping[str, str] = MappingProxyType(
     {s.name: f"i{s.bits}" for s in SCALARS if not s.is_float}
@@ -27,7 +27,7 @@ LLVM_TYPES: Mapping[str, str] = MappingProxyType(
 
 
 class Emit(Protocol):
-    """What a lowering may ask of the emitter."""
+    """The part of the emitter that lowerings use."""
 
     @property
     def lanes(self) -> int:

@@ -77,7 +77,7 @@ def _plane(state: uint32, low: Cell, high: Cell, at: Point) -> Any:
     right = _moved(upper, high, 0)
     corner = _step(over, 0)
     if len(at) == 2:
-        # The adjoint adds what it gets from every corner by itself.
+        # Each corner computes its offset anew, so that the adjoint adds them in this order.
         corner = _step(_step(at, 1), 0)
     far = _mix(_ramp(state, upper, over), _ramp(state, right, corner), at[0], 0)
     return _mix(near, far, at[1], 1)
@@ -111,7 +111,7 @@ def _step(at: Point, axis: int) -> Any:
     return at - unit
 
 
-# By the number of coordinates, less one.
+# Indexed by the number of coordinates minus one.
 _JETS = (_line, _plane, _space, _spacetime)
 
 

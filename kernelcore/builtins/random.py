@@ -22,9 +22,9 @@ from kernelcore.language.types import ArrayOf, float32, float64, int32, uint32
 Cdf = ArrayOf(float32, 1)
 
 _TWO_PI = 6.283185307179586
-# The spacing of the floats that a state is mapped to.
+# The spacing of the random floats.
 _ULP = 2.0**-24
-# Above this mean, rejection takes fewer draws than counting arrivals.
+# Above this mean, rejection needs fewer draws than multiplication.
 _POISSON_SPLIT = 10.0
 
 

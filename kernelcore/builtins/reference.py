@@ -14,7 +14,7 @@ from kernelcore.language.types import FLOATS, Scalar, bfloat16, float64
 _FLOATS = frozenset(f.numpy for f in FLOATS)
 
 
-# Meanings that are defined on scalars and on nothing else.
+# References that accept scalars only.
 _ON_SCALARS: set[Callable[..., Any]] = set()
 
 
@@ -39,7 +39,7 @@ def is_narrow(dtype: Scalar) -> bool:
 
 
 def nothing_added(dtype: Scalar) -> float:
-    """What added to a number of ``dtype`` gives that number: 0.0 would change -0.0."""
+    """The identity of addition in ``dtype``; for floats -0.0, since 0.0 would change -0.0."""
     return -0.0 if dtype.is_float else 0
 
 

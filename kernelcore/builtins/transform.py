@@ -170,7 +170,7 @@ def transform_decompose(m: Matrix4) -> Any:
     if determinant(turn) < 0.0:
         scale[0] = -scale[0]
     for k in range(3):
-        # A column of zeros stays one.
+        # A zero column stays zero.
         if scale[k] != 0.0:
             turn[:, k] = turn[:, k] / scale[k]
     position = vector(m[0, 3], m[1, 3], m[2, 3], length=3, dtype=m.dtype)

@@ -187,7 +187,7 @@ def _member(name: str, field: Field, is_written: bool) -> Iterator[str]:
 
 
 def _statuses(func: Func) -> Iterator[str]:
-    """What values of the status mean."""
+    """The meaning of each value of the status."""
     yield f"\nStatus {abi.STATUS_OUT_OF_MEMORY}: out of memory."
     for number, eqn in enumerate(assertions(func), abi.STATUS_FIRST_ASSERTION):
         words = KernelIndexError.filled(eqn.attrs["text"], "status[1]", "status[2]").split()

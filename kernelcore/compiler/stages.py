@@ -58,13 +58,13 @@ def stage_text(
 
 
 def _smooth(func: Func, active: Sequence[int]) -> Func:
-    """What is differentiated in the place of ``func``."""
+    """The kernel that is differentiated for ``func``: weighted sums replace atomic extrema."""
     chosen = extremum_arrays(func, active)
     return weighted_sums(func, chosen) if chosen else func
 
 
 def all_derivatives(func: Func) -> tuple[list[int], list[int]]:
-    """What to differentiate by, and what has cotangents.
+    """The parameters to differentiate by, and those with cotangents.
 
     Returns:
         All float parameters that are not only written, and all arrays of floats that are written.
@@ -75,7 +75,7 @@ def all_derivatives(func: Func) -> tuple[list[int], list[int]]:
 
 
 def _records(func: Func) -> str:
-    """What ``func`` keeps on stacks, as a comment: a line per stack, with the loops around it."""
+    """The stacks of ``func`` as a comment: a line per stack, with the loops around it."""
     names = pretty_names(func)
     lines: list[str] = []
     for stack, loops in _pushes(func.body, (), names):

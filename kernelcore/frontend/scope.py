@@ -108,7 +108,7 @@ class Scope:
         return self.builder.loc
 
     def get(self, name: str) -> Value | Unset | None:
-        """The value of a variable; None if there is no such variable."""
+        """The value of a variable; None for an unknown name."""
         found = self.env.get(name)
         if found is None or isinstance(found, Unset | Var | Const | UntypedLiteral | Static):
             return found

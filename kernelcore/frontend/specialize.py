@@ -117,7 +117,7 @@ class _Untyped:
 
 
 FlatType = Type | _Untyped
-# The form of every argument, and the types of its leaves.
+# The skeleton of every argument and the types of its leaves.
 Key = tuple[tuple[Value, tuple[FlatType, ...]], ...]
 
 
@@ -137,7 +137,7 @@ class _Specializer:
 
     done: dict[Overload, Specializations] = field(default_factory=dict[Overload, Specializations])
     active: list[Overload] = field(default_factory=list[Overload])
-    # Functions whose rules are being lowered: a call inside is one of their code.
+    # Functions whose rules are being lowered: a call inside runs their plain code.
     ruled: list[Overload] = field(default_factory=list[Overload])
     rules: dict[Func, Rules] = field(default_factory=dict[Func, Rules])
 
@@ -174,7 +174,7 @@ class _Specializer:
             match.definition.nodes, match.values, match.targets, strict=True
         ):
             if match.overload.is_library and isinstance(value, UntypedLiteral) and target is None:
-                skeletons.append((value, ()))  # known at compile time inside as well
+                skeletons.append((value, ()))  # stays a compile-time constant in the callee
                 continue
             given = value if target is None else converted(scope, value, target, loc)
             skeleton, parts = flatten(given)
@@ -193,7 +193,7 @@ class _Specializer:
             outs = emit_with_rules(scope.builder, func, atoms, rules)
         else:
             outs = scope.builder.emit_all(CALL, atoms, callee=func)
-        # Parameters of one type make results of one type.
+        # Untyped arguments make untyped results.
         is_open = None in match.targets and all(scope.inference.is_untyped(v) for v in match.values)
         if atoms and is_open:
             for out in outs:
@@ -326,7 +326,7 @@ class _Specializer:
 
 
 def _bind(scope: Scope, nodes: Sequence[ast.arg], skeletons: Key) -> list[Var]:
-    """Give the parameters of a function values of ``forms``; the parameters of the IR."""
+    """Bind parameters to fresh values of ``skeletons``; returns the parameters of the IR."""
     params: list[Var] = []
     for node, (skeleton, types) in zip(nodes, skeletons, strict=True):
         parts = [_parameter(scope, node, k, t) for k, t in enumerate(types)]

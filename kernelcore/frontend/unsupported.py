@@ -1,4 +1,4 @@
-"""What of Python the kernel language leaves out, and what to write instead."""
+"""Python syntax outside of the kernel language, with the replacement to write."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EXPRESSIONS = (
 )
 _COLLECT = "use a for loop over range() and write to an array"
 _TEXT = "kernels compute with numbers; text is for print() and for the message of an assert"
-# What constants that are no numbers are called, and what to write instead, by Python type.
+# Names and replacements of constants that are not numbers, by Python type.
 _CONSTANTS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "str": ("a string", _TEXT),

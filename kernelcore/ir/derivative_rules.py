@@ -29,7 +29,7 @@ Signature = tuple[Func, Sequence[Type], Sequence[Type]]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a user gives for the derivatives of a function; one of its Funcs is there at least.
+    """The user's derivatives of a function; at least one of the Funcs is given.
 
     Attributes:
         name: The name of the function.
@@ -78,7 +78,7 @@ class Rules:
         return found
 
     def signatures(self, inputs: Sequence[Atom], outputs: Sequence[Var]) -> list[Signature]:
-        """What every Func takes and gives, for a CUSTOM Eqn.
+        """Every Func with its parameter and result types, for a CUSTOM Eqn.
 
         Raises:
             KernelTypeError: The Eqn is no call of the function.
@@ -108,7 +108,7 @@ def rules_of(eqn: Eqn) -> Rules:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """An array of zeros that nobody looks at, of the extents of ``like``."""
+    """An array of zeros whose updates are dropped, of the extents of ``like``."""
 
     like: Argument
 

@@ -17,9 +17,9 @@ from kernelcore.language.types import TYPE_CLASSES, Scalar, Type
 
 
 class OpKind(Enum):
-    """What an Op is to the compiler."""
+    """The kind of an Op, on which compilers dispatch."""
 
-    # Sets of kinds are asked all the time, and Enum's own hash is that of the name.
+    # Membership tests are frequent, and Enum's own hash is slow: it hashes the name.
     __hash__ = object.__hash__
 
     PURE = auto()  # scalars in, one scalar out, no effect
@@ -50,20 +50,20 @@ class AddForm(Enum):
 
     ATOMIC = "atomic"  # by the processor's atomic instructions, in any order
     OWNED = "owned"  # plainly: no other thread touches the element
-    SHARED = "shared"  # as the launch says: plainly, or so that other threads may add too
+    SHARED = "shared"  # plainly or atomically, as the launch decides
     PARTIAL = "partial"  # to partial sums, which are added as SHARED when a chunk ends
 
     def __str__(self) -> str:
         return self.value
 
 
-# What reads, and what writes, an element of its first input.
+# Kinds that read, and kinds that write, an element of their first input.
 ATOMICS = frozenset({OpKind.ATOMIC, OpKind.ATOMIC_CAS})
 READS = ATOMICS | {OpKind.LOAD}
 WRITES = ATOMICS | {OpKind.STORE, OpKind.ATOMIC_ADD}
 ACCESSES = READS | WRITES
 LOOPS = frozenset({OpKind.FOR, OpKind.WHILE})
-# What the outside sees besides arrays.
+# Kinds with an effect outside of arrays.
 MESSAGES = frozenset({OpKind.PRINT, OpKind.ASSERT})
 
 
@@ -142,8 +142,8 @@ PUSH = Op("push", OpKind.PUSH)
 POP = Op("pop", OpKind.POP)
 IF = Op("if", OpKind.IF)
 FOR = Op("for", OpKind.FOR)
-# Attribute of a FOR that runs another loop backwards: threads that run in step have their last
-# turns together instead of their first ones, so that each turn undoes one of the other loop.
+# Attribute of a FOR that runs another loop backwards: the lanes of a gang have their last
+# iterations together instead of their first ones, so that each undoes one of the other loop.
 ENDS_TOGETHER = "ends_together"
 WHILE = Op("while", OpKind.WHILE)
 CALL = Op("call", OpKind.CALL)

@@ -19,7 +19,7 @@ SnippetType = Scalar | Dense | ArrayType
 
 
 class Use(Flag):
-    """What a text does to the elements of an array."""
+    """The accesses of a text to the elements of an array."""
 
     NONE = 0
     LOAD = auto()
@@ -33,7 +33,7 @@ class Variant(Enum):
     FORWARD = "forward"
     REPLAY = "replay"  # in place of the forward text, where an adjoint runs the primal again
     ADJOINT = "adjoint"
-    # The derivative in forward mode: there is no text for it, but transposed it is the adjoint.
+    # Forward mode; it has no text, but its transpose is the adjoint.
     TANGENT = "tangent"
 
 
@@ -65,7 +65,7 @@ class SnippetParam:
 
 @dataclass(frozen=True, slots=True)
 class SnippetSlot:
-    """What a form of a Snippet is passed: a value, or an array and what it does to that."""
+    """An argument of a variant of a Snippet: a value, or an array and the accesses to it."""
 
     name: str
     type: SnippetType
@@ -81,8 +81,8 @@ class Snippet:
     Attributes:
         params: What the function takes.
         result: What it returns, or None.
-        given: Of the adjoint and the tangent form: per parameter, whether the cotangent or tangent
-            of an array is passed.
+        given: Of the adjoint and the tangent variant: per parameter, whether the cotangent or
+            tangent of an array is passed.
         locs: The first lines of its texts, where they are known.
     """
 
@@ -101,7 +101,7 @@ class Snippet:
 
     @property
     def text(self) -> str:
-        """The text of the form that is called."""
+        """The text of the variant that is called."""
         texts = {Variant.FORWARD: self.forward, Variant.REPLAY: self.replay}
         return {**texts, Variant.ADJOINT: self.adjoint}.get(self.variant) or ""
 
@@ -112,7 +112,7 @@ class Snippet:
 
     @property
     def slots(self) -> tuple[SnippetSlot, ...]:
-        """What is passed, in order."""
+        """The arguments, in order."""
         is_adjoint = self.variant is Variant.ADJOINT
         is_tangent = self.variant is Variant.TANGENT
         found: list[SnippetSlot] = []
@@ -193,7 +193,7 @@ class Snippet:
 
 @dataclass(frozen=True, slots=True)
 class ArrayUse:
-    """What a SNIPPET Eqn may do to one of its arrays."""
+    """The accesses that a SNIPPET Eqn may make to one of its arrays."""
 
     array: Var
     use: Use
@@ -239,7 +239,7 @@ def no_tangent(eqn: Eqn) -> KernelGradError:
 
 
 def array_uses(eqn: Eqn) -> Iterator[ArrayUse]:
-    """What a SNIPPET Eqn may do to each array that it is passed."""
+    """The accesses that a SNIPPET Eqn may make to each of its arrays."""
     for slot, atoms in snippet_of(eqn).arguments(eqn.inputs):
         if isinstance(slot.type, ArrayType):
             assert isinstance(atoms[0], Var)
@@ -271,5 +271,5 @@ def element_of(type_: SnippetType) -> Scalar:
 
 
 def is_float_value(param: SnippetParam) -> bool:
-    """Whether the cotangent of ``param`` is an output of the adjoint form."""
+    """Whether the cotangent of ``param`` is an output of the adjoint variant."""
     return param.is_float and not isinstance(param.type, ArrayType)

@@ -1,8 +1,8 @@
-"""What C++ text does to the arrays that it names, decided from its tokens.
+"""Effects of C++ text on the arrays that it names, decided from its tokens.
 
-What is not plainly a load, a store or a sum counts as all of them. The C++ types of the arrays
-(``codegen/snippet/translation_unit.py``) enforce what is found: a text that does more does not
-compile.
+Any access that is not clearly a load, a store or a sum counts as all of them. The C++ types of the
+arrays (``codegen/snippet/translation_unit.py``) enforce the decision: a text with other accesses
+does not compile.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _SUMS = _words("+= -=")
 _ASSIGNS = _words("*= /= %= &= |= ^= <<= >>=")
 _OPENING, _CLOSING = _words("[ ("), _words("] )")
 _STATEMENT_STARTS_AFTER = _words("; { } ) else")
-# What an element may follow, and what it may precede, where it is only loaded.
+# Tokens that may stand before, and after, an element that is only loaded.
 _BEFORE = (
     _SUMS | _ASSIGNS | _words("+ - * / % < > <= >= == != && || ; , ( [ { } ? : = ! ^ | << ~ return")
 )
 _AFTER = _words("+ - * / % < > <= >= == != && || ; , ) ] } ? : & | ^ << >>")
-# Functions that take their arguments by value, or give no reference to them that may be written.
+# Functions that cannot write to their arguments.
 _MATH = _words(
     "sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh exp exp2 expm1 log log2 "
     "log10 log1p pow sqrt cbrt hypot erf erfc tgamma lgamma ceil floor trunc round nearbyint rint "
@@ -54,7 +54,7 @@ def make_snippet(
     replay: str | None = None,
     locs: tuple[tuple[Variant, SrcLoc], ...] = (),
 ) -> Snippet:
-    """The Snippet of the given texts, with what they do to the arrays among ``params``."""
+    """The Snippet of the given texts, with their accesses to the arrays among ``params``."""
     in_derivative = set(_tokens(adjoint or "")) | set(_tokens(replay or ""))
     marked: list[SnippetParam] = []
     for param, type_ in params:
@@ -71,7 +71,7 @@ def make_snippet(
 
 
 def array_use(text: str, name: str, *, sums: bool = False) -> Use:
-    """What ``text`` may do to the elements of the array ``name``.
+    """The accesses that ``text`` may make to the elements of the array ``name``.
 
     With ``sums``, ``+=`` and ``-=`` count as sums; else as a load and a store.
     """

@@ -14,12 +14,12 @@ from kernelcore.language.types import Scalar, scalar_of_numpy
 
 Array = npt.NDArray[Any]
 
-# A number is taken by its own kind and by those that follow; the reverse would lose something.
+# A number converts to its own rank and to higher ones; the reverse would lose information.
 _RANKS = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 
 
 def describe(value: object) -> str:
-    """What ``value`` is, for an error message."""
+    """``value`` in words, for error messages."""
     if value is None or isinstance(value, bool | int | float | str):
         return f"{value!r}"
     if isinstance(value, np.generic | np.ndarray):

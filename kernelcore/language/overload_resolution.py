@@ -26,8 +26,8 @@ class Rank(IntEnum):
     """How well an argument fits a parameter; lower is better."""
 
     EXACT = 0
-    DEFAULT = 1  # an open literal, or a number of Python, of the type it has anyway
-    ADAPTED = 2  # an open literal, or a number of Python, that takes another type
+    DEFAULT = 1  # an untyped literal, or a Python number, of its default type
+    ADAPTED = 2  # an untyped literal, or a Python number, that takes another type
     PATTERN = 3
     ANY = 4
 

@@ -136,13 +136,13 @@ def scalar_of_numpy(dtype: np.dtype[Any]) -> Scalar | None:
     return _named(dtype.name) if dtype.isnative and dtype.name in _INDICES else None
 
 
-# What Python's own types mean in an annotation or a cast.
+# Python's own types in annotations and casts.
 PYTHON_SCALARS: dict[type, Scalar] = {bool: boolean, int: int32, float: float32}
 
 MAX_ARRAY_DIMS = 4
-# Indices have 32 bits, so extents of arrays and launches are smaller than this.
+# Indices have 32 bits, so all extents are smaller than this.
 MAX_EXTENT = 1 << 31
-# Launch dimensions that a kernel can ask for, and those that batching may add in front.
+# Launch dimensions of tid(), and of a grid, to which batching adds some in front.
 MAX_TID_DIMS = 4
 MAX_GRID_DIMS = 8
 
@@ -235,18 +235,18 @@ class Dense:
 
     @property
     def scalar(self) -> Scalar:
-        """The type of a component of a type that is no pattern."""
+        """The type of a component of a concrete type."""
         assert isinstance(self.dtype, Scalar)
         return self.dtype
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """The shape of a type that is no pattern."""
+        """The shape of a concrete type."""
         return tuple(n for n in self.shape if n is not None)
 
     @property
     def size(self) -> int:
-        """The number of components of a type that is no pattern."""
+        """The number of components of a concrete type."""
         return prod(self.extents)
 
     @property
@@ -276,7 +276,7 @@ class Dense:
                 return f"{self.kind}{known}" if known is not None else f"{self.kind}({self.dtype})"
 
 
-# What the names of composites end in, by their scalar type.
+# Suffixes of the names of composites, by their scalar type.
 _SUFFIXES: dict[str, str] = {
     "float32": "",
     "float64": "d",
@@ -341,7 +341,7 @@ class ArrayOf:
 
 Element = Scalar | Dense | StructType
 Member = Scalar | Dense | StructType | ArrayOf
-# What a parameter, a variable or a field can be declared as.
+# Types that a parameter, a variable or a field can be declared with.
 SourceType = Scalar | Dense | StructType | ArrayOf | TypeClass
 
 

@@ -36,7 +36,7 @@ def _access(eqn: Eqn) -> Region:
     for axis, index in enumerate(eqn.inputs[1 : 1 + array.type.ndim]):
         component = axis - array.type.outer_ndim
         if component >= 0 and isinstance(index, Const):
-            # The frontend has compared it with the extent.
+            # The frontend has checked it.
             continue
         found = builder.emit(CAST, index, dtype=int64)
         extent = builder.emit(CAST, builder.emit(DIM, array, axis=axis), dtype=int64)

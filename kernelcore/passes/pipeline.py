@@ -15,7 +15,7 @@ from kernelcore.passes.simplify.inline import inline
 
 
 def normalize(func: Func) -> Func:
-    """The form that transforms take: no calls, no dead code, index checks in debug mode.
+    """The normal form for transforms: no calls, no dead code, index checks in debug mode.
 
     Raises:
         KernelGradError: The kernel asks for a gradient that does not exist.

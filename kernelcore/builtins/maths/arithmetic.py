@@ -14,7 +14,7 @@ from kernelcore.language.types import Scalar, boolean, float32, float64, int32, 
 
 
 class Arithmetic(Protocol):
-    """What computes; it knows what the ``raw`` of its Values is."""
+    """The operations on the ``raw`` contents of Values."""
 
     @property
     def fused(self) -> bool:
@@ -189,7 +189,7 @@ class Value:
         return Value(self.on, target, self.on.reinterpret(self.type, target, self.raw))
 
     def as_float(self) -> Value:
-        """The float of which these are the bits."""
+        """The float that has these bits."""
         target = float64 if self.type == int64 else float32
         return Value(self.on, target, self.on.reinterpret(self.type, target, self.raw))
 

@@ -14,7 +14,7 @@ LOG10_2 = Fraction("0.3010299956639811952137388947244930267681898814621085413104
 
 
 def split(number: Fraction, *bits: int) -> tuple[float, ...]:
-    """``number`` as a sum of floats, of which each has the given bits and continues the one before.
+    """``number`` as a sum of floats of ``bits`` bits each, in decreasing order.
 
     Products with integers of up to 53, or in float32 24, bits less these are exact.
     """
@@ -29,7 +29,7 @@ def split(number: Fraction, *bits: int) -> tuple[float, ...]:
 
 
 def halves(number: Fraction, bits: int) -> tuple[float, float]:
-    """``number`` as a float of so many bits, and what it lacks."""
+    """``number`` as a float of ``bits`` bits, and the rest."""
     (high,) = split(number, bits)
     return high, float(number - Fraction(high))
 

@@ -27,7 +27,7 @@ class Emission:
         self.branches = branches
         self.block = "entry"
         self.lines: list[str] = []
-        # What the function refers to, as texts of declarations and definitions.
+        # Declarations and definitions that the function refers to.
         self.needed: dict[str, None] = {}
 
     def op(self, text: str) -> str:
@@ -234,7 +234,7 @@ def _replacing_function(
     test, on.lines = on.lines, [""] * len(on.lines)
     result = function(x).raw
     lines = [
-        # It is not worth the time to optimise it.
+        # Optimising this rare path costs compile time.
         f"define internal void @{symbol}(ptr %xs, ptr %ys, i64 %count) "
         "noinline optnone nounwind {",
         "entry:",

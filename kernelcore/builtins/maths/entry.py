@@ -12,7 +12,7 @@ from kernelcore.builtins.maths.evaluation import evaluated
 
 
 class Meaning(TypedDict):
-    """What ``@builtin`` asks for."""
+    """The arguments of ``@builtin`` that an elementary function gives."""
 
     lower: Lower
     ref: Callable[..., Any]

@@ -1,4 +1,4 @@
-"""What elementary functions need to know of the binary formats of floats."""
+"""Binary formats of floats, as elementary functions use them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Format:
 
     @property
     def rounding(self) -> float:
-        """What rounds to an integer, by being added and subtracted again."""
+        """The number that rounds another one to an integer when it is added and subtracted."""
         return 1.5 * 2.0**self.fraction_bits
 
 

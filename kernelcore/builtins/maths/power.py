@@ -37,7 +37,7 @@ _LARGEST_EXPONENT = {float32: 200.0, float64: 1100.0}
 def pow(x: Value, y: Value) -> Value:
     """``x`` raised to ``y``: within 1 ulp; at the limits as C has it (C99, F.9.4.4)."""
     if x.type == float32:
-        # Half the lanes, but far fewer operations.
+        # float64 has half the lanes, but needs far fewer operations.
         magnitude = _short_power(abs(x).to(float64), _held(y).to(float64))
         return _with_limits(x, y, magnitude.to(float32))
     return _with_limits(x, y, _power(abs(x), _held(y)))
@@ -69,7 +69,7 @@ def _power(x: Value, y: Value) -> Value:
     exponent = _clamped(near.high, float64)
     n, count = nearest_integer(exponent)
     rest = near.low + y * logarithm.low
-    # What is clamped is 0 or infinite already.
+    # Clamped results are 0 or infinite already.
     rest = exponent.equals(near.high).where(rest, 0.0)
     r = product(fast_two_sum(exponent - n, rest), _pair_like(x, halves(LN2, 53)))
     return scaled(near_one(r.high, r.low).rounded(), count)

@@ -10,7 +10,7 @@ from kernelcore.builtins.maths.constants import PI, halves, split
 from kernelcore.builtins.maths.formats import rounded_product
 from kernelcore.language.types import float32, float64, int32, int64
 
-# Up to here the number of quarter turns has exact products with the parts of pi/2 below.
+# Up to these limits the products of the quotient and the parts of pi/2 below are exact.
 LIMITS = {float32: 1e5, float64: 1.5e6}
 
 _TURNS = float(2 / PI)
@@ -126,7 +126,7 @@ def _reduce_large_float32(x: Value) -> Reduced:
 
 def _digits(first: Value, second: Value, shift: Value) -> Value:
     """The 64 binary digits after the first ``shift`` of two words."""
-    # A shift by 64 has no meaning.
+    # A shift by 64 is undefined, hence two shifts.
     return first << shift | second.shift_right(1).shift_right(shift ^ 63)
 
 

@@ -1,4 +1,4 @@
-"""sin, cos, tan: quarter turns are taken away, and polynomials do the rest."""
+"""sin, cos, tan: range reduction by multiples of pi/2, then polynomials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Launch indices and atomics: the calls that are no operation on scalars."""
+"""Lowering of launch indices and atomics."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def accumulate(
     source: ast.expr,
     node: ast.AST,
 ) -> Value:
-    """Add ``value`` to scalars of an element; what they were before."""
+    """Add ``value`` to scalars of an element and return the old ones."""
     return _update(scope, scalars, type_, value, source, node, _add)
 
 
 def negated(scope: Scope, value: Value, type_: Element, source: ast.expr, node: ast.AST) -> Value:
-    """What to add to an element to subtract ``value``, which ``source`` was lowered to."""
+    """``-value``, where ``value`` was lowered from ``source``, so that adding it subtracts."""
     if isinstance(value, UntypedLiteral) and isinstance(type_, Scalar) and type_.kind == "uint":
         # An unsigned type has no negative literals, but its negation wraps.
         value = converted(scope, value, type_, scope.loc(source))

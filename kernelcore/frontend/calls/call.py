@@ -33,7 +33,7 @@ from kernelcore.ir.op import Op
 from kernelcore.language.function import Function
 from kernelcore.language.types import Dense, Scalar, StructType, type_of
 
-# Python's own functions that kernels have, and whether they fold more than two arguments.
+# Python's functions that kernels may call, and whether they accept more than two arguments.
 _PYTHON: Mapping[object, tuple[str, bool]] = MappingProxyType(
     {
         builtins.abs: ("abs", False),
@@ -43,7 +43,7 @@ _PYTHON: Mapping[object, tuple[str, bool]] = MappingProxyType(
         builtins.round: ("round", False),
     }
 )
-# Those that take two arguments or more.
+# Built-ins that accept two or more arguments.
 _FOLDED = (BUILTINS["min"].op, BUILTINS["max"].op)
 
 

@@ -1,4 +1,4 @@
-"""What is evaluated while a function is compiled: ``static(...)``, types made in kernels."""
+"""Compile-time evaluation: ``static(...)`` and types that kernels make."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernelcore.language import composite_types
 from kernelcore.language.source import EXPRESSION_ERRORS
 from kernelcore.language.types import Dense, StructType, is_pattern, type_of
 
-# Functions that make types, and the names of what they take.
+# Type factories and the names of their keywords.
 FACTORIES: Mapping[object, tuple[str, ...]] = MappingProxyType(
     {
         composite_types.vector: ("length", "dtype"),
@@ -51,7 +51,7 @@ def static(expr: Any) -> Any:
 
 
 def evaluate_static(names: Names, node: ast.Call, local: Mapping[str, Value]) -> Value:
-    """The value of a call of ``static``; ``local`` are variables, of which known ones can be used.
+    """The value of a call of ``static``, which may use the constants among the variables ``local``.
 
     Raises:
         KernelTypeError: It does not take one expression, or that fails.

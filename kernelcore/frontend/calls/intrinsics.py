@@ -1,4 +1,4 @@
-"""Intrinsics: the functions of the kernel language that are no operation on scalars."""
+"""Intrinsics: functions that the frontend lowers itself, such as atomics and launch indices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kernelcore.base.errors import KernelError
 
 
 class Intrinsic:
-    """A name that the frontend itself gives a meaning to; it has none on the host.
+    """A function that the frontend lowers; it cannot be called on the host.
 
     Attributes:
         name: Its public name.

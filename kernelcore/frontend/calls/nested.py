@@ -101,7 +101,7 @@ def _captured(scope: Scope, node: ast.FunctionDef) -> list[str]:
 def _python_function(source: Source, tree: ast.FunctionDef) -> Callable[..., Any]:
     """``tree`` as a Python function, for its signature and its annotations."""
     definition = ast.increment_lineno(copy.deepcopy(tree), source.line_offset)
-    # The body needs names that exist in kernels only, and is not run.
+    # The body is never run; its names may exist in kernels only.
     definition.body = [ast.copy_location(ast.Pass(), definition.body[0])]
     module = ast.fix_missing_locations(ast.Module([definition], []))
     namespace = source.namespace()

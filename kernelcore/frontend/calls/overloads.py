@@ -193,7 +193,7 @@ def _fit_scalar(
     if isinstance(want, TypeClass):
         if dtype in want.members:
             return Rank.PATTERN, None
-        # An integer literal where floats are wanted.
+        # An integer literal for a float parameter.
         is_open = isinstance(value, UntypedLiteral) and value.kind == "int"
         return (Rank.PATTERN, float32) if is_open and float32 in want.members else None
     if not inference.is_untyped(value):

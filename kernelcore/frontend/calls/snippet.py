@@ -214,7 +214,7 @@ def _make_snippet(callee: NativeFunction, definition: Definition) -> Snippet:
 
 
 def _native_type(want: object) -> SnippetType | None:
-    """What a text is passed for a parameter of type ``want``; None if it cannot be."""
+    """The type that C++ text sees for a parameter of type ``want``; None if there is none."""
     found: SnippetType | None = None
     match want:
         case Scalar():

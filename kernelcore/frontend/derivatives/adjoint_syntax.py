@@ -51,13 +51,13 @@ def with_adjoint_variables(source: Source, params: Mapping[str, bool]) -> Source
     tree = _Rewriter(source, params).visit(copy.deepcopy(source.tree))
     assert isinstance(tree, ast.FunctionDef)
     tree.returns = None
-    # What is returned is implied.
+    # The rule's results are implied: the cotangents of its parameters.
     tree.body.append(ast.copy_location(ast.Return(), tree.body[-1]))
     return Source(source.pyfunc, tree, source.line_offset)
 
 
 def refuse_adjoint_syntax(source: Source) -> None:
-    """Refuse ``adjoint[x]`` in a text that is no gradient.
+    """Refuse ``adjoint[x]`` outside of a rule for reverse mode.
 
     Raises:
         KernelSyntaxError: It is used.
@@ -123,5 +123,5 @@ class _Rewriter(ast.NodeTransformer):
                 return False
 
     def object_of(self, name: str) -> object:
-        """What ``name`` stands for around the text; None where it is a variable or unknown."""
+        """The Python object ``name`` around the text; None for variables and unknown names."""
         return None if name in self.params else self.names.get(name)

@@ -31,7 +31,7 @@ class Gradient:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name in error messages."""
         inner: Any = self.function
         is_named = isinstance(inner, Function | Gradient)
         return f"grad({inner.name if is_named else inner.op.name})"
@@ -74,7 +74,7 @@ def gradient_of(args: Sequence[Value], keywords: Mapping[str, Value], loc: SrcLo
     return Static(Gradient(found))
 
 
-# lower_call, which is above this module.
+# The type of lower_call, which imports this module.
 _Lower = Callable[[Scope, object, Sequence[Value], Mapping[str, Value], ast.Call], Value]
 
 

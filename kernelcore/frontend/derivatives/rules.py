@@ -136,7 +136,7 @@ def _annotations(pyfunc: Callable[..., Any]) -> list[str]:
     return [repr(p.annotation) for p in inspect.signature(pyfunc).parameters.values()]
 
 
-# Lowers a text: how its parameters are bound, and what a bare return gives, if anything.
+# Lowers a rule, given how its parameters are bound and the value of a bare return, if any.
 Bind = Callable[[Scope], list[Var]]
 Finish = Callable[[Scope], Value]
 Lower = Callable[[Source, Bind, Finish | None], tuple[Func, Value]]
@@ -161,13 +161,13 @@ class Callee:
 
     @property
     def results(self) -> list[tuple[Value, list[Type]]]:
-        """The form of each result, and the types of its leaves."""
+        """The skeleton of each result and the types of its leaves."""
         members = self.skeleton if isinstance(self.skeleton, tuple) else (self.skeleton,)
         return _rows(members, self.func.body.yields)
 
     @property
     def params(self) -> list[tuple[Value, list[Type]]]:
-        """The form of each parameter, and the types of its leaves."""
+        """The skeleton of each parameter and the types of its leaves."""
         return _rows(self.skeletons, self.func.params)
 
 

@@ -292,7 +292,7 @@ def _call(scope: Scope, node: ast.Call) -> Value:
 
 
 def _local_callee(scope: Scope, node: ast.expr) -> object:
-    """What an expression of the kernel stands for: ``type(v)``, ``v.dtype``, ``pair[0]``."""
+    """The callee that a kernel computes: ``type(v)``, ``v.dtype``, ``pair[0]``."""
     if isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
         value = lower_expr(scope, node)
         if isinstance(value, Static):

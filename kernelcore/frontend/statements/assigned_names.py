@@ -25,7 +25,7 @@ def assigned_names(scope: Scope, nodes: Sequence[ast.AST]) -> dict[str, SrcLoc |
 
 
 def changed_names(scope: Scope, body: Sequence[ast.stmt]) -> dict[str, SrcLoc | None]:
-    """The names that ``body`` assigns, and those of composites of which it assigns a part.
+    """The names that ``body`` assigns in whole or in part.
 
     A call of a function that updates its arguments assigns them too.
     """

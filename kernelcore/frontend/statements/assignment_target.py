@@ -95,7 +95,7 @@ AssignmentTarget = ElementTarget | VariableTarget
 
 
 def find_target(scope: Scope, node: ast.Subscript | ast.Attribute) -> AssignmentTarget:
-    """What an assignment target names.
+    """The variable or element that an assignment target names.
 
     Raises:
         KernelTypeError: It is no part of a variable, and no array element.
@@ -129,7 +129,7 @@ def updated_target(scope: Scope, target: ast.Attribute | ast.Subscript) -> Assig
 
 
 def _owner(scope: Scope, node: ast.expr) -> ArrayView | AssignmentTarget:
-    """What ``node``, a target or what it is a part of, names."""
+    """The array, variable or element that ``node``, a target or its owner, names."""
     loc = scope.loc(node)
     match node:
         case ast.Name():

@@ -23,7 +23,7 @@ from kernelcore.language.types import Scalar
 BREAK = "$break"
 CONTINUE = "$continue"
 RETURN = "$return"
-# Set on paths that are known to have left, where it is not known by which flag.
+# Set on paths that have left the block by one of several flags.
 LEFT = "$left"
 RESULT = "$result"
 _FLAGS = (BREAK, CONTINUE, RETURN, LEFT)
@@ -165,7 +165,7 @@ def _filler(scope: Scope, like: Value) -> Value:
 
 
 def same(left: Value | Unset, right: Value | Unset) -> bool:
-    """Whether both are one value, or skeletons of one form."""
+    """Whether both are the same value or equal skeletons."""
     if isinstance(left, Var) or isinstance(right, Var):
         return left is right
     if isinstance(left, Static) and isinstance(right, Static):

@@ -145,7 +145,7 @@ def lower_while(scope: Scope, node: ast.While, body: Callable[[], None]) -> None
     loop = _start(scope, node, node.body, {})
     loop.lower_while(lambda: _unless_left(scope, test, node.test), _in_loop(scope, body))
     _end(scope, loop)
-    # Such a loop ends by ``return`` or not at all.
+    # The only way out of this loop is ``return``.
     if tests == [TRUE] and not _breaks(node.body) and scope.flag(RETURN) != FALSE:
         scope.env[RETURN] = TRUE
 
@@ -180,7 +180,7 @@ def _counted_while(
     assert isinstance(node.target, ast.Name)
     assert isinstance(bounds[0].type, Scalar)
     narrow = bounds[0].type
-    # A narrow index can take more iterations than it can count.
+    # A loop over a narrow integer can have more iterations than that integer can count.
     dtype = int32 if narrow.bits < int32.bits else narrow
     start, stop, step = (_converted(scope, b, dtype, scope.loc(node.iter)) for b in bounds)
     is_plain = (start, step) == (const(dtype, 0, None), const(dtype, 1, None))

@@ -145,7 +145,7 @@ class Loop:
         return tuple(ends), is_untyped
 
     def _check_fixed(self) -> None:
-        """Refuse a change of what is no scalar, the form of a composite or an array.
+        """Refuse loops that change the skeleton of a composite, or which array a name stands for.
 
         Raises:
             KernelTypeError: A variable stands for something else than before the loop.

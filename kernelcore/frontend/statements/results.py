@@ -37,7 +37,7 @@ class Results:
         implied: What every bare return gives; None for nothing.
 
     Attributes:
-        skeleton: The form of the results; None until it is known.
+        skeleton: The skeleton of the results; None until it is known.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Results:
         scope.env[RETURN] = TRUE
 
     def _mismatch(self, value: Value, loc: SrcLoc | None) -> KernelTypeError:
-        """The error for results of another form than elsewhere."""
+        """The error for results whose skeleton differs from that of another ``return``."""
         wanted = self.skeleton
         counts = [len(v) if isinstance(v, tuple) else 1 for v in (wanted, value)]
         if wanted == () and self.has_promise:
@@ -116,7 +116,7 @@ class Results:
         return KernelTypeError(text, loc, self._remedy())
 
     def collect(self, scope: Scope, loc: SrcLoc | None) -> tuple[Value, tuple[Atom, ...]]:
-        """The form of the results and their leaves, at the end of the function.
+        """The skeleton of the results and their leaves, at the end of the function.
 
         Raises:
             KernelTypeError: Control may reach the end without a ``return``.

@@ -235,7 +235,7 @@ def bind(scope: Scope, name: str, value: Value, target: ast.expr, source: ast.ex
 
 
 def _members(value: Value) -> tuple[Value, ...]:
-    """What a value is unpacked to: the members of a tuple, the components of a vector."""
+    """The members of a tuple or the components of a vector, which unpacking assigns."""
     if isinstance(value, CompositeValue) and isinstance(value.type, Dense):
         return value.members if len(value.type.shape) == 1 else (value,)
     return value if isinstance(value, tuple) else (value,)

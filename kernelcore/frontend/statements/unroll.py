@@ -52,7 +52,7 @@ def unrolled(scope: Scope, node: ast.For) -> list[Value] | None:
     if len(known) < len(bounds) or eqns or (len(known) == 3 and known[2] == 0):
         return None
     iterations = range(*known)
-    # len() of a range does not take numbers beyond those of C.
+    # len() fails for ranges beyond ssize_t.
     is_short = not iterations[MAX_ITERATIONS:]
     return [UntypedLiteral(k) for k in iterations] if is_short else None
 

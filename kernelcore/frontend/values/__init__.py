@@ -1,1 +1,1 @@
-"""What expressions stand for: scalars, composites and views of arrays, and their types."""
+"""Values of expressions: scalars, composites and views of arrays, and their types."""

@@ -41,7 +41,7 @@ class ElementSlot:
 
     @property
     def operands(self) -> tuple[Atom, ...]:
-        """What LOAD, STORE and atomics take first."""
+        """The leading operands of LOAD, STORE and atomics."""
         return (self.array, *self.outer, *self.components)
 
     @property
@@ -162,7 +162,7 @@ def _alike(scope: Scope, *indices: Atom) -> list[Atom]:
 def select(
     scope: Scope, view: ArrayView, indices: Sequence[Atom | ArraySlice], loc: SrcLoc | None
 ) -> Value:
-    """What ``indices`` select: an element, or a view of what they leave open.
+    """The element that ``indices`` select, or a view of the remaining dimensions.
 
     Raises:
         KernelTypeError: More indices than the array has dimensions.

@@ -154,7 +154,7 @@ def _firm_scalar(scope: Scope, value: Value) -> Scalar | None:
 
 
 def _common_type(type_: StructType | Dense) -> object:
-    """What operands must share; their scalars are checked component by component."""
+    """The part of a type in which operands must agree; components are checked one by one."""
     return (type_.kind, type_.shape) if isinstance(type_, Dense) else type_
 
 
@@ -197,7 +197,7 @@ def _remedy(op: Op, args: Sequence[Value]) -> str | None:
 
 
 def _product_remedy(kinds: Sequence[str]) -> str:
-    """What to write for a product that there is not."""
+    """The remedy for a product that does not exist."""
     match kinds:
         case "quaternion", "vector":
             return "write quat_rotate(q, v)"

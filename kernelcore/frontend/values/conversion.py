@@ -9,7 +9,7 @@ from kernelcore.language.types import ArrayOf, Dense, Scalar, SourceType, Struct
 
 
 def converted(scope: Scope, value: Value, want: SourceType, loc: SrcLoc | None) -> Value:
-    """``value`` as ``want``, a type that is no pattern.
+    """``value`` as ``want``, one concrete type.
 
     Raises:
         KernelTypeError: It has another type.

@@ -15,7 +15,7 @@ _MAX_BITS = 1024
 
 
 def fold_integers(op: Op, values: Sequence[int]) -> int | None:
-    """``op`` on Python integers; None if it is no operator, or does not give an integer.
+    """``op`` on Python integers; None for other operations and other results.
 
     Raises:
         ZeroDivisionError: A quotient or remainder by zero.

@@ -56,9 +56,9 @@ Value = Var | Const | UntypedLiteral | tuple["Value", ...]
 class Promotion(Enum):
     """Where an untyped integer converts to a float."""
 
-    FREE = auto()  # everywhere: a selection among literals, or a parameter that was given one
-    JOIN = auto()  # it is carried: only where its variable is assigned a float as well
-    NEVER = auto()  # nowhere: it counts
+    FREE = auto()  # everywhere: a selection among literals, or a parameter bound to a literal
+    JOIN = auto()  # carried by a loop: only where its variable is assigned a float as well
+    NEVER = auto()  # nowhere: a loop index
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class TypeInference:
     def infer(self, variable: InferenceVariable, least: Scalar) -> InferredType:
         """The type of ``variable``, at least as wide as ``least`` unless a typed float fixed it."""
         inferred = self.solution.get(variable)
-        # A typed integer decides over literals that have no type of their own yet.
+        # A typed integer wins over untyped literals.
         if inferred and inferred.fixed and (inferred.type.is_float or least == int32):
             return inferred
         if inferred is None or _WIDENING.index(inferred.type) < _WIDENING.index(least):
@@ -287,7 +287,7 @@ class TypeInference:
 
 
 def solve(lower: Callable[[TypeInference], T], builder: Callable[[], Builder] = Builder) -> T:
-    """What ``lower`` gives once the inferred types satisfy every request.
+    """The result of ``lower``, repeated until the inferred types satisfy every request.
 
     Raises:
         KernelError: From an attempt without requests: where types are final, errors count.

@@ -41,7 +41,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What selects a part of a composite: a field or components, and the type of the part."""
+    """A field or components of a composite, and the type of that part."""
 
     key: str | tuple[Index, ...]
     type: Member
@@ -221,14 +221,14 @@ def _bound(scope: Scope, end: Value | None, loc: SrcLoc | None) -> Atom | None:
     if end is None:
         return None
     one = scalar(end, loc)
-    # The end of a slice counts from the last element where it is negative.
+    # Negative ends of slices count from the last element.
     if isinstance(one, UntypedLiteral) and one.kind == "int":
         return settle(one, loc)
     at = index(scope, one, loc)
     dtype = scope.inference.current_type(one)
     if isinstance(at, Const) or at.type == int32:
         return at
-    # Ends beyond the array are the array's: those of 64 bits are limited to what int32 holds.
+    # Slices stop at the end of the array, so ends of 64 bits may be clamped to int32.
     low = const(dtype, max(int32.limits[0], dtype.limits[0]), loc)
     high = const(dtype, int32.limits[1], loc)
     return scope.integer(scope.builder.emit(_CLAMP, settle(one, loc), low, high), int32)

@@ -1,4 +1,4 @@
-"""What expressions stand for while a function is lowered: trees of scalars and arrays.
+"""Values of expressions while a function is lowered: trees of scalars and arrays.
 
 The IR knows scalars and arrays of scalars only. A tree is taken apart with ``flatten`` wherever the
 IR carries it (loops, branches, calls), and put together again with ``unflatten``.
@@ -91,7 +91,7 @@ class Static:
     obj: object
 
 
-# Kinds of Python objects that users know as functions.
+# Names of Python classes whose objects error messages call functions.
 _FUNCTIONS = (
     "function",
     "builtin_function_or_method",
@@ -205,7 +205,7 @@ def describe_type(value: Value) -> str:
 
 
 def describe_object(obj: object) -> str:
-    """What a Python object is, in words."""
+    """A Python object in words, for error messages."""
     kind = type(obj).__name__
     match obj:
         case Scalar() | Dense() | StructType():

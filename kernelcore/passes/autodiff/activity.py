@@ -109,7 +109,7 @@ def derivable(func: Func, sources: Iterable[Var]) -> Func:
     func = without_owned_atomics(func)
     found = active_values(func, sources)
     eqns = list(walk_eqns(func.body))
-    # What a function with its own derivative does is for its author to answer for.
+    # The author of a function with its own derivative answers for its code.
     hidden = {e for c in eqns if c.op.kind is OpKind.CUSTOM for e in walk_eqns(c.regions[0])}
     used = atoms_in(func.body)
     for eqn in eqns:
@@ -192,7 +192,7 @@ def check_conditions(func: Func) -> None:
 
 
 def _check_array(accesses: AccessMap, array: Atom) -> None:
-    # What a snippet does to its arrays is for its author to answer for; see func_native.
+    # The author of a snippet answers for its accesses; see func_native.
     adds = accesses.has_own(array, OpKind.ATOMIC_ADD)
     stores = accesses.has_own(array, OpKind.STORE, *ATOMICS)
     loads = accesses.has_own(array, OpKind.LOAD)

@@ -116,7 +116,7 @@ def tie_weights(
     else:
         is_same = (start == final) | ((start != start) & (final != final))
     is_same = cast(is_same, final)
-    # Where nothing attained it the weight is infinite, so that no result passes for a derivative.
+    # Without any attaining value the weight is infinite, so that the error cannot go unnoticed.
     weight = 1.0 / (cast(count, final) + is_same)
     return weight, weight * is_same
 

@@ -13,7 +13,7 @@ from kernelcore.passes.autodiff.derived import Derived
 from kernelcore.passes.autodiff.forward import Forward, Handler
 from kernelcore.passes.autodiff.rules import with_replays
 
-# What makes the tangents of each kind of Op.
+# The handler that emits the tangents, by kind of Op.
 HANDLERS: Mapping[OpKind, Handler] = MappingProxyType(
     {
         OpKind.PURE: Forward.pure,

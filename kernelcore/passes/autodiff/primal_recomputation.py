@@ -74,7 +74,7 @@ class PrimalValues:
         state = self.states[self.home[atom]]
         if state.is_root:
             return atom
-        # A work list, since chains of values that depend on each other can be long.
+        # A work list: chains of dependent values can exceed the recursion limit.
         missing = [atom]
         while missing:
             var = missing[-1]
@@ -133,8 +133,6 @@ class PrimalValues:
         stack = self.stacks.setdefault(var, Var(StackType(var.type), f"saved_{var.name}"))
         return self.builder.emit(POP, stack, name=var.name)
 
-    # The forward sweep
-
     def forward(self) -> list[Eqn]:
         """The primal, recording what ``value`` was asked for; call it after the reverse sweep.
 
@@ -161,7 +159,7 @@ class PrimalValues:
         if eqn.op.kind is OpKind.SNIPPET:
             written = [u.array for u in array_uses(eqn) if u.writes]
             return not eqn.outputs and not any(self.accesses.has(a, OpKind.LOAD) for a in written)
-        # Nobody uses what an atomic returns (check_races), so only loads see what it writes.
+        # The result of an atomic is unused (check_races), so only loads observe its writes.
         return eqn.op.kind in WRITES and not self.accesses.has(eqn.inputs[0], OpKind.LOAD)
 
     def _push(self, var: Var) -> list[Eqn]:

@@ -94,8 +94,6 @@ class Reverse:
             self.region(self.func.body, cotangents)
         return [*self.primal.forward(), *self._stacks, *root.eqns], cotangents
 
-    # Cotangents of scalars
-
     def add(self, cotangents: Cotangents, target: Atom, term: Atom) -> None:
         """Add ``term`` to the cotangent of ``target``, if that is active."""
         if not isinstance(target, Var) or target not in self.active:
@@ -108,8 +106,6 @@ class Reverse:
         assert isinstance(atom.type, Scalar)
         return cotangents.pop(atom, None) or zero(atom.type)
 
-    # Eqns
-
     def region(self, region: Region, cotangents: Cotangents) -> None:
         """Emit the reverse sweep of ``region``, updating ``cotangents``."""
         for eqn in reversed(region.eqns):
@@ -117,7 +113,7 @@ class Reverse:
             self.handlers[eqn.op.kind](self, eqn, cotangents)
 
     def nothing(self, eqn: Eqn, cotangents: Cotangents) -> None:
-        """What has no cotangents adds nothing."""
+        """Operations without cotangents emit nothing."""
 
     def cast(self, eqn: Eqn, cotangents: Cotangents) -> None:
         """The cotangent, cast back."""
@@ -158,8 +154,8 @@ class Reverse:
             return
         indices = self.indices(eqn)
         if self.rewritten(array) and array not in self.primal.accesses.snippets:
-            # Owned by this thread (check_races); an atomic next to the plain accesses would do too,
-            # but has no derivative of its own.
+            # Owned by this thread (check_races). An atomic would be correct, but mixed with plain
+            # accesses it has no derivative of its own.
             known = self.builder.emit(LOAD, adjoint, *indices)
             total = self.builder.emit(add.op, known, cotangent)
             self.builder.emit_effect(STORE, adjoint, *indices, total)

@@ -36,7 +36,7 @@ def branch(state: Reverse, eqn: Eqn, cotangents: Cotangents) -> None:
         for region, inner in found
     ]
     cond = state.primal.value(eqn.inputs[0])
-    # The branches may have asked for values of this region: they are in place before the ``if``.
+    # Primal values that the branches asked for are emitted before the ``if``.
     names = [f"ct_{v.name}" for v in targets]
     for target, out in zip(
         targets, state.builder.emit_if(cond, *branches, names=names), strict=True
@@ -45,7 +45,7 @@ def branch(state: Reverse, eqn: Eqn, cotangents: Cotangents) -> None:
 
 
 def loop(state: Reverse, eqn: Eqn, cotangents: Cotangents) -> None:
-    """Reverse a loop: as many iterations, last first, carrying the cotangents.
+    """Reverse a loop: the same iterations, last first, carrying the cotangents.
 
     It carries the cotangents of the active values that the primal carries, and the sums for
     values from outside that its body uses.
@@ -102,7 +102,7 @@ def _index(state: Reverse, eqn: Eqn, counter: Var) -> Atom:
     start, _, step = (state.primal.value(a) for a in eqn.inputs[:3])
     if counter.type != start.type:
         counter = state.builder.emit(CAST, counter, dtype=start.type)
-    # What is plain here is known to analyses as the index of the loop.
+    # Access analysis recognises the index only without a needless multiplication or addition.
     is_unit = isinstance(step, Const) and step.value == 1
     offset = counter if is_unit else state.builder.emit(mul.op, counter, step)
     starts_at_zero = isinstance(start, Const) and start.value == 0

@@ -22,7 +22,7 @@ from kernelcore.passes.autodiff.reverse import Cotangents, Reverse
 
 
 def forward(state: Forward, eqn: Eqn) -> None:
-    """Emit a SNIPPET Eqn and its tangent form, which has no text but can be transposed.
+    """Emit a SNIPPET Eqn and its tangent variant, which has no text but can be transposed.
 
     Raises:
         KernelGradError: It is active and has no derivative.
@@ -90,7 +90,7 @@ def _carriers(
 ) -> list[tuple[SnippetParam, tuple[Atom, ...], tuple[Atom, ...]]]:
     """Per parameter: what is passed for it, and what its cotangent is the cotangent of.
 
-    That is the argument itself, or, in the tangent form, its tangent.
+    That is the argument itself, or, in the tangent variant, its tangent.
     """
     arguments = [atoms for _, atoms in snippet.arguments(eqn.inputs)]
     count = len(snippet.params)
@@ -147,7 +147,7 @@ def _check_reads(state: Reverse, eqn: Eqn, snippet: Snippet, array: Atom) -> Non
 
 
 def _is_same_call(primal: Eqn, eqn: Eqn) -> bool:
-    """Whether ``eqn`` is ``primal``, or the tangent form of it."""
+    """Whether ``eqn`` is ``primal`` or its tangent variant."""
     if snippet_of(eqn).variant is Variant.FORWARD:
         return primal is eqn
     is_primal = snippet_of(primal).variant is Variant.FORWARD

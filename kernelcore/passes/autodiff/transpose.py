@@ -40,7 +40,7 @@ def transposed(
     """
     count = len(arguments) + len(seeds)
     rest = [Absent(a) for a in arguments if _is_float_array(a[0])]
-    # Without what it does to arrays of zeros.
+    # Updates of absent arrays are dropped.
     alone = instantiate(rule, [*((p,) for p in rule.params[:count]), *rest])
     alone_func = dce(simplify(replace_body(rule, alone)))
     place = nonlinear_place(alone_func, rule.params[len(arguments) : count])

@@ -22,7 +22,7 @@ def merge_equal(func: Func) -> Func:
 
 
 class _Merge:
-    """What is known while a kernel is walked in program order."""
+    """The values computed so far, in program order."""
 
     def __init__(self, accesses: AccessMap) -> None:
         self.accesses = accesses

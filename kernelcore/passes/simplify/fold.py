@@ -85,7 +85,7 @@ def _drop_invariant(eqn: Eqn, env: dict[Var, Atom]) -> Eqn:
 
 
 def _origin(region: Region, atom: Atom) -> Atom:
-    """What ``atom`` is, seen through branches of ``region`` of which both arms yield that."""
+    """The value of ``atom`` before branches of ``region`` whose arms both yield it."""
     for eqn in region.eqns:
         if eqn.op.kind is OpKind.IF and atom in eqn.outputs:
             slot = eqn.outputs.index(atom)

@@ -10,7 +10,7 @@ from kernelcore.ir.derivative_rules import rules_of
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import replace_body, substitute, walk_eqns
 
-# What an Eqn is that holds other functions.
+# Kinds of Eqns that hold other functions.
 _WITH_FUNCTIONS = frozenset({OpKind.CALL, OpKind.GRAD, OpKind.CUSTOM})
 
 
