@@ -1,7 +1,6 @@
-#include "bind/bindings.h"
-
 #include <cstdint>
 
+#include "bind/bindings.h"
 #include "xla/call_site.h"
 #include "xla/context.h"
 #include "xla/element_type.h"

@@ -9,12 +9,12 @@ namespace kernelcore {
 
 enum class ErrorKind {
   kArgument,       // a launch argument that the kernel does not take
-  kMemory,         // the run needed memory that it could not get
-  kDevice,         // what a device or its driver refused
+  kMemory,         // out of memory
+  kDevice,         // a device or its driver failed
   kElsewhere,      // an array is on another device than the launch
-  kAssertion,      // an assert of the kernel did not hold
-  kIndex,          // an index of the kernel was outside of its array
-  kUnknownKernel,  // no kernel of the wanted key exists in this process
+  kAssertion,      // an assert of the kernel failed
+  kIndex,          // an index of the kernel was out of range
+  kUnknownKernel,  // no kernel with the key is registered
   kInternal,       // a defect of kernelcore
 };
 inline constexpr size_t kErrorKinds = 8;

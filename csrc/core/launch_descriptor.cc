@@ -178,12 +178,14 @@ std::vector<Accumulated> parse_accumulated(std::span<const int64_t> flat) {
   });
 }
 
-std::string shape_text(const ArrayView& view) {
+std::string tuple_text(const int64_t* values, int count) {
   std::string text = "(";
-  for (int k = 0; k < view.ndim; ++k) {
-    text += (k == 0 ? "" : ", ") + std::to_string(view.shape[k]);
-  }
-  return text + (view.ndim == 1 ? ",)" : ")");
+  for (int k = 0; k < count; ++k) text += (k == 0 ? "" : ", ") + std::to_string(values[k]);
+  return text + (count == 1 ? ",)" : ")");
+}
+
+std::string shape_text(const ArrayView& view) {
+  return tuple_text(view.shape, view.ndim);
 }
 
 std::string describe_array(const ParameterSlot& slot) {

@@ -1,4 +1,4 @@
-// What a launcher knows of a compiled kernel.
+// The description of a compiled kernel that all launchers use.
 #pragma once
 
 #include <cstddef>
@@ -29,13 +29,12 @@ struct GridIndexedAxis {
 /// An array to which a kernel only adds, and whose old elements it does not use.
 struct Accumulated {
   size_t parameter;
-  // Axis on which a point reaches only the elements from `low` to `high` after its first index; -1:
-  // there is none.
+  // On this axis a point reaches only elements `low` to `high` past its first index; -1: no axis.
   int axis;
   int64_t low;
   int64_t high;
-  int64_t weight;      // additions per point, as far as is known; 0: only at the end of a chunk
-  bool is_deferrable;  // the kernel looks at the bit of this array in Grid::shared
+  int64_t weight;      // estimated additions per point; 0: only at the end of a chunk
+  bool is_deferrable;  // the kernel reads the bit of this array in Grid::shared
 };
 
 /// A compiled kernel with the layout of its argument block; immutable once validated.
@@ -43,14 +42,13 @@ struct LaunchDescriptor {
   std::string name;
   std::string key;
   KernelFn fn = nullptr;  // null: the code is for a device
-  int grid_rank = 0;      // 0: the kernel does not look at its grid, any rank will do
+  int grid_rank = 0;      // 0: the kernel does not use its grid, any rank fits
   std::vector<ParameterSlot> slots;
   std::vector<Parameter> parameters;      // one per slot, or none
   std::vector<std::byte> block_template;  // the argument block before arguments are written
   std::string where;                      // source excerpt of the kernel itself; may be empty
   std::vector<GridIndexedAxis> grid_indexed_axes;
-  // Of the kernel's assertions, in order; that of an index check starts with the place of the
-  // index.
+  // Of the kernel's assertions, in order; the message of an index check starts with kIndexPlace.
   std::vector<std::string> messages;
   bool may_block = false;  // a run may wait for another thread, such as a pipe's reader
   std::vector<Accumulated> accumulated;
@@ -64,13 +62,13 @@ struct LaunchDescriptor {
   /// The name that users gave to parameter `index`.
   std::string parameter_name(size_t index) const;
 
-  /// What is wrong with a launch, where the kernel is defined, and what to do.
+  /// An argument Error with `problem`, the kernel's location and `help`.
   Error launch_error(const std::string& problem, const std::string& help) const;
 
-  /// What is wrong with argument `index`, where it is declared, and what to do.
+  /// The same of argument `index`, with the location of its declaration.
   Error argument_error(size_t index, const std::string& problem, const std::string& help) const;
 
-  /// Why a run left `words`, the first of which is not zero.
+  /// The Error of a run that left the status `words`.
   Error run_error(std::span<const int64_t, kStatusWords> words) const;
 
   /// Throws an argument Error unless kernels can index `view`, the array for parameter `index`,
@@ -87,7 +85,8 @@ std::vector<ParameterSlot> parse_slots(std::span<const int64_t> flat);
 std::vector<DimRule> parse_dim_rules(std::span<const int64_t> flat);
 std::vector<Accumulated> parse_accumulated(std::span<const int64_t> flat);
 
-/// "(5, 4)".
+/// "(5, 4)", as Python prints a tuple.
+std::string tuple_text(const int64_t* values, int count);
 std::string shape_text(const ArrayView& view);
 
 /// The arrays that a parameter takes, as error messages describe them.

@@ -1,4 +1,4 @@
-// Captures: what a thread may do while it captures, and what graphs of others keep in place.
+// Stream captures: operations that must not be captured, and memory that graphs keep.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,7 @@ namespace kernelcore::cuda {
 class Allocation;
 class Stream;
 
-/// Lets this thread load code, allocate and wait while it captures: nothing of that belongs to a
-/// graph.
+/// Lets this thread load code, allocate and synchronize during a capture without invalidating it.
 class OutsideCaptures {
  public:
   explicit OutsideCaptures(const DriverTable& driver);
@@ -25,7 +24,7 @@ class OutsideCaptures {
   int mode_;
 };
 
-/// The graph that a stream captures, and the nodes that what comes next depends on.
+/// The graph that a stream captures, and the nodes that the next one depends on.
 struct Capture {
   GraphHandle graph = nullptr;
   const GraphNodeHandle* last = nullptr;
@@ -35,11 +34,10 @@ struct Capture {
 /// Of a stream that captures; throws for others.
 Capture capture_of(const Stream& stream);
 
-/// Lets the graph that `stream` captures, whoever began that, keep `allocation` as long as it
-/// lives.
+/// Makes the graph that `stream` captures, for whichever library, own a reference to `allocation`.
 void keep_in_graph(const Stream& stream, std::shared_ptr<Allocation> allocation);
 
-/// What graphs kept that are gone by now: their destructors may not call the driver.
+/// The allocations of destroyed graphs, whose destructors must not call the driver.
 std::vector<std::shared_ptr<Allocation>> take_unkept();
 
 }  // namespace kernelcore::cuda

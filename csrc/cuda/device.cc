@@ -52,7 +52,7 @@ void raise_status(const Device& device, const StatusWords& words,
                   const LaunchDescriptor& descriptor) {
   auto* status = reinterpret_cast<volatile int64_t*>(words.host);
   if (status[0] == 0) return;
-  // A kernel that still runs may be about to write the other words.
+  // A running kernel may still write the other words.
   Result result = device.wait(Wait::kBesideCaptures);
   int64_t found[kStatusWords];
   for (int k = 0; k < kStatusWords; ++k) found[k] = status[k];
@@ -77,7 +77,7 @@ int read_attribute(const DriverTable& driver, DeviceHandle device, int which) {
   return value;
 }
 
-/// Whether failures of both are told in the same words.
+/// Whether failures of both have the same messages.
 bool are_alike(const LaunchDescriptor& a, const LaunchDescriptor& b) {
   return a.key == b.key && a.name == b.name && a.where == b.where && a.messages == b.messages;
 }
@@ -151,8 +151,8 @@ Device::Device(const DriverTable& driver, int ordinal) : driver_(driver), ordina
 }
 
 void Device::reserve_heap() const {
-  // Threads take the stacks of adjoints from it. The driver allocates it when code is loaded that
-  // does so; once such code has run, the limit is fixed.
+  // Adjoints allocate their stacks on the device's heap. Its limit is fixed once code that uses the
+  // heap has run.
   ScopedContext current(*this);
   size_t total = 0;
   size_t limit = 0;
@@ -171,7 +171,7 @@ PoolHandle Device::make_pool() const {
   Result result = driver_.create_pool(&pool, &properties);
   if (result == kNotSupported) return nullptr;
   check(result, "cuMemPoolCreate");
-  // Memory stays in the pool when a stream is waited for, as in allocators of frameworks.
+  // Keep freed memory in the pool across synchronizations, as allocators of frameworks do.
   uint64_t threshold = std::numeric_limits<uint64_t>::max();
   check(driver_.set_pool_attribute(pool, kPoolReleaseThreshold, &threshold),
         "cuMemPoolSetAttribute");
@@ -265,7 +265,7 @@ Result Device::wait(Wait how) const {
   ScopedContext current(*this);
   OutsideCaptures relaxed(driver_);
   DevicePointer spare = 0;
-  // Memory that is freed plainly waits for all of the device; there is some unless that is full.
+  // cuMemFree waits for the whole device and leaves captures alone.
   bool has_spare = how == Wait::kBesideCaptures && driver_.allocate(&spare, 1) == kSuccess;
   return has_spare ? driver_.free(spare) : driver_.synchronize_context();
 }
@@ -281,7 +281,7 @@ ScopedContext::ScopedContext(const Device& device) : driver_(device.driver()) {
 
 ScopedContext::~ScopedContext() {
   ContextHandle popped = nullptr;
-  // Nothing can be done where the driver is shutting down.
+  // The driver may be shutting down.
   if (is_pushed_) static_cast<void>(driver_.pop_context(&popped));
 }
 

@@ -32,10 +32,10 @@ class Device {
   /// The GPU `ordinal`, whose context is made at the first call; throws where there is none.
   static Device& get(int ordinal);
 
-  /// The ordinals of those that `get` has returned.
+  /// The ordinals that `get` has been called with.
   static std::vector<int> known();
 
-  /// How many there are; throws where there is no driver.
+  /// The number of GPUs; throws if there is no driver.
   static int count();
 
   /// 10 * major + minor, as in sm_90, of the GPU `ordinal`, whose context is not made.
@@ -45,18 +45,18 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   int ordinal() const { return ordinal_; }
-  /// The functions that its objects are made and destroyed by.
+  /// The driver that made the device's objects.
   const DriverTable& driver() const { return driver_; }
   ContextHandle context() const { return context_; }
   std::string name() const;
 
-  /// The pool of this device's arrays; null where the driver has none, and then `allocate` waits.
+  /// The memory pool of this device's arrays; null if the driver has no pools.
   PoolHandle pool() const { return pool_; }
 
-  /// What waits to be freed here.
+  /// Memory that is waiting to be freed.
   ReleasedList& released() { return released_; }
 
-  /// Lets copies to `other` go from one device to the other where the hardware can do that.
+  /// Gives `other` direct access to this device's pool where the hardware supports it.
   void share_pool_with(const Device& other);
 
   /// The function `symbol` of `image`, PTX or a cubin with a zero byte at its end, which is loaded
@@ -66,16 +66,16 @@ class Device {
   /// Status words, which `raise_failures` reads for ever; equal kernels share them.
   StatusWords watch(std::shared_ptr<const LaunchDescriptor> descriptor);
 
-  /// Throws the failure of a kernel that has run, if there is one, and forgets it.
+  /// Throws the failure of a kernel that has run, if there is one, and clears it.
   void raise_failures();
 
   /// As `raise_failures`, of one kernel.
   void raise_failure(const StatusWords& words, const LaunchDescriptor& descriptor);
 
-  /// Waits for everything, and throws what failed.
+  /// Waits for all work and throws its failures.
   void synchronize();
 
-  /// Waits for everything; what that gave. No failure of a kernel is thrown.
+  /// Waits for all work; the driver's result. Throws no failure of a kernel.
   Result wait(Wait how) const;
 
  private:
@@ -116,10 +116,10 @@ class ScopedContext {
   bool is_pushed_ = false;
 };
 
-/// The device that has the memory at `address`, or -1 where that is no memory of CUDA's.
+/// The ordinal of the device that has the memory at `address`; -1 if CUDA does not know it.
 int ordinal_of(const void* address);
 
-/// Forgets all devices, and frees what waits for that; for tests, before another driver is opened.
+/// Forgets all devices and frees their released memory; for tests, before another driver is opened.
 void forget_devices();
 
 }  // namespace kernelcore::cuda

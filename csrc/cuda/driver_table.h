@@ -32,17 +32,17 @@ inline constexpr Result kNotReady = 600;
 inline constexpr Result kNotSupported = 801;
 inline constexpr Result kCaptureImplicit = 906;
 
-/// Stands for the default stream that waits for all blocking streams of its context.
+/// The legacy default stream, which synchronizes with all blocking streams of its context.
 inline const StreamHandle kLegacyStream = reinterpret_cast<StreamHandle>(uintptr_t{1});
-/// Stands for the default stream of the thread that names it.
+/// The default stream of the calling thread.
 inline const StreamHandle kPerThreadStream = reinterpret_cast<StreamHandle>(uintptr_t{2});
 
-/// Where memory is.
+/// The location of memory.
 struct MemoryLocation {
   int type;  // 1: a device
   int id;
 };
-/// Who may use the memory of a pool.
+/// Access rights to the memory of a pool.
 struct PoolAccess {
   MemoryLocation location;
   int flags;  // 3: to read and write
@@ -98,8 +98,8 @@ struct GraphUpdateInfo {
   GraphNodeHandle error_from_node;
 };
 
-// X(name, symbol, parameters). A symbol with its suffix has one binary interface for ever. These
-// are in every driver from CUDA 11.4 on.
+// X(name, symbol, parameters). The suffix of a symbol fixes its binary interface. All drivers from
+// CUDA 11.4 on have these.
 #define KC_DRIVER_FUNCTIONS(X)                                                                   \
   X(init, cuInit, (unsigned flags))                                                              \
   X(error_name, cuGetErrorName, (Result, const char**))                                          \
@@ -174,7 +174,7 @@ struct GraphUpdateInfo {
   X(destroy_graph, cuGraphDestroy, (GraphHandle))                                                \
   X(destroy_exec, cuGraphExecDestroy, (GraphExecHandle))
 
-// Those that older drivers lack; null there.
+// Functions that older drivers lack; null there.
 #define KC_NEWER_DRIVER_FUNCTIONS(X)                                                     \
   X(update_exec, cuGraphExecUpdate_v2, (GraphExecHandle, GraphHandle, GraphUpdateInfo*)) \
   X(update_capture, cuStreamUpdateCaptureDependencies,                                   \
@@ -202,7 +202,7 @@ const DriverTable& driver();
 /// Throws a device Error in a child that was forked after the driver was opened.
 void require_same_process();
 
-/// Whether `driver` has returned: nothing of CUDA was used before.
+/// Whether `driver` has opened the library; before that nothing has used CUDA.
 bool is_driver_open();
 
 /// Whether this is a child that was forked after the driver was opened: it must not be called.
@@ -211,7 +211,7 @@ bool is_forked();
 /// Opens another library than the system's from now on; for tests, while no device is in use.
 void set_driver_library(const std::string& path);
 
-/// What the driver says of a call of `what` that gave `result`.
+/// The driver's text for the `result` of a call of `what`.
 std::string describe(Result result, const char* what);
 
 /// Throws an Error that names `what` unless `result` is success.

@@ -7,7 +7,7 @@
 namespace kernelcore::cuda {
 namespace {
 
-// What other threads do meanwhile is theirs.
+// Work of other threads is not captured.
 constexpr int kThreadLocal = 1;
 constexpr unsigned kSetDependencies = 1;
 constexpr int kIf = 0;
@@ -95,7 +95,7 @@ void capture_body(const std::shared_ptr<Stream>& stream, GraphHandle graph,
 }  // namespace
 
 Graph::~Graph() {
-  // What was launched goes on. At the end of the process there may be no driver left.
+  // Launched work finishes. At the end of the process the driver may be unloaded.
   if (exec_ != nullptr && !is_forked()) static_cast<void>(device_.driver().destroy_exec(exec_));
 }
 

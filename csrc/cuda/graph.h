@@ -1,4 +1,4 @@
-// Graphs: what a stream was given while it captured, launched as a whole.
+// CUDA graphs: captured work of a stream, launched as a whole.
 #pragma once
 
 #include <functional>
@@ -10,11 +10,11 @@
 
 namespace kernelcore::cuda {
 
-/// What a captured graph does if, or as long as, an integer on the device is not zero.
+/// A conditional node: its body runs if, or while, an integer on the device is not zero.
 struct Branch {
-  bool is_negated;  // as long as it is zero instead
+  bool is_negated;  // runs while the integer is zero instead
   bool repeats;
-  std::function<void(const std::shared_ptr<Stream>&)> body;  // gives it to a stream
+  std::function<void(const std::shared_ptr<Stream>&)> body;  // queues the work in a stream
 };
 
 /// A captured graph that can be launched any number of times.
@@ -29,10 +29,10 @@ class Graph {
 
   Device& device() const { return device_; }
 
-  /// Captures what `fill` gives to a stream, and takes that in place of what was here before.
+  /// Captures the work that `fill` queues in a stream; it replaces the previous graph.
   void capture(const Fill& fill);
 
-  /// Queues all of it in `stream`, behind what uses its memory.
+  /// Queues the graph in `stream`, ordered after other users of its memory.
   void launch(const std::shared_ptr<Stream>& stream) const;
 
  private:
@@ -43,8 +43,8 @@ class Graph {
   std::vector<std::shared_ptr<Allocation>> memory_;
 };
 
-/// Adds `branches` to the graph that `stream` captures; all of them look at the condition, of
-/// `bytes` bytes at `condition`, before the first changes it.
+/// Adds `branches` to the graph that `stream` captures. All evaluate the condition, `bytes` bytes
+/// at `condition`, before the first body runs.
 void add_branches(const std::shared_ptr<Stream>& stream, const void* condition, size_t bytes,
                   const std::vector<Branch>& branches);
 

@@ -42,7 +42,7 @@ const DeviceKernel::Placed* DeviceKernel::find(const Device& device) {
 
 const DeviceKernel::Placed& DeviceKernel::on(Device& device) {
   if (const Placed* known = find(device)) return *known;
-  // Loading may wait for what the device does, and that for what another device is to be given.
+  // Loading may wait for the device, which may wait for work that another thread has yet to queue.
   auto made = std::make_unique<Placed>();
   OutsideCaptures relaxed(device.driver());
   made->function = device.load(descriptor_->key, image_, symbol_);
@@ -71,7 +71,7 @@ void DeviceKernel::launch(const Stream& stream, const void* block, Launch& launc
   const Placed& placed = on(stream.device());
   int64_t threads = 1;
   int64_t blocks = 1;
-  // Points that must run in order are those of one thread.
+  // One thread runs points that must run in order.
   if (!descriptor_->is_serial) {
     threads = block_threads(*descriptor_, placed.function, geometry);
     int64_t limit = geometry.max_blocks > 0 ? geometry.max_blocks : kMaxBlocks;

@@ -13,7 +13,7 @@ namespace kernelcore::cuda {
 
 inline constexpr int kDefaultBlockThreads = 256;
 
-/// How the points of a launch are spread over a device; 0 leaves the choice to the launcher.
+/// Block size and number of blocks; 0 leaves the choice to the launcher.
 struct Geometry {
   int64_t block_threads = 0;
   int64_t max_blocks = 0;
@@ -30,9 +30,9 @@ class DeviceKernel {
   /// Loads the code on `device`, as the first launch does.
   void prepare(Device& device);
 
-  /// Throws why a run on `device` has failed, if one has, and forgets it.
+  /// Throws the failure of an earlier run on `device`, if there is one, and clears it.
   void raise_failure(Device& device);
-  /// As above on the device of `stream`, unless that captures.
+  /// The same on the device of `stream`, unless the stream is capturing.
   void raise_failure(const Stream& stream);
 
   /// Queues a run in `stream`. `block` is copied. Throws an Error if it cannot be queued; a failure
@@ -56,7 +56,7 @@ class DeviceKernel {
   std::vector<std::pair<Device*, std::unique_ptr<Placed>>> placed_;
 };
 
-/// Runs of a kernel in a stream, which nobody waits for.
+/// Queues the runs of a kernel in a stream.
 class DeviceBackend final : public Backend {
  public:
   DeviceBackend(DeviceKernel& kernel, const Stream& stream, Geometry geometry = {})

@@ -20,7 +20,7 @@ bool has_whole_words(const void* target, size_t bytes) {
   return (reinterpret_cast<uintptr_t>(target) | bytes) % sizeof(uint32_t) == 0;
 }
 
-/// Allocates from the pool; where that has not enough, of what it and others gave back meanwhile.
+/// Allocates from the pool; if that is exhausted, again after freeing released memory.
 Result allocate(const Stream& stream, size_t bytes, DevicePointer& found) {
   Device& device = stream.device();
   const DriverTable& driver = device.driver();
@@ -29,7 +29,7 @@ Result allocate(const Stream& stream, size_t bytes, DevicePointer& found) {
   };
   Result result = once();
   if (result != kOutOfMemory) return result;
-  // What waits beside captures is memory, too.
+  // Released memory may be waiting behind captures.
   bool is_retried = driver.trim_pool(device.pool(), 0) == kSuccess &&
                     device.released().wait_and_free(device, Wait::kBesideCaptures) == kSuccess &&
                     driver.trim_pool(device.pool(), 0) == kSuccess;
@@ -116,7 +116,7 @@ class Copier {
  private:
   void copy_rows(std::byte* target, const std::byte* source) const {
     const DriverTable& driver = stream_.device().driver();
-    // The driver knows rows that go up and do not overlap only.
+    // The driver requires pitches of at least the width.
     auto fits = [this](int64_t stride) { return stride >= static_cast<int64_t>(width_); };
     if (rows_.extent > 1 && fits(rows_.target_stride) && fits(rows_.source_stride)) {
       CopyRows parameters{};
@@ -166,7 +166,7 @@ Allocation::~Allocation() {
 }
 
 void Allocation::note_use(const std::shared_ptr<Stream>& stream) {
-  // What it stands for depends on the thread that frees the memory.
+  // The handle means another stream on the thread that frees the memory.
   if (stream->handle() == kPerThreadStream) note_export();
   std::lock_guard lock(mutex_);
   bool is_known = std::ranges::any_of(users_, [&](const std::shared_ptr<Stream>& known) {
@@ -239,7 +239,7 @@ void fill(const Stream& stream, void* target, size_t bytes, uint32_t pattern,
 }
 
 void write_now(const Stream& stream, void* target, const std::byte* source, size_t bytes) {
-  // A copy from the host would be one from wherever `source` was, each time that a graph runs.
+  // A graph would repeat a copy from the address of `source`, which is gone by then.
   size_t unit = has_whole_words(target, bytes) ? sizeof(uint32_t) : 1;
   for (size_t begin = 0; begin < bytes;) {
     size_t end = begin + unit;

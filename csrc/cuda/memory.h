@@ -1,4 +1,4 @@
-// Memory of devices, and pinned memory of the host, freed when every stream is done with it.
+// Device memory and pinned host memory, freed in stream order, with copies and fills.
 #pragma once
 
 #include <atomic>
@@ -13,13 +13,13 @@
 
 namespace kernelcore::cuda {
 
-/// Memory that kernelcore has allocated. It is freed in the order of its first stream, behind what
-/// other streams that were noted do with it.
+/// Memory that kernelcore has allocated. It is freed in the order of its first stream, after the
+/// work of all other streams that `note_use` named.
 class Allocation {
  public:
   /// Uninitialized memory of `stream`'s device, for use in `stream`; null for no bytes.
   static std::shared_ptr<Allocation> on_device(std::shared_ptr<Stream> stream, size_t bytes);
-  /// Memory of the host that devices copy from and to without waiting.
+  /// Pinned host memory, which devices copy from and to asynchronously.
   static std::shared_ptr<Allocation> pinned(Device& device, size_t bytes);
 
   virtual ~Allocation();
@@ -27,12 +27,12 @@ class Allocation {
   Allocation& operator=(const Allocation&) = delete;
 
   void* data() const { return data_; }
-  /// Notes that `stream` uses the memory, which is freed behind that.
+  /// Records that `stream` uses the memory.
   void note_use(const std::shared_ptr<Stream>& stream);
-  /// Notes that another library has the memory, whose streams nobody tells: it is freed once all of
-  /// the device was waited for.
+  /// Records that another library uses the memory, in unknown streams: it is freed after waiting
+  /// for the device.
   void note_export() { is_exported_.store(true, std::memory_order_relaxed); }
-  /// Lets `stream` wait for what all streams that use the memory were given so far.
+  /// Makes `stream` wait for all work queued so far in the streams that use the memory.
   void delay(const Stream& stream);
 
  protected:
@@ -47,11 +47,11 @@ class Allocation {
   void* data_ = nullptr;
   std::atomic<bool> is_exported_{false};
   std::mutex mutex_;
-  std::vector<std::shared_ptr<Stream>> users_;  // the one that it was allocated in comes first
+  std::vector<std::shared_ptr<Stream>> users_;  // first the stream that it was allocated in
 };
 
-/// Lets what `stream` is given now wait for other users of the memory, which is freed behind it; of
-/// a Graph that the stream captures, a launch does that. A graph of others keeps the memory.
+/// Orders work that is about to be queued in `stream` after other users of `allocation`, and keeps
+/// the memory until that work is done. In a capture the graph keeps it, and a launch orders it.
 void order_use(const std::shared_ptr<Stream>& stream,
                const std::shared_ptr<Allocation>& allocation);
 
@@ -66,7 +66,7 @@ void copy_from_peer(const Stream& stream, void* target, Device& peer, const void
 /// Queues filling `bytes` bytes with repetitions of `pattern`, of 1 or 4 bytes.
 void fill(const Stream& stream, void* target, size_t bytes, uint32_t pattern, size_t pattern_bytes);
 
-/// Queues writing `bytes` bytes that are known now, a few: a graph keeps them.
+/// Queues writing a few bytes, whose values a captured graph keeps.
 void write_now(const Stream& stream, void* target, const std::byte* source, size_t bytes);
 
 /// As `fill`, of a pattern of any size, a few bytes.

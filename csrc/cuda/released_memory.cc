@@ -10,7 +10,7 @@
 namespace kernelcore::cuda {
 namespace {
 
-// Exported memory is rarely waited for by itself, and does not add up.
+// More exported memory than this makes an allocation wait for the device.
 constexpr size_t kMostExportedBytes = size_t{256} << 20;
 
 DevicePointer device_pointer(void* address) {
@@ -23,7 +23,7 @@ bool free_now(const ReleasedMemory& memory, bool is_idle) {
   const DriverTable& driver = home.device().driver();
   ScopedContext current(home.device());
   OutsideCaptures relaxed(driver);
-  // What is freed plainly waits for all of the device by itself.
+  // cuMemFree waits for the whole device.
   if (memory.is_exported && !is_idle && memory.kind != MemoryKind::kPlain) return false;
   auto captures = [](const auto& user) { return user->is_capturing(); };
   if (std::ranges::any_of(memory.users, captures)) return false;
@@ -36,7 +36,7 @@ bool free_now(const ReleasedMemory& memory, bool is_idle) {
       static_cast<void>(driver.free(device_pointer(memory.data)));
       break;
     case MemoryKind::kPinned:
-      // Nobody was given the memory in the first stream, which stands for the device.
+      // The first stream stands for the device and does not use the memory.
       for (size_t k = 1; k < memory.users.size(); ++k) {
         if (!memory.users[k]->is_idle()) return false;
       }
@@ -71,7 +71,7 @@ void ReleasedList::free_unused(const Device& device) noexcept {
 
 Result ReleasedList::wait_and_free(const Device& device, Wait how) {
   take_unkept().clear();
-  // What is released while this waits may be used behind it.
+  // Memory that is released during the wait may still be in use.
   std::vector<ReleasedMemory> waiting = take();
   Result result = device.wait(how);
   retry(std::move(waiting), result == kSuccess);
@@ -83,7 +83,7 @@ void ReleasedList::retry(std::vector<ReleasedMemory> waiting, bool is_idle) noex
     try {
       if (free_now(memory, is_idle)) continue;
     } catch (const Error&) {
-      // The driver is gone, or nothing works any more.
+      // The driver is shut down or has failed.
       continue;
     }
     std::lock_guard lock(mutex_);

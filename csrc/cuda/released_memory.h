@@ -1,4 +1,4 @@
-// Memory that nobody refers to any more, freed as soon as that disturbs nothing.
+// Deferred deallocation: memory is freed once no stream or capture uses it.
 #pragma once
 
 #include <cstddef>
@@ -13,32 +13,32 @@ namespace kernelcore::cuda {
 class Device;
 class Stream;
 
-/// How to wait for a device: in a way that ends what is captured, or one that takes longer.
+/// How to wait for a device: kEndsCaptures invalidates active captures, kBesideCaptures is slower.
 enum class Wait { kEndsCaptures, kBesideCaptures };
 
 enum class MemoryKind { kPooled, kPlain, kPinned };
 
-/// What has to be known of memory to free it.
+/// The data needed to free an allocation.
 struct ReleasedMemory {
   MemoryKind kind;
   void* data;
   size_t size_bytes;
-  bool is_exported;                            // streams that nobody knows of may use it
-  std::vector<std::shared_ptr<Stream>> users;  // the one that it was allocated in comes first
+  bool is_exported;                            // unknown streams may use it
+  std::vector<std::shared_ptr<Stream>> users;  // first the stream that it was allocated in
 };
 
-/// What waits to be freed on a device. Neither a release nor an allocation makes a capture fail,
-/// and a release waits for nothing: it may come at any time, and with Python's lock.
+/// Memory of a device that is waiting to be freed. Neither a release nor an allocation invalidates
+/// a capture. A release never blocks: it may happen at any time, with the GIL held.
 class ReleasedList {
  public:
-  /// Frees `memory` in the order of its streams. Keeps it as long as one of them captures, as the
-  /// host's as long as they are busy, and if it was exported until the device was idle.
+  /// Frees `memory` in stream order. Defers it while one of its streams captures, while they are
+  /// busy if it is pinned, and until the device is idle if it was exported.
   void release(ReleasedMemory memory) noexcept;
 
-  /// Frees what can be freed by now; waits for the device first where much was exported.
+  /// Frees everything that is unused; first waits for the device if much memory was exported.
   void free_unused(const Device& device) noexcept;
 
-  /// Waits for `device` and frees all that no capture needs; what waiting for it gave.
+  /// Waits for `device` and frees everything that no capture uses; the result of waiting.
   Result wait_and_free(const Device& device, Wait how);
 
  private:

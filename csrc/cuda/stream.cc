@@ -42,7 +42,7 @@ std::shared_ptr<Stream> Stream::legacy(Device& device) {
 }
 
 Stream::~Stream() {
-  // The driver lets what is queued finish. At the end of the process there may be no driver left.
+  // Queued work finishes. At the end of the process the driver may be unloaded.
   if (is_owned_ && !is_forked()) static_cast<void>(device_.driver().destroy_stream(handle_));
 }
 
@@ -98,7 +98,7 @@ void Stream::synchronize() const {
 }
 
 bool Stream::is_idle() const {
-  // The driver would end the capture.
+  // A query would invalidate the capture.
   if (is_capturing()) return false;
   ScopedContext current(device_);
   OutsideCaptures relaxed(device_.driver());
@@ -109,7 +109,7 @@ bool Stream::is_capturing() const {
   ScopedContext current(device_);
   int status = 0;
   Result result = device_.driver().is_capturing(handle_, &status);
-  // The legacy stream is none of a graph, but cannot be used while a stream that it waits for is.
+  // The legacy stream cannot be used while a stream that it synchronizes with captures.
   if (result == kCaptureImplicit) return true;
   check(result, "cuStreamIsCapturing");
   return status != 0;
@@ -118,7 +118,7 @@ bool Stream::is_capturing() const {
 Event::Event(Device& device, bool is_timed, bool is_interprocess) : device_(device) {
   ScopedContext current(device);
   unsigned flags = is_timed ? 0 : kDisableTiming;
-  // The driver times no events that other processes see.
+  // Interprocess events cannot be timed.
   if (is_interprocess) flags = kInterprocess | kDisableTiming;
   check(device.driver().create_event(&handle_, flags), "cuEventCreate");
 }
@@ -127,7 +127,7 @@ Event::Event(Device& device, uintptr_t handle)
     : device_(device), handle_(reinterpret_cast<EventHandle>(handle)), is_owned_(false) {}
 
 Event::~Event() {
-  // An event that is waited for is destroyed once it was reached.
+  // The driver destroys an event that is waited for after it completes.
   if (is_owned_ && !is_forked()) static_cast<void>(device_.driver().destroy_event(handle_));
 }
 

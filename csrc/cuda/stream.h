@@ -11,7 +11,7 @@ namespace kernelcore::cuda {
 
 class Allocation;
 
-/// A queue of a device. Its own handle is destroyed with it; one of others is theirs.
+/// A queue of a device. A handle that was made here is destroyed with it.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
   /// A new one that does not wait for the legacy stream; priorities below 0 are served first.
@@ -28,24 +28,23 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Device& device() const { return device_; }
   StreamHandle handle() const { return handle_; }
 
-  /// Lets what comes now wait for all that `other` was given so far. What it was given for a graph
-  /// is not waited for, unless this stream captures, too; a graph has nothing else to wait for, so
-  /// where only this stream captures, the host waits.
+  /// Orders work that is about to be queued here after all work of `other`. If only `other`
+  /// captures, nothing is ordered; if only this stream captures, the host waits, since a graph
+  /// cannot.
   void wait_for(const Stream& other) const;
-  /// As above, as somebody asks for it by name: a stream that follows one that captures becomes
-  /// part of the graph, unless it is the legacy one, which cannot.
+  /// As `wait_for`, but this stream joins the capture of `other`; the legacy stream cannot.
   void follow(const Stream& other) const;
-  /// As `wait_for`, of the stream of others that writes what is used now; throws where that happens
-  /// in a graph only.
+  /// As `wait_for`, of the stream in which another library writes an array that is about to be
+  /// used; throws if those writes are only captured.
   void wait_for_owner(const Stream& owner) const;
-  /// Waits for all that it was given; throws what failed, or that it captures.
+  /// Waits for all work of the stream; throws its failures, or that the stream is capturing.
   void synchronize() const;
   bool is_idle() const;
 
-  /// Whether what it is given becomes part of a graph, whoever captures that.
+  /// Whether the stream is capturing, for whichever library.
   bool is_capturing() const;
 
-  /// What a Graph that this stream captures uses; null while it captures none.
+  /// The memory list of the Graph that this stream captures; null while it captures none.
   std::vector<std::shared_ptr<Allocation>>* capture() const { return capture_; }
   void set_capture(std::vector<std::shared_ptr<Allocation>>* memory) { capture_ = memory; }
 
@@ -65,7 +64,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 /// A mark in a stream.
 class Event {
  public:
-  /// A new one; `is_timed` ones know when they were reached.
+  /// A new event; `ms_until` needs timed ones.
   Event(Device& device, bool is_timed, bool is_interprocess);
   /// Of the handle of another library.
   Event(Device& device, uintptr_t handle);
@@ -76,7 +75,7 @@ class Event {
   EventHandle handle() const { return handle_; }
 
   void record(const Stream& stream) const;
-  /// Lets what `stream` is given now wait for this, as it was recorded last.
+  /// Orders work that is about to be queued in `stream` after the last record of this event.
   void delay(const Stream& stream) const;
   void synchronize() const;
   bool is_over() const;

@@ -114,11 +114,6 @@ int device_of(nb::handle arguments) {
   return -1;
 }
 
-ArrayView view_of(const ArrayMemory& memory, std::vector<std::shared_ptr<cuda::Allocation>>& used) {
-  if (memory.allocation != nullptr) used.push_back(memory.allocation);
-  return memory.view;
-}
-
 /// Refuses a graph that would copy from or to memory of the host each time that it runs, which
 /// nobody keeps.
 void check_capture(const cuda::Stream& stream, const ArrayMemory& target,
@@ -136,27 +131,23 @@ void check_capture(const cuda::Stream& stream, const ArrayMemory& target,
 
 void copy_array(const StreamPointer& stream, ArrayMemory& target, const ArrayMemory& source) {
   check_capture(*stream, target, source);
-  std::vector<std::shared_ptr<cuda::Allocation>> used;
-  ArrayView to = view_of(target, used), from = view_of(source, used);
-  bool is_alike = to.ndim == from.ndim && to.item_bytes == from.item_bytes &&
-                  std::equal(to.shape, to.shape + to.ndim, from.shape);
-  if (!is_alike) throw nb::value_error("copy: arrays of other extents or elements");
+  ArrayView to = target.view, from = source.view;
   int from_device = source.device.device_id;
   uintptr_t owner = source.stream;
   bool is_peer =
       source.is_on_cuda() && target.is_on_cuda() && from_device != target.device.device_id;
+  bool is_alike = to.ndim == from.ndim && to.item_bytes == from.item_bytes &&
+                  std::equal(to.shape, to.shape + to.ndim, from.shape) &&
+                  (!is_peer || (to.is_contiguous() && from.is_contiguous()));
+  if (!is_alike) throw nb::value_error("copy: arrays of other extents, elements or layouts");
   {
     ReleasedGil released;
-    for (const auto& allocation : used) cuda::order_use(stream, allocation);
+    cuda::order_use(stream, target.allocation);
+    cuda::order_use(stream, source.allocation);
     if (owner != 0 && source.is_on_cuda()) {
       stream->wait_for_owner(*cuda::Stream::wrap(cuda::Device::get(from_device), owner));
     }
     if (is_peer) {
-      if (!to.is_contiguous() || !from.is_contiguous()) {
-        throw Error(
-            ErrorKind::kArgument,
-            "copy between devices: expected arrays without gaps\n  help: call contiguous()");
-      }
       cuda::copy_from_peer(*stream, to.data, cuda::Device::get(from_device), from.data,
                            to.size_bytes());
     } else {

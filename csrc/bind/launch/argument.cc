@@ -235,14 +235,6 @@ void check_status(const LaunchDescriptor& descriptor, size_t index, PyObject* ob
        "pass an array whose memory the CPU can reach");
 }
 
-std::string strides_text(const ArrayView& view) {
-  std::string text = "(";
-  for (int k = 0; k < view.ndim; ++k) {
-    text += (k == 0 ? "" : ", ") + std::to_string(view.stride_bytes[k]);
-  }
-  return text + (view.ndim == 1 ? ",)" : ")");
-}
-
 /// Throws an argument Error where the kernel stores to elements that have several indices.
 void check_distinct(const LaunchDescriptor& descriptor, size_t index, const ArrayView& view) {
   if (!descriptor.slots[index].is_written()) return;
@@ -251,7 +243,7 @@ void check_distinct(const LaunchDescriptor& descriptor, size_t index, const Arra
     fail(descriptor, index,
          "a writable " + describe_array(descriptor.slots[index]) + " and an element per index",
          "one of which several indices reach the same: shape " + shape_text(view) +
-             ", strides of " + strides_text(view) + " bytes",
+             ", strides of " + tuple_text(view.stride_bytes, view.ndim) + " bytes",
          "the kernel stores to this argument: pass a copy, .contiguous() or .copy()");
   }
 }

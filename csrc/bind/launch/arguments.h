@@ -22,11 +22,9 @@ class Arguments {
   Arguments(nanobind::handle inputs, nanobind::handle outputs)
       : inputs_(as_sequence(inputs)),
         outputs_(as_sequence(outputs)),
-        input_count_(size_of(inputs_)),
-        output_count_(size_of(outputs_)),
-        items_(input_count_ + output_count_) {
-    append(inputs_, input_count_);
-    append(outputs_, output_count_);
+        items_(size_of(inputs_) + size_of(outputs_)) {
+    append(inputs_);
+    append(outputs_);
   }
   ~Arguments() {
     for (size_t i = 0; i < count_; ++i) Py_DECREF(items_[i]);
@@ -43,20 +41,17 @@ class Arguments {
     bool is_list = PyList_Check(part.ptr()) != 0;
     return static_cast<size_t>(is_list ? PyList_Size(part.ptr()) : PyTuple_Size(part.ptr()));
   }
-  void append(const nanobind::object& part, size_t size) {
-    bool is_list = part.is_valid() && PyList_Check(part.ptr()) != 0;
-    for (size_t i = 0; i < size; ++i) {
-      auto at = static_cast<Py_ssize_t>(i);
-      items_[count_] = is_list ? PyList_GetItem(part.ptr(), at) : PyTuple_GetItem(part.ptr(), at);
-      Py_INCREF(items_[count_]);
-      ++count_;
+  void append(const nanobind::object& part) {
+    auto size = static_cast<Py_ssize_t>(size_of(part));
+    bool is_list = size != 0 && PyList_Check(part.ptr()) != 0;
+    for (Py_ssize_t i = 0; i < size; ++i) {
+      PyObject* item = is_list ? PyList_GetItem(part.ptr(), i) : PyTuple_GetItem(part.ptr(), i);
+      items_[count_++] = Py_NewRef(item);
     }
   }
 
   nanobind::object inputs_;
   nanobind::object outputs_;
-  size_t input_count_;
-  size_t output_count_;
   SmallBuffer<PyObject*, 16> items_;
   size_t count_ = 0;
 };

@@ -3,14 +3,28 @@
 
 #include <chrono>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "core/accumulate/commit_sequences.h"
-#include "core/memory/aligned_bytes.h"
 #include "core/memory/array_view.h"
 #include "core/run/launch.h"
 
 namespace kernelcore {
+
+inline constexpr std::align_val_t kCacheLine{64};
+
+struct AlignedDelete {
+  void operator()(std::byte* bytes) const { ::operator delete[](bytes, kCacheLine); }
+};
+
+using AlignedBytes = std::unique_ptr<std::byte[], AlignedDelete>;
+
+/// Uninitialised memory; null if there is none.
+inline AlignedBytes allocate_aligned(size_t size_bytes) {
+  return AlignedBytes(
+      static_cast<std::byte*>(::operator new[](size_bytes, kCacheLine, std::nothrow)));
+}
 
 /// A run whose chunks add to accumulated arrays.
 ///
@@ -41,11 +55,11 @@ class AccumulatingRun final : public ChunkedRun {
   bool is_alone() const { return is_alone_; }
   /// Allocates logs and copies for `threads` threads; false if memory is short.
   bool share(int64_t threads);
-  /// How many chunks can commit at a time.
+  /// The number of chunks that can commit at the same time.
   int64_t sequences() const { return sequences_.count(); }
   /// After `share`: whether additions take longer on `threads` threads (by logs or atomics).
   bool has_detours(int64_t threads) const;
-  /// After `share`: runs the next chunk, which must exist, as if other threads ran, too.
+  /// After `share`: runs the next chunk, which must exist, as if other threads were running.
   Cost try_shared();
   /// After `share`: admits up to `threads` threads.
   void open(int64_t threads) {
@@ -69,7 +83,7 @@ class AccumulatingRun final : public ChunkedRun {
     ArrayView view;
     Way way;
     int64_t copy_elements = 0;
-    size_t copy_offset = 0;      // in the copies of a pending, or of a helper
+    size_t copy_offset = 0;      // in the copies of a pending chunk, or of a helper
     size_t sequence_offset = 0;  // in the copies of a sequence
   };
   struct PendingChunk;
@@ -79,7 +93,7 @@ class AccumulatingRun final : public ChunkedRun {
   void run_chunk(int64_t, int64_t worker) override;
   void choose_ways(const LaunchDescriptor& descriptor);
   int64_t head_end(int64_t index) const;
-  /// The number of sequences that pays for these shapes; lays out their copies.
+  /// The fastest number of sequences for these shapes; lays out their copies.
   int64_t count_sequences();
   bool make_pending(int64_t count, size_t log_records);
   bool share_pending(int64_t threads);

@@ -122,7 +122,7 @@ class Pages {
 
   std::byte* data() const { return data_; }
 
-  /// Makes the first `size` bytes executable, and no longer writable.
+  /// Makes the first `size` bytes executable and read-only.
   void make_executable(size_t size) {
     __builtin___clear_cache(reinterpret_cast<char*>(data_), reinterpret_cast<char*>(data_) + size);
     if (mprotect(data_, size, PROT_READ | PROT_EXEC) != 0) {
@@ -137,7 +137,7 @@ class Pages {
   size_t size_;
 };
 
-/// An object on its way into memory. Constants lie with the code; what is written lies behind.
+/// Loads one object. Constants lie with the code; writable sections follow on pages of their own.
 class Loader {
  public:
   explicit Loader(std::span<const std::byte> code)
@@ -177,7 +177,7 @@ class Loader {
     if (symbols_.size() * sizeof(Linkage) > kMaxBytes) fail("too many symbols");
   }
 
-  /// Whether the program has the section in memory; exceptions do not pass through kernels.
+  /// Whether the section is loaded. Unwind tables are not: exceptions do not pass through kernels.
   bool is_loaded(const Elf64_Shdr& section) const {
     return (section.sh_flags & SHF_ALLOC) != 0 && section.sh_size != 0 &&
            !object_.name(section).starts_with(".eh_frame");
@@ -222,7 +222,7 @@ class Loader {
     if (symbol.st_shndx == SHN_ABS) return symbol.st_value;
     if (symbol.st_shndx >= SHN_LORESERVE) fail("a symbol in no section");
     const Elf64_Shdr& section = object_.section(symbol.st_shndx);
-    // Symbols of what is not loaded, such as debug information, have no address.
+    // Symbols of sections that are not loaded, such as debug information, have no address.
     if (offsets_[symbol.st_shndx] == kNowhere) return 0;
     if (ELF64_ST_TYPE(symbol.st_info) == STT_GNU_IFUNC) fail("functions that are chosen late");
     if (symbol.st_value > section.sh_size) fail("a symbol outside of its section");

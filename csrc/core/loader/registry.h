@@ -1,4 +1,4 @@
-// Kernels by content hash, for launchers that only know a name in a stored program.
+// Kernels by content hash, for stored programs that name them.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace kernelcore {
 
-/// Asked once per unknown key, with the machine code that a stored program has of it, if any;
-/// registers the kernel where it can, or says why it cannot. Called without locks held.
+/// Called for a key that is not registered, with the machine code that a stored program embeds, if
+/// any. Registers the kernel, or returns the reason why it cannot. Called without locks held.
 using Resolver = std::string (*)(const std::string& key, std::string_view object);
 
-/// A kernel: machine code of this process, or code for devices; else what is known of the reason.
+/// A kernel: machine code of this process, or code for devices; `problem` if there is neither.
 struct FoundKernel {
   KernelFn fn = nullptr;
   std::shared_ptr<const std::string> image;

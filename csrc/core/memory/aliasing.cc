@@ -45,7 +45,7 @@ bool is_distinct(const ArrayView& view) {
     if (view.shape[k] > 1) *end++ = {std::abs(view.stride_bytes[k]), view.shape[k]};
   }
   std::sort(axes.begin(), end);
-  // Each axis must step over everything that the axes of smaller stride reach.
+  // Each stride must exceed the reach of all axes of smaller stride.
   int64_t reach = view.item_bytes;
   for (auto axis = axes.begin(); axis != end; ++axis) {
     if (axis->first < reach) return false;

@@ -36,7 +36,7 @@ struct ArrayView {
     return n;
   }
 
-  /// Bytes of all elements, without those between them.
+  /// Bytes of all elements, without gaps.
   size_t size_bytes() const { return static_cast<size_t>(numel() * item_bytes); }
 
   /// Sets the strides of row-major contiguous storage.

@@ -30,14 +30,14 @@ void note_release(int64_t size_bytes) {
   g_counts.live_bytes -= size_bytes;
 }
 
-/// Asks for large pages: kernels that stream through much memory wait less for its page tables.
+/// Asks for large pages: streaming kernels then miss the TLB less.
 void prefer_large_pages([[maybe_unused]] void* start, [[maybe_unused]] size_t size_bytes) {
 #if defined(__linux__)
-  constexpr size_t kWorthIt = size_t{4} << 20, kSmallPage = 4096;
-  if (size_bytes < kWorthIt) return;
+  constexpr size_t kMinBytes = size_t{4} << 20, kSmallPage = 4096;
+  if (size_bytes < kMinBytes) return;
   auto address = reinterpret_cast<uintptr_t>(start);
   uintptr_t first = (address + kSmallPage - 1) / kSmallPage * kSmallPage;
-  // Advice that the system does not take changes nothing.
+  // A failure is harmless.
   madvise(reinterpret_cast<void*>(first), size_bytes - (first - address), MADV_HUGEPAGE);
 #endif
 }

@@ -5,11 +5,11 @@
 
 namespace kernelcore {
 
-/// Processors that the control groups of this process grant it at a time, at least 1; 0 where they
-/// set no limit. `root` is put before the paths of /proc and /sys.
+/// The CPU quota of this process's control groups, in processors, at least 1; 0: no limit. `root`
+/// is prepended to the paths of /proc and /sys.
 int cgroup_cpus(const std::string& root);
 
-/// Processors that affinity and control groups leave to this process.
+/// Processors that affinity and control groups allow this process.
 int available_cpus();
 
 }  // namespace kernelcore

@@ -1,4 +1,4 @@
-// The mode in which a thread computes with floats.
+// The floating-point mode of a thread.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace kernelcore {
 
-/// Rounding to nearest, denormals, and no traps, for its lifetime, whatever mode the thread has.
+/// Sets rounding to nearest, denormals and no traps, and restores the thread's mode at the end.
 ///
-/// Frameworks let their threads take denormals for zeros, and new threads inherit that: results
-/// would depend on the threads that run a kernel.
+/// Frameworks flush denormals to zero on their threads, and new threads inherit that: results would
+/// depend on the threads that run a kernel.
 class StandardFloatMode {
  public:
   StandardFloatMode() : saved_(mode()) {

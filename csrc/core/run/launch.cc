@@ -14,14 +14,14 @@ namespace {
 
 constexpr int64_t kMinChunkPoints = 64;
 constexpr int64_t kMaxChunkPoints = 16384;
-// Of runs in which the start of a chunk costs more than the rest.
+// For accumulated windows, where the head of a chunk costs more than its other points.
 constexpr int64_t kMaxWindowChunkPoints = 65536;
 constexpr int64_t kTargetChunks = 64;
-// Gangs take up to so many rows of the grid together where these are in one chunk. Shorter rows
-// have no whole gang; larger chunks would leave threads idle at the end.
-constexpr int64_t kRowsOfBand = 4;
-constexpr int64_t kFewestPointsOfRow = 64;
-constexpr int64_t kMostGrowth = 4;
+// Row tiling runs up to this many rows of a chunk together. Shorter rows hold no whole gang; larger
+// chunks would leave threads idle at the end.
+constexpr int64_t kTileRows = 4;
+constexpr int64_t kMinRowPoints = 64;
+constexpr int64_t kMaxGrowth = 4;
 
 std::atomic<bool> g_is_eager{false};
 
@@ -29,16 +29,16 @@ constexpr int64_t rounded_up(int64_t count, int64_t multiple) {
   return (count + multiple - 1) / multiple * multiple;
 }
 
-// Depends on nothing but the grid: results must not change with the number of threads.
+// Depends only on the kernel and its grid: results must not change with the number of threads.
 int64_t chunk_points(const LaunchDescriptor& descriptor, const Launch& launch, int64_t least,
                      int64_t most) {
   int64_t even = (launch.total + kTargetChunks - 1) / kTargetChunks;
   int64_t chunk = std::clamp(rounded_up(even, 64), least, most);
   if (descriptor.grid_rank < 2) return chunk;
   int64_t row = launch.grid.dims[descriptor.grid_rank - 1];
-  int64_t band = kRowsOfBand * row;
-  bool pays = row >= kFewestPointsOfRow && band <= kMostGrowth * chunk;
-  return pays ? rounded_up(chunk, band) : chunk;
+  int64_t tile = kTileRows * row;
+  bool pays = row >= kMinRowPoints && tile <= kMaxGrowth * chunk;
+  return pays ? rounded_up(chunk, tile) : chunk;
 }
 
 int64_t timed(ChunkedRun& chunked) {
@@ -64,8 +64,8 @@ void run_chunked(const LaunchDescriptor& descriptor, const void* block, const La
   }
 }
 
-/// How many of `threads` threads pay, where many write additions down for one of them to make, or
-/// add by atomic instructions. The sums are the same.
+/// The number of threads, up to `threads`, that is fastest: logging additions or making them with
+/// atomic instructions may cost more than a thread saves. The sums are the same.
 int64_t threads_that_pay(AccumulatingRun& chunked, int64_t threads) {
   constexpr int64_t kTrialChunks = 8;
   if (!chunked.has_detours(threads) || g_is_eager.load(std::memory_order_relaxed)) return threads;

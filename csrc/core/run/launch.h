@@ -31,7 +31,7 @@ class ChunkedRun {
     while (claim(0)) {
     }
   }
-  /// Runs all that is left as one chunk; no other thread may have come, and none may come.
+  /// Runs everything left as one chunk. No other thread may take part in the run.
   void claim_rest();
   /// As `claim_all`, on another thread.
   void help();
@@ -44,7 +44,7 @@ class ChunkedRun {
   /// Runs chunk `index`; `worker` is 0 on the thread that launched, and a number per helper.
   virtual void run_chunk(int64_t index, int64_t worker);
 
-  /// Sends helpers away that would be worker `count` or a later one.
+  /// Admits helpers up to worker `count - 1` only.
   void limit_workers(int64_t count) { max_workers_ = count; }
 
   KernelFn fn() const { return fn_; }
@@ -92,13 +92,13 @@ class Executor {
   virtual ~Executor() = default;
   /// How many threads a run may have, the calling one included.
   virtual int64_t max_threads() const = 0;
-  /// Work below this does not gain from a second thread.
+  /// The time to start a second thread: shorter work does not gain from one.
   virtual int64_t dispatch_cost_ns() const = 0;
   /// Finishes every chunk of `run`, the caller helping.
   virtual void run(ChunkedRun& run) = 0;
 };
 
-/// Whether threads share every run of several chunks, even one that is done sooner by one of them.
+/// Sets whether threads share every run of several chunks, however short; for tests.
 void set_eager_sharing(bool is_eager);
 
 /// The grid of a launch with its number of points.

@@ -54,7 +54,7 @@ class OperationRun {
   /// Shapes and allocates the hidden results, in `results` after the visible ones.
   OperationRun(const Operation& operation, const ArrayView* operands, ArrayView* results);
 
-  /// Whether it may take long or wait, so that a caller should hold no lock.
+  /// Whether the run may be long or block: the caller should release its locks.
   bool may_block() const { return launch_.total > kInlinePoints || descriptor_.may_block; }
 
   void run(Executor& executor);

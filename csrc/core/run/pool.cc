@@ -26,7 +26,7 @@ constexpr int64_t kColdDispatchNs = 30'000;
 std::atomic<Pool*> g_pool{nullptr};
 std::atomic<int> g_requested_threads{0};  // 0: not set by the user
 
-/// The number that KC_NUM_THREADS asks for, 0 where it is not set.
+/// The value of KC_NUM_THREADS; 0 if it is not set.
 int threads_of_environment() {
   const char* text = std::getenv("KC_NUM_THREADS");
   if (text == nullptr || *text == '\0') return 0;
@@ -120,7 +120,7 @@ void Pool::start() {
   try {
     while (workers_.size() < wanted) workers_.emplace_back([this, seen] { work(seen); });
   } catch (const std::system_error&) {
-    // The system gives no more threads: the caller and those that started do the work.
+    // No more threads are available: the caller and those that started do the work.
     if (workers_.empty()) num_threads_.store(1, std::memory_order_relaxed);
   }
 }

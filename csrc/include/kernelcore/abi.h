@@ -11,24 +11,24 @@ inline constexpr int kMaxGridDims = 8;
 inline constexpr int kMaxArrayDims = 14;
 inline constexpr int kMaxComponentDims = 2;
 
-/// An addition of a float to an element, written down instead of made.
+/// A logged addition of a float to an element.
 struct AddRecord {
-  uintptr_t target;  // one more than the address of a double, that of a float itself
+  uintptr_t target;  // the address of a float; of a double, the address plus 1
   union {
     float narrow;
     double wide;
   } value;
 };
 
-/// Where a kernel writes additions down that have to wait for their turn; it always has room.
+/// The log of additions that must wait for their commit order; there is always room for one.
 struct AddLog {
   AddRecord* next;
   AddRecord* end;
-  void (*drain)(AddLog* log);  // to be called as soon as `next` is `end`
+  void (*drain)(AddLog* log);  // the kernel calls it when `next` reaches `end`
 };
 
-/// Extents of a launch; unused ones are 1. A kernel that fails writes nonzero to
-/// `*status`, and what it knows of the failure to the words after it.
+/// Extents of a launch; unused ones are 1. A kernel that fails writes a nonzero code to `*status`,
+/// and details to the words after it.
 struct Grid {
   int64_t dims[kMaxGridDims];
   int64_t* status;
@@ -41,7 +41,7 @@ struct Grid {
 inline constexpr int kStatusWords = 3;
 
 inline constexpr int64_t kStatusOutOfMemory = 1;
-/// What the first assertion of a kernel writes when it fails, the second one more, and so on.
+/// The status of the first assertion; the following assertions have the following numbers.
 inline constexpr int64_t kStatusFirstAssertion = 16;
 
 /// Runs the grid points whose row-major index lies in [begin, end).
@@ -109,7 +109,7 @@ constexpr int dtype_of(ScalarKind kind, int64_t size_bytes) {
   return -1;
 }
 
-/// What a kernel parameter is to a functional operation.
+/// The role of a kernel parameter in a functional operation.
 enum class Role : uint8_t {
   kInput,    // an operand, only read
   kOutput,   // a result
@@ -125,7 +125,7 @@ enum class ZeroFill : uint8_t {
   kAlways,
 };
 
-/// Where one kernel parameter lies in the argument block and what fills it.
+/// The place of a kernel parameter in the argument block, and its binding.
 struct ParameterSlot {
   size_t offset;
   Role role;
@@ -144,7 +144,7 @@ struct ParameterSlot {
 
   bool is_written() const { return role != Role::kInput && role != Role::kValue; }
 
-  /// Bytes that the parameter takes in the block.
+  /// Size of the parameter's field in the block.
   size_t field_bytes() const {
     if (role == Role::kValue) return size_bytes(dtype);
     return sizeof(void*) + 2 * sizeof(int64_t) * static_cast<size_t>(ndim);
