@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
-from kernelcore.ir.core import Atom, Const, Var
-
-
-def unit_step(step: Atom) -> int:
-    """The step of a loop that counts up or down by one, else 0."""
-    return int(step.value) if isinstance(step, Const) and step.value in (1, -1) else 0
+from kernelcore.ir.core import Var
 
 
 def type_of(e: Emitter, var: Var) -> str:

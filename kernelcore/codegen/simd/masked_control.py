@@ -13,7 +13,7 @@ from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.builtins.reference import nothing_added
 from kernelcore.codegen.analysis.uniformity import ends_together
-from kernelcore.codegen.llvm.blocks import add_edges, bind_phis, type_of, unit_step
+from kernelcore.codegen.llvm.blocks import add_edges, bind_phis, type_of
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 from kernelcore.ir.op import ACCESSES, OpKind
@@ -77,30 +77,21 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     index, *carried = body.params
     integer = scalar_type(index)
     ty, element = f"<{e.gang} x {LLVM_TYPES[integer.name]}>", LLVM_TYPES[integer.name]
-    counts_itself = e.is_uniform(start) and unit_step(step) != 0
     with e.at(e.gang):
-        limit = e.value(stop)
-        if not counts_itself:
-            limit = trip_count(e, integer, e.value(start), limit, e.value(step))
+        counts = trip_count(e, integer, e.value(start), e.value(stop), e.value(step))
     entries = e.values((start, *eqn.inputs[3:]), body.params)
     loop = _Loop(e, carried, entries[1:], eqn.inputs[3:])
-    position = e.phi(type_of(e, index))
+    position, counter = e.phi(type_of(e, index)), e.phi(element)
     e.add_edge(position, entries[0], loop.before)
-    counter = position if counts_itself else e.phi(element)
-    if not counts_itself:
-        e.add_edge(counter, "0", loop.before)
-    is_down = counts_itself and unit_step(step) < 0
-    is_unsigned = integer.kind == "uint" or not counts_itself
-    order = ("u" if is_unsigned else "s") + ("gt" if is_down else "lt")
-    test = e.op(f"icmp {order} {ty} {e.splat(element, counter)}, {limit}")
+    e.add_edge(counter, "0", loop.before)
+    test = e.op(f"icmp ult {ty} {e.splat(element, counter)}, {counts}")
     active = loop.go_on(e, both(e, e.mask, test))
     e.bind(index, position)
     with e.under(active):
         e.region(body)
     by = e.values((step,), (index,))[0]
     e.add_edge(position, e.op(f"add {type_of(e, index)} {position}, {by}"), e.block)
-    if not counts_itself:
-        e.add_edge(counter, e.op(f"add {element} {counter}, 1"), e.block)
+    e.add_edge(counter, e.op(f"add {element} {counter}, 1"), e.block)
     return loop.close(e, active, body.yields)
 
 
