@@ -19,8 +19,8 @@ from kernelcore.operators import (
     Operation,
     Result,
     Scalar,
+    array_text,
     as_array,
-    describe,
     element_type,
     take_array,
 )
@@ -189,7 +189,7 @@ def _mismatch(
         expected = f"{wanted}, a number or an array without dimensions"
         usual = f"pass a number, or jnp.asarray(..., '{wanted}')"
     else:
-        expected = describe(wanted)
+        expected = array_text(wanted)
         usual = f"pass a JAX array of that type and rank, for example x.astype('{wanted.dtype}')"
     return KernelArgumentError(
         f"{operands.name}(): argument '{operand.name}': expected {expected}, found {found}",

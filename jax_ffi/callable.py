@@ -42,7 +42,7 @@ class GraphMode(IntEnum):
 
 
 @dataclass(frozen=True)
-class _Face:
+class _Specialisation:
     """The function for one choice of output shapes."""
 
     interface: Interface
@@ -76,8 +76,8 @@ class JaxCallable:
     output_dims: FrozenOutputDims | None
     graph_mode: GraphMode
     has_side_effect: bool
-    faces: dict[FrozenOutputDims | None, _Face] = field(
-        default_factory=dict[Any, _Face], repr=False
+    specialisations: dict[FrozenOutputDims | None, _Specialisation] = field(
+        default_factory=dict[Any, _Specialisation], repr=False
     )
 
     def __post_init__(self) -> None:
@@ -112,45 +112,47 @@ class JaxCallable:
         shapes = self.output_dims
         if output_dims is not None:
             shapes = declared.output_dims(self.outputs, output_dims)
-        face = self.faces.get(shapes)
-        if face is None:
-            face = self.faces[shapes] = self._face(shapes)
-        leaves = face.arguments.bind(args, named)
-        operands = face.operands.values(leaves)
+        chosen = self.specialisations.get(shapes)
+        if chosen is None:
+            chosen = self.specialisations[shapes] = self._specialise(shapes)
+        leaves = chosen.arguments.bind(args, named)
+        operands = chosen.operands.values(leaves)
         if self.graph_mode is GraphMode.NONE:
-            found = face.host.call(operands)
+            found = chosen.host.call(operands)
         else:
-            found = self._replay(face, leaves, operands)
-        return tuple(tree.unflatten(found) for tree in face.results)
+            found = self._replay(chosen, leaves, operands)
+        return tuple(tree.unflatten(found) for tree in chosen.results)
 
-    def _replay(self, face: _Face, leaves: list[Any], operands: list[Any]) -> list[Any]:
+    def _replay(self, chosen: _Specialisation, leaves: list[Any], operands: list[Any]) -> list[Any]:
         known = list(operands)
-        for index in face.scalars:
+        for index in chosen.scalars:
             is_number = isinstance(leaves[index], bool | int | float | np.generic)
             known[index] = operands[index][()] if is_number else None
-        program = face.programs.of(known)
-        replay = face.replays.get(program)
+        program = chosen.programs.of(known)
+        replay = chosen.replays.get(program)
         if replay is None:
-            replay = face.replays[program] = Replay(
+            replay = chosen.replays[program] = Replay(
                 program, self.has_side_effect, self.graph_mode is GraphMode.WARP
             )
         replay.check_extents([np.shape(x) for x in operands])
         return bind_program(operands, replay)
 
-    def _face(self, shapes: FrozenOutputDims | None) -> _Face:
-        face = interface(self.function, self.outputs, self.in_out, dict(shapes or ()))
+    def _specialise(self, shapes: FrozenOutputDims | None) -> _Specialisation:
+        declared = interface(self.function, self.outputs, self.in_out, dict(shapes or ()))
         loc = self.declaration.loc
-        operands = Operands(face.name, loc, face.operands, face.results, face.operand_locs)
-        typed = [(p.name, type_) for p, type_ in face.parameters]
-        names = [o.name for o in face.operands]
-        return _Face(
-            face,
-            Programs(face),
+        operands = Operands(
+            declared.name, loc, declared.operands, declared.results, declared.operand_locs
+        )
+        typed = [(p.name, type_) for p, type_ in declared.parameters]
+        names = [o.name for o in declared.operands]
+        return _Specialisation(
+            declared,
+            Programs(declared),
             operands,
-            Arguments.of_types(face.name, loc, typed, names),
-            ArgumentTree.of_all(typed, [r.name for r in face.results]),
-            tuple(i for i, o in enumerate(face.operands) if isinstance(o.type, Scalar)),
-            HostCall(face, self.has_side_effect),
+            Arguments.of_types(declared.name, loc, typed, names),
+            ArgumentTree.of_all(typed, [r.name for r in declared.results]),
+            tuple(i for i, o in enumerate(declared.operands) if isinstance(o.type, Scalar)),
+            HostCall(declared, self.has_side_effect),
         )
 
 

@@ -27,11 +27,11 @@ class Interface:
     owner: object = None
 
 
-def shared_at(face: dict[str, Any], scalar: Scalar, owner: object = None) -> Array:
-    """An array of ``scalar`` where ``face`` says, which has bits for what the protocol lacks."""
+def shared_at(description: dict[str, Any], scalar: Scalar, owner: object = None) -> Array:
+    """An array of ``scalar`` where ``description`` says, which has bits for what the protocol lacks."""
     if scalar is not bfloat16:
-        return Array.sharing(Interface(face, owner))
-    return Array.sharing(Interface({**face, "typestr": "<u2"}, owner)).view(scalar)
+        return Array.sharing(Interface(description, owner))
+    return Array.sharing(Interface({**description, "typestr": "<u2"}, owner)).view(scalar)
 
 
 def from_jax(jax_array: Any, dtype: Any = None) -> Array:
@@ -133,8 +133,8 @@ def _as_writable(array: Array) -> Array:
     if array.is_on_cuda:
         scalars = Array.sharing(array)
         is_named = scalars.dtype is not bfloat16
-        face = (scalars if is_named else scalars.view(uint16)).__cuda_array_interface__
-        return shared_at({**face, "data": (array.ptr, False)}, scalars.dtype, array)
+        description = (scalars if is_named else scalars.view(uint16)).__cuda_array_interface__
+        return shared_at({**description, "data": (array.ptr, False)}, scalars.dtype, array)
     data = array.numpy()
     memory: Any = (ctypes.c_char * data.nbytes).from_address(array.ptr)
     memory.owner = array

@@ -164,11 +164,10 @@ class JaxKernel:
         same = {o.name: (False, i) for i, o in enumerate(operation.operands) if o.name in read}
         names = [p.name for p in kernel.func.params if p.name in made or p.name in same]
         typed = [(p.name, p.type) for p in kernel.parameters if p.type is not None]
-        operands, loc = [o.name for o in operation.operands], self.declaration.loc
         return Call(
             launch,
             Operands.of(operation),
-            Arguments.of_types(kernel.name, loc, typed, operands),
+            Arguments.of_operation(operation, kernel.parameters),
             ArgumentTree.of_all(typed, names),
             tuple((made | same)[name] for name in names),
         )

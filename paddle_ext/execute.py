@@ -8,8 +8,7 @@ from typing import Any
 import paddle
 
 from kernelcore import ArrayMemory, ArrayType
-from kernelcore.base.errors import KernelArgumentError
-from kernelcore.operators import Operation, describe, evaluate
+from kernelcore.operators import Operation, array_text, evaluate
 from paddle_ext.dtype import SIGNED, dtype_to_paddle
 
 
@@ -51,12 +50,10 @@ def infer_shapes(operation: Operation, shapes: Sequence[tuple[int, ...]]) -> lis
     for index, (operand, shape) in enumerate(zip(operation.operands, shapes, strict=True)):
         wanted = operand.type.ndim if isinstance(operand.type, ArrayType) else 0
         if len(shape) != wanted:
-            param = operation.param_of_operand(index)
-            what = describe(operand.type) if wanted else f"one {operand.type}"  # pyright: ignore
-            raise KernelArgumentError(
-                f"{operation.func.name}(): argument '{operand.name}': expected {what}, "
-                f"found shape {shape}",
-                operation.func.loc if param is None else operation.func.param_loc(param),
+            what = array_text(operand.type) if wanted else f"one {operand.type}"  # pyright: ignore
+            raise operation.argument_error(
+                index,
+                f"expected {what}, found shape {shape}",
                 "reshape it, or annotate the parameter as it is",
             )
     if all(extent >= 0 for shape in shapes for extent in shape):

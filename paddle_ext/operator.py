@@ -12,7 +12,6 @@ from paddle.jit.dy2static.py_layer import StaticPyLayerContext
 from paddle.static.nn import static_pylayer
 
 from kernelcore import Kernel
-from kernelcore.base.errors import KernelArgumentError
 from kernelcore.operators import (
     Arguments,
     ExtremumForm,
@@ -68,9 +67,7 @@ def paddle_op(
         KernelArgumentError: The parameters are not as described.
     """
     operation = kernel_operation(kernel, outputs, in_out, launch_dims, output_dims)
-    typed = [(p.name, p.type) for p in kernel.parameters if p.type is not None]
-    operands = [o.name for o in operation.operands]
-    arguments = Arguments.of_types(kernel.name, operation.func.loc, typed, operands)
+    arguments = Arguments.of_operation(operation, kernel.parameters)
     call = PaddleOperator(operation)
 
     # Paddle's translators to static programs leave it as it is.
@@ -229,11 +226,9 @@ class PaddleOperator:
             return paddle.to_tensor(values, dtype=dtype_to_paddle(element_type(type_)))
         if isinstance(type_, Scalar):
             return arg
-        param = operation.param_of_operand(index)
-        raise KernelArgumentError(
-            f"{operation.func.name}(): argument '{operation.operands[index].name}': "
+        raise operation.argument_error(
+            index,
             f"expected a Paddle tensor, found {type(arg).__name__}",
-            operation.func.loc if param is None else operation.func.param_loc(param),
             "convert it with paddle.to_tensor or to_paddle",
         )
 

@@ -20,7 +20,7 @@ from kernelcore.operators import (
     interface,
 )
 from torch_ext.call import Call, as_function, recorded
-from torch_ext.check import describe
+from torch_ext.check import tensor_text
 from torch_ext.dtype import dtype_to_torch
 
 
@@ -56,12 +56,12 @@ def torch_callable(
     Raises:
         KernelArgumentError: The parameters are not as described.
     """
-    face = interface(function, outputs, in_out, output_dims)
-    loc = face.arguments[0][0].loc if face.arguments else None
-    typed = [(p.name, type_) for p, type_ in face.arguments]
-    operands = [o.name for o in face.operands]
-    arguments = Arguments.of_types(face.name, loc, typed, operands, defaults)
-    run = _Runner(face).run
+    declared = interface(function, outputs, in_out, output_dims)
+    loc = declared.arguments[0][0].loc if declared.arguments else None
+    typed = [(p.name, type_) for p, type_ in declared.arguments]
+    operands = [o.name for o in declared.operands]
+    arguments = Arguments.of_types(declared.name, loc, typed, operands, defaults)
+    run = _Runner(declared).run
 
     def entry(*args: Any, **kwargs: Any) -> Any:
         return run(*arguments.bind(args, kwargs)) if arguments.is_flat else run(*args)
@@ -72,15 +72,15 @@ def torch_callable(
 class _Runner:
     """Runs the programs of a function, a launch after the other."""
 
-    def __init__(self, face: Interface) -> None:
-        self.face = face
-        self.programs = Programs(face)
+    def __init__(self, declared: Interface) -> None:
+        self.declared = declared
+        self.programs = Programs(declared)
         self.arrays = [
             (i, dtype_to_torch(o.type.dtype), o.type.ndim)
-            for i, o in enumerate(face.operands)
+            for i, o in enumerate(declared.operands)
             if isinstance(o.type, ArrayType) and o.type.outer_ndim
         ]
-        self.scalars = [i for i, o in enumerate(face.operands) if isinstance(o.type, Scalar)]
+        self.scalars = [i for i, o in enumerate(declared.operands) if isinstance(o.type, Scalar)]
         self.entries: dict[Operation, Callable[..., Any]] = {}
 
     def run(self, *values: Any) -> Any:
@@ -123,11 +123,11 @@ class _Runner:
             return
         found = f"an object of type {type(value).__name__}"
         if is_tensor:
-            found = describe(str(value.dtype).removeprefix("torch."), value.ndim)
-        expected = describe(str(dtype).removeprefix("torch."), ndim)
-        name = self.face.operands[index].name
+            found = tensor_text(str(value.dtype).removeprefix("torch."), value.ndim)
+        expected = tensor_text(str(dtype).removeprefix("torch."), ndim)
+        name = self.declared.operands[index].name
         raise KernelArgumentError(
-            f"{self.face.name}(): argument '{name}': expected {expected}, found {found}",
-            self.face.operand_locs[index],
+            f"{self.declared.name}(): argument '{name}': expected {expected}, found {found}",
+            self.declared.operand_locs[index],
             "convert the tensor before the call, or annotate the parameter accordingly",
         )

@@ -73,17 +73,11 @@ def argument_error(
     operation: Operation, index: int, expected: str, found: str, remedy: str | None
 ) -> KernelArgumentError:
     """The error for operand ``index``."""
-    param = operation.param_of_operand(index)
-    return KernelArgumentError(
-        f"{operation.func.name}(): argument '{operation.operands[index].name}': "
-        f"expected {expected}, found {found}",
-        operation.func.loc if param is None else operation.func.param_loc(param),
-        remedy,
-    )
+    return operation.argument_error(index, f"expected {expected}, found {found}", remedy)
 
 
 def _check_tensor(operation: Operation, index: int, arg: Any, dtype: Scalar, ndim: int) -> None:
-    expected = describe(str(dtype), ndim)
+    expected = tensor_text(str(dtype), ndim)
     if not isinstance(arg, torch.Tensor):
         raise argument_error(
             operation,
@@ -96,7 +90,7 @@ def _check_tensor(operation: Operation, index: int, arg: Any, dtype: Scalar, ndi
         remedy = "call the operator for each of .unbind(), or use .to_padded_tensor(...)"
         raise argument_error(operation, index, expected, "a nested tensor", remedy)
     if arg.dtype != dtype_to_torch(dtype) or arg.ndim != ndim:
-        found = describe(str(arg.dtype).removeprefix("torch."), arg.ndim)
+        found = tensor_text(str(arg.dtype).removeprefix("torch."), arg.ndim)
         remedy = (
             f"convert it with .to(torch.{dtype}), or annotate the parameter accordingly"
             if arg.ndim == ndim
@@ -146,6 +140,6 @@ def number_error(operation: Operation, index: int, found: str) -> KernelArgument
     )
 
 
-def describe(dtype: str, ndim: int) -> str:
+def tensor_text(dtype: str, ndim: int) -> str:
     """Tensors in words."""
     return f"a tensor of {dtype} with {ndim} dimension{'' if ndim == 1 else 's'}"

@@ -152,10 +152,7 @@ def _make(
             partial(_make, mutates=mutates, profiled=profiled, outputs=outputs, **options),
         )
     operation = kernel_operation(kernel, outputs, **options)
-    typed = [(p.name, p.type) for p in kernel.parameters if p.type is not None]
-    operands = [o.name for o in operation.operands]
-    loc = operation.func.loc
-    arguments = Arguments.of_types(kernel.name, loc, typed, operands, defaults)
+    arguments = Arguments.of_operation(operation, kernel.parameters, defaults)
     qualname = None if name is None else _qualified(name, operation)
     # What is updated in place is no result; and an operand of that name is meant by it.
     takes_out = not mutates and "out" not in (*arguments.names, *arguments.leaves)

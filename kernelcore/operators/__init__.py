@@ -46,7 +46,7 @@ from kernelcore.operators.operation import (
     Operation,
     Result,
     Shape,
-    describe,
+    array_text,
     evaluate,
     identifiers,
     native_operation,

@@ -9,7 +9,8 @@ import numpy as np
 
 from kernelcore.base.errors import KernelArgumentError, SrcLoc
 from kernelcore.language.types import ArrayOf, SourceType, StructType
-from kernelcore.operators.operation import identifiers
+from kernelcore.launch.infer_types import Parameter
+from kernelcore.operators.operation import Operation, identifiers
 from kernelcore.runtime.array.indexed_array import IndexedArray
 
 
@@ -177,6 +178,18 @@ class Arguments:
         """Those of typed ``parameters``, for an operator with the operands ``leaves``."""
         trees = ArgumentTree.of_all(parameters, leaves)
         return Arguments(function, loc, trees, leaves, defaults)
+
+    @staticmethod
+    def of_operation(
+        operation: Operation,
+        parameters: Iterable[Parameter],
+        defaults: Mapping[str, Any] | None = None,
+    ) -> Arguments:
+        """Those of the typed ``parameters`` of the kernel that ``operation`` is."""
+        typed = [(p.name, p.type) for p in parameters if p.type is not None]
+        leaves = [operand.name for operand in operation.operands]
+        func = operation.func
+        return Arguments.of_types(func.name, func.loc, typed, leaves, defaults)
 
     @staticmethod
     def of_names(

@@ -198,9 +198,9 @@ class Operation:
         type_ = as_array(self.operands[operand].type)
         if not type_.components or tuple(shape[type_.outer_ndim :]) == type_.components:
             return
-        raise self._argument_error(
+        raise self.argument_error(
             operand,
-            f"expected {describe(type_)}, found shape {tuple(shape)}",
+            f"expected {array_text(type_)}, found shape {tuple(shape)}",
             "the last axes of such an array hold the components of an element",
         )
 
@@ -219,9 +219,10 @@ class Operation:
         try:
             return take_array(type_.dtype, given, type_.components)
         except KernelTypeError as error:
-            raise self._argument_error(operand, error.message, error.remedy) from None
+            raise self.argument_error(operand, error.message, error.remedy) from None
 
-    def _argument_error(self, operand: int, text: str, remedy: str | None) -> KernelArgumentError:
+    def argument_error(self, operand: int, text: str, remedy: str | None) -> KernelArgumentError:
+        """The error for a value of ``operand``."""
         param = self.param_of_operand(operand)
         return KernelArgumentError(
             f"{self.func.name}(): argument '{self.operands[operand].name}': {text}",
@@ -293,7 +294,7 @@ def native_operation(
     return native.Operation(descriptor, operands, results, visible, grid, on_devices)
 
 
-def describe(type_: ArrayType) -> str:
+def array_text(type_: ArrayType) -> str:
     """The arrays of ``type_`` in words, as native launchers have them.
 
     For example 'array of float32 with 2 dimensions', and 'array of elements of 3 float32

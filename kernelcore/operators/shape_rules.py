@@ -19,7 +19,7 @@ from kernelcore.operators.operation import (
     Extent,
     Operation,
     Shape,
-    describe,
+    array_text,
     own_shape,
     primal_operation,
 )
@@ -200,7 +200,7 @@ class ShapeRules:
             )
         if shape[outer:] != components:
             raise self.fail(
-                f"output '{name}': expected {describe(array)}, found other last extents",
+                f"output '{name}': expected {array_text(array)}, found other last extents",
                 "leave the components out of output_dims",
             )
         return shape
