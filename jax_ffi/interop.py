@@ -28,7 +28,7 @@ class Interface:
 
 
 def shared_at(description: dict[str, Any], scalar: Scalar, owner: object = None) -> Array:
-    """An array of ``scalar`` where ``description`` says, which has bits for what the protocol lacks."""
+    """An array of ``scalar`` on described memory, whose dtype the protocol may lack."""
     if scalar is not bfloat16:
         return Array.sharing(Interface(description, owner))
     return Array.sharing(Interface({**description, "typestr": "<u2"}, owner)).view(scalar)

@@ -41,14 +41,14 @@ const void* buffer_at(const XLA_FFI_CallFrame& frame, int64_t index) {
 void read_buffers(const Plan& plan, const XLA_FFI_CallFrame& frame, ArrayView* views) {
   for (const BufferUse& use : plan.buffers) {
     const void* buffer = buffer_at(frame, static_cast<int64_t>(use.buffer));
-    read_buffer(plan.steps[use.step].descriptor, use.parameter, buffer, views[use.buffer]);
+    read_buffer(plan.launches[use.launch].descriptor, use.parameter, buffer, views[use.buffer]);
   }
 }
 
-Launch read_grid(const Step& step, const XLA_FFI_CallFrame& frame) {
+Launch read_grid(const PlannedLaunch& planned, const XLA_FFI_CallFrame& frame) {
   int64_t dims[kMaxGridDims];
-  for (size_t k = 0; k < step.grid.size(); ++k) {
-    const DimRule& rule = step.grid[k];
+  for (size_t k = 0; k < planned.grid.size(); ++k) {
+    const DimRule& rule = planned.grid[k];
     if (rule.operand < 0) {
       dims[k] = rule.value;
       continue;
@@ -57,7 +57,7 @@ Launch read_grid(const Step& step, const XLA_FFI_CallFrame& frame) {
     if (rule.axis >= buffer->rank) throw Error(ErrorKind::kInternal, "grid names no axis");
     dims[k] = buffer->dims[rule.axis];
   }
-  return make_launch(step.descriptor, {dims, step.grid.size()});
+  return make_launch(planned.descriptor, {dims, planned.grid.size()});
 }
 
 }  // namespace kernelcore::ffi

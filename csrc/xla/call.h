@@ -1,4 +1,4 @@
-// What a plan needs to know of one call: its buffers, and the grids of its steps.
+// Reads a call of a plan: its buffers, and the grids of its launches.
 #pragma once
 
 #include "core/run/launch.h"
@@ -7,10 +7,10 @@
 
 namespace kernelcore::ffi {
 
-/// Reads the buffers that steps of `plan` name to `views`, at their numbers; throws Error.
+/// Fills `views`, indexed by buffer, for all buffers that `plan` uses; throws Error.
 void read_buffers(const Plan& plan, const XLA_FFI_CallFrame& frame, ArrayView* views);
 
-/// The launch of `step`; throws Error.
-Launch read_grid(const Step& step, const XLA_FFI_CallFrame& frame);
+/// The grid of `planned`; throws Error.
+Launch read_grid(const PlannedLaunch& planned, const XLA_FFI_CallFrame& frame);
 
 }  // namespace kernelcore::ffi

@@ -46,9 +46,9 @@ class GraphCache {
   std::list<std::pair<GraphKey, std::shared_ptr<const cuda::Graph>>> graphs_;  // latest first
 };
 
-/// A plan whose steps run on devices.
+/// A plan whose launches run on devices.
 struct DevicePlan : Plan {
-  std::vector<std::unique_ptr<cuda::DeviceKernel>> kernels;  // per step
+  std::vector<std::unique_ptr<cuda::DeviceKernel>> kernels;  // per launch
 };
 
 /// The state of a call site.
@@ -62,16 +62,16 @@ struct CallSite {
 std::unique_ptr<const Plan> make_device_plan(const XLA_FFI_Attrs& attributes) {
   auto plan = std::make_unique<DevicePlan>();
   static_cast<Plan&>(*plan) = make_plan(attributes);
-  for (const Step& step : plan->steps) {
+  for (const PlannedLaunch& planned : plan->launches) {
     // What only the device knows is an array.
     auto is_unknown = [](const ParameterSlot& slot) {
       return slot.role == Role::kValue && slot.operand >= 0;
     };
-    if (step.image == nullptr || std::ranges::any_of(step.descriptor.slots, is_unknown)) {
-      throw Error(ErrorKind::kInternal, step.descriptor.name + "(): no code for devices");
+    if (planned.image == nullptr || std::ranges::any_of(planned.descriptor.slots, is_unknown)) {
+      throw Error(ErrorKind::kInternal, planned.descriptor.name + "(): no code for devices");
     }
-    plan->kernels.push_back(std::make_unique<cuda::DeviceKernel>(step.descriptor, *step.image,
-                                                                 "kc_" + step.descriptor.key));
+    plan->kernels.push_back(std::make_unique<cuda::DeviceKernel>(planned.descriptor, *planned.image,
+                                                                 "kc_" + planned.descriptor.key));
   }
   return plan;
 }
@@ -110,13 +110,13 @@ void initialize(const XLA_FFI_CallFrame& frame, CallSite& site) {
   }
 }
 
-void queue_steps(const XLA_FFI_CallFrame& frame, const DevicePlan& plan, const ArrayView* views,
-                 const cuda::Stream& stream) {
-  for (size_t k = 0; k < plan.steps.size(); ++k) {
-    const Step& step = plan.steps[k];
-    Launch launch = read_grid(step, frame);
-    cuda::DeviceBackend backend(*plan.kernels[k], stream, {step.block_threads});
-    run_functional(step.descriptor, views, views, launch, backend);
+void queue_launches(const XLA_FFI_CallFrame& frame, const DevicePlan& plan, const ArrayView* views,
+                    const cuda::Stream& stream) {
+  for (size_t k = 0; k < plan.launches.size(); ++k) {
+    const PlannedLaunch& planned = plan.launches[k];
+    Launch launch = read_grid(planned, frame);
+    cuda::DeviceBackend backend(*plan.kernels[k], stream, {planned.block_threads});
+    run_functional(planned.descriptor, views, views, launch, backend);
   }
 }
 
@@ -124,7 +124,7 @@ void execute(const XLA_FFI_CallFrame& frame, CallSite& site) {
   const DevicePlan& plan = site.device_plan();
   ViewBuffer views(plan.buffer_count);
   read_buffers(plan, frame, views.data());
-  queue_steps(frame, plan, views.data(), *stream_of(frame));
+  queue_launches(frame, plan, views.data(), *stream_of(frame));
 }
 
 void execute_graph(const XLA_FFI_CallFrame& frame, CallSite& site) {
@@ -140,7 +140,7 @@ void execute_graph(const XLA_FFI_CallFrame& frame, CallSite& site) {
   if (graph == nullptr) {
     auto made = std::make_shared<cuda::Graph>(device);
     made->capture([&](const std::shared_ptr<cuda::Stream>& stream) {
-      queue_steps(frame, plan, views.data(), *stream);
+      queue_launches(frame, plan, views.data(), *stream);
     });
     graph = made;
     site.graphs.add(std::move(key), graph);

@@ -23,9 +23,9 @@ void execute(const XLA_FFI_CallFrame& frame, SharedPlan& plan) {
   read_buffers(*plan, frame, views.data());
   XlaPool pool(frame);
   HostBackend backend(pool);
-  for (const Step& step : plan->steps) {
-    Launch launch = read_grid(step, frame);
-    run_functional(step.descriptor, views.data(), views.data(), launch, backend);
+  for (const PlannedLaunch& planned : plan->launches) {
+    Launch launch = read_grid(planned, frame);
+    run_functional(planned.descriptor, views.data(), views.data(), launch, backend);
   }
 }
 

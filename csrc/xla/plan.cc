@@ -56,8 +56,8 @@ int64_t read_scalar(const XLA_FFI_Attrs& attributes, std::string_view name) {
   return *static_cast<const int64_t*>(scalar->value);
 }
 
-void check_bindings(const Step& step) {
-  for (const ParameterSlot& slot : step.descriptor.slots) {
+void check_bindings(const PlannedLaunch& planned) {
+  for (const ParameterSlot& slot : planned.descriptor.slots) {
     bool needs_operand = slot.role == Role::kInput || slot.role == Role::kInOut;
     if ((needs_operand && slot.operand < 0) || (slot.is_written() && slot.result < 0)) {
       fail_attribute("slots");
@@ -71,19 +71,19 @@ std::string_view read_bytes(const XLA_FFI_Attrs& attributes, std::string_view na
   return {bytes.data(), bytes.size()};
 }
 
-void find_code(const XLA_FFI_Attrs& attributes, Step& step) {
-  LaunchDescriptor& descriptor = step.descriptor;
+void find_code(const XLA_FFI_Attrs& attributes, PlannedLaunch& planned) {
+  LaunchDescriptor& descriptor = planned.descriptor;
   bool is_on_device = find_any(attributes, "block_dim", XLA_FFI_AttrType_SCALAR) != nullptr;
-  if (is_on_device) step.block_threads = read_scalar(attributes, "block_dim");
+  if (is_on_device) planned.block_threads = read_scalar(attributes, "block_dim");
   std::string_view image = read_bytes(attributes, "image");
   if (!image.empty()) {
-    step.image = std::make_shared<const std::string>(image);
+    planned.image = std::make_shared<const std::string>(image);
     return;
   }
   FoundKernel found = find_kernel(descriptor.key, read_bytes(attributes, "object"));
   descriptor.fn = found.fn;
-  step.image = std::move(found.image);
-  if (is_on_device ? step.image != nullptr : descriptor.fn != nullptr) return;
+  planned.image = std::move(found.image);
+  if (is_on_device ? planned.image != nullptr : descriptor.fn != nullptr) return;
   std::string problem = found.problem.empty() ? "" : " (" + found.problem + ")";
   throw Error(ErrorKind::kUnknownKernel, "kernelcore: kernel '" + descriptor.name + "' (" +
                                              descriptor.key +
@@ -92,9 +92,9 @@ void find_code(const XLA_FFI_Attrs& attributes, Step& step) {
                                              "program with embed_objects=True");
 }
 
-Step make_step(const XLA_FFI_Attrs& attributes) {
-  Step step;
-  LaunchDescriptor& descriptor = step.descriptor;
+PlannedLaunch make_planned_launch(const XLA_FFI_Attrs& attributes) {
+  PlannedLaunch planned;
+  LaunchDescriptor& descriptor = planned.descriptor;
   descriptor.name = read_string(attributes, "name");
   descriptor.key = read_string(attributes, "key");
   auto bytes = read_array<std::byte>(attributes, "template", XLA_FFI_DataType_U8);
@@ -107,26 +107,26 @@ Step make_step(const XLA_FFI_Attrs& attributes) {
        texts = {end + 1, texts.end()}) {
     descriptor.messages.emplace_back(texts.begin(), end);
   }
-  step.grid = parse_dim_rules(read_array<int64_t>(attributes, "grid", XLA_FFI_DataType_S64));
-  descriptor.grid_rank = static_cast<int>(step.grid.size());
-  find_code(attributes, step);
+  planned.grid = parse_dim_rules(read_array<int64_t>(attributes, "grid", XLA_FFI_DataType_S64));
+  descriptor.grid_rank = static_cast<int>(planned.grid.size());
+  find_code(attributes, planned);
   descriptor.validate();
-  check_bindings(step);
-  return step;
+  check_bindings(planned);
+  return planned;
 }
 
 void list_buffers(Plan& plan) {
   std::vector<bool> seen;
-  auto use = [&](int index, size_t step, size_t parameter) {
+  auto use = [&](int index, size_t launch, size_t parameter) {
     if (index < 0) return;
     auto buffer = static_cast<size_t>(index);
     if (buffer >= seen.size()) seen.resize(buffer + 1);
     if (seen[buffer]) return;
     seen[buffer] = true;
-    plan.buffers.push_back({buffer, step, parameter});
+    plan.buffers.push_back({buffer, launch, parameter});
   };
-  for (size_t k = 0; k < plan.steps.size(); ++k) {
-    const auto& slots = plan.steps[k].descriptor.slots;
+  for (size_t k = 0; k < plan.launches.size(); ++k) {
+    const auto& slots = plan.launches[k].descriptor.slots;
     for (size_t i = 0; i < slots.size(); ++i) {
       use(slots[i].operand, k, i);
       if (slots[i].is_written()) use(slots[i].result, k, i);
@@ -141,11 +141,11 @@ Plan make_plan(const XLA_FFI_Attrs& attributes) {
   Plan plan;
   bool has_several = find_any(attributes, "steps", XLA_FFI_AttrType_SCALAR) != nullptr;
   int64_t count = has_several ? read_scalar(attributes, "steps") : 0;
-  if (!has_several) plan.steps.push_back(make_step(attributes));
+  if (!has_several) plan.launches.push_back(make_planned_launch(attributes));
   for (int64_t k = 0; k < count; ++k) {
     std::string name = "step" + std::to_string(k);
-    const void* step = find(attributes, name, XLA_FFI_AttrType_DICTIONARY);
-    plan.steps.push_back(make_step(*static_cast<const XLA_FFI_Attrs*>(step)));
+    const void* launch = find(attributes, name, XLA_FFI_AttrType_DICTIONARY);
+    plan.launches.push_back(make_planned_launch(*static_cast<const XLA_FFI_Attrs*>(launch)));
   }
   list_buffers(plan);
   return plan;

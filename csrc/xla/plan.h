@@ -1,4 +1,4 @@
-// What the XLA handler knows of one call site.
+// A call site's plan: what its launches need besides the buffers of a call.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@ namespace kernelcore::ffi {
 
 /// A launch whose geometry is read from the buffers of each call.
 ///
-/// Relocations and grid name buffers: first the operands of the call, then its results.
-struct Step {
+/// Slots and grid refer to buffers by number: the operands of the call, then its results.
+struct PlannedLaunch {
   LaunchDescriptor descriptor;
   std::vector<DimRule> grid;
   std::shared_ptr<const std::string> image;  // code for devices; null: `descriptor` has the address
@@ -24,7 +24,7 @@ struct Step {
 /// A buffer of the call, and a parameter that says what it must be like.
 struct BufferUse {
   size_t buffer;
-  size_t step;
+  size_t launch;
   size_t parameter;
 };
 
@@ -32,18 +32,18 @@ struct BufferUse {
 struct Plan {
   virtual ~Plan() = default;
 
-  std::vector<Step> steps;
-  std::vector<BufferUse> buffers;  // every buffer that a step names, once
+  std::vector<PlannedLaunch> launches;
+  std::vector<BufferUse> buffers;  // every buffer that a launch names, once
   size_t buffer_count = 0;         // one more than the last of them
 };
 
 /// Builds the plan of a call site; throws Error.
 ///
-/// Attributes of one step: "key" and "name" strings, "template" bytes, "slots" (9 integers each),
+/// Attributes of one launch: "key" and "name" strings, "template" bytes, "slots" (9 integers each),
 /// "grid" (3 integers per dimension), "accumulated" (6 integers each) and "messages" (UTF-8, each
-/// with a zero byte behind it); there may be "object", machine code for where there is none. Steps
-/// for devices have "block_dim", and there may be "image", their code. Several steps are
-/// dictionaries of these, "step0" and so on, and their number "steps".
+/// with a zero byte behind it); "object" holds machine code for processes that lack it.
+/// Launches on devices have "block_dim", and "image" where the program holds their code. A call of
+/// several launches has their number as "steps", and a dictionary of these for each: "step0", ...
 Plan make_plan(const XLA_FFI_Attrs& attributes);
 
 /// The XLA element type of `dtype`.
