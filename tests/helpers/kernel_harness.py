@@ -6,7 +6,9 @@ import ctypes
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import ml_dtypes
@@ -17,7 +19,7 @@ from kernelcore.base.config import config
 from kernelcore.builtins import OPS
 from kernelcore.codegen import abi
 from kernelcore.codegen.simd.strategy import VectorStrategy, has_vector_form
-from kernelcore.compiler.native_code import compile_func
+from kernelcore.compiler.native_code import Compiled, compile_func
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Const, Func, Region, Var
@@ -63,11 +65,10 @@ def launch(
     """
     if not IS_CPU:
         return gpu.run(func, args, dims, chunks=chunks)
-    gang = lanes if lanes is None or has_vector_form(func) else 1
-    form = None if gang is None else VectorStrategy(gang, turns, rows, least_masked_bytes)
-    compiled = compile_func(func, form)
+    form = None if lanes is None else VectorStrategy(lanes, turns, rows, least_masked_bytes)
+    compiled, rank = _compiled(func, form, config.optimize)
     extents = [dims] if isinstance(dims, int) else list(dims)
-    assert len(extents) == func.rank
+    assert len(extents) == rank
     size = math.prod(extents)
     status = ctypes.c_int64(0)
     words = [*extents, *[1] * (MAX_GRID_DIMS - len(extents)), ctypes.addressof(status), 0, 0]
@@ -79,6 +80,14 @@ def launch(
     for begin, end in [(0, size)] if chunks is None else chunks:
         kernel(ctypes.addressof(data), ctypes.addressof(grid), begin, end)
     return status.value
+
+
+@lru_cache(maxsize=64)
+def _compiled(func: Func, form: VectorStrategy | None, optimize: bool) -> tuple[Compiled, int]:
+    """The code of ``func``, whose key takes as long as a small launch, and the rank of its grid."""
+    if form is not None and not has_vector_form(func):
+        form = replace(form, gang=1)
+    return compile_func(func, form), func.rank
 
 
 def run_kernel(kernel: kc.Kernel, args: Sequence[Any], dims: Sequence[int] | int) -> None:

@@ -86,6 +86,8 @@ def test_bits(case: Case) -> None:
                 for name, args in case.layouts(values):
                     found = run(case, args, grid, chunks, form)
                     for a, b in zip(found, expected, strict=True):
+                        if np.asarray(a).tobytes() == np.asarray(b).tobytes():
+                            continue
                         message = f"{form}, grid {grid}, chunks {chunks}, {name}"
                         np.testing.assert_array_equal(comparable(a), comparable(b), message)
     assert changed, "the kernel changes nothing"
