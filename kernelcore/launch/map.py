@@ -19,14 +19,22 @@ from kernelcore.frontend.specialize import result_types_of
 from kernelcore.language.annotations import Open, Wanted
 from kernelcore.language.conversion import describe
 from kernelcore.language.function import Function, Overload
-from kernelcore.language.types import MAX_ARRAY_DIMS, ArrayOf, Dense, Scalar, SourceType, StructType
+from kernelcore.language.types import (
+    MAX_ARRAY_DIMS,
+    ArrayOf,
+    Dense,
+    Element,
+    Scalar,
+    SourceType,
+    StructType,
+)
 from kernelcore.launch.array_ops import layout
 from kernelcore.launch.infer_types import Parameter, argument_types, is_array
 from kernelcore.launch.kernel import Kernel
 from kernelcore.launch.launch import launch
 from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.array.creation import zeros
-from kernelcore.runtime.array.element_layout import as_numpy, has_gradient
+from kernelcore.runtime.array.element_layout import as_numpy, has_gradient, numpy_layout
 from kernelcore.runtime.device import CPU, Device
 from kernelcore.runtime.device_memory import device_holding
 from kernelcore.runtime.hooks import observer
@@ -130,28 +138,28 @@ def _callee(function: Any) -> Callee:
 
 
 def _outputs(results: Sequence[SourceType], shape: tuple[int, ...], out: Any) -> list[Any]:
+    layouts = [numpy_layout(cast("Element", type_)) for type_ in results]
+    if out is None:
+        return [np.empty((*shape, *extents), dtype) for dtype, extents in layouts]
     given = list(cast("Sequence[Any]", out)) if isinstance(out, tuple | list) else [out]
-    if out is not None:
-        if len(given) != len(results):
+    if len(given) != len(results):
+        raise KernelArgumentError(
+            f"map: expected {len(results)} arrays in out, found {len(given)}",
+            remedy="give an array per result",
+        )
+    for array, (_, extents) in zip(given, layouts, strict=True):
+        if not is_array(array):
             raise KernelArgumentError(
-                f"map: expected {len(results)} arrays in out, found {len(given)}",
+                f"map: out: expected an array, found {describe(array)}",
                 remedy="give an array per result",
             )
-        for array, type_ in zip(given, results, strict=True):
-            if not is_array(array):
-                raise KernelArgumentError(
-                    f"map: out: expected an array, found {describe(array)}",
-                    remedy="give an array per result",
-                )
-            want = (*shape, *_components(type_))
-            found = layout(array)[0]
-            if found != want:
-                raise KernelArgumentError(
-                    f"map: out: expected shape {want}, found {found}",
-                    remedy="give arrays of the shape that the arguments are broadcast to",
-                )
-        return given
-    return [np.empty((*shape, *_components(t)), _dtype(t)) for t in results]
+        found = layout(array)[0]
+        if found != (*shape, *extents):
+            raise KernelArgumentError(
+                f"map: out: expected shape {(*shape, *extents)}, found {found}",
+                remedy="give arrays of the shape that the arguments are broadcast to",
+            )
+    return given
 
 
 def _new_array(type_: SourceType, shape: tuple[int, ...], is_tracked: bool, device: Device) -> Any:
@@ -178,15 +186,6 @@ def _broadcast(given: Any, shape: tuple[int, ...], components: tuple[int, ...]) 
     if not device_holding(given).is_cpu:
         return Array.sharing(given).broadcast((*shape, *components))
     return np.broadcast_to(as_numpy(given), (*shape, *components))
-
-
-def _components(type_: SourceType) -> tuple[int, ...]:
-    return type_.extents if isinstance(type_, Dense) else ()
-
-
-def _dtype(type_: SourceType) -> np.dtype[Any]:
-    assert isinstance(type_, Scalar | Dense | StructType)
-    return type_.scalar.numpy if isinstance(type_, Dense) else type_.numpy
 
 
 @lru_cache(maxsize=256)

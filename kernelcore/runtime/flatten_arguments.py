@@ -15,12 +15,12 @@ from kernelcore.language.types import (
     ArrayOf,
     Dense,
     Element,
-    Scalar,
     SourceType,
     StructType,
     element_type,
 )
 from kernelcore.runtime.array.array import Array
+from kernelcore.runtime.array.element_layout import numpy_layout
 from kernelcore.runtime.array.indexed_array import IndexedArray
 from kernelcore.runtime.device_memory import device_holding
 from kernelcore.runtime.structs import struct_fields
@@ -193,18 +193,15 @@ def _field_arrays(value: Any) -> Mapping[str, Any] | None:
 
 def _check_field(member: Element, view: Any, name: str, ndim: int) -> None:
     """Refuse a field of a structured array whose type is not ``member``."""
-    assert isinstance(member, Scalar | Dense)
-    scalar, extents = (
-        (member, ()) if isinstance(member, Scalar) else (member.scalar, member.extents)
-    )
-    if view.dtype != scalar.numpy or view.shape[ndim:] != extents:
+    dtype, extents = numpy_layout(member)
+    if view.dtype != dtype or view.shape[ndim:] != extents:
         shape = f" and shape {view.shape[ndim:]}" if view.ndim > ndim else ""
         raise KernelArgumentError(
             f"{name}: expected {member}, found a field of dtype {view.dtype}{shape}",
             remedy="make the array with the dtype that numpy_dtype() of the struct gives",
         )
-    if any(stride % scalar.size_bytes for stride in view.strides):
+    if any(stride % dtype.itemsize for stride in view.strides):
         raise KernelArgumentError(
-            f"{name}: its elements do not lie at whole multiples of {scalar.size_bytes} bytes",
+            f"{name}: its elements do not lie at whole multiples of {dtype.itemsize} bytes",
             remedy="make the array with the dtype that numpy_dtype() of the struct gives",
         )
