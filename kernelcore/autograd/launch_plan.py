@@ -1,4 +1,4 @@
-"""LaunchPlan: how a Tape records the launches of a kernel with arguments of given kinds."""
+"""LaunchPlan: the facts by which a Tape records launches with arguments of given kinds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ native.set_argument_types(Array, np.generic)
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LaunchPlan:
-    """How to record a launch; all tuples hold parameters of the IR.
+    """The facts by which a Tape records a launch; tuples hold indices of IR parameters.
 
     Attributes:
         kernel: The kernel, which is not generic.
@@ -36,7 +36,7 @@ class LaunchPlan:
         outputs: Data arrays that are written.
         others: Other libraries' arrays that are written.
         untracked: Floats that are written and have no gradient.
-        values: Arrays that stand for a value, which is saved.
+        values: Values that are given by arrays, and saved.
         before: Arrays that the adjoint reads and the launch may overwrite.
         after: Other libraries' arrays that the adjoint reads; they have no version.
         versions: Data arrays that the adjoint reads.
@@ -60,7 +60,7 @@ class LaunchPlan:
     is_checked_always: bool
 
     def make_native(self) -> None:
-        """Let native code record such launches on the CPU, if it needs the arguments only."""
+        """Enable native recording on the CPU, if the adjoint needs nothing but the arguments."""
         known = self.kernel.tape_plans.get(self.kinds)
         if known is None or known[1] is not None or isinstance(self.adjoint, KernelGradError):
             return

@@ -1,4 +1,4 @@
-"""Checks of recorded memory: a write that would lose a gradient is refused, or saved before."""
+"""Checks of recorded memory: writes that would lose a gradient are refused, or values saved."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RecordedMemory:
         return [(version, record_at(self._records, n)) for version, n in self.known.writers(array)]
 
     def check(self, record: Record) -> None:
-        """Refuse a ``record`` of memory whose writes the Tape does not know of.
+        """Refuse a ``record`` whose memory has writes that the Tape did not record.
 
         Raises:
             KernelGradError: Naming the array.

@@ -29,11 +29,11 @@ class LaunchRecord:
     """A recorded launch.
 
     Attributes:
-        plan: How to record a launch of its kernel with arguments of these kinds.
-        dim: Its grid.
-        leaves: Its arguments, by parameter of the IR.
-        line: Where it was launched.
-        device: Where it ran.
+        plan: The plan for its kernel and the kinds of its arguments.
+        dim: The grid.
+        leaves: The flattened arguments.
+        line: The line of the launch.
+        device: The device that ran it.
         versions: The versions after the launch of arrays that the adjoint reads.
         saved: Copies of other arrays that the adjoint reads, from before the launch, by parameter.
         final: Copies of arrays of atomic minima or maxima from after it, by parameter.
@@ -133,10 +133,10 @@ class LaunchRecord:
         )
 
     def _cotangents(self) -> tuple[dict[int, Any], dict[int, Any]]:
-        """An array per cotangent parameter, and temporaries among them to be added to gradients.
+        """An array per cotangent parameter, and the temporaries among them.
 
-        A temporary stands for a gradient that another parameter has taken or that is on another
-        device than the launch.
+        A temporary is added to its gradient afterwards. It is used if another parameter has the
+        same gradient, or if the gradient is on another device.
         """
         found: dict[int, Any] = {}
         extra: dict[int, Any] = {}
@@ -166,7 +166,7 @@ class LaunchRecord:
         return found, extra
 
     def _saved_for(self, adjoint: Adjoint) -> dict[int, Any]:
-        """Saved arrays; copies of those that the adjoint writes, so that it can run again."""
+        """Saved arrays; those that the adjoint writes are copied, so that it can run again."""
         if self.saved and capture_sink() is not None:
             name = self.kernel.func.params[min(self.saved)].name
             raise KernelGradError(

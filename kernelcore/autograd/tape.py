@@ -76,7 +76,7 @@ class Tape:
         self._written: dict[Array, None] = {}
         self._memory = RecordedMemory(self._records)
         self._detached = DetachedMemory()
-        # The streams of recorded launches, by device and handle.
+        # The streams of recorded launches by device and handle.
         self._queues: dict[tuple[Device, int], native.CudaStream] = {}
 
     def __enter__(self) -> Self:
@@ -144,18 +144,18 @@ class Tape:
                 line or (),
             )
         except KernelPlacementError:
-            # The first array on a GPU in this process.
+            # An array is on a GPU, and this process had not used one before.
             if native.cuda_device_of(args) < 0:
                 raise
             return False
 
     def record_copy(self, target: Array, source: Array | None, write: Callable[[], None]) -> None:
-        """Call ``write``, after which ``target`` holds ``source`` or constants, and record it."""
+        """Call ``write``, which copies ``source`` or constants to ``target``, and record it."""
         site = call_site()
         self._record(lambda: CopyRecord(target, source, site), lambda: perform_write(target, write))
 
     def make_array(self, shape: Any, dtype: Any, is_zero: bool) -> None:
-        """Arrays that are made while the tape is active are ordinary arrays."""
+        """Return None: new arrays are ordinary arrays."""
 
     def record_func(self, backward: Callable[[], object], arrays: Sequence[Array] = ()) -> None:
         """Record a function that the backward pass calls at this place.
@@ -247,14 +247,14 @@ class Tape:
                 record_at(self._records, left).backward(self._memory.writers)
 
     def _note_streams(self, record: Record) -> None:
-        """Keep the streams in use on the GPUs of the arrays of ``record``."""
+        """Keep the current streams of the GPUs that hold arrays of ``record``."""
         for array in (*record.inputs, *record.outputs):
             if array.is_on_cuda:
                 queue = current_stream(array.device).queue
                 self._queues[array.device, queue.handle] = queue
 
     def _wait_for_launches(self) -> None:
-        """Let the streams in use wait for those of recorded launches."""
+        """Make the current streams wait for those of recorded launches."""
         if capture_sink() is None:
             for (device, _), queue in self._queues.items():
                 current_stream(device).queue.wait_for(queue)
@@ -267,7 +267,7 @@ class Tape:
 
     @property
     def adjoints(self) -> dict[Array, Array]:
-        """As ``gradients``."""
+        """Another name of ``gradients``."""
         return self.gradients
 
     def zero(self) -> None:

@@ -1,6 +1,6 @@
-"""Copies, zeros and sums of elements, wherever they are: now, or in every replay of a capture.
+"""Copies, zeros and sums of elements on any device: at once, or in every replay of a capture.
 
-On a GPU all of it is queued in the stream in use. No Tape records it.
+On a GPU they are queued in the current stream. A Tape does not record them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def layout(leaf: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
 
 
 def copy_of(leaf: Any) -> Array | Numbers:
-    """The elements of ``leaf`` as they are now, where it is."""
+    """A copy of the current elements of ``leaf``, on its device."""
     if device_holding(leaf).is_cpu:
         return np.array(as_numpy(leaf))
     source = leaf if isinstance(leaf, Array) else Array.sharing(leaf)
@@ -44,7 +44,7 @@ def copy_of(leaf: Any) -> Array | Numbers:
 
 
 def copied_to(device: Device, values: Numbers) -> Array | Numbers:
-    """``values`` of scalars, on ``device``."""
+    """``values``, an array of scalars, on ``device``."""
     if device.is_cpu:
         return values
     dtype, known = element_of(values.dtype)
@@ -54,7 +54,7 @@ def copied_to(device: Device, values: Numbers) -> Array | Numbers:
 
 
 def new_zeros(shape: tuple[int, ...], dtype: Scalar, device: Device) -> Array | Numbers:
-    """Zeros on ``device``, in every replay."""
+    """Zeros on ``device``, which every replay of a capture clears again."""
     if device.is_cpu:
         found = np.zeros(shape, dtype.numpy)
         if capture_sink() is not None:
@@ -67,7 +67,7 @@ def new_zeros(shape: tuple[int, ...], dtype: Scalar, device: Device) -> Array | 
 
 
 def clear(target: Array) -> None:
-    """Zero the elements of ``target``; of a GPU's structs, those that have gradients."""
+    """Zero the elements of ``target``; of structs on a GPU, the fields that have gradients."""
     if not target.is_on_cuda:
         perform(lambda: _clear_here(target))
         return
@@ -90,14 +90,11 @@ def _clear_here(target: Array) -> None:
 
 def set_one(target: Array) -> None:
     """Set the only element of ``target`` to 1."""
-    if target.is_on_cuda:
-        perform(target.writer(_moved(1.0, target)))
-    else:
-        perform(target.set_one)
+    perform(target.writer(1.0) if target.is_on_cuda else target.set_one)
 
 
 def add_to(target: Array, term: Any) -> None:
-    """Add ``term``, an array of the same layout wherever it is, to ``target``."""
+    """Add ``term``, an array of the same layout on any device, to ``target``."""
     if not target.is_on_cuda:
         perform(lambda: _add_here(target, as_numpy(term)))
     elif isinstance(term, Array) and term.device == target.device:
@@ -121,7 +118,7 @@ def _add_numbers(total: Numbers, term: Numbers) -> None:
 
 
 def scale(target: Any, factor: Numbers) -> None:
-    """Multiply the elements of ``target``, an array of any library, with numbers of the host."""
+    """Multiply the elements of ``target``, an array of any library, by numbers on the host."""
     if device_holding(target).is_cpu:
         known = as_numpy(target)
         known *= factor
@@ -131,9 +128,10 @@ def scale(target: Any, factor: Numbers) -> None:
 
 
 def pull(target: Array, source: Array | None) -> None:
-    """Clear ``target``, and add what it held to ``source``, which was broadcast to it.
+    """Move the elements of ``target`` to ``source``: add them there, and clear ``target``.
 
-    Both are cotangents: of the array that an assignment wrote, and of the one that it read.
+    Both are cotangents: of the array that an assignment wrote, and of the one that it read, which
+    was broadcast.
     """
     if source is None:
         clear(target)
@@ -156,7 +154,7 @@ def _pull_here(target: Array, source: Array) -> None:
 
 
 def _summed(held: Numbers, shape: tuple[int, ...]) -> Numbers:
-    """The sum over what an array of ``shape`` was broadcast to."""
+    """The sums over the axes along which an array of ``shape`` was broadcast."""
     lead = tuple(range(held.ndim - len(shape)))
     if lead:
         held = held.sum(axis=lead)
@@ -165,9 +163,9 @@ def _summed(held: Numbers, shape: tuple[int, ...]) -> Numbers:
 
 
 def _moved(values: Any, like: Array, device: Device | None = None) -> Array:
-    """A new array as ``like``, with ``values`` unless they are None; on ``device`` or where it is.
+    """A new array like ``like``, with ``values`` unless they are None; by default on its device.
 
-    The values are those of now, in every replay.
+    The values are copied once, and not again by replays.
     """
     found = Array.zeros(like.shape, like.element, like.dtype, device or like.device)
     if values is not None:
@@ -175,11 +173,11 @@ def _moved(values: Any, like: Array, device: Device | None = None) -> Array:
     return found
 
 
-# Arrays on a GPU, in parts that a kernel of four dimensions takes.
+# Arrays on a GPU, split into blocks for kernels of four dimensions.
 
 
 def _add_there(target: Array, term: Array) -> None:
-    """Add ``term``, on the same GPU, to ``target``, which may have been broadcast to it."""
+    """Add ``term``, on the same GPU, to ``target``, which may have been broadcast to its shape."""
     for total, part in zip(_floats_of(target), _floats_of(term), strict=True):
         for to, of in _blocks(total, part):
             if to.shape == of.shape:
@@ -190,7 +188,7 @@ def _add_there(target: Array, term: Array) -> None:
 
 
 def _floats_of(whole: Array) -> Iterator[Array]:
-    """Its parts that are no structs and have a gradient."""
+    """The arrays of floats in it: itself, or fields of structs."""
     if whole.fields is not None:
         for part in whole.fields.values():
             yield from _floats_of(part)
@@ -199,9 +197,9 @@ def _floats_of(whole: Array) -> Iterator[Array]:
 
 
 def _blocks(*parts: Array) -> Iterator[tuple[Array, ...]]:
-    """Arrays of scalars as ones of four dimensions each: views, of which the last is the largest.
+    """Views of four dimensions that cover ``parts``, arrays of scalars; the last is the largest.
 
-    Dimensions that others lack are put before theirs.
+    Missing dimensions are put first.
     """
     layouts = [layout_of(part) for part in parts]
     ndim = max(MAX_ARRAY_DIMS, *(a.ndim for a in layouts))

@@ -89,9 +89,9 @@ def capture_end(device: object = None, stream: object = None) -> Graph:
 
 
 def capture_launch(graph: Graph, stream: object = None) -> None:
-    """Replay a graph in ``stream`` of a GPU, by default the one in use; in a capture, capture it.
+    """Replay a graph in ``stream`` of a GPU, by default the current one; a capture includes it.
 
-    A graph that one GPU can run as a whole is queued as a graph of CUDA's.
+    A graph that one GPU can run as a whole is queued as one CUDA graph.
     """
     if capture_sink() is None:
         with ScopedStream(stream if isinstance(stream, Stream) else None):
@@ -123,11 +123,11 @@ def capture_if(
         condition: An array of one integer or bool.
         on_true: A graph, or a function of ``kwargs`` that launches.
         on_false: Likewise.
-        stream: Where to run it now, by default the stream in use; no effect in a capture.
+        stream: The stream to run in, by default the current one; no effect in a capture.
         kwargs: Arguments of the functions.
 
     Raises:
-        KernelArgumentError: ``condition`` is something else, or a Tape records the capture.
+        KernelArgumentError: ``condition`` is no such array, or a Tape records the capture.
     """
     holds = _condition("capture_if", condition)
     if capture_sink() is None:

@@ -1,4 +1,4 @@
-"""Graph: captured calls, replayed any number of times, by a GPU as a whole where it can."""
+"""Graph: captured calls, replayed any number of times, as one CUDA graph where possible."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Graph:
 
     def __init__(self) -> None:
         self._calls: list[Callable[[], object]] = []
-        # The calls as one graph of CUDA's, and how many of them it has.
+        # The calls as one CUDA graph, and the number of calls that it has.
         self._whole: native.CudaGraph | None = None
         self._captured = -1
 
     @property
     def sink(self) -> Graph:
-        """Itself: a capture keeps what it observes."""
+        """Itself."""
         return self
 
     def record_launch(self, kernel: Any, dim: Any, args: Sequence[Any]) -> None:
@@ -95,24 +95,24 @@ class Graph:
         def run() -> None:
             kernel.launch(current_stream(device).queue, dim, args, *sizes)
 
-        # The host reads an element before every replay, which a GPU does not wait for.
+        # The host reads an element before every replay, so a CUDA graph cannot hold the launch.
         is_fixed = not any(_is_element(a) for a in args)
         written = [args[i] for i in executable.written]
         self._calls.append(DeviceCall(device, run, written) if is_fixed else run)
 
     @property
     def device(self) -> Device | None:
-        """The GPU that can run the whole graph; None if there is none."""
+        """The GPU that can run the whole graph; None if none can."""
         found = {getattr(call, "device", None) for call in self._calls}
         return found.pop() if len(found) == 1 else None
 
     @property
     def written(self) -> Sequence[Any]:
-        """The arrays that the graph writes, if a GPU can run the whole of it."""
+        """The arrays that the graph writes, if a GPU can run the whole graph."""
         return [array for call in self._calls for array in getattr(call, "written", ())]
 
     def update(self, other: Graph) -> None:
-        """Take the calls of ``other``; a graph of CUDA's is changed in place where possible.
+        """Take over the calls of ``other``; a CUDA graph is updated in place where possible.
 
         Raises:
             KernelArgumentError: ``other`` is this graph.
@@ -143,12 +143,12 @@ class Graph:
     __call__ = run
 
     def run_in(self, device: Device, queue: native.CudaStream) -> None:
-        """Replay all calls while ``queue`` is the stream in use of ``device``."""
+        """Replay all calls while ``queue`` is the current stream of ``device``."""
         with ScopedStream(Stream(device, cuda_stream=queue), sync_enter=False):
             self.run()
 
     def _run_whole(self, device: Device) -> None:
-        """Queue a graph of CUDA's, which is captured again after the calls have changed."""
+        """Queue the CUDA graph, which is captured again if the calls have changed."""
         if self._whole is None or self._whole.ordinal != device.ordinal:
             self._whole, self._captured = native.CudaGraph(device.ordinal), -1
         if self._captured != len(self._calls):
@@ -166,7 +166,7 @@ class Graph:
 
 
 def _is_element(arg: object) -> bool:
-    """Whether ``arg`` is an array without dimensions, which may stand for a value."""
+    """Whether ``arg`` is an array without dimensions, which may be passed as a value."""
     return not isinstance(arg, np.generic) and getattr(arg, "ndim", None) == 0
 
 
@@ -204,7 +204,7 @@ class Conditional:
 
     @property
     def device(self) -> Device | None:
-        """The GPU that has the condition and can run all of both graphs."""
+        """The GPU that holds the condition and can run both graphs as a whole."""
         if not getattr(self.condition, "is_on_cuda", False):
             return None
         device: Device = self.condition.device
@@ -214,5 +214,5 @@ class Conditional:
 
     @property
     def written(self) -> Sequence[Any]:
-        """The arrays that one of the graphs writes."""
+        """The arrays that either graph writes."""
         return [*self.on_true.written, *self.on_false.written]

@@ -54,7 +54,7 @@ def map(
         function: A function of the kernel language, a built-in, or a Python function to be read as
             the former.
         inputs: Its arguments: arrays (NumPy, or anything that NumPy can view), whose elements are
-            passed, and values, which are passed as they are. At least one is an array.
+            passed, and values, which are passed unchanged. At least one is an array.
         out: An array for the result, of the broadcast shape, or a tuple of arrays; new ones by
             default.
         return_kernel: Whether to return the kernel instead of running it.
@@ -111,7 +111,7 @@ def map(
 
 
 def _component_dims(callee: Callee, count: int) -> list[int]:
-    """How many dimensions of each argument are components: those that an annotation asks for."""
+    """The number of component axes of each argument, as its annotation declares them."""
     if not isinstance(callee, Function) or len(callee.overloads) != 1:
         return [0] * count
     found = [

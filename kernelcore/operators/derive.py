@@ -29,10 +29,10 @@ from kernelcore.passes.vmap import batch as batch_func
 
 @dataclass(frozen=True, slots=True)
 class DerivedOperation:
-    """A derived Operation; ``produced`` says what its visible results are derivatives of.
+    """A derived Operation, and the primal indices ``produced`` of its visible results.
 
-    For a JVP: indices of results of the primal. For a VJP: indices of operands of the primal. What
-    was asked for and is not in ``produced`` is zero.
+    For a JVP these are results of the primal, for a VJP operands. Requested derivatives that are
+    not in ``produced`` are zero.
     """
 
     operation: Operation

@@ -1,4 +1,4 @@
-"""Operations as code for devices."""
+"""Operations as code for GPUs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from kernelcore.operators.operation import Operation
 from kernelcore.passes.scalars_by_reference import by_reference
 from kernelcore.runtime.launch_options import is_count
 
-# Every GPU that kernels run on runs its code.
+# Code that all supported GPUs run.
 PORTABLE_ARCHITECTURE = ptx.DEFAULT_ARCHITECTURE
-# A block of any GPU has as many at most.
+# The most threads of a block of any GPU.
 MAX_THREADS = MAX_BLOCK_DIM
 
 
@@ -54,7 +54,7 @@ def device_form(
         on_device: The scalar operands whose numbers are in the memory of the device.
 
     Raises:
-        KernelCompileError: The kernel has what GPUs have no code for.
+        KernelCompileError: The kernel has an operation without code for GPUs.
     """
     chosen = tuple(
         i

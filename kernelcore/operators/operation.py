@@ -1,8 +1,8 @@
 """Operation: a kernel as a pure function of arrays, described without any framework.
 
-An Operation says how the parameters of a kernel are bound to operands (what a caller gives) and
-results (what it gets), which shapes follow from the operands, and how to derive the operation's
-JVP, VJP and batched form, which are Operations again (``operators/derive.py``).
+An Operation binds the parameters of a kernel to operands and results. The launch shape and the
+shapes of results follow from those of the operands. Its JVP, VJP and batched form are Operations
+again (``operators/derive.py``).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def evaluate(shape: Shape, operand_shapes: Sequence[Sequence[Any]]) -> tuple[Any
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """What a caller gives; ``shape`` is known for tangents and cotangents, else None."""
+    """An argument; ``shape`` is known for tangents and cotangents, else None."""
 
     name: str
     type: ArrayType | Scalar
@@ -75,7 +75,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a caller gets, or a hidden buffer."""
+    """A result, or a hidden buffer."""
 
     name: str
     type: ArrayType
@@ -105,7 +105,7 @@ class Operation:
 
     @cached_property
     def key(self) -> str:
-        """Hash of the meaning: equal keys, equal operations, in every process."""
+        """A hash: equal keys mean equal operations, in every process."""
         described = (self.operands, self.results, self.visible, self.bindings, self.grid)
         text = f"{canonical(self.func)}\n{described!r}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -145,7 +145,7 @@ class Operation:
         return identifiers([o.name for o in self.operands])
 
     def owners(self) -> tuple[int, ...]:
-        """Operands that every instance of a batch needs a copy of, since the kernel writes it."""
+        """Operands that the kernel writes, so every instance of a batch needs a copy."""
         return tuple(
             b.operand
             for b in self.bindings
@@ -158,7 +158,7 @@ class Operation:
 
     @cached_property
     def grid_indexed_axes(self) -> list[GridIndexedAxis]:
-        """Where the launch index is an index of an array."""
+        """The axes of arrays that the launch index indexes."""
         return AccessMap(self.func).grid_indexed_axes()
 
     def check_extents(self, operand_shapes: Sequence[Sequence[Any]]) -> None:
@@ -237,7 +237,7 @@ class Operation:
 
     @cached_property
     def is_elementwise(self) -> bool:
-        """Whether a part of the launch, on the same part of every array, is that part of it."""
+        """Whether a part of the grid needs only the same part of every array."""
         found = parts(self.func)
         arrays = [isinstance(p.type, ArrayType) and p.type.outer_ndim > 0 for p in self.func.params]
         return found is not None and all(

@@ -63,10 +63,10 @@ def kernel_operation(
 
 
 def require_kernel(kernel: object) -> None:
-    """Refuse what is no kernel.
+    """Refuse other objects than kernels.
 
     Raises:
-        KernelArgumentError: It is not.
+        KernelArgumentError: ``kernel`` is no Kernel.
     """
     if not isinstance(kernel, Kernel):
         raise not_a_kernel(kernel)
@@ -210,7 +210,7 @@ class ShapeRules:
         return self.arrays[name].outer_ndim if name in self.arrays else 0
 
     def shape(self, spec: SupportsIndex | str | Sequence[SupportsIndex | str]) -> Shape:
-        """What ``spec`` stands for."""
+        """The shape that ``spec`` stands for."""
         if isinstance(spec, str) and spec in self.position:
             return tuple(self.extent(spec, axis) for axis in range(self.outer_ndim(spec)))
         entries = spec if isinstance(spec, Iterable) and not isinstance(spec, str) else (spec,)

@@ -1,4 +1,4 @@
-"""Interface: what callers of a Python function see that launches kernels."""
+"""Interface: the operands and results of a Python function that launches kernels."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kernelcore.operators.shape_rules import ShapeRules, ShapeSpec
 
 @dataclass(frozen=True, eq=False)
 class Interface:
-    """What callers of a function see.
+    """The operands and results of a function.
 
     Attributes:
         function: The function, whose parameters are annotated as those of kernels.
-        parameters: These, each with its type.
+        parameters: Its parameters, each with its type.
         outputs: Parameters that are results only.
         in_out: Parameters that are operands, and results.
         shapes: Per output its extents in terms of operands.
@@ -46,7 +46,7 @@ class Interface:
 
     @cached_property
     def operands(self) -> tuple[Operand, ...]:
-        """What a caller gives, a leaf per operand."""
+        """The flattened arguments of a call."""
         return tuple(
             Operand(name, leaf)
             for parameter, type_ in self.arguments
@@ -55,14 +55,14 @@ class Interface:
 
     @cached_property
     def operand_locs(self) -> tuple[SrcLoc | None, ...]:
-        """Where the parameter of each operand is declared."""
+        """The location of each operand's parameter."""
         return tuple(
             parameter.loc for parameter, type_ in self.arguments for _ in leaf_types(type_)
         )
 
     @cached_property
     def results(self) -> tuple[Result, ...]:
-        """What a caller gets, a leaf per result, in the order of the parameters."""
+        """The flattened results, in the order of the parameters."""
         position = {operand.name: k for k, operand in enumerate(self.operands)}
         found: list[Result] = []
         for parameter, type_ in self.parameters:
@@ -85,7 +85,7 @@ def interface(
     in_out: Sequence[str] = (),
     output_dims: ShapeSpec | Mapping[str, ShapeSpec] = None,
 ) -> Interface:
-    """What callers of ``function`` see.
+    """The operands and results of ``function``.
 
     Args:
         function: A Python function that launches kernels; its parameters are annotated as those of

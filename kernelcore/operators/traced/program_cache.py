@@ -1,4 +1,4 @@
-"""Programs: those of one function, kept by the numbers that it read while it was recorded."""
+"""Programs: the programs of one function, by the numbers that it read while it was recorded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Programs:
 
     def __init__(self, interface: Interface) -> None:
         self.interface = interface
-        # By what a program is fixed to: the sources of these numbers, then the numbers.
+        # By the sources of the numbers that a program is fixed to, then by the numbers.
         self._known: dict[tuple[int | Extent, ...], dict[tuple[str, ...], Program]] = {}
 
     def of(self, values: Sequence[Any]) -> Program:

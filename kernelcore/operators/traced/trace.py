@@ -1,4 +1,4 @@
-"""Recording: runs a Python function once, and keeps what it launches as a Program."""
+"""Recording: runs a Python function once and makes a Program of its launches."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def record(interface: Interface, values: Sequence[Any]) -> Program:
 
     Args:
         interface: The function.
-        values: Per operand what is known of it: something with a ``shape``, or a number; None for
-            a scalar whose value is known when the program runs only.
+        values: Per operand an object with a ``shape``, or a number; None for a scalar whose value
+            is known only when the program runs.
 
     Raises:
-        KernelError: The function does what a program cannot, with the line.
+        KernelError: The function does something that a program cannot hold; names the line.
     """
     recording = _Recording(interface, values)
     token = observer.set(recording)
@@ -85,7 +85,7 @@ def record(interface: Interface, values: Sequence[Any]) -> Program:
 
 
 class _Recording:
-    """The Recorder that makes a Program."""
+    """The LaunchObserver that makes a Program."""
 
     def __init__(self, interface: Interface, values: Sequence[Any]) -> None:
         self.interface = interface
@@ -95,7 +95,7 @@ class _Recording:
         self.num_slots = len(self.operands)
         self.steps: list[ProgramStep] = []
         self.fixed: dict[int | Extent, Any] = {}
-        # Name, contents and first slot of what a caller gets.
+        # Name, contents and first slot of each result.
         self.returned: list[tuple[str, Leaf, int | None]] = []
         self.arguments: list[Any] = []
         count = iter(range(len(self.operands)))
@@ -167,7 +167,7 @@ class _Recording:
             for e in entries
         )
 
-    # What recorded values ask for
+    # Requests of recorded values
 
     def fix(self, source: int | Extent, value: Any) -> Any:
         number = int(value) if isinstance(source, Extent) else plain_number(value)
@@ -185,7 +185,7 @@ class _Recording:
         leaf.slot = None
         self._step(filled(type_, components), [leaf], leaf.shape[: type_.outer_ndim])
 
-    # What a Recorder is
+    # LaunchObserver
 
     def record_copy(self, target: Any, source: Any, write: Callable[[], None]) -> None:
         raise refuse(
@@ -277,7 +277,7 @@ class _Recording:
         self._step(filled(leaf.type, zeros), [leaf], leaf.shape[: leaf.type.outer_ndim])
 
     def program(self) -> Program:
-        """What was recorded."""
+        """The recorded program."""
         results: list[Result] = []
         outputs: list[int] = []
         for name, leaf, first in self.returned:
@@ -304,14 +304,14 @@ class _Recording:
         )
 
     def _copied(self, leaf: Leaf) -> Leaf:
-        """A copy: what a caller gets is neither an operand nor another result."""
+        """A copy: a result is neither an operand nor another result."""
         made = Leaf(leaf.name, leaf.type, leaf.shape, None)
         self._step(copied(leaf.type), [leaf, made], leaf.shape[: leaf.type.outer_ndim])
         return made
 
 
 class _Places:
-    """Where a step finds the extents of the program: on axes of its own operands."""
+    """Finds the extents of the program on axes of a step's own operands."""
 
     def __init__(self, operands: Sequence[Operand], given: Sequence[Any]) -> None:
         self.known: dict[Extent, Extent] = {}
@@ -364,7 +364,7 @@ def _leaves(kernel: Kernel, parameter: Parameter, arg: Any) -> list[Any]:
 
 
 def _checked(name: str, wanted: Scalar | ArrayType, given: Any) -> Sequence[Any]:
-    """What a step takes for a parameter of the IR that is given something else than a Leaf."""
+    """The arguments of a step for a parameter of the IR that is given no Leaf."""
     if isinstance(given, RecordedArray):  # In a field of a struct that the function made.
         return given.leaves
     if isinstance(wanted, ArrayType):
@@ -386,7 +386,7 @@ def _checked(name: str, wanted: Scalar | ArrayType, given: Any) -> Sequence[Any]
 
 
 def plain_number(value: Any) -> bool | int | float:
-    """A number of Python for one that may be symbolic."""
+    """The Python number for one that may be symbolic."""
     match value:
         case bool() | int() | float():
             return value

@@ -1,4 +1,4 @@
-"""What a function gets instead of arrays and numbers while its launches are recorded."""
+"""Tracers: stand for arrays and numbers while the launches of a function are recorded."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _IN_A_KERNEL = "do that in a kernel, and launch it"
 
 
 class Recording(Protocol):
-    """Who records, as the objects here need it."""
+    """The recording that tracers belong to."""
 
     def fix(self, source: int | Extent, value: Any) -> Any:
-        """``value`` as Python's number, which the program depends on from now on."""
+        """``value`` as a Python number, which fixes the program to it."""
         ...
 
     def fill(self, array: RecordedArray, value: Any) -> None:
@@ -36,11 +36,11 @@ class Leaf:
     """One array of the IR, whose elements are in a slot.
 
     Attributes:
-        name: What errors call it.
+        name: Its name in errors.
         type: Its type.
         shape: Its extents in terms of the operands of the program.
-        slot: Where the elements are now; None if nothing was written.
-        is_zero: Whether elements that were never written are zeros; else nobody may read them.
+        slot: The slot of the current elements; None if nothing was written.
+        is_zero: Whether elements that were never written are zeros; else reads are refused.
         is_writable: Whether launches may write it.
     """
 
@@ -60,8 +60,8 @@ def refuse(text: str, remedy: str = _IN_A_KERNEL) -> KernelArgumentError:
 class RecordedNumber:
     """A scalar argument, or an extent of an array.
 
-    Launches and shapes take it as it is. Whatever else Python does with it reads its value, and
-    then the program is recorded again for other values.
+    Launches and shapes keep it symbolic. All other uses in Python read its value; the program is
+    then recorded again for other values.
     """
 
     __slots__ = ("_recording", "argument_type", "name", "source", "value")
@@ -79,7 +79,7 @@ class RecordedNumber:
         """The value, as a number of Python.
 
         Raises:
-            KernelArgumentError: It is known when the program runs only.
+            KernelArgumentError: It is known only when the program runs.
         """
         if self.value is None:
             raise refuse(
@@ -90,7 +90,7 @@ class RecordedNumber:
         return self._recording.fix(self.source, self.value)
 
     def is_same(self, other: object) -> bool:
-        """Whether ``other`` is the same number whatever its value."""
+        """Whether ``other`` is the same number for any value."""
         return isinstance(other, RecordedNumber) and other.source == self.source
 
     def __eq__(self, other: object) -> bool:
@@ -138,10 +138,10 @@ class RecordedArray:
 
     Attributes:
         element: The type of an element.
-        dtype: The same as users write it.
+        dtype: The type of an element as users write it.
         shape: The extents: numbers, recorded or not.
-        leaves: The arrays of the IR, of structs one per field.
-        requires_grad: Taken and ignored: the framework knows what it differentiates.
+        leaves: The arrays of the IR; one per field of structs.
+        requires_grad: Ignored: the framework knows what it differentiates.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class RecordedArray:
 
     @property
     def device(self) -> str:
-        """Where launches run."""
+        """Always 'cpu': the framework decides where launches run."""
         return "cpu"
 
     def __len__(self) -> int:
@@ -242,10 +242,10 @@ class RecordedArray:
 
 @dataclass(frozen=True, eq=False)
 class RecordedValue:
-    """A vector, matrix or struct that was given by value: kernels take it as a whole.
+    """A vector, matrix or struct that is passed by value: kernels take it as a whole.
 
     Attributes:
-        name: What errors call it.
+        name: Its name in errors.
         argument_type: Its type.
         members: Of a struct, by field.
         leaf: Of others, the array of the components.
