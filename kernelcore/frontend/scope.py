@@ -1,4 +1,4 @@
-"""Scope: what is known while one function is lowered: names, types, and where code goes."""
+"""Scope: the state of lowering one function: names, types, and the open region."""
 
 from __future__ import annotations
 

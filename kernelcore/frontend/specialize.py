@@ -111,7 +111,7 @@ def _concrete(name: str, wanted: Wanted, loc: SrcLoc | None) -> SourceType:
 
 @dataclass(frozen=True, slots=True)
 class _Untyped:
-    """The type of a parameter that an untyped value is passed for: at least ``least``."""
+    """The type of a parameter with an untyped argument: at least ``least``."""
 
     least: Scalar
 
@@ -346,7 +346,7 @@ def _parameter(scope: Scope, node: ast.arg, position: int, dtype: FlatType) -> V
 
 
 def _check_home(scope: Scope, function: Function, loc: SrcLoc | None) -> None:
-    """Refuse a call of a nested function where the variables that it uses are not, or not set."""
+    """Refuse calls of a nested function where its captured variables are missing or unset."""
     for overload in function.overloads:
         for name in overload.captures:
             if overload.home is not scope:
@@ -365,7 +365,7 @@ def _scalar(param: Var) -> Scalar:
 
 
 def _flat_type(scope: Scope, leaf: Leaf, wanted: InferredType | None) -> FlatType:
-    """The type that an argument asks for; an open one as wide as the result that is wanted."""
+    """The type of a parameter for ``leaf``; an open type is as wide as the wanted result."""
     if scope.inference.is_untyped(leaf):
         found = scope.inference.current_type(leaf)
         is_alike = wanted is not None and wanted.type.kind == found.kind

@@ -45,7 +45,7 @@ def result_types(op: Op, inputs: Sequence[Atom], attrs: Mapping[str, Any]) -> tu
 
 
 class Builder:
-    """Makes regions: what is emitted goes to the innermost open one and is located at ``loc``."""
+    """Builds regions: emitted Eqns go to the innermost open region, with the location ``loc``."""
 
     def __init__(self) -> None:
         self.loc: SrcLoc | None = None
@@ -91,7 +91,7 @@ class Builder:
 
     @contextmanager
     def into(self, eqns: list[Eqn]) -> Generator[list[Eqn]]:
-        """Append what is emitted inside to ``eqns`` instead of the open region."""
+        """Append Eqns emitted inside to ``eqns`` instead of the open region."""
         self._open.append(eqns)
         try:
             yield eqns
@@ -99,7 +99,7 @@ class Builder:
             self._open.pop()
 
     def region(self) -> AbstractContextManager[list[Eqn]]:
-        """Collect what is emitted inside into a fresh list."""
+        """Collect Eqns emitted inside in a fresh list."""
         return self.into([])
 
     def emit_if(

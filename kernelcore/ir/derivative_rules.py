@@ -1,4 +1,4 @@
-"""Rules: derivatives that a user gives for a function, and how their code is put in place.
+"""Rules: user-defined derivatives of functions, and the instantiation of their code.
 
 A CUSTOM Eqn is a call of such a function. Its inputs are, along ``Rules.params``: a scalar; an
 array, then as many leading indices as it has more dimensions than the parameter (one instance of a
@@ -43,7 +43,7 @@ class Rules:
     replay: Func | None = None
 
     def functions(self) -> Iterator[tuple[str, Func]]:
-        """The Funcs by what they are."""
+        """The Funcs by kind."""
         for kind, func in (("adjoint", self.adjoint), ("jvp", self.jvp), ("replay", self.replay)):
             if func is not None:
                 yield kind, func

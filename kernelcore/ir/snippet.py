@@ -1,4 +1,4 @@
-"""Snippet: C++ text that is called like an operation, with what is known of its effects.
+"""Snippet: C++ text that is called like an operation, with its effects.
 
 The inputs of a SNIPPET Eqn are, along the slots of its Snippet: the scalars of a value; an array,
 then as many leading indices as it has more dimensions than the slot. A view of an array, and one
@@ -13,7 +13,8 @@ from enum import Enum, Flag, auto
 
 from kernelcore.base.errors import KernelGradError, KernelTypeError, SrcLoc
 from kernelcore.ir.core import Atom, Eqn, Var
-from kernelcore.language.types import ArrayType, Dense, Scalar, Type, int32, int64
+from kernelcore.language.flatten import scalars_of
+from kernelcore.language.types import ArrayType, Dense, Scalar, Type, element_type, int32, int64
 
 SnippetType = Scalar | Dense | ArrayType
 
@@ -55,7 +56,7 @@ class SnippetParam:
 
     @property
     def is_float(self) -> bool:
-        return element_of(self.type).is_float
+        return element_type(self.type).is_float
 
     @property
     def effect(self) -> Use:
@@ -76,7 +77,7 @@ class SnippetSlot:
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """C++ texts that are one function of the kernel language.
+    """A function of the kernel language whose body is C++ text.
 
     Attributes:
         params: What the function takes.
@@ -134,7 +135,11 @@ class Snippet:
     @property
     def output_types(self) -> tuple[Scalar, ...]:
         """The scalars that come out: of the result, or the cotangents of float values."""
-        if self.variant is Variant.TANGENT and self.result and not element_of(self.result).is_float:
+        if (
+            self.variant is Variant.TANGENT
+            and self.result
+            and not element_type(self.result).is_float
+        ):
             return ()
         if self.variant is not Variant.ADJOINT:
             return () if self.result is None else scalars_of(self.result)
@@ -249,25 +254,6 @@ def array_uses(eqn: Eqn) -> Iterator[ArrayUse]:
 def has_effect(eqn: Eqn) -> bool:
     """Whether running a SNIPPET Eqn matters though its results are not used."""
     return not eqn.outputs or any(u.writes for u in array_uses(eqn))
-
-
-def scalars_of(type_: SnippetType) -> tuple[Scalar, ...]:
-    """The scalars that a value consists of."""
-    if isinstance(type_, Scalar):
-        return (type_,)
-    assert isinstance(type_, Dense)
-    return (type_.scalar,) * type_.size
-
-
-def element_of(type_: SnippetType) -> Scalar:
-    """The scalar that ``type_`` is, or holds."""
-    match type_:
-        case Scalar():
-            return type_
-        case Dense():
-            return type_.scalar
-        case ArrayType():
-            return type_.dtype
 
 
 def is_float_value(param: SnippetParam) -> bool:

@@ -203,7 +203,7 @@ class _Checker:
             raise self.fail(f"atomic update by {update.name} gives {found}", eqn.loc)
 
     def control(self, eqn: Eqn) -> None:
-        """A branch or loop: what its inputs, parameters and yields are, given its outputs."""
+        """Check inputs, parameters and yields of a branch or loop against its outputs."""
         outputs = [v.type for v in eqn.outputs]
         carried: list[Type] = outputs
         leading: list[Type] = []

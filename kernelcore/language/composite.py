@@ -73,7 +73,7 @@ class Composite(metaclass=CompositeClass):
 
     @classmethod
     def _make(cls, args: tuple[Any, ...]) -> Array:
-        """The components that a constructor is given."""
+        """The components that the arguments of a constructor give."""
         kind = cls.kernel_type
         if not args:
             return np.zeros(kind.extents, kind.scalar.numpy)

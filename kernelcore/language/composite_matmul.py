@@ -98,5 +98,5 @@ def product(
 
 
 def no_operator(sign: str, left: Dense, right: Dense | str, remedy: str | None) -> KernelTypeError:
-    """The error for an operator that two operands do not have."""
+    """The error for an operator that does not take these operands."""
     return KernelTypeError(f"{sign}: no operator for {left} and {right}", remedy=remedy)

@@ -90,7 +90,7 @@ def _rotation(name: str, pattern: Dense, args: tuple[Any, ...], dtype: object) -
 
 
 def _split(args: tuple[Any, ...], given: tuple[Any, ...]) -> tuple[tuple[Any, ...], Sequence[Any]]:
-    """The components among ``args``, and ``given`` with what is missing from the others."""
+    """The components among ``args``, and ``given`` completed by the other arguments."""
     missing = [k for k, value in enumerate(given) if value is None]
     if not missing or len(args) > len(missing):
         return args, given

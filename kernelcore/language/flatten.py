@@ -28,7 +28,7 @@ def leaf_names(name: str, type_: SourceType) -> list[str]:
 
 
 def leaf_types(type_: SourceType) -> list[Scalar | ArrayType]:
-    """The types of the IR parameters of a parameter that is declared as ``type_``, no pattern."""
+    """The types of the IR parameters of a parameter of the concrete type ``type_``."""
     match type_:
         case Scalar():
             return [type_]
@@ -44,8 +44,21 @@ def leaf_types(type_: SourceType) -> list[Scalar | ArrayType]:
             raise AssertionError(f"{type_} is a pattern")
 
 
+def scalars_of(type_: SourceType | ArrayType) -> tuple[Scalar, ...]:
+    """The scalars of a value of ``type_``, in order; arrays have none."""
+    match type_:
+        case Scalar():
+            return (type_,)
+        case Dense():
+            return (type_.scalar,) * type_.size
+        case StructType(fields=fields):
+            return tuple(s for _, member in fields for s in scalars_of(member))
+        case _:
+            return ()
+
+
 def _with_dims(leaf: Scalar | ArrayType, ndim: int) -> ArrayType:
-    """An array of ``ndim`` dimensions of what ``leaf`` is."""
+    """An array of ``ndim`` dimensions with elements like ``leaf``."""
     if isinstance(leaf, Scalar):
         return ArrayType(leaf, ndim)
     return ArrayType(leaf.dtype, ndim + leaf.ndim, leaf.components)

@@ -187,9 +187,10 @@ def as_array(type_: ArrayType | Scalar) -> ArrayType:
     return type_ if isinstance(type_, ArrayType) else ArrayType(type_, 0)
 
 
-def element_type(type_: Type) -> Scalar:
+def element_type(type_: Type | Dense) -> Scalar:
     """The scalar that ``type_`` is, or holds."""
-    return type_ if isinstance(type_, Scalar) else type_.dtype
+    held = type_.scalar if isinstance(type_, Dense) else type_
+    return held if isinstance(held, Scalar) else held.dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +217,6 @@ TYPE_CLASSES: dict[str, tuple[Scalar, ...]] = {
 }
 AnyScalar = TypeClass("Any", SCALARS)
 AnyFloat = TypeClass("Float", FLOATS)
-AnyInt = TypeClass("Int", INTEGERS)
 AnyNumber = TypeClass("Number", TYPE_CLASSES["Number"])
 
 

@@ -35,5 +35,5 @@ def optimize(func: Func) -> Func:
 
 
 def standalone(func: Func) -> Func:
-    """As ``optimize``, for code that is run by others, who know nothing of accumulations."""
+    """As ``optimize``, for exported code, whose callers make no partial sums."""
     return mark_owned(without_rules(func))

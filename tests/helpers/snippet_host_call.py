@@ -12,7 +12,8 @@ import numpy as np
 from kernelcore.base.errors import KernelError, SrcLoc
 from kernelcore.codegen.snippet import toolchain, translation_unit
 from kernelcore.codegen.target import cpu
-from kernelcore.ir.snippet import Snippet, SnippetSlot, scalars_of
+from kernelcore.ir.snippet import Snippet, SnippetSlot
+from kernelcore.language.flatten import scalars_of
 from kernelcore.language.types import ArrayType
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)

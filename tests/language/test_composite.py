@@ -180,7 +180,7 @@ def test_a_constructor_copies() -> None:
         (lambda: vector(3, str), "expected a scalar dtype"),
         (lambda: matrix(3, float), "a shape of two extents"),
         (lambda: quaternion(int), "expected a float dtype"),
-        (lambda: transformation(types.AnyInt), "expected a float dtype"),
+        (lambda: transformation(types.AnyNumber), "expected a float dtype"),
     ],
 )
 def test_invalid_composites_are_refused(make: Any, message: str) -> None:

@@ -24,14 +24,13 @@ from kernelcore.ir.snippet import (
     SnippetType,
     Use,
     Variant,
-    element_of,
     is_float_value,
     no_tangent,
-    scalars_of,
     snippet_of,
 )
 from kernelcore.ir.walk import walk_eqns
-from kernelcore.language.types import ArrayType, Dense, Scalar
+from kernelcore.language.flatten import scalars_of
+from kernelcore.language.types import ArrayType, Dense, Scalar, element_type
 
 KEY_DIGITS = 32
 # The file that lines of a snippet are in, to the compiler.
@@ -187,7 +186,7 @@ def _read(dtype: Scalar, at: int) -> str:
 
 
 def _store(name: str, type_: SnippetType, at: int) -> list[str]:
-    element = _cxx(element_of(type_))
+    element = _cxx(element_type(type_))
     count = len(scalars_of(type_))
     if isinstance(type_, Scalar):
         values = [name]
@@ -202,7 +201,7 @@ def _store(name: str, type_: SnippetType, at: int) -> list[str]:
 
 def _value_type(type_: SnippetType) -> str:
     if not isinstance(type_, Dense):
-        return _cxx(element_of(type_))
+        return _cxx(element_type(type_))
     sizes = ", ".join(map(str, type_.extents))
     return f"kc::{'matrix' if type_.kind == 'matrix' else 'vector'}<{_cxx(type_.scalar)}, {sizes}>"
 

@@ -1,1 +1,1 @@
-"""Calls: built-ins, functions and their overloads, intrinsics, snippets, what is known early."""
+"""Calls: built-ins, functions and their overloads, intrinsics, snippets, compile-time values."""

@@ -1,4 +1,4 @@
-"""Calls: what a callee is decides how a call is lowered."""
+"""Calls, dispatched on the kind of their callee."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _fold_left(scope: Scope, op: Op, args: Sequence[Value], node: ast.Call) -> V
 
 
 def _type(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
-    """``type(x)``: what is called to make another value like ``x``."""
+    """``type(x)``: the type of ``x``, to be called for another value."""
     loc = scope.loc(node)
     if len(args) == 1 and isinstance(args[0], CompositeValue):
         return Static(args[0].type)

@@ -1,4 +1,4 @@
-"""Functions inside kernels and functions: what they use from around them is passed along."""
+"""Nested functions: captured variables become parameters."""
 
 from __future__ import annotations
 import __future__

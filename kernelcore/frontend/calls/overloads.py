@@ -22,7 +22,7 @@ from kernelcore.language.types import ArrayOf, Dense, Scalar, SourceType, TypeCl
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A definition and its arguments, with the type that each is to be converted to.
+    """A definition and its arguments, with the target type of each conversion.
 
     A target is None where the argument is taken as it is.
     """
@@ -139,7 +139,7 @@ def _match(
 def _bind_variables(
     scope: Scope, wanted: Sequence[Wanted], values: Sequence[Value]
 ) -> dict[typing.TypeVar, SourceType]:
-    """The type that each type variable stands for: that of its first argument that has one."""
+    """The type of each type variable: that of its first typed argument."""
     found: dict[typing.TypeVar, SourceType] = {}
     for want, value in zip(wanted, values, strict=True):
         type_ = None if scope.inference.is_untyped(value) else source_type(value)
@@ -164,7 +164,7 @@ def source_type(value: Value) -> SourceType | None:
 
 
 def _fit(scope: Scope, want: Wanted, value: Value) -> tuple[Rank, SourceType | None] | None:
-    """How ``value`` fits ``want``, and what to convert it to; None if it does not."""
+    """The rank of ``value`` for ``want`` and the type to convert it to; None if it does not fit."""
     if isinstance(want, typing.TypeVar):
         fits = [f for limit in bound_of(want) if (f := _fit(scope, limit, value)) is not None]
         return min(fits, key=lambda f: f[0]) if fits else None

@@ -24,13 +24,13 @@ from kernelcore.frontend.values.value import (
 )
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import SNIPPET
-from kernelcore.ir.snippet import Snippet, SnippetType, Variant, element_of
+from kernelcore.ir.snippet import Snippet, SnippetType, Variant
 from kernelcore.ir.snippet_effects import make_snippet
 from kernelcore.language.annotations import result_types
 from kernelcore.language.definition import Definition, define
 from kernelcore.language.function import Function, Overload, require_function
 from kernelcore.language.source import Source
-from kernelcore.language.types import ArrayOf, ArrayType, Dense, Scalar
+from kernelcore.language.types import ArrayOf, ArrayType, Dense, Scalar, element_type
 
 _REMEDY = (
     "annotate it with an integer, bool, float32 or float64, a vector or matrix of these, "
@@ -228,7 +228,7 @@ def _native_type(want: object) -> SnippetType | None:
             found = ArrayType(element.scalar, want.ndim + len(shape), shape)
         case _:
             pass
-    if found is None or (element_of(found).is_float and element_of(found).bits == 16):
+    if found is None or (element_type(found).is_float and element_type(found).bits == 16):
         return None
     return found
 

@@ -72,7 +72,7 @@ def apply_op(
 def _open_type(
     scope: Scope, members: Sequence[Value], dtype: Scalar, node: ast.AST
 ) -> tuple[Scalar, frozenset[InferenceVariable]]:
-    """The type of operands that are all untyped, and the variables that type the result too."""
+    """The type of untyped operands, and the inference variables of the result."""
     variables = scope.inference.variables_alike(members, dtype)
     if variables:
         return dtype, variables
@@ -91,7 +91,7 @@ def _operand_type(
     operands: Sequence[ast.expr],
     node: ast.AST,
 ) -> tuple[Scalar, bool]:
-    """The type that operands of one type class settle on, and whether it is still open."""
+    """The common type of operands of one type class, and whether it is still open."""
     allowed = TYPE_CLASSES[cls]
     fixed = [m for m in members if not scope.inference.is_untyped(m)]
     if not fixed:

@@ -14,7 +14,7 @@ from kernelcore.language.source import own_nodes
 
 
 def assigned_names(scope: Scope, nodes: Sequence[ast.AST]) -> dict[str, SrcLoc | None]:
-    """The names that ``nodes``, the ``own_nodes`` of code, assign, to the first place that does."""
+    """The names that ``nodes``, from ``own_nodes``, assign, with the first place of each."""
     out: dict[str, SrcLoc | None] = {}
     for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -52,7 +52,7 @@ def _changed(scope: Scope, node: ast.AST) -> list[ast.Name]:
 
 
 def _variable_of(scope: Scope, node: ast.expr) -> list[ast.Name]:
-    """The variable that ``node`` is, or is a part of; an array is none."""
+    """The variable that ``node`` is or belongs to; arrays do not count."""
     root = node
     while isinstance(root, ast.Attribute | ast.Subscript):
         root = root.value

@@ -18,7 +18,6 @@ from kernelcore.frontend.values.array_view import (
     select,
     slots,
 )
-from kernelcore.frontend.values.composite import scalars_of
 from kernelcore.frontend.values.conversion import converted
 from kernelcore.frontend.values.literal_types import UntypedLiteral
 from kernelcore.frontend.values.selection import (
@@ -38,6 +37,7 @@ from kernelcore.frontend.values.value import (
     flatten,
 )
 from kernelcore.ir.op import LOAD, STORE
+from kernelcore.language.flatten import scalars_of
 from kernelcore.language.types import ArrayOf, Dense, Element, StructType
 
 
@@ -50,7 +50,7 @@ class ElementTarget:
     slots: tuple[ElementSlot, ...]
 
     def load(self, scope: Scope) -> Value:
-        """The value that it has."""
+        """The current value."""
         return build(self.type, iter([scope.builder.emit(LOAD, *s.operands) for s in self.slots]))
 
     def store(self, scope: Scope, value: Value, source: ast.expr, node: ast.AST) -> None:
@@ -77,7 +77,7 @@ class VariableTarget:
         return found
 
     def load(self, scope: Scope) -> Value:
-        """The value that it has."""
+        """The current value."""
         value: Value = self.whole(scope)
         for selection in self.path:
             assert isinstance(value, CompositeValue)

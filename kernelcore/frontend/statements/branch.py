@@ -156,7 +156,7 @@ def _value_after(scope: Scope, side: _Side, other: _Side, name: str) -> Value | 
 
 
 def _filler(scope: Scope, like: Value) -> Value:
-    """A value that is never read, of the type of ``like``."""
+    """A placeholder of the type of ``like``; it is never read."""
     if not isinstance(like, Var) or not isinstance(like.type, Scalar):
         return like
     if scope.inference.is_untyped(like):
@@ -231,7 +231,7 @@ def is_scalar(value: Value) -> bool:
 
 
 def is_retyped(old: Value, new: Value) -> bool:
-    """Whether a name that is ``old`` on one path and ``new`` on another has two types."""
+    """Whether ``old`` and ``new``, of one name on two paths, have different types."""
     is_array = any(isinstance(v, Var) and not is_scalar(v) for v in (old, new))
     return not is_array and describe_type(old) != describe_type(new)
 

@@ -99,7 +99,7 @@ def lower_for(scope: Scope, node: ast.For, body: Callable[[], None]) -> None:
 def _unroll(
     scope: Scope, node: ast.For, iterations: Sequence[Value], body: Callable[[], None]
 ) -> None:
-    """The body once per iteration; code after one that may leave the loop is guarded."""
+    """Lower the body once per iteration; code after a possible exit is guarded."""
     assert isinstance(node.target, ast.Name)
     target = node.target.id
     outer = {n: scope.env[n] for n in (BREAK, CONTINUE) if n in scope.env}
@@ -243,7 +243,7 @@ def _start(
 
 
 def _end(scope: Scope, loop: Loop) -> None:
-    """Give the flags of the loop back the values that they have around it."""
+    """Restore the flags of the enclosing loop."""
     for name in _HIDDEN:
         scope.env.pop(name, None)
     scope.env.update(loop.hidden)

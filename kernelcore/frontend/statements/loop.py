@@ -1,4 +1,4 @@
-"""Loop eqns: they carry the names that the body assigns and that have a value before."""
+"""Loop Eqns: they carry the names that the body assigns and that are set before the loop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from kernelcore.ir.core import Atom, Const, Region, Var
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A value that a loop carries: what it is before, and the type it has throughout."""
+    """A carried value: its value before the loop, and its type throughout."""
 
     name: str
     before: Value
@@ -178,7 +178,7 @@ class Loop:
                 )
 
     def _end(self, item: Carried, value: Atom | UntypedLiteral, loc: SrcLoc | None) -> Atom:
-        """``value`` in the type that the loop carries; asks for a wider one if that is open."""
+        """``value`` in the carried type; requests a wider type if that one is open."""
         inference, want = self.scope.inference, item.inferred.type
         if inference.outgrows(value, item.inferred, item.variable):
             return Var(want, item.name)  # never emitted: this attempt is void

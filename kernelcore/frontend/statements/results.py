@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.scope import FALSE, TRUE, Scope, Unset
 from kernelcore.frontend.statements.branch import RESULT, RETURN
-from kernelcore.frontend.values.composite import scalars_of, zeros
+from kernelcore.frontend.values.composite import zeros
 from kernelcore.frontend.values.literal_types import (
     InferenceVariable,
     InferredType,
@@ -25,6 +25,7 @@ from kernelcore.frontend.values.value import (
 )
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Const, Var
+from kernelcore.language.flatten import scalars_of
 from kernelcore.language.types import ArrayOf, Scalar, SourceType, TypeClass
 
 

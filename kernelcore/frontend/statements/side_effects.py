@@ -1,4 +1,4 @@
-"""Effects: what a piece of code does besides computing values."""
+"""Side effects of code: writes and messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unrolling: loops over what is known while a function is compiled."""
+"""Unrolling of loops over compile-time values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_static_loop(scope: Scope, node: ast.For) -> bool:
 
 
 def unrolled(scope: Scope, node: ast.For) -> list[Value] | None:
-    """The values that the target of a loop takes, where the loop is to be unrolled, else None.
+    """The values of the loop variable if the loop is unrolled, else None.
 
     A loop over ``static(...)`` is. One over a short known range is where it indexes a component of
     a composite variable by its target, since such an index is best known.

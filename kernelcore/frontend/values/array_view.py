@@ -120,7 +120,7 @@ def choose_slots(scope: Scope, index: Atom, options: list[list[ElementSlot]]) ->
 
 
 def _differ(one: Atom, other: Atom) -> bool:
-    """Whether both are known and different; what is not known is the same for all options."""
+    """Whether both are known and differ; unknown atoms are the same for all options."""
     return isinstance(one, Const) and isinstance(other, Const) and one != other
 
 
@@ -184,7 +184,7 @@ def select(
 
 
 def too_many_indices(view: ArrayView, found: int, loc: SrcLoc | None) -> KernelTypeError:
-    """The error for an element that is indexed further than it goes."""
+    """The error for too many indices."""
     ndim = len(view.free)
     sample = ", ".join("ijkl"[:ndim])
     dims = "1 dimension" if ndim == 1 else f"{ndim} dimensions"

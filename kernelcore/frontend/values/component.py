@@ -88,7 +88,7 @@ def of_shape(scalar: Scalar, shape: tuple[int, ...]) -> Scalar | Dense:
 
 
 def attribute(type_: Dense, name: str) -> list[Index] | None:
-    """The index that an attribute of a composite stands for, or None if it has no such one.
+    """The index of an attribute of a composite, or None for an unknown attribute.
 
     Several letters select several components: ``v.xy``; they must follow each other.
     """

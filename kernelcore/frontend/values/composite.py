@@ -29,6 +29,7 @@ from kernelcore.frontend.values.value import (
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import Op
+from kernelcore.language.flatten import scalars_of
 from kernelcore.language.types import (
     ArrayOf,
     Dense,
@@ -220,18 +221,6 @@ def zeros(type_: Element, loc: SrcLoc | None) -> Value:
             f"struct {type_} holds arrays, which have no zero value", loc, "give every field"
         )
     return build(type_, iter([zero(s) for s in scalars_of(type_)]))
-
-
-def scalars_of(type_: Element) -> list[Scalar]:
-    """The scalars of a value of ``type_``, in order."""
-    match type_:
-        case Dense():
-            return [type_.scalar] * type_.size
-        case StructType(fields=fields):
-            members = (m for _, m in fields if not isinstance(m, ArrayOf))
-            return [s for m in members for s in scalars_of(m)]
-        case Scalar():
-            return [type_]
 
 
 def construct(

@@ -63,7 +63,7 @@ class Promotion(Enum):
 
 @dataclass(frozen=True, slots=True)
 class InferenceVariable:
-    """A type that is inferred: of one name or result at one node of the source."""
+    """An unknown type: of one name or result at one node of the source."""
 
     node: ast.AST
     name: str
@@ -185,7 +185,7 @@ class TypeInference:
         )
 
     def current_type(self, value: object) -> Scalar:
-        """The type that a scalar ``value`` has in this attempt if nothing widens it."""
+        """The type of a scalar ``value`` in this attempt unless it is widened."""
         if isinstance(value, UntypedLiteral):
             return default_type(value)
         assert isinstance(value, Var | Const)
@@ -209,7 +209,7 @@ class TypeInference:
         inferred: InferredType,
         values: Iterable[object],
     ) -> None:
-        """Note that ``variable`` types ``var``, which stands for ``values``, unless it is fixed."""
+        """Record that ``variable`` types ``var``, which merges ``values``, unless it is fixed."""
         if not inferred.fixed:
             self.origins[var] = self.variables_alike(values, inferred.type) | {variable}
 

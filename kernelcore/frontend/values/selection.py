@@ -24,7 +24,7 @@ _CLAMP = BUILTINS["clamp"].op
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A lowered slice; what is left out is None."""
+    """A lowered slice; omitted parts are None."""
 
     lower: Value | None
     upper: Value | None
@@ -149,7 +149,7 @@ def _literal(
     loc: SrcLoc | None,
     remedy: str = "write literals in slices of vectors and matrices",
 ) -> int:
-    """An integer that is known while the function is compiled."""
+    """A compile-time integer."""
     number = value.value if isinstance(value, UntypedLiteral | Const) else None
     if isinstance(number, bool) or not isinstance(number, int):
         raise KernelTypeError(

@@ -86,7 +86,7 @@ class ArrayView:
 
 @dataclass(frozen=True, slots=True)
 class Static:
-    """A Python object that is known while the function is compiled: a type or a function."""
+    """A compile-time Python object: a type or a function."""
 
     obj: object
 

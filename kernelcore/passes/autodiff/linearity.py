@@ -1,4 +1,4 @@
-"""Linearity: whether a function is linear in some of its parameters, so that it has a transpose."""
+"""Linearity: whether a function is linear in given parameters, and so has a transpose."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class PrimalValues:
         return state.is_root or var in state.values
 
     def _inputs(self, var: Var) -> list[Var]:
-        """The scalars that making ``var`` takes; none if it is recorded."""
+        """The scalar inputs of the recomputation of ``var``; none if it is popped from a stack."""
         eqn = self.maker.get(var)
         if eqn is None or not self._repeatable(eqn):
             return []
@@ -102,7 +102,7 @@ class PrimalValues:
         return [a for a in atoms if isinstance(a, Var) and isinstance(a.type, Scalar)]
 
     def _make(self, var: Var, state: RegionState) -> None:
-        """Compute ``var`` again from inputs that are available, or pop it."""
+        """Recompute ``var`` from available inputs, or pop it."""
         eqn = self.maker.get(var)
         if eqn is None or not self._repeatable(eqn):
             state.values[var] = self._recorded(var)

@@ -83,7 +83,7 @@ def written(eqn: Eqn) -> list[Var]:
 
 
 def refuse_reads_after_launch(func: Func) -> None:
-    """Refuse replays that need what the launch wrote, where that is not given.
+    """Refuse replays that read the results of the launch, where these are not available.
 
     Raises:
         KernelGradError: Naming the call.

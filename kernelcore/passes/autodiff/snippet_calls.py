@@ -13,9 +13,9 @@ from kernelcore.ir.snippet import (
     array_uses,
     is_float_value,
     no_tangent,
-    scalars_of,
     snippet_of,
 )
+from kernelcore.language.flatten import scalars_of
 from kernelcore.language.types import ArrayType
 from kernelcore.passes.autodiff.forward import Forward
 from kernelcore.passes.autodiff.reverse import Cotangents, Reverse
@@ -88,7 +88,7 @@ def reverse(state: Reverse, eqn: Eqn, cotangents: Cotangents) -> None:
 def _carriers(
     snippet: Snippet, eqn: Eqn
 ) -> list[tuple[SnippetParam, tuple[Atom, ...], tuple[Atom, ...]]]:
-    """Per parameter: what is passed for it, and what its cotangent is the cotangent of.
+    """Per parameter: its arguments, and the values that its cotangent belongs to.
 
     That is the argument itself, or, in the tangent variant, its tangent.
     """
@@ -123,7 +123,7 @@ def _check(state: Reverse, eqn: Eqn, snippet: Snippet) -> None:
 
 
 def _check_reads(state: Reverse, eqn: Eqn, snippet: Snippet, array: Atom) -> None:
-    """Refuse an adjoint that reads an array whose elements the kernel has changed since."""
+    """Refuse an adjoint that reads an array that the kernel has overwritten since."""
     accesses = state.primal.accesses
     others = [a for a in accesses.snippets.get(array, ()) if a.use.writes]
     if accesses.has_own(array, *WRITES) or any(

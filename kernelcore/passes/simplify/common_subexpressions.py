@@ -1,4 +1,4 @@
-"""Common subexpressions of derived kernels: what is computed again has the value it had before."""
+"""Common subexpression elimination for derived kernels."""
 
 from __future__ import annotations
 
