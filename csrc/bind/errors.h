@@ -1,4 +1,4 @@
-// Native errors become kernelcore.errors classes here, and only here.
+// Native errors become classes of kernelcore.base.errors here, and only here.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -17,7 +17,7 @@ void set_error_types(const nanobind::tuple& classes);
 /// Sets the Python error that stands for `error`.
 void set_python_error(const Error& error);
 
-/// What `function` returns, or `failed` with a Python error set: C code knows no exceptions.
+/// The result of `function`, or `failed` with a Python error set: C callers expect no exceptions.
 template <class Function, class Result>
 Result guarded(Function&& function, Result failed) noexcept {
   try {
@@ -34,7 +34,7 @@ Result guarded(Function&& function, Result failed) noexcept {
   return failed;
 }
 
-/// As `guarded`, of what gives an object.
+/// As `guarded`, for functions that return an object.
 template <class Function>
 PyObject* call_guarded(Function&& function) noexcept {
   return guarded(std::forward<Function>(function), static_cast<PyObject*>(nullptr));

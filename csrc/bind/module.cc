@@ -46,8 +46,8 @@ void bind_threads(nb::module_& m) {
   m.def(
       "num_threads", [] { return Pool::instance().num_threads(); },
       "Threads that a launch may use, the calling one included.\n\n"
-      "At first what KC_NUM_THREADS says, else the processors that affinity and control groups\n"
-      "leave to this process. Under JAX launches use the threads of XLA instead.\n\n"
+      "Initially KC_NUM_THREADS, else the processors that affinity and control groups allow this\n"
+      "process. Under JAX launches use the threads of XLA instead.\n\n"
       "Raises:\n    KernelArgumentError: KC_NUM_THREADS is no integer of at least 1.");
   m.def(
       "set_num_threads",
@@ -64,9 +64,9 @@ void bind_threads(nb::module_& m) {
       "No result depends on it. Returns when launches of other threads are over.\n\n"
       "Raises:\n    KernelArgumentError: ``count`` is below 1.");
   m.def("cgroup_cpus", &cgroup_cpus, nb::arg("root") = "",
-        "Processors that control groups grant this process, 0 if they set no limit.");
+        "The CPU quota of the process's control groups, in processors; 0: no limit.");
   m.def("set_eager_sharing", &set_eager_sharing, nb::arg("is_eager"),
-        "Set whether threads share even runs that one of them finishes sooner.");
+        "Set whether threads share every run of several chunks, however short.");
 }
 
 void bind_registry(nb::module_& m) {
@@ -86,8 +86,8 @@ void bind_registry(nb::module_& m) {
   m.def("set_resolver", &set_python_resolver, nb::arg("resolver").none(),
         nb::sig("def set_resolver("
                 "resolver: collections.abc.Callable[[str, bytes], object] | None) -> None"),
-        "Set the callable that is asked to register a kernel of unknown hash, with machine code "
-        "that a program has of it, or none.");
+        "Set the callable that registers a kernel of unknown hash; it also gets the machine code "
+        "that a stored program embeds, or none.");
 }
 
 // Whether a multiplication and an addition are one instruction of this processor.
@@ -130,7 +130,7 @@ void bind_loader(nb::module_& m) {
 
 NB_MODULE(_native, m) {
   m.doc() = "Native half of kernelcore: launches, kernel registry, XLA handlers, torch operators.";
-  // Frameworks keep registered operators, and with them our objects, past the end of the process.
+  // Frameworks keep registered operators, and objects of this module, until the process ends.
   nanobind::set_leak_warnings(std::getenv("KC_LEAK_WARNINGS") != nullptr);
   kernelcore::bind::register_error_translator();
   kernelcore::bind::bind_arithmetic(m);

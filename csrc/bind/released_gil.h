@@ -1,4 +1,4 @@
-// Lets other Python threads run.
+// Releases the GIL.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -6,10 +6,10 @@
 
 namespace kernelcore::bind {
 
-/// Holds no lock of Python while it lives.
+/// Releases the GIL while it lives.
 ///
-/// An interpreter that ends, ends daemon threads that want the lock back, by unwinding, which would
-/// abort the process at any destructor. They wait for its end instead, as Python 3.14 lets them.
+/// At its end the interpreter unwinds daemon threads that take the GIL, which aborts the process at
+/// any noexcept destructor. They wait for the end of the process instead, as in Python 3.14.
 class ReleasedGil {
  public:
   ReleasedGil() : state_(PyEval_SaveThread()) {}

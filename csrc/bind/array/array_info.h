@@ -1,4 +1,4 @@
-// What is known of the memory of a Python array.
+// The description of a Python array's memory.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,21 @@
 
 namespace kernelcore::bind {
 
-/// What was read of one array object.
+/// The memory of one array object.
 struct ArrayInfo {
   ArrayView view;
-  int dtype;  // a DType, or -1 for one that kernels do not have
+  int dtype;  // a DType, or -1 if kernels have no such type
   DLDevice device{kDLCPU, 0};
   bool is_read_only = false;
-  bool has_lazy_sign = false;  // the elements in memory still have to be negated
-  // Of a device: what its owner's stream was given so far may still write the elements. 0: nothing.
+  bool has_lazy_sign = false;  // a pending negation, such as torch's
+  // The owner's stream on a device, whose queued work may still write the elements; 0: none.
   uintptr_t stream = 0;
-  bool is_tied = false;  // its owner goes on in that stream without asking
+  bool is_tied = false;  // the owner queues more work in that stream without synchronizing
 
-  /// Whether the CPU may touch the memory.
+  /// Whether the CPU can access the memory.
   bool is_on_host() const { return device.device_type == kDLCPU || is_pinned(); }
 
-  /// Whether it is memory of the host that CUDA devices copy from and to without waiting.
+  /// Whether it is pinned host memory, which devices copy from and to asynchronously.
   bool is_pinned() const { return device.device_type == kDLCUDAHost; }
 
   /// Whether the memory is that of a CUDA device.
@@ -31,7 +31,7 @@ struct ArrayInfo {
     return device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged;
   }
 
-  /// Whether CUDA device `ordinal` may touch the memory; pinned memory of the host, too.
+  /// Whether CUDA device `ordinal` can access the memory, which may be pinned.
   bool is_reachable_from(int ordinal) const {
     return is_pinned() || device.device_type == kDLCUDAManaged ||
            (device.device_type == kDLCUDA && device.device_id == ordinal);
@@ -41,17 +41,17 @@ struct ArrayInfo {
   bool is_usable() const { return (is_on_host() || is_on_cuda()) && !has_lazy_sign && dtype >= 0; }
 };
 
-/// Keeps memory of others in place; it is let go with the GIL held.
+/// Keeps memory of another library alive; released with the GIL held.
 using Keeper = std::shared_ptr<void>;
 
-/// Where a launch is going to use memory.
+/// The device and stream in which memory is about to be used.
 struct Place {
   int ordinal = -1;      // of a CUDA device; -1: the host
   uintptr_t stream = 0;  // of that device
 };
 
-/// Whether the addresses that `view` reaches are those of memory: they do not wrap around, extents
-/// are not negative, and there is an address unless the array is empty.
+/// Whether `view` is well-formed: extents are not negative, addresses do not overflow, and the
+/// address is not null unless the array is empty.
 bool describes_memory(const ArrayView& view);
 
 }  // namespace kernelcore::bind

@@ -25,7 +25,7 @@ int dtype_from_typestr(const std::string& text, int64_t& item_bytes) {
   return dtype_of(static_cast<ScalarKind>(kind), item_bytes);
 }
 
-/// The integers of a tuple, at most as many as arrays have dimensions; -1 with an error set.
+/// Reads a tuple of at most kMaxArrayDims integers; its length, or -1 with an error set.
 int read_integers(nb::handle tuple, int64_t* values) {
   Py_ssize_t size = PyTuple_Check(tuple.ptr()) != 0 ? PyTuple_Size(tuple.ptr()) : -1;
   if (size < 0 || size > kMaxArrayDims) {
@@ -78,7 +78,7 @@ bool read_layout(const nb::object& dict, ArrayInfo& info) {
          refuse("an array interface whose shape and strides describe no memory");
 }
 
-/// The stream that version 3 may name: 1 and 2 stand for the default streams, 0 is none.
+/// The optional stream of version 3: 1 and 2 are the default streams, 0 is invalid.
 bool read_stream(const nb::object& dict, ArrayInfo& info) {
   nb::object stream = entry(dict, "stream");
   if (!stream.is_valid() || stream.is_none()) return true;
@@ -118,7 +118,7 @@ nb::object numpy_view_of(PyObject* object, bool writable) {
   auto ask = [&] { return nb::steal(PyObject_CallMethod(numpy.ptr(), "asarray", "O", object)); };
   nb::object array = ask();
   if (!array.is_valid() || !writable) return array;
-  // Memory of its own has the same address when it is asked for again while it is in use.
+  // A copy has another address the second time, since the first is still in use.
   nb::object again = ask();
   if (!again.is_valid()) return {};
   if (share_memory(array, again)) return array;

@@ -7,15 +7,15 @@
 
 namespace kernelcore::bind {
 
-/// Fills `info` from `object.__cuda_array_interface__`; false with an error set. What has no
-/// elements is wherever it is going to be used.
+/// Fills `info` from `object.__cuda_array_interface__`; false with an error set. An empty array
+/// counts as memory of `place`.
 bool read_cuda_interface(PyObject* object, Place place, ArrayInfo& info);
 
-/// What `numpy.asarray` makes of an object with `__array_interface__` or `__array__`; if it is to
-/// be `writable`, only the object's own memory and not a copy. Invalid with an error set.
+/// `numpy.asarray` of an object with `__array_interface__` or `__array__`; if `writable`, refuses a
+/// copy. Invalid with an error set.
 nanobind::object numpy_view_of(PyObject* object, bool writable);
 
-/// The dictionary that describes the memory, of version 3; none for a dtype that has no code in it.
+/// The dictionary of version 3 that describes the memory; None for a dtype without a typestr.
 nanobind::object interface_dict(const ArrayInfo& info);
 
 }  // namespace kernelcore::bind

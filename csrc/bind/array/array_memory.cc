@@ -24,7 +24,7 @@ namespace {
 
 PyTypeObject* g_array_memory = nullptr;
 
-/// Throws unless the memory of `source` was read.
+/// Throws the Python error of `status` unless it is kOk.
 void require_read(ReadStatus status, nb::handle source) {
   if (status == ReadStatus::kOk) return;
   if (status == ReadStatus::kNotAnArray) {
@@ -40,7 +40,7 @@ ArrayMemory adopted(nb::handle source) {
   return made;
 }
 
-/// `kept`, of whose memory `owner` gets to know behind what `stream` was given by then.
+/// Wraps `kept`: when it is released, `owner` waits for the work queued in `stream` by then.
 Keeper given_back_to(std::shared_ptr<cuda::Stream> owner,
                      std::shared_ptr<const cuda::Stream> stream, Keeper kept) {
   void* memory = kept.get();
@@ -49,14 +49,14 @@ Keeper given_back_to(std::shared_ptr<cuda::Stream> owner,
     try {
       owner->wait_for(*stream);
     } catch (const Error&) {
-      return;  // There is no driver left, or nothing works any more.
+      return;  // The driver is shut down or has failed.
     }
   };
   return Keeper(memory, std::move(give_back));
 }
 
-/// Of memory that is going to be used in `stream`, which waits for what its owner does with it. An
-/// owner that goes on without asking has it back behind that.
+/// Adopts memory for use in `stream`, which waits for its owner's stream. An owner that does not
+/// synchronize waits for `stream` when the memory is released.
 ArrayMemory adopted_in(nb::handle source, const cuda::Stream& stream) {
   ArrayMemory made{};
   Place place{stream.device().ordinal(), reinterpret_cast<uintptr_t>(stream.handle())};
@@ -74,7 +74,7 @@ ArrayMemory adopted_in(nb::handle source, const cuda::Stream& stream) {
   return made;
 }
 
-/// A copy in memory of its own; without any where the elements are none that the CPU can use.
+/// A copy in new memory; without memory if the CPU cannot use the elements.
 ArrayMemory copied(nb::handle source) {
   ArrayMemory made{};
   require_read(read_array(source.ptr(), Access::kRead, made, made.keeper), source);
@@ -85,7 +85,7 @@ ArrayMemory copied(nb::handle source) {
 void init_array_memory(ArrayMemory* self, nb::handle source, const ArrayMemory* base,
                        const DeviceBuffer* buffer) {
   ArrayMemory made = adopted(source);
-  // NumPy knows the layout of memory that it must not touch, and not where that is.
+  // NumPy arrays describe the layout of device memory, but not its device.
   auto lie_in = [&](DLDevice device, const auto& allocation, const Keeper& keeper) {
     made.device = device;
     made.allocation = allocation;
@@ -100,7 +100,7 @@ void init_array_memory(ArrayMemory* self, nb::handle source, const ArrayMemory* 
   new (self) ArrayMemory(std::move(made));
 }
 
-/// An instance of `type`, a subclass whose own attributes are still to be set.
+/// An instance of `type`, a subclass, without the attributes that Python sets.
 nb::object instance_of(nb::handle type, ArrayMemory&& memory) {
   nb::object made = nb::inst_alloc(type);
   memory.storage = storage_of(memory);
@@ -147,7 +147,7 @@ void set_one(ArrayMemory& self) {
   self.count_write();
 }
 
-/// The bits as elements of the DType `index`, which is of the same size.
+/// The bits reinterpreted as elements of the DType `index`, which has the same size.
 ArrayMemory as_scalar(const ArrayMemory& self, int index) {
   if (index < 0 || index >= kDTypeCount ||
       size_bytes(static_cast<DType>(index)) != static_cast<size_t>(self.view.item_bytes)) {
@@ -228,7 +228,7 @@ void bind_array_memory(nb::module_& m) {
           "end", [](const ArrayView& self) { return self.byte_span().second; },
           "The address past the last byte; `begin` if there is none.")
       .def("overlaps", &may_overlap, nb::arg("other"),
-           "Whether the two may have an element in common; not where they interleave.");
+           "Whether the two may share an element; false if they interleave.");
   nb::class_<ArrayMemory> memory(
       m, "ArrayMemory", nb::is_weak_referenceable(),
       "Memory of an array as launches read it: any library's, shared and kept in place.\n\n"
@@ -238,10 +238,10 @@ void bind_array_memory(nb::module_& m) {
   memory
       .def("__init__", &init_array_memory, nb::arg("source"), nb::arg("base") = nb::none(),
            nb::arg("buffer") = nb::none(),
-           "Of an array or a DLPack capsule; its count of writes is that of `base`.\n\n"
-           "`buffer`, or `base`, says where the memory is that `source` is the layout of.")
+           "Adopt an array or a DLPack capsule; the count of writes is that of `base`.\n\n"
+           "With `buffer` or `base`, `source` only gives the layout, and they give the device.")
       .def_prop_ro("version", &ArrayMemory::version,
-                   "How often the memory was written, through this array or another view of it.")
+                   "The number of writes to the memory, through this array or a view of it.")
       .def("mark_write", &ArrayMemory::count_write,
            "Count a write that neither a launch nor a method of the array made.")
       .def_prop_ro("ptr",
@@ -250,8 +250,8 @@ void bind_array_memory(nb::module_& m) {
       .def_prop_ro("span", view([](const ArrayView& v) { return v; }), "Where the elements lie.")
       .def("set_one", &set_one, "Set the only element to 1, and count the write.")
       .def("clear", &ArrayMemory::clear,
-           "Zero the bytes and count the write; false, and nothing is done, unless they are "
-           "adjacent and may be written.")
+           "Zero the elements and count the write; false, and nothing is done, unless they are "
+           "contiguous and writable.")
       .def_prop_ro("extents", view(extents_of), nb::sig("def extents(self) -> tuple[int, ...]"),
                    "The shape, components of elements included.")
       .def_prop_ro("stride_bytes", view(strides_of),
@@ -271,11 +271,11 @@ void bind_array_memory(nb::module_& m) {
       .def_prop_ro("is_on_cuda", &ArrayMemory::is_on_cuda,
                    "Whether the memory is that of a CUDA device.")
       .def_prop_ro("is_pinned", &ArrayMemory::is_pinned,
-                   "Whether it is memory of the host that CUDA devices copy from without waiting.")
+                   "Whether it is pinned host memory, which devices copy from asynchronously.")
       .def_prop_ro("is_on_host", &ArrayMemory::is_on_host, "Whether the CPU may touch the memory.")
       .def_ro("is_read_only", &ArrayMemory::is_read_only, "Whether the memory must not be written.")
       .def_ro("has_lazy_sign", &ArrayMemory::has_lazy_sign,
-              "Whether the elements in memory still have to be negated.")
+              "Whether a negation of the elements is pending, as torch has it.")
       .def("as_scalar", &as_scalar, nb::arg("index"),
            "The bits as elements of another scalar type of the same size, by its place in "
            "`types.SCALARS`.")
@@ -284,8 +284,7 @@ void bind_array_memory(nb::module_& m) {
           nb::sig("def __array_interface__(self) -> dict[str, typing.Any]"))
       .def("cuda_interface", &cuda_interface, nb::arg("stream").none(),
            nb::sig("def cuda_interface(self, stream: CudaStream | None) -> dict[str, typing.Any]"),
-           "The interface of memory of a GPU, which names `stream`: it waits for all that uses the "
-           "memory.")
+           "The interface of GPU memory, with `stream`, which waits for all uses of the memory.")
       .def_prop_ro(
           "__cuda_array_interface__",
           [](const ArrayMemory& self) { return interface_of(self, false); },
@@ -297,11 +296,11 @@ void bind_array_memory(nb::module_& m) {
         AllocationCounts c = allocation_counts();
         return std::tuple(c.count, c.size_bytes, c.live_count, c.live_bytes, c.peak_bytes);
       },
-      "Of memory that data arrays own: how often and how many bytes were allocated, how many of "
-      "both are in use, and the most bytes that were since `restart_peak`.");
+      "Memory that data arrays own: allocations and bytes in all, live allocations and bytes, and "
+      "the maximum of live bytes since `restart_peak`.");
   m.def("restart_peak", &restart_peak, nb::arg("least_bytes") = 0,
-        "Set the most bytes that were in use to those that are, or to `least_bytes`.");
-  // Without keywords, whose parsing would take a third of the time.
+        "Set the maximum of live bytes to the current ones, at least `least_bytes`.");
+  // Positional only: parsing keywords takes a third of the time of a call.
   m.def(
       "adopted",
       [](nb::handle type, nb::handle source) { return instance_of(type, adopted(source)); },
@@ -318,7 +317,7 @@ void bind_array_memory(nb::module_& m) {
       "copied",
       [](nb::handle type, nb::handle source) { return instance_of(type, copied(source)); },
       nb::sig("def copied(type: type, source: object, /) -> typing.Any"),
-      "An instance of a subclass with a copy of the elements of an array, without gaps.");
+      "An instance of a subclass with a contiguous copy of the elements of an array.");
   m.def(
       "zeroed",
       [](nb::handle type, nb::handle extents, int index) {

@@ -11,46 +11,46 @@
 
 namespace kernelcore::bind {
 
-/// What an array and all views of it have in common; guarded by the GIL.
+/// State that an array and all views of it share; guarded by the GIL.
 struct Storage {
   uint64_t version;  // counts writes
-  // The bytes of the array that the others are views of.
+  // The bytes of the array that the views are of.
   uintptr_t begin;
   uintptr_t end;
 };
 
-/// Memory that kernelcore has allocated for arrays, and where it is.
+/// Memory that kernelcore has allocated for arrays, and its device.
 struct DeviceBuffer {
-  std::shared_ptr<cuda::Allocation> allocation;  // null where there are no bytes
+  std::shared_ptr<cuda::Allocation> allocation;  // null if there are no bytes
   DLDevice device;
 };
 
-/// What launches read of a data array, and what keeps its memory in place.
+/// The memory of a data array, with its owner.
 struct ArrayMemory : ArrayInfo {
   Keeper keeper;
-  std::shared_ptr<cuda::Allocation> allocation;  // null: memory of others, or of NumPy
+  std::shared_ptr<cuda::Allocation> allocation;  // null: memory of other libraries
   std::shared_ptr<Storage> storage;
 
   uint64_t version() const { return storage->version; }
   void count_write() { ++storage->version; }
-  /// Zeroes the bytes and counts the write; false, and nothing is done, unless they are adjacent
-  /// and may be written.
+  /// Zeroes the elements and counts the write; false, and nothing is done, unless they are
+  /// contiguous and writable.
   bool clear();
 };
 
-/// The native half of `object`, of a type that `is_array_memory`; null before it is initialized.
+/// The memory of `object`, whose type `is_array_memory`; null before it is initialized.
 ArrayMemory* array_memory_of(PyObject* object);
 
-/// Whether objects of `type` have one.
+/// Whether `type` is ArrayMemory or a subclass.
 bool is_array_memory(PyTypeObject* type);
 
-/// For memory that is no view of another array's.
+/// New shared state for memory that is not a view of another array.
 std::shared_ptr<Storage> storage_of(const ArrayMemory& memory);
 
 /// Zeroed memory for the extents and elements of `info`, whose address and strides it sets.
 Keeper take_own_memory(ArrayInfo& info);
 
-/// Copies the elements of `info` to memory of their own, which `info` has afterwards.
+/// Copies the elements of `info` to new memory, which `info` describes afterwards.
 Keeper copy_to_own_memory(ArrayInfo& info);
 
 /// The extents of `view`, or its strides in bytes.

@@ -22,17 +22,17 @@ struct TypeEntry {
   Route route = Route::kNone;
   const DLPackExchangeAPI* api = nullptr;
   bool is_numpy = false;             // tried before its route
-  TensorAccess tensor;               // asks the array itself, before its type is
-  bool may_be_negated = false;       // has a method that says whether an array has a lazy sign
-  PyObject* note_written = nullptr;  // called with an array of this type that was written
+  TensorAccess tensor;               // reads the C++ tensor, in place of the exchange API
+  bool may_be_negated = false;       // has a method is_neg()
+  PyObject* note_written = nullptr;  // called with an array after a write
 };
 
-// Types seen so far, held so that their addresses stay theirs; guarded by the GIL.
+// Types seen so far, with a reference each, so that no address is reused; guarded by the GIL.
 constexpr size_t kTypeEntries = 16;
 std::array<TypeEntry, kTypeEntries> g_entries;
 size_t g_next_entry = 0;
 
-/// An attribute, or invalid without an error.
+/// An attribute; invalid, without an error set, if there is none.
 nb::object attribute_of(PyObject* object, const char* name) {
   nb::object value = nb::steal(PyObject_GetAttrString(object, name));
   if (!value.is_valid()) PyErr_Clear();
@@ -43,7 +43,7 @@ bool has_attribute(PyObject* object, const char* name) {
   return attribute_of(object, name).is_valid();
 }
 
-/// What autograd wants to be told when a tensor changes; null for other arrays. Held for ever.
+/// The function that increments a tensor's version; null for other arrays. Never released.
 PyObject* version_counter_of(PyObject* type) {
   nb::object found = attribute_of(type, "_bump_inplace_version");
   if (!found.is_valid() && has_attribute(type, "_version")) {
@@ -96,7 +96,7 @@ const TypeEntry& entry_of(PyObject* object) {
   return entry;
 }
 
-/// Notes in which stream of its device the owner of what was read works.
+/// Stores the stream in which the owner of the array works on its device.
 void find_work_stream(const DLPackExchangeAPI& api, ArrayInfo& info) {
   void* stream = nullptr;
   if (!info.is_on_cuda() || api.current_work_stream == nullptr) return;
@@ -104,12 +104,12 @@ void find_work_stream(const DLPackExchangeAPI& api, ArrayInfo& info) {
     PyErr_Clear();
     return;
   }
-  // Null is the legacy default stream, which array interfaces call 1.
+  // Null is the legacy default stream, which is 1 in array interfaces.
   info.stream = stream == nullptr ? 1 : reinterpret_cast<uintptr_t>(stream);
   info.is_tied = true;
 }
 
-/// Whether the elements of an array still have to be negated, as the array itself says.
+/// Calls `object.is_neg()`.
 bool is_negated(PyObject* object) {
   nb::object result = nb::steal(PyObject_CallMethod(object, "is_neg", nullptr));
   if (!result.is_valid()) PyErr_Clear();
@@ -118,7 +118,7 @@ bool is_negated(PyObject* object) {
 
 bool read_exchange(PyObject* object, const TypeEntry& entry, Access access, ArrayInfo& info,
                    Keeper& keeper) {
-  // Calls of Python may replace the entry.
+  // Python code that runs below may replace the entry.
   TensorAccess known = entry.tensor;
   bool may_be_negated = entry.may_be_negated;
   const DLPackExchangeAPI& api = *entry.api;
@@ -147,7 +147,7 @@ nb::object read_export(PyObject* object, Place place, ArrayInfo& info) {
   return capsule;
 }
 
-// Of an array on another device that exports capsules only its device is known.
+// Only the device is known of an array that exports capsules on another device.
 void describe_elsewhere(ArrayInfo& info) {
   info.view = ArrayView{};
   info.dtype = -1;

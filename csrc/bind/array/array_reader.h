@@ -15,22 +15,21 @@ enum class ReadStatus {
   kRefused,  // the object's own Python error is set
 };
 
-/// What an array is read for.
+/// The purpose of reading an array, and how long its memory must stay valid.
 enum class Access {
-  kRead,   // in place as long as the object and the keeper
-  kWrite,  // as kRead; an object that can choose exports memory that may be written
-  kKeep,   // as kWrite, in place as long as the keeper
+  kRead,   // valid while both the object and the keeper live
+  kWrite,  // as kRead, but prefers a writable export
+  kKeep,   // as kWrite, but valid while the keeper lives
 };
 
-/// What is known of a data array, as long as that lives; null for other objects.
+/// The memory of a data array, valid while the object lives; null for other objects.
 const ArrayInfo* known_info(PyObject* object);
 
-/// Reads `object`; to keep it, a DLPack capsule may be given. `keeper` is null where it is not
-/// needed.
+/// Reads `object`, with kKeep also a DLPack capsule. `keeper` stays null if nothing has to be kept.
 ReadStatus read_array(PyObject* object, Access access, ArrayInfo& info, Keeper& keeper,
                       Place place = {});
 
-/// Tells the library of `object` that its memory has changed, where it keeps count.
+/// Tells the library of `object` that its memory was written, if it counts versions.
 void note_written(PyObject* object);
 
 }  // namespace kernelcore::bind

@@ -32,7 +32,7 @@ bool read_buffer(const Py_buffer& buffer, ArrayInfo& info) {
   for (int k = 0; k < buffer.ndim; ++k) {
     info.view.shape[k] = buffer.shape != nullptr ? buffer.shape[k] : buffer.len / buffer.itemsize;
   }
-  // Exporters of contiguous memory may leave the strides out.
+  // Exporters of contiguous memory may omit the strides.
   info.view.set_contiguous();
   for (int k = 0; buffer.strides != nullptr && k < buffer.ndim; ++k) {
     info.view.stride_bytes[k] = buffer.strides[k];

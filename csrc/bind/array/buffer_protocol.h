@@ -7,11 +7,11 @@
 
 namespace kernelcore::bind {
 
-/// Reads `object` to `info` by an export that lasts as long as the keeper; null with an error set.
+/// Reads `object` to `info`; the export lasts as long as the keeper. Null with an error set.
 Keeper keep_buffer(PyObject* object, ArrayInfo& info);
 
-/// An array of NumPy of bfloat16, which the buffer protocol lacks, as one of its bits; invalid for
-/// other objects, with or without an error set.
+/// A uint16 view of a NumPy array of bfloat16, which the buffer protocol lacks; invalid for other
+/// objects, with or without an error set.
 nanobind::object bits_of_bfloat16(PyObject* object);
 
 }  // namespace kernelcore::bind

@@ -1,11 +1,11 @@
-// Classes, and calls of functions, that another library's C code has given to Python.
+// Calls of Python functions that other libraries implement in C.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 namespace kernelcore::bind {
 
-/// What `function` returns of one object, or of none; invalid with an error set where it raises.
+/// Calls `function` with one argument, or with none; invalid with an error set if it raises.
 ///
 /// The stable interface of Python has no PyObject_CallOneArg.
 inline nanobind::object call_function(PyObject* function, PyObject* object) {
@@ -14,21 +14,21 @@ inline nanobind::object call_function(PyObject* function, PyObject* object) {
   return nanobind::steal(PyObject_Vectorcall(function, arguments + 1, count, nullptr));
 }
 
-/// Whether `type` is the class `name` of a module, if that is imported.
+/// Whether `type` is the class `name` of a module that is imported.
 bool is_class_of(PyTypeObject* type, const char* module_name, const char* name);
 
-/// A Python function without parameters, held for ever. Of a built-in one the C function is called,
-/// past what Python does around calls.
+/// A Python function without parameters, never released. The C function of a built-in is called
+/// directly, without the overhead of a Python call.
 class BuiltinCall {
  public:
   BuiltinCall() = default;
 
-  /// `function`, which takes nothing; it may be null.
+  /// Wraps `function`, which may be null.
   static BuiltinCall of_nothing(PyObject* function);
 
   bool is_valid() const { return function_ != nullptr; }
 
-  /// What the function returns, or invalid with an error set.
+  /// The result of the function; invalid with an error set.
   nanobind::object operator()() const {
     if (direct_ != nullptr) return nanobind::steal(direct_(owner_, nullptr));
     return call_function(function_, nullptr);

@@ -16,8 +16,8 @@ namespace nb = nanobind;
 namespace kernelcore::bind {
 namespace {
 
-// A consumer may call a deleter on any thread, without the GIL, or under a lock of its own that
-// freeing the memory would take again: what was exported is let go later, by the interpreter.
+// A consumer may call a deleter on any thread, without the GIL, or holding a lock that freeing the
+// memory would take again: the interpreter releases the memory later.
 std::mutex g_mutex;
 bool g_is_scheduled = false;
 
@@ -26,7 +26,7 @@ std::vector<Keeper>& released() {
   return *keepers;
 }
 
-int let_go(void*) {
+int release_all(void*) {
   std::vector<Keeper> taken;
   {
     std::lock_guard lock(g_mutex);
@@ -36,12 +36,12 @@ int let_go(void*) {
   return 0;
 }
 
-void let_go_later(Keeper&& keeper) {
+void release_later(Keeper&& keeper) {
   std::lock_guard lock(g_mutex);
   released().push_back(std::move(keeper));
-  // At the end of the process there is nobody left to let go.
+  // At the end of the process nothing is released.
   if (Py_IsInitialized() == 0) return;
-  if (!g_is_scheduled) g_is_scheduled = Py_AddPendingCall(let_go, nullptr) == 0;
+  if (!g_is_scheduled) g_is_scheduled = Py_AddPendingCall(release_all, nullptr) == 0;
 }
 
 /// A DLPack tensor and what it points to.
@@ -63,7 +63,7 @@ constexpr const char* kCapsuleName<DLManagedTensorVersioned> = "dltensor_version
 template <class Managed>
 void delete_export(Managed* managed) {
   std::unique_ptr<Export<Managed>> owned(static_cast<Export<Managed>*>(managed->manager_ctx));
-  let_go_later(std::move(owned->keeper));
+  release_later(std::move(owned->keeper));
 }
 
 template <class Managed>
@@ -115,7 +115,7 @@ nb::object as_capsule(std::unique_ptr<Export<Managed>> made) {
   throw nb::python_error();
 }
 
-/// Whether the caller, who gives the highest version it knows, knows DLPack 1.
+/// Whether the consumer supports DLPack 1, by its argument `max_version`.
 bool knows_versions(nb::handle max_version) {
   if (max_version.is_none()) return false;
   nb::object major = nb::steal(PySequence_GetItem(max_version.ptr(), 0));
@@ -143,9 +143,9 @@ void check_elements(const ArrayInfo& info) {
   if (info.has_lazy_sign) refuse("the elements still have to be negated");
 }
 
-/// Lets the consumer's stream wait for what the memory's users were given so far.
+/// Makes the consumer's stream wait for all queued uses of the memory.
 void hand_over(const ArrayMemory& self, nb::handle stream) {
-  // -1 asks for no synchronisation, of which the CPU needs none.
+  // -1 asks for no synchronization, which the CPU does not need.
   int64_t handle = stream.is_none() ? 1 : nb::cast<int64_t>(stream);
   if (self.is_on_host()) {
     if (!stream.is_none() && handle != -1) refuse("memory of the CPU has no stream");
@@ -163,7 +163,7 @@ void hand_over(const ArrayMemory& self, nb::handle stream) {
 
 nb::object export_memory(const ArrayMemory& self, nb::handle stream, nb::handle max_version,
                          nb::handle dl_device, nb::handle copy) {
-  let_go(nullptr);
+  release_all(nullptr);
   check_elements(self);
   check_device(self, dl_device);
   hand_over(self, stream);
@@ -185,14 +185,14 @@ nb::object export_memory(const ArrayMemory& self, nb::handle stream, nb::handle 
   return as_capsule(make_export<DLManagedTensor>(info, std::move(keeper)));
 }
 
-/// The memory as DLPack 1 has it, for whoever calls its deleter; throws with BufferError set.
+/// A tensor of DLPack 1, whose deleter the caller owns; throws with BufferError set.
 DLManagedTensorVersioned* export_versioned(const ArrayMemory& memory) {
   check_elements(memory);
   if (!has_whole_strides(memory)) refuse("strides that are no multiple of the element");
   return &make_versioned(memory, memory.keeper).release()->managed;
 }
 
-// The exchange API: C functions, for libraries that ask no Python.
+// The exchange API: C functions that other libraries call without Python.
 
 /// Zero, or -1 with a Python error set.
 template <class Function>
@@ -212,7 +212,7 @@ int export_object(void* object, DLManagedTensorVersioned** out) {
       PyErr_SetString(PyExc_TypeError, "an array that is not initialized");
       throw nb::python_error();
     }
-    // Whoever asks is told that the legacy default stream is behind all that uses the memory.
+    // `current_stream` tells consumers to use the legacy default stream.
     if (memory->allocation != nullptr && memory->is_on_cuda()) {
       memory->allocation->note_export();
       auto& device = cuda::Device::get(memory->device.device_id);
@@ -225,7 +225,7 @@ int export_object(void* object, DLManagedTensorVersioned** out) {
 int import_tensor(DLManagedTensorVersioned* tensor, void** out) {
   return succeeds([&] {
     ArrayMemory memory{};
-    // What is stolen is let go even if it cannot be used.
+    // The tensor is owned, and released even if it cannot be read.
     memory.keeper = keeper_of(tensor);
     if (!read_managed(*tensor, memory)) throw nb::python_error();
     memory.storage = storage_of(memory);
@@ -269,7 +269,7 @@ const DLPackExchangeAPI kExchangeApi{
     .managed_tensor_allocator = allocate,
     .managed_tensor_from_py_object_no_sync = export_object,
     .managed_tensor_to_py_object_no_sync = import_tensor,
-    // A tensor that is lent has nowhere to keep its strides, which DLPack counts in elements.
+    // A borrowed tensor has no storage for strides, which DLPack counts in elements.
     .dltensor_from_py_object_no_sync = nullptr,
     .current_work_stream = current_stream,
 };

@@ -8,8 +8,8 @@ namespace {
 constexpr const char* kVersioned = "dltensor_versioned";
 constexpr const char* kLegacy = "dltensor";
 
-/// Calls `object.__dlpack__` for use in `stream`, which is 0 for memory of the host; without the
-/// version where an exporter older than DLPack 1.0 has no such keyword.
+/// Calls `object.__dlpack__` for use in `stream`, 0 for host memory; without `max_version` for
+/// exporters older than DLPack 1.0.
 nb::object call_export(PyObject* object, uintptr_t stream) {
   nb::object method = nb::steal(PyObject_GetAttrString(object, "__dlpack__"));
   if (!method.is_valid()) return {};
@@ -24,7 +24,7 @@ nb::object call_export(PyObject* object, uintptr_t stream) {
   return nb::steal(PyObject_Call(method.ptr(), arguments.ptr(), keywords.ptr()));
 }
 
-/// The device that `object.__dlpack_device__` names; the CPU where there is no such method.
+/// The device that `object.__dlpack_device__` returns; the CPU if there is no such method.
 bool read_device(PyObject* object, DLDevice& device) {
   device = {kDLCPU, 0};
   nb::object method = nb::steal(PyObject_GetAttrString(object, "__dlpack_device__"));
@@ -37,7 +37,7 @@ bool read_device(PyObject* object, DLDevice& device) {
   nb::object id = kind.is_valid() ? nb::steal(PySequence_GetItem(pair.ptr(), 1)) : nb::object();
   if (!id.is_valid()) return false;
   long type = PyLong_AsLong(kind.ptr());
-  // Some exporters have no number for the CPU.
+  // Some exporters return None as the index of the CPU.
   long index = id.is_none() ? 0 : PyLong_AsLong(id.ptr());
   if (PyErr_Occurred() != nullptr) return false;
   device = {static_cast<DLDeviceType>(type), static_cast<int32_t>(index)};
@@ -151,7 +151,7 @@ bool read_capsule(PyObject* capsule, ArrayInfo& info) {
 }
 
 Keeper take_capsule(PyObject* capsule) {
-  // The names that say that the deleter is no longer the capsule's to call.
+  // The new name marks the capsule as consumed: its destructor does not call the deleter.
   if (PyCapsule_IsValid(capsule, kVersioned) != 0) {
     void* managed = PyCapsule_GetPointer(capsule, kVersioned);
     PyCapsule_SetName(capsule, "used_dltensor_versioned");

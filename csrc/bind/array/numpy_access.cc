@@ -11,7 +11,7 @@ namespace nb = nanobind;
 namespace kernelcore::bind {
 namespace {
 
-// What programs are compiled against that use NumPy's macros, since its first version.
+// The layout that NumPy's macros compile into programs, unchanged since its first version.
 struct NumpyDescriptor {
   PyObject head;
   PyTypeObject* scalar_type;
@@ -49,7 +49,7 @@ constexpr std::array<int, sizeof...(Types)> dtypes_of() {
   return {dtype_of(kind(Types{}), sizeof(Types))...};
 }
 
-// By NumPy's number of a type.
+// By NumPy's type number.
 constexpr auto kDTypes =
     dtypes_of<bool, signed char, unsigned char, short, unsigned short, int, unsigned int, long,
               unsigned long, long long, unsigned long long, float, double>();
@@ -62,7 +62,7 @@ int dtype_of_numbers(const NumpyDescriptor& descriptor) {
   return is_known ? kDTypes[static_cast<size_t>(descriptor.number)] : -1;
 }
 
-/// Strides as buffers have them: those of axes with one element are what the others make them.
+/// Strides as buffers have them: an axis of one element gets the stride of contiguous memory.
 void read_strides(const NumpyArray& array, unsigned flags, ArrayView& view) {
   if ((flags & kIsContiguous) != 0) return view.set_contiguous();
   int64_t stride = view.item_bytes;
@@ -72,7 +72,7 @@ void read_strides(const NumpyArray& array, unsigned flags, ArrayView& view) {
   }
 }
 
-/// Whether an array that `type` makes says the same of itself as its buffer.
+/// Whether reading an array of `type` by the struct agrees with the buffer protocol.
 bool is_laid_out(PyTypeObject* type) {
   nb::object shape = nb::make_tuple(2, 3);
   nb::object made = call_function(reinterpret_cast<PyObject*>(type), shape.ptr());

@@ -1,4 +1,4 @@
-// Arrays of NumPy, read from where its C interface says that they keep what they are.
+// Reads NumPy arrays directly, by the layout of their C struct.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -7,12 +7,11 @@
 
 namespace kernelcore::bind {
 
-/// Whether objects of `type` are NumPy's own arrays, of which `read_numpy` may be asked.
+/// Whether `type` is numpy.ndarray and its struct has the known layout.
 bool is_numpy_array(PyTypeObject* type);
 
-/// Reads what the buffer protocol would say of `object`, in a fifth of the time; false, and no
-/// error is set, where elements are none of kernels or need a look from that. The memory stays in
-/// place as long as the object.
+/// As the buffer protocol, in a fifth of the time; false, without an error set, for dtypes that
+/// only the buffer protocol reads. The memory is valid while the object lives.
 bool read_numpy(PyObject* object, ArrayInfo& info);
 
 }  // namespace kernelcore::bind

@@ -23,7 +23,7 @@ namespace {
 
 using StreamPointer = std::shared_ptr<cuda::Stream>;
 
-/// A launch on a device, ordered with whatever else uses its arrays.
+/// A launch on a device, ordered with other uses of its arrays.
 class DeviceCall {
  public:
   DeviceCall(const LaunchDescriptor& descriptor, StreamPointer stream, nb::handle dims,
@@ -48,7 +48,7 @@ class DeviceCall {
   }
 
  private:
-  /// Keeps memory of kernelcore until the launch is over, or as long as a graph has it.
+  /// Keeps memory of kernelcore until the launch completes, or as long as the captured graph lives.
   void use_own(PyObject* object) {
     const ArrayMemory* memory =
         is_array_memory(Py_TYPE(object)) ? array_memory_of(object) : nullptr;
@@ -58,13 +58,13 @@ class DeviceCall {
       return;
     }
     memory->allocation->note_use(stream_);
-    // The legacy stream, which most launches go to, captures nothing.
+    // The legacy stream, which most launches use, cannot capture.
     bool is_in_graph = stream_->handle() != cuda::kLegacyStream && stream_->is_capturing();
     if (is_in_graph) cuda::keep_in_graph(*stream_, memory->allocation);
   }
 
-  /// Waits for the streams of other libraries that may still write the arrays; those whose owners
-  /// go on without asking. A Graph leaves them to whoever launches it.
+  /// Makes the launch wait for the streams of other libraries that may still write the arrays; the
+  /// result are streams that must wait for the launch. The launch of a Graph orders those instead.
   std::vector<StreamPointer> wait_for_owners() {
     std::vector<StreamPointer> tied;
     if (stream_->capture() != nullptr) return tied;
@@ -114,8 +114,7 @@ int device_of(nb::handle arguments) {
   return -1;
 }
 
-/// Refuses a graph that would copy from or to memory of the host each time that it runs, which
-/// nobody keeps.
+/// Refuses to capture a copy from or to host memory that the graph cannot keep alive.
 void check_capture(const cuda::Stream& stream, const ArrayMemory& target,
                    const ArrayMemory& source) {
   auto is_lost = [](const ArrayMemory& memory) {
@@ -172,7 +171,7 @@ void fill_array(const StreamPointer& stream, ArrayMemory& target, nb::bytes patt
   target.count_write();
 }
 
-/// Calls `fill`, which gives steps to a stream from Python.
+/// Wraps a Python function that queues work in a stream.
 cuda::Graph::Fill calling(nb::object fill) {
   return [fill = std::move(fill)](const StreamPointer& stream) {
     nb::gil_scoped_acquire gil;
@@ -207,20 +206,20 @@ void bind_graphs(nb::module_& m) {
           "fill"_a,
           nb::sig(
               "def capture(self, fill: collections.abc.Callable[[CudaStream], object]) -> None"),
-          "Take what `fill` gives to a stream, in place of what was captured before.")
+          "Capture the work that `fill` queues in a stream; it replaces the previous graph.")
       .def("launch", &cuda::Graph::launch, "stream"_a, nb::call_guard<ReleasedGil>(),
-           "Queue all of it in a stream.");
+           "Queue the graph in a stream.");
   m.def(
       "cuda_prepare_branches",
       [](int ordinal) { return cuda::prepare_branches(cuda::Device::get(ordinal)); }, "ordinal"_a,
       nb::call_guard<ReleasedGil>(),
-      "Load what `cuda_add_branches` needs; false where the driver has no conditions of graphs.");
+      "Load the code of `cuda_add_branches`; false if the driver has no conditional nodes.");
   m.def("cuda_add_branches", &capture_branches, "stream"_a, "condition"_a, "branches"_a,
         nb::sig("def cuda_add_branches(stream: CudaStream, condition: ArrayMemory, branches: "
                 "collections.abc.Sequence[tuple[bool, bool, "
                 "collections.abc.Callable[[CudaStream], object]]]) -> None"),
-        "Capture branches: whether one runs where the condition is zero, whether it repeats, and "
-        "what gives its steps to a stream.");
+        "Capture conditional nodes. A branch: whether it runs if the condition is zero, whether it "
+        "repeats, and the function that queues its work in a stream.");
 }
 
 }  // namespace
@@ -235,7 +234,7 @@ void bind_device_launch(nb::module_& m) {
             new (self) cuda::DeviceKernel(descriptor, std::move(text), std::move(symbol));
           },
           "descriptor"_a, "image"_a, "symbol"_a,
-          "Of PTX or a cubin that defines `symbol`; `descriptor` has no address.")
+          "`image` is PTX or a cubin that defines `symbol`; `descriptor` has no address.")
       .def_prop_ro("descriptor", &cuda::DeviceKernel::descriptor, "What it makes of arguments.")
       .def("launch", &launch_on, "stream"_a, "dims"_a.none(), "args"_a, "block_dim"_a = 0,
            "max_blocks"_a = 0,
@@ -256,12 +255,13 @@ void bind_device_launch(nb::module_& m) {
         "The first CUDA device that has one of some arguments, or -1.");
   m.def(
       "note_written", [](nb::handle array) { note_written(array.ptr()); }, "array"_a,
-      "Tell whoever counts writes of an array that it was written.");
-  m.def("cuda_copy", &copy_array, "stream"_a, "target"_a, "source"_a,
-        "Queue a copy of the elements of an array to another of the same extents, at least one of "
-        "which is on the device of the stream, behind all that uses them.");
+      "Tell the library of an array that it was written.");
+  m.def(
+      "cuda_copy", &copy_array, "stream"_a, "target"_a, "source"_a,
+      "Queue a copy between arrays of the same extents, at least one of which is on the device of "
+      "the stream, after all other uses of them.");
   m.def("cuda_fill", &fill_array, "stream"_a, "target"_a, "pattern"_a,
-        "Queue filling an array without gaps with repetitions of a pattern, a few bytes.");
+        "Queue filling a contiguous array with repetitions of a pattern of a few bytes.");
 }
 
 }  // namespace kernelcore::bind

@@ -24,21 +24,20 @@ void bind_devices(nb::module_& m) {
         cuda::set_driver_library(path);
       },
       "path"_a, "Open another library than the system's driver; none if the path is empty.");
-  m.def("cuda_is_open", &cuda::is_driver_open,
-        "Whether the driver was opened: something asked for a CUDA device.");
+  m.def("cuda_is_open", &cuda::is_driver_open, "Whether the driver is open: CUDA was used.");
   m.def("cuda_known_devices", &cuda::Device::known,
-        "The CUDA devices that something has asked for, by their numbers.");
+        "The ordinals of the CUDA devices that were used.");
   m.def("cuda_device_count", &cuda::Device::count, Released(),
-        "How many CUDA devices there are.\n\nRaises:\n    KernelDeviceError: No driver.");
+        "The number of CUDA devices.\n\nRaises:\n    KernelDeviceError: No driver.");
   m.def(
       "cuda_device_name", [](int ordinal) { return cuda::Device::get(ordinal).name(); },
-      "ordinal"_a, Released(), "What the hardware calls itself.");
+      "ordinal"_a, Released(), "The name of the hardware.");
   m.def("cuda_compute_capability", &cuda::Device::compute_capability, "ordinal"_a, Released(),
         "10 * major + minor: 90 for sm_90.");
   m.def(
       "cuda_synchronize", [](int ordinal) { cuda::Device::get(ordinal).synchronize(); },
       "ordinal"_a, Released(),
-      "Wait for everything on a device.\n\nRaises:\n    KernelError: A kernel has failed.");
+      "Wait for all work on a device.\n\nRaises:\n    KernelError: A kernel has failed.");
 }
 
 void bind_streams(nb::module_& m) {
@@ -49,27 +48,27 @@ void bind_streams(nb::module_& m) {
           [](int ordinal, int priority) {
             return cuda::Stream::create(cuda::Device::get(ordinal), priority);
           },
-          "ordinal"_a, "priority"_a, Released(), "A new one.")
+          "ordinal"_a, "priority"_a, Released(), "Make a stream.")
       .def_static(
           "wrap",
           [](int ordinal, uintptr_t handle) {
             return cuda::Stream::wrap(cuda::Device::get(ordinal), handle);
           },
           "ordinal"_a, "handle"_a, Released(),
-          "Of another library's handle; 0 and 1 are the legacy default stream.")
+          "Wrap another library's handle; 0 and 1 are the legacy default stream.")
       .def_prop_ro(
           "handle",
           [](const cuda::Stream& self) { return reinterpret_cast<uintptr_t>(self.handle()); },
-          "What the driver calls it.")
+          "The driver's handle.")
       .def("synchronize", &cuda::Stream::synchronize, Released(),
-           "Wait for all that it was given.\n\nRaises:\n    KernelError: A kernel has failed.")
+           "Wait for all work of the stream.\n\nRaises:\n    KernelError: A kernel has failed.")
       .def_prop_ro("is_capturing", &cuda::Stream::is_capturing,
-                   "Whether what it is given becomes part of a graph, whoever captures that.")
+                   "Whether the stream is capturing, for whichever library.")
       .def("is_idle", &cuda::Stream::is_idle, Released(), "Whether all that is over.")
       .def("wait_for", &cuda::Stream::wait_for, "other"_a, Released(),
-           "Go on behind what another stream was given so far, not for a graph.")
+           "Order later work after all work of another stream that is not captured.")
       .def("follow", &cuda::Stream::follow, "other"_a, Released(),
-           "As `wait_for`, and become part of the graph that the other stream captures.");
+           "As `wait_for`, but join the capture of the other stream.");
 }
 
 void bind_events(nb::module_& m) {
@@ -85,17 +84,17 @@ void bind_events(nb::module_& m) {
           [](int ordinal, uintptr_t handle) {
             return std::make_shared<cuda::Event>(cuda::Device::get(ordinal), handle);
           },
-          "ordinal"_a, "handle"_a, "Of another library's handle.")
+          "ordinal"_a, "handle"_a, "Wrap another library's handle.")
       .def_prop_ro(
           "handle",
           [](const cuda::Event& self) { return reinterpret_cast<uintptr_t>(self.handle()); },
-          "What the driver calls it.")
+          "The driver's handle.")
       .def("record", &cuda::Event::record, "stream"_a, Released(), "Put it into a stream.")
       .def("delay", &cuda::Event::delay, "stream"_a, Released(), "Let a stream wait for it.")
       .def("synchronize", &cuda::Event::synchronize, Released(), "Wait for it.")
       .def("is_over", &cuda::Event::is_over, Released(), "Whether it was reached.")
       .def("ms_until", &cuda::Event::ms_until, "end"_a, Released(),
-           "Milliseconds between two that were reached.");
+           "Milliseconds between two completed events.");
 }
 
 void bind_buffers(nb::module_& m) {
@@ -108,7 +107,7 @@ void bind_buffers(nb::module_& m) {
                                 {kDLCUDA, ordinal}};
           },
           "stream"_a, "size_bytes"_a, Released(),
-          "Memory of a device, whose bytes are anything, for use in `stream` and behind it.")
+          "Uninitialized memory of a device, in the order of `stream`.")
       .def_static(
           "pinned",
           [](int ordinal, size_t size_bytes) {
@@ -116,7 +115,7 @@ void bind_buffers(nb::module_& m) {
                                 {kDLCUDAHost, 0}};
           },
           "ordinal"_a, "size_bytes"_a, Released(),
-          "Memory of the host that devices copy from and to without waiting.")
+          "Pinned host memory, which devices copy from and to asynchronously.")
       .def_prop_ro(
           "address",
           [](const DeviceBuffer& self) {
@@ -124,7 +123,7 @@ void bind_buffers(nb::module_& m) {
                        ? uintptr_t{0}
                        : reinterpret_cast<uintptr_t>(self.allocation->data());
           },
-          "Of its first byte; 0 where there is none.");
+          "The address of the first byte; 0 if there are no bytes.");
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ std::string type_name(PyObject* object) {
   return text_of(name);
 }
 
-// The dtype as the array's own library prints it, less the library's name.
+// The dtype as the array's own library prints it, without the library's name.
 std::string dtype_text(PyObject* object, int dtype) {
   nb::object attribute = nb::steal(PyObject_GetAttrString(object, "dtype"));
   if (!attribute.is_valid()) {
@@ -55,7 +55,7 @@ std::string dtype_text(PyObject* object, int dtype) {
   return dot == std::string::npos ? text : text.substr(dot + 1);
 }
 
-/// Dimensions as the owner of the array counts them: data arrays leave those of components out.
+/// Dimensions as the array's library counts them: data arrays exclude those of components.
 int ndim_of(PyObject* object, const ArrayInfo& info) {
   if (!is_array_memory(Py_TYPE(object))) return info.view.ndim;
   nb::object ndim = nb::steal(PyObject_GetAttrString(object, "ndim"));
@@ -102,7 +102,7 @@ std::string integer_help(DType dtype) {
   return std::string("annotate the parameter as kc.") + (is_signed ? "int64" : "uint64");
 }
 
-// The bits of an integer, of which a field takes as many as it has.
+// The value modulo 2**64; the field takes its low bits.
 uint64_t integer_value(const LaunchDescriptor& descriptor, size_t index, PyObject* object) {
   DType dtype = descriptor.slots[index].dtype;
   bool is_signed = traits_of(dtype).kind == ScalarKind::kInt;
@@ -138,7 +138,7 @@ bool bool_value(const LaunchDescriptor& descriptor, size_t index, PyObject* obje
   fail(descriptor, index, "a bool value", type_name(object), "pass True or False");
 }
 
-/// What NumPy has of a data array without dimensions, which stands for its element.
+/// The NumPy scalar of a data array without dimensions; invalid for other objects.
 nb::object element_of(PyObject* object) {
   if (!is_array_memory(Py_TYPE(object))) return nb::object();
   const ArrayMemory* memory = array_memory_of(object);
@@ -191,7 +191,7 @@ void check_array(const LaunchDescriptor& descriptor, size_t index, const ArrayIn
     std::string help = is_dtype
                            ? "reshape it, or annotate the parameter with its number of dimensions"
                            : conversion_help(object, slot, info);
-    // The array's dimensions, where they tell more than their number.
+    // The shape says more than the number of dimensions.
     bool shows_shape = is_dtype && slot.component_ndim() != 0 && info.view.ndim <= kMaxArrayDims;
     std::string found = shows_shape
                             ? "shape " + shape_text(info.view)
@@ -235,7 +235,7 @@ void check_status(const LaunchDescriptor& descriptor, size_t index, PyObject* ob
        "pass an array whose memory the CPU can reach");
 }
 
-/// Throws an argument Error where the kernel stores to elements that have several indices.
+/// Throws an argument Error if the kernel stores to an array that repeats elements.
 void check_distinct(const LaunchDescriptor& descriptor, size_t index, const ArrayView& view) {
   if (!descriptor.slots[index].is_written()) return;
   bool is_stored = std::ranges::find(descriptor.stored, index) != descriptor.stored.end();
@@ -253,7 +253,7 @@ void check_distinct(const LaunchDescriptor& descriptor, size_t index, const Arra
 const ArrayInfo& read_array_argument(const LaunchDescriptor& descriptor, size_t index,
                                      PyObject* object, ArrayInfo& found, Keeper& keeper,
                                      Place place, bool is_kept) {
-  // Nothing in between runs code that could change what is known.
+  // No Python code runs before `info` is used.
   const ArrayInfo* info = is_kept ? nullptr : known_info(object);
   if (info == nullptr) {
     Access access = is_kept                                ? Access::kKeep

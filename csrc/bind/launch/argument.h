@@ -10,14 +10,15 @@
 
 namespace kernelcore::bind {
 
-/// Reads the array that parameter `index` takes to `found`, unless that is known already; throws an
-/// argument Error if it does not fit. With `is_kept` the memory stays in place as long as `keeper`.
+/// The memory of `object`, checked against parameter `index`; throws an argument Error if it does
+/// not fit. Data arrays are known; others are read to `found`. With `is_kept` the memory is valid
+/// while `keeper` lives.
 const ArrayInfo& read_array_argument(const LaunchDescriptor& descriptor, size_t index,
                                      PyObject* object, ArrayInfo& found, Keeper& keeper,
                                      Place place = {}, bool is_kept = false);
 
-/// Throws an argument Error unless what was read of `object` is what parameter `index` takes; the
-/// Error says that it is elsewhere where another device than `ordinal` has it.
+/// Throws an argument Error unless `info`, the memory of `object`, fits parameter `index`; its kind
+/// is kElsewhere if device `ordinal` cannot access the memory.
 void check_array(const LaunchDescriptor& descriptor, size_t index, const ArrayInfo& info,
                  PyObject* object, int ordinal = -1);
 
@@ -25,7 +26,7 @@ void check_array(const LaunchDescriptor& descriptor, size_t index, const ArrayIn
 void read_value_argument(const LaunchDescriptor& descriptor, size_t index, PyObject* object,
                          std::byte* target);
 
-/// Text of the Python error that is set, which is cleared.
+/// The text of the current Python error, which is cleared.
 std::string take_python_error();
 
 }  // namespace kernelcore::bind

@@ -7,7 +7,7 @@
 
 namespace kernelcore::bind {
 
-/// A list or tuple as it is, another iterable as a tuple; nothing as nothing.
+/// A list or tuple as it is, another iterable as a tuple; invalid if `given` is.
 inline nanobind::object as_sequence(nanobind::handle given) {
   if (!given.is_valid() || PyTuple_Check(given.ptr()) != 0 || PyList_Check(given.ptr()) != 0)
     return nanobind::borrow(given);
@@ -16,7 +16,8 @@ inline nanobind::object as_sequence(nanobind::handle given) {
   return items;
 }
 
-/// The arguments of a launch, held so that converting one cannot take another away.
+/// The arguments of a launch, with a reference each: converting one may run code that drops
+/// another.
 class Arguments {
  public:
   Arguments(nanobind::handle inputs, nanobind::handle outputs)

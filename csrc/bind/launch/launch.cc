@@ -37,7 +37,7 @@ Launch read_dims(const LaunchDescriptor& descriptor, nb::handle dims) {
   int64_t extents[kMaxGridDims + 1];
   size_t rank = 1;
   if (PyTuple_Check(dims.ptr()) != 0 || PyList_Check(dims.ptr()) != 0) {
-    // One more than the limit is enough to be refused by its check.
+    // `make_launch` refuses a rank above the limit.
     rank = std::min<size_t>(nb::len(dims), kMaxGridDims + 1);
     for (size_t k = 0; k < std::min<size_t>(rank, kMaxGridDims); ++k) {
       nb::object item = nb::steal(PySequence_GetItem(dims.ptr(), static_cast<Py_ssize_t>(k)));
@@ -74,7 +74,7 @@ PreparedLaunch::PreparedLaunch(const LaunchDescriptor& descriptor, nb::handle di
   size_t count = descriptor.slots.size();
   check_count(descriptor, arguments_.size());
   launch_ = read_dims(descriptor, dims);
-  // Values first: converting one may run Python code, which must not find arrays half read.
+  // Values first: their conversion may run Python code, which could change arrays already read.
   for (size_t i = 0; i < count; ++i) {
     const ParameterSlot& slot = descriptor.slots[i];
     if (slot.role == Role::kValue)
@@ -178,8 +178,8 @@ void init_descriptor(LaunchDescriptor* self, std::string name, std::string key, 
   new (self) LaunchDescriptor(std::move(made));
 }
 
-/// A launch that may be run any number of times; null if an array that the kernel must have for
-/// itself shares memory. Counts the writes that are to come.
+/// A launch that may be run any number of times; null if an array that the kernel needs exclusively
+/// shares memory. Counts the writes in advance.
 std::unique_ptr<PreparedLaunch> prepare_launch(const LaunchDescriptor& descriptor, nb::handle dims,
                                                nb::handle args) {
   auto made = std::make_unique<PreparedLaunch>(descriptor, dims, args, nb::handle(), Place{}, true);
@@ -207,14 +207,14 @@ void bind_launch(nb::module_& m) {
       .def_ro("grid_rank", &LaunchDescriptor::grid_rank);
   nb::class_<PreparedLaunch>(m, "PreparedLaunch", "A launch that may be run any number of times.")
       .def("__call__", &PreparedLaunch::run, "Run the kernel on the arrays that it was given.");
-  m.def(
-      "prepare_launch", &prepare_launch, nb::arg("descriptor"), nb::arg("dims").none(),
-      nb::arg("args"), nb::keep_alive<0, 1>(),
-      nb::sig("def prepare_launch(descriptor: LaunchDescriptor, "
-              "dims: int | collections.abc.Sequence[int], "
-              "args: collections.abc.Sequence[typing.Any]) -> PreparedLaunch | None"),
-      "Check the arguments of a launch, whose arrays stay in place; counts the writes that are to "
-      "come. None if an array that the kernel must have for itself shares memory.");
+  m.def("prepare_launch", &prepare_launch, nb::arg("descriptor"), nb::arg("dims").none(),
+        nb::arg("args"), nb::keep_alive<0, 1>(),
+        nb::sig("def prepare_launch(descriptor: LaunchDescriptor, "
+                "dims: int | collections.abc.Sequence[int], "
+                "args: collections.abc.Sequence[typing.Any]) -> PreparedLaunch | None"),
+        "Check the arguments of a launch, keep its arrays alive, and count the writes in advance. "
+        "None "
+        "if an array that the kernel needs exclusively shares memory.");
   m.def(
       "launch",
       [](const LaunchDescriptor& descriptor, nb::handle dims, nb::handle args) {
@@ -224,7 +224,7 @@ void bind_launch(nb::module_& m) {
       nb::sig("def launch(descriptor: LaunchDescriptor, dims: int | collections.abc.Sequence[int], "
               "args: collections.abc.Sequence[typing.Any]) -> bool"),
       "Run a kernel over a grid with one argument per parameter, in order. False, and nothing was "
-      "run, if an array that the kernel must have for itself shares memory.");
+      "run, if an array that the kernel needs exclusively shares memory.");
   m.def("array_span", &array_span, nb::arg("descriptor"), nb::arg("index"), nb::arg("array"),
         "The memory of an array that parameter `index` takes.");
 }

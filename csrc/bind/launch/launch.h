@@ -15,18 +15,18 @@
 
 namespace kernelcore::bind {
 
-/// Rows of integers, as parsers of the core take them.
+/// Rows of integers in one span, as the core parses them.
 template <size_t kFields>
 std::span<const int64_t> flat(const std::vector<std::array<int64_t, kFields>>& rows) {
   return {rows.empty() ? nullptr : rows[0].data(), rows.size() * kFields};
 }
 
-/// A launch whose arguments were read and fit the kernel.
+/// A launch whose arguments are read and checked.
 class PreparedLaunch {
  public:
   /// Takes one argument per parameter: those in `inputs`, then those in `outputs`, either of which
-  /// may be null, for use in `place`. With `is_kept` arrays stay in place as long as this, not only
-  /// as long as the caller holds them. Throws an argument Error.
+  /// may be null, for use in `place`. With `is_kept` the memory of the arrays is valid while this
+  /// lives, not only while the caller holds them. Throws an argument Error.
   PreparedLaunch(const LaunchDescriptor& descriptor, nanobind::handle dims, nanobind::handle inputs,
                  nanobind::handle outputs, Place place = {}, bool is_kept = false);
 
@@ -34,7 +34,7 @@ class PreparedLaunch {
   const std::byte* block() { return block_.data(); }
   const Launch& launch() const { return launch_; }
 
-  /// Whether the arrays that the kernel must have for itself share no memory.
+  /// Whether the arrays that the kernel needs exclusively share no memory.
   bool is_unaliased() { return keeps_noalias(descriptor_, views_.data()); }
 
   /// Runs on the thread pool and counts the writes, also where the run fails: it has written. Runs
@@ -55,7 +55,7 @@ class PreparedLaunch {
   /// A stream of another library that may still write an array.
   struct WorkStream {
     uintptr_t handle;
-    bool is_tied;  // the library goes on in it without asking
+    bool is_tied;  // the library queues more work in it without synchronizing
   };
   const std::vector<WorkStream>& streams() const { return streams_; }
 

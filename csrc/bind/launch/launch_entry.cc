@@ -16,7 +16,7 @@ namespace nb = nanobind;
 namespace kernelcore::bind {
 namespace {
 
-/// Whether `given` is a number of blocks or threads, which only GPUs have; what is none is refused.
+/// Whether `given` is an int, as `max_blocks` and `block_dim` take; only GPUs use them.
 bool is_count(PyObject* given) {
   int overflow = 0;
   return PyLong_CheckExact(given) != 0 && PyLong_AsLongLongAndOverflow(given, &overflow) >= 0;
@@ -30,14 +30,14 @@ bool is_false(PyObject* given) {
   return given == Py_False;
 }
 
-/// A parameter of the general function, and whether a plain launch may be given an object for it;
-/// null: any.
+/// A parameter of the general function, with the test of arguments that a plain launch accepts;
+/// null: any argument.
 struct EntryParameter {
   const char* name;
   bool (*is_plain)(PyObject* given);
 };
 
-// In order. Of a launch that nobody records it does not matter whether it may be recorded.
+// In order. `record_tape` does not matter: plain launches are not recorded.
 const std::array kParameters = std::to_array<EntryParameter>({
     {"kernel", nullptr},
     {"dim", nullptr},
@@ -65,19 +65,19 @@ struct EntryArguments {
   PyObject* outputs() const { return all[3]; }
 };
 
-/// What the entry knows of Python; held for ever, guarded by the GIL.
+/// Python objects that the entry uses; never released, guarded by the GIL.
 struct Entry {
   PyObject* general = nullptr;     // the function for all launches
   PyTypeObject* kernel = nullptr;  // the class of kernels
-  PyObject* recorder = nullptr;    // gives who records launches, or None
+  PyObject* recorder = nullptr;    // returns the active recorder of launches, or None
   PyTypeObject* descriptor = nullptr;
-  PyObject* fast_path = nullptr;  // the attribute of kernels that may run at once
+  PyObject* fast_path = nullptr;  // the name of the attribute with the descriptor
   std::array<PyObject*, kCount> names{};
 };
 
 Entry g_entry;
 
-/// Whether reading `arguments` runs nothing of the caller's, and a second time gives the same.
+/// Whether iterating over `arguments` runs no Python code and can be repeated.
 bool is_sequence(PyObject* arguments) {
   return arguments == nullptr || PyList_CheckExact(arguments) != 0 ||
          PyTuple_CheckExact(arguments) != 0;
@@ -88,11 +88,11 @@ bool is_plain(size_t index, PyObject* given) {
   return is_plain == nullptr || is_plain(given);
 }
 
-/// Sorts the arguments of a call by parameter; false if they are not those of a plain launch.
+/// Assigns the arguments of a call to parameters; false if it is not a plain launch.
 bool sort_arguments(PyObject* const* given, size_t count, PyObject* keywords,
                     EntryArguments& sorted) {
   if (count > kCount) return false;
-  // One by one: a wide load would wait for the caller's stores of them to reach the cache.
+  // One by one: a wide load of the caller's recent stores would stall store forwarding.
   for (size_t i = 0; i < count; ++i) {
     if (!is_plain(i, given[i])) return false;
     sorted.all[i] = given[i];
@@ -111,7 +111,7 @@ bool sort_arguments(PyObject* const* given, size_t count, PyObject* keywords,
          is_sequence(sorted.outputs());
 }
 
-/// What `kernel` launches if nothing has to be looked at before; invalid if there is nothing.
+/// The descriptor of `kernel` if it has a fast path on the CPU; else invalid.
 nb::object fast_descriptor(PyObject* kernel) {
   if (Py_TYPE(kernel) != g_entry.kernel) return {};
   nb::object fast_path = nb::steal(PyObject_GetAttr(kernel, g_entry.fast_path));
@@ -125,7 +125,7 @@ bool is_recording() {
   return !recorder.is_none();
 }
 
-/// Launches; false, and nothing was run, if that is for the general function.
+/// Launches; false, and nothing was run, if the general function has to.
 bool launch_plainly(const EntryArguments& arguments) {
   nb::object fast_path = fast_descriptor(arguments.kernel());
   if (!fast_path.is_valid() || is_recording()) return false;
@@ -139,13 +139,13 @@ bool launch_plainly(const EntryArguments& arguments) {
     return true;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kElsewhere) throw;
-    // Its next arrays will not be the CPU's either.
+    // Later launches will probably use the same device.
     nb::setattr(kernel, g_entry.fast_path, nb::none());
     return false;
   }
 }
 
-/// None after a launch; the general function if that is to do it; null with an error set.
+/// None after a launch; the general function if that has to launch; null with an error set.
 PyObject* try_plainly(PyObject* const* given, size_t count, PyObject* keywords) noexcept {
   return call_guarded([&] {
     EntryArguments arguments;
@@ -155,7 +155,8 @@ PyObject* try_plainly(PyObject* const* given, size_t count, PyObject* keywords) 
   });
 }
 
-// The function is called past all that is `noexcept`: an interpreter that ends unwinds its threads.
+// The general function is called outside of `noexcept` code: at its end the interpreter unwinds
+// threads.
 PyObject* enter(PyObject*, PyObject* const* given, size_t count_and_flag, PyObject* keywords) {
   auto count = static_cast<size_t>(PyVectorcall_NARGS(count_and_flag));
   PyObject* tried = try_plainly(given, count, keywords);
@@ -163,8 +164,8 @@ PyObject* enter(PyObject*, PyObject* const* given, size_t count_and_flag, PyObje
   return Py_XNewRef(tried);
 }
 
-/// The entry as an object of Python. A built-in function would have no attributes, and compilers
-/// of other libraries warn of those that they do not know.
+/// The entry as a Python object. A built-in function has no attributes, and torch.compile warns
+/// about unknown built-ins.
 struct EntryObject {
   PyObject head;
   vectorcallfunc call;
@@ -229,9 +230,8 @@ void bind_launch_entry(nb::module_& m) {
         nb::sig("def launch_entry(general: collections.abc.Callable[..., typing.Any], "
                 "kernel: type, recorder: collections.abc.Callable[[], object]) "
                 "-> collections.abc.Callable[..., typing.Any]"),
-        "`launch`, which runs plain launches itself and leaves others to `general`: of others than "
-        "the CPU's arrays, of kernels of the class `kernel` that were not launched before, and "
-        "those that what `recorder` gives records.");
+        "`launch`: runs plain launches itself and calls `general` for the others. Plain launches "
+        "have arrays of the CPU, a kernel of class `kernel` that has run before, and no recorder.");
 }
 
 }  // namespace kernelcore::bind

@@ -100,7 +100,7 @@ void run_operation(const BoundOperation& self, nb::handle operands, nb::handle r
   ViewBuffer views(count);
   ViewBuffer made(op.results.size());
   SmallBuffer<uint64_t, 16> numbers(count);
-  // Values first: converting one may run Python code, which must not find arrays half read.
+  // Values first: their conversion may run Python code, which could change arrays already read.
   for (size_t i = 0; i < count; ++i) {
     size_t parameter = op.parameter_of(i);
     if (op.operands[i].is_array || parameter == Operation::kNoParameter) continue;
@@ -130,8 +130,7 @@ void bind_operation(nb::module_& m) {
   nb::class_<BoundOperation>(m, "Operation", "A kernel as a pure function of arrays.")
       .def("__init__", &init_operation, nb::arg("descriptor"), nb::arg("operands"),
            nb::arg("result_rules"), nb::arg("n_visible_results"), nb::arg("grid_rule"),
-           nb::arg("on_devices") = nb::none(),
-           "Of arrays in CPU memory, and `on_devices` of torch's CUDA tensors.")
+           nb::arg("on_devices") = nb::none(), "`on_devices` runs it on torch's CUDA tensors.")
       .def("run", &run_operation, nb::arg("operands"), nb::arg("results"),
            nb::sig("def run(self, operands: collections.abc.Sequence[object], "
                    "results: collections.abc.Sequence[object]) -> None"),
