@@ -109,6 +109,7 @@ class _Run:
 
     def __init__(self, kernels: list[Kernel], adjoint: bool, progress: bool | None) -> None:
         self.start = time.perf_counter()
+        self.kernels = kernels
         # Programs without a console have no standard error.
         self.is_shown = bool(sys.stderr) and (sys.stderr.isatty() if progress is None else progress)
         self.tasks = list(_named(task for kernel in kernels for task in _tasks(kernel, adjoint)))
@@ -142,6 +143,10 @@ class _Run:
             self._compile(cpu.object_code)
         finally:
             self._join()
+        for kernel in self.kernels:
+            # Later processes find the launch as well; what fails is reported above.
+            with contextlib.suppress(KernelError):
+                _ = None if kernel.is_generic else kernel.executable.signature
         if self.is_shown:
             print(file=sys.stderr)
         seconds = time.perf_counter() - self.start

@@ -91,18 +91,25 @@ print(*(name for name in sys.modules if name.startswith("kernelcore.")))
 """
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_a_known_kernel_is_launched_without_the_compiler(name: str, tmp_path: Path) -> None:
+def imported(program: str, tmp_path: Path) -> set[str]:
+    """The packages of kernelcore that ``program`` imports, with a cache of its own."""
     file = tmp_path / "program.py"
-    file.write_text(PROGRAM.format(PROGRAMS[name]))
+    file.write_text(PROGRAM.format(program))
     env = {**os.environ, "KC_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
     env.pop("KC_CACHE", None)
+    command = [sys.executable, str(file)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    return {module.split(".")[1] for module in done.stdout.split()}
 
-    def imported() -> set[str]:
-        done = subprocess.run(
-            [sys.executable, str(file)], env=env, capture_output=True, text=True, check=True
-        )
-        return {module.split(".")[1] for module in done.stdout.split()}
 
-    assert imported().issuperset(COMPILER)
-    assert imported().isdisjoint(COMPILER)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_known_kernel_is_launched_without_the_compiler(name: str, tmp_path: Path) -> None:
+    assert imported(PROGRAMS[name], tmp_path).issuperset(COMPILER)
+    assert imported(PROGRAMS[name], tmp_path).isdisjoint(COMPILER)
+
+
+def test_kernels_that_were_compiled_beforehand_are_known(tmp_path: Path) -> None:
+    launch = "kc.launch(k, 4, [], [out])"
+    compiled = PROGRAMS["functions"].replace(launch, "kc.compile_all([k]); out[:] = 2.0")
+    assert imported(compiled, tmp_path).issuperset(COMPILER)
+    assert imported(PROGRAMS["functions"], tmp_path).isdisjoint(COMPILER)
