@@ -210,9 +210,9 @@ class Scope:
         self.unset(name)
         return value
 
-    def integer(self, value: Atom, dtype: Scalar) -> Atom:
+    def integer(self, value: Atom | UntypedLiteral, dtype: Scalar) -> Atom:
         """The integer ``value`` as ``dtype``."""
-        if isinstance(value, Const):
+        if isinstance(value, UntypedLiteral | Const):
             return const(dtype, int(value.value), self.builder.loc)
         return value if value.type == dtype else self.builder.emit(CAST, value, dtype=dtype)
 

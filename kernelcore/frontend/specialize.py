@@ -40,7 +40,6 @@ from kernelcore.language.annotations import (
     Open,
     Wanted,
     parameter_nodes,
-    required_type,
     result_types,
 )
 from kernelcore.language.definition import kernel_parameters
@@ -51,28 +50,21 @@ from kernelcore.language.types import Scalar, SourceType, Type, boolean, is_patt
 
 
 def specialize_kernel(
-    pyfunc: Callable[..., Any], types: Sequence[SourceType] | None = None
+    pyfunc: Callable[..., Any],
+    types: Sequence[SourceType] | None = None,
+    *,
+    is_kernel: bool = True,
 ) -> Func:
     """The kernel ``pyfunc`` for parameters of ``types``, by default those of its annotations.
+
+    Without ``is_kernel`` it is a function, which may return values.
 
     Raises:
         KernelError: The first place that is not in the kernel language.
     """
     if types is None:
         types = [_concrete(*row) for row in kernel_parameters(pyfunc)]
-    return _Specializer().kernel(read_source(pyfunc), types, is_kernel=True)
-
-
-def specialize_function(function: Function) -> Func:
-    """The function, whose parameters are annotated, on its own.
-
-    Raises:
-        KernelError: The first place that is not in the kernel language.
-    """
-    source = read_source(function.overloads[0].pyfunc)
-    nodes = parameter_nodes(source)
-    types = [_concrete(n.arg, required_type(source, n), source.loc(n)) for n in nodes]
-    return _Specializer().kernel(source, types, is_kernel=False)
+    return _Specializer().kernel(read_source(pyfunc), types, is_kernel=is_kernel)
 
 
 def result_types_of(callee: object, types: Sequence[SourceType]) -> tuple[SourceType, ...]:

@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore.frontend.specialize import specialize_function, specialize_kernel
+from kernelcore.frontend.specialize import specialize_kernel
+from kernelcore.ir.core import Func
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.verify import verify
 from kernelcore.ir.walk import walk_eqns
+from kernelcore.language.annotations import parameter_nodes, required_type
+from kernelcore.language.source import read_source
 from kernelcore.passes.simplify.inline import inline
 from tests.helpers import interpreter, programs_control, programs_expressions, programs_literals
 from tests.helpers.programs import CASES, F64, I32, X
@@ -22,6 +25,14 @@ from tests.helpers.programs_expressions import square
 
 # Importing these modules fills CASES.
 _ = programs_control, programs_expressions, programs_literals
+
+
+def specialize_function(function: kc.Function) -> Func:
+    """``function``, whose parameters are annotated with concrete types, on its own."""
+    pyfunc = function.overloads[0].pyfunc
+    source = read_source(pyfunc)
+    types: list[Any] = [required_type(source, node) for node in parameter_nodes(source)]
+    return specialize_kernel(pyfunc, types, is_kernel=False)
 
 
 def copied(args: Sequence[Any]) -> list[Any]:

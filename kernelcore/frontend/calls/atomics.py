@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from kernelcore.base.errors import KernelSyntaxError, KernelTypeError
 from kernelcore.builtins import BUILTINS
@@ -67,7 +68,7 @@ def accumulate(
     node: ast.AST,
 ) -> Value:
     """Add ``value`` to scalars of an element and return the old ones."""
-    return _update(scope, scalars, type_, value, source, node, _add)
+    return _update(scope, scalars, type_, value, source, node, _ADD)
 
 
 def negated(scope: Scope, value: Value, type_: Element, source: ast.expr, node: ast.AST) -> Value:
@@ -81,8 +82,17 @@ def negated(scope: Scope, value: Value, type_: Element, source: ast.expr, node: 
 _Emit = Callable[[Scope, ElementSlot, Atom], Var]
 
 
-def _add(scope: Scope, slot: ElementSlot, value: Atom) -> Var:
-    return scope.builder.emit(ATOMIC_ADD, *slot.operands, value)
+def _emitter(op: Op, **attrs: Any) -> _Emit:
+    """Emits ``op`` on an element and a value."""
+
+    def emit(scope: Scope, slot: ElementSlot, value: Atom) -> Var:
+        return scope.builder.emit(op, *slot.operands, value, **attrs)
+
+    return emit
+
+
+_ADD, _EXCHANGE = _emitter(ATOMIC_ADD), _emitter(ATOMIC, update=None)
+_MIN, _MAX = (_emitter(ATOMIC, update=BUILTINS[name].op) for name in ("min", "max"))
 
 
 def _update(
@@ -95,7 +105,7 @@ def _update(
     emit: _Emit,
 ) -> Value:
     """``emit`` for each scalar of an element with that of ``value``; the old element."""
-    if emit is not _exchange and any(s.dtype.kind == "bool" for s in scalars):
+    if emit is not _EXCHANGE and any(s.dtype.kind == "bool" for s in scalars):
         raise KernelTypeError(
             "an atomic on an element of type bool",
             scope.loc(node),
@@ -108,17 +118,6 @@ def _update(
         assert not isinstance(leaf, UntypedLiteral)
         olds.append(emit(scope, slot, leaf))
     return build(type_, iter(olds))
-
-
-def _exchange(scope: Scope, slot: ElementSlot, value: Atom) -> Var:
-    return scope.builder.emit(ATOMIC, *slot.operands, value, update=None)
-
-
-def _updater(op: Op) -> _Emit:
-    def emit(scope: Scope, slot: ElementSlot, value: Atom) -> Var:
-        return scope.builder.emit(ATOMIC, *slot.operands, value, update=op)
-
-    return emit
 
 
 def _target(
@@ -200,12 +199,12 @@ _BITS = {
 INTRINSICS: Mapping[Intrinsic, _Lower] = MappingProxyType(
     {
         intrinsics.tid: _tid,
-        intrinsics.atomic_add: _atomic(intrinsics.atomic_add, _add),
+        intrinsics.atomic_add: _atomic(intrinsics.atomic_add, _ADD),
         intrinsics.atomic_sub: _atomic_sub,
-        intrinsics.atomic_min: _atomic(intrinsics.atomic_min, _updater(BUILTINS["min"].op)),
-        intrinsics.atomic_max: _atomic(intrinsics.atomic_max, _updater(BUILTINS["max"].op)),
-        intrinsics.atomic_exch: _atomic(intrinsics.atomic_exch, _exchange),
+        intrinsics.atomic_min: _atomic(intrinsics.atomic_min, _MIN),
+        intrinsics.atomic_max: _atomic(intrinsics.atomic_max, _MAX),
+        intrinsics.atomic_exch: _atomic(intrinsics.atomic_exch, _EXCHANGE),
         intrinsics.atomic_cas: _atomic_cas,
-        **{i: _atomic(i, _updater(op), only="int uint") for i, op in _BITS.items()},
+        **{i: _atomic(i, _emitter(ATOMIC, update=op), only="int uint") for i, op in _BITS.items()},
     }
 )

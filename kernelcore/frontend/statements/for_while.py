@@ -182,7 +182,7 @@ def _counted_while(
     narrow = bounds[0].type
     # A loop over a narrow integer can have more iterations than that integer can count.
     dtype = int32 if narrow.bits < int32.bits else narrow
-    start, stop, step = (_converted(scope, b, dtype, scope.loc(node.iter)) for b in bounds)
+    start, stop, step = (scope.integer(b, dtype) for b in bounds)
     is_plain = (start, step) == (const(dtype, 0, None), const(dtype, 1, None))
     trips = stop if is_plain else scope.builder.emit(BUILTINS["range_len"].op, start, stop, step)
 
@@ -311,7 +311,7 @@ def _bounds(scope: Scope, node: ast.For) -> tuple[RangeBounds, InferredType]:
     else:
         inferred = scope.inference.infer(_index_variable(node), int32)
     scope.at(call)
-    start, stop, step = (_converted(scope, v, inferred.type, scope.loc(call)) for v in values)
+    start, stop, step = (scope.integer(v, inferred.type) for v in values)
     return (start, stop, step), inferred
 
 
@@ -321,14 +321,6 @@ def _index_type(types: set[Scalar]) -> Scalar:
         return next(iter(types))
     fits = all(t.limits[0] >= int32.limits[0] and t.limits[1] <= int32.limits[1] for t in types)
     return int32 if fits else int64
-
-
-def _converted(
-    scope: Scope, value: Atom | UntypedLiteral, dtype: Scalar, loc: SrcLoc | None
-) -> Atom:
-    if isinstance(value, UntypedLiteral | Const):
-        return const(dtype, value.value, loc)
-    return value if value.type == dtype else scope.builder.emit(CAST, value, dtype=dtype)
 
 
 def _index_variable(node: ast.For) -> InferenceVariable:

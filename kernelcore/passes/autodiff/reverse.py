@@ -17,7 +17,7 @@ from kernelcore.ir.builder import Builder, zero
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ATOMIC_ADD, LOAD, POP, PUSH, STACK, STORE, WRITES, OpKind
 from kernelcore.ir.walk import replace_body
-from kernelcore.language.types import ArrayType, Scalar, StackType
+from kernelcore.language.types import ArrayType, Scalar, StackType, as_array
 from kernelcore.passes.autodiff.activity import active_values, check_derivative_exists
 from kernelcore.passes.autodiff.derived import Derived, make_derived
 from kernelcore.passes.autodiff.primal_recomputation import PrimalValues
@@ -54,7 +54,8 @@ class Reverse:
         seeded = {func.params[i] for i in seeds}
         for param in func.params:
             if param in self.active and (param in self.wrt | seeded or self.rewritten(param)):
-                self.adjoint[param] = _adjoint_param(param)
+                assert not isinstance(param.type, StackType)
+                self.adjoint[param] = Var(as_array(param.type), f"ct_{param.name}")
 
     def rewritten(self, array: Atom) -> bool:
         """Whether the kernel both writes and loads ``array``."""
@@ -199,14 +200,3 @@ class Reverse:
             self.builder.emit_effect(PUSH, self.adjoint[stack], cotangent)
         else:
             self.add(cotangents, eqn.inputs[1], self.builder.emit(POP, self.adjoint[stack]))
-
-
-def _adjoint_param(param: Var) -> Var:
-    name = f"ct_{param.name}"
-    match param.type:
-        case ArrayType():
-            return Var(param.type, name)
-        case Scalar():
-            return Var(ArrayType(param.type, 0), name)
-        case StackType():
-            raise ValueError("stacks are no parameters")
