@@ -19,22 +19,22 @@ from kernelcore.base.llvm import engine, lock
 from kernelcore.codegen import abi
 from kernelcore.codegen.gpu import gpu_ops, nvrtc, warp_reduction
 from kernelcore.codegen.llvm import control, memory, output
-from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter, Handler
+from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter, Handler, Lanes
 from kernelcore.codegen.llvm.kernel import (
     HANDLERS,
     MAX_EQNS_OF_TWO_BODIES,
     all_equal,
+    facts_of,
     leave,
     load_arguments,
     module_text,
     packed_form,
 )
-from kernelcore.codegen.llvm.stack_records import stack_records
 from kernelcore.codegen.simd.grid_loop import unravel
 from kernelcore.codegen.snippet import translation_unit
 from kernelcore.ir.core import Func
 from kernelcore.ir.op import LOOPS, OpKind
-from kernelcore.ir.walk import assertions, walk_eqns
+from kernelcore.ir.walk import walk_eqns
 from kernelcore.language.types import ArrayType
 from kernelcore.passes.access.accumulation_plan import Order, unplanned
 from kernelcore.passes.autodiff.rules import without_rules
@@ -151,10 +151,8 @@ def llvm_text(func: Func, symbol: str, order: Order = Order.ANY) -> str:
     func = without_rules(func)
     if order is Order.THREAD:
         func = unplanned(func)
-    e = Emitter(1, _HANDLERS)
-    e.fused, e.branches, e.address = True, True, gpu_ops.address
-    e.assertions = {eqn: at for at, eqn in enumerate(assertions(func))}
-    e.members = stack_records(func)
+    e = Emitter(Lanes(), _HANDLERS, facts_of(func, fused=True, branches=True))
+    e.address = gpu_ops.address
     load_arguments(e, func)
     for param in func.params:
         if isinstance(param.type, ArrayType):
@@ -183,7 +181,7 @@ def _module(e: Emitter, func: Func, symbol: str) -> str:
         "%end": "i64",
     }
     declared = ", ".join(f"{type_text} {name}" for name, type_text in params.items())
-    return module_text(e, e.declarations, f'ptx_kernel void @"{symbol}"({declared}) nounwind')
+    return module_text(e, e.text.declarations, f'ptx_kernel void @"{symbol}"({declared}) nounwind')
 
 
 def _global(e: Emitter, pointer: str) -> str:

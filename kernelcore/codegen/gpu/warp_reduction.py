@@ -122,8 +122,8 @@ def special_register(e: Emitter, name: str) -> str:
 def _clear_sum(e: Emitter, dtype: Scalar) -> PartialSums:
     ty = LLVM_TYPES[dtype.name]
     partial = PartialSums(e.slot(ty), e.slot("i8"))
-    e.slots.append(f"  store {ty} {_identity(dtype)}, ptr {partial.sums}")
-    e.slots.append(f"  store i8 0, ptr {partial.is_used}")
+    e.text.slots.append(f"  store {ty} {_identity(dtype)}, ptr {partial.sums}")
+    e.text.slots.append(f"  store i8 0, ptr {partial.is_used}")
     return partial
 
 

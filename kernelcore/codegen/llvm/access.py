@@ -28,7 +28,7 @@ def emit_load(e: Emitter, eqn: Eqn) -> list[str]:
     if e.lanes > 1:
         return [
             component_groups.load(e, eqn)
-            if e.vector_loop
+            if e.lane_facts.vector_loop
             else vector_access.load(e, vector_access.site(e, eqn))
         ]
     dtype, address = memory.element(e, eqn)
@@ -42,11 +42,13 @@ def emit_store(e: Emitter, eqn: Eqn) -> list[str]:
             dtype, address = memory.element(e, eqn)
             memory.store(e, dtype, e.value(eqn.inputs[-1]), address)
         return []
-    element = e.elements.get(eqn, (eqn,))
+    element = e.facts.elements.get(eqn, (eqn,))
     if eqn is element[-1]:
         parts = _by_component(element)
         values = [e.value_at(part.inputs[-1], e.gang) for part in parts]
-        with e.under(both(e, e.mask, e.store_mask) if e.store_mask else e.mask):
+        with e.under(
+            both(e, e.mask, e.lane_facts.store_mask) if e.lane_facts.store_mask else e.mask
+        ):
             _store_parts(e, [vector_access.site(e, part) for part in parts], values)
     return []
 
@@ -58,7 +60,7 @@ def emit_owned_update(e: Emitter, eqn: Eqn, update: Update) -> list[str]:
         old = memory.load(e, dtype, address)
         memory.store(e, dtype, update(e, dtype, old, e.value(eqn.inputs[-1])), address)
         return [old]
-    element = e.elements.get(eqn, (eqn,))
+    element = e.facts.elements.get(eqn, (eqn,))
     if eqn is not element[-1]:
         # Nobody uses the old value of what is written later.
         return ["poison"]

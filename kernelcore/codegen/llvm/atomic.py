@@ -22,7 +22,7 @@ from kernelcore.passes.access.accumulation_plan import form_of
 def emit_atomic_add(e: Emitter, eqn: Eqn) -> list[str]:
     """Add to one element and give its old value; plainly if no other thread has the element."""
     refuse_bool(eqn)
-    if e.gang > 1 and e.vector_loop is not None:
+    if e.gang > 1 and e.lane_facts.vector_loop is not None:
         return component_groups.emit_addition(e, eqn)
     match form_of(eqn):
         case AddForm.OWNED:

@@ -1,15 +1,18 @@
-"""Emitter: appends LLVM instructions for one thread or a gang, and keeps what Vars stand for."""
+"""Emitter: instructions for one thread or a gang, over the text of a function."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from kernelcore.base import native
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop
+from kernelcore.codegen.analysis.uniformity import Strides
 from kernelcore.codegen.llvm.stack_records import Member
+from kernelcore.codegen.llvm.text import Text
 from kernelcore.codegen.reduction.sums import Accumulation
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 from kernelcore.ir.op import OpKind
@@ -39,148 +42,99 @@ Handler = Callable[["Emitter", Eqn], Sequence[Value]]
 Address = Callable[["Emitter", ArrayValue, Sequence[Atom]], str]
 
 
-class Emitter:
-    """Instructions and declarations of one function.
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Analyses of a kernel, and what its target has.
 
-    ``gang`` is the number of threads that the instructions run, ``lanes`` that of the values being
-    emitted: ``gang``, or 1 for what all threads of a gang share. ``strides`` says by how much a
-    value grows from lane to lane, 0 where they share it (``codegen/analysis/uniformity.py``); such
-    a Var stands for its value in lane 0, one without a stride for ``gang`` values. ``mask`` are the
-    lanes that are active, None for all; code under a mask runs only if some lane
-    is. ``store_mask`` are those whose stores count, None for all.
-
-    ``block`` is the label of the block being filled. A phi is written with ``phi`` and gets its
-    edges later with ``add_edge``, when the value of the back edge is known. ``point`` is the launch
-    index of lane 0, or of all lanes where gangs cross rows, one int32 per grid dimension;
-    ``wide_indices`` gives values that exist as int64 too. ``row_major`` are the accesses of
-    adjacent elements in gangs that cross rows. ``assertions`` numbers the ASSERTs. ``elements``
-    are the writes that together write an element (``access.py``), ``first_accesses`` those before
-    which memory is fetched ahead (``codegen/analysis/prefetch.py``).
-    ``fused`` says whether the target multiplies and adds in one instruction, ``branches`` whether
-    rare cases of elementary functions are branches in place. ``address`` makes the addresses of
-    elements in the target's own way.
-    ``accumulation`` is what additions to shared arrays need.
-    ``least_masked_bytes`` says how large elements are that are accessed under masks.
-    ``vector_loops`` are the loops to vectorise, ``vector_loop`` is the one that is being emitted:
-    lanes are its iterations. ``units`` are the components of elements that were loaded as a whole.
-    ``members`` says which record of which shared stack every stack is, ``records`` what those are.
+    Attributes:
+        assertions: The number of every ASSERT.
+        members: The shared stack, and the place in its records, of every stack.
+        elements: The writes that together write one element, by each of them (``access.py``).
+        first_accesses: Accesses before which memory is prefetched.
+        least_masked_bytes: The smallest elements that the processor accesses under masks.
+        fused: Whether the target multiplies and adds in one instruction.
+        branches: Whether rare cases of elementary functions are branches in place.
     """
 
-    def __init__(self, lanes: int, handlers: Mapping[OpKind, Handler]) -> None:
-        self.gang = lanes
-        self.lanes = lanes
-        self.fused = native.has_fma
-        self.branches = False
+    assertions: Mapping[Eqn, int] = field(default_factory=dict[Eqn, int])
+    members: Mapping[Atom, Member] = field(default_factory=dict[Atom, Member])
+    elements: Mapping[Eqn, Sequence[Eqn]] = field(default_factory=dict[Eqn, Sequence[Eqn]])
+    first_accesses: frozenset[Eqn] = frozenset()
+    least_masked_bytes: int = 1
+    fused: bool = native.has_fma
+    branches: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The lanes of the code that is being emitted.
+
+    Attributes:
+        size: How many lanes there are.
+        strides: By how much a value grows from lane to lane, 0 where lanes share it. Such a Var is
+            bound to its value in lane 0, one without a stride to ``size`` values.
+        mask: The active lanes, None for all; code under a mask runs only if some lane is active.
+        store_mask: The lanes whose stores count, None for all.
+        row_major: Accesses of adjacent elements in gangs that cross rows.
+        vector_loop: The loop whose iterations are the lanes, None where lanes are threads.
+    """
+
+    size: int = 1
+    strides: Strides = field(default_factory=dict[Var, int | None])
+    mask: str | None = None
+    store_mask: str | None = None
+    row_major: frozenset[Eqn] = frozenset()
+    vector_loop: VectorLoop | None = None
+
+
+class Emitter:
+    """Appends instructions for one thread or a gang, and keeps the values of Vars.
+
+    Attributes:
+        text: The function that is written; its methods are the emitter's.
+        lanes: The lanes of the values being emitted: ``gang``, or 1 for values that lanes share.
+        facts: What is known of the kernel before its code is emitted.
+        lane_facts: What the lanes are.
+        vector_loops: The loops to vectorise in the body being emitted.
+        address: Makes addresses of elements in the target's own way, if it has one.
+        accumulation: What additions to shared arrays need.
+        point: The launch index of lane 0, or of all lanes where gangs cross rows: one int32 per
+            grid dimension.
+        wide_indices: The int64 of int32 values that exist as both.
+        stacks: The stacks of the kernel, ``records`` the ones that others share.
+        component_groups: Components of elements that have been loaded as a whole.
+    """
+
+    def __init__(
+        self,
+        gang: Lanes,
+        handlers: Mapping[OpKind, Handler] = MappingProxyType({}),
+        facts: Facts | None = None,
+    ) -> None:
+        self.text = text = Text()
+        self.op, self.effect, self.declare = text.op, text.effect, text.declare
+        self.slot, self.scratch, self.spare = text.slot, text.scratch, text.spare
+        self.label, self.place, self.phi, self.add_edge = (
+            text.label,
+            text.place,
+            text.phi,
+            text.add_edge,
+        )
+        self.jump, self.branch, self.branch_rarely = text.jump, text.branch, text.branch_rarely
+        self.lanes = gang.size
+        self.facts = facts or Facts()
+        self.fused, self.branches = self.facts.fused, self.facts.branches
+        self.vector_loops: Mapping[Eqn, VectorLoop] = {}
         self.address: Address | None = None
-        self.mask: str | None = None
-        self.store_mask: str | None = None
-        self.strides: Mapping[Var, int | None] = {}
-        self.row_major: frozenset[Eqn] = frozenset()
-        self.block = "entry"
+        self.accumulation: Accumulation | None = None
         self.point: tuple[str, ...] = ()
         self.wide_indices: dict[str, str] = {}
-        self.declarations: dict[str, None] = {}
-        self.slots: list[str] = []
-        self.elements: Mapping[Eqn, Sequence[Eqn]] = {}
-        self.first_accesses: frozenset[Eqn] = frozenset()
         self.stacks: list[StackValue] = []
-        self.members: Mapping[Atom, Member] = {}
         self.records: dict[int, StackValue] = {}
-        self.assertions: Mapping[Eqn, int] = {}
-        self.accumulation: Accumulation | None = None
-        self.least_masked_bytes = 1
-        self.vector_loops: Mapping[Eqn, VectorLoop] = {}
-        self.vector_loop: VectorLoop | None = None
-        self.units: dict[Eqn, str] = {}
+        self.component_groups: dict[Eqn, str] = {}
+        self.lane_facts = gang
         self._env: dict[Var, Value] = {}
         self._handlers = handlers
-        self._lines: list[str] = []
-        self._phis: dict[str, tuple[int, str, list[str]]] = {}
-        self._count = 0
-        self._scratch: dict[str, str] = {}
-        self._spare = ""
-
-    def lines(self) -> list[str]:
-        """The finished instructions, phis with all their edges."""
-        lines = list(self._lines)
-        for name, (at, type_text, edges) in self._phis.items():
-            lines[at] = f"  {name} = phi {type_text} {', '.join(edges)}"
-        return lines
-
-    def _fresh(self, hint: str) -> str:
-        self._count += 1
-        return f"{hint}{self._count}"
-
-    def function(self, head: str) -> str:
-        """The text of a function of the module, of type ``head``, that holds what was emitted."""
-        start = f"define internal {head} noinline nounwind {{"
-        return "\n".join((start, "entry:", *self.lines(), "}"))
-
-    def op(self, text: str) -> str:
-        """Append an instruction that yields a value; returns the value's name."""
-        name = self._fresh("%v")
-        self._lines.append(f"  {name} = {text}")
-        return name
-
-    def effect(self, text: str) -> None:
-        """Append an instruction without a value."""
-        self._lines.append(f"  {text}")
-
-    def declare(self, text: str) -> None:
-        """Add a declaration or an internal definition to the module, once."""
-        self.declarations[text] = None
-
-    def slot(self, type_text: str) -> str:
-        """Room for one value in the function's frame; its address."""
-        name = self._fresh("%slot")
-        self.slots.append(f"  {name} = alloca {type_text}")
-        return name
-
-    def scratch(self, type_text: str) -> str:
-        """Room for a value that is passed on at once; the same for all values of one type."""
-        if type_text not in self._scratch:
-            self._scratch[type_text] = self.slot(type_text)
-        return self._scratch[type_text]
-
-    def spare(self) -> str:
-        """The address of 16 bytes that lanes without an element of their own may load and write."""
-        if not self._spare:
-            self._spare = self.slot("[2 x i64]")
-            self.slots.append(f"  store [2 x i64] zeroinitializer, ptr {self._spare}")
-        return self._spare
-
-    def label(self, hint: str) -> str:
-        """A fresh block label."""
-        return self._fresh(hint)
-
-    def place(self, label: str) -> None:
-        """Start the block ``label``; the block before must have been left."""
-        self._lines.append(f"{label}:")
-        self.block = label
-
-    def jump(self, label: str) -> None:
-        """Leave the block for ``label``."""
-        self.effect(f"br label %{label}")
-
-    def branch(self, cond: str, then: str, orelse: str) -> None:
-        """Leave the block for ``then`` if ``cond`` holds, else for ``orelse``."""
-        self.effect(f"br i1 {cond}, label %{then}, label %{orelse}")
-
-    def branch_rarely(self, cond: str, then: str, orelse: str) -> None:
-        """``branch`` where ``cond`` seldom holds: what ``then`` costs is not paid by ``orelse``."""
-        self.declare('!0 = !{!"branch_weights", i32 1, i32 2000}')
-        self.effect(f"br i1 {cond}, label %{then}, label %{orelse}, !prof !0")
-
-    def phi(self, type_text: str) -> str:
-        """A value that depends on the edge by which the block is entered."""
-        name = self._fresh("%v")
-        self._phis[name] = (len(self._lines), type_text, [])
-        self._lines.append("")
-        return name
-
-    def add_edge(self, phi: str, value: str, block: str) -> None:
-        """Say that ``phi`` is ``value`` when entered from ``block``."""
-        self._phis[phi][2].append(f"[ {value}, %{block} ]")
 
     def type(self, scalar: Scalar) -> str:
         """The LLVM type of ``scalar`` at the lane count."""
@@ -207,7 +161,7 @@ class Emitter:
         """By how much a scalar grows from lane to lane; None if by no fixed number."""
         if self.gang == 1 or isinstance(atom, Const):
             return 0
-        return self.strides.get(atom)
+        return self.lane_facts.strides.get(atom)
 
     def is_uniform(self, *atoms: Atom) -> bool:
         """Whether all threads of a gang share these scalars."""
@@ -225,56 +179,63 @@ class Emitter:
         self.lanes = saved
 
     @contextmanager
-    def gangs_of(self, lanes: int) -> Generator[None]:
-        """Emit code of gangs of ``lanes`` inside; what differs among lanes must be bound anew."""
-        saved = self.gang, self.lanes, self.mask
-        self.gang, self.lanes, self.mask = lanes, 1, None
+    def _as(self, gang: Lanes) -> Generator[None]:
+        saved, self.lane_facts = self.lane_facts, gang
         yield
-        self.gang, self.lanes, self.mask = saved
+        self.lane_facts = saved
 
     @contextmanager
+    def gangs_of(self, size: int) -> Generator[None]:
+        """Emit code of gangs of ``size`` inside; varying values must be bound anew."""
+        with self.at(1), self._as(replace(self.lane_facts, size=size, mask=None)):
+            yield
+
     def collapsed(
-        self, strides: Mapping[Var, int | None], row_major: frozenset[Eqn]
-    ) -> Generator[None]:
-        """Emit code of gangs that cross rows inside; what differs among lanes is bound anew."""
-        saved = self.strides, self.row_major
-        self.strides, self.row_major = strides, row_major
-        yield
-        self.strides, self.row_major = saved
+        self, strides: Strides, row_major: frozenset[Eqn]
+    ) -> AbstractContextManager[None]:
+        """Emit code of gangs that cross rows inside; varying values must be bound anew."""
+        return self._as(replace(self.lane_facts, strides=strides, row_major=row_major))
+
+    def iterations(self, loop: VectorLoop, lanes: int) -> AbstractContextManager[None]:
+        """Emit code whose lanes are iterations of ``loop`` inside."""
+        return self._as(Lanes(lanes, loop.strides, vector_loop=loop))
+
+    def under(self, mask: str | None) -> AbstractContextManager[None]:
+        """Emit code for the active lanes ``mask`` inside."""
+        return self._as(replace(self.lane_facts, mask=mask))
+
+    def storing(self, mask: str) -> AbstractContextManager[None]:
+        """Emit code inside of which only the lanes of ``mask`` store."""
+        return self._as(replace(self.lane_facts, store_mask=mask))
 
     @contextmanager
     def tiled_code(
         self,
-        strides: Mapping[Var, int | None],
+        strides: Strides,
         elements: Mapping[Eqn, Sequence[Eqn]],
         accumulation: Accumulation,
     ) -> Generator[None]:
-        """Emit other code of the kernel inside, of which these are known."""
-        saved = self.strides, self.elements, self.accumulation
-        self.strides, self.elements, self.accumulation = strides, elements, accumulation
-        yield
-        self.strides, self.elements, self.accumulation = saved
+        """Emit the row-tiled form of the kernel inside, of which these are known."""
+        saved = self.facts, self.accumulation
+        self.facts, self.accumulation = replace(self.facts, elements=elements), accumulation
+        with self._as(replace(self.lane_facts, strides=strides)):
+            yield
+        self.facts, self.accumulation = saved
 
-    @contextmanager
-    def iterations(self, loop: VectorLoop, lanes: int) -> Generator[None]:
-        """Emit code whose lanes are iterations of ``loop``; outside, there is a single thread."""
-        self.gang, self.strides, self.vector_loop = lanes, loop.strides, loop
-        yield
-        self.gang, self.strides, self.vector_loop = 1, {}, None
+    @property
+    def block(self) -> str:
+        """The label of the block that is being filled."""
+        return self.text.block
 
-    @contextmanager
-    def under(self, mask: str | None) -> Generator[None]:
-        """Emit code for the active lanes ``mask`` inside."""
-        saved, self.mask = self.mask, mask
-        yield
-        self.mask = saved
+    @property
+    def gang(self) -> int:
+        """The lanes of a varying value; 1 for a single thread."""
+        return self.lane_facts.size
 
-    @contextmanager
-    def storing(self, mask: str) -> Generator[None]:
-        """Emit code of which only the lanes of ``mask`` store."""
-        self.store_mask = mask
-        yield
-        self.store_mask = None
+    @property
+    def mask(self) -> str | None:
+        """The active lanes, None for all."""
+        return self.lane_facts.mask
 
     def bound(self, var: Var) -> Value:
         """What ``var`` stands for."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import chain
 
-from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
+from kernelcore.codegen.llvm.emitter import Emitter, Facts, Lanes, scalar_type
 from kernelcore.codegen.llvm.float16 import held_as
 from kernelcore.ir.core import Eqn
 from kernelcore.ir.op import Op
@@ -37,10 +37,9 @@ def _count(eqn: Eqn, names: tuple[str, ...]) -> int:
 @lru_cache(maxsize=1024)
 def _instructions(op: Op, dtype: Scalar) -> tuple[str, ...]:
     assert op.lower is not None
-    e = Emitter(1, {})
-    # The order of sums follows, which must be the same on every processor.
-    e.fused = True
+    # The order of sums follows from the cost, which must be the same on every processor.
+    e = Emitter(Lanes(), facts=Facts(fused=True))
     op.lower(e, dtype, *("undef" for _ in op.params))
     # What is defined beside the kernel is inlined.
-    defined = (d.splitlines()[1:] for d in e.declarations if d.startswith("define"))
-    return (*e.lines(), *chain.from_iterable(defined))
+    defined = (d.splitlines()[1:] for d in e.text.declarations if d.startswith("define"))
+    return (*e.text.lines(), *chain.from_iterable(defined))

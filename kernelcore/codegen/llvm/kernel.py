@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 from kernelcore.base import native
 from kernelcore.base.errors import KernelCompileError
@@ -19,7 +21,15 @@ from kernelcore.codegen.analysis.uniformity import (
 from kernelcore.codegen.llvm import access, atomic, control, float16, memory, output, stacks
 from kernelcore.codegen.llvm.access import whole_elements
 from kernelcore.codegen.llvm.cast import emit_cast
-from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter, Handler, Value, scalar_type
+from kernelcore.codegen.llvm.emitter import (
+    ArrayValue,
+    Emitter,
+    Facts,
+    Handler,
+    Lanes,
+    Value,
+    scalar_type,
+)
 from kernelcore.codegen.llvm.stack_records import stack_records
 from kernelcore.codegen.reduction import accumulate
 from kernelcore.codegen.reduction.sums import Accumulation
@@ -57,15 +67,13 @@ def emit_kernel(
     """
     if func.body.yields:
         raise KernelCompileError(f"'{func.name}' yields values: it is no kernel", func.loc)
-    e = Emitter(strategy.gang, HANDLERS)
-    e.lanes = 1
-    e.assertions = {eqn: at for at, eqn in enumerate(assertions(func))}
-    e.members = stack_records(func)
-    e.least_masked_bytes = strategy.least_masked_bytes
+    facts, lanes = facts_of(func, least_masked_bytes=strategy.least_masked_bytes), Lanes()
     if strategy.gang > 1:
-        e.strides = lane_strides(func)
-        e.elements = whole_elements(func)
-        e.first_accesses = first_accesses(func)
+        lanes = Lanes(strategy.gang, lane_strides(func))
+        written, first = whole_elements(func), first_accesses(func)
+        facts = replace(facts, elements=written, first_accesses=first)
+    e = Emitter(lanes, HANDLERS, facts)
+    e.lanes = 1
     load_arguments(e, func)
     dims = [e.op(f"load i64, ptr {memory.address_at(e, '%grid', 8 * a)}") for a in range(func.rank)]
     some = e.op("icmp slt i64 %begin, %end")
@@ -91,8 +99,7 @@ def emit_lanes(func: Func, symbol: str, lanes: int, fused: bool = native.has_fma
     Defines ``void symbol(ptr in0, ..., ptr out0, ...)``: every pointer is to ``lanes`` elements.
     ``fused`` says whether the target multiplies and adds in one instruction.
     """
-    e = Emitter(lanes, HANDLERS)
-    e.fused = fused
+    e = Emitter(Lanes(lanes), HANDLERS, Facts(fused=fused))
     for at, param in enumerate(func.params):
         e.bind(param, memory.load(e, scalar_type(param), f"%in{at}"))
     e.region(func.body)
@@ -102,6 +109,12 @@ def emit_lanes(func: Func, symbol: str, lanes: int, fused: bool = native.has_fma
     pointers = [f"ptr %in{at}" for at in range(len(func.params))]
     pointers += [f"ptr %out{at}" for at in range(len(func.body.yields))]
     return _module(e, symbol, ", ".join(pointers), {})
+
+
+def facts_of(func: Func, **target: Any) -> Facts:
+    """The facts of ``func`` that every target needs, with those of the ``target``."""
+    numbers = {eqn: at for at, eqn in enumerate(assertions(func))}
+    return Facts(numbers, stack_records(func), **target)
 
 
 def load_arguments(e: Emitter, func: Func) -> None:
@@ -233,7 +246,7 @@ def leave(e: Emitter, finish: Callable[[Emitter], None] | None = None) -> None:
 
 def _module(e: Emitter, symbol: str, params: str, attributes: Mapping[str, str]) -> str:
     pairs = "".join(f' "{name}"="{value}"' for name, value in attributes.items())
-    return module_text(e, e.declarations, f'void @"{symbol}"({params}) nounwind{pairs}')
+    return module_text(e, e.text.declarations, f'void @"{symbol}"({params}) nounwind{pairs}')
 
 
 def module_text(e: Emitter, declarations: Iterable[str], head: str) -> str:
@@ -242,9 +255,9 @@ def module_text(e: Emitter, declarations: Iterable[str], head: str) -> str:
         *declarations,
         f"define {head} {{",
         "entry:",
-        *e.slots,
+        *e.text.slots,
         *stacks.clear_stacks(e),
-        *e.lines(),
+        *e.text.lines(),
         "}",
     ]
     return "\n".join(lines) + "\n"

@@ -65,7 +65,7 @@ def emit_assert(e: Emitter, eqn: Eqn) -> list[str]:
         e.branch(masked_control.is_any(e, failing), failed, held)
         e.place(failed)
         details = [masked_control.in_first_lane(e, a, failing) for a in shown]
-    fail(e, abi.STATUS_FIRST_ASSERTION + e.assertions[eqn], details)
+    fail(e, abi.STATUS_FIRST_ASSERTION + e.facts.assertions[eqn], details)
     e.place(held)
     return []
 

@@ -22,7 +22,7 @@ OUT_OF_MEMORY_BLOCK = "out_of_memory"
 
 def emit_stack(e: Emitter, eqn: Eqn) -> list[StackValue]:
     """An empty stack. Its memory is kept from one grid point to the next."""
-    member = e.members[eqn.out]
+    member = e.facts.members[eqn.out]
     if member.leads[OpKind.STACK]:
         stack = StackValue(e.slot("ptr"), e.slot("i64"), e.slot("i64"))
         e.stacks.append(stack)
@@ -34,7 +34,7 @@ def emit_stack(e: Emitter, eqn: Eqn) -> list[StackValue]:
 def emit_push(e: Emitter, eqn: Eqn) -> list[str]:
     """Append to a stack, which doubles when it is full."""
     stack, dtype = e.stack(eqn.inputs[0]), _stack_dtype(eqn)
-    member = e.members[eqn.inputs[0]]
+    member = e.facts.members[eqn.inputs[0]]
     value = e.value_at(eqn.inputs[1], e.gang)
     size = e.op(f"load i64, ptr {stack.size}")
     if member.leads[OpKind.PUSH]:
@@ -52,7 +52,7 @@ def emit_push(e: Emitter, eqn: Eqn) -> list[str]:
 def emit_pop(e: Emitter, eqn: Eqn) -> list[str]:
     """Take the last element off a stack."""
     stack, dtype = e.stack(eqn.inputs[0]), _stack_dtype(eqn)
-    member = e.members[eqn.inputs[0]]
+    member = e.facts.members[eqn.inputs[0]]
     size = e.op(f"load i64, ptr {stack.size}")
     if member.leads[OpKind.POP]:
         size = e.op(f"sub i64 {size}, 1")

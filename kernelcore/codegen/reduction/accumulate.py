@@ -54,7 +54,9 @@ def begin(e: Emitter, func: Func) -> Accumulation:
     for eqn in walk_eqns(func.body):
         if eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) is AddForm.PARTIAL:
             partial[eqn] = _clear_sums(e, array_type(eqn).dtype)
-    joined = stencil.neighbours(func, e.strides) if e.gang > 1 else dict[Eqn, Neighbours]()
+    joined = (
+        stencil.neighbours(func, e.lane_facts.strides) if e.gang > 1 else dict[Eqn, Neighbours]()
+    )
     has_loops = any(eqn.op.kind in LOOPS for eqn in walk_eqns(func.body))
     return Accumulation(
         func,

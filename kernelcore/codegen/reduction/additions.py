@@ -14,7 +14,7 @@ from kernelcore.builtins.arithmetic import add
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen import abi
 from kernelcore.codegen.llvm import float16, memory
-from kernelcore.codegen.llvm.emitter import Emitter
+from kernelcore.codegen.llvm.emitter import Emitter, Lanes
 from kernelcore.codegen.simd.masked_control import ALL_LANES
 from kernelcore.language.types import Scalar, float64
 
@@ -136,7 +136,7 @@ def _emit_lanes(e: Emitter, dtype: Scalar, lanes: _Lanes, add_one: _AddOne) -> N
 
 @cache
 def _add_lanes(dtype: Scalar) -> _Function:
-    e = Emitter(1, {})
+    e = Emitter(Lanes())
     _emit_lanes(e, dtype, _LANES, add_alone)
     return _function(e, f"kc.add.{dtype.name}", _LANES.passed())
 
@@ -146,14 +146,14 @@ def _add_lanes_together(dtype: Scalar) -> _Function:
     def add_one(e: Emitter, dtype: Scalar, address: str, value: str) -> None:
         add_together(e, _LOG, dtype, address, value, in_place=True)
 
-    e = Emitter(1, {})
+    e = Emitter(Lanes())
     _emit_lanes(e, dtype, _LANES, add_one)
     return _function(e, f"kc.add_together.{dtype.name}", f"ptr {_LOG}, {_LANES.passed()}")
 
 
 @cache
 def _append_one(dtype: Scalar) -> _Function:
-    e, ty = Emitter(1, {}), LLVM_TYPES[dtype.name]
+    e, ty = Emitter(Lanes()), LLVM_TYPES[dtype.name]
     _append(e, _LOG, dtype, "%address", "%value")
     return _function(e, f"kc.append.{dtype.name}", f"ptr {_LOG}, ptr %address, {ty} %value")
 
@@ -179,7 +179,7 @@ def _append(e: Emitter, log: str, dtype: Scalar, address: str, value: str) -> No
 @cache
 def _drain() -> _Function:
     """What drains a log, so that who appends saves no registers for it."""
-    e = Emitter(1, {})
+    e = Emitter(Lanes())
     drain = e.op(f"load ptr, ptr {memory.address_at(e, _LOG, abi.LOG_DRAIN_OFFSET)}")
     e.effect(f"call void {drain}(ptr {_LOG})")
     return _function(e, "kc.drain", f"ptr {_LOG}")
@@ -188,8 +188,8 @@ def _drain() -> _Function:
 def _function(e: Emitter, symbol: str, params: str) -> _Function:
     """The function that ``e`` holds but for its return, which is added."""
     e.effect("ret void")
-    text = e.function(f"preserve_mostcc void @{symbol}({params})")
-    return _Function(symbol, (*e.declarations, text))
+    text = e.text.function(f"preserve_mostcc void @{symbol}({params})")
+    return _Function(symbol, (*e.text.declarations, text))
 
 
 def _call(e: Emitter, function: _Function, passed: str) -> None:

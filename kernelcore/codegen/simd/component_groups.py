@@ -32,13 +32,13 @@ MAX_STRIDE = 1 << 20
 
 def load(e: Emitter, eqn: Eqn) -> str:
     """The elements that the iterations load; the first load of a group loads all of it."""
-    assert e.vector_loop is not None
-    unit = e.vector_loop.loads[eqn]
-    if eqn is not unit[0] and eqn in e.units:
-        return e.units[eqn]
+    assert e.lane_facts.vector_loop is not None
+    unit = e.lane_facts.vector_loop.loads[eqn]
+    if eqn is not unit[0] and eqn in e.component_groups:
+        return e.component_groups[eqn]
     if is_row(eqn):
-        e.units.update(_load_small(e, unit))
-        return e.units[eqn]
+        e.component_groups.update(_load_small(e, unit))
+        return e.component_groups[eqn]
     dtype = array_type(eqn).dtype
     element, addresses = memory.stored_type(dtype), _addresses(e, eqn, array_type(eqn).ndim)
     found = gather_scatter.load(e, element, dtype.size_bytes, addresses)
@@ -51,8 +51,8 @@ def emit_addition(e: Emitter, eqn: Eqn) -> list[str]:
 
     The old elements are not used.
     """
-    assert e.vector_loop is not None
-    unit = e.vector_loop.additions[eqn]
+    assert e.lane_facts.vector_loop is not None
+    unit = e.lane_facts.vector_loop.additions[eqn]
     if eqn is unit[-1]:
         (_add_rows if is_row(eqn) else _add_components)(e, unit)
     return ["poison"]

@@ -108,7 +108,7 @@ def _emit_tile(
     taken = dims[-1] if tile.overlaps_tail else whole
     # Tiles have run the gangs of all rows before this point.
     reached = e.slot("i64")
-    e.slots.append(f"  store i64 0, ptr {reached}")
+    e.text.slots.append(f"  store i64 0, ptr {reached}")
     is_taken = e.op(f"icmp slt i64 {position}, {e.op(f'load i64, ptr {reached}')}")
     size = e.op(f"mul nuw nsw i64 {dims[-1]}, {tile.rows}")
     end = e.op(f"add nuw nsw i64 {position}, {size}")

@@ -53,7 +53,7 @@ def site(e: Emitter, eqn: Eqn) -> Site:
     """Where the elements lie that an access names."""
     type_, array, indices = array_type(eqn), e.array(eqn.inputs[0]), element_indices(eqn)
     dtype, phase, count = type_.dtype, component_of(eqn), prod(type_.components)
-    if eqn in e.row_major and phase is not None and count <= MAX_INTERLEAVED:
+    if eqn in e.lane_facts.row_major and phase is not None and count <= MAX_INTERLEAVED:
         start = _first_address(e, array, indices[: type_.outer_ndim])
         return Site(dtype, start, count, phase, True)
     moving = [axis for axis, i in enumerate(indices) if e.stride(i) != 0]
@@ -66,7 +66,7 @@ def site(e: Emitter, eqn: Eqn) -> Site:
         if phase is None or period != count or count > MAX_INTERLEAVED:
             return Site(dtype, address(e, array, indices), period, 0, period == 1)
         start = address(e, array, indices[: type_.outer_ndim])
-    return Site(dtype, start, period, phase, True, eqn in e.first_accesses)
+    return Site(dtype, start, period, phase, True, eqn in e.facts.first_accesses)
 
 
 def load(e: Emitter, where: Site) -> str:
@@ -164,7 +164,7 @@ def _fits_masks(e: Emitter, dtype: Scalar, count: int) -> bool:
     LLVM writes a branch per element where the processor has no masked instructions. LLVM 22 loses
     lanes of masked accesses to less than a register of 16-bit elements.
     """
-    has_masks = dtype.size_bytes >= e.least_masked_bytes
+    has_masks = dtype.size_bytes >= e.facts.least_masked_bytes
     return e.mask is None or (has_masks and count * dtype.size_bytes >= SMALLEST_REGISTER_BYTES)
 
 
