@@ -27,10 +27,10 @@ from kernelcore.builtins.maths import (
     trigonometric,
 )
 from kernelcore.builtins.maths.evaluation import evaluated
-from kernelcore.codegen.llvm.kernel import emit_lanes
 from kernelcore.codegen.target import cpu
 from kernelcore.language.types import Scalar, float32, float64
 from tests.helpers.kernel_harness import one_call
+from tests.helpers.lane_code import emit_lanes
 from tests.helpers.maths_reference import REFERENCES, exact, ulps
 
 MODULES = (

@@ -17,7 +17,6 @@ from kernelcore.builtins.declare import Float, Int, builtin, registering
 from kernelcore.builtins.lowering import identity
 from kernelcore.builtins.syntax import BINARY, BOOLEAN, COMPARE, UNARY
 from kernelcore.codegen.llvm.emitter import scalar_type
-from kernelcore.codegen.llvm.kernel import emit_lanes
 from kernelcore.codegen.target import cpu
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Func, Var
@@ -27,6 +26,7 @@ from kernelcore.passes.autodiff.jvp import jvp
 from kernelcore.passes.autodiff.vjp import vjp
 from tests.helpers import domains, interpreter
 from tests.helpers.kernel_harness import elementwise, is_float, launch, make, one_call
+from tests.helpers.lane_code import emit_lanes
 
 SAMPLES = 200
 LANES = 8

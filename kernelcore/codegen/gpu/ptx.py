@@ -181,7 +181,7 @@ def _module(e: Emitter, func: Func, symbol: str) -> str:
         "%end": "i64",
     }
     declared = ", ".join(f"{type_text} {name}" for name, type_text in params.items())
-    return module_text(e, e.text.declarations, f'ptx_kernel void @"{symbol}"({declared}) nounwind')
+    return module_text(e, f'ptx_kernel void @"{symbol}"({declared}) nounwind')
 
 
 def _global(e: Emitter, pointer: str) -> str:

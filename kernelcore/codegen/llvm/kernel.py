@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from kernelcore.base import native
 from kernelcore.base.errors import KernelCompileError
 from kernelcore.codegen import abi
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop, vector_loops
@@ -88,27 +87,11 @@ def emit_kernel(
         accumulate.finish(e, e.accumulation)
         e.jump(output.FINISH_BLOCK)
     leave(e)
-    params = "ptr %args, ptr %grid, i64 %begin, i64 %end"
     straight = {STRAIGHT: "true"} if is_straight(func, strategy.gang) else {}
-    return _module(e, symbol, params, {**(attributes or {}), **straight})
-
-
-def emit_lanes(func: Func, symbol: str, lanes: int, fused: bool = native.has_fma) -> str:
-    """LLVM text of a function of scalars, evaluated for ``lanes`` sets of arguments at once.
-
-    Defines ``void symbol(ptr in0, ..., ptr out0, ...)``: every pointer is to ``lanes`` elements.
-    ``fused`` says whether the target multiplies and adds in one instruction.
-    """
-    e = Emitter(Lanes(lanes), HANDLERS, Facts(fused=fused))
-    for at, param in enumerate(func.params):
-        e.bind(param, memory.load(e, scalar_type(param), f"%in{at}"))
-    e.region(func.body)
-    for at, value in enumerate(e.value(a) for a in func.body.yields):
-        memory.store(e, scalar_type(func.body.yields[at]), value, f"%out{at}")
-    e.effect("ret void")
-    pointers = [f"ptr %in{at}" for at in range(len(func.params))]
-    pointers += [f"ptr %out{at}" for at in range(len(func.body.yields))]
-    return _module(e, symbol, ", ".join(pointers), {})
+    pairs = {**(attributes or {}), **straight}.items()
+    marks = "".join(f' "{name}"="{value}"' for name, value in pairs)
+    params = "ptr %args, ptr %grid, i64 %begin, i64 %end"
+    return module_text(e, f'void @"{symbol}"({params}) nounwind{marks}')
 
 
 def facts_of(func: Func, **target: Any) -> Facts:
@@ -244,15 +227,10 @@ def leave(e: Emitter, finish: Callable[[Emitter], None] | None = None) -> None:
     e.effect("ret void")
 
 
-def _module(e: Emitter, symbol: str, params: str, attributes: Mapping[str, str]) -> str:
-    pairs = "".join(f' "{name}"="{value}"' for name, value in attributes.items())
-    return module_text(e, e.text.declarations, f'void @"{symbol}"({params}) nounwind{pairs}')
-
-
-def module_text(e: Emitter, declarations: Iterable[str], head: str) -> str:
-    """A module of ``declarations`` and the function that ``e`` holds; ``head`` is its type."""
+def module_text(e: Emitter, head: str) -> str:
+    """The module of the function that ``e`` holds; ``head`` is its type, name and parameters."""
     lines = [
-        *declarations,
+        *e.text.declarations,
         f"define {head} {{",
         "entry:",
         *e.text.slots,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelcore.codegen.llvm.kernel import emit_kernel, emit_lanes
+from kernelcore.codegen.llvm.kernel import emit_kernel
 from kernelcore.codegen.target import cpu
 from kernelcore.ir import op as ops
 from kernelcore.ir.builder import Builder
@@ -17,6 +17,7 @@ from kernelcore.ir.core import Atom, Const, Func, Var
 from kernelcore.language.types import ArrayType, Scalar, bfloat16, float16, float32, float64
 from tests.helpers import interpreter
 from tests.helpers.kernel_harness import agree, call, elementwise, launch, make, nearest_float
+from tests.helpers.lane_code import emit_lanes
 
 NARROW = pytest.mark.parametrize("dtype", [float16, bfloat16], ids=str)
 INFINITY = {float16: 0x7C00, bfloat16: 0x7F80}

@@ -13,7 +13,7 @@ import kernelcore as kc
 from kernelcore.base.errors import KernelCompileError, KernelError
 from kernelcore.base.host import host
 from kernelcore.codegen import abi
-from kernelcore.codegen.llvm.kernel import emit_kernel, emit_lanes
+from kernelcore.codegen.llvm.kernel import emit_kernel
 from kernelcore.codegen.target import cpu
 from kernelcore.codegen.target.machine import STRAIGHT
 from kernelcore.compiler.native_code import compile_func
@@ -33,6 +33,7 @@ from kernelcore.language.types import (
 from kernelcore.passes.pipeline import optimize
 from tests.helpers import interpreter
 from tests.helpers.kernel_harness import agree, call, const, launch, make, region
+from tests.helpers.lane_code import emit_lanes
 
 
 def axpy() -> Func:
