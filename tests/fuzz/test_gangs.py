@@ -79,7 +79,7 @@ def run(program: Program, dims: Sequence[int] | int, lanes: int, rows: int = 1) 
     leaves = argument_leaves(kernel, args)
     func = optimize(kernel.func)
     rows = rows if rows > 1 and can_tile_rows(func) else 1
-    status = launch(func, leaves, dims, lanes=lanes, rows=rows)
+    status = launch(func, leaves, dims, lanes=lanes, tile_rows=rows)
     assert status == abi.STATUS_OK
     return args
 

@@ -54,8 +54,8 @@ def launch(
     dims: Sequence[int] | int,
     chunks: Sequence[tuple[int, int]] | None = None,
     lanes: int | None = None,
-    turns: int = 1,
-    rows: int = 1,
+    loop_lanes: int = 1,
+    tile_rows: int = 1,
     least_masked_bytes: int = 1,
 ) -> int:
     """Compile ``func`` and run it over the grid, or over ``chunks`` of it; returns the status.
@@ -65,7 +65,9 @@ def launch(
     """
     if not IS_CPU:
         return gpu.run(func, args, dims, chunks=chunks)
-    form = None if lanes is None else VectorStrategy(lanes, turns, rows, least_masked_bytes)
+    form = (
+        None if lanes is None else VectorStrategy(lanes, loop_lanes, tile_rows, least_masked_bytes)
+    )
     compiled, rank = _compiled(func, form, config.optimize)
     extents = [dims] if isinstance(dims, int) else list(dims)
     assert len(extents) == rank
@@ -113,14 +115,14 @@ def agree(
     dims: Sequence[int] | int,
     chunks: Sequence[tuple[int, int]] | None = None,
     lanes: int | None = None,
-    turns: int = 1,
-    rows: int = 1,
+    loop_lanes: int = 1,
+    tile_rows: int = 1,
     least_masked_bytes: int = 1,
 ) -> list[np.ndarray]:
     """Run interpreter and machine code on copies of ``args``; the arrays afterwards, if equal."""
     interpreted, compiled = copies(args), copies(args)
     interpreter.run(func, interpreted, dims)
-    status = launch(func, compiled, dims, chunks, lanes, turns, rows, least_masked_bytes)
+    status = launch(func, compiled, dims, chunks, lanes, loop_lanes, tile_rows, least_masked_bytes)
     assert status == abi.STATUS_OK
     for found, expected in zip(compiled, interpreted, strict=True):
         np.testing.assert_array_equal(comparable(found), comparable(expected))

@@ -30,14 +30,13 @@ def run_operation(
     *,
     interpret: bool = False,
     lanes: int | None = None,
-    turns: int = 1,
+    loop_lanes: int = 1,
     on: Callable[[Func, Sequence[Any], Sequence[int]], None] | None = None,
 ) -> Arrays:
     """The visible results of ``op``; operands are NumPy arrays, and numbers for values.
 
-    With ``lanes``, from machine code that runs so many threads as a gang, or so many ``turns`` of
-    a loop at once; with ``on``, from what that function does to a kernel, its arguments and the
-    grid.
+    With ``lanes``, machine code runs gangs of this many threads, and ``loop_lanes`` iterations of a
+    loop at once; ``on`` is a function that runs a kernel on its arguments over a grid.
     """
     verify(op.func)
     dtypes = [element_type(o.type) for o in op.operands]
@@ -60,7 +59,7 @@ def run_operation(
     elif on is not None:
         on(optimize(op.func), args, grid)
     elif lanes is not None or not IS_CPU:
-        assert launch(optimize(op.func), args, grid, None, lanes, turns) == abi.STATUS_OK
+        assert launch(optimize(op.func), args, grid, None, lanes, loop_lanes) == abi.STATUS_OK
     else:
         native.launch(Executable(lambda: optimize(op.func)).signature, grid, args)
     return results[: op.visible]

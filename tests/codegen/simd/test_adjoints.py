@@ -135,7 +135,7 @@ def test_vectorised_loops() -> None:
     op, operands = adjoint_of_density(POINTS)
     assert LOOP in strategy_of(optimize(op.func))
     want = run_operation(op, operands, lanes=1)
-    found = run_operation(op, operands, lanes=1, turns=LOOP_LANES)
+    found = run_operation(op, operands, lanes=1, loop_lanes=LOOP_LANES)
     for a, b in zip(want, found, strict=True):
         np.testing.assert_array_equal(a, b)
 

@@ -156,7 +156,7 @@ def test_gangs_that_overlap_do_not_read_their_own_stores(width: int) -> None:
     before = floats(4, width, seed=1)
     expected, found = before.copy(), before.copy()
     assert launch(func, [before, b, expected], (4, width), lanes=1) == abi.STATUS_OK
-    assert launch(func, [found, b, found], (4, width), lanes=4, rows=4) == abi.STATUS_OK
+    assert launch(func, [found, b, found], (4, width), lanes=4, tile_rows=4) == abi.STATUS_OK
     np.testing.assert_array_equal(found, expected)
 
 
