@@ -82,45 +82,35 @@ def roles(
     """
     func, in_out = kernel.func, tuple(in_out)
     named = dict(zip((p.name for p in func.params), kernel.effects, strict=True))
+    order = list(named)
+
+    def fail(text: str, name: str, remedy: str) -> KernelArgumentError:
+        loc = func.param_loc(order.index(name)) if name in named else func.loc
+        return KernelArgumentError(f"{kernel.name}: {text}", loc, remedy)
+
     for name in (*(outputs or ()), *in_out):
         if name not in named:
-            raise KernelArgumentError(
-                f"{kernel.name}: no parameter is named '{name}'",
-                func.loc,
-                f"its parameters are {', '.join(named)}",
-            )
+            remedy = f"its parameters are {', '.join(named)}"
+            raise fail(f"no parameter is named '{name}'", name, remedy)
     for name in in_out:
         if name in (outputs or ()):
-            raise KernelArgumentError(
-                f"{kernel.name}: '{name}' is named both as an output and as in-out",
-                func.param_loc(list(named).index(name)),
-                "an in-out array is a result already: name it there only",
-            )
+            text = f"'{name}' is named both as an output and as in-out"
+            raise fail(text, name, "an in-out array is a result already: name it there only")
     written = [name for name, effect in named.items() if effect.writes]
     if outputs is None:
         outputs = [n for n in written if not named[n].loads and n not in in_out]
         in_out = tuple(n for n in written if n not in outputs)
-    stray = [n for n in written if n not in outputs and n not in in_out]
-    if stray:
-        raise KernelArgumentError(
-            f"{kernel.name}: the kernel writes '{stray[0]}', which is neither an output nor in-out",
-            func.param_loc(list(named).index(stray[0])),
-            "name it as an output, or as in-out if it is to be updated",
-        )
+    for name in written:
+        if name not in outputs and name not in in_out:
+            text = f"the kernel writes '{name}', which is neither an output nor in-out"
+            raise fail(text, name, "name it as an output, or as in-out if it is to be updated")
     for name in (*outputs, *in_out):
         if not named[name].writes:
-            raise KernelArgumentError(
-                f"{kernel.name}: output '{name}' is never written by the kernel",
-                func.param_loc(list(named).index(name)),
-                "store to it, or do not name it as an output",
-            )
+            text = f"output '{name}' is never written by the kernel"
+            raise fail(text, name, "store to it, or do not name it as an output")
     if not written:
-        raise KernelArgumentError(
-            f"{kernel.name}: the kernel writes no array, so it has no result",
-            func.loc,
-            "store what it computes to an array parameter",
-        )
-    order = [p.name for p in func.params]
+        text = "the kernel writes no array, so it has no result"
+        raise fail(text, "", "store what it computes to an array parameter")
     return tuple(sorted(outputs, key=order.index)), tuple(sorted(in_out, key=order.index))
 
 

@@ -194,16 +194,12 @@ def take_elements(element: Element, data: Any) -> Numbers:
         )
     if array.size == 0:
         return np.zeros(array.shape, dtype)
-    taken = take_array(_scalar(element), array, array.shape)
+    taken = take_array(cast("Scalar", scalar_in(element)), array, array.shape)
     return copied(taken) if taken.__array_interface__["data"][0] % 64 else taken
 
 
 def scalar_in(element: Element) -> Scalar | StructType:
     """The scalar type of ``element``; a struct stands for itself."""
-    return element.scalar if isinstance(element, Dense) else element
-
-
-def _scalar(element: Scalar | Dense) -> Scalar:
     return element.scalar if isinstance(element, Dense) else element
 
 
@@ -278,7 +274,7 @@ def broadcast_elements(element: Element, value: Any, outer: tuple[int, ...]) -> 
     """
     layout, extents = numpy_layout(element)
     if isinstance(value, bool | int | float) and not isinstance(element, StructType):
-        return np.asarray(take_scalar(_scalar(element), value))
+        return np.asarray(take_scalar(cast("Scalar", scalar_in(element)), value))
     given = as_numpy(value) if isinstance(value, np.ndarray | ArrayMemory) else None
     if (
         given is None
