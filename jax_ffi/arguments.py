@@ -36,7 +36,7 @@ _ADAPTS = {
 
 @dataclass(frozen=True)
 class Operands:
-    """What a kernel or a function takes.
+    """The operands of a kernel or a function.
 
     Attributes:
         name: Of the kernel or function.
@@ -54,7 +54,7 @@ class Operands:
 
     @staticmethod
     def of(operation: Operation) -> Operands:
-        """What ``operation`` takes."""
+        """Those of ``operation``."""
         func = operation.func
         params = [operation.param_of_operand(k) for k in range(len(operation.operands))]
         locs = tuple(None if p is None else func.param_loc(p) for p in params)
@@ -108,7 +108,7 @@ def _value(operands: Operands, index: int, given: Any) -> Any:
 
 
 def _remedy(name: str, wanted: ArrayType, given: Any) -> str | None:
-    """What to do about the array ``given``, where that is not to cast it."""
+    """The remedy for the array ``given``, unless it is a cast."""
     if jnp.issubdtype(given.dtype, np.complexfloating):
         return f"pass its parts, which are {name}.real and {name}.imag"
     if given.dtype != wanted.dtype.numpy:
@@ -156,7 +156,7 @@ def _narrowed(operands: Operands, index: int, given: Any) -> Any:
 
 
 def _number(operands: Operands, index: int, wanted: Scalar, given: Any) -> Any:
-    # The smallest type of a Python integer beyond 64 bits is none of integers.
+    # NumPy gives Python integers beyond 64 bits the type object.
     is_int = isinstance(given, int) and not isinstance(given, bool)
     kind = "i" if is_int else _kind(given)
     if kind not in _ADAPTS[wanted.kind]:

@@ -19,7 +19,7 @@ def launch_attributes(
     platform: str,
     block_dim: int = 0,
 ) -> dict[str, Any]:
-    """What the native handler builds the plan of a launch from; it does not depend on sizes.
+    """The attributes of a launch for the native handler; they do not depend on sizes.
 
     Args:
         operation: What is computed.

@@ -30,7 +30,7 @@ class GraphMode(IntEnum):
 
     Attributes:
         JAX: Recorded once and replayed without Python; JAX may make them part of its own graph.
-        WARP: Likewise, as a graph of their own.
+        WARP: As JAX, in a graph of their own.
         NATIVE: The same as WARP.
         NONE: By calling the function every time, on arrays whose elements it can read.
     """
@@ -94,7 +94,7 @@ class JaxCallable:
         """Run the launches of the function, or trace them.
 
         Args:
-            args: Per parameter that is no output, in order, as for ``jax_kernel``.
+            args: One per parameter other than outputs, in order, as for ``jax_kernel``.
             output_dims: The shape of every output, or a mapping by name; the components of elements
                 may be left out.
             vmap_method: Accepted for compatibility; each instance of a batch runs on its own.

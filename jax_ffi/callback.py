@@ -151,7 +151,7 @@ def register_ffi_callback(name: str, func: Callback, graph_compatible: bool = Tr
             the graph is replayed. One that reads elements or waits is none that a graph captures.
 
     Raises:
-        KernelArgumentError: ``name`` is no text, or ``func`` cannot be called.
+        KernelArgumentError: ``name`` is not a string, or ``func`` cannot be called.
     """
     if not isinstance(name, str) or not name:
         raise KernelArgumentError(

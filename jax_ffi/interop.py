@@ -164,7 +164,7 @@ def dtype_to_jax(warp_dtype: Any) -> Any:
     """The type of JAX of the same layout as a scalar type: ``jnp.float32``, for example.
 
     Raises:
-        KernelTypeError: It is no scalar type; vectors and matrices are trailing dimensions.
+        KernelTypeError: It is not a scalar type; vectors and matrices are trailing dimensions.
     """
     scalar = scalar_of(warp_dtype)
     if scalar is None:

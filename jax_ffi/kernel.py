@@ -101,7 +101,7 @@ class JaxKernel:
         """Run the kernel, or trace it.
 
         Args:
-            args: Per parameter that is no output, in order: a JAX or NumPy array of the declared
+            args: One per parameter other than outputs: a JAX or NumPy array of the declared
                 dtype and rank; for a scalar a number, or an array without dimensions; for a vector
                 or a matrix a sequence of numbers, or an array of its components; for a struct one
                 of its values or a mapping from its fields; for an array of structs a structured

@@ -57,7 +57,7 @@ class Declaration:
         """The parameters that are results only: the last ones that are not in-out.
 
         Raises:
-            KernelArgumentError: There are not so many.
+            KernelArgumentError: The kernel has fewer parameters.
         """
         remedy = "give the number of results, in-out arguments included"
         if not isinstance(num_outputs, SupportsIndex):
@@ -96,7 +96,7 @@ class Declaration:
         """Shapes of ``outputs``, by name, in hashable form.
 
         Raises:
-            KernelArgumentError: ``spec`` names no output, or is no shape.
+            KernelArgumentError: ``spec`` names something other than an output, or is not a shape.
         """
         if not isinstance(spec, Mapping):
             shape = self.dims(spec)
@@ -113,7 +113,7 @@ class Declaration:
         """Refuse a ``method`` that JAX does not have either.
 
         Raises:
-            KernelArgumentError: It is none of VMAP_METHODS.
+            KernelArgumentError: It is not one of VMAP_METHODS.
         """
         if method is not None and method not in VMAP_METHODS:
             raise self.refuse(
@@ -125,7 +125,7 @@ class Declaration:
 def _entries(spec: object) -> tuple[int | str, ...] | None:
     """The numbers and the text that ``spec``, a number or many, consists of; None if it does not.
 
-    A mapping or a set is no shape: its order is nobody's choice.
+    A mapping or a set is not a shape, because its order is arbitrary.
     """
     try:
         # Arrays without dimensions are numbers, and say only when asked that they are not many.

@@ -63,7 +63,7 @@ class Replay:
 
     @cached_property
     def slots(self) -> dict[int, Result]:
-        """What the steps leave in every slot."""
+        """The result that the steps leave in every slot."""
         return slot_results(self.program)
 
     def as_launches(self, *operands: Any) -> list[Any]:

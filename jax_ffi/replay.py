@@ -139,7 +139,7 @@ def _pooled(program: Program, buffers: dict[int, int]) -> tuple[dict[int, int], 
 def program_attributes(
     program: Program, found: Layout, shapes: Sequence[Sequence[int]], platform: str
 ) -> tuple[dict[str, Any], list[Any]]:
-    """What native code replays ``program`` from, and arrays to be given behind its operands.
+    """The attributes from which native code replays ``program``, and arrays to append as operands.
 
     Args:
         program: The program.

@@ -19,7 +19,7 @@ def register_struct(cls: type[Any]) -> type[Any]:
     It can stand above ``@struct`` as a decorator. Derivatives with respect to a value are values.
 
     Raises:
-        KernelTypeError: ``cls`` is no struct.
+        KernelTypeError: ``cls`` is not a struct.
     """
     declared = getattr(cls, "kernel_type", None)
     fields = getattr(declared, "fields", None)

@@ -90,7 +90,7 @@ def _derived(launch: Launch, operation: Operation, linear: tuple[int, ...]) -> L
 def _selected(
     chosen: ExtremumForm, primals: Sequence[Any], results: Sequence[Any], launch: Launch
 ) -> TieWeights:
-    """What is constant in the tangents of a kernel that takes atomic minima or maxima."""
+    """The constants in the tangents of a kernel with atomic minima or maxima."""
     operands = [jax.lax.stop_gradient(p) for p in primals]
     found = [jax.lax.stop_gradient(r) for r in results]
     run = replace(launch, linear=(), has_side_effect=False, block_dim=0)

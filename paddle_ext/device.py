@@ -24,7 +24,7 @@ def device_from_paddle(paddle_device: Any) -> Device:
 
 
 def device_to_paddle(warp_device: Any) -> str:
-    """What Paddle calls a device: 'cpu', or 'gpu:0' for 'cuda:0'.
+    """Paddle's name of a device: 'cpu', or 'gpu:0' for 'cuda:0'.
 
     Raises:
         KernelArgumentError: There is no such device.

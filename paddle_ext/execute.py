@@ -13,7 +13,7 @@ from paddle_ext.dtype import SIGNED, dtype_to_paddle
 
 
 def run_operation(operation: Operation, operands: Sequence[Any]) -> tuple[Any, ...]:
-    """The visible results of ``operation``, which nobody records.
+    """The visible results of ``operation``, run without recording derivatives.
 
     Args:
         operation: What to run.

@@ -198,7 +198,7 @@ class PaddleOperator:
     def _selected(
         self, wanted: tuple[int, ...], given: Sequence[Any]
     ) -> tuple[PaddleOperator, TieWeights]:
-        """What is differentiated with respect to ``wanted``, and what is constant in it.
+        """The operator to differentiate with respect to ``wanted``, and its constant operands.
 
         The operator itself, unless it takes atomic minima or maxima.
         """

@@ -19,7 +19,7 @@ _WIDE = (torch.float32, torch.float64)
 
 
 def autocast_kernel(operator: TorchOperator, key: str) -> Callable[..., Any]:
-    """What the dispatcher runs at autocast key ``key``: tensors of few bits are widened."""
+    """The kernel for autocast key ``key``: converts float16 and bfloat16 to the declared dtype."""
     operation = operator.operation
     wanted: list[torch.dtype | None] = []
     for operand in operation.operands:

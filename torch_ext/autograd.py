@@ -56,7 +56,7 @@ def make_functions(operator: TorchOperator) -> Functions:
 
 
 def autograd_kernel(operator: TorchOperator) -> Callable[..., Any]:
-    """What the dispatcher runs for the public operator of ``operator`` at the autograd keys."""
+    """The kernel of the public operator at the autograd dispatch keys."""
     apply = operator.functions.general.apply
 
     def kernel(keyset: Any, *args: Any) -> Any:
@@ -94,7 +94,7 @@ _SELECTIONS = (derivation.picked, derivation.count)
 
 
 class _Plan(NamedTuple):
-    """What a call keeps for its backward.
+    """The values that a call saves for its backward.
 
     Attributes:
         wrt: The operands that get a cotangent.
@@ -195,7 +195,7 @@ class _Rules:
     def selected(
         self, active: Sequence[int], primals: Sequence[Any]
     ) -> tuple[TorchOperator, TieWeights]:
-        """What is differentiated with respect to ``active``, and what is constant in it.
+        """The operator to differentiate with respect to ``active``, and its constant operands.
 
         The operator itself, unless it takes atomic minima or maxima.
         """
@@ -214,7 +214,7 @@ class _Rules:
         return picked, find_ties(chosen, fixed, results, run, lambda x, like: x.to(like.dtype))
 
     def plan(self, needed: tuple[bool, ...]) -> _Plan:
-        """What to keep when the operands marked in ``needed`` require a cotangent."""
+        """The values to save when the operands marked in ``needed`` require a cotangent."""
         if needed not in self.plans:
             wrt = tuple(k for k, need in enumerate(needed) if need)
             omit = _omittable(self.operation, wrt)
@@ -254,7 +254,7 @@ def _omittable(operation: Operation, wrt: Sequence[int]) -> tuple[int, ...]:
     try:
         adjoint = derive.vjp(operation, wrt, seeds).operation
     except KernelGradError:
-        return ()  # Backward will raise it; a call without backward is no error.
+        return ()  # Only a backward raises it: a call without one is valid.
     used = {e for shape in (adjoint.grid, *(r.shape for r in adjoint.results)) for e in shape}
     told = set.intersection(*(set(operation.outputs[j].shape) for j in seeds))
     omit = {k for k in everything if adjoint.param_of_operand(k) is None}

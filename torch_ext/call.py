@@ -1,4 +1,4 @@
-"""What a call of an operator does, in Python that native code leaves the unusual to."""
+"""The Python slow path of an operator call: everything the native fast path declines."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def as_function(
 
 
 def recorded(run: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-    """What a captured graph calls for ``run``, a function of one argument per operand.
+    """A form of ``run``, which takes one argument per operand, for captured graphs.
 
     torch.compile does not follow ``run``: it records which operators it calls with fake tensors.
     """

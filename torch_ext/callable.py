@@ -42,7 +42,7 @@ def torch_callable(
 
     Args:
         function: A function that returns nothing, with parameters annotated as those of kernels,
-            none of them generic.
+            without generic types.
         outputs: Parameters that are results only. Default: the last one, or none where ``in_out``
             is given.
         in_out: Parameters that are operands, and results that start as copies of them.

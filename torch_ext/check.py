@@ -14,7 +14,7 @@ from torch_ext.dtype import dtype_to_torch
 
 # A meta tensor is a shape; nothing runs on it.
 _DEVICES = ("cpu", "cuda", "meta")
-# Integers from here on are no numbers of any float type.
+# Integers from here on exceed every float type.
 _FLOAT_LIMIT = 1 << 1023
 
 

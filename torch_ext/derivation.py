@@ -24,7 +24,7 @@ Indices = tuple[int, ...]
 
 
 class Kind(StrEnum):
-    """What is derived."""
+    """The kinds of derivation."""
 
     VJP = "vjp"
     JVP = "jvp"
@@ -51,7 +51,7 @@ class Derivation(NamedTuple):
         return self.kind + "_".join(f"{sum(1 << i for i in indices):x}" for indices in self.sets)
 
     def apply(self, operation: Operation) -> DerivedOperation:
-        """What it makes of ``operation``."""
+        """The operation derived from ``operation``."""
         match self.kind:
             case Kind.VJP:
                 return derive.vjp(operation, *self.sets)

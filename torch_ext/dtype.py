@@ -19,7 +19,7 @@ def dtype_to_torch(dtype: Any) -> torch.dtype:
     """The torch dtype of the same layout as ``dtype``: a scalar type, or Python's own.
 
     Raises:
-        KernelTypeError: It is no scalar.
+        KernelTypeError: It is not a scalar type.
     """
     found = _TO_TORCH.get(dtype)
     if found is None:
@@ -45,7 +45,7 @@ def tensor_from_number(number: Any, dtype: torch.dtype, device: Any = "cpu") -> 
 
 
 def is_wide(number: Any) -> bool:
-    """Whether ``number`` is an integer that is no number of torch's schemas."""
+    """Whether ``number`` exceeds the 64-bit signed integers of torch's schemas."""
     return isinstance(number, int) and number >= 1 << 63
 
 

@@ -1,4 +1,4 @@
-"""torch_op: a kernel as a torch operator, and what a call of one does."""
+"""torch_op: makes a torch operator of a kernel."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from torch_ext.traced import OperatorPair, traceable
 # By the callable that torch_op returned; operators live as long as the process.
 _operators: dict[Callable[..., Any], OperatorPair] = {}
 
-# Namespaces of torch itself, and attributes of any namespace that are no operators.
+# Namespaces of torch itself, and attributes that every namespace has besides operators.
 _TORCHS_NAMESPACES = frozenset({"_", "aten", "prim", "prims"})
 _TORCHS_NAMES = frozenset(dir(_OpNamespace)) | frozenset(vars(_OpNamespace(NAMESPACE)))
 
@@ -94,7 +94,7 @@ def torch_op(
             graphs see a copy to them; gradients are those of torch's own in-place operations.
         launch_dims: The launch shape: a number, the name of an operand ('x', its shape), or a
             tuple of numbers and extents ('x.shape[0]'). Default: that of the first array operand.
-            The components of elements are no part of it.
+            It leaves out the components of elements.
         output_dims: Likewise the shape of every output, or a mapping by name; components may be
             left out. Default: the launch shape.
         defaults: Values of parameters that calls may leave out, by name.
@@ -154,7 +154,7 @@ def _make(
     operation = kernel_operation(kernel, outputs, **options)
     arguments = Arguments.of_operation(operation, kernel.parameters, defaults)
     qualname = None if name is None else _qualified(name, operation)
-    # What is updated in place is no result; and an operand of that name is meant by it.
+    # In-place updates return nothing to write; an operand named `out` takes precedence.
     takes_out = not mutates and "out" not in (*arguments.names, *arguments.leaves)
     call = Call(operation, arguments, qualname, takes_out)
     traced = traceable(

@@ -59,7 +59,7 @@ def export_ops(path: str | Path, ops: Sequence[Callable[..., Any]]) -> Path:
         ``path``.
 
     Raises:
-        KernelArgumentError: An entry of ``ops`` is no operator.
+        KernelArgumentError: An entry of ``ops`` is not an operator.
         KernelCompileError: There is no C++ compiler, or a scalar of 16 bits is a number.
     """
     found: dict[str, TorchOperator] = {}
@@ -154,7 +154,7 @@ def _body(operation: Operation, tensor_values: bool, symbol: str) -> Iterator[st
 
 
 def _read(operation: Operation, i: int) -> Iterator[str]:
-    """What makes a view of operand ``i``, a tensor."""
+    """C++ statements that make a view of operand ``i``, a tensor."""
     operand = operation.operands[i]
     type_ = as_array(operand.type)
     dtype = type_.dtype
@@ -166,7 +166,7 @@ def _read(operation: Operation, i: int) -> Iterator[str]:
 
 
 def _binding(operation: Operation, param: int, bound: Binding, is_tensor: bool) -> Iterator[str]:
-    """What fills the field of one parameter of the kernel."""
+    """C++ statements that fill the field of one kernel parameter."""
     place = f"block + {operation.compiled.fields[param].offset}"
     i, j = bound.operand, bound.result
     if bound.role is Role.VALUE:

@@ -14,11 +14,11 @@ from torch_ext.dtype import dtype_from_torch
 
 
 class Sample(NamedTuple):
-    """What a tensor tells of the type of its parameter.
+    """The part of a tensor that determines the type of its parameter.
 
     Attributes:
         dtype: Its dtype.
-        shape: Its shape, with 0 for extents that are no components.
+        shape: Its shape, with 0 for extents other than those of components.
     """
 
     dtype: torch.dtype
@@ -26,7 +26,7 @@ class Sample(NamedTuple):
 
 
 class SampleValue(NamedTuple):
-    """What a tensor without dimensions, or an extent, tells of a scalar.
+    """The type that a tensor without dimensions, or an extent, gives a scalar.
 
     Attributes:
         argument_type: Its type, under the name by which kernelcore asks for it.
@@ -41,11 +41,11 @@ def generic_operator(
     defaults: Mapping[str, Any],
     specialise: Callable[[Kernel], Callable[..., Any]],
 ) -> tuple[Callable[..., Any], Callable[..., Any], Arguments]:
-    """What calls of a generic kernel do: eagerly, in graphs; and its arguments, called ``names``.
+    """A generic kernel for graphs and for eager calls, and its arguments, called ``names``.
 
     Args:
         kernel: A generic kernel.
-        names: Its parameters that are no outputs.
+        names: Its parameters without the outputs.
         defaults: Values of those that calls may leave out.
         specialise: Makes an operator of a kernel that is not generic.
     """
@@ -75,7 +75,7 @@ def generic_operator(
 
 
 def _outer(wanted: Any) -> int | None:
-    """Dimensions that are no components; None if all are."""
+    """Dimensions without those of components; None for a composite value."""
     return wanted.ndim if isinstance(wanted, ArrayOf) else None
 
 

@@ -97,7 +97,7 @@ def device_from_torch(torch_device: torch.device | str) -> Device:
 
 
 def device_to_torch(kernelcore_device: object = None) -> str:
-    """What torch calls a device.
+    """The torch device of a device.
 
     Raises:
         KernelArgumentError: There is no such device.
@@ -127,7 +127,7 @@ def stream_from_torch(stream_or_device: Any = None) -> Stream:
 
 
 def stream_to_torch(stream_or_device: Any = None) -> Any:
-    """What torch calls a stream, or the stream of a device; by default the one that is used here.
+    """The torch stream of a stream, or of the stream of a device; by default of the current one.
 
     Raises:
         KernelArgumentError: There is no such device.

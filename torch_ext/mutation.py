@@ -23,7 +23,7 @@ def mutating(
     Autograd, functionalization and batches see copies, which compiled graphs do in place.
 
     Raises:
-        KernelArgumentError: One of ``mutates`` is no in-out array.
+        KernelArgumentError: One of ``mutates`` is not an in-out array.
     """
     made = {b.operand: b.result for b in operation.bindings if b.operand >= 0 and b.result >= 0}
     operands = {o.name: i for i, o in enumerate(operation.operands) if i in made}
@@ -65,7 +65,7 @@ def mutating(
 
 
 def _check_memory(operation: Operation, given: Sequence[Any], updated: Sequence[int]) -> None:
-    """Refuse tensors of which an element would be written twice."""
+    """Refuse tensors whose elements would be written twice."""
     for k, i in enumerate(updated):
         if repeats_elements(given[i]):
             raise argument_error(

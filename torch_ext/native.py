@@ -47,7 +47,7 @@ def implement(
 def on_devices(operation: Operation, tensor_values: bool) -> TorchDeviceOperation:
     """``operation`` on CUDA tensors: its code is made when a device is first used."""
     scalars = [i for i, o in enumerate(operation.operands) if isinstance(o.type, Scalar)]
-    # Nobody waits for a device to tell the number in a tensor: the kernel loads it.
+    # The kernel loads the number in a tensor: reading it on the host would wait for the device.
     loaded = scalars if tensor_values else []
 
     def make(ordinal: int) -> tuple[_native.Operation, _native.DeviceKernel]:

@@ -51,7 +51,7 @@ class Functions(NamedTuple):
 
 
 class Registrars(NamedTuple):
-    """What an operator is given by modules that import this one, when it is first asked for.
+    """Functions of modules above this one that register an operator or derive another.
 
     Attributes:
         derive: The operator of a derived operation.
@@ -155,7 +155,7 @@ class TorchOperator:
 
     @cached_property
     def direct(self) -> Callable[..., Any]:
-        """What runs below autograd; native code calls it directly where it can."""
+        """The operator below autograd; native code runs it directly where it can."""
 
         def dispatched(*args: Any) -> Any:
             with _C._AutoDispatchBelowAutograd():
@@ -165,11 +165,11 @@ class TorchOperator:
 
     @property
     def differentiated(self) -> Callable[..., Any]:
-        """What a call on plain tensors does of which some require grad, outside of torch.func."""
+        """A call on plain tensors, some of which require grad, outside of torch.func."""
         return self.functions.plain.apply
 
     def results(self, returned: Any) -> tuple[torch.Tensor, ...]:
-        """What the operator returned, as a tuple."""
+        """``returned``, the value of a call, as a tuple."""
         return (returned,) if self.operation.visible == 1 else tuple(returned)
 
     def prepare(self, args: Sequence[Any]) -> None:

@@ -22,7 +22,7 @@ _REMEDY = "leave out=... away, or give a new tensor"
 
 
 def out_names(operation: Operation, taken: Sequence[str]) -> tuple[str, ...]:
-    """What the results are called in the schema, beside operands that are called ``taken``."""
+    """The names of the results in the schema, which differ from the operands' names ``taken``."""
     count = operation.visible
     names = ["out"] if count == 1 else [f"out{j}" for j in range(count)]
     for j, name in enumerate(names):
@@ -49,7 +49,7 @@ class OutOverload:
         """Register it.
 
         Args:
-            operator: The operator, of which the functional overload is registered.
+            operator: The operator, whose functional overload is registered.
             library: What the namespace is open in.
             params: Type and name of each operand in torch's schema language.
             tags: Those of the functional overload.
@@ -122,7 +122,7 @@ class OutOverload:
         return self._returned(targets, self._operator.results(self._operator.inner(*args)))
 
     def _returned(self, targets: Sequence[torch.Tensor], made: Sequence[torch.Tensor] = ()) -> Any:
-        """What the operator returns: the outs, which ``made`` is copied to."""
+        """The value of the call: the outs, after copies of ``made`` to them."""
         for target, each in zip(targets, made, strict=False):
             if each is not target:
                 target.copy_(each)

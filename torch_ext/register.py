@@ -36,7 +36,7 @@ os.register_at_fork(
 )
 _libraries: dict[str, torch.library.Library] = {}
 _operators: dict[str, TorchOperator] = {}
-# By root name: what operators that a name alone is known of can be derived from.
+# By root name: the operations from which an operator known by name can be derived.
 _roots: dict[str, Operation] = {}
 # By qualified name.
 _overloads: dict[str, OpOverload] = {}
@@ -130,7 +130,7 @@ def _define(operator: TorchOperator, qualname: str) -> OpOverload:
     torch.library.register_fake(qualname, operator.fake, lib=library)
     operands = operator.operation.operands
     has_tensors = operator.tensor_values or any(isinstance(o.type, ArrayType) for o in operands)
-    # Without tensor operands there is no device to dispatch on.
+    # Without tensor operands torch has no device to dispatch on.
     key = "CPU" if has_tensors else "CompositeExplicitAutograd"
     native.implement(operator.native, namespace, name, key)
     if has_tensors and torch.backends.cuda.is_built():
@@ -188,7 +188,7 @@ _REGISTRARS = Registrars(_derive, _public, _inner, _out, make_functions)
 def _parameters(operation: Operation, tensor_values: bool) -> list[tuple[str, str]]:
     """Type and name of each operand in torch's schema language; names are made unique."""
     params: list[tuple[str, str]] = []
-    seen = {"NoneType"}  # The one keyword of schemas that is none of Python.
+    seen = {"NoneType"}  # A keyword of schemas that Python allows as a name.
     for operand, name in zip(operation.operands, operation.argument_names, strict=True):
         name = ascii_name(name)
         while name in seen:

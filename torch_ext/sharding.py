@@ -11,7 +11,7 @@ from torch._ops import OpOverload
 
 from kernelcore.operators import Operation, Part, Role, as_array, parts
 
-# Nobody pays for importing it who does not use it.
+# Imported by users of DTensor only: it takes long.
 _MODULE = "torch.distributed.tensor"
 _pending: list[tuple[OpOverload, Operation]] = []
 
@@ -60,7 +60,7 @@ def _strategies(operation: Operation) -> Callable[..., Any]:
 
 
 def _parts(operation: Operation) -> tuple[list[Part], list[Part]] | None:
-    """What a part of the grid needs of every operand, and gives of every visible result."""
+    """The part of every operand that a part of the grid needs, and of every visible result."""
     found = parts(operation.func)
     if found is None or not operation.results:
         return None

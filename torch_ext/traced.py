@@ -1,4 +1,4 @@
-"""What a call of torch_op is to torch.compile and torch.export."""
+"""Calls of torch_op in Python that torch.compile and torch.export can follow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NUMBERS: dict[str, tuple[type, ...]] = {
 
 
 def _sources(wanted: Scalar) -> tuple[torch.dtype, ...]:
-    """What NumPy scalars are converted from, whose value is not known: never a wider integer."""
+    """The dtypes of NumPy scalars, whose value is unknown, that convert without loss of range."""
     if wanted.kind == "bool":
         return ()
     if wanted.is_float:
@@ -154,7 +154,7 @@ def _out_by_name(operator: TorchOperator) -> Callable[..., Any]:
 
 
 def _scalar_rule(root: str, index: int, type_: Scalar) -> Callable[[Any, torch.device | None], Any]:
-    """What makes of an argument for scalar ``index`` a tensor in a place; without one, a number."""
+    """A function from an argument for scalar ``index`` to a tensor in a place, or to a number."""
     dtype = dtype_to_torch(type_)
     sources, numbers = _sources(type_), _NUMBERS[type_.kind]
     low, high = type_.limits
@@ -182,7 +182,7 @@ def _scalar_rule(root: str, index: int, type_: Scalar) -> Callable[[Any, torch.d
 def _composite_rule(
     component: Callable[[Any, torch.device], Any],
 ) -> Callable[[Any, torch.device], Any]:
-    """What makes a tensor of an argument for a composite, whose components follow a rule."""
+    """A function from an argument for a composite, whose components follow a rule, to a tensor."""
 
     def convert(arg: Any, place: torch.device) -> Any:
         if hasattr(arg, "kernel_type"):  # A value of the language.

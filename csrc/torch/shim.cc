@@ -30,7 +30,7 @@ void bind(void* library, const char* symbol, Function*& target) {
     fail(std::string("this version lacks ") + symbol + "; 2.10 or newer is needed");
 }
 
-/// What is in a library of its own, beside that at `path`, where torch has it at all.
+/// Binds the functions of libtorch_cuda.so, beside the library at `path`, if torch has it.
 void bind_cuda(void* library, const std::string& path, Shim& s) {
   std::string folder = path.substr(0, path.find_last_of('/') + 1);
   void* cuda = dlopen((folder + "libtorch_cuda.so").c_str(), RTLD_LAZY | RTLD_NOLOAD);

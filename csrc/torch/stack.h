@@ -1,4 +1,4 @@
-// What is on the stack of a boxed call: tensors and numbers.
+// The tensors and numbers on the stack of a boxed call.
 #pragma once
 
 #include <string>
@@ -38,7 +38,7 @@ struct Place {
   int32_t device_index;
 };
 
-/// What torch tells of a tensor with strides and memory.
+/// A tensor with strides and memory, as torch describes it.
 struct DenseTensor {
   Place place;
   int32_t dtype;  // in torch's numbers

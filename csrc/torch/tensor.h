@@ -1,4 +1,4 @@
-// What libtorch's C++ functions say of a tensor, past Python and the lock of its interpreter.
+// Asks libtorch's C++ functions about a tensor, without Python and the lock of its interpreter.
 #pragma once
 
 #include "dlpack.h"

@@ -80,7 +80,7 @@ struct Forget {
 
 std::shared_ptr<const Plan> find_or_make_plan(const XLA_FFI_Attrs& attributes, PlanMaker make) {
   std::string key;
-  // What one maker makes, the caller of another cannot use.
+  // Plans of different makers have different types.
   append(key, &make, sizeof make);
   append_attributes(key, attributes);
   if (auto known = lookup(key)) return known;

@@ -113,12 +113,12 @@ def _is_struct(field: str, value: Any) -> bool:
 
 
 def _unknown(tree: ArgumentTree, value: Any) -> list[Any]:
-    """The keys of the mapping ``value`` that are no fields."""
+    """The keys of the mapping ``value`` that are not fields."""
     return [key for key in value if tree.fields and key not in tree.fields]
 
 
 def _parts_of(tree: ArgumentTree, value: Any) -> list[Any]:
-    """What ``value`` has for each of the parts of ``tree``."""
+    """The part of ``value`` for each of the parts of ``tree``."""
     if isinstance(value, IndexedArray):
         value = (value.data, value.tables(len(tree.parts[-1].parts)))
     if isinstance(value, (tuple, list)):

@@ -25,14 +25,14 @@ struct Adjoint {
   std::vector<size_t> produced;  // the operands of the primal that its results are cotangents of
 };
 
-/// What calls keep whose operands need cotangents alike, and how their backward runs.
+/// What calls save for one choice of operands that need cotangents, and how their backward runs.
 struct GradPlan {
   nb::object choice;          // what `pull` knows the plan by
   std::vector<size_t> kept;   // operands of the primal that the adjoint takes, in order
   std::vector<size_t> sized;  // operands of which it needs the shape only
   nb::object adjoint;         // (given results, as bits) -> Adjoint or None
   nb::object pull;            // (choice, shapes, numbers, saved, cotangents) -> gradients
-  // By which cotangents are given; where there is no Adjoint, `pull` has to do.
+  // By the cotangents that are given, as bits; a null Adjoint means that `pull` runs.
   std::vector<std::pair<uint64_t, std::shared_ptr<const Adjoint>>> adjoints;
 };
 
@@ -43,7 +43,7 @@ struct Forward : FunctionState {
   nb::object plans;  // a dictionary of those that were asked for
 };
 
-// What plans call usually refers back to them.
+// The functions that plans call usually refer back to them.
 using GradPlanSlots =
     CollectedSlots<GradPlan, &GradPlan::choice, &GradPlan::adjoint, &GradPlan::pull>;
 using ForwardSlots = CollectedSlots<Forward, &Forward::plan, &Forward::plans>;
@@ -230,7 +230,7 @@ nb::object pull(const Backward& call) {
   return call.plan.pull(call.plan.choice, call.shapes, call.numbers, call.saved, cotangents);
 }
 
-/// Whether nobody wants to see what the backward consists of.
+/// Whether no mode, transform or second derivative observes the steps of a backward.
 bool is_unobserved() {
   return !torch::shim().grad_mode_is_enabled() && !is_observed();
 }

@@ -17,7 +17,7 @@ namespace {
 using torch::DeviceOperation;
 using torch::PlacedOperation;
 
-/// What `make` gives for a device; a Python error passes, and torch shows its text.
+/// Calls `make` for a device; a Python error propagates, and torch shows its text.
 PlacedOperation place(const nb::object& make, int ordinal) {
   nb::gil_scoped_acquire gil;
   using Kernel = std::shared_ptr<cuda::DeviceKernel>;

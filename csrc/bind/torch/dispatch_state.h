@@ -1,4 +1,4 @@
-// What torch's state says about a call: whether anything stands between it and a kernel.
+// torch's dispatch state: whether a mode, a transform or a subclass must see a call.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -35,7 +35,7 @@ struct CollectedSlots {
                                        {0, nullptr}};
 };
 
-/// What the state of a function begins with: its name and its entry in a method table.
+/// The base of the state of a function: its name and its entry in a method table.
 struct FunctionState {
   std::string name;
   PyMethodDef method{};

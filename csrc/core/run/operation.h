@@ -10,7 +10,7 @@
 
 namespace kernelcore {
 
-/// What a caller gives: an array, or a number.
+/// An argument: an array, or a number.
 struct OperandSpec {
   bool is_array;
   DType dtype;
