@@ -29,7 +29,7 @@ from tests.helpers.vectorised.case import (
     Case,
 )
 
-BOOLS, MAT33, F16 = kc.array(kc.bool, 1), kc.array(kc.mat33, 1), kc.array(kc.float16, 1)
+BOOLS, MAT33, F16 = kc.array(bool, 1), kc.array(kc.mat33, 1), kc.array(kc.float16, 1)
 # Elements that are adjacent, by the smallest that processors access under a mask.
 MASKED = tuple(
     VectorStrategy(lanes, least_masked_bytes=least)

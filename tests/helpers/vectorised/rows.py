@@ -81,7 +81,7 @@ def crossed(x: VEC3_2D, w: F32_2D, y: VEC3_2D):
 
 
 @kc.kernel
-def marked(x: kc.array2d(dtype=kc.float16), seen: kc.array2d(dtype=kc.bool)):
+def marked(x: kc.array2d(dtype=kc.float16), seen: kc.array2d(dtype=bool)):
     i, j = kc.tid()
     seen[i, j] = x[i, j] > kc.float16(0.5)
     if j == 1:
