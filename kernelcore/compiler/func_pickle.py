@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from kernelcore.builtins import OPS
 from kernelcore.ir import op as grammar
@@ -23,7 +23,7 @@ class _Pickler(pickle.Pickler):
             assert _OPS.get(obj.name) is obj
             return _op, (obj.name,)
         if isinstance(obj, MappingProxyType):
-            return _attributes, (dict(obj),)
+            return _attributes, (dict(cast("Any", obj)),)
         return NotImplemented
 
 

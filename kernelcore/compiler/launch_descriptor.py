@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from kernelcore.base import native
 from kernelcore.language.types import Scalar
@@ -95,7 +95,7 @@ class LaunchDescriptor(NamedTuple):
 
     def signature(self, key: str, address: int) -> native.LaunchDescriptor:
         """The native description of the kernel whose code is at ``address``."""
-        name, *others = self
+        name, *others = cast("tuple[Any, ...]", self)
         return native.LaunchDescriptor(name, key, address, *others)
 
     def literal(self) -> tuple[Any, ...]:

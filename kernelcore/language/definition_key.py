@@ -44,6 +44,8 @@ from kernelcore.language.types import (
 
 # What kernels may use of Python itself; the results follow from the arguments.
 _PYTHON = (abs, bool, float, int, len, max, min, pow, print, range, round, type)
+# Typed loosely: NumPy leaves the bit width of its scalars open.
+_NUMPY_SCALAR: type[Any] = np.generic
 # Where kernelcore has what its language consists of, besides the table of operations.
 _FRONTEND = "kernelcore.frontend."
 
@@ -101,7 +103,8 @@ class _Keys:
     def value(self, obj: Any) -> object:
         """The key of a number, a string, a composite, a struct, a function, a type or a tuple."""
         kind = cast("type[Any]", type(obj))
-        if isinstance(obj, np.generic) and (scalar := scalar_of_numpy(obj.dtype)):
+        scalar = scalar_of_numpy(obj.dtype) if isinstance(obj, _NUMPY_SCALAR) else None
+        if scalar is not None:
             return scalar.name, obj.tobytes()
         match obj:
             case None | bool() | str() if kind in (type(None), bool, str):
@@ -234,8 +237,9 @@ def _is_of_language(owner: object, name: str) -> bool:
     home = vars(owner)["__homes__"].get(name)
     if name not in vars(owner):
         return home is None or home.startswith(_FRONTEND)
-    is_own = home is not None and home.startswith(_FRONTEND)
-    return is_own and vars(sys.modules[home])[name] is vars(owner)[name]
+    if home is None or not home.startswith(_FRONTEND):
+        return False
+    return vars(sys.modules[home])[name] is vars(owner)[name]
 
 
 def _name_of(obj: Any) -> object:
@@ -244,11 +248,12 @@ def _name_of(obj: Any) -> object:
         return "python", obj.__name__
     try:
         name = getattr(obj, "__name__", None) or getattr(obj, "name", None)
-        is_own = str(obj.__module__).startswith("kernelcore.") and isinstance(name, str)
+        is_own = str(obj.__module__).startswith("kernelcore.")
     except EXPRESSION_ERRORS:
         raise _Unkeyed from None
     package: Any = sys.modules["kernelcore"]
-    home = package.__homes__.get(name, _FRONTEND)
-    if is_own and home.startswith(_FRONTEND) and getattr(package, name, None) is obj:
-        return "kernelcore", (name,)
+    if is_own and isinstance(name, str):
+        home = package.__homes__.get(name, _FRONTEND)
+        if home.startswith(_FRONTEND) and getattr(package, name, None) is obj:
+            return "kernelcore", (name,)
     raise _Unkeyed
