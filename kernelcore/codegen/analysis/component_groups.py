@@ -1,4 +1,4 @@
-"""Accesses of the components of one element, which code may make as one."""
+"""Component groups: accesses of the components of one element."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from kernelcore.ir.core import Const, Eqn, Region
 from kernelcore.ir.op import OpKind
 from kernelcore.ir.walk import array_type, element_indices, walk_regions
 
-# By each of them, the accesses of one element.
-Units = Mapping[Eqn, tuple[Eqn, ...]]
+# The accesses of one element, by each of them.
+ComponentGroups = Mapping[Eqn, tuple[Eqn, ...]]
 
 
 def component_of(eqn: Eqn) -> int | None:
@@ -23,7 +23,7 @@ def component_of(eqn: Eqn) -> int | None:
     return number
 
 
-def units(body: Region, kind: OpKind) -> Units:
+def component_groups(body: Region, kind: OpKind) -> ComponentGroups:
     """The accesses of ``kind`` in ``body``, those of one element in one region together."""
     found: dict[Eqn, tuple[Eqn, ...]] = {}
     for region in walk_regions(body):

@@ -12,7 +12,11 @@ from itertools import zip_longest
 
 from kernelcore.builtins.arithmetic import add, neg, sub
 from kernelcore.builtins.reference import is_narrow, nothing_added
-from kernelcore.codegen.analysis.component_groups import Units, component_of, units
+from kernelcore.codegen.analysis.component_groups import (
+    ComponentGroups,
+    component_groups,
+    component_of,
+)
 from kernelcore.codegen.analysis.uniformity import Strides, iteration_strides
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import AddForm, OpKind
@@ -42,8 +46,8 @@ class VectorLoop:
     terms: tuple[tuple[Atom, ...], ...]
     negatives: Mapping[Atom, Atom]
     strides: Strides
-    loads: Units
-    additions: Units
+    loads: ComponentGroups
+    additions: ComponentGroups
 
 
 def vector_loops(func: Func) -> Mapping[Eqn, VectorLoop]:
@@ -60,7 +64,7 @@ def _vector_loop(loop: Eqn, used: Collection[Atom]) -> VectorLoop | None:
         return None
     eqns = list(walk_eqns(body))
     additions = [eqn for eqn in eqns if eqn.op.kind not in _WITHOUT_EFFECT]
-    together = units(body, OpKind.ATOMIC_ADD)
+    together = component_groups(body, OpKind.ATOMIC_ADD)
     if not all(_is_plain_sum(eqn, used) for eqn in additions):
         return None
     if not _are_apart(additions, together) or _are_seen(additions, eqns):
@@ -71,7 +75,9 @@ def _vector_loop(loop: Eqn, used: Collection[Atom]) -> VectorLoop | None:
     inner, terms = found
     strides = iteration_strides(inner, int(step.value))
     negatives: dict[Atom, Atom] = {eqn.out: eqn.inputs[0] for eqn in inner.eqns if eqn.op is neg.op}
-    return VectorLoop(inner, terms, negatives, strides, units(inner, OpKind.LOAD), together)
+    return VectorLoop(
+        inner, terms, negatives, strides, component_groups(inner, OpKind.LOAD), together
+    )
 
 
 def _is_plain_sum(eqn: Eqn, used: Collection[Atom]) -> bool:
@@ -88,7 +94,7 @@ def _has_sums(atom: Atom) -> bool:
     return isinstance(dtype, Scalar) and dtype != boolean and not is_narrow(dtype)
 
 
-def _are_apart(additions: Sequence[Eqn], together: Units) -> bool:
+def _are_apart(additions: Sequence[Eqn], together: ComponentGroups) -> bool:
     """Whether no two additions of one iteration meet: each may be made for several iterations."""
     places: dict[Atom, tuple[Eqn, ...]] = {}
     for eqn in additions:

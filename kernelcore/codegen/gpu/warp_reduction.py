@@ -17,7 +17,7 @@ from kernelcore.builtins.reference import is_narrow, nothing_added
 from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.llvm import atomic, memory
 from kernelcore.codegen.llvm.emitter import Emitter
-from kernelcore.codegen.reduction.sums import Accumulation, PartialSums
+from kernelcore.codegen.reduction.accumulation import Accumulation, PartialSums
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import array_type, walk_eqns

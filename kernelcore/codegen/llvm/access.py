@@ -78,7 +78,7 @@ def emit_owned_update(e: Emitter, eqn: Eqn, update: Update) -> list[str]:
 
 
 def _store_parts(e: Emitter, sites: Sequence[vector_access.Site], values: Sequence[str]) -> None:
-    """Write one component, or all components of elements, as units where these are adjacent."""
+    """Write one component, or all components of elements, together where they are adjacent."""
     if len(sites) > 1 and sites[0].period == len(sites):
         vector_access.store_elements(e, sites[0], values)
         return

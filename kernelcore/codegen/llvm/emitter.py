@@ -13,7 +13,7 @@ from kernelcore.codegen.analysis.loop_dependence import VectorLoop
 from kernelcore.codegen.analysis.uniformity import Strides
 from kernelcore.codegen.llvm.stack_records import Member
 from kernelcore.codegen.llvm.text import Text
-from kernelcore.codegen.reduction.sums import Accumulation
+from kernelcore.codegen.reduction.accumulation import Accumulation
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 from kernelcore.ir.op import OpKind
 from kernelcore.language.types import Scalar

@@ -31,7 +31,7 @@ from kernelcore.codegen.llvm.emitter import (
 )
 from kernelcore.codegen.llvm.stack_records import stack_records
 from kernelcore.codegen.reduction import accumulate
-from kernelcore.codegen.reduction.sums import Accumulation
+from kernelcore.codegen.reduction.accumulation import Accumulation
 from kernelcore.codegen.simd.cost_model import choose_bodies, is_straight
 from kernelcore.codegen.simd.grid_loop import RowCode, Tile, emit_rows
 from kernelcore.codegen.simd.loop_collapse import Collapsed, emit_collapsed

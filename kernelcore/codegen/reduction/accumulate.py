@@ -16,14 +16,14 @@ from kernelcore.codegen import abi
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.emitter import Emitter
 from kernelcore.codegen.reduction import stencil
-from kernelcore.codegen.reduction.additions import (
+from kernelcore.codegen.reduction.accumulation import Accumulation, JoinedAdditions, PartialSums
+from kernelcore.codegen.reduction.element_add import (
     add_alone,
     add_lanes_alone,
     add_lanes_together,
     add_together,
     summed,
 )
-from kernelcore.codegen.reduction.sums import Accumulation, Neighbours, PartialSums
 from kernelcore.codegen.simd import vector_access
 from kernelcore.codegen.simd.masked_control import or_nothing
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
@@ -55,7 +55,9 @@ def begin(e: Emitter, func: Func) -> Accumulation:
         if eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) is AddForm.PARTIAL:
             partial[eqn] = _clear_sums(e, array_type(eqn).dtype)
     joined = (
-        stencil.neighbours(func, e.lane_facts.strides) if e.gang > 1 else dict[Eqn, Neighbours]()
+        stencil.joined_additions(func, e.lane_facts.strides)
+        if e.gang > 1
+        else dict[Eqn, JoinedAdditions]()
     )
     has_loops = any(eqn.op.kind in LOOPS for eqn in walk_eqns(func.body))
     return Accumulation(
@@ -143,7 +145,7 @@ def _ways_of_lanes(e: Emitter, eqn: Eqn) -> _Ways:
     )
 
 
-def _ways_of_neighbours(e: Emitter, eqn: Eqn, joined: Neighbours) -> _Ways:
+def _ways_of_neighbours(e: Emitter, eqn: Eqn, joined: JoinedAdditions) -> _Ways:
     def together() -> None:
         _add_lanes_together(e, vector_access.site(e, eqn), e.value_at(eqn.inputs[-1], e.gang))
 

@@ -16,7 +16,7 @@ from kernelcore.codegen.analysis.uniformity import Strides
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.access import Update
 from kernelcore.codegen.llvm.emitter import Emitter
-from kernelcore.codegen.reduction.sums import Neighbours
+from kernelcore.codegen.reduction.accumulation import JoinedAdditions
 from kernelcore.codegen.simd.interleaved import shuffled
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
 from kernelcore.ir.op import AddForm, OpKind
@@ -51,14 +51,14 @@ class _Row:
         return not any(a[0] == b[0] and a[1] != b[1] for a, b in pairs)
 
 
-def neighbours(func: Func, strides: Strides) -> Mapping[Eqn, Neighbours]:
+def joined_additions(func: Func, strides: Strides) -> Mapping[Eqn, JoinedAdditions]:
     """The additions of gangs that may be made together, by each of them.
 
     ``strides`` says by how much scalars grow from thread to thread
     (``codegen/analysis/uniformity.py``).
     """
     defined = definitions(func)
-    found: dict[Eqn, Neighbours] = {}
+    found: dict[Eqn, JoinedAdditions] = {}
     for region in walk_regions(func.body):
         # What lies in one row may be added together as long as nothing else is added there.
         rows: dict[_Row, list[tuple[Eqn, int]]] = {}
@@ -81,7 +81,7 @@ def _is_unrelated(eqn: Eqn) -> bool:
     return is_owned or eqn.op.kind in _UNRELATED
 
 
-def joined(e: Emitter, eqn: Eqn) -> Neighbours | None:
+def joined(e: Emitter, eqn: Eqn) -> JoinedAdditions | None:
     """The additions with which that of ``eqn`` is made, if all lanes add to a packed array."""
     assert e.accumulation is not None
     found = e.accumulation.neighbours.get(eqn)
@@ -91,7 +91,7 @@ def joined(e: Emitter, eqn: Eqn) -> Neighbours | None:
     return found if is_packed else None
 
 
-def add_to_neighbours(e: Emitter, found: Neighbours, update: Update) -> None:
+def add_to_neighbours(e: Emitter, found: JoinedAdditions, update: Update) -> None:
     """Make the additions, all lanes being active, as if no other thread added to the array."""
     array, dtype, lanes = found.eqns[0].inputs[0], array_type(found.eqns[0]).dtype, range(e.gang)
     with e.at(1):
@@ -151,7 +151,7 @@ def _place(eqn: Eqn, defined: Mapping[Var, Eqn], strides: Strides) -> Position |
     return place if steps == [*[0] * (array.ndim - 1), 1] else None
 
 
-def _together(row: _Row, added: Sequence[tuple[Eqn, int]]) -> Mapping[Eqn, Neighbours]:
+def _together(row: _Row, added: Sequence[tuple[Eqn, int]]) -> Mapping[Eqn, JoinedAdditions]:
     """The additions to ``row``, by each of them; none where they do not overlap."""
     eqns = tuple(eqn for eqn, _ in added)
     offsets = [offset for _, offset in added]
@@ -161,5 +161,5 @@ def _together(row: _Row, added: Sequence[tuple[Eqn, int]]) -> Mapping[Eqn, Neigh
     # Rows start at multiples of registers, and so do a gang's own elements.
     origin = 0 if low <= 0 <= high else (low + high) // 2
     near = tuple(offset - origin for offset in offsets)
-    joined = Neighbours(eqns, (*element_indices(eqns[0])[:-1], row.base), origin, near)
+    joined = JoinedAdditions(eqns, (*element_indices(eqns[0])[:-1], row.base), origin, near)
     return dict.fromkeys(eqns, joined)

@@ -11,9 +11,9 @@ from kernelcore.codegen.simd.grid_loop import unravel
 from kernelcore.ir.core import Var
 from kernelcore.language.types import int32
 
-# Gangs have no more lanes; at an axis of this extent or more a gang turns over once at most.
+# The largest gang: along an axis of this extent or more, it crosses at most one end.
 MOST_LANES = 64
-# So many bits behind the point make reciprocals exact for indices below twice ``MOST_LANES``.
+# Fraction bits that make reciprocals exact for indices below twice ``MOST_LANES``.
 _BITS = 16
 
 
@@ -24,7 +24,7 @@ class Collapsed:
     Attributes:
         body: Emits it, with the launch indices of all lanes in ``e.point``.
         arrays: Those whose elements are adjacent if they have the shape of the grid.
-        limit: Gangs per row below which it pays.
+        limit: The number of whole gangs per row below which collapsing pays.
     """
 
     body: Callable[[], None]
@@ -64,7 +64,7 @@ def emit_collapsed(
 
 
 def _pays(e: Emitter, dims: Sequence[str], collapsed: Collapsed) -> str:
-    """Whether rows leave points beside whole gangs, and adjacent elements go on in the next."""
+    """Whether rows have a remainder, and elements of the next row follow those of this one."""
     result = e.op(f"icmp ne i64 {e.op(f'and i64 {dims[-1]}, {e.gang - 1}')}, 0")
     tests = [f"icmp ult i64 {dims[-1]}, {collapsed.limit * e.gang}"]
     for array in collapsed.arrays.values():

@@ -1,8 +1,7 @@
-"""Control flow that the threads of a gang follow apart: code under masks of active lanes.
+"""Divergent control flow of a gang: code under masks of active lanes.
 
-Both arms of an ``if`` run, each for its lanes, and a loop turns until no lane is active. Inactive
-lanes compute whatever follows from values that are no longer theirs; they neither read nor write
-memory, and no arithmetic of the language traps.
+Both arms of an ``if`` run, each for its lanes; a loop runs until no lane is active. Inactive lanes
+compute garbage: they touch no memory, and no operation of the language traps.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 from kernelcore.ir.op import ACCESSES, OpKind
 from kernelcore.ir.walk import walk_eqns
 
-# An arm of so few operations costs less than a branch that may be mispredicted.
+# An arm of at most this many operations costs less than a mispredicted branch.
 MAX_EQNS_WITHOUT_BRANCH = 8
-# Arms of so many operations are worth a second form without masks.
+# Arms of at most this many operations get a second copy without masks (docs/decisions/004).
 MAX_EQNS_OF_TWO_FORMS = 100
 _WITHOUT_EFFECT = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM})
 
@@ -54,7 +53,7 @@ def emit_if(e: Emitter, eqn: Eqn) -> list[str]:
 
 
 def _gains_by_agreement(eqn: Eqn) -> bool:
-    """Whether an arm accesses memory, which is slower under masks, and both are short."""
+    """Whether the arms access memory, which masks slow down, and are short enough to copy."""
     eqns = [inner for region in eqn.regions for inner in walk_eqns(region)]
     accesses = any(inner.op.kind in ACCESSES for inner in eqns)
     return accesses and len(eqns) <= MAX_EQNS_OF_TWO_FORMS
@@ -70,7 +69,7 @@ def _emit_both_arms(e: Emitter, eqn: Eqn, chosen: str) -> list[str]:
 
 
 def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
-    """A loop over ranges of which some may be longer than others."""
+    """A loop whose trip count differs among lanes."""
     if ends_together(eqn, e.stride):
         return _emit_for_to_one_end(e, eqn)
     (body,), (start, stop, step) = eqn.regions, eqn.inputs[:3]
@@ -96,7 +95,7 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
 
 
 def _emit_for_to_one_end(e: Emitter, eqn: Eqn) -> list[str]:
-    """A loop that counts down to one end, which lanes with lower starts begin later."""
+    """A loop that counts down to one end; lanes with lower starts begin later."""
     (body,), (start, stop, _) = eqn.regions, eqn.inputs[:3]
     index, *carried = body.params
     element = LLVM_TYPES[scalar_type(index).name]
@@ -113,7 +112,7 @@ def _emit_for_to_one_end(e: Emitter, eqn: Eqn) -> list[str]:
     loop = _Loop(e, carried, e.values(eqn.inputs[3:], carried), eqn.inputs[3:])
     position = e.phi(element)
     e.add_edge(position, first, loop.before)
-    turn = e.label("turn")
+    turn = e.label("body")
     e.branch(e.op(f"icmp {order}gt {element} {position}, {end}"), turn, loop.done)
     e.place(turn)
     begun = e.op(f"icmp {order}le {ty} {e.splat(element, position)}, {starts}")
@@ -126,7 +125,7 @@ def _emit_for_to_one_end(e: Emitter, eqn: Eqn) -> list[str]:
 
 
 def emit_while(e: Emitter, eqn: Eqn) -> list[str]:
-    """A loop that some threads may leave before others."""
+    """A loop that lanes may leave one by one."""
     cond, body = eqn.regions
     loop = _Loop(e, cond.params, e.values(eqn.inputs, cond.params), eqn.inputs)
     alive = e.phi(f"<{e.gang} x i1>")
@@ -207,7 +206,7 @@ class _Loop:
         e.place(self.head)
         self.phis = bind_phis(e, params)
         add_edges(e, self.phis, entries, self.before)
-        # What active lanes share is carried once more, for those that have left.
+        # A uniform value is carried a second time, per lane, for lanes that have left the loop.
         self.results: list[str] = []
         for param, phi, value in zip(params, self.phis, wide, strict=True):
             if e.lanes_of(param) == 1:
@@ -217,7 +216,7 @@ class _Loop:
 
     def go_on(self, e: Emitter, active: str) -> str:
         """Leave the loop unless some lane is ``active``; those lanes."""
-        turn = e.label("turn")
+        turn = e.label("body")
         e.branch(is_any(e, active), turn, self.done)
         e.place(turn)
         return active
@@ -237,7 +236,7 @@ class _Loop:
 
 
 def _emit_arm(e: Emitter, region: Region, outputs: Sequence[Var], mask: str) -> list[str]:
-    """What an arm yields; it is passed by where no lane takes it and that saves something."""
+    """The yields of an arm, which is skipped where no lane takes it and the branch pays."""
     kinds = {eqn.op.kind for eqn in region.eqns}
     if kinds <= _WITHOUT_EFFECT and len(region.eqns) <= MAX_EQNS_WITHOUT_BRANCH:
         with e.under(mask):

@@ -23,7 +23,7 @@ from kernelcore.ir.core import Atom, Eqn
 from kernelcore.ir.walk import array_type, element_indices
 from kernelcore.language.types import Scalar
 
-# Elements of so many components are loaded as units and sorted by shuffles.
+# Elements of at most this many components are loaded whole and sorted by shuffles.
 MAX_INTERLEAVED = 16
 
 SMALLEST_REGISTER_BYTES = 16
