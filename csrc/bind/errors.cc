@@ -1,7 +1,5 @@
 #include "bind/errors.h"
 
-#include <array>
-
 namespace kernelcore::bind {
 namespace {
 
@@ -10,11 +8,9 @@ std::array<PyObject*, kErrorKinds> g_classes{};
 
 }  // namespace
 
-void set_error_types(const nanobind::tuple& classes) {
-  if (classes.size() != g_classes.size())
-    throw nanobind::value_error("set_error_types: one a kind");
-  for (size_t k = 0; k < g_classes.size(); ++k) {
-    Py_XDECREF(std::exchange(g_classes[k], nanobind::object(classes[k]).release().ptr()));
+void set_error_types(std::array<nanobind::object, kErrorKinds> classes) {
+  for (size_t k = 0; k < kErrorKinds; ++k) {
+    Py_XDECREF(std::exchange(g_classes[k], classes[k].release().ptr()));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <array>
 #include <exception>
 #include <new>
 #include <utility>
@@ -12,7 +13,7 @@
 namespace kernelcore::bind {
 
 /// Sets the Python classes that errors are raised as, by ErrorKind.
-void set_error_types(const nanobind::tuple& classes);
+void set_error_types(std::array<nanobind::object, kErrorKinds> classes);
 
 /// Sets the Python error that stands for `error`.
 void set_python_error(const Error& error);
