@@ -202,11 +202,17 @@ def _cotangents(
                 "give one array or None per argument",
             )
         rows.extend(row)
+    parts = rows if kernel.is_plain else _flattened(kernel, rows)
+    return {i: a for i, a in enumerate(parts) if a is not None}
+
+
+def _flattened(kernel: Kernel, rows: Sequence[Any]) -> list[Any]:
+    """One cotangent per parameter of the IR, from one per parameter of ``kernel``."""
     parts: list[Any] = []
     for parameter, row in zip(kernel.parameters, rows, strict=True):
         assert parameter.type is not None
         parts += cotangent_leaves(parameter.type, row, f"cotangent of '{parameter.name}'")
-    return {i: a for i, a in enumerate(parts) if a is not None}
+    return parts
 
 
 def _refuse_in_place(kernel: Kernel, params: Sequence[int]) -> None:
