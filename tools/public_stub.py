@@ -39,7 +39,7 @@ def stub() -> str:
             lines.append(ast.unparse(node))
     for module, names in listed("HOMES").items():
         lines += [f"from {module} import {name} as {name}" for name in names.split()]
-    lines += ["from kernelcore.language.types import boolean as bool", "from typing import Any"]
+    lines += ["from typing import Any", "bool = boolean"]
     for names in listed("ADAPTERS").values():
         lines += [f"{name}: Any" for name in names.split()]
     return "\n".join([*lines, ""])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -106,9 +106,9 @@ def flatten(tree: ArgumentTree, value: Any) -> list[Any]:
 def _is_struct(field: str, value: Any) -> bool:
     """Whether ``value`` is a struct with the one ``field``, not the value of that field."""
     if isinstance(value, (tuple, list)):
-        return len(value) == 1
+        return len(cast("Sequence[Any]", value)) == 1
     if isinstance(value, (np.ndarray, np.void)):
-        return value.dtype.names is not None
+        return cast("np.ndarray[Any, Any]", value).dtype.names is not None
     return isinstance(value, (dict, Mapping)) or hasattr(value, field)
 
 

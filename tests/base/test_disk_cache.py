@@ -150,7 +150,7 @@ def test_code_of_another_processor_is_not_loaded(
 
 
 def test_entries_are_private(directory: Path) -> None:
-    cache = DiskCache(directory)
+    cache = DiskCache(str(directory))
     assert cache.store(KEY, b"code")
     assert directory.stat().st_mode & 0o777 == 0o700
     assert cache.load(KEY) == b"code"
@@ -158,7 +158,7 @@ def test_entries_are_private(directory: Path) -> None:
 
 
 def test_a_directory_that_others_can_write_is_not_trusted(directory: Path) -> None:
-    cache = DiskCache(directory)
+    cache = DiskCache(str(directory))
     cache.store(KEY, b"code")
     directory.chmod(0o777)
     assert cache.load(KEY) is None
@@ -168,7 +168,7 @@ def test_a_directory_that_others_can_write_is_not_trusted(directory: Path) -> No
 def test_files_of_another_owner_are_not_trusted(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cache = DiskCache(directory)
+    cache = DiskCache(str(directory))
     cache.store(KEY, b"code")
     stranger = os.getuid() + 1
     monkeypatch.setattr(os, "getuid", lambda: stranger)
@@ -181,8 +181,8 @@ def test_an_unusable_directory_is_no_error(tmp_path: Path, monkeypatch: pytest.M
     blocked.write_bytes(b"")
     monkeypatch.setenv("KC_CACHE_DIR", str(blocked / "inside"))
     monkeypatch.delenv("KC_CACHE", raising=False)
-    assert not DiskCache(blocked / "inside").store(KEY, b"code")
-    assert DiskCache(blocked / "inside").load(KEY) is None
+    assert not DiskCache(str(blocked / "inside")).store(KEY, b"code")
+    assert DiskCache(str(blocked / "inside")).load(KEY) is None
     forget(monkeypatch)
     x = np.ones(1, np.float32)
     launch(scale(6.0), [x], 1)
@@ -203,13 +203,13 @@ def test_the_key_covers_every_source_of_code() -> None:
 
 
 def test_entries_are_counted_up_to_a_limit(directory: Path) -> None:
-    disk = DiskCache(directory / "counted")
+    disk = DiskCache(str(directory / "counted"))
     assert disk.has_entries(0)
     assert not disk.has_entries(1)
     for key in ("a", "b"):
         assert disk.store(key * KEY_DIGITS, b"code")
     assert DiskCache(disk.directory, "host").store("c" * KEY_DIGITS, b"a processor")
-    (disk.directory / "notes.o").touch()
+    (Path(disk.directory) / "notes.o").touch()
     assert [disk.has_entries(count) for count in (1, 2, 3)] == [True, True, False]
     assert [path.name[0] for path in disk.entries()] == ["a", "b"]
 

@@ -55,12 +55,13 @@ def _declared(params: list[Var]) -> tuple[Parameter, ...]:
     types: dict[str, SourceType] = {}
     for param in params:
         name, _, member = param.name.partition(".")
+        assert isinstance(param.type, Scalar | ArrayType)
         type_ = _source_type(param.type)
         types[name] = StructType(name, ((member, type_),)) if member else type_
     return tuple(Parameter(name, type_, None) for name, type_ in types.items())
 
 
-def _source_type(type_: Scalar | ArrayType) -> SourceType:
+def _source_type(type_: Scalar | ArrayType) -> Scalar | Dense | ArrayOf:
     if isinstance(type_, Scalar):
         return type_
     kind = "matrix" if len(type_.components) == 2 else "vector"

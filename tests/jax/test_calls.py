@@ -241,7 +241,7 @@ def test_ten_thousand_eager_calls_leave_nothing() -> None:
             function(x, 0.5 * k, k)
         gc.collect()
         known = [native.count_registered_kernels(), native.count_xla_plans()]
-        return [*known, len(kernel.calls), len(function.faces), len(gc.get_objects())]
+        return [*known, len(kernel.calls), len(function.specialisations), len(gc.get_objects())]
 
     calls(10)
     before = calls(10)
