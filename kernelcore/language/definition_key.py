@@ -12,7 +12,8 @@ import marshal
 import struct
 import sys
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -26,10 +27,10 @@ from kernelcore.language.annotations import (
     parameter_type,
     result_types,
 )
-from kernelcore.language.composite import Composite, value_class
+from kernelcore.language.composite import CompositeClass, value_class
 from kernelcore.language.definition import define
 from kernelcore.language.function import Function, Overload
-from kernelcore.language.source import EXPRESSION_ERRORS, MISSING, Source, read_source
+from kernelcore.language.source import MISSING, Source, read_source
 from kernelcore.language.source_check import is_outdated
 from kernelcore.language.types import (
     SCALARS,
@@ -44,8 +45,26 @@ from kernelcore.language.types import (
 
 # What kernels may use of Python itself; the results follow from the arguments.
 _PYTHON = (abs, bool, float, int, len, max, min, pow, print, range, round, type)
-# Typed loosely: NumPy leaves the bit width of its scalars open.
-_NUMPY_SCALAR: type[Any] = np.generic
+_NUMPY_SCALARS = frozenset(np.sctypeDict.values())
+_CLASSES = type, CompositeClass
+_TYPES = (Scalar, Dense, StructType, ArrayOf, TypeClass)
+# What the class of a struct has besides methods, properties and constants.
+_OF_STRUCTS = {
+    *("__module__", "__qualname__", "__doc__", "__slots__", "__firstlineno__"),
+    *("__static_attributes__", "kernel_type", "_classes"),
+}
+# The longest tuples that take less time than the compiler.
+_MOST_MEMBERS = 1000
+# Their names and annotations mean other things than those of the function itself.
+_WITHOUT_KEY = (
+    *(ast.AnnAssign, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda),
+    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.NamedExpr),
+)
+# What ``static`` may evaluate in a kernel that has a key: arithmetic over numbers.
+_PLAIN = (
+    *(ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Constant),
+    *(ast.Name, ast.Attribute, ast.expr_context),
+)
 # Where kernelcore has what its language consists of, besides the table of operations.
 _FRONTEND = "kernelcore.frontend."
 
@@ -75,6 +94,8 @@ class _Keys:
     """The keys of what one kernel uses, as nested tuples of texts and numbers."""
 
     def __init__(self) -> None:
+        # How many members of tuples there are.
+        self.members = 0
         # The places of what has an identity; a function that calls itself is no kernel.
         self.functions: dict[Function, int] = {}
         self.variables: dict[typing.TypeVar, int] = {}
@@ -83,52 +104,84 @@ class _Keys:
         """The key of a function, apart from its signature."""
         if not source.text or is_outdated(source.pyfunc, source.tree):
             raise _Unkeyed
-        values = [(path, self.path(source, path)) for path in sorted(set(free_paths(source)))]
+        values = [(path, self.path(source, path)) for path in sorted(self.free_paths(source))]
         return marshal.dumps(source.pyfunc.__code__, 2), source.text, values
+
+    def free_paths(self, source: Source) -> set[Path]:
+        """The dotted names in the body of a function that are none of its variables."""
+        code = source.pyfunc.__code__
+        own = {*code.co_varnames, *code.co_cellvars}
+        found: set[Path] = set()
+        pending: list[tuple[ast.AST, bool]] = [(stmt, False) for stmt in source.tree.body]
+        while pending:
+            node, is_static = pending.pop()
+            if isinstance(node, _WITHOUT_KEY) or (is_static and not isinstance(node, _PLAIN)):
+                raise _Unkeyed
+            path = _dotted(node)
+            if path is not None:
+                if path[0] not in own:
+                    found.add(path)
+                    is_wrong = is_static and not self.is_number(source, path)
+                    # Elsewhere, ``static`` might be called by another name.
+                    if is_wrong or _is_static(source, path):
+                        raise _Unkeyed
+                elif is_static:
+                    # It reads the scope around the function before the function assigns the name.
+                    raise _Unkeyed
+                continue
+            inner: list[ast.AST] = list(ast.iter_child_nodes(node))
+            called = _dotted(node.func) if isinstance(node, ast.Call) else None
+            if called and called[0] not in own and _is_static(source, called):
+                found.add(called)
+                is_static = True
+                inner = [*node.args, *node.keywords]
+            pending += [(child, is_static) for child in inner]
+        return found
+
+    def is_number(self, source: Source, path: Path) -> bool:
+        """Whether a dotted name is a number of Python or of NumPy itself."""
+        found = _read(source, path)
+        return type(found) in (bool, int, float) or type(found) in _NUMPY_SCALARS
 
     def path(self, source: Source, path: Path) -> object:
         """The key of what a dotted name stands for."""
         found = source.find(path[0])
-        if found is MISSING:
-            return "missing"
         for place, name in enumerate(path[1:], 1):
             if _is_of_language(found, name):
                 return "kernelcore", path[place:]
-            try:
-                found = getattr(found, name)
-            except EXPRESSION_ERRORS:
-                return "missing"
-        return self.value(found)
+            found = _attribute(found, name)
+        return "missing" if found is MISSING else self.value(found)
 
     def value(self, obj: Any) -> object:
-        """The key of a number, a string, a composite, a struct, a function, a type or a tuple."""
+        """The key of a number, a string, a composite, a struct, a function, a type or a tuple.
+
+        It asks the type alone, so that it runs no code of a user.
+        """
         kind = cast("type[Any]", type(obj))
-        scalar = scalar_of_numpy(obj.dtype) if isinstance(obj, _NUMPY_SCALAR) else None
-        if scalar is not None:
+        if kind in (type(None), bool, str):
+            return repr(obj)
+        if kind is int:
+            # Decimal digits of large numbers take long, and Python refuses them.
+            return "int", f"{obj:x}"
+        if kind is float:
+            return "float", struct.pack(">d", obj)
+        if kind in _NUMPY_SCALARS and (scalar := scalar_of_numpy(obj.dtype)) is not None:
             return scalar.name, obj.tobytes()
-        match obj:
-            case None | bool() | str() if kind in (type(None), bool, str):
-                return repr(obj)
-            case int():
-                # Decimal digits of large numbers take long, and Python refuses them.
-                return kind.__qualname__, f"{int(obj):x}"
-            case float():
-                return kind.__qualname__, struct.pack(">d", float(obj))
-            case Composite() if value_class(obj.kernel_type) is kind:
-                return self.type_(obj.kernel_type), np.asarray(obj).tobytes()
-            case Function(is_library=False):
-                return self.function(obj)
-            case Scalar() | Dense() | StructType() | ArrayOf() | TypeClass():
-                return self.type_(obj)
-            case _:
-                pass
         if kind in (tuple, list, range):
+            self.members += len(obj)
+            if self.members > _MOST_MEMBERS:
+                raise _Unkeyed
             return kind.__name__, [self.value(m) for m in obj]
-        type_ = getattr(kind, "kernel_type", None)
-        if isinstance(type_, StructType):
-            return self.type_(type_), [self.value(getattr(obj, name)) for name, _ in type_.fields]
-        own = vars(obj).get("kernel_type") if isinstance(obj, type) else None
-        if isinstance(own, StructType) or (isinstance(own, Dense) and value_class(own) is obj):
+        if kind is Function and not obj.is_library:
+            return self.function(obj)
+        if kind in _TYPES:
+            return self.type_(obj)
+        own = _own_type(kind)
+        if isinstance(own, StructType):
+            return self.type_(own), [self.value(getattr(obj, name)) for name, _ in own.fields]
+        if own is not None:
+            return self.type_(own), np.asarray(obj).tobytes()
+        if kind in _CLASSES and (own := _own_type(obj)) is not None:
             return "class", self.type_(own)
         return _name_of(obj)
 
@@ -193,41 +246,63 @@ class _Keys:
                 raise _Unkeyed
 
 
-def free_paths(source: Source) -> Iterator[Path]:
-    """The dotted names in the body of a function that are none of its variables."""
-    code = source.pyfunc.__code__
-    for stmt in source.tree.body:
-        yield from _paths(stmt, {*code.co_varnames, *code.co_cellvars})
-
-
-def _paths(node: ast.AST, own: set[str]) -> Iterator[Path]:
-    match node:
-        case ast.Name(id=name):
-            yield from () if name in own else ((name,),)
-            return
-        case ast.Attribute() if (path := _dotted(node)) is not None:
-            yield from () if path[0] in own else (path,)
-            return
-        case ast.FunctionDef() | ast.Lambda():
-            args = node.args
-            for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs):
-                if any(isinstance(n, ast.Constant) for n in ast.walk(arg)):
-                    # Text is an expression once more.
-                    raise _Unkeyed
-            inner = own | {a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)}
-        case _:
-            inner = own
-    for child in ast.iter_child_nodes(node):
-        yield from _paths(child, own if isinstance(child, ast.arguments) else inner)
-
-
-def _dotted(node: ast.expr) -> Path | None:
+def _dotted(node: ast.AST) -> Path | None:
     """The parts of a dotted name; None of anything else."""
     names: list[str] = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)
         node = node.value
     return (node.id, *reversed(names)) if isinstance(node, ast.Name) else None
+
+
+def _read(source: Source, path: Path) -> Any:
+    """What a dotted name stands for."""
+    found = source.find(path[0])
+    for name in path[1:]:
+        found = _attribute(found, name)
+    return found
+
+
+def _attribute(owner: Any, name: str) -> Any:
+    """``owner.name`` where reading it runs no code of a user."""
+    kind = cast("type[Any]", type(owner))
+    if owner is MISSING:
+        return MISSING
+    if kind is type(sys.modules["kernelcore"]) or kind in _TYPES:
+        return getattr(owner, name, MISSING)
+    if kind in (ModuleType, SimpleNamespace) and name in vars(owner):
+        return vars(owner)[name]
+    if kind in _CLASSES:
+        for base in owner.__mro__:
+            if name in vars(base):
+                return vars(base)[name]
+    own = _own_type(kind)
+    if isinstance(own, Dense) or (isinstance(own, StructType) and own.field(name) is not None):
+        return getattr(owner, name, MISSING)
+    raise _Unkeyed
+
+
+def _own_type(kind: type[Any]) -> Dense | StructType | None:
+    """The type of the values of the class ``kind``, if that is no more than its members."""
+    if type(kind) not in _CLASSES:
+        return None
+    own = vars(kind).get("kernel_type")
+    if type(own) is Dense and value_class(own) is kind:
+        return own
+    if type(own) is StructType and vars(kind).keys() <= _OF_STRUCTS:
+        return own
+    return None
+
+
+def _is_static(source: Source, path: Path) -> bool:
+    """Whether a dotted name is ``kernelcore.static``, imported or not."""
+    package: Any = sys.modules["kernelcore"]
+    found = source.find(path[0])
+    for name in path[1:]:
+        if _is_of_language(found, name):
+            return found is package and name == "static"
+        found = _attribute(found, name)
+    return found is not MISSING and found is vars(package).get("static", MISSING)
 
 
 def _is_of_language(owner: object, name: str) -> bool:
@@ -246,14 +321,13 @@ def _name_of(obj: Any) -> object:
     """The key of a function of Python, or of kernelcore, that kernels may use."""
     if any(obj is function for function in _PYTHON):
         return "python", obj.__name__
-    try:
+    kind = cast("type[Any]", type(obj))
+    home = vars(kind).get("__module__") if type(kind) is type else None
+    if kind is FunctionType or str(home).startswith("kernelcore."):
+        package: Any = sys.modules["kernelcore"]
         name = getattr(obj, "__name__", None) or getattr(obj, "name", None)
-        is_own = str(obj.__module__).startswith("kernelcore.")
-    except EXPRESSION_ERRORS:
-        raise _Unkeyed from None
-    package: Any = sys.modules["kernelcore"]
-    if is_own and isinstance(name, str):
-        home = package.__homes__.get(name, _FRONTEND)
-        if home.startswith(_FRONTEND) and getattr(package, name, None) is obj:
-            return "kernelcore", (name,)
+        if isinstance(name, str):
+            home = package.__homes__.get(name, _FRONTEND)
+            if home.startswith(_FRONTEND) and getattr(package, name, None) is obj:
+                return "kernelcore", (name,)
     raise _Unkeyed

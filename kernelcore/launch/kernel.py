@@ -159,11 +159,17 @@ class Kernel:
             return known
         types = None if self.is_generic else self._parameter_types
         func = pipeline.normalize(specialize.specialize_kernel(self.pyfunc, types))
-        if entry is not None and self._find_entry() == entry:
+        if entry is None:
+            return func
+        if self._find_entry() == entry:
             entry.store_func(func)
         else:
-            # What it reads has changed meanwhile.
+            # What it reads has changed meanwhile: launches follow.
             self._entry = None
+            self.__dict__.pop("executable", None)
+            self.__dict__.pop("plain_executable", None)
+            self.cpu_fast_path = self.gpu_fast_path = None
+            self.tape_plans.clear()
         return func
 
     @property

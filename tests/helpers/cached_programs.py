@@ -10,17 +10,7 @@ OTHERS: dict[str, tuple[str, str, str, float, float]] = {
     "kind of number": ("A = 7", "A = 7.0", "float(type(A)(2.5))", 2.0, 2.5),
     "truth": ("A = False", "A = True", "kc.where(A, 2.0, 3.0)", 3.0, 2.0),
     "sign of zero": ("A = 0.0", "A = -0.0", "1.0 / A", np.inf, -np.inf),
-    "number and part": (
-        "class F(float): b = 1.0\nA = F(1.0)",
-        "class F(float): b = 1.0\nA = F(2.0)",
-        *("A + A.b", 2.0, 3.0),
-    ),
     "bits": ("A = np.float32(1)", "A = np.float32(1.0000001)", "A", 1.0, 1.0000001),
-    "conversion": (
-        "class F(float): __float__ = lambda self: 2.0\nA = F(1)",
-        "class F(float): __float__ = lambda self: 3.0\nA = F(1)",
-        *("A", 2.0, 3.0),
-    ),
     "width": ("A = np.int8(100)", "A = np.int16(100)", "float(A + A)", -56.0, 200.0),
     "attribute": (
         "A = types.SimpleNamespace(b=types.SimpleNamespace(c=2.0))",
@@ -32,11 +22,6 @@ OTHERS: dict[str, tuple[str, str, str, float, float]] = {
         "A = types.ModuleType('A'); A.b = 2.0",
         "A = types.ModuleType('A'); A.b = 3.0",
         *("A.b", 2.0, 3.0),
-    ),
-    "enumeration": (
-        "class A(enum.IntEnum): B = 2",
-        "class A(enum.IntEnum): B = 3",
-        *("float(A.B)", 2.0, 3.0),
     ),
     "tuple": ("A = (1.0, (2.0, 3))", "A = (1.0, (4.0, 3))", "A[1][0]", 2.0, 4.0),
     "list": ("A = [1.0, 2.0]", "A = [1.0, 3.0]", "A[1]", 2.0, 3.0),
@@ -141,6 +126,21 @@ FUNCTIONS: dict[str, tuple[str, str, str, float, float]] = {
 LAMBDA = "f = kc.func(lambda x: x * {})"
 # The same for what has no key.
 OPEN: dict[str, tuple[str, str, str, float, float]] = {
+    "number and part": (
+        "class F(float): b = 1.0\nA = F(1.0)",
+        "class F(float): b = 1.0\nA = F(2.0)",
+        *("A + A.b", 2.0, 3.0),
+    ),
+    "conversion": (
+        "class F(float): __float__ = lambda self: 2.0\nA = F(1)",
+        "class F(float): __float__ = lambda self: 3.0\nA = F(1)",
+        *("A", 2.0, 3.0),
+    ),
+    "enumeration": (
+        "class A(enum.IntEnum): B = 2",
+        "class A(enum.IntEnum): B = 3",
+        *("float(A.B)", 2.0, 3.0),
+    ),
     "lambda": (LAMBDA.format("2.0"), LAMBDA.format("3.0"), "f(1.0)", 2.0, 3.0),
     "static": ("A = {1: 2.0}", "A = {1: 3.0}", "kc.static(A[1])", 2.0, 3.0),
 }
@@ -204,6 +204,32 @@ BODIES: dict[str, tuple[tuple[str, str], tuple[str, str], float, float]] = {
         ("A = 1", "out[i] = kc.static(A + 1.0)"),
         ("A = 2", "out[i] = kc.static(A + 1.0)"),
         *(2.0, 3.0),
+    ),
+    "static before the name is assigned": (
+        ("A = 2.0", "A = kc.static(A)\n    out[i] = A"),
+        ("A = 3.0", "A = kc.static(A)\n    out[i] = A"),
+        *(2.0, 3.0),
+    ),
+    "static of a part of a class": (
+        ("class C: n = 2.0\nA = [C()]", "out[i] = kc.static(A[0].n)"),
+        ("class C: n = 3.0\nA = [C()]", "out[i] = kc.static(A[0].n)"),
+        *(2.0, 3.0),
+    ),
+    "static of an operator of a class": (
+        (
+            "class F(float): __add__ = lambda self, o: 2.0\nA = F(1)",
+            "out[i] = kc.static(A + 1.0)",
+        ),
+        (
+            "class F(float): __add__ = lambda self, o: 3.0\nA = F(1)",
+            "out[i] = kc.static(A + 1.0)",
+        ),
+        *(2.0, 3.0),
+    ),
+    "annotation as text of a function in the body": (
+        ("T = float", "def g() -> 'T': return 7\n    out[i] = float(type(g())(2.5))"),
+        ("T = int", "def g() -> 'T': return 7\n    out[i] = float(type(g())(2.5))"),
+        *(2.5, 2.0),
     ),
     "static that calls Python": (
         ("def count(): return 2.0", "out[i] = kc.static(count())"),
