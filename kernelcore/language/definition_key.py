@@ -130,11 +130,12 @@ class _Keys:
                     raise _Unkeyed
                 continue
             inner: list[ast.AST] = list(ast.iter_child_nodes(node))
-            called = _dotted(node.func) if isinstance(node, ast.Call) else None
-            if called and called[0] not in own and _is_static(source, called):
-                found.add(called)
-                is_static = True
-                inner = [*node.args, *node.keywords]
+            if isinstance(node, ast.Call):
+                called = _dotted(node.func)
+                if called and called[0] not in own and _is_static(source, called):
+                    found.add(called)
+                    is_static = True
+                    inner = [*node.args, *node.keywords]
             pending += [(child, is_static) for child in inner]
         return found
 
@@ -270,12 +271,15 @@ def _attribute(owner: Any, name: str) -> Any:
         return MISSING
     if kind is type(sys.modules["kernelcore"]) or kind in _TYPES:
         return getattr(owner, name, MISSING)
-    if kind in (ModuleType, SimpleNamespace) and name in vars(owner):
-        return vars(owner)[name]
-    if kind in _CLASSES:
-        for base in owner.__mro__:
-            if name in vars(base):
-                return vars(base)[name]
+    holders: list[Any] = []
+    if kind in (ModuleType, SimpleNamespace):
+        holders = [owner]
+    elif kind in _CLASSES:
+        holders = [*owner.__mro__]
+    for holder in holders:
+        members = cast("dict[str, Any]", vars(holder))
+        if name in members:
+            return members[name]
     own = _own_type(kind)
     if isinstance(own, Dense) or (isinstance(own, StructType) and own.field(name) is not None):
         return getattr(owner, name, MISSING)
@@ -302,7 +306,8 @@ def _is_static(source: Source, path: Path) -> bool:
         if _is_of_language(found, name):
             return found is package and name == "static"
         found = _attribute(found, name)
-    return found is not MISSING and found is vars(package).get("static", MISSING)
+    members = cast("dict[str, Any]", vars(package))
+    return found is not MISSING and found is members.get("static", MISSING)
 
 
 def _is_of_language(owner: object, name: str) -> bool:

@@ -8,6 +8,7 @@ import inspect
 import linecache
 import marshal
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from types import CodeType
@@ -57,13 +58,30 @@ def check_text(pyfunc: Callable[..., Any], tree: ast.FunctionDef) -> None:
     """
     code = pyfunc.__code__
     text = "".join(file_lines(code))
-    wanted = _structure(code)
-    alike = [c for c in _codes(text, code.co_flags & _FUTURE_FLAGS) if c.co_name == code.co_name]
-    is_same = any(_structure(c) == wanted for c in alike if c.co_firstlineno == code.co_firstlineno)
+    is_same = any(_is_in(text, code, by_statement=by_statement) for by_statement in (False, True))
     # What rewrites assertions, as pytest does, uses names that no text has.
     is_rewritten = any("@" in name for name in (*code.co_names, *code.co_varnames))
-    if not (is_same or is_rewritten) or is_outdated(pyfunc, tree):
+    is_same = (is_same or is_rewritten) and _annotated(tree) == pyfunc.__annotations__.keys()
+    if not is_same or is_outdated(pyfunc, tree):
         raise other_text(pyfunc)
+
+
+def _is_in(text: str, code: CodeType, *, by_statement: bool) -> bool:
+    """Whether the text of a file defines a function of ``code`` on the line of ``code``."""
+    wanted = _structure(code)
+    return any(
+        c.co_firstlineno == code.co_firstlineno and _structure(c) == wanted
+        for c in _codes(text, code.co_flags & _FUTURE_FLAGS, by_statement)
+        if c.co_name == code.co_name
+    )
+
+
+def _annotated(tree: ast.FunctionDef) -> set[str]:
+    """The annotated names of a signature, as ``__annotations__`` has them."""
+    args = tree.args
+    every = (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg)
+    found = {a.arg for a in every if a is not None and a.annotation is not None}
+    return found | ({"return"} if tree.returns is not None else set())
 
 
 def file_lines(code: CodeType) -> list[str]:
@@ -85,11 +103,20 @@ def other_text(pyfunc: Callable[..., Any]) -> KernelSyntaxError:
 
 
 @lru_cache(maxsize=4)
-def _codes(text: str, flags: int) -> Sequence[CodeType]:
-    """The code of all functions that the text of a file defines."""
+def _codes(text: str, flags: int, by_statement: bool) -> Sequence[CodeType]:
+    """The code of all functions that the text of a file defines.
+
+    IPython compiles the statements of a cell one by one. Python then calls functions of a module
+    that the cell imports by other instructions.
+    """
+    flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     try:
-        found = [compile(text, "", "exec", flags, dont_inherit=True)]
-    except (SyntaxError, ValueError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = compile(text, "", "exec", flags | ast.PyCF_ONLY_AST, dont_inherit=True)
+            parts = [ast.Module([s], []) for s in tree.body] if by_statement else [tree]
+            found = [compile(part, "", "exec", flags, dont_inherit=True) for part in parts]
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
         return ()
     # It grows while it is read.
     for code in found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import enum
 import functools
 import gc
@@ -40,7 +41,9 @@ class Notebook:
         file = f"<ipython-input-{abs(hash(text))}>"
         self.files.append(file)
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-        exec(compile(text, file, "exec", dont_inherit=True), self.names)
+        for statement in ast.parse(text).body:
+            alone = ast.Module([statement], [])
+            exec(compile(alone, file, "exec", dont_inherit=True), self.names)
 
     def value(self, kernel: str = "k") -> float:
         """What the kernel of this name writes to element 0."""
@@ -65,6 +68,13 @@ def test_a_later_cell_replaces_a_kernel(notebook: Notebook) -> None:
     for number in (1.0, 2.0):
         notebook.run(f"@kc.kernel\ndef k(y: F32):\n    y[0] = {number}")
         assert notebook.value() == number
+
+
+def test_a_cell_imports_what_its_kernel_calls(notebook: Notebook) -> None:
+    """Python calls a function of a module otherwise where the import is compiled with the call."""
+    text = "import kernelcore as kc\n@kc.kernel\ndef k(y: F32):\n    y[kc.tid()] = 2.0"
+    notebook.run(text)
+    assert notebook.value() == 2.0
 
 
 def test_a_later_cell_replaces_a_function(notebook: Notebook) -> None:
@@ -187,6 +197,19 @@ def test_a_file_that_changed_is_noticed(tmp_path: Path, header: str) -> None:
     names: dict[str, Any] = {"kc": kc, "F32": F32}
     exec(compile(text, str(file), "exec", dont_inherit=True), names)
     file.write_text(f"@kc.kernel\ndef {header}:\n    y[0] = 3.0\n")
+    with pytest.raises(kc.KernelSyntaxError, match="has changed since it was defined"):
+        value(names["k"])
+
+
+@pytest.mark.parametrize(("before", "after"), [("x: int", "x"), ("x: float", "x")])
+def test_an_annotation_that_changed_is_noticed(tmp_path: Path, before: str, after: str) -> None:
+    """Annotations of parameters leave no trace in the code of a function."""
+    file = tmp_path / "annotated.py"
+    text = "@kc.func\ndef f({}):\n    return x / 2\n@kc.kernel\ndef k(y: F32):\n    y[0] = f(5.0)\n"
+    file.write_text(text.format(before))
+    names: dict[str, Any] = {"kc": kc, "F32": F32}
+    exec(compile(text.format(before), str(file), "exec", dont_inherit=True), names)
+    file.write_text(text.format(after))
     with pytest.raises(kc.KernelSyntaxError, match="has changed since it was defined"):
         value(names["k"])
 
