@@ -189,31 +189,6 @@ def test_exec_needs_an_entry_in_linecache(notebook: Notebook) -> None:
     assert notebook.value() == 2.0
 
 
-@pytest.mark.parametrize("header", ["other(y: F32)", "k(x: F32)", "k(y: F32, z: F32)", "k()"])
-def test_a_file_that_changed_is_noticed(tmp_path: Path, header: str) -> None:
-    file = tmp_path / "changed.py"
-    text = "@kc.kernel\ndef k(y: F32):\n    y[0] = 2.0\n"
-    file.write_text(text)
-    names: dict[str, Any] = {"kc": kc, "F32": F32}
-    exec(compile(text, str(file), "exec", dont_inherit=True), names)
-    file.write_text(f"@kc.kernel\ndef {header}:\n    y[0] = 3.0\n")
-    with pytest.raises(kc.KernelSyntaxError, match="has changed since it was defined"):
-        value(names["k"])
-
-
-@pytest.mark.parametrize(("before", "after"), [("x: int", "x"), ("x: float", "x")])
-def test_an_annotation_that_changed_is_noticed(tmp_path: Path, before: str, after: str) -> None:
-    """Annotations of parameters leave no trace in the code of a function."""
-    file = tmp_path / "annotated.py"
-    text = "@kc.func\ndef f({}):\n    return x / 2\n@kc.kernel\ndef k(y: F32):\n    y[0] = f(5.0)\n"
-    file.write_text(text.format(before))
-    names: dict[str, Any] = {"kc": kc, "F32": F32}
-    exec(compile(text.format(before), str(file), "exec", dont_inherit=True), names)
-    file.write_text(text.format(after))
-    with pytest.raises(kc.KernelSyntaxError, match="has changed since it was defined"):
-        value(names["k"])
-
-
 class Simulation:
     """Kernels and functions in a class body."""
 

@@ -10,11 +10,15 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import kernelcore as kc
 from kernelcore.base.errors import KernelSyntaxError
 from kernelcore.language.source import parse_definition, read_source
 from tests.helpers.paths import ROOT
+
+F32 = kc.array(dtype=float)
 
 FILES = sorted(p for part in ("tests", "kernelcore") for p in (ROOT / part).rglob("*.py"))
 AFTER = "\nvalue = 1\n"
@@ -124,3 +128,28 @@ def test_a_lambda_may_start_on_the_line_on_which_a_string_ends(
 ) -> None:
     function = defined_in("s = '''\nabc'''; f = ['''\nabc''', lambda x: x][1]\n", monkeypatch)
     assert ast.unparse(read_source(function).tree.body[0]) == "return x"
+
+
+@pytest.mark.parametrize("header", ["other(y: F32)", "k(x: F32)", "k(y: F32, z: F32)", "k()"])
+def test_a_file_that_changed_is_noticed(tmp_path: Path, header: str) -> None:
+    file = tmp_path / "changed.py"
+    text = "@kc.kernel\ndef k(y: F32):\n    y[0] = 2.0\n"
+    file.write_text(text)
+    names: dict[str, Any] = {"kc": kc, "F32": F32}
+    exec(compile(text, str(file), "exec", dont_inherit=True), names)
+    file.write_text(f"@kc.kernel\ndef {header}:\n    y[0] = 3.0\n")
+    with pytest.raises(kc.KernelSyntaxError, match="has changed since it was defined"):
+        kc.launch(names["k"], 1, [], [np.zeros(1, np.float32)])
+
+
+@pytest.mark.parametrize(("before", "after"), [("x: int", "x"), ("x: float", "x")])
+def test_an_annotation_that_changed_is_noticed(tmp_path: Path, before: str, after: str) -> None:
+    """Annotations of parameters leave no trace in the code of a function."""
+    file = tmp_path / "annotated.py"
+    text = "@kc.func\ndef f({}):\n    return x / 2\n@kc.kernel\ndef k(y: F32):\n    y[0] = f(5.0)\n"
+    file.write_text(text.format(before))
+    names: dict[str, Any] = {"kc": kc, "F32": F32}
+    exec(compile(text.format(before), str(file), "exec", dont_inherit=True), names)
+    file.write_text(text.format(after))
+    with pytest.raises(kc.KernelSyntaxError, match="has changed since it was defined"):
+        kc.launch(names["k"], 1, [], [np.zeros(1, np.float32)])
