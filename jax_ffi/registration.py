@@ -11,7 +11,7 @@ from jax_ffi import compat
 from kernelcore.operators import _native, load_portable, native, resolve, stored_image
 
 TARGET = "kernelcore_launch"
-# Of programs that GPUs run as graphs of their own; only they know graphs.
+# The target of calls inside CUDA graphs (command buffers), which exist on GPUs only.
 _CUDA_GRAPH_TARGET = "kernelcore_launch_graph"
 GRAPH_TARGETS: Mapping[str, str] = MappingProxyType({"cpu": TARGET, "cuda": _CUDA_GRAPH_TARGET})
 

@@ -39,8 +39,8 @@ def jacobian(
         kernel: The kernel.
         dim: The grid, as for ``launch``.
         inputs: Arguments as for ``launch``; derivatives are with respect to those that hold floats.
-        outputs: Arguments that follow. What is differentiated are all float arrays that the kernel
-            writes, wherever they are given.
+        outputs: Arguments that follow. The differentiated outputs are all float arrays that the
+            kernel writes, also those in ``inputs``.
         pairs: The (input, output) pairs that are wanted; all by default. Names are those of the
             parameters; a field of a struct is ``s.mass``.
 
@@ -134,7 +134,7 @@ def gradcheck(
         want = numeric[key]
         with np.errstate(invalid="ignore"):
             excess = np.abs(found - want) - (atol + rtol * np.abs(want))
-        # What is not a number is wrong unless both are infinite alike.
+        # A NaN difference is wrong unless both entries are the same infinity.
         excess = np.where(found == want, -np.inf, np.where(np.isnan(excess), np.inf, excess))
         total += excess.size
         wrong += int(np.count_nonzero(excess > 0))

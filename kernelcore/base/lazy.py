@@ -1,4 +1,4 @@
-"""Imports that wait for their first use: ``import kernelcore`` costs less than what it can do."""
+"""Lazy imports: modules and public names are loaded when they are first used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Deferred:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        # What is not the module's own is never asked of it twice.
+        # Cache the attribute: ``__getattr__`` runs once per name.
         found = getattr(importlib.import_module(self._name), attribute)
         setattr(self, attribute, found)
         return found
@@ -27,7 +27,7 @@ class Exporting(ModuleType):
     """A package whose public names are imported when they are first needed.
 
     A submodule of the same name as a function does not hide the function. Names are
-    imported by ``__getattr__`` of the package; one of the class would slow down every access.
+    imported by ``__getattr__`` of the package; on the class it would slow every access.
 
     Attributes:
         __homes__: The module that each name is imported from.

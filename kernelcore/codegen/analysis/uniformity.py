@@ -1,8 +1,8 @@
 """Which values the threads of a gang share, and which grow from each to the next by a fixed step.
 
-A gang is a run of threads in the order of the grid that run in step: code runs for those of them
-that are active, and a loop turns until none is. Most gangs keep to a row, which is a run along the
-last axis; others cross rows.
+A gang is consecutive threads of the grid that run in lockstep: code runs for the active ones, and
+a loop iterates until no thread is active. Most gangs stay within a row, which is a run along the
+last axis; others span several rows.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ def lane_strides(func: Func) -> Strides:
     """By how much every scalar of ``func`` grows from thread to thread of a gang in a row.
 
     0 means that all active threads have the same value; None that there is no such number. Integers
-    grow modulo their width. A parameter of a loop body is compared at one turn of the loop, which
-    the active threads take together; what a loop yields is compared after it, when threads may
-    have left it at different turns.
+    grow modulo their width. The stride of a parameter of a loop body holds within one iteration;
+    that of a loop's result holds after the loop, which threads may leave in different iterations.
     """
     return _of_threads(func, _along(func, func.rank - 1))
 
@@ -49,10 +48,10 @@ def iteration_strides(body: Region, step: int) -> Strides:
 
 
 def row_major_accesses(func: Func) -> frozenset[Eqn]:
-    """The accesses whose elements are adjacent for gangs that cross rows too.
+    """The accesses whose elements are adjacent for gangs that span rows too.
 
-    They are so in packed arrays that have the shape of the grid, the first axis aside: every launch
-    index decides one index, in order, and nothing else does but what all threads share.
+    This holds for packed arrays whose shape equals the grid's except on axis 0, if index k of an
+    access is launch index k plus a uniform value.
     """
     strides = [_of_threads(func, _along(func, axis)) for axis in range(func.rank)]
 
@@ -80,7 +79,7 @@ def _along(func: Func, axis: int) -> tuple[int, ...]:
 
 
 def ends_together(loop: Eqn, stride: Callable[[Atom], int | None]) -> bool:
-    """Whether threads begin ``loop``, a FOR, at different turns, and have the same index in each.
+    """Whether threads enter ``loop``, a FOR, in different iterations, with one index in each.
 
     ``stride`` gives by how much a scalar grows from thread to thread.
     """
@@ -90,7 +89,7 @@ def ends_together(loop: Eqn, stride: Callable[[Atom], int | None]) -> bool:
 
 
 class _Analysis:
-    """Assumes the best of every loop, and starts again until no assumption has failed."""
+    """An optimistic fixed-point analysis: it restarts until no assumption about a loop fails."""
 
     def __init__(
         self,
@@ -110,7 +109,7 @@ class _Analysis:
         return 0 if isinstance(atom, Const) else self.strides[atom]
 
     def learn(self, var: Var, stride: int | None) -> None:
-        """``var`` grows by ``stride``, and as assumed so far."""
+        """Set the stride of ``var``; None if it contradicts the known one."""
         known = self.strides.get(var, stride)
         self.strides[var] = known if known == stride else None
 

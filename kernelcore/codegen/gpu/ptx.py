@@ -39,7 +39,7 @@ from kernelcore.language.types import ArrayType
 from kernelcore.passes.access.accumulation_plan import Order, unplanned
 from kernelcore.passes.autodiff.rules import without_rules
 
-# Those whose code newer GPUs run, and those with what one GPU or one family of them has besides.
+# Architectures whose code runs on newer GPUs, and those specific to one GPU or family.
 FORWARD_COMPATIBLE = (
     *("sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90"),
     *("sm_100", "sm_103", "sm_110", "sm_120", "sm_121"),
@@ -51,8 +51,8 @@ SPECIFIC = (
 ARCHITECTURES = (*FORWARD_COMPATIBLE, *SPECIFIC)
 DEFAULT_ARCHITECTURE = "sm_75"
 
-# A position, and the number of threads of the launch added. Neither a step that is held nor
-# addresses with steps of their own are worth registers, so LLVM is not told; added in halves, since
+# A position plus the number of threads of the launch. Inline assembly hides the stride from LLVM,
+# which would otherwise keep it and derived addresses in registers. The sum is made in halves, since
 # ``ptxas`` makes a product and a sum of 64 bits one instruction and two copies.
 ADVANCE = (
     'i64 asm "{ .reg .b32 a, b, c, d; .reg .b64 t; mov.u32 a, %nctaid.x; mov.u32 b, %ntid.x;'
@@ -62,11 +62,11 @@ ADVANCE = (
 # An index along one axis, which is below 2**31.
 LOW_HALF = 'range(i32 0, -2147483648) i32 asm "cvt.u32.u64 $0, $1;", "=r,l"'
 
-# LLVM only complains on standard error of an architecture that it does not know.
+# For an unknown architecture LLVM prints a warning and emits this version.
 _VERSION_OF_UNKNOWN = "\n.version 3.2\n"
 _TRIPLE = "nvptx64-nvidia-cuda"
 _OPTIMIZATION_LEVEL = 2
-# Bytes of parameters that drivers take, and those that take PTX 8.1; two of 64 bits are bounds.
+# Limits of the size of parameters before PTX 8.1 and from 8.1 on; the size of the two bounds.
 _OLD_PARAMETER_BYTES, _MOST_PARAMETER_BYTES, _BOUNDS_BYTES = 4096, 32764, 16
 _NEWER_PTX = "+ptx81"
 _HANDLERS: Mapping[OpKind, Handler] = MappingProxyType(

@@ -2,8 +2,8 @@
 
 Lane k has component c of its element at place ``k * count + c``. Where ``count`` and the lanes of
 a register have no divisor in common, no two lanes of a component are at the same place of their
-registers. So registers are blended, which most units of a processor do, and permuted once. Taken
-from two registers at a time they would all wait for the units that permute.
+registers. So registers are blended, which most units of a processor do, and permuted once. A
+two-register shuffle per component would be limited by the shuffle unit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from math import gcd
 from kernelcore.codegen.llvm.emitter import Emitter
 from kernelcore.language.types import Scalar
 
-# Of the widest registers; narrower ones take some more instructions.
+# Size of the widest SIMD register; narrower ones take some more instructions.
 REGISTER_BYTES = 64
 
 
@@ -33,7 +33,7 @@ def component(e: Emitter, element: str, registers: Sequence[str], number: int) -
 
 
 def elements(e: Emitter, element: str, components: Sequence[str]) -> list[str]:
-    """The registers of the elements that have ``components``, of which each is one register."""
+    """Interleave ``components``, one register each, into registers in the order of elements."""
     count, turned = len(components), list[str]()
     for number, register in enumerate(components):
         lane_at = {(lane * count + number) % e.lanes: lane for lane in range(e.lanes)}
