@@ -26,9 +26,8 @@ def library(*, updates: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], 
 
     def register(pyfunc: Callable[..., Any]) -> Function:
         name = pyfunc.__name__
-        function = Function(name, is_library=True)
-        if not name.startswith("_"):
-            function = _functions.setdefault(name, function)
+        known = pyfunc.__globals__ if name.startswith("_") else _functions
+        function = known.setdefault(name, Function(name, is_library=True))
         function.overloads.append(Overload(pyfunc, updates, is_library=True))
         return function
 

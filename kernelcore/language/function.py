@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from kernelcore.base.errors import KernelTypeError
 from kernelcore.language.overload_resolution import choose
@@ -104,7 +107,9 @@ class Function:
                     remedy=f"help({self.name}) shows the overloads",
                 )
             overload = self.overloads[found]
-        result = overload.pyfunc(*args, **kwargs)
+        # Integers wrap around in kernels, and floats overflow to infinity.
+        with np.errstate(all="ignore") if self.is_library else nullcontext():
+            result = overload.pyfunc(*args, **kwargs)
         return _updated(overload, args, kwargs, result) if overload.updates else result
 
 

@@ -216,6 +216,7 @@ TYPE_CLASSES: dict[str, tuple[Scalar, ...]] = {
     "Any": SCALARS,
 }
 AnyScalar = TypeClass("Any", SCALARS)
+AnyInt = TypeClass("Int", TYPE_CLASSES["Int"])
 AnyFloat = TypeClass("Float", FLOATS)
 AnyNumber = TypeClass("Number", TYPE_CLASSES["Number"])
 

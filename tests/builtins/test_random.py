@@ -11,6 +11,8 @@ import pytest
 import kernelcore as kc
 from kernelcore.builtins import random
 from kernelcore.builtins.random import (
+    philox,
+    philox_init,
     poisson,
     rand_init,
     randf,
@@ -28,8 +30,8 @@ from kernelcore.builtins.random import (
     sample_unit_sphere_surface,
     sample_unit_square,
 )
-from kernelcore.language.composite_types import vec2, vec3
-from kernelcore.language.types import int32, uint32
+from kernelcore.language.composite_types import vec2, vec3, vec3ul, vec4ui
+from kernelcore.language.types import int32, uint32, uint64
 from tests.helpers.library_harness import run_both
 
 COUNT = 20000
@@ -37,47 +39,47 @@ CDF = np.array([0.1, 0.25, 0.7, 1.0], np.float32)
 
 
 @kc.func
-def _randi_between(state: uint32):
+def _randi_between(state):
     return randi(state, -7, 100)
 
 
 @kc.func
-def _randu_between(state: uint32):
+def _randu_between(state):
     return randu(state, uint32(7), uint32(1000))
 
 
 @kc.func
-def _randf_between(state: uint32):
+def _randf_between(state):
     return randf(state, -3.0, 5.0)
 
 
 @kc.func
-def _few(state: uint32):
+def _few(state):
     return poisson(state, 3.5)
 
 
 @kc.func
-def _many(state: uint32):
+def _many(state):
     return poisson(state, 40.0)
 
 
-def _sampler(draw, dtype):
+def _sampler(draw, dtype, init=rand_init):
     """The kernel whose thread i draws from the stream (seed, i)."""
 
     @kc.kernel
     def sample(seed: int, out: kc.array(dtype=dtype)):
         i = kc.tid()
-        state = rand_init(seed, i)
+        state = init(seed, i)
         out[i] = draw(state)
 
     return sample
 
 
-def _draws(draw, dtype, count, seed=42):
+def _draws(draw, dtype, count, init=rand_init):
     shape = (count, *getattr(dtype, "shape", ()))
     scalar = getattr(dtype, "dtype", dtype)
     out = np.zeros(shape, scalar.numpy)
-    kc.launch(_sampler(draw, dtype), dim=count, inputs=[seed, out])
+    kc.launch(_sampler(draw, dtype, init), dim=count, inputs=[42, out])
     return out
 
 
@@ -133,12 +135,115 @@ def test_floats_are_those_of_the_peer_to_rounding(draw, dtype, expected):
     np.testing.assert_allclose(found, expected, rtol=0, atol=4 * 2.0**-24)
 
 
+EITHER = pytest.mark.parametrize("init", [rand_init, philox_init], ids=["hash", "philox"])
+
+
+@EITHER
 @pytest.mark.parametrize(
     ("draw", "dtype"), [(draw, dtype) for draw, dtype, _ in (*INTEGERS, *FLOATS)]
 )
-def test_machine_code_draws_the_numbers_of_the_interpreter(draw, dtype):
+def test_machine_code_draws_the_numbers_of_the_interpreter(draw, dtype, init):
     out = np.zeros((40, *getattr(dtype, "shape", ())), getattr(dtype, "dtype", dtype).numpy)
-    run_both(_sampler(draw, dtype), [3, out], len(out))
+    run_both(_sampler(draw, dtype, init), [3, out], len(out))
+
+
+@kc.kernel
+def _blocks(states: kc.array(dtype=vec3ul), out: kc.array(dtype=vec4ui)):
+    i = kc.tid()
+    out[i] = philox(states[i])
+
+
+def _joined(low, high):
+    return low | high << 32
+
+
+# The vectors of philox4x32 with 10 rounds that the authors of Random123 publish (kat_vectors):
+# counter, key, result.
+VECTORS = [
+    (
+        "00000000 00000000 00000000 00000000",
+        "00000000 00000000",
+        "6627e8d5 e169c58d bc57ac4c 9b00dbd8",
+    ),
+    (
+        "ffffffff ffffffff ffffffff ffffffff",
+        "ffffffff ffffffff",
+        "408f276d 41c83b0e a20bc7c6 6d5451fd",
+    ),
+    (
+        "243f6a88 85a308d3 13198a2e 03707344",
+        "a4093822 299f31d0",
+        "d16cfe09 94fdcceb 5001e420 24126ea1",
+    ),
+]
+
+
+def test_philox_gives_the_published_vectors():
+    words = [[[int(word, 16) for word in text.split()] for text in row] for row in VECTORS]
+    states = [[_joined(*key), _joined(*c[2:]), _joined(*c[:2])] for c, key, _ in words]
+    out = np.zeros((len(VECTORS), 4), np.uint32)
+    kc.launch(_blocks, dim=len(VECTORS), inputs=[np.array(states, np.uint64), out])
+    np.testing.assert_array_equal(out, [expected for _, _, expected in words])
+    np.testing.assert_array_equal(philox(vec3ul(*states[2])), words[2][2])
+
+
+@kc.kernel
+def _states_of(seed: uint64, stream: int, offset: kc.int64, out: kc.array(dtype=vec3ul)):
+    out[0] = philox_init(seed, stream, offset)
+    out[1] = philox_init(0xFFFFFFFFFFFFFFFF, 7)
+    state = philox_init(seed, stream)
+    randf(state)
+    sample_unit_cube(state)
+    randn(state)
+    out[2] = state
+
+
+def test_a_state_is_seed_stream_and_the_draws_made():
+    out = np.zeros((3, 3), np.uint64)
+    kc.launch(_states_of, dim=1, inputs=[2**63 + 1, -2, 2**40, out])
+    expected = [[2**63 + 1, 2**64 - 2, 2**40], [2**64 - 1, 7, 0], [2**63 + 1, 2**64 - 2, 3]]
+    np.testing.assert_array_equal(out, np.array(expected, np.uint64))
+
+
+@kc.kernel
+def _paths(seed: int, hashed: kc.array2d(dtype=uint32), counted: kc.array2d(dtype=uint32)):
+    i = kc.tid()
+    state = rand_init(seed, i)
+    counter = philox_init(seed, i)
+    for j in range(hashed.shape[1]):
+        hashed[i, j] = randu(state)
+        counted[i, j] = randu(counter)
+
+
+def _shared_pairs(paths):
+    """How often two neighbouring draws of one path come again in another."""
+    pairs = paths[:, :-1].astype(np.uint64) << np.uint64(32) | paths[:, 1:]
+    return pairs.size - len(np.unique(pairs))
+
+
+def test_streams_of_philox_do_not_overlap_where_those_of_the_hash_do():
+    hashed, counted = np.zeros((2, 20000, 128), np.uint32)
+    kc.launch(_paths, dim=20000, inputs=[0, hashed, counted])
+    assert _shared_pairs(hashed) > 0
+    assert _shared_pairs(counted) == 0
+
+
+def test_the_host_draws_the_numbers_of_a_kernel(recwarn):
+    state = philox_init(42, 1)
+    assert randf(state) == _draws(randf, kc.float32, 2, philox_init)[1]
+    np.testing.assert_array_equal(state, [42, 1, 1])
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("draw", [randf, sample_unit_sphere, _few])
+def test_other_states_are_refused(draw):
+    @kc.kernel
+    def wrong(x: kc.array(dtype=float)):
+        state = x[0]
+        draw(state)
+
+    with pytest.raises(kc.KernelTypeError, match="state"):
+        kc.launch(wrong, 1, [np.zeros(1, np.float32)])
 
 
 @kc.kernel
@@ -184,12 +289,13 @@ def test_indices_have_the_probabilities_of_the_distribution():
     _assert_frequencies(np.bincount(out), COUNT * np.diff(CDF.astype(float), prepend=0.0))
 
 
-def test_uniform_numbers_fill_their_range_evenly():
-    numbers = _draws(randf, kc.float32, COUNT)
+@EITHER
+def test_uniform_numbers_fill_their_range_evenly(init):
+    numbers = _draws(randf, kc.float32, COUNT, init)
     assert numbers.min() >= 0.0
     assert numbers.max() < 1.0
     _assert_frequencies(np.histogram(numbers, 64, (0, 1))[0], np.full(64, COUNT / 64))
-    integers = _draws(_randi_between, int32, COUNT)
+    integers = _draws(_randi_between, int32, COUNT, init)
     assert integers.min() == -7
     assert integers.max() == 99
     _assert_frequencies(np.bincount(integers + 7), np.full(107, COUNT / 107))
@@ -198,8 +304,9 @@ def test_uniform_numbers_fill_their_range_evenly():
     _assert_frequencies(pairs.ravel(), np.full(64, (COUNT - 1) / 64))
 
 
-def test_normal_numbers_have_the_normal_distribution():
-    numbers = _draws(randn, kc.float32, COUNT).astype(float)
+@EITHER
+def test_normal_numbers_have_the_normal_distribution(init):
+    numbers = _draws(randn, kc.float32, COUNT, init).astype(float)
     edges = np.linspace(-3, 3, 31)
     cdf = np.array([0.5 * math.erfc(-e / math.sqrt(2)) for e in edges])
     inner = np.histogram(numbers, edges)[0]
@@ -208,9 +315,10 @@ def test_normal_numbers_have_the_normal_distribution():
     assert abs(numbers.var() - 1) < 5 * math.sqrt(2 / COUNT)
 
 
+@EITHER
 @pytest.mark.parametrize(("draw", "lam"), [(_few, 3.5), (_many, 40.0)])
-def test_counts_have_the_poisson_distribution(draw, lam):
-    numbers = _draws(draw, uint32, COUNT)
+def test_counts_have_the_poisson_distribution(draw, lam, init):
+    numbers = _draws(draw, uint32, COUNT, init)
     spread = 3 * math.sqrt(lam)
     k = np.arange(max(0, int(lam - spread)), int(lam + spread))
     probability = [math.exp(n * math.log(lam) - lam - math.lgamma(n + 1)) for n in k.tolist()]
@@ -234,6 +342,7 @@ def test_large_means_keep_mean_and_variance():
     assert abs(out.var() / lam - 1) < 5 * math.sqrt(2 / COUNT)
 
 
+@EITHER
 @pytest.mark.parametrize(
     ("draw", "dtype", "mean", "variance"),
     [
@@ -248,8 +357,8 @@ def test_large_means_keep_mean_and_variance():
         (sample_unit_hemisphere, vec3, (0, 0, 3 / 8), (1 / 5, 1 / 5, 19 / 320)),
     ],
 )
-def test_points_have_mean_and_variance_of_the_shape(draw, dtype, mean, variance):
-    points = _draws(draw, dtype, COUNT).astype(float)
+def test_points_have_mean_and_variance_of_the_shape(draw, dtype, mean, variance, init):
+    points = _draws(draw, dtype, COUNT, init).astype(float)
     error = 5 / math.sqrt(COUNT)
     np.testing.assert_allclose(points.mean(0), mean, atol=error)
     np.testing.assert_allclose(points.var(0), variance, atol=error)
