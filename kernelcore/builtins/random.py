@@ -24,10 +24,19 @@ from kernelcore.builtins.elementary import cbrt, cos, exp, log, sin, sqrt
 from kernelcore.builtins.library import library
 from kernelcore.builtins.search import lower_bound
 from kernelcore.language.composite_types import vec2, vec3, vec3ul, vec4ui
-from kernelcore.language.types import AnyInt as Int
-from kernelcore.language.types import ArrayOf, float32, float64, int32, uint32, uint64
+from kernelcore.language.types import (
+    INTEGERS,
+    ArrayOf,
+    TypeClass,
+    float32,
+    float64,
+    int32,
+    uint32,
+    uint64,
+)
 
 Cdf = ArrayOf(float32, 1)
+Int = TypeClass("Int", INTEGERS)
 State = TypeVar("State", uint32, vec3ul)
 
 _TWO_PI = 6.283185307179586

@@ -216,7 +216,6 @@ TYPE_CLASSES: dict[str, tuple[Scalar, ...]] = {
     "Any": SCALARS,
 }
 AnyScalar = TypeClass("Any", SCALARS)
-AnyInt = TypeClass("Int", TYPE_CLASSES["Int"])
 AnyFloat = TypeClass("Float", FLOATS)
 AnyNumber = TypeClass("Number", TYPE_CLASSES["Number"])
 
