@@ -24,7 +24,7 @@ from jax_ffi.options import (
 from jax_ffi.primitive import Launch, bind
 from kernelcore import Kernel
 from kernelcore.operators import (
-    MAX_THREADS,
+    MAX_BLOCK_DIM,
     Arguments,
     ArgumentTree,
     is_block_dim,
@@ -241,7 +241,7 @@ def jax_kernel(
     declared = _declaration(kernel)
     declared.check_vmap_method(vmap_method)
     if block_dim is not None and not is_block_dim(block_dim):
-        text = f"block_dim: expected an integer from 1 to {MAX_THREADS}, found {block_dim!r}"
+        text = f"block_dim: expected an integer from 1 to {MAX_BLOCK_DIM}, found {block_dim!r}"
         raise declared.refuse(text, "leave it out: only GPUs have blocks of threads")
     in_out = declared.in_out_names(in_out_argnames)
     outputs = declared.output_names(num_outputs, in_out)

@@ -22,6 +22,12 @@ _KEY = re.compile(f"[0-9a-f]{{{KEY_DIGITS}}}")
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
+def key_of(*texts: str) -> str:
+    """The key of an entry that ``texts`` decide."""
+    joined = "\0".join(texts).encode(errors="surrogatepass")
+    return hashlib.sha256(joined).hexdigest()[:KEY_DIGITS]
+
+
 @dataclass(frozen=True, slots=True)
 class DiskCache:
     """A directory of entries that only its owner can reach.

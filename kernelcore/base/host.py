@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import importlib.util
 import os
 import platform
@@ -11,7 +10,7 @@ import sys
 from dataclasses import astuple, dataclass
 from functools import cache
 
-from kernelcore.base.disk_cache import KEY_DIGITS, default_cache
+from kernelcore.base.disk_cache import default_cache, key_of
 from kernelcore.base.llvm import engine, lock
 
 _CPUINFO = "/proc/cpuinfo"
@@ -92,10 +91,8 @@ def _key() -> str | None:
     kept = [line for line in lines if line.split(":")[0].strip() in _FIELDS]
     if version is None or not kept:
         return None
-    said = "\0".join(
-        ("a literal of Python", *Host.__slots__, *kept, version, platform.machine(), sys.platform)
-    )
-    return hashlib.sha256(said.encode()).hexdigest()[:KEY_DIGITS]
+    system = version, platform.machine(), sys.platform
+    return key_of("a literal of Python", *Host.__slots__, *kept, *system)
 
 
 def package_text(package: str, name: str) -> str | None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 
-from kernelcore.base.disk_cache import KEY_DIGITS, default_cache
+from kernelcore.base.disk_cache import default_cache, key_of
 
 # The names of the entries of the disk cache end in this.
 KIND = "sources"
@@ -63,8 +63,7 @@ def _version(paths: Sequence[str]) -> str | None:
     if disk is None:
         return _digest(paths)
     rows = [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in status]
-    said = repr(list(zip(paths, rows, strict=True)))
-    key = hashlib.sha256(said.encode(errors="surrogatepass")).hexdigest()[:KEY_DIGITS]
+    key = key_of(repr(list(zip(paths, rows, strict=True))))
     stored = disk.load(key)
     if stored is not None:
         return stored.decode()

@@ -9,7 +9,6 @@ from kernelcore.language.types import Scalar, boolean
 
 _add = instr(float="fadd", int="add")
 _sub = instr(float="fsub", int="sub")
-_mul = instr(float="fmul", int="mul")
 _div = instr(float="fdiv")
 _rem = instr(float="frem", int="srem", uint="urem")
 _quotient = instr(int="sdiv", uint="udiv")
@@ -154,16 +153,6 @@ def clamp(e: Emit, t: Scalar, x: str, lo: str, hi: str) -> str:
 def frac(e: Emit, t: Scalar, x: str) -> str:
     """``x - trunc(x)``."""
     return _sub(e, t, x, call_intrinsic(e, "trunc", t, (x,)))
-
-
-def degrees(e: Emit, t: Scalar, x: str) -> str:
-    """``x * (180 / pi)``."""
-    return _mul(e, t, x, e.const(t, 180.0 / math.pi))
-
-
-def radians(e: Emit, t: Scalar, x: str) -> str:
-    """``x * (pi / 180)``."""
-    return _mul(e, t, x, e.const(t, math.pi / 180.0))
 
 
 def isnan(e: Emit, t: Scalar, x: str) -> str:

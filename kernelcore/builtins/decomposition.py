@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from kernelcore.builtins import arithmetic
 from kernelcore.builtins.elementary import sqrt
 from kernelcore.builtins.library import library
+from kernelcore.builtins.matrix import matrix_from_cols
 from kernelcore.builtins.vector import cross, dot, length
 from kernelcore.language.composite_types import matrix, vector
 from kernelcore.language.types import AnyFloat as Float
@@ -21,6 +22,7 @@ from kernelcore.language.types import AnyFloat as Float
 Vector3 = vector(length=3, dtype=Float)
 Matrix2 = matrix(shape=(2, 2), dtype=Float)
 Matrix3 = matrix(shape=(3, 3), dtype=Float)
+Matrix = matrix(shape=(Any, Any), dtype=Float)
 
 F = TypeVar("F", bound=Float)
 V = TypeVar("V", bound=vector(length=Any, dtype=Float))
@@ -50,25 +52,15 @@ def _jacobi_tangent(p: F, r: F, q: F) -> Any:
 
 
 @library()
-def _largest(a: Matrix3) -> Any:
+def _largest(a: Matrix) -> Any:
     """The largest magnitude of a component; 1 for a matrix of zeros."""
     size = arithmetic.abs(a[0, 0])
-    for i in range(3):
-        for j in range(3):
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
             size = arithmetic.max(size, arithmetic.abs(a[i, j]))
     if size == 0.0:
         return size + 1.0
     return size
-
-
-@library()
-def _column(a: Matrix3, j: int) -> Any:
-    return vector(a[0, j], a[1, j], a[2, j], length=3, dtype=a.dtype)
-
-
-@library()
-def _from_columns(a: V3, b: V3, c: V3) -> Any:
-    return matrix(a[0], b[0], c[0], a[1], b[1], c[1], a[2], b[2], c[2], shape=(3, 3), dtype=a.dtype)
 
 
 @library()
@@ -135,9 +127,9 @@ def qr3(A: Matrix3) -> Any:
     """
     size = _largest(A)
     scale = 1.0 / size
-    a = scale * _column(A, 0)
-    b = scale * _column(A, 1)
-    c = scale * _column(A, 2)
+    a = scale * A[:, 0]
+    b = scale * A[:, 1]
+    c = scale * A[:, 2]
     x = _first_direction(a)
     y = _next_direction(x, b)
     z = cross(x, y)
@@ -146,7 +138,7 @@ def qr3(A: Matrix3) -> Any:
         dot(x, a), dot(x, b), dot(x, c), zero, dot(y, b), dot(y, c), zero, zero, dot(z, c),
         shape=(3, 3), dtype=A.dtype,
     )  # fmt: skip
-    return _from_columns(x, y, z), size * triangle
+    return matrix_from_cols(x, y, z), size * triangle
 
 
 @library()
@@ -188,7 +180,7 @@ def eig3(A: Matrix3) -> Any:
     if xx > yy:
         xx, yy, u, v = yy, xx, v, -u
     d = vector(size * xx, size * yy, size * zz, length=3, dtype=A.dtype)
-    return _from_columns(u, v, w), d
+    return matrix_from_cols(u, v, w), d
 
 
 @library()
@@ -239,9 +231,9 @@ def svd3(A: Matrix3) -> Any:
     """
     size = _largest(A)
     scale = 1.0 / size
-    a = scale * _column(A, 0)
-    b = scale * _column(A, 1)
-    c = scale * _column(A, 2)
+    a = scale * A[:, 0]
+    b = scale * A[:, 1]
+    c = scale * A[:, 2]
     u = vector(1.0, 0.0, 0.0, length=3, dtype=A.dtype)
     v = vector(0.0, 1.0, 0.0, length=3, dtype=A.dtype)
     w = vector(0.0, 0.0, 1.0, length=3, dtype=A.dtype)
@@ -259,7 +251,7 @@ def svd3(A: Matrix3) -> Any:
     y = _next_direction(x, b)
     z = cross(x, y)
     sigma = vector(size * dot(x, a), size * dot(y, b), size * dot(z, c), length=3, dtype=A.dtype)
-    return _from_columns(x, y, z), sigma, _from_columns(u, v, w)
+    return matrix_from_cols(x, y, z), sigma, matrix_from_cols(u, v, w)
 
 
 @library()
@@ -278,14 +270,9 @@ def svd2(A: Matrix2) -> Any:
     Source: Golub and Van Loan, "Matrix Computations", 4th edition, section 8.6.3: one-sided
     Jacobi.
     """
-    size = arithmetic.max(
-        arithmetic.max(arithmetic.abs(A[0, 0]), arithmetic.abs(A[0, 1])),
-        arithmetic.max(arithmetic.abs(A[1, 0]), arithmetic.abs(A[1, 1])),
-    )
-    if size == 0.0:
-        size = size + 1.0
-    a = vector(A[0, 0] / size, A[1, 0] / size, length=2, dtype=A.dtype)
-    b = vector(A[0, 1] / size, A[1, 1] / size, length=2, dtype=A.dtype)
+    size = _largest(A)
+    a = A[:, 0] / size
+    b = A[:, 1] / size
     u = vector(1.0, 0.0, length=2, dtype=A.dtype)
     v = vector(0.0, 1.0, length=2, dtype=A.dtype)
     # Exact arithmetic would need one; the second removes what rounding left.
@@ -299,8 +286,5 @@ def svd2(A: Matrix2) -> Any:
     y = vector(-x[1], x[0], length=2, dtype=A.dtype)
     if dot(y, b) < 0.0:
         y = -y
-    return (
-        matrix(x[0], y[0], x[1], y[1], shape=(2, 2), dtype=A.dtype),
-        vector(size * dot(x, a), size * dot(y, b), length=2, dtype=A.dtype),
-        matrix(u[0], v[0], u[1], v[1], shape=(2, 2), dtype=A.dtype),
-    )
+    sigma = vector(size * dot(x, a), size * dot(y, b), length=2, dtype=A.dtype)
+    return matrix_from_cols(x, y), sigma, matrix_from_cols(u, v)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelcore.builtins import composed, reference
 from kernelcore.builtins.declare import Float, builtin
 from kernelcore.builtins.lowering import intrinsic
 from kernelcore.builtins.maths import (
@@ -179,11 +178,11 @@ def erfc(x: Float) -> Float:
     """``1 - erf(x)``, accurate for large ``x``."""
 
 
-@builtin(lower=composed.degrees, ref=reference.degrees, grad={"x": "ct * 57.29577951308232"})
+@builtin(**written(trigonometric.degrees), grad={"x": "ct * 57.29577951308232"})
 def degrees(x: Float) -> Float:
     """Angle ``x`` in radians, in degrees."""
 
 
-@builtin(lower=composed.radians, ref=reference.radians, grad={"x": "ct * 0.017453292519943295"})
+@builtin(**written(trigonometric.radians), grad={"x": "ct * 0.017453292519943295"})
 def radians(x: Float) -> Float:
     """Angle ``x`` in degrees, in radians."""

@@ -53,17 +53,12 @@ def quat_inverse(quat: Quaternion) -> Any:
 
 
 @library()
-def _imaginary(quat: Quaternion) -> Any:
-    return vector(quat[0], quat[1], quat[2], length=3, dtype=quat.dtype)
-
-
-@library()
 def quat_rotate(quat: Quaternion, vec: Vector3) -> Any:
     """``vec`` turned by the unit quaternion ``quat``; a vector of the type of ``vec``.
 
     Source: Rodrigues' formula: ``(2 w^2 - 1) v + 2 w (u x v) + 2 u (u . v)``, ``quat = (u, w)``.
     """
-    u = _imaginary(quat)
+    u = quat[:3]
     w = quat[3]
     return (2.0 * w * w - 1.0) * vec + (2.0 * w) * cross(u, vec) + (2.0 * dot(u, vec)) * u
 
@@ -92,7 +87,7 @@ def quat_to_axis_angle(quat: Quaternion) -> Any:
         The axis, a unit vector of length 3, zero where the angle is; the angle in radians, in
         [0, pi].
     """
-    u = _imaginary(quat)
+    u = quat[:3]
     w = quat[3]
     if w < 0.0:
         u = -u

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -173,18 +172,6 @@ def select(c: Any, x: Any, y: Any) -> Any:
 def frac(x: Any) -> Any:
     """``x`` less its integer part."""
     return x - np.trunc(x)
-
-
-@on_scalars
-def degrees(x: Any) -> Any:
-    """Radians to degrees."""
-    return x * type(x)(180.0 / math.pi)
-
-
-@on_scalars
-def radians(x: Any) -> Any:
-    """Degrees to radians."""
-    return x * type(x)(math.pi / 180.0)
 
 
 @on_scalars

@@ -13,7 +13,6 @@ from kernelcore.compiler.launch_descriptor import (
     LaunchDescriptor,
     ParameterSlot,
     Role,
-    dtype_code,
 )
 from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.op import AddForm, OpKind
@@ -35,7 +34,7 @@ def parameter_slots(func: Func, bindings: Sequence[Binding]) -> list[ParameterSl
             ParameterSlot(
                 field.offset,
                 int(bound.role),
-                dtype_code(array.dtype),
+                array.dtype.index,
                 array.ndim,
                 int(bound.zero),
                 bound.operand,

@@ -6,7 +6,6 @@ Per kernel: its launch descriptors, by what runs it; and its IR, for what a laun
 from __future__ import annotations
 
 import ast
-import hashlib
 import os
 import platform
 import sys
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelcore.base.config import config
-from kernelcore.base.disk_cache import KEY_DIGITS, DiskCache, default_cache
+from kernelcore.base.disk_cache import DiskCache, default_cache, key_of
 from kernelcore.base.host import host, package_text
 from kernelcore.base.lazy import Deferred
 from kernelcore.base.source_digest import package_version
@@ -74,8 +73,7 @@ class KernelEntry:
         return default_cache(suffix) if self.settings == _settings() and _is_ieee() else None
 
     def _key(self, what: str) -> str:
-        text = repr((self.definition, self.settings, host(), _environment(), what))
-        return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
+        return key_of(repr((self.definition, self.settings, host(), _environment(), what)))
 
 
 def kernel_entry(pyfunc: Callable[..., Any], types: Sequence[SourceType]) -> KernelEntry | None:

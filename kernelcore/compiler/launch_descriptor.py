@@ -8,7 +8,6 @@ from enum import IntEnum
 from typing import Any, NamedTuple, cast
 
 from kernelcore.base import native
-from kernelcore.language.types import Scalar
 
 
 class Role(IntEnum):
@@ -68,11 +67,6 @@ class ParameterSlot(NamedTuple):
     def outer_ndim(self) -> int:
         """Dimensions that are not components."""
         return self.ndim - bool(self.rows) - bool(self.columns)
-
-
-def dtype_code(dtype: Scalar) -> int:
-    """The number of ``dtype`` in the native ABI."""
-    return dtype.index
 
 
 class LaunchDescriptor(NamedTuple):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
 from kernelcore.base.config import config
-from kernelcore.base.disk_cache import KEY_DIGITS, default_cache
+from kernelcore.base.disk_cache import default_cache, key_of
 from kernelcore.base.host import Host, host
 from kernelcore.base.source_digest import codegen_version
 from kernelcore.codegen import abi
@@ -23,8 +22,7 @@ from kernelcore.passes.autodiff.rules import without_rules
 def content_hash(func: Func, target: Host, strategy: VectorStrategy | None = None) -> str:
     """32 hexadecimal digits that name the code of ``func`` on ``target`` with these settings."""
     made = repr((strategy, config.optimize))
-    text = "\0".join((canonical(func), repr(target), made, codegen_version()))
-    return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
+    return key_of(canonical(func), repr(target), made, codegen_version())
 
 
 def compile_func(func: Func, strategy: VectorStrategy | None = None) -> Compiled:
@@ -103,8 +101,7 @@ def _with_snippets(func: Func, code: bytes) -> bytes:
 def _snippet_object(snippet: Snippet) -> bytes:
     """The object of ``snippet``: from the disk cache, else new."""
     disk = default_cache()
-    text = "\0".join((translation_unit.key_of(snippet), host().triple, codegen_version()))
-    key = hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
+    key = key_of(translation_unit.key_of(snippet), host().triple, codegen_version())
     code = disk.load(key) if disk else None
     if code is None:
         code = toolchain.compile_snippet(snippet)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import cache
 
 from kernelcore.base import native
 from kernelcore.base.config import config
-from kernelcore.base.disk_cache import KEY_DIGITS
+from kernelcore.base.disk_cache import key_of
 from kernelcore.base.host import host
 from kernelcore.base.source_digest import codegen_version
 from kernelcore.codegen import abi
@@ -34,8 +33,7 @@ def device_code(func: Func, architecture: str) -> Compiled:
     func = without_rules(func)
     order = fixed_order(func) if config.deterministic else Order.ANY
     version = ".".join(map(str, host().llvm_version))
-    text = "\0".join((canonical(func), architecture, order.name, version, codegen_version()))
-    key = hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
+    key = key_of(canonical(func), architecture, order.name, version, codegen_version())
     with lock:
         found = GPU.find(key)
         if found is None:

@@ -9,7 +9,7 @@ from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.values.value import ArrayView, Axis, CompositeValue, Value
 from kernelcore.ir.core import Const, Var
 from kernelcore.ir.op import LOAD
-from kernelcore.language.flatten import leaf_names, leaf_types
+from kernelcore.language.flatten import leaf_types, named_leaves
 from kernelcore.language.types import (
     ArrayOf,
     Dense,
@@ -23,8 +23,7 @@ from kernelcore.language.types import (
 
 def flat_parameters(name: str, type_: SourceType) -> list[Var]:
     """The parameters of the IR that a parameter of ``type_`` consists of."""
-    pairs = zip(leaf_names(name, type_), leaf_types(type_), strict=True)
-    return [Var(leaf, text) for text, leaf in pairs]
+    return [Var(leaf, text) for text, leaf in named_leaves(name, type_)]
 
 
 def parameter_value(scope: Scope, type_: SourceType, params: Iterator[Var]) -> Value:

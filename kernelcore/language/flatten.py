@@ -13,35 +13,36 @@ from kernelcore.language.types import (
 )
 
 
-def leaf_names(name: str, type_: SourceType) -> list[str]:
-    """The names of the IR parameters of a parameter: ``s.pos``, ``a.mass``, ``a.indices[0]``."""
+def named_leaves(name: str, type_: SourceType) -> list[tuple[str, Scalar | ArrayType]]:
+    """The IR parameters of parameter ``name`` of the concrete type ``type_``: names and types.
+
+    Names are such as ``s.pos``, ``a.mass`` and ``a.indices[0]``.
+    """
     match type_:
-        case StructType():
+        case Scalar():
+            return [(name, type_)]
+        case Dense():
+            return [(name, ArrayType(type_.scalar, len(type_.extents), type_.extents))]
+        case StructType(fields=fields):
+            return [leaf for n, member in fields for leaf in named_leaves(f"{name}.{n}", member)]
+        case ArrayOf(element=Scalar() | Dense() | StructType() as element, ndim=ndim):
+            tables = [f"{name}.indices[{k}]" for k in range(ndim if type_.is_indexed else 0)]
             return [
-                leaf for n, member in type_.fields for leaf in leaf_names(f"{name}.{n}", member)
+                *((leaf, _with_dims(t, ndim)) for leaf, t in named_leaves(name, element)),
+                *((table, ArrayType(int32, 1)) for table in tables),
             ]
-        case ArrayOf(element=element, ndim=ndim, is_indexed=is_indexed):
-            data = leaf_names(name, element) if isinstance(element, StructType) else [name]
-            return data + [f"{name}.indices[{k}]" for k in range(ndim if is_indexed else 0)]
         case _:
-            return [name]
+            raise AssertionError(f"{type_} is a pattern")
+
+
+def leaf_names(name: str, type_: SourceType) -> list[str]:
+    """The names of the IR parameters of parameter ``name``."""
+    return [leaf for leaf, _ in named_leaves(name, type_)]
 
 
 def leaf_types(type_: SourceType) -> list[Scalar | ArrayType]:
     """The types of the IR parameters of a parameter of the concrete type ``type_``."""
-    match type_:
-        case Scalar():
-            return [type_]
-        case Dense():
-            return [ArrayType(type_.scalar, len(type_.extents), type_.extents)]
-        case StructType():
-            return [leaf for _, member in type_.fields for leaf in leaf_types(member)]
-        case ArrayOf(element=Scalar() | Dense() | StructType() as element, ndim=ndim):
-            data: list[Scalar | ArrayType] = [_with_dims(t, ndim) for t in leaf_types(element)]
-            indices = [ArrayType(int32, 1)] * (ndim if type_.is_indexed else 0)
-            return data + indices
-        case _:
-            raise AssertionError(f"{type_} is a pattern")
+    return [leaf for _, leaf in named_leaves("", type_)]
 
 
 def scalars_of(type_: SourceType | ArrayType) -> tuple[Scalar, ...]:

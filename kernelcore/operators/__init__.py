@@ -6,12 +6,13 @@
 
 from kernelcore import _native
 from kernelcore.base import native
+from kernelcore.base.config import MAX_BLOCK_DIM
 from kernelcore.codegen import abi
 from kernelcore.codegen.snippet.toolchain import find_compiler
 from kernelcore.codegen.target.cpu import thunk
 from kernelcore.compiler.code_store import load_portable, portable, resolve, stored_image
 from kernelcore.compiler.describe_launch import make_signature, messages
-from kernelcore.compiler.launch_descriptor import Binding, ParameterSlot, Role, ZeroFill, dtype_code
+from kernelcore.compiler.launch_descriptor import Binding, ParameterSlot, Role, ZeroFill
 from kernelcore.compiler.ptx_code import architecture_of
 from kernelcore.language.composite import Composite
 from kernelcore.language.conversion import take_array
@@ -34,7 +35,6 @@ from kernelcore.operators.arguments import Arguments, ArgumentTree
 from kernelcore.operators.derive import DerivedOperation
 from kernelcore.operators.extremum import ExtremumForm, TieWeights, extremum_form, find_ties
 from kernelcore.operators.gpu import (
-    MAX_THREADS,
     PORTABLE_ARCHITECTURE,
     common_architecture,
     device_form,

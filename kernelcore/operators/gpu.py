@@ -20,8 +20,6 @@ from kernelcore.runtime.launch_options import is_count
 
 # Code that all supported GPUs run.
 PORTABLE_ARCHITECTURE = ptx.DEFAULT_ARCHITECTURE
-# The most threads of a block of any GPU.
-MAX_THREADS = MAX_BLOCK_DIM
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,4 +82,4 @@ def common_architecture() -> str:
 
 def is_block_dim(value: object) -> bool:
     """Whether ``value`` is a number of threads that a block may have."""
-    return is_count(value) and value in range(1, MAX_THREADS + 1)
+    return is_count(value) and value in range(1, MAX_BLOCK_DIM + 1)

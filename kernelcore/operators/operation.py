@@ -7,7 +7,6 @@ again (``operators/derive.py``).
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,10 +15,11 @@ from typing import Any, NamedTuple
 import numpy.typing as npt
 
 from kernelcore.base import native
+from kernelcore.base.disk_cache import key_of
 from kernelcore.base.errors import KernelArgumentError, KernelTypeError
 from kernelcore.compiler.code_store import Compiled
 from kernelcore.compiler.describe_launch import accumulated, make_signature, parameter_slots
-from kernelcore.compiler.launch_descriptor import Binding, ParameterSlot, Role, ZeroFill, dtype_code
+from kernelcore.compiler.launch_descriptor import Binding, ParameterSlot, Role, ZeroFill
 from kernelcore.compiler.native_code import compile_func, object_of
 from kernelcore.ir.core import Func, Var
 from kernelcore.ir.printer import canonical
@@ -107,8 +107,7 @@ class Operation:
     def key(self) -> str:
         """A hash: equal keys mean equal operations, in every process."""
         described = (self.operands, self.results, self.visible, self.bindings, self.grid)
-        text = f"{canonical(self.func)}\n{described!r}"
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return key_of(canonical(self.func), repr(described))
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -284,12 +283,12 @@ def native_operation(
     Where all tensors are on one GPU, torch's calls run ``on_devices``.
     """
     operands = [
-        (True, dtype_code(o.type.dtype), o.type.ndim)
+        (True, o.type.dtype.index, o.type.ndim)
         if isinstance(o.type, ArrayType)
-        else (scalars_are_arrays, dtype_code(o.type), 0)
+        else (scalars_are_arrays, o.type.index, 0)
         for o in operation.operands
     ]
-    results = [(dtype_code(r.type.dtype), r.shape) for r in operation.results]
+    results = [(r.type.dtype.index, r.shape) for r in operation.results]
     visible, grid = operation.visible, operation.grid
     return native.Operation(descriptor, operands, results, visible, grid, on_devices)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import linecache
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self, cast
@@ -30,6 +29,7 @@ from kernelcore.language.types import (
     type_of,
 )
 from kernelcore.runtime.array.indexed_array import IndexedArray
+from kernelcore.runtime.call_site import whole_line
 
 _ARRAY_PROTOCOLS = (
     "__array_interface__",
@@ -198,9 +198,7 @@ def struct(cls: type) -> type[Any]:
             f"@struct takes a class, found {cls!r}", remedy="put @struct directly above class"
         )
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    file, line = frame.f_code.co_filename, frame.f_lineno
-    text = linecache.getline(file, line).rstrip()
-    loc = SrcLoc(file, line, len(text) - len(text.lstrip()), len(text))
+    loc = whole_line(SrcLoc(frame.f_code.co_filename, frame.f_lineno, 0, 0))
     known = {**frame.f_globals, **frame.f_locals}
     try:
         return _define(cls, known)

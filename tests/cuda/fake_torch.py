@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 import kernelcore as kc
 from kernelcore import _native
-from kernelcore.compiler.launch_descriptor import dtype_code
 from kernelcore.language.types import Scalar
 from kernelcore.operators.gpu import device_form
 from kernelcore.operators.operation import Operation
@@ -51,7 +50,7 @@ class FakeTorch:
             ctypes.c_int64(array.ndim),
             words(*array.shape),
             words(*strides),
-            dtype_code(kc.dtype_from_numpy(array.dtype)),
+            kc.dtype_from_numpy(array.dtype).index,
             CPU if ordinal is None else CUDA,
             ordinal or 0,
             ctypes.byref(handle),

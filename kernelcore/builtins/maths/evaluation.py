@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, cast
 
 import numpy as np
@@ -109,19 +108,13 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 _FLOATS = {f.numpy: f for f in FLOATS}
 
 
-@cache
-def evaluation(fused: bool) -> Evaluation:
-    """The Evaluation with or without fused operations."""
-    return Evaluation(fused)
-
-
 def evaluated(function: Callable[..., Value], fused: bool = native.has_fma) -> Callable[..., Any]:
     """``function`` on NumPy scalars or arrays of one type, which its result has too.
 
     Numbers of Python take the type of the others, or are float64. Floats of 16 bits are computed
     in float32 and rounded.
     """
-    on = evaluation(fused)
+    on = Evaluation(fused)
 
     def evaluate(*operands: Any) -> Any:
         dtype = np.result_type(*operands)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from kernelcore.builtins.maths.arithmetic import Value
 from kernelcore.builtins.maths.coefficients import COS, SIN
 from kernelcore.builtins.maths.compensated import Pair, fast_two_sum, polynomial, quotient
@@ -78,3 +80,13 @@ def _cosine(reduced: Reduced) -> Pair:
         return Pair(r.like(1.0), z * z.times_plus(tail, -0.5))
     head = fast_two_sum(r.like(1.0), z * -0.5)
     return Pair(head.high, (z * z).times_plus(tail, head.low - r * rest))
+
+
+def degrees(x: Value) -> Value:
+    """``x`` radians in degrees."""
+    return x * (180.0 / math.pi)
+
+
+def radians(x: Value) -> Value:
+    """``x`` degrees in radians."""
+    return x * (math.pi / 180.0)

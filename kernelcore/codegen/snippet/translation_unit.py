@@ -8,11 +8,11 @@ The text is compiled by the system's compiler (``toolchain.py``) for this proces
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from kernelcore.base import disk_cache
 from kernelcore.base.errors import KernelCompileError
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
@@ -32,7 +32,6 @@ from kernelcore.ir.walk import walk_eqns
 from kernelcore.language.flatten import scalars_of
 from kernelcore.language.types import ArrayType, Dense, Scalar, element_type
 
-KEY_DIGITS = 32
 # The file that lines of a snippet are in, to the compiler.
 SNIPPET_FILE = "kernelcore.snippet"
 
@@ -52,8 +51,7 @@ def snippets(func: Func) -> list[Snippet]:
 
 def key_of(snippet: Snippet) -> str:
     """32 hexadecimal digits that name the C++ of ``snippet``."""
-    text = _prelude("prelude.h") + _unit(snippet, "")
-    return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
+    return disk_cache.key_of(_prelude("prelude.h") + _unit(snippet, ""))
 
 
 def symbol_of(snippet: Snippet) -> str:

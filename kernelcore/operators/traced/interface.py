@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from kernelcore.base.errors import KernelArgumentError, SrcLoc
-from kernelcore.language.flatten import leaf_names, leaf_types
+from kernelcore.language.flatten import leaf_types, named_leaves
 from kernelcore.language.source import name_loc
 from kernelcore.language.types import ArrayOf, ArrayType, SourceType, is_pattern
 from kernelcore.launch.infer_types import Parameter, parameters
@@ -50,7 +50,7 @@ class Interface:
         return tuple(
             Operand(name, leaf)
             for parameter, type_ in self.arguments
-            for name, leaf in zip(leaf_names(parameter.name, type_), leaf_types(type_), strict=True)
+            for name, leaf in named_leaves(parameter.name, type_)
         )
 
     @cached_property
@@ -69,7 +69,7 @@ class Interface:
             name = parameter.name
             if name not in self.outputs and name not in self.in_out:
                 continue
-            for leaf, kind in zip(leaf_names(name, type_), leaf_types(type_), strict=True):
+            for leaf, kind in named_leaves(name, type_):
                 assert isinstance(kind, ArrayType)
                 outer = self.shapes[name][: kind.outer_ndim] if name in self.outputs else ()
                 shape = (*outer, *map(Extent.literal, kind.components))

@@ -14,12 +14,12 @@ from kernelcore._native import ArrayMemory
 from kernelcore.base.errors import KernelArgumentError, KernelTypeError
 from kernelcore.language.composite import Composite, value_class
 from kernelcore.language.conversion import describe, scalar_of_numpy, take_array, take_scalar
+from kernelcore.language.flatten import scalars_of
 from kernelcore.language.types import (
     Dense,
     Element,
     Scalar,
     StructType,
-    element_type,
     float32,
     has_layout,
     type_of,
@@ -115,13 +115,7 @@ def member_dtype(dtype: Any, name: str) -> Any:
 
 def has_gradient(element: Element) -> bool:
     """Whether a part of ``element`` is a float."""
-    match element:
-        case StructType(fields=fields):
-            return any(has_gradient(cast("Element", member)) for _, member in fields)
-        case Dense():
-            return element.scalar.is_float
-        case _:
-            return element_type(element).is_float
+    return any(scalar.is_float for scalar in scalars_of(element))
 
 
 def inferred(data: Any) -> Any:
