@@ -203,26 +203,9 @@ def quat_to_rpy(q: Quaternion) -> Any:
 
 @library()
 def _axis_rotation(angle: Float, axis: Any, dtype: Any) -> Any:
-    s = sin(0.5 * angle)
-    x = dtype(0)
-    y = dtype(0)
-    z = dtype(0)
-    if axis == 0:
-        x = s
-    elif axis == 1:
-        y = s
-    else:
-        z = s
-    return quaternion(x, y, z, cos(0.5 * angle), dtype=dtype)
-
-
-@library()
-def _component(v: Any, axis: Any) -> Any:
-    if axis == 0:
-        return v[0]
-    if axis == 1:
-        return v[1]
-    return v[2]
+    turn = quaternion(0.0, 0.0, 0.0, cos(0.5 * angle), dtype=dtype)
+    turn[axis] = sin(0.5 * angle)
+    return turn
 
 
 @library()
@@ -239,9 +222,9 @@ def quat_from_euler(e: Vector3, i: int, j: int, k: int) -> Any:
     Returns:
         The unit quaternion ``q_k * q_j * q_i``, of the dtype of ``e``.
     """
-    first = _axis_rotation(_component(e, i), i, e.dtype)
-    second = _axis_rotation(_component(e, j), j, e.dtype)
-    third = _axis_rotation(_component(e, k), k, e.dtype)
+    first = _axis_rotation(e[i], i, e.dtype)
+    second = _axis_rotation(e[j], j, e.dtype)
+    third = _axis_rotation(e[k], k, e.dtype)
     return mul(third, mul(second, first))
 
 
@@ -268,9 +251,9 @@ def quat_to_euler(q: Quaternion, i: int, j: int, k: int) -> Any:
     # +1 where i, j, other is an even permutation of 0, 1, 2, else -1.
     parity = q.dtype((i - j) * (j - other) * (other - i) // 2)
     a = q[3]
-    b = _component(q, i)
-    c = _component(q, j)
-    d = _component(q, other) * parity
+    b = q[i]
+    c = q[j]
+    d = q[other] * parity
     sine = 2.0 * (a * c - b * d)
     if k != i:
         a, b, c, d = a - c, b + d, c + a, d - b
@@ -283,21 +266,10 @@ def quat_to_euler(q: Quaternion, i: int, j: int, k: int) -> Any:
         third = parity * third
         # 2 atan2(high, low) - pi / 2, without the difference.
         middle = atan2(sine, high * low)
-    return vector(
-        _choose(0, i, j, first, middle, third),
-        _choose(1, i, j, first, middle, third),
-        _choose(2, i, j, first, middle, third),
-        length=3, dtype=q.dtype,
-    )  # fmt: skip
-
-
-@library()
-def _choose(axis: Any, i: Any, j: Any, first: Any, middle: Any, third: Any) -> Any:
-    if axis == i:
-        return first
-    if axis == j:
-        return middle
-    return third
+    angles = vector(third, length=3, dtype=q.dtype)
+    angles[j] = middle
+    angles[i] = first
+    return angles
 
 
 @library()

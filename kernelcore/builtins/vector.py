@@ -148,8 +148,7 @@ def cw_mul(a: M, b: M) -> Any:
     """Products of the components of two matrices of one type; a matrix of that type."""
     result = type(a)()
     for i in range(a.shape[0]):
-        for j in range(a.shape[1]):
-            result[i, j] = a[i, j] * b[i, j]
+        result[i] = cw_mul(a[i], b[i])
     return result
 
 
@@ -167,8 +166,7 @@ def cw_div(a: N, b: N) -> Any:
     """Quotients of the components of two matrices of floats; a matrix of their type."""
     result = type(a)()
     for i in range(a.shape[0]):
-        for j in range(a.shape[1]):
-            result[i, j] = a[i, j] / b[i, j]
+        result[i] = cw_div(a[i], b[i])
     return result
 
 
@@ -191,26 +189,23 @@ def max(a: NumberVector) -> Any:
 
 
 @library()
-def argmin(a: NumberVector) -> Any:
-    """The position of ``min(a)``, an int32: the first one of several, the first NaN if any."""
-    best = a[0]
+def _position(a: NumberVector, value: Any) -> Any:
+    """The first position of ``value``, or of a NaN."""
     place = 0
-    for i in range(1, len(a)):
+    for i in range(len(a) - 1, -1, -1):
         # Only a NaN differs from itself.
-        if a[i] < best or (a[i] != a[i] and best == best):
-            best = a[i]
+        if a[i] == value or a[i] != a[i]:
             place = i
     return place
 
 
 @library()
+def argmin(a: NumberVector) -> Any:
+    """The position of ``min(a)``, an int32: the first one of several, the first NaN if any."""
+    return _position(a, min(a))
+
+
+@library()
 def argmax(a: NumberVector) -> Any:
     """The position of ``max(a)``, an int32: the first one of several, the first NaN if any."""
-    best = a[0]
-    place = 0
-    for i in range(1, len(a)):
-        # Only a NaN differs from itself.
-        if a[i] > best or (a[i] != a[i] and best == best):
-            best = a[i]
-            place = i
-    return place
+    return _position(a, max(a))
