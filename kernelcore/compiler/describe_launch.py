@@ -76,11 +76,6 @@ def _message(eqn: Eqn) -> str:
     return str(KernelAssertionError.of(eqn.attrs["text"], eqn.loc))
 
 
-def accumulated(accesses: AccessMap) -> list[tuple[int, int, int, int, int, int]]:
-    """Per accumulated array of a kernel a row of integers, in the order of the native ABI."""
-    return [a.row() for a in accumulated_arrays(accesses)]
-
-
 def own_bindings(func: Func) -> list[Binding]:
     """Every parameter bound to the argument of its place."""
     bindings: list[Binding] = []
@@ -116,7 +111,7 @@ def describe_launch(
         grid_indexed_axes=accesses.grid_indexed_axes(),
         messages=messages(func),
         may_block=any(e.op.kind is OpKind.PRINT for e in walk_eqns(func.body)),
-        accumulated=[] if is_serial else accumulated(accesses),
+        accumulated=[] if is_serial else [a.row() for a in accumulated_arrays(accesses)],
         exclusive=exclusive(func),
         is_serial=is_serial,
         stored=stored(func),

@@ -11,7 +11,7 @@ from typing import Any
 from kernelcore.base.errors import KernelError, KernelNameError, SrcLoc
 from kernelcore.builtins import BUILTINS
 from kernelcore.frontend.expressions.expression import lower_expr
-from kernelcore.frontend.scope import Scope, scalar
+from kernelcore.frontend.scope import Scope, scalar, settle
 from kernelcore.frontend.values.literal_types import TypeInference, solve
 from kernelcore.frontend.values.value import Value
 from kernelcore.ir.builder import Builder
@@ -69,7 +69,7 @@ def lower_formula(text: str, env: Mapping[str, Atom], builder: Builder) -> Atom:
             value = scalar(lower_expr(scope, tree), builder.loc)
             if "ct" in env and isinstance(env["ct"].type, Scalar):
                 return eqns, inference.adapt(value, env["ct"].type, builder.loc)
-            return eqns, scope.settle(value, builder.loc)
+            return eqns, settle(value, builder.loc)
 
     eqns, out = solve(lower, lambda: builder)
     for eqn in eqns:

@@ -216,14 +216,6 @@ class Scope:
             return const(dtype, int(value.value), self.builder.loc)
         return value if value.type == dtype else self.builder.emit(CAST, value, dtype=dtype)
 
-    def settle(self, value: Value, loc: SrcLoc | None) -> Atom:
-        """``value`` as a single typed atom; an open literal takes its default type.
-
-        Raises:
-            KernelTypeError: ``value`` is a tuple.
-        """
-        return settle(scalar(value, loc), loc)
-
 
 def leaf_name(name: str, position: int) -> str:
     """Where ``Scope.env`` keeps a leaf of the variable ``name``; no identifier."""

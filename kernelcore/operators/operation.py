@@ -18,13 +18,14 @@ from kernelcore.base import native
 from kernelcore.base.disk_cache import key_of
 from kernelcore.base.errors import KernelArgumentError, KernelTypeError
 from kernelcore.compiler.code_store import Compiled
-from kernelcore.compiler.describe_launch import accumulated, make_signature, parameter_slots
+from kernelcore.compiler.describe_launch import make_signature, parameter_slots
 from kernelcore.compiler.launch_descriptor import Binding, ParameterSlot, Role, ZeroFill
 from kernelcore.compiler.native_code import compile_func, object_of
 from kernelcore.ir.core import Func, Var
 from kernelcore.ir.printer import canonical
 from kernelcore.language.conversion import take_array
 from kernelcore.language.types import ArrayType, Scalar, as_array
+from kernelcore.passes.access.accumulation_plan import accumulated_arrays
 from kernelcore.passes.access.effects import AccessMap, Effect, GridIndexedAxis, effects
 from kernelcore.passes.access.elementwise import Part, parts
 from kernelcore.passes.pipeline import optimize
@@ -269,7 +270,7 @@ class Operation:
 
     def accumulated(self) -> list[tuple[int, int, int, int, int, int]]:
         """Per accumulated array a row of integers, in the order of the native ABI."""
-        return accumulated(AccessMap(self.optimized))
+        return [a.row() for a in accumulated_arrays(AccessMap(self.optimized))]
 
 
 def native_operation(

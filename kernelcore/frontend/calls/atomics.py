@@ -16,9 +16,9 @@ from kernelcore.frontend.expressions.apply import arguments, index
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.values.array_view import ElementSlot, slots
 from kernelcore.frontend.values.composite import operate
-from kernelcore.frontend.values.conversion import converted
+from kernelcore.frontend.values.conversion import converted, converted_atoms
 from kernelcore.frontend.values.literal_types import UntypedLiteral
-from kernelcore.frontend.values.value import ArrayView, Value, build, flatten
+from kernelcore.frontend.values.value import ArrayView, Value, build
 from kernelcore.ir.core import Atom, Var
 from kernelcore.ir.op import ATOMIC, ATOMIC_ADD, ATOMIC_CAS, TID, Op
 from kernelcore.language.types import MAX_TID_DIMS, Element, Scalar
@@ -55,7 +55,9 @@ def lower_tid(scope: Scope, count: int, node: ast.AST) -> tuple[Var, ...]:
 
 def _tid(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
     if args:
-        raise KernelTypeError("tid() takes no arguments", scope.loc(node), _usage(intrinsics.tid))
+        raise KernelTypeError(
+            "tid() takes no arguments", scope.loc(node), f"write {intrinsics.tid.usage}"
+        )
     return lower_tid(scope, 1, node)[0]
 
 
@@ -111,12 +113,9 @@ def _update(
             scope.loc(node),
             "use an array of int32, or atomic_exch()",
         )
-    _, leaves = flatten(converted(scope, value, type_, scope.loc(source)))
+    atoms = converted_atoms(scope, value, type_, scope.loc(source))
     scope.at(node)
-    olds: list[Var] = []
-    for slot, leaf in zip(scalars, leaves, strict=True):
-        assert not isinstance(leaf, UntypedLiteral)
-        olds.append(emit(scope, slot, leaf))
+    olds = [emit(scope, slot, atom) for slot, atom in zip(scalars, atoms, strict=True)]
     return build(type_, iter(olds))
 
 
@@ -127,7 +126,7 @@ def _target(
     loc = scope.loc(node)
     view = args[0] if args else None
     if not isinstance(view, ArrayView):
-        raise KernelTypeError(f"{callee.name}() takes an array first", loc, _usage(callee))
+        raise KernelTypeError(f"{callee.name}() takes an array first", loc, f"write {callee.usage}")
     ndim = len(view.free)
     if len(args) != ndim + 1 + values:
         what = "a value" if values == 1 else "two values"
@@ -135,7 +134,7 @@ def _target(
             f"{callee.name}() on an {view.type} takes {arguments(ndim, 'index')} and {what}, "
             f"found {arguments(len(args) - 1)}",
             loc,
-            _usage(callee),
+            f"write {callee.usage}",
         )
     pairs = zip(args[1 : 1 + ndim], node.args[1 : 1 + ndim], strict=True)
     indices = [index(scope, v, scope.loc(n)) for v, n in pairs]
@@ -178,17 +177,9 @@ def _atomic_cas(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
             "several components cannot be compared at once",
         )
     pairs = zip(args[-2:], node.args[-2:], strict=True)
-    atoms: list[Atom] = []
-    for value, source in pairs:
-        atom = converted(scope, value, type_, scope.loc(source))
-        assert isinstance(atom, Atom)
-        atoms.append(atom)
+    atoms = [a for v, n in pairs for a in converted_atoms(scope, v, type_, scope.loc(n))]
     scope.at(node)
     return scope.builder.emit(ATOMIC_CAS, *scalars[0].operands, *atoms)
-
-
-def _usage(callee: Intrinsic) -> str:
-    return f"write {callee.usage}"
 
 
 _BITS = {

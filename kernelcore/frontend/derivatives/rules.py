@@ -207,7 +207,8 @@ def emit_with_rules(
 def _make_adjoint(callee: Callee, source: Source, lower: Lower) -> Func:
     nodes = parameter_nodes(source)
     rows = [*callee.params, *callee.results]
-    wanted = [*callee.names, *_numbered("adj_ret", len(callee.results))]
+    several = [f"adj_ret_{k}" for k in range(len(callee.results))]
+    wanted = [*callee.names, *(several if len(several) != 1 else ["adj_ret"])]
     _check_count(callee, source, nodes, wanted, "gradient")
     count = len(callee.skeletons)
     marks = [any(_is_float(t) for t in types) for _, types in callee.params]
@@ -369,10 +370,6 @@ def _check_results(
             source.name_loc(),
             "return values of the types of the results, in their order",
         )
-
-
-def _numbered(name: str, count: int) -> list[str]:
-    return [name] if count == 1 else [f"{name}_{k}" for k in range(count)]
 
 
 def _is_float(type_: Type) -> bool:

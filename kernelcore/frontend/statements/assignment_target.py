@@ -18,8 +18,7 @@ from kernelcore.frontend.values.array_view import (
     select,
     slots,
 )
-from kernelcore.frontend.values.conversion import converted
-from kernelcore.frontend.values.literal_types import UntypedLiteral
+from kernelcore.frontend.values.conversion import converted, converted_atoms
 from kernelcore.frontend.values.selection import (
     Selection,
     array_index,
@@ -34,7 +33,6 @@ from kernelcore.frontend.values.value import (
     Value,
     build,
     describe_type,
-    flatten,
 )
 from kernelcore.ir.op import LOAD, STORE
 from kernelcore.language.flatten import scalars_of
@@ -55,11 +53,10 @@ class ElementTarget:
 
     def store(self, scope: Scope, value: Value, source: ast.expr, node: ast.AST) -> None:
         """Give it ``value``, which ``source`` was lowered to."""
-        _, leaves = flatten(converted(scope, value, self.type, scope.loc(source)))
+        atoms = converted_atoms(scope, value, self.type, scope.loc(source))
         scope.at(node)
-        for slot, leaf in zip(self.slots, leaves, strict=True):
-            assert not isinstance(leaf, UntypedLiteral)
-            scope.builder.emit_effect(STORE, *slot.operands, leaf)
+        for slot, atom in zip(self.slots, atoms, strict=True):
+            scope.builder.emit_effect(STORE, *slot.operands, atom)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,31 +69,32 @@ class Loop:
         body: Callable[[], None],
     ) -> None:
         """A ``for`` over ``range(*bounds)`` that always runs to its end."""
-        builder = self.scope.builder
-        params = self._enter()
-        with builder.region() as eqns:
-            body()
-            ends, is_untyped = self._leave()
-        region = Region((index, *params), tuple(eqns), ends)
-        self.scope.at(self.node)
-        inits = [c.init for c in self.carried]
-        self._finish(builder.emit_for(*bounds, inits, region, self._hints), is_untyped)
+        region, is_untyped = self._body(body, index)
+        emit_for = self.scope.builder.emit_for
+        self._finish(emit_for(*bounds, self._inits, region, self._hints), is_untyped)
 
     def lower_while(self, cond: Callable[[], Atom], body: Callable[[], None]) -> None:
         """A loop that runs while ``cond``, which is evaluated before every iteration."""
-        builder = self.scope.builder
-        cond_params = self._enter()
-        with builder.region() as cond_eqns:
-            proceed = cond()
-        cond_region = Region(cond_params, tuple(cond_eqns), (proceed,))
         params = self._enter()
-        with builder.region() as eqns:
+        with self.scope.builder.region() as eqns:
+            proceed = cond()
+        test = Region(params, tuple(eqns), (proceed,))
+        region, is_untyped = self._body(body)
+        emit_while = self.scope.builder.emit_while
+        self._finish(emit_while(self._inits, test, region, self._hints), is_untyped)
+
+    def _body(self, body: Callable[[], None], *index: Var) -> tuple[Region, list[bool]]:
+        """The body, and which of the carried values are untyped at its end."""
+        params = self._enter()
+        with self.scope.builder.region() as eqns:
             body()
             ends, is_untyped = self._leave()
-        region = Region(params, tuple(eqns), ends)
         self.scope.at(self.node)
-        inits = [c.init for c in self.carried]
-        self._finish(builder.emit_while(inits, cond_region, region, self._hints), is_untyped)
+        return Region((*index, *params), tuple(eqns), ends), is_untyped
+
+    @property
+    def _inits(self) -> list[Atom]:
+        return [c.init for c in self.carried]
 
     @property
     def _hints(self) -> list[str]:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 
 from kernelcore.base.errors import KernelTypeError, SrcLoc
-from kernelcore.frontend.scope import FALSE, TRUE, Scope, Unset
+from kernelcore.frontend.scope import FALSE, TRUE, Scope, Unset, scalar, settle
 from kernelcore.frontend.statements.branch import RESULT, RETURN
 from kernelcore.frontend.values.composite import zeros
 from kernelcore.frontend.values.literal_types import (
@@ -141,7 +141,7 @@ class Results:
                 loc,
                 "return a value at the end of the function",
             )
-        return self.skeleton, tuple(scope.settle(v, loc) for v in given)
+        return self.skeleton, tuple(settle(scalar(v, loc), loc) for v in given)
 
     def _infer(self, scope: Scope, k: int, value: Atom | UntypedLiteral) -> InferredType:
         dtype = scope.inference.current_type(value)

@@ -218,14 +218,9 @@ def _sliced(scope: Scope, axis: Axis, bounds: ArraySlice, size: Atom) -> Axis:
             end = scope.builder.emit(_WHERE, negative, wrapped, end)
         ends.append(scope.builder.emit(_CLAMP, end, low, last))
     start, stop = ends
-    count = _count(scope, start, stop, step)
+    is_plain = start == Const(int32, 0) and step.value == 1
+    count = stop if is_plain else scope.builder.emit(_LEN, start, stop, step)
     if isinstance(axis.start, Var | Const) and isinstance(axis.step, Var | Const):
         start = _arithmetic(scope, _ADD, axis.start, _arithmetic(scope, _MUL, start, axis.step))
         step = _arithmetic(scope, _MUL, step, axis.step)
     return Axis(start, step, count, axis.table)
-
-
-def _count(scope: Scope, start: Atom, stop: Atom, step: Const) -> Atom:
-    if start == Const(int32, 0) and step.value == 1:
-        return stop
-    return scope.builder.emit(_LEN, start, stop, step)

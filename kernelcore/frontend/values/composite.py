@@ -13,7 +13,7 @@ from kernelcore.builtins.syntax import BINARY, COMPARE, UNARY
 from kernelcore.frontend.calls.overloads import takes
 from kernelcore.frontend.expressions.apply import apply_op, cast, logical, symbol
 from kernelcore.frontend.scope import TRUE, Scope, scalar
-from kernelcore.frontend.values.conversion import converted
+from kernelcore.frontend.values.conversion import converted, converted_atoms
 from kernelcore.frontend.values.literal_types import UntypedLiteral, cast_name
 from kernelcore.frontend.values.value import (
     ArrayView,
@@ -289,10 +289,7 @@ def _component(scope: Scope, type_: Dense, value: Value, loc: SrcLoc | None) -> 
             loc,
             _usage(type_),
         )
-    found = converted(scope, value, type_.scalar, loc)
-    one = scalar(found, loc)
-    assert not isinstance(one, UntypedLiteral)
-    return one
+    return converted_atoms(scope, value, type_.scalar, loc)[0]
 
 
 def _usage(type_: Dense) -> str:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import cast
+
 from kernelcore.base.errors import KernelTypeError, SrcLoc
 from kernelcore.frontend.scope import Scope, scalar
-from kernelcore.frontend.values.value import ArrayView, CompositeValue, Value, describe_type
-from kernelcore.language.types import ArrayOf, Dense, Scalar, SourceType, StructType
+from kernelcore.frontend.values.value import (
+    ArrayView,
+    CompositeValue,
+    Value,
+    describe_type,
+    flatten,
+)
+from kernelcore.ir.core import Atom
+from kernelcore.language.annotations import words_of
+from kernelcore.language.types import ArrayOf, Dense, Element, Scalar, SourceType, StructType
 
 
 def converted(scope: Scope, value: Value, want: SourceType, loc: SrcLoc | None) -> Value:
@@ -23,7 +34,9 @@ def converted(scope: Scope, value: Value, want: SourceType, loc: SrcLoc | None) 
             return scope.inference.adapt(scalar(value, loc), want, loc)
         case Dense() | StructType() if isinstance(value, CompositeValue) and value.type == want:
             return value
-        case ArrayOf() if isinstance(value, ArrayView) and _fits(value, want):
+        case ArrayOf(element=element, ndim=ndim) if isinstance(value, ArrayView) and (
+            value.element == element and len(value.free) == ndim
+        ):
             return value
         case _:
             remedy = None
@@ -33,13 +46,18 @@ def converted(scope: Scope, value: Value, want: SourceType, loc: SrcLoc | None) 
             elif isinstance(want, Dense) and not isinstance(value, ArrayView):
                 remedy = f"make one: {want}(...)"
             raise KernelTypeError(
-                f"expected {_named(want)}, found {describe_type(value)}", loc, remedy
+                f"expected {words_of(want)}, found {describe_type(value)}", loc, remedy
             )
 
 
-def _named(want: SourceType) -> str:
-    return f"an {want}" if isinstance(want, ArrayOf) else str(want)
+def converted_atoms(
+    scope: Scope, value: Value, want: Element, loc: SrcLoc | None
+) -> Sequence[Atom]:
+    """The scalars of ``value`` as ``want``, in order.
 
-
-def _fits(view: ArrayView, want: ArrayOf) -> bool:
-    return view.element == want.element and len(view.free) == want.ndim
+    Raises:
+        KernelTypeError: It has another type.
+    """
+    _, leaves = flatten(converted(scope, value, want, loc))
+    # Conversion gives every literal a type.
+    return cast("Sequence[Atom]", leaves)
