@@ -14,6 +14,7 @@ from kernelcore.launch.dispatch import Dims, argument_leaves, check_count, submi
 from kernelcore.launch.kernel import Kernel
 from kernelcore.passes.autodiff.activity import is_float
 from kernelcore.passes.autodiff.atomic_extrema import tie_weights
+from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.array.element_layout import as_numpy
 from kernelcore.runtime.device import CPU, Device, cuda_device
 from kernelcore.runtime.device_memory import device_holding
@@ -36,18 +37,24 @@ def launch_adjoint(
     """
     kernel = kernel.for_arguments(args)
     cotangents = _cotangents(kernel, given, num_inputs, len(args))
-    asked = tuple(cotangents)
+    leaves = argument_leaves(kernel, args)
+    for i, leaf in enumerate(leaves):
+        own = leaf.grad if isinstance(leaf, Array) and is_float(kernel.func.params[i]) else None
+        if i not in cotangents and own is not None:
+            cotangents[i] = own
+    asked = tuple(sorted(cotangents))
     adjoint = kernel.launched_adjoints.get(asked)
     if adjoint is None:
         adjoint = kernel.launched_adjoints[asked] = _adjoint(kernel, asked)
-    execute_adjoint(kernel, adjoint, dim, argument_leaves(kernel, args), cotangents)
+    execute_adjoint(kernel, adjoint, dim, leaves, cotangents)
 
 
 def _adjoint(kernel: Kernel, asked: tuple[int, ...]) -> Adjoint:
     """The adjoint of ``kernel`` for cotangents of the parameters ``asked``.
 
     Raises:
-        KernelArgumentError: One has no cotangent, or a value that is needed is overwritten.
+        KernelArgumentError: One has no cotangent, a value that is needed is overwritten, or the
+            adjoint would compute nothing.
         KernelGradError: The kernel has no exact derivative.
     """
     func = kernel.func
@@ -63,6 +70,8 @@ def _adjoint(kernel: Kernel, asked: tuple[int, ...]) -> Adjoint:
     written = [effect.writes for effect in kernel.effects]
     wrt = tuple(i for i in asked if not written[i])
     seeds = tuple(i for i in asked if written[i])
+    _refuse_without(kernel, seeds, [i for i, is_written in enumerate(written) if is_written])
+    _refuse_without(kernel, wrt, [i for i, is_written in enumerate(written) if not is_written])
     adjoint = kernel.adjoint(wrt, seeds)
     _refuse_in_place(kernel, [i for i, _ in adjoint.primals])
     return adjoint
@@ -213,6 +222,21 @@ def _flattened(kernel: Kernel, rows: Sequence[Any]) -> list[Any]:
         assert parameter.type is not None
         parts += cotangent_leaves(parameter.type, row, f"cotangent of '{parameter.name}'")
     return parts
+
+
+def _refuse_without(kernel: Kernel, asked: Sequence[int], params: Sequence[int]) -> None:
+    """Refuse an adjoint where none of ``params``, read or written, has a cotangent in ``asked``."""
+    if asked:
+        return
+    func = kernel.func
+    names = [func.params[i].name for i in params if is_float(func.params[i])]
+    does = "writes" if params and kernel.effects[params[0]].writes else "reads"
+    raise KernelArgumentError(
+        f"{kernel.name}(): the adjoint would compute nothing: expected a cotangent of a float that "
+        f"the kernel {does} ({', '.join(names) or 'there is none'}), found none",
+        func.loc,
+        "give adj_inputs and adj_outputs, or pass arrays that were made with requires_grad=True",
+    )
 
 
 def _refuse_in_place(kernel: Kernel, params: Sequence[int]) -> None:

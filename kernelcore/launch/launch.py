@@ -63,6 +63,7 @@ def launch(
         outputs: Arguments for the parameters that follow; a split for the reader only.
         adj_inputs: With ``adjoint``: one array or None per argument in ``inputs``. Cotangents of
             arguments are added to these arrays; those of a scalar to an array without dimensions.
+            None stands for the gradient of an array with ``requires_grad``, else for no cotangent.
         adj_outputs: With ``adjoint``: likewise for ``outputs``; cotangents of arrays that the
             kernel writes are read from here. Where the kernel stores an element more than once,
             the cotangents that it used are zeroed.

@@ -116,6 +116,48 @@ def test_adjoint_adds_to_gradients_and_gives_those_of_scalars() -> None:
     )
 
 
+@kc.struct
+class Pair:
+    a: kc.float32
+    b: kc.float32
+
+
+@kc.kernel
+def product(p: kc.array(dtype=Pair), z: kc.array(dtype=float)):
+    i = kc.tid()
+    z[i] = p[i].a * p[i].b
+
+
+GIVEN = {
+    "left out": {},
+    "None": {"adj_inputs": [None, None, None], "adj_outputs": [None]},
+    "outputs alone": {"adj_outputs": [np.full(4, 2.0, np.float32)]},
+}
+
+
+@pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN)
+def test_an_adjoint_uses_the_gradients_of_the_arrays_where_none_are_given(
+    given: dict[str, Any],
+) -> None:
+    x, y = kc.array(f32(4), requires_grad=True), kc.array(f32(4))
+    a, z = kc.array(3.0, dtype=float, requires_grad=True), kc.zeros(4, requires_grad=True)
+    assert x.grad is not None
+    assert z.grad is not None
+    assert a.grad is not None
+    x.grad.fill_(1.0)
+    z.grad.fill_(2.0)
+    kc.launch(saxpy, 4, [x, y, a], [z], adjoint=True, **given)
+    np.testing.assert_array_equal(x.grad.numpy(), np.full(4, 7.0))
+    np.testing.assert_allclose(a.grad.numpy(), 2.0 * f32(4).sum(), rtol=1e-6)
+
+
+def test_an_adjoint_uses_the_gradients_of_the_fields_of_structs() -> None:
+    p = kc.array([(2.0, 3.0), (5.0, 7.0)], dtype=Pair, requires_grad=True)
+    kc.launch(product, 2, [p], [kc.zeros(2)], adj_outputs=[kc.ones(2)], adjoint=True)
+    assert p.grad is not None
+    assert [tuple(row) for row in p.grad.numpy()] == [(3.0, 2.0), (7.0, 5.0)]
+
+
 X, Y, Z = f32(4), f32(4), np.zeros(4, np.float32)
 
 
@@ -155,6 +197,12 @@ REFUSED: dict[str, Callable[[], object]] = {
     "no_kernel": lambda: kc.launch(np.sin, 4, [X], [Z]),  # pyright: ignore[reportArgumentType]
     "adjoint_overlap": lambda: kc.launch(
         saxpy, 4, [X, Y, 1.0], [Z], [X, X, None], [Y], adjoint=True
+    ),
+    "adjoint_of_no_result": lambda: kc.launch(
+        saxpy, 4, [X, Y, 1.0], [Z], [X, None, None], [None], adjoint=True
+    ),
+    "adjoint_of_no_input": lambda: kc.launch(
+        saxpy, 4, [X, Y, 1.0], [Z], adj_outputs=[Y], adjoint=True
     ),
     "adjoint_in_place": lambda: kc.launch(
         scale_in_place, 4, [np.ones(4)], [np.ones(4)], [np.ones(4)], [np.ones(4)], adjoint=True
