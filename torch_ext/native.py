@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -21,7 +22,6 @@ LIBRARY = str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so")
 
 TorchAdjoint = _native.TorchAdjoint
 TorchGradPlan = _native.TorchGradPlan
-TorchDeviceOperation = _native.TorchDeviceOperation
 backward = _native.torch_backward
 fast_entry = _native.torch_fast_entry
 forward = _native.torch_forward
@@ -34,18 +34,19 @@ use_tensors(torch.Tensor, torch.nn.Parameter)
 
 
 def implement(
-    operation: _native.Operation | TorchDeviceOperation,
-    namespace: str,
-    name: str,
-    dispatch_key: str,
+    operation: _native.Operation, namespace: str, name: str, dispatch_keys: Sequence[str]
 ) -> None:
-    """Make ``operation`` what the operator ``name`` runs at a dispatch key."""
+    """Make ``operation`` what the operator ``name`` runs at some dispatch keys."""
     address = thunk(*_native.torch_boxed(operation))
-    _native.torch_impl(namespace, name, dispatch_key, address)
+    for key in dispatch_keys:
+        _native.torch_impl(namespace, name, key, address)
 
 
-def on_devices(operation: Operation, tensor_values: bool) -> TorchDeviceOperation:
-    """``operation`` on CUDA tensors: its code is made when a device is first used."""
+def described(operation: Operation, tensor_values: bool) -> _native.Operation:
+    """``operation`` as native code runs it on tensors of the CPU and of CUDA devices.
+
+    The code for a device is made when it is first used.
+    """
     scalars = [i for i, o in enumerate(operation.operands) if isinstance(o.type, Scalar)]
     # The kernel loads the number in a tensor: reading it on the host would wait for the device.
     loaded = scalars if tensor_values else []
@@ -56,5 +57,4 @@ def on_devices(operation: Operation, tensor_values: bool) -> TorchDeviceOperatio
         kernel = _native.DeviceKernel(signature, form.code.image, form.code.symbol)
         return native_operation(operation, signature, tensor_values), kernel
 
-    is_tensor = [tensor_values or i not in scalars for i in range(len(operation.operands))]
-    return TorchDeviceOperation(is_tensor, make)
+    return native_operation(operation, operation.signature, tensor_values, make)

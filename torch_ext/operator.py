@@ -15,7 +15,7 @@ from torch import _C
 from torch._ops import OpOverload
 from torch.autograd import forward_ad
 
-from kernelcore.operators import MAX_GRID_DIMS, Operation, evaluate, native_operation
+from kernelcore.operators import MAX_GRID_DIMS, Operation, evaluate
 from torch_ext import derivation, native
 from torch_ext.check import check_arguments, leading_tensor
 from torch_ext.derivation import Derivation
@@ -77,7 +77,6 @@ class TorchOperator:
         tensor_values: Whether scalar operands are tensors without dimensions, not numbers.
         qualname: ``namespace::name`` of the public operator.
         native: The native description.
-        on_devices: That for CUDA tensors.
     """
 
     def __init__(
@@ -89,10 +88,7 @@ class TorchOperator:
         self.qualname = qualname
         self._registrars = registrars
         self._derived: dict[Derivation, Derived] = {}
-        self.on_devices = native.on_devices(operation, self.tensor_values)
-        self.native = native_operation(
-            operation, operation.signature, self.tensor_values, self.on_devices
-        )
+        self.native = native.described(operation, self.tensor_values)
 
     def __repr__(self) -> str:
         return f"<torch operator {self.qualname}>"
@@ -182,7 +178,7 @@ class TorchOperator:
             return  # What looks like a tensor may have no memory.
         for arg in args:
             if type(arg) in (torch.Tensor, torch.nn.Parameter) and arg.is_cuda:
-                self.on_devices.prepare(arg.device.index)
+                self.native.prepare(arg.device.index)
                 return
 
     def fake(self, *args: Any) -> Any:

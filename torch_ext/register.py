@@ -131,10 +131,10 @@ def _define(operator: TorchOperator, qualname: str) -> OpOverload:
     operands = operator.operation.operands
     has_tensors = operator.tensor_values or any(isinstance(o.type, ArrayType) for o in operands)
     # Without tensor operands torch has no device to dispatch on.
-    key = "CPU" if has_tensors else "CompositeExplicitAutograd"
-    native.implement(operator.native, namespace, name, key)
+    keys = ["CPU"] if has_tensors else ["CompositeExplicitAutograd"]
     if has_tensors and torch.backends.cuda.is_built():
-        native.implement(operator.on_devices, namespace, name, "CUDA")
+        keys.append("CUDA")
+    native.implement(operator.native, namespace, name, keys)
     found = getattr(getattr(torch.ops, namespace), name).default
     sharding.add_rule(found, operator.operation)
     return found

@@ -1,4 +1,4 @@
-// The parts of the Python module, each defined beside what it binds.
+// Functions that add the classes and functions of one file to the Python module.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -16,7 +16,6 @@ void bind_tape_launch(nanobind::module_& m);
 void bind_tape_memory(nanobind::module_& m);
 void bind_torch(nanobind::module_& m);
 void bind_torch_autograd(nanobind::module_& m);
-void bind_torch_device(nanobind::module_& m);
 void bind_torch_fast_entry(nanobind::module_& m);
 void bind_xla(nanobind::module_& m);
 

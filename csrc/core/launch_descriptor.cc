@@ -188,6 +188,11 @@ std::string shape_text(const ArrayView& view) {
   return tuple_text(view.shape, view.ndim);
 }
 
+std::string value_text(DType dtype) {
+  bool is_signed = traits_of(dtype).kind == ScalarKind::kInt;
+  return std::string(is_signed ? "an " : "a ") + name_of(dtype) + " value";
+}
+
 std::string describe_array(const ParameterSlot& slot) {
   int count = slot.component_ndim();
   if (count == 0) return "array of " + describe_array(name_of(slot.dtype), slot.ndim);

@@ -89,6 +89,9 @@ std::vector<Accumulated> parse_accumulated(std::span<const int64_t> flat);
 std::string tuple_text(const int64_t* values, int count);
 std::string shape_text(const ArrayView& view);
 
+/// "an int32 value", as error messages describe numbers.
+std::string value_text(DType dtype);
+
 /// The arrays that a parameter takes, as error messages describe them.
 std::string describe_array(const ParameterSlot& slot);
 

@@ -7,7 +7,7 @@ again (``operators/derive.py``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -277,11 +277,11 @@ def native_operation(
     operation: Operation,
     descriptor: native.LaunchDescriptor,
     scalars_are_arrays: bool = False,
-    on_devices: native.TorchDeviceOperation | None = None,
+    on_devices: Callable[[int], tuple[native.Operation, native.DeviceKernel]] | None = None,
 ) -> native.Operation:
     """``operation`` as native code runs it, with the code of ``descriptor``.
 
-    Where all tensors are on one GPU, torch's calls run ``on_devices``.
+    Where a call of torch has tensors on a GPU, it runs what ``on_devices`` makes for that GPU.
     """
     operands = [
         (True, o.type.dtype.index, o.type.ndim)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kernelcore import _native
 from kernelcore.operators.gpu import device_form
-from kernelcore.operators.operation import Operation, native_operation
+from kernelcore.operators.operation import Operation
 from tests.cuda.fake_torch import ARCHITECTURE, FakeTorch
 from torch_ext import native
 
@@ -54,8 +54,7 @@ class FakeParameter(FakeTensor):
 def described(torch: FakeTorch, operation: Operation) -> _native.Operation:
     """``operation`` as native code takes it, whose code the fake driver knows."""
     torch.driver.know(device_form(operation, ARCHITECTURE).func, ARCHITECTURE)
-    devices = native.on_devices(operation, tensor_values=False)
-    return native_operation(operation, operation.signature, False, devices)
+    return native.described(operation, tensor_values=False)
 
 
 def entry(

@@ -78,7 +78,7 @@ class FakeOperator:
         form = device_form(operation, ARCHITECTURE, scalars if tensor_values else [])
         torch.driver.know(form.func, ARCHITECTURE)
         self._torch = torch
-        self._native = native.on_devices(operation, tensor_values)
+        self._native = native.described(operation, tensor_values)
         self._results = operation.outputs
 
     def __call__(self, *stack: int | float) -> list[int]:

@@ -73,7 +73,8 @@ def test_a_call_is_one_launch_in_the_current_stream(driver: FakeDriver, torch: F
     y = op(x, 3.0)
     calls = [line.split()[0] for line in driver.calls()]
     assert [name for name in calls if "Ctx" not in name] == [
-        *("aoti_torch_empty_strided", "cuMemAlloc", "cuLaunchKernel")
+        *("aoti_torch_empty_strided", "cuMemAlloc"),
+        *("aoti_torch_get_current_cuda_stream", "cuLaunchKernel"),
     ]
     (launch,) = driver.calls("cuLaunchKernel")
     assert launch.split()[4].startswith("own")

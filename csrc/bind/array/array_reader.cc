@@ -22,9 +22,10 @@ struct TypeEntry {
   Route route = Route::kNone;
   const DLPackExchangeAPI* api = nullptr;
   bool is_numpy = false;             // tried before its route
-  TensorAccess tensor;               // reads the C++ tensor, in place of the exchange API
   bool may_be_negated = false;       // has a method is_neg()
   PyObject* note_written = nullptr;  // called with an array after a write
+  // Read the C++ tensor, in place of the exchange API; null for other libraries.
+  const torch::TensorFunctions* tensor = nullptr;
 };
 
 // Types seen so far, with a reference each, so that no address is reused; guarded by the GIL.
@@ -75,7 +76,7 @@ TypeEntry classify(PyObject* object) {
   entry.route = entry.api != nullptr ? Route::kExchange : route_of(object);
   entry.is_numpy = is_numpy_array(Py_TYPE(object));
   if (entry.api != nullptr) {
-    entry.tensor = TensorAccess::of(object, *entry.api);
+    entry.tensor = tensor_functions_of(object, *entry.api);
     entry.may_be_negated = has_attribute(type, "is_neg");
     entry.note_written = version_counter_of(type);
   }
@@ -119,7 +120,7 @@ bool is_negated(PyObject* object) {
 bool read_exchange(PyObject* object, const TypeEntry& entry, Access access, ArrayInfo& info,
                    Keeper& keeper) {
   // Python code that runs below may replace the entry.
-  TensorAccess known = entry.tensor;
+  const torch::TensorFunctions* known = entry.tensor;
   bool may_be_negated = entry.may_be_negated;
   const DLPackExchangeAPI& api = *entry.api;
   if (access == Access::kKeep) {
@@ -129,13 +130,13 @@ bool read_exchange(PyObject* object, const TypeEntry& entry, Access access, Arra
     if (!read_managed(*managed, info)) return false;
   } else {
     DLTensor tensor;
-    bool is_described = known.is_valid() && known.describe(object, tensor);
+    bool is_described = known != nullptr && known->describe(tensor_in(object), tensor);
     if (!is_described && api.dltensor_from_py_object_no_sync(object, &tensor) != 0) return false;
     if (!read_dl_tensor(tensor, info)) return false;
   }
   if (!info.is_on_host()) find_work_stream(api, info);
-  info.has_lazy_sign =
-      known.is_valid() ? known.is_negated(object) : may_be_negated && is_negated(object);
+  info.has_lazy_sign = known != nullptr ? known->is_negated(tensor_in(object))
+                                        : may_be_negated && is_negated(object);
   return true;
 }
 
@@ -203,7 +204,7 @@ bool adopt_interface(PyObject* object, bool writable, ArrayInfo& info, Keeper& k
 void note_written(PyObject* object) {
   const TypeEntry& entry = entry_of(object);
   if (entry.route == Route::kMemory) array_memory_of(object)->count_write();
-  if (entry.tensor.is_valid() && entry.tensor.note_written(object)) return;
+  if (entry.tensor != nullptr && entry.tensor->note_written(tensor_in(object))) return;
   if (entry.note_written == nullptr) return;
   // Tensors of inference mode keep no version.
   if (!call_function(entry.note_written, object).is_valid()) PyErr_Clear();

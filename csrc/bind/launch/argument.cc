@@ -90,8 +90,8 @@ double float_value(const LaunchDescriptor& descriptor, size_t index, PyObject* o
                       PyErr_ExceptionMatches(PyExc_OverflowError) != 0;
     if (!is_refusal) throw nb::python_error();
     PyErr_Clear();
-    fail(descriptor, index, std::string("a ") + name_of(descriptor.slots[index].dtype) + " value",
-         type_name(object), "pass a Python float or a scalar of NumPy");
+    fail(descriptor, index, value_text(descriptor.slots[index].dtype), type_name(object),
+         "pass a Python float or a scalar of NumPy");
   }
   return value;
 }
@@ -106,11 +106,10 @@ std::string integer_help(DType dtype) {
 uint64_t integer_value(const LaunchDescriptor& descriptor, size_t index, PyObject* object) {
   DType dtype = descriptor.slots[index].dtype;
   bool is_signed = traits_of(dtype).kind == ScalarKind::kInt;
-  auto expected = [&] { return std::string(is_signed ? "an " : "a ") + name_of(dtype) + " value"; };
   nb::object number = nb::steal(PyNumber_Index(object));
   if (!number.is_valid()) {
     PyErr_Clear();
-    fail(descriptor, index, expected(), type_name(object),
+    fail(descriptor, index, value_text(dtype), type_name(object),
          "pass a Python int, or annotate the parameter as a float");
   }
   int overflow = 0;
@@ -122,7 +121,7 @@ uint64_t integer_value(const LaunchDescriptor& descriptor, size_t index, PyObjec
     PyErr_Clear();
   }
   std::string found = text_of(number) + ", which is out of its range";
-  fail(descriptor, index, expected(), found,
+  fail(descriptor, index, value_text(dtype), found,
        !is_signed && (overflow < 0 || value < 0) ? "annotate the parameter as a signed integer"
                                                  : integer_help(dtype));
 }
@@ -187,12 +186,15 @@ void check_array(const LaunchDescriptor& descriptor, size_t index, const ArrayIn
     refuse_elsewhere(descriptor, index, info, object, ordinal);
   }
   if (info.dtype != static_cast<int>(slot.dtype) || info.view.ndim != slot.ndim) [[unlikely]] {
-    bool is_dtype = info.dtype == static_cast<int>(slot.dtype) && !is_array_memory(Py_TYPE(object));
-    std::string help = is_dtype
+    // A data array has its components in its dtype, so reshaping it does not help.
+    bool is_wrong_rank =
+        info.dtype == static_cast<int>(slot.dtype) && !is_array_memory(Py_TYPE(object));
+    std::string help = is_wrong_rank
                            ? "reshape it, or annotate the parameter with its number of dimensions"
                            : conversion_help(object, slot, info);
     // The shape says more than the number of dimensions.
-    bool shows_shape = is_dtype && slot.component_ndim() != 0 && info.view.ndim <= kMaxArrayDims;
+    bool shows_shape =
+        is_wrong_rank && slot.component_ndim() != 0 && info.view.ndim <= kMaxArrayDims;
     std::string found = shows_shape
                             ? "shape " + shape_text(info.view)
                             : describe_array(dtype_text(object, info.dtype), ndim_of(object, info));

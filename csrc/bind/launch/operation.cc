@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -34,10 +35,24 @@ DType parse_dtype(int code) {
   return static_cast<DType>(code);
 }
 
+/// An operation whose code for a device `make` gives; null if it is None.
+std::shared_ptr<const torch::DeviceOperation> placed_by(nb::object make) {
+  if (make.is_none()) return nullptr;
+  // Kept for ever, as the operator is: its destructor may not run where Python has ended.
+  auto place = [kept = make.release()](int ordinal) -> torch::PlacedOperation {
+    // A Python error propagates, and torch shows its text.
+    nb::gil_scoped_acquire gil;
+    using Kernel = std::shared_ptr<cuda::DeviceKernel>;
+    auto [operation, kernel] = nb::cast<std::pair<BoundOperation, Kernel>>(kept(ordinal));
+    return {std::move(operation.operation), std::move(kernel)};
+  };
+  return std::make_shared<const torch::DeviceOperation>(place);
+}
+
 void init_operation(BoundOperation* self, const LaunchDescriptor& descriptor,
                     const std::vector<FlatOperand>& operands,
                     const std::vector<FlatResult>& result_rules, size_t n_visible_results,
-                    const FlatRules& grid_rule, const BoundDeviceOperation* on_devices) {
+                    const FlatRules& grid_rule, nb::object on_devices) {
   auto made = std::make_shared<Operation>();
   made->descriptor = descriptor;
   for (const auto& [is_array, dtype, ndim] : operands) {
@@ -49,8 +64,7 @@ void init_operation(BoundOperation* self, const LaunchDescriptor& descriptor,
   made->visible_count = n_visible_results;
   made->grid = parse_dim_rules(flat(grid_rule));
   made->validate();
-  new (self)
-      BoundOperation{std::move(made), on_devices != nullptr ? on_devices->operation : nullptr};
+  new (self) BoundOperation{std::move(made), placed_by(std::move(on_devices))};
 }
 
 /// Reads operand `index`, an array; of one that the kernel ignores the shape is enough.
@@ -130,7 +144,23 @@ void bind_operation(nb::module_& m) {
   nb::class_<BoundOperation>(m, "Operation", "A kernel as a pure function of arrays.")
       .def("__init__", &init_operation, nb::arg("descriptor"), nb::arg("operands"),
            nb::arg("result_rules"), nb::arg("n_visible_results"), nb::arg("grid_rule"),
-           nb::arg("on_devices") = nb::none(), "`on_devices` runs it on torch's CUDA tensors.")
+           nb::arg("on_devices") = nb::none(),
+           nb::sig("def __init__(self, descriptor: LaunchDescriptor, "
+                   "operands: collections.abc.Sequence[tuple[bool, int, int]], "
+                   "result_rules: collections.abc.Sequence[tuple[int, "
+                   "collections.abc.Sequence[collections.abc.Sequence[int]]]], "
+                   "n_visible_results: int, "
+                   "grid_rule: collections.abc.Sequence[collections.abc.Sequence[int]], "
+                   "on_devices: collections.abc.Callable[[int], tuple[Operation, DeviceKernel]] | "
+                   "None = None) -> None"),
+           "`on_devices` makes the operation and its code for torch's CUDA tensors on the device "
+           "of an ordinal, once.")
+      .def(
+          "prepare",
+          [](const BoundOperation& self, int ordinal) { self.on_devices->prepare(ordinal); },
+          nb::arg("ordinal"),
+          "Make the code for a device, and raise why an earlier run there failed: in a call of the "
+          "operator, torch would turn both into errors of its own.")
       .def("run", &run_operation, nb::arg("operands"), nb::arg("results"),
            nb::sig("def run(self, operands: collections.abc.Sequence[object], "
                    "results: collections.abc.Sequence[object]) -> None"),

@@ -1,45 +1,28 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 
-#include <memory>
-#include <vector>
+#include <utility>
 
 #include "bind/bindings.h"
 #include "bind/launch/operation.h"
 #include "bind/torch/dispatch_state.h"
-#include "torch/boxed.h"
-#include "torch/shim.h"
 
 namespace nb = nanobind;
 
 namespace kernelcore::bind {
-namespace {
-
-// torch never forgets an operator, so what its thunk points at stays for good as well.
-template <class Context, class Boxed>
-std::pair<uintptr_t, uintptr_t> boxed(std::shared_ptr<const Context> context, Boxed* function) {
-  static auto* kept = new std::vector<std::shared_ptr<const Context>>();
-  kept->push_back(context);
-  return {reinterpret_cast<uintptr_t>(function), reinterpret_cast<uintptr_t>(context.get())};
-}
-
-}  // namespace
-
 void bind_torch(nb::module_& m) {
   bind_torch_fast_entry(m);
-  bind_torch_device(m);
   bind_torch_autograd(m);
   m.def(
       "torch_boxed",
-      [](const BoundOperation& self) { return boxed(self.operation, &kernelcore_torch_boxed); },
+      [](const BoundOperation& self) {
+        // torch never forgets an operator, so what its thunk points at stays for good as well.
+        const auto* context = new torch::Operator(self);
+        return std::pair(reinterpret_cast<uintptr_t>(&kernelcore_torch_boxed),
+                         reinterpret_cast<uintptr_t>(context));
+      },
       nb::arg("operation"),
       "Addresses of the boxed function and of the context that a thunk passes it last.");
-  m.def(
-      "torch_boxed",
-      [](const BoundDeviceOperation& self) {
-        return boxed(self.operation, &kernelcore_torch_device_boxed);
-      },
-      nb::arg("operation"), "Likewise on CUDA tensors.");
   m.def("torch_bind", &torch::load_shim, nb::arg("libtorch_cpu_path"),
         "Bind torch's stable C functions, of a library that this process has loaded.");
   m.def("torch_init", &set_tensor_types, nb::arg("Tensor"), nb::arg("Parameter"),

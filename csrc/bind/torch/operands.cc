@@ -10,7 +10,6 @@
 #include "bind/torch/dispatch_state.h"
 #include "core/error.h"
 #include "core/run/pool.h"
-#include "cuda/kernel.h"
 
 namespace nb = nanobind;
 
@@ -57,17 +56,6 @@ class NewTensors {
   PyObject** slots_;
   size_t count_ = 0;
 };
-
-/// The stream that torch uses on `device`.
-std::shared_ptr<cuda::Stream> work_stream(DLDevice device) {
-  void* handle = nullptr;
-  const DLPackExchangeAPI& api = tensor_exchange_api();
-  if (api.current_work_stream(device.device_type, device.device_id, &handle) != 0) {
-    throw nb::python_error();
-  }
-  return cuda::Stream::wrap(cuda::Device::get(device.device_id),
-                            reinterpret_cast<uintptr_t>(handle));
-}
 
 /// Whether a result starts as operand `index`, which has to be copied for that.
 bool starts_result(const Operation& op, size_t index) {
@@ -137,50 +125,35 @@ Verdict Operands::read_scalar(size_t index, PyObject* object) {
 }
 
 bool Operands::run(PyObject** results) {
-  return device_.device_type == kDLCUDA ? run_on_device(results) : run_here(results);
-}
-
-bool Operands::run_here(PyObject** results) {
-  const Operation& op = operation_;
+  bool is_on_device = device_.device_type == kDLCUDA;
+  const torch::PlacedOperation* placed =
+      is_on_device ? &on_devices_->on(device_.device_id) : nullptr;
+  const Operation& op = is_on_device ? *placed->operation : operation_;
+  // Without tensors a call runs on the CPU.
+  DLDevice device = is_on_device ? device_ : DLDevice{kDLCPU, 0};
   ViewBuffer views(op.results.size());
   NewTensors made(results);
-  for (size_t i = 0; i < op.visible_count; ++i) {
-    op.shape_result(i, views_.data(), views[i]);
-    made.add(empty_tensor(op.results[i].dtype, {kDLCPU, 0}, views[i]));
-    if (views[i].data == nullptr && views[i].numel() != 0) return false;
-  }
-  OperationRun run(op, views_.data(), views.data());
-  {
-    std::optional<ReleasedGil> released;
-    if (run.may_block()) released.emplace();
-    run.run(Pool::instance());
-  }
-  made.give_away();
-  return true;
-}
-
-bool Operands::run_on_device(PyObject** results) {
-  const torch::PlacedOperation& placed = on_devices_->on(device_.device_id);
-  const Operation& op = *placed.operation;
-  std::shared_ptr<cuda::Stream> stream = work_stream(device_);
-  ViewBuffer views(op.results.size());
+  // Hidden results on a device: freed in the order of the stream, as all that torch allocates
+  // there.
   SmallBuffer<PyObject*, 16> hidden(op.results.size());
-  NewTensors made(results);
-  // Freed in the order of the stream, as everything is that torch allocates for it.
   NewTensors scratch(hidden.data());
-  for (size_t i = 0; i < op.results.size(); ++i) {
+  size_t count = is_on_device ? op.results.size() : op.visible_count;
+  for (size_t i = 0; i < count; ++i) {
     op.shape_result(i, views_.data(), views[i]);
-    PyObject* tensor = empty_tensor(op.results[i].dtype, device_, views[i]);
+    PyObject* tensor = empty_tensor(op.results[i].dtype, device, views[i]);
     (i < op.visible_count ? made : scratch).add(tensor);
     if (views[i].data == nullptr && views[i].numel() != 0) return false;
   }
-  Launch launch = op.launch_for(views_.data(), views.data());
-  {
+  if (is_on_device) {
+    std::shared_ptr<cuda::Stream> stream = torch::current_stream(device_.device_id);
     // The driver waits where a stream has been given too much.
     ReleasedGil released;
-    placed.kernel->raise_failure(*stream);
-    cuda::DeviceBackend backend(*placed.kernel, *stream);
-    run_functional(op.descriptor, views_.data(), views.data(), launch, backend);
+    placed->run(views_.data(), views.data(), *stream);
+  } else {
+    OperationRun run(op, views_.data(), views.data());
+    std::optional<ReleasedGil> released;
+    if (run.may_block()) released.emplace();
+    run.run(Pool::instance());
   }
   made.give_away();
   return true;

@@ -37,8 +37,6 @@ class Operands {
   Verdict read_tensor(size_t index, PyObject* object, bool grad_mode);
   Verdict read_scalar(size_t index, PyObject* object);
   bool is_usable(size_t index, const ArrayInfo& info);
-  bool run_here(PyObject** results);
-  bool run_on_device(PyObject** results);
 
   const Operation& operation_;
   const torch::DeviceOperation* on_devices_;

@@ -21,17 +21,15 @@ bool holds_tensor_in_place(PyObject* object) {
 
 }  // namespace
 
-TensorAccess TensorAccess::of(PyObject* object, const DLPackExchangeAPI& api) {
-  TensorAccess access;
+const torch::TensorFunctions* tensor_functions_of(PyObject* object, const DLPackExchangeAPI& api) {
   PyTypeObject* type = Py_TYPE(object);
   bool is_known =
       is_class_of(type, "torch", "Tensor") || is_class_of(type, "torch.nn.parameter", "Parameter");
-  if (!is_known || !holds_tensor_in_place(object)) return access;
+  if (!is_known || !holds_tensor_in_place(object)) return nullptr;
   static torch::TensorFunctions functions;
   static bool has_functions =
       functions.find(reinterpret_cast<const void*>(api.dltensor_from_py_object_no_sync));
-  if (has_functions) access.functions_ = &functions;
-  return access;
+  return has_functions ? &functions : nullptr;
 }
 
 }  // namespace kernelcore::bind
