@@ -1,6 +1,7 @@
 #include "xla/call.h"
 
 #include "core/error.h"
+#include "xla/element_type.h"
 
 namespace kernelcore::ffi {
 namespace {

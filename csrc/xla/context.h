@@ -1,8 +1,6 @@
 // Where a call runs: the stream and the device of its execution context.
 #pragma once
 
-#include <cstddef>
-
 #include "xla/state.h"
 
 namespace kernelcore::ffi {
@@ -17,9 +15,6 @@ inline void* read_stream(const XLA_FFI_CallFrame& call) {
 
 /// The ordinal of the device; -1 where the runtime does not tell it.
 inline int read_device(const XLA_FFI_CallFrame& call) {
-  constexpr size_t kNeeded =
-      offsetof(XLA_FFI_Api, XLA_FFI_DeviceOrdinal_Get) + sizeof(XLA_FFI_DeviceOrdinal_Get*);
-  if (call.api->struct_size < kNeeded) return -1;
   XLA_FFI_DeviceOrdinal_Get_Args args{};
   args.struct_size = XLA_FFI_DeviceOrdinal_Get_Args_STRUCT_SIZE;
   args.ctx = call.ctx;

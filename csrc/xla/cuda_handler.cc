@@ -46,35 +46,11 @@ class GraphCache {
   std::list<std::pair<GraphKey, std::shared_ptr<const cuda::Graph>>> graphs_;  // latest first
 };
 
-/// A plan whose launches run on devices.
-struct DevicePlan : Plan {
-  std::vector<std::unique_ptr<cuda::DeviceKernel>> kernels;  // per launch
-};
-
 /// The state of a call site.
 struct CallSite {
   std::shared_ptr<const Plan> plan;
   GraphCache graphs;
-
-  const DevicePlan& device_plan() const { return static_cast<const DevicePlan&>(*plan); }
 };
-
-std::unique_ptr<const Plan> make_device_plan(const XLA_FFI_Attrs& attributes) {
-  auto plan = std::make_unique<DevicePlan>();
-  static_cast<Plan&>(*plan) = make_plan(attributes);
-  for (const PlannedLaunch& planned : plan->launches) {
-    // What only the device knows is an array.
-    auto is_unknown = [](const ParameterSlot& slot) {
-      return slot.role == Role::kValue && slot.operand >= 0;
-    };
-    if (planned.image == nullptr || std::ranges::any_of(planned.descriptor.slots, is_unknown)) {
-      throw Error(ErrorKind::kInternal, planned.descriptor.name + "(): no code for devices");
-    }
-    plan->kernels.push_back(std::make_unique<cuda::DeviceKernel>(planned.descriptor, *planned.image,
-                                                                 "kc_" + planned.descriptor.key));
-  }
-  return plan;
-}
 
 cuda::Device& device_of(const XLA_FFI_CallFrame& frame) {
   int ordinal = read_device(frame);
@@ -92,43 +68,45 @@ std::shared_ptr<cuda::Stream> stream_of(const XLA_FFI_CallFrame& frame) {
 
 std::unique_ptr<CallSite> make_site(const XLA_FFI_Attrs& attributes) {
   auto site = std::make_unique<CallSite>();
-  site->plan = find_or_make_plan(attributes, make_device_plan);
+  site->plan = find_or_make_plan(attributes);
+  for (const PlannedLaunch& planned : site->plan->launches) {
+    if (planned.kernel != nullptr) continue;
+    throw Error(ErrorKind::kInternal, planned.descriptor.name + "(): no code for devices");
+  }
   return site;
 }
 
 // A module that is loaded while a device waits for another may wait for both; and whatever captures
 // a run must not see what an earlier one has failed of.
 void initialize(const XLA_FFI_CallFrame& frame, CallSite& site) {
-  const DevicePlan& plan = site.device_plan();
   cuda::Device& device = device_of(frame);
-  for (const auto& kernel : plan.kernels) kernel->prepare(device);
+  for (const PlannedLaunch& planned : site.plan->launches) planned.kernel->prepare(device);
   try {
-    for (const auto& kernel : plan.kernels) kernel->raise_failure(device);
+    for (const PlannedLaunch& planned : site.plan->launches) planned.kernel->raise_failure(device);
   } catch (const Error& error) {
     throw Error(error.kind(), std::string(error.what()) +
                                   "\n  note: in an earlier run, which JAX did not wait for");
   }
 }
 
-void queue_launches(const XLA_FFI_CallFrame& frame, const DevicePlan& plan, const ArrayView* views,
+void queue_launches(const XLA_FFI_CallFrame& frame, const Plan& plan, const ArrayView* views,
                     const cuda::Stream& stream) {
-  for (size_t k = 0; k < plan.launches.size(); ++k) {
-    const PlannedLaunch& planned = plan.launches[k];
+  for (const PlannedLaunch& planned : plan.launches) {
     Launch launch = read_grid(planned, frame);
-    cuda::DeviceBackend backend(*plan.kernels[k], stream, {planned.block_threads});
+    cuda::DeviceBackend backend(*planned.kernel, stream, {planned.block_threads});
     run_functional(planned.descriptor, views, views, launch, backend);
   }
 }
 
 void execute(const XLA_FFI_CallFrame& frame, CallSite& site) {
-  const DevicePlan& plan = site.device_plan();
+  const Plan& plan = *site.plan;
   ViewBuffer views(plan.buffer_count);
   read_buffers(plan, frame, views.data());
   queue_launches(frame, plan, views.data(), *stream_of(frame));
 }
 
 void execute_graph(const XLA_FFI_CallFrame& frame, CallSite& site) {
-  const DevicePlan& plan = site.device_plan();
+  const Plan& plan = *site.plan;
   ViewBuffer views(plan.buffer_count);
   read_buffers(plan, frame, views.data());
   cuda::Device& device = device_of(frame);

@@ -10,12 +10,8 @@ namespace {
 /// The state of a call site.
 using SharedPlan = std::shared_ptr<const Plan>;
 
-std::unique_ptr<const Plan> make_host_plan(const XLA_FFI_Attrs& attributes) {
-  return std::make_unique<const Plan>(make_plan(attributes));
-}
-
 std::unique_ptr<SharedPlan> make_site(const XLA_FFI_Attrs& attributes) {
-  return std::make_unique<SharedPlan>(find_or_make_plan(attributes, make_host_plan));
+  return std::make_unique<SharedPlan>(find_or_make_plan(attributes));
 }
 
 void execute(const XLA_FFI_CallFrame& frame, SharedPlan& plan) {

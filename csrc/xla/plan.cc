@@ -71,25 +71,34 @@ std::string_view read_bytes(const XLA_FFI_Attrs& attributes, std::string_view na
   return {bytes.data(), bytes.size()};
 }
 
+/// Finds the code of a launch, whose descriptor is complete otherwise.
 void find_code(const XLA_FFI_Attrs& attributes, PlannedLaunch& planned) {
   LaunchDescriptor& descriptor = planned.descriptor;
   bool is_on_device = find_any(attributes, "block_dim", XLA_FFI_AttrType_SCALAR) != nullptr;
-  if (is_on_device) planned.block_threads = read_scalar(attributes, "block_dim");
+  FoundKernel found;
   std::string_view image = read_bytes(attributes, "image");
-  if (!image.empty()) {
-    planned.image = std::make_shared<const std::string>(image);
-    return;
+  if (image.empty()) {
+    found = find_kernel(descriptor.key, read_bytes(attributes, "object"));
+    if (found.image != nullptr) image = *found.image;
   }
-  FoundKernel found = find_kernel(descriptor.key, read_bytes(attributes, "object"));
+  if (is_on_device ? image.empty() : found.fn == nullptr) {
+    std::string problem = found.problem.empty() ? "" : " (" + found.problem + ")";
+    throw Error(ErrorKind::kUnknownKernel, "kernelcore: kernel '" + descriptor.name + "' (" +
+                                               descriptor.key +
+                                               ") is not registered in this process" + problem +
+                                               "; import the module that defines it, or export the "
+                                               "program with embed_objects=True");
+  }
   descriptor.fn = found.fn;
-  planned.image = std::move(found.image);
-  if (is_on_device ? planned.image != nullptr : descriptor.fn != nullptr) return;
-  std::string problem = found.problem.empty() ? "" : " (" + found.problem + ")";
-  throw Error(ErrorKind::kUnknownKernel, "kernelcore: kernel '" + descriptor.name + "' (" +
-                                             descriptor.key +
-                                             ") is not registered in this process" + problem +
-                                             "; import the module that defines it, or export the "
-                                             "program with embed_objects=True");
+  if (!is_on_device) return;
+  planned.block_threads = read_scalar(attributes, "block_dim");
+  // A number that only the device knows is an array to the kernel.
+  bool has_unknown = std::ranges::any_of(descriptor.slots, [](const ParameterSlot& slot) {
+    return slot.role == Role::kValue && slot.operand >= 0;
+  });
+  if (has_unknown) fail_attribute("slots");
+  planned.kernel =
+      std::make_unique<cuda::DeviceKernel>(descriptor, std::string(image), "kc_" + descriptor.key);
 }
 
 PlannedLaunch make_planned_launch(const XLA_FFI_Attrs& attributes) {
@@ -109,9 +118,9 @@ PlannedLaunch make_planned_launch(const XLA_FFI_Attrs& attributes) {
   }
   planned.grid = parse_dim_rules(read_array<int64_t>(attributes, "grid", XLA_FFI_DataType_S64));
   descriptor.grid_rank = static_cast<int>(planned.grid.size());
-  find_code(attributes, planned);
   descriptor.validate();
   check_bindings(planned);
+  find_code(attributes, planned);
   return planned;
 }
 
@@ -149,15 +158,6 @@ Plan make_plan(const XLA_FFI_Attrs& attributes) {
   }
   list_buffers(plan);
   return plan;
-}
-
-XLA_FFI_DataType xla_dtype(DType dtype) {
-  constexpr XLA_FFI_DataType kTypes[kDTypeCount] = {
-      XLA_FFI_DataType_PRED, XLA_FFI_DataType_S32, XLA_FFI_DataType_S64, XLA_FFI_DataType_F32,
-      XLA_FFI_DataType_F64,  XLA_FFI_DataType_S8,  XLA_FFI_DataType_S16, XLA_FFI_DataType_U8,
-      XLA_FFI_DataType_U16,  XLA_FFI_DataType_U32, XLA_FFI_DataType_U64, XLA_FFI_DataType_F16,
-      XLA_FFI_DataType_BF16};
-  return kTypes[static_cast<size_t>(dtype)];
 }
 
 }  // namespace kernelcore::ffi

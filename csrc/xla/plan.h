@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/launch_descriptor.h"
+#include "cuda/kernel.h"
 #include "xla/ffi/api/c_api.h"
 
 namespace kernelcore::ffi {
@@ -17,8 +18,8 @@ namespace kernelcore::ffi {
 struct PlannedLaunch {
   LaunchDescriptor descriptor;
   std::vector<DimRule> grid;
-  std::shared_ptr<const std::string> image;  // code for devices; null: `descriptor` has the address
-  int64_t block_threads = 0;                 // on devices; 0: the launcher's choice
+  std::unique_ptr<cuda::DeviceKernel> kernel;  // null on the CPU: `descriptor` has the address
+  int64_t block_threads = 0;                   // on devices; 0: the launcher's choice
 };
 
 /// A buffer of the call, and a parameter that says what it must be like.
@@ -30,8 +31,6 @@ struct BufferUse {
 
 /// Launches in order.
 struct Plan {
-  virtual ~Plan() = default;
-
   std::vector<PlannedLaunch> launches;
   std::vector<BufferUse> buffers;  // every buffer that a launch names, once
   size_t buffer_count = 0;         // one more than the last of them
@@ -45,8 +44,5 @@ struct Plan {
 /// Launches on devices have "block_dim", and "image" where the program holds their code. A call of
 /// several launches has their number as "steps", and a dictionary of these for each: "step0", ...
 Plan make_plan(const XLA_FFI_Attrs& attributes);
-
-/// The XLA element type of `dtype`.
-XLA_FFI_DataType xla_dtype(DType dtype);
 
 }  // namespace kernelcore::ffi

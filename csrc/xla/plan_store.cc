@@ -78,14 +78,12 @@ struct Forget {
 
 }  // namespace
 
-std::shared_ptr<const Plan> find_or_make_plan(const XLA_FFI_Attrs& attributes, PlanMaker make) {
+std::shared_ptr<const Plan> find_or_make_plan(const XLA_FFI_Attrs& attributes) {
   std::string key;
-  // Plans of different makers have different types.
-  append(key, &make, sizeof make);
   append_attributes(key, attributes);
   if (auto known = lookup(key)) return known;
   // Outside of the lock, since it may ask Python for the kernel.
-  std::shared_ptr<const Plan> shared(make(attributes).release(), Forget{key});
+  std::shared_ptr<const Plan> shared(new Plan(make_plan(attributes)), Forget{key});
   std::lock_guard lock(store().mutex);
   store().plans[key] = shared;
   return shared;

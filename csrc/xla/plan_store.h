@@ -7,13 +7,11 @@
 
 namespace kernelcore::ffi {
 
-using PlanMaker = std::unique_ptr<const Plan> (*)(const XLA_FFI_Attrs&);
-
-/// The plan for `attributes`, made by `make` unless a loaded program has it; throws Error.
+/// The plan for `attributes`, made unless a loaded program has it; throws Error.
 ///
 /// A program that calls a kernel in many places reads one plan, which stays in the caches of the
 /// processor, where a thousand plans of their own would not.
-std::shared_ptr<const Plan> find_or_make_plan(const XLA_FFI_Attrs& attributes, PlanMaker make);
+std::shared_ptr<const Plan> find_or_make_plan(const XLA_FFI_Attrs& attributes);
 
 /// How many plans there are.
 size_t count_plans();
