@@ -97,7 +97,7 @@ class JaxCallable:
             args: One per parameter other than outputs, in order, as for ``jax_kernel``.
             output_dims: The shape of every output, or a mapping by name; the components of elements
                 may be left out.
-            vmap_method: Accepted for compatibility; each instance of a batch runs on its own.
+            vmap_method: Accepted for compatibility, without effect.
             named: Arguments by name.
 
         Returns:
@@ -180,7 +180,7 @@ def jax_callable(
         graph_compatible: An old form of ``graph_mode``: JAX if true, NONE if false.
         graph_mode: How the launches are run. With NONE the function may read elements, and is
             neither differentiated nor free of Python.
-        vmap_method: Accepted for compatibility; each instance of a batch runs on its own.
+        vmap_method: Accepted for compatibility, without effect.
         output_dims: The shape of every output, or a mapping by name; default: that of the first
             array argument.
         in_out_argnames: Arrays that the function updates. They are arguments, which are preserved,

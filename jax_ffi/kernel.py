@@ -111,7 +111,7 @@ class JaxKernel:
                 ('x.shape[0]'), or an argument ('x', its shape).
             output_dims: Likewise the shape of every output, or a mapping by name; the components
                 of elements may be left out.
-            vmap_method: Accepted for compatibility; each instance of a batch runs on its own.
+            vmap_method: Accepted for compatibility, without effect.
             named: Arguments by name.
 
         Returns:
@@ -213,29 +213,42 @@ def jax_kernel(
     has_side_effect: bool = False,
     block_dim: int | None = None,
 ) -> JaxKernel:
-    """Make a function of JAX values of a kernel.
+    """Make a JAX function of a kernel: a function of arrays without side effects.
 
-    It works under every transformation of JAX, in any order, and yields a tuple of results. Arrays
-    that every thread indexes by its launch index must be as large as the launch; other indices
-    are not checked.
+    The function works under every transformation of JAX, in any order. An array that every thread
+    indexes by its launch index must be at least as large as the launch; other indices are not
+    checked.
 
     Args:
-        kernel: The kernel. Its last parameters are outputs. Outputs of a generic kernel have the
-            type of the first argument of the same annotation.
-        num_outputs: How many results there are, in-out arguments included.
-        vmap_method: Accepted for compatibility; each instance of a batch runs on its own.
-        launch_dims: The launch shape; default: the shape of the first array argument.
-        output_dims: The shape of every output, or a mapping by name; default: the launch shape.
-        in_out_argnames: Arrays that the kernel updates. They are arguments, which are preserved,
-            and results.
-        enable_backward: Whether the function can be differentiated.
-        has_side_effect: Whether calls stay although their results are not used.
-        block_dim: Threads per block on GPUs; default: the launcher's choice.
+        kernel: The kernel. Its last parameters are the outputs. An output of a generic kernel has
+            the type of the first argument with the same annotation.
+        num_outputs: The number of results, in-out arguments included.
+        vmap_method: Accepted for compatibility, without effect.
+        launch_dims: The launch shape. Default: the shape of the first array argument.
+        output_dims: The shape of every output, or a mapping by name. Default: the launch shape.
+        in_out_argnames: Arrays that the kernel updates: each is an argument, which is preserved,
+            and a result, which starts as a copy of it.
+        enable_backward: Whether the function has derivatives.
+        has_side_effect: Whether JAX keeps calls whose results are not used.
+        block_dim: Threads per block on GPUs. Default: the launcher's choice.
+
+    Returns:
+        A function of the kernel's parameters without the outputs, which returns a tuple of arrays:
+        the results in the order of the parameters.
 
     Raises:
         KernelArgumentError: The options do not fit the kernel, or it writes an array that is
             neither an output nor in-out.
         KernelError: The kernel is not in the kernel language.
+
+    Example::
+
+        @kc.kernel
+        def double(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+            i = kc.tid()
+            y[i] = 2.0 * x[i]
+
+        (y,) = jax.jit(jax_kernel(double))(jnp.ones(3))
     """
     require_kernel(kernel)
     declared = _declaration(kernel)

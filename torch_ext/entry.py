@@ -71,50 +71,62 @@ def torch_op(
 ) -> Callable[..., Any]:
     """Make a torch operator of a kernel: a function of tensors without side effects.
 
-    It is registered with torch, so it works eagerly, in ``torch.compile`` and ``torch.export``,
-    under autograd to any order, and under the transforms of ``torch.func``. Arrays
-    that every thread indexes by its launch index must be as large as the launch; other indices
-    are not checked.
+    The operator works eagerly, in ``torch.compile`` and ``torch.export``, under autograd to any
+    order, and under the transforms of ``torch.func``. An array that every thread indexes by its
+    launch index must be at least as large as the launch; other indices are not checked.
 
-    It is also a decorator, of a kernel or of the Python function that one is made of, with or
-    without options: ``@torch_op(output_dims=1)``. Of a generic kernel there is one operator for all
-    types that calls give, made at the first call of each; ``outputs`` have the type of the first
-    argument with the same annotation.
+    ``torch_op`` is also a decorator of a kernel, or of the Python function that a kernel is made
+    of, with or without options: ``@torch_op(output_dims=1)``.
+
+    A generic kernel has one operator for all types: the code for given argument types is made at
+    their first call. An output has the type of the first argument with the same annotation.
 
     Args:
         kernel: The kernel, or its Python function.
-        name: ``name`` or ``namespace::name`` of the operator, to be set where exported programs
-            outlive the kernel's text. Default: made of the kernel's name and content. Operators of
-            a generic kernel have the types after it.
-        outputs: Parameters that are results. Default: the arrays that it writes and never loads;
-            a generic kernel has no default.
+        name: The operator's name, ``name`` or ``namespace::name``. Give one if exported programs
+            are to load after the kernel's source has changed. Default: the kernel's name and a
+            hash of its content. Operators of a generic kernel append the types.
+        outputs: Parameters that are results. Default: the arrays that the kernel writes and never
+            loads; a generic kernel has no default.
         in_out: Parameters that are operands, and results that start as copies of them. Default,
-            where ``outputs`` is not given: the other arrays that it writes.
-        mutates: In-out arrays that are updated in place and not returned. Autograd and compiled
-            graphs see a copy to them; gradients are those of torch's own in-place operations.
-        launch_dims: The launch shape: a number, the name of an operand ('x', its shape), or a
-            tuple of numbers and extents ('x.shape[0]'). Default: that of the first array operand.
-            It leaves out the components of elements.
-        output_dims: Likewise the shape of every output, or a mapping by name; components may be
-            left out. Default: the launch shape.
+            where ``outputs`` is not given: the other arrays that the kernel writes.
+        mutates: In-out arrays that the operator updates in place and does not return. Autograd and
+            compiled graphs treat the update as a copy into them, and gradients are those of
+            torch's own in-place operations.
+        launch_dims: The launch shape: a number, the name of an operand ('x' stands for its shape),
+            or a tuple of numbers and extents ('x.shape[0]'); components of elements are not part
+            of it. Default: the shape of the first array operand.
+        output_dims: The shape of every output in the same notation, or a mapping by name;
+            components may be left out. Default: the launch shape.
         defaults: Values of parameters that calls may leave out, by name.
-        profiled: Whether eager calls go through torch's dispatcher, whose profiler then sees them.
-            They take longer; what compiled graphs call is always seen.
+        profiled: Whether eager calls go through torch's dispatcher, so that its profiler records
+            them; they take longer. Calls from compiled graphs are always recorded.
 
     Returns:
-        A function of the kernel's parameters without ``outputs``, by position or by name: tensors
-        of the declared dtype and rank with any strides, on the CPU or one CUDA device; for a scalar
-        a number, or a tensor of its dtype without dimensions, which can then be differentiated and
-        batched; likewise for a vector or a matrix a sequence of numbers, or a tensor of its
-        components. An array of such elements is a tensor with the components as last axes. A
-        struct, and an array of structs, is a mapping, a tuple of the fields in order, or an object
-        with these as attributes; or all fields are given, one after the other, in place of all
-        parameters. The function returns a new contiguous tensor, or a tuple of them; or with
-        ``out=...`` those, of the same dtypes and shapes, which it writes. Nothing is allocated if
-        they are contiguous tensors of the CPU. Then there is no derivative.
+        A function of the kernel's parameters without ``outputs``, given by position or by name.
+        An array is a tensor of the declared dtype and rank, with any strides, on the CPU or one
+        CUDA device; components of elements are its last axes. A scalar is a number, or a tensor of
+        its dtype without dimensions, which can be differentiated and batched. A vector or matrix
+        is a sequence of numbers, or a tensor of its components. A struct, or an array of structs,
+        is a mapping, a tuple of the fields in order, or an object with the fields as attributes;
+        a call may also give all fields one after the other, in place of all parameters.
+
+        The function returns a new contiguous tensor, or a tuple of them. With ``out=...`` it
+        writes and returns the given tensors, of the same dtypes and shapes; such a call has no
+        derivative, and allocates nothing if they are contiguous tensors of the CPU.
 
     Raises:
         KernelArgumentError: The parameters are not as described, or the name is taken.
+
+    Example::
+
+        @torch_op
+        @kc.kernel
+        def double(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+            i = kc.tid()
+            y[i] = 2.0 * x[i]
+
+        y = double(torch.ones(3))
     """
     make = partial(
         _make,

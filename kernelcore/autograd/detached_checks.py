@@ -95,8 +95,8 @@ def _active(record: LaunchRecord, sources: Iterable[int]) -> set[Atom]:
 
 def _detached_error(record: Record, result: str, name: str, label: str) -> KernelGradError:
     return KernelGradError(
-        f"{record.label}: the gradient of '{result}' would be cut at '{name}', which {label} "
-        "computed from arrays with gradients",
+        f"{record.label}: the gradient of '{result}' would miss what flows through '{name}', which "
+        f"has no gradient, although {label} computed it from arrays with gradients",
         whole_line(record.site),
         "make that array with requires_grad=True, or launch what writes it with "
         "record_tape=False if it is to be a constant",
