@@ -15,7 +15,7 @@ from kernelcore.operators import (
     Operation,
     ParameterSlot,
     common_architecture,
-    device_form,
+    gpu_operation,
     native,
     portable,
 )
@@ -58,15 +58,15 @@ def _cuda_code(operation: Operation, given: Given, block_dim: int) -> Code:
     # Numbers that are computed are in the memory of the device, and never seen by the host.
     on_device = [k for k, one in enumerate(given) if not isinstance(one, np.generic)]
     architecture = PORTABLE_ARCHITECTURE if embeds.value else common_architecture()
-    form = device_form(operation, architecture, on_device)
-    native.register_image(form.code.key, form.code.image)
+    on_gpu = gpu_operation(operation, architecture, on_device)
+    native.register_image(on_gpu.code.key, on_gpu.code.image)
     attributes: dict[str, Any] = {
         "accumulated": np.zeros(0, np.int64),
         "block_dim": np.int64(block_dim),
     }
     if embeds.value:
-        attributes["image"] = np.frombuffer(form.code.image, np.uint8)
-    return Code(form.code.key, form.code.block_size, form.parameter_slots(), attributes)
+        attributes["image"] = np.frombuffer(on_gpu.code.image, np.uint8)
+    return Code(on_gpu.code.key, on_gpu.code.block_size, on_gpu.parameter_slots(), attributes)
 
 
 # By JAX's name of the platform: an operation, what it is given, and threads per block or 0.

@@ -15,11 +15,11 @@ from jax_ffi.primitive import Launch, bind, launch_p
 from kernelcore.base.errors import KernelGradError
 from kernelcore.operators import (
     MAX_GRID_DIMS,
-    ExtremumForm,
+    ExtremumOperations,
     Operation,
     TieWeights,
     derive,
-    extremum_form,
+    extremum_operations,
     find_ties,
 )
 
@@ -64,7 +64,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, launch: Launch) -> 
         raise _not_differentiable(launch.operation)
     given = {i: tangents[i] for i in active}
     operation, primals = launch.operation, list(primals)
-    chosen = extremum_form(operation, active)
+    chosen = extremum_operations(operation, active)
     if chosen is not None:
         operation = chosen.weighted
         known = _selected(chosen, primals, results, launch)
@@ -88,7 +88,7 @@ def _derived(launch: Launch, operation: Operation, linear: tuple[int, ...]) -> L
 
 
 def _selected(
-    chosen: ExtremumForm, primals: Sequence[Any], results: Sequence[Any], launch: Launch
+    chosen: ExtremumOperations, primals: Sequence[Any], results: Sequence[Any], launch: Launch
 ) -> TieWeights:
     """The constants in the tangents of a kernel with atomic minima or maxima."""
     operands = [jax.lax.stop_gradient(p) for p in primals]

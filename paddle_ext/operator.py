@@ -14,14 +14,14 @@ from paddle.static.nn import static_pylayer
 from kernelcore import Kernel
 from kernelcore.operators import (
     Arguments,
-    ExtremumForm,
+    ExtremumOperations,
     Operation,
     Scalar,
     ShapeSpec,
     TieWeights,
     derive,
     element_type,
-    extremum_form,
+    extremum_operations,
     find_ties,
     kernel_operation,
 )
@@ -91,7 +91,7 @@ class PaddleOperator:
         self._static: dict[tuple[Any, ...], Callable[..., Any]] = {}
         self._derived: dict[Any, tuple[PaddleOperator, tuple[int, ...]]] = {}
         # What stands for it in derivatives, and the operator that counts.
-        self._picked: dict[ExtremumForm, tuple[PaddleOperator, PaddleOperator]] = {}
+        self._picked: dict[ExtremumOperations, tuple[PaddleOperator, PaddleOperator]] = {}
 
     def __call__(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """The visible results."""
@@ -202,7 +202,7 @@ class PaddleOperator:
 
         The operator itself, unless it takes atomic minima or maxima.
         """
-        chosen = extremum_form(self.operation, wanted)
+        chosen = extremum_operations(self.operation, wanted)
         if chosen is None:
             return self, TieWeights([], {})
         if chosen not in self._picked:

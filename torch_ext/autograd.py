@@ -18,7 +18,7 @@ from kernelcore.operators import (
     derive,
     element_type,
     evaluate,
-    extremum_form,
+    extremum_operations,
     find_ties,
 )
 from torch_ext import derivation, native
@@ -199,7 +199,7 @@ class _Rules:
 
         The operator itself, unless it takes atomic minima or maxima.
         """
-        chosen = extremum_form(self.operation, active)
+        chosen = extremum_operations(self.operation, active)
         if chosen is None:
             return self.operator, TieWeights([], {})
         picked, counts = (self.operator.derived(s(tuple(active))).operator for s in _SELECTIONS)
@@ -233,7 +233,7 @@ class _Rules:
 
     def native_adjoint(self, plan: _Plan, given: int) -> native.TorchAdjoint | None:
         """The adjoint for the cotangents that the bits of ``given`` mark, if it is one launch."""
-        if not plan.wrt or extremum_form(self.operation, plan.wrt) is not None:
+        if not plan.wrt or extremum_operations(self.operation, plan.wrt) is not None:
             return None
         seeds = tuple(j for j in range(self.operation.visible) if given >> j & 1)
         operator, produced = self.operator.derived(derivation.vjp(plan.wrt, seeds, plan.omit))

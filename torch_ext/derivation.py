@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-from kernelcore.operators import DerivedOperation, Operation, derive, extremum_form
+from kernelcore.operators import DerivedOperation, Operation, derive, extremum_operations
 
 # Of operators whose names tell their content.
 NAMESPACE = "kernelcore"
@@ -40,8 +40,8 @@ class Derivation(NamedTuple):
         kind: What is derived.
         sets: Ascending indices. Of a VJP: the operands to differentiate, the results whose
             cotangents are given, the operands to omit; of a JVP: the operands whose tangents are
-            given; of a batch: the operands that are batched; of the parts of an ExtremumForm: the
-            operands that it is differentiated with respect to.
+            given; of a batch: the operands that are batched; of the members of an
+            ExtremumOperations: the operands that it is differentiated with respect to.
     """
 
     kind: Kind
@@ -63,7 +63,7 @@ class Derivation(NamedTuple):
                 made = derive.batch(operation, marks)
                 return DerivedOperation(made, tuple(range(made.visible)))
             case Kind.PICKED | Kind.COUNT:
-                chosen = extremum_form(operation, *self.sets)
+                chosen = extremum_operations(operation, *self.sets)
                 assert chosen is not None
                 made = chosen.weighted if self.kind is Kind.PICKED else chosen.count
                 return DerivedOperation(made, tuple(range(made.visible)))

@@ -12,7 +12,7 @@ from kernelcore.operators import (
     Scalar,
     _native,
     architecture_of,
-    device_form,
+    gpu_operation,
     make_signature,
     native_operation,
     thunk,
@@ -52,9 +52,9 @@ def described(operation: Operation, tensor_values: bool) -> _native.Operation:
     loaded = scalars if tensor_values else []
 
     def make(ordinal: int) -> tuple[_native.Operation, _native.DeviceKernel]:
-        form = device_form(operation, architecture_of(ordinal), loaded)
-        signature = make_signature(form.func, form.code, form.bindings)
-        kernel = _native.DeviceKernel(signature, form.code.image, form.code.symbol)
+        on_gpu = gpu_operation(operation, architecture_of(ordinal), loaded)
+        signature = make_signature(on_gpu.func, on_gpu.code, on_gpu.bindings)
+        kernel = _native.DeviceKernel(signature, on_gpu.code.image, on_gpu.code.symbol)
         return native_operation(operation, signature, tensor_values), kernel
 
     return native_operation(operation, operation.signature, tensor_values, make)

@@ -27,7 +27,7 @@ def flat_parameters(name: str, type_: SourceType) -> list[Var]:
 
 
 def parameter_value(scope: Scope, type_: SourceType, params: Iterator[Var]) -> Value:
-    """The value of a parameter whose parts are the next of ``params``; composites are loaded."""
+    """The value of a parameter whose leaves are the next of ``params``; composites are loaded."""
     match type_:
         case Scalar():
             return next(params)

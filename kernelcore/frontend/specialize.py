@@ -161,23 +161,21 @@ class _Specializer:
         variable = InferenceVariable(node, "$call", Promotion.NEVER)
         wanted = scope.inference.solution.get(variable)
         skeletons: list[tuple[Value, tuple[FlatType, ...]]] = []
-        leaves: list[tuple[Leaf, str]] = []
-        for param, value, target in zip(
-            match.definition.nodes, match.values, match.targets, strict=True
-        ):
+        leaves: list[Leaf] = []
+        for value, target in zip(match.values, match.targets, strict=True):
             if match.overload.is_library and isinstance(value, UntypedLiteral) and target is None:
                 skeletons.append((value, ()))  # stays a compile-time constant in the callee
                 continue
             given = value if target is None else converted(scope, value, target, loc)
-            skeleton, parts = flatten(given)
-            skeletons.append((skeleton, tuple(_flat_type(scope, leaf, wanted) for leaf in parts)))
-            leaves.extend((leaf, param.arg) for leaf in parts)
+            skeleton, own = flatten(given)
+            skeletons.append((skeleton, tuple(_flat_type(scope, leaf, wanted) for leaf in own)))
+            leaves.extend(own)
         func, skeleton = self._specialized(match, tuple(skeletons))
         atoms = [
             leaf
             if isinstance(leaf, Var) and not isinstance(leaf.type, Scalar)
             else scope.inference.adapt(leaf, _scalar(param), loc)
-            for param, (leaf, _) in zip(func.params, leaves, strict=True)
+            for param, leaf in zip(func.params, leaves, strict=True)
         ]
         scope.at(node)
         if match.overload.rules and match.overload not in self.ruled:
@@ -261,10 +259,10 @@ class _Specializer:
         def bind(scope: Scope) -> list[Var]:
             params: list[Var] = []
             for node, type_ in zip(nodes, types, strict=True):
-                parts = flat_parameters(node.arg, type_)
+                leaves = flat_parameters(node.arg, type_)
                 scope.at(node)
-                scope.set(node.arg, parameter_value(scope, type_, iter(parts)))
-                params.extend(parts)
+                scope.set(node.arg, parameter_value(scope, type_, iter(leaves)))
+                params.extend(leaves)
             return params
 
         try:
@@ -321,9 +319,9 @@ def _bind(scope: Scope, nodes: Sequence[ast.arg], skeletons: Key) -> list[Var]:
     """Bind parameters to fresh values of ``skeletons``; returns the parameters of the IR."""
     params: list[Var] = []
     for node, (skeleton, types) in zip(nodes, skeletons, strict=True):
-        parts = [_parameter(scope, node, k, t) for k, t in enumerate(types)]
-        scope.set(node.arg, unflatten(skeleton, parts))
-        params.extend(parts)
+        leaves = [_parameter(scope, node, k, t) for k, t in enumerate(types)]
+        scope.set(node.arg, unflatten(skeleton, leaves))
+        params.extend(leaves)
     return params
 
 

@@ -33,11 +33,16 @@ from kernelcore.language.types import (
 from kernelcore.operators import derive
 from kernelcore.operators.arguments import Arguments, ArgumentTree
 from kernelcore.operators.derive import DerivedOperation
-from kernelcore.operators.extremum import ExtremumForm, TieWeights, extremum_form, find_ties
+from kernelcore.operators.extremum import (
+    ExtremumOperations,
+    TieWeights,
+    extremum_operations,
+    find_ties,
+)
 from kernelcore.operators.gpu import (
     PORTABLE_ARCHITECTURE,
     common_architecture,
-    device_form,
+    gpu_operation,
     is_block_dim,
 )
 from kernelcore.operators.operation import (

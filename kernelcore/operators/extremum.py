@@ -1,8 +1,9 @@
 """Derivatives of operations with atomic minima or maxima: they go to the updates that tie.
 
-Such an operation is differentiated in two steps. ``ExtremumForm.count`` counts, per element of a
-result, the updates that attained its final value. ``ExtremumForm.weighted`` adds these up, each
-times its tie weight; it is differentiated in place of the operation, with constant weights.
+Such an operation is differentiated in two steps. ``ExtremumOperations.count`` counts, per element
+of a result, the updates that attained its final value. ``ExtremumOperations.weighted`` adds these
+up, each times its tie weight; it is differentiated in place of the operation, with constant
+weights.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Extremum(NamedTuple):
 
 
 class TieWeights(NamedTuple):
-    """The constants of derivatives of ``ExtremumForm.weighted``.
+    """The constants of derivatives of ``ExtremumOperations.weighted``.
 
     Attributes:
         operands: The operands that follow those of the operation.
@@ -46,7 +47,7 @@ class TieWeights(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ExtremumForm:
+class ExtremumOperations:
     """The two operations that are differentiated in place of one with atomic minima or maxima.
 
     Attributes:
@@ -62,8 +63,8 @@ class ExtremumForm:
     weighted: Operation
 
 
-def extremum_form(op: Operation, active: Sequence[int]) -> ExtremumForm | None:
-    """The form of ``op`` for derivatives by operands ``active``; None if ``op`` itself has them."""
+def extremum_operations(op: Operation, active: Sequence[int]) -> ExtremumOperations | None:
+    """What is differentiated for ``op`` by operands ``active``; None if it is ``op`` itself."""
     sources = [p for k in active if (p := op.param_of_operand(k)) is not None]
     chosen = extremum_arrays(op.func, sources)
     if not chosen or any(op.bindings[i].role not in (Role.OUTPUT, Role.INOUT) for i in chosen):
@@ -72,31 +73,31 @@ def extremum_form(op: Operation, active: Sequence[int]) -> ExtremumForm | None:
     if key not in op.derived:
         bound = [op.bindings[i] for i in chosen]
         found = tuple(Extremum(b.result, b.operand if b.operand >= 0 else None) for b in bound)
-        op.derived[key] = ExtremumForm(found, _count(op, chosen), _weighted(op, chosen))
+        op.derived[key] = ExtremumOperations(found, _count(op, chosen), _weighted(op, chosen))
     return op.derived[key]
 
 
 def find_ties(
-    form: ExtremumForm,
+    chosen: ExtremumOperations,
     operands: Sequence[Any],
     results: Sequence[Any],
     run: Callable[[Operation, Sequence[Any]], Sequence[Any]],
     cast: Callable[[Any, Any], Any],
 ) -> TieWeights:
-    """The constants of ``form.weighted``.
+    """The constants of ``chosen.weighted``.
 
     Args:
-        form: The form of the operation.
+        chosen: What is differentiated in place of the operation.
         operands: Arrays of any library, which must count as constants here.
         results: Those of the operation on ``operands``.
         run: Applies an Operation.
         cast: The first array, with the dtype of the second one.
     """
-    final = [results[e.result] for e in form.extrema]
-    counts = run(form.count, [*operands, *final])
+    final = [results[e.result] for e in chosen.extrema]
+    counts = run(chosen.count, [*operands, *final])
     weights: list[Any] = []
     start_weights: dict[int, Any] = {}
-    for extremum, last, count in zip(form.extrema, final, counts, strict=True):
+    for extremum, last, count in zip(chosen.extrema, final, counts, strict=True):
         start = None if extremum.start is None else operands[extremum.start]
         weight, start_weight = tie_weights(start, last, count, cast)
         weights.append(weight)

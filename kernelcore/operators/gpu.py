@@ -23,7 +23,7 @@ PORTABLE_ARCHITECTURE = ptx.DEFAULT_ARCHITECTURE
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceForm:
+class GpuOperation:
     """An Operation for GPUs.
 
     Attributes:
@@ -41,10 +41,10 @@ class DeviceForm:
         return parameter_slots(self.func, self.bindings)
 
 
-def device_form(
+def gpu_operation(
     operation: Operation, architecture: str, on_device: Collection[int] = ()
-) -> DeviceForm:
-    """The form of ``operation`` for GPUs of ``architecture`` and newer ones.
+) -> GpuOperation:
+    """``operation`` for GPUs of ``architecture`` and newer ones.
 
     Args:
         operation: What is computed.
@@ -66,7 +66,7 @@ def device_form(
             replace(bound, role=Role.INPUT) if i in chosen else bound
             for i, bound in enumerate(operation.bindings)
         )
-        operation.derived[key] = DeviceForm(func, device_code(func, architecture), bindings)
+        operation.derived[key] = GpuOperation(func, device_code(func, architecture), bindings)
     return operation.derived[key]
 
 

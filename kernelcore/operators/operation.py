@@ -1,7 +1,7 @@
 """Operation: a kernel as a pure function of arrays, described without any framework.
 
 An Operation binds the parameters of a kernel to operands and results. The launch shape and the
-shapes of results follow from those of the operands. Its JVP, VJP and batched form are Operations
+shapes of results follow from those of the operands. Its JVP, VJP and batch are Operations
 again (``operators/derive.py``).
 """
 

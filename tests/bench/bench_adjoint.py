@@ -14,7 +14,12 @@ from kernelcore.compiler.launch_descriptor import Role, ZeroFill
 from kernelcore.language.types import element_type
 from kernelcore.launch.executable import Executable
 from kernelcore.operators import derive
-from kernelcore.operators.extremum import ExtremumForm, TieWeights, extremum_form, find_ties
+from kernelcore.operators.extremum import (
+    ExtremumOperations,
+    TieWeights,
+    extremum_operations,
+    find_ties,
+)
 from kernelcore.operators.operation import Operation, evaluate
 from kernelcore.operators.shape_rules import kernel_operation
 from kernelcore.passes.pipeline import optimize
@@ -65,7 +70,7 @@ def batched(pattern: Pattern) -> tuple[Operation, list[np.ndarray]]:
 
 def selecting(
     op: Operation,
-    chosen: ExtremumForm,
+    chosen: ExtremumOperations,
     operands: Sequence[Any],
     cotangents: Sequence[Any],
     wrt: Sequence[int],
@@ -102,7 +107,7 @@ def times(pattern: Pattern) -> tuple[float, float]:
     cotangents = [np.ones(evaluate(r.shape, shapes), r.type.dtype.numpy) for r in op.outputs]
     wrt = [k for k, a in enumerate(operands) if a.dtype.kind == "f"]
     forward = prepared(op, operands)
-    chosen = extremum_form(op, wrt)
+    chosen = extremum_operations(op, wrt)
     if chosen is None:
         derived = derive.vjp(op, wrt, range(op.visible)).operation
         adjoint = prepared(derived, [*operands, *cotangents])

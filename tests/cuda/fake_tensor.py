@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelcore import _native
-from kernelcore.operators.gpu import device_form
+from kernelcore.operators.gpu import gpu_operation
 from kernelcore.operators.operation import Operation
 from tests.cuda.fake_torch import ARCHITECTURE, FakeTorch
 from torch_ext import native
@@ -53,7 +53,7 @@ class FakeParameter(FakeTensor):
 
 def described(torch: FakeTorch, operation: Operation) -> _native.Operation:
     """``operation`` as native code takes it, whose code the fake driver knows."""
-    torch.driver.know(device_form(operation, ARCHITECTURE).func, ARCHITECTURE)
+    torch.driver.know(gpu_operation(operation, ARCHITECTURE).func, ARCHITECTURE)
     return native.described(operation, tensor_values=False)
 
 

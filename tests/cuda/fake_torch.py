@@ -12,7 +12,7 @@ import numpy.typing as npt
 import kernelcore as kc
 from kernelcore import _native
 from kernelcore.language.types import Scalar
-from kernelcore.operators.gpu import device_form
+from kernelcore.operators.gpu import gpu_operation
 from kernelcore.operators.operation import Operation
 from tests.cuda.fake import FakeDriver
 from torch_ext import native
@@ -75,8 +75,8 @@ class FakeOperator:
 
     def __init__(self, torch: FakeTorch, operation: Operation, tensor_values: bool = False) -> None:
         scalars = [i for i, o in enumerate(operation.operands) if isinstance(o.type, Scalar)]
-        form = device_form(operation, ARCHITECTURE, scalars if tensor_values else [])
-        torch.driver.know(form.func, ARCHITECTURE)
+        on_gpu = gpu_operation(operation, ARCHITECTURE, scalars if tensor_values else [])
+        torch.driver.know(on_gpu.func, ARCHITECTURE)
         self._torch = torch
         self._native = native.described(operation, tensor_values)
         self._results = operation.outputs

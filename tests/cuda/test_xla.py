@@ -18,7 +18,7 @@ from jax_ffi import GraphMode, jax_callable, jax_kernel, platforms
 from jax_ffi.platforms import embeds
 from kernelcore import _native
 from kernelcore.compiler import code_store
-from kernelcore.operators.gpu import DeviceForm, common_architecture, device_form
+from kernelcore.operators.gpu import GpuOperation, common_architecture, gpu_operation
 from tests.cuda.fake import OUT_OF_MEMORY, FakeDriver
 from tests.cuda.xla_frames import COMMAND_BUFFER_COMPATIBLE, CallSite, XlaError
 from tests.cuda.xla_programs import HANDLERS, Program
@@ -121,12 +121,12 @@ POINTS = jnp.arange(15, dtype=jnp.float32).reshape(5, 3)
 def known(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     """The fake driver, which knows all kernels of programs that are lowered."""
 
-    def learnt(operation: Any, architecture: str, on_device: Any) -> DeviceForm:
-        form = device_form(operation, architecture, on_device)
-        driver.know(form.func, architecture)
-        return form
+    def learnt(operation: Any, architecture: str, on_device: Any) -> GpuOperation:
+        on_gpu = gpu_operation(operation, architecture, on_device)
+        driver.know(on_gpu.func, architecture)
+        return on_gpu
 
-    monkeypatch.setattr(platforms, "device_form", learnt)
+    monkeypatch.setattr(platforms, "gpu_operation", learnt)
     return driver
 
 
@@ -352,10 +352,10 @@ def test_code_is_found_in_the_disk_cache(
     known: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     operation = jax_kernel(wave)._call(wave, 8, None).launch.operation  # pyright: ignore[reportPrivateUsage]
-    form = device_form(operation, "sm_86", (1,))
+    on_gpu = gpu_operation(operation, "sm_86", (1,))
     monkeypatch.setattr(code_store.GPU, "known", {})
     count = _native.count_registered_kernels()
-    CallSite(HANDLERS["kernelcore_launch"], attributes_of(key=form.code.key))
+    CallSite(HANDLERS["kernelcore_launch"], attributes_of(key=on_gpu.code.key))
     assert _native.count_registered_kernels() == count + 1
 
 

@@ -14,7 +14,7 @@ from kernelcore.ir.core import Func
 from kernelcore.ir.verify import verify
 from kernelcore.language.types import element_type
 from kernelcore.launch.executable import Executable
-from kernelcore.operators.extremum import extremum_form, find_ties
+from kernelcore.operators.extremum import extremum_operations, find_ties
 from kernelcore.operators.operation import Operation, evaluate
 from kernelcore.passes.pipeline import optimize
 from tests.helpers import interpreter
@@ -83,7 +83,7 @@ def smooth(
     op: Operation, operands: Sequence[Any], active: Sequence[int], *, interpret: bool = False
 ) -> Smooth:
     """What is differentiated in the place of ``op`` with respect to operands ``active``."""
-    chosen = extremum_form(op, active)
+    chosen = extremum_operations(op, active)
     if chosen is None:
         return Smooth(op, list(operands), {})
 

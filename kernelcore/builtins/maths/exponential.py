@@ -45,18 +45,18 @@ def exp10(x: Value) -> Value:
 
 def expm1(x: Value) -> Value:
     """``exp(x) - 1``: within 1.5 ulp."""
-    form = format_of(x)
+    format_ = format_of(x)
     # Below, the result is -1 in every bit.
-    power, count = exponential((x < -form.digits).where(-form.digits, x))
-    difference = two_sum(power.high, -small_power_of_two(-count, form))
+    power, count = exponential((x < -format_.digits).where(-format_.digits, x))
+    difference = two_sum(power.high, -small_power_of_two(-count, format_))
     result = scaled(difference.high + (difference.low + power.low), count)
     return x.equals(0.0).where(x, result)
 
 
-def small_power_of_two(exponent: Value, form: Format) -> Value:
+def small_power_of_two(exponent: Value, format_: Format) -> Value:
     """2 raised to an integer, or 0 where next to 1 it does not matter."""
-    matters = exponent > -2 * form.digits
-    return matters.where(power_of_two(exponent, form), 0.0)
+    matters = exponent > -2 * format_.digits
+    return matters.where(power_of_two(exponent, format_), 0.0)
 
 
 def exponential(x: Value) -> tuple[Pair, Value]:
@@ -87,9 +87,9 @@ def near_one(r: Value, rest: Value) -> Pair:
 
 def within_range(x: Value, unit: float) -> Value:
     """``x`` held where results are neither 0 nor infinite for sure; ``unit`` is 1 / log(base)."""
-    form = format_of(x)
-    least = -(form.bias + form.digits + 2) * _LN2 * unit
-    most = (form.bias + 3) * _LN2 * unit
+    format_ = format_of(x)
+    least = -(format_.bias + format_.digits + 2) * _LN2 * unit
+    most = (format_.bias + 3) * _LN2 * unit
     above = (x < least).where(least, x)
     return (above > most).where(most, above)
 

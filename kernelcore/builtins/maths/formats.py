@@ -63,34 +63,34 @@ def nearest_integer(x: Value) -> tuple[Value, Value]:
 
     ``abs(x)`` is below 2**21 in float32, and below 2**50 in float64.
     """
-    form = format_of(x)
-    raised = x + form.rounding
-    return raised - form.rounding, _count(raised)
+    format_ = format_of(x)
+    raised = x + format_.rounding
+    return raised - format_.rounding, _count(raised)
 
 
 def rounded_product(x: Value, factor: float) -> tuple[Value, Value]:
     """An integer next to ``x * factor``, as ``nearest_integer`` gives it."""
-    form = format_of(x)
-    raised = x.times_plus(factor, form.rounding)
-    return raised - form.rounding, _count(raised)
+    format_ = format_of(x)
+    raised = x.times_plus(factor, format_.rounding)
+    return raised - format_.rounding, _count(raised)
 
 
 def _count(raised: Value) -> Value:
-    form = format_of(raised)
-    offset = (form.bias + form.fraction_bits << form.fraction_bits) + (1 << form.fraction_bits - 1)
-    return raised.bits() - offset
+    format_ = format_of(raised)
+    bits = format_.fraction_bits
+    return raised.bits() - ((format_.bias + bits << bits) + (1 << bits - 1))
 
 
-def power_of_two(exponent: Value, form: Format) -> Value:
+def power_of_two(exponent: Value, format_: Format) -> Value:
     """2 raised to an integer, where that is a normal number."""
-    return ((exponent + form.bias) << form.fraction_bits).as_float()
+    return ((exponent + format_.bias) << format_.fraction_bits).as_float()
 
 
 def scaled(x: Value, exponent: Value) -> Value:
     """``x * 2**exponent`` for ``x`` near 1, rounded once; it may be subnormal or overflow."""
-    form = format_of(x)
+    format_ = format_of(x)
     half = exponent >> 1
-    return x * power_of_two(half, form) * power_of_two(exponent - half, form)
+    return x * power_of_two(half, format_) * power_of_two(exponent - half, format_)
 
 
 def copy_sign(magnitude: Value, sign: Value) -> Value:

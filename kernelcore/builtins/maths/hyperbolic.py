@@ -29,12 +29,12 @@ def cosh(x: Value) -> Value:
 
 def tanh(x: Value) -> Value:
     """Hyperbolic tangent: within 1.5 ulp."""
-    form = format_of(x)
+    format_ = format_of(x)
     size = abs(x)
     # Beyond, the result is 1 in every bit.
-    held = (size > form.digits / 2).where(float(form.digits), size + size)
+    held = (size > format_.digits / 2).where(float(format_.digits), size + size)
     power, count = exponential_within(held)
-    inverse = power_of_two(-count, form)
+    inverse = power_of_two(-count, format_)
     above, below = two_sum(power.high, -inverse), two_sum(power.high, inverse)
     result = moderate_quotient(
         fast_two_sum(above.high, above.low + power.low), Pair(below.high, below.low + power.low)

@@ -65,18 +65,18 @@ def log_of_sum(x: Pair, doublings: Value | None = None) -> Value:
 
 def normal_parts(x: Value) -> Parts:
     """Parts of a number that may be subnormal."""
-    form = format_of(x)
-    is_small = x < form.least_normal
-    parts = parts_of(is_small.where(x * 2.0**form.digits, x))
-    return Parts(parts.f, parts.exponent - is_small.where(x.like(form.digits), 0.0))
+    format_ = format_of(x)
+    is_small = x < format_.least_normal
+    parts = parts_of(is_small.where(x * 2.0**format_.digits, x))
+    return Parts(parts.f, parts.exponent - is_small.where(x.like(format_.digits), 0.0))
 
 
 def parts_of(x: Value) -> Parts:
-    form = format_of(x)
+    format_ = format_of(x)
     bits = x.bits()
-    least = int(math.sqrt(0.5) * 2.0**form.digits) - (1 << form.fraction_bits)
-    count = (bits - (form.bias - 1 << form.fraction_bits) - least) >> form.fraction_bits
-    mantissa = (bits - (count << form.fraction_bits)).as_float()
+    least = int(math.sqrt(0.5) * 2.0**format_.digits) - (1 << format_.fraction_bits)
+    count = (bits - (format_.bias - 1 << format_.fraction_bits) - least) >> format_.fraction_bits
+    mantissa = (bits - (count << format_.fraction_bits)).as_float()
     return Parts(mantissa - 1.0, count.to(x.type))
 
 

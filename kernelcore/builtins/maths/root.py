@@ -28,17 +28,17 @@ def rsqrt(x: Value) -> Value:
 
 def cbrt(x: Value) -> Value:
     """Cube root: within 1 ulp."""
-    form, size = format_of(x), abs(x)
-    thirds = -(-form.digits // 3)
-    is_small = size < form.least_normal
+    format_, size = format_of(x), abs(x)
+    thirds = -(-format_.digits // 3)
+    is_small = size < format_.least_normal
     bits = is_small.where(size * 2.0 ** (3 * thirds), size).bits()
-    exponent = (bits >> form.fraction_bits) - form.bias
+    exponent = (bits >> format_.fraction_bits) - format_.bias
     # A product and a shift divide by 3.
     third = ((exponent + _LIFT) * 21846 >> 16) - _LIFT // 3
-    m = (bits - (third * 3 << form.fraction_bits)).as_float()
+    m = (bits - (third * 3 << format_.fraction_bits)).as_float()
     root = _root_of_mantissa(m)
     third = third - is_small.where(third.like(thirds), 0)
-    result = copy_sign(root * power_of_two(third, form), x)
+    result = copy_sign(root * power_of_two(third, format_), x)
     is_usual = (size > 0.0) & (size < math.inf)
     return is_usual.where(result, x + x)
 

@@ -44,7 +44,7 @@ class NativeFunction:
 
     Attributes:
         function: Its name and signature.
-        texts: Its texts by form.
+        texts: Its texts by variant.
     """
 
     function: Function

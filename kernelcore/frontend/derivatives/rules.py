@@ -148,9 +148,9 @@ class Callee:
 
     Attributes:
         names: Of its parameters.
-        forms: Of the values of its parameters.
+        skeletons: Of the values of its parameters.
         func: Its code.
-        form: Of what it returns.
+        skeleton: Of what it returns.
     """
 
     name: str
@@ -320,7 +320,7 @@ def _bound(
 
 
 def _cotangent(leaf: Var) -> Leaf:
-    """The cotangent of a part of a parameter at the start: an array of its own, or zero."""
+    """The cotangent of a leaf of a parameter at the start: an array of its own, or zero."""
     if not _is_float(leaf.type):
         return leaf
     if isinstance(leaf.type, Scalar):

@@ -24,60 +24,60 @@ _WHERE, _EQUAL = BUILTINS["where"].op, COMPARE[ast.Eq].op
 
 def take(
     shape: Sequence[int],
-    leaves: Sequence[T],
+    components: Sequence[T],
     indices: Sequence[Index],
     choose: Callable[[Atom, list[list[T]]], list[T]],
 ) -> tuple[tuple[int, ...], list[T]]:
-    """The shape and the leaves that ``indices`` select of a composite of ``shape``.
+    """The shape and the components that ``indices`` select of a composite of ``shape``.
 
     ``choose`` picks among the alternatives of an index that is not known.
     """
     if not indices:
-        return tuple(shape), list(leaves)
-    options = _split(shape, leaves)
+        return tuple(shape), list(components)
+    options = _split(shape, components)
     first, *rest = indices
     if isinstance(first, int):
         return take(shape[1:], options[first], rest, choose)
     if isinstance(first, range):
         parts = [take(shape[1:], options[k], rest, choose) for k in first]
         inner = parts[0][0] if parts else ()
-        return (len(first), *inner), [leaf for _, part in parts for leaf in part]
+        return (len(first), *inner), [one for _, part in parts for one in part]
     found = [take(shape[1:], option, rest, choose) for option in options]
     return found[0][0], choose(first, [part for _, part in found])
 
 
 def put(
     shape: Sequence[int],
-    leaves: Sequence[T],
+    components: Sequence[T],
     indices: Sequence[Index],
     new: Sequence[T],
     choose: Callable[[Atom, int, T, T], T],
 ) -> list[T]:
-    """``leaves`` with those that ``indices`` select replaced by ``new``.
+    """``components`` with those that ``indices`` select replaced by ``new``.
 
-    ``choose(index, k, new, old)`` is the new leaf where ``index`` is ``k``, else the old one.
+    ``choose(index, k, new, old)`` is the new component where ``index`` is ``k``, else the old one.
     """
     open_at = next((n for n, at in enumerate(indices) if not isinstance(at, int | range)), None)
-    out = list(leaves)
+    out = list(components)
     if open_at is None:
-        _, positions = take(shape, range(len(leaves)), indices, lambda _, options: options[0])
-        for position, leaf in zip(positions, new, strict=True):
-            out[position] = leaf
+        _, positions = take(shape, range(len(components)), indices, lambda _, options: options[0])
+        for position, one in zip(positions, new, strict=True):
+            out[position] = one
         return out
     index = cast("Atom", indices[open_at])
     for k in range(shape[open_at]):
         known = (*indices[:open_at], k, *indices[open_at + 1 :])
-        changed = put(shape, leaves, known, new, choose)
+        changed = put(shape, components, known, new, choose)
         out = [
             b if a is c else choose(index, k, a, b)
-            for a, b, c in zip(changed, out, leaves, strict=True)
+            for a, b, c in zip(changed, out, components, strict=True)
         ]
     return out
 
 
-def _split(shape: Sequence[int], leaves: Sequence[T]) -> list[Sequence[T]]:
-    size = len(leaves) // shape[0]
-    return [leaves[k * size : (k + 1) * size] for k in range(shape[0])]
+def _split(shape: Sequence[int], components: Sequence[T]) -> list[Sequence[T]]:
+    size = len(components) // shape[0]
+    return [components[k * size : (k + 1) * size] for k in range(shape[0])]
 
 
 def of_shape(scalar: Scalar, shape: tuple[int, ...]) -> Scalar | Dense:
@@ -120,7 +120,7 @@ def attribute_type(type_: Dense, name: str, plain: Scalar | Dense) -> Scalar | D
 
 
 def choose_value(scope: Scope, index: Atom, options: list[list[Leaf]]) -> list[Leaf]:
-    """The leaves of option number ``index``, which is known at run time only."""
+    """The components of option number ``index``, which is known at run time only."""
     out = list(options[-1])
     for k in range(len(options) - 2, -1, -1):
         out = [select(scope, index, k, a, b) for a, b in zip(options[k], out, strict=True)]

@@ -113,12 +113,12 @@ def _componentwise(
         if mixed or not is_plain:
             raise _refused(op, args, node, loc)
     _check_scalars(scope, args, operands, loc)
-    leaves: list[Leaf] = []
+    components: list[Leaf] = []
     for k in range(first.size):
         parts = [a.members[k] if isinstance(a, CompositeValue) else a for a in args]
-        leaves.append(scalar(apply_op(scope, op, parts, node, operands), loc))
-    dtype = scope.inference.current_type(leaves[0])
-    return CompositeValue(replace(first, dtype=dtype), tuple(leaves))
+        components.append(scalar(apply_op(scope, op, parts, node, operands), loc))
+    dtype = scope.inference.current_type(components[0])
+    return CompositeValue(replace(first, dtype=dtype), tuple(components))
 
 
 def _check_scalars(
@@ -254,19 +254,19 @@ def construct(
         return CompositeValue(type_, (value,) * type_.size)
     sources = node.args if isinstance(node, ast.Call) and len(node.args) == len(args) else ()
     locs = [scope.loc(s) for s in sources] or [loc] * len(args)
-    leaves: list[tuple[Value, SrcLoc | None]] = []
+    components: list[tuple[Value, SrcLoc | None]] = []
     for arg, place_loc in zip(args, locs, strict=True):
         is_part = isinstance(arg, CompositeValue) and _may_hold(type_, arg)
         members = arg.members if is_part and isinstance(arg, CompositeValue) else (arg,)
-        leaves.extend((member, place_loc) for member in members)
-    if len(leaves) != type_.size:
+        components.extend((member, place_loc) for member in members)
+    if len(components) != type_.size:
         has_parts = any(isinstance(a, CompositeValue) for a in args)
-        found = ", ".join(describe_type(a) for a in args) if has_parts else str(len(leaves))
+        found = ", ".join(describe_type(a) for a in args) if has_parts else str(len(components))
         raise KernelTypeError(
             f"{type_}() takes {type_.size} components, found {found}", loc, _usage(type_)
         )
     return CompositeValue(
-        type_, tuple(_component(scope, type_, v, place_loc) for v, place_loc in leaves)
+        type_, tuple(_component(scope, type_, v, place_loc) for v, place_loc in components)
     )
 
 

@@ -56,7 +56,7 @@ def host_value(obj: object, text: str, loc: SrcLoc | None) -> Value:
             return _const(dtype, whole)
     kind = type_of(found)
     if isinstance(kind, Dense | StructType) and has_layout(kind):
-        return build(kind, iter(_leaves(kind, whole)))
+        return build(kind, iter(_scalars(kind, whole)))
     if type_of(whole) is not None or isinstance(whole, _STATIC):
         return Static(whole)
     raise KernelTypeError(
@@ -71,7 +71,7 @@ def _const(dtype: Scalar, value: object) -> Const:
     return Const(dtype, dtype.python(value))  # pyright: ignore[reportArgumentType]
 
 
-def _leaves(kind: Dense | StructType | Scalar, value: object) -> list[Leaf]:
+def _scalars(kind: Dense | StructType | Scalar, value: object) -> list[Leaf]:
     """The scalars in ``value``, an object of the Python class of ``kind``."""
     match kind:
         case Scalar():
@@ -82,5 +82,5 @@ def _leaves(kind: Dense | StructType | Scalar, value: object) -> list[Leaf]:
             found: list[Leaf] = []
             for name, member in fields:
                 assert isinstance(member, Scalar | Dense | StructType)
-                found.extend(_leaves(member, getattr(value, name)))
+                found.extend(_scalars(member, getattr(value, name)))
             return found

@@ -169,18 +169,18 @@ def hole_count(skeleton: Value) -> int:
     return len(holes)
 
 
-def build(type_: Element, leaves: Iterator[Leaf]) -> Value:
-    """A value of ``type_`` of its scalar leaves."""
+def build(type_: Element, scalars: Iterator[Leaf]) -> Value:
+    """A value of ``type_`` of its scalars, in order."""
     match type_:
         case Scalar():
-            return next(leaves)
+            return next(scalars)
         case Dense():
-            return CompositeValue(type_, tuple(next(leaves) for _ in range(type_.size)))
+            return CompositeValue(type_, tuple(next(scalars) for _ in range(type_.size)))
         case StructType(fields=fields):
             members: list[Value] = []
             for _, member in fields:
                 assert not isinstance(member, ArrayOf)
-                members.append(build(member, leaves))
+                members.append(build(member, scalars))
             return CompositeValue(type_, tuple(members))
 
 

@@ -49,7 +49,7 @@ from kernelcore.operators.traced.tracers import (
     RecordedNumber,
     RecordedValue,
     input_is_written,
-    parts,
+    recorded_leaves,
     refuse,
 )
 from kernelcore.passes.access.effects import AccessMap, effects
@@ -108,7 +108,9 @@ class _Recording:
                 made = self._argument(name, type_, count)
             self.arguments.append(made)
             if name in interface.outputs or name in interface.in_out:
-                for leaf_name, leaf in zip(leaf_names(name, type_), parts(made), strict=True):
+                for leaf_name, leaf in zip(
+                    leaf_names(name, type_), recorded_leaves(made), strict=True
+                ):
                     assert isinstance(leaf, Leaf)
                     self.returned.append((leaf_name, leaf, leaf.slot))
 
@@ -353,7 +355,7 @@ def _leaves(kernel: Kernel, parameter: Parameter, arg: Any) -> list[Any]:
     if known is not None and known != type_ and not isinstance(type_, Scalar):
         raise refuse(f"{name}: expected {type_}, found {known}", "pass what the kernel declares")
     try:
-        given = leaves(type_, arg, name) if known is None else parts(arg)
+        given = leaves(type_, arg, name) if known is None else recorded_leaves(arg)
     except KernelError as error:
         raise refuse(error.message, error.remedy or "pass what the kernel declares") from None
     return [

@@ -279,7 +279,7 @@ def input_is_written(name: str) -> KernelArgumentError:
     )
 
 
-def parts(value: Any) -> Iterator[Leaf | RecordedNumber]:
+def recorded_leaves(value: Any) -> Iterator[Leaf | RecordedNumber]:
     """The leaves of a recorded value, one per parameter of the IR."""
     match value:
         case RecordedArray():
@@ -288,6 +288,6 @@ def parts(value: Any) -> Iterator[Leaf | RecordedNumber]:
             yield leaf
         case RecordedValue(members=members):
             for member in members.values():
-                yield from parts(member)
+                yield from recorded_leaves(member)
         case _:
             yield value
