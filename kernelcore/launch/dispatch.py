@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from kernelcore.base import native
 from kernelcore.base.config import config
 from kernelcore.base.errors import KernelArgumentError, KernelPlacementError
@@ -153,3 +155,8 @@ def check_count(kernel: Kernel, found: int) -> None:
             f"{kernel.name}(): expected {len(kernel.parameters)} arguments, found {found}",
             kernel.loc,
         )
+
+
+def is_element(arg: object) -> bool:
+    """Whether ``arg`` is an array without dimensions, which may be passed as a value."""
+    return not isinstance(arg, np.generic) and getattr(arg, "ndim", None) == 0

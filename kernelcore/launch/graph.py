@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from kernelcore.base import native
 from kernelcore.base.errors import KernelArgumentError
-from kernelcore.launch.dispatch import argument_leaves, execute_leaves
+from kernelcore.launch.dispatch import argument_leaves, execute_leaves, is_element
 from kernelcore.runtime.device import Device
 from kernelcore.runtime.hooks import DeviceCall, observer, perform_write
 from kernelcore.runtime.stream import ScopedStream, Stream, current_stream
@@ -69,7 +67,7 @@ class Graph:
         if prepared is None:
             return False
         # Every replay reads the element that an array without dimensions holds then.
-        is_fixed = not any(_is_element(a) for a in args)
+        is_fixed = not any(is_element(a) for a in args)
         again = prepared if is_fixed else partial(native.launch, signature, dim, args)
         self._calls.append(again)
         return True
@@ -96,7 +94,7 @@ class Graph:
             kernel.launch(current_stream(device).queue, dim, args, *sizes)
 
         # The host reads an element before every replay, so a CUDA graph cannot hold the launch.
-        is_fixed = not any(_is_element(a) for a in args)
+        is_fixed = not any(is_element(a) for a in args)
         written = [args[i] for i in executable.written]
         self._calls.append(DeviceCall(device, run, written) if is_fixed else run)
 
@@ -163,11 +161,6 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"<graph of {len(self)} steps>"
-
-
-def _is_element(arg: object) -> bool:
-    """Whether ``arg`` is an array without dimensions, which may be passed as a value."""
-    return not isinstance(arg, np.generic) and getattr(arg, "ndim", None) == 0
 
 
 @dataclass(frozen=True, slots=True)

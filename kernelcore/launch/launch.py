@@ -12,6 +12,7 @@ from kernelcore.base.lazy import Deferred
 from kernelcore.launch.dispatch import Dims, execute
 from kernelcore.launch.kernel import Kernel, not_a_kernel
 from kernelcore.launch.recorded_launch import Launch
+from kernelcore.runtime.device import CPU
 from kernelcore.runtime.hooks import observer
 from kernelcore.runtime.launch_options import options_of, use_options
 
@@ -118,7 +119,7 @@ def launch(
         return Launch(kernel, dim, args, options, record_tape=record_tape)
     with use_options(options):
         execute(kernel, dim, args, record=record_tape)
-    if is_plain:
+    if options.device in (None, CPU):
         kernel.note_launch(args)
     return None
 

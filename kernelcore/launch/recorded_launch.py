@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kernelcore.base.errors import KernelArgumentError
-from kernelcore.launch.dispatch import Dims, check_count, execute
+import numpy as np
+
+from kernelcore.base import native
+from kernelcore.base.errors import KernelArgumentError, KernelPlacementError
+from kernelcore.launch.dispatch import Dims, check_count, execute, is_element
 from kernelcore.launch.kernel import Kernel
+from kernelcore.runtime.hooks import observer
 from kernelcore.runtime.launch_options import DEFAULTS, LaunchOptions, options_of, use_options
+
+# Arguments whose memory or value stays what it is.
+_FIXED = int | float | np.generic | np.ndarray | native.ArrayMemory
 
 
 class Launch:
     """A kernel, its grid and its arguments: what ``launch`` with ``record_cmd`` returns.
+
+    A launch on the CPU that is repeated with the same grid, arrays of NumPy or kernelcore, and
+    numbers does not check these again.
 
     Attributes:
         kernel: The kernel.
@@ -30,15 +40,17 @@ class Launch:
         *,
         record_tape: bool = True,
     ) -> None:
+        self._options = options
+        self._record_tape = record_tape
         self.kernel = kernel
         self.set_dim(dim)
         self.set_params(params)
-        self._options = options
-        self._record_tape = record_tape
+        # The kernel, grid and arguments of the last launch, and what repeats it.
+        self._last: tuple[Any, Any, Any, Callable[[], object] | None] = (None, None, None, None)
 
     def set_dim(self, dim: Dims) -> None:
         """Change the grid shape."""
-        self.dim = dim
+        self.dim = tuple(dim) if isinstance(dim, list) else dim
 
     def set_param_at_index(self, index: int, value: Any) -> None:
         """Change one argument.
@@ -48,7 +60,7 @@ class Launch:
         """
         if not 0 <= index < len(self.params):
             raise self._unknown(str(index), f"0 to {len(self.params) - 1}")
-        self.params[index] = value
+        self.params = (*self.params[:index], value, *self.params[index + 1 :])
 
     def set_param_by_name(self, name: str, value: Any) -> None:
         """Change the argument for the parameter ``name``.
@@ -59,7 +71,7 @@ class Launch:
         names = [p.name for p in self.kernel.parameters]
         if name not in names:
             raise self._unknown(repr(name), ", ".join(names))
-        self.params[names.index(name)] = value
+        self.set_param_at_index(names.index(name), value)
 
     def _unknown(self, parameter: str, known: str) -> KernelArgumentError:
         text = f"{self.kernel.name}(): no parameter {parameter}"
@@ -72,7 +84,7 @@ class Launch:
             KernelArgumentError: Another number of arguments than the kernel has parameters.
         """
         check_count(self.kernel, len(values))
-        self.params = list(values)
+        self.params = tuple(values)
 
     def launch(self, stream: object = None) -> None:
         """Run the kernel, in ``stream`` of a GPU or in that of the recorded launch.
@@ -80,12 +92,40 @@ class Launch:
         Raises:
             KernelArgumentError: An argument does not fit the kernel; nothing was run.
         """
+        if stream is not None or observer.get() is not None:
+            self._execute(stream)
+            return
+        kernel, dim, params, run = self._last
+        if kernel is not self.kernel or dim is not self.dim or params is not self.params:
+            self._execute()
+            self._last = self.kernel, self.dim, self.params, None
+        elif run is not None:
+            run()
+        else:
+            run = self._checked() or self._execute
+            run()
+            self._last = kernel, dim, params, run
+
+    def _execute(self, stream: object = None) -> None:
         options = self._options
         if stream is not None:
             other = options_of("launch", None, stream)
             options = replace(options, device=other.device, stream=other.stream)
         with use_options(options):
-            execute(self.kernel, self.dim, tuple(self.params), record=self._record_tape)
+            execute(self.kernel, self.dim, self.params, record=self._record_tape)
+
+    def _checked(self) -> Callable[[], object] | None:
+        """The launch with its arguments checked; None where every launch has to check them."""
+        executable = self.kernel.plain_executable
+        if executable is None or not (executable.is_on_cpu and executable.has_arrays):
+            return None
+        is_fixed = all(isinstance(p, _FIXED) for p in self.params)
+        if not is_fixed or any(is_element(p) for p in self.params):
+            return None
+        try:
+            return native.prepare_launch(executable.signature, self.dim, self.params)
+        except KernelPlacementError:
+            return None
 
     def __repr__(self) -> str:
         return f"<launch of {self.kernel.name} over {self.dim}>"

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+import torch
 
 import kernelcore as kc
 from tests.helpers.paths import ROOT
@@ -66,6 +67,7 @@ def launched(launch: Callable[[np.ndarray, np.ndarray], object]) -> np.ndarray:
         lambda x, y: kc.launch(scaled, 3, [x, 2.0], [y], *PLAIN.values()),
         lambda x, y: kc.launch(scaled, 3, [x, 2.0], [y], **PLAIN),
         lambda x, y: kc.launch(scaled, 3, [x, 2.0], [y], device="cpu"),
+        lambda x, y: kc.launch(scaled, 3, [x, 2.0], [y], device=kc.get_device("cpu")),
         lambda x, y: kc.launch(scaled, 3, cast(Any, iter([x, 2.0])), cast(Any, {0: y}.values())),
     ],
 )
@@ -115,6 +117,61 @@ def test_a_grid_is_needed_in_every_launch() -> None:
         kc.launch(kernel, 3, [x, 2.0, x])
 
 
+def test_launches_that_name_the_cpu_stay_in_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel, x = kc.Kernel(scaled.pyfunc), np.ones(3, np.float32)
+    kc.launch(kernel, 3, [x, 2.0, x], device="cpu")
+    monkeypatch.setattr(sys.modules["kernelcore.launch.launch"], "options_of", None)
+    kc.launch(kernel, 3, [x, 2.0, x])
+    kc.launch(kernel, 3, [x, 2.0, x], device="cpu")
+    kc.launch(kernel, 3, [x, 2.0, x], device=kc.get_device("cpu"))
+    assert x.tolist() == [16, 16, 16]
+
+
+def test_repeated_commands_follow_their_grid_and_arguments() -> None:
+    x, y = np.arange(1, 4, dtype=np.float32), np.zeros(3, np.float32)
+    command = kc.launch(scaled, 3, [x, 2.0], [y], record_cmd=True)
+    assert command is not None
+    found: list[list[float]] = []
+    other = kc.Kernel(scaled.pyfunc)
+    changes: list[Callable[[], object]] = [
+        lambda: x.fill(5.0),
+        lambda: command.set_param_by_name("a", 3.0),
+        lambda: command.set_dim([2]),
+        lambda: setattr(command, "dim", 1),
+        lambda: setattr(command, "params", (y, 2.0, y)),
+        lambda: setattr(command, "kernel", other),
+    ]
+    for change in changes:
+        change()
+        for _ in range(3):
+            y.fill(1.0)
+            command.launch()
+        found.append(y.tolist())
+    assert found == [[10] * 3, [15] * 3, [15, 15, 1], [15, 1, 1], [2, 1, 1], [2, 1, 1]]
+
+
+def test_repeated_commands_read_values_and_foreign_arrays_each_time() -> None:
+    x, y, a = torch.ones(2), torch.zeros(2), kc.full((), 2.0, dtype=float)
+    command = kc.launch(scaled, 2, [x, a], [y], record_cmd=True)
+    assert command is not None
+    for _ in range(3):
+        command.launch()
+    a.fill_(3.0)
+    x.data = torch.tensor([5.0, 7.0])
+    command.launch()
+    assert y.tolist() == [15, 21]
+
+
+def test_repeated_commands_count_their_writes() -> None:
+    x, y = kc.ones(2, dtype=float), kc.zeros(2, dtype=float)
+    command = kc.launch(scaled, 2, [x, 2.0], [y], record_cmd=True)
+    assert command is not None
+    for _ in range(4):
+        version = y.version
+        command.launch()
+        assert y.version > version
+
+
 ENDING = """
 import threading, time
 import numpy as np
@@ -129,7 +186,7 @@ def launch(count, **options):
         kc.launch(scaled, count, [x, 2.0, x], **options)
 
 begun = threading.Semaphore(0)
-for count, options in ((300000, {}), (3, {"device": "cpu"})):
+for count, options in ((300000, {}), (3, {"max_blocks": np.int64(1)})):
     threading.Thread(target=launch, args=(count,), kwargs=options, daemon=True).start()
     begun.acquire()
 time.sleep(0.05)

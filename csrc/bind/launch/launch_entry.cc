@@ -26,6 +26,12 @@ bool is_none(PyObject* given) {
   return given == Py_None;
 }
 
+/// Whether `given` is None or names the CPU, where plain launches run.
+bool is_host(PyObject* given) {
+  return is_none(given) ||
+         (PyUnicode_Check(given) != 0 && PyUnicode_CompareWithASCIIString(given, "cpu") == 0);
+}
+
 bool is_false(PyObject* given) {
   return given == Py_False;
 }
@@ -45,7 +51,7 @@ const std::array kParameters = std::to_array<EntryParameter>({
     {"outputs", nullptr},
     {"adj_inputs", is_none},
     {"adj_outputs", is_none},
-    {"device", is_none},
+    {"device", is_host},
     {"stream", is_none},
     {"adjoint", is_false},
     {"record_tape", nullptr},
