@@ -21,6 +21,7 @@ from kernelcore.operators import (
     Scalar,
     array_text,
     as_array,
+    dimensions_text,
     element_type,
     take_array,
 )
@@ -99,7 +100,7 @@ def _value(operands: Operands, index: int, given: Any) -> Any:
                 return _narrowed(operands, index, given)
             return jax.lax.convert_element_type(given, dtype.numpy)
         remedy = _remedy(operands.operands[index].name, array, given)
-        raise _mismatch(operands, index, f"{given.dtype}{_rank(given.ndim)}", remedy)
+        raise _mismatch(operands, index, dimensions_text(given.dtype, given.ndim), remedy)
     if array.components and array.outer_ndim == 0 and not isinstance(given, jax.Array | np.ndarray):
         return _composite(operands, index, array, given)
     if isinstance(wanted, Scalar) and isinstance(given, bool | int | float | np.generic):
@@ -150,7 +151,7 @@ def _narrowed(operands: Operands, index: int, given: Any) -> Any:
     raise _mismatch(
         operands,
         index,
-        f"{given.dtype}{_rank(given.ndim)}, whose values may be out of range",
+        f"{dimensions_text(given.dtype, given.ndim)}, whose values may be out of range",
         f"cast it where they are not: {name}.astype('{as_array(wanted).dtype}')",
     )
 
@@ -196,7 +197,3 @@ def _mismatch(
         operands.locs[index] or operands.loc,
         remedy or usual,
     )
-
-
-def _rank(ndim: int) -> str:
-    return f" with {ndim} dimension{'' if ndim == 1 else 's'}"

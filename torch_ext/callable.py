@@ -17,10 +17,11 @@ from kernelcore.operators import (
     Programs,
     Scalar,
     ShapeSpec,
+    as_array,
     interface,
 )
 from torch_ext.call import Call, as_function, recorded
-from torch_ext.check import tensor_text
+from torch_ext.check import mismatch
 from torch_ext.dtype import dtype_to_torch
 
 
@@ -88,7 +89,7 @@ class _Runner:
         for index, dtype, ndim in self.arrays:
             value = values[index]
             if not isinstance(value, torch.Tensor) or value.ndim != ndim or value.dtype != dtype:
-                self.check(index, value, dtype, ndim)
+                self.refuse(index, value)
         known = values
         if self.scalars:  # The value of a tensor is not known while launches are recorded.
             hidden = [i for i in self.scalars if isinstance(values[i], torch.Tensor)]
@@ -116,18 +117,16 @@ class _Runner:
         found = entry(*given)
         return (found,) if operation.visible == 1 else found
 
-    def check(self, index: int, value: Any, dtype: torch.dtype, ndim: int) -> None:
-        """Refuse a value of an operand that is an array; autocast may change its dtype yet."""
+    def refuse(self, index: int, value: Any) -> None:
+        """Refuse a value of an operand that is an array, unless autocast may change its dtype."""
+        operand = self.declared.operands[index]
+        type_ = as_array(operand.type)
         is_tensor = isinstance(value, torch.Tensor)
-        if is_tensor and value.ndim == ndim and torch._C._is_any_autocast_enabled():
+        if is_tensor and value.ndim == type_.ndim and torch._C._is_any_autocast_enabled():
             return
-        found = f"an object of type {type(value).__name__}"
-        if is_tensor:
-            found = tensor_text(str(value.dtype).removeprefix("torch."), value.ndim)
-        expected = tensor_text(str(dtype).removeprefix("torch."), ndim)
-        name = self.declared.operands[index].name
+        text, remedy = mismatch(type_, value)
         raise KernelArgumentError(
-            f"{self.declared.name}(): argument '{name}': expected {expected}, found {found}",
+            f"{self.declared.name}(): argument '{operand.name}': {text}",
             self.declared.operand_locs[index],
-            "convert the tensor before the call, or annotate the parameter accordingly",
+            remedy,
         )

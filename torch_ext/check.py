@@ -8,8 +8,17 @@ from typing import Any
 
 import torch
 
+from kernelcore import ArrayType
 from kernelcore.base.errors import KernelArgumentError
-from kernelcore.operators import Operation, Scalar, as_array, element_type
+from kernelcore.operators import (
+    SCALARS,
+    Operation,
+    Scalar,
+    array_text,
+    as_array,
+    dimensions_text,
+    element_type,
+)
 from torch_ext.dtype import dtype_to_torch
 
 # A meta tensor is a shape; nothing runs on it.
@@ -30,15 +39,10 @@ def check_arguments(operation: Operation, tensor_values: bool, args: Sequence[An
         KernelArgumentError: An argument has the wrong type, dtype, rank or device.
     """
     for index, (operand, arg) in enumerate(zip(operation.operands, args, strict=True)):
-        type_ = operand.type
-        if isinstance(type_, Scalar):
-            if tensor_values:
-                _check_tensor(operation, index, arg, type_, 0)
-            else:
-                check_number(operation, index, arg, type_)
+        if isinstance(operand.type, Scalar) and not tensor_values:
+            check_number(operation, index, arg, operand.type)
         else:
-            _check_tensor(operation, index, arg, type_.dtype, type_.ndim)
-            operation.check_components(index, arg.shape)
+            _check_tensor(operation, index, arg)
     leader = leading_tensor(args)
     if leader is not None and leader.device.type != "cpu":
         _check_devices(operation, args, leader.device)
@@ -76,27 +80,12 @@ def argument_error(
     return operation.argument_error(index, f"expected {expected}, found {found}", remedy)
 
 
-def _check_tensor(operation: Operation, index: int, arg: Any, dtype: Scalar, ndim: int) -> None:
-    expected = tensor_text(str(dtype), ndim)
-    if not isinstance(arg, torch.Tensor):
-        raise argument_error(
-            operation,
-            index,
-            expected,
-            f"an object of type {type(arg).__name__}",
-            "pass a torch tensor, for example torch.as_tensor(...)",
-        )
-    if arg.is_nested:
-        remedy = "call the operator for each of .unbind(), or use .to_padded_tensor(...)"
-        raise argument_error(operation, index, expected, "a nested tensor", remedy)
-    if arg.dtype != dtype_to_torch(dtype) or arg.ndim != ndim:
-        found = tensor_text(str(arg.dtype).removeprefix("torch."), arg.ndim)
-        remedy = (
-            f"convert it with .to(torch.{dtype}), or annotate the parameter accordingly"
-            if arg.ndim == ndim
-            else "reshape it, or annotate the parameter accordingly"
-        )
-        raise argument_error(operation, index, expected, found, remedy)
+def _check_tensor(operation: Operation, index: int, arg: Any) -> None:
+    type_ = as_array(operation.operands[index].type)
+    is_tensor = isinstance(arg, torch.Tensor) and not arg.is_nested
+    if not is_tensor or arg.dtype != dtype_to_torch(type_.dtype) or arg.ndim != type_.ndim:
+        raise operation.argument_error(index, *mismatch(type_, arg))
+    operation.check_components(index, arg.shape)
     if arg.layout is not torch.strided:
         raise argument_error(
             operation, index, "a dense tensor", f"one of layout {arg.layout}", "use .to_dense()"
@@ -109,6 +98,32 @@ def _check_tensor(operation: Operation, index: int, arg: Any, dtype: Scalar, ndi
             f"one on {arg.device}",
             "move it with .cpu()",
         )
+
+
+def mismatch(wanted: ArrayType, given: Any) -> tuple[str, str]:
+    """Problem and remedy of ``given``, which is not a tensor of the dtype and rank ``wanted``.
+
+    The texts are those of ``check_array`` in csrc/bind/launch/argument.cc, which checks plain
+    tensors of eager calls.
+    """
+    if not isinstance(given, torch.Tensor):
+        found = f"an object of type {type(given).__name__}"
+        remedy = "pass a torch tensor, for example torch.as_tensor(...)"
+    elif given.is_nested:
+        found = "a nested tensor"
+        remedy = "call the operator for each of .unbind(), or use .to_padded_tensor(...)"
+    elif given.dtype == dtype_to_torch(wanted.dtype):
+        found = dimensions_text(wanted.dtype, given.ndim)
+        if wanted.components:
+            found = f"shape {tuple(given.shape)}"
+        remedy = "reshape it, or annotate the parameter with its number of dimensions"
+    else:
+        name = str(given.dtype).removeprefix("torch.")
+        found = dimensions_text(name, given.ndim)
+        remedy = f"convert it with .to(torch.{wanted.dtype})"
+        if any(name == scalar.name for scalar in SCALARS):
+            remedy += f", or annotate the parameter as an array of {name}"
+    return f"expected {array_text(wanted)}, found {found}", remedy
 
 
 def check_number(operation: Operation, index: int, arg: Any, dtype: Scalar) -> None:
@@ -138,8 +153,3 @@ def number_error(operation: Operation, index: int, found: str) -> KernelArgument
         f"pass a Python {dtype.kind.removeprefix('u')} in its range, "
         "or annotate the parameter accordingly",
     )
-
-
-def tensor_text(dtype: str, ndim: int) -> str:
-    """Tensors in words."""
-    return f"a tensor of {dtype} with {ndim} dimension{'' if ndim == 1 else 's'}"

@@ -52,6 +52,7 @@ from kernelcore.operators.operation import (
     Result,
     Shape,
     array_text,
+    dimensions_text,
     evaluate,
     identifiers,
     native_operation,

@@ -301,7 +301,7 @@ def array_text(type_: ArrayType) -> str:
     components: shape (n, 3)'.
     """
     if not type_.components:
-        return f"array of {type_.dtype} with {type_.ndim} dimension{'' if type_.ndim == 1 else 's'}"
+        return f"array of {dimensions_text(type_.dtype, type_.ndim)}"
     extents = [*_AXIS_NAMES[: type_.outer_ndim], *map(str, type_.components)]
     shape = ", ".join(extents) + ("," if len(extents) == 1 else "")
     count = "x".join(map(str, type_.components))
@@ -309,6 +309,11 @@ def array_text(type_: ArrayType) -> str:
     if type_.outer_ndim == 0:
         what = f"the {count} {type_.dtype} components of a value"
     return f"array of {what}: shape ({shape})"
+
+
+def dimensions_text(dtype: object, ndim: int) -> str:
+    """The array that was found, in words: 'float32 with 1 dimension'."""
+    return f"{dtype} with {ndim} dimension{'' if ndim == 1 else 's'}"
 
 
 def zero_fill(accesses: AccessMap, param: Var, effect: Effect) -> ZeroFill:

@@ -97,3 +97,13 @@ def test_the_text_is(name: str, golden_error: Callable[[str, str], None]) -> Non
         CASES[name]()
     text = re.sub(r'File ".*/([^"/]+)", line \d+', r'File "\1"', str(caught.value))
     golden_error(name, f"{type(caught.value).__name__}: {text}")
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex64, torch.float32])
+def test_graphs_refuse_tensors_in_the_words_of_eager_calls(dtype: torch.dtype) -> None:
+    wrong = torch.ones(2, 2, dtype=dtype)
+    with pytest.raises(kc.KernelArgumentError) as eager:
+        scaled(wrong, 2.0)
+    with FakeTensorMode() as mode, pytest.raises(kc.KernelArgumentError) as traced:
+        scaled(mode.from_tensor(wrong), 2.0)
+    assert str(traced.value) == str(eager.value)
