@@ -1,4 +1,4 @@
-// Functions that add the classes and functions of one file to the Python module.
+// Each function adds the classes and functions of one source file to the Python module.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -35,7 +35,7 @@ class Device {
   /// The ordinals that `get` has been called with.
   static std::vector<int> known();
 
-  /// The number of GPUs; throws if there is no driver.
+  /// Asks the driver for the number of GPUs. Throws if the driver cannot be opened.
   static int count();
 
   /// 10 * major + minor, as in sm_90, of the GPU `ordinal`, whose context is not made.

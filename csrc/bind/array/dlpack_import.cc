@@ -24,7 +24,8 @@ nb::object call_export(PyObject* object, uintptr_t stream) {
   return nb::steal(PyObject_Call(method.ptr(), arguments.ptr(), keywords.ptr()));
 }
 
-/// The device that `object.__dlpack_device__` returns; the CPU if there is no such method.
+/// Stores the device that `object.__dlpack_device__()` returns, or the CPU if the object has no
+/// such method. False with an error set.
 bool read_device(PyObject* object, DLDevice& device) {
   device = {kDLCPU, 0};
   nb::object method = nb::steal(PyObject_GetAttrString(object, "__dlpack_device__"));

@@ -64,7 +64,8 @@ struct ArrayView {
     return (bits & static_cast<uintptr_t>(item_bytes - 1)) == 0;
   }
 
-  /// The addresses of the first byte and past the last one; equal if there is no element.
+  /// The addresses of the first byte and of the byte after the last one, which are equal if the
+  /// view has no element.
   std::pair<uintptr_t, uintptr_t> byte_span() const {
     auto begin = reinterpret_cast<uintptr_t>(data);
     if (numel() == 0) return {begin, begin};
