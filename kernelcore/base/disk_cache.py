@@ -14,7 +14,6 @@ import stat
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 
 KEY_DIGITS = 32
 
@@ -43,10 +42,6 @@ class DiskCache:
     def entries(self) -> list[os.DirEntry[str]]:
         """The files of all entries, intact or not."""
         return sorted(self._files(), key=lambda file: file.name)
-
-    def has_entries(self, count: int) -> bool:
-        """Whether there are ``count`` entries or more; only as many are looked for."""
-        return sum(1 for _ in islice(self._files(), count)) == count
 
     def load(self, key: str) -> bytes | None:
         """The code under ``key``, or None where there is none that is intact and ours."""

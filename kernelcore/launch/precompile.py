@@ -10,35 +10,23 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
 
-from kernelcore.base.disk_cache import default_cache
 from kernelcore.base.errors import KernelArgumentError, KernelCompileError, KernelError
-from kernelcore.base.lazy import Deferred
+from kernelcore.codegen.target import cpu
 from kernelcore.codegen.target.worker import Worker
+from kernelcore.compiler import native_code as code
+from kernelcore.compiler import stages
+from kernelcore.ir.core import Func
 from kernelcore.language.types import ArrayType
 from kernelcore.launch.kernel import Kernel, not_a_kernel
-
-# A process can be started before the compiler is imported.
-if TYPE_CHECKING:
-    from kernelcore.codegen.target import cpu
-    from kernelcore.compiler import native_code as code
-    from kernelcore.compiler import stages
-    from kernelcore.ir.core import Func
-    from kernelcore.passes import pipeline
-    from kernelcore.passes.autodiff import activity
-else:
-    code = Deferred("kernelcore.compiler.native_code")
-    stages = Deferred("kernelcore.compiler.stages")
-    cpu = Deferred("kernelcore.codegen.target.cpu")
-    activity = Deferred("kernelcore.passes.autodiff.activity")
-    pipeline = Deferred("kernelcore.passes.pipeline")
+from kernelcore.passes import pipeline
+from kernelcore.passes.autodiff import activity
 
 # A process takes as long to start as a few kernels take to compile.
 KERNELS_PER_PROCESS = 6
 BAR_WIDTH = 24
 
-_Make = Callable[[], "Func | None"]
+_Make = Callable[[], Func | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +102,6 @@ class _Run:
         self.is_shown = bool(sys.stderr) and (sys.stderr.isatty() if progress is None else progress)
         self.tasks = list(_named(task for kernel in kernels for task in _tasks(kernel, adjoint)))
         self.count = len(self.tasks)
-        # Unless kernels are equal; help can come before they are read.
-        self.some_are_new = _has_fewer_entries(len(kernels))
         # Ends with a None for every thread.
         self.queue: SimpleQueue[tuple[str, code.Missing] | None] = SimpleQueue()
         # One for every other process.
@@ -129,8 +115,6 @@ class _Run:
         """Compile everything with at most ``processes`` processes, this one included."""
         queued = 0
         try:
-            if self.some_are_new:
-                self._get_help(self.count, processes)
             for at, (name, make) in enumerate(self.tasks):
                 missing = self._missing(name, make)
                 if missing is None:
@@ -275,12 +259,6 @@ def _arrays(func: Func) -> list[int]:
     """The parameters that are arrays of floats."""
     pairs = enumerate(func.params)
     return [i for i, p in pairs if isinstance(p.type, ArrayType) and activity.is_float(p)]
-
-
-def _has_fewer_entries(count: int) -> bool:
-    """Whether the disk cache has fewer than ``count`` entries."""
-    disk = default_cache()
-    return disk is not None and not disk.has_entries(count)
 
 
 def _processors() -> int:
