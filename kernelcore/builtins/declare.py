@@ -67,8 +67,7 @@ class Builtin(Generic[P, R]):
         return dict(positional) | {name: kwargs[name] for name in names}
 
     def __repr__(self) -> str:
-        params = ", ".join(f"{name}: {cls}" for name, cls in self.op.params.items())
-        return f"{self.op.name}({params}) -> {self.op.result}"
+        return self.op.signature
 
 
 _open_tables: list[dict[str, Builtin[..., Any]]] = []

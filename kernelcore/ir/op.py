@@ -99,6 +99,12 @@ class Op:
     stride: Callable[[Sequence[int], Sequence[int | None]], int | None] | None = None
     rmw: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
+    @property
+    def signature(self) -> str:
+        """The signature of a PURE op as users read it."""
+        params = ", ".join(f"{name}: {cls}" for name, cls in self.params.items())
+        return f"{self.name}({params}) -> {self.result}"
+
     def result_type(self, types: Sequence[Type]) -> Scalar:
         """The result type of a PURE op on ``types``.
 

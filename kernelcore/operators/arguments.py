@@ -34,17 +34,12 @@ class ArgumentTree(NamedTuple):
     fields: tuple[str, ...] = ()
 
     @staticmethod
-    def of(name: str, type_: SourceType, leaves: Mapping[str, int]) -> ArgumentTree | None:
-        """The tree of parameter ``name``, None without operands; ``leaves`` gives their indices."""
-        return _tree(name, name, 0, type_, leaves)
-
-    @staticmethod
     def of_all(
         parameters: Iterable[tuple[str, SourceType]], leaves: Sequence[str]
     ) -> tuple[ArgumentTree, ...]:
         """The trees of the parameters that have some of ``leaves``."""
         index = {leaf: k for k, leaf in enumerate(leaves)}
-        trees = (ArgumentTree.of(name, type_, index) for name, type_ in parameters)
+        trees = (_tree(name, name, 0, type_, index) for name, type_ in parameters)
         return tuple(tree for tree in trees if tree is not None)
 
     @property
@@ -64,6 +59,7 @@ class ArgumentTree(NamedTuple):
 def _tree(
     name: str, key: str, position: int, type_: SourceType, leaves: Mapping[str, int]
 ) -> ArgumentTree | None:
+    """The tree of parameter ``name``, None without operands; ``leaves`` gives their indices."""
     element = type_.element if isinstance(type_, ArrayOf) else type_
     if isinstance(type_, ArrayOf) and type_.is_indexed and isinstance(element, SourceType):
         tables = [f"{name}.indices[{k}]" for k in range(type_.ndim)]

@@ -47,12 +47,8 @@ def jvp(op: Operation, active: Sequence[int]) -> DerivedOperation:
     Raises:
         KernelGradError: The kernel has no exact derivative.
     """
-    key = ("jvp", tuple(active))
-    if key not in op.derived:
-        op.derived[key] = Assembly(
-            op, {k: len(op.operands) + i for i, k in enumerate(active)}
-        ).jvp()
-    return op.derived[key]
+    given = {k: len(op.operands) + i for i, k in enumerate(active)}
+    return op.once(("jvp", tuple(active)), Assembly(op, given).jvp)
 
 
 def vjp(
@@ -66,11 +62,9 @@ def vjp(
     Raises:
         KernelGradError: The kernel has no exact derivative.
     """
+    given = {j: len(op.operands) + i for i, j in enumerate(cotangents)}
     key = ("vjp", tuple(wrt), tuple(cotangents), tuple(omit))
-    if key not in op.derived:
-        given = {j: len(op.operands) + i for i, j in enumerate(cotangents)}
-        op.derived[key] = _omit(Assembly(op, given).vjp(tuple(wrt)), tuple(omit))
-    return op.derived[key]
+    return op.once(key, lambda: _omit(Assembly(op, given).vjp(tuple(wrt)), tuple(omit)))
 
 
 def batch(op: Operation, batched: Sequence[bool]) -> Operation:
@@ -79,10 +73,7 @@ def batch(op: Operation, batched: Sequence[bool]) -> Operation:
     Operands marked in ``batched`` have a leading batch dimension, a value becomes an array of one
     dimension; the others are shared. ``op.owners()`` must be batched. All results are batched.
     """
-    key = ("batch", tuple(batched))
-    if key not in op.derived:
-        op.derived[key] = _batch(op, tuple(batched))
-    return op.derived[key]
+    return op.once(("batch", tuple(batched)), lambda: _batch(op, tuple(batched)))
 
 
 # Binds a tangent or cotangent parameter, given the binding of the primal one.

@@ -69,12 +69,12 @@ def extremum_operations(op: Operation, active: Sequence[int]) -> ExtremumOperati
     chosen = extremum_arrays(op.func, sources)
     if not chosen or any(op.bindings[i].role not in (Role.OUTPUT, Role.INOUT) for i in chosen):
         return None
-    key = ("extremum", chosen)
-    if key not in op.derived:
-        bound = [op.bindings[i] for i in chosen]
-        found = tuple(Extremum(b.result, b.operand if b.operand >= 0 else None) for b in bound)
-        op.derived[key] = ExtremumOperations(found, _count(op, chosen), _weighted(op, chosen))
-    return op.derived[key]
+    bound = [op.bindings[i] for i in chosen]
+    found = tuple(Extremum(b.result, b.operand if b.operand >= 0 else None) for b in bound)
+    return op.once(
+        ("extremum", chosen),
+        lambda: ExtremumOperations(found, _count(op, chosen), _weighted(op, chosen)),
+    )
 
 
 def find_ties(

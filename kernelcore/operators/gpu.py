@@ -59,15 +59,16 @@ def gpu_operation(
         for i, bound in enumerate(operation.bindings)
         if bound.role is Role.VALUE and bound.operand in on_device
     )
-    key = "device", architecture, chosen, config.deterministic
-    if key not in operation.derived:
+
+    def make() -> GpuOperation:
         func = by_reference(operation.optimized, chosen)
         bindings = tuple(
             replace(bound, role=Role.INPUT) if i in chosen else bound
             for i, bound in enumerate(operation.bindings)
         )
-        operation.derived[key] = GpuOperation(func, device_code(func, architecture), bindings)
-    return operation.derived[key]
+        return GpuOperation(func, device_code(func, architecture), bindings)
+
+    return operation.once(("device", architecture, chosen, config.deterministic), make)
 
 
 def common_architecture() -> str:

@@ -7,7 +7,7 @@ again (``operators/derive.py``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -118,6 +118,12 @@ class Operation:
 
     def __repr__(self) -> str:
         return f"{self.func.name}@{self.key[:8]}"
+
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What ``make`` gave when ``key`` was first asked for; it lives as long as this."""
+        if key not in self.derived:
+            self.derived[key] = make()
+        return self.derived[key]
 
     @property
     def outputs(self) -> tuple[Result, ...]:

@@ -58,7 +58,7 @@ def test_trees_hold_the_operands_alone_and_make_dictionaries():
 
 def test_indexed_arrays_have_data_and_indices():
     type_ = ArrayOf(INNER, 2, is_indexed=True)
-    tree = ArgumentTree.of("x", type_, {n: k for k, n in enumerate(leaf_names("x", type_))})
+    (tree,) = ArgumentTree.of_all([("x", type_)], leaf_names("x", type_))
     assert tree is not None
     assert tree.unflatten("abcd") == {
         "data": {"a": "a", "b": "b"},

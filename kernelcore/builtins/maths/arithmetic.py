@@ -26,8 +26,8 @@ class Arithmetic(Protocol):
         """Whether 'reciprocal' is one instruction, and 'div' tests for operands that are rare."""
         ...
 
-    def constant(self, scalar: Scalar, number: float) -> Any:
-        """``number``, rounded to ``scalar``."""
+    def const(self, scalar: Scalar, value: float) -> Any:
+        """``value``, rounded to ``scalar``."""
         ...
 
     def unary(self, name: str, scalar: Scalar, x: Any) -> Any:
@@ -108,7 +108,7 @@ class Value:
         if isinstance(number, Value):
             assert number.type == self.type
             return number
-        return Value(self.on, self.type, self.on.constant(self.type, number))
+        return Value(self.on, self.type, self.on.const(self.type, number))
 
     def _unary(self, name: str) -> Value:
         return Value(self.on, self.type, self.on.unary(name, self.type, self.raw))

@@ -5,10 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from kernelcore.builtins.lowering import LLVM_TYPES, PURE_ATTRIBUTES, Emit, Lower, literal
+from kernelcore.builtins import composed
+from kernelcore.builtins.lowering import (
+    LLVM_TYPES,
+    PURE_ATTRIBUTES,
+    Emit,
+    Lower,
+    call_intrinsic,
+    intrinsic,
+    literal,
+    select,
+)
 from kernelcore.builtins.maths.arithmetic import Value
 from kernelcore.language.types import Scalar, boolean, float32, float64, int64
 
+_UNARY: dict[str, Lower] = {
+    "neg": composed.neg,
+    "not": composed.invert,
+    "abs": composed.abs,
+    "sqrt": intrinsic("sqrt"),
+}
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _COMPARISONS = {"lt": "olt", "le": "ole", "eq": "oeq", "ne": "une"}
 _INTEGER_COMPARISONS = {"lt": "slt", "le": "sle", "eq": "eq", "ne": "ne"}
@@ -36,30 +52,24 @@ class Emission:
         self.lines.append(f"  {name} = {text}")
         return name
 
+    def declare(self, text: str) -> None:
+        """Note a declaration or definition that the function refers to."""
+        self.needed[text] = None
+
     def type(self, scalar: Scalar) -> str:
         """The LLVM type of ``scalar`` at the lane count."""
         return _wide(LLVM_TYPES[scalar.name], self.lanes)
 
-    def constant(self, scalar: Scalar, number: float) -> str:
-        """``number``, rounded to ``scalar``."""
-        text = literal(scalar, number)
+    def const(self, scalar: Scalar, value: float) -> str:
+        """``value``, rounded to ``scalar``."""
+        text = literal(scalar, value)
         return text if self.lanes == 1 else f"splat ({LLVM_TYPES[scalar.name]} {text})"
 
     def unary(self, name: str, scalar: Scalar, x: str) -> str:
         """See ``Arithmetic``."""
-        match name:
-            case "neg":
-                start = "fneg" if scalar.is_float else "sub"
-                operands = x if scalar.is_float else f"{self.constant(scalar, 0)}, {x}"
-                return self.op(f"{start} {self.type(scalar)} {operands}")
-            case "not":
-                return self.op(f"xor {self.type(scalar)} {x}, {self.constant(scalar, True)}")
-            case "abs":
-                return self._intrinsic("fabs", scalar, x)
-            case "reciprocal":
-                return self._reciprocal(scalar, x)
-            case _:
-                return self._intrinsic(name, scalar, x)
+        if name == "reciprocal":
+            return self._reciprocal(scalar, x)
+        return _UNARY[name](self, scalar, x)
 
     def binary(self, name: str, scalar: Scalar, x: str, y: str) -> str:
         """See ``Arithmetic``."""
@@ -72,12 +82,11 @@ class Emission:
 
     def fused_multiply_add(self, scalar: Scalar, x: str, y: str, z: str) -> str:
         """``x * y + z``, rounded once."""
-        return self._intrinsic("fma", scalar, x, y, z)
+        return call_intrinsic(self, "fma", scalar, (x, y, z))
 
     def select(self, scalar: Scalar, condition: str, x: str, y: str) -> str:
         """``x`` where ``condition`` holds, else ``y``."""
-        ty = self.type(scalar)
-        return self.op(f"select {self.type(boolean)} {condition}, {ty} {x}, {ty} {y}")
+        return select(self, scalar, condition, x, y)
 
     def reinterpret(self, source: Scalar, target: Scalar, x: str) -> str:
         """The bits of ``x`` as another type of the same width."""
@@ -99,7 +108,7 @@ class Emission:
         assert self.lanes == 1
         entries = ", ".join(f"i64 {n}" for n in table)
         array = f"[{len(table)} x i64]"
-        self.needed[f"@kc.table = private unnamed_addr constant {array} [{entries}]"] = None
+        self.declare(f"@kc.table = private unnamed_addr constant {array} [{entries}]")
         return self.op(f"load i64, ptr {self.op(f'getelementptr i64, ptr @kc.table, i64 {index}')}")
 
     def beyond(
@@ -137,20 +146,13 @@ class Emission:
     def _reciprocal(self, scalar: Scalar, x: str) -> str:
         ty = self.type(scalar)
         symbol = f"llvm.nvvm.rcp.approx.ftz.{ty[0]}"
-        self.needed[f"declare {ty} @{symbol}({ty})"] = None
+        self.declare(f"declare {ty} @{symbol}({ty})")
         estimate = self.op(f"call {ty} @{symbol}({ty} {x})")
         if scalar == float32:
             return estimate
         # The lower half is 0. With the lowest bit these are the steps of ``ptxas`` to the bit.
         odd = self.op(f"or i64 {self.reinterpret(float64, int64, estimate)}, 1")
         return self.reinterpret(int64, float64, odd)
-
-    def _intrinsic(self, name: str, scalar: Scalar, *operands: str) -> str:
-        ty = self.type(scalar)
-        element = f"f{scalar.bits}"
-        symbol = f"llvm.{name}.{element if self.lanes == 1 else f'v{self.lanes}{element}'}"
-        self.needed[f"declare {ty} @{symbol}({', '.join([ty] * len(operands))})"] = None
-        return self.op(f"call {ty} @{symbol}({', '.join(f'{ty} {x}' for x in operands)})")
 
 
 def lowered(function: Callable[..., Value]) -> Lower:
@@ -200,7 +202,7 @@ def _rare_function(
     mask = (abs(Value(on, t, "%x")) <= limit).raw
     if lanes > 1:
         reduce = f"i1 @llvm.vector.reduce.and.v{lanes}i1({on.type(boolean)}"
-        on.needed[f"declare {reduce})"] = None
+        on.declare(f"declare {reduce})")
         mask = on.op(f"call {reduce} {mask})")
     lines = [
         f"define internal {ty} @{symbol}.v{lanes}({ty} %x, {ty} %usual) noinline "

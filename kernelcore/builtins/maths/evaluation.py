@@ -20,9 +20,9 @@ class Evaluation:
     fused: bool
     estimates = False
 
-    def constant(self, scalar: Scalar, number: float) -> Any:
-        """``number``, rounded to ``scalar``."""
-        return scalar(number)
+    def const(self, scalar: Scalar, value: float) -> Any:
+        """``value``, rounded to ``scalar``."""
+        return scalar(value)
 
     def unary(self, name: str, scalar: Scalar, x: Any) -> Any:
         """See ``Arithmetic``."""

@@ -16,7 +16,7 @@ from kernelcore.frontend.calls.atomics import INTRINSICS
 from kernelcore.frontend.calls.intrinsics import Intrinsic
 from kernelcore.frontend.calls.snippet import NativeFunction, lower_snippet_call
 from kernelcore.frontend.derivatives.gradient import Gradient, grad, gradient_of, lower_gradient
-from kernelcore.frontend.expressions.apply import arguments, cast, signature
+from kernelcore.frontend.expressions.apply import arguments, cast
 from kernelcore.frontend.scope import Scope, scalar
 from kernelcore.frontend.values.array_view import extent
 from kernelcore.frontend.values.composite import construct, operate
@@ -121,7 +121,7 @@ def _call_builtin(
             raise KernelTypeError(
                 f"{op.name}(): '{name}': {problem}",
                 scope.loc(keyword),
-                f"the signature is {signature(op)}",
+                f"the signature is {op.signature}",
             )
         values[name], nodes[name] = keywords[name], keyword.value
     if op in _FOLDED and len(args) > 2 and not keywords:
@@ -133,7 +133,7 @@ def _call_builtin(
         raise KernelTypeError(
             f"{op.name}() takes {arguments(len(op.params))}, found {len(args) + len(keywords)}",
             scope.loc(node),
-            f"the signature is {signature(op)}",
+            f"the signature is {op.signature}",
         )
     ordered = list(op.params)
     return operate(scope, op, [values[n] for n in ordered], node, [nodes[n] for n in ordered])

@@ -43,7 +43,7 @@ def apply_op(
         raise KernelTypeError(
             f"{op.name}() takes {arguments(len(op.params))}, found {len(args)}",
             loc,
-            f"the signature is {signature(op)}",
+            f"the signature is {op.signature}",
         )
     values = [scalar(a, scope.loc(n)) for a, n in zip(args, operands, strict=True)]
     if all(
@@ -156,7 +156,7 @@ def _unsupported(
     names = class_words(cls)
     texts = [ast.unparse(n) for n in operands]
     is_int = [not isinstance(m, UntypedLiteral) and m.type in TYPE_CLASSES["Int"] for m in members]
-    remedy = f"the signature is {signature(op)}"
+    remedy = f"the signature is {op.signature}"
     if isinstance(_operator(node), ast.Div) and any(is_int):
         casts = (f"float({t})" if i else t for t, i in zip(texts, is_int, strict=True))
         floats = " / ".join(casts)
@@ -216,12 +216,6 @@ def _operator(node: ast.AST) -> ast.operator | None:
     return node.op if isinstance(node, ast.BinOp | ast.AugAssign) else None
 
 
-def signature(op: Op) -> str:
-    """The signature of ``op`` as a user reads it."""
-    params = ", ".join(f"{name}: {cls}" for name, cls in op.params.items())
-    return f"{op.name}({params}) -> {op.result}"
-
-
 def _fold(
     op: Op,
     values: Sequence[Atom | UntypedLiteral],
@@ -265,7 +259,7 @@ def _fold(
     except KernelTypeError as error:
         names = ", ".join(ast.unparse(n) for n in operands)
         message = f"{error.message} (operands: {names})"
-        raise KernelTypeError(message, loc, f"the signature is {signature(op)}") from None
+        raise KernelTypeError(message, loc, f"the signature is {op.signature}") from None
     assert op.ref is not None
     with np.errstate(all="ignore"):
         result: Any = op.ref(*(c.type.numpy.type(c.value) for c in inputs))
