@@ -15,6 +15,8 @@ void set_error_types(std::array<nanobind::object, kErrorKinds> classes) {
 }
 
 void set_python_error(const Error& error) {
+  // Python's handler of the signal raises; left pending, it would raise a second time.
+  if (error.kind() == ErrorKind::kInterrupted && PyErr_CheckSignals() != 0) return;
   PyObject* known = g_classes[static_cast<size_t>(error.kind())];
   PyErr_SetString(known != nullptr ? known : PyExc_SystemError, error.what());
 }

@@ -105,6 +105,9 @@ Error LaunchDescriptor::run_error(std::span<const int64_t, kStatusWords> words) 
                      "(): out of memory for the values that the kernel records in its loops\n"
                      "  help: launch fewer grid points at a time, or run fewer loop iterations");
   }
+  if (status == kStatusInterrupted) {
+    return Error(ErrorKind::kInterrupted, name + "(): interrupted: its results are incomplete");
+  }
   return Error(ErrorKind::kInternal, name + "(): unknown status " + std::to_string(status));
 }
 

@@ -50,7 +50,8 @@ struct LaunchDescriptor {
   std::vector<GridIndexedAxis> grid_indexed_axes;
   // Of the kernel's assertions, in order; the message of an index check starts with kIndexPlace.
   std::vector<std::string> messages;
-  bool may_block = false;  // a run may wait for another thread, such as a pipe's reader
+  // A run of few points may take long: it waits for a pipe's reader, or loops without a bound.
+  bool may_block = false;
   std::vector<Accumulated> accumulated;
   std::vector<size_t> noalias;  // parameters of which no other argument may share an element
   std::vector<size_t> stored;   // parameters whose elements threads write without adding

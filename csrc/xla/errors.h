@@ -32,6 +32,8 @@ inline XLA_FFI_Error_Code code_of(ErrorKind kind) {
       return XLA_FFI_Error_Code_FAILED_PRECONDITION;
     case ErrorKind::kUnknownKernel:
       return XLA_FFI_Error_Code_NOT_FOUND;
+    case ErrorKind::kInterrupted:
+      return XLA_FFI_Error_Code_CANCELLED;
     case ErrorKind::kInternal:
       break;
   }

@@ -25,6 +25,7 @@ _native.set_error_types(
         KernelPlacementError,
         KernelAssertionError,
         KernelIndexError,
+        KeyboardInterrupt,
         KernelCompileError,
         KernelCompileError,
     )

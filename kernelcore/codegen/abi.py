@@ -4,7 +4,8 @@ A kernel is ``void k(const void* args, const Grid* grid, int64 begin, int64 end)
 ``end`` are row-major positions in the grid, whose extents are below 2**31. The argument block
 holds, in parameter order and at natural alignment, per scalar its bytes and per array of n
 dimensions ``{void* data; int64 shape[n]; int64 stride_bytes[n]}``. Elements lie at their natural
-alignment. A kernel that fails sets ``*grid->status`` and returns.
+alignment. A kernel that fails sets ``*grid->status`` and returns; where ``while`` loops find it set
+they end the kernel, so that a launcher can stop it.
 
 Bit k of ``grid->shared`` says that other threads may add to the k-th accumulated array
 (``passes/access/accumulation_plan.py``) during the call: additions of integers are atomic then, and

@@ -21,6 +21,9 @@ from kernelcore.language.types import ArrayType, Scalar, as_array
 from kernelcore.passes.access.accumulation_plan import accumulated_arrays, form_of
 from kernelcore.passes.access.effects import AccessMap, effects
 
+# A thread of a kernel that has one of these may take as long as it likes.
+_UNBOUNDED = frozenset({OpKind.PRINT, OpKind.WHILE})
+
 
 def parameter_slots(func: Func, bindings: Sequence[Binding]) -> list[ParameterSlot]:
     """The slots of the parameters of ``func``, in order."""
@@ -110,7 +113,7 @@ def describe_launch(
         where="" if func.loc is None else excerpt(func.loc),
         grid_indexed_axes=accesses.grid_indexed_axes(),
         messages=messages(func),
-        may_block=any(e.op.kind is OpKind.PRINT for e in walk_eqns(func.body)),
+        may_block=any(e.op.kind in _UNBOUNDED for e in walk_eqns(func.body)),
         accumulated=[] if is_serial else [a.row() for a in accumulated_arrays(accesses)],
         exclusive=exclusive(func),
         is_serial=is_serial,

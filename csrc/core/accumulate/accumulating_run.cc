@@ -284,13 +284,13 @@ void AccumulatingRun::run_chunk(int64_t, int64_t worker) {
       write_array(block_copy.data() + target.slot->offset, home_of(target, sequence));
     }
   }
-  fn()(block_copy.data(), &seen, begin, rest);
+  run_kernel(block_copy.data(), seen, begin, rest);
   if (rest < end) {
     for (const Target& target : targets_) {
       if (target.way != Way::kChunkCopy || target.what->axis < 0) continue;
       write_array(block_copy.data() + target.slot->offset, target.view);
     }
-    fn()(block_copy.data(), &seen, rest, end);
+    run_kernel(block_copy.data(), seen, rest, end);
   }
   if (pending == nullptr) return;
   pending->ready.store(index + 1, std::memory_order_seq_cst);

@@ -22,6 +22,8 @@ constexpr int64_t kTargetChunks = 64;
 constexpr int64_t kTileRows = 4;
 constexpr int64_t kMinRowPoints = 64;
 constexpr int64_t kMaxGrowth = 4;
+// Runs that take longer can be interrupted.
+constexpr int64_t kLongNs = 10'000'000;
 
 std::atomic<bool> g_is_eager{false};
 
@@ -48,6 +50,13 @@ int64_t timed(ChunkedRun& chunked) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
 }
 
+/// Runs one chunk; the time that the others take on one thread.
+int64_t timed_rest(ChunkedRun& chunked) {
+  int64_t rest_ns = timed(chunked) * (chunked.chunks() - 1);
+  if (rest_ns > kLongNs) prepare_for_interrupts();
+  return rest_ns;
+}
+
 bool pays_to_dispatch(int64_t rest_ns, const Executor& executor) {
   return rest_ns >= executor.dispatch_cost_ns() || g_is_eager.load(std::memory_order_relaxed);
 }
@@ -56,11 +65,13 @@ void run_chunked(const LaunchDescriptor& descriptor, const void* block, const La
                  Executor& executor) {
   int64_t chunk = chunk_points(descriptor, launch, kMinChunkPoints, kMaxChunkPoints);
   ChunkedRun chunked(descriptor.fn, block, &launch.grid, launch.total, chunk);
-  if (executor.max_threads() == 1 ||
-      !pays_to_dispatch(timed(chunked) * (chunked.chunks() - 1), executor)) {
-    chunked.claim_rest();
-  } else {
+  int64_t rest_ns = timed_rest(chunked);
+  if (executor.max_threads() > 1 && pays_to_dispatch(rest_ns, executor)) {
     executor.run(chunked);
+  } else if (rest_ns > kLongNs) {
+    chunked.claim_all();
+  } else {
+    chunked.claim_rest();
   }
 }
 
@@ -85,7 +96,7 @@ void run_accumulating(const LaunchDescriptor& descriptor, const void* block, con
   int64_t most = has_window ? kMaxWindowChunkPoints : kMaxChunkPoints;
   int64_t chunk = chunk_points(descriptor, launch, kInlinePoints, most);
   AccumulatingRun chunked(descriptor, block, launch, chunk);
-  int64_t rest_ns = timed(chunked) * (chunked.chunks() - 1);
+  int64_t rest_ns = timed_rest(chunked);
   int64_t threads = std::min(executor.max_threads(), chunked.chunks());
   bool gains = threads > 1 && !chunked.is_alone() && pays_to_dispatch(rest_ns, executor);
   int64_t helpful = gains && chunked.share(threads) ? threads_that_pay(chunked, threads) : 1;
@@ -128,7 +139,7 @@ bool ChunkedRun::claim(int64_t worker) {
 
 void ChunkedRun::run_chunk(int64_t index, int64_t) {
   auto [begin, end] = points_of(index);
-  fn_(block_, grid_, begin, end);
+  run_kernel(block_, *grid_, begin, end);
 }
 
 void ChunkedRun::help() {
@@ -212,9 +223,13 @@ void run(const LaunchDescriptor& descriptor, const void* block, Launch& launch,
   if (launch.total == 0) return;
   int64_t status[kStatusWords] = {};
   launch.grid.status = status;
+  InterruptibleStatus interruptible(status);
+  if (descriptor.may_block || descriptor.is_serial) prepare_for_interrupts();
   StandardFloatMode standard;
-  if (launch.total <= kInlinePoints || descriptor.is_serial) {
+  if (launch.total <= kInlinePoints) {
     descriptor.fn(block, &launch.grid, 0, launch.total);
+  } else if (descriptor.is_serial) {
+    ChunkedRun(descriptor.fn, block, &launch.grid, launch.total, kMaxChunkPoints).claim_all();
   } else if (!descriptor.accumulated.empty()) {
     run_accumulating(descriptor, block, launch, executor);
   } else {

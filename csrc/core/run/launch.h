@@ -9,6 +9,7 @@
 
 #include "core/launch_descriptor.h"
 #include "core/memory/array_view.h"
+#include "core/run/interrupt.h"
 #include "kernelcore/abi.h"
 
 namespace kernelcore {
@@ -47,7 +48,10 @@ class ChunkedRun {
   /// Admits helpers up to worker `count - 1` only.
   void limit_workers(int64_t count) { max_workers_ = count; }
 
-  KernelFn fn() const { return fn_; }
+  /// Runs the kernel over a range of points, unless the run has been interrupted.
+  void run_kernel(const void* block, const Grid& grid, int64_t begin, int64_t end) const {
+    if (!is_interrupted(grid.status)) fn_(block, &grid, begin, end);
+  }
   const void* block() const { return block_; }
   const Grid& grid() const { return *grid_; }
   int64_t total() const { return total_; }

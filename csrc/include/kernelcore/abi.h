@@ -41,6 +41,7 @@ struct Grid {
 inline constexpr int kStatusWords = 3;
 
 inline constexpr int64_t kStatusOutOfMemory = 1;
+inline constexpr int64_t kStatusInterrupted = 2;
 /// The status of the first assertion; the following assertions have the following numbers.
 inline constexpr int64_t kStatusFirstAssertion = 16;
 

@@ -18,7 +18,7 @@ from kernelcore.base.errors import KernelCompileError
 from kernelcore.base.llvm import engine, lock
 from kernelcore.codegen import abi
 from kernelcore.codegen.gpu import gpu_ops, nvrtc, warp_reduction
-from kernelcore.codegen.llvm import control, memory, output
+from kernelcore.codegen.llvm import control, exits, memory
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter, Handler, Lanes
 from kernelcore.codegen.llvm.kernel import (
     HANDLERS,
@@ -230,7 +230,7 @@ def _emit_loop(e: Emitter, func: Func, order: Order, dims: Sequence[str], first:
     e.place(head)
     position = e.phi("i64")
     e.add_edge(position, first, before)
-    e.branch(e.op(f"icmp slt i64 {position}, %end"), point, output.FINISH_BLOCK)
+    e.branch(e.op(f"icmp slt i64 {position}, %end"), point, exits.FINISH_BLOCK)
     e.place(point)
     indices = unravel(e, position, dims)
     e.point = tuple(gpu_ops.assembly(e, LOW_HALF, f"i64 {i}") for i in indices)

@@ -54,6 +54,7 @@ class Facts:
         least_masked_bytes: The smallest elements that the processor accesses under masks.
         fused: Whether the target multiplies and adds in one instruction.
         branches: Whether rare cases of elementary functions are branches in place.
+        checks_status: Whether ``while`` loops end where the launch has been ended.
     """
 
     assertions: Mapping[Eqn, int] = field(default_factory=dict[Eqn, int])
@@ -63,6 +64,7 @@ class Facts:
     least_masked_bytes: int = 1
     fused: bool = native.has_fma
     branches: bool = False
+    checks_status: bool = False
 
 
 @dataclass(frozen=True, slots=True)

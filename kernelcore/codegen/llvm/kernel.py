@@ -17,7 +17,16 @@ from kernelcore.codegen.analysis.uniformity import (
     lane_strides,
     row_major_accesses,
 )
-from kernelcore.codegen.llvm import access, atomic, control, float16, memory, output, stacks
+from kernelcore.codegen.llvm import (
+    access,
+    atomic,
+    control,
+    exits,
+    float16,
+    memory,
+    output,
+    stacks,
+)
 from kernelcore.codegen.llvm.access import whole_elements
 from kernelcore.codegen.llvm.cast import emit_cast
 from kernelcore.codegen.llvm.emitter import (
@@ -66,7 +75,8 @@ def emit_kernel(
     """
     if func.body.yields:
         raise KernelCompileError(f"'{func.name}' yields values: it is no kernel", func.loc)
-    facts, lanes = facts_of(func, least_masked_bytes=strategy.least_masked_bytes), Lanes()
+    least = strategy.least_masked_bytes
+    facts, lanes = facts_of(func, least_masked_bytes=least, checks_status=True), Lanes()
     if strategy.gang > 1:
         lanes = Lanes(strategy.gang, lane_strides(func))
         written, first = whole_elements(func), first_accesses(func)
@@ -77,15 +87,15 @@ def emit_kernel(
     dims = [e.op(f"load i64, ptr {memory.address_at(e, '%grid', 8 * a)}") for a in range(func.rank)]
     some = e.op("icmp slt i64 %begin, %end")
     start = e.label("start")
-    e.branch(some, start, output.FINISH_BLOCK)
+    e.branch(some, start, exits.FINISH_BLOCK)
     e.place(start)
     e.accumulation = accumulate.begin(e, func)
-    done = e.label("totals") if e.accumulation.partial else output.FINISH_BLOCK
+    done = e.label("totals") if e.accumulation.partial else exits.FINISH_BLOCK
     _emit_points(e, func, dims, done, strategy)
     if e.accumulation.partial:
         e.place(done)
         accumulate.finish(e, e.accumulation)
-        e.jump(output.FINISH_BLOCK)
+        e.jump(exits.FINISH_BLOCK)
     leave(e)
     straight = {STRAIGHT: "true"} if is_straight(func, strategy.gang) else {}
     pairs = {**(attributes or {}), **straight}.items()
@@ -219,8 +229,8 @@ def leave(e: Emitter, finish: Callable[[Emitter], None] | None = None) -> None:
     """Emit the blocks by which a kernel returns, with what ``finish`` emits before it does."""
     if e.stacks:
         e.place(stacks.OUT_OF_MEMORY_BLOCK)
-        output.fail(e, abi.STATUS_OUT_OF_MEMORY)
-    e.place(output.FINISH_BLOCK)
+        exits.fail(e, abi.STATUS_OUT_OF_MEMORY)
+    e.place(exits.FINISH_BLOCK)
     if finish is not None:
         finish(e)
     stacks.free_stacks(e)

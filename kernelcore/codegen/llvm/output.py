@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 
 from kernelcore.codegen import abi
-from kernelcore.codegen.llvm import float16
+from kernelcore.codegen.llvm import exits, float16
 from kernelcore.codegen.llvm.cast import convert
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
 from kernelcore.codegen.simd import masked_control
 from kernelcore.ir.core import Atom, Eqn
 from kernelcore.language.types import float64, int64, uint64
-
-FINISH_BLOCK = "finish"
 
 _NAN_BITS = 0x7FF8 << 48
 # Printable in the texts of LLVM as they are.
@@ -65,29 +62,9 @@ def emit_assert(e: Emitter, eqn: Eqn) -> list[str]:
         e.branch(masked_control.is_any(e, failing), failed, held)
         e.place(failed)
         details = [masked_control.in_first_lane(e, a, failing) for a in shown]
-    fail(e, abi.STATUS_FIRST_ASSERTION + e.facts.assertions[eqn], details)
+    exits.fail(e, abi.STATUS_FIRST_ASSERTION + e.facts.assertions[eqn], details)
     e.place(held)
     return []
-
-
-def fail(e: Emitter, status: int, details: Sequence[str] = ()) -> None:
-    """Leave the kernel with ``status``, unless another thread has failed before.
-
-    The words after the status get ``details``, of type i64.
-    """
-    field = e.op(f"getelementptr i8, ptr %grid, i64 {abi.GRID_STATUS_OFFSET}")
-    target = e.op(f"load ptr, ptr {field}")
-    words = f"ptr {target}, i64 {abi.STATUS_OK}, i64 {status}"
-    pair = e.op(f"cmpxchg {words} monotonic monotonic, align 8")
-    if details:
-        first = e.label("first")
-        is_first = e.op(f"extractvalue {{ i64, i1 }} {pair}, 1")
-        e.branch(is_first, first, FINISH_BLOCK)
-        e.place(first)
-    for at, value in enumerate(details, 1):
-        word = e.op(f"getelementptr i64, ptr {target}, i64 {at}")
-        e.effect(f"store i64 {value}, ptr {word}, align 8")
-    e.jump(FINISH_BLOCK)
 
 
 def _passed(e: Emitter, atom: Atom) -> tuple[str, str]:
