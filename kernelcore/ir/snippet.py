@@ -13,6 +13,7 @@ from enum import Enum, Flag, auto
 
 from kernelcore.base.errors import KernelGradError, KernelTypeError, SrcLoc
 from kernelcore.ir.core import Atom, Eqn, Var
+from kernelcore.ir.op import WRITES, OpKind
 from kernelcore.language.flatten import scalars_of
 from kernelcore.language.types import ArrayType, Dense, Scalar, Type, element_type, int32, int64
 
@@ -26,6 +27,9 @@ class Use(Flag):
     LOAD = auto()
     STORE = auto()
     ADD = auto()
+
+
+_KINDS = {Use.LOAD: OpKind.LOAD, Use.STORE: OpKind.STORE, Use.ADD: OpKind.ATOMIC_ADD}
 
 
 class Variant(Enum):
@@ -201,23 +205,15 @@ class ArrayUse:
     """The accesses that a SNIPPET Eqn may make to one of its arrays."""
 
     array: Var
-    use: Use
+    kinds: frozenset[OpKind]
 
     @property
     def loads(self) -> bool:
-        return Use.LOAD in self.use
-
-    @property
-    def stores(self) -> bool:
-        return Use.STORE in self.use
-
-    @property
-    def accumulates(self) -> bool:
-        return Use.ADD in self.use
+        return OpKind.LOAD in self.kinds
 
     @property
     def writes(self) -> bool:
-        return self.stores or self.accumulates
+        return not self.kinds.isdisjoint(WRITES)
 
 
 def snippet_of(eqn: Eqn) -> Snippet:
@@ -248,7 +244,8 @@ def array_uses(eqn: Eqn) -> Iterator[ArrayUse]:
     for slot, atoms in snippet_of(eqn).arguments(eqn.inputs):
         if isinstance(slot.type, ArrayType):
             assert isinstance(atoms[0], Var)
-            yield ArrayUse(atoms[0], slot.effect)
+            kinds = (kind for use, kind in _KINDS.items() if use in slot.effect)
+            yield ArrayUse(atoms[0], frozenset(kinds))
 
 
 def has_effect(eqn: Eqn) -> bool:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from dataclasses import replace
 
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
-from kernelcore.ir.op import OpKind
+from kernelcore.ir.op import LOOPS, OpKind
 from kernelcore.language.types import ArrayType
 
+# The control Eqns around an Eqn, outermost first, each with the number of the region inside it.
+Path = tuple[tuple[Eqn, int], ...]
 # Per kind of control flow: how many inputs, and how many parameters of its regions, stand before
 # those that belong to its outputs. An ``if`` has no such inputs or parameters.
 LEADING = {OpKind.IF: (1, 0), OpKind.FOR: (3, 1), OpKind.WHILE: (0, 0)}
@@ -47,6 +49,19 @@ def walk_eqns(region: Region) -> Iterator[Eqn]:
         yield eqn
         for inner in eqn.regions:
             yield from walk_eqns(inner)
+
+
+def walk_paths(region: Region, path: Path = ()) -> Iterator[tuple[Eqn, Path]]:
+    """As ``walk_eqns``, with the control Eqns around each Eqn."""
+    for eqn in region.eqns:
+        yield eqn, path
+        for number, inner in enumerate(eqn.regions):
+            yield from walk_paths(inner, (*path, (eqn, number)))
+
+
+def is_in_loop(path: Path) -> bool:
+    """Whether a loop is among the control Eqns of ``path``."""
+    return any(around.op.kind in LOOPS for around, _ in path)
 
 
 def walk_regions(region: Region) -> Iterator[Region]:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kernelcore.ir.builder import Builder
-from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
-from kernelcore.ir.op import ACCESSES, LOAD, TID, OpKind
+from kernelcore.ir.core import Eqn, Func, Region, Var
+from kernelcore.ir.derivative_rules import Argument, instantiate
+from kernelcore.ir.op import LOAD, TID, OpKind
 from kernelcore.ir.walk import rewrite
-from kernelcore.language.types import ArrayType, Scalar
+from kernelcore.language.types import ArrayType, Scalar, Type
 
 
 def batch(func: Func, batched: Sequence[bool]) -> Func:
@@ -19,39 +20,35 @@ def batch(func: Func, batched: Sequence[bool]) -> Func:
     dimension; every other parameter is shared by all instances.
     """
     builder = Builder()
+    builder.loc = func.loc
     instance = builder.emit(TID, axis=0, name="instance")
-    arrays: dict[Atom, Var] = {}
-    values: list[Eqn] = []
     params: list[Var] = []
+    given: list[Argument] = []
     for param, is_batched in zip(func.params, batched, strict=True):
+        params.append(Var(_batched(param.type), param.name) if is_batched else param)
         if not is_batched:
-            params.append(param)
-            continue
-        match param.type:
-            case ArrayType(_, ndim):
-                arrays[param] = Var(replace(param.type, ndim=ndim + 1), param.name)
-                params.append(arrays[param])
-            case Scalar():
-                params.append(Var(ArrayType(param.type, 1), param.name))
-                values.append(Eqn(LOAD, (params[-1], instance), (param,), loc=func.loc))
-            case _:
-                raise ValueError(f"a parameter of type {param.type}")
-    eqns = rewrite(func.body, lambda eqn: _eqn(eqn, arrays, instance)).eqns
-    body = Region(tuple(params), (*builder.eqns, *values, *eqns))
+            given.append((param,))
+        elif isinstance(param.type, ArrayType):
+            given.append((params[-1], instance))
+        else:
+            given.append((builder.emit(LOAD, params[-1], instance, name=param.name),))
+    eqns = rewrite(instantiate(func, given), _shifted).eqns
+    body = Region(tuple(params), (*builder.eqns, *eqns))
     return replace(func, name=f"{func.name}_batch", body=body, grid_rank=func.rank + 1)
 
 
-def _eqn(eqn: Eqn, arrays: dict[Atom, Var], instance: Var) -> Eqn:
-    if eqn.op.kind is OpKind.TID:
-        return replace(eqn, attrs={**eqn.attrs, "axis": eqn.attrs["axis"] + 1})
-    if eqn.op.kind in (OpKind.SNIPPET, OpKind.CUSTOM):
-        pairs = [(arrays[a], instance) if a in arrays else (a,) for a in eqn.inputs]
-        return replace(eqn, inputs=tuple(a for pair in pairs for a in pair))
-    if eqn.inputs and eqn.inputs[0] in arrays:
-        array, *rest = eqn.inputs
-        if eqn.op.kind in ACCESSES:
-            return replace(eqn, inputs=(arrays[array], instance, *rest))
-        if eqn.op.kind is OpKind.DIM:
-            attrs = {**eqn.attrs, "axis": eqn.attrs["axis"] + 1}
-            return replace(eqn, inputs=(arrays[array],), attrs=attrs)
-    return eqn
+def _batched(type_: Type) -> ArrayType:
+    match type_:
+        case ArrayType(_, ndim):
+            return replace(type_, ndim=ndim + 1)
+        case Scalar():
+            return ArrayType(type_, 1)
+        case _:
+            raise ValueError(f"a parameter of type {type_}")
+
+
+def _shifted(eqn: Eqn) -> Eqn:
+    """A TID of the axis behind that of the batch."""
+    if eqn.op.kind is not OpKind.TID:
+        return eqn
+    return replace(eqn, attrs={**eqn.attrs, "axis": eqn.attrs["axis"] + 1})

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kernelcore.ir.core import Atom, Eqn, Func, Region
 from kernelcore.ir.op import OpKind
+from kernelcore.ir.walk import walk_paths
 from kernelcore.language.types import Scalar, StackType
 
 _KINDS = (OpKind.STACK, OpKind.PUSH, OpKind.POP)
@@ -45,9 +46,11 @@ def stack_records(func: Func) -> dict[Atom, Member]:
     another, and neither region is in the other: then they always have equally many elements.
     """
     uses: dict[Atom, list[_Use]] = {}
-    for use in _uses(func.body, (), iter(range(1 << 62))):
-        stack = use.eqn.out if use.eqn.op.kind is OpKind.STACK else use.eqn.inputs[0]
-        uses.setdefault(stack, []).append(use)
+    for place, (eqn, path) in enumerate(walk_paths(func.body)):
+        if eqn.op.kind in _KINDS:
+            stack = eqn.out if eqn.op.kind is OpKind.STACK else eqn.inputs[0]
+            regions = (func.body, *(around.regions[number] for around, number in path))
+            uses.setdefault(stack, []).append(_Use(eqn, regions, place))
     groups: dict[object, list[Atom]] = {}
     for stack, known in uses.items():
         groups.setdefault(_group(known) or stack, []).append(stack)
@@ -55,15 +58,6 @@ def stack_records(func: Func) -> dict[Atom, Member]:
     for number, stacks in enumerate(groups.values()):
         members.update(_members(number, stacks, uses))
     return members
-
-
-def _uses(region: Region, around: tuple[Region, ...], places: Iterator[int]) -> Iterator[_Use]:
-    inside = (*around, region)
-    for eqn in region.eqns:
-        if eqn.op.kind in _KINDS:
-            yield _Use(eqn, inside, next(places))
-        for inner in eqn.regions:
-            yield from _uses(inner, inside, places)
 
 
 def _group(uses: Sequence[_Use]) -> tuple[Region, ...] | None:

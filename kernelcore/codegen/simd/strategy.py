@@ -9,9 +9,9 @@ from kernelcore.base.host import Host
 from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.simd.cost_model import best_gang, rows_per_tile, suits_loop_lanes
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
-from kernelcore.ir.core import Eqn, Func, Region, Var
-from kernelcore.ir.op import ATOMICS, LOOPS, AddForm, OpKind
-from kernelcore.ir.walk import walk_eqns
+from kernelcore.ir.core import Atom, Eqn, Func, Var
+from kernelcore.ir.op import ATOMICS, AddForm, OpKind
+from kernelcore.ir.walk import is_in_loop, walk_eqns, walk_paths
 from kernelcore.language.types import FLOATS
 from kernelcore.passes.access.accumulation_plan import form_of
 
@@ -73,23 +73,16 @@ def has_vector_form(func: Func) -> bool:
 
 def adds_in_order(func: Func) -> bool:
     """Whether a gang adds to shared elements in the order of single threads."""
-    found: list[Eqn] = []
+    arrays: list[Atom] = []
     strides = lane_strides(func)
-
-    def visit(region: Region, in_loop: bool) -> bool:
-        for eqn in region.eqns:
-            if _is_ordered(eqn):
-                found.append(eqn)
-                # A gang that adds to one element adds up its lanes first.
-                is_apart = any(strides.get(i) != 0 for i in eqn.inputs[1:-1] if isinstance(i, Var))
-                if in_loop or not is_apart:
-                    return False
-            is_loop = eqn.op.kind in LOOPS
-            if not all(visit(r, in_loop or is_loop) for r in eqn.regions):
+    for eqn, path in walk_paths(func.body):
+        if _is_ordered(eqn):
+            arrays.append(eqn.inputs[0])
+            # A gang that adds to one element adds up its lanes first.
+            is_apart = any(strides.get(i) != 0 for i in eqn.inputs[1:-1] if isinstance(i, Var))
+            if is_in_loop(path) or not is_apart:
                 return False
-        return True
-
-    return visit(func.body, False) and len({e.inputs[0] for e in found}) == len(found)
+    return len(set(arrays)) == len(arrays)
 
 
 def _is_atomic(eqn: Eqn) -> bool:

@@ -211,7 +211,7 @@ def _is_accumulated(accesses: AccessMap, array: Var, used: set[Atom]) -> bool:
 
 
 def _snippet_kinds(accesses: AccessMap, array: Var) -> set[OpKind]:
-    return {kind for found in accesses.snippets.get(array, ()) for kind in found.kinds}
+    return {kind for found in accesses.snippets.get(array, ()) for kind in found.use.kinds}
 
 
 def _launch_values(func: Func) -> set[Atom]:

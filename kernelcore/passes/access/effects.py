@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Hashable
+from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
-from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
+from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
 from kernelcore.ir.op import ACCESSES, ATOMICS, READS, TID, WRITES, OpKind
 from kernelcore.ir.snippet import ArrayUse, array_uses
-from kernelcore.ir.walk import array_type, element_indices, walk_eqns
+from kernelcore.ir.walk import Path, array_type, element_indices, walk_eqns, walk_paths
 from kernelcore.language.types import ArrayType, int32, int64
 
 _INTS = (int32, int64)
+_STORES = WRITES - {OpKind.ATOMIC_ADD}
 _REPEATS = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM})
 
 
@@ -38,23 +39,13 @@ class SnippetAccess:
     use: ArrayUse
     is_in_loop: bool
 
-    @property
-    def kinds(self) -> tuple[OpKind, ...]:
-        """The accesses that it stands for."""
-        pairs = (
-            (OpKind.LOAD, self.use.loads),
-            (OpKind.STORE, self.use.stores),
-            (OpKind.ATOMIC_ADD, self.use.accumulates),
-        )
-        return tuple(kind for kind, is_done in pairs if is_done)
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Access:
     """One access of an element and the control Eqns around it, outermost first."""
 
     eqn: Eqn
-    path: tuple[tuple[Eqn, int], ...]
+    path: Path
 
     @property
     def indices(self) -> tuple[Atom, ...]:
@@ -68,28 +59,16 @@ class Access:
 
 def effects(func: Func) -> tuple[Effect, ...]:
     """The effect of ``func`` on each parameter; values have none."""
-    found = {v: Effect() for v in func.params}
+    found: dict[Atom, set[OpKind]] = {v: set() for v in func.params}
     for eqn in walk_eqns(func.body):
         if eqn.op.kind is OpKind.SNIPPET:
             for use in array_uses(eqn):
-                found[use.array] = _with_use(found[use.array], use)
+                found[use.array] |= use.kinds
         elif eqn.op.kind in ACCESSES:
-            array, kind = eqn.inputs[0], eqn.op.kind
-            assert isinstance(array, Var)
-            if kind is OpKind.ATOMIC_ADD:
-                found[array] = replace(found[array], accumulates=True)
-                continue
-            known = found[array]
-            loads, stores = known.loads or kind in READS, known.stores or kind in WRITES
-            found[array] = replace(known, loads=loads, stores=stores)
-    return tuple(found.values())
-
-
-def _with_use(known: Effect, use: ArrayUse) -> Effect:
-    return Effect(
-        known.loads or use.loads,
-        known.stores or use.stores,
-        known.accumulates or use.accumulates,
+            found[eqn.inputs[0]].add(eqn.op.kind)
+    return tuple(
+        Effect(bool(kinds & READS), bool(kinds & _STORES), OpKind.ATOMIC_ADD in kinds)
+        for kinds in found.values()
     )
 
 
@@ -110,12 +89,16 @@ class AccessMap:
     def __init__(self, func: Func) -> None:
         self.func = func
         self.by_array: dict[Atom, list[Access]] = {}
-        for access in _accesses(func.body, ()):
-            self.by_array.setdefault(access.eqn.inputs[0], []).append(access)
         # What snippets do to arrays, at indices that are unknown.
         self.snippets: dict[Atom, list[SnippetAccess]] = {}
-        for found in _snippet_accesses(func.body, False):
-            self.snippets.setdefault(found.use.array, []).append(found)
+        for eqn, path in walk_paths(func.body):
+            if eqn.op.kind in ACCESSES:
+                self.by_array.setdefault(eqn.inputs[0], []).append(Access(eqn, path))
+            elif eqn.op.kind is OpKind.SNIPPET:
+                is_in_loop = any(around.op.kind is not OpKind.IF for around, _ in path)
+                for use in array_uses(eqn):
+                    known = self.snippets.setdefault(use.array, [])
+                    known.append(SnippetAccess(eqn, use, is_in_loop))
         self._written = {a for a in (*self.by_array, *self.snippets) if self.has(a, *WRITES)}
         # Per value: a number that equal values share, whether it has one value in the whole
         # launch, and the launch axis that it is an injective function of.
@@ -135,7 +118,7 @@ class AccessMap:
     def has(self, array: Atom, *kinds: OpKind) -> bool:
         """Whether any access of ``array`` is of one of ``kinds``."""
         return self.has_own(array, *kinds) or any(
-            kind in kinds for found in self.snippets.get(array, ()) for kind in found.kinds
+            not found.use.kinds.isdisjoint(kinds) for found in self.snippets.get(array, ())
         )
 
     def has_own(self, array: Atom, *kinds: OpKind) -> bool:
@@ -256,22 +239,6 @@ class AccessMap:
     def _is_launch_index(self, indices: tuple[Atom, ...]) -> bool:
         axes = [self._number(_tid_structure(a)) for a in range(self.func.rank)]
         return [self.key(i) for i in indices] == axes
-
-
-def _accesses(region: Region, path: tuple[tuple[Eqn, int], ...]) -> Iterator[Access]:
-    for eqn in region.eqns:
-        if eqn.op.kind in ACCESSES:
-            yield Access(eqn, path)
-        for index, inner in enumerate(eqn.regions):
-            yield from _accesses(inner, (*path, (eqn, index)))
-
-
-def _snippet_accesses(region: Region, is_in_loop: bool) -> Iterator[SnippetAccess]:
-    for eqn in region.eqns:
-        if eqn.op.kind is OpKind.SNIPPET:
-            yield from (SnippetAccess(eqn, use, is_in_loop) for use in array_uses(eqn))
-        for inner in eqn.regions:
-            yield from _snippet_accesses(inner, is_in_loop or eqn.op.kind is not OpKind.IF)
 
 
 def _tid_structure(axis: int) -> Hashable:

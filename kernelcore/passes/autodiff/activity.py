@@ -12,6 +12,7 @@ from kernelcore.ir.walk import atoms_in, replace_body, rewrite, slot, walk_eqns,
 from kernelcore.language.types import element_type
 from kernelcore.passes.access.effects import AccessMap
 from kernelcore.passes.access.unshared_atomics import without_owned_atomics
+from kernelcore.passes.autodiff.rules import written
 from kernelcore.passes.simplify.dead_code import dce
 
 _EFFECTS = WRITES | {OpKind.PUSH, OpKind.POP}
@@ -69,11 +70,7 @@ def _spread_eqn(eqn: Eqn, found: set[Atom]) -> None:
             _spread_native(eqn, found)
         case OpKind.CUSTOM:
             if any(a in found for a in eqn.inputs):
-                inner = list(walk_eqns(eqn.regions[0]))
-                written = [e.inputs[0] for e in inner if e.op.kind in WRITES]
-                calls = [e for e in inner if e.op.kind is OpKind.SNIPPET]
-                written += [u.array for e in calls for u in array_uses(e) if u.writes]
-                found.update(v for v in (*eqn.outputs, *written) if is_float(v))
+                found.update(v for v in (*eqn.outputs, *written(eqn)) if is_float(v))
         case _:
             pass
 
@@ -197,7 +194,7 @@ def _check_array(accesses: AccessMap, array: Atom) -> None:
     stores = accesses.has_own(array, OpKind.STORE, *ATOMICS)
     loads = accesses.has_own(array, OpKind.LOAD)
     uses = [a.use for a in accesses.snippets.get(array, ())]
-    is_seen = adds and any(u.loads or u.stores for u in uses)
+    is_seen = adds and any(u.kinds - {OpKind.ATOMIC_ADD} for u in uses)
     if not is_seen and (loads + stores + adds < 2 or accesses.owned(array)):
         return
     kind = OpKind.LOAD if loads else OpKind.ATOMIC_ADD
