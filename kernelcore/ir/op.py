@@ -63,6 +63,8 @@ READS = ATOMICS | {OpKind.LOAD}
 WRITES = ATOMICS | {OpKind.STORE, OpKind.ATOMIC_ADD}
 ACCESSES = READS | WRITES
 LOOPS = frozenset({OpKind.FOR, OpKind.WHILE})
+# Kinds without effect that give a thread the same value at any time.
+REPEATABLE = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM})
 # Kinds with an effect outside of arrays.
 MESSAGES = frozenset({OpKind.PRINT, OpKind.ASSERT})
 

@@ -51,6 +51,12 @@ def walk_eqns(region: Region) -> Iterator[Eqn]:
             yield from walk_eqns(inner)
 
 
+def eqns_inside(eqn: Eqn) -> Iterator[Eqn]:
+    """Every Eqn of the regions of ``eqn`` and of those inside them."""
+    for region in eqn.regions:
+        yield from walk_eqns(region)
+
+
 def walk_paths(region: Region, path: Path = ()) -> Iterator[tuple[Eqn, Path]]:
     """As ``walk_eqns``, with the control Eqns around each Eqn."""
     for eqn in region.eqns:

@@ -19,14 +19,12 @@ from kernelcore.codegen.analysis.component_groups import (
 )
 from kernelcore.codegen.analysis.uniformity import Strides, iteration_strides
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
-from kernelcore.ir.op import AddForm, OpKind
+from kernelcore.ir.op import REPEATABLE, AddForm, OpKind
 from kernelcore.ir.walk import atoms_in, used_atoms, walk_eqns
 from kernelcore.language.types import Scalar, boolean
 from kernelcore.passes.access.accumulation_plan import form_of
 
-_WITHOUT_EFFECT = frozenset(
-    {OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM, OpKind.LOAD, OpKind.IF}
-)
+_WITHOUT_EFFECT = REPEATABLE | {OpKind.LOAD, OpKind.IF}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,15 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from kernelcore.builtins.arithmetic import add
-from kernelcore.codegen.analysis.uniformity import Strides, lane_strides, row_strides
+from kernelcore.codegen.analysis.uniformity import Strides, lane_strides, row_strides, stride_of
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
-from kernelcore.ir.op import AddForm, OpKind
+from kernelcore.ir.op import REPEATABLE, AddForm, OpKind
 from kernelcore.ir.walk import (
     LEADING,
     atoms_in,
     bound_vars,
     clone_eqn,
+    eqns_inside,
     replace_body,
     substitute,
     walk_eqns,
@@ -27,7 +28,7 @@ from kernelcore.passes.access.accumulation_plan import form_of
 from kernelcore.passes.access.effects import Access, AccessMap, disjoint, varies_with_loops
 
 _WRITES = frozenset({OpKind.STORE, OpKind.ATOMIC_ADD})
-_WITHOUT_EFFECT = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM, OpKind.LOAD})
+_WITHOUT_EFFECT = REPEATABLE | {OpKind.LOAD}
 
 
 def can_tile_rows(func: Func) -> bool:
@@ -66,7 +67,7 @@ def is_idempotent(func: Func) -> bool:
     strides, outside = lane_strides(func), frozenset(func.body.eqns)
 
     def is_known(atoms: Sequence[Atom]) -> bool:
-        return all(isinstance(a, Const) or strides[a] is not None for a in atoms)
+        return all(stride_of(strides, a) is not None for a in atoms)
 
     def is_harmless(eqn: Eqn) -> bool:
         match eqn.op.kind:
@@ -76,10 +77,8 @@ def is_idempotent(func: Func) -> bool:
                 return is_known(eqn.inputs[:3])
             case OpKind.STORE:
                 return eqn in outside
-            case OpKind.PURE | OpKind.CAST | OpKind.TID | OpKind.DIM:
-                return True
-            case _:
-                return False
+            case kind:
+                return kind in REPEATABLE
 
     return all(map(is_harmless, walk_eqns(func.body)))
 
@@ -88,10 +87,9 @@ def _goes_along(eqn: Eqn, strides: Strides) -> bool:
     """Whether ``eqn`` of several rows can run in one place."""
     match eqn.op.kind:
         case OpKind.FOR:
-            return all(isinstance(a, Const) or strides[a] == 0 for a in eqn.inputs[:3])
+            return all(stride_of(strides, a) == 0 for a in eqn.inputs[:3])
         case OpKind.IF:
-            inner = (e for region in eqn.regions for e in walk_eqns(region))
-            return all(e.op.kind is not OpKind.FOR for e in inner)
+            return all(e.op.kind is not OpKind.FOR for e in eqns_inside(eqn))
         case kind:
             return kind in _WITHOUT_EFFECT or kind in _WRITES
 
@@ -122,7 +120,7 @@ def _keeps_order(accesses: AccessMap, array: Atom, strides: Strides) -> bool:
 
 
 def _is_alike(access: Access, strides: Strides) -> bool:
-    return all(isinstance(i, Const) or strides[i] == 0 for i in access.indices)
+    return all(stride_of(strides, i) == 0 for i in access.indices)
 
 
 class _RowTiler:
@@ -149,8 +147,7 @@ class _RowTiler:
     def is_alike(self, eqn: Eqn) -> bool:
         """Whether ``eqn`` is without effect, and the same in all rows."""
         made = {*eqn.outputs, *(v for region in eqn.regions for v in bound_vars(region))}
-        inner = (e for region in eqn.regions for e in walk_eqns(region))
-        return not any(e.op.kind in _WRITES for e in (eqn, *inner)) and all(
+        return not any(e.op.kind in _WRITES for e in (eqn, *eqns_inside(eqn))) and all(
             self.strides[v] == 0 for v in made
         )
 

@@ -78,6 +78,11 @@ def _along(func: Func, axis: int) -> tuple[int, ...]:
     return tuple(int(k == axis) for k in range(func.rank))
 
 
+def stride_of(strides: Strides, atom: Atom) -> int | None:
+    """By how much a scalar grows, literals included."""
+    return 0 if isinstance(atom, Const) else strides[atom]
+
+
 def ends_together(loop: Eqn, stride: Callable[[Atom], int | None]) -> bool:
     """Whether threads enter ``loop``, a FOR, in different iterations, with one index in each.
 
@@ -106,7 +111,7 @@ class _Analysis:
             self.region(body)
 
     def of(self, atom: Atom) -> int | None:
-        return 0 if isinstance(atom, Const) else self.strides[atom]
+        return stride_of(self.strides, atom)
 
     def learn(self, var: Var, stride: int | None) -> None:
         """Set the stride of ``var``; None if it contradicts the known one."""

@@ -34,7 +34,7 @@ from kernelcore.codegen.simd.grid_loop import unravel
 from kernelcore.codegen.snippet import translation_unit
 from kernelcore.ir.core import Func
 from kernelcore.ir.op import LOOPS, OpKind
-from kernelcore.ir.walk import walk_eqns
+from kernelcore.ir.walk import eqns_inside, walk_eqns
 from kernelcore.language.types import ArrayType
 from kernelcore.passes.access.accumulation_plan import Order, unplanned
 from kernelcore.passes.autodiff.rules import without_rules
@@ -203,7 +203,7 @@ def _emit_points(e: Emitter, func: Func, order: Order) -> None:
     packed, strided = e.label("packed"), e.label("strided")
     e.branch(all_equal(e, found, forms), packed, strided)
     for label, bound in ((packed, forms), (strided, found)):
-        e.place(label)
+        e.start_block(label)
         e.bind_all(bound)
         _emit_loop(e, func, order, dims, first)
 
@@ -219,19 +219,17 @@ def _has_packed_body(func: Func) -> bool:
     if any(isinstance(p.type, ArrayType) and p.type.components for p in func.params):
         return True
     loops = (e for e in eqns if e.op.kind in LOOPS)
-    inside = (e for loop in loops for region in loop.regions for e in walk_eqns(region))
-    return any(isinstance(a.type, ArrayType) for e in inside for a in e.inputs)
+    inputs = (a for loop in loops for e in eqns_inside(loop) for a in e.inputs)
+    return any(isinstance(a.type, ArrayType) for a in inputs)
 
 
 def _emit_loop(e: Emitter, func: Func, order: Order, dims: Sequence[str], first: str) -> None:
     """The body for positions with one step between them."""
     before, head, point = e.block, e.label("head"), e.label("point")
-    e.jump(head)
-    e.place(head)
-    position = e.phi("i64")
-    e.add_edge(position, first, before)
+    e.jump_into(head)
+    position = e.phi("i64", (first, before))
     e.branch(e.op(f"icmp slt i64 {position}, %end"), point, exits.FINISH_BLOCK)
-    e.place(point)
+    e.start_block(point)
     indices = unravel(e, position, dims)
     e.point = tuple(gpu_ops.assembly(e, LOW_HALF, f"i64 {i}") for i in indices)
     e.wide_indices = {i: e.op(f"zext i32 {i} to i64") for i in e.point}

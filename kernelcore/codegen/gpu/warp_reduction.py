@@ -8,17 +8,16 @@ them adds the total of all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kernelcore.builtins.arithmetic import add
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.builtins.reference import is_narrow, nothing_added
-from kernelcore.codegen.analysis.uniformity import lane_strides
+from kernelcore.codegen.analysis.uniformity import lane_strides, stride_of
 from kernelcore.codegen.llvm import atomic, memory
 from kernelcore.codegen.llvm.emitter import Emitter
 from kernelcore.codegen.reduction.accumulation import Accumulation, PartialSums
-from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
+from kernelcore.codegen.reduction.element_add import summed
+from kernelcore.ir.core import Eqn, Func, Region
 from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import array_type, walk_eqns
 from kernelcore.language.types import Scalar
@@ -39,7 +38,7 @@ def begin(e: Emitter, func: Func) -> Accumulation:
         is_shared = form is AddForm.SHARED and not is_narrow(array_type(eqn).dtype)
         if form is AddForm.PARTIAL:
             partial[eqn] = _clear_sum(e, array_type(eqn).dtype)
-        elif is_shared and all(_stride(strides, i) == 0 for i in eqn.inputs[1:-1]):
+        elif is_shared and all(stride_of(strides, i) == 0 for i in eqn.inputs[1:-1]):
             meeting.add(eqn)
     return Accumulation(func, partial=partial, meeting=frozenset(meeting))
 
@@ -72,17 +71,16 @@ def finish(e: Emitter) -> None:
         vote = "i1 @llvm.nvvm.barrier.cta.red.or.aligned.all(i32"
         e.declare(f"declare {vote}, i1)")
         e.branch(e.op(f"call {vote} 0, i1 {used})"), some, done)
-        e.place(some)
+        e.start_block(some)
         dtype = array_type(eqn).dtype
         own = memory.load(e, dtype, partial.sums)
         total = _total_of_block(e, dtype, own, f"@kc.block{at}", here)
         e.branch(e.op(f"icmp eq i32 {thread}, 0"), first, done)
-        e.place(first)
+        e.start_block(first)
         e.region(Region((), defining_eqns(plan.func, eqn.inputs[1:-1])))
         _, address = memory.element(e, eqn)
         atomic.add_at(e, dtype, address, total)
-        e.jump(done)
-        e.place(done)
+        e.jump_into(done)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +127,7 @@ def _clear_sum(e: Emitter, dtype: Scalar) -> PartialSums:
 
 def _add_to_own_sum(e: Emitter, eqn: Eqn, partial: PartialSums) -> list[str]:
     dtype, value = array_type(eqn).dtype, e.value(eqn.inputs[-1])
-    total = _sum(e, dtype, memory.load(e, dtype, partial.sums), value)
+    total = summed(e, dtype, memory.load(e, dtype, partial.sums), value)
     memory.store(e, dtype, total, partial.sums)
     e.effect(f"store i8 1, ptr {partial.is_used}")
     return ["poison"]
@@ -145,22 +143,21 @@ def _add_as_warp(e: Emitter, eqn: Eqn) -> list[str]:
     e.declare("declare i32 @llvm.nvvm.activemask()")
     mask = e.op("call i32 @llvm.nvvm.activemask()")
     e.branch(e.op(f"icmp eq i32 {mask}, -1"), meet, alone)
-    e.place(meet)
+    e.start_block(meet)
     match = "{ i32, i1 } @llvm.nvvm.match.all.sync.i64p(i32"
     e.declare(f"declare {match}, i64)")
     bits = e.op(f"ptrtoint ptr {address} to i64")
     pair = e.op(f"call {match} -1, i64 {bits})")
     e.branch(e.op(f"extractvalue {{ i32, i1 }} {pair}, 1"), together, alone)
-    e.place(together)
+    e.start_block(together)
     total = _total_of_warp(e, dtype, value)
     e.branch(e.op(f"icmp eq i32 {_lane(e)}, 0"), one, done)
-    e.place(one)
+    e.start_block(one)
     atomic.add_at(e, dtype, address, total)
     e.jump(done)
-    e.place(alone)
+    e.start_block(alone)
     atomic.add_at(e, dtype, address, value)
-    e.jump(done)
-    e.place(done)
+    e.jump_into(done)
     return ["poison"]
 
 
@@ -171,16 +168,15 @@ def _total_of_block(e: Emitter, dtype: Scalar, own: str, shared: str, here: _Pla
     of_warp = _total_of_warp(e, dtype, own, here.lanes)
     write, wait, read, done = (e.label(hint) for hint in ("write", "wait", "read", "total"))
     e.branch(e.op(f"icmp eq i32 {here.lane}, 0"), write, wait)
-    e.place(write)
+    e.start_block(write)
     slot = e.op(f"getelementptr {ty}, ptr addrspace(3) {shared}, i32 {here.warp}")
     e.effect(f"store {ty} {of_warp}, ptr addrspace(3) {slot}")
-    e.jump(wait)
-    e.place(wait)
+    e.jump_into(wait)
     e.declare("declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32)")
     e.effect("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
     before = e.block
     e.branch(e.op(f"icmp eq i32 {here.warp}, 0"), read, done)
-    e.place(read)
+    e.start_block(read)
     slot = e.op(f"getelementptr {ty}, ptr addrspace(3) {shared}, i32 {here.lane}")
     # What lies behind the last warp is undefined, and not used.
     found = e.op(f"load {ty}, ptr addrspace(3) {slot}")
@@ -189,11 +185,8 @@ def _total_of_block(e: Emitter, dtype: Scalar, own: str, shared: str, here: _Pla
     # The first warp may have fewer lanes than 32 only where it is the only one.
     total = _total_of_warp(e, dtype, part, here.lanes)
     after = e.block
-    e.jump(done)
-    e.place(done)
-    result = e.phi(ty)
-    e.add_edge(result, own, before)
-    e.add_edge(result, total, after)
+    e.jump_into(done)
+    result = e.phi(ty, (own, before), (total, after))
     return result
 
 
@@ -207,7 +200,7 @@ def _total_of_warp(e: Emitter, dtype: Scalar, value: str, lanes: str = str(WARP)
         exists = e.op(f"icmp ult i32 {e.op(f'add i32 {lane}, {distance}')}, {lanes}")
         ty = LLVM_TYPES[dtype.name]
         part = e.op(f"select i1 {exists}, {ty} {other}, {ty} {_identity(dtype)}")
-        value = _sum(e, dtype, value, part)
+        value = summed(e, dtype, value, part)
         distance //= 2
     return value
 
@@ -232,14 +225,5 @@ def _shuffled(e: Emitter, word: str, distance: int, mask: str) -> str:
     return e.op(f"call {function} {mask}, i32 {word}, i32 {distance}, i32 {WARP - 1})")
 
 
-def _sum(e: Emitter, dtype: Scalar, x: str, y: str) -> str:
-    assert add.op.lower is not None
-    return add.op.lower(e, dtype, x, y)
-
-
 def _identity(dtype: Scalar) -> str:
     return literal(dtype, nothing_added(dtype))
-
-
-def _stride(strides: Mapping[Var, int | None], atom: Atom) -> int | None:
-    return strides[atom] if isinstance(atom, Var) else 0

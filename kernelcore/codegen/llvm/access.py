@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from kernelcore.codegen.analysis.component_groups import component_of
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.emitter import Emitter
+from kernelcore.codegen.reduction.element_add import summed
 from kernelcore.codegen.simd import component_groups, vector_access
 from kernelcore.codegen.simd.masked_control import both
 from kernelcore.ir.core import Atom, Eqn, Func
-from kernelcore.ir.op import AddForm, OpKind
+from kernelcore.ir.op import REPEATABLE, AddForm, OpKind
 from kernelcore.ir.walk import array_type, atoms_in, walk_regions
-from kernelcore.language.types import Scalar
 from kernelcore.passes.access.accumulation_plan import form_of
-
-# Between the writes of one element these may stand: they neither see nor change it.
-_UNRELATED = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM})
-
-# The new element from the old one and a value.
-Update = Callable[[Emitter, Scalar, str, str], str]
 
 
 def emit_load(e: Emitter, eqn: Eqn) -> list[str]:
@@ -53,12 +47,12 @@ def emit_store(e: Emitter, eqn: Eqn) -> list[str]:
     return []
 
 
-def emit_owned_update(e: Emitter, eqn: Eqn, update: Update) -> list[str]:
-    """Change an element that no other thread touches, and give its old value."""
+def emit_owned_addition(e: Emitter, eqn: Eqn) -> list[str]:
+    """Add to an element that no other thread touches, and give its old value."""
     if e.gang == 1:
         dtype, address = memory.element(e, eqn)
         old = memory.load(e, dtype, address)
-        memory.store(e, dtype, update(e, dtype, old, e.value(eqn.inputs[-1])), address)
+        memory.store(e, dtype, summed(e, dtype, old, e.value(eqn.inputs[-1])), address)
         return [old]
     element = e.facts.elements.get(eqn, (eqn,))
     if eqn is not element[-1]:
@@ -70,7 +64,7 @@ def emit_owned_update(e: Emitter, eqn: Eqn, update: Update) -> list[str]:
     with e.at(e.gang):
         values = [e.value(part.inputs[-1]) for part in parts]
         news = [
-            update(e, where.dtype, old, value)
+            summed(e, where.dtype, old, value)
             for where, old, value in zip(sites, olds, values, strict=True)
         ]
     _store_parts(e, sites, news)
@@ -93,7 +87,7 @@ def whole_elements(func: Func) -> Mapping[Eqn, Sequence[Eqn]]:
     for region in walk_regions(func.body):
         run: list[Eqn] = []
         for eqn in region.eqns:
-            if eqn.op.kind in _UNRELATED:
+            if eqn.op.kind in REPEATABLE:
                 continue
             if _component(eqn, used) is None:
                 run = []

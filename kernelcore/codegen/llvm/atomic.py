@@ -26,7 +26,7 @@ def emit_atomic_add(e: Emitter, eqn: Eqn) -> list[str]:
         return component_groups.emit_addition(e, eqn)
     match form_of(eqn):
         case AddForm.OWNED:
-            return access.emit_owned_update(e, eqn, _sum)
+            return access.emit_owned_addition(e, eqn)
         case AddForm.PARTIAL:
             return accumulate.emit_partial(e, eqn)
         case AddForm.SHARED:
@@ -43,10 +43,6 @@ def refuse_bool(eqn: Eqn) -> None:
     """
     if eqn.inputs[-1].type == boolean:
         raise KernelCompileError("atomic_add on bool", eqn.loc)
-
-
-def _sum(e: Emitter, dtype: Scalar, old: str, value: str) -> str:
-    return _apply(e, add.op, dtype, old, value)
 
 
 def add_by_instruction(e: Emitter, eqn: Eqn) -> list[str]:
@@ -92,8 +88,7 @@ def _update(
     align = f"align {dtype.size_bytes}"
     first = e.op(f"load atomic {ty}, ptr {address} monotonic, {align}")
     before, again, done = e.block, e.label("again"), e.label("updated")
-    e.jump(again)
-    e.place(again)
+    e.jump_into(again)
     seen = e.phi(ty)
     old = _from_bits(e, dtype, seen)
     bits = _to_bits(e, dtype, _apply(e, update, dtype, old, value))
@@ -102,7 +97,7 @@ def _update(
     e.add_edge(seen, first, before)
     e.add_edge(seen, current, e.block)
     e.branch(swapped, done, again)
-    e.place(done)
+    e.start_block(done)
     return old
 
 

@@ -14,12 +14,19 @@ def type_of(e: Emitter, var: Var) -> str:
         return e.type(scalar_type(var))
 
 
-def bind_phis(e: Emitter, params: Sequence[Var]) -> list[str]:
-    """A phi per parameter of a region, which it is bound to."""
-    phis = [e.phi(type_of(e, param)) for param in params]
-    for param, phi in zip(params, phis, strict=True):
-        e.bind(param, phi)
+def bind_phis(e: Emitter, params: Sequence[Var], values: Sequence[str], block: str) -> list[str]:
+    """A phi per parameter of a region, which it is bound to; ``values`` come from ``block``."""
+    phis = phis_of(e, [type_of(e, param) for param in params], (values, block))
+    e.bind_all(dict(zip(params, phis, strict=True)))
     return phis
+
+
+def phis_of(e: Emitter, types: Sequence[str], *ends: tuple[Sequence[str], str]) -> list[str]:
+    """A phi per LLVM type; ``ends`` are their values with the block that these come from."""
+    columns = zip(*(values for values, _ in ends), strict=True) if types else ()
+    blocks = [block for _, block in ends]
+    rows = (zip(column, blocks, strict=True) for column in columns)
+    return [e.phi(ty, *row) for ty, row in zip(types, rows, strict=True)]
 
 
 def add_edges(e: Emitter, phis: Sequence[str], values: Sequence[str], block: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
-from kernelcore.codegen.llvm.blocks import add_edges, bind_phis, type_of
+from kernelcore.codegen.llvm.blocks import add_edges, bind_phis, phis_of, type_of
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
 from kernelcore.codegen.llvm.exits import leave_if_ended
 from kernelcore.codegen.simd import masked_control
@@ -20,15 +20,12 @@ def emit_if(e: Emitter, eqn: Eqn) -> list[str]:
     e.branch(e.value_at(eqn.inputs[0], 1), then, orelse)
     arms: list[tuple[list[str], str]] = []
     for label, region in zip((then, orelse), eqn.regions, strict=True):
-        e.place(label)
+        e.start_block(label)
         e.region(region)
         arms.append((e.values(region.yields, eqn.outputs), e.block))
         e.jump(join)
-    e.place(join)
-    phis = [e.phi(type_of(e, out)) for out in eqn.outputs]
-    for values, block in arms:
-        add_edges(e, phis, values, block)
-    return phis
+    e.start_block(join)
+    return phis_of(e, [type_of(e, out) for out in eqn.outputs], *arms)
 
 
 def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
@@ -46,22 +43,18 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     with e.at(1):
         count = trip_count(e, integer, first, limit, by)
     before, head, body_label, done = e.block, e.label("for"), e.label("body"), e.label("done")
-    e.jump(head)
-    e.place(head)
-    position, counter = e.phi(ty), e.phi(ty)
-    phis = bind_phis(e, carried)
-    add_edges(e, phis, entries, before)
-    e.add_edge(position, first, before)
-    e.add_edge(counter, "0", before)
+    e.jump_into(head)
+    position, counter = e.phi(ty, (first, before)), e.phi(ty, ("0", before))
+    phis = bind_phis(e, carried, entries, before)
     e.branch(e.op(f"icmp ult {ty} {counter}, {count}"), body_label, done)
-    e.place(body_label)
+    e.start_block(body_label)
     e.bind(index, position)
     e.region(body)
     add_edges(e, phis, e.values(body.yields, carried), e.block)
     e.add_edge(position, e.op(f"add {ty} {position}, {by}"), e.block)
     e.add_edge(counter, e.op(f"add nuw {ty} {counter}, 1"), e.block)
     e.jump(head)
-    e.place(done)
+    e.start_block(done)
     return phis
 
 
@@ -72,17 +65,15 @@ def emit_while(e: Emitter, eqn: Eqn) -> list[str]:
         return masked_control.emit_while(e, eqn)
     entries = e.values(eqn.inputs, cond.params)
     before, head, body_label, done = e.block, e.label("while"), e.label("body"), e.label("done")
-    e.jump(head)
-    e.place(head)
-    phis = bind_phis(e, cond.params)
-    add_edges(e, phis, entries, before)
+    e.jump_into(head)
+    phis = bind_phis(e, cond.params, entries, before)
     e.region(cond)
     e.branch(e.value_at(cond.yields[0], 1), body_label, done)
-    e.place(body_label)
+    e.start_block(body_label)
     e.bind_all(dict(zip(body.params, e.values(cond.params, body.params), strict=True)))
     e.region(body)
     leave_if_ended(e)
     add_edges(e, phis, e.values(body.yields, cond.params), e.block)
     e.jump(head)
-    e.place(done)
+    e.start_block(done)
     return phis

@@ -116,13 +116,9 @@ class Emitter:
         self.text = text = Text()
         self.op, self.effect, self.declare = text.op, text.effect, text.declare
         self.slot, self.scratch, self.spare = text.slot, text.scratch, text.spare
-        self.label, self.place, self.phi, self.add_edge = (
-            text.label,
-            text.place,
-            text.phi,
-            text.add_edge,
-        )
+        self.label, self.start_block, self.jump_into = text.label, text.start_block, text.jump_into
         self.jump, self.branch, self.branch_rarely = text.jump, text.branch, text.branch_rarely
+        self.phi, self.add_edge = text.phi, text.add_edge
         self.lanes = gang.size
         self.facts = facts or Facts()
         self.fused, self.branches = self.facts.fused, self.facts.branches
@@ -181,7 +177,8 @@ class Emitter:
         self.lanes = saved
 
     @contextmanager
-    def _as(self, gang: Lanes) -> Generator[None]:
+    def as_lanes(self, gang: Lanes) -> Generator[None]:
+        """Emit code of other lanes inside; what varies by another stride must be bound anew."""
         saved, self.lane_facts = self.lane_facts, gang
         yield
         self.lane_facts = saved
@@ -189,26 +186,12 @@ class Emitter:
     @contextmanager
     def gangs_of(self, size: int) -> Generator[None]:
         """Emit code of gangs of ``size`` inside; varying values must be bound anew."""
-        with self.at(1), self._as(replace(self.lane_facts, size=size, mask=None)):
+        with self.at(1), self.as_lanes(replace(self.lane_facts, size=size, mask=None)):
             yield
-
-    def collapsed(
-        self, strides: Strides, row_major: frozenset[Eqn]
-    ) -> AbstractContextManager[None]:
-        """Emit code of gangs that cross rows inside; varying values must be bound anew."""
-        return self._as(replace(self.lane_facts, strides=strides, row_major=row_major))
-
-    def iterations(self, loop: VectorLoop, lanes: int) -> AbstractContextManager[None]:
-        """Emit code whose lanes are iterations of ``loop`` inside."""
-        return self._as(Lanes(lanes, loop.strides, vector_loop=loop))
 
     def under(self, mask: str | None) -> AbstractContextManager[None]:
         """Emit code for the active lanes ``mask`` inside."""
-        return self._as(replace(self.lane_facts, mask=mask))
-
-    def storing(self, mask: str) -> AbstractContextManager[None]:
-        """Emit code inside of which only the lanes of ``mask`` store."""
-        return self._as(replace(self.lane_facts, store_mask=mask))
+        return self.as_lanes(replace(self.lane_facts, mask=mask))
 
     @contextmanager
     def tiled_code(
@@ -220,7 +203,7 @@ class Emitter:
         """Emit the row-tiled form of the kernel inside, of which these are known."""
         saved = self.facts, self.accumulation
         self.facts, self.accumulation = replace(self.facts, elements=elements), accumulation
-        with self._as(replace(self.lane_facts, strides=strides)):
+        with self.as_lanes(replace(self.lane_facts, strides=strides)):
             yield
         self.facts, self.accumulation = saved
 

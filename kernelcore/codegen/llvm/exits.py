@@ -22,7 +22,7 @@ def fail(e: Emitter, status: int, details: Sequence[str] = ()) -> None:
         first = e.label("first")
         is_first = e.op(f"extractvalue {{ i64, i1 }} {pair}, 1")
         e.branch(is_first, first, FINISH_BLOCK)
-        e.place(first)
+        e.start_block(first)
     for at, value in enumerate(details, 1):
         word = e.op(f"getelementptr i64, ptr {target}, i64 {at}")
         e.effect(f"store i64 {value}, ptr {word}, align 8")
@@ -39,7 +39,7 @@ def leave_if_ended(e: Emitter) -> None:
     status = e.op(f"load atomic i64, ptr {_status(e)} monotonic, align 8")
     go_on = e.label("next")
     e.branch(e.op(f"icmp eq i64 {status}, {abi.STATUS_OK}"), go_on, FINISH_BLOCK)
-    e.place(go_on)
+    e.start_block(go_on)
 
 
 def _status(e: Emitter) -> str:

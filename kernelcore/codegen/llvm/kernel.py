@@ -88,12 +88,12 @@ def emit_kernel(
     some = e.op("icmp slt i64 %begin, %end")
     start = e.label("start")
     e.branch(some, start, exits.FINISH_BLOCK)
-    e.place(start)
+    e.start_block(start)
     e.accumulation = accumulate.begin(e, func)
     done = e.label("totals") if e.accumulation.partial else exits.FINISH_BLOCK
     _emit_points(e, func, dims, done, strategy)
     if e.accumulation.partial:
-        e.place(done)
+        e.start_block(done)
         accumulate.finish(e, e.accumulation)
         e.jump(exits.FINISH_BLOCK)
     leave(e)
@@ -175,7 +175,7 @@ def _collapsed(e: Emitter, func: Func, packed: Mapping[Var, ArrayValue], limit: 
 
     def body() -> None:
         e.bind_all(packed)
-        with e.collapsed(strides, row_major):
+        with e.as_lanes(replace(e.lane_facts, strides=strides, row_major=row_major)):
             e.region(func.body)
 
     shaped = {eqn.inputs[0] for eqn in row_major}
@@ -228,9 +228,9 @@ def all_equal(e: Emitter, found: Mapping[Var, ArrayValue], forms: Mapping[Var, A
 def leave(e: Emitter, finish: Callable[[Emitter], None] | None = None) -> None:
     """Emit the blocks by which a kernel returns, with what ``finish`` emits before it does."""
     if e.stacks:
-        e.place(stacks.OUT_OF_MEMORY_BLOCK)
+        e.start_block(stacks.OUT_OF_MEMORY_BLOCK)
         exits.fail(e, abi.STATUS_OUT_OF_MEMORY)
-    e.place(exits.FINISH_BLOCK)
+    e.start_block(exits.FINISH_BLOCK)
     if finish is not None:
         finish(e)
     stacks.free_stacks(e)

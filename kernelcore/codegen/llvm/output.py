@@ -55,15 +55,15 @@ def emit_assert(e: Emitter, eqn: Eqn) -> list[str]:
     held, failed = e.label("held"), e.label("failed")
     if e.is_uniform(condition):
         e.branch(e.value_at(condition, 1), held, failed)
-        e.place(failed)
+        e.start_block(failed)
         details = [masked_control.in_first_lane(e, a, e.mask) for a in shown]
     else:
         failing = masked_control.failing(e, e.value_at(condition, e.gang))
         e.branch(masked_control.is_any(e, failing), failed, held)
-        e.place(failed)
+        e.start_block(failed)
         details = [masked_control.in_first_lane(e, a, failing) for a in shown]
     exits.fail(e, abi.STATUS_FIRST_ASSERTION + e.facts.assertions[eqn], details)
-    e.place(held)
+    e.start_block(held)
     return []
 
 

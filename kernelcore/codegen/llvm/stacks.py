@@ -80,10 +80,9 @@ def free_stacks(e: Emitter) -> None:
 def _make_room(e: Emitter, stack: StackValue, member: Member, capacity: str, is_full: str) -> None:
     grow, room = e.label("grow"), e.label("room")
     e.branch(is_full, grow, room)
-    e.place(grow)
+    e.start_block(grow)
     _grow(e, stack, capacity, member.record_bytes * e.gang)
-    e.jump(room)
-    e.place(room)
+    e.jump_into(room)
 
 
 def _grow(e: Emitter, stack: StackValue, capacity: str, record_bytes: int) -> None:
@@ -96,7 +95,7 @@ def _grow(e: Emitter, stack: StackValue, capacity: str, record_bytes: int) -> No
     data = e.op(f"call ptr @realloc(ptr {old}, i64 {size_bytes})")
     grown = e.label("grown")
     e.branch(e.op(f"icmp ne ptr {data}, null"), grown, OUT_OF_MEMORY_BLOCK)
-    e.place(grown)
+    e.start_block(grown)
     e.effect(f"store ptr {data}, ptr {stack.data}")
     e.effect(f"store i64 {wanted}, ptr {stack.capacity}")
 

@@ -75,7 +75,7 @@ class Text:
         """A fresh block label."""
         return self._fresh(hint)
 
-    def place(self, label: str) -> None:
+    def start_block(self, label: str) -> None:
         """Start the block ``label``; the block before must have been left."""
         self._lines.append(f"{label}:")
         self.block = label
@@ -83,6 +83,11 @@ class Text:
     def jump(self, label: str) -> None:
         """Leave the block for ``label``."""
         self.effect(f"br label %{label}")
+
+    def jump_into(self, label: str) -> None:
+        """Leave the block for the block ``label``, which starts here."""
+        self.jump(label)
+        self.start_block(label)
 
     def branch(self, cond: str, then: str, orelse: str) -> None:
         """Leave the block for ``then`` if ``cond`` holds, else for ``orelse``."""
@@ -93,11 +98,16 @@ class Text:
         self.declare('!0 = !{!"branch_weights", i32 1, i32 2000}')
         self.effect(f"br i1 {cond}, label %{then}, label %{orelse}, !prof !0")
 
-    def phi(self, type_text: str) -> str:
-        """A value that depends on the edge by which the block is entered."""
+    def phi(self, type_text: str, *edges: tuple[str, str]) -> str:
+        """A value that depends on the edge by which the block is entered.
+
+        ``edges`` are values with the blocks that they come from; ``add_edge`` adds others.
+        """
         name = self._fresh("%v")
         self._phis[name] = (len(self._lines), type_text, [])
         self._lines.append("")
+        for value, block in edges:
+            self.add_edge(name, value, block)
         return name
 
     def add_edge(self, phi: str, value: str, block: str) -> None:

@@ -98,13 +98,12 @@ def _add_shared(e: Emitter, eqn: Eqn, addition: _Ways) -> None:
         return
     together, alone, done = e.label("together"), e.label("alone"), e.label("added")
     e.branch_rarely(is_shared, together, alone)
-    e.place(together)
+    e.start_block(together)
     addition.together()
     e.jump(done)
-    e.place(alone)
+    e.start_block(alone)
     addition.alone()
-    e.jump(done)
-    e.place(done)
+    e.jump_into(done)
 
 
 def _ways(e: Emitter, eqn: Eqn) -> _Ways:
@@ -151,7 +150,7 @@ def _ways_of_neighbours(e: Emitter, eqn: Eqn, joined: JoinedAdditions) -> _Ways:
 
     def alone() -> None:
         if eqn is joined.eqns[-1]:
-            stencil.add_to_neighbours(e, joined, summed)
+            stencil.add_to_neighbours(e, joined)
 
     return _Ways(together, alone)
 
@@ -208,13 +207,12 @@ def finish(e: Emitter, plan: Accumulation) -> None:
             some, done = e.label("total"), e.label("added")
             used = e.op(f"load i8, ptr {partial.is_used}")
             e.branch(e.op(f"icmp ne i8 {used}, 0"), some, done)
-            e.place(some)
+            e.start_block(some)
             dtype = array_type(eqn).dtype
             e.region(Region((), defining_eqns(plan.func, eqn.inputs[1:-1])))
             total = _total(e, dtype, partial.sums)
             _add_shared(e, eqn, _ways_of_one(e, eqn, total))
-            e.jump(done)
-            e.place(done)
+            e.jump_into(done)
 
 
 def _clear_sums(e: Emitter, dtype: Scalar) -> PartialSums:

@@ -116,10 +116,8 @@ def _emit_lanes(e: Emitter, dtype: Scalar, lanes: _Lanes, add_one: _AddOne) -> N
     """A loop over the active lanes, of which there are some."""
     ty, bits = LLVM_TYPES[dtype.name], f"i{MAX_LANES}"
     before, turn, done = e.block, e.label("lane"), e.label("lanes_done")
-    e.jump(turn)
-    e.place(turn)
-    left = e.phi(bits)
-    e.add_edge(left, lanes.active, before)
+    e.jump_into(turn)
+    left = e.phi(bits, (lanes.active, before))
     e.declare(f"declare {bits} @llvm.cttz.{bits}({bits}, i1)")
     lane = e.op(f"call {bits} @llvm.cttz.{bits}({bits} {left}, i1 true)")
     place = e.op(f"getelementptr ptr, ptr {lanes.addresses}, i64 {lane}")
@@ -131,7 +129,7 @@ def _emit_lanes(e: Emitter, dtype: Scalar, lanes: _Lanes, add_one: _AddOne) -> N
     rest = e.op(f"and {bits} {left}, {e.op(f'sub {bits} {left}, 1')}")
     e.add_edge(left, rest, e.block)
     e.branch(e.op(f"icmp ne {bits} {rest}, 0"), turn, done)
-    e.place(done)
+    e.start_block(done)
 
 
 @cache
@@ -170,10 +168,9 @@ def _append(e: Emitter, log: str, dtype: Scalar, address: str, value: str) -> No
     end = e.op(f"load ptr, ptr {memory.address_at(e, log, abi.LOG_END_OFFSET)}")
     full, room = e.label("full"), e.label("room")
     e.branch_rarely(e.op(f"icmp eq ptr {following}, {end}"), full, room)
-    e.place(full)
+    e.start_block(full)
     _call(e, _drain(), f"ptr {log}")
-    e.jump(room)
-    e.place(room)
+    e.jump_into(room)
 
 
 @cache

@@ -12,21 +12,21 @@ from dataclasses import dataclass
 
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.builtins.reference import is_narrow, nothing_added
-from kernelcore.codegen.analysis.uniformity import Strides
+from kernelcore.codegen.analysis.uniformity import Strides, stride_of
 from kernelcore.codegen.llvm import memory
-from kernelcore.codegen.llvm.access import Update
 from kernelcore.codegen.llvm.emitter import Emitter
 from kernelcore.codegen.reduction.accumulation import JoinedAdditions
+from kernelcore.codegen.reduction.element_add import summed
 from kernelcore.codegen.simd.interleaved import shuffled
-from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
-from kernelcore.ir.op import AddForm, OpKind
+from kernelcore.ir.core import Atom, Eqn, Func, Var
+from kernelcore.ir.op import REPEATABLE, AddForm, OpKind
 from kernelcore.ir.walk import array_type, element_indices, walk_regions
 from kernelcore.language.types import Scalar
 from kernelcore.passes.access.accumulation_plan import form_of
 from kernelcore.passes.access.index_offsets import Position, definitions, position_of
 
 # These touch no array to which threads add in SHARED form.
-_UNRELATED = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM, OpKind.LOAD})
+_UNRELATED = REPEATABLE | {OpKind.LOAD}
 # From the first addition to the last: not beyond a gang, so that what is stored is an element that
 # some lane adds to.
 MAX_SPREAD = 4
@@ -91,7 +91,7 @@ def joined(e: Emitter, eqn: Eqn) -> JoinedAdditions | None:
     return found if is_packed else None
 
 
-def add_to_neighbours(e: Emitter, found: JoinedAdditions, update: Update) -> None:
+def add_to_neighbours(e: Emitter, found: JoinedAdditions) -> None:
     """Make the additions, all lanes being active, as if no other thread added to the array."""
     array, dtype, lanes = found.eqns[0].inputs[0], array_type(found.eqns[0]).dtype, range(e.gang)
     with e.at(1):
@@ -106,7 +106,7 @@ def add_to_neighbours(e: Emitter, found: JoinedAdditions, update: Update) -> Non
     with e.at(e.gang):
         for value, offset in added:
             order = [k - offset if k - offset in lanes else e.gang for k in lanes]
-            total = update(e, dtype, total, shuffled(e, ty, value, e.gang, order, nothing))
+            total = summed(e, dtype, total, shuffled(e, ty, value, e.gang, order, nothing))
         memory.store(e, dtype, total, start)
     with e.at(1):
         for at in (*range(before, 0), *range(e.gang, e.gang + behind)):
@@ -115,7 +115,7 @@ def add_to_neighbours(e: Emitter, found: JoinedAdditions, update: Update) -> Non
             for value, offset in added:
                 if at - offset in lanes:
                     lane = e.op(f"extractelement <{e.gang} x {ty}> {value}, i64 {at - offset}")
-                    one = update(e, dtype, one, lane)
+                    one = summed(e, dtype, one, lane)
             memory.store(e, dtype, one, address)
 
 
@@ -147,7 +147,7 @@ def _place(eqn: Eqn, defined: Mapping[Var, Eqn], strides: Strides) -> Position |
     if array.components or is_narrow(array.dtype) or not array.ndim:
         return None
     place = position_of(eqn, defined)
-    steps = [0 if isinstance(base, Const) else strides[base] for base, _ in place]
+    steps = [stride_of(strides, base) for base, _ in place]
     return place if steps == [*[0] * (array.ndim - 1), 1] else None
 
 

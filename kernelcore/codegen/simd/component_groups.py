@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from kernelcore.builtins.arithmetic import add as plus
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.builtins.reference import nothing_added
 from kernelcore.codegen.analysis.component_groups import component_of
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
+from kernelcore.codegen.reduction.element_add import add_alone
 from kernelcore.codegen.simd import gather_scatter
 from kernelcore.codegen.simd.interleaved import shuffled
 from kernelcore.codegen.simd.masked_control import or_nothing
@@ -69,7 +69,7 @@ def _add_rows(e: Emitter, unit: Sequence[Eqn]) -> None:
     rows = rows_of(e, ty, [named.get(at, nothing) for at in range(count)])
     for address, row in zip(addresses, rows, strict=True):
         with e.at(count):
-            _add(e, dtype, address, _resized(e, ty, row, ROW, count))
+            add_alone(e, dtype, address, _resized(e, ty, row, ROW, count))
 
 
 def _add_components(e: Emitter, unit: Sequence[Eqn]) -> None:
@@ -83,13 +83,7 @@ def _add_components(e: Emitter, unit: Sequence[Eqn]) -> None:
             one = e.op(f"extractelement <{e.gang} x {ty}> {value}, i64 {lane}")
             with e.at(1):
                 target = memory.address_at(e, address, place * dtype.size_bytes)
-                _add(e, dtype, target, one)
-
-
-def _add(e: Emitter, dtype: Scalar, address: str, value: str) -> None:
-    assert plus.op.lower is not None
-    old = memory.load(e, dtype, address)
-    memory.store(e, dtype, plus.op.lower(e, dtype, old, value), address)
+                add_alone(e, dtype, target, one)
 
 
 def _places(unit: Sequence[Eqn]) -> list[int]:

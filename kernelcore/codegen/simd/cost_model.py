@@ -19,6 +19,7 @@ from kernelcore.codegen.analysis.uniformity import (
     lane_strides,
     row_major_accesses,
     row_strides,
+    stride_of,
 )
 from kernelcore.codegen.llvm.emitter import scalar_type
 from kernelcore.codegen.llvm.instruction_cost import (
@@ -28,9 +29,9 @@ from kernelcore.codegen.llvm.instruction_cost import (
 )
 from kernelcore.codegen.simd.component_groups import is_row
 from kernelcore.codegen.simd.vector_access import MAX_INTERLEAVED
-from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
+from kernelcore.ir.core import Eqn, Func, Var
 from kernelcore.ir.op import ACCESSES, LOOPS, AddForm, OpKind
-from kernelcore.ir.walk import array_type, captured_vars, element_indices, walk_eqns
+from kernelcore.ir.walk import array_type, captured_vars, element_indices, eqns_inside, walk_eqns
 from kernelcore.passes.access.accumulation_plan import form_of
 
 # Minimum arithmetic per gathered element that pays for lane insertion and extraction: inside the
@@ -145,7 +146,7 @@ def _gains_as_vector(loop: VectorLoop) -> bool:
 
 def _is_anywhere(eqn: Eqn, strides: Strides) -> bool:
     """Whether the elements that ``eqn`` accesses have no fixed distance."""
-    return any(_stride(i, strides) is None for i in element_indices(eqn))
+    return any(stride_of(strides, i) is None for i in element_indices(eqn))
 
 
 def rows_per_tile(func: Func, gang: int, float_lanes: int) -> int:
@@ -253,7 +254,7 @@ def _innermost_loops(eqns: Sequence[Eqn]) -> list[Eqn]:
 
 
 def _body(loop: Eqn) -> list[Eqn]:
-    return [inner for region in loop.regions for inner in walk_eqns(region)]
+    return list(eqns_inside(loop))
 
 
 def _work(eqns: Sequence[Eqn], strides: Strides) -> Work:
@@ -284,12 +285,12 @@ def _moving_axes(eqn: Eqn, strides: Strides) -> list[int]:
     """The axes whose index differs among the threads of a gang."""
     if eqn.op.kind not in ACCESSES:
         return []
-    return [axis for axis, i in enumerate(element_indices(eqn)) if _stride(i, strides) != 0]
+    return [axis for axis, i in enumerate(element_indices(eqn)) if stride_of(strides, i) != 0]
 
 
 def _is_dense(eqn: Eqn, moving: Sequence[int], strides: Strides) -> bool:
     is_last = list(moving) == [array_type(eqn).outer_ndim - 1]
-    is_adjacent = is_last and _stride(element_indices(eqn)[moving[0]], strides) == 1
+    is_adjacent = is_last and stride_of(strides, element_indices(eqn)[moving[0]]) == 1
     return is_adjacent and _is_known_component(eqn)
 
 
@@ -307,7 +308,3 @@ def _is_mostly_64_bit(eqns: Sequence[Eqn], strides: Strides) -> bool:
     ]
     numbers = [t for t in made if t != "i1"]
     return 2 * sum(t in ("double", "i64") for t in numbers) > len(numbers)
-
-
-def _stride(atom: Atom, strides: Strides) -> int | None:
-    return 0 if isinstance(atom, Const) else strides[atom]

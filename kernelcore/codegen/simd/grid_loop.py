@@ -7,8 +7,9 @@ them; the points before and behind them, and rows of arrays that are not packed,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from kernelcore.codegen.llvm.blocks import add_edges
 from kernelcore.codegen.llvm.emitter import Emitter
 
 Body = Callable[[], None]
@@ -65,13 +66,9 @@ def emit_rows(e: Emitter, begin: str, dims: Sequence[str], code: RowCode, done: 
     """
     start = unravel(e, begin, dims)
     before, row, row_end = e.block, e.label("row"), e.label("row_end")
-    e.jump(row)
-    e.place(row)
-    position, first = e.phi("i64"), e.phi("i64")
-    outer = [e.phi("i64") for _ in dims[:-1]]
-    entries = zip((position, first, *outer), (begin, start[-1], *start[:-1]), strict=True)
-    for phi, value in entries:
-        e.add_edge(phi, value, before)
+    e.jump_into(row)
+    position, first = e.phi("i64", (begin, before)), e.phi("i64", (start[-1], before))
+    outer = [e.phi("i64", (index, before)) for index in start[:-1]]
     room = e.op(f"sub i64 {dims[-1]}, {first}")
     count = _min(e, room, e.op(f"sub i64 %end, {position}"))
     last = e.op(f"add nuw nsw i64 {first}, {count}")
@@ -79,12 +76,11 @@ def emit_rows(e: Emitter, begin: str, dims: Sequence[str], code: RowCode, done: 
     if code.tile is not None:
         rest = _emit_tile(e, outer, (position, first), dims, code.tile)
     _emit_row(e, outer, (rest, last), code, row_end)
-    e.place(row_end)
+    e.start_block(row_end)
     position_next = e.op(f"add nuw nsw i64 {position}, {count}")
     outer_next = _advance(e, outer, dims[:-1])
     following = (position_next, "0", *outer_next)
-    for phi, value in zip((position, first, *outer), following, strict=True):
-        e.add_edge(phi, value, e.block)
+    add_edges(e, (position, first, *outer), following, e.block)
     e.branch(e.op(f"icmp slt i64 {position_next}, %end"), row, done)
 
 
@@ -122,18 +118,15 @@ def _emit_tile(
         begins = e.op(f"and i1 {begins}, {e.op(needed)}")
     before, inside, rest = e.block, e.label("tile"), e.label("rest")
     e.branch(begins, inside, rest)
-    e.place(inside)
+    e.start_block(inside)
     e.effect(f"store i64 {end}, ptr {reached}")
     if tile.overlaps_tail:
         _emit_overlapping_gangs(e, outer, dims[-1], tile.body)
     else:
         _emit_gangs(e, outer, "0", whole, tile.body)
     after = e.block
-    e.jump(rest)
-    e.place(rest)
-    is_done = e.phi("i1")
-    e.add_edge(is_done, is_taken, before)
-    e.add_edge(is_done, "true", after)
+    e.jump_into(rest)
+    is_done = e.phi("i1", (is_taken, before), ("true", after))
     return e.op(f"select i1 {is_done}, i64 {taken}, i64 {first}")
 
 
@@ -154,20 +147,15 @@ def _emit_row(
     head_end = e.op(f"select i1 {has_gangs}, i64 {whole[int(is_all_tail)]}, i64 {last}")
     before, remainder, check = e.block, e.label("remainder"), e.label("check")
     e.branch(e.op(f"icmp slt i64 {first}, {head_end}"), remainder, check)
-    e.place(remainder)
-    run_first, run_last = e.phi("i64"), e.phi("i64")
-    e.add_edge(run_first, first, before)
-    e.add_edge(run_last, head_end, before)
+    e.start_block(remainder)
+    run_first, run_last = e.phi("i64", (first, before)), e.phi("i64", (head_end, before))
     _emit_remainder(e, outer, (run_first, run_last), code)
     after_run = e.block
-    e.jump(check)
-    e.place(check)
-    reached = e.phi("i64")
-    e.add_edge(reached, head_end, before)
-    e.add_edge(reached, run_last, after_run)
+    e.jump_into(check)
+    reached = e.phi("i64", (head_end, before), (run_last, after_run))
     gangs = e.label("gangs")
     e.branch(e.op(f"icmp eq i64 {reached}, {last}"), row_end, gangs)
-    e.place(gangs)
+    e.start_block(gangs)
     if not is_all_tail:
         _emit_gangs(e, outer, whole[0], whole[1], code.packed)
     block = e.block
@@ -191,11 +179,11 @@ def _emit_remainder(
     several = e.op(f"icmp sgt i64 {e.op(f'sub i64 {last}, {first}')}, 1")
     e.branch(e.op(f"and i1 {several}, {code.is_packed}"), tail, general)
     for label, lanes, body in ((tail, e.gang, code.packed), (general, 1, code.general)):
-        e.place(label)
+        e.start_block(label)
         with e.gangs_of(lanes):
             _emit_masked_gangs(e, outer, bounds, body)
         e.jump(done)
-    e.place(done)
+    e.start_block(done)
 
 
 def _emit_masked_gangs(
@@ -225,10 +213,8 @@ def _emit_masked_gangs(
 def _emit_gangs(e: Emitter, outer: Sequence[str], first: str, last: str, body: Body) -> None:
     """The gangs from point ``first`` to before ``last`` of a row; there is at least one."""
     before, point, leave = e.block, e.label("point"), e.label("run_end")
-    e.jump(point)
-    e.place(point)
-    inner = e.phi("i64")
-    e.add_edge(inner, first, before)
+    e.jump_into(point)
+    inner = e.phi("i64", (first, before))
     # Extents are below 2**31, so that an index never changes when it is shortened.
     e.point = tuple(e.op(f"trunc nuw nsw i64 {i} to i32") for i in (*outer, inner))
     e.wide_indices = dict(zip(e.point, (*outer, inner), strict=True))
@@ -236,7 +222,7 @@ def _emit_gangs(e: Emitter, outer: Sequence[str], first: str, last: str, body: B
     following = e.op(f"add nuw nsw i64 {inner}, {e.gang}")
     e.add_edge(inner, following, e.block)
     e.branch(e.op(f"icmp slt i64 {following}, {last}"), point, leave)
-    e.place(leave)
+    e.start_block(leave)
 
 
 def _emit_overlapping_gangs(e: Emitter, outer: Sequence[str], extent: str, body: Body) -> None:
@@ -254,7 +240,7 @@ def _emit_overlapping_gangs(e: Emitter, outer: Sequence[str], extent: str, body:
         e.point = (*e.point[:-1], index)
         e.wide_indices[index] = start
         new = f"icmp ule <{e.gang} x i32> {e.splat('i32', distance)}, {_lane_numbers(e)}"
-        with e.storing(e.op(new)):
+        with e.as_lanes(replace(e.lane_facts, store_mask=e.op(new))):
             body()
 
     _emit_gangs(e, outer, "0", extent, moved)

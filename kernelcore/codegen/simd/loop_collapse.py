@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from kernelcore.codegen.llvm.blocks import add_edges
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter
 from kernelcore.codegen.simd.grid_loop import unravel
 from kernelcore.ir.core import Var
@@ -51,15 +52,13 @@ def emit_collapsed(
     some = e.op(f"and i1 {pays}, {e.op(f'icmp ne i64 {size}, 0')}")
     before, start, rows = e.block, e.label("collapsed"), e.label("rows")
     e.branch(some, start, rows)
-    e.place(start)
+    e.start_block(start)
     limit = e.op(f"add nuw nsw i64 %begin, {size}")
     _emit_gangs(e, dims, limit, collapsed)
     after = e.block
     e.branch(e.op(f"icmp eq i64 {limit}, %end"), done, rows)
-    e.place(rows)
-    left = e.phi("i64")
-    e.add_edge(left, "%begin", before)
-    e.add_edge(left, limit, after)
+    e.start_block(rows)
+    left = e.phi("i64", ("%begin", before), (limit, after))
     return left
 
 
@@ -84,12 +83,9 @@ def _emit_gangs(e: Emitter, dims: Sequence[str], limit: str, collapsed: Collapse
     axes = [_axis(e, extent) for extent in dims[1:]]
     first = [e.op(f"trunc nuw nsw i64 {i} to i32") for i in unravel(e, "%begin", dims)]
     before, gang, leave = e.block, e.label("gang"), e.label("gangs_end")
-    e.jump(gang)
-    e.place(gang)
-    position = e.phi("i64")
-    indices = [e.phi("i32") for _ in dims]
-    for phi, value in zip((position, *indices), ("%begin", *first), strict=True):
-        e.add_edge(phi, value, before)
+    e.jump_into(gang)
+    position = e.phi("i64", ("%begin", before))
+    indices = [e.phi("i32", (index, before)) for index in first]
     with e.at(e.gang):
         starts = [e.splat("i32", i) for i in indices]
         lanes = ", ".join(f"i32 {k}" for k in range(e.gang))
@@ -99,10 +95,9 @@ def _emit_gangs(e: Emitter, dims: Sequence[str], limit: str, collapsed: Collapse
     with e.at(1):
         following = _moved(e, indices, axes, str(e.gang))
     position_next = e.op(f"add nuw nsw i64 {position}, {e.gang}")
-    for phi, value in zip((position, *indices), (position_next, *following), strict=True):
-        e.add_edge(phi, value, e.block)
+    add_edges(e, (position, *indices), (position_next, *following), e.block)
     e.branch(e.op(f"icmp slt i64 {position_next}, {limit}"), gang, leave)
-    e.place(leave)
+    e.start_block(leave)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop
-from kernelcore.codegen.llvm.blocks import add_edges
-from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
+from kernelcore.codegen.llvm.blocks import add_edges, phis_of
+from kernelcore.codegen.llvm.emitter import Emitter, Lanes, scalar_type
 from kernelcore.codegen.simd.ordered_sums import Sums, add_terms, joined, parted, sums_of
 from kernelcore.ir.core import Eqn, Var
 
@@ -85,42 +85,39 @@ def emit_vector_iterations(
 
 def _emit_main_loop(e: Emitter, loop: _Loop, start: _State) -> _State:
     before, head, body, done = e.block, e.label("vectors"), e.label("vector"), e.label("few")
-    e.jump(head)
-    e.place(head)
-    state = _state_phis(e, loop)
-    add_edges(e, state.texts(), start.texts(), before)
+    e.jump_into(head)
+    state = _state_phis(e, loop, (start, before))
     e.branch(e.op(f"icmp uge i64 {state.left}, {LOOP_LANES}"), body, done)
-    e.place(body)
+    e.start_block(body)
     following = _emit_vector(e, loop, state, LOOP_LANES)
     add_edges(e, state.texts(), following.texts(), e.block)
     e.jump(head)
-    e.place(done)
+    e.start_block(done)
     return state
 
 
 def _emit_short_vector(e: Emitter, loop: _Loop, state: _State) -> _State:
     before, some, rest = e.block, e.label("some"), e.label("rest")
     e.branch(e.op(f"icmp uge i64 {state.left}, {SHORT_LOOP_LANES}"), some, rest)
-    e.place(some)
+    e.start_block(some)
     following = _emit_vector(e, loop, state, SHORT_LOOP_LANES)
     after = e.block
-    e.jump(rest)
-    e.place(rest)
-    found = _state_phis(e, loop)
-    add_edges(e, found.texts(), state.texts(), before)
-    add_edges(e, found.texts(), following.texts(), after)
-    return found
+    e.jump_into(rest)
+    return _state_phis(e, loop, (state, before), (following, after))
 
 
-def _state_phis(e: Emitter, loop: _Loop) -> _State:
-    ty = LLVM_TYPES[scalar_type(loop.index).name]
-    return _State(e.phi("i64"), e.phi(ty), [e.phi(s.type) for s in loop.sums])
+def _state_phis(e: Emitter, loop: _Loop, *ends: tuple[_State, str]) -> _State:
+    """The state of a block that is entered from the blocks in ``ends``."""
+    types = ["i64", LLVM_TYPES[scalar_type(loop.index).name], *(s.type for s in loop.sums)]
+    pairs = [(state.texts(), block) for state, block in ends]
+    left, position, *totals = phis_of(e, types, *pairs)
+    return _State(left, position, totals)
 
 
 def _emit_vector(e: Emitter, loop: _Loop, state: _State, lanes: int) -> _State:
     """Run the next ``lanes`` iterations; the state after them."""
     e.bind(loop.index, state.position)
-    with e.iterations(loop.body, lanes):
+    with e.as_lanes(Lanes(lanes, loop.body.strides, vector_loop=loop.body)):
         e.region(loop.body.region)
         totals = [add_terms(e, s, t) for s, t in zip(loop.sums, state.totals, strict=True)]
     ty = LLVM_TYPES[scalar_type(loop.index).name]

@@ -12,18 +12,17 @@ from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.builtins.reference import nothing_added
 from kernelcore.codegen.analysis.uniformity import ends_together
-from kernelcore.codegen.llvm.blocks import add_edges, bind_phis, type_of
+from kernelcore.codegen.llvm.blocks import bind_phis, phis_of, type_of
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
 from kernelcore.codegen.llvm.exits import leave_if_ended
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
-from kernelcore.ir.op import ACCESSES, OpKind
-from kernelcore.ir.walk import walk_eqns
+from kernelcore.ir.op import ACCESSES, REPEATABLE
+from kernelcore.ir.walk import eqns_inside
 
 # An arm of at most this many operations costs less than a mispredicted branch.
 MAX_EQNS_WITHOUT_BRANCH = 8
 # Arms of at most this many operations get a second copy without masks (docs/decisions/004).
 MAX_EQNS_OF_TWO_FORMS = 100
-_WITHOUT_EFFECT = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM})
 
 ALL_LANES = "splat (i1 true)"
 
@@ -39,23 +38,19 @@ def emit_if(e: Emitter, eqn: Eqn) -> list[str]:
     for wanted, region in zip((-1, 0), eqn.regions, strict=True):
         agreed, other = e.label("agreed"), e.label("other")
         e.branch(e.op(f"icmp eq {ty} {bits}, {wanted}"), agreed, other)
-        e.place(agreed)
+        e.start_block(agreed)
         e.region(region)
         ends.append(([e.value_at(a, e.gang) for a in region.yields], e.block))
         e.jump(join)
-        e.place(other)
+        e.start_block(other)
     ends.append((_emit_both_arms(e, eqn, chosen), e.block))
-    e.jump(join)
-    e.place(join)
-    found = [e.phi(f"<{e.gang} x {LLVM_TYPES[scalar_type(out).name]}>") for out in eqn.outputs]
-    for values, block in ends:
-        add_edges(e, found, values, block)
-    return found
+    e.jump_into(join)
+    return phis_of(e, [_wide(e, out) for out in eqn.outputs], *ends)
 
 
 def _gains_by_agreement(eqn: Eqn) -> bool:
     """Whether the arms access memory, which masks slow down, and are short enough to copy."""
-    eqns = [inner for region in eqn.regions for inner in walk_eqns(region)]
+    eqns = list(eqns_inside(eqn))
     accesses = any(inner.op.kind in ACCESSES for inner in eqns)
     return accesses and len(eqns) <= MAX_EQNS_OF_TWO_FORMS
 
@@ -81,9 +76,8 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
         counts = trip_count(e, integer, e.value(start), e.value(stop), e.value(step))
     entries = e.values((start, *eqn.inputs[3:]), body.params)
     loop = _Loop(e, carried, entries[1:], eqn.inputs[3:])
-    position, counter = e.phi(type_of(e, index)), e.phi(element)
-    e.add_edge(position, entries[0], loop.before)
-    e.add_edge(counter, "0", loop.before)
+    position = e.phi(type_of(e, index), (entries[0], loop.before))
+    counter = e.phi(element, ("0", loop.before))
     test = e.op(f"icmp ult {ty} {e.splat(element, counter)}, {counts}")
     active = loop.go_on(e, both(e, e.mask, test))
     e.bind(index, position)
@@ -111,11 +105,10 @@ def _emit_for_to_one_end(e: Emitter, eqn: Eqn) -> list[str]:
     e.declare(f"declare {element} {name}({ty})")
     first = e.op(f"call {element} {name}({ty} {given})")
     loop = _Loop(e, carried, e.values(eqn.inputs[3:], carried), eqn.inputs[3:])
-    position = e.phi(element)
-    e.add_edge(position, first, loop.before)
+    position = e.phi(element, (first, loop.before))
     turn = e.label("body")
     e.branch(e.op(f"icmp {order}gt {element} {position}, {end}"), turn, loop.done)
-    e.place(turn)
+    e.start_block(turn)
     begun = e.op(f"icmp {order}le {ty} {e.splat(element, position)}, {starts}")
     active = both(e, e.mask, begun)
     e.bind(index, position)
@@ -129,8 +122,7 @@ def emit_while(e: Emitter, eqn: Eqn) -> list[str]:
     """A loop that lanes may leave one by one."""
     cond, body = eqn.regions
     loop = _Loop(e, cond.params, e.values(eqn.inputs, cond.params), eqn.inputs)
-    alive = e.phi(f"<{e.gang} x i1>")
-    e.add_edge(alive, e.mask or ALL_LANES, loop.before)
+    alive = e.phi(f"<{e.gang} x i1>", (e.mask or ALL_LANES, loop.before))
     with e.under(alive):
         e.region(cond)
         test = e.value_at(cond.yields[0], e.gang)
@@ -174,14 +166,14 @@ def in_first_lane(e: Emitter, atom: Atom, mask: str | None) -> str:
     if e.is_uniform(atom):
         return e.value_at(atom, 1)
     bits = e.op(f"bitcast <{e.gang} x i1> {mask or ALL_LANES} to i{e.gang}")
-    wide = f"<{e.gang} x {LLVM_TYPES[scalar_type(atom).name]}>"
+    wide = _wide(e, atom)
     value = e.value_at(atom, e.gang)
     return e.op(f"extractelement {wide} {value}, i64 {first_lane(e, bits)}")
 
 
 def blend(e: Emitter, var: Var, mask: str, x: str, y: str) -> str:
     """A value like ``var``: ``x`` in the lanes of ``mask``, else ``y``."""
-    ty = f"<{e.gang} x {LLVM_TYPES[scalar_type(var).name]}>"
+    ty = _wide(e, var)
     return e.op(f"select <{e.gang} x i1> {mask}, {ty} {x}, {ty} {y}")
 
 
@@ -204,23 +196,20 @@ class _Loop:
         wide = [e.value_at(a, e.gang) for a in given]
         self.before, self.head, self.done = e.block, e.label("loop"), e.label("done")
         self.params = params
-        e.jump(self.head)
-        e.place(self.head)
-        self.phis = bind_phis(e, params)
-        add_edges(e, self.phis, entries, self.before)
+        e.jump_into(self.head)
+        self.phis = bind_phis(e, params, entries, self.before)
         # A uniform value is carried a second time, per lane, for lanes that have left the loop.
         self.results: list[str] = []
         for param, phi, value in zip(params, self.phis, wide, strict=True):
             if e.lanes_of(param) == 1:
-                phi = e.phi(f"<{e.gang} x {LLVM_TYPES[scalar_type(param).name]}>")
-                e.add_edge(phi, value, self.before)
+                phi = e.phi(_wide(e, param), (value, self.before))
             self.results.append(phi)
 
     def go_on(self, e: Emitter, active: str) -> str:
         """Leave the loop unless some lane is ``active``; those lanes."""
         turn = e.label("body")
         e.branch(is_any(e, active), turn, self.done)
-        e.place(turn)
+        e.start_block(turn)
         return active
 
     def close(self, e: Emitter, active: str, yields: Sequence[Atom]) -> list[str]:
@@ -233,33 +222,32 @@ class _Loop:
             if phi != result:
                 e.add_edge(phi, e.value_at(value, 1), e.block)
         e.jump(self.head)
-        e.place(self.done)
+        e.start_block(self.done)
         return self.results
 
 
 def _emit_arm(e: Emitter, region: Region, outputs: Sequence[Var], mask: str) -> list[str]:
     """The yields of an arm, which is skipped where no lane takes it and the branch pays."""
     kinds = {eqn.op.kind for eqn in region.eqns}
-    if kinds <= _WITHOUT_EFFECT and len(region.eqns) <= MAX_EQNS_WITHOUT_BRANCH:
+    if kinds <= REPEATABLE and len(region.eqns) <= MAX_EQNS_WITHOUT_BRANCH:
         with e.under(mask):
             e.region(region)
         return [e.value_at(a, e.gang) for a in region.yields]
     before, arm, join = e.block, e.label("arm"), e.label("join")
     e.branch(is_any(e, mask), arm, join)
-    e.place(arm)
+    e.start_block(arm)
     with e.under(mask):
         e.region(region)
     values = [e.value_at(a, e.gang) for a in region.yields]
     block = e.block
-    e.jump(join)
-    e.place(join)
-    found: list[str] = []
-    for out, value in zip(outputs, values, strict=True):
-        phi = e.phi(f"<{e.gang} x {LLVM_TYPES[scalar_type(out).name]}>")
-        e.add_edge(phi, value, block)
-        e.add_edge(phi, "zeroinitializer", before)
-        found.append(phi)
-    return found
+    e.jump_into(join)
+    nothing = ["zeroinitializer"] * len(values)
+    return phis_of(e, [_wide(e, out) for out in outputs], (values, block), (nothing, before))
+
+
+def _wide(e: Emitter, atom: Atom) -> str:
+    """The LLVM type of ``atom``, a value per lane."""
+    return f"<{e.gang} x {LLVM_TYPES[scalar_type(atom).name]}>"
 
 
 def _negated(e: Emitter, mask: str) -> str:

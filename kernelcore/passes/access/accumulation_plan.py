@@ -8,7 +8,7 @@ per thread, and which part of the array a chunk can reach.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from math import prod
@@ -158,7 +158,7 @@ def accumulated_arrays(accesses: AccessMap) -> tuple[Accumulated, ...]:
     """What launches know of the accumulated arrays of a kernel, which has a plan."""
     func = accesses.func
     arrays = _shared_arrays(accesses)
-    uniform = _loop_values(func) if arrays else set[Atom]()
+    uniform = _launch_values(func, with_indices=True) if arrays else set[Atom]()
     defined = definitions(func)
     rows: list[Accumulated] = []
     for at, array in enumerate(arrays):
@@ -214,26 +214,20 @@ def _snippet_kinds(accesses: AccessMap, array: Var) -> set[OpKind]:
     return {kind for found in accesses.snippets.get(array, ()) for kind in found.use.kinds}
 
 
-def _launch_values(func: Func) -> set[Atom]:
-    """Values that are the same for the whole launch and can be computed at its start."""
-    found: set[Atom] = set(func.params)
-    for eqn in walk_eqns(func.body):
-        if eqn.op.kind in _PURE and all(isinstance(a, Const) or a in found for a in eqn.inputs):
-            found.update(eqn.outputs)
-    return found
+def _launch_values(func: Func, *, with_indices: bool = False) -> set[Atom]:
+    """Values that are the same for the whole launch and can be computed at its start.
 
-
-def _loop_values(func: Func) -> set[Atom]:
-    """As ``_launch_values``, with the variables of loops that all threads run alike."""
+    ``with_indices`` adds the indices of loops that all threads run alike.
+    """
     found: set[Atom] = set(func.params)
 
-    def known(atom: Atom) -> bool:
-        return isinstance(atom, Const) or atom in found
+    def known(atoms: Sequence[Atom]) -> bool:
+        return all(isinstance(a, Const) or a in found for a in atoms)
 
     for eqn in walk_eqns(func.body):
-        if eqn.op.kind in _PURE and all(known(a) for a in eqn.inputs):
+        if eqn.op.kind in _PURE and known(eqn.inputs):
             found.update(eqn.outputs)
-        elif eqn.op.kind is OpKind.FOR and all(known(a) for a in eqn.inputs[:3]):
+        elif with_indices and eqn.op.kind is OpKind.FOR and known(eqn.inputs[:3]):
             found.add(eqn.regions[0].params[0])
     return found
 

@@ -8,14 +8,13 @@ from itertools import product
 from typing import NamedTuple
 
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
-from kernelcore.ir.op import ACCESSES, ATOMICS, READS, TID, WRITES, OpKind
+from kernelcore.ir.op import ACCESSES, ATOMICS, READS, REPEATABLE, TID, WRITES, OpKind
 from kernelcore.ir.snippet import ArrayUse, array_uses
 from kernelcore.ir.walk import Path, array_type, element_indices, walk_eqns, walk_paths
 from kernelcore.language.types import ArrayType, int32, int64
 
 _INTS = (int32, int64)
 _STORES = WRITES - {OpKind.ATOMIC_ADD}
-_REPEATS = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM})
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,7 @@ class AccessMap:
 
     def _learn(self, eqn: Eqn) -> None:
         kind, out, inputs = eqn.op.kind, eqn.outputs[0], eqn.inputs
-        if kind not in _REPEATS and (kind is not OpKind.LOAD or inputs[0] in self._written):
+        if kind not in REPEATABLE and (kind is not OpKind.LOAD or inputs[0] in self._written):
             return
         widens = kind is OpKind.CAST and _widens(eqn)
         if kind is OpKind.TID:

@@ -12,7 +12,7 @@ from kernelcore.ir.walk import atoms_in, replace_body, rewrite, slot, walk_eqns,
 from kernelcore.language.types import element_type
 from kernelcore.passes.access.effects import AccessMap
 from kernelcore.passes.access.unshared_atomics import without_owned_atomics
-from kernelcore.passes.autodiff.rules import written
+from kernelcore.passes.autodiff.rules import own_code, written
 from kernelcore.passes.simplify.dead_code import dce
 
 _EFFECTS = WRITES | {OpKind.PUSH, OpKind.POP}
@@ -106,8 +106,7 @@ def derivable(func: Func, sources: Iterable[Var]) -> Func:
     func = without_owned_atomics(func)
     found = active_values(func, sources)
     eqns = list(walk_eqns(func.body))
-    # The author of a function with its own derivative answers for its code.
-    hidden = {e for c in eqns if c.op.kind is OpKind.CUSTOM for e in walk_eqns(c.regions[0])}
+    hidden = own_code(func)
     used = atoms_in(func.body)
     for eqn in eqns:
         if eqn.op.kind in ATOMICS and eqn.inputs[0] in found and eqn not in hidden:

@@ -22,6 +22,7 @@ from kernelcore.ir.walk import atoms_in, rewrite, walk_eqns
 from kernelcore.language.types import ArrayType, Scalar, int32
 from kernelcore.passes.access.effects import Access, AccessMap, disjoint
 from kernelcore.passes.autodiff.activity import active_values, without_messages
+from kernelcore.passes.autodiff.rules import own_code
 from kernelcore.passes.simplify.dead_code import dce
 
 _UPDATES = (min_builtin.op, max_builtin.op)
@@ -36,8 +37,7 @@ def extremum_arrays(func: Func, sources: Sequence[int]) -> tuple[int, ...]:
     if not any(e.op.kind is OpKind.ATOMIC and e.attrs["update"] in _UPDATES for e in eqns):
         return ()
     accesses = AccessMap(func)
-    # The author of a function with its own derivative answers for its code.
-    hidden = {e for c in eqns if c.op.kind is OpKind.CUSTOM for e in walk_eqns(c.regions[0])}
+    hidden = own_code(func)
     used = atoms_in(func.body)
     found = [
         i

@@ -13,13 +13,11 @@ from dataclasses import dataclass, field, replace
 from kernelcore.builtins.arithmetic import add
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import NO_ATTRS, Atom, Const, Eqn, Func, Region, Var
-from kernelcore.ir.op import POP, PUSH, STACK, WRITES, OpKind
+from kernelcore.ir.op import POP, PUSH, REPEATABLE, STACK, WRITES, OpKind
 from kernelcore.ir.snippet import array_uses, has_effect, snippet_of
 from kernelcore.ir.walk import captured_vars, clone_eqn
 from kernelcore.language.types import Scalar, StackType, int64
 from kernelcore.passes.access.effects import AccessMap
-
-_REPEATABLE = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM})
 
 
 @dataclass(slots=True)
@@ -126,7 +124,7 @@ class PrimalValues:
             return not has_effect(eqn) and not any(
                 self.accesses.has(u.array, *WRITES) for u in array_uses(eqn)
             )
-        return eqn.op.kind in _REPEATABLE
+        return eqn.op.kind in REPEATABLE
 
     def _recorded(self, var: Var) -> Var:
         assert isinstance(var.type, Scalar)

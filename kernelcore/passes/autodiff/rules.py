@@ -71,6 +71,12 @@ def reads_after_launch(func: Func) -> Iterator[tuple[Var, Eqn]]:
             yield from ((array, eqn) for array in written(eqn) if array in arrays)
 
 
+def own_code(func: Func) -> set[Eqn]:
+    """The Eqns of functions with rules, for which their author answers."""
+    calls = (e for e in walk_eqns(func.body) if e.op.kind is OpKind.CUSTOM)
+    return {eqn for call in calls for eqn in walk_eqns(call.regions[0])}
+
+
 def written(eqn: Eqn) -> list[Var]:
     """The arrays that the code of a CUSTOM Eqn writes."""
     found: dict[Var, None] = {}

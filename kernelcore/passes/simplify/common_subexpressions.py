@@ -6,11 +6,9 @@ from collections.abc import Hashable
 from dataclasses import replace
 
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
-from kernelcore.ir.op import WRITES, OpKind
+from kernelcore.ir.op import REPEATABLE, WRITES, OpKind
 from kernelcore.ir.walk import replace_body, substitute
 from kernelcore.passes.access.effects import AccessMap
-
-_REPEATS = frozenset({OpKind.PURE, OpKind.CAST, OpKind.TID, OpKind.DIM})
 
 
 def merge_equal(func: Func) -> Func:
@@ -47,7 +45,7 @@ class _Merge:
     def _repeats(self, eqn: Eqn) -> bool:
         if eqn.op.kind is OpKind.LOAD:
             return not self.accesses.has(eqn.inputs[0], *WRITES)
-        return eqn.op.kind in _REPEATS
+        return eqn.op.kind in REPEATABLE
 
 
 def _key(eqn: Eqn, inputs: tuple[Atom, ...]) -> Hashable:
