@@ -91,7 +91,7 @@ class PaddleOperator:
         self._static: dict[tuple[Any, ...], Callable[..., Any]] = {}
         self._derived: dict[Any, tuple[PaddleOperator, tuple[int, ...]]] = {}
         # What stands for it in derivatives, and the operator that counts.
-        self._picked: dict[ExtremumOperations, tuple[PaddleOperator, PaddleOperator]] = {}
+        self._extremum_parts: dict[ExtremumOperations, tuple[PaddleOperator, PaddleOperator]] = {}
 
     def __call__(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """The visible results."""
@@ -205,16 +205,19 @@ class PaddleOperator:
         chosen = extremum_operations(self.operation, wanted)
         if chosen is None:
             return self, TieWeights([], {})
-        if chosen not in self._picked:
-            self._picked[chosen] = PaddleOperator(chosen.weighted), PaddleOperator(chosen.count)
-        picked, counts = self._picked[chosen]
+        if chosen not in self._extremum_parts:
+            self._extremum_parts[chosen] = (
+                PaddleOperator(chosen.weighted),
+                PaddleOperator(chosen.count),
+            )
+        weighted, counts = self._extremum_parts[chosen]
         fixed = [a.detach() if _is_tensor(a) else a for a in given]
 
         def run(operation: Operation, args: Sequence[Any]) -> tuple[Any, ...]:
             return counts.run(args)
 
         known = find_ties(chosen, fixed, self.run(fixed), run, lambda x, like: x.astype(like.dtype))
-        return picked, known
+        return weighted, known
 
     def _operand(self, index: int, arg: Any) -> Any:
         operation = self.operation

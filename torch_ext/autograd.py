@@ -90,7 +90,7 @@ def _no_transform_in_export(operation: Operation) -> KernelGradError:
     )
 
 
-_SELECTIONS = (derivation.picked, derivation.count)
+_SELECTIONS = (derivation.weighted, derivation.count)
 
 
 class _Plan(NamedTuple):
@@ -202,8 +202,8 @@ class _Rules:
         chosen = extremum_operations(self.operation, active)
         if chosen is None:
             return self.operator, TieWeights([], {})
-        picked, counts = (self.operator.derived(s(tuple(active))).operator for s in _SELECTIONS)
-        assert picked is not None
+        weighted, counts = (self.operator.derived(s(tuple(active))).operator for s in _SELECTIONS)
+        assert weighted is not None
         assert counts is not None
         fixed = [p.detach() if isinstance(p, torch.Tensor) else p for p in primals]
         results = self.operator.results(self.operator.entry(*fixed))
@@ -211,7 +211,7 @@ class _Rules:
         def run(operation: Operation, args: Sequence[Any]) -> tuple[torch.Tensor, ...]:
             return counts.results(counts.entry(*args))
 
-        return picked, find_ties(chosen, fixed, results, run, lambda x, like: x.to(like.dtype))
+        return weighted, find_ties(chosen, fixed, results, run, lambda x, like: x.to(like.dtype))
 
     def plan(self, needed: tuple[bool, ...]) -> _Plan:
         """The values to save when the operands marked in ``needed`` require a cotangent."""

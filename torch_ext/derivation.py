@@ -29,7 +29,7 @@ class Kind(StrEnum):
     VJP = "vjp"
     JVP = "jvp"
     BATCH = "vmap"
-    PICKED = "pick"
+    WEIGHTED = "weighted"
     COUNT = "count"
 
 
@@ -62,10 +62,10 @@ class Derivation(NamedTuple):
                 marks = [i in batched for i in range(len(operation.operands))]
                 made = derive.batch(operation, marks)
                 return DerivedOperation(made, tuple(range(made.visible)))
-            case Kind.PICKED | Kind.COUNT:
+            case Kind.WEIGHTED | Kind.COUNT:
                 chosen = extremum_operations(operation, *self.sets)
                 assert chosen is not None
-                made = chosen.weighted if self.kind is Kind.PICKED else chosen.count
+                made = chosen.weighted if self.kind is Kind.WEIGHTED else chosen.count
                 return DerivedOperation(made, tuple(range(made.visible)))
 
 
@@ -89,8 +89,8 @@ def batch(batched: Indices) -> Derivation:
     return Derivation(Kind.BATCH, (batched,))
 
 
-def picked(active: Indices) -> Derivation:
-    return Derivation(Kind.PICKED, (active,))
+def weighted(active: Indices) -> Derivation:
+    return Derivation(Kind.WEIGHTED, (active,))
 
 
 def count(active: Indices) -> Derivation:
@@ -113,7 +113,7 @@ def derived_name(root: str, derivations: Iterable[Derivation]) -> str:
     return "_".join((root, *map(str, derivations)))
 
 
-_DERIVATION = "_(vjp)([0-9a-f]+)_([0-9a-f]+)_([0-9a-f]+)|_(jvp|vmap|pick|count)([0-9a-f]+)"
+_DERIVATION = "_(vjp)([0-9a-f]+)_([0-9a-f]+)_([0-9a-f]+)|_(jvp|vmap|weighted|count)([0-9a-f]+)"
 _DERIVATIONS = re.compile(_DERIVATION)
 _NAME = re.compile(
     rf"(?P<root>\w+_[0-9a-f]{{{ROOT_DIGITS}}})"

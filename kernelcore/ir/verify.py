@@ -39,7 +39,7 @@ def verify(func: Func) -> Func:
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _Arity:
     """How many inputs (least and most) and regions an Eqn has, and which attributes."""
 
     inputs: tuple[int, int] = (0, 1 << 30)
@@ -47,27 +47,27 @@ class _Form:
     attrs: tuple[str, ...] = ()
 
 
-_FORMS = {
-    OpKind.CAST: _Form((1, 1), attrs=("dtype",)),
-    OpKind.TID: _Form((0, 0), attrs=("axis",)),
-    OpKind.DIM: _Form((1, 1), attrs=("axis",)),
-    OpKind.LOAD: _Form((1, 1 << 30)),
-    OpKind.STORE: _Form((2, 1 << 30)),
-    OpKind.ATOMIC_ADD: _Form((2, 1 << 30)),
-    OpKind.ATOMIC: _Form((2, 1 << 30), attrs=("update",)),
-    OpKind.ATOMIC_CAS: _Form((3, 1 << 30)),
-    OpKind.PRINT: _Form(attrs=("pieces",)),
-    OpKind.ASSERT: _Form((1, 3), attrs=("text",)),
-    OpKind.STACK: _Form((0, 0), attrs=("dtype",)),
-    OpKind.PUSH: _Form((2, 2)),
-    OpKind.POP: _Form((1, 1)),
-    OpKind.IF: _Form((1, 1), regions=2),
-    OpKind.FOR: _Form((3, 1 << 30), regions=1),
-    OpKind.WHILE: _Form(regions=2),
-    OpKind.CALL: _Form(attrs=("callee",)),
-    OpKind.SNIPPET: _Form(attrs=("snippet",)),
-    OpKind.CUSTOM: _Form(regions=1, attrs=("rules",)),
-    OpKind.GRAD: _Form(attrs=("callee",)),
+_ARITIES = {
+    OpKind.CAST: _Arity((1, 1), attrs=("dtype",)),
+    OpKind.TID: _Arity((0, 0), attrs=("axis",)),
+    OpKind.DIM: _Arity((1, 1), attrs=("axis",)),
+    OpKind.LOAD: _Arity((1, 1 << 30)),
+    OpKind.STORE: _Arity((2, 1 << 30)),
+    OpKind.ATOMIC_ADD: _Arity((2, 1 << 30)),
+    OpKind.ATOMIC: _Arity((2, 1 << 30), attrs=("update",)),
+    OpKind.ATOMIC_CAS: _Arity((3, 1 << 30)),
+    OpKind.PRINT: _Arity(attrs=("pieces",)),
+    OpKind.ASSERT: _Arity((1, 3), attrs=("text",)),
+    OpKind.STACK: _Arity((0, 0), attrs=("dtype",)),
+    OpKind.PUSH: _Arity((2, 2)),
+    OpKind.POP: _Arity((1, 1)),
+    OpKind.IF: _Arity((1, 1), regions=2),
+    OpKind.FOR: _Arity((3, 1 << 30), regions=1),
+    OpKind.WHILE: _Arity(regions=2),
+    OpKind.CALL: _Arity(attrs=("callee",)),
+    OpKind.SNIPPET: _Arity(attrs=("snippet",)),
+    OpKind.CUSTOM: _Arity(regions=1, attrs=("rules",)),
+    OpKind.GRAD: _Arity(attrs=("callee",)),
 }
 
 
@@ -98,7 +98,7 @@ class _Checker:
         for eqn in region.eqns:
             for atom in eqn.inputs:
                 self.use(atom, visible, eqn.loc)
-            self.form(eqn)
+            self.arity(eqn)
             for inner in eqn.regions:
                 self.region(inner, visible)
             self.types(eqn)
@@ -129,15 +129,15 @@ class _Checker:
             raise self.fail(error.message, eqn.loc) from None
         self.expect(eqn, "outputs", eqn.outputs, types)
 
-    def form(self, eqn: Eqn) -> None:
+    def arity(self, eqn: Eqn) -> None:
         """Counts of inputs and regions, and the names of attributes."""
-        form = _FORMS.get(eqn.op.kind, _Form())
-        counts = range(form.inputs[0], form.inputs[1] + 1)
-        if len(eqn.inputs) not in counts or len(eqn.regions) != form.regions:
+        arity = _ARITIES.get(eqn.op.kind, _Arity())
+        counts = range(arity.inputs[0], arity.inputs[1] + 1)
+        if len(eqn.inputs) not in counts or len(eqn.regions) != arity.regions:
             raise self.fail(
                 f"{eqn.op.name}: {len(eqn.inputs)} inputs, {len(eqn.regions)} regions", eqn.loc
             )
-        if not set(form.attrs) <= set(eqn.attrs):
+        if not set(arity.attrs) <= set(eqn.attrs):
             raise self.fail(f"{eqn.op.name}: attributes {sorted(eqn.attrs)}", eqn.loc)
 
     def operands(self, eqn: Eqn) -> None:

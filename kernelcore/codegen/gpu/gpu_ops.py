@@ -1,4 +1,4 @@
-"""What code for CUDA devices does in its own way: printing, memory of stacks, remainders."""
+"""Operations whose code differs on CUDA devices: printing, casts, addresses, stacks, remainders."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _REMAINDER = re.compile(r"= frem (float|double) ([^,]+), (\S+)")
 
 def emit_print(e: Emitter, eqn: Eqn) -> list[str]:
     """Write a line through the device's ``vprintf``, whose arguments are fields of a C struct."""
-    form, arguments = output.print_call(e, eqn)
+    template, arguments = output.print_call(e, eqn)
     fields = ", ".join(argument.split()[0] for argument in arguments) or "i64"
     buffer = e.slot(f"{{ {fields} }}, align 8")
     for at, argument in enumerate(arguments):
-        place = e.op(f"getelementptr {{ {fields} }}, ptr {buffer}, i64 0, i32 {at}")
-        e.effect(f"store {argument}, ptr {place}")
+        field = e.op(f"getelementptr {{ {fields} }}, ptr {buffer}, i64 0, i32 {at}")
+        e.effect(f"store {argument}, ptr {field}")
     e.declare("declare i32 @vprintf(ptr, ptr)")
-    e.op(f"call i32 @vprintf(ptr {form}, ptr {buffer})")
+    e.op(f"call i32 @vprintf(ptr {template}, ptr {buffer})")
     return []
 
 
 def assembly(e: Emitter, text: str, *operands: str) -> str:
-    """What instructions of PTX give that touch no memory."""
+    """The result of inline PTX ``text``, which touches no memory."""
     return e.op(f"call {text}({', '.join(operands)}) nounwind memory(none)")
 
 
@@ -51,9 +51,9 @@ def emit_cast(e: Emitter, eqn: Eqn) -> list[str]:
     if source not in (float32, float64) or not target.is_integer or target.bits < 32:
         return cast.emit_cast(e, eqn)
     value, ty = f"{e.type(source)} {e.value(operand)}", e.type(target)
-    form = f"{'s' if target.kind == 'int' else 'u'}{target.bits}.f{source.bits}"
+    conversion = f"{'s' if target.kind == 'int' else 'u'}{target.bits}.f{source.bits}"
     sides = f"={'r' if target.bits == 32 else 'l'},{'f' if source == float32 else 'd'}"
-    found = assembly(e, f'{ty} asm "cvt.rzi.{form} $0, $1;", "{sides}"', value)
+    found = assembly(e, f'{ty} asm "cvt.rzi.{conversion} $0, $1;", "{sides}"', value)
     if source == float32 and target.bits == 32:
         return [found]
     is_number = e.op(f"fcmp ord {value}, {e.value(operand)}")
@@ -79,7 +79,7 @@ def address(e: Emitter, array: ArrayValue, indices: Sequence[Atom]) -> str:
 
 
 def in_loop(emit: Handler) -> Handler:
-    """``emit`` for loops, in which LLVM is to see products: it makes steps of them."""
+    """``emit`` for loops: LLVM sees the products of addresses there and strength-reduces them."""
 
     def emit_loop(e: Emitter, eqn: Eqn) -> Sequence[Value]:
         saved, e.address = e.address, None
@@ -91,7 +91,7 @@ def in_loop(emit: Handler) -> Handler:
 
 
 def link(text: str) -> str:
-    """The module ``text`` with definitions of what it calls and a device does not have."""
+    """The module ``text`` with definitions of the C functions that devices lack."""
     text, count = _REMAINDER.subn(r"= call \1 @kc_frem_\1(\1 \2, \1 \3)", text)
     if count:
         text += _remainder("float", "f32") + _remainder("double", "f64")
@@ -113,7 +113,7 @@ def _declared_once(text: str) -> str:
     return "\n".join(kept) + "\n"
 
 
-# A stack doubles, so half of what is wanted is what there was. Devices have no ``realloc``.
+# Devices have no ``realloc``. A stack doubles, so the old block has half of the wanted size.
 _REALLOC = """
 declare ptr @malloc(i64)
 declare void @free(ptr)
@@ -139,7 +139,7 @@ done:
 def _remainder(ty: str, suffix: str) -> str:
     """C's ``fmod``: the divisor is doubled up to the dividend and subtracted on the way back.
 
-    Every step is exact. It takes as many turns as the quotient has bits.
+    Every step is exact. It takes one iteration per bit of the quotient.
     """
     return f"""
 define internal {ty} @kc_frem_{ty}({ty} %x, {ty} %y) {{

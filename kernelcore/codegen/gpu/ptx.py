@@ -1,4 +1,4 @@
-"""Kernels as PTX, the assembly of NVIDIA's GPUs: the scalar form, with a grid-stride loop.
+"""Kernels as PTX, the assembly of NVIDIA's GPUs: scalar code in a grid-stride loop.
 
 A kernel is ``.entry symbol(args, grid, begin, end)``, the interface of ``codegen/abi.py`` with the
 argument block and the grid by value. Threads of all blocks share the positions from ``begin`` to
@@ -24,11 +24,11 @@ from kernelcore.codegen.llvm.kernel import (
     HANDLERS,
     MAX_EQNS_OF_TWO_BODIES,
     all_equal,
+    as_packed,
     facts_of,
     leave,
     load_arguments,
     module_text,
-    packed_form,
 )
 from kernelcore.codegen.simd.grid_loop import unravel
 from kernelcore.codegen.snippet import translation_unit
@@ -79,7 +79,7 @@ _HANDLERS: Mapping[OpKind, Handler] = MappingProxyType(
         OpKind.WHILE: gpu_ops.in_loop(control.emit_while),
     }
 )
-# What the driver links to every kernel.
+# Functions that the driver links to every kernel.
 _PROVIDED = frozenset({"vprintf", "malloc", "free"})
 _OTHER_LETTERS = re.compile(r"[^A-Za-z0-9_]")
 _EXTERNAL = re.compile(r"^declare .*@(?!llvm\.)([\w.]+)\(", re.MULTILINE)
@@ -107,7 +107,7 @@ def ptx_text(
         raise KernelCompileError(
             f"ptx: expected one of {', '.join(ARCHITECTURES)}, found '{architecture}'"
         )
-    # PTX has fewer letters than Python.
+    # Identifiers of PTX have only letters, digits and underscores.
     text = llvm_text(func, _OTHER_LETTERS.sub("_", symbol), order)
     found = _assembly(text, architecture, _features(func))
     if _VERSION_OF_UNKNOWN in found:
@@ -135,7 +135,7 @@ def _assembly(text: str, architecture: str, features: str) -> str:
             ) from error
         options = llvm.create_pipeline_tuning_options(speed_level=_OPTIMIZATION_LEVEL)
         options.loop_vectorization = options.slp_vectorization = False
-        # ``ptxas`` unrolls loops, too: what both had unrolled took twice the registers.
+        # ``ptxas`` unrolls loops, too: loops unrolled by both take twice the registers.
         options.loop_unrolling = False
         builder = llvm.create_pass_builder(machine, options)
         builder.getModulePassManager().run(module, builder)
@@ -185,7 +185,7 @@ def _module(e: Emitter, func: Func, symbol: str) -> str:
 
 
 def _global(e: Emitter, pointer: str) -> str:
-    """``pointer``, said to be one to global memory."""
+    """``pointer`` with the information for LLVM that it points to global memory."""
     inner = e.op(f"addrspacecast ptr {pointer} to ptr addrspace(1)")
     return e.op(f"addrspacecast ptr addrspace(1) {inner} to ptr")
 
@@ -199,10 +199,10 @@ def _emit_points(e: Emitter, func: Func, order: Order) -> None:
         return
     arrays = {p: p.type for p in func.params if isinstance(p.type, ArrayType) and p.type.ndim}
     found = {param: e.array(param) for param in arrays}
-    forms = {p: packed_form(type_, found[p]) for p, type_ in arrays.items()}
+    packed_arrays = {p: as_packed(type_, found[p]) for p, type_ in arrays.items()}
     packed, strided = e.label("packed"), e.label("strided")
-    e.branch(all_equal(e, found, forms), packed, strided)
-    for label, bound in ((packed, forms), (strided, found)):
+    e.branch(all_equal(e, found, packed_arrays), packed, strided)
+    for label, bound in ((packed, packed_arrays), (strided, found)):
         e.start_block(label)
         e.bind_all(bound)
         _emit_loop(e, func, order, dims, first)
@@ -239,7 +239,7 @@ def _emit_loop(e: Emitter, func: Func, order: Order, dims: Sequence[str], first:
 
 
 def _first_point(e: Emitter, order: Order) -> str:
-    """Where the thread begins; threads that run nothing begin at the end."""
+    """The first position of the thread; threads without positions get one behind the last."""
     thread, block, threads = (_wide_register(e, name) for name in ("tid.x", "ctaid.x", "ntid.x"))
     number = e.op(f"add i64 {e.op(f'mul i64 {block}, {threads}')}, {thread}")
     first = e.op(f"add i64 %begin, {number}")
@@ -272,10 +272,10 @@ def _targets() -> None:
 
 
 def _features(func: Func) -> str:
-    """What LLVM is told of the PTX besides the architecture: newer versions have more parameters.
+    """LLVM's features for the version of PTX: newer versions take more bytes of parameters.
 
     Raises:
-        KernelCompileError: No version has as many.
+        KernelCompileError: ``func`` takes more than any version.
     """
     size = abi.layout(func.params)[1] + abi.GRID_BYTES + _BOUNDS_BYTES
     if size > _MOST_PARAMETER_BYTES:

@@ -144,7 +144,7 @@ def _emit_points(
         emit_rows(e, "%begin", dims, RowCode(general), done)
         e.bind_all(found)
         return
-    packed_arrays = {p: packed_form(type_, found[p]) for p, type_ in arrays.items()}
+    packed_arrays = {p: as_packed(type_, found[p]) for p, type_ in arrays.items()}
     loops = vector_loops(func) if strategy.loop_lanes > 1 else dict[Eqn, VectorLoop]()
     bodies = choose_bodies(func, e.gang, strategy.tile_rows)
 
@@ -201,7 +201,7 @@ def _tile(
     return Tile(rows, body, is_possible, is_idempotent(func))
 
 
-def packed_form(type_: ArrayType, array: ArrayValue) -> ArrayValue:
+def as_packed(type_: ArrayType, array: ArrayValue) -> ArrayValue:
     """``array`` with adjacent components, and adjacent elements along the last other axis."""
     strides: list[str] = []
     size_bytes = type_.dtype.size_bytes
@@ -214,13 +214,13 @@ def packed_form(type_: ArrayType, array: ArrayValue) -> ArrayValue:
     return ArrayValue(array.data, array.shape, (*array.strides[: max(outer - 1, 0)], *strides))
 
 
-def all_equal(e: Emitter, found: Mapping[Var, ArrayValue], forms: Mapping[Var, ArrayValue]) -> str:
-    """Whether the strides of ``found`` are those of ``forms``."""
+def all_equal(e: Emitter, found: Mapping[Var, ArrayValue], wanted: Mapping[Var, ArrayValue]) -> str:
+    """Whether the strides of ``found`` are those of ``wanted``."""
     result = "true"
     for param, array in found.items():
-        for stride, wanted in zip(array.strides, forms[param].strides, strict=True):
-            if stride != wanted:
-                same = e.op(f"icmp eq i64 {stride}, {wanted}")
+        for stride, expected in zip(array.strides, wanted[param].strides, strict=True):
+            if stride != expected:
+                same = e.op(f"icmp eq i64 {stride}, {expected}")
                 result = e.op(f"and i1 {result}, {same}")
     return result
 

@@ -19,9 +19,9 @@ _PLAIN = frozenset(range(0x20, 0x7F)) - frozenset(b'"\\')
 
 def emit_print(e: Emitter, eqn: Eqn) -> list[str]:
     """Write a line to standard output, by one call, so that lines of threads stay whole."""
-    form, arguments = print_call(e, eqn)
+    template, arguments = print_call(e, eqn)
     e.declare("declare i32 @dprintf(i32, ptr, ...)")
-    passed = ", ".join(("i32 1", f"ptr {form}", *arguments))
+    passed = ", ".join(("i32 1", f"ptr {template}", *arguments))
     e.effect(f"call i32 (i32, ptr, ...) @dprintf({passed})")
     return []
 
@@ -29,21 +29,21 @@ def emit_print(e: Emitter, eqn: Eqn) -> list[str]:
 def print_call(e: Emitter, eqn: Eqn) -> tuple[str, list[str]]:
     """The address of the format of a PRINT, as C's ``printf`` takes it, and what follows it."""
     first, *rest = eqn.attrs["pieces"]
-    form: str = ""
+    template: str = ""
     arguments: list[str] = []
     formats = (*eqn.attrs.get("formats", ("",) * len(eqn.inputs)), "")
     for piece, atom, wanted in zip((first, *rest), (*eqn.inputs, None), formats, strict=True):
         for at, part in enumerate(piece.split("\0")):
             # C ends a text at a zero byte, but prints one that it is given.
-            form += ("%c" if at else "") + part.replace("%", "%%")
+            template += ("%c" if at else "") + part.replace("%", "%%")
             arguments += ["i32 0"] if at else []
         if atom is not None:
             directive, argument = _passed(e, atom)
             # 64 bits are passed for an integer of any width.
             length = "ll" if scalar_type(atom).is_integer else ""
-            form += f"{wanted[:-1]}{length}{wanted[-1]}" if wanted else directive
+            template += f"{wanted[:-1]}{length}{wanted[-1]}" if wanted else directive
             arguments.append(argument)
-    return _text(e, form), arguments
+    return _text(e, template), arguments
 
 
 def emit_assert(e: Emitter, eqn: Eqn) -> list[str]:

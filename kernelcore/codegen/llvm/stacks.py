@@ -1,8 +1,8 @@
-"""Private stacks: memory that a kernel asks for, grows and gives back.
+"""Private stacks: memory that a kernel allocates, grows and frees.
 
-The stack of a gang has one record per turn of the innermost loop around a push, of one element per
-lane. The loops that pop run through the turns of those that push backwards (``ENDS_TOGETHER``), and
-lanes that are not active in a turn of one are not active in that of the other.
+The stack of a gang has one record per iteration of the innermost loop around a push, with one
+element per lane. A loop that pops runs the iterations of the loop that pushes backwards
+(``ENDS_TOGETHER``); a lane is active in an iteration of one exactly if it is in that of the other.
 """
 
 from __future__ import annotations

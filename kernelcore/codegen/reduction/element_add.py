@@ -1,7 +1,7 @@
 """Additions to elements that threads may share, of one thread or a gang: in place or by calls.
 
-What only several threads need, or takes little of the time, is a function of the module: written
-out at every place it would take much of LLVM's time.
+Additions that only concurrent chunks make, or that run rarely, call functions of the module: LLVM
+takes much longer where their code is inlined at every addition.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LOG = "%log"
 class _Function:
     """A function of the module, with what it needs there.
 
-    It keeps the registers of integers, so that who calls it saves none of them.
+    It keeps the registers of integers, so that callers save none of them.
     """
 
     symbol: str
@@ -53,7 +53,7 @@ class _Lanes:
         return f"ptr {self.addresses}, ptr {self.values}, i{MAX_LANES} {self.active}"
 
 
-# Those of functions that add for lanes.
+# The parameters of functions that add for lanes.
 _LANES = _Lanes("%addresses", "%values", "%active")
 
 
@@ -115,20 +115,20 @@ def _stored(e: Emitter, element: str, value: str) -> str:
 def _emit_lanes(e: Emitter, dtype: Scalar, lanes: _Lanes, add_one: _AddOne) -> None:
     """A loop over the active lanes, of which there are some."""
     ty, bits = LLVM_TYPES[dtype.name], f"i{MAX_LANES}"
-    before, turn, done = e.block, e.label("lane"), e.label("lanes_done")
-    e.jump_into(turn)
+    before, head, done = e.block, e.label("lane"), e.label("lanes_done")
+    e.jump_into(head)
     left = e.phi(bits, (lanes.active, before))
     e.declare(f"declare {bits} @llvm.cttz.{bits}({bits}, i1)")
     lane = e.op(f"call {bits} @llvm.cttz.{bits}({bits} {left}, i1 true)")
-    place = e.op(f"getelementptr ptr, ptr {lanes.addresses}, i64 {lane}")
-    address = e.op(f"load ptr, ptr {place}")
-    place = e.op(f"getelementptr {ty}, ptr {lanes.values}, i64 {lane}")
-    value = e.op(f"load {ty}, ptr {place}")
+    slot = e.op(f"getelementptr ptr, ptr {lanes.addresses}, i64 {lane}")
+    address = e.op(f"load ptr, ptr {slot}")
+    slot = e.op(f"getelementptr {ty}, ptr {lanes.values}, i64 {lane}")
+    value = e.op(f"load {ty}, ptr {slot}")
     with e.at(1):
         add_one(e, dtype, address, value)
     rest = e.op(f"and {bits} {left}, {e.op(f'sub {bits} {left}, 1')}")
     e.add_edge(left, rest, e.block)
-    e.branch(e.op(f"icmp ne {bits} {rest}, 0"), turn, done)
+    e.branch(e.op(f"icmp ne {bits} {rest}, 0"), head, done)
     e.start_block(done)
 
 
@@ -175,7 +175,7 @@ def _append(e: Emitter, log: str, dtype: Scalar, address: str, value: str) -> No
 
 @cache
 def _drain() -> _Function:
-    """What drains a log, so that who appends saves no registers for it."""
+    """The function that drains a log, so that code that appends saves no registers for it."""
     e = Emitter(Lanes())
     drain = e.op(f"load ptr, ptr {memory.address_at(e, _LOG, abi.LOG_DRAIN_OFFSET)}")
     e.effect(f"call void {drain}(ptr {_LOG})")

@@ -34,12 +34,12 @@ def component(e: Emitter, element: str, registers: Sequence[str], number: int) -
 
 def elements(e: Emitter, element: str, components: Sequence[str]) -> list[str]:
     """Interleave ``components``, one register each, into registers in the order of elements."""
-    count, turned = len(components), list[str]()
+    count, permuted = len(components), list[str]()
     for number, register in enumerate(components):
         lane_at = {(lane * count + number) % e.lanes: lane for lane in range(e.lanes)}
-        turned.append(_permuted(e, element, register, [lane_at[k] for k in range(e.lanes)]))
+        permuted.append(_permuted(e, element, register, [lane_at[k] for k in range(e.lanes)]))
     return [
-        _blended(e, element, turned, [(at * e.lanes + k) % count for k in range(e.lanes)])
+        _blended(e, element, permuted, [(at * e.lanes + k) % count for k in range(e.lanes)])
         for at in range(count)
     ]
 

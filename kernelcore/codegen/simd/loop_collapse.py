@@ -127,8 +127,8 @@ def _moved(e: Emitter, indices: Sequence[str], axes: Sequence[_Axis], by: str) -
         moved = e.op(f"add {ty} {index}, {by}")
         product = e.op(f"mul {ty} {moved}, {reciprocal}")
         quotient = e.op(f"lshr {ty} {product}, {bits}")
-        turned = e.op(f"icmp uge {ty} {moved}, {extent}")
-        once = e.op(f"zext {e.wide('i1')} {turned} to {ty}")
+        wraps = e.op(f"icmp uge {ty} {moved}, {extent}")
+        once = e.op(f"zext {e.wide('i1')} {wraps} to {ty}")
         by = e.op(f"select i1 {axis.is_short}, {ty} {quotient}, {ty} {once}")
         found.insert(0, e.op(f"sub {ty} {moved}, {e.op(f'mul {ty} {by}, {extent}')}"))
     return [e.op(f"add {ty} {indices[0]}, {by}"), *found]

@@ -22,7 +22,7 @@ from kernelcore.ir.walk import eqns_inside
 # An arm of at most this many operations costs less than a mispredicted branch.
 MAX_EQNS_WITHOUT_BRANCH = 8
 # Arms of at most this many operations get a second copy without masks (docs/decisions/004).
-MAX_EQNS_OF_TWO_FORMS = 100
+MAX_EQNS_OF_TWO_COPIES = 100
 
 ALL_LANES = "splat (i1 true)"
 
@@ -52,7 +52,7 @@ def _gains_by_agreement(eqn: Eqn) -> bool:
     """Whether the arms access memory, which masks slow down, and are short enough to copy."""
     eqns = list(eqns_inside(eqn))
     accesses = any(inner.op.kind in ACCESSES for inner in eqns)
-    return accesses and len(eqns) <= MAX_EQNS_OF_TWO_FORMS
+    return accesses and len(eqns) <= MAX_EQNS_OF_TWO_COPIES
 
 
 def _emit_both_arms(e: Emitter, eqn: Eqn, chosen: str) -> list[str]:
@@ -106,9 +106,9 @@ def _emit_for_to_one_end(e: Emitter, eqn: Eqn) -> list[str]:
     first = e.op(f"call {element} {name}({ty} {given})")
     loop = _Loop(e, carried, e.values(eqn.inputs[3:], carried), eqn.inputs[3:])
     position = e.phi(element, (first, loop.before))
-    turn = e.label("body")
-    e.branch(e.op(f"icmp {order}gt {element} {position}, {end}"), turn, loop.done)
-    e.start_block(turn)
+    body_label = e.label("body")
+    e.branch(e.op(f"icmp {order}gt {element} {position}, {end}"), body_label, loop.done)
+    e.start_block(body_label)
     begun = e.op(f"icmp {order}le {ty} {e.splat(element, position)}, {starts}")
     active = both(e, e.mask, begun)
     e.bind(index, position)
@@ -207,9 +207,9 @@ class _Loop:
 
     def go_on(self, e: Emitter, active: str) -> str:
         """Leave the loop unless some lane is ``active``; those lanes."""
-        turn = e.label("body")
-        e.branch(is_any(e, active), turn, self.done)
-        e.start_block(turn)
+        body_label = e.label("body")
+        e.branch(is_any(e, active), body_label, self.done)
+        e.start_block(body_label)
         return active
 
     def close(self, e: Emitter, active: str, yields: Sequence[Atom]) -> list[str]:

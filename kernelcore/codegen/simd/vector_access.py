@@ -27,7 +27,7 @@ from kernelcore.language.types import Scalar
 MAX_INTERLEAVED = 16
 
 SMALLEST_REGISTER_BYTES = 16
-# Processors fetch ahead of what is loaded by themselves, but not beyond the end of a page.
+# Hardware prefetchers stop at the end of a page, so prefetches are one page ahead.
 PAGE_BYTES = 4096
 
 
@@ -38,7 +38,7 @@ class Site:
     ``period`` 0 is anywhere: ``address`` are addresses. Else lane k has element
     ``k * period + phase`` from the one ``address`` on. ``is_whole`` says that all the elements in
     between belong to the lanes too, so that they may be loaded. ``is_first`` says that the
-    memory of later gangs is to be fetched (``codegen/analysis/prefetch.py``).
+    memory of later gangs is to be prefetched (``codegen/analysis/prefetch.py``).
     """
 
     dtype: Scalar
@@ -113,7 +113,7 @@ def _load(e: Emitter, where: Site) -> str:
     if not (where.is_whole and _fits_masks(e, where.dtype, count)):
         return _load_one_by_one(e, where)
     if where.is_first and e.mask is None:
-        _fetch_ahead(e, where.address, count * where.dtype.size_bytes)
+        _prefetch(e, where.address, count * where.dtype.size_bytes)
     lanes = interleaved.register_lanes(e.gang, where.period, where.dtype)
     if lanes is not None and e.mask is None:
         return _load_by_registers(e, where, lanes)
@@ -173,8 +173,8 @@ def _load_one_by_one(e: Emitter, where: Site) -> str:
     return gather_scatter.load(e, element, size_bytes, lane_addresses(e, where))
 
 
-def _fetch_ahead(e: Emitter, start: str, size_bytes: int) -> None:
-    """Ask for the memory that a later gang loads; an address outside of it does no harm."""
+def _prefetch(e: Emitter, start: str, size_bytes: int) -> None:
+    """Prefetch what a later gang loads; a prefetch of an invalid address does nothing."""
     e.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     for line in range(0, size_bytes, CACHE_LINE_BYTES):
         ahead = address_at(e, start, PAGE_BYTES + line)

@@ -44,7 +44,7 @@ _CXX_TYPES = {
 
 
 def snippets(func: Func) -> list[Snippet]:
-    """The snippets that ``func`` calls, each form once."""
+    """The snippets that ``func`` calls, each variant once."""
     found = (snippet_of(e) for e in walk_eqns(func.body) if e.op.kind is OpKind.SNIPPET)
     return list(dict.fromkeys(found))
 
