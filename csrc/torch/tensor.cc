@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <exception>
+#include <new>
 
 namespace kernelcore::torch {
 namespace {
@@ -35,9 +36,13 @@ bool TensorFunctions::find(const void* function) {
   bool describes =
       bind(library, "_ZN2at17toDLPackNonOwningERKNS_6TensorEP8DLTensor", describe_) ||
       bind(library, "_ZN2at17toDLPackNonOwningERKNS_6TensorEP8DLTensorb", describe_access_);
-  // at::native::is_neg and torch::autograd::impl::bump_version.
+  // at::native::is_neg, at::native::alias and torch::autograd::impl::bump_version.
   return describes && bind(library, "_ZN2at6native6is_negERKNS_6TensorE", is_negated_) &&
-         bind(library, "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE", note_written_);
+         bind(library, "_ZN2at6native5aliasERKNS_6TensorE", alias_) &&
+         bind(library, "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE", note_written_) &&
+         bind(library, "aoti_torch_delete_tensor_object", delete_) &&
+         bind(library, "aoti_torch_get_data_ptr", get_data_ptr_) &&
+         bind(library, "aoti_torch_get_storage_size", get_storage_size_);
 }
 
 bool TensorFunctions::describe(const at::Tensor& tensor, DLTensor& out) const {
@@ -48,6 +53,23 @@ bool TensorFunctions::describe(const at::Tensor& tensor, DLTensor& out) const {
       describe_access_(tensor, &out, false);
     }
   });
+}
+
+std::shared_ptr<const at::Tensor> TensorFunctions::alias(const at::Tensor& tensor) const {
+  // torch deletes the tensor, which therefore has to come from `operator new`.
+  void* place = ::operator new(sizeof(Returned));
+  if (!returns([&] { new (place) Returned(alias_(tensor)); })) {
+    ::operator delete(place);
+    return nullptr;
+  }
+  return {static_cast<const at::Tensor*>(place), delete_};
+}
+
+TensorFunctions::Memory TensorFunctions::memory_of(const at::Tensor& tensor) const {
+  Memory found{};
+  bool is_known = get_data_ptr_(&tensor, &found.data) == 0 &&
+                  get_storage_size_(&tensor, &found.storage_size_bytes) == 0;
+  return is_known ? found : Memory{};
 }
 
 bool TensorFunctions::note_written(const at::Tensor& tensor) const {

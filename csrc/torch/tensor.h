@@ -1,6 +1,9 @@
 // Asks libtorch's C++ functions about a tensor, without Python and the lock of its interpreter.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+
 #include "dlpack.h"
 
 namespace at {
@@ -11,7 +14,8 @@ namespace kernelcore::torch {
 
 /// Functions of one libtorch, by the names that fix their binary interface.
 ///
-/// None keeps the tensor, and none reports why it fails: ask the tensor in another way then.
+/// All but `alias` leave the tensor to its owner, and none reports why it fails: ask the tensor in
+/// another way then.
 class TensorFunctions {
  public:
   /// Those of the library that has `function`, or of the libraries that it needs; false if this
@@ -27,11 +31,34 @@ class TensorFunctions {
   /// Tells autograd that `tensor` was written.
   bool note_written(const at::Tensor& tensor) const;
 
+  /// Another tensor over the storage of `tensor`, which it keeps whatever storage `tensor` gets
+  /// later; null where there is none.
+  std::shared_ptr<const at::Tensor> alias(const at::Tensor& tensor) const;
+
+  /// The memory of a tensor.
+  struct Memory {
+    void* data;                  // of the first element; null where the storage has no memory
+    int64_t storage_size_bytes;  // from the start of the storage on
+  };
+
+  /// The current memory of `tensor`; a storage that is resized gets other memory.
+  Memory memory_of(const at::Tensor& tensor) const;
+
  private:
+  /// A tensor that is returned by value: its destructor makes the caller give the address.
+  struct Returned {
+    void* impl;
+    ~Returned() {}  // NOLINT(modernize-use-equals-default): the tensor is released as one.
+  };
+
   void (*describe_)(const at::Tensor&, DLTensor*) = nullptr;
   void (*describe_access_)(const at::Tensor&, DLTensor*, bool is_read_only) = nullptr;
   bool (*is_negated_)(const at::Tensor&) = nullptr;
   void (*note_written_)(const at::Tensor&) = nullptr;
+  Returned (*alias_)(const at::Tensor&) = nullptr;
+  int32_t (*delete_)(const at::Tensor*) = nullptr;
+  int32_t (*get_data_ptr_)(const at::Tensor*, void**) = nullptr;
+  int32_t (*get_storage_size_)(const at::Tensor*, int64_t*) = nullptr;
 };
 
 }  // namespace kernelcore::torch

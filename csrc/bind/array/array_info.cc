@@ -1,6 +1,9 @@
 #include "bind/array/array_info.h"
 
 #include <algorithm>
+#include <string>
+
+#include "core/error.h"
 
 namespace kernelcore::bind {
 
@@ -28,6 +31,16 @@ bool describes_memory(const ArrayView& view) {
   return address != 0 && address >= static_cast<uintptr_t>(-low) &&
          !__builtin_add_overflow(address, static_cast<uintptr_t>(high), &end) &&
          static_cast<intptr_t>(end) > 0;
+}
+
+void require_lent(const Lender& lender) {
+  if (lender.still_lends()) return;
+  throw Error(ErrorKind::kArgument, std::string("expected an array with memory, found ") +
+                                        lender.loss() + "\n  help: " + lender.remedy());
+}
+
+void require_memory(const ArrayInfo& info) {
+  if (info.lender != nullptr) require_lent(*info.lender);
 }
 
 }  // namespace kernelcore::bind

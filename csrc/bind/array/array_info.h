@@ -9,6 +9,19 @@
 
 namespace kernelcore::bind {
 
+/// What lends memory to arrays and may take it back while they live.
+class Lender {
+ public:
+  virtual ~Lender() = default;
+
+  /// Whether the memory is still what the arrays were made over.
+  virtual bool still_lends() const = 0;
+
+  /// What arrays of this lender are when it lends no more, and what to do about it.
+  virtual const char* loss() const = 0;
+  virtual const char* remedy() const = 0;
+};
+
 /// The memory of one array object.
 struct ArrayInfo {
   ArrayView view;
@@ -19,6 +32,7 @@ struct ArrayInfo {
   // The owner's stream on a device, whose queued work may still write the elements; 0: none.
   uintptr_t stream = 0;
   bool is_tied = false;  // the owner queues more work in that stream without synchronizing
+  const Lender* lender = nullptr;  // valid while the keeper lives; null: memory that stays
 
   /// Whether the CPU can access the memory.
   bool is_on_host() const { return device.device_type == kDLCPU || is_pinned(); }
@@ -53,5 +67,9 @@ struct Place {
 /// Whether `view` is well-formed: extents are not negative, addresses do not overflow, and the
 /// address is not null unless the array is empty.
 bool describes_memory(const ArrayView& view);
+
+/// Throws an argument Error if `lender`, or that of `info`, has taken the memory back.
+void require_lent(const Lender& lender);
+void require_memory(const ArrayInfo& info);
 
 }  // namespace kernelcore::bind

@@ -96,6 +96,8 @@ void init_array_memory(ArrayMemory* self, nb::handle source, const ArrayMemory* 
   } else if (base != nullptr) {
     lie_in(base->device, base->allocation, base->keeper);
   }
+  // The memory of NumPy's views of `base` keeps that of `base`, and so its lender.
+  if (base != nullptr) made.lender = base->lender;
   made.storage = base != nullptr ? base->storage : storage_of(made);
   new (self) ArrayMemory(std::move(made));
 }
@@ -121,6 +123,7 @@ ArrayMemory zeroed(nb::handle extents, int index) {
 }
 
 nb::object interface_of(const ArrayMemory& self, bool on_host) {
+  require_memory(self);
   nb::object dict = interface_dict(self);
   if (self.is_on_host() == on_host && !dict.is_none()) return dict;
   throw nb::attribute_error(on_host ? "no __array_interface__ for this memory"
@@ -137,6 +140,7 @@ nb::object cuda_interface(const ArrayMemory& self, const cuda::Stream* stream) {
 }
 
 void set_one(ArrayMemory& self) {
+  require_memory(self);
   if (!self.is_usable() || self.is_read_only || self.view.numel() != 1) {
     throw nb::value_error("set_one: no element, or several");
   }
@@ -156,6 +160,32 @@ ArrayMemory as_scalar(const ArrayMemory& self, int index) {
   ArrayMemory found = self;
   found.dtype = index;
   return found;
+}
+
+/// Memory that is lent until a call of Python ends.
+class Loan : public Lender {
+ public:
+  Loan(std::string loss, std::string remedy) : loss_(std::move(loss)), remedy_(std::move(remedy)) {}
+
+  void end() { is_open_ = false; }
+  bool still_lends() const override { return is_open_; }
+  const char* loss() const override { return loss_.c_str(); }
+  const char* remedy() const override { return remedy_.c_str(); }
+
+ private:
+  std::string loss_;
+  std::string remedy_;
+  bool is_open_ = true;
+};
+
+struct BoundLoan {
+  std::shared_ptr<Loan> loan;
+};
+
+void limit_to(ArrayMemory& self, const BoundLoan& bound) {
+  self.keeper =
+      Keeper(bound.loan.get(), [loan = bound.loan, kept = std::move(self.keeper)](void*) {});
+  self.lender = bound.loan.get();
 }
 
 nb::tuple integers(const int64_t* values, int count) {
@@ -180,6 +210,7 @@ std::shared_ptr<Storage> storage_of(const ArrayMemory& memory) {
 }
 
 bool ArrayMemory::clear() {
+  require_memory(*this);
   if (is_read_only || !is_on_host() || !view.is_contiguous()) return false;
   if (view.numel() != 0) std::memset(view.data, 0, view.size_bytes());
   count_write();
@@ -229,6 +260,18 @@ void bind_array_memory(nb::module_& m) {
           "The address past the last byte; `begin` if there is none.")
       .def("overlaps", &may_overlap, nb::arg("other"),
            "Whether the two may share an element; false if they interleave.");
+  nb::class_<BoundLoan>(m, "Loan", "Memory that arrays may use until the loan ends.")
+      .def(
+          "__init__",
+          [](BoundLoan* self, std::string loss, std::string remedy) {
+            new (self) BoundLoan{std::make_shared<Loan>(std::move(loss), std::move(remedy))};
+          },
+          nb::arg("loss"), nb::arg("remedy"),
+          "`loss` says what its arrays are after the end, and `remedy` what to do.")
+      .def(
+          "require", [](const BoundLoan& self) { require_lent(*self.loan); },
+          "Raise KernelArgumentError after the end.")
+      .def("end", [](BoundLoan& self) { self.loan->end(); }, "Make every later use an error.");
   nb::class_<ArrayMemory> memory(
       m, "ArrayMemory", nb::is_weak_referenceable(),
       "Memory of an array as launches read it: any library's, shared and kept in place.\n\n"
@@ -274,6 +317,14 @@ void bind_array_memory(nb::module_& m) {
                    "Whether it is pinned host memory, which devices copy from asynchronously.")
       .def_prop_ro("is_on_host", &ArrayMemory::is_on_host, "Whether the CPU may touch the memory.")
       .def_ro("is_read_only", &ArrayMemory::is_read_only, "Whether the memory must not be written.")
+      .def_prop_ro(
+          "is_lent", [](const ArrayMemory& self) { return self.lender != nullptr; },
+          "Whether the memory may be taken back; `require_memory` asks whether it was.")
+      .def(
+          "require_memory", [](const ArrayMemory& self) { require_memory(self); },
+          "Raise KernelArgumentError if the memory was taken back.")
+      .def("limit_to", &limit_to, nb::arg("loan"),
+           "Let the memory be used until `loan` ends; views that were made before are not limited.")
       .def_ro("has_lazy_sign", &ArrayMemory::has_lazy_sign,
               "Whether a negation of the elements is pending, as torch has it.")
       .def("as_scalar", &as_scalar, nb::arg("index"),

@@ -123,7 +123,11 @@ bool read_exchange(PyObject* object, const TypeEntry& entry, Access access, Arra
   const torch::TensorFunctions* known = entry.tensor;
   bool may_be_negated = entry.may_be_negated;
   const DLPackExchangeAPI& api = *entry.api;
-  if (access == Access::kKeep) {
+  bool is_kept = access == Access::kKeep;
+  if (is_kept && known != nullptr && keep_storage(*known, tensor_in(object), info, keeper)) {
+    // Nothing else is kept: an exported tensor loses its storage where it gets another.
+  } else if (is_kept) {
+    PyErr_Clear();
     DLManagedTensorVersioned* managed = nullptr;
     if (api.managed_tensor_from_py_object_no_sync(object, &managed) != 0) return false;
     keeper = keeper_of(managed);
@@ -138,6 +142,21 @@ bool read_exchange(PyObject* object, const TypeEntry& entry, Access access, Arra
   info.has_lazy_sign = known != nullptr ? known->is_negated(tensor_in(object))
                                         : may_be_negated && is_negated(object);
   return true;
+}
+
+/// A plain tensor over the storage of `object`, a tensor of a subclass; invalid, without an error
+/// set, for other arrays and where there is none.
+nb::object plain_tensor_of(PyObject* object) {
+  nb::object convert = attribute_of(object, "as_subclass");
+  nb::object name = nb::steal(PyUnicode_FromString("torch"));
+  nb::object module = nb::steal(PyImport_GetModule(name.ptr()));
+  if (!convert.is_valid() || !module.is_valid()) return {};
+  nb::object type = attribute_of(module.ptr(), "Tensor");
+  nb::object plain = type.is_valid() ? call_function(convert.ptr(), type.ptr()) : nb::object();
+  if (!plain.is_valid()) PyErr_Clear();
+  bool is_plain =
+      plain.is_valid() && reinterpret_cast<PyObject*>(Py_TYPE(plain.ptr())) == type.ptr();
+  return is_plain ? plain : nb::object();
 }
 
 /// The memory of an array of `Route::kCapsule`: the capsule, or invalid with an error set or, where
@@ -232,6 +251,11 @@ ReadStatus read_array(PyObject* object, Access access, ArrayInfo& info, Keeper& 
       return ReadStatus::kOk;
     }
     case Route::kExchange:
+      if (is_kept && entry.tensor == nullptr) {
+        nb::object plain = plain_tensor_of(object);
+        PyObject* read = plain.is_valid() ? plain.ptr() : object;
+        return status(read_exchange(read, entry_of(read), access, info, keeper));
+      }
       return status(read_exchange(object, entry, access, info, keeper));
     case Route::kBuffer:
       keeper = keep_buffer(object, info);

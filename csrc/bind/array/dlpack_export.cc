@@ -164,6 +164,7 @@ void hand_over(const ArrayMemory& self, nb::handle stream) {
 nb::object export_memory(const ArrayMemory& self, nb::handle stream, nb::handle max_version,
                          nb::handle dl_device, nb::handle copy) {
   release_all(nullptr);
+  require_memory(self);
   check_elements(self);
   check_device(self, dl_device);
   hand_over(self, stream);
@@ -187,6 +188,7 @@ nb::object export_memory(const ArrayMemory& self, nb::handle stream, nb::handle 
 
 /// A tensor of DLPack 1, whose deleter the caller owns; throws with BufferError set.
 DLManagedTensorVersioned* export_versioned(const ArrayMemory& memory) {
+  require_memory(memory);
   check_elements(memory);
   if (!has_whole_strides(memory)) refuse("strides that are no multiple of the element");
   return &make_versioned(memory, memory.keeper).release()->managed;

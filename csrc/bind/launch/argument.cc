@@ -178,6 +178,13 @@ namespace {
 
 }  // namespace
 
+void require_lent(const LaunchDescriptor& descriptor, size_t index, const Lender* lender) {
+  if (lender == nullptr || lender->still_lends()) [[likely]]
+    return;
+  fail(descriptor, index, describe_array(descriptor.slots[index]), lender->loss(),
+       lender->remedy());
+}
+
 void check_array(const LaunchDescriptor& descriptor, size_t index, const ArrayInfo& info,
                  PyObject* object, int ordinal) {
   const ParameterSlot& slot = descriptor.slots[index];
@@ -200,6 +207,7 @@ void check_array(const LaunchDescriptor& descriptor, size_t index, const ArrayIn
                             : describe_array(dtype_text(object, info.dtype), ndim_of(object, info));
     fail(descriptor, index, describe_array(slot), found, help);
   }
+  require_lent(descriptor, index, info.lender);
   if (info.is_read_only && slot.is_written()) [[unlikely]] {
     fail(descriptor, index, "a writable " + describe_array(slot), "a read-only one",
          "the kernel writes to this argument: pass an array that may be written, "

@@ -22,6 +22,10 @@ const ArrayInfo& read_array_argument(const LaunchDescriptor& descriptor, size_t 
 void check_array(const LaunchDescriptor& descriptor, size_t index, const ArrayInfo& info,
                  PyObject* object, int ordinal = -1);
 
+/// Throws an argument Error if the memory of parameter `index` was taken back by `lender`, which
+/// may be null.
+void require_lent(const LaunchDescriptor& descriptor, size_t index, const Lender* lender);
+
 /// Writes the value of `object` at `target`, in the dtype of parameter `index`.
 void read_value_argument(const LaunchDescriptor& descriptor, size_t index, PyObject* object,
                          std::byte* target);

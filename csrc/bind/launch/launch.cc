@@ -95,11 +95,13 @@ void PreparedLaunch::read_array(size_t index, Place place, bool is_kept) {
       read_array_argument(descriptor_, index, arguments_[index], found, keeper, place, is_kept);
   if (keeper != nullptr) keepers_.push_back(std::move(keeper));
   if (info.stream != 0) streams_.push_back({info.stream, info.is_tied});
+  if (is_kept && info.lender != nullptr) lenders_.emplace_back(index, info.lender);
   views_[index] = info.view;
   block_.write(descriptor_.slots[index], info.view);
 }
 
 void PreparedLaunch::run() {
+  for (auto [index, lender] : lenders_) require_lent(descriptor_, index, lender);
   // Another thread may run the same launch meanwhile.
   Launch launch = launch_;
   try {

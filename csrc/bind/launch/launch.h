@@ -5,6 +5,7 @@
 
 #include <array>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "bind/array/array_info.h"
@@ -67,6 +68,7 @@ class PreparedLaunch {
   ArgumentBlock block_;
   SmallBuffer<ArrayView, 16> views_;  // per parameter; undefined for values
   std::vector<Keeper> keepers_;
+  std::vector<std::pair<size_t, const Lender*>> lenders_;  // by parameter, for runs that come later
   std::vector<WorkStream> streams_;
   Launch launch_;
 };

@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include "bind/array/array_info.h"
 #include "dlpack.h"
 #include "torch/tensor.h"
 
@@ -16,5 +17,11 @@ const torch::TensorFunctions* tensor_functions_of(PyObject* object, const DLPack
 inline const at::Tensor& tensor_in(PyObject* object) {
   return *reinterpret_cast<const at::Tensor*>(object + 1);
 }
+
+/// Reads a tensor to `info`. The keeper holds its storage, whatever storage the tensor gets later,
+/// and the lender notices where the storage is resized. False where torch has to say why there is
+/// no such memory.
+bool keep_storage(const torch::TensorFunctions& functions, const at::Tensor& tensor,
+                  ArrayInfo& info, Keeper& keeper);
 
 }  // namespace kernelcore::bind

@@ -39,6 +39,8 @@ class ElementMemory(ArrayMemory):
     @property
     def _data(self) -> Numbers:
         """NumPy's view of the memory; on a GPU only its layout."""
+        if self.is_lent:
+            self.require_memory()
         if self._numpy is None:
             self._numpy = layout_of(self) if self.is_on_cuda else numpy_of(self)
         return self._numpy

@@ -1,0 +1,153 @@
+"""Arrays over tensors keep the memory of the tensor, or notice that torch took it back."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import kernelcore as kc
+from kernelcore.base.errors import KernelArgumentError
+from torch_ext import from_torch
+
+# Large enough that freed memory goes back to the system, where reading it crashes.
+COUNT = 1 << 20
+
+
+@kc.kernel
+def doubled(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = 2.0 * x[i]
+
+
+class Subclass(torch.Tensor):
+    pass
+
+
+MAKERS: dict[str, Callable[[Any], Any]] = {
+    "from_torch": from_torch,
+    "handle": lambda t: from_torch(t, return_ctype=True),
+    "from_dlpack": kc.from_dlpack,
+    "array": lambda t: kc.array(t, copy=False),
+    "view": lambda t: from_torch(t)[0:COUNT],
+    "subclass": lambda t: from_torch(t.as_subclass(Subclass)),
+}
+REPLACEMENTS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "data": lambda t: setattr(t, "data", torch.zeros(2)),
+    "set_": lambda t: t.set_(),
+}
+RESIZES: dict[str, Callable[[torch.Tensor], Any]] = {
+    "resize_": lambda t: t.resize_(16 * COUNT),
+    "storage": lambda t: t.untyped_storage().resize_(0),
+    "shared": lambda t: t.share_memory_(),
+}
+
+
+def run(x: Any) -> np.ndarray[Any, Any]:
+    y = np.empty(COUNT, np.float32)
+    kc.launch(doubled, COUNT, [x], [y])
+    return y
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
+@pytest.mark.parametrize("replace", REPLACEMENTS.values(), ids=REPLACEMENTS.keys())
+def test_the_storage_is_kept_where_the_tensor_gets_another(
+    make: Callable[[Any], Any], replace: Callable[[torch.Tensor], Any]
+) -> None:
+    t = torch.arange(COUNT, dtype=torch.float32)
+    x = make(t)
+    replace(t)
+    gc.collect()
+    np.testing.assert_array_equal(run(x), 2 * np.arange(COUNT, dtype=np.float32))
+
+
+def test_an_array_over_a_parameter_outlives_a_conversion_of_its_module() -> None:
+    module = torch.nn.Linear(1024, 1024)
+    x = from_torch(module.weight, requires_grad=False)
+    expected = module.weight.detach().clone()
+    module.double()
+    gc.collect()
+    np.testing.assert_array_equal(x.numpy(), expected)
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
+@pytest.mark.parametrize("resize", RESIZES.values(), ids=RESIZES.keys())
+def test_memory_that_torch_takes_back_is_refused(
+    make: Callable[[Any], Any], resize: Callable[[torch.Tensor], Any]
+) -> None:
+    t = torch.arange(COUNT, dtype=torch.float32)
+    x = make(t)
+    run(x)
+    resize(t)
+    message = "argument 'x'.*whose storage was resized or moved"
+    with pytest.raises(KernelArgumentError, match=message):
+        run(x)
+
+
+USES: dict[str, Callable[[kc.Array], Any]] = {
+    "numpy": lambda a: a.numpy(),
+    "element": lambda a: a[0],
+    "write": lambda a: a.fill_(1.0),
+    "clone": lambda a: a.clone(),
+    "list": lambda a: a.list(),
+    "dlpack": lambda a: a.__dlpack__(),
+    "torch": torch.from_dlpack,
+    "asarray": np.asarray,
+    "text": repr,
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES.keys())
+def test_every_other_use_of_memory_taken_back_is_refused(use: Callable[[Any], Any]) -> None:
+    t = torch.arange(COUNT, dtype=torch.float32)
+    x = from_torch(t)
+    use(x)
+    t.untyped_storage().resize_(0)
+    with pytest.raises(KernelArgumentError, match="make the array again"):
+        use(x)
+
+
+def test_a_resize_within_the_storage_is_no_loss() -> None:
+    t = torch.arange(COUNT, dtype=torch.float32)
+    x = from_torch(t)
+    t.resize_(4)
+    np.testing.assert_array_equal(run(x), 2 * np.arange(COUNT, dtype=np.float32))
+
+
+@pytest.mark.parametrize("replace", REPLACEMENTS.values(), ids=REPLACEMENTS.keys())
+def test_a_captured_launch_keeps_the_storage(replace: Callable[[torch.Tensor], Any]) -> None:
+    t = torch.arange(COUNT, dtype=torch.float32)
+    y = np.zeros(COUNT, np.float32)
+    with kc.ScopedCapture() as capture:
+        kc.launch(doubled, COUNT, [t], [y])
+    replace(t)
+    gc.collect()
+    kc.capture_launch(capture.graph)
+    np.testing.assert_array_equal(y, 2 * np.arange(COUNT, dtype=np.float32))
+
+
+@pytest.mark.parametrize("resize", RESIZES.values(), ids=RESIZES.keys())
+def test_a_captured_launch_refuses_memory_taken_back(
+    resize: Callable[[torch.Tensor], Any],
+) -> None:
+    t = torch.arange(COUNT, dtype=torch.float32)
+    with kc.ScopedCapture() as capture:
+        kc.launch(doubled, COUNT, [t], [np.zeros(COUNT, np.float32)])
+    resize(t)
+    with pytest.raises(KernelArgumentError, match="whose storage was resized or moved"):
+        kc.capture_launch(capture.graph)
+
+
+def test_a_condition_keeps_its_storage() -> None:
+    flag = torch.ones(COUNT // COUNT, dtype=torch.int32)
+    y = np.zeros(COUNT, np.float32)
+    with kc.ScopedCapture() as capture:
+        kc.capture_if(flag, lambda: kc.launch(doubled, COUNT, [np.ones(COUNT, np.float32)], [y]))
+    flag.set_()
+    gc.collect()
+    kc.capture_launch(capture.graph)
+    assert (y == 2.0).all()
