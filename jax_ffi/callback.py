@@ -42,22 +42,39 @@ class Context:
     device: Device
 
 
+def call_loan() -> Any:
+    """What the memory of one call is lent by; it ends when the function returns."""
+    return _native.Loan(
+        "one over memory of XLA, kept beyond the call that it was made for",
+        "copy it during the call, with kc.array(x) or x.clone()",
+    )
+
+
 class HostBuffer:
-    """Memory of an operand or a result on the CPU; valid until the callback returns.
+    """Memory of an operand or a result on the CPU, lent until the callback returns.
+
+    Data arrays of it refuse every use after that. NumPy and other libraries cannot: copy the arrays
+    that are made with ``numpy()``, ``numpy.asarray`` or DLPack if they are kept.
 
     Attributes:
         dtype: The NumPy dtype.
         shape: The extents, components of elements included.
     """
 
-    def __init__(self, raw: RawBuffer, *, is_read_only: bool) -> None:
+    def __init__(self, raw: RawBuffer, loan: Any, *, is_read_only: bool) -> None:
         name, address, self.shape = raw
+        self._loan = loan
         self.dtype = np.dtype(jnp.dtype(name))
         size_bytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
         memory: Any = (ctypes.c_char * size_bytes).from_address(address) if size_bytes else b""
-        self._array: Numbers = np.frombuffer(memory, self.dtype).reshape(self.shape)
+        self._memory: Numbers = np.frombuffer(memory, self.dtype).reshape(self.shape)
         if is_read_only:
-            self._array.flags.writeable = False
+            self._memory.flags.writeable = False
+
+    @property
+    def _array(self) -> Numbers:
+        self._loan.require()
+        return self._memory
 
     def numpy(self) -> Numbers:
         """A NumPy array of the same memory; that of an operand is read-only."""
@@ -69,7 +86,9 @@ class HostBuffer:
         Args:
             dtype: The type of an element; the last dimensions are its components.
         """
-        return Array.sharing(self._array, dtype)
+        found = Array.sharing(self._array, dtype)
+        found.limit_to(self._loan)
+        return found
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Numbers:
         return np.array(self._array, dtype, copy=copy)
@@ -88,16 +107,17 @@ class HostBuffer:
 
 
 class CudaBuffer:
-    """Memory of an operand or a result on a GPU; valid until the callback returns.
+    """Memory of an operand or a result on a GPU, lent until the callback returns; see HostBuffer.
 
     Attributes:
         dtype: The NumPy dtype.
         shape: The extents, components of elements included.
     """
 
-    def __init__(self, raw: RawBuffer, stream: int, *, is_read_only: bool) -> None:
+    def __init__(self, raw: RawBuffer, loan: Any, stream: int, *, is_read_only: bool) -> None:
         name, self._address, self.shape = raw
         self.dtype = np.dtype(jnp.dtype(name))
+        self._loan = loan
         self._stream = stream
         self._is_read_only = is_read_only
 
@@ -108,6 +128,7 @@ class CudaBuffer:
         return self._interface()
 
     def _interface(self) -> dict[str, Any]:
+        self._loan.require()
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
@@ -127,6 +148,7 @@ class CudaBuffer:
             dtype: The type of an element; the last dimensions are its components.
         """
         found = shared_at(self._interface(), dtype_from_jax(self.dtype))
+        found.limit_to(self._loan)
         return found if dtype is None else Array.sharing(found, dtype)
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -199,15 +221,19 @@ def _handler(func: Callback, kind: str) -> Handler:
     ) -> None:
         def buffer(raw: RawBuffer, *, is_read_only: bool) -> Any:
             if kind == "cpu":
-                return HostBuffer(raw, is_read_only=is_read_only)
-            return CudaBuffer(raw, stream, is_read_only=is_read_only)
+                return HostBuffer(raw, loan, is_read_only=is_read_only)
+            return CudaBuffer(raw, loan, stream, is_read_only=is_read_only)
 
-        func(
-            [buffer(raw, is_read_only=True) for raw in inputs],
-            [buffer(raw, is_read_only=False) for raw in outputs],
-            {key: _attribute(value) for key, value in attributes.items()},
-            Context(None, CPU) if kind == "cpu" else Context(stream, device_at(device, stream)),
-        )
+        loan = call_loan()
+        try:
+            func(
+                [buffer(raw, is_read_only=True) for raw in inputs],
+                [buffer(raw, is_read_only=False) for raw in outputs],
+                {key: _attribute(value) for key, value in attributes.items()},
+                Context(None, CPU) if kind == "cpu" else Context(stream, device_at(device, stream)),
+            )
+        finally:
+            loan.end()
 
     return handler
 

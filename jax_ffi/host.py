@@ -10,7 +10,14 @@ import jax
 import jax.ffi
 
 import kernelcore as kc
-from jax_ffi.callback import CudaBuffer, HostBuffer, RawBuffer, device_at, register_handler
+from jax_ffi.callback import (
+    CudaBuffer,
+    HostBuffer,
+    RawBuffer,
+    call_loan,
+    device_at,
+    register_handler,
+)
 from kernelcore import ArrayType
 from kernelcore.base.errors import KernelGradError
 from kernelcore.operators import (
@@ -87,11 +94,15 @@ class HostCall:
         stream: int,
         device: int,
     ) -> None:
-        given = [HostBuffer(raw, is_read_only=True) for raw in inputs]
-        made = [HostBuffer(raw, is_read_only=False) for raw in outputs]
+        loan = call_loan()
+        given = [HostBuffer(raw, loan, is_read_only=True) for raw in inputs]
+        made = [HostBuffer(raw, loan, is_read_only=False) for raw in outputs]
         for k, buffer in enumerate(made):
             buffer.numpy()[...] = given[self.starts[k]].numpy() if k in self.starts else 0
-        self._run(given, made, HostBuffer.numpy)
+        try:
+            self._run(given, made, HostBuffer.numpy)
+        finally:
+            loan.end()
 
     def _handle_cuda(
         self,
@@ -102,15 +113,19 @@ class HostCall:
         device: int,
     ) -> None:
         queue = kc.Stream(device_at(device, stream), cuda_stream=stream)
+        loan = call_loan()
         with kc.ScopedDevice(queue.device), kc.ScopedStream(queue, sync_enter=False):
-            given = [CudaBuffer(raw, stream, is_read_only=True) for raw in inputs]
-            made = [CudaBuffer(raw, stream, is_read_only=False) for raw in outputs]
+            given = [CudaBuffer(raw, loan, stream, is_read_only=True) for raw in inputs]
+            made = [CudaBuffer(raw, loan, stream, is_read_only=False) for raw in outputs]
             for k, (_, address, _) in enumerate(outputs):
                 if k not in self.starts:
                     made[k].array().zero_()
                 elif address != inputs[self.starts[k]][1]:
                     kc.copy(made[k].array(), given[self.starts[k]].array())
-            self._run(given, made, CudaBuffer.array)
+            try:
+                self._run(given, made, CudaBuffer.array)
+            finally:
+                loan.end()
 
     def _run(
         self, given: Sequence[Any], made: Sequence[Any], elements: Callable[[Any], Any]

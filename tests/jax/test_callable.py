@@ -14,6 +14,7 @@ import pytest
 import kernelcore as kc
 from jax_ffi import GraphMode, jax_callable
 from jax_ffi.replay import layout
+from kernelcore.base.errors import KernelArgumentError
 from kernelcore.operators.traced.interface import interface
 from kernelcore.operators.traced.trace import record
 from tests.helpers import composites
@@ -197,6 +198,22 @@ def test_a_function_without_recording_reads_elements() -> None:
     for run in (lambda f: f, jax.jit):
         (found,) = run(call)(x, {"position": jnp.zeros(3), "mass": s}, np.int32(2))
         assert_close(found, jnp.sort(x)[::-1] * s + 2)
+
+
+def test_arrays_kept_beyond_the_call_refuse_every_use() -> None:
+    kept: list[kc.Array] = []
+
+    def function(x: F64, o: F64):
+        kept.extend((x, x[1:], o))
+        kc.launch(bend, x.shape, [x], [o])
+
+    jax.block_until_ready(jax_callable(function, graph_mode=GraphMode.NONE)(jnp.ones(3)))
+    for array in kept:
+        for use in (array.numpy, array.clone, lambda a=array: a[0], array.list):
+            with pytest.raises(KernelArgumentError, match="kept beyond the call"):
+                use()
+        with pytest.raises(KernelArgumentError, match="kept beyond the call"):
+            kc.launch(bend, 2, [array], [kc.zeros(2, kc.float64)])
 
 
 def reads(x: F64, o: F64):

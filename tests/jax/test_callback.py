@@ -11,7 +11,8 @@ import pytest
 
 import kernelcore as kc
 from jax_ffi import register_ffi_callback
-from jax_ffi.callback import CudaBuffer
+from jax_ffi.callback import CudaBuffer, call_loan
+from kernelcore.base.errors import KernelArgumentError
 from tests.jax.kernels import axpy
 from tests.jax.refusal import Golden, check_refusal
 
@@ -35,6 +36,27 @@ def test_buffers_are_arrays_for_launches() -> None:
         np.testing.assert_array_equal(found, 2.5 * x + 1)
     assert seen == [(None, "cpu")] * 2
     assert seen[0][1].is_cpu
+
+
+def test_buffers_kept_beyond_the_call_refuse_every_use() -> None:
+    kept: list[Any] = []
+
+    def keep(inputs: list[Any], outputs: list[Any], attrs: dict[str, Any], ctx: Any) -> None:
+        kept.extend((*inputs, *outputs, inputs[0].array(), inputs[0].array()[1:]))
+        outputs[0].numpy()[...] = inputs[0].numpy()
+
+    register_ffi_callback("test_keep", keep)
+    jax.block_until_ready(call("test_keep", jnp.arange(4, dtype=jnp.float32)))
+    for buffer in kept:
+        uses = [
+            buffer.numpy,
+            lambda b=buffer: np.asarray(b),
+            lambda b=buffer: kc.array(b, copy=False),
+        ]
+        uses.append(lambda b=buffer: kc.launch(axpy, 2, [b, 1.0, 1], [kc.zeros(2)]))
+        for use in uses:
+            with pytest.raises(KernelArgumentError, match="kept beyond the call"):
+                use()
 
 
 def test_attributes_and_buffers_arrive_as_they_are() -> None:
@@ -99,11 +121,15 @@ def test_other_arguments_are_refused(golden_error: Golden) -> None:
 
 
 def test_buffers_of_gpus_say_where_they_are() -> None:
-    face = CudaBuffer(("float64", 4096, (2, 3)), 1, is_read_only=True).__cuda_array_interface__
+    face = CudaBuffer(
+        ("float64", 4096, (2, 3)), call_loan(), 1, is_read_only=True
+    ).__cuda_array_interface__
     assert (face["shape"], face["data"], face["stream"]) == ((2, 3), (4096, True), 1)
-    bfloat16 = CudaBuffer(("bfloat16", 4096, (2, 3)), 1, is_read_only=True)
+    bfloat16 = CudaBuffer(("bfloat16", 4096, (2, 3)), call_loan(), 1, is_read_only=True)
     assert not hasattr(bfloat16, "__cuda_array_interface__")
-    assert CudaBuffer(("float32", 1, ()), 77, is_read_only=False).__cuda_array_interface__ == {
+    assert CudaBuffer(
+        ("float32", 1, ()), call_loan(), 77, is_read_only=False
+    ).__cuda_array_interface__ == {
         "shape": (),
         "typestr": "<f4",
         "data": (1, False),
