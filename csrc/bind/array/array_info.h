@@ -58,8 +58,8 @@ struct ArrayInfo {
 /// Keeps memory of another library alive; released with the GIL held.
 using Keeper = std::shared_ptr<void>;
 
-/// The device and stream in which memory is about to be used.
-struct Place {
+/// The device and stream that are about to use memory: the consumer, in the words of DLPack.
+struct Consumer {
   int ordinal = -1;      // of a CUDA device; -1: the host
   uintptr_t stream = 0;  // of that device
 };

@@ -98,7 +98,7 @@ bool share_memory(const nb::object& one, const nb::object& other) {
 
 }  // namespace
 
-bool read_cuda_interface(PyObject* object, Place place, ArrayInfo& info) {
+bool read_cuda_interface(PyObject* object, Consumer consumer, ArrayInfo& info) {
   nb::object dict = nb::steal(PyObject_GetAttrString(object, "__cuda_array_interface__"));
   if (!dict.is_valid()) return false;
   if (PyDict_Check(dict.ptr()) == 0) return refuse("a __cuda_array_interface__ that is no dict");
@@ -107,7 +107,7 @@ bool read_cuda_interface(PyObject* object, Place place, ArrayInfo& info) {
   info.has_lazy_sign = false;
   if (!read_stream(dict, info) || !read_layout(dict, info)) return false;
   bool is_empty = info.view.numel() == 0;
-  int ordinal = is_empty ? std::max(place.ordinal, 0) : cuda::ordinal_of(info.view.data);
+  int ordinal = is_empty ? std::max(consumer.ordinal, 0) : cuda::ordinal_of(info.view.data);
   info.device = {kDLCUDA, ordinal};
   return ordinal >= 0 || refuse("a __cuda_array_interface__ of no memory of CUDA");
 }

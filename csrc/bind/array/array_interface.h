@@ -8,8 +8,8 @@
 namespace kernelcore::bind {
 
 /// Fills `info` from `object.__cuda_array_interface__`; false with an error set. An empty array
-/// counts as memory of `place`.
-bool read_cuda_interface(PyObject* object, Place place, ArrayInfo& info);
+/// counts as memory of the device of `consumer`.
+bool read_cuda_interface(PyObject* object, Consumer consumer, ArrayInfo& info);
 
 /// `numpy.asarray` of an object with `__array_interface__` or `__array__`; if `writable`, refuses a
 /// copy. Invalid with an error set.

@@ -59,12 +59,12 @@ Keeper given_back_to(std::shared_ptr<cuda::Stream> owner,
 /// synchronize waits for `stream` when the memory is released.
 ArrayMemory adopted_in(nb::handle source, const cuda::Stream& stream) {
   ArrayMemory made{};
-  Place place{stream.device().ordinal(), reinterpret_cast<uintptr_t>(stream.handle())};
-  require_read(read_array(source.ptr(), Access::kKeep, made, made.keeper, place), source);
+  Consumer consumer{stream.device().ordinal(), reinterpret_cast<uintptr_t>(stream.handle())};
+  require_read(read_array(source.ptr(), Access::kKeep, made, made.keeper, consumer), source);
   if (made.stream != 0 && made.is_on_cuda()) {
     auto owner = cuda::Stream::wrap(cuda::Device::get(made.device.device_id), made.stream);
     stream.wait_for_owner(*owner);
-    if (made.is_tied && made.stream != place.stream) {
+    if (made.is_tied && made.stream != consumer.stream) {
       made.keeper =
           given_back_to(std::move(owner), stream.shared_from_this(), std::move(made.keeper));
     }

@@ -161,8 +161,8 @@ nb::object plain_tensor_of(PyObject* object) {
 
 /// The memory of an array of `Route::kCapsule`: the capsule, or invalid with an error set or, where
 /// it is another device's, without.
-nb::object read_export(PyObject* object, Place place, ArrayInfo& info) {
-  nb::object capsule = export_capsule(object, place.stream, info);
+nb::object read_export(PyObject* object, Consumer consumer, ArrayInfo& info) {
+  nb::object capsule = export_capsule(object, consumer.stream, info);
   if (!capsule.is_valid() || !read_capsule(capsule.ptr(), info)) return {};
   return capsule;
 }
@@ -197,8 +197,8 @@ bool adopt_bfloat16(PyObject* object, ArrayInfo& info, Keeper& keeper) {
   return keeper != nullptr;
 }
 
-bool adopt_capsule(PyObject* object, Place place, ArrayInfo& info, Keeper& keeper) {
-  nb::object capsule = read_export(object, place, info);
+bool adopt_capsule(PyObject* object, Consumer consumer, ArrayInfo& info, Keeper& keeper) {
+  nb::object capsule = read_export(object, consumer, info);
   if (capsule.is_valid()) {
     keeper = take_capsule(capsule.ptr());
     return true;
@@ -234,11 +234,11 @@ const ArrayInfo* known_info(PyObject* object) {
 }
 
 ReadStatus read_array(PyObject* object, Access access, ArrayInfo& info, Keeper& keeper,
-                      Place place) {
+                      Consumer consumer) {
   auto status = [](bool is_read) { return is_read ? ReadStatus::kOk : ReadStatus::kRefused; };
   bool is_kept = access == Access::kKeep;
   if (is_kept && PyCapsule_CheckExact(object) != 0) {
-    return status(adopt_capsule(object, place, info, keeper));
+    return status(adopt_capsule(object, consumer, info, keeper));
   }
   const TypeEntry& entry = entry_of(object);
   if (!is_kept && entry.is_numpy && read_numpy(object, info)) return ReadStatus::kOk;
@@ -261,9 +261,9 @@ ReadStatus read_array(PyObject* object, Access access, ArrayInfo& info, Keeper& 
       keeper = keep_buffer(object, info);
       return status(keeper != nullptr || adopt_bfloat16(object, info, keeper));
     case Route::kCapsule:
-      return status(adopt_capsule(object, place, info, keeper));
+      return status(adopt_capsule(object, consumer, info, keeper));
     case Route::kCuda:
-      if (!read_cuda_interface(object, place, info)) return ReadStatus::kRefused;
+      if (!read_cuda_interface(object, consumer, info)) return ReadStatus::kRefused;
       keeper = Keeper(nb::handle(object).inc_ref().ptr(),
                       [](void* held) { Py_DECREF(static_cast<PyObject*>(held)); });
       return ReadStatus::kOk;

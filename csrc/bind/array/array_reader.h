@@ -27,7 +27,7 @@ const ArrayInfo* known_info(PyObject* object);
 
 /// Reads `object`, with kKeep also a DLPack capsule. `keeper` stays null if nothing has to be kept.
 ReadStatus read_array(PyObject* object, Access access, ArrayInfo& info, Keeper& keeper,
-                      Place place = {});
+                      Consumer consumer = {});
 
 /// Tells the library of `object` that its memory was written, if it counts versions.
 void note_written(PyObject* object);

@@ -262,17 +262,17 @@ void check_distinct(const LaunchDescriptor& descriptor, size_t index, const Arra
 
 const ArrayInfo& read_array_argument(const LaunchDescriptor& descriptor, size_t index,
                                      PyObject* object, ArrayInfo& found, Keeper& keeper,
-                                     Place place, bool is_kept) {
+                                     Consumer consumer, bool is_kept) {
   // No Python code runs before `info` is used.
   const ArrayInfo* info = is_kept ? nullptr : known_info(object);
   if (info == nullptr) {
     Access access = is_kept                                ? Access::kKeep
                     : descriptor.slots[index].is_written() ? Access::kWrite
                                                            : Access::kRead;
-    check_status(descriptor, index, object, read_array(object, access, found, keeper, place));
+    check_status(descriptor, index, object, read_array(object, access, found, keeper, consumer));
     info = &found;
   }
-  check_array(descriptor, index, *info, object, place.ordinal);
+  check_array(descriptor, index, *info, object, consumer.ordinal);
   check_distinct(descriptor, index, info->view);
   return *info;
 }

@@ -15,7 +15,7 @@ namespace kernelcore::bind {
 /// while `keeper` lives.
 const ArrayInfo& read_array_argument(const LaunchDescriptor& descriptor, size_t index,
                                      PyObject* object, ArrayInfo& found, Keeper& keeper,
-                                     Place place = {}, bool is_kept = false);
+                                     Consumer consumer = {}, bool is_kept = false);
 
 /// Throws an argument Error unless `info`, the memory of `object`, fits parameter `index`; its kind
 /// is kElsewhere if device `ordinal` cannot access the memory.

@@ -66,7 +66,8 @@ void check_count(const LaunchDescriptor& descriptor, size_t found) {
 }  // namespace
 
 PreparedLaunch::PreparedLaunch(const LaunchDescriptor& descriptor, nb::handle dims,
-                               nb::handle inputs, nb::handle outputs, Place place, bool is_kept)
+                               nb::handle inputs, nb::handle outputs, Consumer consumer,
+                               bool is_kept)
     : descriptor_(descriptor),
       arguments_(inputs, outputs),
       block_(descriptor),
@@ -81,18 +82,18 @@ PreparedLaunch::PreparedLaunch(const LaunchDescriptor& descriptor, nb::handle di
       read_value_argument(descriptor, i, arguments_[i], block_.field(slot));
   }
   for (size_t i = 0; i < count; ++i) {
-    if (descriptor.slots[i].role != Role::kValue) read_array(i, place, is_kept);
+    if (descriptor.slots[i].role != Role::kValue) read_array(i, consumer, is_kept);
   }
   for (const GridIndexedAxis& indexed : descriptor.grid_indexed_axes) {
     check_extent(descriptor, indexed, views_[indexed.parameter], launch_);
   }
 }
 
-void PreparedLaunch::read_array(size_t index, Place place, bool is_kept) {
+void PreparedLaunch::read_array(size_t index, Consumer consumer, bool is_kept) {
   ArrayInfo found;
   Keeper keeper;
   const ArrayInfo& info =
-      read_array_argument(descriptor_, index, arguments_[index], found, keeper, place, is_kept);
+      read_array_argument(descriptor_, index, arguments_[index], found, keeper, consumer, is_kept);
   if (keeper != nullptr) keepers_.push_back(std::move(keeper));
   if (info.stream != 0) streams_.push_back({info.stream, info.is_tied});
   if (is_kept && info.lender != nullptr) lenders_.emplace_back(index, info.lender);
@@ -139,9 +140,9 @@ ArrayView array_span(const LaunchDescriptor& descriptor, size_t index, nb::handl
     info = &found;
   }
   PyErr_Clear();
-  Place place;
-  if (info != nullptr && info->is_on_cuda()) place.ordinal = info->device.device_id;
-  return read_array_argument(descriptor, index, object.ptr(), found, keeper, place).view;
+  Consumer consumer;
+  if (info != nullptr && info->is_on_cuda()) consumer.ordinal = info->device.device_id;
+  return read_array_argument(descriptor, index, object.ptr(), found, keeper, consumer).view;
 }
 
 namespace {
@@ -184,7 +185,8 @@ void init_descriptor(LaunchDescriptor* self, std::string name, std::string key, 
 /// shares memory. Counts the writes in advance.
 std::unique_ptr<PreparedLaunch> prepare_launch(const LaunchDescriptor& descriptor, nb::handle dims,
                                                nb::handle args) {
-  auto made = std::make_unique<PreparedLaunch>(descriptor, dims, args, nb::handle(), Place{}, true);
+  auto made =
+      std::make_unique<PreparedLaunch>(descriptor, dims, args, nb::handle(), Consumer{}, true);
   if (!made->is_unaliased()) return nullptr;
   made->note_writes();
   return made;

@@ -26,10 +26,10 @@ std::span<const int64_t> flat(const std::vector<std::array<int64_t, kFields>>& r
 class PreparedLaunch {
  public:
   /// Takes one argument per parameter: those in `inputs`, then those in `outputs`, either of which
-  /// may be null, for use in `place`. With `is_kept` the memory of the arrays is valid while this
-  /// lives, not only while the caller holds them. Throws an argument Error.
+  /// may be null, for use by `consumer`. With `is_kept` the memory of the arrays is valid while
+  /// this lives, not only while the caller holds them. Throws an argument Error.
   PreparedLaunch(const LaunchDescriptor& descriptor, nanobind::handle dims, nanobind::handle inputs,
-                 nanobind::handle outputs, Place place = {}, bool is_kept = false);
+                 nanobind::handle outputs, Consumer consumer = {}, bool is_kept = false);
 
   const LaunchDescriptor& descriptor() const { return descriptor_; }
   const std::byte* block() { return block_.data(); }
@@ -61,7 +61,7 @@ class PreparedLaunch {
   const std::vector<WorkStream>& streams() const { return streams_; }
 
  private:
-  void read_array(size_t index, Place place, bool is_kept);
+  void read_array(size_t index, Consumer consumer, bool is_kept);
 
   const LaunchDescriptor& descriptor_;
   Arguments arguments_;

@@ -51,12 +51,11 @@ nb::object sharing_fault(const Known* known, size_t count) {
 
 }  // namespace
 
-AdjointMemory::AdjointMemory(nb::object primal, nb::object adjoint, std::vector<bool> written,
+AdjointMemory::AdjointMemory(const LaunchDescriptor& primal, const LaunchDescriptor& adjoint,
+                             std::vector<bool> written,
                              std::vector<std::pair<size_t, size_t>> cotangents)
-    : primal_owner_(std::move(primal)),
-      adjoint_owner_(std::move(adjoint)),
-      primal_(nb::cast<const LaunchDescriptor*>(primal_owner_)),
-      adjoint_(nb::cast<const LaunchDescriptor*>(adjoint_owner_)),
+    : primal_(&primal),
+      adjoint_(&adjoint),
       written_(std::move(written)),
       cotangents_(std::move(cotangents)) {
   size_t count = primal_->slots.size();
@@ -94,12 +93,10 @@ nb::object AdjointMemory::fault(nb::handle args, nb::handle actual) const {
 void bind_adjoint_memory(nb::module_& m) {
   nb::class_<AdjointMemory>(m, "AdjointMemory",
                             "The rule for the arrays of a primal and its adjoint.")
-      .def(nb::init<nb::object, nb::object, std::vector<bool>,
+      .def(nb::init<const LaunchDescriptor&, const LaunchDescriptor&, std::vector<bool>,
                     std::vector<std::pair<size_t, size_t>>>(),
            nb::arg("primal"), nb::arg("adjoint"), nb::arg("written"), nb::arg("cotangents"),
-           nb::sig("def __init__(self, primal: LaunchDescriptor, adjoint: LaunchDescriptor, "
-                   "written: collections.abc.Sequence[bool], "
-                   "cotangents: collections.abc.Sequence[tuple[int, int]]) -> None"),
+           nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(),
            "`written` says which parameters the primal writes; `cotangents` are pairs of a "
            "parameter of the adjoint and its parameter of the primal.")
       .def(

@@ -16,8 +16,8 @@ class AdjointMemory {
  public:
   /// `written` says which parameters the primal writes; `cotangents` are pairs of a parameter of
   /// the adjoint and its parameter of the primal.
-  AdjointMemory(nanobind::object primal, nanobind::object adjoint, std::vector<bool> written,
-                std::vector<std::pair<size_t, size_t>> cotangents);
+  AdjointMemory(const LaunchDescriptor& primal, const LaunchDescriptor& adjoint,
+                std::vector<bool> written, std::vector<std::pair<size_t, size_t>> cotangents);
 
   const LaunchDescriptor& adjoint() const { return *adjoint_; }
 
@@ -28,8 +28,6 @@ class AdjointMemory {
   nanobind::object fault(nanobind::handle args, nanobind::handle actual) const;
 
  private:
-  nanobind::object primal_owner_;
-  nanobind::object adjoint_owner_;
   const LaunchDescriptor* primal_;
   const LaunchDescriptor* adjoint_;
   std::vector<bool> written_;

@@ -18,18 +18,18 @@ namespace {
 /// The kinds of arguments, as the characters of a key.
 enum Kind : char { kNumber = 'n', kOther = 'o', kConstant = 'c', kTracked = 't' };
 
+using Indices = std::vector<size_t>;
+
 /// The half of a LaunchPlan that native code follows: the backward pass needs the arguments of the
 /// launch and nothing else, as long as they are not overwritten. Indices are parameters.
 struct NativePlan {
-  nb::object owner;
   const LaunchDescriptor* descriptor;
-  nb::object adjoint_owner;
   const AdjointMemory* adjoint;  // null: no cotangent passes
-  std::vector<size_t> inputs;    // data arrays that are loaded
-  std::vector<size_t> outputs;   // data arrays that are written
-  std::vector<size_t> needs;     // data arrays that the adjoint reads
-  std::vector<size_t> primals;   // what the adjoint takes first
-  std::vector<size_t> taken;     // whose gradients it takes after that
+  Indices inputs;                // data arrays that are loaded
+  Indices outputs;               // data arrays that are written
+  Indices needs;                 // data arrays that the adjoint reads
+  Indices primals;               // what the adjoint takes first
+  Indices taken;                 // whose gradients it takes after that
 };
 
 // Names of attributes, and the classes that tell the kinds of arguments; never released.
@@ -178,32 +178,17 @@ size_t replay_launches(const nb::list& records, size_t count) {
   return count;
 }
 
-void init_plan(NativePlan* self, nb::object descriptor, nb::object adjoint,
-               std::vector<size_t> inputs, std::vector<size_t> outputs, std::vector<size_t> needs,
-               std::vector<size_t> primals, std::vector<size_t> taken) {
-  const auto* known = nb::cast<const LaunchDescriptor*>(descriptor);
-  const auto* memory = adjoint.is_none() ? nullptr : nb::cast<const AdjointMemory*>(adjoint);
-  new (self) NativePlan{std::move(descriptor), known,
-                        std::move(adjoint),    memory,
-                        std::move(inputs),     std::move(outputs),
-                        std::move(needs),      std::move(primals),
-                        std::move(taken)};
-}
-
 }  // namespace
 
 void bind_tape_launch(nb::module_& m) {
   nb::class_<NativePlan>(m, "NativePlan", "The half of a LaunchPlan that native code follows.")
-      .def(
-          "__init__", &init_plan, nb::arg("descriptor"), nb::arg("adjoint").none(),
-          nb::arg("inputs"), nb::arg("outputs"), nb::arg("needs"), nb::arg("primals"),
-          nb::arg("taken"),
-          nb::sig("def __init__(self, descriptor: LaunchDescriptor, adjoint: AdjointMemory | None, "
-                  "inputs: collections.abc.Sequence[int], outputs: collections.abc.Sequence[int], "
-                  "needs: collections.abc.Sequence[int], primals: collections.abc.Sequence[int], "
-                  "taken: collections.abc.Sequence[int]) -> None"),
-          "Parameters whose data arrays are loaded, written, and read by the adjoint; those that "
-          "the adjoint takes first, and those whose gradients it takes after that.");
+      .def(nb::init<const LaunchDescriptor*, const AdjointMemory*, Indices, Indices, Indices,
+                    Indices, Indices>(),
+           nb::arg("descriptor"), nb::arg("adjoint").none(), nb::arg("inputs"), nb::arg("outputs"),
+           nb::arg("needs"), nb::arg("primals"), nb::arg("taken"), nb::keep_alive<1, 2>(),
+           nb::keep_alive<1, 3>(),
+           "Parameters whose data arrays are loaded, written, and read by the adjoint; those that "
+           "the adjoint takes first, and those whose gradients it takes after that.");
   m.def("set_argument_types", &set_argument_types, nb::arg("array"), nb::arg("number"),
         nb::sig("def set_argument_types(array: type, number: type) -> None"),
         "Set the class of data arrays, and that of NumPy's numbers.");
