@@ -16,7 +16,7 @@ from kernelcore.passes.autodiff.activity import is_float
 from kernelcore.passes.autodiff.atomic_extrema import tie_weights
 from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.array.element_layout import as_numpy
-from kernelcore.runtime.device import CPU, Device, cuda_device
+from kernelcore.runtime.device import CPU, Device, device_of_arrays
 from kernelcore.runtime.device_memory import device_holding
 from kernelcore.runtime.flatten_arguments import cotangent_leaves
 from kernelcore.runtime.hooks import capture_sink
@@ -109,8 +109,7 @@ def execute_adjoint(
     if adjoint.extrema:
         known[Part.TIE_WEIGHT], start_weights = _tie_weights(adjoint, dim, known)
     actual = tuple([known[part][i] for i, part in adjoint.order])
-    ordinal = native.cuda_device_of(actual)
-    device = CPU if ordinal < 0 else cuda_device(ordinal)
+    device = device_of_arrays(actual) or CPU
     fault = adjoint_memory(kernel, adjoint, device).fault(args, actual)
     if fault is not None:
         raise _fault_error(kernel, *fault)

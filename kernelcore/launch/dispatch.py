@@ -11,7 +11,7 @@ from kernelcore.base import native
 from kernelcore.base.config import config
 from kernelcore.base.errors import KernelArgumentError, KernelPlacementError
 from kernelcore.launch.kernel import Kernel
-from kernelcore.runtime.device import CPU, Device, cuda_device, get_device
+from kernelcore.runtime.device import CPU, Device, device_of_arrays, get_device
 from kernelcore.runtime.flatten_arguments import leaves
 from kernelcore.runtime.hooks import capture_sink, observer
 from kernelcore.runtime.launch_options import requested
@@ -67,10 +67,10 @@ def submit(executable: Executable, dim: Dims, args: Sequence[Any]) -> None:
             run(executable.serial, dim, args)
     except KernelPlacementError:
         # Nobody has asked for a GPU before.
-        ordinal = -1 if options.device else native.cuda_device_of(args)
-        if ordinal < 0:
+        gpu = None if options.device else device_of_arrays(args)
+        if gpu is None:
             raise
-        submit_to_device(executable, cuda_device(ordinal), dim, args)
+        submit_to_device(executable, gpu, dim, args)
 
 
 def _device_of(executable: Executable, args: Sequence[Any]) -> Device:
@@ -80,13 +80,7 @@ def _device_of(executable: Executable, args: Sequence[Any]) -> Device:
     """
     if not native.cuda_is_open() and executable.is_on_cpu:
         return CPU
-    return _device_of_arrays(args) or (CPU if executable.has_arrays else get_device())
-
-
-def _device_of_arrays(args: Sequence[Any]) -> Device | None:
-    """The GPU that has one of ``args``."""
-    ordinal = native.cuda_device_of(args)
-    return None if ordinal < 0 else cuda_device(ordinal)
+    return device_of_arrays(args) or (CPU if executable.has_arrays else get_device())
 
 
 def device_of_launch(kernel: Kernel, args: Sequence[Any]) -> Device:
@@ -98,7 +92,7 @@ def device_of_launch(kernel: Kernel, args: Sequence[Any]) -> Device:
     options = requested.get()
     if options.device is not None:
         return options.device
-    return _device_of_arrays(args) or _device_of(kernel.executable, args)
+    return device_of_arrays(args) or _device_of(kernel.executable, args)
 
 
 def submit_to_device(

@@ -14,7 +14,7 @@ from kernelcore.base.config import config
 from kernelcore.base.lazy import Deferred
 from kernelcore.compiler.code_store import CPU, GPU, symbol_of
 from kernelcore.compiler.launch_descriptor import LaunchDescriptor, Role
-from kernelcore.runtime.device import Device, cuda_device
+from kernelcore.runtime.device import Device, device_of_arrays
 from kernelcore.runtime.device_memory import on_device
 from kernelcore.runtime.stream import Stream, current_stream
 
@@ -111,7 +111,7 @@ class Executable:
     ) -> tuple[native.LaunchDescriptor, bytes, str]:
         """The kernel for GPUs of ``architecture``, or for the CPU: description, code, symbol."""
         target = f"{architecture or 'cpu'}{', serial' * is_serial}"
-        described = self._described_serial if is_serial else self.described
+        described = self._described(is_serial=True) if is_serial else self.described
         key = self._known(target)
         found = key and (GPU if architecture else CPU).find(key)
         if not found:
@@ -129,10 +129,6 @@ class Executable:
     def described(self) -> LaunchDescriptor:
         """What launchers know of the kernel besides its code."""
         return self._described(is_serial=False)
-
-    @cached_property
-    def _described_serial(self) -> LaunchDescriptor:
-        return self._described(is_serial=True)
 
     def _described(self, *, is_serial: bool) -> LaunchDescriptor:
         what = f"launch{', serial' * is_serial}"
@@ -160,10 +156,10 @@ class Executable:
 
     def cached_gpu_launch(self, args: Sequence[Any]) -> CachedGpuLaunch | None:
         """What launches arrays like ``args`` again, which are on one GPU; None where it cannot."""
-        ordinal = native.cuda_device_of(args)
-        if ordinal < 0 or self._composites:
+        gpu = device_of_arrays(args)
+        if gpu is None or self._composites:
             return None
-        return CachedGpuLaunch(self.on_device(ordinal), cuda_device(ordinal), config.deterministic)
+        return CachedGpuLaunch(self.on_device(gpu.ordinal), gpu, config.deterministic)
 
     @cached_property
     def has_arrays(self) -> bool:

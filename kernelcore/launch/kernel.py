@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelcore.base.errors import KernelArgumentError, KernelError, SrcLoc
 from kernelcore.base.lazy import Deferred
+from kernelcore.language import source, source_check
 from kernelcore.language.function import Function, Overload, require_function
 
 # Modules that declare kernels are imported without the compiler.
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from kernelcore.compiler.kernel_cache import KernelEntry
     from kernelcore.frontend import specialize
     from kernelcore.ir.core import Func
-    from kernelcore.language import source, source_check
     from kernelcore.language.types import SourceType
     from kernelcore.launch import adjoint_kernel, executable, infer_types
     from kernelcore.launch.adjoint_kernel import Adjoint
@@ -40,8 +40,6 @@ else:
     pipeline = Deferred("kernelcore.passes.pipeline")
     kernel_cache = Deferred("kernelcore.compiler.kernel_cache")
     specialize = Deferred("kernelcore.frontend.specialize")
-    source = Deferred("kernelcore.language.source")
-    source_check = Deferred("kernelcore.language.source_check")
 
 
 class Kernel:

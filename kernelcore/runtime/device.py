@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from functools import cache
@@ -112,6 +112,12 @@ CPU = Device("cpu")
 def cuda_device(ordinal: int) -> Device:
     """The GPU ``ordinal``, which exists."""
     return Device(f"cuda:{ordinal}")
+
+
+def device_of_arrays(args: Sequence[Any]) -> Device | None:
+    """The GPU that has one of ``args``; None where no GPU has."""
+    ordinal = native.cuda_device_of(args)
+    return None if ordinal < 0 else cuda_device(ordinal)
 
 
 # The default device of this thread (and asynchronous task).

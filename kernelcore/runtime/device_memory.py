@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kernelcore._native import ArrayMemory
 from kernelcore.base import native
 from kernelcore.language.types import SCALARS
-from kernelcore.runtime.device import CPU, Device, cuda_device
+from kernelcore.runtime.device import CPU, Device, cuda_device, device_of_arrays
 from kernelcore.runtime.stream import Stream, current_stream
 
 Numbers = npt.NDArray[Any]
@@ -32,8 +32,7 @@ def device_holding(value: object) -> Device:
     """The device of ``value``, an array of any library; the CPU for other objects."""
     if isinstance(value, ArrayMemory):
         return device_of(value)
-    ordinal = native.cuda_device_of((value,))
-    return CPU if ordinal < 0 else cuda_device(ordinal)
+    return device_of_arrays((value,)) or CPU
 
 
 def allocated(
