@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from kernelcore.operators import (
-    PORTABLE_ARCHITECTURE,
+    DEFAULT_ARCHITECTURE,
     Operation,
     ParameterSlot,
     common_architecture,
@@ -57,7 +57,7 @@ def _cpu_code(operation: Operation, given: Given, block_dim: int) -> Code:
 def _cuda_code(operation: Operation, given: Given, block_dim: int) -> Code:
     # Numbers that are computed are in the memory of the device, and never seen by the host.
     on_device = [k for k, one in enumerate(given) if not isinstance(one, np.generic)]
-    architecture = PORTABLE_ARCHITECTURE if embeds.value else common_architecture()
+    architecture = DEFAULT_ARCHITECTURE if embeds.value else common_architecture()
     on_gpu = gpu_operation(operation, architecture, on_device)
     native.register_image(on_gpu.code.key, on_gpu.code.image)
     attributes: dict[str, Any] = {

@@ -64,7 +64,7 @@ class Composite(metaclass=CompositeClass):
         if kind.is_pattern:
             raise KernelTypeError(
                 f"{kind} stands for several types",
-                remedy=f"name one of them, such as {_example(kind)}, to make a value",
+                remedy=f"name one of them, such as {_EXAMPLES[kind.kind]}, to make a value",
             )
         try:
             self._data = self._make(args)
@@ -333,6 +333,7 @@ _BASES: dict[str, type[Composite]] = {
     "quaternion": Quaternion,
     "transform": Transform,
 }
+_EXAMPLES = {"vector": "vec3", "matrix": "mat33", "quaternion": "quat", "transform": "transform"}
 _REMEDIES = {"*": "multiply by a number", "/": "divide by a number, or use cw_div"}
 
 
@@ -378,8 +379,3 @@ def _part(scalar: Scalar, data: Array) -> Composite:
     return value_class(Dense("vector" if data.ndim == 1 else "matrix", scalar, data.shape))._of(
         data
     )
-
-
-def _example(kind: Dense) -> str:
-    examples = {"vector": "vec3", "matrix": "mat33", "quaternion": "quat", "transform": "transform"}
-    return examples[kind.kind]

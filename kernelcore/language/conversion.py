@@ -178,9 +178,7 @@ def _in_range(dtype: Scalar, lowest: int, highest: int) -> int:
 
 
 def _refused(dtype: Scalar, kind: str, found: str) -> KernelTypeError:
-    remedies = {
-        ("float", "int"): "round it first, or convert it with int(...) or astype",
-        ("float", "uint"): "round it first, or convert it with int(...) or astype",
-    }
-    remedy = remedies.get((kind, dtype.kind), "compare with zero: x != 0")
+    remedy = "compare with zero: x != 0"
+    if kind == "float" and dtype.is_integer:
+        remedy = "round it first, or convert it with int(...) or astype"
     return KernelTypeError(f"expected {dtype}, found {found}", remedy=remedy)

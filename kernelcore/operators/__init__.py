@@ -8,6 +8,7 @@ from kernelcore import _native
 from kernelcore.base import native
 from kernelcore.base.config import MAX_BLOCK_DIM
 from kernelcore.codegen import abi
+from kernelcore.codegen.gpu.ptx import DEFAULT_ARCHITECTURE
 from kernelcore.codegen.snippet.toolchain import find_compiler
 from kernelcore.codegen.target.cpu import thunk
 from kernelcore.compiler.code_store import load_portable, portable, resolve, stored_image
@@ -40,7 +41,6 @@ from kernelcore.operators.extremum import (
     find_ties,
 )
 from kernelcore.operators.gpu import (
-    PORTABLE_ARCHITECTURE,
     common_architecture,
     gpu_operation,
     is_block_dim,

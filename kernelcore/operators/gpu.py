@@ -18,9 +18,6 @@ from kernelcore.operators.operation import Operation
 from kernelcore.passes.scalars_by_reference import by_reference
 from kernelcore.runtime.launch_options import is_count
 
-# Code that all supported GPUs run.
-PORTABLE_ARCHITECTURE = ptx.DEFAULT_ARCHITECTURE
-
 
 @dataclass(frozen=True, slots=True)
 class GpuOperation:
@@ -78,7 +75,7 @@ def common_architecture() -> str:
     except KernelDeviceError:
         count = 0
     known = [architecture_of(ordinal) for ordinal in range(count)]
-    return min(known, key=ptx.FORWARD_COMPATIBLE.index, default=PORTABLE_ARCHITECTURE)
+    return min(known, key=ptx.FORWARD_COMPATIBLE.index, default=ptx.DEFAULT_ARCHITECTURE)
 
 
 def is_block_dim(value: object) -> bool:

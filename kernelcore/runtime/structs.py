@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -161,8 +162,8 @@ class StructValue:
             case ArrayOf():
                 return _array(value)
 
-    def __reduce__(self) -> tuple[Callable[..., StructValue], tuple[type, dict[str, Any]]]:
-        return _restore, (type(self), self._values)
+    def __reduce__(self) -> tuple[Callable[..., StructValue], tuple[()]]:
+        return partial(type(self), **self._values), ()
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -342,10 +343,6 @@ def _slot(value: StructValue) -> dict[str, Any]:
         return object.__getattribute__(value, "_values")
     except AttributeError:
         return {}
-
-
-def _restore(cls: type[StructValue], values: dict[str, Any]) -> StructValue:
-    return cls(**values)
 
 
 def _field_list(type_: StructType) -> str:

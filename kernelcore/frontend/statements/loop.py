@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelcore.base.errors import KernelSyntaxError, KernelTypeError, SrcLoc
-from kernelcore.frontend.scope import TRUE, Scope, Unset
+from kernelcore.frontend.scope import TRUE, Scope, Unset, is_value
 from kernelcore.frontend.statements.branch import (
     RETURN,
     Env,
@@ -157,7 +157,7 @@ class Loop:
             after = self.scope.env.get(name)
             if name in self.assigned or name.startswith("$") or isinstance(before, Unset):
                 continue
-            if after is None or isinstance(after, Unset) or not same(before, after):
+            if not is_value(after) or not same(before, after):
                 raise KernelSyntaxError(
                     f"a call in the loop updates '{name.split('.')[0]}' through another name of "
                     "the function",
@@ -166,10 +166,10 @@ class Loop:
                 )
         for name, loc in self.assigned.items():
             before, after = self.outer.get(name), self.scope.env.get(name)
-            if name in carried or before is None or isinstance(before, Unset):
+            if name in carried or not is_value(before):
                 continue
-            if after is None or isinstance(after, Unset) or not same(before, after):
-                if after is not None and not isinstance(after, Unset) and is_retyped(before, after):
+            if not is_value(after) or not same(before, after):
+                if is_value(after) and is_retyped(before, after):
                     raise retyped(name.split(".")[0], "loop", before, after, loc)
                 raise KernelTypeError(
                     f"'{name.split('.')[0]}' stands for another array, or another function, after "
