@@ -46,7 +46,7 @@ from kernelcore.language.definition import kernel_parameters
 from kernelcore.language.function import Function, Overload
 from kernelcore.language.source import Source, read_source
 from kernelcore.language.source_check import check_text
-from kernelcore.language.types import Scalar, SourceType, Type, boolean, is_pattern
+from kernelcore.language.types import Scalar, SourceType, Type, boolean, element_type, is_pattern
 
 
 def specialize_kernel(
@@ -174,7 +174,7 @@ class _Specializer:
         atoms = [
             leaf
             if isinstance(leaf, Var) and not isinstance(leaf.type, Scalar)
-            else scope.inference.adapt(leaf, _scalar(param), loc)
+            else scope.inference.adapt(leaf, element_type(param.type), loc)
             for param, leaf in zip(func.params, leaves, strict=True)
         ]
         scope.at(node)
@@ -347,11 +347,6 @@ def _check_home(scope: Scope, function: Function, loc: SrcLoc | None) -> None:
                     f"give '{function.name}' a parameter for '{name}'",
                 )
             scope.require(name, loc)
-
-
-def _scalar(param: Var) -> Scalar:
-    assert isinstance(param.type, Scalar)
-    return param.type
 
 
 def _flat_type(scope: Scope, leaf: Leaf, wanted: InferredType | None) -> FlatType:

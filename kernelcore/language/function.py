@@ -85,9 +85,9 @@ class Function:
 
     def add(self, overload: Overload) -> None:
         """Add a definition, in place of one with the same annotations."""
-        signature = _annotations(overload.pyfunc)
+        signature = annotation_texts(overload.pyfunc)
         for place, known in enumerate(self.overloads):
-            if _annotations(known.pyfunc) == signature:
+            if annotation_texts(known.pyfunc) == signature:
                 self.overloads[place] = overload
                 return
         self.overloads.append(overload)
@@ -139,7 +139,7 @@ def _updated(
     return result[0]
 
 
-def _annotations(pyfunc: Callable[..., Any]) -> list[tuple[str, str]]:
+def annotation_texts(pyfunc: Callable[..., Any]) -> list[tuple[str, str]]:
     """The parameters and their annotations as text."""
     found = getattr(pyfunc, "__annotations__", {})
     code = pyfunc.__code__

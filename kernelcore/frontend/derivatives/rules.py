@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -24,7 +23,7 @@ from kernelcore.ir.builder import Builder, zero
 from kernelcore.ir.core import Atom, Func, Region, Var
 from kernelcore.ir.derivative_rules import Rules, instantiate
 from kernelcore.language.annotations import Open, bound_of, parameter_nodes, parameter_type
-from kernelcore.language.function import Function, Overload, require_function
+from kernelcore.language.function import Function, Overload, annotation_texts, require_function
 from kernelcore.language.source import Source, read_source
 from kernelcore.language.source_check import check_text, note_file
 from kernelcore.language.types import ArrayType, Scalar, StackType, Type, admits, element_type
@@ -120,9 +119,9 @@ def _overload(function: Function, pyfunc: Callable[..., Any], name: str) -> Over
     """The overload whose annotations are those of the first parameters of ``pyfunc``."""
     if len(function.overloads) == 1:
         return function.overloads[0]
-    given = _annotations(pyfunc)
+    given = [text for _, text in annotation_texts(pyfunc)]
     for overload in function.overloads:
-        wanted = _annotations(overload.pyfunc)
+        wanted = [text for _, text in annotation_texts(overload.pyfunc)]
         if given[: len(wanted)] == wanted:
             return overload
     raise KernelTypeError(
@@ -130,10 +129,6 @@ def _overload(function: Function, pyfunc: Callable[..., Any], name: str) -> Over
         read_source(pyfunc).name_loc(),
         "annotate its first parameters like those of the overload",
     )
-
-
-def _annotations(pyfunc: Callable[..., Any]) -> list[str]:
-    return [repr(p.annotation) for p in inspect.signature(pyfunc).parameters.values()]
 
 
 # Lowers a rule, given how its parameters are bound and the value of a bare return, if any.

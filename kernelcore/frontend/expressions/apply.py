@@ -19,6 +19,7 @@ from kernelcore.frontend.values.literal_types import (
     UntypedLiteral,
     cast_name,
     const,
+    index_type,
     may_become,
     takes,
     truncated,
@@ -318,6 +319,4 @@ def index(scope: Scope, value: Value, loc: SrcLoc | None) -> Atom:
         raise KernelTypeError(
             f"an index is an integer, found {describe_type(one)}", loc, "convert it: int(...)"
         )
-    low, high = scope.inference.current_type(one).limits
-    fits = int32.limits[0] <= low and high <= int32.limits[1]
-    return scope.integer(settle(one, loc), int32 if fits else int64)
+    return scope.integer(settle(one, loc), index_type([scope.inference.current_type(one)]))

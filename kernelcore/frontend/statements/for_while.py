@@ -36,12 +36,13 @@ from kernelcore.frontend.values.literal_types import (
     Promotion,
     UntypedLiteral,
     const,
+    index_type,
 )
 from kernelcore.frontend.values.value import ArrayView, Value, describe_type
 from kernelcore.ir.builder import zero
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import CAST
-from kernelcore.language.types import Scalar, int32, int64
+from kernelcore.language.types import Scalar, int32
 
 _TRIP = "$trip"
 _HIDDEN = (BREAK, CONTINUE, _TRIP)
@@ -317,10 +318,7 @@ def _bounds(scope: Scope, node: ast.For) -> tuple[RangeBounds, InferredType]:
 
 def _index_type(types: set[Scalar]) -> Scalar:
     """The type of the index of a range whose typed bounds have ``types``."""
-    if len(types) == 1:
-        return next(iter(types))
-    fits = all(t.limits[0] >= int32.limits[0] and t.limits[1] <= int32.limits[1] for t in types)
-    return int32 if fits else int64
+    return next(iter(types)) if len(types) == 1 else index_type(types)
 
 
 def _index_variable(node: ast.For) -> InferenceVariable:

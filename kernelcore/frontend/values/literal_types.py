@@ -101,6 +101,12 @@ def widest(types: Iterable[Scalar]) -> Scalar:
     return max(types, key=_WIDENING.index)
 
 
+def index_type(types: Iterable[Scalar]) -> Scalar:
+    """The type of indices that holds all integers of ``types``: int32, else int64."""
+    low, high = int32.limits
+    return int32 if all(low <= t.limits[0] and t.limits[1] <= high for t in types) else int64
+
+
 def is_alike(one: Scalar, other: Scalar) -> bool:
     """Whether both are floats, both integers, or both bools."""
     return (one.is_float, one.is_integer) == (other.is_float, other.is_integer)
