@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NoReturn
 
 import jax
@@ -21,6 +20,7 @@ from kernelcore.operators import (
     Scalar,
     array_text,
     as_array,
+    cached_property,
     dimensions_text,
     element_type,
     take_array,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NoReturn
 
 import jax
@@ -27,6 +26,7 @@ from kernelcore.operators import (
     MAX_BLOCK_DIM,
     Arguments,
     ArgumentTree,
+    cached_property,
     is_block_dim,
     kernel_operation,
     leaf_names,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import jax
@@ -22,7 +22,7 @@ from jax_ffi.platforms import CODE
 from jax_ffi.primitive import Launch, bind, match_varying, result_avals, side_effect
 from jax_ffi.registration import GRAPH_TARGETS, TARGET
 from jax_ffi.replay import Layout, layout, program_attributes, slot_results
-from kernelcore.operators import Extent, Operation, Program, Result, Slot, evaluate
+from kernelcore.operators import Extent, Operation, Program, Result, Slot, cached_property, evaluate
 
 program_p = Primitive("kernelcore_program")
 program_p.multiple_results = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import paddle
@@ -19,6 +18,7 @@ from kernelcore.operators import (
     Scalar,
     ShapeSpec,
     TieWeights,
+    cached_property,
     derive,
     element_type,
     extremum_operations,

@@ -7,7 +7,7 @@ autograd, and in compiled graphs, nothing stands before native code.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -15,7 +15,7 @@ from torch import _C
 from torch._ops import OpOverload
 from torch.autograd import forward_ad
 
-from kernelcore.operators import MAX_GRID_DIMS, Operation, evaluate
+from kernelcore.operators import MAX_GRID_DIMS, Operation, cached_property, evaluate
 from torch_ext import derivation, native
 from torch_ext.check import check_arguments, leading_tensor
 from torch_ext.derivation import Derivation

@@ -6,16 +6,13 @@ needs it; eager calls need none. One that a user named is registered at once.
 
 from __future__ import annotations
 
-import os
-import threading
-
 import torch
 from torch import _C
 from torch._ops import OpOverload
 
 from kernelcore import ArrayType
 from kernelcore.base.errors import KernelArgumentError, KernelError
-from kernelcore.operators import Operation, Scalar
+from kernelcore.operators import ForkLock, Operation, Scalar
 from torch_ext import autocast, native, sharding
 from torch_ext.autocast import autocast_kernel
 from torch_ext.autograd import autograd_kernel, make_functions
@@ -29,11 +26,7 @@ _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout)
 # What torch's schemas call numbers; those of compiled graphs may be extents of dynamic shapes.
 _NUMBERS = {"bool": "bool", "int": "SymInt", "uint": "SymInt", "float": "float"}
 
-_lock = threading.RLock()
-# A child that is forked while another thread registers must not find the lock taken for ever.
-os.register_at_fork(
-    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
-)
+_lock = ForkLock()
 _libraries: dict[str, torch.library.Library] = {}
 _operators: dict[str, TorchOperator] = {}
 # By root name: the operations from which an operator known by name can be derived.

@@ -66,16 +66,16 @@ def host() -> Host:
     return found
 
 
+@lock
 def _described() -> Host:
     """What LLVM says."""
     llvm = engine()
-    with lock:
-        return Host(
-            triple=llvm.get_process_triple(),
-            cpu=llvm.get_host_cpu_name(),
-            features=llvm.get_host_cpu_features().flatten(),
-            llvm_version=tuple(llvm.llvm_version_info),
-        )
+    return Host(
+        triple=llvm.get_process_triple(),
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        llvm_version=tuple(llvm.llvm_version_info),
+    )
 
 
 def _key() -> str | None:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
+from kernelcore.base.threads import Unforked
+
 Names = Callable[[], Mapping[str, Any]]
 
 
@@ -18,7 +20,7 @@ class Deferred:
 
     def __getattr__(self, attribute: str) -> Any:
         # Cache the attribute: ``__getattr__`` runs once per name.
-        found = getattr(importlib.import_module(self._name), attribute)
+        found = getattr(_module(self._name), attribute)
         setattr(self, attribute, found)
         return found
 
@@ -52,7 +54,7 @@ def export(package: ModuleType, known: Mapping[str, str], others: Names) -> None
     def getter(name: str) -> Any:
         home = known.get(name)
         if home is not None:
-            found = getattr(importlib.import_module(home), name)
+            found = getattr(_module(home), name)
         elif name.startswith("_") or name not in (rest := others()):
             raise AttributeError(f"module {package.__name__!r} has no attribute {name!r}")
         else:
@@ -62,6 +64,12 @@ def export(package: ModuleType, known: Mapping[str, str], others: Names) -> None
 
     package.__class__ = Exporting
     package.__dict__.update(__homes__=known, __others__=others, __getattr__=getter)
+
+
+def _module(name: str) -> ModuleType:
+    # A child that is forked while another thread imports a module could never import it.
+    with Unforked():
+        return importlib.import_module(name)
 
 
 def homes(rows: Mapping[str, str]) -> dict[str, str]:

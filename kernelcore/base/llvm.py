@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import threading
 from functools import cache
 from typing import Any
 
-# LLVM is entered by one thread at a time; llvmlite's own lock covers single calls only.
-lock = threading.RLock()
+from kernelcore.base.threads import ForkLock
+
+# LLVM is entered by one thread at a time; llvmlite's own lock covers single calls only. Functions
+# are decorated with it: the objects of llvmlite that they leave are then released under the lock.
+lock = ForkLock()
 
 
 @cache
@@ -17,8 +19,8 @@ def engine() -> Any:
 
     Its import takes longer than loading a hundred kernels from the disk cache, which need no LLVM.
     """
-    llvm: Any = importlib.import_module("llvmlite.binding")
     with lock:
+        llvm: Any = importlib.import_module("llvmlite.binding")
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         llvm.initialize_native_asmparser()

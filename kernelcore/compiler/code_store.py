@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -23,10 +25,6 @@ else:
     cpu = Deferred("kernelcore.codegen.target.cpu")
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
-
-lock = threading.RLock()
-# A child that is forked while another thread compiles must not find the lock taken for ever.
-os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,25 +66,41 @@ class CodeStore:
         is_native: Whether it is machine code, which is linked into the process, and starts with a
             digest of the processor it is for: keys may come from another machine.
         known: The code and the address of what this process has.
+        in_the_making: A lock for each code that a thread makes and others wait for.
     """
 
     suffix: str
     is_native: bool
     known: dict[str, tuple[bytes, int]]
+    in_the_making: dict[str, AbstractContextManager[bool]]
+
+    def find_or_make(self, key: str, make: Callable[[], bytes]) -> tuple[bytes, int]:
+        """``find``, else ``keep`` what ``make`` gives; threads that want the same make it once.
+
+        Raises:
+            KernelCompileError: The object cannot be made or linked.
+        """
+        if found := self.find(key):
+            return found
+        with self.in_the_making.setdefault(key, threading.RLock()):
+            try:
+                return self.known.get(key) or self.keep(key, make())
+            finally:
+                # Those that come from here on find it, or make it as this thread could not.
+                self.in_the_making.pop(key, None)
 
     def find(self, key: str) -> tuple[bytes, int] | None:
         """The code under ``key`` and its address, if this process or the disk cache has it."""
-        with lock:
-            if key not in self.known:
-                disk = default_cache(self.suffix)
-                entry = disk.load(key) if disk else None
-                code = _code(entry) if entry and self.is_native else entry
-                try:
-                    return None if code is None else self._linked(key, code)
-                except KernelCompileError:
-                    # An intact entry that does not link here is as good as none.
-                    return None
-            return self.known[key]
+        if found := self.known.get(key):
+            return found
+        disk = default_cache(self.suffix)
+        entry = disk.load(key) if disk else None
+        code = _code(entry) if entry and self.is_native else entry
+        try:
+            return None if code is None else self._linked(key, code)
+        except KernelCompileError:
+            # An intact entry that does not link here is as good as none.
+            return None
 
     def keep(self, key: str, code: bytes) -> tuple[bytes, int]:
         """Keep new ``code`` in this process and in the disk cache.
@@ -97,16 +111,23 @@ class CodeStore:
         disk = default_cache(self.suffix)
         if disk:
             disk.store(key, portable(code) if self.is_native else code)
-        with lock:
-            return self.known.get(key) or self._linked(key, code)
+        return self.known.get(key) or self._linked(key, code)
 
     def _linked(self, key: str, code: bytes) -> tuple[bytes, int]:
-        self.known[key] = code, _load(code, key) if self.is_native else 0
-        return self.known[key]
+        # Of threads that link it at once, all get the address of the first.
+        return self.known.setdefault(key, (code, _load(code, key) if self.is_native else 0))
 
 
-CPU = CodeStore("o", True, {})
-GPU = CodeStore("ptx", False, {})
+CPU = CodeStore("o", True, {}, {})
+GPU = CodeStore("ptx", False, {}, {})
+
+
+def _forget_other_threads() -> None:
+    for store in (CPU, GPU):
+        store.in_the_making.clear()
+
+
+os.register_at_fork(after_in_child=_forget_other_threads)
 
 
 def resolve(key: str) -> int | None:

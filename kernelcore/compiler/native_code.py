@@ -12,7 +12,7 @@ from kernelcore.codegen import abi
 from kernelcore.codegen.simd.strategy import VectorStrategy
 from kernelcore.codegen.snippet import toolchain, translation_unit
 from kernelcore.codegen.target import cpu
-from kernelcore.compiler.code_store import CPU, Compiled, lock, symbol_of
+from kernelcore.compiler.code_store import CPU, Compiled, symbol_of
 from kernelcore.ir.core import Func
 from kernelcore.ir.printer import canonical
 from kernelcore.ir.snippet import Snippet
@@ -37,9 +37,7 @@ def compile_func(func: Func, strategy: VectorStrategy | None = None) -> Compiled
     """
     func = without_rules(func)
     key = content_hash(func, host(), strategy)
-    with lock:
-        found = CPU.find(key) or CPU.keep(key, object_of(func, symbol_of(key), strategy))
-    image, address = found
+    image, address = CPU.find_or_make(key, lambda: object_of(func, symbol_of(key), strategy))
     return Compiled(key, image, *abi.layout(func.params), address)
 
 

@@ -11,7 +11,7 @@ from kernelcore.base.host import host
 from kernelcore.base.source_digest import codegen_version
 from kernelcore.codegen import abi
 from kernelcore.codegen.gpu import ptx
-from kernelcore.compiler.code_store import GPU, Compiled, lock, symbol_of
+from kernelcore.compiler.code_store import GPU, Compiled, symbol_of
 from kernelcore.ir.core import Func
 from kernelcore.ir.printer import canonical
 from kernelcore.passes.access.accumulation_plan import Order, fixed_order
@@ -34,12 +34,11 @@ def device_code(func: Func, architecture: str) -> Compiled:
     order = fixed_order(func) if config.deterministic else Order.ANY
     version = ".".join(map(str, host().llvm_version))
     key = key_of(canonical(func), architecture, order.name, version, codegen_version())
-    with lock:
-        found = GPU.find(key)
-        if found is None:
-            text = ptx.ptx_text(func, symbol_of(key), architecture, order)
-            found = GPU.keep(key, text.encode())
-    return Compiled(key, found[0], *abi.layout(func.params))
+
+    def make() -> bytes:
+        return ptx.ptx_text(func, symbol_of(key), architecture, order).encode()
+
+    return Compiled(key, GPU.find_or_make(key, make)[0], *abi.layout(func.params))
 
 
 @cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from kernelcore.base import native
 from kernelcore.base.config import config
 from kernelcore.base.lazy import Deferred
+from kernelcore.base.threads import cached_property
 from kernelcore.compiler.code_store import CPU, GPU, symbol_of
 from kernelcore.compiler.launch_descriptor import LaunchDescriptor, Role
 from kernelcore.runtime.device import Device, device_of_arrays

@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kernelcore.base.errors import KernelArgumentError, KernelError, SrcLoc
 from kernelcore.base.lazy import Deferred
+from kernelcore.base.threads import cached_property
 from kernelcore.language import source, source_check
 from kernelcore.language.function import Function, Overload, require_function
 
@@ -121,7 +121,8 @@ class Kernel:
         """
         chosen = infer_types.overload_types(self.name, self.parameters, types)
         if chosen not in self._overloads:
-            self._overloads[chosen] = Kernel(self.pyfunc, chosen)
+            # Threads that ask at once get the same one.
+            self._overloads.setdefault(chosen, Kernel(self.pyfunc, chosen))
         return self._overloads[chosen]
 
     def for_arguments(self, args: Sequence[object]) -> Kernel:
@@ -163,7 +164,7 @@ class Kernel:
             entry.store_func(func)
         else:
             # What it reads has changed meanwhile: launches follow.
-            self._entry = None
+            self.__dict__["_entry"] = None
             self.__dict__.pop("executable", None)
             self.__dict__.pop("plain_executable", None)
             self.cpu_fast_path = self.gpu_fast_path = None
@@ -216,7 +217,7 @@ class Kernel:
             KernelGradError: The kernel has no exact derivative.
         """
         if (wrt, seeds) not in self._adjoints:
-            self._adjoints[wrt, seeds] = adjoint_kernel.Adjoint(self.func, wrt, seeds)
+            self._adjoints.setdefault((wrt, seeds), adjoint_kernel.Adjoint(self.func, wrt, seeds))
         return self._adjoints[wrt, seeds]
 
     def inspect(self, stage: str, architecture: str | None = None) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy.typing as npt
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from kernelcore.base import native
 from kernelcore.base.disk_cache import key_of
 from kernelcore.base.errors import KernelArgumentError, KernelTypeError
+from kernelcore.base.threads import cached_property
 from kernelcore.compiler.code_store import Compiled
 from kernelcore.compiler.describe_launch import make_signature, parameter_slots
 from kernelcore.compiler.launch_descriptor import Binding, ParameterSlot, Role, ZeroFill

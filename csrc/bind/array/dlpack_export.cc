@@ -10,6 +10,7 @@
 
 #include "bind/array/dlpack_import.h"
 #include "bind/errors.h"
+#include "core/fork_mutex.h"
 
 namespace nb = nanobind;
 
@@ -19,6 +20,7 @@ namespace {
 // A consumer may call a deleter on any thread, without the GIL, or holding a lock that freeing the
 // memory would take again: the interpreter releases the memory later.
 std::mutex g_mutex;
+[[maybe_unused]] const bool g_is_registered = is_free_at_fork<g_mutex>();
 bool g_is_scheduled = false;
 
 std::vector<Keeper>& released() {

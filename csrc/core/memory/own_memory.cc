@@ -9,10 +9,13 @@
 #include <limits>
 #include <mutex>
 
+#include "core/fork_mutex.h"
+
 namespace kernelcore {
 namespace {
 
 std::mutex g_mutex;
+[[maybe_unused]] const bool g_is_registered = is_free_at_fork<g_mutex>();
 AllocationCounts g_counts{};
 
 void note_allocation(int64_t size_bytes) {

@@ -120,26 +120,24 @@ def ptx_text(
     return nvrtc.link_snippets(found, called, architecture) if called else found
 
 
+@lock
 def _assembly(text: str, architecture: str, features: str) -> str:
     """LLVM ``text``, optimised, as PTX of the oldest version that has architecture and features."""
-    with lock:
-        llvm, machine = engine(), _machine(architecture, features)
-        try:
-            module = llvm.parse_assembly(text)
-            module.triple = _TRIPLE
-            module.data_layout = str(machine.target_data)
-            module.verify()
-        except RuntimeError as error:
-            raise KernelCompileError(
-                f"LLVM rejected the generated code: {error}\n{text}"
-            ) from error
-        options = llvm.create_pipeline_tuning_options(speed_level=_OPTIMIZATION_LEVEL)
-        options.loop_vectorization = options.slp_vectorization = False
-        # ``ptxas`` unrolls loops, too: loops unrolled by both take twice the registers.
-        options.loop_unrolling = False
-        builder = llvm.create_pass_builder(machine, options)
-        builder.getModulePassManager().run(module, builder)
-        return machine.emit_assembly(module)
+    llvm, machine = engine(), _machine(architecture, features)
+    try:
+        module = llvm.parse_assembly(text)
+        module.triple = _TRIPLE
+        module.data_layout = str(machine.target_data)
+        module.verify()
+    except RuntimeError as error:
+        raise KernelCompileError(f"LLVM rejected the generated code: {error}\n{text}") from error
+    options = llvm.create_pipeline_tuning_options(speed_level=_OPTIMIZATION_LEVEL)
+    options.loop_vectorization = options.slp_vectorization = False
+    # ``ptxas`` unrolls loops, too: loops unrolled by both take twice the registers.
+    options.loop_unrolling = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return machine.emit_assembly(module)
 
 
 def llvm_text(func: Func, symbol: str, order: Order = Order.ANY) -> str:

@@ -65,21 +65,20 @@ define void @{symbol}(ptr %data, i64 %first, i64 %second) {{
     return load(object_code(text), symbol)
 
 
+@lock
 def _linked(code: bytes, symbol: str) -> int:
     """``load`` by LLVM's linker, for the formats of other systems."""
-    llvm = engine()
-    with lock:
-        jit, number = _linker(), next(_library_numbers())
-        library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
-        library.export_symbol(symbol)
-        try:
-            tracker = library.link(jit, f"kernelcore.{number}")
-        except RuntimeError as error:
-            raise KernelCompileError(f"cannot link {symbol}: {error}") from error
-        address: int = tracker[symbol]
-        # Threads of native code may be inside, so the code is never unloaded.
-        tracker.detach()
-        return address
+    jit, number = _linker(), next(_library_numbers())
+    library = engine().JITLibraryBuilder().add_object_img(code).add_current_process()
+    library.export_symbol(symbol)
+    try:
+        tracker = library.link(jit, f"kernelcore.{number}")
+    except RuntimeError as error:
+        raise KernelCompileError(f"cannot link {symbol}: {error}") from error
+    address: int = tracker[symbol]
+    # Threads of native code may be inside, so the code is never unloaded.
+    tracker.detach()
+    return address
 
 
 @cache

@@ -16,22 +16,22 @@ _CODE, _PASSES = 2, 1
 STRAIGHT = "kernelcore-straight"
 
 
+@lock
 def assembly(text: str, target: Host) -> str:
     """The assembly of LLVM ``text`` for ``target``."""
-    with lock:
-        module, machine = _optimized(text, target)
-        return machine.emit_assembly(module)
+    module, machine = _optimized(text, target)
+    return machine.emit_assembly(module)
 
 
+@lock
 def object_code(text: str, target: Host) -> bytes:
     """The relocatable object of LLVM ``text`` for ``target``.
 
     Raises:
         KernelCompileError: LLVM does not accept ``text``.
     """
-    with lock:
-        module, machine = _optimized(text, target)
-        return machine.emit_object(module)
+    module, machine = _optimized(text, target)
+    return machine.emit_object(module)
 
 
 def target_machine(target: Host) -> Any:

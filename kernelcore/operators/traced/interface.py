@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from kernelcore.base.errors import KernelArgumentError, SrcLoc
+from kernelcore.base.threads import cached_property
 from kernelcore.language.flatten import leaf_types, named_leaves
 from kernelcore.language.source import name_loc
 from kernelcore.language.types import ArrayOf, ArrayType, SourceType, is_pattern

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
+from kernelcore.base.threads import cached_property
 from kernelcore.operators.operation import Extent, Operand, Operation, Result
 
 # Runs an operation on values of a framework, and returns its visible results.
