@@ -12,15 +12,12 @@ from datetime import datetime
 from importlib import metadata
 
 from kernelcore.base import native
-from kernelcore.base.disk_cache import KEY_DIGITS, default_cache
+from kernelcore.base.disk_cache import KEY_DIGITS, KINDS, default_cache
 from kernelcore.base.errors import KernelError
 from kernelcore.base.host import host
 from kernelcore.cli import bench
 from kernelcore.compiler import stages
 from kernelcore.launch.kernel import Kernel
-
-# Kinds of files in the cache: machine code, descriptions of processors, of launches, IR, sources.
-KINDS = ("o", "host", "launch", "ir", "sources")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
