@@ -20,7 +20,7 @@ import stat
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -133,7 +133,7 @@ class DiskCache:
         return True
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[int]:
+    def _opened(self) -> Generator[int]:
         """A descriptor of the directory, which what happens to its path does not change.
 
         Raises:

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ContextDecorator
+from contextlib import ContextDecorator, ExitStack
 from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
@@ -73,11 +73,11 @@ class ForkLock(Unforked):
 
     def __enter__(self) -> None:
         super().__enter__()
-        try:
+        with ExitStack() as undone:
+            # An interruption from the keyboard ends the wait.
+            undone.callback(super().__exit__)
             self._lock.acquire()
-        except BaseException:  # An interruption from the keyboard ends the wait.
-            super().__exit__()
-            raise
+            undone.pop_all()
 
     def __exit__(self, *error: object) -> None:
         self._lock.release()
