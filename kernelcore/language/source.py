@@ -186,6 +186,12 @@ def read_source(pyfunc: Callable[..., Any]) -> Source:
             remedy="define it with def in a file or a notebook cell; code that exec() runs needs "
             "an entry in linecache",
         ) from None
+    except (ValueError, MemoryError, RecursionError) as error:
+        raise KernelSyntaxError(
+            f"Python cannot parse '{pyfunc.__name__}': {error or type(error).__name__}",
+            start_of(pyfunc),
+            "remove NUL characters, and assign parts of deeply nested expressions to variables",
+        ) from None
     if pyfunc.__code__.co_name == "<lambda>":
         return Source(pyfunc, _lambda(pyfunc), 0)
     if isinstance(body, ast.AsyncFunctionDef):
@@ -282,7 +288,7 @@ def _lambda(pyfunc: Callable[..., Any]) -> ast.FunctionDef:
     places = {p for p in pyfunc.__code__.co_positions() if None not in p}
     try:
         module = ast.parse("".join(linecache.getlines(file)))
-    except SyntaxError:
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
         module = ast.Module([], [])
     for node in ast.walk(module):
         if not isinstance(node, ast.Lambda) or node.lineno != first:

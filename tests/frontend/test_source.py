@@ -153,3 +153,20 @@ def test_an_annotation_that_changed_is_noticed(tmp_path: Path, before: str, afte
     file.write_text(text.format(after))
     with pytest.raises(kc.KernelSyntaxError, match="has changed since it was defined"):
         kc.launch(names["k"], 1, [], [np.zeros(1, np.float32)])
+
+
+@pytest.mark.parametrize("error", [ValueError, MemoryError, RecursionError])
+def test_a_text_that_python_cannot_parse_is_a_kernel_error(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable() -> None:
+        pass
+
+    def parse(text: str) -> ast.Module:
+        raise error(f"{len(text)} characters")
+
+    monkeypatch.setattr(ast, "parse", parse)
+    with pytest.raises(KernelSyntaxError, match=r"cannot parse 'unreadable': \d+ characters") as e:
+        read_source(unreadable)
+    assert e.value.loc is not None
+    assert e.value.loc.line == unreadable.__code__.co_firstlineno
