@@ -5,9 +5,9 @@
 
 #include "core/error.h"
 #include "core/memory/copy.h"
-#include "core/run/pool.h"
 #include "core/scalar.h"
 #include "cuda/memory.h"
+#include "torch/threads.h"
 
 namespace kernelcore::torch {
 namespace {
@@ -97,7 +97,7 @@ class Call {
     if (placed_ != nullptr) {
       placed_->run(operands_.data(), results_.data(), *stream_);
     } else {
-      OperationRun(op_, operands_.data(), results_.data()).run(Pool::instance());
+      OperationRun(op_, operands_.data(), results_.data()).run(operator_threads());
     }
     inputs_.clear();
     made_.release_to(stack_);

@@ -9,7 +9,7 @@
 #include "bind/long_run.h"
 #include "bind/torch/dispatch_state.h"
 #include "core/error.h"
-#include "core/run/pool.h"
+#include "torch/threads.h"
 
 namespace nb = nanobind;
 
@@ -153,7 +153,7 @@ bool Operands::run(PyObject** results) {
     OperationRun run(op, views_.data(), views.data());
     std::optional<LongRun> long_run;
     if (run.may_block()) long_run.emplace();
-    run.run(Pool::instance());
+    run.run(torch::operator_threads());
   }
   made.give_away();
   return true;
