@@ -224,8 +224,10 @@ def jax_kernel(
             the type of the first argument with the same annotation.
         num_outputs: The number of results, in-out arguments included.
         vmap_method: Accepted for compatibility, without effect.
-        launch_dims: The launch shape. Default: the shape of the first array argument.
-        output_dims: The shape of every output, or a mapping by name. Default: the launch shape.
+        launch_dims: The launch shape. Default: the shape of the first array argument; larger arrays
+            that threads access at their launch index alone are refused then.
+        output_dims: The shape of every output, or a mapping by name. Default: the launch shape, of
+            outputs that threads write at their launch index.
         in_out_argnames: Arrays that the kernel updates: each is an argument, which is preserved,
             and a result, which starts as a copy of it.
         enable_backward: Whether the function has derivatives.

@@ -52,9 +52,10 @@ def paddle_op(
         in_out: Parameters that are operands, and results that start as copies of them. Default,
             where ``outputs`` is not given: the other arrays that it writes.
         launch_dims: The launch shape: a number, the name of an operand ('x', its shape), or a
-            tuple of numbers and extents ('x.shape[0]'). Default: that of the first array operand.
+            tuple of numbers and extents ('x.shape[0]'). Default: that of the first array operand;
+            larger arrays that threads access at their launch index alone are refused then.
         output_dims: Likewise the shape of every output, or a mapping by name; components may be
-            left out. Default: the launch shape.
+            left out. Default: the launch shape, of outputs written at the launch index.
 
     Returns:
         A function of the kernel's parameters without ``outputs``, by position or by name: tensors

@@ -95,9 +95,11 @@ def torch_op(
             torch's own in-place operations.
         launch_dims: The launch shape: a number, the name of an operand ('x' stands for its shape),
             or a tuple of numbers and extents ('x.shape[0]'); components of elements are not part
-            of it. Default: the shape of the first array operand.
+            of it. Default: the shape of the first array operand; larger arrays that threads access
+            at their launch index alone are refused then.
         output_dims: The shape of every output in the same notation, or a mapping by name;
-            components may be left out. Default: the launch shape.
+            components may be left out. Default: the launch shape, of outputs that threads write at
+            their launch index.
         defaults: Values of parameters that calls may leave out, by name.
         profiled: Whether eager calls go through torch's dispatcher, so that its profiler records
             them; they take longer. Calls from compiled graphs are always recorded.

@@ -188,15 +188,27 @@ def _binding(operation: Operation, param: int, bound: Binding, is_tensor: bool) 
 
 
 def _reach_checks(operation: Operation) -> Iterator[str]:
-    """Arrays that the launch index reaches are as large as the launch."""
+    """Arrays that the launch index reaches are as large as the launch, covered ones no larger."""
     for param, axis, grid_axis in operation.grid_indexed_axes:
-        bound = operation.bindings[param]
-        view = f"v{bound.operand}" if bound.operand >= 0 else f"r{bound.result}"
+        view = _view(operation.bindings[param])
         name = operation.func.params[param].name
         text = _literal(
             f"{operation.func.name}(): argument '{name}' is smaller than the launch on axis {axis}"
         )
         yield f"require(fits({view}.shape[{axis}], {grid_axis}, grid), {text});"
+    for param, axis, grid_axis in operation.covered:
+        view = _view(operation.bindings[param])
+        name = operation.func.params[param].name
+        text = _literal(
+            f"{operation.func.name}(): argument '{name}' is larger than the launch on axis {axis}: "
+            "name launch_dims"
+        )
+        yield f"require({view}.shape[{axis}] <= grid[{grid_axis}], {text});"
+
+
+def _view(bound: Binding) -> str:
+    """The view of the array that ``bound`` names."""
+    return f"v{bound.operand}" if bound.operand >= 0 else f"r{bound.result}"
 
 
 def _value(title: str, dtype: Scalar, operand: int, is_tensor: bool, place: str) -> Iterator[str]:

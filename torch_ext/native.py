@@ -53,7 +53,7 @@ def described(operation: Operation, tensor_values: bool) -> _native.Operation:
 
     def make(ordinal: int) -> tuple[_native.Operation, _native.DeviceKernel]:
         on_gpu = gpu_operation(operation, architecture_of(ordinal), loaded)
-        signature = make_signature(on_gpu.func, on_gpu.code, on_gpu.bindings)
+        signature = make_signature(on_gpu.func, on_gpu.code, on_gpu.bindings, operation.covered)
         kernel = _native.DeviceKernel(signature, on_gpu.code.image, on_gpu.code.symbol)
         return native_operation(operation, signature, tensor_values), kernel
 

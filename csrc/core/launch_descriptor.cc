@@ -46,11 +46,13 @@ void LaunchDescriptor::validate() const {
   };
   if (grid_rank < 0 || grid_rank > kMaxGridDims) fail("grid rank");
   if (!parameters.empty() && parameters.size() != slots.size()) fail("parameter count");
-  for (const GridIndexedAxis& indexed : grid_indexed_axes) {
-    bool known = indexed.parameter < slots.size() && indexed.axis >= 0 && indexed.grid_axis >= 0;
-    if (!known || indexed.axis >= slots[indexed.parameter].ndim ||
-        indexed.grid_axis >= kMaxGridDims) {
-      fail("grid-indexed axis");
+  for (const auto* axes : {&grid_indexed_axes, &covered_axes}) {
+    for (const GridIndexedAxis& indexed : *axes) {
+      bool known = indexed.parameter < slots.size() && indexed.axis >= 0 && indexed.grid_axis >= 0;
+      if (!known || indexed.axis >= slots[indexed.parameter].ndim ||
+          indexed.grid_axis >= kMaxGridDims) {
+        fail("grid-indexed axis");
+      }
     }
   }
   for (const Accumulated& a : accumulated) {

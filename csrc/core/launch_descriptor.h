@@ -18,8 +18,8 @@ struct Parameter {
   std::string where;  // source excerpt with caret; may be empty
 };
 
-/// Every point of the grid accesses parameter `parameter` at its own index of grid axis
-/// `grid_axis`, on axis `axis` of the array.
+/// Points of the grid access parameter `parameter` at their own index of grid axis `grid_axis`, on
+/// axis `axis` of the array.
 struct GridIndexedAxis {
   size_t parameter;
   int axis;
@@ -47,7 +47,8 @@ struct LaunchDescriptor {
   std::vector<Parameter> parameters;      // one per slot, or none
   std::vector<std::byte> block_template;  // the argument block before arguments are written
   std::string where;                      // source excerpt of the kernel itself; may be empty
-  std::vector<GridIndexedAxis> grid_indexed_axes;
+  std::vector<GridIndexedAxis> grid_indexed_axes;  // arrays are at least as large as the grid
+  std::vector<GridIndexedAxis> covered_axes;       // arrays are at most as large as the grid
   // Of the kernel's assertions, in order; the message of an index check starts with kIndexPlace.
   std::vector<std::string> messages;
   // A run of few points may take long: it waits for a pipe's reader, or loops without a bound.

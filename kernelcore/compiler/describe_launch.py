@@ -19,7 +19,7 @@ from kernelcore.ir.op import AddForm, OpKind
 from kernelcore.ir.walk import assertions, walk_eqns
 from kernelcore.language.types import ArrayType, Scalar, as_array
 from kernelcore.passes.access.accumulation_plan import accumulated_arrays, form_of
-from kernelcore.passes.access.effects import AccessMap, effects
+from kernelcore.passes.access.effects import AccessMap, GridIndexedAxis, effects
 
 # A thread of a kernel that has one of these may take as long as it likes.
 _UNBOUNDED = frozenset({OpKind.PRINT, OpKind.WHILE})
@@ -122,7 +122,14 @@ def describe_launch(
 
 
 def make_signature(
-    func: Func, compiled: Compiled, bindings: Sequence[Binding]
+    func: Func,
+    compiled: Compiled,
+    bindings: Sequence[Binding],
+    covered: Sequence[GridIndexedAxis] = (),
 ) -> native.LaunchDescriptor:
-    """The native description of ``func``, whose code is ``compiled``."""
-    return describe_launch(func, bindings).signature(compiled.key, compiled.address)
+    """The native description of ``func``, whose code is ``compiled``.
+
+    Launches refuse arrays that are larger than the grid on the axes ``covered``.
+    """
+    described = describe_launch(func, bindings)._replace(covered_axes=covered)
+    return described.signature(compiled.key, compiled.address)

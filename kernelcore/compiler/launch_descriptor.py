@@ -86,6 +86,7 @@ class LaunchDescriptor(NamedTuple):
     exclusive: Sequence[int]
     is_serial: bool
     stored: Sequence[int]
+    covered_axes: Sequence[tuple[int, int, int]] = ()
 
     def signature(self, key: str, address: int) -> native.LaunchDescriptor:
         """The native description of the kernel whose code is at ``address``."""

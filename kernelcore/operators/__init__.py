@@ -46,6 +46,7 @@ from kernelcore.operators.gpu import (
     gpu_operation,
     is_block_dim,
 )
+from kernelcore.operators.identifiers import identifiers
 from kernelcore.operators.operation import (
     Extent,
     Operand,
@@ -55,7 +56,6 @@ from kernelcore.operators.operation import (
     array_text,
     dimensions_text,
     evaluate,
-    identifiers,
     native_operation,
     own_shape,
 )

@@ -10,7 +10,8 @@ import numpy as np
 from kernelcore.base.errors import KernelArgumentError, SrcLoc
 from kernelcore.language.types import ArrayOf, SourceType, StructType
 from kernelcore.launch.infer_types import Parameter
-from kernelcore.operators.operation import Operation, identifiers
+from kernelcore.operators.identifiers import identifiers
+from kernelcore.operators.operation import Operation
 from kernelcore.runtime.array.indexed_array import IndexedArray
 
 

@@ -283,11 +283,13 @@ def _batch(op: Operation, batched: tuple[bool, ...]) -> Operation:
         for r in op.results
     )
     marks = [b.operand < 0 or batched[b.operand] for b in op.bindings]
+    func = batch_func(op.func, marks)
     return Operation(
-        batch_func(op.func, marks),
+        func,
         tuple(operand(i, o, batched[i]) for i, o in enumerate(op.operands)),
         results,
         op.visible,
         tuple(binding(b) for b in op.bindings),
         (size, *moved(op.grid)),
+        covered=tuple(AccessMap(func).covered_axes()) if op.covered else (),
     )

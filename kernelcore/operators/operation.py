@@ -25,6 +25,7 @@ from kernelcore.ir.core import Func, Var
 from kernelcore.ir.printer import canonical
 from kernelcore.language.conversion import take_array
 from kernelcore.language.types import ArrayType, Scalar, as_array
+from kernelcore.operators.identifiers import identifiers
 from kernelcore.passes.access.accumulation_plan import accumulated_arrays
 from kernelcore.passes.access.effects import AccessMap, Effect, GridIndexedAxis, effects
 from kernelcore.passes.access.elementwise import Part, parts
@@ -94,6 +95,8 @@ class Operation:
         visible: How many results are visible.
         bindings: Along ``func.params``.
         grid: The launch shape.
+        covered: Axes of arrays that must not be larger than the launch, since no thread touches
+            what lies beyond; none where the user chose the launch shape.
     """
 
     func: Func
@@ -102,12 +105,20 @@ class Operation:
     visible: int
     bindings: tuple[Binding, ...]
     grid: Shape
+    covered: tuple[GridIndexedAxis, ...] = ()
     derived: dict[Any, Any] = field(default_factory=dict[Any, Any], repr=False)
 
     @cached_property
     def key(self) -> str:
         """A hash: equal keys mean equal operations, in every process."""
-        described = (self.operands, self.results, self.visible, self.bindings, self.grid)
+        described = (
+            self.operands,
+            self.results,
+            self.visible,
+            self.bindings,
+            self.grid,
+            self.covered,
+        )
         return key_of(canonical(self.func), repr(described))
 
     def __hash__(self) -> int:
@@ -172,20 +183,27 @@ class Operation:
 
         Raises:
             KernelArgumentError: Naming the parameter: other components than those of its elements,
-                or smaller than the launch that indexes it.
+                smaller than the launch that indexes it, or larger than a launch by default.
         """
         for operand in self._with_components:
             self.check_components(operand, operand_shapes[operand])
         grid = evaluate(self.grid, operand_shapes)
+        for index, axis, grid_axis in self.covered:
+            shape, points = self._shape_of(index, operand_shapes), grid[grid_axis]
+            if isinstance(shape[axis], int) and isinstance(points, int) and shape[axis] > points:
+                name = self.func.params[index].name
+                raise KernelArgumentError(
+                    f"{self.func.name}(): argument '{name}': expected at most {points} elements "
+                    f"on axis {axis}, as many as the launch over the first array has, found "
+                    f"{shape[axis]}: the rest would not be computed",
+                    self.func.param_loc(index),
+                    f"name the shape of the launch, for example launch_dims='{name}'",
+                )
         if 0 in [e for e in grid if isinstance(e, int)]:
             return
         for index, axis, grid_axis in self.grid_indexed_axes:
-            bound = self.bindings[index]
-            if bound.operand >= 0:
-                shape = tuple(operand_shapes[bound.operand])
-            else:
-                shape = evaluate(self.results[bound.result].shape, operand_shapes)
-            found, needed = shape[axis], grid[grid_axis]
+            found = self._shape_of(index, operand_shapes)[axis]
+            needed = grid[grid_axis]
             if isinstance(found, int) and isinstance(needed, int) and found < needed:
                 raise KernelArgumentError(
                     f"{self.func.name}(): argument '{self.func.params[index].name}': expected at "
@@ -194,6 +212,13 @@ class Operation:
                     self.func.param_loc(index),
                     "launch over fewer points, or give a larger array",
                 )
+
+    def _shape_of(self, param: int, operand_shapes: Sequence[Sequence[Any]]) -> Sequence[Any]:
+        """The shape of the array that kernel parameter ``param`` is bound to."""
+        bound = self.bindings[param]
+        if bound.operand >= 0:
+            return operand_shapes[bound.operand]
+        return evaluate(self.results[bound.result].shape, operand_shapes)
 
     def check_components(self, operand: int, shape: Sequence[Any]) -> None:
         """Refuse a shape of ``operand`` that does not end in the components of an element.
@@ -263,7 +288,7 @@ class Operation:
     @cached_property
     def signature(self) -> native.LaunchDescriptor:
         """The kernel as native launchers take it."""
-        return make_signature(self.optimized, self.compiled, self.bindings)
+        return make_signature(self.optimized, self.compiled, self.bindings, self.covered)
 
     @cached_property
     def native(self) -> native.Operation:
@@ -329,20 +354,6 @@ def zero_fill(accesses: AccessMap, param: Var, effect: Effect) -> ZeroFill:
     if effect.loads or effect.accumulates or not accesses.covers_grid(param):
         return ZeroFill.ALWAYS
     return ZeroFill.IF_PARTIAL
-
-
-def identifiers(declared: Sequence[str]) -> tuple[str, ...]:
-    """Names of operands as identifiers, all different.
-
-    's.mass' is 's_mass', and 'x.indices[0]' is 'x_indices_0'.
-    """
-    names = [name.replace(".", "_").replace("[", "_").replace("]", "") for name in declared]
-    for index, name in enumerate(names):
-        # A name that was declared stays; one that was made gives way.
-        while name != declared[index] and (name in declared or name in names[:index]):
-            name += "_"
-        names[index] = name
-    return tuple(names)
 
 
 def primal_operation(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import SupportsIndex
 
 from kernelcore.base.errors import KernelArgumentError, SrcLoc
@@ -23,6 +24,7 @@ from kernelcore.operators.operation import (
     own_shape,
     primal_operation,
 )
+from kernelcore.passes.access.effects import AccessMap, GridIndexedAxis
 
 ShapeSpec = SupportsIndex | str | Sequence[SupportsIndex | str] | None
 
@@ -44,11 +46,14 @@ def kernel_operation(
         in_out: Parameters that are operands, and results that start as copies of them. Default,
             where ``outputs`` is not given: the other arrays that it writes.
         launch_dims: The launch shape. Default: that of the first array operand, without the
-            components of its elements; a composite value is none.
-        output_dims: The shape of every output, or a mapping by name. Default: the launch shape.
+            components of its elements; a composite value is none. Calls with larger arrays that
+            threads access at their launch index alone are refused then.
+        output_dims: The shape of every output, or a mapping by name. Default: the launch shape, of
+            outputs that threads write at their launch index.
 
     Raises:
-        KernelArgumentError: The parameters are not as described.
+        KernelArgumentError: The parameters are not as described, or an output without a shape is
+            written elsewhere than at the launch index.
     """
     require_kernel(kernel)
     func = kernel.func
@@ -58,8 +63,46 @@ def kernel_operation(
     rules = ShapeRules(func.name, func.loc, arrays, position)
     rank = func.rank
     grid = rules.grid(launch_dims, rank)
-    shapes = rules.outputs(results, output_dims, lambda: grid)
-    return primal_operation(func, results, updated, grid, shapes)
+    accesses = AccessMap(func)
+
+    def of_launch(name: str) -> Shape:
+        _require_launch_index(accesses, name)
+        return grid
+
+    shapes = rules.outputs(results, output_dims, of_launch)
+    operation = primal_operation(func, results, updated, grid, shapes)
+    if launch_dims is not None:
+        return operation
+
+    def is_known(found: GridIndexedAxis) -> bool:
+        """Whether the array is an output, or has the extent of the launch there in every call."""
+        operand = operation.bindings[found.parameter].operand
+        return operand < 0 or operation.like(operand)[found.axis] == grid[found.grid_axis]
+
+    covered = tuple(found for found in accesses.covered_axes() if not is_known(found))
+    return replace(operation, covered=covered, derived={})
+
+
+def _require_launch_index(accesses: AccessMap, name: str) -> None:
+    """Refuse the launch shape for output ``name`` unless threads write it at their launch index.
+
+    Raises:
+        KernelArgumentError: Naming the line of another write.
+    """
+    func = accesses.func
+    param = next(p for p in func.params if p.name == name)
+    if not isinstance(param.type, ArrayType) or param.type.outer_ndim != func.rank:
+        return
+    culprit = accesses.foreign_write(param)
+    if culprit is not None:
+        shape = ", ".join(["1"] * func.rank) + ("," if func.rank == 1 else "")
+        raise KernelArgumentError(
+            f"{func.name}: output '{name}' is written here at another index than the launch index "
+            "of its thread, so its shape is not known to be that of the launch",
+            culprit.loc or func.loc,
+            f"give its shape, for example output_dims={{'{name}': ({shape})}} for one element, or "
+            f"output_dims={{'{name}': 'x'}} for the shape of argument 'x'",
+        )
 
 
 def require_kernel(kernel: object) -> None:
@@ -161,9 +204,9 @@ class ShapeRules:
         self,
         names: Sequence[str],
         specs: ShapeSpec | Mapping[str, ShapeSpec],
-        default: Callable[[], Shape],
+        default: Callable[[str], Shape],
     ) -> dict[str, Shape]:
-        """The shapes of the outputs ``names``: one for all, or by name."""
+        """The shapes of the outputs ``names``: one for all, or by name, else by ``default``."""
         if not isinstance(specs, Mapping):
             specs = dict.fromkeys(names, specs)
         for name in specs:
@@ -173,7 +216,7 @@ class ShapeRules:
                 )
         given = {name: specs.get(name) for name in names}
         return {
-            n: self._output(n, default() if s is None else self.shape(s)) for n, s in given.items()
+            n: self._output(n, default(n) if s is None else self.shape(s)) for n, s in given.items()
         }
 
     def _output(self, name: str, shape: Shape) -> Shape:

@@ -19,7 +19,7 @@ from tests.helpers.native_programs import (
 
 
 def saxpy(a: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
-    (out,) = jax_kernel(saxpy_kernel)(a, x, y)
+    (out,) = jax_kernel(saxpy_kernel, output_dims="x")(a, x, y)
     return out
 
 
@@ -68,7 +68,7 @@ def test_an_array_that_a_text_updates_is_differentiated() -> None:
 
 def test_an_adjoint_may_read_arrays_that_its_snippet_wrote() -> None:
     x = jnp.asarray(random(4))
-    found = jax.grad(lambda x: jax_kernel(exponential_kernel)(x)[0].sum())(x)
+    found = jax.grad(lambda x: jax_kernel(exponential_kernel, output_dims="x")(x)[0].sum())(x)
     np.testing.assert_allclose(found, jnp.exp(x), rtol=1e-6)
 
 

@@ -108,7 +108,7 @@ _quadratic, _product, _polar = (
     torch_op(k.product, launch_dims=3),
     torch_op(k.polar),
 )
-_scatter, _grow, _force = torch_op(scatter), torch_op(k.grow), torch_op(force)
+_scatter, _grow, _force = torch_op(scatter, output_dims="x"), torch_op(k.grow), torch_op(force)
 two_op = torch_callable(two_launches)
 
 CASES: dict[str, Case] = {

@@ -26,7 +26,7 @@ OPERATORS: dict[str, tuple[Callable[..., Any], Arguments]] = {
     "matmul": (torch_op(k.product, launch_dims=3), lambda n: (random(3, n), random(n))),
     "neighbour": (torch_op(k.neighbours), lambda n: (random(n),)),
     "gather_scatter": (
-        torch_op(matrix.scatter),
+        torch_op(matrix.scatter, output_dims="x"),
         lambda n: (random(n), torch.arange(n, dtype=torch.int32).flip(0)),
     ),
     "atomic_sum": (torch_op(k.energy, output_dims=1), lambda n: (random(n),)),

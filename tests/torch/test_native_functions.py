@@ -33,7 +33,7 @@ def leaf(*shape: int) -> torch.Tensor:
 
 def test_a_text_is_differentiated_by_its_adjoint() -> None:
     a, x, y, ct = leaf(), leaf(7), leaf(7), torch.rand(7)
-    out = torch_op(saxpy_kernel)(a, x, y)
+    out = torch_op(saxpy_kernel, output_dims="x")(a, x, y)
     torch.testing.assert_close(out, a * x + y)
     found = grad(out, (a, x, y), ct)
     torch.testing.assert_close(found, grad(a * x + y, (a, x, y), ct))
@@ -41,7 +41,7 @@ def test_a_text_is_differentiated_by_its_adjoint() -> None:
 
 def test_shared_elements_are_summed() -> None:
     table, index = leaf(3), torch.tensor([2, 0, 2, 2], dtype=torch.int32)
-    out = torch_op(gather_kernel, launch_dims="index")(table, index)
+    out = torch_op(gather_kernel, launch_dims="index", output_dims="index")(table, index)
     torch.testing.assert_close(out, table[index])
     (found,) = grad(out.sum(), table)
     torch.testing.assert_close(found, torch.tensor([1.0, 0.0, 3.0]))
@@ -58,7 +58,7 @@ def test_results_in_loops_are_differentiated() -> None:
 
 def test_an_adjoint_may_read_arrays_that_its_snippet_wrote() -> None:
     x = leaf(6)
-    op = torch_op(exponential_kernel)
+    op = torch_op(exponential_kernel, output_dims="x")
     out = op(x.detach(), torch.zeros(6))
     torch.testing.assert_close(out, x.exp())
     (found,) = grad(op(x, torch.zeros(6)).sum(), x)
@@ -77,11 +77,11 @@ def test_an_array_that_a_text_updates_is_copied_and_differentiated() -> None:
 
 def test_a_text_is_batched() -> None:
     a, x, y = torch.rand(3), torch.rand(3, 5), torch.rand(5)
-    found = torch.vmap(torch_op(saxpy_kernel), (0, 0, None))(a, x, y)
+    found = torch.vmap(torch_op(saxpy_kernel, output_dims="x"), (0, 0, None))(a, x, y)
     torch.testing.assert_close(found, a[:, None] * x + y)
     ct = torch.rand(3, 5)
     leaves = [t.requires_grad_() for t in (a, x, y)]
-    found = torch.vmap(torch_op(saxpy_kernel), (0, 0, None))(*leaves)
+    found = torch.vmap(torch_op(saxpy_kernel, output_dims="x"), (0, 0, None))(*leaves)
     torch.testing.assert_close(grad(found, leaves, ct), grad(a[:, None] * x + y, leaves, ct))
 
 

@@ -155,7 +155,8 @@ void init_descriptor(LaunchDescriptor* self, std::string name, std::string key, 
                      const std::vector<std::tuple<size_t, int, int>>& grid_indexed_axes,
                      std::vector<std::string> messages, bool may_block,
                      const std::vector<std::array<int64_t, kAccumulatedFields>>& accumulated,
-                     std::vector<size_t> noalias, bool is_serial, std::vector<size_t> stored) {
+                     std::vector<size_t> noalias, bool is_serial, std::vector<size_t> stored,
+                     const std::vector<std::tuple<size_t, int, int>>& covered_axes) {
   LaunchDescriptor made;
   made.name = std::move(name);
   made.key = std::move(key);
@@ -170,6 +171,9 @@ void init_descriptor(LaunchDescriptor* self, std::string name, std::string key, 
   made.where = std::move(where);
   for (auto [parameter, axis, grid_axis] : grid_indexed_axes) {
     made.grid_indexed_axes.push_back({parameter, axis, grid_axis});
+  }
+  for (auto [parameter, axis, grid_axis] : covered_axes) {
+    made.covered_axes.push_back({parameter, axis, grid_axis});
   }
   made.messages = std::move(messages);
   made.may_block = may_block;
@@ -203,7 +207,7 @@ void bind_launch(nb::module_& m) {
           nb::arg("grid_indexed_axes") = nb::list(), nb::arg("messages") = nb::list(),
           nb::arg("may_block") = false, nb::arg("accumulated") = nb::list(),
           nb::arg("noalias") = nb::list(), nb::arg("is_serial") = false,
-          nb::arg("stored") = nb::list(),
+          nb::arg("stored") = nb::list(), nb::arg("covered_axes") = nb::list(),
           "`address` is 0 for code of a device, `template` the argument block before arguments are "
           "written to it.")
       .def_ro("name", &LaunchDescriptor::name)

@@ -64,6 +64,9 @@ void run_functional(const LaunchDescriptor& descriptor, const ArrayView* operand
   for (const GridIndexedAxis& indexed : descriptor.grid_indexed_axes) {
     check_extent(descriptor, indexed, array_of(descriptor.slots[indexed.parameter]), launch);
   }
+  for (const GridIndexedAxis& covered : descriptor.covered_axes) {
+    check_covered(descriptor, covered, array_of(descriptor.slots[covered.parameter]), launch);
+  }
   for (const ParameterSlot& slot : descriptor.slots) {
     if (slot.role == Role::kValue) {
       if (slot.operand < 0) continue;

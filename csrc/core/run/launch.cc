@@ -215,6 +215,21 @@ void check_extent(const LaunchDescriptor& descriptor, const GridIndexedAxis& ind
                                   "launch over fewer points, or give a larger array");
 }
 
+void check_covered(const LaunchDescriptor& descriptor, const GridIndexedAxis& covered,
+                   const ArrayView& array, const Launch& launch) {
+  int64_t points = launch.grid.dims[covered.grid_axis];
+  int64_t found = array.shape[covered.axis];
+  if (found <= points) return;
+  std::string name = descriptor.parameter_name(covered.parameter);
+  throw descriptor.argument_error(
+      covered.parameter,
+      "expected at most " + std::to_string(points) + " elements on axis " +
+          std::to_string(covered.axis) +
+          ", as many as the launch over the first array has, found " + std::to_string(found) +
+          ": the rest would not be computed",
+      "name the shape of the launch, for example launch_dims='" + name + "'");
+}
+
 void run(const LaunchDescriptor& descriptor, const void* block, Launch& launch,
          Executor& executor) {
   if (descriptor.fn == nullptr) {

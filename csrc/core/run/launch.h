@@ -121,4 +121,8 @@ void run(const LaunchDescriptor& descriptor, const void* block, Launch& launch, 
 void check_extent(const LaunchDescriptor& descriptor, const GridIndexedAxis& indexed,
                   const ArrayView& array, const Launch& launch);
 
+/// Throws an argument Error if `array`, that of `covered`, is larger than the grid.
+void check_covered(const LaunchDescriptor& descriptor, const GridIndexedAxis& covered,
+                   const ArrayView& array, const Launch& launch);
+
 }  // namespace kernelcore

@@ -125,7 +125,7 @@ def interface(
     if not (outputs or in_out):
         raise rules.fail("no parameter is a result", "name outputs, or arrays that are in-out")
     shapes = rules.outputs(
-        outputs, output_dims, lambda: rules.shape(rules.first_array("give output_dims"))
+        outputs, output_dims, lambda _: rules.shape(rules.first_array("give output_dims"))
     )
     return Interface(function, rows, tuple(outputs), tuple(in_out), shapes)
 

@@ -72,10 +72,7 @@ def effects(func: Func) -> tuple[Effect, ...]:
 
 
 class GridIndexedAxis(NamedTuple):
-    """An axis of a parameter that every thread indexes by its launch index.
-
-    The parameter is as large there as the grid.
-    """
+    """An axis of a parameter that threads index by their launch index."""
 
     parameter: int
     axis: int
@@ -234,6 +231,34 @@ class AccessMap:
             if key in axes
         }
         return sorted(found)
+
+    def covered_axes(self) -> list[GridIndexedAxis]:
+        """Where every access of an array is at the launch index of its thread.
+
+        Elements beyond the grid are not touched; axes of components are left out.
+        """
+        axes = {self._number(_tid_structure(a)): a for a in range(self.func.rank)}
+        found: list[GridIndexedAxis] = []
+        for index, param in enumerate(self.func.params):
+            if param in self.snippets or not self.of(param):
+                continue
+            outer = self.of(param)[0].outer_ndim
+            rows = [self.index_keys(access)[:outer] for access in self.of(param)]
+            for axis, keys in enumerate(zip(*rows, strict=True)):
+                if len({*keys}) == 1 and keys[0] in axes:
+                    found.append(GridIndexedAxis(index, axis, axes[keys[0]]))
+        return found
+
+    def foreign_write(self, array: Atom) -> Eqn | None:
+        """What writes ``array`` and is not proven to do that at its own launch index."""
+        for snippet in self.snippets.get(array, ()):
+            if snippet.use.writes:
+                return snippet.eqn
+        for access in self.of(array):
+            outer = access.indices[: access.outer_ndim]
+            if access.eqn.op.kind in WRITES and not self._is_launch_index(outer):
+                return access.eqn
+        return None
 
     def _is_launch_index(self, indices: tuple[Atom, ...]) -> bool:
         axes = [self._number(_tid_structure(a)) for a in range(self.func.rank)]

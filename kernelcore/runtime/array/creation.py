@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,7 +65,7 @@ def make_array(
     else:
         result = Array.sharing(data, wanted)
     if shape is not None:
-        result = Array(result.reshape(_extents(shape)).numpy(), result.dtype)
+        result = Array(result.reshape(_extents("array", shape)).numpy(), result.dtype)
     if ndim is not None and result.ndim != ndim:
         raise KernelArgumentError(
             f"array: expected {ndim} dimensions, found {result.ndim}",
@@ -106,8 +107,25 @@ def _shared(element: Element, data: Any) -> Numbers:
     )
 
 
-def _extents(shape: Shape) -> tuple[int, ...]:
-    return (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)  # pyright: ignore
+def _extents(name: str, shape: Shape) -> tuple[int, ...]:
+    """The extents that ``shape`` names, an integer or a sequence of integers.
+
+    Raises:
+        KernelArgumentError: It is neither.
+    """
+    try:
+        return (operator.index(shape),)  # pyright: ignore[reportArgumentType]
+    except TypeError:
+        pass
+    try:
+        if not isinstance(shape, str | bytes):
+            return tuple(operator.index(n) for n in shape)  # pyright: ignore
+    except TypeError:
+        pass
+    raise KernelArgumentError(
+        f"{name}: expected an integer or a sequence of integers as shape, found {shape!r}",
+        remedy="convert numbers such as 2.7 with int() or round() first",
+    )
 
 
 def _check_ndim(ndim: int) -> None:
@@ -142,7 +160,7 @@ def _new(
     observing = observer.get()
     made = None if observing is None else observing.make_array(given, dtype, name != "empty")
     if made is None:
-        made = _zeros(name, _extents(given), dtype, target, pinned)
+        made = _zeros(name, _extents(name, given), dtype, target, pinned)
     if value is not _ZEROS:
         if isinstance(made, Array) and capture_sink() is None:
             # Not recorded by a Tape: the gradient of a new array is that of its first elements.

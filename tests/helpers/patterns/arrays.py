@@ -158,7 +158,9 @@ def permuted(x: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return y, z
 
 
-@pattern(lambda rng: [rng.uniform(0, 1, 4), np.array([2, 0, 3, 1], np.int64)], permuted)
+@pattern(
+    lambda rng: [rng.uniform(0, 1, 4), np.array([2, 0, 3, 1], np.int64)], permuted, output_dims="x"
+)
 @kc.kernel
 def stores_in_another_order(x: F64, p: kc.array(dtype=kc.int64), y: F64, z: F64):
     i = kc.tid()

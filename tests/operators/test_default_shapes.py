@@ -1,0 +1,162 @@
+"""Shapes that an operator has by default are those of a launch that computes everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import paddle
+import pytest
+import torch
+
+import kernelcore as kc
+from jax_ffi import jax_kernel
+from kernelcore.operators import kernel_operation
+from paddle_ext import paddle_op
+from torch_ext import torch_op
+
+Floats = kc.array(dtype=float)
+Indices = kc.array(dtype=int)
+
+
+@kc.kernel
+def total(x: Floats, y: Floats):
+    i = kc.tid()
+    kc.atomic_add(y, 0, x[i])
+
+
+@kc.kernel
+def placed(x: Floats, index: Indices, y: Floats):
+    i = kc.tid()
+    y[index[i]] = x[i]
+
+
+@kc.kernel
+def shifted(x: Floats, y: Floats):
+    i = kc.tid()
+    y[i + 1] = x[i]
+
+
+@kc.kernel
+def turned(x: kc.array2d(dtype=float), y: kc.array2d(dtype=float)):
+    i, j = kc.tid()
+    y[j, i] = x[i, j]
+
+
+@kc.kernel
+def filled(x: Floats, y: Floats):
+    for i in range(x.shape[0]):
+        y[i] = x[i]
+
+
+@kc.kernel
+def spread(x: Floats, y: Floats):
+    i = kc.tid()
+    y[i] = x[i]
+    kc.atomic_add(y, 0, x[i])
+
+
+@kc.kernel
+def kept(x: Floats, y: Floats):
+    i = kc.tid()
+    place = i
+    if x[i] > 0.5:
+        y[place] = x[i]
+    else:
+        kc.atomic_add(y, i, -x[i])
+
+
+@kc.kernel
+def residuals(camera: Floats, found: Floats, index: Indices, r: Floats):
+    i = kc.tid()
+    if found[i] >= 0.0:
+        r[i] = found[i] - camera[index[i]]
+
+
+@kc.kernel
+def slopes(x: Floats, t: Floats, y: Floats):
+    i = kc.tid()
+    y[i] = x[i] * (t[i + 1] - t[i])
+
+
+ADAPTERS: dict[str, Callable[..., Any]] = {
+    "operation": kernel_operation,
+    "torch": torch_op,
+    "jax": lambda kernel, **given: jax_kernel(kernel, **given)(jnp.ones(3)),
+    "paddle": paddle_op,
+}
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_every_adapter_asks_for_the_shape_of_a_sum(adapter: str) -> None:
+    with pytest.raises(kc.KernelArgumentError) as caught:
+        ADAPTERS[adapter](total)
+    text = str(caught.value)
+    for part in ("total: output 'y'", "another index", "kc.atomic_add(y, 0, x[i])", "output_dims="):
+        assert part in text
+    ADAPTERS[adapter](total, output_dims=1)
+
+
+@pytest.mark.parametrize("kernel", [placed, shifted, turned, filled, spread], ids=lambda k: k.name)
+def test_a_write_elsewhere_than_at_the_launch_index_needs_a_shape(kernel: kc.Kernel) -> None:
+    with pytest.raises(kc.KernelArgumentError, match="give its shape, for example output_dims="):
+        kernel_operation(kernel)
+    kernel_operation(kernel, output_dims="x")
+
+
+def test_writes_at_the_launch_index_keep_the_shape_of_the_launch() -> None:
+    out = torch_op(kept)(torch.tensor([0.25, 0.75]))
+    assert out.tolist() == [-0.25, 0.75]
+
+
+def _torch(*shapes: int) -> Any:
+    camera, found = (torch.ones(n) for n in shapes[:2])
+    return torch_op(residuals)(camera, found, torch.zeros(shapes[2], dtype=torch.int32))
+
+
+def _jax(*shapes: int) -> Any:
+    camera, found = (jnp.ones(n) for n in shapes[:2])
+    return jax_kernel(residuals)(camera, found, jnp.zeros(shapes[2], jnp.int32))[0]
+
+
+def _paddle(*shapes: int) -> Any:
+    camera, found = (paddle.ones([n], "float32") for n in shapes[:2])
+    return paddle_op(residuals)(camera, found, paddle.zeros([shapes[2]], "int32"))
+
+
+@pytest.mark.parametrize("call", [_torch, _jax, _paddle])
+def test_a_launch_over_a_smaller_first_array_is_refused(call: Callable[..., Any]) -> None:
+    assert tuple(call(3, 3, 3).shape) == (3,)
+    with pytest.raises(kc.KernelArgumentError) as caught:
+        call(2, 5, 5)
+    text = str(caught.value)
+    parts = ("'found'", "at most 2 elements", "axis 0", "found 5", "launch_dims='found'")
+    for part in parts:
+        assert part in text
+
+
+def test_batches_and_compiled_graphs_refuse_it_too() -> None:
+    call = torch_op(residuals)
+    index = torch.zeros(2, 5, dtype=torch.int32)
+    given = torch.ones(2, 2), torch.ones(2, 5), index
+    with pytest.raises(kc.KernelArgumentError, match="at most 2 elements on axis 1"):
+        torch.vmap(call)(*given)
+    compiled = torch.compile(call, backend="eager", fullgraph=True)
+    with pytest.raises(kc.KernelArgumentError, match="at most 2 elements on axis 0"):
+        compiled(*(x[0] for x in given))
+
+
+def test_a_named_launch_shape_is_not_compared() -> None:
+    found = torch.arange(5.0)
+    index = torch.zeros(5, dtype=torch.int32)
+    call = torch_op(residuals, launch_dims="found")
+    assert call(torch.ones(2), found, index).tolist() == [-1.0, 0.0, 1.0, 2.0, 3.0]
+    first = torch_op(residuals, launch_dims="camera")
+    assert first(torch.ones(2), found, index).tolist() == [-1.0, 0.0]
+
+
+def test_an_array_of_neighbours_may_be_larger() -> None:
+    x, t = torch.tensor([1.0, 2.0]), torch.tensor([0.0, 1.0, 4.0])
+    found = torch_op(slopes)(x, t)
+    assert found.tolist() == [1.0, 6.0]
