@@ -29,7 +29,7 @@ def long_kernel(line: str) -> kc.Kernel:
 
 
 def test_long_chains_differentiate_twice() -> None:
-    op = kernel_operation(long_kernel("v = kc.sin(v) * 1.01"))
+    op = kernel_operation(long_kernel("v = kc.sin(v) * 1.01"), output_dims="x")
     once = derive.vjp(op, [0], [0]).operation
     twice = derive.vjp(once, [0], [0]).operation
     x, one = np.array([0.3, 0.7]), np.ones(2)
