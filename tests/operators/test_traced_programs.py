@@ -193,12 +193,55 @@ def reads_output(x: Array, y: Array):
     kc.launch(grow, x.shape, [x], [y])
 
 
+def test_an_elementwise_kernel_may_read_and_write_one_array():
+    def function(x: Array, y: Array, z: Array):
+        y.assign(x)
+        kc.launch(double, x.shape, [y], [y])
+        kc.launch(scale, x.shape, [y, 3.0, 1], [y])
+        kc.launch(add, x.shape, [z], [z])
+        kc.launch(add, x.shape, [y], [z])
+
+    want = 6.0 * X + 1.0
+    check(function, [X, X], [want, 2.0 * X + want], outputs=["y"], in_out=["z"])
+
+
 def captures(x: Array, y: Array):
     kc.launch(double, x.shape, [np.ones(4)], [y])
 
 
+@kc.kernel
+def neighbours(x: Array, y: Array):
+    i = kc.tid()
+    y[i] = x[i] + x[(i + 1) % x.shape[0]]
+
+
+@kc.kernel
+def written_first(x: Array, y: Array):
+    i = kc.tid()
+    y[i] = 1.0
+    y[i] += x[i]
+
+
+@kc.kernel
+def repeated(x: Array, y: Array):
+    i = kc.tid()
+    for _ in range(2):
+        y[i] = 2.0 * x[i]
+
+
 def overlaps(x: Array, y: Array):
-    kc.launch(double, x.shape, [y], [y])
+    y.assign(x)
+    kc.launch(neighbours, x.shape, [y], [y])
+
+
+def loads_after(x: Array, y: Array):
+    y.assign(x)
+    kc.launch(written_first, x.shape, [y], [y])
+
+
+def loads_in_a_loop(x: Array, y: Array):
+    y.assign(x)
+    kc.launch(repeated, x.shape, [y], [y])
 
 
 def returns(x: Array, y: Array):
@@ -233,7 +276,9 @@ FOREIGN = kc.zeros(4, kc.float64)
         (writes_input, "'x' is written, but it is neither"),
         (reads_output, "'y' is read before it was written"),
         (captures, "found an array that is no argument of the function"),
-        (overlaps, "an array that the kernel writes is given twice"),
+        (overlaps, "'x' and 'y' are one array, which the kernel writes"),
+        (loads_after, "'x' and 'y' are one array, which the kernel writes"),
+        (loads_in_a_loop, "'x' and 'y' are one array, which the kernel writes"),
         (returns, "expected a function that returns nothing"),
         (other_rank, "expected a launch shape of rank 1, found rank 2"),
         (other_type, "argument 'x': expected array"),

@@ -43,6 +43,7 @@ from kernelcore.operators.traced.program import (
     Slot,
     with_lifetimes,
 )
+from kernelcore.operators.traced.shared_arrays import refuse_shared
 from kernelcore.operators.traced.tracers import (
     Leaf,
     RecordedArray,
@@ -216,13 +217,7 @@ class _Recording:
                 f"found rank {len(grid)}",
                 "give as many as the kernel asks tid for",
             )
-        arrays = [g for g in given if isinstance(g, Leaf)]
-        for leaf, effect in zip(given, kernel.effects, strict=True):
-            if effect.writes and sum(other is leaf for other in arrays) > 1:
-                raise refuse(
-                    f"{kernel.name}(): an array that the kernel writes is given twice",
-                    "give each parameter its own array",
-                )
+        refuse_shared(kernel, given)
         self._step(kernel.func, given, grid)
 
     # Steps

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
@@ -170,12 +170,28 @@ class AccessMap:
         Each decides the index at some position: there, all accesses have the same index, an
         injective function of that axis.
         """
-        accesses = self.of(array)
-        if not accesses or array in self.snippets:
+        return set() if array in self.snippets else self._deciding_axes(self.of(array))
+
+    def _deciding_axes(self, accesses: Sequence[Access]) -> set[int]:
+        if not accesses:
             return set()
         rows = [self.index_keys(a) for a in accesses]
         shared = [i for p, i in enumerate(accesses[0].indices) if len({r[p] for r in rows}) == 1]
         return {self._axis[i] for i in shared if isinstance(i, Var) and i in self._axis}
+
+    def may_be_one(self, loaded: Atom, written: Atom) -> bool:
+        """Whether two parameters may stand for one array, as if ``loaded`` were a copy of it.
+
+        Every thread touches only elements of its own there, and loads them before it writes.
+        """
+        if loaded in self.snippets or written in self.snippets or self.has(loaded, *WRITES):
+            return False
+        loads, others = self.of(loaded), self.of(written)
+        writes = [a for a in others if a.eqn.op.kind in WRITES]
+        order = {eqn: n for n, eqn in enumerate(walk_eqns(self.func.body))}
+        return self._deciding_axes([*loads, *others]) >= set(range(self.func.rank)) and all(
+            order[a.eqn] < order[b.eqn] and not _share_loop(a, b) for a in loads for b in writes
+        )
 
     def stored_first(self, array: Atom) -> bool:
         """Whether a thread stores an element of ``array`` at most once, before it adds there."""
