@@ -23,6 +23,7 @@ from kernelcore.operators import (
 )
 from torch_ext import derivation, native
 from torch_ext.dtype import dtype_to_torch
+from torch_ext.graph_marks import opaque
 from torch_ext.operator import Functions, TorchOperator
 
 
@@ -33,12 +34,14 @@ def make_functions(operator: TorchOperator) -> Functions:
     # Functions of their own, since compiled autograd follows no methods; and it does not look into
     # the second, but records which operators that calls with fake tensors.
     def backward(ctx: Any, *cotangents: torch.Tensor | None) -> Any:
+        if is_compiling():
+            mark()
         return pull(*ctx.call, ctx.saved_tensors, cotangents)
 
     def pull(*args: Any) -> Any:
         return rules.pull(*args)
 
-    torch.compiler.allow_in_graph(pull)
+    mark, is_compiling = opaque(pull), torch.compiler.is_compiling
     name = operator.operation.func.name
     shared = {
         "backward": staticmethod(backward),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature
-from typing import Any, cast
+from typing import Any
 
 import torch
 
@@ -13,6 +13,7 @@ from kernelcore.operators import Arguments, Operation, Scalar, element_type
 from torch_ext import native
 from torch_ext.check import check_arguments, check_number
 from torch_ext.dtype import dtype_to_torch, is_wide, tensor_from_array, tensor_from_number
+from torch_ext.graph_marks import opaque
 from torch_ext.operator import TorchOperator
 from torch_ext.sharding import add_pending
 from torch_ext.traced import OperatorPair
@@ -70,12 +71,13 @@ def recorded(run: Callable[..., Any], arguments: Arguments) -> Callable[..., Any
 
     torch.compile does not follow ``run``: it records which operators it calls with fake tensors.
     """
-    opaque: Callable[..., Any] = cast("Any", torch.compiler.allow_in_graph(run))
+    mark = opaque(run)
     flat = arguments.flattened()
 
     def traced(*args: Any, **kwargs: Any) -> Any:
+        mark()
         given = flat(args, kwargs)
-        return opaque(*(args if given is None else given))
+        return run(*(args if given is None else given))
 
     return traced
 

@@ -13,6 +13,7 @@ from kernelcore.operators import SCALARS, Arguments, Operation, Scalar, element_
 from torch_ext.check import number_error
 from torch_ext.derivation import NAMESPACE, root_name
 from torch_ext.dtype import dtype_to_torch, is_wide, tensor_from_number
+from torch_ext.graph_marks import constant
 from torch_ext.operator import TorchOperator
 from torch_ext.register import root_operation, root_operator
 
@@ -125,7 +126,7 @@ def _by_name(operator: TorchOperator) -> Callable[..., Any]:
     """A call of ``operator``, which is registered when a graph first has it."""
     namespace, name = operator.qualname.split("::")
 
-    @torch.compiler.assume_constant_result
+    @constant
     def register() -> bool:
         return bool(operator.public)
 
@@ -140,7 +141,7 @@ def _out_by_name(operator: TorchOperator) -> Callable[..., Any]:
     """As ``_by_name``, of the overload that takes ``out``, a tensor or one per result."""
     namespace, name = operator.qualname.split("::")
 
-    @torch.compiler.assume_constant_result
+    @constant
     def register() -> tuple[str, ...]:
         return operator.out.names
 
