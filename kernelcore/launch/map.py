@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from kernelcore.base.errors import KernelArgumentError, KernelTypeError
+from kernelcore.base.keywords import checked_keywords
 from kernelcore.builtins import Builtin
 from kernelcore.frontend.calls.intrinsics import tid
 from kernelcore.frontend.calls.overloads import define
@@ -38,10 +39,12 @@ from kernelcore.runtime.array.element_layout import as_numpy, has_gradient, nump
 from kernelcore.runtime.device import CPU, Device
 from kernelcore.runtime.device_memory import device_holding
 from kernelcore.runtime.hooks import observer
+from kernelcore.runtime.structs import struct_class
 
 Callee = Function | Builtin[..., Any]
 
 
+@checked_keywords
 def map(
     function: Function | Builtin[..., Any] | Callable[..., Any],
     *inputs: Any,
@@ -163,10 +166,9 @@ def _outputs(results: Sequence[SourceType], shape: tuple[int, ...], out: Any) ->
 
 
 def _new_array(type_: SourceType, shape: tuple[int, ...], is_tracked: bool, device: Device) -> Any:
-    if isinstance(type_, StructType):
-        return np.empty(shape, type_.numpy)
-    assert isinstance(type_, Scalar | Dense)
-    return zeros(shape, type_, device, is_tracked and has_gradient(type_))
+    assert isinstance(type_, Scalar | Dense | StructType)
+    dtype = struct_class(type_) if isinstance(type_, StructType) else type_
+    return zeros(shape, dtype, device, is_tracked and has_gradient(type_))
 
 
 def _with_axis(array: Any) -> Any:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Self, cast
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -258,7 +259,18 @@ def _define(cls: type, known: Mapping[str, object]) -> type[Any]:
     body["__qualname__"] = cls.__qualname__
     body["kernel_type"] = StructType(cls.__name__, tuple(fields))
     body["_classes"] = classes
-    return type(cls.__name__, (StructValue,), body)
+    made = type(cls.__name__, (StructValue,), body)
+    _newest[made.kernel_type] = made
+    return made
+
+
+# The class that was made last of each type; classes of one type hold the same values.
+_newest: WeakValueDictionary[StructType, type[StructValue]] = WeakValueDictionary()
+
+
+def struct_class(type_: StructType) -> type[StructValue]:
+    """A class of values of ``type_``, which a living class has."""
+    return _newest[type_]
 
 
 def _evaluated(name: str, annotation: object, scope: dict[str, object]) -> object:

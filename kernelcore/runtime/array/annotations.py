@@ -32,6 +32,12 @@ class Annotation:
     ndim: int
     is_open: bool = False
 
+    def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type, ...]:
+        raise KernelTypeError(
+            f"kc.{self.name} is no class, and data arrays have no subclasses",
+            remedy="keep the array in an attribute of the class, or write a function that makes it",
+        )
+
     def __getitem__(self, dtype: object) -> ArrayOf:
         return self._type(dtype, None)
 
