@@ -35,6 +35,24 @@ def suggestion(name: str, known: Sequence[str], otherwise: str | None, owner: st
     return f"did you mean '{owner}{close[0]}'?" if close else otherwise
 
 
+# How threads combine what a reduction would; none: in a loop only.
+_REDUCTIONS = {
+    **dict.fromkeys(("sum", "mean", "dot", "norm", "std", "var"), "kc.atomic_add(total, 0, ...)"),
+    "min": "kc.atomic_min(least, 0, ...)",
+    "max": "kc.atomic_max(most, 0, ...)",
+    **dict.fromkeys(("prod", "any", "all"), None),
+}
+
+
+def reduction_remedy(name: str) -> str | None:
+    """The remedy for a reduction ``name`` of an array in a kernel; None for other names."""
+    if name not in _REDUCTIONS:
+        return None
+    atomic = _REDUCTIONS[name]
+    loop = "kernels reduce arrays in a loop: for j in range(len(a))"
+    return f"{loop}, or all threads together with {atomic}" if atomic else loop
+
+
 def excerpt(loc: SrcLoc) -> str:
     """The source line at ``loc`` with a caret run under the span."""
     head = f'  File "{loc.file}", line {loc.line}'

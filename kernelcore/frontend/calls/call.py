@@ -9,7 +9,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import cast as as_type
 
-from kernelcore.base.errors import KernelSyntaxError, KernelTypeError, SrcLoc
+from kernelcore.base.errors import (
+    KernelSyntaxError,
+    KernelTypeError,
+    SrcLoc,
+    reduction_remedy,
+)
 from kernelcore.builtins import BUILTINS, LIBRARY, Builtin
 from kernelcore.frontend.calls import compile_time
 from kernelcore.frontend.calls.atomics import INTRINSICS
@@ -176,16 +181,22 @@ def _length(scope: Scope, args: Sequence[Value], node: ast.Call) -> Value:
             )
 
 
+# Functions of NumPy whose built-in has another name.
+_OTHER_NAMES = {"maximum": "max", "minimum": "min", "fmax": "max", "fmin": "min", "power": "pow"}
+
+
 def _not_callable(callee: object, node: ast.Call, loc: SrcLoc | None) -> KernelSyntaxError:
     text = ast.unparse(node.func)
     last = text.rsplit(".", 1)[-1]
-    close = difflib.get_close_matches(last, BUILTINS, 1, 0.8)
+    known = _OTHER_NAMES.get(last)
+    close = [known] if known else difflib.get_close_matches(last, BUILTINS, 1, 0.8)
     if callee is builtins.range:
         remedy = "range() is for loops: for i in range(n)"
     elif callable(callee) and close and not hasattr(callee, "__wrapped__"):
         remedy = f"use the kernelcore built-in {close[0]}()"
     else:
-        remedy = "kernels call built-ins, and functions decorated with @func"
+        remedy = reduction_remedy(last)
+        remedy = remedy or "kernels call built-ins, and functions decorated with @func"
     return KernelSyntaxError(
         f"a kernel cannot call '{text}', {describe_object(callee)}", loc, remedy
     )

@@ -7,7 +7,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kernelcore.base.errors import KernelSyntaxError, KernelTypeError, SrcLoc
+from kernelcore.base.errors import KernelSyntaxError, KernelTypeError, SrcLoc, reduction_remedy
 from kernelcore.frontend.scope import Scope, is_value
 from kernelcore.frontend.values.host_value import host_value
 from kernelcore.frontend.values.literal_types import UntypedLiteral, cast_name
@@ -64,6 +64,9 @@ def resolve(
     matches = [m for m in found if isinstance(m, Match)]
     if matches:
         return min(matches, key=lambda m: m.rank)
+    if any(isinstance(v, ArrayView) for v in args) and (remedy := reduction_remedy(function.name)):
+        given = describe_type(args[0])
+        raise KernelTypeError(f"{function.name}() takes values, found {given}", loc, remedy)
     if len(found) == 1:
         assert isinstance(found[0], KernelTypeError)
         raise found[0]

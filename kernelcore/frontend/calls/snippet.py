@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import linecache
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,19 @@ from kernelcore.language.types import ArrayOf, ArrayType, Dense, Scalar, element
 _REMEDY = (
     "annotate it with an integer, bool, float32 or float64, a vector or matrix of these, "
     "or an array of one of them"
+)
+
+# Python has and, or, not and others as well: they cannot be parameters.
+_CXX_KEYWORDS = frozenset(
+    """
+    alignas alignof and_eq asm auto bitand bitor bool case catch char char16_t char32_t char8_t
+    co_await co_return co_yield compl concept const const_cast consteval constexpr constinit
+    decltype default delete do double dynamic_cast enum explicit export extern false float friend
+    goto inline int long mutable namespace new noexcept not_eq nullptr operator or_eq private
+    protected public register reinterpret_cast requires short signed sizeof static static_assert
+    static_cast struct switch template this thread_local throw true typedef typeid typename union
+    unsigned using virtual void volatile wchar_t xor xor_eq
+    """.split()  # noqa: SIM905
 )
 
 
@@ -112,6 +126,13 @@ def func_native(
 
     def make(pyfunc: Callable[..., Any]) -> NativeFunction:
         require_function(pyfunc, "func_native(...)")
+        for name in inspect.signature(pyfunc).parameters:
+            if name in _CXX_KEYWORDS:
+                raise KernelTypeError(
+                    f"func_native: {pyfunc.__name__}(): expected parameters that C++ text can "
+                    f"name, found '{name}', a keyword of C++",
+                    remedy="give the parameter another name",
+                )
         return NativeFunction(Function(pyfunc.__name__, [Overload(pyfunc)]), given)
 
     return make

@@ -10,6 +10,7 @@ from kernelcore.base.errors import (
     KernelNameError,
     KernelSyntaxError,
     KernelTypeError,
+    reduction_remedy,
     suggestion,
 )
 from kernelcore.builtins import BUILTINS
@@ -138,7 +139,8 @@ def static_object(scope: Scope, node: ast.expr) -> object:
                 raise KernelNameError(
                     f"'{ast.unparse(base)}', {describe_object(owner)}, has no attribute '{attr}'",
                     scope.loc(node),
-                    suggestion(attr, dir(owner), None, f"{ast.unparse(base)}."),
+                    reduction_remedy(attr)
+                    or suggestion(attr, dir(owner), None, f"{ast.unparse(base)}."),
                 )
             return found
         case _:
@@ -334,6 +336,8 @@ def _attribute(scope: Scope, node: ast.Attribute) -> Value:
             if isinstance(owner, ArrayView) and isinstance(owner.element, Dense | StructType):
                 sample = ", ".join("ijkl"[: len(owner.free)])
                 remedy = f"index it first: {ast.unparse(node.value)}[{sample}].{node.attr}"
+            elif isinstance(owner, ArrayView):
+                remedy = reduction_remedy(node.attr) or remedy
             raise KernelTypeError(
                 f"{describe_type(owner)} has no attribute '{node.attr}'", loc, remedy
             )
