@@ -40,7 +40,14 @@ def find_compiler(needed_for: str) -> list[str]:
     Raises:
         KernelCompileError: There is none.
     """
-    chosen = shlex.split(os.environ.get("CXX", ""))
+    try:
+        chosen = shlex.split(os.environ.get("CXX", ""))
+    except ValueError as error:
+        raise KernelCompileError(
+            f"{needed_for} needs a C++ compiler: expected the command of one in CXX, found "
+            f"{os.environ['CXX']!r} ({error})",
+            remedy='close the quotation, as in CXX="g++ -O2"',
+        ) from None
     for command in ([chosen] if chosen else []) + [[name] for name in COMPILERS]:
         found = shutil.which(command[0])
         if found is not None:
@@ -70,7 +77,15 @@ def _compiled(snippet: Snippet, source: str) -> bytes:
         text.write_text(source, encoding="utf-8")
         done = _run([*command, *FLAGS, "-c", str(text), "-o", str(code)])
         if done.returncode != 0 or not code.exists():
-            raise rejected(snippet, command[0], done.stderr or done.stdout)
+            said = done.stderr or done.stdout
+            if not said.strip():
+                raise KernelCompileError(
+                    f"the native snippet of {snippet}(): expected a C++ compiler, found "
+                    f"{command[0]}, which ended with status {done.returncode} and no message",
+                    snippet.loc,
+                    "set CXX to a compiler of C++17, such as g++ or clang++",
+                )
+            raise rejected(snippet, command[0], said)
         return code.read_bytes()
 
 

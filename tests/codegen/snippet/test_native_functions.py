@@ -175,6 +175,27 @@ def test_without_a_compiler_the_error_says_which_to_install(
         kc.launch(run, 1, [np.zeros(1, np.float32)])
 
 
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [("g++ 'x", "No closing quotation"), ("/bin/false", "ended with status 1 and no message")],
+)
+def test_a_command_that_is_no_compiler_is_named(
+    command: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @kc.func_native("return x + 43.0f;")
+    def shift(x: float) -> float: ...
+
+    @kc.kernel
+    def run(x: floats):
+        i = kc.tid()
+        x[i] = shift(x[i])
+
+    monkeypatch.setenv("KC_CACHE", "0")
+    monkeypatch.setenv("CXX", command)
+    with pytest.raises(kc.KernelCompileError, match=text):
+        kc.launch(run, 1, [np.zeros(1, np.float32)])
+
+
 def test_a_rejected_text_is_shown_with_its_line() -> None:
     @kc.func_native(
         """
