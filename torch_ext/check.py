@@ -62,7 +62,7 @@ def _check_devices(operation: Operation, args: Sequence[Any], device: torch.devi
         is_value = as_array(operand.type).outer_ndim == 0
         # Autograd moves gradients of tensors without dimensions only.
         has_place = is_value and (arg.ndim == 0 or not arg.requires_grad)
-        if arg.device.type == "cpu" and (device.type == "meta" or has_place):
+        if arg.device.type == "cpu" and has_place:
             continue
         raise argument_error(
             operation,

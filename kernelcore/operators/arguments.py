@@ -142,6 +142,7 @@ class Arguments:
         leaves: The names of the operands, as identifiers.
         is_flat: Whether every parameter is one operand.
         defaults: The values of parameters that calls may leave out.
+        updated: The operands that are results as well.
     """
 
     def __init__(
@@ -151,6 +152,7 @@ class Arguments:
         trees: Sequence[ArgumentTree],
         leaves: Sequence[str],
         defaults: Mapping[str, Any] | None = None,
+        updated: Iterable[str] = (),
     ) -> None:
         self.function = function
         self.loc = loc
@@ -159,6 +161,7 @@ class Arguments:
         self.leaves = identifiers(leaves)
         self.is_flat = all(not tree.parts for tree in trees)
         self.defaults = dict(defaults or {})
+        self.updated = frozenset(updated)
         for name in self.defaults:
             if name not in self.names:
                 raise self._error(f"defaults: unknown argument '{name}'")
@@ -186,7 +189,9 @@ class Arguments:
         typed = [(p.name, p.type) for p in parameters if p.type is not None]
         leaves = [operand.name for operand in operation.operands]
         func = operation.func
-        return Arguments.of_types(func.name, func.loc, typed, leaves, defaults)
+        trees = ArgumentTree.of_all(typed, leaves)
+        updated = {result.name for result in operation.results} & set(leaves)
+        return Arguments(func.name, func.loc, trees, leaves, defaults, updated)
 
     @staticmethod
     def of_names(
@@ -251,9 +256,17 @@ class Arguments:
         known = {*given, *kwargs, *(() if by_leaf else self.defaults)}
         wrong = [f"unknown argument '{n}'" for n in kwargs if n not in names]
         wrong += [f"argument '{n}' is given twice" for n in kwargs if n in given]
-        wrong += [f"argument '{n}' is missing" for n in names if n not in known]
+        missing = [n for n in names if n not in known]
+        wrong += [f"argument '{n}' is missing" for n in missing]
         wrong.append(f"expected {len(names)} arguments, found {len(args)}")
-        return self._error(wrong[0])
+        is_update = missing[:1] == [n for n in missing if n in self.updated][:1] != []
+        remedy = (
+            f"the kernel reads '{missing[0]}' and writes it: give its first values, or name it in "
+            f"outputs= if they do not count"
+            if is_update and wrong[0].endswith("is missing")
+            else None
+        )
+        return self._error(wrong[0], remedy)
 
     def _refuse_struct(self, tree: ArgumentTree, value: Any) -> None:
         """Raise the error for the first part of ``tree`` that ``value`` lacks."""
