@@ -48,7 +48,7 @@ def launch_attributes(
         result = results[slot.result] if slot.result >= 0 else -1
         rows.append(slot._replace(operand=number, result=result))
     grid = [[given[e.operand] if e.operand >= 0 else -1, e.axis, e.value] for e in operation.grid]
-    texts = [m.replace("\0", "").encode() + b"\0" for m in messages(operation.func)]
+    texts = [m.encode() + b"\0" for m in messages(operation.func)]
     return {
         "key": code.key,
         "name": operation.func.name,

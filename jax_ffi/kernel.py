@@ -22,6 +22,7 @@ from jax_ffi.options import (
 )
 from jax_ffi.primitive import Launch, bind
 from kernelcore import Kernel
+from kernelcore.base.keywords import checked_keywords
 from kernelcore.operators import (
     MAX_BLOCK_DIM,
     Arguments,
@@ -202,6 +203,7 @@ def _typed(kernel: Kernel) -> dict[str, list[str]]:
     return {p.name: leaf_names(p.name, p.type) for p in kernel.parameters if p.type is not None}
 
 
+@checked_keywords
 def jax_kernel(
     kernel: Kernel,
     num_outputs: int = 1,

@@ -16,6 +16,7 @@ from torch._ops import OpOverload, _OpNamespace
 from kernelcore import Kernel
 from kernelcore import kernel as as_kernel
 from kernelcore.base.errors import KernelArgumentError
+from kernelcore.base.keywords import checked_keywords
 from kernelcore.operators import Arguments, Operation, ShapeSpec, kernel_operation, require_kernel
 from torch_ext.call import Call, as_function
 from torch_ext.derivation import NAMESPACE, parse_name
@@ -57,6 +58,7 @@ def torch_op(
     defaults: Mapping[str, Any] | None = None,
     profiled: bool = False,
 ) -> Callable[[Kernel | Callable[..., Any]], Callable[..., Any]]: ...
+@checked_keywords
 def torch_op(
     kernel: Kernel | Callable[..., Any] | None = None,
     name: str | None = None,

@@ -52,15 +52,22 @@ void bind_threads(nb::module_& m) {
       "Raises:\n    KernelArgumentError: KC_NUM_THREADS is no integer of at least 1.");
   m.def(
       "set_num_threads",
-      [](int count) {
-        if (count < 1) {
-          throw Error(ErrorKind::kArgument,
-                      "set_num_threads(): expected at least 1, found " + std::to_string(count));
+      [](nb::handle count) {
+        nb::object number = nb::steal(PyNumber_Index(count.ptr()));
+        PyErr_Clear();
+        int overflow = 0;
+        long long value =
+            number.is_valid() ? PyLong_AsLongLongAndOverflow(number.ptr(), &overflow) : 0;
+        if (overflow != 0 || value < 1 || value > kMaxThreads) {
+          std::string found = nb::cast<std::string>(nb::repr(count));
+          throw Error(ErrorKind::kArgument, "set_num_threads(): expected a number from 1 to " +
+                                                std::to_string(kMaxThreads) + ", found " + found +
+                                                "\n  help: give the number of processors to use");
         }
         ReleasedGil released;
-        Pool::instance().set_num_threads(count);
+        Pool::instance().set_num_threads(static_cast<int>(value));
       },
-      nb::arg("count"),
+      nb::arg("count"), nb::sig("def set_num_threads(count: int) -> None"),
       "Set the number of threads that launches may use, the calling one included.\n\n"
       "No result depends on it. Returns when launches of other threads are over.\n\n"
       "Raises:\n    KernelArgumentError: ``count`` is below 1.");

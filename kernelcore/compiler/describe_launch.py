@@ -65,12 +65,20 @@ def stored(func: Func) -> list[int]:
     return [i for i, p in enumerate(func.params) if p in targets]
 
 
+def native_text(text: str) -> str:
+    """``text`` without what native texts cannot hold, lone surrogates and NUL, which are escaped.
+
+    File names that are not UTF-8 have such surrogates.
+    """
+    return text.encode(errors="backslashreplace").decode().replace("\0", "\\x00")
+
+
 def messages(func: Func) -> list[str]:
     """What failed assertions of ``func`` report, in the order of their status codes.
 
     The message of an index check starts with the place of the index.
     """
-    return [_message(eqn) for eqn in assertions(func)]
+    return [native_text(_message(eqn)) for eqn in assertions(func)]
 
 
 def _message(eqn: Eqn) -> str:
@@ -108,9 +116,9 @@ def describe_launch(
         block=bytes(abi.layout(func.params)[1]),
         parameter_slots=parameter_slots(func, bindings),
         param_names=[p.name for p in func.params],
-        wheres=wheres,
+        wheres=[native_text(where) for where in wheres],
         grid_rank=func.grid_rank,
-        where="" if func.loc is None else excerpt(func.loc),
+        where="" if func.loc is None else native_text(excerpt(func.loc)),
         grid_indexed_axes=accesses.grid_indexed_axes(),
         messages=messages(func),
         may_block=any(e.op.kind in _UNBOUNDED for e in walk_eqns(func.body)),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kernelcore.base import native
 from kernelcore.base.errors import KernelArgumentError, KernelPlacementError
+from kernelcore.base.keywords import checked_keywords
 from kernelcore.base.lazy import Deferred
 from kernelcore.launch.dispatch import Dims, execute
 from kernelcore.launch.kernel import Kernel, not_a_kernel
@@ -28,7 +29,7 @@ _observing = observer.get
 
 def _entered(function: Function) -> Function:
     """``function`` behind native code, which runs the launches that need nothing else."""
-    entry = native.launch_entry(function, Kernel, _observing)
+    entry = native.launch_entry(checked_keywords(function), Kernel, _observing)
     return cast(Function, update_wrapper(entry, function))
 
 

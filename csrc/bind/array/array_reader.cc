@@ -14,7 +14,16 @@ namespace nb = nanobind;
 namespace kernelcore::bind {
 namespace {
 
-enum class Route : uint8_t { kMemory, kExchange, kBuffer, kCapsule, kCuda, kInterface, kNone };
+enum class Route : uint8_t {
+  kMemory,
+  kExchange,
+  kBuffer,
+  kCapsule,
+  kCuda,
+  kInterface,
+  kMasked,
+  kNone
+};
 
 /// How arrays of one Python type are read.
 struct TypeEntry {
@@ -36,7 +45,7 @@ size_t g_next_entry = 0;
 /// An attribute; invalid, without an error set, if there is none.
 nb::object attribute_of(PyObject* object, const char* name) {
   nb::object value = nb::steal(PyObject_GetAttrString(object, name));
-  if (!value.is_valid()) PyErr_Clear();
+  if (!value.is_valid()) drop_exception();
   return value;
 }
 
@@ -55,7 +64,16 @@ PyObject* version_counter_of(PyObject* type) {
   return found.release().ptr();
 }
 
+/// Whether `object` is an array of numpy.ma, whose memory has elements that are none.
+bool is_masked(PyObject* object) {
+  nb::object name = nb::steal(PyUnicode_FromString("numpy.ma"));
+  nb::object module = nb::steal(PyImport_GetModule(name.ptr()));
+  nb::object type = module.is_valid() ? attribute_of(module.ptr(), "MaskedArray") : nb::object();
+  return type.is_valid() && PyObject_IsInstance(object, type.ptr()) == 1;
+}
+
 Route route_of(PyObject* object) {
+  if (is_masked(object)) return Route::kMasked;
   if (PyObject_CheckBuffer(object) != 0) return Route::kBuffer;
   if (has_attribute(object, "__dlpack__")) return Route::kCapsule;
   if (has_attribute(object, "__cuda_array_interface__")) return Route::kCuda;
@@ -113,7 +131,7 @@ void find_work_stream(const DLPackExchangeAPI& api, ArrayInfo& info) {
 /// Calls `object.is_neg()`.
 bool is_negated(PyObject* object) {
   nb::object result = nb::steal(PyObject_CallMethod(object, "is_neg", nullptr));
-  if (!result.is_valid()) PyErr_Clear();
+  if (!result.is_valid()) drop_exception();
   return result.ptr() == Py_True;
 }
 
@@ -153,7 +171,7 @@ nb::object plain_tensor_of(PyObject* object) {
   if (!convert.is_valid() || !module.is_valid()) return {};
   nb::object type = attribute_of(module.ptr(), "Tensor");
   nb::object plain = type.is_valid() ? call_function(convert.ptr(), type.ptr()) : nb::object();
-  if (!plain.is_valid()) PyErr_Clear();
+  if (!plain.is_valid()) drop_exception();
   bool is_plain =
       plain.is_valid() && reinterpret_cast<PyObject*>(Py_TYPE(plain.ptr())) == type.ptr();
   return is_plain ? plain : nb::object();
@@ -269,6 +287,9 @@ ReadStatus read_array(PyObject* object, Access access, ArrayInfo& info, Keeper& 
       return ReadStatus::kOk;
     case Route::kInterface:
       return status(adopt_interface(object, access != Access::kRead, info, keeper));
+    case Route::kMasked:
+      PyErr_SetString(PyExc_BufferError, "a masked array: fill it with .filled(value) first");
+      return ReadStatus::kRefused;
     case Route::kNone:
       break;
   }

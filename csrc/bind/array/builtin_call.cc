@@ -4,6 +4,12 @@ namespace nb = nanobind;
 
 namespace kernelcore::bind {
 
+void drop_exception() {
+  if (PyErr_Occurred() == nullptr) return;
+  if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw nb::python_error();
+  PyErr_Clear();
+}
+
 bool is_class_of(PyTypeObject* type, const char* module_name, const char* name) {
   nb::object key = nb::steal(PyUnicode_FromString(module_name));
   nb::object module = nb::steal(PyImport_GetModule(key.ptr()));

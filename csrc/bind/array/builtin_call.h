@@ -14,6 +14,10 @@ inline nanobind::object call_function(PyObject* function, PyObject* object) {
   return nanobind::steal(PyObject_Vectorcall(function, arguments + 1, count, nullptr));
 }
 
+/// Clears the Python error, if any; KeyboardInterrupt and others that no program handles are
+/// thrown.
+void drop_exception();
+
 /// Whether `type` is the class `name` of a module that is imported.
 bool is_class_of(PyTypeObject* type, const char* module_name, const char* name);
 

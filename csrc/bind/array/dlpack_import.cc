@@ -1,5 +1,7 @@
 #include "bind/array/dlpack_import.h"
 
+#include "bind/array/builtin_call.h"
+
 namespace nb = nanobind;
 
 namespace kernelcore::bind {
@@ -30,7 +32,7 @@ bool read_device(PyObject* object, DLDevice& device) {
   device = {kDLCPU, 0};
   nb::object method = nb::steal(PyObject_GetAttrString(object, "__dlpack_device__"));
   if (!method.is_valid()) {
-    PyErr_Clear();
+    drop_exception();
     return true;
   }
   nb::object pair = nb::steal(PyObject_CallObject(method.ptr(), nullptr));

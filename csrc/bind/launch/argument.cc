@@ -150,6 +150,7 @@ nb::object element_of(PyObject* object) {
 }  // namespace
 
 std::string take_python_error() {
+  if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw nb::python_error();
   nb::python_error error;
   std::string text = text_of(error.value());
   return type_name(error.value().ptr()) + ": " + text.substr(0, text.find('\n'));
@@ -240,9 +241,12 @@ void check_status(const LaunchDescriptor& descriptor, size_t index, PyObject* ob
     fail(descriptor, index, describe_array(slot), type_name(object),
          "pass a NumPy array, a torch tensor, a JAX array or another DLPack array");
   }
+  std::string text = take_python_error();
   fail(descriptor, index, describe_array(slot),
-       type_name(object) + " that cannot be read (" + take_python_error() + ")",
-       "pass an array whose memory the CPU can reach");
+       type_name(object) + " that cannot be read (" + text + ")",
+       text.find("masked array") != std::string::npos
+           ? "the elements that are masked are none: pass x.filled(value), or x.data for all"
+           : "pass an array whose memory the CPU can reach");
 }
 
 /// Throws an argument Error if the kernel stores to an array that repeats elements.

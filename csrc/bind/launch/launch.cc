@@ -22,14 +22,19 @@ namespace kernelcore::bind {
 namespace {
 
 int64_t extent_of(const LaunchDescriptor& descriptor, PyObject* object) {
+  constexpr const char* kHelp = "pass the launch shape, such as dim=n or dim=(n, m)";
   nb::object number = nb::steal(PyNumber_Index(object));
-  int64_t value = number.is_valid() ? PyLong_AsLongLong(number.ptr()) : -1;
-  if (value == -1 && PyErr_Occurred() != nullptr) {
+  if (!number.is_valid()) {
     throw descriptor.launch_error(
         "grid: expected an int or a tuple of ints, found neither (" + take_python_error() + ")",
-        "pass the launch shape, such as dim=n or dim=(n, m)");
+        kHelp);
   }
-  return value;
+  int overflow = 0;
+  int64_t value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  if (overflow == 0) return value;
+  throw descriptor.launch_error(
+      "grid: expected extents from 0 to 2**31 - 1, found " + nb::cast<std::string>(nb::str(number)),
+      kHelp);
 }
 
 /// The grid that `dims`, an int or a sequence of them, stands for; throws an argument Error.

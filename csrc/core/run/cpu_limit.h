@@ -9,6 +9,9 @@ namespace kernelcore {
 /// is prepended to the paths of /proc and /sys.
 int cgroup_cpus(const std::string& root);
 
+/// The most threads that a pool uses.
+inline constexpr int kMaxThreads = 1024;
+
 /// Processors that affinity and control groups allow this process.
 int available_cpus();
 

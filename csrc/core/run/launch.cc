@@ -167,16 +167,16 @@ void RunGate::close() {
 }
 
 Launch make_launch(const LaunchDescriptor& descriptor, std::span<const int64_t> dims) {
-  auto fail = [&](const std::string& expected, const std::string& found) {
-    throw descriptor.launch_error("grid: expected " + expected + ", found " + found,
-                                  "launch over as many dimensions as the kernel asks tid() for");
+  auto fail = [&](const std::string& expected, const std::string& found,
+                  const char* help = "give the number of threads along each dimension") {
+    throw descriptor.launch_error("grid: expected " + expected + ", found " + found, help);
   };
   auto rank = static_cast<int>(dims.size());
   if (rank > kMaxGridDims || (descriptor.grid_rank != 0 && rank != descriptor.grid_rank)) {
     int expected = descriptor.grid_rank == 0 ? kMaxGridDims : descriptor.grid_rank;
     std::string at_most = descriptor.grid_rank == 0 ? "at most " : "";
     fail(at_most + std::to_string(expected) + (expected == 1 ? " dimension" : " dimensions"),
-         std::to_string(rank));
+         std::to_string(rank), "launch over as many dimensions as the kernel asks tid() for");
   }
   Launch launch;
   std::fill_n(launch.grid.dims, kMaxGridDims, int64_t{1});

@@ -18,7 +18,6 @@
 namespace kernelcore {
 namespace {
 
-constexpr int kMaxThreads = 1024;
 constexpr auto kSpinTime = std::chrono::microseconds(50);
 constexpr int64_t kHotDispatchNs = 5'000;
 constexpr int64_t kColdDispatchNs = 30'000;

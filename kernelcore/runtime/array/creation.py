@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from kernelcore.base.errors import KernelArgumentError
+from kernelcore.base.errors import KernelArgumentError, KernelMemoryError
+from kernelcore.base.keywords import checked_keywords
 from kernelcore.language.conversion import describe, scalar_of_numpy
-from kernelcore.language.types import MAX_ARRAY_DIMS, Element
+from kernelcore.language.types import MAX_ARRAY_DIMS, Dense, Element, boolean
 from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.array.element_layout import (
     Numbers,
@@ -26,6 +29,7 @@ from kernelcore.runtime.hooks import capture_sink, observer
 Shape = int | Sequence[int]
 
 
+@partial(checked_keywords, name="array")
 def make_array(
     data: Any,
     dtype: Any = None,
@@ -164,11 +168,18 @@ def _new(
     if value is not _ZEROS:
         if isinstance(made, Array) and capture_sink() is None:
             # Not recorded by a Tape: the gradient of a new array is that of its first elements.
-            made.writer(value)()
+            made.writer(_component(made.element, value))()
         else:
-            made.fill_(value)
+            made.fill_(_component(getattr(made, "element", None), value))
     made.requires_grad = requires_grad
     return made
+
+
+def _component(element: Any, value: Any) -> Any:
+    """``value`` for all components; of bools, 0 and 1 stand for False and True."""
+    scalar = element.scalar if isinstance(element, Dense) else element
+    is_number = isinstance(value, int) and value in (0, 1)
+    return bool(value) if scalar == boolean and is_number else value
 
 
 def _zeros(name: str, extents: tuple[int, ...], dtype: Any, target: Device, pinned: bool) -> Array:
@@ -176,6 +187,22 @@ def _zeros(name: str, extents: tuple[int, ...], dtype: Any, target: Device, pinn
     if any(extent < 0 for extent in extents):
         raise KernelArgumentError(f"{name}: expected extents of at least 0, found {extents}")
     element, known = element_of(dtype)
+    size_bytes = math.prod(extents) * element.numpy.itemsize
+    try:
+        if size_bytes >= 2**63:
+            raise MemoryError
+        return _zeros_of(name, extents, element, known, target, pinned)
+    except MemoryError:
+        raise KernelMemoryError(
+            f"{name}: expected an array that fits in memory, found shape {extents} of {element}, "
+            f"{size_bytes} bytes",
+            remedy="make it smaller, or work on parts of it",
+        ) from None
+
+
+def _zeros_of(
+    name: str, extents: tuple[int, ...], element: Element, known: Any, target: Device, pinned: bool
+) -> Array:
     if not pinned:
         return Array.zeros(extents, element, known, target)
     if not target.is_cpu:
@@ -202,7 +229,7 @@ def _creator(name: str, value: Any, doc: str):
 
     create.__name__ = create.__qualname__ = name
     create.__doc__ = doc
-    return create
+    return checked_keywords(create)
 
 
 _ARGS = """
@@ -227,6 +254,7 @@ empty = _creator(
 ones = _creator("ones", 1, "An array of ones, in every component of an element." + _ARGS)
 
 
+@checked_keywords
 def full(
     shape: Shape | None = None,
     value: Any = 0,
@@ -254,22 +282,26 @@ def _type_of_value(value: Any) -> Any:
     return inferred(value)
 
 
+@checked_keywords
 def zeros_like(src: Array, device: str | None = None, requires_grad: bool | None = None) -> Array:
     """Zeros of the shape, dtype and ``requires_grad`` of ``src``."""
     wanted = src.requires_grad if requires_grad is None else requires_grad
     return zeros(src.shape, src.dtype, src.device if device is None else device, wanted)
 
 
+@checked_keywords
 def empty_like(src: Array, device: str | None = None, requires_grad: bool | None = None) -> Array:
     """``empty`` with the shape, dtype and ``requires_grad`` of ``src``."""
     return zeros_like(src, device, requires_grad)
 
 
+@checked_keywords
 def ones_like(src: Array, device: str | None = None, requires_grad: bool | None = None) -> Array:
     """Ones of the shape, dtype and ``requires_grad`` of ``src``."""
     return full_like(src, 1, device, requires_grad)
 
 
+@checked_keywords
 def full_like(
     src: Array, value: Any, device: str | None = None, requires_grad: bool | None = None
 ) -> Array:
@@ -279,12 +311,14 @@ def full_like(
     return full(src.shape, value, src.dtype, target, wanted)
 
 
+@checked_keywords
 def clone(src: Array, device: str | None = None, requires_grad: bool | None = None) -> Array:
     """A contiguous copy, which a Tape records; ``requires_grad`` as in ``src`` by default."""
     target = src.device if device is None else require_device("clone", device)
     return src.clone(requires_grad, device=target)
 
 
+@checked_keywords
 def copy(
     dest: Array, src: Array, dest_offset: int = 0, src_offset: int = 0, count: int = 0
 ) -> None:
@@ -308,17 +342,28 @@ def copy(
     if not (dest_offset or src_offset or count) and dest.shape == src.shape:
         dest.assign(src)
         return
-    count = count or src.size - src_offset
-    for name, size, offset in (("dest", dest.size, dest_offset), ("src", src.size, src_offset)):
-        if offset < 0 or count < 0 or offset + count > size:
+    for name, value in (
+        ("dest_offset", dest_offset),
+        ("src_offset", src_offset),
+        ("count", count),
+    ):
+        if value < 0:
             raise KernelArgumentError(
-                f"copy: {name} has {size} elements, expected {offset + count}",
+                f"copy: {name}: expected at least 0, found {value}",
+                remedy="offsets count elements from the first one",
+            )
+    count = count or max(src.size - src_offset, 0)
+    for name, size, offset in (("dest", dest.size, dest_offset), ("src", src.size, src_offset)):
+        if offset + count > size:
+            raise KernelArgumentError(
+                f"copy: {name}: expected at least {offset + count} elements, found {size}",
                 remedy="give other offsets or another count",
             )
     target = dest.flatten()[dest_offset : dest_offset + count]
     target.assign(src.flatten()[src_offset : src_offset + count])
 
 
+@checked_keywords
 def from_numpy(
     arr: Numbers,
     dtype: Any = None,

@@ -25,7 +25,13 @@ from kernelcore.language.types import (
     type_of,
     uint8,
 )
-from kernelcore.runtime.array.foreign_memory import check_layout, is_foreign, numpy_of, unusable
+from kernelcore.runtime.array.foreign_memory import (
+    check_layout,
+    is_foreign,
+    numpy_of,
+    refuse_masked,
+    unusable,
+)
 
 Numbers = npt.NDArray[Any]
 
@@ -147,6 +153,7 @@ def as_numpy(data: Any) -> Numbers:
     if isinstance(data, ArrayMemory):
         numpy = getattr(data, "numpy", None)
         return numpy_of(data) if numpy is None else numpy()
+    refuse_masked("array", data)
     try:
         # DLPack covers dtypes that NumPy lacks, and tensors that refuse ``__array__``.
         return numpy_of(ArrayMemory(data)) if is_foreign(data) else np.asarray(data)

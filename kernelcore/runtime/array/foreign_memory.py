@@ -34,8 +34,24 @@ def is_ordered(source: object) -> bool:
     return hasattr(source, "__dlpack_device__") or hasattr(source, "__cuda_array_interface__")
 
 
+def refuse_masked(name: str, data: object) -> None:
+    """Refuse an array of ``numpy.ma``, whose masked elements kernels would use.
+
+    Raises:
+        KernelArgumentError: It is one.
+    """
+    if type(data) is not np.ndarray and isinstance(data, np.ma.MaskedArray):
+        raise KernelArgumentError(
+            f"{name}: expected an array, found a masked array",
+            remedy="give the masked elements values with x.filled(value), or pass x.data for all",
+        )
+
+
 def unreadable(source: object, error: BaseException) -> KernelArgumentError:
     """The error for a ``source`` whose memory could not be read because of ``error``."""
+    if isinstance(error, KernelArgumentError):
+        return error
+    refuse_masked("array", source)
     return KernelArgumentError(
         f"expected an array in CPU memory, found {describe(source)}: {error}",
         remedy="copy it to the CPU; kc.array(...) makes a copy of whatever NumPy can view",
