@@ -22,12 +22,12 @@ from jax_ffi.options import (
 )
 from jax_ffi.primitive import Launch, bind
 from kernelcore import Kernel
-from kernelcore.base.keywords import checked_keywords
 from kernelcore.operators import (
     MAX_BLOCK_DIM,
     Arguments,
     ArgumentTree,
     cached_property,
+    checked_keywords,
     is_block_dim,
     kernel_operation,
     leaf_names,

@@ -16,8 +16,14 @@ from torch._ops import OpOverload, _OpNamespace
 from kernelcore import Kernel
 from kernelcore import kernel as as_kernel
 from kernelcore.base.errors import KernelArgumentError
-from kernelcore.base.keywords import checked_keywords
-from kernelcore.operators import Arguments, Operation, ShapeSpec, kernel_operation, require_kernel
+from kernelcore.operators import (
+    Arguments,
+    Operation,
+    ShapeSpec,
+    checked_keywords,
+    kernel_operation,
+    require_kernel,
+)
 from torch_ext.call import Call, as_function
 from torch_ext.derivation import NAMESPACE, parse_name
 from torch_ext.generic import generic_operator

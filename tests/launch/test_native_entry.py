@@ -217,7 +217,7 @@ def test_a_launch_that_is_recorded_is_not_run_past_its_tape() -> None:
         ([], {}, "missing 2 required positional arguments: 'kernel' and 'dim'"),
         ([scaled], {}, "missing 1 required positional argument: 'dim'"),
         ([scaled, 3], {"dim": 3}, "multiple values for argument 'dim'"),
-        ([scaled, 3], {"size": 3}, "unexpected keyword argument 'size'"),
+        ([scaled, 3], {"size": 3}, "unknown argument 'size'"),
         ([scaled] * 14, {}, "takes from 2 to 13 positional arguments"),
         ([scaled, 3, 4], {}, "must be an iterable, not int"),
     ],
