@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from kernelcore.base.errors import KernelArgumentError, KernelMemoryError
+from kernelcore.base.errors import KernelArgumentError
 from kernelcore.base.keywords import checked_keywords
 from kernelcore.language.conversion import describe, scalar_of_numpy
-from kernelcore.language.types import MAX_ARRAY_DIMS, Dense, Element, boolean
+from kernelcore.language.types import Dense, Element, boolean
+from kernelcore.runtime.array.allocation import Shape, check_ndim, extents_of, zeros_of
 from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.array.element_layout import (
     Numbers,
@@ -25,8 +23,6 @@ from kernelcore.runtime.array.element_layout import (
 )
 from kernelcore.runtime.device import Device, require_device
 from kernelcore.runtime.hooks import capture_sink, observer
-
-Shape = int | Sequence[int]
 
 
 @partial(checked_keywords, name="array")
@@ -69,13 +65,13 @@ def make_array(
     else:
         result = Array.sharing(data, wanted)
     if shape is not None:
-        result = Array(result.reshape(_extents("array", shape)).numpy(), result.dtype)
+        result = Array(result.reshape(extents_of("array", shape)).numpy(), result.dtype)
     if ndim is not None and result.ndim != ndim:
         raise KernelArgumentError(
             f"array: expected {ndim} dimensions, found {result.ndim}",
             remedy=f"the data have the shape {result.shape}, less components",
         )
-    _check_ndim(result.ndim)
+    check_ndim(result.ndim)
     if copy or isinstance(data, list | tuple):
         result = result if target == result.device else _placed(result, target)
     elif device is not None and result.device != target:
@@ -111,35 +107,6 @@ def _shared(element: Element, data: Any) -> Numbers:
     )
 
 
-def _extents(name: str, shape: Shape) -> tuple[int, ...]:
-    """The extents that ``shape`` names, an integer or a sequence of integers.
-
-    Raises:
-        KernelArgumentError: It is neither.
-    """
-    try:
-        return (operator.index(shape),)  # pyright: ignore[reportArgumentType]
-    except TypeError:
-        pass
-    try:
-        if not isinstance(shape, str | bytes):
-            return tuple(operator.index(n) for n in shape)  # pyright: ignore
-    except TypeError:
-        pass
-    raise KernelArgumentError(
-        f"{name}: expected an integer or a sequence of integers as shape, found {shape!r}",
-        remedy="convert numbers such as 2.7 with int() or round() first",
-    )
-
-
-def _check_ndim(ndim: int) -> None:
-    if ndim > MAX_ARRAY_DIMS:
-        raise KernelArgumentError(
-            f"array: expected at most {MAX_ARRAY_DIMS} dimensions, found {ndim}",
-            remedy="components of vectors and matrices are none if dtype is their class",
-        )
-
-
 # The value of arrays that are not written after they are made.
 _ZEROS: Any = object()
 
@@ -164,7 +131,7 @@ def _new(
     observing = observer.get()
     made = None if observing is None else observing.make_array(given, dtype, name != "empty")
     if made is None:
-        made = _zeros(name, _extents(name, given), dtype, target, pinned)
+        made = zeros_of(name, extents_of(name, given), dtype, target, pinned)
     if value is not _ZEROS:
         if isinstance(made, Array) and capture_sink() is None:
             # Not recorded by a Tape: the gradient of a new array is that of its first elements.
@@ -180,37 +147,6 @@ def _component(element: Any, value: Any) -> Any:
     scalar = element.scalar if isinstance(element, Dense) else element
     is_number = isinstance(value, int) and value in (0, 1)
     return bool(value) if scalar == boolean and is_number else value
-
-
-def _zeros(name: str, extents: tuple[int, ...], dtype: Any, target: Device, pinned: bool) -> Array:
-    _check_ndim(len(extents))
-    if any(extent < 0 for extent in extents):
-        raise KernelArgumentError(f"{name}: expected extents of at least 0, found {extents}")
-    element, known = element_of(dtype)
-    size_bytes = math.prod(extents) * element.numpy.itemsize
-    try:
-        if size_bytes >= 2**63:
-            raise MemoryError
-        return _zeros_of(name, extents, element, known, target, pinned)
-    except MemoryError:
-        raise KernelMemoryError(
-            f"{name}: expected an array that fits in memory, found shape {extents} of {element}, "
-            f"{size_bytes} bytes",
-            remedy="make it smaller, or work on parts of it",
-        ) from None
-
-
-def _zeros_of(
-    name: str, extents: tuple[int, ...], element: Element, known: Any, target: Device, pinned: bool
-) -> Array:
-    if not pinned:
-        return Array.zeros(extents, element, known, target)
-    if not target.is_cpu:
-        raise KernelArgumentError(
-            f"{name}: pinned: memory of {target} is none of the host",
-            remedy="leave pinned out, or give device='cpu'",
-        )
-    return Array.pinned_zeros(extents, element, known)
 
 
 def _creator(name: str, value: Any, doc: str):
@@ -391,7 +327,7 @@ def from_numpy(
     is_plain = dtype is None and shape is None and is_here and not requires_grad
     given: Any = arr
     if is_plain and isinstance(given, np.ndarray) and scalar_of_numpy(arr.dtype) is not None:
-        _check_ndim(arr.ndim)
+        check_ndim(arr.ndim)
         return Array.sharing(arr, copy=copy)
     return make_array(arr, dtype, shape, copy=copy, device=device, requires_grad=requires_grad)
 
