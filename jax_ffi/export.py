@@ -21,8 +21,9 @@ def export(
     """As ``jax.export.export``, of a jitted function that runs kernels.
 
     A process that loads the program finds each kernel by the hash of its content: in the disk
-    cache, or where the module that defines it was imported and has run it. Otherwise the error
-    names the kernel. Such a process imports ``jax_ffi`` before it runs the program.
+    cache, or where the module that defines it was imported and has called ``jax_kernel`` for it,
+    which holds for calls whose shapes are the default ones and not for derivatives. Otherwise the
+    error names the kernel. Such a process imports ``jax_ffi`` before it runs the program.
 
     Args:
         fun_jit: The function, jitted.

@@ -124,7 +124,7 @@ def to_jax(warp_array: Array) -> jax.Array:
     given = _as_writable(warp_array) if warp_array.is_read_only else warp_array
     if warp_array.is_on_cuda:
         return jnp.from_dlpack(given, copy=False)
-    with jax.default_device(jax.devices("cpu")[0]):
+    with jax.default_device(jax.local_devices(backend="cpu")[0]):
         return jnp.from_dlpack(given, copy=False)
 
 
@@ -187,14 +187,14 @@ def device_from_jax(jax_device: Any) -> Device:
 
 
 def device_to_jax(warp_device: Any) -> jax.Device:
-    """The device of JAX that a device is; of the CPU the first one.
+    """The device of JAX that a device is; for the CPU the first one of this process.
 
     Raises:
         KernelArgumentError: There is no such device.
     """
     device = require_device("device_to_jax", warp_device)
     if device.is_cpu:
-        return jax.devices("cpu")[0]
+        return jax.local_devices(backend="cpu")[0]
     try:
         known = jax.local_devices(backend="cuda")
     except RuntimeError:  # JAX has no such backend.

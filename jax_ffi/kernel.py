@@ -21,11 +21,13 @@ from jax_ffi.options import (
     OutputDims,
 )
 from jax_ffi.primitive import Launch, bind
+from jax_ffi.registration import compile_if_stored
 from kernelcore import Kernel
 from kernelcore.operators import (
     MAX_BLOCK_DIM,
     Arguments,
     ArgumentTree,
+    Operation,
     cached_property,
     checked_keywords,
     is_block_dim,
@@ -133,6 +135,10 @@ class JaxKernel:
         made = bind(operands, call.launch)
         found = [made[i] if is_result else operands[i] for is_result, i in call.sources]
         return tuple(tree.unflatten(found) for tree in call.results)
+
+    def default_operation(self) -> Operation:
+        """What a call computes that gives no shapes."""
+        return self._call(self.kernel, None, None).launch.operation
 
     @cached_property
     def _named(self) -> Arguments:
@@ -264,7 +270,7 @@ def jax_kernel(
     outputs = declared.output_names(num_outputs, in_out)
     if not kernel.is_generic:
         roles(kernel, *_leaves(kernel, outputs, in_out)[:2])
-    return JaxKernel(
+    made = JaxKernel(
         kernel,
         declared,
         outputs,
@@ -275,6 +281,9 @@ def jax_kernel(
         has_side_effect,
         int(block_dim or 0),
     )
+    if not kernel.is_generic:
+        compile_if_stored(made, JaxKernel.default_operation)
+    return made
 
 
 def _declaration(kernel: Kernel) -> Declaration:

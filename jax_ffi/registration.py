@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import jax.ffi
 
 from jax_ffi import compat
-from kernelcore.operators import _native, load_portable, native, resolve, stored_image
+from kernelcore.base.errors import KernelError
+from kernelcore.operators import (
+    Operation,
+    _native,
+    load_portable,
+    native,
+    resolve,
+    stored_image,
+)
 
 TARGET = "kernelcore_launch"
 # The target of calls inside CUDA graphs (command buffers), which exist on GPUs only.
@@ -45,8 +55,23 @@ for _name, _execute in (
     )
 
 
+# By what wraps a kernel, the operation of its calls with default shapes; forgotten once compiled.
+_not_compiled: WeakKeyDictionary[Any, Callable[[Any], Operation]] = WeakKeyDictionary()
+
+
+def compile_if_stored(wrapper: Any, operation: Callable[[Any], Operation]) -> None:
+    """Let stored programs find ``operation(wrapper)``, which is compiled when one misses a kernel.
+
+    It lives as long as ``wrapper``.
+    """
+    _not_compiled[wrapper] = operation
+
+
 def register_known(key: str, code: bytes) -> None:
-    """Register the kernel of a stored program, where this process, the disk or ``code`` has it.
+    """Register the kernel of a stored program.
+
+    It comes from this process, from the disk, from ``code``, or a kernel that was wrapped here is
+    compiled.
 
     Raises:
         KernelCompileError: ``code`` cannot be used here.
@@ -54,12 +79,28 @@ def register_known(key: str, code: bytes) -> None:
     address = resolve(key)
     if address is None and code:
         address = load_portable(key, code)
+    if address is None:
+        address = _compiled(key)
     if address is not None:
         native.register_kernel(key, address)
         return
     image = stored_image(key)
     if image is not None:
         native.register_image(key, image)
+
+
+def _compiled(key: str) -> int | None:
+    """The address of the kernel of ``key``, once one of the wrapped kernels turns out to be it."""
+    for wrapper, operation in list(_not_compiled.items()):
+        del _not_compiled[wrapper]
+        try:
+            compiled = operation(wrapper).compiled
+        except KernelError:
+            # Its calls have to say more, or fail as well.
+            continue
+        if compiled.key == key:
+            return compiled.address
+    return None
 
 
 native.set_resolver(register_known)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,31 @@ def test_examples_agree_with_one_process() -> None:
     assert [process.returncode for process in started] == [0] * len(started), "\n".join(texts)
     for name in ("scale", "matmul", "heat"):
         assert f"{name}: 2 processes, 4 devices: equal" in "\n".join(texts)
+
+
+LOCAL = """
+import sys
+import jax
+import kernelcore as kc
+from jax_ffi import device_to_jax, to_jax
+address, rank = sys.argv[1], int(sys.argv[2])
+jax.distributed.initialize(address, 2, rank)
+assert jax.devices("cpu")[0].process_index == 0
+device = device_to_jax("cpu")
+assert to_jax(kc.ones(3)).devices() == {device}
+print(rank, device.process_index)
+"""
+
+
+def test_every_process_converts_to_devices_of_its_own() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    ranks = ("0", "1")
+    started = [start([sys.executable, "-c", LOCAL, address, rank]) for rank in ranks]
+    texts = [process.communicate(timeout=120)[0] for process in started]
+    for rank, text in zip(ranks, texts, strict=True):
+        assert f"{rank} {rank}" in text.splitlines(), text
 
 
 def test_a_process_that_mpirun_did_not_start_is_told_so(

@@ -75,7 +75,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("KC_CACHE_DIR", str(path / "objects"))
         patch.delenv("KC_CACHE", raising=False)
         executable = serialize_executable.serialize(function.lower(x).compile())
-        # Its own serialization needs flatbuffers; the derivative is all that pickle cannot store.
+        # The derivative is all that pickle cannot store.
         exported: Any = replace(jax_ffi.export(function)(x), _get_vjp=None)
         complete: Any = replace(jax_ffi.export(function, embed_objects=True)(x), _get_vjp=None)
     for name, program in zip(PROGRAMS, (executable, exported, complete), strict=True):
@@ -174,3 +174,33 @@ def test_compiled_programs_are_found_in_the_cache_of_jax(tmp_path: Path) -> None
         )
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip() == f"{(SCALE**3 * np.arange(4.0)).tolist()} {is_known}"
+
+
+IMPORTED = """
+import sys
+import jax.numpy as jnp
+import jax_ffi
+from jax_ffi import jax_kernel
+from tests.jax import test_stored
+wrapped = jax_kernel(test_stored.scaled)
+with open(sys.argv[1], "rb") as file:
+    program = jax_ffi.deserialize(bytearray(file.read()))
+print(program.call(jnp.arange(4, dtype=jnp.float32)).tolist())
+"""
+
+
+def test_a_process_that_has_wrapped_the_kernel_needs_no_cache(tmp_path: Path) -> None:
+    function = jax.jit(lambda x: jax_kernel(scaled)(x)[0])
+    stored = tmp_path / "program"
+    stored.write_bytes(jax_ffi.export(function)(jnp.arange(4, dtype=jnp.float32)).serialize())
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTED, str(stored)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": ".", "KC_CACHE_DIR": str(tmp_path / "empty")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(EXPECTED)
