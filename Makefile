@@ -7,7 +7,7 @@ CXX_FILES := $(shell find csrc -path csrc/third_party -prune -o \( -name '*.cc' 
 
 .PHONY: demo native test test-torch-matrix test-torch-oldest test-torch-newest test-jax-matrix \
 	test-jax-oldest test-jax-newest test-derivatives test-ptx test-gpu sanitize-gpu lint fuzz fuzz-values \
-	fuzz-derivatives fuzz-capsules tsan maths bench bench-gpu bench-registers clean
+	fuzz-derivatives fuzz-capsules fuzz-cache tsan maths bench bench-gpu bench-registers clean
 
 demo: $(VENV)/.built
 	$(BIN)/python examples/01_tv_denoise.py
@@ -136,6 +136,12 @@ bench-registers: $(VENV)/.built
 fuzz-capsules: export KC_FUZZ_CAPSULES ?= 200000
 fuzz-capsules: $(VENV)/.built
 	$(BIN)/python -m pytest -q tests/fuzz/test_capsules.py
+
+# Damaged entries of the disk cache, and processes on one cache that are killed at random.
+fuzz-cache: export KC_FUZZ_ENTRIES ?= 100000
+fuzz-cache: $(VENV)/.built
+	$(BIN)/python -m pytest -q tests/fuzz/test_cache_entries.py
+	$(BIN)/python -m tests.fuzz.cache_kills --processes 24 --seconds 180
 
 # Launches from several threads under ThreadSanitizer.
 CORE := accumulate/accumulated_copy accumulate/accumulating_run accumulate/commit_sequences launch_descriptor \

@@ -9,6 +9,7 @@ import platform
 import sys
 from dataclasses import astuple, dataclass
 from functools import cache
+from typing import Any, cast
 
 from kernelcore.base.disk_cache import default_cache, key_of
 from kernelcore.base.llvm import engine, lock
@@ -59,11 +60,23 @@ def host() -> Host:
     if disk is None or key is None:
         return _described()
     stored = disk.load(key)
-    if stored is not None:
-        return Host(*ast.literal_eval(stored.decode()))
+    known = None if stored is None else _read(stored)
+    if known is not None:
+        return known
     found = _described()
     disk.store(key, repr(astuple(found)).encode())
     return found
+
+
+def _read(stored: bytes) -> Host | None:
+    """What ``host`` stored; None of other bytes."""
+    try:
+        triple, cpu, features, version = ast.literal_eval(stored.decode())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+    is_text = all(isinstance(text, str) for text in (triple, cpu, features))
+    is_version = isinstance(version, tuple) and {type(n) for n in cast("Any", version)} == {int}
+    return Host(triple, cpu, features, cast("Any", version)) if is_text and is_version else None
 
 
 @lock

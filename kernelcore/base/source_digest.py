@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
@@ -27,6 +28,7 @@ _SECOND_NS = 1_000_000_000
 # What changes later is not what this process runs.
 _IMPORTED_NS = time.time_ns()
 _RANDOM_BYTES = 16
+_DIGEST = re.compile(rb"[0-9a-f]{64}")
 
 
 @cache
@@ -65,7 +67,7 @@ def _version(paths: Sequence[str]) -> str | None:
     rows = [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in status]
     key = key_of(repr(list(zip(paths, rows, strict=True))))
     stored = disk.load(key)
-    if stored is not None:
+    if stored is not None and _DIGEST.fullmatch(stored):
         return stored.decode()
     found = _digest(paths)
     disk.store(key, found.encode())

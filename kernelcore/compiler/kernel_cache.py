@@ -25,10 +25,10 @@ from kernelcore.language.definition_key import definition_key
 from kernelcore.language.types import SourceType
 
 if TYPE_CHECKING:
-    from kernelcore.compiler import func_pickle
+    from kernelcore.compiler import func_text
     from kernelcore.ir.core import Func
 else:
-    func_pickle = Deferred("kernelcore.compiler.func_pickle")
+    func_text = Deferred("kernelcore.compiler.func_text")
 
 # The names of entries end in these.
 LAUNCH, IR = "launch", "ir"
@@ -50,7 +50,7 @@ class KernelEntry:
         """What is known of the kernel under the name ``what``; None if nothing is."""
         disk = self._disk(LAUNCH)
         stored = disk.load(self._key(what)) if disk else None
-        return None if stored is None else ast.literal_eval(stored.decode())
+        return None if stored is None else _literal(stored)
 
     def store(self, what: str, value: object) -> None:
         """Keep ``value``, of which Python has a literal, for later processes."""
@@ -61,12 +61,12 @@ class KernelEntry:
         """The normalized IR of the kernel."""
         disk = self._disk(IR)
         stored = disk.load(self._key(IR)) if disk else None
-        return None if stored is None else func_pickle.loads(stored)
+        return None if stored is None else func_text.loads(stored)
 
     def store_func(self, func: Func) -> None:
         """Keep for later processes what ``load_func`` gives."""
         if disk := self._disk(IR):
-            disk.store(self._key(IR), func_pickle.dumps(func))
+            disk.store(self._key(IR), func_text.dumps(func))
 
     def _disk(self, suffix: str) -> DiskCache | None:
         """The cache; None where the kernel would be another one now."""
@@ -74,6 +74,14 @@ class KernelEntry:
 
     def _key(self, what: str) -> str:
         return key_of(repr((self.definition, self.settings, host(), _environment(), what)))
+
+
+def _literal(stored: bytes) -> Any:
+    """The value of a literal; None of other text."""
+    try:
+        return ast.literal_eval(stored.decode())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
 
 
 def kernel_entry(pyfunc: Callable[..., Any], types: Sequence[SourceType]) -> KernelEntry | None:

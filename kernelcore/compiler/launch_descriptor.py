@@ -100,7 +100,33 @@ class LaunchDescriptor(NamedTuple):
         return tuple(self._replace(parameter_slots=slots, grid_indexed_axes=axes))
 
     @classmethod
-    def from_literal(cls, fields: tuple[Any, ...]) -> LaunchDescriptor:
-        """What ``literal`` gave."""
+    def from_literal(cls, fields: Any) -> LaunchDescriptor | None:
+        """What ``literal`` gave; None of anything else."""
+        if not _is_like(fields, _LITERAL):
+            return None
         found = cls(*fields)
-        return found._replace(parameter_slots=[ParameterSlot(*s) for s in found.parameter_slots])
+        slots = [ParameterSlot(*slot) for slot in found.parameter_slots]
+        is_inside = all(0 <= slot.offset < len(found.block) for slot in slots)
+        return found._replace(parameter_slots=slots) if is_inside else None
+
+
+# The types of a literal: of its fields, and in a list of all its elements.
+_LITERAL: Any = (
+    *(str, bytes, [(int,) * len(ParameterSlot._fields)], [str], [str], int, str),
+    *([(int,) * 3], [str], bool, [(int,) * 6], [int], bool, [int], [(int,) * 3]),
+)
+assert len(_LITERAL) == len(LaunchDescriptor._fields)
+
+
+def _is_like(value: Any, types: Any) -> bool:
+    """Whether ``value`` has the types of ``types``."""
+    if isinstance(types, type):
+        return type(value) is types
+    if isinstance(types, list):
+        (element,) = cast("list[Any]", types)
+        return isinstance(value, list | tuple) and all(
+            _is_like(v, element) for v in cast("list[Any]", value)
+        )
+    if not isinstance(value, tuple) or len(cast("tuple[Any]", value)) != len(types):
+        return False
+    return all(map(_is_like, cast("tuple[Any]", value), types))

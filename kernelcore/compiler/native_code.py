@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kernelcore.base.config import config
 from kernelcore.base.disk_cache import default_cache, key_of
+from kernelcore.base.errors import KernelCompileError
 from kernelcore.base.host import Host, host
 from kernelcore.base.source_digest import codegen_version
 from kernelcore.codegen import abi
@@ -93,14 +94,19 @@ def _with_snippets(func: Func, code: bytes) -> bytes:
     snippets = translation_unit.snippets(func)
     if not snippets:
         return code
-    return toolchain.combine([code, *(_snippet_object(s) for s in snippets)])
+    found = [_snippet_object(s) for s in snippets]
+    try:
+        return toolchain.combine([code, *found])
+    except KernelCompileError:
+        # An entry of the disk cache may be intact and no object.
+        return toolchain.combine([code, *(_snippet_object(s, is_new=True) for s in snippets)])
 
 
-def _snippet_object(snippet: Snippet) -> bytes:
-    """The object of ``snippet``: from the disk cache, else new."""
+def _snippet_object(snippet: Snippet, *, is_new: bool = False) -> bytes:
+    """The object of ``snippet``: from the disk cache unless it ``is_new``, else new."""
     disk = default_cache()
     key = key_of(translation_unit.key_of(snippet), host().triple, codegen_version())
-    code = disk.load(key) if disk else None
+    code = disk.load(key) if disk and not is_new else None
     if code is None:
         code = toolchain.compile_snippet(snippet)
         if disk:

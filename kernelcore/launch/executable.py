@@ -113,7 +113,7 @@ class Executable:
         target = f"{architecture or 'cpu'}{', serial' * is_serial}"
         described = self._described(is_serial=True) if is_serial else self.described
         key = self._known(target)
-        found = key and (GPU if architecture else CPU).find(key)
+        found = isinstance(key, str) and (GPU if architecture else CPU).find(key)
         if not found:
             func = accumulation_plan.unplanned(self._func) if is_serial else self._func
             if architecture:
@@ -132,9 +132,9 @@ class Executable:
 
     def _described(self, *, is_serial: bool) -> LaunchDescriptor:
         what = f"launch{', serial' * is_serial}"
-        known = self._known(what)
+        known = LaunchDescriptor.from_literal(self._known(what))
         if known is not None:
-            return LaunchDescriptor.from_literal(known)
+            return known
         func = accumulation_plan.unplanned(self._func) if is_serial else self._func
         bindings = describe_launch.own_bindings(func)
         found = describe_launch.describe_launch(func, bindings, is_serial=is_serial)
