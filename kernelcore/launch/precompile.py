@@ -106,6 +106,7 @@ class _Run:
         self.queue: SimpleQueue[tuple[str, code.Missing] | None] = SimpleQueue()
         # One for every other process.
         self.threads: list[threading.Thread] = []
+        self.workers: list[Worker] = []
         self.lock = threading.Lock()
         self.compiled: list[str] = []
         self.cached: list[str] = []
@@ -125,8 +126,9 @@ class _Run:
             for _ in (*self.threads, None):
                 self.queue.put(None)
             self._compile(cpu.object_code)
-        finally:
             self._join()
+        finally:
+            self._abandon()
         for kernel in self.kernels:
             # Later processes find the launch as well; what fails is reported above.
             with contextlib.suppress(KernelError):
@@ -144,14 +146,19 @@ class _Run:
             self.threads[-1].start()
 
     def _join(self) -> None:
-        """Wait for the others; where this thread was interrupted they leave out what is left."""
+        for thread in self.threads:
+            thread.join()
+
+    def _abandon(self) -> None:
+        """End the others, which have work left where this thread was interrupted."""
         with contextlib.suppress(Empty):
             while True:
                 self.queue.get_nowait()
         for _ in self.threads:
             self.queue.put(None)
-        for thread in self.threads:
-            thread.join()
+        for worker in self.workers:
+            worker.kill()
+        self._join()
 
     def _missing(self, name: str, make: _Make) -> code.Missing | None:
         try:
@@ -171,12 +178,14 @@ class _Run:
         worker: Worker | None = None
         # What keeps it from starting is told by the first kernel.
         with contextlib.suppress(KernelCompileError):
-            worker = Worker()
+            worker = self._worker()
 
         def object_code(text: str) -> bytes:
             nonlocal worker
-            if worker is None or worker.has_ended:
-                worker = Worker()
+            if worker is not None and worker.has_ended:
+                worker.close()
+                worker = None
+            worker = worker or self._worker()
             return worker.object_code(text)
 
         try:
@@ -184,6 +193,11 @@ class _Run:
         finally:
             if worker is not None:
                 worker.close()
+
+    def _worker(self) -> Worker:
+        worker = Worker()
+        self.workers.append(worker)
+        return worker
 
     def _compile(self, object_code: Callable[[str], bytes]) -> None:
         """Make code of texts until there are no more."""

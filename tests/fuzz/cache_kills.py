@@ -194,8 +194,9 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=24)
     parser.add_argument("--seconds", type=float, default=180.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--longest", type=float, default=30.0, help="seconds that a worker lives")
     chosen = parser.parse_args()
-    print(campaign(chosen.processes, chosen.seconds, chosen.seed))
+    print(campaign(chosen.processes, chosen.seconds, chosen.seed, chosen.longest))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,53 @@ def test_an_interruption_leaves_no_thread(directory: Path, monkeypatch: pytest.M
     assert threading.active_count() == before
 
 
+def test_an_interruption_does_not_wait_for_processes(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(text: str, target: object) -> bytes:
+        while not started:
+            time.sleep(0.01)
+        started[0]._process.send_signal(signal.SIGSTOP)
+        raise KeyboardInterrupt
+
+    started: list[Worker] = []
+    start = Worker.__init__
+
+    def noted(self: Worker) -> None:
+        start(self)
+        started.append(self)
+
+    monkeypatch.setattr(Worker, "__init__", noted)
+    monkeypatch.setattr(machine, "object_code", interrupt)
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        kc.compile_all([scaling(k + 0.5625, f"s{k}") for k in range(MANY)], processes=2)
+    assert threading.active_count() == before
+    assert all(worker.has_ended for worker in started)
+
+
+def test_a_process_that_is_killed_fails_what_it_compiled(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compile_ = Worker.object_code
+    killed: list[Worker] = []
+
+    def kill_first(self: Worker, text: str) -> bytes:
+        if not killed:
+            killed.append(self)
+            self.kill()
+        return compile_(self, text)
+
+    monkeypatch.setattr(Worker, "object_code", kill_first)
+    kernels = [scaling(k + 0.8125, f"d{k}") for k in range(MANY)]
+    report = kc.compile_all(kernels, processes=2)
+    assert len(report.compiled) == MANY - 1
+    ((name, error),) = report.failed.items()
+    assert "was ended by SIGKILL; too many processes for the memory?" in str(error)
+    (kernel,) = [k for k in kernels if k.name == name]
+    assert launch(kernel)[1] == kernels.index(kernel) + 0.8125
+
+
 def test_names_tell_overloads_apart(directory: Path) -> None:
     kernels = [scaling(k + 0.125, "same") for k in range(2)]
     assert kc.compile_all(kernels).compiled == ("scale_same", "scale_same (2)")
@@ -219,7 +267,7 @@ def test_a_worker_that_dies_is_an_error() -> None:
     worker.object_code("define void @kc_f() {\n ret void\n}\n")
     worker.close()
     assert worker.has_ended
-    with pytest.raises(KernelCompileError, match="ended with status"):
+    with pytest.raises(KernelCompileError, match="was ended by SIGKILL"):
         worker.object_code("define void @kc_f() {\n ret void\n}\n")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -23,8 +24,8 @@ READY, DONE, FAILED = b"r", b"d", b"f"
 _LENGTH_BYTES = 8
 _PACKAGE = str(Path(__file__).parents[2])
 # Modules are those that this process finds, whatever lies in the folder where it runs. The package
-# itself is left empty: what it imports takes longer than LLVM. An interruption from the keyboard is
-# for the process that started the worker, which ends it.
+# itself is left empty: what it imports takes longer than LLVM. An interruption is for the process
+# that started the worker, which ends it.
 _PROGRAM = """\
 import sys
 sys.path[:] = {path!r}
@@ -57,7 +58,10 @@ class Worker:
         environment = {**os.environ, "KC_OPTIMIZE": str(int(config.optimize))}
         pipe = subprocess.PIPE
         try:
-            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment)
+            # In a group of its own, which an interruption from the keyboard does not reach.
+            self._process = subprocess.Popen(
+                command, stdin=pipe, stdout=pipe, env=environment, process_group=0
+            )
         except OSError as error:
             raise KernelCompileError(f"cannot start {command[0]}: {error}") from None
         self._is_ready = False
@@ -71,7 +75,7 @@ class Worker:
         answer = None if self.has_ended else self._answer(text)
         if answer is None:
             status = self._process.wait()
-            raise KernelCompileError(f"the process that compiled it ended with status {status}")
+            raise KernelCompileError(f"the process that compiled it {_ending(status)}")
         if answer[:1] == FAILED:
             raise KernelCompileError(answer[1:].decode())
         return answer[1:]
@@ -92,10 +96,22 @@ class Worker:
         """Whether the process is gone."""
         return self._process.poll() is not None
 
-    def close(self) -> None:
-        """End the process."""
+    def kill(self) -> None:
+        """End the process; a thread that waits for an object gets an error."""
         self._process.kill()
+
+    def close(self) -> None:
+        """End the process, and release what this one has of it."""
+        self.kill()
         self._process.communicate()
+
+
+def _ending(status: int) -> str:
+    if status >= 0:
+        return f"ended with status {status}"
+    # The system does so to processes that take too much memory.
+    remedy = "; too many processes for the memory?" if -status == signal.SIGKILL else ""
+    return f"was ended by {signal.Signals(-status).name}{remedy}"
 
 
 def main() -> None:
