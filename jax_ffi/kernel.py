@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import jax
 import numpy as np
@@ -33,6 +33,7 @@ from kernelcore.operators import (
     is_block_dim,
     kernel_operation,
     leaf_names,
+    pickling,
     require_kernel,
     roles,
 )
@@ -87,11 +88,13 @@ class JaxKernel:
     def __deepcopy__(self, memo: dict[int, Any]) -> JaxKernel:
         return self
 
-    def __reduce__(self) -> NoReturn:
-        raise self.declaration.refuse(
-            "a JaxKernel cannot be pickled: its kernel is made of Python source",
-            "import the module that defines the kernel, and call jax_kernel there",
-        )
+    def __reduce__(self) -> tuple[Any, ...]:
+        pyfunc = self.kernel.pyfunc
+        name = pickling.global_name(self, pyfunc)
+        if name is not None:
+            return pickling.found, (pyfunc.__module__, name)
+        given = [f.name for f in fields(self) if f.name != "calls"]
+        return JaxKernel, tuple(getattr(self, name) for name in given)
 
     def __call__(
         self,

@@ -6,12 +6,18 @@ import inspect
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernelcore.base.errors import KernelTypeError
+from kernelcore.base.lazy import Deferred
 from kernelcore.language.overload_resolution import choose
+
+if TYPE_CHECKING:
+    from kernelcore.language import pickling
+else:
+    pickling = Deferred("kernelcore.language.pickling")
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
@@ -83,6 +89,21 @@ class Function:
         """Its name, for help()."""
         return self.name
 
+    def __copy__(self) -> Function:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Function:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        pyfunc = self.overloads[0].pyfunc
+        name = pickling.global_name(self, pyfunc)
+        if name is not None:
+            return pickling.found, (pyfunc.__module__, name)
+        texts = [(pickling.FunctionText.of(o.pyfunc), o.updates) for o in self.overloads]
+        states = [pickling.captured(o.pyfunc) for o in self.overloads]
+        return _from_texts, (self.name, texts), states, None, None, _restore
+
     def add(self, overload: Overload) -> None:
         """Add a definition, in place of one with the same annotations."""
         signature = annotation_texts(overload.pyfunc)
@@ -111,6 +132,16 @@ class Function:
         with np.errstate(all="ignore") if self.is_library else nullcontext():
             result = overload.pyfunc(*args, **kwargs)
         return _updated(overload, args, kwargs, result) if overload.updates else result
+
+
+def _from_texts(name: str, texts: list[tuple[Any, tuple[str, ...]]]) -> Function:
+    """A function that was pickled by its source."""
+    return Function(name, [Overload(text.function(), updates) for text, updates in texts])
+
+
+def _restore(function: Function, states: list[dict[str, Any]]) -> None:
+    for overload, state in zip(function.overloads, states, strict=True):
+        pickling.restore(overload.pyfunc, state)
 
 
 def require_function(found: object, decorator: str) -> None:

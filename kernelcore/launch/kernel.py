@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kernelcore.compiler.kernel_cache import KernelEntry
     from kernelcore.frontend import specialize
     from kernelcore.ir.core import Func
+    from kernelcore.language import pickling
     from kernelcore.language.types import SourceType
     from kernelcore.launch import adjoint_kernel, executable, infer_types
     from kernelcore.launch.adjoint_kernel import Adjoint
@@ -37,6 +38,7 @@ else:
     infer_types = Deferred("kernelcore.launch.infer_types")
     stages = Deferred("kernelcore.compiler.stages")
     effects = Deferred("kernelcore.passes.access.effects")
+    pickling = Deferred("kernelcore.language.pickling")
     pipeline = Deferred("kernelcore.passes.pipeline")
     kernel_cache = Deferred("kernelcore.compiler.kernel_cache")
     specialize = Deferred("kernelcore.frontend.specialize")
@@ -65,6 +67,7 @@ class Kernel:
         self._overloads: dict[tuple[SourceType, ...], Kernel] = {}
         self.__name__ = pyfunc.__name__
         self.__doc__ = pyfunc.__doc__
+        self.__module__ = pyfunc.__module__
         self._adjoints: dict[tuple[tuple[int, ...], tuple[int, ...]], Adjoint] = {}
         # Those that ``launch`` may run, by the parameters of which it gives cotangents.
         self.launched_adjoints: dict[tuple[int, ...], Adjoint] = {}
@@ -84,6 +87,22 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}>"
+
+    def __copy__(self) -> Kernel:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Kernel:
+        return self
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        name = pickling.global_name(self, self.pyfunc)
+        if name is not None:
+            return name
+        text = pickling.FunctionText.of(self.pyfunc)
+        return _from_text, (text, self._types), pickling.captured(self.pyfunc)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        pickling.restore(self.pyfunc, state)
 
     @cached_property
     def loc(self) -> SrcLoc | None:
@@ -263,6 +282,11 @@ def overload(kernel: Kernel, types: Sequence[object] | Mapping[str, object]) -> 
     if not isinstance(kernel, Kernel):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise not_a_kernel(kernel)
     return kernel.overload(types)
+
+
+def _from_text(text: pickling.FunctionText, types: tuple[SourceType, ...] | None) -> Kernel:
+    """A kernel that was pickled by its source."""
+    return Kernel(text.function(), types)
 
 
 @typing.overload

@@ -17,6 +17,7 @@ from kernelcore.compiler.code_store import load_portable, portable, resolve, sto
 from kernelcore.compiler.describe_launch import make_signature, messages
 from kernelcore.compiler.launch_descriptor import Binding, ParameterSlot, Role, ZeroFill
 from kernelcore.compiler.ptx_code import architecture_of
+from kernelcore.language import pickling
 from kernelcore.language.composite import Composite
 from kernelcore.language.conversion import take_array
 from kernelcore.language.flatten import leaf_names

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -96,7 +95,6 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "no_output": lambda: jax_kernel(axpy, num_outputs=0),
     "output_count_type": lambda: jax_kernel(axpy, num_outputs=TEXT),
     "in_out_type": lambda: jax_kernel(axpy, in_out_argnames=NUMBER),
-    "pickle": lambda: pickle.dumps(jax_kernel(axpy)),
     "in_out_name": lambda: jax_kernel(row_sums, in_out_argnames="q"),
     "launch_dims_traced": lambda: jax.jit(lambda n: jax_kernel(iota)(launch_dims=n))(3),
     "launch_dims_set": lambda: jax_kernel(neighbour)(jnp.ones(3), launch_dims=SET),

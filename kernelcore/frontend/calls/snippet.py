@@ -27,6 +27,7 @@ from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import SNIPPET
 from kernelcore.ir.snippet import Snippet, SnippetType, Variant
 from kernelcore.ir.snippet_effects import make_snippet
+from kernelcore.language import pickling
 from kernelcore.language.annotations import result_types
 from kernelcore.language.definition import Definition, define
 from kernelcore.language.function import Function, Overload, require_function
@@ -68,6 +69,19 @@ class NativeFunction:
     def name(self) -> str:
         """The name it was defined with."""
         return self.function.name
+
+    def __copy__(self) -> NativeFunction:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NativeFunction:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        pyfunc = self.function.overloads[0].pyfunc
+        name = pickling.global_name(self, pyfunc)
+        if name is not None:
+            return pickling.found, (pyfunc.__module__, name)
+        return NativeFunction, (self.function, dict(self.texts))
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         raise KernelError(

@@ -1,0 +1,190 @@
+"""Kernels and functions are pickled by name, or by their source and the values they capture."""
+
+from __future__ import annotations
+
+import copy
+import multiprocessing
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import kernelcore as kc
+from jax_ffi import jax_kernel
+from torch_ext import torch_op
+
+floats = kc.array(dtype=float)
+
+
+@kc.func
+def square(x: float):
+    return x * x
+
+
+@kc.func_native("return x + 1.0f;")
+def successor(x: float) -> float: ...
+
+
+@kc.kernel
+def squares(x: floats, y: floats):
+    i = kc.tid()
+    y[i] = square(x[i])
+
+
+@torch_op
+@kc.kernel
+def operator(x: floats, y: floats):
+    i = kc.tid()
+    y[i] = square(x[i])
+
+
+hosted = jax_kernel(squares)
+NAMED = {
+    "kernel": squares,
+    "func": square,
+    "native": successor,
+    "torch": operator,
+    "launch": kc.launch,
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_what_has_a_name_is_pickled_by_it(name: str) -> None:
+    assert pickle.loads(pickle.dumps(NAMED[name])) is NAMED[name]
+
+
+@pytest.mark.parametrize("name", [*NAMED, "jax"])
+def test_a_copy_is_the_thing_itself(name: str) -> None:
+    found = {**NAMED, "jax": hosted}[name]
+    assert copy.deepcopy(found) is found
+    assert copy.copy(found) is found
+    assert copy.deepcopy({"held": [found]})["held"][0] is found
+
+
+def run(kernel: kc.Kernel) -> list[float]:
+    y = np.zeros(3, np.float32)
+    kc.launch(kernel, 3, [np.array([1, 2, 3], np.float32)], [y])
+    return y.tolist()
+
+
+def made(factor: float, *, native: bool = False) -> kc.Kernel:
+    @kc.func
+    def scaled(x: float):
+        return factor * x
+
+    if native:
+
+        @kc.kernel
+        def local(x: floats, y: floats):
+            i = kc.tid()
+            y[i] = successor(x[i])
+
+        return local
+
+    @kc.kernel
+    def local(x: floats, y: kc.array(dtype=kc.float32)):
+        i = kc.tid()
+        y[i] = scaled(x[i]) + square(1.0)
+
+    return local
+
+
+# Runs a pickle where nothing but the pickle is known.
+ELSEWHERE = """
+import pickle, sys, numpy as np, kernelcore as kc
+kernel = pickle.load(sys.stdin.buffer)
+y = np.zeros(3, np.float32)
+kc.launch(kernel, 3, [np.array([1, 2, 3], np.float32)], [y])
+print(y.tolist())
+"""
+
+
+def test_what_has_no_name_is_pickled_by_its_source() -> None:
+    kernel = made(3.0)
+    again = pickle.loads(pickle.dumps(kernel))
+    assert again is not kernel
+    assert run(again) == run(kernel) == [4.0, 7.0, 10.0]
+    assert run(pickle.loads(pickle.dumps(again))) == [4.0, 7.0, 10.0]
+    assert run(pickle.loads(pickle.dumps(made(5.0)))) == [6.0, 11.0, 16.0]
+    assert run(pickle.loads(pickle.dumps(made(5.0, native=True)))) == [2.0, 3.0, 4.0]
+
+
+def test_functions_for_jax_are_pickled_with_their_kernel() -> None:
+    x = np.array([1, 2, 3], np.float32)
+    for kernel, expected in ((squares, [1.0, 4.0, 9.0]), (made(3.0), [4.0, 7.0, 10.0])):
+        (found,) = pickle.loads(pickle.dumps(jax_kernel(kernel)))(x)
+        assert found.tolist() == expected
+
+
+def test_another_process_runs_a_kernel_without_a_name() -> None:
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE],
+        input=pickle.dumps(made(3.0)),
+        capture_output=True,
+        cwd=root,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout == b"[4.0, 7.0, 10.0]\n"
+
+
+def test_errors_of_a_pickled_kernel_show_its_lines() -> None:
+    @kc.kernel
+    def wrong(x: floats):
+        x[kc.tid()] = square("text")  # pyright: ignore
+
+    again = pickle.loads(pickle.dumps(wrong))
+    with pytest.raises(kc.KernelError, match=r'square\("text"\)'):
+        kc.launch(again, 1, [np.zeros(1, np.float32)])
+
+
+def test_spawned_processes_take_kernels() -> None:
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as pool:
+        assert pool.map(run, [squares, made(3.0)]) == [[1.0, 4.0, 9.0], [4.0, 7.0, 10.0]]
+
+
+class Holder(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3))
+        self.kernel = squares
+        self.local = made(3.0)
+        self.operator = operator
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.operator(x * self.weight)
+
+
+def test_modules_that_hold_kernels_are_saved_and_copied(tmp_path: Path) -> None:
+    module = Holder()
+    torch.save(module, tmp_path / "module.pt")
+    loaded = torch.load(tmp_path / "module.pt", weights_only=False)
+    for found in (loaded, copy.deepcopy(module)):
+        assert found.kernel is squares
+        assert run(found.local) == [4.0, 7.0, 10.0]
+        assert found(torch.arange(3.0)).tolist() == [0.0, 1.0, 4.0]
+
+
+class Items(torch.utils.data.Dataset[Any]):
+    def __init__(self) -> None:
+        self.kernel = squares
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> Any:
+        return torch.tensor(run(self.kernel))
+
+
+def test_spawned_workers_of_a_loader_take_kernels() -> None:
+    loader = torch.utils.data.DataLoader(
+        Items(), batch_size=2, num_workers=1, multiprocessing_context="spawn"
+    )
+    assert [batch.tolist() for batch in loader] == [[[1.0, 4.0, 9.0]] * 2]
