@@ -190,18 +190,26 @@ def _write(folder: int, name: str, code: bytes) -> None:
         OSError: It cannot be written.
     """
     unfinished = f".{name[:KEY_DIGITS]}.{os.urandom(8).hex()}"
-    file = os.open(unfinished, _WRITE, 0o600, dir_fd=folder)
+    is_done = False
     try:
-        with open(file, "wb") as stream:
-            stream.write(_digest(name, code) + code)
+        file = os.open(unfinished, _WRITE, 0o600, dir_fd=folder)
+        try:
+            left = memoryview(_digest(name, code) + code)
+            while left:
+                left = left[os.write(file, left) :]
+        finally:
+            os.close(file)
         try:
             os.replace(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)
         except (IsADirectoryError, NotADirectoryError):
             shutil.rmtree(name, dir_fd=folder)
             os.replace(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except OSError:
-        os.unlink(unfinished, dir_fd=folder)
-        raise
+        is_done = True
+    finally:
+        # Also where an interruption ends it.
+        if not is_done:
+            with contextlib.suppress(OSError):
+                os.unlink(unfinished, dir_fd=folder)
 
 
 def _blocks(size_bytes: int) -> int:

@@ -95,11 +95,13 @@ class CodeStore:
             return found
         disk = default_cache(self.suffix)
         entry = disk.load(key) if disk else None
-        code = _code(entry) if entry and self.is_native else entry
+        # An intact entry that is code of something else, or no code, is as good as none.
+        if entry is None or symbol_of(key).encode() not in entry:
+            return None
+        code = _code(entry) if self.is_native else entry
         try:
             return None if code is None else self._linked(key, code)
         except KernelCompileError:
-            # An intact entry that does not link here is as good as none.
             return None
 
     def keep(self, key: str, code: bytes) -> tuple[bytes, int]:

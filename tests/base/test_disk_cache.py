@@ -307,3 +307,12 @@ def test_sources_replaced_after_the_import_have_no_version(
     (tmp_path / "a.pyc").unlink()
     monkeypatch.setattr(source_digest, "_IMPORTED_NS", time.time_ns())
     assert look()[1] is None
+
+
+def test_device_code_of_something_else_counts_as_none(directory: Path) -> None:
+    assert DiskCache(str(directory), "ptx").store(KEY, b".visible .entry kc_other() {}")
+    assert code_store.stored_image(KEY) is None
+    text = f".visible .entry {symbol_of(KEY)}() {{}}".encode()
+    assert DiskCache(str(directory), "ptx").store(KEY, text)
+    assert code_store.stored_image(KEY) == text
+    del code_store.GPU.known[KEY]
