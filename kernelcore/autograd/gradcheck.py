@@ -238,7 +238,7 @@ class _Point:
             is_tracked = i in sources or (is_float(param) and effects[i].writes)
             scalar = element_type(param.type)
             leaves.append(Data(array.copy(), scalar, requires_grad=is_tracked))
-        record = LaunchRecord(plan_of(self.kernel, leaves), self.dim, tuple(leaves), None)
+        record = LaunchRecord(plan_of(self.kernel, leaves, self.dim), self.dim, tuple(leaves), None)
         if isinstance(record.plan.adjoint, KernelGradError):
             raise record.plan.adjoint
         record.save_before()

@@ -13,6 +13,7 @@ from kernelcore.base.errors import KernelArgumentError, KernelGradError
 from kernelcore.language.types import Scalar
 from kernelcore.launch.adjoint_kernel import Adjoint
 from kernelcore.launch.adjoint_launch import adjoint_memory
+from kernelcore.launch.dispatch import Dims, single_axes
 from kernelcore.launch.kernel import Kernel
 from kernelcore.passes.autodiff.activity import is_float
 from kernelcore.runtime.array.array import Array
@@ -84,21 +85,28 @@ class LaunchPlan:
         self.kernel.tape_plans[self.kinds] = self, native_plan
 
 
-def plan_of(kernel: Kernel, leaves: Sequence[Any]) -> LaunchPlan:
-    """The plan of a launch of ``kernel``, which is not generic.
+def plan_of(kernel: Kernel, leaves: Sequence[Any], dim: Dims) -> LaunchPlan:
+    """The plan of a launch of ``kernel``, which is not generic, over ``dim``.
 
     Raises:
         KernelArgumentError: An argument has a gradient that cannot be computed.
     """
     kinds = native.argument_kinds(tuple(leaves))
-    if kinds in kernel.tape_plans:
-        known: LaunchPlan = kernel.tape_plans[kinds][0]
+    single = single_axes(kernel.func, dim)
+    known: LaunchPlan | None = kernel.tape_plans.get(kinds, (None, None))[0]
+    known = known or kernel.single_tape_plans.get((kinds, single))
+    if known is not None:
         if known.is_checked_always:
             _tracked(kernel, leaves)
         return known
-    plan = _new_plan(kernel, kinds, _tracked(kernel, leaves))
+    wrt = _tracked(kernel, leaves)
+    plan = _new_plan(kernel, kinds, wrt, frozenset())
     if not isinstance(plan.adjoint, KernelGradError):
         kernel.tape_plans[kinds] = plan, None
+    elif single:
+        plan = _new_plan(kernel, kinds, wrt, single)
+        if not isinstance(plan.adjoint, KernelGradError):
+            kernel.single_tape_plans[kinds, single] = plan
     return plan
 
 
@@ -129,7 +137,9 @@ def _tracked(kernel: Kernel, leaves: Sequence[Any]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _new_plan(kernel: Kernel, kinds: bytes, wrt: tuple[int, ...]) -> LaunchPlan:
+def _new_plan(
+    kernel: Kernel, kinds: bytes, wrt: tuple[int, ...], single: frozenset[int]
+) -> LaunchPlan:
     params, does = kernel.func.params, kernel.effects
     indices = range(len(params))
     values = [i for i in indices if isinstance(params[i].type, Scalar)]
@@ -142,7 +152,7 @@ def _new_plan(kernel: Kernel, kinds: bytes, wrt: tuple[int, ...]) -> LaunchPlan:
     cotangents: list[int] = []
     if any(i in written for i in wrt):
         try:
-            adjoint = kernel.adjoint(wrt, ())
+            adjoint = kernel.adjoint(wrt, (), single)
         except KernelGradError as error:
             adjoint = error
         else:

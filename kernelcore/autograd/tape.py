@@ -116,7 +116,7 @@ class Tape:
         device = device_of_launch(kernel, leaves)
         # Copies of arrays that the launch overwrites are queued before it in its stream.
         with ScopedStream(requested.get().stream, sync_enter=False):
-            plan = plan_of(kernel, leaves)
+            plan = plan_of(kernel, leaves, dim)
             if plan.adjoint is None and device.is_cpu:
                 plan.make_native()
             self._record(

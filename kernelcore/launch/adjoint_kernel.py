@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from enum import IntEnum, auto
 
 from kernelcore.base import native
@@ -45,11 +46,19 @@ class Adjoint:
         count_writes: Parameters of the primal whose elements ``count`` writes.
     """
 
-    def __init__(self, primal: Func, wrt: tuple[int, ...], seeds: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        primal: Func,
+        wrt: tuple[int, ...],
+        seeds: tuple[int, ...],
+        single: Set[int] = frozenset(),
+    ) -> None:
         self.primal = primal
         self.memories: dict[Device, native.AdjointMemory] = {}
         self.extrema = extremum_arrays(primal, wrt)
-        derived = vjp(weighted_sums(primal, self.extrema) if self.extrema else primal, wrt, seeds)
+        derived = vjp(
+            weighted_sums(primal, self.extrema) if self.extrema else primal, wrt, seeds, single
+        )
         self.func, kept = drop_unused_params(tidy(derived.func))
         parts = [(i, Part.PRIMAL) for i in range(len(primal.params))]
         parts += [(i, part) for part in (Part.FINAL, Part.TIE_WEIGHT) for i in self.extrema]

@@ -10,8 +10,10 @@ from kernelcore.base.errors import KernelArgumentError
 from kernelcore.language.types import ArrayType, int32
 from kernelcore.launch.adjoint_kernel import Adjoint, Part
 from kernelcore.launch.array_ops import copied_to, copy_of, layout, new_zeros, scale
-from kernelcore.launch.dispatch import Dims, argument_leaves, check_count, submit
+from kernelcore.launch.dispatch import Dims, argument_leaves, check_count, single_axes, submit
 from kernelcore.launch.kernel import Kernel
+from kernelcore.passes.access.effects import AccessMap
+from kernelcore.passes.access.final_elements import has_what_was_loaded
 from kernelcore.passes.autodiff.activity import is_float
 from kernelcore.passes.autodiff.atomic_extrema import tie_weights
 from kernelcore.runtime.array.array import Array
@@ -43,14 +45,17 @@ def launch_adjoint(
         if i not in cotangents and own is not None:
             cotangents[i] = own
     asked = tuple(sorted(cotangents))
-    adjoint = kernel.launched_adjoints.get(asked)
+    key = asked, single_axes(kernel.func, dim)
+    adjoint = kernel.launched_adjoints.get(key)
     if adjoint is None:
-        adjoint = kernel.launched_adjoints[asked] = _adjoint(kernel, asked)
+        adjoint = kernel.launched_adjoints[key] = _adjoint(kernel, *key)
     execute_adjoint(kernel, adjoint, dim, leaves, cotangents)
 
 
-def _adjoint(kernel: Kernel, asked: tuple[int, ...]) -> Adjoint:
+def _adjoint(kernel: Kernel, asked: tuple[int, ...], single: frozenset[int]) -> Adjoint:
     """The adjoint of ``kernel`` for cotangents of the parameters ``asked``.
+
+    The launch has one point on the axes ``single``.
 
     Raises:
         KernelArgumentError: One has no cotangent, a value that is needed is overwritten, or the
@@ -66,13 +71,13 @@ def _adjoint(kernel: Kernel, asked: tuple[int, ...]) -> Adjoint:
                 func.param_loc(i),
                 "pass None for it in adj_inputs or adj_outputs",
             )
-    _refuse_in_place(kernel, [i for i, p in enumerate(func.params) if is_float(p)])
     written = [effect.writes for effect in kernel.effects]
     wrt = tuple(i for i in asked if not written[i])
     seeds = tuple(i for i in asked if written[i])
     _refuse_without(kernel, seeds, [i for i, is_written in enumerate(written) if is_written])
     _refuse_without(kernel, wrt, [i for i, is_written in enumerate(written) if not is_written])
-    adjoint = kernel.adjoint(wrt, seeds)
+    adjoint = kernel.adjoint(wrt, seeds, single)
+    _refuse_in_place(kernel, [i for i, p in enumerate(func.params) if is_float(p)])
     _refuse_in_place(kernel, [i for i, _ in adjoint.primals])
     return adjoint
 
@@ -239,12 +244,15 @@ def _refuse_without(kernel: Kernel, asked: Sequence[int], params: Sequence[int])
 
 
 def _refuse_in_place(kernel: Kernel, params: Sequence[int]) -> None:
+    accesses = AccessMap(kernel.func)
     for i in params:
         param, effect = kernel.func.params[i], kernel.effects[i]
-        if effect.loads and effect.writes and isinstance(param.type, ArrayType):
+        is_in_place = effect.loads and effect.writes and isinstance(param.type, ArrayType)
+        if is_in_place and not has_what_was_loaded(accesses, param):
             raise KernelArgumentError(
                 f"{kernel.name}(): '{param.name}' is loaded and written, so what the adjoint needs "
                 "of it is gone after the launch",
                 kernel.func.param_loc(i),
-                "use torch_op or jax_kernel, which keep the values, or write to a second array",
+                "record the launch with kc.Tape, or use torch_op or jax_kernel, which keep the "
+                "values, or write to a second array",
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,7 @@ from kernelcore.runtime.stream import current_stream
 
 # Whoever launches has it already; importing it would import the compiler.
 if TYPE_CHECKING:
+    from kernelcore.ir.core import Func
     from kernelcore.launch.executable import Executable
 
 Dims = int | Sequence[int]
@@ -136,6 +139,17 @@ def argument_leaves(kernel: Kernel, args: Sequence[Any]) -> tuple[Any, ...]:
             message = f"{kernel.name}(): {error.message}"
             raise KernelArgumentError(message, parameter.loc, error.remedy) from None
     return tuple(found)
+
+
+def single_axes(func: Func, dim: Dims) -> frozenset[int]:
+    """The axes on which a launch of ``func`` over ``dim`` has at most one point."""
+    try:
+        extents = [operator.index(e) for e in ((dim,) if isinstance(dim, int) else dim)]
+    except TypeError:
+        return frozenset()  # The launch itself says what is wrong.
+    # A kernel that does not ask for its index runs over one axis.
+    extents = extents if func.grid_rank else [math.prod(extents)]
+    return frozenset(axis for axis, extent in enumerate(extents) if extent <= 1)
 
 
 def check_count(kernel: Kernel, found: int) -> None:

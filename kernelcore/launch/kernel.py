@@ -7,7 +7,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kernelcore.base.errors import KernelArgumentError, KernelError, SrcLoc
+from kernelcore.base.errors import KernelArgumentError, KernelError, KernelGradError, SrcLoc
 from kernelcore.base.lazy import Deferred
 from kernelcore.base.threads import cached_property
 from kernelcore.language import source, source_check
@@ -68,15 +68,17 @@ class Kernel:
         self.__name__ = pyfunc.__name__
         self.__doc__ = pyfunc.__doc__
         self.__module__ = pyfunc.__module__
-        self._adjoints: dict[tuple[tuple[int, ...], tuple[int, ...]], Adjoint] = {}
+        self._adjoints: dict[tuple[tuple[int, ...], tuple[int, ...], frozenset[int]], Adjoint] = {}
         # Those that ``launch`` may run, by the parameters of which it gives cotangents.
-        self.launched_adjoints: dict[tuple[int, ...], Adjoint] = {}
+        self.launched_adjoints: dict[tuple[tuple[int, ...], frozenset[int]], Adjoint] = {}
         # What to launch on the CPU if no argument has to be looked at before.
         self.cpu_fast_path: native.LaunchDescriptor | None = None
         # The same, for arrays on a GPU.
         self.gpu_fast_path: CachedGpuLaunch | None = None
         # A Tape's LaunchPlans by the kinds of arguments, with the halves that native code follows.
         self.tape_plans: dict[bytes, tuple[Any, native.NativePlan | None]] = {}
+        # Those for launches with one point on some axes, where the others have no adjoint.
+        self.single_tape_plans: dict[tuple[bytes, frozenset[int]], Any] = {}
 
     def __call__(self, *args: object, **kwargs: object) -> None:
         raise KernelError(
@@ -188,6 +190,7 @@ class Kernel:
             self.__dict__.pop("plain_executable", None)
             self.cpu_fast_path = self.gpu_fast_path = None
             self.tape_plans.clear()
+            self.single_tape_plans.clear()
         return func
 
     @property
@@ -229,15 +232,27 @@ class Kernel:
         else:
             self.gpu_fast_path = executable.cached_gpu_launch(args)
 
-    def adjoint(self, wrt: tuple[int, ...], seeds: tuple[int, ...]) -> Adjoint:
+    def adjoint(
+        self, wrt: tuple[int, ...], seeds: tuple[int, ...], single: frozenset[int] = frozenset()
+    ) -> Adjoint:
         """The adjoint for cotangents of parameters ``wrt``, given those of arrays ``seeds``.
+
+        The launch has one point on the axes ``single``, which matters to some kernels only.
 
         Raises:
             KernelGradError: The kernel has no exact derivative.
         """
-        if (wrt, seeds) not in self._adjoints:
-            self._adjoints.setdefault((wrt, seeds), adjoint_kernel.Adjoint(self.func, wrt, seeds))
-        return self._adjoints[wrt, seeds]
+        for key in ((wrt, seeds, frozenset[int]()), (wrt, seeds, single)):
+            if key in self._adjoints:
+                return self._adjoints[key]
+        try:
+            made = adjoint_kernel.Adjoint(self.func, wrt, seeds)
+            return self._adjoints.setdefault((wrt, seeds, frozenset()), made)
+        except KernelGradError:
+            if not single:
+                raise
+        made = adjoint_kernel.Adjoint(self.func, wrt, seeds, single)
+        return self._adjoints.setdefault((wrt, seeds, single), made)
 
     def inspect(self, stage: str, architecture: str | None = None) -> str:
         """One stage of the compiler's work as text.

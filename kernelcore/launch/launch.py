@@ -68,7 +68,9 @@ def launch(
             None stands for the gradient of an array with ``requires_grad``, else for no cotangent.
         adj_outputs: With ``adjoint``: likewise for ``outputs``; cotangents of arrays that the
             kernel writes are read from here. Where the kernel stores an element more than once,
-            the cotangents that it used are zeroed.
+            the cotangents that it used are zeroed. An array that the kernel loads and writes is
+            refused, unless its elements after the launch are provably those that were loaded: each
+            is stored before it is loaded, or one loop computes element ``t + 1`` from those before.
         device: Where to run, such as 'cpu' or 'cuda:0'; by default where the arrays are.
         stream: The stream of a GPU to queue it in, by default that of ``get_stream``. On a GPU a
             launch returns when it is queued, and what fails is raised by the next wait for it.

@@ -106,7 +106,9 @@ class Assembly:
             self.operands.append(Operand(f"t_{operand.name}", operand.type, op.like(k)))
         params = [p for k in self.given if (p := op.param_of_operand(k)) is not None]
         refuse_reads_after_launch(op.func)
-        return self.finish(jvp_func(op.func, params), self.bind_tangent, range(op.visible))
+        return self.finish(
+            jvp_func(op.func, params, op.single_axes), self.bind_tangent, range(op.visible)
+        )
 
     def vjp(self, wrt: tuple[int, ...]) -> DerivedOperation:
         op = self.op
@@ -117,7 +119,9 @@ class Assembly:
         seeds = [op.param_of_result(j) for j in self.given]
         self.wrt = frozenset(wrt)
         refuse_reads_after_launch(op.func)
-        return self.finish(vjp_func(op.func, params, seeds), self.bind_cotangent, wrt)
+        return self.finish(
+            vjp_func(op.func, params, seeds, op.single_axes), self.bind_cotangent, wrt
+        )
 
     def finish(self, derived: Derived, bind: Bind, order: Sequence[int]) -> DerivedOperation:
         through = [new for old, new in derived.derivative_of.items() if self.passes_through(old)]

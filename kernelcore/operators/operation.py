@@ -161,6 +161,11 @@ class Operation:
         """The names of the operands as identifiers, all different."""
         return identifiers([o.name for o in self.operands])
 
+    @property
+    def single_axes(self) -> frozenset[int]:
+        """The axes of the launch that have one point in every call."""
+        return frozenset(k for k, e in enumerate(self.grid) if e.operand < 0 and e.value <= 1)
+
     def owners(self) -> tuple[int, ...]:
         """Operands that the kernel writes, so every instance of a batch needs a copy."""
         return tuple(
@@ -202,8 +207,7 @@ class Operation:
         if 0 in [e for e in grid if isinstance(e, int)]:
             return
         for index, axis, grid_axis in self.grid_indexed_axes:
-            found = self._shape_of(index, operand_shapes)[axis]
-            needed = grid[grid_axis]
+            found, needed = self._shape_of(index, operand_shapes)[axis], grid[grid_axis]
             if isinstance(found, int) and isinstance(needed, int) and found < needed:
                 raise KernelArgumentError(
                     f"{self.func.name}(): argument '{self.func.params[index].name}': expected at "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Sequence, Set
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
@@ -145,6 +145,10 @@ class AccessMap:
         """Whether ``atom`` has one value in the whole launch."""
         return isinstance(atom, Const) or atom in self._uniform
 
+    def decides(self, atom: Atom) -> bool:
+        """Whether ``atom`` is an injective function of a launch axis, and of nothing else."""
+        return isinstance(atom, Var) and atom in self._axis
+
     def key(self, atom: Atom) -> int:
         """Equal keys mean equal values within one thread, at the same iteration of all loops."""
         if isinstance(atom, Const):
@@ -160,9 +164,12 @@ class AccessMap:
         """The keys of the indices of ``access``."""
         return tuple(self.key(i) for i in access.indices)
 
-    def owned(self, array: Atom) -> bool:
-        """Whether no two threads can touch the same element of ``array``."""
-        return self.deciding_axes(array) >= set(range(self.func.rank))
+    def owned(self, array: Atom, single: Set[int] = frozenset()) -> bool:
+        """Whether no two threads can touch the same element of ``array``.
+
+        The launch has one point on the axes ``single``.
+        """
+        return self.deciding_axes(array) | single >= set(range(self.func.rank))
 
     def deciding_axes(self, array: Atom) -> set[int]:
         """The launch axes on which threads differ only if they touch different elements.

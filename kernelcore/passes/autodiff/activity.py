@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from kernelcore.base.errors import KernelGradError
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
@@ -151,8 +151,10 @@ def without_messages(func: Func) -> Func:
     return replace_body(func, rewrite(func.body, visit))
 
 
-def check_races(func: Func) -> None:
+def check_races(func: Func, single: Set[int] = frozenset()) -> None:
     """Refuse kernels whose derivative would depend on the order of threads.
+
+    The launch has one point on the axes ``single``.
 
     Raises:
         KernelGradError: Naming the line: the old value of an atomic is used, or an element may be
@@ -165,7 +167,7 @@ def check_races(func: Func) -> None:
             eqn = access.eqn
             if eqn.op.kind in _RETURN_OLD and eqn.out in used:
                 raise _old_value(eqn)
-        _check_array(accesses, array)
+        _check_array(accesses, array, single)
 
 
 def check_conditions(func: Func) -> None:
@@ -187,14 +189,14 @@ def check_conditions(func: Func) -> None:
                 )
 
 
-def _check_array(accesses: AccessMap, array: Atom) -> None:
+def _check_array(accesses: AccessMap, array: Atom, single: Set[int]) -> None:
     # The author of a snippet answers for its accesses; see func_native.
     adds = accesses.has_own(array, OpKind.ATOMIC_ADD)
     stores = accesses.has_own(array, OpKind.STORE, *ATOMICS)
     loads = accesses.has_own(array, OpKind.LOAD)
     uses = [a.use for a in accesses.snippets.get(array, ())]
     is_seen = adds and any(u.kinds - {OpKind.ATOMIC_ADD} for u in uses)
-    if not is_seen and (loads + stores + adds < 2 or accesses.owned(array)):
+    if not is_seen and (loads + stores + adds < 2 or accesses.owned(array, single)):
         return
     kind = OpKind.LOAD if loads else OpKind.ATOMIC_ADD
     culprit = next(a for a in accesses.of(array) if a.eqn.op.kind is kind)
@@ -202,8 +204,8 @@ def _check_array(accesses: AccessMap, array: Atom) -> None:
         f"'{_name(array)}' may be read here and written by another thread of the same launch: "
         "the derivative would depend on the order of threads",
         culprit.eqn.loc,
-        "index it with the launch index of tid() in every access, or read from one array and "
-        "write to another",
+        "index it with the launch index of tid() in every access, read from one array and write "
+        "to another, or launch one thread: give an operator launch_dims=1",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from types import MappingProxyType
 
 from kernelcore.ir.core import Func
@@ -33,17 +33,17 @@ HANDLERS: Mapping[OpKind, Handler] = MappingProxyType(
 )
 
 
-def jvp(func: Func, active: Sequence[int]) -> Derived:
+def jvp(func: Func, active: Sequence[int], single: Set[int] = frozenset()) -> Derived:
     """Tangents of all arrays that ``func`` writes, given those of the ``active`` parameters.
 
     The derived kernel has a tangent parameter for every active parameter and every array that
     becomes active. It leaves arrays that ``func`` only writes untouched, and updates the others as
-    ``func`` does.
+    ``func`` does. The launch has one point on the axes ``single``.
 
     Raises:
         KernelGradError: ``func`` has no exact derivative.
     """
     sources = {func.params[i] for i in active}
     func = derivable(with_replays(func), sources)
-    check_races(func)
+    check_races(func, single)
     return Forward(func, sources, HANDLERS).run()

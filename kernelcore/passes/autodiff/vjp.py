@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from types import MappingProxyType
 
 from kernelcore.ir.core import Func
@@ -37,19 +37,22 @@ HANDLERS: Mapping[OpKind, Handler] = MappingProxyType(
 )
 
 
-def vjp(func: Func, wrt: Sequence[int], seeds: Sequence[int]) -> Derived:
+def vjp(
+    func: Func, wrt: Sequence[int], seeds: Sequence[int], single: Set[int] = frozenset()
+) -> Derived:
     """Cotangents of the parameters ``wrt``, given those of the arrays ``seeds``.
 
     The derived kernel has cotangent parameters, which are arrays (of no dimension for a value):
     of ``wrt``, of those ``seeds`` that depend on them, and of arrays that ``func`` both writes and
     loads. On entry they hold the cotangents after ``func``, zero where none is known; on exit those
     before it. Arrays that ``func`` both writes and loads must hold, on entry, what they held before
-    ``func``, and are written as by ``func``; those that it only writes are left untouched.
+    ``func``, and are written as by ``func``; those that it only writes are left untouched. The
+    launch has one point on the axes ``single``.
 
     Raises:
         KernelGradError: ``func`` has no exact derivative.
     """
-    return _reverse(func, wrt, seeds).run()
+    return _reverse(func, wrt, seeds, single).run()
 
 
 def pullback(func: Func) -> Func:
@@ -62,8 +65,10 @@ def pullback(func: Func) -> Func:
     return _reverse(func, wrt, ()).pull()
 
 
-def _reverse(func: Func, wrt: Sequence[int], seeds: Sequence[int]) -> Reverse:
+def _reverse(
+    func: Func, wrt: Sequence[int], seeds: Sequence[int], single: Set[int] = frozenset()
+) -> Reverse:
     func = derivable(with_replays(func), [func.params[i] for i in wrt])
-    check_races(func)
+    check_races(func, single)
     check_conditions(func)
     return Reverse(func, wrt, seeds, HANDLERS)
