@@ -285,7 +285,7 @@ class _Specializer:
     ) -> tuple[Func, Value]:
         """Lower a function, again while inferred types are found to be wider."""
         if source.text:
-            check_text(source.pyfunc, source.tree)
+            check_text(source)
         if finish is None:
             refuse_adjoint_syntax(source)
         return solve(lambda inference: self._attempt(source, bind, inference, is_kernel, finish))

@@ -40,13 +40,14 @@ class Definition:
 
 
 def define(overload: Overload) -> Definition:
-    """Read ``overload``, once.
+    """Read ``overload``, once for each code that its function has.
 
     Raises:
         KernelError: Its source or an annotation is not in the kernel language.
     """
     known: list[Definition] = overload.read
-    return known[0] if known else remember(overload, read_source(overload.pyfunc))
+    is_known = bool(known) and known[0].source.is_current
+    return known[0] if is_known else remember(overload, read_source(overload.pyfunc))
 
 
 def remember(overload: Overload, source: Source) -> Definition:

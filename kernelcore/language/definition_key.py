@@ -31,7 +31,6 @@ from kernelcore.language.composite import CompositeClass, value_class
 from kernelcore.language.definition import define
 from kernelcore.language.function import Function, Overload
 from kernelcore.language.source import MISSING, Source, read_source
-from kernelcore.language.source_check import is_outdated
 from kernelcore.language.types import (
     SCALARS,
     ArrayOf,
@@ -102,7 +101,7 @@ class _Keys:
 
     def source(self, source: Source) -> object:
         """The key of a function, apart from its signature."""
-        if not source.text or is_outdated(source.pyfunc, source.tree):
+        if not source.text:
             raise _Unkeyed
         values = [(path, self.path(source, path)) for path in sorted(self.free_paths(source))]
         return marshal.dumps(source.pyfunc.__code__, 2), source.text, values

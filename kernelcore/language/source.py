@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-import linecache
 import tokenize
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,14 @@ from types import CodeType
 from typing import Any, cast
 
 from kernelcore.base.errors import KernelNameError, KernelSyntaxError, SrcLoc, suggestion
-from kernelcore.language.source_check import file_lines, other_text, start_of
+from kernelcore.language.source_check import (
+    FileText,
+    forget_text,
+    has_text,
+    other_text,
+    start_of,
+    text_of,
+)
 
 # Where a name stands for nothing.
 MISSING: Any = object()
@@ -49,14 +55,14 @@ class Source:
         pyfunc: The function.
         tree: Its definition.
         line_offset: What to add to the lines of ``tree`` to get those of the file.
-        is_ascii: Whether it is known that every character of its text is one byte.
-        text: The lines of its definition; empty where it is known as a tree only.
+        file_text: The text of the file.
+        text: The lines of its definition; empty where ``tree`` was made of another one.
     """
 
     pyfunc: Callable[..., Any]
     tree: ast.FunctionDef
     line_offset: int
-    is_ascii: bool = False
+    file_text: FileText = field(repr=False)
     text: str = field(default="", repr=False)
     # What was asked for, since most is several times.
     _spans: dict[ast.AST, SrcLoc | None] = field(
@@ -68,6 +74,11 @@ class Source:
     def file(self) -> str:
         """The file that defines it."""
         return self.pyfunc.__code__.co_filename
+
+    @property
+    def is_current(self) -> bool:
+        """Whether its text is known to be that of the code that the function has."""
+        return not self.text or has_text(self.pyfunc, self.file_text)
 
     def loc(self, node: ast.AST) -> SrcLoc | None:
         """The span of ``node``, cut at the end of its first line."""
@@ -84,7 +95,7 @@ class Source:
         if getattr(node, "end_lineno", line) != line:
             last = _LONG_LINE
         line += self.line_offset
-        text = "" if self.is_ascii else linecache.getline(self.file, line).rstrip("\n")
+        text = self.file_text.lines[line - 1].rstrip("\n")
         if not text.isascii():
             # ast counts UTF-8 bytes; a SrcLoc counts characters.
             encoded = text.encode()
@@ -100,7 +111,7 @@ class Source:
     def name_loc(self) -> SrcLoc:
         """The span of the name after ``def``."""
         line = self.tree.lineno + self.line_offset
-        text = linecache.getline(self.file, line)
+        text = self.file_text.lines[line - 1]
         first = max(text.find(self.tree.name, self.tree.col_offset + len("def")), 0)
         return SrcLoc(self.file, line, first, first + len(self.tree.name))
 
@@ -179,21 +190,24 @@ def read_source(pyfunc: Callable[..., Any]) -> Source:
             remedy="decorate the function itself: put @kernel or @func directly above def",
         )
     try:
-        body, offset, text = _definition(_Same(pyfunc.__code__))
+        file_text = text_of(pyfunc)
+        body, offset, text = _definition(_Same(pyfunc.__code__), file_text)
     except (OSError, TypeError):
+        forget_text(pyfunc)
         raise KernelSyntaxError(
             f"the source of '{pyfunc.__name__}' is not available",
             remedy="define it with def in a file or a notebook cell; code that exec() runs needs "
             "an entry in linecache",
         ) from None
     except (ValueError, MemoryError, RecursionError) as error:
+        forget_text(pyfunc)
         raise KernelSyntaxError(
             f"Python cannot parse '{pyfunc.__name__}': {error or type(error).__name__}",
             start_of(pyfunc),
             "remove NUL characters, and assign parts of deeply nested expressions to variables",
         ) from None
     if pyfunc.__code__.co_name == "<lambda>":
-        return Source(pyfunc, _lambda(pyfunc), 0)
+        return _lambda(pyfunc, file_text)
     if isinstance(body, ast.AsyncFunctionDef):
         raise KernelSyntaxError(
             "only functions defined with def can be compiled",
@@ -209,7 +223,7 @@ def read_source(pyfunc: Callable[..., Any]) -> Source:
     # Python puts the name of the class before private names.
     if len(names) != len(own) or not all(map(str.endswith, own, names)):
         raise other_text(pyfunc)
-    return Source(pyfunc, body, offset, text.isascii(), text)
+    return Source(pyfunc, body, offset, file_text, text)
 
 
 def name_loc(pyfunc: Callable[..., Any]) -> SrcLoc | None:
@@ -235,9 +249,9 @@ class _Same:
 
 # A kernel's parameters and its body are read one after the other; finding the end takes long.
 @lru_cache(maxsize=1)
-def _definition(same: _Same) -> tuple[ast.stmt | None, int, str]:
+def _definition(same: _Same, file_text: FileText) -> tuple[ast.stmt | None, int, str]:
     first = same.code.co_firstlineno
-    lines = file_lines(same.code)[first - 1 :]
+    lines = file_text.lines[first - 1 :]
     if not lines:
         raise OSError("the file has become shorter")
     last = max(line or first for _, _, line in same.code.co_lines())
@@ -247,7 +261,9 @@ def _definition(same: _Same) -> tuple[ast.stmt | None, int, str]:
     return found, offset, "".join(text)
 
 
-def parse_definition(lines: list[str], first: int, least: int = 1) -> tuple[ast.stmt | None, int]:
+def parse_definition(
+    lines: Sequence[str], first: int, least: int = 1
+) -> tuple[ast.stmt | None, int]:
     """The definition that ``lines`` start with, and the line number before its first line.
 
     None where it is no complete statement. The definition ends before a line that is indented no
@@ -278,18 +294,18 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _lambda(pyfunc: Callable[..., Any]) -> ast.FunctionDef:
+def _lambda(pyfunc: Callable[..., Any], file_text: FileText) -> Source:
     """A lambda as the definition of a function, found by where its code is.
 
     Raises:
-        KernelSyntaxError: The file has changed since.
+        KernelSyntaxError: It is not there.
     """
-    file, first = pyfunc.__code__.co_filename, pyfunc.__code__.co_firstlineno
+    first = pyfunc.__code__.co_firstlineno
     places = {p for p in pyfunc.__code__.co_positions() if None not in p}
     try:
-        module = ast.parse("".join(linecache.getlines(file)))
+        module = ast.parse(file_text.whole)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
-        module = ast.Module([], [])
+        raise other_text(pyfunc) from None
     for node in ast.walk(module):
         if not isinstance(node, ast.Lambda) or node.lineno != first:
             continue
@@ -297,10 +313,14 @@ def _lambda(pyfunc: Callable[..., Any]) -> ast.FunctionDef:
         if (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset) in places:
             result = ast.copy_location(ast.Return(body), body)
             function = ast.FunctionDef("lambda_", node.args, [result], [])
-            return ast.fix_missing_locations(ast.copy_location(function, node))
+            ast.fix_missing_locations(ast.copy_location(function, node))
+            text = "".join(file_text.lines[first - 1 : node.end_lineno])
+            return Source(pyfunc, function, 0, file_text, text)
+    if places:
+        raise other_text(pyfunc)
     raise KernelSyntaxError(
-        "the source of a lambda is not available",
-        SrcLoc(file, first, 0, _LONG_LINE),
+        "the source of a lambda is not available, since Python keeps no columns of code",
+        start_of(pyfunc),
         "define a function with def",
     )
 

@@ -324,7 +324,7 @@ def kernel(
 
 def _kernel(pyfunc: Callable[..., Any]) -> Kernel:
     require_function(pyfunc, "kernel")
-    source_check.note_file(pyfunc)
+    source_check.note_text(pyfunc)
     return Kernel(pyfunc)
 
 
@@ -350,7 +350,7 @@ def func(
 def _defined(pyfunc: Callable[..., Any]) -> Function:
     """A function with ``pyfunc`` as its last overload."""
     require_function(pyfunc, "func")
-    source_check.note_file(pyfunc)
+    source_check.note_text(pyfunc)
     function = _earlier(pyfunc) or Function(pyfunc.__name__)
     function.add(Overload(pyfunc))
     return function

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from _pytest.assertion.rewrite import rewrite_asserts
 
 import kernelcore as kc
 from kernelcore.base.errors import KernelSyntaxError
@@ -33,6 +34,17 @@ DEFINITIONS = {
     "empty lines": "def f(x):\n\n    y = x\n\n\n    return y\n",
     "more brackets than are tried": "def f(x):\n    y = (\n" + "1,\n" * 20 + ")\n    return y\n",
 }
+
+PROGRAM = """\
+@kc.func
+def f(x: float):
+    return x * 2.0
+g = kc.func(lambda x: x * 4.0)
+@kc.kernel
+def k(y: F32):
+    n: kc.int32 = 12
+    y[0] = f(1.0) + g(0.25) + float(n)
+"""
 
 
 def tree(lines: list[str]) -> str:
@@ -61,6 +73,25 @@ def defined_in(text: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 def keep_text(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = (1, None, text.splitlines(keepends=True), "<text>")
     monkeypatch.setitem(linecache.cache, "<text>", entry)
+
+
+def run(
+    code: str | ast.Module, file: Path, *texts: str, names: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """What ``code`` of ``file`` defines while it holds the first of ``texts``, then the others."""
+    first, *later = texts
+    file.write_text(first)
+    names = {"kc": kc, "F32": F32, **(names or {})}
+    exec(compile(code, str(file), "exec", dont_inherit=True), names)
+    for text in later:
+        file.write_text(text)
+    return names
+
+
+def launched(kernel: Any) -> float:
+    out = np.zeros(1, np.float32)
+    kc.launch(kernel, 1, [], [out])
+    return float(out[0])
 
 
 @pytest.mark.parametrize("after", ["", AFTER], ids=["at the end", "before more"])
@@ -132,27 +163,94 @@ def test_a_lambda_may_start_on_the_line_on_which_a_string_ends(
 
 @pytest.mark.parametrize("header", ["other(y: F32)", "k(x: F32)", "k(y: F32, z: F32)", "k()"])
 def test_a_file_that_changed_is_noticed(tmp_path: Path, header: str) -> None:
-    file = tmp_path / "changed.py"
     text = "@kc.kernel\ndef k(y: F32):\n    y[0] = 2.0\n"
-    file.write_text(text)
-    names: dict[str, Any] = {"kc": kc, "F32": F32}
-    exec(compile(text, str(file), "exec", dont_inherit=True), names)
-    file.write_text(f"@kc.kernel\ndef {header}:\n    y[0] = 3.0\n")
+    other = f"@kc.kernel\ndef {header}:\n    y[0] = 3.0\n"
+    names = run(text, tmp_path / "changed.py", other)
     with pytest.raises(kc.KernelSyntaxError, match="has changed since it was defined"):
-        kc.launch(names["k"], 1, [], [np.zeros(1, np.float32)])
+        launched(names["k"])
 
 
 @pytest.mark.parametrize(("before", "after"), [("x: int", "x"), ("x: float", "x")])
 def test_an_annotation_that_changed_is_noticed(tmp_path: Path, before: str, after: str) -> None:
     """Annotations of parameters leave no trace in the code of a function."""
-    file = tmp_path / "annotated.py"
     text = "@kc.func\ndef f({}):\n    return x / 2\n@kc.kernel\ndef k(y: F32):\n    y[0] = f(5.0)\n"
-    file.write_text(text.format(before))
-    names: dict[str, Any] = {"kc": kc, "F32": F32}
-    exec(compile(text.format(before), str(file), "exec", dont_inherit=True), names)
-    file.write_text(text.format(after))
+    names = run(text.format(before), tmp_path / "annotated.py", text.format(after))
     with pytest.raises(kc.KernelSyntaxError, match="has changed since it was defined"):
-        kc.launch(names["k"], 1, [], [np.zeros(1, np.float32)])
+        launched(names["k"])
+
+
+@pytest.mark.parametrize("old", ["2.0", "4.0", "12"])
+def test_a_text_that_was_refused_is_read_anew(tmp_path: Path, old: str) -> None:
+    """The original is compiled once it is back, and never the edit."""
+    file = tmp_path / "edited.py"
+    names = run(PROGRAM, file, PROGRAM.replace(old, f"{old}7"))
+    for _ in range(2):
+        with pytest.raises(kc.KernelSyntaxError, match="has changed since it was defined"):
+            launched(names["k"])
+    file.write_text(PROGRAM)
+    assert launched(names["k"]) == 15.0
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        *(PROGRAM.replace("int32", "int64"), PROGRAM.replace("2.0", "3.0"), PROGRAM + "# below\n"),
+        *("# above\n" + PROGRAM, PROGRAM.replace("* 4", "* 5"), "", "def f(x):\n\0"),
+    ],
+)
+def test_edits_after_the_definition_change_nothing(tmp_path: Path, edited: str) -> None:
+    """As Python runs what was defined."""
+    names = run(PROGRAM, tmp_path / "edited.py", PROGRAM, edited)
+    assert launched(names["k"]) == 15.0
+
+
+def test_other_code_of_a_function_is_followed(tmp_path: Path) -> None:
+    names = run(PROGRAM, tmp_path / "one.py", PROGRAM)
+    other = PROGRAM.replace("2.0", "3.0")
+    second = run(other, tmp_path / "two.py", other)["f"].overloads[0]
+    assert launched(names["k"]) == 15.0
+    kernel = PROGRAM[PROGRAM.index("@kc.kernel") :]
+    again = run(kernel, tmp_path / "again.py", kernel, names=names)
+    names["f"].overloads[0].pyfunc.__code__ = second.pyfunc.__code__
+    assert launched(again["k"]) == 16.0
+
+
+REWRITTEN = """\
+import kernelcore as kc
+@kc.kernel
+def k(y: kc.array(dtype=float)):
+    value = 2.0
+    if y[0] == 0.0:
+        assert (
+            value > 1.0
+        )
+        y[0] = value
+    assert value > 0.0, "positive"
+"""
+
+
+@pytest.mark.parametrize("old", ["2.0\n", "== 0.0", "y[0] = value", "value "])
+def test_the_text_of_rewritten_assertions_is_checked(tmp_path: Path, old: str) -> None:
+    tree = ast.parse(REWRITTEN)
+    rewrite_asserts(tree, REWRITTEN.encode())
+    file = tmp_path / "rewritten.py"
+    names = run(tree, file, REWRITTEN)
+    assert launched(names["k"]) == 2.0
+    other = REWRITTEN.replace(old, old.translate(str.maketrans("20v", "31w")))
+    names = run(tree, file, other)
+    with pytest.raises(kc.KernelSyntaxError, match="has changed since it was defined"):
+        launched(names["k"])
+
+
+def test_lines_may_lack_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "s = 1\n@str\ndef f(x):\n    y = x\n    return y\nf = [lambda x: x, lambda x: -x][s]\n"
+    function = defined_in(text, monkeypatch)
+    monkeypatch.setitem(linecache.cache, "<text>", (1, None, text.splitlines(), "<text>"))
+    assert ast.unparse(read_source(function).tree.body[0]) == "return -x"
+    function = defined_in(text.replace("@str\n", "").replace("f = [", "_ = ["), monkeypatch)
+    lines = linecache.getlines("<text>")
+    monkeypatch.setitem(linecache.cache, "<text>", (1, None, [x[:-1] for x in lines], "<text>"))
+    assert ast.unparse(read_source(function).tree.body[1]) == "return y"
 
 
 @pytest.mark.parametrize("error", [ValueError, MemoryError, RecursionError])

@@ -51,10 +51,12 @@ OTHERS: dict[str, tuple[str, str, str, float, float]] = {
     ),
 }
 SCALE = "@kc.func\ndef f(x: float): return x * {}"
+LAMBDA = "f = kc.func(lambda x: x * {})"
 MAKE = "def make(c):\n  @kc.func\n  def f(x: float): return x * c\n  return f\n"
 TWO = "@kc.func\ndef f(x: T): return 2.0\n@kc.func\ndef f(x: S): return 3.0"
 # The same for functions that the kernel calls.
 FUNCTIONS: dict[str, tuple[str, str, str, float, float]] = {
+    "lambda": (LAMBDA.format("2.0"), LAMBDA.format("3.0"), "f(1.0)", 2.0, 3.0),
     "text of a function": (SCALE.format("2.0"), SCALE.format("3.0"), "f(1.0)", 2.0, 3.0),
     "number of a function": (
         "A = 2.0\n" + SCALE.format("A"),
@@ -123,7 +125,6 @@ FUNCTIONS: dict[str, tuple[str, str, str, float, float]] = {
         *("f(1.0)", 2.0, 3.0),
     ),
 }
-LAMBDA = "f = kc.func(lambda x: x * {})"
 # The same for what has no key.
 OPEN: dict[str, tuple[str, str, str, float, float]] = {
     "number and part": (
@@ -141,7 +142,6 @@ OPEN: dict[str, tuple[str, str, str, float, float]] = {
         "class A(enum.IntEnum): B = 3",
         *("float(A.B)", 2.0, 3.0),
     ),
-    "lambda": (LAMBDA.format("2.0"), LAMBDA.format("3.0"), "f(1.0)", 2.0, 3.0),
     "static": ("A = {1: 2.0}", "A = {1: 3.0}", "kc.static(A[1])", 2.0, 3.0),
 }
 NATIVE = '@kc.func_native("return x * {};")\ndef f(x: float) -> float: ...'

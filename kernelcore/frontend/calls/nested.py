@@ -45,7 +45,7 @@ def define_nested(scope: Scope, node: ast.FunctionDef) -> Static:
     tree.args.kw_defaults.extend(None for _ in captured)
     ast.fix_missing_locations(tree)
     overload = Overload(_python_function(source, tree), captures=tuple(captured), home=scope)
-    remember(overload, Source(overload.pyfunc, tree, source.line_offset))
+    remember(overload, Source(overload.pyfunc, tree, source.line_offset, source.file_text))
     return Static(Function(node.name, [overload]))
 
 

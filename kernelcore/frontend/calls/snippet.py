@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import linecache
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -307,7 +306,7 @@ def _typed(leaf: object) -> Atom:
 
 def _place(source: Source, text: str) -> SrcLoc | None:
     """The first line of ``text`` in the file of ``source``, if it is found there as it is."""
-    lines = linecache.getlines(source.file)
+    lines = source.file_text.lines
     whole = "".join(lines)
     end = sum(len(line) for line in lines[: source.tree.lineno + source.line_offset])
     at = whole.rfind(text, 0, end)

@@ -53,7 +53,7 @@ def with_adjoint_variables(source: Source, params: Mapping[str, bool]) -> Source
     tree.returns = None
     # The rule's results are implied: the cotangents of its parameters.
     tree.body.append(ast.copy_location(ast.Return(), tree.body[-1]))
-    return Source(source.pyfunc, tree, source.line_offset)
+    return Source(source.pyfunc, tree, source.line_offset, source.file_text)
 
 
 def refuse_adjoint_syntax(source: Source) -> None:

@@ -25,7 +25,7 @@ from kernelcore.ir.derivative_rules import Rules, instantiate
 from kernelcore.language.annotations import Open, bound_of, parameter_nodes, parameter_type
 from kernelcore.language.function import Function, Overload, annotation_texts, require_function
 from kernelcore.language.source import Source, read_source
-from kernelcore.language.source_check import check_text, note_file
+from kernelcore.language.source_check import check_text, note_text
 from kernelcore.language.types import ArrayType, Scalar, StackType, Type, admits, element_type
 
 GRAD, REPLAY, JVP = "grad", "replay", "jvp"
@@ -108,7 +108,7 @@ def _decorator(function: Any, kind: str, name: str) -> _Decorator:
 
     def register(pyfunc: Callable[..., Any]) -> Callable[..., Any]:
         require_function(pyfunc, f"{name}({function.name})")
-        note_file(pyfunc)
+        note_text(pyfunc)
         _overload(function, pyfunc, name).rules[kind] = pyfunc
         return pyfunc
 
@@ -187,7 +187,7 @@ def make_rules(overload: Overload, callee: Callee, lower: Lower) -> Rules:
 
 
 def _checked(source: Source) -> Source:
-    check_text(source.pyfunc, source.tree)
+    check_text(source)
     return source
 
 
