@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch._ops import OpOverload, _OpNamespace
@@ -30,8 +31,8 @@ from torch_ext.generic import generic_operator
 from torch_ext.mutation import mutating
 from torch_ext.traced import OperatorPair, traceable
 
-# By the callable that torch_op returned; operators live as long as the process.
-_operators: dict[Callable[..., Any], OperatorPair] = {}
+# By the callable that torch_op returned, while it lives.
+_operators: WeakKeyDictionary[Callable[..., Any], OperatorPair] = WeakKeyDictionary()
 
 # Namespaces of torch itself, and attributes that every namespace has besides operators.
 _TORCHS_NAMESPACES = frozenset({"_", "aten", "prim", "prims"})

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from typing import Any
+
 import torch
 
 import kernelcore as kc
@@ -35,3 +39,16 @@ def test_operators_are_registered_when_they_are_needed() -> None:
     assert registered("registration::square") == {
         f"registration::square{form}" for form in (".", ".out", "_k.", "_t.", "_t.out", "_t_k.")
     }
+
+
+def test_operators_of_one_kernel_are_let_go_with_their_last_use() -> None:
+    x = torch.ones(3, requires_grad=True)
+
+    def used() -> weakref.ref[Any]:
+        op = torch_op(square)
+        op(x, 2.0).sum().backward()
+        return weakref.ref(op)
+
+    kept = [used() for _ in range(3)]
+    gc.collect()
+    assert [one() for one in kept] == [None] * 3
