@@ -107,7 +107,8 @@ def _snippet_object(snippet: Snippet, *, is_new: bool = False) -> bytes:
     disk = default_cache()
     key = key_of(translation_unit.key_of(snippet), host().triple, codegen_version())
     code = disk.load(key) if disk and not is_new else None
-    if code is None:
+    # An empty entry links, but defines nothing.
+    if code is None or translation_unit.symbol_of(snippet).encode() not in code:
         code = toolchain.compile_snippet(snippet)
         if disk:
             disk.store(key, code)

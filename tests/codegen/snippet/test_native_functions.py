@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
+from kernelcore.base.disk_cache import DiskCache
 from kernelcore.builtins.reference import is_narrow
 from kernelcore.codegen.snippet import toolchain
 from kernelcore.compiler import code_store
@@ -194,6 +195,24 @@ def test_a_command_that_is_no_compiler_is_named(
     monkeypatch.setenv("CXX", command)
     with pytest.raises(kc.KernelCompileError, match=text):
         kc.launch(run, 1, [np.zeros(1, np.float32)])
+
+
+def test_an_entry_without_the_function_counts_as_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    @kc.func_native("return x + 44.0f;")
+    def shift(x: float) -> float: ...
+
+    @kc.kernel
+    def run(x: floats):
+        i = kc.tid()
+        x[i] = shift(x[i])
+
+    monkeypatch.setenv("KC_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(DiskCache, "load", lambda self, key: b"")
+    x = np.zeros(1, np.float32)
+    kc.launch(run, 1, [x])
+    assert x[0] == 44.0
 
 
 def test_a_rejected_text_is_shown_with_its_line() -> None:
