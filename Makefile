@@ -7,7 +7,7 @@ CXX_FILES := $(shell find csrc -path csrc/third_party -prune -o \( -name '*.cc' 
 
 .PHONY: demo native test test-torch-matrix test-torch-oldest test-torch-newest test-jax-matrix \
 	test-jax-oldest test-jax-newest test-derivatives test-ptx test-gpu sanitize-gpu lint fuzz fuzz-values \
-	fuzz-derivatives fuzz-capsules fuzz-cache tsan maths bench bench-gpu bench-registers clean
+	fuzz-derivatives fuzz-capsules fuzz-cache tsan asan maths bench bench-gpu bench-registers clean
 
 demo: $(VENV)/.built
 	$(BIN)/python examples/01_tv_denoise.py
@@ -151,6 +151,32 @@ tsan:
 	$(CXX) -std=c++20 -g -O1 -fsanitize=thread -Wall -Wextra -Icsrc -Icsrc/include \
 	  tests/native/stress.cc $(CORE:%=csrc/core/%.cc) -pthread -o build/stress
 	build/stress
+
+# The native module under AddressSanitizer and UndefinedBehaviorSanitizer. Its tests run in a copy of
+# the sources, with an interpreter that finds the packages of $(VENV) but not its installed module.
+ASAN := build/asan
+ASAN_TREE := $(ASAN)/tree
+ASAN_TESTS ?= tests/native tests/interchange tests/launch tests/autograd/test_tape.py tests/fuzz/test_capsules.py \
+	tests/torch/test_gradient.py tests/torch/test_lent_memory.py tests/jax/test_calls.py tests/jax/test_callback.py
+ASAN_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+asan: export PATH := $(CURDIR)/$(BIN):$(PATH)
+asan: export PYTHONMALLOC = malloc
+asan: export ASAN_OPTIONS = detect_leaks=0:alloc_dealloc_mismatch=0:allocator_may_return_null=1
+asan: $(VENV)/.built
+	cmake -S csrc -B $(ASAN) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DCMAKE_CXX_FLAGS="$(ASAN_FLAGS)" \
+	  -DCMAKE_CXX_COMPILER_LAUNCHER=$(notdir $(shell command -v ccache))
+	cmake --build $(ASAN) --target _native
+	rm -rf $(ASAN_TREE)
+	mkdir -p $(ASAN_TREE)
+	git ls-files -z | xargs -0 cp --parents -t $(ASAN_TREE)
+	cp $(ASAN)/_native*.so $(ASAN_TREE)/kernelcore/
+	$(BIN)/python -m venv --without-pip $(ASAN_TREE)/venv
+	$(BIN)/python -c "import site; print('$(CURDIR)/$(ASAN_TREE)', *site.getsitepackages(), sep='\n')" \
+	  > $$(ls -d $(ASAN_TREE)/venv/lib/python*/site-packages)/paths.pth
+	cd $(ASAN_TREE) && LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) \
+	  $$($(CXX) -print-file-name=libubsan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	  venv/bin/python -m pytest -q -p no:cacheprovider $(ASAN_TESTS)
 
 lint: $(VENV)/.built
 	$(BIN)/ruff check .

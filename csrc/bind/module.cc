@@ -7,6 +7,7 @@
 
 #include "bind/bindings.h"
 #include "bind/errors.h"
+#include "bind/interrupts.h"
 #include "bind/released_gil.h"
 #include "core/loader/elf_loader.h"
 #include "core/loader/registry.h"
@@ -141,6 +142,7 @@ NB_MODULE(_native, m) {
   // Frameworks keep registered operators, and objects of this module, until the process ends.
   nanobind::set_leak_warnings(std::getenv("KC_LEAK_WARNINGS") != nullptr);
   kernelcore::bind::register_error_translator();
+  kernelcore::bind::init_interrupts();
   kernelcore::bind::bind_arithmetic(m);
   kernelcore::bind::bind_device_objects(m);
   kernelcore::bind::bind_array_memory(m);

@@ -1,3 +1,4 @@
+// torch calls a "boxed" kernel with its arguments on a stack, on which it leaves its results.
 #include "torch/boxed.h"
 
 #include <bit>

@@ -27,7 +27,7 @@ struct OpenMp {
   }
 };
 
-int find_library(dl_phdr_info* info, size_t, void* found) {
+int find_openmp_library(dl_phdr_info* info, size_t, void* found) {
   std::string_view path = info->dlpi_name;
   std::string_view name = path.substr(path.find_last_of('/') + 1);
   if (!name.starts_with("libgomp") && !name.starts_with("libiomp5")) return 0;
@@ -37,7 +37,7 @@ int find_library(dl_phdr_info* info, size_t, void* found) {
 
 OpenMp find_openmp() {
   void* library = nullptr;
-  dl_iterate_phdr(find_library, &library);
+  dl_iterate_phdr(find_openmp_library, &library);
   OpenMp found;
   if (library == nullptr) return found;
   auto find = [&](auto& function, const char* name) {

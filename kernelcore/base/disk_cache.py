@@ -44,9 +44,9 @@ _UNFINISHED = re.compile(f"\\.[0-9a-f]{{{KEY_DIGITS}}}\\.[0-9a-f]{{16}}")
 _UNFINISHED_SECONDS = 3600
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _DAY_SECONDS = 86_400
-# One in so many bytes of the limit that are stored makes a process look for what to remove, and
-# this part of the limit is then left free.
-_LOOKS, _FREE = 32, 1 / 8
+# How often a process looks for entries to remove while it stores as many bytes as the limit has,
+# and the part of the limit that is free after a removal.
+_SCANS_PER_LIMIT, _FREE_PART = 32, 1 / 8
 # File systems keep files in blocks.
 _BLOCK_BYTES, _STATUS_BLOCK_BYTES = 4096, 512
 _SIZE = re.compile(r"(\d{1,18})\s*([KMGT]?)(?:I?B)?", re.IGNORECASE)
@@ -124,8 +124,8 @@ class DiskCache:
                 os.makedirs(self.directory, mode=0o700, exist_ok=True)
             with self._opened() as folder:
                 _write(folder, f"{key}.{self.suffix}", code)
-                # All processes together look about _LOOKS times while they store the limit.
-                chance = _blocks(len(code)) * _LOOKS / limit_bytes if limit_bytes else 0.0
+                # All processes together scan that often while they store the limit.
+                chance = _blocks(len(code)) * _SCANS_PER_LIMIT / limit_bytes if limit_bytes else 0.0
                 if int.from_bytes(os.urandom(4), "little") < chance * (1 << 32):
                     _evict(folder, limit_bytes)
         except OSError:
@@ -244,7 +244,7 @@ def _evict(folder: int, limit_bytes: int) -> None:
     if total_bytes <= limit_bytes:
         return
     for _, size_bytes, name in sorted(found):
-        if total_bytes <= limit_bytes * (1 - _FREE):
+        if total_bytes <= limit_bytes * (1 - _FREE_PART):
             return
         with contextlib.suppress(OSError):
             os.unlink(name, dir_fd=folder)

@@ -1,10 +1,10 @@
 """Random numbers: two generators, whose states the same functions take and replace.
 
 ``rand_init`` makes a uint32, and a draw replaces it with its hash. That is the fastest, for jitter,
-textures and starting points. The hash permutes 2**32 states, so that streams may run into each
-other: of n streams of m draws about ``n**2 * m / 2**32`` pairs do. ``philox_init`` makes a vec3ul:
-the seed, the stream and the number of draws made. Its streams never do, which simulations of many
-paths need; a draw takes about 15 times as long.
+textures and starting points. The hash permutes 2**32 states, so that streams can overlap: among n
+streams of m draws expect about ``n**2 * m / 2**32`` overlapping pairs. ``philox_init`` makes a
+vec3ul: the seed, the stream and the number of draws made. Its streams never overlap, which
+simulations of many paths need; a draw takes about 15 times as long.
 
 Sources: Jarzynski and Olano, "Hash Functions for GPU Rendering", JCGT 9 (2020), table 1: the 32-bit
 permuted congruential generator of O'Neill (2014) with its output permutation RXS-M-XS as a hash.
@@ -41,7 +41,7 @@ State = TypeVar("State", uint32, vec3ul)
 
 _TWO_PI = 6.283185307179586
 # The spacing of the random floats.
-_ULP = 2.0**-24
+_SPACING = 2.0**-24
 # Above this mean, rejection needs fewer draws than multiplication.
 _POISSON_SPLIT = 10.0
 
@@ -56,7 +56,7 @@ def _hash(state: uint32) -> Any:
 @library()
 def _unit(state: uint32) -> Any:
     """The 24 high bits of ``state`` as a float32 in [0, 1)."""
-    return float32(state >> 8) * _ULP
+    return float32(state >> 8) * _SPACING
 
 
 @library()
@@ -146,14 +146,15 @@ def rand_init(seed: int) -> Any:
 def rand_init(seed: int, offset: int) -> Any:
     """A state, a uint32, for ``seed`` and ``offset``, int32 both.
 
-    Threads that give their index as ``offset`` get streams that have nothing to do with each other.
+    Threads that give their index as ``offset`` get different streams; those of many threads with
+    many draws can overlap.
     """
     return _hash(uint32(seed) + _hash(uint32(offset)))
 
 
 @library()
 def philox_init(seed: Int, stream: Int, offset: Int = 0) -> Any:
-    """A state, a vec3ul, for three integers of any type; negative ones count from 2**64.
+    """A state, a vec3ul, for three integers of any type; negative ones wrap modulo 2**64.
 
     Args:
         seed: The key of the generator; streams of other seeds have nothing to do with each other.
@@ -221,7 +222,7 @@ def randn(state: State) -> Any:
     """
     first, second, state = _two_words(state)
     # The shift by one spacing keeps 0 from the logarithm.
-    radius = sqrt(-2.0 * log(_unit(first) + _ULP))
+    radius = sqrt(-2.0 * log(_unit(first) + _SPACING))
     return radius * cos(_TWO_PI * _unit(second)), state
 
 
@@ -331,8 +332,8 @@ def sample_unit_cube(state: State) -> Any:
 def poisson(state: State, lam: float) -> Any:
     """A uint32 from the Poisson distribution of mean ``lam``, a float32; replaces ``state``.
 
-    It is 0 for ``lam <= 0``; for 0 itself ``state`` stays. Large means are as fine as a float32 of
-    their size is.
+    It is 0 for ``lam <= 0``; for 0 itself ``state`` stays. For large means, results
+    have the precision of a float32 of their size.
 
     Source: Knuth, "The Art of Computer Programming" 2, 3.4.1 (multiplication of uniforms) below 10;
     Hoermann, "The Transformed Rejection Method for Generating Poisson Random Variables", Insurance:

@@ -12,7 +12,7 @@
 
 #include "bind/bindings.h"
 #include "bind/launch/argument.h"
-#include "bind/long_run.h"
+#include "bind/released_gil.h"
 #include "core/error.h"
 #include "core/run/pool.h"
 
@@ -111,8 +111,8 @@ void PreparedLaunch::run() {
   // Another thread may run the same launch meanwhile.
   Launch launch = launch_;
   try {
-    std::optional<LongRun> long_run;
-    if (launch.total > kInlinePoints || descriptor_.may_block) long_run.emplace();
+    std::optional<ReleasedGil> released;
+    if (launch.total > kInlinePoints || descriptor_.may_block) released.emplace();
     kernelcore::run(descriptor_, block_.data(), launch, Pool::instance());
   } catch (const Error&) {
     note_writes();

@@ -15,7 +15,7 @@
 #include "bind/launch/argument.h"
 #include "bind/launch/arguments.h"
 #include "bind/launch/launch.h"
-#include "bind/long_run.h"
+#include "bind/released_gil.h"
 #include "core/error.h"
 #include "core/run/pool.h"
 
@@ -132,8 +132,8 @@ void run_operation(const BoundOperation& self, nb::handle operands, nb::handle r
   }
   OperationRun run(op, views.data(), made.data());
   {
-    std::optional<LongRun> long_run;
-    if (run.may_block()) long_run.emplace();
+    std::optional<ReleasedGil> released;
+    if (run.may_block()) released.emplace();
     run.run(Pool::instance());
   }
 }

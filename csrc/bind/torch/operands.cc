@@ -6,7 +6,7 @@
 
 #include "bind/launch/argument.h"
 #include "bind/launch/launch.h"
-#include "bind/long_run.h"
+#include "bind/released_gil.h"
 #include "bind/torch/dispatch_state.h"
 #include "core/error.h"
 #include "torch/threads.h"
@@ -151,8 +151,8 @@ bool Operands::run(PyObject** results) {
     placed->run(views_.data(), views.data(), *stream);
   } else {
     OperationRun run(op, views_.data(), views.data());
-    std::optional<LongRun> long_run;
-    if (run.may_block()) long_run.emplace();
+    std::optional<ReleasedGil> released;
+    if (run.may_block()) released.emplace();
     run.run(torch::operator_threads());
   }
   made.give_away();

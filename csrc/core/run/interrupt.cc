@@ -1,32 +1,40 @@
 #include "core/run/interrupt.h"
 
-#include <utility>
+#include <pthread.h>
+#include <unistd.h>
 
 namespace kernelcore {
 namespace {
 
-thread_local void (*t_prepare)() = nullptr;
+std::atomic<void (*)()> g_install{nullptr};
 std::atomic<int64_t*> g_status{nullptr};
+
+bool is_main_thread() {
+#if defined(__linux__)
+  thread_local const bool is_main = gettid() == getpid();
+#else
+  thread_local const bool is_main = pthread_main_np() != 0;
+#endif
+  return is_main;
+}
 
 }  // namespace
 
-InterruptibleRuns::InterruptibleRuns(void (*prepare)())
-    : outer_(std::exchange(t_prepare, prepare)) {}
-
-InterruptibleRuns::~InterruptibleRuns() {
-  t_prepare = outer_;
+void set_interrupt_installer(void (*install)()) {
+  g_install.store(install, std::memory_order_relaxed);
 }
 
-InterruptibleStatus::InterruptibleStatus(int64_t* status) : is_active_(t_prepare != nullptr) {
+InterruptScope::InterruptScope(int64_t* status) : is_active_(is_main_thread()) {
   if (is_active_) outer_ = g_status.exchange(status, std::memory_order_relaxed);
 }
 
-InterruptibleStatus::~InterruptibleStatus() {
+InterruptScope::~InterruptScope() {
   if (is_active_) g_status.store(outer_, std::memory_order_relaxed);
 }
 
-void prepare_for_interrupts() {
-  if (t_prepare != nullptr) t_prepare();
+void expect_interrupts() {
+  auto install = g_install.load(std::memory_order_relaxed);
+  if (install != nullptr && is_main_thread()) install();
 }
 
 void interrupt_run() {

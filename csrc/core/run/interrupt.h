@@ -8,41 +8,31 @@
 
 namespace kernelcore {
 
-/// While it lives, an interrupt ends the runs that this thread launches.
+/// Sets the function that installs the handler of SIGINT, which calls `interrupt_run`. Runs that
+/// may take long call it first, others not at all, since it costs a system call.
+void set_interrupt_installer(void (*install)());
+
+/// While it lives, an interrupt ends the run of which `status` is the status, if the main thread of
+/// the process launched it: Python handles signals there.
 ///
-/// Their threads stop between chunks and between iterations of `while` loops, and the run throws an
-/// Error of kind kInterrupted. Elements that no thread has reached keep their values.
-class InterruptibleRuns {
+/// Threads of the run stop between chunks and between iterations of `while` loops, and the run
+/// throws an Error of kind kInterrupted. Elements that no thread has reached keep their values.
+class InterruptScope {
  public:
-  /// `prepare` sees to it that an interrupt calls `interrupt_run`. Runs that may take long call it
-  /// first, others not at all, since it costs a system call.
-  explicit InterruptibleRuns(void (*prepare)());
-  ~InterruptibleRuns();
-  InterruptibleRuns(const InterruptibleRuns&) = delete;
-  InterruptibleRuns& operator=(const InterruptibleRuns&) = delete;
-
- private:
-  void (*const outer_)();
-};
-
-/// Makes `status`, that of a run, the one that `interrupt_run` sets, if the runs of this thread are
-/// interruptible.
-class InterruptibleStatus {
- public:
-  explicit InterruptibleStatus(int64_t* status);
-  ~InterruptibleStatus();
-  InterruptibleStatus(const InterruptibleStatus&) = delete;
-  InterruptibleStatus& operator=(const InterruptibleStatus&) = delete;
+  explicit InterruptScope(int64_t* status);
+  ~InterruptScope();
+  InterruptScope(const InterruptScope&) = delete;
+  InterruptScope& operator=(const InterruptScope&) = delete;
 
  private:
   const bool is_active_;
   int64_t* outer_ = nullptr;  // of the run that this one is nested in
 };
 
-/// What a run does before work that may take long.
-void prepare_for_interrupts();
+/// Makes sure that an interrupt reaches the run; called before work that may take long.
+void expect_interrupts();
 
-/// Ends the interruptible run, if there is one. For signal handlers: it only sets its status.
+/// Ends the run that may be interrupted, if there is one. It is safe in signal handlers.
 void interrupt_run();
 
 /// Whether a run with this status has been interrupted.

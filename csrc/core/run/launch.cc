@@ -53,7 +53,7 @@ int64_t timed(ChunkedRun& chunked) {
 /// Runs one chunk; the time that the others take on one thread.
 int64_t timed_rest(ChunkedRun& chunked) {
   int64_t rest_ns = timed(chunked) * (chunked.chunks() - 1);
-  if (rest_ns > kLongNs) prepare_for_interrupts();
+  if (rest_ns > kLongNs) expect_interrupts();
   return rest_ns;
 }
 
@@ -238,17 +238,22 @@ void run(const LaunchDescriptor& descriptor, const void* block, Launch& launch,
   if (launch.total == 0) return;
   int64_t status[kStatusWords] = {};
   launch.grid.status = status;
-  InterruptibleStatus interruptible(status);
-  if (descriptor.may_block || descriptor.is_serial) prepare_for_interrupts();
   StandardFloatMode standard;
-  if (launch.total <= kInlinePoints) {
+  bool is_inline = launch.total <= kInlinePoints;
+  if (is_inline && !descriptor.may_block) {
     descriptor.fn(block, &launch.grid, 0, launch.total);
-  } else if (descriptor.is_serial) {
-    ChunkedRun(descriptor.fn, block, &launch.grid, launch.total, kMaxChunkPoints).claim_all();
-  } else if (!descriptor.accumulated.empty()) {
-    run_accumulating(descriptor, block, launch, executor);
   } else {
-    run_chunked(descriptor, block, launch, executor);
+    InterruptScope scope(status);
+    if (descriptor.may_block || descriptor.is_serial) expect_interrupts();
+    if (is_inline) {
+      descriptor.fn(block, &launch.grid, 0, launch.total);
+    } else if (descriptor.is_serial) {
+      ChunkedRun(descriptor.fn, block, &launch.grid, launch.total, kMaxChunkPoints).claim_all();
+    } else if (!descriptor.accumulated.empty()) {
+      run_accumulating(descriptor, block, launch, executor);
+    } else {
+      run_chunked(descriptor, block, launch, executor);
+    }
   }
   if (status[0] != 0) throw descriptor.run_error(status);
 }

@@ -6,7 +6,7 @@ from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.llvm.blocks import add_edges, bind_phis, phis_of, type_of
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
-from kernelcore.codegen.llvm.exits import leave_if_ended
+from kernelcore.codegen.llvm.exits import leave_if_stopped
 from kernelcore.codegen.simd import masked_control
 from kernelcore.codegen.simd.loop_vectorize import emit_vector_iterations
 from kernelcore.ir.core import Eqn
@@ -72,7 +72,7 @@ def emit_while(e: Emitter, eqn: Eqn) -> list[str]:
     e.start_block(body_label)
     e.bind_all(dict(zip(body.params, e.values(cond.params, body.params), strict=True)))
     e.region(body)
-    leave_if_ended(e)
+    leave_if_stopped(e)
     add_edges(e, phis, e.values(body.yields, cond.params), e.block)
     e.jump(head)
     e.start_block(done)

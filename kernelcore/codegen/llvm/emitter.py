@@ -54,7 +54,7 @@ class Facts:
         least_masked_bytes: The smallest elements that the processor accesses under masks.
         fused: Whether the target multiplies and adds in one instruction.
         branches: Whether rare cases of elementary functions are branches in place.
-        checks_status: Whether ``while`` loops end where the launch has been ended.
+        checks_status: Whether ``while`` loops check in each iteration that the launch goes on.
     """
 
     assertions: Mapping[Eqn, int] = field(default_factory=dict[Eqn, int])

@@ -1,4 +1,4 @@
-"""How a kernel returns before its end: after a failure, or where the launch has been ended."""
+"""How a kernel returns before its end: after a failure or an interrupt."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def fail(e: Emitter, status: int, details: Sequence[str] = ()) -> None:
     e.jump(FINISH_BLOCK)
 
 
-def leave_if_ended(e: Emitter) -> None:
+def leave_if_stopped(e: Emitter) -> None:
     """Leave the kernel if another thread has failed or the user has interrupted the launch.
 
-    Code of ``while`` loops for processors does so in each iteration.
+    CPU code of ``while`` loops does so in each iteration.
     """
     if not e.facts.checks_status:
         return
     status = e.op(f"load atomic i64, ptr {_status(e)} monotonic, align 8")
-    go_on = e.label("next")
+    go_on = e.label("continue")
     e.branch(e.op(f"icmp eq i64 {status}, {abi.STATUS_OK}"), go_on, FINISH_BLOCK)
     e.start_block(go_on)
 

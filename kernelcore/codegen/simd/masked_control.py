@@ -14,7 +14,7 @@ from kernelcore.builtins.reference import nothing_added
 from kernelcore.codegen.analysis.uniformity import ends_together
 from kernelcore.codegen.llvm.blocks import bind_phis, phis_of, type_of
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
-from kernelcore.codegen.llvm.exits import leave_if_ended
+from kernelcore.codegen.llvm.exits import leave_if_stopped
 from kernelcore.ir.core import Atom, Const, Eqn, Region, Var
 from kernelcore.ir.op import ACCESSES, REPEATABLE
 from kernelcore.ir.walk import eqns_inside
@@ -130,7 +130,7 @@ def emit_while(e: Emitter, eqn: Eqn) -> list[str]:
     e.bind_all(dict(zip(body.params, e.values(cond.params, body.params), strict=True)))
     with e.under(active):
         e.region(body)
-    leave_if_ended(e)
+    leave_if_stopped(e)
     e.add_edge(alive, active, e.block)
     return loop.close(e, active, body.yields)
 
