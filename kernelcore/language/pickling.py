@@ -58,7 +58,7 @@ class FunctionText:
             KernelSyntaxError: Its source is not available, or it is a lambda.
         """
         source = read_source(pyfunc)
-        if not source.text:
+        if pyfunc.__code__.co_name == "<lambda>":
             raise KernelSyntaxError(
                 f"'{pyfunc.__name__}' has no definition of its own, so it cannot be pickled",
                 remedy="define a function with def",

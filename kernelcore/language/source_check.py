@@ -53,7 +53,10 @@ class FileText:
     def lines(self) -> Sequence[str]:
         """Its lines, each with an end; none where it is no text."""
         if not isinstance(self.content, bytes):
-            return [line if line.endswith("\n") else line + "\n" for line in self.content]
+            # Programs may leave the ends out, and str.splitlines also cuts at form feeds.
+            has_ends = any(line.endswith(("\n", "\r")) for line in self.content)
+            text = ("" if has_ends else "\n").join(self.content)
+            return io.StringIO(text + "\n", newline=None).readlines()
         file = io.BytesIO(self.content + b"\n")
         try:
             encoding, _ = tokenize.detect_encoding(file.readline)

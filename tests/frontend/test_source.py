@@ -247,6 +247,9 @@ def test_lines_may_lack_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     function = defined_in(text, monkeypatch)
     monkeypatch.setitem(linecache.cache, "<text>", (1, None, text.splitlines(), "<text>"))
     assert ast.unparse(read_source(function).tree.body[0]) == "return -x"
+    # As str.splitlines gives them.
+    function = defined_in("#\f\n" + text.replace("x: -x", "x: -x * '\f\u2028'"), monkeypatch)
+    assert ast.unparse(read_source(function).tree.body[0]) == r"return -x * '\x0c\u2028'"
     function = defined_in(text.replace("@str\n", "").replace("f = [", "_ = ["), monkeypatch)
     lines = linecache.getlines("<text>")
     monkeypatch.setitem(linecache.cache, "<text>", (1, None, [x[:-1] for x in lines], "<text>"))
