@@ -95,7 +95,8 @@ class _Keys:
     def __init__(self) -> None:
         # How many members of tuples there are.
         self.members = 0
-        # The places of what has an identity; a function that calls itself is no kernel.
+        # Functions and type variables are told apart by the order in which they are met. A function
+        # has its number before it is read, so that reading ends where functions call each other.
         self.functions: dict[Function, int] = {}
         self.variables: dict[typing.TypeVar, int] = {}
 
@@ -140,16 +141,14 @@ class _Keys:
 
     def is_number(self, source: Source, path: Path) -> bool:
         """Whether a dotted name is a number of Python or of NumPy itself."""
-        found = _read(source, path)
+        found, _ = _follow(source, path)
         return type(found) in (bool, int, float) or type(found) in _NUMPY_SCALARS
 
     def path(self, source: Source, path: Path) -> object:
         """The key of what a dotted name stands for."""
-        found = source.find(path[0])
-        for place, name in enumerate(path[1:], 1):
-            if _is_of_language(found, name):
-                return "kernelcore", path[place:]
-            found = _attribute(found, name)
+        found, rest = _follow(source, path)
+        if rest:
+            return "kernelcore", rest
         return "missing" if found is MISSING else self.value(found)
 
     def value(self, obj: Any) -> object:
@@ -255,12 +254,14 @@ def _dotted(node: ast.AST) -> Path | None:
     return (node.id, *reversed(names)) if isinstance(node, ast.Name) else None
 
 
-def _read(source: Source, path: Path) -> Any:
-    """What a dotted name stands for."""
+def _follow(source: Source, path: Path) -> tuple[Any, Path]:
+    """What a dotted name stands for; or kernelcore and the names of a function of its language."""
     found = source.find(path[0])
-    for name in path[1:]:
+    for place, name in enumerate(path[1:], 1):
+        if _is_of_language(found, name):
+            return found, path[place:]
         found = _attribute(found, name)
-    return found
+    return found, ()
 
 
 def _attribute(owner: Any, name: str) -> Any:
@@ -299,13 +300,10 @@ def _own_type(kind: type[Any]) -> Dense | StructType | None:
 
 def _is_static(source: Source, path: Path) -> bool:
     """Whether a dotted name is ``kernelcore.static``, imported or not."""
-    package: Any = sys.modules["kernelcore"]
-    found = source.find(path[0])
-    for name in path[1:]:
-        if _is_of_language(found, name):
-            return found is package and name == "static"
-        found = _attribute(found, name)
-    members = cast("dict[str, Any]", vars(package))
+    found, rest = _follow(source, path)
+    if rest:
+        return rest[0] == "static"
+    members = cast("dict[str, Any]", vars(sys.modules["kernelcore"]))
     return found is not MISSING and found is members.get("static", MISSING)
 
 

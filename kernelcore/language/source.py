@@ -9,14 +9,13 @@ import tokenize
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from types import CodeType
 from typing import Any, cast
 
 from kernelcore.base.errors import KernelNameError, KernelSyntaxError, SrcLoc, suggestion
 from kernelcore.language.source_check import (
     FileText,
     forget_text,
-    has_text,
+    note_text,
     other_text,
     start_of,
     text_of,
@@ -78,7 +77,7 @@ class Source:
     @property
     def is_current(self) -> bool:
         """Whether its text is known to be that of the code that the function has."""
-        return not self.text or has_text(self.pyfunc, self.file_text)
+        return not self.text or note_text(self.pyfunc) is self.file_text
 
     def loc(self, node: ast.AST) -> SrcLoc | None:
         """The span of ``node``, cut at the end of its first line."""
@@ -191,7 +190,9 @@ def read_source(pyfunc: Callable[..., Any]) -> Source:
         )
     try:
         file_text = text_of(pyfunc)
-        body, offset, text = _definition(_Same(pyfunc.__code__), file_text)
+        lines = [line for _, _, line in pyfunc.__code__.co_lines() if line]
+        first = pyfunc.__code__.co_firstlineno
+        body, offset, text = _definition(file_text, first, max(lines, default=first))
     except (OSError, TypeError):
         forget_text(pyfunc)
         raise KernelSyntaxError(
@@ -234,27 +235,12 @@ def name_loc(pyfunc: Callable[..., Any]) -> SrcLoc | None:
         return None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Same:
-    """Code that equals itself alone: that of two files may be equal where their texts are not."""
-
-    code: CodeType
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.code is other.code
-
-    def __hash__(self) -> int:
-        return id(self.code)
-
-
 # A kernel's parameters and its body are read one after the other; finding the end takes long.
 @lru_cache(maxsize=1)
-def _definition(same: _Same, file_text: FileText) -> tuple[ast.stmt | None, int, str]:
-    first = same.code.co_firstlineno
+def _definition(file_text: FileText, first: int, last: int) -> tuple[ast.stmt | None, int, str]:
     lines = file_text.lines[first - 1 :]
     if not lines:
         raise OSError("the file has become shorter")
-    last = max(line or first for _, _, line in same.code.co_lines())
     found, offset = parse_definition(lines, first, last - first + 1)
     end = found.end_lineno if found is not None else None
     text = lines if end is None else lines[: end + offset - first + 1]

@@ -75,23 +75,22 @@ class FileText:
 _texts: WeakKeyDictionary[Callable[..., Any], tuple[CodeType, FileText]] = WeakKeyDictionary()
 
 
-def note_text(pyfunc: Callable[..., Any]) -> None:
-    """Keep the text of the file that defines ``pyfunc``; called when it is defined."""
+def note_text(pyfunc: Callable[..., Any]) -> FileText | None:
+    """Keep the text of the file that defines ``pyfunc`` as it is when it is first asked for.
+
+    Decorators ask when they define the function. None where only ``text_of`` finds it.
+    """
     code = pyfunc.__code__
+    known, text = _texts.get(pyfunc, (None, None))
+    if known is code:
+        return text
     entry: Any = linecache.cache.get(code.co_filename, ())
-    if has_text(pyfunc):
-        return
     # The time of change is None in what notebooks and programs themselves have put there.
     is_given = len(entry) > 1 and entry[1] is None
     text = FileText(entry[2]) if is_given else _text_of_file(code.co_filename)
     if text is not None:
         _texts[pyfunc] = code, text
-
-
-def has_text(pyfunc: Callable[..., Any], text: FileText | None = None) -> bool:
-    """Whether a text is kept for the code that ``pyfunc`` has, and is ``text`` if that is given."""
-    code, known = _texts.get(pyfunc, (None, None))
-    return code is pyfunc.__code__ and text in (None, known)
+    return text
 
 
 def text_of(pyfunc: Callable[..., Any]) -> FileText:
@@ -100,14 +99,14 @@ def text_of(pyfunc: Callable[..., Any]) -> FileText:
     Raises:
         OSError: There is none.
     """
-    note_text(pyfunc)
-    if not has_text(pyfunc):
+    text = note_text(pyfunc)
+    if text is None:
         code = pyfunc.__code__
         linecache.checkcache(code.co_filename)
         # Python's own search finds more, and asks every module first.
-        lines = linecache.getlines(code.co_filename) or inspect.findsource(code)[0]
-        _texts[pyfunc] = code, FileText(lines)
-    return _texts[pyfunc][1]
+        text = FileText(linecache.getlines(code.co_filename) or inspect.findsource(code)[0])
+        _texts[pyfunc] = code, text
+    return text
 
 
 def forget_text(pyfunc: Callable[..., Any]) -> None:
