@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,6 +12,7 @@ from kernelcore.codegen.target import cpu
 from kernelcore.ir.core import Func, Region, Var
 from kernelcore.ir.op import LOOPS, OpKind
 from kernelcore.ir.printer import pretty, pretty_names
+from kernelcore.language.source import read_source
 from kernelcore.language.types import StackType
 from kernelcore.passes.access.effects import effects
 from kernelcore.passes.autodiff.activity import is_float
@@ -34,7 +34,7 @@ def stage_text(
     """
     match stage:
         case "source":
-            return textwrap.dedent(inspect.getsource(pyfunc))
+            return textwrap.dedent(read_source(pyfunc).text)
         case "ir":
             return pretty(func)
         case "jvp":

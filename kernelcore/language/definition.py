@@ -6,6 +6,7 @@ import ast
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 from kernelcore.base.errors import KernelSyntaxError, SrcLoc
@@ -25,6 +26,7 @@ class Definition:
     """An overload that has been read.
 
     Attributes:
+        code: Its code.
         source: Its text.
         nodes: Its parameters.
         wanted: What each of them asks for.
@@ -32,6 +34,7 @@ class Definition:
         captures: Those that a call does not write, but passes from around a nested function.
     """
 
+    code: CodeType
     source: Source
     nodes: tuple[ast.arg, ...]
     wanted: tuple[Wanted, ...]
@@ -46,8 +49,10 @@ def define(overload: Overload) -> Definition:
         KernelError: Its source or an annotation is not in the kernel language.
     """
     known: list[Definition] = overload.read
-    is_known = bool(known) and known[0].source.is_current
-    return known[0] if is_known else remember(overload, read_source(overload.pyfunc))
+    code = overload.pyfunc.__code__
+    if known and known[0].code is code and known[0].source.is_current:
+        return known[0]
+    return remember(overload, read_source(overload.pyfunc))
 
 
 def remember(overload: Overload, source: Source) -> Definition:
@@ -55,7 +60,9 @@ def remember(overload: Overload, source: Source) -> Definition:
     nodes = tuple(parameter_nodes(source))
     wanted = tuple(parameter_type(source, node) for node in nodes)
     signature = inspect.signature(overload.pyfunc)
-    found = Definition(source, nodes, wanted, signature, overload.captures)
+    found = Definition(
+        overload.pyfunc.__code__, source, nodes, wanted, signature, overload.captures
+    )
     overload.read[:] = [found]
     return found
 

@@ -303,7 +303,7 @@ def _is_static(source: Source, path: Path) -> bool:
     found, rest = _follow(source, path)
     if rest:
         return rest[0] == "static"
-    members = cast("dict[str, Any]", vars(sys.modules["kernelcore"]))
+    members = vars(sys.modules["kernelcore"])
     return found is not MISSING and found is members.get("static", MISSING)
 
 

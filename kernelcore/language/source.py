@@ -86,7 +86,7 @@ class Source:
         return self._spans[node]
 
     def _span(self, node: ast.AST) -> SrcLoc | None:
-        line = getattr(node, "lineno", None)
+        line: int | None = getattr(node, "lineno", None)
         if line is None:
             return None
         first: int = getattr(node, "col_offset", 0)

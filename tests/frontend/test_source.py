@@ -202,12 +202,14 @@ def test_edits_after_the_definition_change_nothing(tmp_path: Path, edited: str) 
     """As Python runs what was defined."""
     names = run(PROGRAM, tmp_path / "edited.py", PROGRAM, edited)
     assert launched(names["k"]) == 15.0
+    assert names["k"].inspect("source") == PROGRAM[PROGRAM.index("@kc.kernel") :]
 
 
 def test_other_code_of_a_function_is_followed(tmp_path: Path) -> None:
-    names = run(PROGRAM, tmp_path / "one.py", PROGRAM)
-    other = PROGRAM.replace("2.0", "3.0")
-    second = run(other, tmp_path / "two.py", other)["f"].overloads[0]
+    """Even if it is of the same file."""
+    text = "@kc.func\ndef h(x: float):\n    return x * 3.0\n" + PROGRAM
+    names = run(text, tmp_path / "one.py", text)
+    second = names["h"].overloads[0]
     assert launched(names["k"]) == 15.0
     kernel = PROGRAM[PROGRAM.index("@kc.kernel") :]
     again = run(kernel, tmp_path / "again.py", kernel, names=names)
