@@ -18,7 +18,6 @@ import stat
 import tokenize
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -39,15 +38,12 @@ _WITH_VALUE = {
 }
 
 
-@dataclass(eq=False)
 class FileText:
-    """The text of a file as it was at one time.
+    """The text of a file as it was at one time."""
 
-    Attributes:
-        content: Its lines, or its bytes where they have not been decoded.
-    """
-
-    content: Sequence[str] | bytes
+    def __init__(self, content: Sequence[str] | bytes) -> None:
+        # Bytes are decoded when the text is first read, which it need not be.
+        self.content = content
 
     @cached_property
     def lines(self) -> Sequence[str]:

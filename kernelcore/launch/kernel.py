@@ -313,8 +313,9 @@ def kernel(
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """Make a kernel of a Python function whose parameters are annotated with kernelcore types.
 
-    The function is read when the kernel is first needed; constants of the scopes around it have the
-    values that they have then.
+    Its text is that which the file had when the kernel was made. Constants of the scopes around it
+    have the values that they have when the kernel for given types of its parameters is first
+    needed.
 
     Raises:
         KernelTypeError: ``pyfunc`` is no plain Python function.
