@@ -71,7 +71,7 @@ void bind_threads(nb::module_& m) {
       nb::arg("count"), nb::sig("def set_num_threads(count: int) -> None"),
       "Set the number of threads that launches may use, the calling one included.\n\n"
       "No result depends on it. Returns when launches of other threads are over.\n\n"
-      "Raises:\n    KernelArgumentError: ``count`` is below 1.");
+      "Raises:\n    KernelArgumentError: ``count`` is below 1 or above 1024.");
   m.def("cgroup_cpus", &cgroup_cpus, nb::arg("root") = "",
         "The CPU quota of the process's control groups, in processors; 0: no limit.");
   m.def("set_eager_sharing", &set_eager_sharing, nb::arg("is_eager"),

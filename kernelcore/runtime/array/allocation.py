@@ -68,6 +68,8 @@ def zeros_of(
         if size_bytes >= 2**63:
             raise MemoryError
         return _allocated(name, extents, element, known, target, pinned)
+    except KernelMemoryError:  # The driver's, which says more.
+        raise
     except MemoryError:
         raise KernelMemoryError(
             f"{name}: expected an array that fits in memory, found shape {extents} of {element}, "
