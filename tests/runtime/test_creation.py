@@ -23,4 +23,5 @@ def test_a_shape_is_of_integers(shape: Any) -> None:
             call()
         assert "expected an integer or a sequence of integers as shape" in str(caught.value)
         assert f"found {shape!r}" in str(caught.value)
-    assert kc.zeros((np.int8(2), 3)).shape == (2, 3)
+    mixed: Any = (np.int8(2), 3)
+    assert kc.zeros(mixed).shape == (2, 3)

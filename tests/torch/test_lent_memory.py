@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
 }
 REPLACEMENTS: dict[str, Callable[[torch.Tensor], Any]] = {
     "data": lambda t: setattr(t, "data", torch.zeros(2)),
-    "set_": lambda t: t.set_(),
+    "set_": lambda t: cast(Any, t).set_(),
 }
 RESIZES: dict[str, Callable[[torch.Tensor], Any]] = {
     "resize_": lambda t: t.resize_(16 * COUNT),
@@ -147,7 +147,7 @@ def test_a_condition_keeps_its_storage() -> None:
     y = np.zeros(COUNT, np.float32)
     with kc.ScopedCapture() as capture:
         kc.capture_if(flag, lambda: kc.launch(doubled, COUNT, [np.ones(COUNT, np.float32)], [y]))
-    flag.set_()
+    cast(Any, flag).set_()
     gc.collect()
     kc.capture_launch(capture.graph)
     assert (y == 2.0).all()
