@@ -41,11 +41,11 @@ def launch_adjoint(
     cotangents = _cotangents(kernel, given, num_inputs, len(args))
     leaves = argument_leaves(kernel, args)
     for i, leaf in enumerate(leaves):
-        own = leaf.grad if isinstance(leaf, Array) and is_float(kernel.func.params[i]) else None
-        if i not in cotangents and own is not None:
-            cotangents[i] = own
-    asked = tuple(sorted(cotangents))
-    key = asked, single_axes(kernel.func, dim)
+        if i in cotangents or not isinstance(leaf, Array) or leaf.grad is None:
+            continue
+        if is_float(kernel.func.params[i]):
+            cotangents[i] = leaf.grad
+    key = tuple(sorted(cotangents)), single_axes(kernel.func, dim)
     adjoint = kernel.launched_adjoints.get(key)
     if adjoint is None:
         adjoint = kernel.launched_adjoints[key] = _adjoint(kernel, *key)

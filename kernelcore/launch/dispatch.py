@@ -143,6 +143,8 @@ def argument_leaves(kernel: Kernel, args: Sequence[Any]) -> tuple[Any, ...]:
 
 def single_axes(func: Func, dim: Dims) -> frozenset[int]:
     """The axes on which a launch of ``func`` over ``dim`` has at most one point."""
+    if isinstance(dim, int) and dim > 1:
+        return frozenset()
     try:
         extents = [operator.index(e) for e in ((dim,) if isinstance(dim, int) else dim)]
     except TypeError:

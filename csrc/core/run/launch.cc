@@ -68,10 +68,9 @@ void run_chunked(const LaunchDescriptor& descriptor, const void* block, const La
   int64_t rest_ns = timed_rest(chunked);
   if (executor.max_threads() > 1 && pays_to_dispatch(rest_ns, executor)) {
     executor.run(chunked);
-  } else if (rest_ns > kLongNs) {
-    chunked.claim_all();
   } else {
-    chunked.claim_rest();
+    int64_t pieces = rest_ns / kLongNs + 1;
+    chunked.claim_rest((chunked.chunks() + pieces - 1) / pieces);
   }
 }
 
@@ -124,9 +123,11 @@ ChunkedRun::ChunkedRun(KernelFn fn, const void* block, const Grid* grid, int64_t
       chunk_(chunk),
       chunks_((total + chunk - 1) / chunk) {}
 
-void ChunkedRun::claim_rest() {
-  int64_t index = next_.exchange(chunks_, std::memory_order_relaxed);
-  if (index < chunks_) fn_(block_, grid_, index * chunk_, total_);
+void ChunkedRun::claim_rest(int64_t at_once) {
+  for (int64_t index = next_.load(std::memory_order_relaxed); index < chunks_; index += at_once) {
+    run_kernel(block_, *grid_, index * chunk_, std::min((index + at_once) * chunk_, total_));
+  }
+  next_.store(chunks_, std::memory_order_relaxed);
 }
 
 bool ChunkedRun::claim(int64_t worker) {

@@ -32,8 +32,8 @@ class ChunkedRun {
     while (claim(0)) {
     }
   }
-  /// Runs everything left as one chunk. No other thread may take part in the run.
-  void claim_rest();
+  /// Runs everything left, `at_once` chunks at a time. No other thread may take part in the run.
+  void claim_rest(int64_t at_once);
   /// As `claim_all`, on another thread.
   void help();
   /// Returns once every chunk has finished, wherever it runs.
