@@ -51,7 +51,7 @@ _SCANS_PER_LIMIT, _FREE_PART = 32, 1 / 8
 _BLOCK_BYTES, _STATUS_BLOCK_BYTES = 4096, 512
 _SIZE = re.compile(r"(\d{1,18})\s*([KMGT]?)(?:I?B)?", re.IGNORECASE)
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
-# A link in the place of an entry, or a pipe, is no entry, and opening it must not wait.
+# Do not follow a link that has the name of an entry, and do not wait for a writer of a pipe.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -116,7 +116,7 @@ class DiskCache:
         """Keep ``code`` under ``key``; False where the directory cannot be used.
 
         Raises:
-            KernelArgumentError: KC_CACHE_SIZE is no size.
+            KernelArgumentError: KC_CACHE_SIZE cannot be read as a number of bytes.
         """
         limit_bytes = size_limit()
         try:
@@ -162,7 +162,7 @@ def size_limit() -> int:
     """How many bytes of files the cache may hold, as the environment asks; 0 for no limit.
 
     Raises:
-        KernelArgumentError: KC_CACHE_SIZE is no size.
+        KernelArgumentError: KC_CACHE_SIZE cannot be read as a number of bytes.
     """
     text = os.environ.get("KC_CACHE_SIZE", "").strip()
     if not text:

@@ -87,7 +87,7 @@ def _literal(stored: bytes) -> Any:
 def kernel_entry(pyfunc: Callable[..., Any], types: Sequence[SourceType]) -> KernelEntry | None:
     """Where the cache keeps the kernel ``pyfunc`` for parameters of ``types``.
 
-    None where there is no cache, or the kernel has no key: it uses objects that a key cannot hold.
+    The result is None if there is no cache, or if the kernel uses a value that has no key.
     """
     if default_cache(LAUNCH) is None or package_version() is None:
         return None

@@ -287,7 +287,7 @@ def _attribute(owner: Any, name: str) -> Any:
 
 
 def _own_type(kind: type[Any]) -> Dense | StructType | None:
-    """The type of the values of the class ``kind``, if that is no more than its members."""
+    """The type of the values of the class ``kind``; None if the class holds more than its type."""
     if type(kind) not in _CLASSES:
         return None
     own = vars(kind).get("kernel_type")
