@@ -6,7 +6,7 @@ SOURCES := pyproject.toml $(shell find csrc -type f)
 CXX_FILES := $(shell find csrc -path csrc/third_party -prune -o \( -name '*.cc' -o -name '*.h' \) -print)
 
 .PHONY: demo native test test-torch-matrix test-torch-oldest test-torch-newest test-jax-matrix \
-	test-jax-oldest test-jax-newest test-derivatives test-ptx test-gpu sanitize-gpu lint fuzz fuzz-values \
+	test-jax-oldest test-jax-newest test-derivatives test-ptx test-pages test-gpu sanitize-gpu lint fuzz fuzz-values \
 	fuzz-derivatives fuzz-capsules fuzz-cache tsan asan maths bench bench-gpu bench-registers clean
 
 demo: $(VENV)/.built
@@ -131,6 +131,14 @@ bench-gpu:
 # Registers of the benchmark's kernels against nvcc, which must be on the PATH; needs no GPU.
 bench-registers: $(VENV)/.built
 	$(BIN)/python -m tests.bench.bench_registers
+
+# The page of kc.explain in Chromium, which Qt brings along as a package of 130 MB.
+PAGES := $(VENV)/pages
+test-pages: $(VENV)/.built
+	$(BIN)/python -m pip install --quiet --upgrade --target $(PAGES) PyQt6-WebEngine
+	$(BIN)/python -m tests.explain.page output/explain.html
+	PYTHONPATH=$(PAGES) QT_QPA_PLATFORM=offscreen $(BIN)/python -m tests.explain.browser \
+	  output/explain.html output/explain.png
 
 # Malformed DLPack capsules and array interfaces.
 fuzz-capsules: export KC_FUZZ_CAPSULES ?= 200000

@@ -17,6 +17,7 @@ from kernelcore.base.errors import KernelError
 from kernelcore.base.host import host
 from kernelcore.cli import bench
 from kernelcore.compiler import stages
+from kernelcore.explain.report import explain
 from kernelcore.launch.kernel import Kernel
 
 
@@ -26,7 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         match chosen.command:
             case "inspect":
-                _inspect(chosen.kernel, chosen.stage, chosen.arch)
+                print(_kernel(chosen.kernel).inspect(chosen.stage, chosen.arch))
+            case "explain":
+                _explain(chosen.kernel, chosen.html)
             case "bench":
                 for line in bench.report():
                     print(line, flush=True)
@@ -51,6 +54,9 @@ def _parser() -> argparse.ArgumentParser:
     inspect.add_argument("kernel", metavar="FILE:KERNEL", help="the kernel of that name in a file")
     inspect.add_argument("--stage", choices=stages.STAGES, default="ir")
     inspect.add_argument("--arch", metavar="sm_NN", help="the architecture of GPUs for --stage ptx")
+    explain = commands.add_parser("explain", help="what a kernel compiles to, and why")
+    explain.add_argument("kernel", metavar="FILE:KERNEL", help="the kernel of that name in a file")
+    explain.add_argument("--html", metavar="FILE", help="write a page with IR and assembly instead")
     commands.add_parser("bench", help="how fast kernels compile, launch and run here")
     cache = commands.add_parser("cache", help="the disk cache of machine code")
     cache.add_argument("action", choices=("ls", "clear"))
@@ -81,23 +87,32 @@ def _cache_text() -> str:
     return f"{cache.directory}, {len(sizes)} kernels, {sum(sizes)} bytes"
 
 
-def _inspect(named: str, stage: str, architecture: str | None) -> None:
-    """Print one stage of the kernel that ``named``, as FILE:KERNEL, stands for.
+def _explain(named: str, page: str | None) -> None:
+    """Print the explanation of the kernel that ``named`` stands for, or write its page."""
+    found = explain(_kernel(named))
+    if page is None:
+        print(found, end="")
+    else:
+        found.save(page)
+
+
+def _kernel(named: str) -> Kernel:
+    """The kernel that ``named``, as FILE:KERNEL, stands for.
 
     Raises:
-        KernelError: There is no such file or kernel, or it has no such stage.
+        KernelError: There is no such file or kernel.
     """
     file, _, name = named.rpartition(":")
     if not os.path.isfile(file):
-        raise KernelError(f"inspect: expected FILE:KERNEL, found '{named}': no file '{file}'")
+        raise KernelError(f"expected FILE:KERNEL, found '{named}': no file '{file}'")
     # As ``python FILE`` does, so that it finds the modules beside it.
     sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
     found = runpy.run_path(file)
     kernels = sorted(name for name, value in found.items() if isinstance(value, Kernel))
     if name not in kernels:
         there_are = ", ".join(kernels) or "none"
-        raise KernelError(f"inspect: no kernel '{name}' in {file}; there are {there_are}")
-    print(found[name].inspect(stage, architecture))
+        raise KernelError(f"no kernel '{name}' in {file}; there are {there_are}")
+    return found[name]
 
 
 def _list() -> None:

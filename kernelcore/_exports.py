@@ -20,6 +20,7 @@ HOMES = homes(
             "indexedarray2d indexedarray3d indexedarray4d"
         ),
         "kernelcore.autograd.gradcheck": "gradcheck jacobian jacobian_fd",
+        "kernelcore.explain.report": "explain",
         "kernelcore.language.function": "Function",
         "kernelcore.launch.recorded_launch": "Launch",
         "kernelcore.base.config": "config get_module_options set_module_options",

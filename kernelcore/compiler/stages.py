@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kernelcore.base.errors import KernelError
 from kernelcore.codegen.gpu import ptx
@@ -13,7 +13,7 @@ from kernelcore.ir.core import Func, Region, Var
 from kernelcore.ir.op import LOOPS, OpKind
 from kernelcore.ir.printer import pretty, pretty_names
 from kernelcore.language.source import read_source
-from kernelcore.language.types import StackType
+from kernelcore.language.types import Scalar, StackType
 from kernelcore.passes.access.effects import effects
 from kernelcore.passes.autodiff.activity import is_float
 from kernelcore.passes.autodiff.atomic_extrema import extremum_arrays, weighted_sums
@@ -41,9 +41,8 @@ def stage_text(
             active = [i for i, p in enumerate(func.params) if is_float(p)]
             return pretty(tidy(jvp(_smooth(func, active), active).func))
         case "vjp":
-            wrt, seeds = all_derivatives(func)
-            adjoint = tidy(vjp(_smooth(func, wrt), wrt, seeds).func)
-            return _records(adjoint) + pretty(adjoint)
+            adjoint = tidy(adjoint_of(func))
+            return _records_text(adjoint) + pretty(adjoint)
         case "llvm":
             return cpu.llvm_text(optimize(func), func.name)
         case "asm":
@@ -74,19 +73,47 @@ def all_derivatives(func: Func) -> tuple[list[int], list[int]]:
     return wrt, [i for i, (p, e) in marks if is_float(p) and e.writes]
 
 
-def _records(func: Func) -> str:
-    """The stacks of ``func`` as a comment: a line per stack, with the loops around it."""
+def adjoint_of(func: Func) -> Func:
+    """The adjoint of the kernel ``func`` with respect to ``all_derivatives``.
+
+    Raises:
+        KernelGradError: It has none.
+    """
+    wrt, seeds = all_derivatives(func)
+    return vjp(_smooth(func, wrt), wrt, seeds).func
+
+
+class Record(NamedTuple):
+    """Values that the forward sweep of an adjoint keeps for its reverse sweep.
+
+    Attributes:
+        name: Of the stack that holds them.
+        dtype: Of a value.
+        loops: What is around the place that keeps one: 'for %j (line 3)', outermost first.
+    """
+
+    name: str
+    dtype: Scalar
+    loops: tuple[str, ...]
+
+    def __str__(self) -> str:
+        size = f"{self.dtype.size_bytes} byte{'' if self.dtype.size_bytes == 1 else 's'}"
+        place = " > ".join(self.loops) or "no loop"
+        return f"{self.name}: {self.dtype}, {size} per value, pushed in {place}"
+
+
+def records(func: Func) -> Iterator[Record]:
+    """What the adjoint ``func`` records in each thread."""
     names = pretty_names(func)
-    lines: list[str] = []
     for stack, loops in _pushes(func.body, (), names):
         assert isinstance(stack.type, StackType)
-        dtype = stack.type.dtype
-        size = f"{dtype.size_bytes} byte{'' if dtype.size_bytes == 1 else 's'}"
-        place = " > ".join(loops) or "no loop"
-        lines.append(f"#   {names[stack]}: {dtype}, {size} per value, pushed in {place}\n")
-    if not lines:
-        return "# records nothing\n"
-    return "# records, per thread:\n" + "".join(lines)
+        yield Record(names[stack], stack.type.dtype, loops)
+
+
+def _records_text(func: Func) -> str:
+    """What the adjoint ``func`` records, as a comment."""
+    lines = [f"#   {record}\n" for record in records(func)]
+    return "# records, per thread:\n" + "".join(lines) if lines else "# records nothing\n"
 
 
 def _pushes(

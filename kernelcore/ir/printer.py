@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
+from kernelcore.base.errors import SrcLoc
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.derivative_rules import Rules
 from kernelcore.ir.op import Op
@@ -14,6 +15,13 @@ from kernelcore.ir.snippet import Snippet
 def pretty(func: Func) -> str:
     """``func`` with the user's names, made unique by a number where they clash."""
     return _Printer(named=True).func(func)
+
+
+def pretty_lines(func: Func) -> list[tuple[str, SrcLoc | None]]:
+    """The lines that ``pretty`` prints, with the place in the source that each comes from."""
+    printer = _Printer(named=True)
+    printer.func(func)
+    return [(text, printer.locs.get(at)) for at, text in enumerate(printer.lines)]
 
 
 def pretty_names(func: Func) -> Mapping[Var, str]:
@@ -34,6 +42,7 @@ class _Printer:
         self.names: dict[Var, str] = {}
         self.taken: set[str] = set()
         self.lines: list[str] = []
+        self.locs: dict[int, SrcLoc | None] = {}
 
     def name(self, var: Var) -> str:
         found = self.names.get(var)
@@ -72,6 +81,7 @@ class _Printer:
 
     def eqn(self, eqn: Eqn, depth: int) -> None:
         pad = "  " * depth
+        self.locs[len(self.lines)] = eqn.loc
         attrs = ", ".join(f"{k}={self.attr(v)}" for k, v in sorted(eqn.attrs.items()))
         text = f"{eqn.op.name}{f'[{attrs}]' if attrs else ''}({self.atoms(eqn.inputs)})"
         if eqn.outputs:

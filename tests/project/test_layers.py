@@ -25,6 +25,7 @@ MAY_IMPORT["compiler"] = MAY_IMPORT["codegen"] | {"codegen"}
 MAY_IMPORT["runtime"] = {"base", "language"}
 MAY_IMPORT["launch"] = MAY_IMPORT["compiler"] | {"compiler", "runtime"}
 MAY_IMPORT["autograd"] = MAY_IMPORT["launch"] | {"launch"}
+MAY_IMPORT["explain"] = MAY_IMPORT["launch"] | {"launch"}
 MAY_IMPORT["operators"] = MAY_IMPORT["launch"] | {"launch"}
 # Modules of kernelcore itself; what they import is deferred, or what the command line runs.
 ROOT_MODULES = {"__init__", "__main__", "_exports", "_native"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from itertools import zip_longest
 
 from kernelcore.builtins.arithmetic import add, neg, sub
@@ -48,28 +49,45 @@ class VectorLoop:
     additions: ComponentGroups
 
 
+class Dependence(Enum):
+    """What keeps the iterations of a loop from being lanes."""
+
+    STEP = "its step is known at run time only"
+    EFFECT = "an iteration does more than to load, compute and add"
+    MEETING = "two additions of one iteration may meet in one element"
+    SEEN = "it loads from an array to which it adds"
+    CARRIED = "an iteration needs what the one before it computed, which is no plain sum"
+
+
 def vector_loops(func: Func) -> Mapping[Eqn, VectorLoop]:
     """The loops of ``func``, which has an accumulation plan, whose iterations can be lanes."""
+    found = loop_dependences(func).items()
+    return {loop: body for loop, body in found if isinstance(body, VectorLoop)}
+
+
+def loop_dependences(func: Func) -> Mapping[Eqn, VectorLoop | Dependence]:
+    """Every loop over a range, as one whose iterations can be lanes or with what prevents it."""
     used = atoms_in(func.body)
     loops = [eqn for eqn in walk_eqns(func.body) if eqn.op.kind is OpKind.FOR]
-    found = {loop: _vector_loop(loop, used) for loop in loops}
-    return {loop: body for loop, body in found.items() if body is not None}
+    return {loop: _vector_loop(loop, used) for loop in loops}
 
 
-def _vector_loop(loop: Eqn, used: Collection[Atom]) -> VectorLoop | None:
+def _vector_loop(loop: Eqn, used: Collection[Atom]) -> VectorLoop | Dependence:
     (body,), step = loop.regions, loop.inputs[2]
     if not isinstance(step, Const) or step.value == 0:
-        return None
+        return Dependence.STEP
     eqns = list(walk_eqns(body))
     additions = [eqn for eqn in eqns if eqn.op.kind not in _WITHOUT_EFFECT]
     together = component_groups(body, OpKind.ATOMIC_ADD)
     if not all(_is_plain_sum(eqn, used) for eqn in additions):
-        return None
-    if not _are_apart(additions, together) or _are_seen(additions, eqns):
-        return None
+        return Dependence.EFFECT
+    if not _are_apart(additions, together):
+        return Dependence.MEETING
+    if _are_seen(additions, eqns):
+        return Dependence.SEEN
     found = _without_sums(body)
     if found is None:
-        return None
+        return Dependence.CARRIED
     inner, terms = found
     strides = iteration_strides(inner, int(step.value))
     negatives: dict[Atom, Atom] = {eqn.out: eqn.inputs[0] for eqn in inner.eqns if eqn.op is neg.op}

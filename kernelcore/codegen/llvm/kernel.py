@@ -38,6 +38,7 @@ from kernelcore.codegen.llvm.emitter import (
     Value,
     scalar_type,
 )
+from kernelcore.codegen.llvm.line_table import SUBPROGRAM, with_line_table
 from kernelcore.codegen.llvm.stack_records import stack_records
 from kernelcore.codegen.reduction import accumulate
 from kernelcore.codegen.reduction.accumulation import Accumulation
@@ -61,6 +62,8 @@ def emit_kernel(
     symbol: str,
     attributes: Mapping[str, str] | None = None,
     strategy: VectorStrategy = SCALAR_CODE,
+    *,
+    with_lines: bool = False,
 ) -> str:
     """LLVM text of kernel ``func`` under the interface of ``codegen/abi.py``.
 
@@ -69,6 +72,7 @@ def emit_kernel(
         symbol: Name of the function to define.
         attributes: LLVM string attributes of the function.
         strategy: How the kernel uses SIMD registers.
+        with_lines: Whether instructions name their source lines, for LLVM to keep.
 
     Raises:
         KernelCompileError: ``func`` is no kernel, or has calls.
@@ -82,6 +86,7 @@ def emit_kernel(
         written, first = whole_elements(func), first_accesses(func)
         facts = replace(facts, elements=written, first_accesses=first)
     e = Emitter(lanes, HANDLERS, facts)
+    e.text.marks = [] if with_lines else None
     e.lanes = 1
     load_arguments(e, func)
     dims = [e.op(f"load i64, ptr {memory.address_at(e, '%grid', 8 * a)}") for a in range(func.rank)]
@@ -239,14 +244,20 @@ def leave(e: Emitter, finish: Callable[[Emitter], None] | None = None) -> None:
 
 def module_text(e: Emitter, head: str) -> str:
     """The module of the function that ``e`` holds; ``head`` is its type, name and parameters."""
+    body = e.text.lines()
+    metadata: list[str] = []
+    if e.text.marks:
+        body, metadata = with_line_table(body, e.text.marks)
+        head = f"{head} !dbg {SUBPROGRAM}"
     lines = [
         *e.text.declarations,
         f"define {head} {{",
         "entry:",
         *e.text.slots,
         *stacks.clear_stacks(e),
-        *e.text.lines(),
+        *body,
         "}",
+        *metadata,
     ]
     return "\n".join(lines) + "\n"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kernelcore.base.errors import SrcLoc
+
 
 class Text:
     """Instructions of a function, in order, and what its module declares.
@@ -10,12 +12,14 @@ class Text:
         block: The label of the block that is being filled.
         slots: The instructions that make the frame; they belong at the function's start.
         declarations: Declarations and internal definitions of the module, in order.
+        marks: Where in the instructions those of a source line begin; None if nobody asks.
     """
 
     def __init__(self) -> None:
         self.block = "entry"
         self.slots: list[str] = []
         self.declarations: dict[str, None] = {}
+        self.marks: list[tuple[int, SrcLoc]] | None = None
         self._lines: list[str] = []
         self._phis: dict[str, tuple[int, str, list[str]]] = {}
         self._count = 0
@@ -28,6 +32,11 @@ class Text:
         for name, (at, type_text, edges) in self._phis.items():
             lines[at] = f"  {name} = phi {type_text} {', '.join(edges)}"
         return lines
+
+    def mark(self, loc: SrcLoc | None) -> None:
+        """Say that the instructions from here on belong to ``loc``."""
+        if self.marks is not None and loc is not None:
+            self.marks.append((len(self._lines), loc))
 
     def _fresh(self, hint: str) -> str:
         self._count += 1

@@ -104,13 +104,47 @@ class Work:
         return self.instructions + SLOW * self.slow >= WORK_PER_ELEMENT * self.scattered
 
 
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why the threads of a kernel run one by one although its operations have a vector form.
+
+    Attributes:
+        eqns: How many equations the kernel has, where these are too many; else 0.
+        work: The work of the part with too little arithmetic for its scattered elements.
+        scattered: The accesses of these elements.
+        in_loop: Whether that part is the body of a loop.
+    """
+
+    eqns: int = 0
+    work: Work | None = None
+    scattered: tuple[Eqn, ...] = ()
+    in_loop: bool = False
+
+
+def obstacle_to_gangs(func: Func) -> Obstacle | None:
+    """What speaks against gangs for ``func``; None if nothing does."""
+    eqns = list(walk_eqns(func.body))
+    return _obstacle(eqns, _innermost_bodies(eqns), lane_strides(func))
+
+
+def _obstacle(
+    eqns: Sequence[Eqn], bodies: Sequence[Sequence[Eqn]], strides: Strides
+) -> Obstacle | None:
+    if len(eqns) > MAX_EQNS_OF_GANGS:
+        return Obstacle(eqns=len(eqns))
+    for part in bodies or [eqns]:
+        work = _work(part, strides)
+        if not work.suits_gangs(in_loop=bool(bodies)):
+            scattered = tuple(e for e in part if _is_scattered(e, strides))
+            return Obstacle(0, work, scattered, bool(bodies))
+    return None
+
+
 def best_gang(func: Func, float_lanes: int) -> int:
     """The best gang for ``func`` where a register holds ``float_lanes`` float32; 1 for none."""
     eqns = list(walk_eqns(func.body))
-    if len(eqns) > MAX_EQNS_OF_GANGS:
-        return 1
     strides, bodies = lane_strides(func), _innermost_bodies(eqns)
-    if not all(_work(part, strides).suits_gangs(in_loop=bool(bodies)) for part in bodies or [eqns]):
+    if _obstacle(eqns, bodies, strides) is not None:
         return 1
     registers = _registers(eqns, bodies, strides)
     return registers * float_lanes // (2 if _is_mostly_64_bit(eqns, strides) else 1)
@@ -133,10 +167,11 @@ def _registers(eqns: Sequence[Eqn], bodies: Sequence[Sequence[Eqn]], strides: St
 def suits_loop_lanes(func: Func) -> bool:
     """Whether ``func`` has loops that can be vectorised, and all of them gain."""
     loops = vector_loops(func)
-    return bool(loops) and all(map(_gains_as_vector, loops.values()))
+    return bool(loops) and all(map(gains_as_vector, loops.values()))
 
 
-def _gains_as_vector(loop: VectorLoop) -> bool:
+def gains_as_vector(loop: VectorLoop) -> bool:
+    """Whether the arithmetic of ``loop`` outweighs the elements that it accesses one by one."""
     groups = {*loop.loads.values(), *loop.additions.values()}
     scattered = [group for group in groups if _is_anywhere(group[0], loop.strides)]
     elements = sum(1 if is_row(group[0]) else len(group) for group in scattered)
@@ -160,7 +195,7 @@ def rows_per_tile(func: Func, gang: int, float_lanes: int) -> int:
         return 1
     along, across, kept = lane_strides(func), row_strides(func), 1
     for loop in loops:
-        if not any(_moving_axes(e, along) and not _moving_axes(e, across) for e in _body(loop)):
+        if not any(moving_axes(e, along) and not moving_axes(e, across) for e in _body(loop)):
             return 1
         outer = [*loop.regions[-1].params, *captured_vars(loop)]
         kept = max(kept, sum(along[v] is None and across[v] != 0 for v in outer))
@@ -202,7 +237,7 @@ def _suits_any_strides(func: Func, eqns: Sequence[Eqn]) -> bool:
     """Whether gangs beat scalar code where no elements are adjacent."""
     strides, bodies = lane_strides(func), _innermost_bodies(eqns)
     for part in bodies or [eqns]:
-        moving = sum(bool(_moving_axes(e, strides)) for e in part)
+        moving = sum(bool(moving_axes(e, strides)) for e in part)
         work = replace(_work(part, strides), scattered=moving)
         if not work.suits_gangs(in_loop=bool(bodies)):
             return False
@@ -229,7 +264,7 @@ def _collapse_limit(func: Func, eqns: Sequence[Eqn]) -> int:
 
     def work(part: Sequence[Eqn]) -> Work:
         apart = [e for e in part if not (e in row_major and _is_known_component(e))]
-        scattered = sum(bool(_moving_axes(e, strides)) for e in apart)
+        scattered = sum(bool(moving_axes(e, strides)) for e in apart)
         return replace(_work(part, strides), scattered=scattered)
 
     bodies, whole = _innermost_bodies(eqns), work(eqns)
@@ -271,24 +306,25 @@ def _work(eqns: Sequence[Eqn], strides: Strides) -> Work:
 
 def _is_scattered(eqn: Eqn, strides: Strides) -> bool:
     """Whether a gang can access the elements of ``eqn`` only one by one."""
-    moving = _moving_axes(eqn, strides)
-    return bool(moving) and not _is_dense(eqn, moving, strides)
+    moving = moving_axes(eqn, strides)
+    return bool(moving) and not is_dense(eqn, moving, strides)
 
 
 def _is_component_group(eqn: Eqn, strides: Strides) -> bool:
     """Whether a gang loads adjacent elements of several components for ``eqn``."""
-    moving = _moving_axes(eqn, strides)
-    return bool(moving) and _is_dense(eqn, moving, strides) and bool(array_type(eqn).components)
+    moving = moving_axes(eqn, strides)
+    return bool(moving) and is_dense(eqn, moving, strides) and bool(array_type(eqn).components)
 
 
-def _moving_axes(eqn: Eqn, strides: Strides) -> list[int]:
+def moving_axes(eqn: Eqn, strides: Strides) -> list[int]:
     """The axes whose index differs among the threads of a gang."""
     if eqn.op.kind not in ACCESSES:
         return []
     return [axis for axis, i in enumerate(element_indices(eqn)) if stride_of(strides, i) != 0]
 
 
-def _is_dense(eqn: Eqn, moving: Sequence[int], strides: Strides) -> bool:
+def is_dense(eqn: Eqn, moving: Sequence[int], strides: Strides) -> bool:
+    """Whether a gang accesses adjacent elements, of which only the axes ``moving`` differ."""
     is_last = list(moving) == [array_type(eqn).outer_ndim - 1]
     is_adjacent = is_last and stride_of(strides, element_indices(eqn)[moving[0]]) == 1
     return is_adjacent and _is_known_component(eqn)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kernelcore.base.config import config
@@ -67,8 +68,13 @@ def _gang_for(func: Func, host: Host) -> int:
 
 def has_vector_form(func: Func) -> bool:
     """Whether every operation of ``func`` can run for a gang of threads."""
+    return next(scalar_only(func), None) is None
+
+
+def scalar_only(func: Func) -> Iterator[Eqn]:
+    """The operations of ``func`` that only single threads can run."""
     eqns = walk_eqns(func.body)
-    return not any(eqn.op.kind in _SCALAR_ONLY or _is_atomic(eqn) for eqn in eqns)
+    return (eqn for eqn in eqns if eqn.op.kind in _SCALAR_ONLY or _is_atomic(eqn))
 
 
 def adds_in_order(func: Func) -> bool:

@@ -17,9 +17,16 @@ from kernelcore.codegen.target import machine
 from kernelcore.ir.core import Func
 
 
-def llvm_text(func: Func, symbol: str = "kernel", strategy: VectorStrategy | None = None) -> str:
+def llvm_text(
+    func: Func,
+    symbol: str = "kernel",
+    strategy: VectorStrategy | None = None,
+    *,
+    with_lines: bool = False,
+) -> str:
     """The LLVM text of kernel ``func`` for this host, before LLVM's passes."""
-    return emit_kernel(func, symbol, host().attributes, strategy or choose_strategy(func, host()))
+    strategy = strategy or choose_strategy(func, host())
+    return emit_kernel(func, symbol, host().attributes, strategy, with_lines=with_lines)
 
 
 def assembly(text: str) -> str:

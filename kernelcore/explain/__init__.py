@@ -1,0 +1,1 @@
+"""Reports on what kernels compile to, and why. May import: launch and below."""

@@ -1,0 +1,117 @@
+"""How the lanes of a kernel's code access elements of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from kernelcore.base.errors import SrcLoc
+from kernelcore.codegen.analysis.uniformity import Strides, stride_of
+from kernelcore.codegen.simd.cost_model import is_dense, moving_axes
+from kernelcore.ir.core import Eqn, Func, Region, Var
+from kernelcore.ir.op import ACCESSES, AddForm, OpKind
+from kernelcore.ir.walk import array_type, element_indices
+from kernelcore.passes.access.accumulation_plan import form_of
+
+_KINDS: Mapping[OpKind, str] = {
+    OpKind.LOAD: "load",
+    OpKind.STORE: "store",
+    OpKind.ATOMIC_ADD: "add to",
+}
+_FORMS: Mapping[AddForm, str] = {
+    AddForm.OWNED: "no other thread touches the element",
+    AddForm.SHARED: "threads share elements: sums are made in a fixed order",
+    AddForm.PARTIAL: "threads share elements: each chunk of threads sums its own part first",
+    AddForm.ATOMIC: "by atomic instructions, in any order",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One access of an element in the source.
+
+    Attributes:
+        loc: Where it is; None in code that the compiler made.
+        kind: 'load', 'store', 'add to' or 'update'.
+        array: The parameter that holds the array.
+        size_bytes: Of an element, or of one component of an element.
+        how: How lanes access their elements.
+        is_scattered: Whether each lane accesses its element by itself.
+        note: What an addition needs besides; empty for others.
+    """
+
+    loc: SrcLoc | None
+    kind: str
+    array: str
+    size_bytes: int
+    how: str
+    is_scattered: bool
+    note: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.kind} {self.array}: {self.how}"
+        return f"{text}; {self.note}" if self.note else text
+
+
+def accesses(func: Func, strides: Mapping[Eqn, Strides]) -> Iterator[Access]:
+    """The accesses of ``func`` in program order, the same ones of one place once.
+
+    ``strides`` holds, for the accesses whose lanes run together, by how much values grow from lane
+    to lane.
+    """
+    seen = set[tuple[SrcLoc | None, str, str, str]]()
+    for eqn in _in_order(func.body):
+        found = _access(eqn, strides.get(eqn))
+        # Components of one element are one access of the source.
+        key = (found.loc, found.kind, found.array, found.how)
+        if key not in seen:
+            seen.add(key)
+            yield found
+
+
+def _in_order(region: Region) -> Iterator[Eqn]:
+    for eqn in region.eqns:
+        if eqn.op.kind in ACCESSES:
+            yield eqn
+        for inner in eqn.regions:
+            yield from _in_order(inner)
+
+
+def _access(eqn: Eqn, strides: Strides | None) -> Access:
+    type_, array = array_type(eqn), eqn.inputs[0]
+    assert isinstance(array, Var)
+    is_addition = eqn.op.kind is OpKind.ATOMIC_ADD
+    how, is_scattered = ("one element at a time", False) if strides is None else _how(eqn, strides)
+    return Access(
+        eqn.loc,
+        _KINDS.get(eqn.op.kind, "update"),
+        array.name,
+        type_.dtype.size_bytes,
+        how,
+        is_scattered,
+        _FORMS[form_of(eqn)] if is_addition else "",
+    )
+
+
+def _how(eqn: Eqn, strides: Strides) -> tuple[str, bool]:
+    """How lanes access the element of ``eqn``, and whether they do so one by one."""
+    type_, moving = array_type(eqn), moving_axes(eqn, strides)
+    if not moving:
+        return "one element for all lanes", False
+    if is_dense(eqn, moving, strides):
+        count = prod(type_.components)
+        if type_.components:
+            return f"adjacent elements, whose {count} components are sorted into registers", False
+        return "adjacent elements", False
+    axis, last = moving[0], type_.outer_ndim - 1
+    step = stride_of(strides, element_indices(eqn)[axis])
+    if len(moving) > 1 or step is None:
+        return "element by element, at indices that differ without a fixed step", True
+    if axis == last and not type_.components:
+        return f"element by element, {abs(step)} apart on the last axis", True
+    if axis > last:
+        return "component by component, at an index that differs among lanes", True
+    if axis == last:
+        return f"element by element, {abs(step)} apart", True
+    return f"element by element: lanes differ on axis {axis}, and axis {last} is adjacent", True

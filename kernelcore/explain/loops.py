@@ -1,0 +1,99 @@
+"""How the loops of a kernel run, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kernelcore.base.errors import SrcLoc
+from kernelcore.codegen.analysis.loop_dependence import (
+    Dependence,
+    VectorLoop,
+    loop_dependences,
+)
+from kernelcore.codegen.analysis.uniformity import (
+    Strides,
+    ends_together,
+    lane_strides,
+    stride_of,
+)
+from kernelcore.codegen.simd.cost_model import gains_as_vector
+from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
+from kernelcore.codegen.simd.strategy import VectorStrategy
+from kernelcore.ir.core import Eqn, Func
+from kernelcore.ir.op import LOOPS, OpKind
+from kernelcore.ir.walk import walk_eqns, walk_paths
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One loop of the source.
+
+    Attributes:
+        loc: Where it is; None in code that the compiler made.
+        depth: How many loops are around it.
+        how: How its iterations run.
+        why: What keeps them from running faster; empty if nothing does.
+        trips: The iterations of one execution; None if they are known at run time only.
+    """
+
+    loc: SrcLoc | None
+    depth: int
+    how: str
+    why: str
+    trips: int | None
+
+
+def loops(func: Func, strategy: VectorStrategy, trips: Mapping[Eqn, int | None]) -> Iterator[Loop]:
+    """The loops of ``func``, compiled with ``strategy``, in program order."""
+    strides = lane_strides(func) if strategy.gang > 1 else None
+    dependences = loop_dependences(func)
+    for eqn, path in walk_paths(func.body):
+        if eqn.op.kind not in LOOPS:
+            continue
+        depth = sum(around.op.kind in LOOPS for around, _ in path)
+        if strides is not None:
+            how, why = _of_gangs(eqn, strides), ""
+        else:
+            how, why = _of_threads(eqn, strategy, dependences.get(eqn))
+        yield Loop(eqn.loc, depth, how, why, trips.get(eqn))
+
+
+def _of_gangs(eqn: Eqn, strides: Strides) -> str:
+    if eqn.op.kind is OpKind.WHILE:
+        return "the lanes of a gang iterate until the last one is done"
+    if ends_together(eqn, lambda atom: stride_of(strides, atom)):
+        return "the lanes of a gang begin one after the other and end together"
+    if all(stride_of(strides, atom) == 0 for atom in eqn.inputs[:3]):
+        return "all lanes of a gang iterate together"
+    return "the lanes of a gang iterate until the last one is done: their bounds differ"
+
+
+def _of_threads(
+    eqn: Eqn, strategy: VectorStrategy, found: VectorLoop | Dependence | None
+) -> tuple[str, str]:
+    if isinstance(found, VectorLoop) and strategy.loop_lanes > 1:
+        return f"{LOOP_LANES} iterations at once", ""
+    how = "one iteration after the other"
+    if isinstance(found, Dependence):
+        return how, found.value
+    if found is None:
+        return how, "the number of iterations of a while loop is known at its end only"
+    if not gains_as_vector(found):
+        return how, "too little arithmetic for the elements that have no fixed distance"
+    if any(inner.op.kind in LOOPS for inner in walk_eqns(found.region)):
+        return how, "it contains another loop"
+    return how, "another loop of the kernel would lose by vectors"
+
+
+def lane_strides_of(func: Func, strategy: VectorStrategy) -> Mapping[Eqn, Strides]:
+    """For the accesses whose lanes run together, by how much values grow from lane to lane."""
+    if strategy.gang > 1:
+        return dict.fromkeys(walk_eqns(func.body), lane_strides(func))
+    if strategy.loop_lanes == 1:
+        return {}
+    found: dict[Eqn, Strides] = {}
+    for body in loop_dependences(func).values():
+        if isinstance(body, VectorLoop):
+            found |= dict.fromkeys(walk_eqns(body.region), body.strides)
+    return found

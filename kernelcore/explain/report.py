@@ -1,0 +1,295 @@
+"""explain: what a kernel compiles to, and why."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from kernelcore.base.errors import KernelArgumentError, KernelError, SrcLoc
+from kernelcore.base.host import host
+from kernelcore.codegen.simd.cost_model import (
+    WORK_PER_ELEMENT,
+    WORK_PER_ELEMENT_IN_LOOP,
+    Bodies,
+    choose_bodies,
+    obstacle_to_gangs,
+)
+from kernelcore.codegen.simd.strategy import VectorStrategy, choose_strategy, scalar_only
+from kernelcore.codegen.target import cpu
+from kernelcore.compiler.stages import Record, adjoint_of, all_derivatives, records
+from kernelcore.explain import html, text
+from kernelcore.explain.accesses import Access, accesses
+from kernelcore.explain.counts import Counts, Work, place, work_of
+from kernelcore.explain.loops import Loop, lane_strides_of, loops
+from kernelcore.explain.roofs import Roofs, fastest, roofs
+from kernelcore.ir.core import Eqn, Func
+from kernelcore.ir.printer import pretty_lines
+from kernelcore.language.source import Source, read_source
+from kernelcore.launch.dispatch import Dims, execute_leaves
+from kernelcore.launch.kernel import Kernel, not_a_kernel
+from kernelcore.passes.access.effects import AccessMap
+from kernelcore.passes.pipeline import optimize
+from kernelcore.runtime.array.annotations import array
+from kernelcore.runtime.array.array import Array
+from kernelcore.runtime.device_memory import device_holding
+from kernelcore.runtime.flatten_arguments import leaves
+
+_ROUNDS = 7
+
+
+@dataclass(frozen=True)
+class Adjoint:
+    """What reverse mode makes of a kernel.
+
+    Attributes:
+        refusal: The error where the kernel has no derivative; else None.
+        records: What the forward sweep keeps for the reverse sweep; it computes all else again.
+        cost: Estimated instructions, as a multiple of those of the kernel.
+    """
+
+    refusal: str | None
+    records: Sequence[Record] = ()
+    cost: float = 0.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A launch on this machine.
+
+    Attributes:
+        dim: The launch shape.
+        seconds: Of the fastest of several launches.
+        array_bytes: Of the arrays: what memory moves at least, if each byte moves once.
+        flops: Of all threads; None if the iterations of a loop are not known.
+        roofs: The peaks of the machine.
+    """
+
+    dim: tuple[int, ...]
+    seconds: float
+    array_bytes: int
+    flops: float | None
+    roofs: Roofs
+
+    @property
+    def least_seconds(self) -> float:
+        """What the launch takes where only memory or only arithmetic counts, the longer one."""
+        arithmetic = (self.flops or 0.0) / self.roofs.flops_per_second
+        return max(self.array_bytes / self.roofs.bytes_per_second, arithmetic)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a kernel compiles to on this machine, and why; ``str`` gives it as text.
+
+    Attributes:
+        name: The kernel.
+        file: Where it is.
+        first_line: The number of the first line of ``source``.
+        source: Its source lines.
+        target: The processor.
+        strategy: How threads use SIMD registers.
+        why: The reason for the strategy.
+        bodies: The copies of its body.
+        accesses: Of elements, in program order.
+        loops: In program order.
+        work: What one thread does.
+        adjoint: Its reverse mode.
+        measured: A launch; None where no arguments were given.
+    """
+
+    name: str
+    file: str
+    first_line: int
+    source: Sequence[str]
+    target: str
+    strategy: VectorStrategy
+    why: str
+    bodies: Bodies
+    accesses: Sequence[Access]
+    loops: Sequence[Loop]
+    work: Work
+    adjoint: Adjoint
+    measured: Measured | None
+    func: Func = field(repr=False)
+
+    def __str__(self) -> str:
+        return text.report(self)
+
+    def __repr__(self) -> str:
+        return f"<explanation of kernel {self.name}>"
+
+    def _repr_html_(self) -> str:
+        return f'<iframe srcdoc="{html.escape(self.html())}" width="100%" height="700"></iframe>'
+
+    def html(self) -> str:
+        """One page with the report, and the source, the IR and the assembly side by side."""
+        ir = pretty_lines(self.func)
+        assembly = cpu.assembly(cpu.llvm_text(self.func, self.name, self.strategy, with_lines=True))
+        return html.page(self, str(self), ir, assembly)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write ``html()`` to the file ``path``."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.html())
+
+    def share_of(self, loc: SrcLoc) -> float:
+        """The part of the estimated instructions that the line of ``loc`` takes, 0 to 1."""
+        return self.work.cost.get(place(loc), 0.0) / (sum(self.work.cost.values()) or 1.0)
+
+
+def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
+    """What ``kernel`` compiles to on this machine, and why.
+
+    The report says how threads use SIMD registers and what keeps them from it, how each access
+    reaches memory, how each loop runs, what the adjoint records, and how far a launch is from what
+    memory and arithmetic allow.
+
+    Args:
+        kernel: The Kernel.
+        args: The arguments of a launch, which is run and timed on copies of them. Without, nothing
+            is run, and the iterations of loops over extents are not known. A generic kernel needs
+            them.
+        dim: The launch shape. Default: the extents that the launch indices index.
+
+    Returns:
+        The explanation: ``print`` it, show it in a notebook, or ``save("page.html")`` it.
+
+    Raises:
+        KernelArgumentError: The arguments are not those of the kernel.
+        KernelError: The kernel is not in the kernel language.
+
+    Example::
+
+        x = np.linspace(0, 1, 1 << 20, dtype=np.float32)
+        print(kc.explain(scale, x, np.zeros_like(x)))
+    """
+    if not isinstance(kernel, Kernel):
+        raise not_a_kernel(kernel)
+    names = [p.name for p in kernel.parameters]
+    if args and len(args) != len(names):
+        raise KernelArgumentError(
+            f"explain: expected {len(names)} arguments for {kernel.name}({', '.join(names)}), "
+            f"found {len(args)}",
+            kernel.loc,
+            "give all arguments of a launch, outputs included, or none",
+        )
+    chosen = kernel
+    if kernel.is_generic:
+        if not args:
+            raise KernelArgumentError(
+                f"explain: what the generic kernel '{kernel.name}' compiles to follows from its "
+                "types",
+                kernel.loc,
+                "give the arguments of a launch, or kernel.overload(types)",
+            )
+        chosen = kernel.for_inputs(dict(zip(names, args, strict=True)))
+    func = optimize(chosen.func)
+    strategy = choose_strategy(func, host())
+    work = work_of(func, _flat(chosen, args) if args else None)
+    measured = _measure(chosen, args, dim, work.counts) if args else None
+    source = read_source(chosen.pyfunc)
+    lines = source.text.rstrip("\n").split("\n")
+    return Explanation(
+        kernel.name,
+        source.file,
+        source.line_offset + 1,
+        lines,
+        f"{host().cpu}, registers of {host().float_lanes} float32",
+        strategy,
+        _reason(func, strategy, source),
+        choose_bodies(func, strategy.gang, strategy.tile_rows),
+        tuple(accesses(func, lane_strides_of(func, strategy))),
+        tuple(loops(func, strategy, work.trips)),
+        work,
+        _adjoint(chosen, work),
+        measured,
+        func,
+    )
+
+
+def _flat(kernel: Kernel, args: Sequence[Any]) -> list[Any]:
+    """One value per parameter of the IR."""
+    return [
+        leaf
+        for p, arg in zip(kernel.parameters, args, strict=True)
+        if p.type is not None
+        for leaf in leaves(p.type, arg, p.name)
+    ]
+
+
+def _reason(func: Func, strategy: VectorStrategy, source: Source) -> str:
+    """Why ``func`` has ``strategy``, in words; the code generator asks the same questions."""
+    if strategy.gang > 1:
+        return "its operations have vector forms, and enough arithmetic for the elements it gathers"
+    scalar = next(scalar_only(func), None)
+    if scalar is not None:
+        return f"{_quoted(scalar, source)} has no vector form"
+    found = obstacle_to_gangs(func)
+    if found is None:
+        return "config.optimize is off"
+    if found.work is None:
+        return f"{found.eqns} equations would take LLVM long to compile as vectors"
+    places = sorted({e.loc.line for e in found.scattered if e.loc})
+    lines = f" (line{'s' if len(places) > 1 else ''} {', '.join(map(str, places))})"
+    least = WORK_PER_ELEMENT_IN_LOOP if found.in_loop else WORK_PER_ELEMENT
+    part = "the body of a loop has" if found.in_loop else "a thread has"
+    return (
+        f"{part} {found.work.instructions} instructions of arithmetic for {found.work.scattered} "
+        f"elements that lanes would access one by one{lines if places else ''}; "
+        f"gangs pay from {least} an element on"
+    )
+
+
+def _quoted(eqn: Eqn, source: Source) -> str:
+    """The source text of ``eqn`` and its line; of another function, its operation."""
+    if eqn.loc is None or eqn.loc.file != source.file:
+        return f"'{eqn.op.name}'" + (f" ({eqn.loc})" if eqn.loc else "")
+    line = source.file_text.lines[eqn.loc.line - 1]
+    return f"'{line[eqn.loc.col : eqn.loc.end_col].strip()}' (line {eqn.loc.line})"
+
+
+def _adjoint(kernel: Kernel, work: Work) -> Adjoint:
+    try:
+        func = kernel.func
+        if not all_derivatives(func)[1]:
+            return Adjoint("it writes no floats")
+        adjoint = optimize(adjoint_of(func))
+    except KernelError as error:
+        return Adjoint(error.message)
+    cost = sum(work_of(adjoint).cost.values()) / (sum(work.cost.values()) or 1.0)
+    return Adjoint(None, tuple(records(adjoint)), cost)
+
+
+def _measure(
+    kernel: Kernel, args: Sequence[Any], dim: Dims | None, counts: Counts
+) -> Measured | None:
+    flat = _flat(kernel, args)
+    if any(device_holding(leaf).is_cuda for leaf in flat):
+        return None
+    copies = tuple(array(leaf) if np.ndim(leaf) else leaf for leaf in flat)
+    points = _launch_shape(kernel, flat) if dim is None else dim
+    shape = (points,) if isinstance(points, int) else tuple(points)
+    seconds = fastest(lambda: execute_leaves(kernel, shape, copies), _ROUNDS)
+    moved = sum(a.size * a.dtype.size_bytes for a in copies if isinstance(a, Array))
+    flops = counts.flops * prod(shape) if counts.is_known else None
+    return Measured(shape, seconds, moved, flops, roofs())
+
+
+def _launch_shape(kernel: Kernel, flat: Sequence[Any]) -> tuple[int, ...]:
+    """The extents of what the launch indices index in ``flat``, one value per parameter."""
+    func = kernel.func
+    found: dict[int, int] = {}
+    for param, axis, grid_axis in AccessMap(func).grid_indexed_axes():
+        found.setdefault(grid_axis, np.shape(flat[param])[axis])
+    if len(found) == func.rank:
+        return tuple(found[axis] for axis in range(func.rank))
+    raise KernelArgumentError(
+        f"explain: {kernel.name} has no array that each of its {func.rank} launch indices indexes",
+        func.loc,
+        "give the launch shape: dim=...",
+    )

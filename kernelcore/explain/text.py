@@ -1,0 +1,143 @@
+"""An explanation as text: the source, with what becomes of each line below it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kernelcore.base.errors import SrcLoc
+
+if TYPE_CHECKING:
+    from kernelcore.explain.report import Adjoint, Explanation, Measured
+
+_INDENT = "        | "
+
+
+def report(e: Explanation) -> str:
+    """The whole report."""
+    sections = [_head(e), _source(e), _elsewhere(e), _adjoint(e.adjoint)]
+    if e.measured is not None:
+        sections.append(_measured(e.measured))
+    return "\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+
+
+def _head(e: Explanation) -> list[str]:
+    lines = [f"kernel {e.name}  ({e.file}:{e.first_line})", f"  on {e.target}"]
+    lines.append(f"  {_strategy(e)}: {e.why}")
+    lines += [f"  {line}" for line in _bodies(e)]
+    counts = e.work.counts
+    unknown = "" if counts.is_known else " outside of loops, and in one iteration of each"
+    lines.append(
+        f"  a thread{unknown}: {counts.flops:.0f} flops, loads {counts.loaded_bytes:.0f} bytes, "
+        f"stores {counts.stored_bytes:.0f} bytes"
+    )
+    return lines
+
+
+def _strategy(e: Explanation) -> str:
+    if e.strategy.gang > 1:
+        return f"gangs of {e.strategy.gang} threads in SIMD registers"
+    if e.strategy.loop_lanes > 1:
+        return f"one thread at a time, its loops {e.strategy.loop_lanes} iterations at once"
+    return "one thread at a time, without SIMD registers"
+
+
+def _bodies(e: Explanation) -> Iterator[str]:
+    if e.strategy.gang == 1:
+        return
+    if e.strategy.tile_rows > 1:
+        yield f"{e.strategy.tile_rows} rows of the grid run together, which share what they load"
+    if e.bodies.collapse_limit:
+        yield f"rows shorter than {e.bodies.collapse_limit} gangs are joined"
+    if e.bodies.has_tail:
+        yield "the remainder of a row is one gang under a mask"
+    elif e.bodies.general_lanes > 1:
+        yield f"the remainder of a row runs in gangs of {e.bodies.general_lanes} under a mask"
+    else:
+        yield "the remainder of a row runs thread by thread"
+    if e.bodies.general_lanes > 1:
+        yield f"arrays that are not contiguous: gangs of {e.bodies.general_lanes}"
+    else:
+        yield "arrays that are not contiguous: thread by thread"
+
+
+def _source(e: Explanation) -> list[str]:
+    notes: dict[int, dict[str, None]] = {}
+    for loc, note in remarks(e):
+        if _is_own(e, loc):
+            notes.setdefault(loc.line, {})[note] = None
+    lines = ["", "  cost  source"]
+    for number, line in enumerate(e.source, e.first_line):
+        share = e.share_of(SrcLoc(e.file, number, 0, 0))
+        cost = f"{100 * share:4.0f} %" if share else "      "
+        lines.append(f"{cost}  {line}")
+        lines += [f"{_INDENT}{note}" for note in notes.get(number, ())]
+    return lines
+
+
+def remarks(e: Explanation) -> Iterator[tuple[SrcLoc, str]]:
+    """What is to be said of single source lines."""
+    for loop in e.loops:
+        if loop.loc is not None:
+            trips = "" if loop.trips is None else f" ({loop.trips})"
+            yield loop.loc, f"loop{trips}: {loop.how}" + (f": {loop.why}" if loop.why else "")
+    for access in e.accesses:
+        if access.loc is not None:
+            yield access.loc, str(access)
+
+
+def _is_own(e: Explanation, loc: SrcLoc) -> bool:
+    return loc.file == e.file and e.first_line <= loc.line < e.first_line + len(e.source)
+
+
+def _elsewhere(e: Explanation) -> list[str]:
+    """What is said of lines of other functions, which are part of the kernel."""
+    found: dict[SrcLoc, dict[str, None]] = {}
+    for file, line in e.work.cost:
+        loc = SrcLoc(file, line, 0, 0)
+        if not _is_own(e, loc):
+            found[loc] = {f"{100 * e.share_of(loc):.0f} % of the cost": None}
+    for loc, note in remarks(e):
+        if not _is_own(e, loc):
+            found.setdefault(SrcLoc(loc.file, loc.line, 0, 0), {})[note] = None
+    if not found:
+        return []
+    lines = (f"  {loc}: {note}" for loc, notes in found.items() for note in notes)
+    return ["", "in functions that it calls:", *lines]
+
+
+def _adjoint(adjoint: Adjoint) -> list[str]:
+    if adjoint.refusal is not None:
+        return ["", f"adjoint: none: {adjoint.refusal}"]
+    lines = ["", f"adjoint: about {adjoint.cost:.1f} times the instructions"]
+    lines += [f"  records {record}" for record in adjoint.records]
+    if not adjoint.records:
+        lines.append("  records nothing: it computes again what it needs")
+    return lines
+
+
+def _measured(m: Measured) -> list[str]:
+    shape = " x ".join(map(str, m.dim))
+    lines = ["", f"launch over {shape}: {_time(m.seconds)}, on the threads that launches use"]
+    memory = m.array_bytes / m.roofs.bytes_per_second
+    lines.append(
+        f"  memory: {m.array_bytes:.3g} bytes of arrays, {_time(memory)} at "
+        f"{m.roofs.bytes_per_second / 1e9:.0f} GB/s, which a copy of large arrays reaches"
+    )
+    if m.flops is None:
+        lines.append("  arithmetic: not known, since loops end by what is known at run time only")
+    else:
+        arithmetic = m.flops / m.roofs.flops_per_second
+        lines.append(
+            f"  arithmetic: {m.flops:.3g} flops, {_time(arithmetic)} at "
+            f"{m.roofs.flops_per_second / 1e9:.0f} GFLOP/s of float32"
+        )
+    if m.least_seconds:
+        lines.append(f"  it takes {m.seconds / m.least_seconds:.1f} times the longer of these")
+    return lines
+
+
+def _time(seconds: float) -> str:
+    if seconds < 1e-3:
+        return f"{1e6 * seconds:.2f} us"
+    return f"{1e3 * seconds:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"

@@ -1,0 +1,302 @@
+"""What ``explain`` says, against counts by hand, the generated code, and what launches do."""
+
+from __future__ import annotations
+
+import inspect
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kernelcore as kc
+from kernelcore import __main__ as command
+from kernelcore.codegen.target import cpu
+from kernelcore.explain.html import instructions
+from kernelcore.passes.pipeline import optimize
+from tests.helpers.patterns.loops import dynamic_product, loop_with_break
+from tests.helpers.patterns.memory import in_place_in_loop, tv_stencil
+
+
+@kc.kernel
+def saxpy(a: float, x: kc.array(dtype=float), y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = a * x[i] + y[i]
+
+
+@kc.kernel
+def pick(x: kc.array(dtype=float), at: kc.array(dtype=int), y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = x[at[i]]
+
+
+@kc.kernel
+def row_sums(x: kc.array2d(dtype=float), y: kc.array(dtype=float)):
+    i = kc.tid()
+    s = 0.0
+    for j in range(x.shape[1]):
+        s += kc.sqrt(x[i, j])
+    y[i] = s
+
+
+@kc.func
+def squared(a: float):
+    return a * a
+
+
+@kc.kernel
+def chained(x: kc.array(dtype=float), n: int, at: kc.array(dtype=int), y: kc.array(dtype=float)):
+    i = kc.tid()
+    v = x[at[i]]
+    for _ in range(n):
+        v = squared(v)
+    while v > 2.0:
+        v = 0.5 * v
+    y[i] = v
+
+
+@kc.kernel
+def count(x: kc.array(dtype=float), n: kc.array(dtype=int)):
+    i = kc.tid()
+    if x[i] > 0.0:
+        kc.atomic_max(n, 0, i)
+
+
+@kc.kernel
+def twice(x: kc.array(dtype=Any), y: kc.array(dtype=Any)):
+    i = kc.tid()
+    y[i] = 2.0 * x[i]
+
+
+@kc.kernel
+def spaced(x: kc.array(dtype=float), p: kc.array(dtype=kc.vec3), y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = x[3 * i] * kc.exp(kc.length(p[i])) + x[0]
+
+
+def line_of(kernel: Any, text: str) -> int:
+    lines, first = inspect.getsourcelines(kernel.pyfunc)
+    return first + next(k for k, line in enumerate(lines) if text in line)
+
+
+def found(kernel: Any, *args: Any, **options: Any) -> Any:
+    return kc.explain(kernel, *args, **options)
+
+
+def test_adjacent_elements_of_gangs() -> None:
+    e = found(saxpy)
+    assert e.strategy.gang > 1
+    assert [(a.kind, a.array, a.how) for a in e.accesses] == [
+        ("load", "x", "adjacent elements"),
+        ("load", "y", "adjacent elements"),
+        ("store", "y", "adjacent elements"),
+    ]
+    assert not any(a.is_scattered for a in e.accesses)
+    assert {a.loc.line for a in e.accesses} == {line_of(saxpy, "y[i] =")}
+    assert e.loops == ()
+    assert e.measured is None
+    assert "gangs of" in str(e)
+    assert (e.work.counts.flops, e.work.counts.loaded_bytes, e.work.counts.stored_bytes) == (
+        2,
+        8,
+        4,
+    )
+
+
+def test_single_threads_name_the_line_that_is_gathered() -> None:
+    e = found(pick)
+    assert e.strategy.gang == 1
+    assert f"(line {line_of(pick, 'y[i] =')})" in e.why
+    assert "has 0 instructions of arithmetic for 1 elements" in e.why
+    assert {a.how for a in e.accesses} == {"one element at a time"}
+
+
+def test_operations_without_a_vector_form_are_named() -> None:
+    e = found(count)
+    line = line_of(count, "atomic_max")
+    assert e.why == f"'kc.atomic_max(n, 0, i)' (line {line}) has no vector form"
+    assert e.adjoint.refusal == "it writes no floats"
+
+
+def test_elements_at_a_step_components_and_shared_elements() -> None:
+    hows = [(a.array, a.how, a.is_scattered) for a in found(spaced).accesses]
+    assert ("x", "element by element, 3 apart on the last axis", True) in hows
+    assert ("p", "adjacent elements, whose 3 components are sorted into registers", False) in hows
+    assert ("x", "one element for all lanes", False) in hows
+
+
+def test_rows_of_threads_are_told_from_rows_of_memory() -> None:
+    (x,) = [a for a in found(row_sums).accesses if a.array == "x"]
+    if found(row_sums).strategy.gang > 1:
+        assert x.how == "element by element: lanes differ on axis 0, and axis 1 is adjacent"
+        assert x.is_scattered
+
+
+def test_counts_with_and_without_extents() -> None:
+    without = found(row_sums)
+    assert not without.work.counts.is_known
+    assert [loop.trips for loop in without.loops] == [None]
+    x, y = np.ones((5, 7), np.float32), np.zeros(5, np.float32)
+    given = found(row_sums, x, y)
+    assert [loop.trips for loop in given.loops] == [7]
+    assert given.work.counts.is_known
+    # A square root and an addition in each iteration.
+    assert given.work.counts.flops == 7 * 2
+    assert given.work.counts.loaded_bytes == 7 * 4
+    assert given.work.counts.stored_bytes == 4
+    assert given.measured.flops == 5 * 7 * 2
+    assert given.measured.array_bytes == x.nbytes + y.nbytes
+
+
+def test_loops_say_what_keeps_their_iterations_apart() -> None:
+    n = 9
+    x, at, y = np.ones(4, np.float32), np.zeros(4, np.int32), np.zeros(4, np.float32)
+    first, second = found(chained, x, n, at, y).loops
+    assert (first.trips, second.trips) == (n, None)
+    assert first.loc.line == line_of(chained, "for _")
+    assert second.loc.line == line_of(chained, "while v")
+    if found(chained).strategy.gang == 1:
+        assert first.why.startswith("an iteration needs what the one before it computed")
+
+
+def test_the_adjoint_says_what_it_records() -> None:
+    records = found(chained).adjoint.records
+    line = line_of(chained, "for _")
+    assert [(r.dtype, r.loops) for r in records] == [(kc.float32, (f"for %_ (line {line})",))]
+    assert found(saxpy).adjoint.records == ()
+    assert found(saxpy).adjoint.cost > 0
+
+
+def test_costs_add_up_and_name_lines_of_called_functions() -> None:
+    e = found(chained)
+    assert sum(e.share_of(loc) for loc in places(e)) == pytest.approx(1.0)
+    file = inspect.getsourcefile(squared.overloads[0].pyfunc)
+    line = line_of(squared.overloads[0], "return a * a")
+    assert (file, line) in e.work.cost
+    assert f"{file}:{line}: " in str(e)
+
+
+def places(e: Any) -> list[Any]:
+    from kernelcore.base.errors import SrcLoc
+
+    return [SrcLoc(file, line, 0, 0) for file, line in e.work.cost]
+
+
+def test_a_measured_launch_leaves_the_arguments_alone() -> None:
+    x, y = np.ones(1000, np.float32), np.full(1000, 3, np.float32)
+    e = found(saxpy, 2.0, x, y)
+    assert np.all(y == 3)
+    assert e.measured.dim == (1000,)
+    assert 0 < e.measured.least_seconds < 1e-3
+    assert 0 < e.measured.seconds < 1
+    assert "launch over 1000:" in str(e)
+    assert found(saxpy, 2.0, kc.array(x), y, dim=10).measured.dim == (10,)
+
+
+def test_generic_kernels_take_the_types_of_their_arguments() -> None:
+    x = np.ones(8)
+    e = found(twice, x, np.zeros(8))
+    assert e.work.counts.loaded_bytes == 8
+    with pytest.raises(kc.KernelArgumentError, match="follows from its types"):
+        found(twice)
+
+
+@pytest.mark.parametrize(
+    ("args", "options", "text"),
+    [
+        ((1.0,), {}, "expected 3 arguments for saxpy"),
+        ((1.0, np.ones(3), np.ones(3)), {}, "argument 'x'"),
+    ],
+)
+def test_wrong_arguments(args: Any, options: Any, text: str) -> None:
+    with pytest.raises(kc.KernelArgumentError, match=text):
+        found(saxpy, *args, **options)
+
+
+def test_other_objects_are_refused() -> None:
+    with pytest.raises(kc.KernelArgumentError, match="expected a kernel"):
+        found(len)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [tv_stencil, dynamic_product, loop_with_break, in_place_in_loop, saxpy, row_sums, chained],
+    ids=lambda k: k.name,
+)
+def test_line_information_changes_no_instruction(kernel: Any) -> None:
+    func = optimize(kernel.func)
+    plain, marked = (
+        list(instructions(cpu.assembly(cpu.llvm_text(func, "k", with_lines=with_lines))))
+        for with_lines in (False, True)
+    )
+    assert [text for text, _ in plain] == [text for text, _ in marked]
+    assert all(loc is None for _, loc in plain)
+    file = inspect.getsourcefile(kernel.pyfunc)
+    of_kernel = {loc.line for _, loc in marked if loc and loc.file == file}
+    lines, first = inspect.getsourcelines(kernel.pyfunc)
+    assert of_kernel
+    assert of_kernel - {line_of(squared.overloads[0], "return")} <= set(
+        range(first, first + len(lines))
+    )
+
+
+class Columns(HTMLParser):
+    """The lines of a page that belong to source lines, and whether its elements are closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.places: list[str] = []
+        self.loaded: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag != "meta":
+            self.open.append(tag)
+        named = dict(attrs)
+        self.loaded += [v or "" for k, v in attrs if k in ("src", "href")]
+        if place := named.get("data-at"):
+            self.places.append(place)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_loads_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    found(row_sums).save(path)
+    text = path.read_text()
+    columns = Columns()
+    columns.feed(text)
+    assert columns.open == []
+    assert columns.loaded == []
+    assert "http" not in text
+    file = inspect.getsourcefile(row_sums.pyfunc)
+    # The line is in the source, the IR and the assembly.
+    assert columns.places.count(f"{file}:{line_of(row_sums, 's += ')}") >= 3
+    assert found(row_sums)._repr_html_().startswith("<iframe srcdoc=")
+
+
+def test_the_page_escapes_what_the_source_holds(tmp_path: Path) -> None:
+    file = tmp_path / 'kernels "é" <b>.py'
+    file.write_text(
+        "import kernelcore as kc\n\n@kc.kernel\ndef k(y: kc.array(dtype=float)):\n"
+        "    i = kc.tid()\n    y[i] = 1.0  # <script>alert(1)</script>\n"
+    )
+    space: dict[str, Any] = {"__name__": "escaped"}
+    exec(compile(file.read_text(), str(file), "exec"), space)
+    page = found(space["k"]).html()
+    assert "<script>alert" not in page
+    columns = Columns()
+    columns.feed(page)
+    assert f"{file}:6" in columns.places
+
+
+def test_the_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["explain", f"{__file__}:saxpy"]) == 0
+    assert "kernel saxpy" in capsys.readouterr().out
+    page = tmp_path / "page.html"
+    assert command.main(["explain", f"{__file__}:saxpy", "--html", str(page)]) == 0
+    assert page.read_text().startswith("<!DOCTYPE html>")
+    assert command.main(["explain", f"{__file__}:nothing"]) == 1
+    assert "no kernel 'nothing'" in capsys.readouterr().err
