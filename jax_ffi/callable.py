@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -67,6 +67,7 @@ class JaxCallable:
         output_dims: Shapes of outputs, by name, if a call gives none.
         graph_mode: How its launches are run.
         has_side_effect: Whether calls stay although their results are not used.
+        defaults: Values of arguments that calls may leave out, by name.
     """
 
     function: Callable[..., Any]
@@ -76,6 +77,7 @@ class JaxCallable:
     output_dims: FrozenOutputDims | None
     graph_mode: GraphMode
     has_side_effect: bool
+    defaults: tuple[tuple[str, Any], ...] = ()
     specialisations: dict[FrozenOutputDims | None, _Specialisation] = field(
         default_factory=dict[Any, _Specialisation], repr=False
     )
@@ -149,7 +151,7 @@ class JaxCallable:
             declared,
             Programs(declared),
             operands,
-            Arguments.of_types(declared.name, loc, typed, names),
+            Arguments.of_types(declared.name, loc, typed, names, dict(self.defaults)),
             ArgumentTree.of_all(typed, [r.name for r in declared.results]),
             tuple(i for i, o in enumerate(declared.operands) if isinstance(o.type, Scalar)),
             HostCall(declared, self.has_side_effect),
@@ -191,9 +193,7 @@ def jax_callable(
         KernelArgumentError: The options do not fit the function.
         KernelError: A parameter is not annotated with a type of the kernel language.
     """
-    rows = declared_parameters(func)
-    loc = rows[0][0].loc if rows else None
-    declared = Declaration(func.__name__, tuple(p.name for p, _ in rows), loc)
+    declared = _declaration(func)
     declared.check_vmap_method(vmap_method)
     if not isinstance(graph_mode, GraphMode):
         raise declared.refuse(
@@ -212,3 +212,30 @@ def jax_callable(
         graph_mode,
         has_side_effect,
     )
+
+
+def function(
+    func: Callable[..., Any],
+    outputs: tuple[str, ...],
+    in_out: tuple[str, ...],
+    output_dims: OutputDims | None,
+    defaults: Mapping[str, Any],
+) -> JaxCallable:
+    """What ``jax_callable`` returns, of a function whose results are named."""
+    declared = _declaration(func)
+    return JaxCallable(
+        func,
+        declared,
+        outputs,
+        in_out,
+        None if output_dims is None else declared.output_dims(outputs, output_dims),
+        GraphMode.JAX,
+        False,
+        tuple(defaults.items()),
+    )
+
+
+def _declaration(func: Callable[..., Any]) -> Declaration:
+    rows = declared_parameters(func)
+    loc = rows[0][0].loc if rows else None
+    return Declaration(func.__name__, tuple(p.name for p, _ in rows), loc)

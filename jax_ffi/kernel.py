@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import operator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -19,22 +20,27 @@ from jax_ffi.options import (
     FrozenDims,
     FrozenOutputDims,
     OutputDims,
+    entries_of,
 )
 from jax_ffi.primitive import Launch, bind
 from jax_ffi.registration import compile_if_stored
 from kernelcore import Kernel
+from kernelcore.base.errors import KernelArgumentError
 from kernelcore.operators import (
     MAX_BLOCK_DIM,
     Arguments,
-    ArgumentTree,
+    BoundKernel,
     Operation,
+    Scalar,
+    Spec,
+    bound_kernel,
     cached_property,
     checked_keywords,
+    has_callables,
     is_block_dim,
-    kernel_operation,
-    leaf_names,
     pickling,
     require_kernel,
+    result_leaves,
     roles,
 )
 
@@ -45,10 +51,7 @@ class Call:
 
     launch: Launch
     operands: Operands
-    arguments: Arguments
-    results: tuple[ArgumentTree, ...]
-    # Per leaf of the results: the result that it is, or the operand, which the kernel only reads.
-    sources: tuple[tuple[bool, int], ...]
+    bound: BoundKernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +68,7 @@ class JaxKernel:
         differentiable: Whether the calls can be differentiated.
         has_side_effect: Whether calls stay although their results are not used.
         block_dim: Threads per block on GPUs; 0 leaves the choice to the launcher.
+        defaults: Values of arguments that calls may leave out, by name.
     """
 
     kernel: Kernel
@@ -76,6 +80,7 @@ class JaxKernel:
     differentiable: bool
     has_side_effect: bool
     block_dim: int
+    defaults: tuple[tuple[str, Any], ...] = ()
     calls: dict[Any, Call] = field(default_factory=dict[Any, Call], repr=False)
 
     def __post_init__(self) -> None:
@@ -132,12 +137,13 @@ class JaxKernel:
             args, given = tuple(self._named.bind(args, named)), self._named.names
             kernel = kernel.for_inputs({n: _sample(a) for n, a in zip(given, args, strict=True)})
             named = {}
+        if self._has_sizes(launch_dims, output_dims):
+            given = dict(zip(self._named.names, self._named.bind(args, named), strict=True))
+            launch_dims, output_dims = self._known_dims(launch_dims, output_dims, given)
         call = self._call(kernel, launch_dims, output_dims)
-        operands = call.operands.values(call.arguments.bind(args, named))
+        operands = call.operands.values(call.bound.arguments.bind(args, named))
         call.launch.operation.check_extents([np.shape(x) for x in operands])
-        made = bind(operands, call.launch)
-        found = [made[i] if is_result else operands[i] for is_result, i in call.sources]
-        return tuple(tree.unflatten(found) for tree in call.results)
+        return call.bound.unflatten(bind(operands, call.launch), operands)
 
     def default_operation(self) -> Operation:
         """What a call computes that gives no shapes."""
@@ -148,7 +154,60 @@ class JaxKernel:
         """The arguments before the types are known, one value each."""
         declared = self.declaration
         names = [n for n in declared.parameters if n not in self.outputs]
-        return Arguments.of_names(declared.name, declared.loc, names)
+        return Arguments.of_names(declared.name, declared.loc, names, dict(self.defaults))
+
+    @cached_property
+    def _integers(self) -> frozenset[str]:
+        """The arguments that are integers, which shapes may name."""
+        typed = ((p.name, p.type) for p in self.kernel.parameters)
+        return frozenset(n for n, t in typed if isinstance(t, Scalar) and t.is_integer)
+
+    def _has_sizes(self, launch_dims: Dims | None, output_dims: OutputDims | None) -> bool:
+        """Whether a shape names an argument that is an integer."""
+        integers = self._integers
+        if not integers:
+            return False
+        launch = self.launch_dims if launch_dims is None else launch_dims
+        outputs = dict(self.output_dims or ()) if output_dims is None else output_dims
+        rows = outputs.values() if isinstance(outputs, Mapping) else (outputs,)
+        return any(
+            isinstance(entry, str) and entry in integers
+            for dims in (launch, *rows)
+            for entry in ((dims,) if isinstance(dims, str) else entries_of(dims) or ())
+        )
+
+    def _known_dims(
+        self, launch_dims: Dims | None, output_dims: OutputDims | None, given: dict[str, Any]
+    ) -> tuple[Dims | None, OutputDims | None]:
+        """The shapes of a call, with the values of integer arguments in place of their names."""
+        launch = self.launch_dims if launch_dims is None else launch_dims
+        outputs = dict(self.output_dims or ()) if output_dims is None else output_dims
+
+        def known(dims: Any) -> Any:
+            if isinstance(dims, str) and dims not in self._integers:
+                return dims
+            entries = (dims,) if isinstance(dims, str) else entries_of(dims)
+            if entries is None:
+                return dims
+            return tuple(self._extent(e, given) if e in self._integers else e for e in entries)
+
+        if isinstance(outputs, Mapping):
+            outputs = {name: known(dims) for name, dims in outputs.items()}
+        else:
+            outputs = known(outputs)
+        return None if launch is None else known(launch), outputs
+
+    def _extent(self, name: Any, given: dict[str, Any]) -> int:
+        try:
+            return operator.index(given[name])
+        except TypeError:  # A value that is traced, too.
+            declared = self.declaration
+            raise KernelArgumentError(
+                f"{declared.name}(): argument '{name}': expected an integer that is known while "
+                "the program is traced, since it is an extent of a shape",
+                declared.loc,
+                f"name it in static_argnames of jax.jit: static_argnames='{name}'",
+            ) from None
 
     def _call(
         self, kernel: Kernel, launch_dims: Dims | None, output_dims: OutputDims | None
@@ -166,21 +225,12 @@ class JaxKernel:
     def _make_call(
         self, kernel: Kernel, grid: FrozenDims | None, shapes: FrozenOutputDims | None
     ) -> Call:
-        outputs, in_out, read = _leaves(kernel, self.outputs, self.in_out)
-        dims = {leaf: shape for name, shape in shapes or () for leaf in _typed(kernel)[name]}
-        operation = kernel_operation(kernel, outputs, in_out, grid, dims)
-        launch = Launch(operation, (), self.differentiable, self.has_side_effect, self.block_dim)
-        made = {r.name: (True, i) for i, r in enumerate(operation.outputs)}
-        same = {o.name: (False, i) for i, o in enumerate(operation.operands) if o.name in read}
-        names = [p.name for p in kernel.func.params if p.name in made or p.name in same]
-        typed = [(p.name, p.type) for p in kernel.parameters if p.type is not None]
-        return Call(
-            launch,
-            Operands.of(operation),
-            Arguments.of_operation(operation, kernel.parameters),
-            ArgumentTree.of_all(typed, names),
-            tuple((made | same)[name] for name in names),
+        bound = bound_kernel(
+            kernel, self.outputs, self.in_out, grid, dict(shapes or ()), dict(self.defaults)
         )
+        operation = bound.operation
+        launch = Launch(operation, (), self.differentiable, self.has_side_effect, self.block_dim)
+        return Call(launch, Operands.of(operation), bound)
 
 
 def _sample(arg: Any) -> Any:
@@ -188,28 +238,6 @@ def _sample(arg: Any) -> Any:
     if isinstance(arg, jax.Array | np.ndarray) and arg.ndim == 0:
         return np.zeros((), arg.dtype)[()]
     return arg
-
-
-def _leaves(
-    kernel: Kernel, outputs: tuple[str, ...], in_out: tuple[str, ...]
-) -> tuple[list[str], list[str], list[str]]:
-    """The leaves of results: outputs, in-out ones, and fields of in-out ones that stay as given."""
-    names = [p.name for p in kernel.func.params]
-    written = {n for n, effect in zip(names, kernel.effects, strict=True) if effect.writes}
-    found: tuple[list[str], list[str], list[str]] = ([], [], [])
-    for parameter, leaves in _typed(kernel).items():
-        if parameter in outputs:
-            found[0].extend(leaves)
-        elif parameter in in_out:
-            is_updated = not written.isdisjoint(leaves)
-            for leaf in leaves:
-                found[2 if is_updated and leaf not in written else 1].append(leaf)
-    return found
-
-
-def _typed(kernel: Kernel) -> dict[str, list[str]]:
-    """The names of the leaves of each parameter."""
-    return {p.name: leaf_names(p.name, p.type) for p in kernel.parameters if p.type is not None}
 
 
 @checked_keywords
@@ -272,7 +300,8 @@ def jax_kernel(
     in_out = declared.in_out_names(in_out_argnames)
     outputs = declared.output_names(num_outputs, in_out)
     if not kernel.is_generic:
-        roles(kernel, *_leaves(kernel, outputs, in_out)[:2])
+        leaves = result_leaves(kernel, outputs, in_out)
+        roles(kernel, leaves.outputs, leaves.in_out)
     made = JaxKernel(
         kernel,
         declared,
@@ -287,6 +316,31 @@ def jax_kernel(
     if not kernel.is_generic:
         compile_if_stored(made, JaxKernel.default_operation)
     return made
+
+
+def kernel_function(
+    kernel: Kernel, outputs: tuple[str, ...], in_out: tuple[str, ...], spec: Spec
+) -> JaxKernel:
+    """What ``jax_kernel`` returns, of a kernel under a contract.
+
+    Shapes are left to the calls where one of them is a function.
+    """
+    declared = _declaration(kernel)
+    is_open = has_callables(spec)
+    return JaxKernel(
+        kernel,
+        declared,
+        outputs,
+        in_out,
+        None if is_open or spec.launch_dims is None else declared.dims(spec.launch_dims),
+        None
+        if is_open or spec.output_dims is None
+        else declared.output_dims(outputs, spec.output_dims),
+        True,
+        False,
+        spec.block_dim,
+        tuple(spec.defaults.items()),
+    )
 
 
 def _declaration(kernel: Kernel) -> Declaration:

@@ -81,7 +81,7 @@ class Declaration:
         """
         if isinstance(spec, str):
             return spec
-        found = _entries(spec)
+        found = entries_of(spec)
         if found is not None:
             return found
         parts = spec if isinstance(spec, list | tuple) else (spec,)
@@ -122,7 +122,7 @@ class Declaration:
             )
 
 
-def _entries(spec: object) -> tuple[int | str, ...] | None:
+def entries_of(spec: object) -> tuple[int | str, ...] | None:
     """The numbers and the text that ``spec``, a number or many, consists of; None if it does not.
 
     A mapping or a set is not a shape, because its order is arbitrary.

@@ -57,6 +57,7 @@ HOMES = homes(
         "kernelcore.launch.graph": "Graph",
         "kernelcore.launch.kernel": "Kernel func kernel overload",
         "kernelcore.launch.launch": "launch",
+        "kernelcore.operators.op": "Op op",
         "kernelcore.launch.map": "map",
         "kernelcore.base.native": "num_threads set_num_threads",
         "kernelcore.runtime.stream": (

@@ -22,7 +22,7 @@ def run_operation(operation: Operation, operands: Sequence[Any]) -> tuple[Any, .
     Raises:
         KernelArgumentError: An operand does not fit the kernel; nothing was run.
     """
-    shapes = infer_shapes(operation, [tuple(getattr(a, "shape", ())) for a in operands])
+    shapes = infer_shapes(operation, [tuple(s) for s in operation.shapes(operands)])
     results = tuple(
         paddle.empty(list(shape), dtype=dtype_to_paddle(result.type.dtype))
         for shape, result in zip(shapes, operation.outputs, strict=True)
@@ -48,7 +48,7 @@ def infer_shapes(operation: Operation, shapes: Sequence[tuple[int, ...]]) -> lis
             or is too small for the launch.
     """
     for index, (operand, shape) in enumerate(zip(operation.operands, shapes, strict=True)):
-        wanted = operand.type.ndim if isinstance(operand.type, ArrayType) else 0
+        wanted = operand.type.ndim if isinstance(operand.type, ArrayType) else int(operand.is_size)
         if len(shape) != wanted:
             what = array_text(operand.type) if wanted else f"one {operand.type}"  # pyright: ignore
             raise operation.argument_error(

@@ -13,6 +13,7 @@ from paddle.static.nn import static_pylayer
 from kernelcore import Kernel
 from kernelcore.operators import (
     Arguments,
+    BoundKernel,
     ExtremumOperations,
     Operation,
     Scalar,
@@ -81,6 +82,11 @@ def paddle_op(
     op.__module__ = kernel.pyfunc.__module__
     op.__doc__ = kernel.__doc__
     return op
+
+
+def operator_function(bound: BoundKernel) -> PaddleOperator:
+    """The operator of a kernel under a contract: a function of one value per operand."""
+    return PaddleOperator(bound.operation)
 
 
 class PaddleOperator:

@@ -29,10 +29,7 @@ def static_operator(operation: Operation, numbers: Sequence[Any]) -> Callable[..
     inputs = [f"x{i}" for i, number in enumerate(numbers) if number is None]
 
     def infer(*metas: Any) -> Any:
-        shapes = [
-            () if meta is None or isinstance(meta, int | float) else tuple(meta.shape)
-            for meta in merged(numbers, metas)
-        ]
+        shapes = [tuple(shape) for shape in operation.shapes(merged(numbers, metas))]
         found = [
             MetaTensor(shape=list(shape), dtype=dtype_to_paddle(result.type.dtype))
             for shape, result in zip(infer_shapes(operation, shapes), operation.outputs)  # noqa: B905

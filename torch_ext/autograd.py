@@ -188,7 +188,7 @@ class _Rules:
             found = operator.results(operator.entry(*primals, *known.operands, *given))
             for j, tangent in zip(produced, found, strict=True):
                 results[j] = tangent
-        shapes = [getattr(p, "shape", ()) for p in primals]
+        shapes = self.operation.shapes(primals)
         for j, result in enumerate(self.operation.outputs):
             if results[j] is None and result.type.dtype.is_float:
                 shape, dtype = evaluate(result.shape, shapes), dtype_to_torch(result.type.dtype)

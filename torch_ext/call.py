@@ -99,7 +99,9 @@ class Call:
         self.takes_out = takes_out
         self.arguments = arguments
         self.values = {
-            i: o.type for i, o in enumerate(operation.operands) if isinstance(o.type, Scalar)
+            i: o.type
+            for i, o in enumerate(operation.operands)
+            if isinstance(o.type, Scalar) and not o.is_size
         }
         self.composites = {
             i: dtype_to_torch(element_type(o.type))

@@ -39,7 +39,8 @@ def check_arguments(operation: Operation, tensor_values: bool, args: Sequence[An
         KernelArgumentError: An argument has the wrong type, dtype, rank or device.
     """
     for index, (operand, arg) in enumerate(zip(operation.operands, args, strict=True)):
-        if isinstance(operand.type, Scalar) and not tensor_values:
+        if operand.is_number(tensor_values):
+            assert isinstance(operand.type, Scalar)
             check_number(operation, index, arg, operand.type)
         else:
             _check_tensor(operation, index, arg)

@@ -19,11 +19,13 @@ from kernelcore import kernel as as_kernel
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.operators import (
     Arguments,
+    BoundKernel,
     Operation,
     ShapeSpec,
     checked_keywords,
     kernel_operation,
     require_kernel,
+    typed_leaves,
 )
 from torch_ext.call import Call, as_function
 from torch_ext.derivation import NAMESPACE, parse_name
@@ -176,6 +178,24 @@ def _make(
         )
     operation = kernel_operation(kernel, outputs, **options)
     arguments = Arguments.of_operation(operation, kernel.parameters, defaults)
+    return _function(kernel, operation, arguments, name, mutates, profiled)
+
+
+def operator_function(bound: BoundKernel, mutates: tuple[str, ...] = ()) -> Callable[..., Any]:
+    """What ``torch_op`` returns, of a kernel under a contract."""
+    updated = {leaf for name in mutates for leaf in typed_leaves(bound.kernel)[name]}
+    leaves = tuple(leaf for leaf in bound.leaves.in_out if leaf in updated)
+    return _function(bound.kernel, bound.operation, bound.arguments, None, leaves, False)
+
+
+def _function(
+    kernel: Kernel,
+    operation: Operation,
+    arguments: Arguments,
+    name: str | None,
+    mutates: tuple[str, ...],
+    profiled: bool,
+) -> Callable[..., Any]:
     qualname = None if name is None else _qualified(name, operation)
     # In-place updates return nothing to write; an operand named `out` takes precedence.
     takes_out = not mutates and "out" not in (*arguments.names, *arguments.leaves)
@@ -223,8 +243,20 @@ def _make_generic(
         types = re.sub(r"\W+", "_", "_".join(str(p.type) for p in chosen.parameters)).strip("_")
         return make(chosen, name=None if name is None else f"{name}_{types}", defaults={})
 
-    names = [n for n in known if n not in outputs]
-    traced, entry, arguments = generic_operator(kernel, names, defaults, specialise)
+    return generic_function(
+        kernel, [n for n in known if n not in outputs], (), defaults, specialise
+    )
+
+
+def generic_function(
+    kernel: Kernel,
+    names: Sequence[str],
+    sizes: Sequence[str],
+    defaults: Mapping[str, Any],
+    specialise: Callable[[Kernel], Callable[..., Any]],
+) -> Callable[..., Any]:
+    """A function of the parameters ``names`` of a generic kernel, then of ``sizes``."""
+    traced, entry, arguments = generic_operator(kernel, names, sizes, defaults, specialise)
     return as_function(kernel.pyfunc, arguments, traced, entry)
 
 

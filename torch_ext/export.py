@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
-from kernelcore import ArrayType
 from kernelcore.base.errors import KernelArgumentError, KernelCompileError
 from kernelcore.operators import (
     Binding,
+    Extent,
     Operation,
     Role,
     Scalar,
@@ -101,9 +101,8 @@ def export_ops(path: str | Path, ops: Sequence[Callable[..., Any]]) -> Path:
 
 def _registration(operator: TorchOperator) -> Iterator[str]:
     namespace, name = operator.qualname.split("::")
-    has_tensors = operator.tensor_values or any(
-        isinstance(o.type, ArrayType) for o in operator.operation.operands
-    )
+    operands = operator.operation.operands
+    has_tensors = not all(o.is_number(operator.tensor_values) for o in operands)
     key = "CPU" if has_tensors else "CompositeExplicitAutograd"
     for overload in (operator.public, operator.inner):
         schema = str(overload._schema).partition("::")[2]
@@ -125,7 +124,7 @@ def _operator(operator: TorchOperator, symbol: str) -> str:
 
 
 def _body(operation: Operation, tensor_values: bool, symbol: str) -> Iterator[str]:
-    is_tensor = [tensor_values or isinstance(o.type, ArrayType) for o in operation.operands]
+    is_tensor = [not o.is_number(tensor_values) for o in operation.operands]
     # Taken over first: whatever fails, the tensors on the stack are freed.
     for i in (i for i, one in enumerate(is_tensor) if one):
         yield f"Tensor a{i}(reinterpret_cast<TensorHandle>(stack[{i}]));"
@@ -236,8 +235,15 @@ def _value(title: str, dtype: Scalar, operand: int, is_tensor: bool, place: str)
 
 def _shape(shape: Shape) -> str:
     """``shape`` as an initialiser of extents."""
-    parts = [f"v{e.operand}.shape[{e.axis}]" if e.operand >= 0 else str(e.value) for e in shape]
-    return "{" + ", ".join(parts) + "}"
+    return "{" + ", ".join(map(_extent, shape)) + "}"
+
+
+def _extent(extent: Extent) -> str:
+    if extent.operand < 0:
+        return str(extent.value)
+    if extent.axis < 0:
+        return f"extent(static_cast<int64_t>(stack[{extent.operand}]))"
+    return f"v{extent.operand}.shape[{extent.axis}]"
 
 
 def _literal(text: str) -> str:

@@ -152,6 +152,12 @@ void require(bool holds, const char* text) {
   if (!holds) fail(text);
 }
 
+/// `value`, which is an extent of a shape.
+int64_t extent(int64_t value) {
+  require(value >= 0 && value < (int64_t{1} << 31), "a shape: a number is no extent");
+  return value;
+}
+
 /// Whether `extent` reaches over an axis of the grid, which may be empty.
 bool fits(int64_t extent, size_t axis, const std::vector<int64_t>& grid) {
   for (int64_t n : grid) {

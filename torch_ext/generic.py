@@ -38,6 +38,7 @@ class SampleValue(NamedTuple):
 def generic_operator(
     kernel: Kernel,
     names: Sequence[str],
+    sizes: Sequence[str],
     defaults: Mapping[str, Any],
     specialise: Callable[[Kernel], Callable[..., Any]],
 ) -> tuple[Callable[..., Any], Callable[..., Any], Arguments]:
@@ -46,6 +47,7 @@ def generic_operator(
     Args:
         kernel: A generic kernel.
         names: Its parameters without the outputs.
+        sizes: Names of integers that calls give after them, as extents of shapes.
         defaults: Values of those that calls may leave out.
         specialise: Makes an operator of a kernel that is not generic.
     """
@@ -56,7 +58,7 @@ def generic_operator(
         if parameters[name].type is None
     ]
     loc = kernel.parameters[0].loc
-    arguments = Arguments.of_names(kernel.name, loc, names, defaults)
+    arguments = Arguments.of_names(kernel.name, loc, (*names, *sizes), defaults)
     operators: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
     def run(*args: Any) -> Any:

@@ -9,7 +9,6 @@ import torch
 
 from kernelcore.operators import (
     Operation,
-    Scalar,
     _native,
     architecture_of,
     gpu_operation,
@@ -47,7 +46,7 @@ def described(operation: Operation, tensor_values: bool) -> _native.Operation:
 
     The code for a device is made when it is first used.
     """
-    scalars = [i for i, o in enumerate(operation.operands) if isinstance(o.type, Scalar)]
+    scalars = [i for i, o in enumerate(operation.operands) if o.is_number(False) and not o.is_size]
     # The kernel loads the number in a tensor: reading it on the host would wait for the device.
     loaded = scalars if tensor_values else []
 

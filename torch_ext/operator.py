@@ -187,7 +187,7 @@ class TorchOperator:
         tensor = leading_tensor(args)
         # What has no tensor to tell a device runs on the CPU, whatever torch's default is.
         empty = partial(torch.empty, device="cpu") if tensor is None else tensor.new_empty
-        shapes = [getattr(a, "shape", ()) for a in args]
+        shapes = self.operation.shapes(args)
         results = tuple(
             empty(evaluate(r.shape, shapes), dtype=dtype_to_torch(r.type.dtype))
             for r in self.operation.outputs

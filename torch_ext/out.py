@@ -138,7 +138,7 @@ class OutOverload:
         return targets
 
     def _shapes(self, args: Sequence[Any]) -> list[tuple[Any, ...]]:
-        shapes = [getattr(a, "shape", ()) for a in args]
+        shapes = self._operation.shapes(args)
         return [evaluate(r.shape, shapes) for r in self._operation.outputs]
 
     def _resize_empty(self, args: Sequence[Any], outs: Sequence[torch.Tensor]) -> None:

@@ -10,7 +10,6 @@ import torch
 from torch import _C
 from torch._ops import OpOverload
 
-from kernelcore import ArrayType
 from kernelcore.base.errors import KernelArgumentError, KernelError
 from kernelcore.operators import ForkLock, Operation, Scalar
 from torch_ext import autocast, native, sharding
@@ -122,7 +121,7 @@ def _define(operator: TorchOperator, qualname: str) -> OpOverload:
     library.define(name + _schema(operator.operation, operator.tensor_values), tags=_TAGS)
     torch.library.register_fake(qualname, operator.fake, lib=library)
     operands = operator.operation.operands
-    has_tensors = operator.tensor_values or any(isinstance(o.type, ArrayType) for o in operands)
+    has_tensors = not all(o.is_number(operator.tensor_values) for o in operands)
     # Without tensor operands torch has no device to dispatch on.
     keys = ["CPU"] if has_tensors else ["CompositeExplicitAutograd"]
     if has_tensors and torch.backends.cuda.is_built():
@@ -188,7 +187,8 @@ def _parameters(operation: Operation, tensor_values: bool) -> list[tuple[str, st
             name += "_"
         seen.add(name)
         kind = "Tensor"
-        if isinstance(operand.type, Scalar) and not tensor_values:
+        if operand.is_number(tensor_values):
+            assert isinstance(operand.type, Scalar)
             kind = _NUMBERS[operand.type.kind]
         params.append((kind, name))
     return params

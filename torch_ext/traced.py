@@ -55,7 +55,7 @@ class OperatorPair(NamedTuple):
     def of(operation: Operation, qualname: str | None = None) -> OperatorPair:
         """The operators called ``qualname``, by default as their content is."""
         numbers = root_operator(operation, False, qualname)
-        if not any(isinstance(o.type, Scalar) for o in operation.operands):
+        if all(o.is_size or not o.is_number(False) for o in operation.operands):
             return OperatorPair(numbers, numbers)
         return OperatorPair(numbers, root_operator(operation, True, qualname))
 
@@ -82,14 +82,15 @@ def traceable(
     scalar = {
         i: _scalar_rule(root_name(operation), i, o.type)
         for i, o in enumerate(operation.operands)
-        if isinstance(o.type, Scalar)
+        if isinstance(o.type, Scalar) and not o.is_size
     }
     composite = {
         i: _composite_rule(_scalar_rule(root_name(operation), i, element_type(o.type)))
         for i, o in enumerate(operation.operands)
         if operation.is_composite(i)
     }
-    arrays = [i for i, _ in enumerate(operation.operands) if i not in scalar and i not in composite]
+    arrays = [i for i, o in enumerate(operation.operands) if not o.is_number(False)]
+    arrays = [i for i in arrays if i not in composite]
     # Names alone: torch.compile sets a guard on everything that it reads here.
     in_export, in_compile = (tuple(map(_by_name, pair)) for pair in (exported, compiled))
     out_in_export, out_in_compile = (

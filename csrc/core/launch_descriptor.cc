@@ -165,8 +165,7 @@ std::vector<ParameterSlot> parse_slots(std::span<const int64_t> flat) {
 std::vector<DimRule> parse_dim_rules(std::span<const int64_t> flat) {
   return parse_rows<kDimRuleFields>(flat, "dimension rule length", [](const int64_t* v) {
     int operand = checked(v[0], -1, kIntMax, "rule operand");
-    return DimRule{operand, checked(v[1], operand < 0 ? -1 : 0, kMaxArrayDims - 1, "rule axis"),
-                   v[2]};
+    return DimRule{operand, checked(v[1], DimRule::kValue, kMaxArrayDims - 1, "rule axis"), v[2]};
   });
 }
 

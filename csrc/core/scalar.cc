@@ -45,6 +45,14 @@ bool holds(DType dtype, int64_t value) {
   return value < limit && value >= -limit;
 }
 
+int64_t load_integer(DType dtype, const void* source) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, source, size_bytes(dtype));
+  if (traits_of(dtype).kind == ScalarKind::kUInt) return static_cast<int64_t>(bits);
+  int unused = 64 - 8 * static_cast<int>(size_bytes(dtype));
+  return static_cast<int64_t>(bits << unused) >> unused;
+}
+
 void store_integer(DType dtype, uint64_t bits, void* target) {
   std::memcpy(target, &bits, size_bytes(dtype));
 }

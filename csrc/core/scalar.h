@@ -11,6 +11,9 @@ namespace kernelcore {
 /// Whether the integer type `dtype` holds `value`.
 bool holds(DType dtype, int64_t value);
 
+/// The integer of type `dtype` at `source`.
+int64_t load_integer(DType dtype, const void* source);
+
 /// Writes as many low bytes of `bits` as `dtype`, an integer type or bool, has.
 void store_integer(DType dtype, uint64_t bits, void* target);
 

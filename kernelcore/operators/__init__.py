@@ -36,6 +36,7 @@ from kernelcore.language.types import (
 )
 from kernelcore.operators import derive
 from kernelcore.operators.arguments import Arguments, ArgumentTree
+from kernelcore.operators.array_text import array_text, dimensions_text
 from kernelcore.operators.derive import DerivedOperation
 from kernelcore.operators.extremum import (
     ExtremumOperations,
@@ -55,13 +56,19 @@ from kernelcore.operators.operation import (
     Operation,
     Result,
     Shape,
-    array_text,
-    dimensions_text,
     evaluate,
     native_operation,
     own_shape,
 )
 from kernelcore.operators.shape_rules import ShapeSpec, kernel_operation, require_kernel, roles
+from kernelcore.operators.spec import (
+    BoundKernel,
+    Spec,
+    bound_kernel,
+    has_callables,
+    result_leaves,
+    typed_leaves,
+)
 from kernelcore.operators.traced.interface import Interface, declared_parameters, interface
 from kernelcore.operators.traced.program import Literal, Program, ProgramStep, Slot
 from kernelcore.operators.traced.program_cache import Programs

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from kernelcore.base.errors import KernelArgumentError, SrcLoc
-from kernelcore.language.types import ArrayOf, SourceType, StructType
+from kernelcore.language.types import ArrayOf, SourceType, StructType, int64
 from kernelcore.launch.infer_types import Parameter
 from kernelcore.operators.identifiers import identifiers
 from kernelcore.operators.operation import Operation
@@ -184,9 +184,11 @@ class Arguments:
         operation: Operation,
         parameters: Iterable[Parameter],
         defaults: Mapping[str, Any] | None = None,
+        sizes: Sequence[str] = (),
     ) -> Arguments:
-        """Those of the typed ``parameters`` of the kernel that ``operation`` is."""
+        """Those of the typed ``parameters`` of the kernel that ``operation`` is, then ``sizes``."""
         typed = [(p.name, p.type) for p in parameters if p.type is not None]
+        typed += [(name, int64) for name in sizes]
         leaves = [operand.name for operand in operation.operands]
         func = operation.func
         trees = ArgumentTree.of_all(typed, leaves)

@@ -9,14 +9,8 @@ from kernelcore.base.errors import KernelGradError
 from kernelcore.compiler.launch_descriptor import Binding, Role, ZeroFill
 from kernelcore.ir.core import Func
 from kernelcore.language.types import ArrayType, as_array
-from kernelcore.operators.operation import (
-    Extent,
-    Operand,
-    Operation,
-    Result,
-    Shape,
-    zero_fill,
-)
+from kernelcore.operators.operation import Extent, Operand, Operation, Result, Shape
+from kernelcore.operators.primal import zero_fill
 from kernelcore.passes.access.effects import AccessMap, Effect, effects
 from kernelcore.passes.autodiff.derived import Derived
 from kernelcore.passes.autodiff.jvp import jvp as jvp_func

@@ -7,10 +7,12 @@ again (``operators/derive.py``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex
 
+import numpy as np
 import numpy.typing as npt
 
 from kernelcore.base import native
@@ -19,23 +21,26 @@ from kernelcore.base.errors import KernelArgumentError, KernelTypeError
 from kernelcore.base.threads import cached_property
 from kernelcore.compiler.code_store import Compiled
 from kernelcore.compiler.describe_launch import make_signature, parameter_slots
-from kernelcore.compiler.launch_descriptor import Binding, ParameterSlot, Role, ZeroFill
+from kernelcore.compiler.launch_descriptor import Binding, ParameterSlot, Role
 from kernelcore.compiler.native_code import compile_func, object_of
-from kernelcore.ir.core import Func, Var
+from kernelcore.ir.core import Func
 from kernelcore.ir.printer import canonical
 from kernelcore.language.conversion import take_array
-from kernelcore.language.types import ArrayType, Scalar, as_array
+from kernelcore.language.types import MAX_EXTENT, ArrayType, Scalar, as_array
+from kernelcore.operators.array_text import array_text
 from kernelcore.operators.identifiers import identifiers
 from kernelcore.passes.access.accumulation_plan import accumulated_arrays
-from kernelcore.passes.access.effects import AccessMap, Effect, GridIndexedAxis, effects
+from kernelcore.passes.access.effects import AccessMap, GridIndexedAxis
 from kernelcore.passes.access.elementwise import Part, parts
 from kernelcore.passes.pipeline import optimize
 
-_AXIS_NAMES = "nmklpqrstuvw"
-
 
 class Extent(NamedTuple):
-    """One extent of a shape: axis ``axis`` of operand ``operand``, or the literal ``value``."""
+    """One extent of a shape.
+
+    Axis ``axis`` of operand ``operand``, the value of that operand where ``axis`` is -1, or the
+    literal ``value``.
+    """
 
     operand: int
     axis: int
@@ -45,6 +50,11 @@ class Extent(NamedTuple):
     def of(operand: int, axis: int) -> Extent:
         """Axis ``axis`` of ``operand``."""
         return Extent(operand, axis, 0)
+
+    @staticmethod
+    def size(operand: int) -> Extent:
+        """The value of ``operand``, an integer."""
+        return Extent(operand, -1, 0)
 
     @staticmethod
     def literal(value: int) -> Extent:
@@ -62,17 +72,28 @@ def own_shape(operand: int, type_: ArrayType) -> Shape:
 
 
 def evaluate(shape: Shape, operand_shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
-    """``shape`` for operands of the given shapes, whose extents may be symbolic."""
+    """``shape`` for operands of the given shapes, whose extents may be symbolic.
+
+    The shape of an operand whose value is an extent ends in its value (``Operation.shapes``).
+    """
     return tuple(operand_shapes[e.operand][e.axis] if e.operand >= 0 else e.value for e in shape)
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An argument; ``shape`` is known for tangents and cotangents, else None."""
+    """An argument; ``shape`` is known for tangents and cotangents, else None.
+
+    Where ``is_size`` is set, the operand is an integer whose value is an extent of a shape.
+    """
 
     name: str
     type: ArrayType | Scalar
     shape: Shape | None = None
+    is_size: bool = False
+
+    def is_number(self, tensor_values: bool) -> bool:
+        """Whether a call gives a number for it; with ``tensor_values`` only for an extent."""
+        return isinstance(self.type, Scalar) and (self.is_size or not tensor_values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +169,47 @@ class Operation:
     def param_of_result(self, result: int) -> int:
         """The kernel parameter that holds ``result``."""
         return next(i for i, b in enumerate(self.bindings) if b.result == result)
+
+    @cached_property
+    def sizes(self) -> frozenset[int]:
+        """The operands whose values are extents of shapes."""
+        return frozenset(k for k, o in enumerate(self.operands) if o.is_size)
+
+    def shapes(self, args: Sequence[Any]) -> list[Sequence[Any]]:
+        """Per operand the shape of its argument; of one that is an extent, its value alone.
+
+        Raises:
+            KernelArgumentError: A value is no extent.
+        """
+        sizes = self.sizes
+        if not sizes:
+            return [getattr(a, "shape", ()) for a in args]
+        return [
+            (self._checked_size(k, a),) if k in sizes else getattr(a, "shape", ())
+            for k, a in enumerate(args)
+        ]
+
+    def check_sizes(self, operand_shapes: Sequence[Sequence[Any]]) -> None:
+        """Refuse values that are no extents.
+
+        Raises:
+            KernelArgumentError: Naming the parameter.
+        """
+        for k in self.sizes:
+            self._checked_size(k, operand_shapes[k][-1])
+
+    def _checked_size(self, operand: int, value: Any) -> Any:
+        if isinstance(value, SupportsIndex) and isinstance(value, int | np.generic):
+            value = operator.index(value)
+            if not 0 <= value < MAX_EXTENT:
+                raise self.argument_error(
+                    operand,
+                    f"expected an extent of a shape, 0 to 2**31 - 1, found {value}",
+                    "split the launch: indices of kernels have 32 bits"
+                    if value > 0
+                    else "extents are not negative",
+                )
+        return value
 
     def like(self, operand: int) -> Shape:
         """The shape of ``operand``, in terms of operands that are no tangents or cotangents."""
@@ -321,80 +383,9 @@ def native_operation(
     operands = [
         (True, o.type.dtype.index, o.type.ndim)
         if isinstance(o.type, ArrayType)
-        else (scalars_are_arrays, o.type.index, 0)
+        else (scalars_are_arrays and not o.is_size, o.type.index, 0)
         for o in operation.operands
     ]
     results = [(r.type.dtype.index, r.shape) for r in operation.results]
     visible, grid = operation.visible, operation.grid
     return native.Operation(descriptor, operands, results, visible, grid, on_devices)
-
-
-def array_text(type_: ArrayType) -> str:
-    """The arrays of ``type_`` in words, as native launchers have them.
-
-    For example 'array of float32 with 2 dimensions', and 'array of elements of 3 float32
-    components: shape (n, 3)'.
-    """
-    if not type_.components:
-        return f"array of {dimensions_text(type_.dtype, type_.ndim)}"
-    extents = [*_AXIS_NAMES[: type_.outer_ndim], *map(str, type_.components)]
-    shape = ", ".join(extents) + ("," if len(extents) == 1 else "")
-    count = "x".join(map(str, type_.components))
-    what = f"elements of {count} {type_.dtype} components"
-    if type_.outer_ndim == 0:
-        what = f"the {count} {type_.dtype} components of a value"
-    return f"array of {what}: shape ({shape})"
-
-
-def dimensions_text(dtype: object, ndim: int) -> str:
-    """The array that was found, in words: 'float32 with 1 dimension'."""
-    return f"{dtype} with {ndim} dimension{'' if ndim == 1 else 's'}"
-
-
-def zero_fill(accesses: AccessMap, param: Var, effect: Effect) -> ZeroFill:
-    """When a buffer that ``param`` fills must be zeroed first; a value has none."""
-    if isinstance(param.type, Scalar):
-        return ZeroFill.NEVER
-    if effect.loads or effect.accumulates or not accesses.covers_grid(param):
-        return ZeroFill.ALWAYS
-    return ZeroFill.IF_PARTIAL
-
-
-def primal_operation(
-    func: Func,
-    outputs: Sequence[str],
-    in_out: Sequence[str],
-    grid: Shape,
-    shapes: Mapping[str, Shape],
-) -> Operation:
-    """The Operation of a kernel.
-
-    Args:
-        func: The kernel, normalized.
-        outputs: Parameters that are results only.
-        in_out: Parameters that are operands, and results that start as copies of them.
-        grid: The launch shape; extents name operands, which are the other parameters in order.
-        shapes: The shape of each parameter in ``outputs``.
-    """
-    accesses = AccessMap(func)
-    operands: list[Operand] = []
-    results: list[Result] = []
-    bindings: list[Binding] = []
-    for param, effect in zip(func.params, effects(func), strict=True):
-        assert isinstance(param.type, ArrayType | Scalar)
-        if param.name in outputs:
-            assert isinstance(param.type, ArrayType)
-            zero = zero_fill(accesses, param, effect)
-            bindings.append(Binding(Role.OUTPUT, -1, len(results), zero))
-            results.append(Result(param.name, param.type, shapes[param.name]))
-            continue
-        index = len(operands)
-        operands.append(Operand(param.name, param.type))
-        if param.name in in_out:
-            assert isinstance(param.type, ArrayType)
-            bindings.append(Binding(Role.INOUT, index, len(results)))
-            results.append(Result(param.name, param.type, own_shape(index, param.type)))
-        else:
-            role = Role.INPUT if isinstance(param.type, ArrayType) else Role.VALUE
-            bindings.append(Binding(role, index))
-    return Operation(func, tuple(operands), tuple(results), len(results), tuple(bindings), grid)

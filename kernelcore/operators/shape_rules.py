@@ -1,8 +1,9 @@
 """Operations of kernels, with launch and output shapes as users write them.
 
 A shape is None (a default), a number, the name of a parameter ('x', its shape), or a tuple whose
-entries are numbers or extents of parameters ('x.shape[0]'). Elements with components add these to
-the shape of an array: they may be left out of that of an output, and are no part of a launch.
+entries are numbers, extents of parameters ('x.shape[0]') or integer parameters ('n', its value).
+Elements with components add these to the shape of an array: they may be left out of that of an
+output, and are no part of a launch.
 """
 
 from __future__ import annotations
@@ -14,16 +15,11 @@ from dataclasses import replace
 from typing import SupportsIndex
 
 from kernelcore.base.errors import KernelArgumentError, SrcLoc
-from kernelcore.language.types import MAX_EXTENT, ArrayType
+from kernelcore.language.types import MAX_EXTENT, ArrayType, Scalar
 from kernelcore.launch.kernel import Kernel, not_a_kernel
-from kernelcore.operators.operation import (
-    Extent,
-    Operation,
-    Shape,
-    array_text,
-    own_shape,
-    primal_operation,
-)
+from kernelcore.operators.array_text import array_text
+from kernelcore.operators.operation import Extent, Operation, Shape, own_shape
+from kernelcore.operators.primal import primal_operation
 from kernelcore.passes.access.effects import AccessMap, GridIndexedAxis
 
 ShapeSpec = SupportsIndex | str | Sequence[SupportsIndex | str] | None
@@ -37,6 +33,7 @@ def kernel_operation(
     in_out: Sequence[str] = (),
     launch_dims: ShapeSpec = None,
     output_dims: ShapeSpec | Mapping[str, ShapeSpec] = None,
+    sizes: Sequence[str] = (),
 ) -> Operation:
     """The Operation of ``kernel``.
 
@@ -50,6 +47,7 @@ def kernel_operation(
             threads access at their launch index alone are refused then.
         output_dims: The shape of every output, or a mapping by name. Default: the launch shape, of
             outputs that threads write at their launch index.
+        sizes: Names of further operands, integers that the kernel ignores; shapes may name them.
 
     Raises:
         KernelArgumentError: The parameters are not as described, or an output without a shape is
@@ -60,7 +58,13 @@ def kernel_operation(
     results, updated = roles(kernel, outputs, in_out)
     position = {p.name: i for i, p in enumerate(p for p in func.params if p.name not in results)}
     arrays = {p.name: p.type for p in func.params if isinstance(p.type, ArrayType)}
-    rules = ShapeRules(func.name, func.loc, arrays, position)
+    integers = {
+        p.name: position[p.name]
+        for p in func.params
+        if isinstance(p.type, Scalar) and p.type.is_integer
+    }
+    integers |= {name: len(position) + k for k, name in enumerate(sizes)}
+    rules = ShapeRules(func.name, func.loc, arrays, position, integers)
     rank = func.rank
     grid = rules.grid(launch_dims, rank)
     accesses = AccessMap(func)
@@ -70,7 +74,7 @@ def kernel_operation(
         return grid
 
     shapes = rules.outputs(results, output_dims, of_launch)
-    operation = primal_operation(func, results, updated, grid, shapes)
+    operation = primal_operation(func, results, updated, grid, shapes, sizes)
     if launch_dims is not None:
         return operation
 
@@ -165,6 +169,7 @@ class ShapeRules:
         loc: Where it is.
         arrays: The types of its arrays, by name.
         position: The operand of each that is no output, by name.
+        integers: The operands that are integers, by name.
     """
 
     def __init__(
@@ -173,11 +178,13 @@ class ShapeRules:
         loc: SrcLoc | None,
         arrays: Mapping[str, ArrayType],
         position: Mapping[str, int],
+        integers: Mapping[str, int] | None = None,
     ) -> None:
         self.name = name
         self.loc = loc
         self.arrays = arrays
         self.position = position
+        self.integers = dict(integers or {})
 
     def fail(self, text: str, remedy: str) -> KernelArgumentError:
         """The error for a shape."""
@@ -244,7 +251,7 @@ class ShapeRules:
 
     def shape(self, spec: SupportsIndex | str | Sequence[SupportsIndex | str]) -> Shape:
         """The shape that ``spec`` stands for."""
-        if isinstance(spec, str) and spec in self.position:
+        if isinstance(spec, str) and spec in self.position and spec not in self.integers:
             return tuple(self.extent(spec, axis) for axis in range(self.outer_ndim(spec)))
         entries = spec if isinstance(spec, Iterable) and not isinstance(spec, str) else (spec,)
         return tuple(self._entry(e) for e in entries)
@@ -258,11 +265,15 @@ class ShapeRules:
                     "split the launch: indices of kernels have 32 bits",
                 )
             return Extent.literal(extent)
+        if isinstance(entry, str) and entry in self.integers:
+            return Extent.size(self.integers[entry])
         match = _EXTENT.fullmatch(entry) if isinstance(entry, str) else None
         if match is None:
+            known = ", ".join(self.integers)
             raise self.fail(
                 f"a shape: expected a number or 'name.shape[axis]', found {entry!r}",
-                "for example 'x.shape[0]'",
+                "for example 'x.shape[0]'"
+                + (f", or an argument that is an integer: {known}" if known else ""),
             )
         return self.extent(match[1], int(match[2]))
 

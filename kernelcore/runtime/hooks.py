@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -54,6 +55,20 @@ class CaptureSink(LaunchObserver, Protocol):
 
 # One per thread and asynchronous task: launches of other threads are not observed.
 observer: ContextVar[LaunchObserver | None] = ContextVar("observer", default=None)
+
+
+# Whether new arrays of floats require a gradient.
+new_arrays_require_gradients: ContextVar[bool] = ContextVar("gradients", default=False)
+
+
+@contextmanager
+def temporaries(require_gradients: bool) -> Iterator[None]:
+    """Arrays of floats that are made inside require a gradient, if ``require_gradients`` is set."""
+    token = new_arrays_require_gradients.set(require_gradients)
+    try:
+        yield
+    finally:
+        new_arrays_require_gradients.reset(token)
 
 
 def capture_sink() -> CaptureSink | None:

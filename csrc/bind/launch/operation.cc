@@ -18,6 +18,7 @@
 #include "bind/released_gil.h"
 #include "core/error.h"
 #include "core/run/pool.h"
+#include "core/scalar.h"
 
 namespace nb = nanobind;
 
@@ -117,9 +118,13 @@ void run_operation(const BoundOperation& self, nb::handle operands, nb::handle r
   // Values first: their conversion may run Python code, which could change arrays already read.
   for (size_t i = 0; i < count; ++i) {
     size_t parameter = op.parameter_of(i);
-    if (op.operands[i].is_array || parameter == Operation::kNoParameter) continue;
-    read_value_argument(op.descriptor, parameter, given[i],
-                        reinterpret_cast<std::byte*>(&numbers[i]));
+    if (op.operands[i].is_array) continue;
+    if (parameter == Operation::kNoParameter) {
+      read_ignored_number(op, i, given[i], &numbers[i]);
+    } else {
+      read_value_argument(op.descriptor, parameter, given[i],
+                          reinterpret_cast<std::byte*>(&numbers[i]));
+    }
     views[i].ndim = 0;
     views[i].data = &numbers[i];
   }
@@ -139,6 +144,24 @@ void run_operation(const BoundOperation& self, nb::handle operands, nb::handle r
 }
 
 }  // namespace
+
+void read_ignored_number(const Operation& op, size_t index, PyObject* object, void* target) {
+  DType dtype = op.operands[index].dtype;
+  ScalarKind kind = traits_of(dtype).kind;
+  store_integer(dtype, 0, target);
+  if (kind == ScalarKind::kFloat || kind == ScalarKind::kBool) return;
+  nb::object number = nb::steal(PyNumber_Index(object));
+  int overflow = 0;
+  int64_t value =
+      number.is_valid() ? PyLong_AsLongLongAndOverflow(number.ptr(), &overflow) : int64_t{};
+  if (!number.is_valid()) {
+    throw op.descriptor.launch_error("a shape: expected an integer", take_python_error());
+  }
+  if (overflow != 0 || !holds(dtype, value)) {
+    throw op.descriptor.launch_error("a shape: expected an extent below 2**31, found more", "");
+  }
+  store_integer(dtype, static_cast<uint64_t>(value), target);
+}
 
 void bind_operation(nb::module_& m) {
   nb::class_<BoundOperation>(m, "Operation", "A kernel as a pure function of arrays.")

@@ -115,10 +115,15 @@ Verdict Operands::read_scalar(size_t index, PyObject* object) {
   bool is_bool = PyBool_Check(object) != 0;
   bool is_number = PyFloat_CheckExact(object) != 0 || PyLong_CheckExact(object) != 0;
   bool plain = operation_.operands[index].dtype == DType::kBool ? is_bool : is_number;
-  if (!plain || parameter == Operation::kNoParameter) return Verdict::kUnusual;
+  if (!plain) return Verdict::kUnusual;
   uint64_t* scalar = &scalars_[index];
-  read_value_argument(operation_.descriptor, parameter, object,
-                      reinterpret_cast<std::byte*>(scalar));
+  if (parameter == Operation::kNoParameter) {
+    if (PyLong_CheckExact(object) == 0) return Verdict::kUnusual;
+    read_ignored_number(operation_, index, object, scalar);
+  } else {
+    read_value_argument(operation_.descriptor, parameter, object,
+                        reinterpret_cast<std::byte*>(scalar));
+  }
   views_[index].ndim = 0;
   views_[index].data = scalar;
   return Verdict::kPlain;

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/run/functional.h"
+#include "core/scalar.h"
 
 namespace kernelcore {
 namespace {
@@ -22,6 +23,13 @@ void check_rules(const Operation& op, const std::vector<DimRule>& rules, bool ma
     }
     auto index = static_cast<size_t>(rule.operand);
     size_t ndim = 0;
+    if (rule.axis == DimRule::kValue) {
+      bool is_integer = index < op.operands.size() && !op.operands[index].is_array &&
+                        (traits_of(op.operands[index].dtype).kind == ScalarKind::kInt ||
+                         traits_of(op.operands[index].dtype).kind == ScalarKind::kUInt);
+      if (!is_integer) fail(op, "dimension rule");
+      continue;
+    }
     if (index < op.operands.size()) {
       const OperandSpec& operand = op.operands[index];
       ndim = operand.is_array ? static_cast<size_t>(operand.ndim) : 0;
@@ -53,10 +61,26 @@ void check_slot(const Operation& op, const ParameterSlot& slot) {
   }
 }
 
+/// The value of operand `index`, which is an extent.
+int64_t size_in(const Operation& op, size_t index, const ArrayView& view) {
+  int64_t value = load_integer(op.operands[index].dtype, view.data);
+  if (value >= 0 && value < kExtentLimit) return value;
+  std::string problem =
+      "expected an extent of a shape, 0 to 2**31 - 1, found " + std::to_string(value);
+  std::string help = value < 0 ? "extents are not negative"
+                               : "split the launch: indices of kernels have 32 bits";
+  size_t parameter = op.parameter_of(index);
+  if (parameter != Operation::kNoParameter) {
+    throw op.descriptor.argument_error(parameter, problem, help);
+  }
+  throw op.descriptor.launch_error("a shape: " + problem, help);
+}
+
 int64_t extent(const Operation& op, const DimRule& rule, const ArrayView* operand_views,
                const ArrayView* result_views) {
   if (rule.operand < 0) return rule.value;
   auto index = static_cast<size_t>(rule.operand);
+  if (rule.axis == DimRule::kValue) return size_in(op, index, operand_views[index]);
   const ArrayView& view =
       index < op.operands.size() ? operand_views[index] : result_views[index - op.operands.size()];
   return view.shape[rule.axis];

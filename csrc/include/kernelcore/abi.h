@@ -154,6 +154,8 @@ struct ParameterSlot {
 
 /// One extent: that of `axis` of `operand`, or the literal `value` where `operand` is negative.
 struct DimRule {
+  static constexpr int kValue = -1;  // the axis that stands for the value of an integer operand
+
   int operand;
   int axis;
   int64_t value;

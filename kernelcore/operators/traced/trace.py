@@ -25,14 +25,8 @@ from kernelcore.language.types import (
 from kernelcore.launch.dispatch import Dims, check_count
 from kernelcore.launch.infer_types import Parameter
 from kernelcore.launch.kernel import Kernel
-from kernelcore.operators.operation import (
-    Extent,
-    Operand,
-    Result,
-    Shape,
-    own_shape,
-    primal_operation,
-)
+from kernelcore.operators.operation import Extent, Operand, Result, Shape, own_shape
+from kernelcore.operators.primal import primal_operation
 from kernelcore.operators.traced.fill_kernels import copied, filled
 from kernelcore.operators.traced.interface import Interface
 from kernelcore.operators.traced.program import (

@@ -10,7 +10,7 @@ import numpy as np
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.base.keywords import checked_keywords
 from kernelcore.language.conversion import describe, scalar_of_numpy
-from kernelcore.language.types import Dense, Element, boolean
+from kernelcore.language.types import Dense, Element, Scalar, boolean, element_type
 from kernelcore.runtime.array.allocation import Shape, check_ndim, extents_of, zeros_of
 from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.array.element_layout import (
@@ -22,7 +22,7 @@ from kernelcore.runtime.array.element_layout import (
     take_elements,
 )
 from kernelcore.runtime.device import Device, require_device
-from kernelcore.runtime.hooks import capture_sink, observer
+from kernelcore.runtime.hooks import capture_sink, new_arrays_require_gradients, observer
 
 
 @partial(checked_keywords, name="array")
@@ -138,8 +138,14 @@ def _new(
             made.writer(_component(made.element, value))()
         else:
             made.fill_(_component(getattr(made, "element", None), value))
-    made.requires_grad = requires_grad
+    wanted = requires_grad or (new_arrays_require_gradients.get() and _is_float(made))
+    made.requires_grad = wanted
     return made
+
+
+def _is_float(array: Any) -> bool:
+    element = getattr(array, "element", None)
+    return isinstance(element, Scalar | Dense) and element_type(element).is_float
 
 
 def _component(element: Any, value: Any) -> Any:

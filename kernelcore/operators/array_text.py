@@ -1,0 +1,29 @@
+"""Arrays in words, for errors."""
+
+from __future__ import annotations
+
+from kernelcore.language.types import ArrayType
+
+_AXIS_NAMES = "nmklpqrstuvw"
+
+
+def array_text(type_: ArrayType) -> str:
+    """The arrays of ``type_`` in words, as native launchers have them.
+
+    For example 'array of float32 with 2 dimensions', and 'array of elements of 3 float32
+    components: shape (n, 3)'.
+    """
+    if not type_.components:
+        return f"array of {dimensions_text(type_.dtype, type_.ndim)}"
+    extents = [*_AXIS_NAMES[: type_.outer_ndim], *map(str, type_.components)]
+    shape = ", ".join(extents) + ("," if len(extents) == 1 else "")
+    count = "x".join(map(str, type_.components))
+    what = f"elements of {count} {type_.dtype} components"
+    if type_.outer_ndim == 0:
+        what = f"the {count} {type_.dtype} components of a value"
+    return f"array of {what}: shape ({shape})"
+
+
+def dimensions_text(dtype: object, ndim: int) -> str:
+    """The array that was found, in words: 'float32 with 1 dimension'."""
+    return f"{dtype} with {ndim} dimension{'' if ndim == 1 else 's'}"

@@ -1,0 +1,108 @@
+"""FunctionForm: a Python function that launches kernels, for the arrays of one framework."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kernelcore.base.errors import KernelArgumentError
+from kernelcore.base.lazy import Deferred
+from kernelcore.operators.arguments import Arguments
+from kernelcore.operators.forms.base import Form, Run, results_type
+from kernelcore.operators.forms.host import call_on_arrays
+from kernelcore.operators.spec import DimsKey, Spec
+from kernelcore.operators.traced.interface import declared_parameters, interface
+
+torch_callable = Deferred("torch_ext.callable")
+jax_callable = Deferred("jax_ffi.callable")
+
+
+class FunctionForm(Form):
+    """A Python function that launches kernels, for the arrays of one framework."""
+
+    def __init__(self, framework: str, function: Callable[..., Any], spec: Spec) -> None:
+        self.function_ = function
+        rows = declared_parameters(function)
+        roles = function_roles(function, spec)
+        if spec.launch_dims is not None or spec.block_dim:
+            raise KernelArgumentError(
+                f"{function.__name__}: launch_dims and block_dim are those of a kernel, found a "
+                "function that launches kernels",
+                remedy="leave them out: its launches say where they run",
+            )
+        super().__init__(framework, function.__name__, spec, [p for p, _ in rows], roles)
+
+    def make(self, key: DimsKey) -> tuple[Run, Run]:
+        if key[2]:
+            return (self._of_numbers(key),) * 2
+        return self._of_shapes(dict(key[1]))
+
+    def _of_numbers(self, key: DimsKey) -> Run:
+        """What runs for shapes with numbers that calls give: a program for each of them."""
+        made: dict[tuple[Any, ...], Run] = {}
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            sizes = key[2]
+            numbers = tuple(kwargs.pop(n) for n in sizes if n in kwargs)
+            if len(numbers) < len(sizes):
+                count = len(args) - len(sizes)
+                args, numbers = args[:count], args[count:]
+            if numbers not in made:
+                known = dict(zip(sizes, numbers, strict=True))
+                shapes = {
+                    name: dims
+                    if dims is None or isinstance(dims, str)
+                    else tuple(known.get(e, e) for e in dims)
+                    for name, dims in key[1]
+                }
+                made[numbers] = self._of_shapes(shapes)[1]
+            return made[numbers](*args, **kwargs)
+
+        return run
+
+    def _of_shapes(self, shapes: Mapping[str, Any]) -> tuple[Run, Run]:
+        given = {name: dims for name, dims in shapes.items() if dims is not None} or None
+        function, spec, packed = self.function_, self.spec, self.packed
+        if self.framework == "torch":
+            self.refuse_mutation("arguments of functions that launch kernels")
+            made = torch_callable.torch_callable(
+                function,
+                outputs=self.outputs,
+                in_out=self.in_out,
+                output_dims=given,
+                defaults=spec.defaults,
+            )
+            if len(self.results) == 1:
+                return made, made
+            results = results_type(self.name, self.results)
+            return made, lambda *args, **kwargs: results(*made(*args, **kwargs))
+        if self.framework == "jax":
+            self.refuse_mutation("JAX arrays")
+            made = jax_callable.function(function, self.outputs, self.in_out, given, spec.defaults)
+            return made, lambda *args, **kwargs: packed(made(*args, **kwargs))
+        if self.framework == "paddle":
+            raise KernelArgumentError(
+                f"{self.name}: a function that launches kernels is no operator of Paddle",
+                remedy="make one operator of each kernel: kc.op(kernel)",
+            )
+        self.refuse_mutation("arguments of functions that launch kernels")
+        declared = interface(function, self.outputs, self.in_out, given)
+        loc = declared.arguments[0][0].loc if declared.arguments else None
+        arguments = Arguments.of_names(self.name, loc, self.names, spec.defaults)
+        is_numpy = self.framework == "numpy"
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            named = dict(zip(self.names, arguments.bind(args, kwargs), strict=True))
+            self.refuse_mixed(named, loc)
+            return packed(call_on_arrays(declared, declared.shapes, named, is_numpy))
+
+        return run, run
+
+
+def function_roles(
+    function: Callable[..., Any], spec: Spec
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The outputs and in-out parameters of a function: the last one, if none is named."""
+    if spec.outputs is not None or spec.in_out:
+        return spec.outputs or (), spec.in_out
+    return tuple(p.name for p, _ in declared_parameters(function))[-1:], ()

@@ -1,0 +1,218 @@
+"""Operators of NumPy arrays and of kernelcore arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kernelcore.base.errors import KernelArgumentError
+from kernelcore.language.types import ArrayOf, ArrayType, Dense, Scalar, SourceType, element_type
+from kernelcore.launch.launch import launch
+from kernelcore.operators.arguments import ArgumentTree
+from kernelcore.operators.array_text import array_text
+from kernelcore.operators.operation import Operand, Operation, Shape, evaluate
+from kernelcore.operators.spec import BoundKernel
+from kernelcore.operators.traced.interface import Interface
+from kernelcore.runtime.array.array import Array
+from kernelcore.runtime.array.creation import zeros
+from kernelcore.runtime.array.indexed_array import IndexedArray
+from kernelcore.runtime.device import CPU
+from kernelcore.runtime.hooks import temporaries
+
+
+def run_on_numpy(bound: BoundKernel, given: Sequence[Any]) -> tuple[Any, ...]:
+    """The results for one value per operand, as new NumPy arrays.
+
+    Raises:
+        KernelArgumentError: A value does not fit the kernel; nothing was run.
+    """
+    operation = bound.operation
+    operands = [_numpy_operand(operation, k, value) for k, value in enumerate(given)]
+    shapes = operation.shapes(operands)
+    operation.check_extents(shapes)
+    results = [np.empty(evaluate(r.shape, shapes), r.type.dtype.numpy) for r in operation.outputs]
+    operation.native.run(operands, results)
+    return bound.unflatten(results, operands)
+
+
+def _numpy_operand(operation: Operation, index: int, value: Any) -> Any:
+    type_ = operation.operands[index].type
+    if not isinstance(type_, ArrayType):
+        return value
+    if operation.is_composite(index):
+        return operation.composite(index, value)
+    if not isinstance(value, np.ndarray):
+        raise operation.argument_error(
+            index,
+            f"expected {array_text(type_)}, found an object of type {type(value).__name__}",
+            "pass a NumPy array, for example np.asarray(...)",
+        )
+    if value.ndim != type_.ndim and value.dtype == type_.dtype.numpy:
+        raise operation.argument_error(
+            index,
+            f"expected {array_text(type_)}, found shape {value.shape}",
+            "reshape it, or annotate the parameter with its number of dimensions",
+        )
+    return value
+
+
+def run_on_arrays(
+    bound: BoundKernel,
+    given: Mapping[str, Any],
+    sizes: Sequence[int],
+    mutates: Sequence[str] = (),
+    block_dim: int = 0,
+) -> tuple[Any, ...]:
+    """The results for one value per parameter, by name, as new kernelcore arrays.
+
+    The launch is one that an active Tape records. Results are where the first array is, and
+    require a gradient where an argument does. Parameters ``mutates`` are updated in place.
+
+    Raises:
+        KernelArgumentError: A value does not fit the kernel; nothing was run.
+    """
+    operation, kernel = bound.operation, bound.kernel
+    leaves = _leaf_shapes(operation.operands, bound.arguments.trees, given)
+    shapes = [*leaves, *((size,) for size in sizes)]
+    operation.check_sizes(shapes)
+    operation.check_extents(shapes)
+    grid = evaluate(operation.grid, shapes)
+    made = _made_shapes(operation, bound.leaves.outputs, shapes)
+    arrays = [v for value in given.values() for v in _arrays_of(value)]
+    device = arrays[0].device if arrays else CPU
+    wants_gradient = any(a.requires_grad for a in arrays)
+    results = {tree.name for tree in bound.results}
+    values: dict[str, Any] = {}
+    for parameter in kernel.parameters:
+        name, type_ = parameter.name, parameter.type
+        if name not in given:
+            assert isinstance(type_, ArrayOf)
+            values[name] = _new(type_, made[name], device, wants_gradient)
+        elif name in results and name not in mutates:
+            values[name] = _copied(operation, name, given[name])
+        else:
+            values[name] = given[name]
+    launch(kernel, grid, list(values.values()), block_dim=block_dim or None)
+    return tuple(values[tree.name] for tree in bound.results if tree.name not in mutates)
+
+
+def call_on_arrays(
+    interface: Interface, shapes: Mapping[str, Shape], given: Mapping[str, Any], is_numpy: bool
+) -> tuple[Any, ...]:
+    """As ``run_on_arrays``, of a function of several kernels, which is called.
+
+    Args:
+        interface: The parameters of the function.
+        shapes: The shape of each output.
+        given: The arguments by name.
+        is_numpy: Whether arrays are those of NumPy, and results too.
+    """
+    values = {
+        p.name: _shared(given[p.name], type_) if is_numpy else given[p.name]
+        for p, type_ in interface.arguments
+    }
+    typed = [(p.name, type_) for p, type_ in interface.arguments]
+    trees = ArgumentTree.of_all(typed, [o.name for o in interface.operands])
+    flat = _leaf_shapes(interface.operands, trees, values)
+    arrays = [v for value in values.values() for v in _arrays_of(value)]
+    device = arrays[0].device if arrays else CPU
+    wants_gradient = any(a.requires_grad for a in arrays)
+    results: list[Any] = []
+    args: list[Any] = []
+    for parameter, type_ in interface.parameters:
+        name = parameter.name
+        if name in interface.outputs:
+            assert isinstance(type_, ArrayOf)
+            shape = evaluate(shapes[name][: type_.ndim], flat)
+            args.append(_new(type_, shape, device, wants_gradient))
+        elif name in interface.in_out:
+            args.append(values[name].clone())
+        else:
+            args.append(values[name])
+        if name in interface.outputs or name in interface.in_out:
+            results.append(args[-1])
+    with temporaries(wants_gradient):
+        interface.function(*args)
+    return tuple(a.numpy() for a in results) if is_numpy else tuple(results)
+
+
+def _shared(value: Any, type_: SourceType) -> Any:
+    """A NumPy array as an Array on its memory; other values as they are."""
+    if isinstance(value, np.ndarray) and isinstance(type_, ArrayOf):
+        return Array.sharing(value, type_.element)
+    return value
+
+
+def _copied(operation: Operation, name: str, value: Any) -> Any:
+    if isinstance(value, Array):
+        return value.clone()
+    raise KernelArgumentError(
+        f"{operation.func.name}(): argument '{name}': expected a kernelcore array, found "
+        f"{type(value).__name__}",
+        operation.func.loc,
+        "convert it with kc.array(...)",
+    )
+
+
+def _new(type_: ArrayOf, shape: Any, device: Any, wants_gradient: bool) -> Array:
+    element = type_.element
+    is_float = not isinstance(element, Scalar | Dense) or element_type(element).is_float
+    wanted = wants_gradient and is_float
+    return zeros(tuple(shape), dtype=element, device=device, requires_grad=wanted)
+
+
+def _arrays_of(value: Any) -> list[Array]:
+    """The arrays in an argument, which may be a struct of arrays."""
+    if isinstance(value, Array):
+        return [value]
+    if isinstance(value, Mapping):
+        return [a for part in value.values() for a in _arrays_of(part)]
+    if isinstance(value, tuple | list):
+        return [a for part in value for a in _arrays_of(part)]
+    kept = getattr(value, "_values", None)
+    return _arrays_of(kept) if isinstance(kept, Mapping) else []
+
+
+def _leaf_shapes(
+    operands: Sequence[Operand], trees: Sequence[ArgumentTree], given: Mapping[str, Any]
+) -> list[Any]:
+    """Per operand of a parameter its shape; of an integer that is an extent its value."""
+    found: list[Any] = []
+    for tree in trees:
+        if tree.name in given:
+            found += _tree_shapes(tree, given[tree.name])
+    for k, (operand, shape) in enumerate(zip(operands, found, strict=False)):
+        type_ = operand.type
+        if isinstance(type_, ArrayType):
+            found[k] = (*shape[: type_.outer_ndim], *type_.components)
+        else:
+            found[k] = (given[operand.name],) if operand.is_size else ()
+    return found
+
+
+def _tree_shapes(tree: ArgumentTree, value: Any) -> list[Any]:
+    """The shape of ``value``, without components, for each leaf of ``tree``."""
+    if isinstance(value, Array):
+        return [value.shape] * len(tree.leaves)
+    if isinstance(value, IndexedArray):
+        return [value.shape] * len(tree.leaves)
+    if not tree.parts:
+        return [getattr(value, "shape", ())]
+    if isinstance(value, Mapping):
+        return [s for part in tree.parts for s in _tree_shapes(part, value[part.key])]
+    if isinstance(value, tuple | list):
+        return [s for part in tree.parts for s in _tree_shapes(part, value[part.position])]
+    return [s for part in tree.parts for s in _tree_shapes(part, getattr(value, part.key))]
+
+
+def _made_shapes(
+    operation: Operation, outputs: Sequence[str], shapes: Sequence[Any]
+) -> dict[str, tuple[int, ...]]:
+    """The shape of each output, without components."""
+    return {
+        result.name.split(".")[0]: evaluate(result.shape[: result.type.outer_ndim], shapes)
+        for result in operation.outputs
+        if result.name in outputs
+    }

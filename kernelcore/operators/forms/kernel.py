@@ -1,0 +1,225 @@
+"""KernelForm: a kernel for the arrays of one framework."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kernelcore.base.lazy import Deferred
+from kernelcore.launch.kernel import Kernel
+from kernelcore.operators.arguments import Arguments
+from kernelcore.operators.forms.base import Form, Run, results_type
+from kernelcore.operators.forms.host import run_on_arrays, run_on_numpy
+from kernelcore.operators.spec import BoundKernel, DimsKey, Spec, bound_kernel, roles_of
+
+# Adapters, which import their framework: they are loaded when an array of it has been seen.
+torch_entry = Deferred("torch_ext.entry")
+jax_entry = Deferred("jax_ffi.kernel")
+paddle_entry = Deferred("paddle_ext.operator")
+
+
+class KernelForm(Form):
+    """A kernel for the arrays of one framework.
+
+    Attributes:
+        kernel: The kernel.
+    """
+
+    def __init__(self, framework: str, kernel: Kernel, spec: Spec) -> None:
+        self.kernel = kernel
+        loc = kernel.parameters[0].loc if kernel.is_generic else kernel.func.loc
+        roles = roles_of(kernel, spec)
+        names = [p.name for p in kernel.parameters if p.name not in roles[0]]
+        # One value for each parameter.
+        self.arguments = Arguments.of_names(kernel.name, loc, names, spec.defaults)
+        super().__init__(framework, kernel.name, spec, kernel.parameters, roles)
+
+    def make(self, key: DimsKey) -> tuple[Run, Run]:
+        return _MAKERS[self.framework](self, key)
+
+    def bound_kernel(self, kernel: Kernel, key: DimsKey) -> BoundKernel:
+        """``kernel``, this one for given types, with shapes of the form ``key``."""
+        launch_dims, rows, sizes = key
+        return bound_kernel(
+            kernel, self.outputs, self.in_out, launch_dims, dict(rows), self.spec.defaults, sizes
+        )
+
+
+def _torch(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
+    mutates = form.spec.mutates
+    if form.kernel.is_generic:
+        made = torch_entry.generic_function(
+            form.kernel,
+            form.names,
+            key[2],
+            form.spec.defaults,
+            lambda chosen: _torch_function(form, form.bound_kernel(chosen, key)),
+        )
+        return made, made
+    bound = form.bound_kernel(form.kernel, key)
+    made = torch_entry.operator_function(bound, mutates)
+    return made, _packed_torch(form, bound, made)
+
+
+def _torch_function(form: KernelForm, bound: BoundKernel) -> Run:
+    return _packed_torch(form, bound, torch_entry.operator_function(bound, form.spec.mutates))
+
+
+def _packed_torch(form: KernelForm, bound: BoundKernel, made: Run) -> Run:
+    """``made``, whose results are those of the operation, with the results of the operator."""
+    mutated = form.spec.mutates
+    if not form.results:
+        return made
+    if len(form.results) == 1 and bound.is_direct and not bound.needs_operands:
+        return made
+    flat = bound.arguments.flattened()
+    results = results_type(form.kernel.name, form.results) if len(form.results) > 1 else None
+    gone = [r.name.split(".")[0] in mutated for r in bound.operation.outputs]
+    is_single = sum(not one for one in gone) == 1
+    needs_operands = bound.needs_operands
+    trees = [(tree, tree.name not in mutated) for tree in bound.results]
+    sources = bound.sources
+
+    def packed(*args: Any, **kwargs: Any) -> Any:
+        found = made(*args, **kwargs)
+        left = iter((found,) if is_single else found)
+        values = [None if one else next(left) for one in gone]
+        operands = flat(args, kwargs) or () if needs_operands else ()
+        leaves = [values[i] if is_made else operands[i] for is_made, i in sources]
+        whole = [tree.unflatten(leaves) for tree, is_kept in trees if is_kept]
+        return whole[0] if results is None else results(*whole)
+
+    return packed
+
+
+def _paddle(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
+    def of_kernel(kernel: Kernel) -> Run:
+        bound = form.bound_kernel(kernel, key)
+        call = paddle_entry.operator_function(bound)
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            operands = bound.arguments.bind(args, kwargs)
+            return form.packed(bound.unflatten(call(operands), operands))
+
+        return run
+
+    form.refuse_mutation("Paddle tensors")
+    made = _by_types(form, key, of_kernel)
+    return made, made
+
+
+def _numpy(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
+    mutates = form.spec.mutates
+
+    def of_kernel(kernel: Kernel) -> Run:
+        bound = form.bound_kernel(kernel, key)
+        kept = [tree.name not in mutates for tree in bound.results]
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            operands = bound.arguments.bind(args, kwargs)
+            found = run_on_numpy(bound, operands)
+            if mutates:
+                _write_back(bound, operands, found, mutates)
+            return form.packed([r for r, is_kept in zip(found, kept, strict=True) if is_kept])
+
+        return run
+
+    made = _by_types(form, key, of_kernel)
+    return made, made
+
+
+def _write_back(
+    bound: BoundKernel, operands: Sequence[Any], found: Sequence[Any], mutates: Sequence[str]
+) -> None:
+    """Write the results for parameters ``mutates`` to the arrays that the call gave."""
+    made = {r.name: k for k, r in enumerate(bound.operation.outputs)}
+    trees = dict(zip((t.name for t in bound.results), found, strict=True))
+    for k, operand in enumerate(bound.operation.operands):
+        root, *path = operand.name.split(".")
+        if operand.name in made and root in mutates:
+            value = trees[root]
+            for part in path:
+                value = value[part]
+            if not operands[k].flags.writeable:
+                raise bound.operation.argument_error(
+                    k, "expected an array to be written, found a read-only one", "pass a copy"
+                )
+            operands[k][...] = value
+
+
+def _kernelcore(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
+    spec, count = form.spec, len(form.names)
+    wanted = Arguments.of_names(
+        form.kernel.name, form.arguments.loc, (*form.names, *key[2]), spec.defaults
+    )
+    bound_kernels: dict[Kernel, BoundKernel] = {}
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        values = wanted.bind(args, kwargs)
+        named = dict(zip(form.names, values[:count], strict=True))
+        form.refuse_mixed(named, form.arguments.loc)
+        kernel = form.kernel.for_inputs(named)
+        bound = bound_kernels.get(kernel)
+        if bound is None:
+            bound = bound_kernels[kernel] = form.bound_kernel(kernel, key)
+        sizes = values[count:]
+        return form.packed(run_on_arrays(bound, named, sizes, spec.mutates, spec.block_dim))
+
+    return run, run
+
+
+def _by_types(form: KernelForm, key: DimsKey, of_kernel: Callable[[Kernel], Run]) -> Run:
+    """What runs for the types of the arguments of a call."""
+    if not form.kernel.is_generic:
+        return of_kernel(form.kernel)
+    made: dict[Kernel, Run] = {}
+    wanted = Arguments.of_names(
+        form.kernel.name, form.arguments.loc, (*form.names, *key[2]), form.spec.defaults
+    )
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        values = wanted.bind(args, kwargs)
+        chosen = form.kernel.for_inputs(dict(zip(form.names, values, strict=False)))
+        if chosen not in made:
+            made[chosen] = of_kernel(chosen)
+        return made[chosen](*values)
+
+    return run
+
+
+def _jax(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
+    form.refuse_mutation("JAX arrays")
+    bound = jax_entry.kernel_function(form.kernel, form.outputs, form.in_out, form.spec)
+    launch_dims, rows, sizes = key
+    packed = form.packed
+
+    def own(*args: Any, **kwargs: Any) -> Any:
+        return packed(bound(*args, **kwargs))
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        # Shapes are part of a program, so that numbers in them are literals.
+        numbers = {name: kwargs.pop(name) for name in sizes if name in kwargs}
+        if len(numbers) < len(sizes):
+            count = len(args) - len(sizes)
+            numbers = dict(zip(sizes, args[count:], strict=True))
+            args = args[:count]
+
+        def known(dims: Any) -> Any:
+            if dims is None or isinstance(dims, str):
+                return dims
+            return tuple(numbers.get(e, e) for e in dims)
+
+        given = {name: known(dims) for name, dims in rows if dims is not None}
+        shapes = {"launch_dims": known(launch_dims), "output_dims": given or None}
+        return packed(bound(*args, **kwargs, **shapes))
+
+    return bound, own if form.is_own(key) else run
+
+
+_MAKERS: Mapping[str, Callable[[KernelForm, DimsKey], tuple[Run, Run]]] = {
+    "torch": _torch,
+    "jax": _jax,
+    "paddle": _paddle,
+    "numpy": _numpy,
+    "kernelcore": _kernelcore,
+}

@@ -1,0 +1,292 @@
+"""kc.op: a kernel, or a function of several, as one operator for arrays of every framework."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from inspect import Parameter as SignatureParameter
+from inspect import Signature
+from typing import Any
+from weakref import WeakValueDictionary
+
+from kernelcore.base.errors import KernelArgumentError
+from kernelcore.base.keywords import checked_keywords
+from kernelcore.base.threads import cached_property
+from kernelcore.language import pickling
+from kernelcore.language.types import ArrayOf
+from kernelcore.launch.kernel import Kernel
+from kernelcore.operators.forms.base import Form
+from kernelcore.operators.forms.frameworks import first_framework, framework_of, mixed_frameworks
+from kernelcore.operators.forms.kernel import torch_entry
+from kernelcore.operators.forms.make import arguments_of, make_form
+from kernelcore.operators.spec import Dims, Names, OutputDims, Spec, parse
+
+FRAMEWORKS = ("torch", "jax", "paddle", "numpy", "kernelcore")
+
+
+class Op:
+    """One operator for arrays of torch, JAX, NumPy, Paddle and kernelcore; ``op`` makes it.
+
+    Attributes:
+        declared: The kernel, or the Python function that launches kernels.
+        spec: Which parameters are results, and their shapes.
+    """
+
+    def __init__(self, declared: Kernel | Callable[..., Any], spec: Spec) -> None:
+        self.declared = declared
+        self.spec = spec
+        pyfunc = declared.pyfunc if isinstance(declared, Kernel) else declared
+        self.__wrapped__ = pyfunc
+        self.__name__ = self.__qualname__ = pyfunc.__name__
+        self.__module__ = pyfunc.__module__
+        self.__doc__ = pyfunc.__doc__
+        # The argument whose type tells the framework; a call with others is looked at closely.
+        self._place = 0
+        # By the type of that argument: what takes the arguments of a call by position.
+        self._entries: dict[type, Callable[..., Any]] = {}
+        # By framework, what takes the arguments of any call.
+        self._forms: dict[str, Form] = {}
+        self._token = id(self)
+        _ops[self._token] = self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Apply the operator to arrays of one framework.
+
+        ``launch_dims`` and ``output_dims`` may be given by name, in place of those of ``op``.
+
+        Raises:
+            KernelArgumentError: An argument does not fit, or arrays are of two frameworks.
+        """
+        try:
+            if not kwargs and len(args) > self._place:
+                first: Any = args[self._place]
+                entry = self._entries.get(type(first))
+                if entry is not None:
+                    return entry(*args)
+            framework = first_framework((*args, *kwargs.values())) or "numpy"
+            _prepare(self._token, framework, *map(type, args[self._place : self._place + 1]))
+            return self._forms[framework].run(args, kwargs)
+        except KernelArgumentError:
+            self._refuse_mixed(args, kwargs)
+            raise
+
+    def __repr__(self) -> str:
+        return f"<operator {self.__name__}>"
+
+    def __copy__(self) -> Op:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Op:
+        return self
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        name = pickling.global_name(self, self.__wrapped__)
+        return name if name is not None else (Op, (self.declared, self.spec))
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel.
+
+        Raises:
+            KernelArgumentError: The operator is one of a function that launches several.
+        """
+        if isinstance(self.declared, Kernel):
+            return self.declared
+        raise KernelArgumentError(
+            f"{self.__name__}: a function that launches kernels has no kernel of its own",
+            remedy="ask for .__wrapped__, the function",
+        )
+
+    @cached_property
+    def torch(self) -> Callable[..., Any]:
+        """The operator for torch tensors, as ``torch_op`` or ``torch_callable`` makes it."""
+        return self._form("torch").bound
+
+    @cached_property
+    def jax(self) -> Callable[..., Any]:
+        """The operator for JAX arrays, as ``jax_kernel`` or ``jax_callable`` makes it."""
+        return self._form("jax").bound
+
+    @cached_property
+    def paddle(self) -> Callable[..., Any]:
+        """The operator for Paddle tensors, as ``paddle_op`` makes it."""
+        return self._form("paddle").bound
+
+    @cached_property
+    def numpy(self) -> Callable[..., Any]:
+        """The operator for NumPy arrays."""
+        return self._form("numpy").bound
+
+    @property
+    def overload(self) -> Any:
+        """The registered operator of torch, for ``torch.library.opcheck``."""
+        return torch_entry.overload(self.torch)
+
+    @property
+    def __signature__(self) -> Signature:
+        return Signature(
+            [
+                SignatureParameter(
+                    p.name,
+                    SignatureParameter.POSITIONAL_OR_KEYWORD,
+                    default=self.spec.defaults.get(p.name, SignatureParameter.empty),
+                )
+                for p in arguments_of(self.declared, self.spec)
+            ]
+        )
+
+    def _form(self, framework: str) -> Form:
+        found = self._forms.get(framework)
+        if found is None:
+            found = self._forms[framework] = make_form(framework, self.declared, self.spec)
+            given = arguments_of(self.declared, self.spec)
+            arrays = (k for k, p in enumerate(given) if isinstance(p.wanted, ArrayOf))
+            self._place = next(arrays, 0)
+        return found
+
+    def _remember(self, type_: type, framework: str) -> None:
+        """Let calls whose first array is of ``type_`` take the short way."""
+        self._entries[type_] = self._forms[framework].entry
+
+    def _refuse_mixed(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Raise the error for arrays of two frameworks, if that is what a call gives.
+
+        Raises:
+            KernelArgumentError: Naming two arguments.
+        """
+        names = [p.name for p in arguments_of(self.declared, self.spec)]
+        text = mixed_frameworks({**dict(zip(names, args, strict=False)), **kwargs})
+        if text is not None:
+            loc = self.declared.loc if isinstance(self.declared, Kernel) else None
+            raise KernelArgumentError(
+                f"{self.__name__}(): {text}", loc, "convert one of them"
+            ) from None
+
+
+_ops: WeakValueDictionary[int, Op] = WeakValueDictionary()
+
+
+def _prepare(token: int, framework: str, first: type | None = None) -> bool:
+    """Make the form of an operator for ``framework``; ``first`` may be a type of its arrays."""
+    found = _ops[token]
+    found._form(framework)  # pyright: ignore[reportPrivateUsage]
+    # NumPy arrays may go with those of another framework, which decides then.
+    if first is not None and framework_of(first) == framework != "numpy":
+        found._remember(first, framework)  # pyright: ignore[reportPrivateUsage]
+    return True
+
+
+# torch.compile calls it while it captures, and does not look inside.
+_prepare._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
+
+
+@typing.overload
+def op(
+    declared: Kernel | Callable[..., Any],
+    *,
+    outputs: Names = None,
+    in_out: Names = (),
+    mutates: Names = (),
+    launch_dims: Dims = None,
+    output_dims: OutputDims = None,
+    defaults: Mapping[str, Any] | None = None,
+    block_dim: int | None = None,
+) -> Op: ...
+@typing.overload
+def op(
+    declared: None = None,
+    *,
+    outputs: Names = None,
+    in_out: Names = (),
+    mutates: Names = (),
+    launch_dims: Dims = None,
+    output_dims: OutputDims = None,
+    defaults: Mapping[str, Any] | None = None,
+    block_dim: int | None = None,
+) -> Callable[[Kernel | Callable[..., Any]], Op]: ...
+@checked_keywords
+def op(
+    declared: Kernel | Callable[..., Any] | None = None,
+    *,
+    outputs: Names = None,
+    in_out: Names = (),
+    mutates: Names = (),
+    launch_dims: Dims = None,
+    output_dims: OutputDims = None,
+    defaults: Mapping[str, Any] | None = None,
+    block_dim: int | None = None,
+) -> Any:
+    """Make one operator for torch tensors, JAX, NumPy, Paddle and kernelcore arrays.
+
+    The arrays of a call decide what runs: an operator of torch, a primitive of JAX, an operator of
+    Paddle, a function that makes new NumPy arrays, or a launch over kernelcore arrays that an
+    active Tape records. It is differentiable, and works under the transforms of the framework. A
+    call without any array gives NumPy arrays; ``f.torch``, ``f.jax`` and ``f.paddle`` are the forms
+    for one framework. NumPy arrays may go with JAX arrays; other frameworks do not mix.
+
+    ``op`` is also a decorator of a kernel, with or without options.
+
+    Args:
+        declared: The kernel; or a Python function that launches kernels, whose parameters are
+            annotated as those of kernels.
+        outputs: The parameters that are results, and not arguments; one name, or several. They
+            start as zeros. Default: the arrays that the kernel writes and never loads, where
+            additions to elements are no loads; the last parameter of a function.
+        in_out: Parameters that are arguments, and results that start as copies of them.
+        mutates: Parameters that a call updates in place, and does not return; not for JAX.
+        launch_dims: The launch shape of a kernel: a number, the name of an array argument ('x', its
+            shape), of an integer argument ('n', its value), an extent ('x.shape[0]'), a tuple of
+            these, or a function of the shapes of arguments that its parameters name
+            (``lambda x: (2 * x[0],)``). Default: the shape of the first array argument.
+        output_dims: The shape of every output in the same notation, or a mapping by name; the
+            components of elements may be left out. Default: the launch shape, of outputs that
+            threads write at their launch index.
+        defaults: Values of parameters that calls may leave out, by name.
+        block_dim: Threads per block on GPUs, for JAX and kernelcore arrays. Default: the
+            launcher's choice.
+
+    Returns:
+        An operator: a function of the parameters without ``outputs``. It returns one array, or a
+        named tuple of several with the names of the parameters, in their order.
+
+    Raises:
+        KernelArgumentError: The options do not fit the parameters.
+
+    Example::
+
+        @kc.op
+        @kc.kernel
+        def double(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+            i = kc.tid()
+            y[i] = 2.0 * x[i]
+
+        double(np.ones(3, np.float32))  # a NumPy array
+        double(torch.ones(3))           # a torch tensor
+        jax.grad(lambda x: double(x).sum())(jnp.ones(3))
+    """
+    make = partial(
+        _make,
+        outputs=outputs,
+        in_out=in_out,
+        mutates=mutates,
+        launch_dims=launch_dims,
+        output_dims=output_dims,
+        defaults=defaults,
+        block_dim=block_dim,
+    )
+    return make if declared is None else make(declared)
+
+
+def _make(declared: Any, **options: Any) -> Op:
+    pyfunc = declared.pyfunc if isinstance(declared, Kernel) else declared
+    code = getattr(pyfunc, "__code__", None)
+    if code is None:
+        raise KernelArgumentError(
+            f"op: expected a kernel or a Python function, found {type(declared).__name__}",
+            remedy="decorate the function with @kernelcore.kernel",
+        )
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    loc = declared.loc if isinstance(declared, Kernel) else None
+    spec = parse(pyfunc.__name__, names, loc, **options)
+    return Op(declared, spec)

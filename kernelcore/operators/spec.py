@@ -1,0 +1,352 @@
+"""Spec: the contract of an operator. It says which parameters are results, and their shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, SupportsIndex, cast
+
+from kernelcore.base.config import MAX_BLOCK_DIM
+from kernelcore.base.errors import KernelArgumentError, SrcLoc
+from kernelcore.language.flatten import leaf_names
+from kernelcore.launch.kernel import Kernel
+from kernelcore.operators.arguments import Arguments, ArgumentTree
+from kernelcore.operators.gpu import is_block_dim
+from kernelcore.operators.operation import Operation
+from kernelcore.operators.shape_rules import ShapeSpec, kernel_operation
+
+# As users write them: a shape, or a function that makes one of the shapes of arguments.
+Dims = ShapeSpec | Callable[..., Any]
+OutputDims = Dims | Mapping[str, Any]
+Names = str | Iterable[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """The options of an operator.
+
+    Attributes:
+        outputs: Parameters that are results, and not arguments; None for those that ``roles_of``
+            finds.
+        in_out: Parameters that are arguments, and results that start as copies of them.
+        mutates: Those of ``in_out`` that calls update in place and do not return.
+        launch_dims: The launch shape; None for that of the first array.
+        output_dims: The shape of every output, or shapes by name.
+        defaults: Values of parameters that calls may leave out.
+        block_dim: Threads per block on GPUs; 0 leaves the choice to the launcher.
+    """
+
+    outputs: tuple[str, ...] | None = None
+    in_out: tuple[str, ...] = ()
+    mutates: tuple[str, ...] = ()
+    launch_dims: Dims = None
+    output_dims: OutputDims = None
+    defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    block_dim: int = 0
+
+
+def parse(
+    name: str,
+    parameters: Sequence[str],
+    loc: SrcLoc | None,
+    *,
+    outputs: Names,
+    in_out: Names,
+    mutates: Names,
+    launch_dims: Dims,
+    output_dims: OutputDims,
+    defaults: Mapping[str, Any] | None,
+    block_dim: int | None,
+) -> Spec:
+    """The options of the operator ``name`` of a kernel or function with ``parameters``.
+
+    Raises:
+        KernelArgumentError: An option names something else than a parameter, or names one twice.
+    """
+
+    def refuse(text: str, remedy: str) -> KernelArgumentError:
+        return KernelArgumentError(f"{name}: {text}", loc, remedy)
+
+    def named(option: str, given: Names) -> tuple[str, ...]:
+        known = f"its parameters are {', '.join(parameters)}"
+        if given is not None and not isinstance(given, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise refuse(f"{option}: expected names of parameters, found {given!r}", known)
+        found = (given,) if isinstance(given, str) else tuple(given or ())
+        for one in found:
+            if one not in parameters:
+                raise refuse(f"{option}: no parameter is named {one!r}", known)
+        return tuple(p for p in parameters if p in found)
+
+    results = None if outputs is None else named("outputs", outputs)
+    updated = named("mutates", mutates)
+    preserved = named("in_out", in_out)
+    for one in results or ():
+        if one in (*preserved, *updated):
+            other = "mutates" if one in updated else "in_out"
+            raise refuse(
+                f"'{one}' is named both in outputs and in {other}",
+                f"name it in outputs where it starts as zeros, or in {other} where it starts as "
+                "the argument",
+            )
+    for one in defaults or {}:
+        if one not in parameters or one in (results or ()):
+            arguments = [p for p in parameters if p not in (results or ())]
+            raise refuse(
+                f"defaults: '{one}' is no argument", f"its arguments are {', '.join(arguments)}"
+            )
+    if block_dim is not None and not is_block_dim(block_dim):
+        text = f"block_dim: expected an integer from 1 to {MAX_BLOCK_DIM}, found {block_dim!r}"
+        raise refuse(text, "leave it out: only GPUs have blocks of threads")
+    return Spec(
+        results,
+        tuple(p for p in parameters if p in (*preserved, *updated)),
+        updated,
+        launch_dims,
+        output_dims,
+        dict(defaults or {}),
+        int(block_dim or 0),
+    )
+
+
+def roles_of(kernel: Kernel, spec: Spec) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The parameters of ``kernel`` that are outputs, and those that are in-out.
+
+    Outputs that ``spec`` does not name are the arrays that the kernel writes and never loads. An
+    addition to an element is no load, so an array that is only added to starts as zeros.
+
+    Raises:
+        KernelArgumentError: The kernel loads and writes an array that ``spec`` does not name.
+    """
+    if spec.outputs is not None:
+        return spec.outputs, spec.in_out
+    if kernel.is_generic:
+        raise KernelArgumentError(
+            f"{kernel.name}: what a generic kernel writes follows from its types",
+            kernel.parameters[0].loc,
+            'name its results, for example outputs="y"',
+        )
+    func = kernel.func
+    effects = dict(zip((p.name for p in func.params), kernel.effects, strict=True))
+    place = {name: k for k, name in enumerate(effects)}
+    outputs: list[str] = []
+    for name, leaves in typed_leaves(kernel).items():
+        found = [effects[leaf] for leaf in leaves]
+        if name in spec.in_out or not any(e.writes for e in found):
+            continue
+        if any(e.loads for e in found):
+            raise KernelArgumentError(
+                f"{kernel.name}: the kernel loads and writes '{name}', so a call may have to give "
+                "its first elements",
+                func.param_loc(place[leaves[0]]),
+                f'outputs="{name}" if it starts as zeros, in_out="{name}" if it starts as the '
+                "argument",
+            )
+        outputs.append(name)
+    return tuple(outputs), spec.in_out
+
+
+def typed_leaves(kernel: Kernel) -> dict[str, list[str]]:
+    """The names of the leaves of each parameter."""
+    return {p.name: leaf_names(p.name, p.type) for p in kernel.parameters if p.type is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class ResultLeaves:
+    """The leaves of results.
+
+    Attributes:
+        outputs: Those of outputs.
+        in_out: Those of in-out parameters that the kernel writes.
+        read: Fields of in-out structs that stay as they are given.
+    """
+
+    outputs: tuple[str, ...]
+    in_out: tuple[str, ...]
+    read: tuple[str, ...]
+
+
+def result_leaves(kernel: Kernel, outputs: Sequence[str], in_out: Sequence[str]) -> ResultLeaves:
+    """The leaves of the results ``outputs`` and ``in_out`` of ``kernel``."""
+    names = [p.name for p in kernel.func.params]
+    written = {n for n, effect in zip(names, kernel.effects, strict=True) if effect.writes}
+    made: list[str] = []
+    updated: list[str] = []
+    read: list[str] = []
+    for parameter, leaves in typed_leaves(kernel).items():
+        if parameter in outputs:
+            made.extend(leaves)
+        elif parameter in in_out:
+            is_updated = not written.isdisjoint(leaves)
+            for leaf in leaves:
+                (read if is_updated and leaf not in written else updated).append(leaf)
+    return ResultLeaves(tuple(made), tuple(updated), tuple(read))
+
+
+@dataclass(frozen=True, slots=True)
+class BoundKernel:
+    """A kernel that is not generic, under a contract.
+
+    Attributes:
+        kernel: The kernel.
+        operation: What a call computes.
+        leaves: The leaves of its results.
+        arguments: How calls give the operands.
+        results: One tree per result, in the order of the parameters.
+        sources: Per leaf of the results whether the operation makes it, and the result that it is,
+            or the operand, which the kernel only reads.
+    """
+
+    kernel: Kernel
+    operation: Operation
+    leaves: ResultLeaves
+    arguments: Arguments
+    results: tuple[ArgumentTree, ...]
+    sources: tuple[tuple[bool, int], ...]
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether each result of a call is one result of the operation."""
+        return all(not tree.parts for tree in self.results)
+
+    @property
+    def needs_operands(self) -> bool:
+        """Whether a leaf of a result is an operand."""
+        return not all(is_made for is_made, _ in self.sources)
+
+    def unflatten(self, made: Sequence[Any], operands: Sequence[Any]) -> tuple[Any, ...]:
+        """The results, of those of the operation and its operands; a struct is a dictionary."""
+        found = [made[i] if is_made else operands[i] for is_made, i in self.sources]
+        return tuple(tree.unflatten(found) for tree in self.results)
+
+
+def bound_kernel(
+    kernel: Kernel,
+    outputs: Sequence[str],
+    in_out: Sequence[str],
+    launch_dims: ShapeSpec = None,
+    output_dims: ShapeSpec | Mapping[str, ShapeSpec] = None,
+    defaults: Mapping[str, Any] | None = None,
+    sizes: Sequence[str] = (),
+) -> BoundKernel:
+    """``kernel``, which is not generic, with the results ``outputs`` and ``in_out``.
+
+    Args:
+        kernel: The kernel.
+        outputs: Parameters that are results only.
+        in_out: Parameters that are operands, and results.
+        launch_dims: See ``kernel_operation``.
+        output_dims: One shape for all outputs, or shapes by the names of parameters.
+        defaults: Values of parameters that calls may leave out.
+        sizes: Names of integers that a call gives after its arguments, as extents of shapes.
+
+    Raises:
+        KernelArgumentError: The parameters are not as described.
+    """
+    leaves = result_leaves(kernel, outputs, in_out)
+    parameters = typed_leaves(kernel)
+    shapes = output_dims
+    if isinstance(output_dims, Mapping):
+        shapes = {
+            leaf: shape
+            for name, shape in output_dims.items()
+            for leaf in (parameters[name] if name in outputs else (name,))
+        }
+    operation = kernel_operation(kernel, leaves.outputs, leaves.in_out, launch_dims, shapes, sizes)
+    made = {r.name: (True, i) for i, r in enumerate(operation.outputs)}
+    same = {o.name: (False, i) for i, o in enumerate(operation.operands) if o.name in leaves.read}
+    names = [p.name for p in kernel.func.params if p.name in made or p.name in same]
+    typed = [(p.name, p.type) for p in kernel.parameters if p.type is not None]
+    return BoundKernel(
+        kernel,
+        operation,
+        leaves,
+        Arguments.of_operation(operation, kernel.parameters, defaults, sizes),
+        ArgumentTree.of_all(typed, names),
+        tuple((made | same)[name] for name in names),
+    )
+
+
+# The shapes of one form of an operator, in which names stand for numbers that calls give: the
+# launch shape, that of each output by name, and those names in the order in which calls give the
+# numbers. A plain tuple is a constant to torch.compile.
+DimsKey = tuple[Any, tuple[tuple[str, Any], ...], tuple[str, ...]]
+
+
+def has_callables(spec: Spec) -> bool:
+    """Whether a shape is a function."""
+    outputs: Any = spec.output_dims
+    many: Iterable[Any] = outputs.values() if isinstance(outputs, Mapping) else (outputs,)
+    return any(callable(dims) for dims in (spec.launch_dims, *many))
+
+
+def static_key(spec: Spec, outputs: Sequence[str]) -> DimsKey:
+    """The shapes of ``spec``, none of which is a function, for ``outputs``."""
+    own: Any = spec.output_dims
+    if isinstance(own, Mapping):
+        own = cast("Mapping[str, Any]", own)
+        for name in own:
+            if name not in outputs:
+                raise KernelArgumentError(
+                    f"output_dims: '{name}' is no output",
+                    remedy=f"its outputs are {', '.join(outputs)}",
+                )
+        rows = tuple((name, _frozen(own.get(name))) for name in outputs)
+    else:
+        rows = tuple((name, _frozen(own)) for name in outputs)
+    return _frozen(spec.launch_dims), rows, ()
+
+
+def _frozen(dims: Any) -> Any:
+    """``dims`` in hashable form; what is no shape is refused later."""
+    if dims is None or isinstance(dims, str | SupportsIndex) or not isinstance(dims, Iterable):
+        return dims
+    return tuple(cast("Iterable[Any]", dims))
+
+
+def resolve_dims(
+    spec: Spec,
+    outputs: Sequence[str],
+    launch_dims: Any,
+    output_dims: Any,
+    shape_of: Callable[[str], Any],
+) -> tuple[DimsKey, list[Any]]:
+    """The shapes of a call, and the numbers in them. torch.compile follows it.
+
+    Args:
+        spec: The shapes of the operator.
+        outputs: The parameters that are outputs.
+        launch_dims: The launch shape that the call gives; None for that of ``spec``.
+        output_dims: Likewise of outputs.
+        shape_of: The shape of an argument that is an array, or the argument.
+    """
+    sizes: list[str] = []
+    numbers: list[Any] = []
+
+    def resolved(option: str, own: Any, given: Any) -> Any:
+        dims = own if given is None else given
+        is_open = given is not None
+        if callable(dims):
+            code = dims.__code__
+            dims = dims(*[shape_of(name) for name in code.co_varnames[: code.co_argcount]])
+            is_open = True
+        if dims is None or isinstance(dims, str):
+            return dims
+        entries: list[Any] = []
+        for entry in dims if isinstance(dims, (tuple, list)) else (dims,):
+            if isinstance(entry, str) or not is_open:
+                entries.append(entry)
+            else:
+                name = f"{option}_{len(entries)}"
+                entries.append(name)
+                sizes.append(name)
+                numbers.append(entry)
+        return tuple(entries)
+
+    launch = resolved("launch_dims", spec.launch_dims, launch_dims)
+    own: Any = spec.output_dims
+    rows: list[tuple[str, Any]] = []
+    for name in outputs:
+        first = own.get(name) if isinstance(own, (dict, Mapping)) else own
+        then = output_dims.get(name) if isinstance(output_dims, (dict, Mapping)) else output_dims
+        rows.append((name, resolved(f"output_dims_{name}", first, then)))
+    return (launch, tuple(rows), tuple(sizes)), numbers
