@@ -178,24 +178,26 @@ def _make(
         )
     operation = kernel_operation(kernel, outputs, **options)
     arguments = Arguments.of_operation(operation, kernel.parameters, defaults)
-    return _function(kernel, operation, arguments, name, mutates, profiled)
+    return _functions(kernel, operation, arguments, name, mutates, profiled)[0]
 
 
-def operator_function(bound: BoundKernel, mutates: tuple[str, ...] = ()) -> Callable[..., Any]:
-    """What ``torch_op`` returns, of a kernel under a contract."""
+def operator_function(
+    bound: BoundKernel, mutates: tuple[str, ...] = ()
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """What ``torch_op`` returns, of a kernel under a contract; and what runs outside of graphs."""
     updated = {leaf for name in mutates for leaf in typed_leaves(bound.kernel)[name]}
     leaves = tuple(leaf for leaf in bound.leaves.in_out if leaf in updated)
-    return _function(bound.kernel, bound.operation, bound.arguments, None, leaves, False)
+    return _functions(bound.kernel, bound.operation, bound.arguments, None, leaves, False)
 
 
-def _function(
+def _functions(
     kernel: Kernel,
     operation: Operation,
     arguments: Arguments,
     name: str | None,
     mutates: tuple[str, ...],
     profiled: bool,
-) -> Callable[..., Any]:
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
     qualname = None if name is None else _qualified(name, operation)
     # In-place updates return nothing to write; an operand named `out` takes precedence.
     takes_out = not mutates and "out" not in (*arguments.names, *arguments.leaves)
@@ -208,12 +210,14 @@ def _function(
         takes_out=takes_out,
     )
     with_out = call.checked if takes_out else None
-    op = as_function(kernel.pyfunc, arguments, traced, call.entry(profiled), with_out)
+    entry = call.entry(profiled)
+    op = as_function(kernel.pyfunc, arguments, traced, entry, with_out)
+    eager = entry if arguments.is_flat else op
     if mutates:
         updated = mutating(op, operation, arguments, mutates)
-        op = as_function(kernel.pyfunc, arguments, updated, updated)
+        eager = op = as_function(kernel.pyfunc, arguments, updated, updated)
     _operators[op] = call.operators
-    return op
+    return op, eager
 
 
 def _make_generic(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -33,6 +34,9 @@ class Op:
         spec: Which parameters are results, and their shapes.
     """
 
+    # Read in every call, from slots sooner than from a dict.
+    __slots__ = ("__dict__", "__weakref__", "_entries", "_is_capturing", "_place")
+
     def __init__(self, declared: Kernel | Callable[..., Any], spec: Spec) -> None:
         self.declared = declared
         self.spec = spec
@@ -47,6 +51,9 @@ class Op:
         self._entries: dict[type, Callable[..., Any]] = {}
         # By framework, what takes the arguments of any call.
         self._forms: dict[str, Form] = {}
+        # Whether torch.compile reads this code, which cannot follow native code.
+        self._is_capturing: Callable[[], bool] = _never
+        self._note_torch()
         self._token = id(self)
         _ops[self._token] = self
 
@@ -59,13 +66,13 @@ class Op:
             KernelArgumentError: An argument does not fit, or arrays are of two frameworks.
         """
         try:
-            if not kwargs and len(args) > self._place:
-                first: Any = args[self._place]
-                entry = self._entries.get(type(first))
+            place = self._place
+            if not kwargs and len(args) > place and not self._is_capturing():
+                entry = self._entries.get(type(args[place]))  # pyright: ignore
                 if entry is not None:
                     return entry(*args)
             framework = first_framework((*args, *kwargs.values())) or "numpy"
-            _prepare(self._token, framework, *map(type, args[self._place : self._place + 1]))
+            _prepare(self._token, framework, *(a.__class__ for a in args[place : place + 1]))
             return self._forms[framework].run(args, kwargs)
         except KernelArgumentError:
             self._refuse_mixed(args, kwargs)
@@ -142,12 +149,26 @@ class Op:
             found = self._forms[framework] = make_form(framework, self.declared, self.spec)
             given = arguments_of(self.declared, self.spec)
             arrays = (k for k, p in enumerate(given) if isinstance(p.wanted, ArrayOf))
+            # Of a call by operands, which gives more arguments than there are parameters, the array
+            # may be elsewhere: its type is looked up there, and not found if it is another one.
             self._place = next(arrays, 0)
         return found
 
+    def _note_torch(self) -> None:
+        """Ask torch whether it captures, if it is imported."""
+        torch = sys.modules.get("torch")
+        compiler = getattr(torch, "compiler", None)
+        if compiler is not None:
+            # Outside of torch.compile it returns False, and costs a third of `is_compiling`.
+            self._is_capturing = compiler.is_dynamo_compiling
+
     def _remember(self, type_: type, framework: str) -> None:
         """Let calls whose first array is of ``type_`` take the short way."""
-        self._entries[type_] = self._forms[framework].entry
+        found = self._forms[framework]
+        is_plain = type_.__name__ in ("Tensor", "Parameter")
+        if framework == "torch":
+            self._note_torch()
+        self._entries[type_] = found.quick if is_plain else found.entry
 
     def _refuse_mixed(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Raise the error for arrays of two frameworks, if that is what a call gives.
@@ -162,6 +183,10 @@ class Op:
             raise KernelArgumentError(
                 f"{self.__name__}(): {text}", loc, "convert one of them"
             ) from None
+
+
+def _never() -> bool:
+    return False
 
 
 _ops: WeakValueDictionary[int, Op] = WeakValueDictionary()

@@ -274,25 +274,25 @@ DimsKey = tuple[Any, tuple[tuple[str, Any], ...], tuple[str, ...]]
 
 def has_callables(spec: Spec) -> bool:
     """Whether a shape is a function."""
-    outputs: Any = spec.output_dims
-    many: Iterable[Any] = outputs.values() if isinstance(outputs, Mapping) else (outputs,)
+    many = _by_name(spec.output_dims, ("",)).values()
     return any(callable(dims) for dims in (spec.launch_dims, *many))
+
+
+def _by_name(dims: Any, outputs: Sequence[str]) -> Mapping[str, Any]:
+    """The shapes of outputs by name; torch.compile follows it."""
+    return dims if isinstance(dims, (dict, Mapping)) else dict.fromkeys(outputs, dims)
 
 
 def static_key(spec: Spec, outputs: Sequence[str]) -> DimsKey:
     """The shapes of ``spec``, none of which is a function, for ``outputs``."""
-    own: Any = spec.output_dims
-    if isinstance(own, Mapping):
-        own = cast("Mapping[str, Any]", own)
-        for name in own:
-            if name not in outputs:
-                raise KernelArgumentError(
-                    f"output_dims: '{name}' is no output",
-                    remedy=f"its outputs are {', '.join(outputs)}",
-                )
-        rows = tuple((name, _frozen(own.get(name))) for name in outputs)
-    else:
-        rows = tuple((name, _frozen(own)) for name in outputs)
+    own = _by_name(spec.output_dims, outputs)
+    for name in own:
+        if name not in outputs:
+            raise KernelArgumentError(
+                f"output_dims: '{name}' is no output",
+                remedy=f"its outputs are {', '.join(outputs)}",
+            )
+    rows = tuple((name, _frozen(own.get(name))) for name in outputs)
     return _frozen(spec.launch_dims), rows, ()
 
 
@@ -323,7 +323,7 @@ def resolve_dims(
     numbers: list[Any] = []
 
     def resolved(option: str, own: Any, given: Any) -> Any:
-        dims = own if given is None else given
+        dims: Any = own if given is None else given
         is_open = given is not None
         if callable(dims):
             code = dims.__code__
@@ -332,7 +332,9 @@ def resolve_dims(
         if dims is None or isinstance(dims, str):
             return dims
         entries: list[Any] = []
-        for entry in dims if isinstance(dims, (tuple, list)) else (dims,):
+        is_single = not isinstance(dims, (tuple, list))
+        many: Any = (dims,) if is_single else dims
+        for entry in many:
             if isinstance(entry, str) or not is_open:
                 entries.append(entry)
             else:
@@ -343,10 +345,8 @@ def resolve_dims(
         return tuple(entries)
 
     launch = resolved("launch_dims", spec.launch_dims, launch_dims)
-    own: Any = spec.output_dims
-    rows: list[tuple[str, Any]] = []
-    for name in outputs:
-        first = own.get(name) if isinstance(own, (dict, Mapping)) else own
-        then = output_dims.get(name) if isinstance(output_dims, (dict, Mapping)) else output_dims
-        rows.append((name, resolved(f"output_dims_{name}", first, then)))
+    own, given = (_by_name(dims, outputs) for dims in (spec.output_dims, output_dims))
+    rows = [
+        (name, resolved(f"output_dims_{name}", own.get(name), given.get(name))) for name in outputs
+    ]
     return (launch, tuple(rows), tuple(sizes)), numbers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ new_arrays_require_gradients: ContextVar[bool] = ContextVar("gradients", default
 
 
 @contextmanager
-def temporaries(require_gradients: bool) -> Iterator[None]:
+def temporaries(require_gradients: bool) -> Generator[None]:
     """Arrays of floats that are made inside require a gradient, if ``require_gradients`` is set."""
     token = new_arrays_require_gradients.set(require_gradients)
     try:

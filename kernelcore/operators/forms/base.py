@@ -30,6 +30,7 @@ class Form:
         functions: What runs, by the shapes of a call.
         bound: The form that users ask for.
         entry: What takes the arguments of a call that gives no shapes.
+        quick: The same outside of graphs that torch captures.
     """
 
     def __init__(
@@ -52,10 +53,13 @@ class Form:
         self.is_static = not has_callables(spec)
         self.bound: Run = self._run_positional
         self.entry: Run = self._run_positional
+        self.quick: Run | None = None
         self._token = id(self)
         _forms[self._token] = self
         if self.is_static:
             self.entry = self.function(static_key(spec, self.outputs))
+        if self.quick is None:
+            self.quick = self.entry
 
     def make(self, key: DimsKey) -> tuple[Run, Run]:
         """What runs for shapes of the form ``key``, as users ask for it, and as calls run it."""
@@ -149,8 +153,12 @@ _prepare._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberA
 @cache
 def results_type(name: str, names: tuple[str, ...]) -> type[Any]:
     """The type of the results ``names`` of operator ``name``."""
-    made: Any = namedtuple(name, names, rename=True)
-    made.__reduce__ = lambda self: (_results, (name, names, tuple(self)))
+    made: Any = namedtuple(name, names, rename=True)  # pyright: ignore[reportUntypedNamedTuple]
+
+    def reduce(self: tuple[Any, ...]) -> tuple[Any, ...]:
+        return _results, (name, names, tuple(self))
+
+    made.__reduce__ = reduce
     made.__module__ = __name__
     return made
 

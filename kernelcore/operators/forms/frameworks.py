@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -61,37 +61,37 @@ def first_framework(values: Iterable[Any]) -> str | None:
     """
     first = None
     for value in values:
-        found = framework_of(type(value))
+        found = framework_of(value.__class__)
         if found is None:
-            found = first_framework(_parts(value))
+            found = first_framework(parts_of(value))
         if found is not None and found != "numpy":
             return found
         first = first or found
     return first
 
 
-def _parts(value: Any) -> Iterable[Any]:
+def parts_of(value: Any) -> Iterable[Any]:
     """The parts of a struct; nothing of a number."""
-    if isinstance(value, (int, float, str, np.generic)) or value is None:
-        return ()
+    found: Any = ()
     if isinstance(value, (tuple, list)):
-        return value
-    if isinstance(value, (dict, Mapping)):
-        return value.values()
-    if isinstance(value, StructValue):
-        return value._values.values()  # pyright: ignore[reportPrivateUsage]
-    if hasattr(value, "__dict__"):
-        return vars(value).values()
-    return ()
+        found = value
+    elif isinstance(value, (dict, Mapping)):
+        found = cast("Mapping[str, Any]", value).values()
+    elif isinstance(value, StructValue):
+        fields: Any = value._values  # pyright: ignore
+        found = fields.values()
+    elif hasattr(value, "__dict__") and not isinstance(value, (int, float, str)):
+        found = vars(value).values()
+    return found
 
 
 def arrays_in(name: str, value: Any) -> Iterator[tuple[str, str]]:
     """The arrays in argument ``name``: what errors call each, and its framework."""
-    found = framework_of(type(value))
+    found = framework_of(value.__class__)
     if found is not None:
         yield name, found
         return
-    for part in _parts(value):
+    for part in parts_of(value):
         yield from arrays_in(name, part)
 
 

@@ -34,7 +34,8 @@ class FunctionForm(Form):
 
     def make(self, key: DimsKey) -> tuple[Run, Run]:
         if key[2]:
-            return (self._of_numbers(key),) * 2
+            made = self._of_numbers(key)
+            return made, made
         return self._of_shapes(dict(key[1]))
 
     def _of_numbers(self, key: DimsKey) -> Run:

@@ -12,12 +12,12 @@ from kernelcore.language.types import ArrayOf, ArrayType, Dense, Scalar, SourceT
 from kernelcore.launch.launch import launch
 from kernelcore.operators.arguments import ArgumentTree
 from kernelcore.operators.array_text import array_text
+from kernelcore.operators.forms.frameworks import parts_of
 from kernelcore.operators.operation import Operand, Operation, Shape, evaluate
 from kernelcore.operators.spec import BoundKernel
 from kernelcore.operators.traced.interface import Interface
 from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.array.creation import zeros
-from kernelcore.runtime.array.indexed_array import IndexedArray
 from kernelcore.runtime.device import CPU
 from kernelcore.runtime.hooks import temporaries
 
@@ -37,13 +37,14 @@ def run_on_numpy(bound: BoundKernel, given: Sequence[Any]) -> tuple[Any, ...]:
     return bound.unflatten(results, operands)
 
 
-def _numpy_operand(operation: Operation, index: int, value: Any) -> Any:
+def _numpy_operand(operation: Operation, index: int, given: Any) -> Any:
+    value: Any = given
     type_ = operation.operands[index].type
     if not isinstance(type_, ArrayType):
         return value
     if operation.is_composite(index):
         return operation.composite(index, value)
-    if not isinstance(value, np.ndarray):
+    if not isinstance(given, np.ndarray):
         raise operation.argument_error(
             index,
             f"expected {array_text(type_)}, found an object of type {type(value).__name__}",
@@ -138,11 +139,11 @@ def call_on_arrays(
     return tuple(a.numpy() for a in results) if is_numpy else tuple(results)
 
 
-def _shared(value: Any, type_: SourceType) -> Any:
+def _shared(given: Any, type_: SourceType) -> Any:
     """A NumPy array as an Array on its memory; other values as they are."""
-    if isinstance(value, np.ndarray) and isinstance(type_, ArrayOf):
-        return Array.sharing(value, type_.element)
-    return value
+    if isinstance(type_, ArrayOf):
+        return Array.sharing(given, type_.element)
+    return given
 
 
 def _copied(operation: Operation, name: str, value: Any) -> Any:
@@ -167,12 +168,7 @@ def _arrays_of(value: Any) -> list[Array]:
     """The arrays in an argument, which may be a struct of arrays."""
     if isinstance(value, Array):
         return [value]
-    if isinstance(value, Mapping):
-        return [a for part in value.values() for a in _arrays_of(part)]
-    if isinstance(value, tuple | list):
-        return [a for part in value for a in _arrays_of(part)]
-    kept = getattr(value, "_values", None)
-    return _arrays_of(kept) if isinstance(kept, Mapping) else []
+    return [a for part in parts_of(value) for a in _arrays_of(part)]
 
 
 def _leaf_shapes(
@@ -195,8 +191,6 @@ def _leaf_shapes(
 def _tree_shapes(tree: ArgumentTree, value: Any) -> list[Any]:
     """The shape of ``value``, without components, for each leaf of ``tree``."""
     if isinstance(value, Array):
-        return [value.shape] * len(tree.leaves)
-    if isinstance(value, IndexedArray):
         return [value.shape] * len(tree.leaves)
     if not tree.parts:
         return [getattr(value, "shape", ())]

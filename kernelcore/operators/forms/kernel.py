@@ -48,21 +48,24 @@ class KernelForm(Form):
 def _torch(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
     mutates = form.spec.mutates
     if form.kernel.is_generic:
+
+        def specialise(chosen: Kernel) -> Run:
+            return _torch_function(form, form.bound_kernel(chosen, key))
+
         made = torch_entry.generic_function(
-            form.kernel,
-            form.names,
-            key[2],
-            form.spec.defaults,
-            lambda chosen: _torch_function(form, form.bound_kernel(chosen, key)),
+            form.kernel, form.names, key[2], form.spec.defaults, specialise
         )
         return made, made
     bound = form.bound_kernel(form.kernel, key)
-    made = torch_entry.operator_function(bound, mutates)
+    made, eager = torch_entry.operator_function(bound, mutates)
+    if form.is_own(key):
+        form.quick = _packed_torch(form, bound, eager)
     return made, _packed_torch(form, bound, made)
 
 
 def _torch_function(form: KernelForm, bound: BoundKernel) -> Run:
-    return _packed_torch(form, bound, torch_entry.operator_function(bound, form.spec.mutates))
+    made, _ = torch_entry.operator_function(bound, form.spec.mutates)
+    return _packed_torch(form, bound, made)
 
 
 def _packed_torch(form: KernelForm, bound: BoundKernel, made: Run) -> Run:
