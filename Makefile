@@ -153,7 +153,7 @@ fuzz-cache: $(VENV)/.built
 
 # Launches from several threads under ThreadSanitizer.
 CORE := accumulate/accumulated_copy accumulate/accumulating_run accumulate/commit_sequences launch_descriptor \
-	run/cpu_limit run/interrupt run/launch run/pool
+	loader/registry run/cpu_limit run/interrupt run/launch run/pool
 tsan:
 	mkdir -p build
 	$(CXX) -std=c++20 -g -O1 -fsanitize=thread -Wall -Wextra -Icsrc -Icsrc/include \

@@ -5,19 +5,21 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "core/fork_mutex.h"
 #include "xla/element_type.h"
 
 namespace kernelcore::ffi {
 namespace {
 
-struct Store {
-  std::mutex mutex;
-  std::unordered_map<std::string, std::weak_ptr<const Plan>> plans;
-};
+std::mutex g_mutex;
+[[maybe_unused]] const bool g_is_registered = is_free_at_fork<g_mutex>();
 
-Store& store() {
+using Plans = std::unordered_map<std::string, std::weak_ptr<const Plan>>;
+
+/// Guarded by the mutex.
+Plans& plans() {
   // Never destroyed: programs may be unloaded while the process exits.
-  static auto* instance = new Store();
+  static auto* instance = new Plans();
   return *instance;
 }
 
@@ -60,9 +62,9 @@ void append_attributes(std::string& key, const XLA_FFI_Attrs& attributes) {
 }
 
 std::shared_ptr<const Plan> lookup(const std::string& key) {
-  std::lock_guard lock(store().mutex);
-  auto it = store().plans.find(key);
-  return it == store().plans.end() ? nullptr : it->second.lock();
+  std::lock_guard lock(g_mutex);
+  auto it = plans().find(key);
+  return it == plans().end() ? nullptr : it->second.lock();
 }
 
 /// Deletes a plan and its entry, unless a later plan has taken the entry.
@@ -70,9 +72,9 @@ struct Forget {
   std::string key;
   void operator()(const Plan* plan) const {
     delete plan;
-    std::lock_guard lock(store().mutex);
-    auto it = store().plans.find(key);
-    if (it != store().plans.end() && it->second.expired()) store().plans.erase(it);
+    std::lock_guard lock(g_mutex);
+    auto it = plans().find(key);
+    if (it != plans().end() && it->second.expired()) plans().erase(it);
   }
 };
 
@@ -84,14 +86,14 @@ std::shared_ptr<const Plan> find_or_make_plan(const XLA_FFI_Attrs& attributes) {
   if (auto known = lookup(key)) return known;
   // Outside of the lock, since it may ask Python for the kernel.
   std::shared_ptr<const Plan> shared(new Plan(make_plan(attributes)), Forget{key});
-  std::lock_guard lock(store().mutex);
-  store().plans[key] = shared;
+  std::lock_guard lock(g_mutex);
+  plans()[key] = shared;
   return shared;
 }
 
 size_t count_plans() {
-  std::lock_guard lock(store().mutex);
-  return store().plans.size();
+  std::lock_guard lock(g_mutex);
+  return plans().size();
 }
 
 }  // namespace kernelcore::ffi

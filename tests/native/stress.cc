@@ -1,10 +1,16 @@
-// Launches from several threads at once, to be run under ThreadSanitizer: `make tsan`.
+// Launches from several threads at once, and forks beside a thread that registers kernels, to be
+// run under ThreadSanitizer: `make tsan`.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <vector>
 
+#include "core/loader/registry.h"
 #include "core/memory/argument_block.h"
 #include "core/run/launch.h"
 #include "core/run/pool.h"
@@ -72,6 +78,31 @@ void check(const LaunchDescriptor& descriptor, const std::vector<int32_t>& index
   std::exit(1);
 }
 
+/// Children register a kernel, whatever another thread of the parent was doing.
+void check_forks() {
+  register_kernel("known", nullptr);
+  std::atomic<bool> is_over{false};
+  std::thread thread([&] {
+    while (!is_over) register_kernel("known", nullptr);
+  });
+  for (unsigned round = 0; round < 50; ++round) {
+    usleep(500 + 37 * round);
+    pid_t child = fork();
+    if (child == 0) {
+      alarm(10);
+      register_kernel("other", nullptr);
+      _exit(0);
+    }
+    int status = 0;
+    if (waitpid(child, &status, 0) != child || status != 0) {
+      std::printf("the child of fork %u did not end\n", round);
+      std::exit(1);
+    }
+  }
+  is_over = true;
+  thread.join();
+}
+
 }  // namespace
 
 int main() {
@@ -93,5 +124,6 @@ int main() {
   for (unsigned seed = 0; seed < 3; ++seed) threads.emplace_back(work, seed);
   for (int count = 1; count < 6; ++count) Pool::instance().set_num_threads(count);
   for (std::thread& thread : threads) thread.join();
+  check_forks();
   std::puts("no races");
 }

@@ -2,15 +2,19 @@
 
 #include <atomic>
 #include <mutex>
-#include <shared_mutex>
 #include <unordered_map>
 #include <utility>
+
+#include "core/fork_mutex.h"
 
 namespace kernelcore {
 namespace {
 
+std::mutex g_mutex;
+[[maybe_unused]] const bool g_is_registered = is_free_at_fork<g_mutex>();
+
+/// Guarded by the mutex, all but the resolver.
 struct Registry {
-  std::shared_mutex mutex;
   std::unordered_map<std::string, FoundKernel> kernels;
   std::atomic<Resolver> resolver{nullptr};
 };
@@ -23,14 +27,14 @@ Registry& registry() {
 
 FoundKernel lookup(const std::string& key) {
   Registry& r = registry();
-  std::shared_lock lock(r.mutex);
+  std::lock_guard lock(g_mutex);
   auto it = r.kernels.find(key);
   return it == r.kernels.end() ? FoundKernel{} : it->second;
 }
 
 void add(const std::string& key, FoundKernel kernel) {
   Registry& r = registry();
-  std::unique_lock lock(r.mutex);
+  std::lock_guard lock(g_mutex);
   r.kernels[key] = std::move(kernel);
 }
 
@@ -46,7 +50,7 @@ void register_image(const std::string& key, std::string image) {
 
 size_t count_kernels() {
   Registry& r = registry();
-  std::shared_lock lock(r.mutex);
+  std::lock_guard lock(g_mutex);
   return r.kernels.size();
 }
 
