@@ -22,8 +22,9 @@ _FIXED = int | float | np.generic | np.ndarray | native.ArrayMemory
 class Launch:
     """A kernel, its grid and its arguments: what ``launch`` with ``record_cmd`` returns.
 
-    A launch on the CPU that is repeated with the same grid, arrays of NumPy or kernelcore, and
-    numbers does not check these again.
+    A launch on the CPU that is repeated with the same grid, numbers, and arrays of NumPy or
+    kernelcore does not check these again. Tensors and arrays of JAX it compares with those of the
+    launch before.
 
     Attributes:
         kernel: The kernel.
@@ -46,7 +47,7 @@ class Launch:
         self.set_dim(dim)
         self.set_params(params)
         # The kernel, grid and arguments of the last launch, and what repeats it.
-        self._last: tuple[Any, Any, Any, Callable[[], object] | None] = (None, None, None, None)
+        self._last: tuple[Any, Any, Any, Callable[[], bool] | None] = (None, None, None, None)
 
     def set_dim(self, dim: Dims) -> None:
         """Change the grid shape."""
@@ -99,33 +100,35 @@ class Launch:
         if kernel is not self.kernel or dim is not self.dim or params is not self.params:
             self._execute()
             self._last = self.kernel, self.dim, self.params, None
-        elif run is not None:
-            run()
-        else:
+        elif run is None or not run():  # Not yet checked, or an array has other memory.
             run = self._checked() or self._execute
-            run()
+            if not run():
+                self._execute()
             self._last = kernel, dim, params, run
 
-    def _execute(self, stream: object = None) -> None:
+    def _execute(self, stream: object = None) -> bool:
         options = self._options
         if stream is not None:
             other = options_of("launch", None, stream)
             options = replace(options, device=other.device, stream=other.stream)
         with use_options(options):
             execute(self.kernel, self.dim, self.params, record=self._record_tape)
+        return True
 
-    def _checked(self) -> Callable[[], object] | None:
+    def _checked(self) -> Callable[[], bool] | None:
         """The launch with its arguments checked; None where every launch has to check them."""
         executable = self.kernel.plain_executable
         if executable is None or not (executable.is_on_cpu and executable.has_arrays):
             return None
-        is_fixed = all(isinstance(p, _FIXED) for p in self.params)
+        is_fixed = all(isinstance(p, _FIXED) or native.is_followed(p) for p in self.params)
         if not is_fixed or any(is_element(p) for p in self.params):
             return None
         try:
-            return native.prepare_launch(executable.signature, self.dim, self.params)
+            made = native.prepare_launch(executable.signature, self.dim, self.params, follows=True)
         except KernelPlacementError:
             return None
+        # A bound method is called without the search for `__call__`.
+        return None if made is None else made.__call__
 
     def __repr__(self) -> str:
         return f"<launch of {self.kernel.name} over {self.dim}>"

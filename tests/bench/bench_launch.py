@@ -37,8 +37,9 @@ NOTHING = "a Python function that does nothing"
 KC, NUMPY, TORCH = (
     f"kernelcore.launch, {a}" for a in ("kernelcore arrays", "NumPy arrays", "torch")
 )
-NAMED, RECORDED = "kernelcore.launch, device='cpu'", "a recorded launch"
-GOALS_US = {KC: 0.5, NUMPY: 0.7, TORCH: 0.8, NAMED: 0.7, RECORDED: 0.2}
+NAMED = "kernelcore.launch, device='cpu'"
+RECORDED, RECORDED_TORCH = "a recorded launch", "a recorded launch, torch"
+GOALS_US = {KC: 0.5, NUMPY: 0.7, TORCH: 0.8, NAMED: 0.7, RECORDED: 0.2, RECORDED_TORCH: 0.2}
 
 
 def launch_ours(x: Any, y: Any, z: Any) -> Contender:
@@ -47,6 +48,12 @@ def launch_ours(x: Any, y: Any, z: Any) -> Contender:
 
 def launch_warp(x: Any, y: Any, z: Any) -> Contender:
     return Contender(lambda: wp.launch(axpy_warp, 1, [x, y, 2.0], [z], device="cpu"))
+
+
+def recorded(x: Any, y: Any, z: Any) -> Contender:
+    command = kc.launch(axpy, 1, [x, y, 2.0], [z], record_cmd=True)
+    assert command is not None
+    return Contender(command.launch)
 
 
 def nothing(kernel: Any, dim: int, inputs: list[Any], outputs: list[Any]) -> None:
@@ -60,9 +67,7 @@ def main() -> None:
     tensors = [torch.ones(1) for _ in range(3)]
     own = [wp.array(v, dtype=float, device="cpu", copy=False) for v in arrays]
     x, y, z = (kc.array(v) for v in arrays)
-    command = kc.launch(axpy, 1, [x, y, 2.0], [z], record_cmd=True)
     theirs = wp.launch(axpy_warp, 1, [*own[:2], 2.0], [own[2]], device="cpu", record_cmd=True)
-    assert command is not None
     assert theirs is not None
     found = paced(
         {
@@ -70,7 +75,8 @@ def main() -> None:
             NUMPY: launch_ours(*arrays),
             TORCH: launch_ours(*tensors),
             NAMED: Contender(lambda: kc.launch(axpy, 1, [x, y, 2.0], [z], device="cpu")),
-            RECORDED: Contender(command.launch),
+            RECORDED: recorded(x, y, z),
+            RECORDED_TORCH: recorded(*tensors),
             "warp.launch, Warp arrays": launch_warp(*own),
             "warp.launch, NumPy arrays": launch_warp(*arrays),
             "warp.launch, torch": launch_warp(*tensors),

@@ -13,8 +13,16 @@ import pytest
 import kernelcore as kc
 from jax_ffi import dtype_from_jax, dtype_to_jax, from_jax, to_jax
 from kernelcore.language.types import SCALARS
+from kernelcore.launch import recorded_launch
 from tests.jax.kernels import neighbour
 from tests.jax.refusal import Golden, check_refusal
+
+
+@kc.kernel
+def copied(x: kc.array(dtype=float, ndim=2), y: kc.array(dtype=float, ndim=2)):
+    i, j = kc.tid()
+    y[i, j] = x[i, j]
+
 
 DTYPES = pytest.mark.parametrize("dtype", SCALARS, ids=str)
 
@@ -91,6 +99,24 @@ def unaligned() -> Any:
     memory = np.zeros(64)
     start = next(k for k in range(1, 9) if (memory.ctypes.data + 8 * k) % 64)
     return kc.array(memory[start : start + 8], copy=False)
+
+
+def test_a_repeated_command_does_not_check_arrays_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = jnp.arange(6, dtype=jnp.float32).reshape(2, 3), np.zeros((2, 3), np.float32)
+    command = kc.launch(copied, (2, 3), [x], [y], record_cmd=True)
+    assert command is not None
+    command.launch()
+    with monkeypatch.context() as patch:
+        patch.delattr(recorded_launch, "execute")
+        command.launch()
+        y.fill(0.0)
+        command.launch()
+        np.testing.assert_array_equal(y, x)
+    x.delete()
+    y.fill(0.0)
+    with pytest.raises(kc.KernelError, match="argument 'x'"):
+        command.launch()
+    assert not y.any()
 
 
 @kc.struct

@@ -12,6 +12,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import kernelcore as kc
+from kernelcore.launch import recorded_launch
 
 Make = Callable[[], torch.Tensor]
 
@@ -189,6 +190,60 @@ def test_each_launch_reads_a_tensor_anew() -> None:
     assert "resolve_neg" in refusal(x, y)
     x.resize_(4, 5)
     assert "argument 'x'" in refusal(x, y)
+
+
+def replaced(x: torch.Tensor) -> None:
+    x.data = torch.full((2, 3), 7.0)
+
+
+CHANGES: dict[str, Callable[[torch.Tensor], Any]] = {
+    "data": replaced,
+    "set": lambda x: x.set_(torch.full((3, 2), 7.0).T),  # pyright: ignore
+    "transposed": lambda x: x.set_(x.clone().reshape(3, 2)).t_(),  # pyright: ignore
+    "strides": lambda x: x.as_strided_((2, 3), (0, 1)),
+    "swapped": lambda x: torch.utils.swap_tensors(x, torch.full((2, 3), 7.0)),
+    "shape": lambda x: x.resize_(1, 3),
+    "dimensions": lambda x: x.unsqueeze_(0),
+    "negated": lambda x: torch.utils.swap_tensors(x, private("_neg_view", numbers())),
+    "resized": lambda x: x.resize_(64, 64),
+    "no storage": lambda x: x.untyped_storage().resize_(0),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+@pytest.mark.parametrize("type_", [torch.Tensor, torch.nn.Parameter, Subclass])
+def test_a_repeated_command_reads_a_tensor_anew(
+    type_: type[torch.Tensor], change: Callable[[torch.Tensor], Any]
+) -> None:
+    def outcome(run: Callable[[], Any]) -> tuple[str, list[Any]]:
+        y.zero_()
+        try:
+            run()
+        except kc.KernelError as error:
+            return str(error), y.tolist()
+        return "", y.tolist()
+
+    x, y = numbers().as_subclass(type_).requires_grad_(False), torch.zeros(2, 3)
+    command = kc.launch(increase, (2, 3), [x], [y], record_cmd=True)
+    assert command is not None
+    for _ in range(3):
+        command.launch()
+    change(x)
+    expected = outcome(lambda: kc.launch(increase, (2, 3), [x], [y]))
+    for _ in range(3):
+        assert outcome(command.launch) == expected
+
+
+def test_a_repeated_command_does_not_check_tensors_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = numbers(), torch.zeros(2, 3)
+    command = kc.launch(increase, (2, 3), [x], [y], record_cmd=True)
+    assert command is not None
+    command.launch()
+    monkeypatch.delattr(recorded_launch, "execute")
+    for i in range(3):
+        x.fill_(i)
+        command.launch()
+        torch.testing.assert_close(y, x + 1.0)
 
 
 def test_compiled_functions_launch_between_their_graphs() -> None:

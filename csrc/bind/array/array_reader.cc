@@ -33,6 +33,7 @@ struct TypeEntry {
   bool is_numpy = false;             // tried before its route
   bool may_be_negated = false;       // has a method is_neg()
   PyObject* note_written = nullptr;  // called with an array after a write
+  PyObject* is_deleted = nullptr;    // of a type with buffers: whether an array has lost its memory
   // Read the C++ tensor, in place of the exchange API; null for other libraries.
   const torch::TensorFunctions* tensor = nullptr;
 };
@@ -98,6 +99,9 @@ TypeEntry classify(PyObject* object) {
     entry.may_be_negated = has_attribute(type, "is_neg");
     entry.note_written = version_counter_of(type);
   }
+  if (entry.route == Route::kBuffer) {
+    entry.is_deleted = attribute_of(type, "is_deleted").release().ptr();
+  }
   return entry;
 }
 
@@ -135,6 +139,13 @@ bool is_negated(PyObject* object) {
   return result.ptr() == Py_True;
 }
 
+/// Describes the memory of an array of `Route::kExchange`; false with an error set.
+bool describe(PyObject* object, const torch::TensorFunctions* known, const DLPackExchangeAPI& api,
+              DLTensor& tensor) {
+  return (known != nullptr && known->describe(tensor_in(object), tensor)) ||
+         api.dltensor_from_py_object_no_sync(object, &tensor) == 0;
+}
+
 bool read_exchange(PyObject* object, const TypeEntry& entry, Access access, ArrayInfo& info,
                    Keeper& keeper) {
   // Python code that runs below may replace the entry.
@@ -152,9 +163,7 @@ bool read_exchange(PyObject* object, const TypeEntry& entry, Access access, Arra
     if (!read_managed(*managed, info)) return false;
   } else {
     DLTensor tensor;
-    bool is_described = known != nullptr && known->describe(tensor_in(object), tensor);
-    if (!is_described && api.dltensor_from_py_object_no_sync(object, &tensor) != 0) return false;
-    if (!read_dl_tensor(tensor, info)) return false;
+    if (!describe(object, known, api, tensor) || !read_dl_tensor(tensor, info)) return false;
   }
   if (!info.is_on_host()) find_work_stream(api, info);
   info.has_lazy_sign = known != nullptr ? known->is_negated(tensor_in(object))
@@ -245,6 +254,30 @@ void note_written(PyObject* object) {
   if (entry.note_written == nullptr) return;
   // Tensors of inference mode keep no version.
   if (!call_function(entry.note_written, object).is_valid()) PyErr_Clear();
+}
+
+bool is_followed(PyObject* object) {
+  const TypeEntry& entry = entry_of(object);
+  return entry.route == Route::kExchange || entry.is_deleted != nullptr;
+}
+
+bool is_unchanged(PyObject* object, const ArrayInfo& info) {
+  const TypeEntry& entry = entry_of(object);
+  if (entry.is_deleted != nullptr) {
+    nb::object result = call_function(entry.is_deleted, object);
+    if (!result.is_valid()) drop_exception();
+    return result.ptr() == Py_False;
+  }
+  // An object may get another class.
+  if (entry.route != Route::kExchange) return false;
+  DLTensor tensor;
+  if (!describe(object, entry.tensor, *entry.api, tensor)) {
+    drop_exception();
+    return false;
+  }
+  if (!is_memory_of(tensor, info)) return false;
+  if (entry.tensor != nullptr) return !entry.tensor->is_negated(tensor_in(object));
+  return !entry.may_be_negated || !is_negated(object);
 }
 
 const ArrayInfo* known_info(PyObject* object) {

@@ -29,6 +29,13 @@ const ArrayInfo* known_info(PyObject* object);
 ReadStatus read_array(PyObject* object, Access access, ArrayInfo& info, Keeper& keeper,
                       Consumer consumer = {});
 
+/// Whether the library of `object` may give it other memory or take its memory back, and
+/// `is_unchanged` costs little.
+bool is_followed(PyObject* object);
+
+/// Whether an array that `is_followed` still has the memory `info`.
+bool is_unchanged(PyObject* object, const ArrayInfo& info);
+
 /// Tells the library of `object` that its memory was written, if it counts versions.
 void note_written(PyObject* object);
 

@@ -118,6 +118,25 @@ bool read_dl_tensor(const DLTensor& tensor, ArrayInfo& info) {
   return false;
 }
 
+bool is_memory_of(const DLTensor& tensor, const ArrayInfo& info) {
+  const ArrayView& view = info.view;
+  DLDataType dtype = dtype_to_dlpack(static_cast<DType>(info.dtype));
+  bool is_same = reinterpret_cast<uintptr_t>(tensor.data) + tensor.byte_offset ==
+                     reinterpret_cast<uintptr_t>(view.data) &&
+                 tensor.device.device_type == info.device.device_type &&
+                 tensor.device.device_id == info.device.device_id &&
+                 tensor.dtype.code == dtype.code && tensor.dtype.bits == dtype.bits &&
+                 tensor.dtype.lanes == dtype.lanes && tensor.ndim == view.ndim &&
+                 tensor.strides != nullptr;
+  for (int k = 0; is_same && k < view.ndim; ++k) {
+    int64_t stride_bytes = 0;
+    is_same = tensor.shape[k] == view.shape[k] &&
+              !__builtin_mul_overflow(tensor.strides[k], view.item_bytes, &stride_bytes) &&
+              stride_bytes == view.stride_bytes[k];
+  }
+  return is_same;
+}
+
 bool read_managed(const DLManagedTensorVersioned& managed, ArrayInfo& info) {
   if (!read_dl_tensor(managed.dl_tensor, info)) return false;
   info.is_read_only = (managed.flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;

@@ -18,6 +18,9 @@ DLDataType dtype_to_dlpack(DType dtype);
 /// shape, strides and address are malformed.
 bool read_dl_tensor(const DLTensor& tensor, ArrayInfo& info);
 
+/// Whether `tensor` is the memory `info`, which kernels can use; false where strides are left out.
+bool is_memory_of(const DLTensor& tensor, const ArrayInfo& info);
+
 /// As `read_dl_tensor`, with the read-only flag of DLPack 1.
 bool read_managed(const DLManagedTensorVersioned& managed, ArrayInfo& info);
 

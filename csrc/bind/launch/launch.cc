@@ -71,8 +71,7 @@ void check_count(const LaunchDescriptor& descriptor, size_t found) {
 }  // namespace
 
 PreparedLaunch::PreparedLaunch(const LaunchDescriptor& descriptor, nb::handle dims,
-                               nb::handle inputs, nb::handle outputs, Consumer consumer,
-                               bool is_kept)
+                               nb::handle inputs, nb::handle outputs, Consumer consumer, Use use)
     : descriptor_(descriptor),
       arguments_(inputs, outputs),
       block_(descriptor),
@@ -87,14 +86,16 @@ PreparedLaunch::PreparedLaunch(const LaunchDescriptor& descriptor, nb::handle di
       read_value_argument(descriptor, i, arguments_[i], block_.field(slot));
   }
   for (size_t i = 0; i < count; ++i) {
-    if (descriptor.slots[i].role != Role::kValue) read_array(i, consumer, is_kept);
+    if (descriptor.slots[i].role != Role::kValue) read_array(i, consumer, use);
   }
   for (const GridIndexedAxis& indexed : descriptor.grid_indexed_axes) {
     check_extent(descriptor, indexed, views_[indexed.parameter], launch_);
   }
 }
 
-void PreparedLaunch::read_array(size_t index, Consumer consumer, bool is_kept) {
+void PreparedLaunch::read_array(size_t index, Consumer consumer, Use use) {
+  bool follows = use == Use::kFollowed && is_followed(arguments_[index]);
+  bool is_kept = use != Use::kOnce && !follows;
   ArrayInfo found;
   Keeper keeper;
   const ArrayInfo& info =
@@ -102,11 +103,15 @@ void PreparedLaunch::read_array(size_t index, Consumer consumer, bool is_kept) {
   if (keeper != nullptr) keepers_.push_back(std::move(keeper));
   if (info.stream != 0) streams_.push_back({info.stream, info.is_tied});
   if (is_kept && info.lender != nullptr) lenders_.emplace_back(index, info.lender);
+  if (follows) followed_.emplace_back(index, info);
   views_[index] = info.view;
   block_.write(descriptor_.slots[index], info.view);
 }
 
-void PreparedLaunch::run() {
+bool PreparedLaunch::run() {
+  for (const auto& [index, info] : followed_) {
+    if (!is_unchanged(arguments_[index], info)) return false;
+  }
   for (auto [index, lender] : lenders_) require_lent(descriptor_, index, lender);
   // Another thread may run the same launch meanwhile.
   Launch launch = launch_;
@@ -119,6 +124,7 @@ void PreparedLaunch::run() {
     throw;
   }
   note_writes();
+  return true;
 }
 
 void PreparedLaunch::note_writes() {
@@ -193,9 +199,10 @@ void init_descriptor(LaunchDescriptor* self, std::string name, std::string key, 
 /// A launch that may be run any number of times; null if an array that the kernel needs exclusively
 /// shares memory. Counts the writes in advance.
 std::unique_ptr<PreparedLaunch> prepare_launch(const LaunchDescriptor& descriptor, nb::handle dims,
-                                               nb::handle args) {
+                                               nb::handle args, bool follows) {
+  Use use = follows ? Use::kFollowed : Use::kKept;
   auto made =
-      std::make_unique<PreparedLaunch>(descriptor, dims, args, nb::handle(), Consumer{}, true);
+      std::make_unique<PreparedLaunch>(descriptor, dims, args, nb::handle(), Consumer{}, use);
   if (!made->is_unaliased()) return nullptr;
   made->note_writes();
   return made;
@@ -219,15 +226,23 @@ void bind_launch(nb::module_& m) {
       .def_ro("key", &LaunchDescriptor::key)
       .def_ro("grid_rank", &LaunchDescriptor::grid_rank);
   nb::class_<PreparedLaunch>(m, "PreparedLaunch", "A launch that may be run any number of times.")
-      .def("__call__", &PreparedLaunch::run, "Run the kernel on the arrays that it was given.");
+      .def(
+          "__call__", &PreparedLaunch::run,
+          "Run the kernel on the arrays that it was given. False, and nothing was run, if an array "
+          "that is followed has other memory than before.");
   m.def("prepare_launch", &prepare_launch, nb::arg("descriptor"), nb::arg("dims").none(),
-        nb::arg("args"), nb::keep_alive<0, 1>(),
+        nb::arg("args"), nb::arg("follows") = false, nb::keep_alive<0, 1>(),
         nb::sig("def prepare_launch(descriptor: LaunchDescriptor, "
                 "dims: int | collections.abc.Sequence[int], "
-                "args: collections.abc.Sequence[typing.Any]) -> PreparedLaunch | None"),
+                "args: collections.abc.Sequence[typing.Any], follows: bool = False) "
+                "-> PreparedLaunch | None"),
         "Check the arguments of a launch, keep its arrays alive, and count the writes in advance. "
-        "None "
-        "if an array that the kernel needs exclusively shares memory.");
+        "None if an array that the kernel needs exclusively shares memory. With `follows`, runs "
+        "use the memory that arrays have then, else that which they have now.");
+  m.def(
+      "is_followed", [](nb::handle object) { return is_followed(object.ptr()); }, nb::arg("object"),
+      "Whether the memory of an array may change, and a launch that `follows` it notices at little "
+      "cost.");
   m.def(
       "launch",
       [](const LaunchDescriptor& descriptor, nb::handle dims, nb::handle args) {

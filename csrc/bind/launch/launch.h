@@ -22,14 +22,22 @@ std::span<const int64_t> flat(const std::vector<std::array<int64_t, kFields>>& r
   return {rows.empty() ? nullptr : rows[0].data(), rows.size() * kFields};
 }
 
+/// How long a launch uses the memory of its arrays.
+enum class Use : uint8_t {
+  kOnce,  // while the caller holds the arrays
+  kKept,  // while the launch lives: the memory that the arrays had when it was made
+  // While the launch lives: the memory that the arrays have at each run. Those that `is_followed`
+  // are compared, others have to keep their memory.
+  kFollowed,
+};
+
 /// A launch whose arguments are read and checked.
 class PreparedLaunch {
  public:
   /// Takes one argument per parameter: those in `inputs`, then those in `outputs`, either of which
-  /// may be null, for use by `consumer`. With `is_kept` the memory of the arrays is valid while
-  /// this lives, not only while the caller holds them. Throws an argument Error.
+  /// may be null, for `use` by `consumer`. Throws an argument Error.
   PreparedLaunch(const LaunchDescriptor& descriptor, nanobind::handle dims, nanobind::handle inputs,
-                 nanobind::handle outputs, Consumer consumer = {}, bool is_kept = false);
+                 nanobind::handle outputs, Consumer consumer = {}, Use use = Use::kOnce);
 
   const LaunchDescriptor& descriptor() const { return descriptor_; }
   const std::byte* block() { return block_.data(); }
@@ -39,8 +47,9 @@ class PreparedLaunch {
   bool is_unaliased() { return keeps_noalias(descriptor_, views_.data()); }
 
   /// Runs on the thread pool and counts the writes, also where the run fails: it has written. Runs
-  /// that are long or may block let other Python threads go on.
-  void run();
+  /// that are long or may block let other Python threads go on. False, and nothing was run, if an
+  /// array has other memory than when it was read.
+  bool run();
 
   /// Tells the libraries of the arrays that the kernel writes.
   void note_writes();
@@ -61,7 +70,7 @@ class PreparedLaunch {
   const std::vector<WorkStream>& streams() const { return streams_; }
 
  private:
-  void read_array(size_t index, Consumer consumer, bool is_kept);
+  void read_array(size_t index, Consumer consumer, Use use);
 
   const LaunchDescriptor& descriptor_;
   Arguments arguments_;
@@ -69,6 +78,7 @@ class PreparedLaunch {
   SmallBuffer<ArrayView, 16> views_;  // per parameter; undefined for values
   std::vector<Keeper> keepers_;
   std::vector<std::pair<size_t, const Lender*>> lenders_;  // by parameter, for runs that come later
+  std::vector<std::pair<size_t, ArrayInfo>> followed_;     // by parameter
   std::vector<WorkStream> streams_;
   Launch launch_;
 };
