@@ -162,7 +162,9 @@ tsan:
 
 # The native module under AddressSanitizer and UndefinedBehaviorSanitizer. Its tests run in a copy of
 # the sources, with an interpreter that finds the packages of $(VENV) but not its installed module.
-# Functions of other libraries are never far away there.
+# Functions of other libraries are never far away there. Paddle looks for its libraries in the
+# packages of the interpreter that runs, which are elsewhere. A report goes to standard error, which
+# pytest must not capture, because the process ends at once.
 ASAN := build/asan
 ASAN_TREE := $(ASAN)/tree
 ASAN_TESTS ?= tests/native tests/interchange tests/launch tests/autograd/test_tape.py tests/fuzz/test_capsules.py \
@@ -171,6 +173,7 @@ ASAN_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-
 asan: export PATH := $(CURDIR)/$(BIN):$(PATH)
 asan: export PYTHONMALLOC = malloc
 asan: export ASAN_OPTIONS = detect_leaks=0:alloc_dealloc_mismatch=0:allocator_may_return_null=1
+asan: export UBSAN_OPTIONS = print_stacktrace=1
 asan: $(VENV)/.built
 	cmake -S csrc -B $(ASAN) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DCMAKE_CXX_FLAGS="$(ASAN_FLAGS)" \
@@ -183,9 +186,10 @@ asan: $(VENV)/.built
 	$(BIN)/python -m venv --without-pip $(ASAN_TREE)/venv
 	$(BIN)/python -c "import site; print('$(CURDIR)/$(ASAN_TREE)', *site.getsitepackages(), sep='\n')" \
 	  > $$(ls -d $(ASAN_TREE)/venv/lib/python*/site-packages)/paths.pth
-	cd $(ASAN_TREE) && LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) \
+	cd $(ASAN_TREE) && LD_LIBRARY_PATH="$$(ls -d $(CURDIR)/$(VENV)/lib/python*/site-packages/paddle/libs)" \
+	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) \
 	  $$($(CXX) -print-file-name=libubsan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
-	  venv/bin/python -m pytest -q -p no:cacheprovider $(ASAN_TESTS) \
+	  venv/bin/python -m pytest -q -p no:cacheprovider --capture=sys $(ASAN_TESTS) \
 	  --deselect tests/native/test_loader.py::test_calls_reach_functions_that_are_far_away
 
 lint: $(VENV)/.built

@@ -7,28 +7,33 @@
 
 namespace kernelcore::bind {
 
-bool describes_memory(const ArrayView& view) {
-  int64_t low = 0;
-  int64_t high = view.item_bytes;
+bool has_countable_bytes(const ArrayView& view) {
   int64_t most_bytes = std::max<int64_t>(view.item_bytes, 1);
-  bool is_empty = false;
   for (int k = 0; k < view.ndim; ++k) {
     int64_t extent = view.shape[k];
-    if (extent < 0) return false;
-    is_empty |= extent == 0;
     // NumPy, too, refuses empty arrays whose other extents are too large for any memory.
+    if (extent < 0 || __builtin_mul_overflow(most_bytes, std::max<int64_t>(extent, 1), &most_bytes))
+      return false;
+  }
+  return true;
+}
+
+bool describes_memory(const ArrayView& view) {
+  if (!has_countable_bytes(view)) return false;
+  if (view.numel() == 0) return true;
+  int64_t low = 0;
+  int64_t high = view.item_bytes;
+  for (int k = 0; k < view.ndim; ++k) {
     int64_t reach = 0;
-    if (extent == 0) continue;
-    if (__builtin_mul_overflow(most_bytes, extent, &most_bytes) ||
-        __builtin_mul_overflow(extent - 1, view.stride_bytes[k], &reach) ||
+    if (__builtin_mul_overflow(view.shape[k] - 1, view.stride_bytes[k], &reach) ||
         __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high)) {
       return false;
     }
   }
-  if (is_empty) return true;
   auto address = reinterpret_cast<uintptr_t>(view.data);
   uintptr_t end = 0;
-  return address != 0 && address >= static_cast<uintptr_t>(-low) &&
+  // The negation is unsigned: the lowest int64_t has no signed one.
+  return address != 0 && address >= -static_cast<uintptr_t>(low) &&
          !__builtin_add_overflow(address, static_cast<uintptr_t>(high), &end) &&
          static_cast<intptr_t>(end) > 0;
 }

@@ -64,8 +64,12 @@ struct Consumer {
   uintptr_t stream = 0;  // of that device
 };
 
-/// Whether `view` is well-formed: extents are not negative, addresses do not overflow, and the
-/// address is not null unless the array is empty.
+/// Whether extents are not negative and no overflow occurs in counting the bytes of the elements,
+/// or in contiguous strides: numel() and set_contiguous() are defined.
+bool has_countable_bytes(const ArrayView& view);
+
+/// Whether `view` is well-formed: bytes are countable, addresses do not overflow, and the address
+/// is not null unless the array is empty.
 bool describes_memory(const ArrayView& view);
 
 /// Throws an argument Error if `lender`, or that of `info`, has taken the memory back.

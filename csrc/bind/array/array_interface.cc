@@ -15,6 +15,7 @@ namespace nb = nanobind;
 namespace kernelcore::bind {
 namespace {
 
+constexpr const char* kNoMemory = "an array interface whose shape and strides describe no memory";
 constexpr std::string_view kKinds = "biuf";  // by ScalarKind
 
 int dtype_from_typestr(const std::string& text, int64_t& item_bytes) {
@@ -61,6 +62,7 @@ bool read_layout(const nb::object& dict, ArrayInfo& info) {
   if (!shape.is_valid()) return refuse("an array interface without a shape");
   info.view.ndim = read_integers(shape, info.view.shape);
   if (info.view.ndim < 0) return false;
+  if (!has_countable_bytes(info.view)) return refuse(kNoMemory);
   info.view.set_contiguous();
   if (strides.is_valid() && !strides.is_none()) {
     int count = read_integers(strides, info.view.stride_bytes);
@@ -74,8 +76,7 @@ bool read_layout(const nb::object& dict, ArrayInfo& info) {
   info.view.data = reinterpret_cast<void*>(PyLong_AsSize_t(PyTuple_GetItem(data.ptr(), 0)));
   info.is_read_only = PyObject_IsTrue(PyTuple_GetItem(data.ptr(), 1)) != 0;
   if (PyErr_Occurred() != nullptr) return false;
-  return describes_memory(info.view) ||
-         refuse("an array interface whose shape and strides describe no memory");
+  return describes_memory(info.view) || refuse(kNoMemory);
 }
 
 /// The optional stream of version 3: 1 and 2 are the default streams, 0 is invalid.

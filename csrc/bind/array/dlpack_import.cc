@@ -95,23 +95,17 @@ bool read_dl_tensor(const DLTensor& tensor, ArrayInfo& info) {
   info.device = tensor.device;
   info.is_read_only = false;
   info.has_lazy_sign = false;
-  bool is_sound = true;
   for (int k = 0; k < ndim; ++k) info.view.shape[k] = tensor.shape[k];
-  if (tensor.strides == nullptr || info.view.numel() == 0) {
-    int64_t stride = info.view.item_bytes;
-    for (int k = ndim - 1; k >= 0; --k) {
-      info.view.stride_bytes[k] = stride;
-      is_sound &= !__builtin_mul_overflow(stride, info.view.shape[k], &stride);
-    }
-  } else {
-    for (int k = 0; k < ndim; ++k) {
-      is_sound &= !__builtin_mul_overflow(tensor.strides[k], info.view.item_bytes,
-                                          &info.view.stride_bytes[k]);
-    }
-  }
   uintptr_t address = 0;
-  is_sound &= !__builtin_add_overflow(reinterpret_cast<uintptr_t>(tensor.data), tensor.byte_offset,
-                                      &address);
+  bool is_sound = has_countable_bytes(info.view) &&
+                  !__builtin_add_overflow(reinterpret_cast<uintptr_t>(tensor.data),
+                                          tensor.byte_offset, &address);
+  bool has_strides = is_sound && tensor.strides != nullptr && info.view.numel() != 0;
+  if (is_sound && !has_strides) info.view.set_contiguous();
+  for (int k = 0; has_strides && k < ndim; ++k) {
+    is_sound &= !__builtin_mul_overflow(tensor.strides[k], info.view.item_bytes,
+                                        &info.view.stride_bytes[k]);
+  }
   info.view.data = tensor.data == nullptr ? nullptr : reinterpret_cast<void*>(address);
   if (is_sound && describes_memory(info.view)) return true;
   PyErr_SetString(PyExc_BufferError, "a DLPack tensor whose shape and strides describe no memory");
