@@ -12,7 +12,13 @@ from kernelcore import uint64
 from kernelcore.operators import Arguments, Operation, Scalar, element_type
 from torch_ext import native
 from torch_ext.check import check_arguments, check_number
-from torch_ext.dtype import dtype_to_torch, is_wide, tensor_from_array, tensor_from_number
+from torch_ext.dtype import (
+    dtype_to_torch,
+    is_wide,
+    tensor_from_array,
+    tensor_from_number,
+    tensor_from_symbol,
+)
 from torch_ext.graph_marks import opaque
 from torch_ext.operator import TorchOperator
 from torch_ext.sharding import add_pending
@@ -156,13 +162,18 @@ class Call:
         for i, dtype in self.composites.items():
             if not isinstance(given[i], torch.Tensor):
                 given[i] = tensor_from_array(self.operation.composite(i, given[i]), dtype)
-        if any(isinstance(given[i], torch.Tensor) for i in self.values) or any(
+        if any(isinstance(given[i], torch.Tensor | torch.SymFloat) for i in self.values) or any(
             is_wide(given[i]) for i in self.wide
         ):
             for i, dtype in self.values.items():
                 if not isinstance(given[i], torch.Tensor):
                     check_number(self.operation, i, given[i], dtype)
-                    given[i] = tensor_from_number(given[i], dtype_to_torch(dtype))
+                    made = (
+                        tensor_from_symbol
+                        if isinstance(given[i], torch.SymFloat)
+                        else tensor_from_number
+                    )
+                    given[i] = made(given[i], dtype_to_torch(dtype))
             return self.tensors, given
         return self.numbers, given
 

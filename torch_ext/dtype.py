@@ -44,6 +44,15 @@ def tensor_from_number(number: Any, dtype: torch.dtype, device: Any = "cpu") -> 
     return torch.full((), value, dtype=torch.float64, device=device).to(dtype)
 
 
+def tensor_from_symbol(number: Any, dtype: torch.dtype, device: Any = "cpu") -> torch.Tensor:
+    """A tensor without dimensions that holds ``number``, a symbol of a graph.
+
+    torch.compile keeps a float a symbol only if it is an operand of elementary arithmetic; any
+    other operation makes the graph one for that value. A product with one is exact.
+    """
+    return (torch.ones((), dtype=torch.float64, device=device) * number).to(dtype)
+
+
 def is_wide(number: Any) -> bool:
     """Whether ``number`` exceeds the 64-bit signed integers of torch's schemas."""
     return isinstance(number, int) and number >= 1 << 63

@@ -12,7 +12,7 @@ from kernelcore import uint64
 from kernelcore.operators import SCALARS, Arguments, Operation, Scalar, element_type
 from torch_ext.check import number_error
 from torch_ext.derivation import NAMESPACE, root_name
-from torch_ext.dtype import dtype_to_torch, is_wide, tensor_from_number
+from torch_ext.dtype import dtype_to_torch, is_wide, tensor_from_number, tensor_from_symbol
 from torch_ext.graph_marks import constant
 from torch_ext.operator import TorchOperator
 from torch_ext.register import root_operation, root_operator
@@ -34,6 +34,14 @@ def _sources(wanted: Scalar) -> tuple[torch.dtype, ...]:
     low, high = wanted.limits
     integers = (s for s in SCALARS if s.is_integer)
     return tuple(dtype_to_torch(s) for s in integers if low <= s.limits[0] and s.limits[1] <= high)
+
+
+def _is_known(number: Any) -> bool:
+    """Whether ``number`` has one value in a graph; a tensor, whose value no graph has, counts."""
+    if not isinstance(number, (int, float, torch.SymInt, torch.SymFloat)):
+        return True
+    # Imported wherever torch.compile captures, which is where this runs.
+    return torch.fx.experimental.symbolic_shapes.has_static_value(number)
 
 
 def _is_exporting_by_flag() -> bool:
@@ -89,6 +97,7 @@ def traceable(
         for i, o in enumerate(operation.operands)
         if operation.is_composite(i)
     }
+    floats = [i for i in scalar if element_type(operation.operands[i].type).is_float]
     arrays = [i for i, o in enumerate(operation.operands) if not o.is_number(False)]
     arrays = [i for i in arrays if i not in composite]
     # Names alone: torch.compile sets a guard on everything that it reads here.
@@ -114,8 +123,10 @@ def traceable(
         places = [a.device for i, a in enumerate(given) if i in arrays and hasattr(a, "device")]
         place = places[0] if places else torch.device("cpu")
         given = [scalar[i](a, None) if i in scalar else a for i, a in enumerate(given)]
+        # In an operator's schema a float has one value, so a graph that gives it serves no other.
+        is_open = not is_exporting() and not all(_is_known(given[i]) for i in floats)
         given = [composite[i](a, place) if i in composite else a for i, a in enumerate(given)]
-        if not any(isinstance(given[i], torch.Tensor) for i in scalar):
+        if not is_open and not any(isinstance(given[i], torch.Tensor) for i in scalar):
             return numbers(*given, **named)
         given = [scalar[i](a, place) if i in scalar else a for i, a in enumerate(given)]
         return tensors(*given, **named)
@@ -160,7 +171,7 @@ def _scalar_rule(root: str, index: int, type_: Scalar) -> Callable[[Any, torch.d
     dtype = dtype_to_torch(type_)
     sources, numbers = _sources(type_), _NUMBERS[type_.kind]
     low, high = type_.limits
-    is_integer, is_uint64 = type_.is_integer, type_ == uint64
+    is_integer, is_uint64, is_float = type_.is_integer, type_ == uint64, type_.is_float
 
     def convert(arg: Any, place: torch.device | None) -> Any:
         if isinstance(arg, torch.Tensor):
@@ -174,6 +185,8 @@ def _scalar_rule(root: str, index: int, type_: Scalar) -> Callable[[Any, torch.d
             _refuse(root, index, f"{arg!r} of {type(arg)}")
         if place is None and not (is_uint64 and is_wide(arg)):
             return arg  # The fake kernel and native code check the range.
+        if is_float and not _is_known(arg):
+            return tensor_from_symbol(arg, dtype, place)
         if is_integer and not low <= arg <= high:
             _refuse(root, index, f"{arg}")
         return tensor_from_number(arg, dtype, "cpu" if place is None else place)
@@ -187,6 +200,8 @@ def _composite_rule(
     """A function from an argument for a composite, whose components follow a rule, to a tensor."""
 
     def convert(arg: Any, place: torch.device) -> Any:
+        if isinstance(arg, (int, float)):  # Perhaps a symbol, which has no attributes.
+            return component(arg, place)
         if hasattr(arg, "kernel_type"):  # A value of the language.
             return component(arg.__array__(copy=True), place)
         if not isinstance(arg, (list, tuple)):

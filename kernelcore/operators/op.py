@@ -13,7 +13,6 @@ from weakref import WeakValueDictionary
 
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.base.keywords import checked_keywords
-from kernelcore.base.threads import cached_property
 from kernelcore.language import pickling
 from kernelcore.language.types import ArrayOf
 from kernelcore.launch.kernel import Kernel
@@ -105,25 +104,25 @@ class Op:
             remedy="ask for .__wrapped__, the function",
         )
 
-    @cached_property
+    @property
     def torch(self) -> Callable[..., Any]:
         """The operator for torch tensors, as ``torch_op`` or ``torch_callable`` makes it."""
-        return self._form("torch").bound
+        return self._bound("torch")
 
-    @cached_property
+    @property
     def jax(self) -> Callable[..., Any]:
         """The operator for JAX arrays, as ``jax_kernel`` or ``jax_callable`` makes it."""
-        return self._form("jax").bound
+        return self._bound("jax")
 
-    @cached_property
+    @property
     def paddle(self) -> Callable[..., Any]:
         """The operator for Paddle tensors, as ``paddle_op`` makes it."""
-        return self._form("paddle").bound
+        return self._bound("paddle")
 
-    @cached_property
+    @property
     def numpy(self) -> Callable[..., Any]:
         """The operator for NumPy arrays."""
-        return self._form("numpy").bound
+        return self._bound("numpy")
 
     @property
     def overload(self) -> Any:
@@ -142,6 +141,11 @@ class Op:
                 for p in arguments_of(self.declared, self.spec)
             ]
         )
+
+    def _bound(self, framework: str) -> Callable[..., Any]:
+        """The form for users; torch.compile follows it."""
+        _prepare(self._token, framework)
+        return self._forms[framework].bound
 
     def _form(self, framework: str) -> Form:
         found = self._forms.get(framework)

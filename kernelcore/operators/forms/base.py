@@ -92,9 +92,12 @@ class Form:
         named = {**self.spec.defaults, **dict(zip(self.names, args, strict=False)), **given}
 
         def shape_of(name: str) -> Any:
-            shape = getattr(named[name], "shape", None)
+            value = named[name]
+            if isinstance(value, (int, float)):  # Perhaps a symbol, which has no attributes.
+                return value
+            shape = getattr(value, "shape", None)
             if shape is None or len(shape) == 0:
-                return named[name]
+                return value
             return tuple(shape)[: self.ndim[name]]
 
         key, numbers = resolve_dims(self.spec, self.outputs, launch_dims, output_dims, shape_of)
