@@ -40,48 +40,53 @@ TWO_AXES = f"    row, column = kc.tid()\n    i = {COLUMNS} * row + column\n"
 def check(program: Program) -> None:
     """Run the program in gangs and as scalar code, and compare every bit."""
     lanes = program.points - REST
-    with CODE():
-        found = run(program, program.points, lanes)
-    with unoptimised():
-        single = run(program, program.points, 1)
-    compare(program, single, found, f"gangs of {lanes} and scalar code")
+    compare_forms(program, program.points, lanes, 1, f"gangs of {lanes} and scalar code")
 
 
 def check_loop_collapse(program: Program) -> None:
     """As ``check``, over a grid whose rows are shorter than a gang."""
-    assert program.text.count(ONE_AXIS) == 1
-    program = dataclasses.replace(program, text=program.text.replace(ONE_AXIS, TWO_AXES))
-    dims = (program.points // COLUMNS, COLUMNS)
     lanes = 1 << (program.points.bit_length() - 1)
-    with CODE():
-        found = run(program, dims, lanes)
-    with unoptimised():
-        single = run(program, dims, 1)
-    compare(program, single, found, f"gangs of {lanes} across rows and scalar code")
+    what = f"gangs of {lanes} across rows and scalar code"
+    compare_forms(over_rows(program), (program.points // COLUMNS, COLUMNS), lanes, 1, what)
 
 
 def check_row_tiles(program: Program) -> None:
     """As ``check``, over a grid with row tiles where the kernel allows them."""
-    program = dataclasses.replace(program, text=program.text.replace(ONE_AXIS, TWO_AXES))
     dims = (program.points // COLUMNS, COLUMNS)
-    with CODE():
-        found = run(program, dims, TILE_LANES, ROWS)
-    with unoptimised():
-        single = run(program, dims, 1)
-    compare(program, single, found, "row tiles and scalar code")
+    compare_forms(over_rows(program), dims, TILE_LANES, ROWS, "row tiles and scalar code")
 
 
-def run(program: Program, dims: Sequence[int] | int, lanes: int, rows: int = 1) -> list[Any]:
-    """The arguments after a launch in gangs of ``lanes``, of ``rows`` if rows can be together."""
+def over_rows(program: Program) -> Program:
+    """The program over a grid of two axes."""
+    assert program.text.count(ONE_AXIS) == 1
+    return dataclasses.replace(program, text=program.text.replace(ONE_AXIS, TWO_AXES))
+
+
+def compare_forms(
+    program: Program, dims: Sequence[int] | int, lanes: int, rows: int, what: str
+) -> None:
+    """Compare scalar code with gangs of ``lanes``, of ``rows`` if rows can be together.
+
+    The IR is made once for both, which takes most of the time.
+    """
     space = define(program.text, names())
     kernel: kc.Kernel = space["kernel"]
-    args = arguments(program, space)
-    leaves = argument_leaves(kernel, args)
     func = optimize(kernel.func)
     rows = rows if rows > 1 and can_tile_rows(func) else 1
-    status = launch(func, leaves, dims, lanes=lanes, tile_rows=rows)
-    assert status == abi.STATUS_OK
-    return args
+
+    def run(lanes: int, rows: int) -> list[Any]:
+        """The arguments after a launch."""
+        args = arguments(program, space)
+        leaves = argument_leaves(kernel, args)
+        status = launch(func, leaves, dims, lanes=lanes, tile_rows=rows)
+        assert status == abi.STATUS_OK
+        return args
+
+    with CODE():
+        found = run(lanes, rows)
+    with unoptimised():
+        single = run(1, 1)
+    compare(program, single, found, what)
 
 
 @shards
