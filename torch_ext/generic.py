@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import torch
@@ -62,6 +63,8 @@ def generic_operator(
     operators: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
     def run(*args: Any) -> Any:
+        if torch._C._is_any_autocast_enabled():
+            args = _widened(args, [i for i, _, _ in open_])
         samples = tuple(_sample(args[i], outer) for i, _, outer in open_)
         key = tuple(s if isinstance(s, Sample | SampleValue) else type(s) for s in samples)
         found = operators.get(key)
@@ -74,6 +77,24 @@ def generic_operator(
         return run(*arguments.bind(args, kwargs))
 
     return recorded(run, arguments), entry, arguments
+
+
+def _widened(args: Sequence[Any], positions: Sequence[int]) -> tuple[Any, ...]:
+    """``args``, with floats at ``positions`` of one dtype, as autocast has operands of its own.
+
+    Float64 stays as it is: autocast casts none.
+    """
+    narrow = {torch.float16, torch.bfloat16, torch.float32}
+    found = {
+        k: args[k]
+        for k in positions
+        if isinstance(args[k], torch.Tensor) and args[k].dtype in narrow
+    }
+    dtypes = {tensor.dtype for tensor in found.values()}
+    if len(dtypes) < 2:
+        return tuple(args)
+    widest = reduce(torch.promote_types, dtypes)
+    return tuple(arg.to(widest) if k in found else arg for k, arg in enumerate(args))
 
 
 def _outer(wanted: Any) -> int | None:
