@@ -132,7 +132,7 @@ class JaxKernel:
             KernelArgumentError: An argument does not fit the kernel.
         """
         self.declaration.check_vmap_method(vmap_method)
-        kernel = self.kernel
+        kernel = self.kernel.current()
         if kernel.is_generic:
             args, given = tuple(self._named.bind(args, named)), self._named.names
             kernel = kernel.for_inputs({n: _sample(a) for n, a in zip(given, args, strict=True)})

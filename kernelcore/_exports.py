@@ -21,7 +21,7 @@ HOMES = homes(
         ),
         "kernelcore.autograd.gradcheck": "gradcheck jacobian jacobian_fd",
         "kernelcore.explain.report": "explain",
-        "kernelcore.language.function": "Function",
+        "kernelcore.language.function": "Function func",
         "kernelcore.launch.recorded_launch": "Launch",
         "kernelcore.base.config": "config get_module_options set_module_options",
         "kernelcore.launch.precompile": "CompileReport compile_all",
@@ -55,7 +55,7 @@ HOMES = homes(
             "is_capturing"
         ),
         "kernelcore.launch.graph": "Graph",
-        "kernelcore.launch.kernel": "Kernel func kernel overload",
+        "kernelcore.launch.kernel": "Kernel kernel overload",
         "kernelcore.launch.launch": "launch",
         "kernelcore.operators.op": "Op op",
         "kernelcore.launch.map": "map",

@@ -7,6 +7,7 @@ namespace kernelcore::bind {
 
 void bind_adjoint_memory(nanobind::module_& m);
 void bind_array_memory(nanobind::module_& m);
+void bind_bound_names(nanobind::module_& m);
 void bind_device_launch(nanobind::module_& m);
 void bind_device_objects(nanobind::module_& m);
 void bind_launch(nanobind::module_& m);

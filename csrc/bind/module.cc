@@ -148,6 +148,7 @@ NB_MODULE(_native, m) {
   kernelcore::bind::bind_array_memory(m);
   kernelcore::bind::bind_launch(m);
   kernelcore::bind::bind_threads(m);
+  kernelcore::bind::bind_bound_names(m);
   kernelcore::bind::bind_launch_entry(m);
   kernelcore::bind::bind_device_launch(m);
   kernelcore::bind::bind_adjoint_memory(m);

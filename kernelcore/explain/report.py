@@ -178,7 +178,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
             kernel.loc,
             "give all arguments of a launch, outputs included, or none",
         )
-    chosen = kernel
+    chosen = kernel.current()
     if kernel.is_generic:
         if not args:
             raise KernelArgumentError(

@@ -16,6 +16,7 @@ from kernelcore.frontend.values.literal_types import TypeInference, solve
 from kernelcore.frontend.values.value import Value
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Eqn
+from kernelcore.language.bound_names import MISSING
 from kernelcore.language.function import Function
 from kernelcore.language.types import Scalar
 
@@ -33,6 +34,9 @@ class BuiltinNames:
         if name in BUILTINS:
             return BUILTINS[name]
         raise KernelNameError(f"a formula uses the unknown name '{name}'", loc)
+
+    def find(self, name: str) -> object:
+        return BUILTINS.get(name, MISSING)
 
     def namespace(self) -> dict[str, Any]:
         return dict(BUILTINS)

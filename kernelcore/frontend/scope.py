@@ -62,6 +62,10 @@ class Names(Protocol):
         """
         ...
 
+    def find(self, name: str) -> object:
+        """The Python object that ``name`` stands for, or ``MISSING``."""
+        ...
+
     def namespace(self) -> dict[str, Any]:
         """All names around the text, without Python's own."""
         ...

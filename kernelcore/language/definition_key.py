@@ -27,10 +27,11 @@ from kernelcore.language.annotations import (
     parameter_type,
     result_types,
 )
+from kernelcore.language.bound_names import MISSING, note_attribute
 from kernelcore.language.composite import CompositeClass, value_class
 from kernelcore.language.definition import define
 from kernelcore.language.function import Function, Overload
-from kernelcore.language.source import MISSING, Source, read_source
+from kernelcore.language.source import Source, read_source
 from kernelcore.language.types import (
     SCALARS,
     ArrayOf,
@@ -260,7 +261,8 @@ def _follow(source: Source, path: Path) -> tuple[Any, Path]:
     for place, name in enumerate(path[1:], 1):
         if _is_of_language(found, name):
             return found, path[place:]
-        found = _attribute(found, name)
+        owner, found = found, _attribute(found, name)
+        note_attribute(owner, name, found)
     return found, ()
 
 

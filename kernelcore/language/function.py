@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import typing
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ import numpy as np
 
 from kernelcore.base.errors import KernelTypeError
 from kernelcore.base.lazy import Deferred
+from kernelcore.language import source_check
 from kernelcore.language.overload_resolution import choose
 
 if TYPE_CHECKING:
@@ -176,3 +178,52 @@ def annotation_texts(pyfunc: Callable[..., Any]) -> list[tuple[str, str]]:
     code = pyfunc.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return [(name, repr(found.get(name))) for name in names]
+
+
+@typing.overload
+def func(pyfunc: Callable[..., Any]) -> Function: ...
+@typing.overload
+def func() -> Callable[[Callable[..., Any]], Function]: ...
+def func(
+    pyfunc: Callable[..., Any] | None = None,
+) -> Function | Callable[[Callable[..., Any]], Function]:
+    """Make a function of the kernel language, to be called from kernels and other functions.
+
+    A second function of the same name in the same place is an overload of the first; with the same
+    annotations it takes its place. Where code runs again, as a cell of a notebook does, or defines
+    a name that another file defined, it replaces all that the name stood for.
+
+    Raises:
+        KernelTypeError: ``pyfunc`` is no plain Python function.
+    """
+    return _defined if pyfunc is None else _defined(pyfunc)
+
+
+def _defined(pyfunc: Callable[..., Any]) -> Function:
+    """A function with ``pyfunc`` as its last overload."""
+    require_function(pyfunc, "func")
+    source_check.note_text(pyfunc)
+    earlier = _earlier(pyfunc)
+    known = [] if earlier is None else earlier.overloads
+    # Another object: what the name stood for before stays as it is.
+    function = Function(pyfunc.__name__, [*known])
+    function.add(Overload(pyfunc))
+    return function
+
+
+def _earlier(pyfunc: Callable[..., Any]) -> Function | None:
+    """What the name of ``pyfunc`` stands for in the module, class or function that defines it."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    found = None if frame is None else frame.f_locals.get(pyfunc.__name__)
+    if not isinstance(found, Function) or found.is_library:
+        return None
+    return found if all(_is_beside(o.pyfunc, pyfunc) for o in found.overloads) else None
+
+
+def _is_beside(earlier: Callable[..., Any], later: Callable[..., Any]) -> bool:
+    """Whether one run of one piece of code defines both: in order, or by a loop."""
+    first, second = earlier.__code__, later.__code__
+    is_below = second.co_firstlineno > first.co_firstlineno
+    return first is second or (first.co_filename == second.co_filename and is_below)

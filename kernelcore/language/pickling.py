@@ -15,7 +15,8 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from kernelcore.base.errors import KernelSyntaxError
-from kernelcore.language.source import MISSING, Source, read_source
+from kernelcore.language.bound_names import MISSING
+from kernelcore.language.source import Source, read_source
 
 _FLAGS = __future__.annotations.compiler_flag
 

@@ -12,6 +12,8 @@ from functools import cache, lru_cache
 from typing import Any, cast
 
 from kernelcore.base.errors import KernelNameError, KernelSyntaxError, SrcLoc, suggestion
+from kernelcore.language import bound_names
+from kernelcore.language.bound_names import MISSING
 from kernelcore.language.source_check import (
     FileText,
     forget_text,
@@ -21,8 +23,6 @@ from kernelcore.language.source_check import (
     text_of,
 )
 
-# Where a name stands for nothing.
-MISSING: Any = object()
 _LONG_LINE = 1 << 20
 # Decorators and the brackets of a signature; beyond, Python's own search is not slower.
 _MOST_ENDS = 8
@@ -126,11 +126,22 @@ class Source:
         raise KernelNameError(f"name '{name}' is not defined", loc, self._suggestion(name))
 
     def find(self, name: str) -> object:
-        """The Python object that ``name`` stands for around the function, or ``MISSING``."""
-        for names in (_closure(self.pyfunc), self.pyfunc.__globals__, vars(builtins)):
-            if name in names:
-                return names[name]
-        return MISSING
+        """The Python object that ``name`` stands for around the function, or ``MISSING``.
+
+        ``bound_names`` is told, but of what is Python's own.
+        """
+        cell = bound_names.cell_of(self.pyfunc, name)
+        if cell is not None:
+            found = _closure(self.pyfunc).get(name, MISSING)
+            bound_names.note(cell, "cell_contents", found)
+            if found is not MISSING:
+                return found
+        names = self.pyfunc.__globals__
+        if name in names or not hasattr(builtins, name):
+            found = names.get(name, MISSING)
+            bound_names.note(names, name, found)
+            return found
+        return vars(builtins)[name]
 
     def namespace(self) -> dict[str, Any]:
         """All names around the function, without Python's own."""

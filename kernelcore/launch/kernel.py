@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,8 @@ from kernelcore.base.errors import KernelArgumentError, KernelError, KernelGradE
 from kernelcore.base.lazy import Deferred
 from kernelcore.base.threads import cached_property
 from kernelcore.language import source, source_check
-from kernelcore.language.function import Function, Overload, require_function
+from kernelcore.language.bound_names import BoundNames
+from kernelcore.language.function import require_function
 
 # Modules that declare kernels are imported without the compiler.
 if TYPE_CHECKING:
@@ -44,11 +44,18 @@ else:
     specialize = Deferred("kernelcore.frontend.specialize")
 
 
+# Versions of a kernel that are kept, for different objects behind the names around it.
+_MOST_VERSIONS = 16
+
+
 class Kernel:
     """A kernel; ``launch`` runs it over plain arrays, the adapters make operators of it.
 
     A generic kernel, with a parameter that may have several types, is a family of kernels:
     ``overload`` gives the one for given types, and ``launch`` the one for its arguments.
+
+    What the names around it stand for is read when the kernel is first needed. Where one stands for
+    something else later, ``current`` gives another version of the kernel, which ``launch`` runs.
 
     Attributes:
         pyfunc: The Python function that defines it.
@@ -72,7 +79,15 @@ class Kernel:
         # Those that ``launch`` may run, by the parameters of which it gives cotangents.
         self.launched_adjoints: dict[tuple[tuple[int, ...], frozenset[int]], Adjoint] = {}
         # What to launch on the CPU if no argument has to be looked at before.
-        self.cpu_fast_path: native.LaunchDescriptor | None = None
+        # With names, a tuple: that of a version, the version, and the names while it is current.
+        self.cpu_fast_path: (
+            native.LaunchDescriptor
+            | tuple[native.LaunchDescriptor, Kernel, native.BoundNames]
+            | None
+        ) = None
+        self._names = BoundNames()
+        # All versions of the kernel, the one that was current last in front.
+        self._versions: list[Kernel] = [self]
         # The same, for arrays on a GPU.
         self.gpu_fast_path: CachedGpuLaunch | None = None
         # A Tape's LaunchPlans by the kinds of arguments, with the halves that native code follows.
@@ -146,25 +161,43 @@ class Kernel:
             self._overloads.setdefault(chosen, Kernel(self.pyfunc, chosen))
         return self._overloads[chosen]
 
+    def current(self) -> Kernel:
+        """The version for what the names around the kernel stand for; itself unless they changed.
+
+        What has no version yet is read and compiled when it is needed.
+        """
+        if not self._names or self._names.hold():
+            return self
+        for known in list(self._versions):
+            if known._names.hold():
+                break
+        else:
+            known = Kernel(self.pyfunc, self._types)
+            known._versions = self._versions
+        self._versions[:] = [known, *(v for v in self._versions if v is not known)][:_MOST_VERSIONS]
+        return known
+
     def for_arguments(self, args: Sequence[object]) -> Kernel:
-        """The kernel for the types of ``args``; itself if it is not generic.
+        """The current kernel for the types of ``args``.
 
         Raises:
             KernelTypeError: The types do not match the declaration.
         """
         if not self.is_generic:
-            return self
-        return self.overload(infer_types.argument_types(self.name, self.parameters, args))
+            return self.current()
+        types = infer_types.argument_types(self.name, self.parameters, args)
+        return self.overload(types).current()
 
     def for_inputs(self, given: Mapping[str, object]) -> Kernel:
-        """The kernel for arguments by name, without those that are results; itself if not generic.
+        """The current kernel for arguments by name, without those that are results.
 
         Raises:
             KernelTypeError: The types do not match, or do not tell those of results.
         """
         if not self.is_generic:
-            return self
-        return self.overload(infer_types.input_types(self.name, self.parameters, given))
+            return self.current()
+        types = infer_types.input_types(self.name, self.parameters, given)
+        return self.overload(types).current()
 
     @cached_property
     def func(self) -> Func:
@@ -178,7 +211,8 @@ class Kernel:
         if known is not None:
             return known
         types = None if self.is_generic else self._parameter_types
-        func = pipeline.normalize(specialize.specialize_kernel(self.pyfunc, types))
+        with self._names.reading():
+            func = pipeline.normalize(specialize.specialize_kernel(self.pyfunc, types))
         if entry is None:
             return func
         if self._find_entry() == entry:
@@ -203,8 +237,10 @@ class Kernel:
         return self._find_entry()
 
     def _find_entry(self) -> KernelEntry | None:
-        is_known = not self.is_generic
-        return kernel_cache.kernel_entry(self.pyfunc, self._parameter_types) if is_known else None
+        if self.is_generic:
+            return None
+        with self._names.reading():
+            return kernel_cache.kernel_entry(self.pyfunc, self._parameter_types)
 
     @cached_property
     def effects(self) -> tuple[Effect, ...]:
@@ -222,15 +258,17 @@ class Kernel:
         """``executable`` if arguments are taken as they are, None if they have to be looked at."""
         return None if self.is_generic or not self.is_plain else self.executable
 
-    def note_launch(self, args: Sequence[Any]) -> None:
-        """Let launches of arrays like ``args``, which were launched, take the short way."""
-        executable = self.plain_executable
+    def note_launch(self, launched: Kernel, args: Sequence[Any]) -> None:
+        """Let launches of arrays like ``args`` take the short way to ``launched``, its version."""
+        executable = launched.plain_executable
         if executable is None or not executable.has_arrays:
             return
-        if executable.is_on_cpu:
-            self.cpu_fast_path = executable.signature
+        if not executable.is_on_cpu:
+            launched.gpu_fast_path = executable.cached_gpu_launch(args)
+        elif launched._names:
+            self.cpu_fast_path = executable.signature, launched, launched._names.checked
         else:
-            self.gpu_fast_path = executable.cached_gpu_launch(args)
+            self.cpu_fast_path = executable.signature
 
     def adjoint(
         self, wrt: tuple[int, ...], seeds: tuple[int, ...], single: frozenset[int] = frozenset()
@@ -262,7 +300,7 @@ class Kernel:
                 with what it records), 'llvm', 'asm', or 'ptx'.
             architecture: Of GPUs, for 'ptx'; 'sm_75', the default, or a newer one.
         """
-        return stages.stage_text(self.pyfunc, self.func, stage, architecture)
+        return stages.stage_text(self.pyfunc, self.current().func, stage, architecture)
 
     def export(self, path: str | Path, architecture: str | None = None) -> tuple[Path, Path]:
         """Write the kernel as an object file or PTX for C programs, and a header beside it.
@@ -281,7 +319,7 @@ class Kernel:
         Raises:
             KernelCompileError: A name is none in C, or there is no such architecture.
         """
-        return export.export(self.func, path, architecture)
+        return export.export(self.current().func, path, architecture)
 
 
 def not_a_kernel(found: object) -> KernelArgumentError:
@@ -313,9 +351,13 @@ def kernel(
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """Make a kernel of a Python function whose parameters are annotated with kernelcore types.
 
-    Its text is that which the file had when the kernel was made. Constants of the scopes around it
-    have the values that they have when the kernel for given types of its parameters is first
-    needed.
+    Its text is that which the file had when the kernel was made. The names of the scopes around it
+    have the values that they have at a launch, as in Python: after ``SCALE = 2.0``, or where a
+    function that it calls is defined again, the next launch compiles the kernel for that. Values
+    that were met before are not compiled again. What is made of a kernel keeps the values that
+    names had then: operators of torch and Paddle, functions that JAX has traced, captured graphs,
+    recorded launches from their first run on, exported files, and what a Tape has recorded. So do
+    default values of parameters, and annotations. Changes inside of an object are not seen.
 
     Raises:
         KernelTypeError: ``pyfunc`` is no plain Python function.
@@ -327,49 +369,3 @@ def _kernel(pyfunc: Callable[..., Any]) -> Kernel:
     require_function(pyfunc, "kernel")
     source_check.note_text(pyfunc)
     return Kernel(pyfunc)
-
-
-@typing.overload
-def func(pyfunc: Callable[..., Any]) -> Function: ...
-@typing.overload
-def func() -> Callable[[Callable[..., Any]], Function]: ...
-def func(
-    pyfunc: Callable[..., Any] | None = None,
-) -> Function | Callable[[Callable[..., Any]], Function]:
-    """Make a function of the kernel language, to be called from kernels and other functions.
-
-    A second function of the same name in the same place is an overload of the first; with the same
-    annotations it takes its place. Where code runs again, as a cell of a notebook does, or defines
-    a name that another file defined, it replaces all that the name stood for.
-
-    Raises:
-        KernelTypeError: ``pyfunc`` is no plain Python function.
-    """
-    return _defined if pyfunc is None else _defined(pyfunc)
-
-
-def _defined(pyfunc: Callable[..., Any]) -> Function:
-    """A function with ``pyfunc`` as its last overload."""
-    require_function(pyfunc, "func")
-    source_check.note_text(pyfunc)
-    function = _earlier(pyfunc) or Function(pyfunc.__name__)
-    function.add(Overload(pyfunc))
-    return function
-
-
-def _earlier(pyfunc: Callable[..., Any]) -> Function | None:
-    """What the name of ``pyfunc`` stands for in the module, class or function that defines it."""
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename == __file__:
-        frame = frame.f_back
-    found = None if frame is None else frame.f_locals.get(pyfunc.__name__)
-    if not isinstance(found, Function) or found.is_library:
-        return None
-    return found if all(_is_beside(o.pyfunc, pyfunc) for o in found.overloads) else None
-
-
-def _is_beside(earlier: Callable[..., Any], later: Callable[..., Any]) -> bool:
-    """Whether one run of one piece of code defines both: in order, or by a loop."""
-    first, second = earlier.__code__, later.__code__
-    is_below = second.co_firstlineno > first.co_firstlineno
-    return first is second or (first.co_filename == second.co_filename and is_below)

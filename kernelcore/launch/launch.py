@@ -90,6 +90,7 @@ def launch(
     """
     if kernel.__class__ is not Kernel:
         raise not_a_kernel(kernel)
+    given, kernel = kernel, kernel.current()
     is_plain = not (adjoint or record_cmd) and adj_inputs is adj_outputs is device is stream is None
     if is_plain:
         observing = _observing()
@@ -123,7 +124,7 @@ def launch(
     with use_options(options):
         execute(kernel, dim, args, record=record_tape)
     if options.device in (None, CPU):
-        kernel.note_launch(args)
+        given.note_launch(kernel, args)
     return None
 
 

@@ -54,6 +54,7 @@ def kernel_operation(
             written elsewhere than at the launch index.
     """
     require_kernel(kernel)
+    kernel = kernel.current()
     func = kernel.func
     results, updated = roles(kernel, outputs, in_out)
     position = {p.name: i for i, p in enumerate(p for p in func.params if p.name not in results)}

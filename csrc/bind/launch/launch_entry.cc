@@ -8,6 +8,7 @@
 #include "bind/array/builtin_call.h"
 #include "bind/bindings.h"
 #include "bind/errors.h"
+#include "bind/launch/bound_names.h"
 #include "bind/launch/launch.h"
 #include "core/error.h"
 
@@ -117,12 +118,23 @@ bool sort_arguments(PyObject* const* given, size_t count, PyObject* keywords,
          is_sequence(sorted.outputs());
 }
 
-/// The descriptor of `kernel` if it has a fast path on the CPU; else invalid.
-nb::object fast_descriptor(PyObject* kernel) {
-  if (Py_TYPE(kernel) != g_entry.kernel) return {};
-  nb::object fast_path = nb::steal(PyObject_GetAttr(kernel, g_entry.fast_path));
-  if (!fast_path.is_valid()) throw nb::python_error();
-  return Py_TYPE(fast_path.ptr()) == g_entry.descriptor ? fast_path : nb::object();
+/// The descriptor of a fast path with names: a tuple of a descriptor, the kernel that it is of, and
+/// names around it. Invalid if they stand for other objects than when it was compiled.
+[[gnu::noinline]] nb::object current_descriptor(PyObject* path, nb::handle& kernel) {
+  if (PyTuple_CheckExact(path) == 0) return {};
+  if (!nb::inst_ptr<const BoundNames>(PyTuple_GetItem(path, 2))->hold()) return {};
+  kernel = PyTuple_GetItem(path, 1);
+  return nb::borrow(PyTuple_GetItem(path, 0));
+}
+
+/// The descriptor of `kernel` if it has a fast path on the CPU, else invalid; `kernel` becomes the
+/// version that it is of, which `kernel` keeps.
+nb::object fast_descriptor(nb::handle& kernel) {
+  if (Py_TYPE(kernel.ptr()) != g_entry.kernel) return {};
+  nb::object path = nb::steal(PyObject_GetAttr(kernel.ptr(), g_entry.fast_path));
+  if (!path.is_valid()) throw nb::python_error();
+  if (Py_TYPE(path.ptr()) == g_entry.descriptor) return path;
+  return current_descriptor(path.ptr(), kernel);
 }
 
 bool is_recording() {
@@ -133,20 +145,20 @@ bool is_recording() {
 
 /// Launches; false, and nothing was run, if the general function has to.
 bool launch_plainly(const EntryArguments& arguments) {
-  nb::object fast_path = fast_descriptor(arguments.kernel());
+  nb::handle kernel(arguments.kernel());
+  nb::object fast_path = fast_descriptor(kernel);
   if (!fast_path.is_valid() || is_recording()) return false;
   auto run = [&](nb::handle descriptor) {
     return launch(*nb::inst_ptr<const LaunchDescriptor>(descriptor), arguments.dim(),
                   arguments.inputs(), arguments.outputs());
   };
-  nb::handle kernel(arguments.kernel());
   try {
     if (!run(fast_path)) run(nb::object(kernel.attr("executable").attr("serial")));
     return true;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kElsewhere) throw;
     // Later launches will probably use the same device.
-    nb::setattr(kernel, g_entry.fast_path, nb::none());
+    nb::setattr(arguments.kernel(), g_entry.fast_path, nb::none());
     return false;
   }
 }

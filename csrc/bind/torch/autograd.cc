@@ -10,7 +10,7 @@
 #include "bind/errors.h"
 #include "bind/launch/operation.h"
 #include "bind/torch/dispatch_state.h"
-#include "bind/torch/function_object.h"
+#include "bind/function_object.h"
 #include "bind/torch/operands.h"
 #include "torch/shim.h"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ from kernelcore.frontend.values.literal_types import UntypedLiteral
 from kernelcore.frontend.values.value import Static, Value, describe_type
 from kernelcore.ir.core import Const
 from kernelcore.language import composite_types
+from kernelcore.language.bound_names import MISSING, note_attribute
 from kernelcore.language.source import EXPRESSION_ERRORS
 from kernelcore.language.types import Dense, StructType, is_pattern, type_of
 
@@ -69,6 +71,8 @@ def evaluate_static(names: Names, node: ast.Call, local: Mapping[str, Value]) ->
             "use names of the scope around the kernel, and literals",
         )
     known = {name: _object(value) for name, value in local.items() if _is_known(value)}
+    for inner in ast.walk(expr):
+        _note_read(names, inner, known)
     code = compile(ast.Expression(expr), "<static>", "eval")
     try:
         found: object = eval(code, {**names.namespace(), **known})
@@ -82,6 +86,22 @@ def evaluate_static(names: Names, node: ast.Call, local: Mapping[str, Value]) ->
             "Python evaluates the expression once, while the kernel is compiled",
         ) from None
     return host_value(found, "static(...)", loc)
+
+
+def _note_read(names: Names, node: ast.AST, known: Mapping[str, object]) -> object:
+    """What a dotted name stands for, of which ``bound_names`` is told; MISSING of other nodes."""
+    match node:
+        case ast.Name(id=name):
+            return MISSING if name in known else names.find(name)
+        case ast.Attribute(value=base, attr=attr):
+            owner = _note_read(names, base, known)
+            # No code of a user runs twice.
+            found = inspect.getattr_static(owner, attr, MISSING)
+            if owner is not MISSING and found is not MISSING:
+                note_attribute(owner, attr, found)
+            return found
+        case _:
+            return MISSING
 
 
 def _is_known(value: Value) -> bool:

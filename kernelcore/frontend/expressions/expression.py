@@ -46,6 +46,7 @@ from kernelcore.frontend.values.value import (
 )
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import OpKind
+from kernelcore.language.bound_names import note_attribute
 from kernelcore.language.types import Dense, StructType, boolean
 
 _VALUE = "$value"
@@ -142,6 +143,7 @@ def static_object(scope: Scope, node: ast.expr) -> object:
                     reduction_remedy(attr)
                     or suggestion(attr, dir(owner), None, f"{ast.unparse(base)}."),
                 )
+            note_attribute(owner, attr, found)
             return found
         case _:
             return _MISSING

@@ -1,0 +1,33 @@
+// Names that code was made with, and the objects that they stood for.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <vector>
+
+namespace kernelcore::bind {
+
+/// Names in dictionaries, or attributes of other objects, with the objects that they stand for.
+class BoundNames {
+ public:
+  /// Takes rows of (dictionary or other object, name, tuple of the object that it stands for, or
+  /// None if it stands for nothing).
+  explicit BoundNames(nanobind::list given);
+
+  /// Whether all names stand for the same objects as before.
+  bool hold() const;
+
+  /// What the names point into; None once the garbage collector has cleared it.
+  nanobind::object rows;
+
+ private:
+  struct Name {
+    PyObject* space;
+    PyObject* name;
+    PyObject* found;  // null: nothing
+  };
+
+  std::vector<Name> names_;
+};
+
+}  // namespace kernelcore::bind
