@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 from kernelcore import _native
@@ -11,10 +12,19 @@ from kernelcore.base.errors import (
     KernelAssertionError,
     KernelCompileError,
     KernelDeviceError,
+    KernelError,
     KernelIndexError,
     KernelMemoryError,
     KernelPlacementError,
 )
+
+# Free-threaded Python enables the GIL for a module that does not declare that it works without it,
+# unless the user forbids that. Native caches and reference counts rely on the GIL.
+if not getattr(sys, "_is_gil_enabled", lambda: True)():
+    raise KernelError(
+        "kernelcore needs Python's global interpreter lock, found one that is disabled",
+        remedy="unset PYTHON_GIL, and leave out the option -X gil=0",
+    )
 
 # In the order of ErrorKind: an unknown kernel and a defect of kernelcore come last.
 _native.set_error_types(
