@@ -1,8 +1,4 @@
-"""Structs, arrays of vectors, views, overloads and generic functions, checked against NumPy."""
-
-# Overloads share a name.
-# ruff: noqa: F811
-# pyright: reportRedeclaration=false
+"""Structs, arrays of vectors, views and generic functions, checked against NumPy."""
 
 from typing import Any
 
@@ -19,17 +15,17 @@ class Body:
 
 
 @kc.func
-def energy(b: Body):
+def kinetic(b: Body):
     return 0.5 * b.mass * kc.length_sq(b.velocity)
 
 
 @kc.func
-def energy(a: Body, b: Body):
+def potential(a: Body, b: Body):
     return -a.mass * b.mass / kc.length(a.position - b.position)
 
 
 @kc.func
-def total(x: kc.array(dtype=Any)):
+def total(x: kc.array[Any]):
     result = x[0]
     for k in range(1, x.shape[0]):
         result += x[k]
@@ -37,15 +33,15 @@ def total(x: kc.array(dtype=Any)):
 
 
 @kc.kernel
-def energies(bodies: kc.array(dtype=Body), e: kc.array(dtype=kc.float64)):
+def energies(bodies: kc.array[Body], e: kc.array[kc.float64]):
     i = kc.tid()
-    e[i] = energy(bodies[i])
+    e[i] = kinetic(bodies[i])
     for j in range(i):
-        e[i] += energy(bodies[i], bodies[j])
+        e[i] += potential(bodies[i], bodies[j])
 
 
 @kc.kernel
-def drift(bodies: kc.array(dtype=Body), dt: kc.float64, path: kc.array2d[kc.vec3d]):
+def drift(bodies: kc.array[Body], dt: kc.float64, path: kc.array2d[kc.vec3d]):
     i = kc.tid()
     b = bodies[i]
     for k in range(path.shape[1]):
@@ -55,7 +51,7 @@ def drift(bodies: kc.array(dtype=Body), dt: kc.float64, path: kc.array2d[kc.vec3
 
 
 @kc.kernel
-def sums(x: kc.array2d[Any], every_second: kc.array(dtype=Any)):
+def sums(x: kc.array2d[Any], every_second: kc.array[Any]):
     i = kc.tid()
     every_second[i] = total(x[i, ::2])
 
@@ -70,7 +66,7 @@ def check(claim: str, found: np.ndarray, wanted: np.ndarray) -> None:
 def main() -> None:
     rng = np.random.default_rng(0)
     count, steps, dt = 6, 8, 0.125
-    bodies: Any = np.zeros(count, Body.numpy_dtype())
+    bodies: Any = np.zeros(count, kc.dtype_to_numpy(Body))
     bodies["position"] = rng.normal(size=(count, 3))
     bodies["velocity"] = rng.normal(size=(count, 3))
     bodies["mass"] = rng.uniform(1.0, 2.0, count)
@@ -81,8 +77,8 @@ def main() -> None:
     between = x[:, None] - x[None]
     distance = np.linalg.norm(between, axis=2) + np.eye(count)
     pairs = m[:, None] * m[None] * (1.0 - np.eye(count)) / distance
-    kinetic = 0.5 * m @ (v * v).sum(1)
-    check("overloads: energy of one body and of two", e.sum(), kinetic - 0.5 * pairs.sum())
+    moving = 0.5 * m @ (v * v).sum(1)
+    check("functions of structs: energy", e.sum(), moving - 0.5 * pairs.sum())
 
     slope = {name: np.zeros_like(bodies[name]) for name in ("position", "velocity", "mass")}
     kc.launch(energies, count, [bodies], [e], [slope], [np.ones(count)], adjoint=True)
@@ -97,7 +93,7 @@ def main() -> None:
     check("arrays of structs are NumPy's, in place", bodies["position"], x + steps * dt * v)
 
     of_vectors, of_numbers = np.zeros((count, 3)), np.zeros(count)
-    kernel = kc.overload(sums, [kc.array2d[kc.vec3d], kc.array(dtype=kc.vec3d)])
+    kernel = kc.overload(sums, [kc.array2d[kc.vec3d], kc.array[kc.vec3d]])
     kc.launch(kernel, count, [path], [of_vectors])
     kc.launch(sums, count, [path[..., 0]], [of_numbers])
     check("generic: sums over a view of vectors", of_vectors, path[:, ::2].sum(1))

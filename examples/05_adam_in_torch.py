@@ -18,13 +18,13 @@ from torch_ext import from_torch, to_torch, torch_op
 
 
 @kc.kernel
-def squares(points: kc.array2d(dtype=float), loss: kc.array(dtype=float)):
+def squares(points: kc.array2d[float], loss: kc.array[float]):
     i, j = kc.tid()
     kc.atomic_add(loss, 0, points[i, j] * points[i, j])
 
 
 @kc.kernel
-def rosenbrock(points: kc.array(dtype=kc.vec2), value: kc.array(dtype=float)):
+def rosenbrock(points: kc.array[kc.vec2], value: kc.array[float]):
     i = kc.tid()
     p = points[i]
     value[i] = (1.0 - p.x) ** 2.0 + 100.0 * (p.y - p.x**2.0) ** 2.0
@@ -58,7 +58,8 @@ class Rosenbrock(torch.autograd.Function):
         return value
 
     @staticmethod
-    def backward(ctx: Any, ct_value: torch.Tensor) -> torch.Tensor:
+    def backward(ctx: Any, *grad_outputs: torch.Tensor) -> torch.Tensor:
+        (ct_value,) = grad_outputs
         points, value = ctx.saved_tensors
         ct_points = torch.zeros_like(points)
         kc.launch(

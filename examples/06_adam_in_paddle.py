@@ -17,13 +17,13 @@ from paddle_ext import from_paddle, paddle_op, to_paddle
 
 
 @kc.kernel
-def squares(points: kc.array2d(dtype=float), loss: kc.array(dtype=float)):
+def squares(points: kc.array2d[float], loss: kc.array[float]):
     i, j = kc.tid()
     kc.atomic_add(loss, 0, points[i, j] * points[i, j])
 
 
 @kc.kernel
-def rosenbrock(points: kc.array(dtype=kc.vec2), value: kc.array(dtype=float)):
+def rosenbrock(points: kc.array[kc.vec2], value: kc.array[float]):
     i = kc.tid()
     p = points[i]
     value[i] = (1.0 - p.x) ** 2.0 + 100.0 * (p.y - p.x**2.0) ** 2.0

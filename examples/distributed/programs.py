@@ -13,8 +13,8 @@ import kernelcore as kc
 from jax_ffi import jax_kernel
 
 P = PartitionSpec
-ROW = kc.array(dtype=kc.float64)
-TABLE = kc.array2d(dtype=kc.float64)
+ROW = kc.array[kc.float64]
+TABLE = kc.array2d[kc.float64]
 
 
 @kc.kernel

@@ -13,7 +13,7 @@ import kernelcore as kc
 from kernelcore.builtins import BUILTINS, LIBRARY
 from kernelcore.frontend.calls.intrinsics import Intrinsic
 from tools.builtin_table import builtins_markdown
-from tools.public_stub import stub
+from tools.public_stub import MODULES, stub
 
 MAX_FIRST_LINE = 100
 EXPORTED = {name: getattr(kc, name) for name in dir(kc)}
@@ -70,4 +70,5 @@ def test_type_checkers_see_every_module_with_built_ins() -> None:
     modules = {entry.module for entry in BUILTINS.values()}
     modules |= {o.pyfunc.__module__ for f in LIBRARY.values() for o in f.overloads}
     text = stub()
-    assert {m for m in modules if f"from {m} import *" not in text} == set()
+    assert {m for m in modules if m.removeprefix("kernelcore.builtins.") not in MODULES} == set()
+    assert {name for name in PUBLIC if f"def {name}(" not in text} == set()
