@@ -1,5 +1,6 @@
 """kernelcore kernels as JAX functions."""
 
+import jax_ffi.framework  # noqa: F401
 from jax_ffi.callable import GraphMode as GraphMode
 from jax_ffi.callable import JaxCallable as JaxCallable
 from jax_ffi.callable import jax_callable as jax_callable

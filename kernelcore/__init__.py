@@ -1,6 +1,6 @@
 """Compute kernels written once in Python syntax, native operators everywhere, exact derivatives."""
 
-import sys
+import sys as _sys
 
 from kernelcore import _exports
 from kernelcore.base.lazy import export as _export
@@ -25,6 +25,8 @@ from kernelcore.language.types import uint16 as uint16
 from kernelcore.language.types import uint32 as uint32
 from kernelcore.language.types import uint64 as uint64
 
+__version__ = "0.1.0"
+
 # The kernel language's name of the type.
 bool = boolean
 
@@ -35,4 +37,9 @@ types.__dict__.update(
 
 globals().update(_CLASSES)
 # Importing the compiler takes longer than the rest, and declaring kernels does not need it.
-_export(sys.modules[__name__], {**_exports.ADAPTERS, **_exports.HOMES}, _exports.operations)
+_export(
+    _sys.modules[__name__],
+    {**_exports.ADAPTERS, **_exports.HOMES},
+    _exports.operations,
+    _exports.ADAPTERS,
+)

@@ -1,5 +1,6 @@
 """kernelcore for Paddle: tensors as arrays, arrays as tensors, kernels as operators."""
 
+import paddle_ext.framework  # noqa: F401
 from paddle_ext.device import device_from_paddle as device_from_paddle
 from paddle_ext.device import device_to_paddle as device_to_paddle
 from paddle_ext.device import stream_from_paddle as stream_from_paddle

@@ -1,5 +1,6 @@
 """Kernels as torch operators."""
 
+import torch_ext.framework  # noqa: F401
 from torch_ext.callable import torch_callable as torch_callable
 from torch_ext.dtype import dtype_from_torch as dtype_from_torch
 from torch_ext.dtype import dtype_to_torch as dtype_to_torch

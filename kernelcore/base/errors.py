@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kernelcore.base.lazy import Deferred
@@ -154,3 +155,19 @@ class KernelIndexError(KernelError, IndexError):
 
 class VerifyError(KernelError):
     """Ill-formed IR; a defect of the pass that made it."""
+
+
+def require_framework(name: str, adapter: str) -> None:
+    """Import the framework ``name``, which the package ``adapter`` is for.
+
+    Raises:
+        ModuleNotFoundError: It is not installed; says which extra of kernelcore brings it.
+    """
+    try:
+        import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        text = f"{adapter} needs {name}, which is not installed"
+        remedy = f"pip install 'kernelcore[{name}]'"
+        raise ModuleNotFoundError(f"{text}\n  help: {remedy}", name=name) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
@@ -45,16 +46,35 @@ class Exporting(ModuleType):
             super().__setattr__(name, value)
 
     def __dir__(self) -> Iterable[str]:
-        return sorted({*self.__dict__, *self.__homes__, *self.__others__()})
+        own = {k for k, v in self.__dict__.items() if k in _OWN or _is_public(k, v)}
+        return sorted({*own, *self.__homes__, *self.__others__()})
 
 
-def export(package: ModuleType, known: Mapping[str, str], others: Names) -> None:
-    """Make ``package`` an ``Exporting`` of names by module, and of what ``others`` gives."""
+# Names of a package that users read beside the public ones.
+_OWN = frozenset({"__doc__", "__file__", "__name__", "__package__", "__path__", "__version__"})
+
+
+def _is_public(name: str, value: object) -> bool:
+    """Whether users need a name of a package: submodules are found by importing them."""
+    return not name.startswith("_") and (not isinstance(value, ModuleType) or name == "types")
+
+
+def export(
+    package: ModuleType, known: Mapping[str, str], others: Names, unstarred: Iterable[str]
+) -> None:
+    """Make ``package`` an ``Exporting`` of names by module, and of what ``others`` gives.
+
+    ``from package import *`` leaves out the names ``unstarred``, modules, and those that would
+    hide Python's built-in functions.
+    """
 
     def getter(name: str) -> Any:
         home = known.get(name)
         if home is not None:
             found = getattr(_module(home), name)
+        elif name == "__all__":
+            hidden = {*dir(builtins), *unstarred, "types"}
+            found = [n for n in dir(package) if n not in hidden and not n.startswith("_")]
         elif name.startswith("_") or name not in (rest := others()):
             raise AttributeError(f"module {package.__name__!r} has no attribute {name!r}")
         else:

@@ -41,6 +41,8 @@ class Builtin(Generic[P, R]):
     def __post_init__(self) -> None:
         # For help(), in place of those of this class.
         object.__setattr__(self, "__name__", self.op.name)
+        object.__setattr__(self, "__qualname__", self.op.name)
+        object.__setattr__(self, "__signature__", _signature(self.op))
         object.__setattr__(self, "__doc__", self.op.doc)
         object.__setattr__(self, "__module__", self.module)
 
@@ -68,6 +70,13 @@ class Builtin(Generic[P, R]):
 
     def __repr__(self) -> str:
         return self.op.signature
+
+
+def _signature(op: Op) -> inspect.Signature:
+    """The signature of an operation, in type classes."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    names = [inspect.Parameter(name, kind, annotation=c) for name, c in op.params.items()]
+    return inspect.Signature(names, return_annotation=op.result)
 
 
 _open_tables: list[dict[str, Builtin[..., Any]]] = []

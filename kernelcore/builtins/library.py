@@ -28,6 +28,7 @@ def library(*, updates: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], 
         name = pyfunc.__name__
         known = pyfunc.__globals__ if name.startswith("_") else _functions
         function = known.setdefault(name, Function(name, is_library=True))
+        object.__setattr__(function, "__module__", pyfunc.__module__)
         function.overloads.append(Overload(pyfunc, updates, is_library=True))
         return function
 

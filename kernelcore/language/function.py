@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -66,7 +66,11 @@ class _Doc:
         return "\n\n".join(texts)
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+# What users need of a function; completion offers these, and the rest is for kernelcore.
+_PUBLIC = frozenset({"name", "overloads"})
+
+
+@dataclass(frozen=True, eq=False)
 class Function:
     """A function that kernels call; it is specialised for the types of each call.
 
@@ -86,10 +90,24 @@ class Function:
     overloads: list[Overload] = field(default_factory=list[Overload])
     is_library: bool = False
 
-    @property
-    def __name__(self) -> str:
-        """Its name, for help()."""
-        return self.name
+    def __getattr__(self, name: str) -> Any:
+        # For help() and the module inspect; the first definition stands for all.
+        if name == "__name__":
+            return self.name
+        if name == "__wrapped__" and self.overloads:
+            return self.overloads[0].pyfunc
+        if name == "__qualname__" and self.overloads:
+            return self.overloads[0].pyfunc.__qualname__
+        if name == "__signature__" and len(self.overloads) > 1:
+            return _common_signature(self.overloads)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __repr__(self) -> str:
+        more = f", {len(self.overloads)} overloads" * (len(self.overloads) > 1)
+        return f"<function {self.name}{more}>"
+
+    def __dir__(self) -> Iterable[str]:
+        return sorted(_PUBLIC | {name for name in super().__dir__() if name.startswith("__")})
 
     def __copy__(self) -> Function:
         return self
@@ -108,6 +126,7 @@ class Function:
 
     def add(self, overload: Overload) -> None:
         """Add a definition, in place of one with the same annotations."""
+        object.__setattr__(self, "__module__", overload.pyfunc.__module__)
         signature = annotation_texts(overload.pyfunc)
         for place, known in enumerate(self.overloads):
             if annotation_texts(known.pyfunc) == signature:
@@ -134,6 +153,16 @@ class Function:
         with np.errstate(all="ignore") if self.is_library else nullcontext():
             result = overload.pyfunc(*args, **kwargs)
         return _updated(overload, args, kwargs, result) if overload.updates else result
+
+
+def _common_signature(overloads: Sequence[Overload]) -> inspect.Signature:
+    """The parameters of all definitions; any, where they differ."""
+    found = [inspect.signature(o.pyfunc) for o in overloads]
+    if all(list(s.parameters) == list(found[0].parameters) for s in found):
+        return inspect.Signature(
+            [p.replace(annotation=inspect.Parameter.empty) for p in found[0].parameters.values()]
+        )
+    return inspect.signature(lambda *args, **kwargs: None)
 
 
 def _from_texts(name: str, texts: list[tuple[Any, tuple[str, ...]]]) -> Function:

@@ -70,6 +70,8 @@ class Executable:
         self._make = make
         self._entry = entry
         self._device_kernels: dict[tuple[str, bool, bool], native.DeviceKernel] = {}
+        # Bytes of the code that was made or loaded, by what it is for.
+        self.code_bytes: dict[str, int] = {}
 
     @cached_property
     def _func(self) -> Func:
@@ -123,6 +125,7 @@ class Executable:
             key, found = compiled.key, (compiled.image, compiled.address)
             self._keep(target, key)
         code, address = found
+        self.code_bytes[target] = len(code)
         return described.signature(key, address), code, symbol_of(key)
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernelcore.base.errors import KernelArgumentError, KernelError, KernelGradError, SrcLoc
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kernelcore.ir.core import Func
     from kernelcore.language import pickling
     from kernelcore.language.types import SourceType
-    from kernelcore.launch import adjoint_kernel, executable, infer_types
+    from kernelcore.launch import adjoint_kernel, executable, infer_types, kernel_html
     from kernelcore.launch.adjoint_kernel import Adjoint
     from kernelcore.launch.executable import CachedGpuLaunch, Executable
     from kernelcore.launch.infer_types import Parameter
@@ -36,6 +36,7 @@ else:
     executable = Deferred("kernelcore.launch.executable")
     export = Deferred("kernelcore.compiler.export")
     infer_types = Deferred("kernelcore.launch.infer_types")
+    kernel_html = Deferred("kernelcore.launch.kernel_html")
     stages = Deferred("kernelcore.compiler.stages")
     effects = Deferred("kernelcore.passes.access.effects")
     pickling = Deferred("kernelcore.language.pickling")
@@ -46,6 +47,10 @@ else:
 
 # Versions of a kernel that are kept, for different objects behind the names around it.
 _MOST_VERSIONS = 16
+# What users need of a kernel; completion offers these, and the rest is for kernelcore.
+_PUBLIC = frozenset(
+    {"export", "inspect", "is_generic", "loc", "name", "overload", "parameters", "pyfunc"}
+)
 
 
 class Kernel:
@@ -73,8 +78,11 @@ class Kernel:
         self._types = types
         self._overloads: dict[tuple[SourceType, ...], Kernel] = {}
         self.__name__ = pyfunc.__name__
+        self.__qualname__ = pyfunc.__qualname__
         self.__doc__ = pyfunc.__doc__
         self.__module__ = pyfunc.__module__
+        # Its signature and source, for the module inspect.
+        self.__wrapped__ = pyfunc
         self._adjoints: dict[tuple[tuple[int, ...], tuple[int, ...], frozenset[int]], Adjoint] = {}
         # Those that ``launch`` may run, by the parameters of which it gives cotangents.
         self.launched_adjoints: dict[tuple[tuple[int, ...], frozenset[int]], Adjoint] = {}
@@ -104,6 +112,12 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}>"
+
+    def _repr_html_(self) -> str:
+        return kernel_html.kernel_html(self)
+
+    def __dir__(self) -> Iterable[str]:
+        return sorted(_PUBLIC | {name for name in super().__dir__() if name.startswith("__")})
 
     def __copy__(self) -> Kernel:
         return self
@@ -176,6 +190,11 @@ class Kernel:
             known._versions = self._versions
         self._versions[:] = [known, *(v for v in self._versions if v is not known)][:_MOST_VERSIONS]
         return known
+
+    @property
+    def overloads(self) -> tuple[Kernel, ...]:
+        """The kernels for given types that were asked for."""
+        return tuple(self._overloads.values())
 
     def for_arguments(self, args: Sequence[object]) -> Kernel:
         """The current kernel for the types of ``args``.

@@ -42,9 +42,10 @@ def test_public_names_are_those_of_their_modules(name: str) -> None:
 
 def test_packages_do_not_hide_functions() -> None:
     shared = [m.name for m in pkgutil.iter_modules(kc.__path__) if m.name in HOMES]
-    assert shared == ["launch"]
-    importlib.import_module("kernelcore.launch")
-    assert callable(kc.launch)
+    assert shared == ["explain", "launch"]
+    for name in shared:
+        importlib.import_module(f"kernelcore.{name}")
+        assert callable(getattr(kc, name))
 
 
 def test_operations_are_public() -> None:

@@ -199,6 +199,11 @@ PyObject* represent_entry(PyObject*) {
   return PyUnicode_FromString("<function kernelcore.launch>");
 }
 
+/// With `__get__` help() takes it for a function, and shows its parameters; it binds nothing.
+PyObject* get_entry(PyObject* self, PyObject*, PyObject*) {
+  return Py_NewRef(self);
+}
+
 PyMemberDef g_entry_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(EntryObject, call), READONLY, nullptr},
     {"__dictoffset__", T_PYSSIZET, offsetof(EntryObject, attributes), READONLY, nullptr},
@@ -214,6 +219,7 @@ PyGetSetDef g_entry_properties[] = {
 
 PyType_Slot g_entry_slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                                {Py_tp_repr, reinterpret_cast<void*>(represent_entry)},
+                               {Py_tp_descr_get, reinterpret_cast<void*>(get_entry)},
                                {Py_tp_members, g_entry_members},
                                {Py_tp_methods, g_entry_methods},
                                {Py_tp_getset, g_entry_properties},

@@ -20,6 +20,7 @@ class Intrinsic:
         self.name = name
         self.usage = usage
         self.derivative = derivative
+        self.__name__ = self.__qualname__ = name
         self.__doc__ = doc
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -27,6 +28,9 @@ class Intrinsic:
             f"{self.name}() was called outside of a kernel",
             remedy="call it in a function decorated with @kernel",
         )
+
+    def __repr__(self) -> str:
+        return self.usage
 
 
 tid = Intrinsic(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from kernelcore import _native
 from kernelcore.base import native
 from kernelcore.base.errors import KernelArgumentError
+from kernelcore.base.lazy import Deferred
 from kernelcore.language.types import SCALARS, Dense, Element, StructType
 from kernelcore.runtime.array.element_layout import (
     Numbers,
@@ -31,6 +32,12 @@ from kernelcore.runtime.device import CPU, Device, require_device
 from kernelcore.runtime.device_memory import allocated, device_of, pinned, upload
 from kernelcore.runtime.hooks import observer
 from kernelcore.runtime.stream import current_stream
+
+# Notebooks alone need it.
+if TYPE_CHECKING:
+    from kernelcore.runtime.array import array_html
+else:
+    array_html = Deferred("kernelcore.runtime.array.array_html")
 
 
 class Array(ElementMemory):
@@ -356,6 +363,9 @@ class Array(ElementMemory):
     def zero_(self) -> Self:
         """Set every element to zero."""
         return self.fill_(np.zeros((), self._data.dtype) if self._data.dtype.names else 0)
+
+    def _repr_html_(self) -> str:
+        return array_html.array_html(self)
 
     def __reduce__(self) -> tuple[Callable[..., Array], tuple[Numbers, Any]]:
         # Without the gradient.

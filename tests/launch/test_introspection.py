@@ -1,0 +1,115 @@
+"""Kernels and functions show users what they are: to inspect, help, completion and notebooks."""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kernelcore as kc
+
+
+@kc.func
+def doubled(x: float) -> float:
+    """Twice ``x``."""
+    return 2.0 * x
+
+
+@kc.func
+def either(x: float):
+    return x
+
+
+@kc.func
+def either(x: kc.vec3, y: float):  # noqa: F811
+    return x * y
+
+
+@kc.kernel
+def scale(x: kc.array[float], y: kc.array[float], k: float):
+    """Scale <x>."""
+    i = kc.tid()
+    y[i] = k * doubled(x[i])
+
+
+def test_inspect_shows_a_kernel() -> None:
+    assert list(inspect.signature(scale).parameters) == ["x", "y", "k"]
+    assert inspect.getsource(scale).startswith("@kc.kernel\ndef scale(x: kc.array[float]")
+    assert scale.__wrapped__ is scale.pyfunc
+    assert (scale.__name__, scale.__qualname__, scale.__module__) == ("scale", "scale", __name__)
+    assert inspect.getdoc(scale) == "Scale <x>."
+    assert list(inspect.signature(kc.Kernel).parameters) == ["pyfunc", "types"]
+
+
+def test_inspect_shows_a_function() -> None:
+    assert list(inspect.signature(doubled).parameters) == ["x"]
+    assert inspect.getsource(doubled).startswith("@kc.func\ndef doubled(x: float)")
+    found = doubled.__name__, doubled.__qualname__, doubled.__module__
+    assert found == ("doubled", "doubled", __name__)
+    assert str(inspect.signature(either)) == "(*args, **kwargs)"
+    assert "name" in inspect.signature(kc.Function).parameters
+
+
+def test_inspect_shows_built_ins() -> None:
+    assert str(inspect.signature(kc.sin)) == "(x: 'Float') -> 'Float'"
+    assert str(inspect.signature(kc.dot)) == "(a, b)"
+    assert (kc.sin.__name__, kc.sin.__qualname__) == ("sin", "sin")
+    assert (kc.tid.__name__, kc.dot.__module__) == ("tid", "kernelcore.builtins.vector")
+    assert repr(kc.tid) == "i = tid() or i, j = tid()"
+
+
+def test_representations_are_short() -> None:
+    assert repr(scale) == "<kernel scale>"
+    assert repr(doubled) == "<function doubled>"
+    assert repr(either) == "<function either, 2 overloads>"
+
+
+@pytest.mark.parametrize("found", [scale, doubled])
+def test_completion_offers_what_users_need(found: Any) -> None:
+    offered = [name for name in dir(found) if not name.startswith("_")]
+    assert offered
+    assert all(hasattr(found, name) for name in dir(found))
+    assert {"func", "executable", "note_launch", "add", "takes"} & set(offered) == set()
+
+
+def test_help_of_launch_shows_its_parameters() -> None:
+    text = pydoc.plain(pydoc.render_doc(kc.launch))
+    assert "launch(kernel: 'Kernel', dim: 'Dims'" in text
+
+
+def test_public_names_are_no_modules() -> None:
+    names = [name for name in dir(kc) if not name.startswith("_")]
+    assert {n for n in names if inspect.ismodule(getattr(kc, n))} == {"types"}
+    assert not {"sys", "TYPE_CHECKING", "lazy", "base"} & set(names)
+
+
+def test_all_hides_none_of_python_s_functions() -> None:
+    namespace: dict[str, Any] = {}
+    exec("from kernelcore import *", namespace)
+    assert {"kernel", "launch", "vec3", "sin", "float32"} <= namespace.keys()
+    assert not {"abs", "max", "map", "bool", "types", "torch_op"} & namespace.keys()
+    assert isinstance(kc.__version__, str)
+
+
+def test_notebooks_show_kernels() -> None:
+    kernel = kc.Kernel(scale.pyfunc)
+    html: str = kernel._repr_html_()
+    assert "scale(x: array(float32, 1), y: array(float32, 1), k: float32)" in html
+    assert "none yet" in html
+    assert "Scale &lt;x&gt;." in html
+    kc.launch(kernel, 3, [np.ones(3, np.float32)], [np.zeros(3, np.float32), 2.0])
+    assert "bytes for cpu" in kernel._repr_html_()
+
+
+def test_notebooks_show_arrays() -> None:
+    html: str = kc.array(np.arange(24.0).reshape(2, 12), dtype=float)._repr_html_()
+    for text in ("float32", "(2, 12)", "cpu", "<td>13.</td>", "<td>…</td>"):
+        assert text in html
+    for array in (
+        *(kc.zeros(shape) for shape in ((), (0,), (3,), (2, 3, 4))),
+        kc.zeros((2, 2), dtype=kc.vec3),
+    ):
+        assert array._repr_html_().startswith("<div><b>array</b>")

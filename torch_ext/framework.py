@@ -1,0 +1,5 @@
+"""The framework of this package; imported first, to say how to install it."""
+
+from kernelcore.base.errors import require_framework
+
+require_framework("torch", __name__.partition(".")[0])
