@@ -21,6 +21,7 @@ HOMES = homes(
         ),
         "kernelcore.autograd.gradcheck": "gradcheck jacobian jacobian_fd",
         "kernelcore.explain.report": "explain",
+        "kernelcore.launch.tangent_launch": "jvp",
         "kernelcore.language.function": "Function func",
         "kernelcore.launch.recorded_launch": "Launch",
         "kernelcore.base.config": "config get_module_options set_module_options",

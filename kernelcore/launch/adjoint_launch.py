@@ -117,7 +117,7 @@ def execute_adjoint(
     device = device_of_arrays(actual) or CPU
     fault = adjoint_memory(kernel, adjoint, device).fault(args, actual)
     if fault is not None:
-        raise _fault_error(kernel, *fault)
+        raise fault_error(kernel, "cotangent", *fault)
     submit(adjoint.executable, dim, actual)
     for i, weight in start_weights.items():
         if i in cotangents:
@@ -127,7 +127,8 @@ def execute_adjoint(
 def adjoint_memory(kernel: Kernel, adjoint: Adjoint, device: Device) -> native.AdjointMemory:
     """The rule for the arrays of ``adjoint`` of ``kernel`` on ``device``."""
     if device not in adjoint.memories:
-        cotangents = [(n, i) for n, (i, part) in enumerate(adjoint.order) if part is Part.COTANGENT]
+        order = enumerate(adjoint.order)
+        cotangents = [(n, i, True) for n, (i, part) in order if part is Part.COTANGENT]
         adjoint.memories[device] = native.AdjointMemory(
             kernel.executable.interface(device),
             adjoint.executable.interface(device),
@@ -137,15 +138,15 @@ def adjoint_memory(kernel: Kernel, adjoint: Adjoint, device: Device) -> native.A
     return adjoint.memories[device]
 
 
-def _fault_error(
-    kernel: Kernel, reason: str, array: tuple[int, bool], *details: Any
+def fault_error(
+    kernel: Kernel, derivative: str, reason: str, array: tuple[int, bool], *details: Any
 ) -> KernelArgumentError:
-    """The error for what ``AdjointMemory.fault`` found."""
+    """The error for what ``AdjointMemory.fault`` found; a ``derivative`` is called so."""
     func = kernel.func
 
     def name(array: tuple[int, bool]) -> str:
-        i, is_cotangent = array
-        return f"{'the cotangent of ' if is_cotangent else ''}'{func.params[i].name}'"
+        i, is_derivative = array
+        return f"{f'the {derivative} of ' if is_derivative else ''}'{func.params[i].name}'"
 
     if reason == "shape":
         expected, found = details

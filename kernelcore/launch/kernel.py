@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kernelcore.launch.adjoint_kernel import Adjoint
     from kernelcore.launch.executable import CachedGpuLaunch, Executable
     from kernelcore.launch.infer_types import Parameter
+    from kernelcore.launch.tangent_launch import TangentKernel
     from kernelcore.passes import pipeline
     from kernelcore.passes.access import effects
     from kernelcore.passes.access.effects import Effect
@@ -86,6 +87,8 @@ class Kernel:
         self._adjoints: dict[tuple[tuple[int, ...], tuple[int, ...], frozenset[int]], Adjoint] = {}
         # Those that ``launch`` may run, by the parameters of which it gives cotangents.
         self.launched_adjoints: dict[tuple[tuple[int, ...], frozenset[int]], Adjoint] = {}
+        # The kernels of tangents, by active parameters and axes with one point.
+        self.launched_jvps: dict[tuple[tuple[int, ...], frozenset[int]], TangentKernel] = {}
         # What to launch on the CPU if no argument has to be looked at before.
         # With names, a tuple: that of a version, the version, and the names while it is current.
         self.cpu_fast_path: (

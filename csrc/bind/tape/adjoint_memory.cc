@@ -1,6 +1,6 @@
 #include "bind/tape/adjoint_memory.h"
 
-#include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -52,15 +52,14 @@ nb::object sharing_fault(const Known* known, size_t count) {
 }  // namespace
 
 AdjointMemory::AdjointMemory(const LaunchDescriptor& primal, const LaunchDescriptor& adjoint,
-                             std::vector<bool> written,
-                             std::vector<std::pair<size_t, size_t>> cotangents)
+                             std::vector<bool> written, std::vector<Derivative> cotangents)
     : primal_(&primal),
       adjoint_(&adjoint),
       written_(std::move(written)),
       cotangents_(std::move(cotangents)) {
   size_t count = primal_->slots.size();
   bool fits = written_.size() == count;
-  for (auto [position, parameter] : cotangents_) {
+  for (auto [position, parameter, is_written] : cotangents_) {
     fits &= position < adjoint_->slots.size() && parameter < count;
   }
   if (!fits) throw nb::index_error("AdjointMemory: no such parameter");
@@ -80,9 +79,9 @@ nb::object AdjointMemory::fault(nb::handle args, nb::handle actual) const {
     known[found] = {array_span(*primal_, i, nb::object(args[i])), i, false, written_[i]};
     primals[i] = &known[found++];
   }
-  for (auto [position, parameter] : cotangents_) {
+  for (auto [position, parameter, is_written] : cotangents_) {
     ArrayView view = array_span(*adjoint_, position, nb::object(actual[position]));
-    Known& one = known[found++] = {view, parameter, true, true};
+    Known& one = known[found++] = {view, parameter, true, is_written};
     if (!has_shape(view, primals[parameter])) {
       return nb::make_tuple("shape", one.name(), shape_of(primals[parameter]), shape_of(&one));
     }
@@ -94,11 +93,12 @@ void bind_adjoint_memory(nb::module_& m) {
   nb::class_<AdjointMemory>(m, "AdjointMemory",
                             "The rule for the arrays of a primal and its adjoint.")
       .def(nb::init<const LaunchDescriptor&, const LaunchDescriptor&, std::vector<bool>,
-                    std::vector<std::pair<size_t, size_t>>>(),
+                    std::vector<AdjointMemory::Derivative>>(),
            nb::arg("primal"), nb::arg("adjoint"), nb::arg("written"), nb::arg("cotangents"),
            nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(),
-           "`written` says which parameters the primal writes; `cotangents` are pairs of a "
-           "parameter of the adjoint and its parameter of the primal.")
+           "`written` says which parameters the primal writes; `cotangents`, which may be "
+           "tangents, are rows of a parameter of the adjoint, its parameter of the primal, and "
+           "whether the adjoint writes it.")
       .def(
           "fault", &AdjointMemory::fault, nb::arg("args"), nb::arg("actual"),
           nb::sig("def fault(self, args: collections.abc.Sequence[typing.Any], "

@@ -3,7 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "core/launch_descriptor.h"
@@ -14,10 +14,12 @@ namespace kernelcore::bind {
 /// and neither cotangents nor arrays that the primal writes share elements.
 class AdjointMemory {
  public:
-  /// `written` says which parameters the primal writes; `cotangents` are pairs of a parameter of
-  /// the adjoint and its parameter of the primal.
+  /// A parameter of the adjoint, its parameter of the primal, and whether the adjoint writes it.
+  using Derivative = std::tuple<size_t, size_t, bool>;
+
+  /// `written` says which parameters the primal writes; `cotangents` may be tangents.
   AdjointMemory(const LaunchDescriptor& primal, const LaunchDescriptor& adjoint,
-                std::vector<bool> written, std::vector<std::pair<size_t, size_t>> cotangents);
+                std::vector<bool> written, std::vector<Derivative> cotangents);
 
   const LaunchDescriptor& adjoint() const { return *adjoint_; }
 
@@ -31,7 +33,7 @@ class AdjointMemory {
   const LaunchDescriptor* primal_;
   const LaunchDescriptor* adjoint_;
   std::vector<bool> written_;
-  std::vector<std::pair<size_t, size_t>> cotangents_;
+  std::vector<Derivative> cotangents_;
 };
 
 }  // namespace kernelcore::bind
