@@ -151,7 +151,7 @@ fuzz-cache: $(VENV)/.built
 	$(BIN)/python -m pytest -q tests/fuzz/test_cache_entries.py
 	$(BIN)/python -m tests.fuzz.cache_kills --processes 24 --seconds 180
 
-# Launches from several threads under ThreadSanitizer.
+# Launches from several threads, interrupts and the registry under ThreadSanitizer.
 CORE := accumulate/accumulated_copy accumulate/accumulating_run accumulate/commit_sequences launch_descriptor \
 	loader/registry run/cpu_limit run/interrupt run/launch run/pool
 tsan:

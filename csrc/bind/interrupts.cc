@@ -2,7 +2,9 @@
 
 #include <nanobind/nanobind.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 
 #include "core/run/interrupt.h"
@@ -15,8 +17,26 @@ namespace {
 // Python's handler, which notes the signal; `on_interrupt` calls it in turn.
 struct sigaction g_handler_of_python;
 
+#if defined(__linux__)
+// Set where another thread has told Python of the signal that the main thread is about to get.
+std::atomic<bool> g_is_forwarded{false};
+#endif
+
 void on_interrupt(int number) {
+#if defined(__linux__)
+  // The main thread launched the run that ends, and only there does the status of the run live as
+  // long as this function. A main thread that blocks the signal still has it noted by Python.
+  if (gettid() != getpid()) {
+    g_handler_of_python.sa_handler(number);
+    g_is_forwarded.store(true);
+    tgkill(getpid(), getpid(), number);
+    return;
+  }
   interrupt_run();
+  if (g_is_forwarded.exchange(false)) return;
+#else
+  interrupt_run();
+#endif
   g_handler_of_python.sa_handler(number);
 }
 

@@ -73,6 +73,18 @@ def python_handler():
     signal.signal(signal.SIGINT, saved)
 
 
+def test_a_signal_that_another_thread_gets_interrupts_once():
+    x = np.zeros(COUNT, np.float32)
+    timer = threading.Timer(0.1, signal.raise_signal, (signal.SIGINT,))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        kc.launch(endless, COUNT, [x])
+    timer.join()
+    time.sleep(0.01)  # a second interrupt would be raised here
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
 @pytest.mark.parametrize("count", [1, 1000, COUNT])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_endless_loops_end_and_write_nothing(count, threads):

@@ -7,9 +7,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "core/error.h"
 #include "core/loader/registry.h"
 #include "core/memory/argument_block.h"
 #include "core/run/launch.h"
@@ -29,6 +31,11 @@ struct Arguments {
   Array index;  // of int32
   Array target;
 };
+
+[[noreturn]] void fail(const char* reason) {
+  std::fprintf(stderr, "%s\n", reason);
+  std::exit(1);
+}
 
 // target[index[i]] += i, as compiled kernels do it.
 void scatter(const void* block, const Grid* grid, int64_t begin, int64_t end) {
@@ -74,8 +81,37 @@ void check(const LaunchDescriptor& descriptor, const std::vector<int32_t>& index
   Launch launch = make_launch(descriptor, {&points, 1});
   run(descriptor, &args, launch, Pool::instance());
   if (target == expected) return;
-  std::fprintf(stderr, "sums differ\n");
-  std::exit(1);
+  fail("sums differ");
+}
+
+/// Chunks of this kernel interrupt their run, on whichever thread they are.
+void stop(const void*, const Grid*, int64_t, int64_t) {
+  interrupt_run();
+}
+
+/// A run of the main thread ends by an interrupt while its workers look at the status.
+void check_interrupt() {
+  LaunchDescriptor descriptor;
+  descriptor.name = "stop";
+  descriptor.fn = stop;
+  descriptor.grid_rank = 1;
+  descriptor.validate();
+  int64_t points = 100'000;
+  Launch launch = make_launch(descriptor, {&points, 1});
+  try {
+    run(descriptor, nullptr, launch, Pool::instance());
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kInterrupted) return;
+  }
+  fail("a run was not interrupted");
+}
+
+/// Kernels are registered and found in several threads at once.
+void check_registry(int round) {
+  std::string key = "kernel " + std::to_string(round % 5);
+  register_kernel(key, scatter);
+  if (find_kernel(key, {}).fn != scatter) fail("a kernel was lost");
+  if (count_kernels() == 0) fail("no kernel is registered");
 }
 
 /// Children register a kernel, whatever another thread of the parent was doing.
@@ -118,11 +154,15 @@ int main() {
         i = static_cast<int32_t>((seed >> 8) % static_cast<unsigned>(size));
       }
       check(make_signature(round / 3 % 3), index, size);
+      check_registry(round);
     }
   };
   std::vector<std::thread> threads;
   for (unsigned seed = 0; seed < 3; ++seed) threads.emplace_back(work, seed);
-  for (int count = 1; count < 6; ++count) Pool::instance().set_num_threads(count);
+  for (int count = 1; count < 6; ++count) {
+    Pool::instance().set_num_threads(count);
+    check_interrupt();
+  }
   for (std::thread& thread : threads) thread.join();
   check_forks();
   std::puts("no races");
