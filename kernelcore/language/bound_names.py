@@ -7,11 +7,14 @@ attributes of modules and classes, is read once, as the values of constants are.
 from __future__ import annotations
 
 import struct
+import sys
 import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from types import CellType, ModuleType
+from types import CellType, MemberDescriptorType
 from typing import Any, cast
+
+import numpy as np
 
 from kernelcore.base import native
 
@@ -44,11 +47,14 @@ class BoundNames:
 
     @contextmanager
     def reading(self) -> Generator[None]:
-        """Keep the names that this thread looks up inside, unless that fails."""
-        outer, _reader.rows = _reader.rows, {}
+        """Keep the names that this thread looks up inside, unless that fails.
+
+        Names that are known stand for what they stood for, whatever has become of them.
+        """
+        outer, _reader.rows = _reader.rows, {**self.rows}
         try:
             yield
-            self._keep({**self.rows, **_reader.rows})
+            self._keep(_reader.rows)
         finally:
             _reader.rows = outer
 
@@ -71,23 +77,44 @@ class BoundNames:
         self.checked = native.BoundNames(found)
 
 
-def note(space: object, name: str, found: object) -> None:
-    """Say that ``name`` stands for ``found`` in ``space``, if somebody keeps what is read."""
-    # A module is not replaced; its attributes are names, too.
-    if _reader.rows is not None and not isinstance(found, ModuleType):
-        _reader.rows.setdefault((id(space), name), (space, name, found))
+def note(space: object, name: str, found: object) -> Any:
+    """What ``name`` in ``space`` stands for in the code that is made: ``found``, if it is new.
+
+    A name that changes while code is made has one meaning in all of it.
+    """
+    # All kernels read kernelcore; nobody replaces it, or the names in it.
+    if _reader.rows is None or found is sys.modules["kernelcore"] or _is_own(space):
+        return found
+    return _reader.rows.setdefault((id(space), name), (space, name, found))[2]
 
 
-def note_attribute(owner: object, name: str, found: object) -> None:
-    """Say that the attribute ``name`` of ``owner`` is ``found``, if ``owner`` has it as a name."""
-    if isinstance(owner, ModuleType):
-        if not owner.__name__.startswith("kernelcore"):
-            note(vars(owner), name, found)
-    elif isinstance(owner, type):
-        if name in vars(owner):
-            note(owner, name, found)
-    elif name in (space := getattr(owner, "__dict__", {})):
-        note(space, name, found)
+def _is_own(space: object) -> bool:
+    home = cast("dict[str, Any]", space).get("__name__") if isinstance(space, dict) else None
+    return type(home) is str and home.partition(".")[0] == "kernelcore"
+
+
+def note_attribute(owner: Any, name: str) -> Any:
+    """What a module, an object or a class stores as its attribute ``name``, as ``note`` gives it.
+
+    MISSING where it stores nothing, and where code computes what ``owner.name`` is.
+    """
+    home = type(owner).__module__
+    if type(home) is not str or home.partition(".")[0] == "kernelcore":
+        return MISSING
+    is_class = isinstance(owner, type)
+    classes = cast("tuple[type[Any], ...]", owner.__mro__ if is_class else type(owner).__mro__)
+    kind = next((kind for kind in classes if name in vars(kind)), None)
+    found = MISSING if kind is None else vars(kind)[name]
+    if not is_class:
+        if type(found) is MemberDescriptorType:
+            return note(owner, name, _find(owner, name))
+        space = getattr(owner, "__dict__", None)
+        if type(space) is not dict or hasattr(type(found), "__set__"):
+            return MISSING
+        known = note(space, name, space.get(name, MISSING))
+        if known is not MISSING:
+            return known
+    return MISSING if kind is None or hasattr(type(found), "__get__") else note(kind, name, found)
 
 
 def _find(space: object, name: str) -> object:
@@ -101,13 +128,15 @@ def _find(space: object, name: str) -> object:
 
 def _is_same(known: object, found: object) -> bool:
     """Whether code for ``known`` is code for ``found``: the same object, or an equal number."""
-    if known is found:
-        return True
-    if type(known) is not type(found) or type(known) not in (bool, int, float, str):
-        return False
-    if isinstance(known, float):
-        return struct.pack("d", known) == struct.pack("d", cast(float, found))
-    return known == found
+    kind = type(known)
+    if known is found or kind is not type(found):
+        return known is found
+    if isinstance(known, np.generic):
+        other = cast("np.generic[Any]", found)
+        return known.dtype == other.dtype and known.tobytes() == other.tobytes()
+    if kind is float:
+        return struct.pack("d", known) == struct.pack("d", found)
+    return kind in (int, str) and known == found
 
 
 def cell_of(pyfunc: Any, name: str) -> CellType | None:

@@ -261,8 +261,7 @@ def _follow(source: Source, path: Path) -> tuple[Any, Path]:
     for place, name in enumerate(path[1:], 1):
         if _is_of_language(found, name):
             return found, path[place:]
-        owner, found = found, _attribute(found, name)
-        note_attribute(owner, name, found)
+        found = _attribute(found, name)
     return found, ()
 
 
@@ -281,7 +280,8 @@ def _attribute(owner: Any, name: str) -> Any:
     for holder in holders:
         members = cast("dict[str, Any]", vars(holder))
         if name in members:
-            return members[name]
+            found = note_attribute(owner, name)
+            return members[name] if found is MISSING else found
     own = _own_type(kind)
     if isinstance(own, Dense) or (isinstance(own, StructType) and own.field(name) is not None):
         return getattr(owner, name, MISSING)

@@ -23,6 +23,8 @@ from kernelcore.language.source_check import (
     text_of,
 )
 
+# Under this name the globals of a function in a kernel have the source around it.
+HOME = "$home"
 _LONG_LINE = 1 << 20
 # Decorators and the brackets of a signature; beyond, Python's own search is not slower.
 _MOST_ENDS = 8
@@ -133,14 +135,14 @@ class Source:
         cell = bound_names.cell_of(self.pyfunc, name)
         if cell is not None:
             found = _closure(self.pyfunc).get(name, MISSING)
-            bound_names.note(cell, "cell_contents", found)
+            found = bound_names.note(cell, "cell_contents", found)
             if found is not MISSING:
                 return found
         names = self.pyfunc.__globals__
+        if HOME in names and name != self.pyfunc.__name__:
+            return names[HOME].find(name)
         if name in names or not hasattr(builtins, name):
-            found = names.get(name, MISSING)
-            bound_names.note(names, name, found)
-            return found
+            return bound_names.note(names, name, names.get(name, MISSING))
         return vars(builtins)[name]
 
     def namespace(self) -> dict[str, Any]:

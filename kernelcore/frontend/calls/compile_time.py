@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -71,11 +70,10 @@ def evaluate_static(names: Names, node: ast.Call, local: Mapping[str, Value]) ->
             "use names of the scope around the kernel, and literals",
         )
     known = {name: _object(value) for name, value in local.items() if _is_known(value)}
-    for inner in ast.walk(expr):
-        _note_read(names, inner, known)
+    around = _names_around(names, expr, known)
     code = compile(ast.Expression(expr), "<static>", "eval")
     try:
-        found: object = eval(code, {**names.namespace(), **known})
+        found: object = eval(code, {**names.namespace(), **around, **known})
     except KernelError as error:
         raise type(error)(f"static(): {error.message}", loc, error.remedy) from None
     except EXPRESSION_ERRORS as error:
@@ -88,20 +86,28 @@ def evaluate_static(names: Names, node: ast.Call, local: Mapping[str, Value]) ->
     return host_value(found, "static(...)", loc)
 
 
-def _note_read(names: Names, node: ast.AST, known: Mapping[str, object]) -> object:
-    """What a dotted name stands for, of which ``bound_names`` is told; MISSING of other nodes."""
-    match node:
-        case ast.Name(id=name):
-            return MISSING if name in known else names.find(name)
-        case ast.Attribute(value=base, attr=attr):
-            owner = _note_read(names, base, known)
-            # No code of a user runs twice.
-            found = inspect.getattr_static(owner, attr, MISSING)
-            if owner is not MISSING and found is not MISSING:
-                note_attribute(owner, attr, found)
-            return found
-        case _:
-            return MISSING
+def _names_around(names: Names, expr: ast.expr, known: Mapping[str, Any]) -> dict[str, Any]:
+    """What the names in ``expr`` stand for; ``bound_names`` is told of their attributes, too."""
+    found: dict[str, Any] = {}
+
+    def visit(node: ast.AST) -> Any:
+        match node:
+            case ast.Name(id=name) if name not in known:
+                value = names.find(name)
+                if value is not MISSING:
+                    found[name] = value
+                return value
+            case ast.Attribute(value=base, attr=attr):
+                owner = visit(base)
+                # No code of a user runs twice.
+                return MISSING if owner is MISSING else note_attribute(owner, attr)
+            case _:
+                for child in ast.iter_child_nodes(node):
+                    visit(child)
+                return MISSING
+
+    visit(expr)
+    return found
 
 
 def _is_known(value: Value) -> bool:

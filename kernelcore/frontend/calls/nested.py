@@ -16,7 +16,7 @@ from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.values.value import Static
 from kernelcore.language.definition import remember
 from kernelcore.language.function import Function, Overload
-from kernelcore.language.source import EXPRESSION_ERRORS, Source, own_nodes
+from kernelcore.language.source import EXPRESSION_ERRORS, HOME, Source, own_nodes
 
 
 def define_nested(scope: Scope, node: ast.FunctionDef) -> Static:
@@ -104,7 +104,8 @@ def _python_function(source: Source, tree: ast.FunctionDef) -> Callable[..., Any
     # The body is never run; its names may exist in kernels only.
     definition.body = [ast.copy_location(ast.Pass(), definition.body[0])]
     module = ast.fix_missing_locations(ast.Module([definition], []))
-    namespace = source.namespace()
+    # Names are looked up around the kernel, where they may change.
+    namespace = {**source.namespace(), HOME: source}
     flags = __future__.annotations.compiler_flag
     try:
         exec(compile(module, source.file, "exec", flags, dont_inherit=True), namespace)

@@ -46,7 +46,7 @@ from kernelcore.frontend.values.value import (
 )
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import OpKind
-from kernelcore.language.bound_names import note_attribute
+from kernelcore.language.bound_names import MISSING, note_attribute
 from kernelcore.language.types import Dense, StructType, boolean
 
 _VALUE = "$value"
@@ -135,7 +135,8 @@ def static_object(scope: Scope, node: ast.expr) -> object:
             owner = static_object(scope, base)
             if owner is _MISSING:
                 return _MISSING
-            found = getattr(owner, attr, _MISSING)
+            found = note_attribute(owner, attr)
+            found = getattr(owner, attr, _MISSING) if found is MISSING else found
             if found is _MISSING:
                 raise KernelNameError(
                     f"'{ast.unparse(base)}', {describe_object(owner)}, has no attribute '{attr}'",
@@ -143,7 +144,6 @@ def static_object(scope: Scope, node: ast.expr) -> object:
                     reduction_remedy(attr)
                     or suggestion(attr, dir(owner), None, f"{ast.unparse(base)}."),
                 )
-            note_attribute(owner, attr, found)
             return found
         case _:
             return _MISSING
