@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from kernelcore import ArrayType, bfloat16, float64
+from kernelcore import ArrayType, types
 from kernelcore.base.errors import KernelArgumentError, KernelTypeError, SrcLoc
 from kernelcore.operators import (
     Operand,
@@ -68,7 +68,7 @@ class Operands:
             KernelArgumentError: An argument is of the wrong dtype or rank, or of a type that JAX
                 has not.
         """
-        if self._wide and jax.dtypes.canonicalize_dtype(float64.numpy) != float64.numpy:
+        if self._wide and jax.dtypes.canonicalize_dtype(types.float64.numpy) != types.float64.numpy:
             self._refuse_wide_types()
         return [_value(self, i, given) for i, given in enumerate(leaves)]
 
@@ -173,7 +173,7 @@ def _number(operands: Operands, index: int, wanted: Scalar, given: Any) -> Any:
 
 def _kind(number: Any) -> str:
     # NumPy takes bfloat16 for bytes without meaning.
-    return "f" if isinstance(number, bfloat16.numpy.type) else np.min_scalar_type(number).kind
+    return "f" if isinstance(number, types.bfloat16.numpy.type) else np.min_scalar_type(number).kind
 
 
 def _is_weak(given: Any) -> bool:

@@ -56,7 +56,8 @@ HOMES = homes(
             "is_capturing"
         ),
         "kernelcore.launch.graph": "Graph",
-        "kernelcore.launch.kernel": "Kernel kernel overload",
+        "kernelcore.launch.declare": "kernel",
+        "kernelcore.launch.kernel": "Kernel overload",
         "kernelcore.launch.launch": "launch",
         "kernelcore.operators.op": "Op op",
         "kernelcore.launch.map": "map",

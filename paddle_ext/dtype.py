@@ -6,15 +6,21 @@ from typing import Any
 
 import paddle
 
-from kernelcore import boolean, int16, int32, int64, uint16, uint32, uint64
+from kernelcore import types
 from kernelcore.base.errors import KernelTypeError
 from kernelcore.operators import SCALARS, Scalar, element_of, scalar_in
 
 # Paddle has no unsigned integers of these sizes (its name uint16 is bfloat16): these are the bits.
-SIGNED = {uint16: int16, uint32: int32, uint64: int64}
+SIGNED = {
+    types.uint16: types.int16,
+    types.uint32: types.int32,
+    types.uint64: types.int64,
+}
 
 _TO_PADDLE: dict[Scalar, Any] = {
-    s: paddle.bool if s is boolean else getattr(paddle, s.name) for s in SCALARS if s not in SIGNED
+    s: paddle.bool if s is types.boolean else getattr(paddle, s.name)
+    for s in SCALARS
+    if s not in SIGNED
 }
 _FROM_PADDLE = {dtype: scalar for scalar, dtype in _TO_PADDLE.items()}
 

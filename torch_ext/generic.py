@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from kernelcore import Kernel, float32, int32
+from kernelcore import Kernel, types
 from kernelcore.operators import Arguments, ArrayOf, Scalar
 from torch_ext.call import recorded
 from torch_ext.dtype import dtype_from_torch
@@ -104,7 +104,7 @@ def _outer(wanted: Any) -> int | None:
 
 def _sample(arg: Any, outer: int | None) -> Any:
     if isinstance(arg, torch.SymInt | torch.SymFloat):
-        return SampleValue(int32 if isinstance(arg, torch.SymInt) else float32)
+        return SampleValue(types.int32 if isinstance(arg, torch.SymInt) else types.float32)
     if not isinstance(arg, torch.Tensor):
         return arg
     if arg.ndim == 0 and outer is None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelcore.frontend.calls.intrinsics import tid
-from kernelcore.launch.kernel import kernel
+from kernelcore.launch.declare import kernel
 from kernelcore.launch.launch import launch
 from kernelcore.runtime.array.annotations import array
 

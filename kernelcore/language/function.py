@@ -17,9 +17,10 @@ from kernelcore.language import source_check
 from kernelcore.language.overload_resolution import choose
 
 if TYPE_CHECKING:
-    from kernelcore.language import pickling
+    from kernelcore.language import pickling, text_function
 else:
     pickling = Deferred("kernelcore.language.pickling")
+    text_function = Deferred("kernelcore.language.text_function")
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
@@ -213,8 +214,13 @@ def annotation_texts(pyfunc: Callable[..., Any]) -> list[tuple[str, str]]:
 def func(pyfunc: Callable[..., Any]) -> Function: ...
 @typing.overload
 def func() -> Callable[[Callable[..., Any]], Function]: ...
+@typing.overload
+def func(*, source: str, globals: dict[str, Any] | None = None) -> Function: ...
 def func(
     pyfunc: Callable[..., Any] | None = None,
+    *,
+    source: str | None = None,
+    globals: dict[str, Any] | None = None,
 ) -> Function | Callable[[Callable[..., Any]], Function]:
     """Make a function of the kernel language, to be called from kernels and other functions.
 
@@ -222,9 +228,18 @@ def func(
     annotations it takes its place. Where code runs again, as a cell of a notebook does, or defines
     a name that another file defined, it replaces all that the name stood for.
 
+    ``func(source=text, globals=names)`` makes one of a text, as ``kernel`` does; it is no overload.
+
     Raises:
         KernelTypeError: ``pyfunc`` is no plain Python function.
+        KernelSyntaxError: ``source`` is not one definition.
     """
+    if source is not None:
+        pyfunc = text_function.function_of_text(source, globals, "func")
+        source_check.note_text(pyfunc)
+        function = Function(pyfunc.__name__)
+        function.add(Overload(pyfunc))
+        return function
     return _defined if pyfunc is None else _defined(pyfunc)
 
 

@@ -210,8 +210,8 @@ def read_source(pyfunc: Callable[..., Any]) -> Source:
         forget_text(pyfunc)
         raise KernelSyntaxError(
             f"the source of '{pyfunc.__name__}' is not available",
-            remedy="define it with def in a file or a notebook cell; code that exec() runs needs "
-            "an entry in linecache",
+            remedy="define it with def in a file or a notebook cell, or give its text: "
+            "kc.kernel(source=...)",
         ) from None
     except (ValueError, MemoryError, RecursionError) as error:
         forget_text(pyfunc)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernelcore.frontend.calls.intrinsics import atomic_add, tid
-from kernelcore.launch.kernel import kernel
+from kernelcore.launch.declare import kernel
 from kernelcore.runtime.array.annotations import array
 
 

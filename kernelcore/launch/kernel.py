@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernelcore.base.errors import KernelArgumentError, KernelError, KernelGradError, SrcLoc
 from kernelcore.base.lazy import Deferred
 from kernelcore.base.threads import cached_property
-from kernelcore.language import source, source_check
+from kernelcore.language import source
 from kernelcore.language.bound_names import BoundNames
-from kernelcore.language.function import require_function
 
 # Modules that declare kernels are imported without the compiler.
 if TYPE_CHECKING:
@@ -362,32 +360,3 @@ def overload(kernel: Kernel, types: Sequence[object] | Mapping[str, object]) -> 
 def _from_text(text: pickling.FunctionText, types: tuple[SourceType, ...] | None) -> Kernel:
     """A kernel that was pickled by its source."""
     return Kernel(text.function(), types)
-
-
-@typing.overload
-def kernel(pyfunc: Callable[..., Any]) -> Kernel: ...
-@typing.overload
-def kernel() -> Callable[[Callable[..., Any]], Kernel]: ...
-def kernel(
-    pyfunc: Callable[..., Any] | None = None,
-) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
-    """Make a kernel of a Python function whose parameters are annotated with kernelcore types.
-
-    Its text is that which the file had when the kernel was made. The names of the scopes around it
-    have the values that they have at a launch, as in Python: after ``SCALE = 2.0``, or where a
-    function that it calls is defined again, the next launch compiles the kernel for that. Values
-    that were met before are not compiled again. What is made of a kernel keeps the values that
-    names had then: operators of torch and Paddle, functions that JAX has traced, captured graphs,
-    recorded launches from their first run on, exported files, and what a Tape has recorded. So do
-    default values of parameters, and annotations. Changes inside of an object are not seen.
-
-    Raises:
-        KernelTypeError: ``pyfunc`` is no plain Python function.
-    """
-    return _kernel if pyfunc is None else _kernel(pyfunc)
-
-
-def _kernel(pyfunc: Callable[..., Any]) -> Kernel:
-    require_function(pyfunc, "kernel")
-    source_check.note_text(pyfunc)
-    return Kernel(pyfunc)
