@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from kernelcore.language.flatten import leaf_names
 from kernelcore.language.types import ArrayType, scalar_of_numpy
 from kernelcore.launch.adjoint_launch import fault_error
 from kernelcore.launch.array_ops import copy_of, layout, new_zeros
-from kernelcore.launch.dispatch import Dims, argument_leaves, single_axes, submit
+from kernelcore.launch.dispatch import Dims, argument_leaves, execute, single_axes, submit
 from kernelcore.launch.executable import Executable
 from kernelcore.launch.kernel import Kernel, not_a_kernel
 from kernelcore.passes.access.effects import effects
@@ -52,7 +53,9 @@ class TangentKernel:
                 "use torch_op or jax_kernel in forward mode, or the adjoint",
             )
         derived = derive_jvp(func, active, single)
-        self.func, kept = drop_unused_params(tidy(derived.func))
+        # Errors call it by the name of the kernel.
+        made = replace(tidy(derived.func), name=func.name)
+        self.func, kept = drop_unused_params(made)
         known = {place: i for i, place in derived.derivative_of.items()}
         self.order = [(known.get(k, k), k in known) for k in kept]
         self.tangents = list(derived.derivative_of)
@@ -93,8 +96,8 @@ def jvp(
     """Run ``kernel``, and compute the tangents of what it writes: forward mode.
 
     The tangent of a written array ``y`` is the derivative of ``y`` along the direction
-    ``tangents``: the Jacobian of the kernel times the tangents of what it reads. No Tape records
-    the launch.
+    ``tangents``: the Jacobian of the kernel times the tangents of what it reads. A Tape that is
+    active records the launch of ``kernel``; tangents are constants to it.
 
     Args:
         kernel: The kernel.
@@ -130,10 +133,16 @@ def jvp(
     with use_options(options_of("jvp", device, None, None, 0, None)):
         primals = argument_leaves(kernel, args)
         given = _tangents(kernel, (inputs, tangents), (outputs, out_tangents))
-        return _run(kernel, dim, primals, given)
+        return _run(kernel, dim, args, primals, given)
 
 
-def _run(kernel: Kernel, dim: Dims, primals: Sequence[Any], given: dict[int, Any]) -> Any:
+def _run(
+    kernel: Kernel,
+    dim: Dims,
+    args: tuple[Any, ...],
+    primals: Sequence[Any],
+    given: dict[int, Any],
+) -> Any:
     func = kernel.func
     results = [i for i, e in enumerate(kernel.effects) if e.writes and is_float(func.params[i])]
     if not results:
@@ -161,7 +170,7 @@ def _run(kernel: Kernel, dim: Dims, primals: Sequence[Any], given: dict[int, Any
     if fault is not None:
         raise fault_error(kernel, "tangent", *fault)
     submit(tangent.executable, dim, actual)
-    submit(kernel.executable, dim, primals)
+    execute(kernel, dim, args)
     found = tuple(given[i] for i in results)
     return found[0] if len(found) == 1 else found
 
