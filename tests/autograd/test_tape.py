@@ -1,5 +1,8 @@
 """Tape: gradients of chains of launches, in-place updates, copies, and what it refuses."""
 
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportArgumentType=false, reportCallIssue=false
+
 from __future__ import annotations
 
 import threading

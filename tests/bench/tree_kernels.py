@@ -1,5 +1,8 @@
 """The kernels of ``bench_trees``: the suite's, and others for each special case of the CPU code."""
 
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportAttributeAccessIssue=false
+
 # Types of parameters are made by calls; literals that loops change are not.
 # pyright: basic, reportInvalidTypeForm=false
 # ruff: noqa: UP018

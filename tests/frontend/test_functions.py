@@ -1,5 +1,8 @@
 """Functions, overloads, generics, compile-time code, map and printf."""
 
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportArgumentType=false, reportCallIssue=false
+
 from __future__ import annotations
 
 from collections.abc import Callable

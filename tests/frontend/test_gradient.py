@@ -1,5 +1,8 @@
 """grad() inside kernels, and rules wherever a function is called."""
 
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportCallIssue=false
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,5 +1,8 @@
 """Composites, structs, arrays and views of the kernel language, against NumPy."""
 
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportAttributeAccessIssue=false, reportCallIssue=false
+
 from __future__ import annotations
 
 from enum import IntEnum

@@ -1,5 +1,8 @@
 """A kernel with a parameter of every kind of value, and what its gradients are."""
 
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportCallIssue=false
+
 from __future__ import annotations
 
 from typing import Any

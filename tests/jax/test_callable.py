@@ -1,5 +1,8 @@
 """Functions that launch kernels: recorded once, replayed in one call, or called by the program."""
 
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportIndexIssue=false
+
 from __future__ import annotations
 
 from collections.abc import Callable

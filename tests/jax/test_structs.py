@@ -1,5 +1,8 @@
 """Structs, arrays of structs and generic kernels as operands and results."""
 
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from typing import Any

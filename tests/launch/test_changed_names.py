@@ -1,5 +1,8 @@
 """Launches follow the names around a kernel, as Python functions do."""
 
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportOptionalMemberAccess=false
+
 from __future__ import annotations
 
 import copy

@@ -1,5 +1,8 @@
 """Mistakes at the edges of the interface get errors that say what to do."""
 
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportCallIssue=false
+
 from __future__ import annotations
 
 import os

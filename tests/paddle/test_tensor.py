@@ -1,5 +1,8 @@
 """Paddle tensors as arrays and back: memory, gradients, dtypes, devices."""
 
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportOptionalSubscript=false
+
 from __future__ import annotations
 
 from typing import Any

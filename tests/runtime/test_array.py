@@ -1,5 +1,8 @@
 """Data arrays: what they hold, views of them, exchange with other libraries, and launches."""
 
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false
+
 from __future__ import annotations
 
 import copy

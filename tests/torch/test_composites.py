@@ -1,5 +1,8 @@
 """Operators on elements with components, and on every scalar type."""
 
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportArgumentType=false
+
 from __future__ import annotations
 
 import inspect

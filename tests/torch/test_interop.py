@@ -1,5 +1,8 @@
 """Tensors and data arrays share memory and gradients."""
 
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportOptionalMemberAccess=false
+
 from __future__ import annotations
 
 import gc

@@ -1,5 +1,8 @@
 """Patterns of vectors and matrices: arithmetic, components, parts, values that loops carry."""
 
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportCallIssue=false
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,5 +1,8 @@
 """Patterns of functions: several results, nesting, functions as arguments, overloads, generics."""
 
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportArgumentType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,5 +1,8 @@
 """Patterns of quaternions, transforms and functions of the library, against NumPy."""
 
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportArgumentType=false, reportCallIssue=false
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,8 @@
 """Patterns of structs: values, elements, fields, nested structs, structs of arrays."""
 
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportCallIssue=false
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,8 @@
 """Derivatives that users give: what they replace, how modes follow from each other, refusals."""
 
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportCallIssue=false, reportOperatorIssue=false
+
 from __future__ import annotations
 
 from typing import Any
