@@ -28,6 +28,7 @@ from kernelcore import Kernel
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.operators import (
     MAX_BLOCK_DIM,
+    AnyRank,
     Arguments,
     BoundKernel,
     Operation,
@@ -132,6 +133,26 @@ class JaxKernel:
             KernelArgumentError: An argument does not fit the kernel.
         """
         self.declaration.check_vmap_method(vmap_method)
+        if self._any_rank is None:
+            return self._run(args, named, launch_dims, output_dims)
+        args, named, shape = self._any_rank.flatten(args, named)
+        found = self._run(args, named, launch_dims, output_dims)
+        return tuple(self._any_rank.restore(found, shape))
+
+    @cached_property
+    def _any_rank(self) -> AnyRank | None:
+        names = [p.name for p in self.kernel.parameters]
+        results = [n for n in names if n in (*self.outputs, *self.in_out)]
+        return AnyRank.of(self.kernel.name, self.kernel.parameters, self._named.names, results)
+
+    def _run(
+        self,
+        args: tuple[Any, ...],
+        named: dict[str, Any],
+        launch_dims: Dims | None,
+        output_dims: OutputDims | None,
+    ) -> tuple[Any, ...]:
+        """The results of a call with arrays of the ranks that the kernel declares."""
         kernel = self.kernel.current()
         if kernel.is_generic:
             args, given = tuple(self._named.bind(args, named)), self._named.names
@@ -327,15 +348,15 @@ def kernel_function(
     """
     declared = _declaration(kernel)
     is_open = has_callables(spec)
+    launch_dims: Any = spec.launch_dims
+    output_dims: Any = spec.output_dims
     return JaxKernel(
         kernel,
         declared,
         outputs,
         in_out,
-        None if is_open or spec.launch_dims is None else declared.dims(spec.launch_dims),
-        None
-        if is_open or spec.output_dims is None
-        else declared.output_dims(outputs, spec.output_dims),
+        None if is_open or launch_dims is None else declared.dims(launch_dims),
+        None if is_open or output_dims is None else declared.output_dims(outputs, output_dims),
         True,
         False,
         spec.block_dim,

@@ -12,6 +12,7 @@ from paddle.static.nn import static_pylayer
 
 from kernelcore import Kernel
 from kernelcore.operators import (
+    AnyRank,
     Arguments,
     BoundKernel,
     ExtremumOperations,
@@ -71,12 +72,19 @@ def paddle_op(
     operation = kernel_operation(kernel, outputs, in_out, launch_dims, output_dims)
     arguments = Arguments.of_operation(operation, kernel.parameters)
     call = PaddleOperator(operation)
+    results = [r.name for r in operation.outputs]
+    any_rank = AnyRank.of(kernel.name, kernel.parameters, arguments.names, results)
 
     # Paddle's translators to static programs leave it as it is.
     @paddle.jit.marker.unified
     def op(*args: Any, **kwargs: Any) -> Any:
+        shape = None
+        if any_rank is not None:
+            args, kwargs, shape = any_rank.flatten(args, kwargs)
         found = call(arguments.bind(args, kwargs))
-        return found[0] if operation.visible == 1 else found
+        if any_rank is not None:
+            found = any_rank.restore(found, shape)
+        return found[0] if operation.visible == 1 else tuple(found)
 
     op.__name__ = op.__qualname__ = kernel.name
     op.__module__ = kernel.pyfunc.__module__

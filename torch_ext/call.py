@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from kernelcore import uint64
-from kernelcore.operators import Arguments, Operation, Scalar, element_type
+from kernelcore.operators import AnyRank, Arguments, Operation, Scalar, element_type
 from torch_ext import native
 from torch_ext.check import check_arguments, check_number
 from torch_ext.dtype import (
@@ -70,6 +70,19 @@ def as_function(
         ]
     )
     return function
+
+
+def of_any_rank(op: Callable[..., Any], any_rank: AnyRank) -> Callable[..., Any]:
+    """``op``, some of whose arguments are tensors of any rank; torch.compile follows it."""
+    is_single = len(any_rank.results) == 1
+
+    def flat(*args: Any, **kwargs: Any) -> Any:
+        given, named, shape = any_rank.flatten(args, kwargs)
+        found = op(*given, **named)
+        made = any_rank.restore((found,) if is_single else found, shape)
+        return made[0] if is_single else tuple(made)
+
+    return flat
 
 
 def recorded(run: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:

@@ -18,6 +18,7 @@ from kernelcore import Kernel
 from kernelcore import kernel as as_kernel
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.operators import (
+    AnyRank,
     Arguments,
     BoundKernel,
     Operation,
@@ -27,7 +28,7 @@ from kernelcore.operators import (
     require_kernel,
     typed_leaves,
 )
-from torch_ext.call import Call, as_function
+from torch_ext.call import Call, as_function, of_any_rank
 from torch_ext.derivation import NAMESPACE, parse_name
 from torch_ext.generic import generic_operator
 from torch_ext.mutation import mutating
@@ -216,6 +217,12 @@ def _functions(
     if mutates:
         updated = mutating(op, operation, arguments, mutates)
         eager = op = as_function(kernel.pyfunc, arguments, updated, updated)
+    given = [name.split(".")[0] for name in arguments.names]
+    returned = [r.name for r in operation.outputs if r.name not in mutates]
+    any_rank = AnyRank.of(kernel.name, kernel.parameters, given, returned)
+    if any_rank is not None:
+        flat = of_any_rank(op, any_rank)
+        eager = op = as_function(kernel.pyfunc, arguments, flat, flat)
     _operators[op] = call.operators
     return op, eager
 

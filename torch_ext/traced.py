@@ -41,7 +41,8 @@ def _is_known(number: Any) -> bool:
     if not isinstance(number, (int, float, torch.SymInt, torch.SymFloat)):
         return True
     # Imported wherever torch.compile captures, which is where this runs.
-    return torch.fx.experimental.symbolic_shapes.has_static_value(number)
+    shapes: Any = torch.fx.experimental.symbolic_shapes  # pyright: ignore
+    return shapes.has_static_value(number)
 
 
 def _is_exporting_by_flag() -> bool:

@@ -319,24 +319,23 @@ class StructType:
 class ArrayOf:
     """An array as users see it: ``ndim`` dimensions of scalars, composites or structs.
 
-    ``is_indexed`` says that every dimension is looked up in an array of indices first. In a
-    pattern ``element`` may be a TypeClass, or None for any element.
+    With ``is_indexed`` each is looked up in an array of indices first; with ``is_flat`` any rank is
+    seen as one dimension. The ``element`` of a pattern may be a TypeClass or None.
     """
 
     element: Scalar | Dense | StructType | TypeClass | None
     ndim: int
     is_indexed: bool = False
+    is_flat: bool = False
 
     @property
     def is_pattern(self) -> bool:
         """Whether it stands for several types."""
-        if isinstance(self.element, Dense):
-            return self.element.is_pattern
-        return self.element is None or isinstance(self.element, TypeClass)
+        return self.element is None or is_pattern(self.element)
 
     def __repr__(self) -> str:
         name = "indexedarray" if self.is_indexed else "array"
-        return f"{name}({'Any' if self.element is None else self.element}, {self.ndim})"
+        return f"{name}({self.element or 'Any'}, {'...' if self.is_flat else self.ndim})"
 
 
 Element = Scalar | Dense | StructType

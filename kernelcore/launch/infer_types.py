@@ -63,7 +63,7 @@ def parameters(
 def is_leaf(type_: SourceType | None) -> bool:
     """Whether an argument of ``type_`` is taken as it is: a scalar, or an array of no structs."""
     if isinstance(type_, ArrayOf):
-        return not type_.is_indexed and isinstance(type_.element, Scalar | Dense)
+        return not (type_.is_indexed or type_.is_flat) and isinstance(type_.element, Scalar | Dense)
     return isinstance(type_, Scalar)
 
 
@@ -207,9 +207,11 @@ def is_array(arg: Any) -> bool:
 def _array_type(limits: Sequence[Wanted], arg: Any) -> SourceType | None:
     """The type of an array as one of ``limits`` has it: the other dimensions are components."""
     if isinstance(arg, Array):
-        own = ArrayOf(arg.element, arg.ndim)
-        if any(_admits(limit, own, {}) for limit in limits):
-            return own
+        for limit in limits:
+            is_flat = isinstance(limit, ArrayOf) and limit.is_flat
+            own = ArrayOf(arg.element, 1 if is_flat else arg.ndim, is_flat=is_flat)
+            if _admits(limit, own, {}):
+                return own
         extents, dtype = arg.layout
     else:
         extents, dtype = arg.shape, arg.dtype
@@ -219,6 +221,10 @@ def _array_type(limits: Sequence[Wanted], arg: Any) -> SourceType | None:
         return None
     for limit in limits:
         ndim = limit.ndim if isinstance(limit, ArrayOf) else len(shape)
+        is_flat = isinstance(limit, ArrayOf) and limit.is_flat
+        if is_flat:
+            own = limit.element if isinstance(limit, ArrayOf) else None
+            ndim = len(shape) - (len(own.shape) if isinstance(own, Dense) else 0)
         inner = shape[ndim:]
         element: Scalar | Dense = scalar
         if inner:
@@ -226,7 +232,7 @@ def _array_type(limits: Sequence[Wanted], arg: Any) -> SourceType | None:
             pattern = limit.element if isinstance(limit, ArrayOf) else None
             kind = pattern.kind if isinstance(pattern, Dense) else kind
             element = Dense(kind, scalar, inner)
-        found = ArrayOf(element, ndim)
+        found = ArrayOf(element, 1 if is_flat else ndim, is_flat=is_flat)
         if len(shape) >= ndim and _admits(limit, found, {}):
             return found
     return None

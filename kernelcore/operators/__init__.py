@@ -35,6 +35,7 @@ from kernelcore.language.types import (
     type_of,
 )
 from kernelcore.operators import derive
+from kernelcore.operators.any_rank import AnyRank
 from kernelcore.operators.arguments import Arguments, ArgumentTree
 from kernelcore.operators.array_text import array_text, dimensions_text
 from kernelcore.operators.derive import DerivedOperation

@@ -172,7 +172,7 @@ class Op:
         is_plain = type_.__name__ in ("Tensor", "Parameter")
         if framework == "torch":
             self._note_torch()
-        self._entries[type_] = found.quick if is_plain else found.entry
+        self._entries[type_] = (found.quick if is_plain else None) or found.entry
 
     def _refuse_mixed(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Raise the error for arrays of two frameworks, if that is what a call gives.

@@ -280,7 +280,8 @@ def has_callables(spec: Spec) -> bool:
 
 def _by_name(dims: Any, outputs: Sequence[str]) -> Mapping[str, Any]:
     """The shapes of outputs by name; torch.compile follows it."""
-    return dims if isinstance(dims, (dict, Mapping)) else dict.fromkeys(outputs, dims)
+    found: Any = dims
+    return found if isinstance(dims, (dict, Mapping)) else dict.fromkeys(outputs, found)
 
 
 def static_key(spec: Spec, outputs: Sequence[str]) -> DimsKey:
@@ -332,9 +333,8 @@ def resolve_dims(
         if dims is None or isinstance(dims, str):
             return dims
         entries: list[Any] = []
-        is_single = not isinstance(dims, (tuple, list))
-        many: Any = (dims,) if is_single else dims
-        for entry in many:
+        given_many: Any = dims if isinstance(dims, (tuple, list)) else (dims,)  # pyright: ignore
+        for entry in given_many:
             if isinstance(entry, str) or not is_open:
                 entries.append(entry)
             else:

@@ -54,6 +54,8 @@ def leaves(type_: SourceType, value: Any, name: str = "argument") -> list[Any]:
             ]
         case ArrayOf(is_indexed=True):
             return _indexed_leaves(type_, value, name)
+        case ArrayOf(is_flat=True):
+            return [_flat(value, type_, name)]
         case ArrayOf():
             return _array_leaves(type_.element, value, name)
         case _:
@@ -95,8 +97,26 @@ def cotangent_leaves(type_: SourceType, value: Any, name: str = "cotangent") -> 
             return [a if element_type(k).is_float else None for a, k in pairs]
         case ArrayOf(is_indexed=True):
             return [value, *[None] * (len(kinds) - 1)]
+        case ArrayOf(is_flat=True):
+            return [_flat(value, type_, name)]
         case _:
             return [value]
+
+
+def _flat(value: Any, type_: ArrayOf, name: str) -> Any:
+    """The elements of an array of any rank as one dimension, in its own memory."""
+    ndim = getattr(value, "ndim", None)
+    extents = type_.element.extents if isinstance(type_.element, Dense) else ()
+    if ndim is None or ndim == (1 if isinstance(value, Array) else 1 + len(extents)):
+        return value
+    array = value if isinstance(value, Array) else Array.sharing(value, type_.element)
+    try:
+        return array.reshape(-1)
+    except KernelError:
+        raise KernelArgumentError(
+            f"{name}: expected a contiguous array, found shape {array.shape} with gaps",
+            remedy="launch over a contiguous copy, or call kc.op(kernel), which takes any strides",
+        ) from None
 
 
 def _components(type_: Dense, value: Any, name: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -70,19 +70,21 @@ def first_framework(values: Iterable[Any]) -> str | None:
     return first
 
 
-def parts_of(value: Any) -> Iterable[Any]:
+def parts_of(given: Any) -> Iterable[Any]:
     """The parts of a struct; nothing of a number."""
-    found: Any = ()
-    if isinstance(value, (tuple, list)):
-        found = value
-    elif isinstance(value, (dict, Mapping)):
-        found = cast("Mapping[str, Any]", value).values()
-    elif isinstance(value, StructValue):
-        fields: Any = value._values  # pyright: ignore
-        found = fields.values()
-    elif hasattr(value, "__dict__") and not isinstance(value, (int, float, str)):
-        found = vars(value).values()
-    return found
+    is_sequence = isinstance(given, (tuple, list))
+    is_mapping = isinstance(given, (dict, Mapping))
+    value: Any = given
+    fields: Any = getattr(given, "_values", None) if isinstance(given, StructValue) else None
+    if is_sequence:
+        return value
+    if is_mapping:
+        return value.values()
+    if fields is not None:
+        return fields.values()
+    if hasattr(value, "__dict__") and not isinstance(value, (int, float, str)):
+        return vars(value).values()
+    return ()
 
 
 def arrays_in(name: str, value: Any) -> Iterator[tuple[str, str]]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kernelcore.base.errors import KernelArgumentError
 from kernelcore.base.lazy import Deferred
 from kernelcore.launch.kernel import Kernel
+from kernelcore.operators.any_rank import AnyRank
 from kernelcore.operators.arguments import Arguments
 from kernelcore.operators.forms.base import Form, Run, results_type
 from kernelcore.operators.forms.host import run_on_arrays, run_on_numpy
@@ -30,12 +32,41 @@ class KernelForm(Form):
         loc = kernel.parameters[0].loc if kernel.is_generic else kernel.func.loc
         roles = roles_of(kernel, spec)
         names = [p.name for p in kernel.parameters if p.name not in roles[0]]
+        results = [p.name for p in kernel.parameters if p.name in (*roles[0], *roles[1])]
+        self.any_rank = AnyRank.of(kernel.name, kernel.parameters, names, results)
+        if self.any_rank is not None:
+            for name in spec.mutates:
+                if name in self.any_rank.components:
+                    raise KernelArgumentError(
+                        f"{kernel.name}: mutates: '{name}' has any rank, so a call may work on a "
+                        "copy of it",
+                        loc,
+                        f'name it in in_out: in_out="{name}", and take the result',
+                    )
         # One value for each parameter.
         self.arguments = Arguments.of_names(kernel.name, loc, names, spec.defaults)
         super().__init__(framework, kernel.name, spec, kernel.parameters, roles)
 
     def make(self, key: DimsKey) -> tuple[Run, Run]:
-        return _MAKERS[self.framework](self, key)
+        made, run = _MAKERS[self.framework](self, key)
+        is_own = self.framework == "jax" or (
+            self.framework == "torch" and not self.kernel.is_generic
+        )
+        if self.any_rank is None or is_own:  # What adapters return takes any rank.
+            return made, run
+        flat = self._of_any_rank(run, self.any_rank)
+        return flat, flat
+
+    def _of_any_rank(self, run: Run, any_rank: AnyRank) -> Run:
+        """``run``, of arrays of any rank."""
+        is_single = len(self.results) == 1
+
+        def flat(*args: Any, **kwargs: Any) -> Any:
+            args, kwargs, shape = any_rank.flatten(args, kwargs)
+            found = run(*args, **kwargs)
+            return self.packed(any_rank.restore((found,) if is_single else found, shape))
+
+        return flat
 
     def bound_kernel(self, kernel: Kernel, key: DimsKey) -> BoundKernel:
         """``kernel``, this one for given types, with shapes of the form ``key``."""

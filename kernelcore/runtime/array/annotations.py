@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import EllipsisType
 from typing import Any
 
 from kernelcore.base.errors import KernelArgumentError, KernelTypeError
@@ -41,7 +42,7 @@ class Annotation:
     def __getitem__(self, dtype: object) -> ArrayOf:
         return self._type(dtype, None)
 
-    def _type(self, dtype: object, ndim: int | None) -> ArrayOf:
+    def _type(self, dtype: object, ndim: int | EllipsisType | None) -> ArrayOf:
         element = None if dtype is Any else type_of(dtype)
         if isinstance(element, ArrayOf) or (element is None and dtype is not Any):
             raise KernelTypeError(
@@ -53,6 +54,14 @@ class Annotation:
                 f"{self.name}: struct {element} holds arrays, so there are no arrays of it",
                 remedy="keep the arrays in one struct, or pass them on their own",
             )
+        if ndim is ... and self.is_open and not isinstance(self, IndexedArrayAnnotation):
+            if isinstance(element, StructType):
+                raise KernelTypeError(
+                    f"{self.name}: expected numbers or vectors as elements of arrays of any rank, "
+                    f"found struct {element}",
+                    remedy="give the number of dimensions",
+                )
+            return ArrayOf(element, 1, is_flat=True)
         ndim = self.ndim if ndim is None else ndim
         lowest, highest = (1, MAX_ARRAY_DIMS) if self.is_open else (self.ndim, self.ndim)
         is_int = isinstance(ndim, int)  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -69,7 +78,9 @@ class ArrayAnnotation(Annotation):
 
     ``array(dtype=float, ndim=2)`` and ``array2d[vec3]`` are annotations. ``dtype`` is a kernelcore
     scalar type, Python's bool, int (32 bits) or float (32 bits), the class of a vector, matrix,
-    quaternion, transform or struct, or typing.Any for any of them.
+    quaternion, transform or struct, or typing.Any for any of them. ``ndim=...`` is for elementwise
+    kernels: calls give arrays of any rank, all of one shape, and the kernel sees their elements in
+    row-major order as one dimension.
 
     With data or a shape it makes an Array: ``array([1.0, 2.0], dtype=float)``; see
     ``creation.make_array`` for the arguments. With a shape alone the array holds zeros.
@@ -87,7 +98,7 @@ class ArrayAnnotation(Annotation):
         dtype: Any = None,
         shape: Any = None,
         *,
-        ndim: int | None = None,
+        ndim: int | EllipsisType | None = None,
         **options: Any,
     ) -> Any:
         is_type = data is Any or type_of(data) is not None
@@ -102,7 +113,7 @@ class ArrayAnnotation(Annotation):
                     remedy="give data, or leave these out to annotate a parameter",
                 )
             return zeros(shape, float if dtype is None else dtype, **options)
-        wanted = self.ndim if ndim is None and not self.is_open else ndim
+        wanted: Any = self.ndim if ndim is None and not self.is_open else ndim
         return make_array(data, dtype, shape, ndim=wanted, **options)
 
 

@@ -29,6 +29,9 @@ class Body:
     mass: float
 
 
+AnyRank = kc.array(dtype=float, ndim=...)
+
+
 @dataclass(frozen=True)
 class Case:
     """A call of an operator.
@@ -182,14 +185,26 @@ def scanned(x: Floats2, y: Floats2):
     y[i, j] *= 2.0
 
 
-@kc.op(launch_dims="x.shape[0]")
+@kc.op
 @kc.kernel
-def cumulated(x: Floats2, y: Floats2, last: Floats):
+def swish(x: AnyRank, slope: float, y: AnyRank):
     i = kc.tid()
-    found = 0.0
-    for j in range(x.shape[1]):
-        found = 0.5 * found + x[i, j]
-        last[i] = found
+    y[i] = x[i] / (1.0 + kc.exp(-slope * x[i]))
+
+
+@kc.op
+@kc.kernel
+def product(x: AnyRank, y: AnyRank, z: AnyRank, w: AnyRank):
+    i = kc.tid()
+    z[i] = x[i] * y[i]
+    w[i] = x[i] + y[i]
+
+
+@kc.op(outputs="y")
+@kc.kernel
+def cubed(x: kc.array(dtype=Any, ndim=...), y: kc.array(dtype=Any, ndim=...)):
+    i = kc.tid()
+    y[i] = x[i] * x[i] * x[i]
 
 
 @kc.kernel
@@ -217,16 +232,9 @@ def stages(x: Floats, first: Floats, second: Floats):
     kc.launch(plus, x.shape[0], [x, first, second])
 
 
-@kc.op(mutates="y")
-@kc.kernel
-def increase(x: Floats, y: Floats):
-    i = kc.tid()
-    y[i] = y[i] + x[i]
-
-
 def floats(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
     """Numbers from 0.5 to 1.5."""
-    return np.random.default_rng(seed).uniform(0.5, 1.5, shape).astype(np.float32)
+    return np.asarray(np.random.default_rng(seed).uniform(0.5, 1.5, shape), np.float32)
 
 
 PLACES = np.array([0, 2, 2, 1, 0], np.int32)
@@ -344,6 +352,27 @@ CASES = [
     Case("output that is loaded", scanned, (floats(2, 3),), lambda x: (2.0 * x,), (0,), (0,)),
     Case("empty", wave, (floats(0), 1.0), lambda x, a: (np.sin(a * x),)),
     Case("empty sum", total, (floats(0),), lambda x: (np.zeros(1),)),
+    Case(
+        "any rank",
+        swish,
+        (floats(2, 3, 2), 1.5),
+        lambda x, s: (x / (1 + np.exp(-s * x)),),
+        (0,),
+        (0,),
+    ),
+    Case("one dimension", swish, (floats(4), 1.5), lambda x, s: (x / (1 + np.exp(-s * x)),), (0,)),
+    Case("no dimension", swish, (floats(), 1.5), lambda x, s: (x / (1 + np.exp(-s * x)),), (0,)),
+    Case(
+        "any rank and strides",
+        product,
+        (floats(3, 2).T, floats(2, 6, seed=1)[:, ::2]),
+        lambda x, y: (x * y, x + y),
+        (0, 1),
+        (1,),
+        names=("z", "w"),
+    ),
+    Case("generic of any rank", cubed, (floats(2, 3),), lambda x: (x**3,), (0,), (0,)),
+    Case("empty of any rank", cubed, (floats(2, 0),), lambda x: (x**3,)),
     Case(
         "function of several kernels",
         quartic,

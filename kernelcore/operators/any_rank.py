@@ -1,0 +1,99 @@
+"""Arrays of any rank: operators see their elements in row-major order as one dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kernelcore.base.errors import KernelArgumentError, SrcLoc
+from kernelcore.language.types import ArrayOf, Dense
+from kernelcore.launch.infer_types import Parameter
+from kernelcore.runtime.array.array import Array
+
+
+class AnyRank(NamedTuple):
+    """The parameters of an operator that are arrays of any rank.
+
+    Attributes:
+        function: The name of the operator.
+        loc: Where it is.
+        names: The parameters that calls give.
+        components: By name the components of an element, which are the last axes of an array.
+        results: Per result its components; None for one whose rank is known.
+    """
+
+    function: str
+    loc: SrcLoc | None
+    names: tuple[str, ...]
+    components: Mapping[str, tuple[int, ...]]
+    results: tuple[tuple[int, ...] | None, ...]
+
+    @staticmethod
+    def of(
+        function: str, parameters: Sequence[Parameter], names: Sequence[str], results: Sequence[str]
+    ) -> AnyRank | None:
+        """Those of an operator with some ``parameters``; None if there are none."""
+        found = {
+            p.name: _components(p.wanted)
+            for p in parameters
+            if isinstance(p.wanted, ArrayOf) and p.wanted.is_flat
+        }
+        if not any(name in found for name in names):
+            return None
+        return AnyRank(
+            function, parameters[0].loc, tuple(names), found, tuple(found.get(r) for r in results)
+        )
+
+    def flatten(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any], tuple[Any, ...] | None]:
+        """The arguments with one dimension, and the shape of the arrays; torch.compile follows it.
+
+        Raises:
+            KernelArgumentError: The arrays have several shapes.
+        """
+        shape: tuple[Any, ...] | None = None
+        first = ""
+        named = dict(zip(self.names, args, strict=False))
+        named.update(kwargs)
+        for name, components in self.components.items():
+            value = named.get(name)
+            found = getattr(value, "shape", None)
+            if value is None or found is None:
+                continue
+            outer = tuple(found)
+            if not isinstance(value, Array):
+                outer = outer[: len(outer) - len(components)]
+            if shape is None:
+                shape, first = outer, name
+            elif shape != outer:
+                raise KernelArgumentError(
+                    f"{self.function}(): argument '{name}': expected the shape of '{first}', "
+                    f"{shape}, found {outer}",
+                    self.loc,
+                    "arrays of any rank have one shape: broadcast them before the call",
+                )
+            if len(outer) != 1:
+                named[name] = _reshaped(value, (-1,), components)
+        count = len(args)
+        flat = tuple(named[name] for name in self.names[:count]) + tuple(args[len(self.names) :])
+        return flat, {name: named[name] for name in kwargs}, shape
+
+    def restore(self, found: Sequence[Any], shape: tuple[Any, ...] | None) -> list[Any]:
+        """The results, those of any rank with the shape of the arguments."""
+        if shape is None or len(shape) == 1:
+            return list(found)
+        return [
+            one if components is None else _reshaped(one, shape, components)
+            for one, components in zip(found, self.results, strict=True)
+        ]
+
+
+def _components(wanted: ArrayOf) -> tuple[int, ...]:
+    return wanted.element.extents if isinstance(wanted.element, Dense) else ()
+
+
+def _reshaped(value: Any, shape: tuple[Any, ...], components: tuple[int, ...]) -> Any:
+    if isinstance(value, Array):
+        return value.contiguous().reshape(shape)
+    return value.reshape((*shape, *components))
