@@ -84,11 +84,12 @@ def _widened(args: Sequence[Any], positions: Sequence[int]) -> tuple[Any, ...]:
 
     Float64 stays as it is: autocast casts none.
     """
-    narrow = {torch.float16, torch.bfloat16, torch.float32}
     found = {
         k: args[k]
         for k in positions
-        if isinstance(args[k], torch.Tensor) and args[k].dtype in narrow
+        if isinstance(args[k], torch.Tensor)
+        and args[k].is_floating_point()
+        and args[k].dtype != torch.float64
     }
     dtypes = {tensor.dtype for tensor in found.values()}
     if len(dtypes) < 2:

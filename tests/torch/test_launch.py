@@ -205,7 +205,7 @@ CHANGES: dict[str, Callable[[torch.Tensor], Any]] = {
     "shape": lambda x: x.resize_(1, 3),
     "dimensions": lambda x: x.unsqueeze_(0),
     "negated": lambda x: torch.utils.swap_tensors(x, private("_neg_view", numbers())),
-    "resized": lambda x: x.resize_(64, 64),
+    "resized": lambda x: x.resize_(64, 64).fill_(3.0),
     "no storage": lambda x: x.untyped_storage().resize_(0),
 }
 
