@@ -91,7 +91,8 @@ def _argument(scope: Scope, line: _Line, arg: ast.expr, lower: Lower) -> None:
             line.text(text)
         case ast.JoinedStr(values=parts):
             for part in parts:
-                _argument(scope, line, part, lower)
+                # Python 3.11 knows the place of the whole string only.
+                _argument(scope, line, ast.copy_location(part, arg), lower)
         case ast.FormattedValue(value=value, conversion=conversion, format_spec=spec):
             if spec is not None or conversion != -1:
                 raise KernelSyntaxError(
