@@ -24,7 +24,7 @@ HOMES = homes(
         "kernelcore.launch.tangent_launch": "jvp",
         "kernelcore.language.function": "Function func",
         "kernelcore.launch.recorded_launch": "Launch",
-        "kernelcore.base.config": "config get_module_options set_module_options",
+        "kernelcore.base.config": "config get_module_options python_mode set_module_options",
         "kernelcore.launch.precompile": "CompileReport compile_all",
         "kernelcore.runtime.array.creation": (
             "clone copy dtype_from_numpy dtype_to_numpy empty empty_like from_dlpack from_numpy "
@@ -40,7 +40,7 @@ HOMES = homes(
         "kernelcore.base.errors": (
             "KernelArgumentError KernelAssertionError KernelAttributeError KernelCompileError "
             "KernelDeviceError KernelError KernelGradError KernelIndexError KernelMemoryError "
-            "KernelNameError KernelPlacementError KernelSyntaxError KernelTypeError"
+            "KernelNameError KernelPlacementError KernelRaceError KernelSyntaxError KernelTypeError"
         ),
         "kernelcore.frontend.calls.compile_time": "constant static",
         "kernelcore.frontend.derivatives.adjoint_syntax": "adjoint",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from kernelcore.base.errors import KernelArgumentError
 
-MODES = ("release", "debug")
+MODES = ("release", "debug", "python")
+# Called after the mode has changed: native launches forget what they would run.
+on_mode: list[Callable[[], None]] = []
 # As many threads as a block of any GPU has.
 MAX_BLOCK_DIM = 1024
 _FLAGS: dict[str, Any] = {"0": False, "1": True}
@@ -21,7 +24,9 @@ class Config:
     Attributes:
         mode: 'debug' checks every index of an array, and a launch that leaves an array raises
             ``KernelIndexError`` before it touches memory there. 'release', the default, checks what
-            a launch can know beforehand. The environment variable ``KC_MODE`` sets it first.
+            a launch can know beforehand. 'python' runs launches on the CPU as plain Python, thread
+            by thread, for debuggers, and reports races of threads too. The environment variable
+            ``KC_MODE`` sets it first.
         optimize: Whether LLVM optimises kernels, and gangs run their threads; True by default.
             Without it kernels compile several times faster and run much slower, with the same
             results but for the order of sums. The environment variable ``KC_OPTIMIZE``, 0 or 1,
@@ -63,6 +68,8 @@ class Config:
                 f"config.mode: expected {' or '.join(repr(m) for m in MODES)}, found {value!r}"
             )
         self._mode = value
+        for changed in on_mode:
+            changed()
 
     @property
     def optimize(self) -> bool:
@@ -105,6 +112,17 @@ def _checked(name: str, value: object) -> bool:
 
 
 config = Config()
+
+
+@contextmanager
+def python_mode() -> Iterator[None]:
+    """Run the kernels that are launched inside as plain Python, as ``config.mode = 'python'``."""
+    before = config.mode
+    config.mode = "python"
+    try:
+        yield
+    finally:
+        config.mode = before
 
 
 # What modules may set, and the only values that there are; None where any value has no effect:

@@ -153,6 +153,10 @@ class KernelIndexError(KernelError, IndexError):
         return text.replace(INDEX_PLACE, str(index)).replace(EXTENT_PLACE, str(extent))
 
 
+class KernelRaceError(KernelError):
+    """Threads of one launch share an element that one of them writes; Python mode tells."""
+
+
 class VerifyError(KernelError):
     """Ill-formed IR; a defect of the pass that made it."""
 

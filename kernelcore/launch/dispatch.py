@@ -12,6 +12,7 @@ import numpy as np
 from kernelcore.base import native
 from kernelcore.base.config import config
 from kernelcore.base.errors import KernelArgumentError, KernelPlacementError
+from kernelcore.base.lazy import Deferred
 from kernelcore.launch.kernel import Kernel
 from kernelcore.runtime.device import CPU, Device, device_of_arrays, get_device
 from kernelcore.runtime.flatten_arguments import leaves
@@ -23,6 +24,9 @@ from kernelcore.runtime.stream import current_stream
 if TYPE_CHECKING:
     from kernelcore.ir.core import Func
     from kernelcore.launch.executable import Executable
+    from kernelcore.launch.python_mode import run as python_run
+else:
+    python_run = Deferred("kernelcore.launch.python_mode.run")
 
 Dims = int | Sequence[int]
 
@@ -34,6 +38,11 @@ def execute(kernel: Kernel, dim: Dims, args: tuple[Any, ...], *, record: bool = 
         KernelArgumentError: An argument does not fit the kernel; nothing was run.
     """
     observing = observer.get() if record else None
+    if config.mode == "python" and not (requested.get().device or CPU).is_cuda:
+        # What a Tape records is compiled; Python runs it first, on copies.
+        python_run.run(kernel, dim, args, on_copies=observing is not None)
+        if observing is None:
+            return
     if observing is not None:
         observing.record_launch(kernel, dim, args)
     elif (executable := kernel.plain_executable) is not None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
+from kernelcore.base.config import config, on_mode
 from kernelcore.base.errors import KernelArgumentError, KernelError, KernelGradError, SrcLoc
 from kernelcore.base.lazy import Deferred
 from kernelcore.base.threads import cached_property
@@ -50,6 +52,18 @@ _MOST_VERSIONS = 16
 _PUBLIC = frozenset(
     {"export", "inspect", "is_generic", "loc", "name", "overload", "parameters", "pyfunc"}
 )
+# Those that native code launches without Python.
+_with_fast_path: WeakSet[Kernel] = WeakSet()
+
+
+def _forget_fast_paths() -> None:
+    """Let every launch ask for the mode."""
+    for kernel in list(_with_fast_path):
+        kernel.cpu_fast_path = kernel.gpu_fast_path = None
+    _with_fast_path.clear()
+
+
+on_mode.append(_forget_fast_paths)
 
 
 class Kernel:
@@ -280,9 +294,12 @@ class Kernel:
 
     def note_launch(self, launched: Kernel, args: Sequence[Any]) -> None:
         """Let launches of arrays like ``args`` take the short way to ``launched``, its version."""
+        if config.mode == "python":
+            return
         executable = launched.plain_executable
         if executable is None or not executable.has_arrays:
             return
+        _with_fast_path.update((self, launched))
         if not executable.is_on_cpu:
             launched.gpu_fast_path = executable.cached_gpu_launch(args)
         elif launched._names:

@@ -7,6 +7,7 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kernelcore.base import native
+from kernelcore.base.config import config
 from kernelcore.base.errors import KernelArgumentError, KernelPlacementError
 from kernelcore.base.keywords import checked_keywords
 from kernelcore.base.lazy import Deferred
@@ -94,7 +95,9 @@ def launch(
     is_plain = not (adjoint or record_cmd) and adj_inputs is adj_outputs is device is stream is None
     if is_plain:
         observing = _observing()
-        if observing is not None and record_tape and not (block_dim or max_blocks):
+        if observing is None or config.mode == "python":
+            pass
+        elif record_tape and not (block_dim or max_blocks):
             observing.record_launch(kernel, dim, (*inputs, *outputs))
             return None
     args = (*inputs, *outputs)

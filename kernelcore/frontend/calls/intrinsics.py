@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 from kernelcore.base.errors import KernelError
+
+# What intrinsics mean where a kernel runs in Python; None where none runs.
+host: ContextVar[Callable[[str, tuple[Any, ...]], Any] | None] = ContextVar("host", default=None)
 
 
 class Intrinsic:
@@ -24,6 +29,9 @@ class Intrinsic:
         self.__doc__ = doc
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        evaluate = host.get()
+        if evaluate is not None and not kwargs:
+            return evaluate(self.name, args)
         raise KernelError(
             f"{self.name}() was called outside of a kernel",
             remedy="call it in a function decorated with @kernel",

@@ -1,0 +1,226 @@
+"""Arrays of a launch in Python: checks of indices, and of threads that share elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kernelcore.base.errors import KernelIndexError, KernelRaceError
+from kernelcore.builtins.reference import as_scalar
+from kernelcore.language.composite import Composite, value_class
+from kernelcore.language.types import Dense, Scalar, StructType
+from kernelcore.runtime.structs import struct_class
+
+Point = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Uses:
+    """The threads that used an element of memory, as their grid points."""
+
+    writer: Point | None = None
+    is_atomic: bool = False
+    reader: Point | None = None
+    # A second one: a thread that writes may be the first.
+    other_reader: Point | None = None
+
+
+@dataclass(slots=True)
+class Memory:
+    """What the threads of one launch did to memory so far.
+
+    Attributes:
+        point: The grid point of the current thread.
+        on_copies: Whether the caller's arrays stay as they are.
+        copies: By address, extents, strides and dtype of the array.
+        uses: By the address of a scalar.
+    """
+
+    point: Point = (0,)
+    on_copies: bool = False
+    copies: dict[tuple[Any, ...], Any] = field(default_factory=dict[tuple[Any, ...], Any])
+    uses: dict[int, _Uses] = field(default_factory=dict[int, _Uses])
+
+    def taken(self, data: Any) -> Any:
+        """``data``, or the copy of it that the launch writes."""
+        if not self.on_copies:
+            return data
+        key = (data.ctypes.data, data.shape, data.strides, data.dtype.str)
+        return self.copies.setdefault(key, data.copy())
+
+    def read(self, name: str, at: Any, data: Any, *, is_atomic: bool = False) -> None:
+        """The current thread reads ``data``, the element ``at`` of array ``name``."""
+        for address in addresses(data):
+            uses = self.uses.setdefault(address, _Uses())
+            if uses.writer not in (None, self.point) and not (is_atomic and uses.is_atomic):
+                raise _race(name, at, "reads", self.point, "wrote", uses.writer)
+            if is_atomic:
+                continue
+            if uses.reader is None:
+                uses.reader = self.point
+            elif uses.reader != self.point:
+                uses.other_reader = self.point
+
+    def written(self, name: str, at: Any, data: Any, old: bytes, *, is_atomic: bool) -> None:
+        """The current thread has written ``data``, which was ``old``; equal bits are no change."""
+        new, found = data.tobytes(), addresses(data)
+        width = len(new) // max(len(found), 1)
+        for place, address in enumerate(found):
+            part = slice(place * width, (place + 1) * width)
+            uses = self.uses.setdefault(address, _Uses())
+            if new[part] == old[part] and not is_atomic:
+                uses.writer, uses.is_atomic = uses.writer or self.point, False
+                continue
+            both_atomic = is_atomic and uses.is_atomic
+            if uses.writer not in (None, self.point) and not both_atomic:
+                raise _race(name, at, "writes", self.point, "wrote", uses.writer)
+            for reader in (uses.reader, uses.other_reader):
+                if reader not in (None, self.point):
+                    raise _race(name, at, "writes", self.point, "read", reader)
+            uses.writer, uses.is_atomic = self.point, is_atomic
+
+
+def _race(
+    name: str, at: Any, does: str, point: Point, did: str, other: Point | None
+) -> KernelRaceError:
+    return KernelRaceError(
+        f"thread {shown(point)} {does} {name}[{_index(at)}], which thread {shown(other)} {did}",
+        remedy="let one thread alone write an element, or use atomic_add or its like",
+    )
+
+
+def shown(point: Point | None) -> str:
+    """A grid point in a message."""
+    return "" if point is None else str(point[0]) if len(point) == 1 else str(point)
+
+
+def _index(at: tuple[Any, ...]) -> str:
+    return ", ".join(str(i) for i in at)
+
+
+def addresses(data: Any) -> list[int]:
+    """The addresses of the scalars of ``data``, of the bytes of a structured one."""
+    start: int = data.__array_interface__["data"][0]
+    if data.dtype.names is not None:
+        return list(range(start, start + data.dtype.itemsize))
+    if not data.ndim:
+        return [start]
+    return [
+        start + sum(i * s for i, s in zip(index, data.strides, strict=True))
+        for index in np.ndindex(data.shape)
+    ]
+
+
+class ArrayView:
+    """An array as a kernel sees it: a view of the caller's memory.
+
+    Attributes:
+        name: The parameter.
+        data: The memory, with the axes of a composite element last.
+        element: The type of an element.
+        ndim: The number of dimensions in the kernel.
+    """
+
+    __slots__ = ("data", "element", "memory", "name", "ndim", "origin")
+
+    def __init__(
+        self, name: str, data: Any, element: Any, memory: Memory, origin: tuple[Any, ...] = ()
+    ) -> None:
+        self.name, self.data, self.element, self.memory = name, data, element, memory
+        inner = len(element.extents) if isinstance(element, Dense) else 0
+        self.ndim = data.ndim - inner
+        self.origin = origin
+
+    def __repr__(self) -> str:
+        return f"{self.name} {self.data!r}"
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __iter__(self) -> Any:
+        return (self[k] for k in range(len(self.data)))
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The extents, as int32."""
+        return tuple(np.int32(n) for n in self.data.shape[: self.ndim])
+
+    @property
+    def size(self) -> Any:
+        """The number of elements."""
+        return np.int32(np.prod(self.data.shape[: self.ndim], dtype=np.int64))
+
+    @property
+    def dtype(self) -> Any:
+        """The type of an element."""
+        return self.element if isinstance(self.element, Scalar) else _class_of(self.element)
+
+    def selected(self, key: Any) -> tuple[tuple[Any, ...], Any, bool]:
+        """The checked index, the memory there, and whether that is one element."""
+        index = key if isinstance(key, tuple) else (key,)
+        if not any(isinstance(i, slice) or i is Ellipsis for i in index):
+            for axis, i in enumerate(index[: self.ndim]):
+                if not 0 <= i < self.data.shape[axis]:
+                    raise KernelIndexError(
+                        f"index {i} is outside of array '{self.name}', whose axis {axis} has "
+                        f"{self.data.shape[axis]} elements",
+                        remedy="guard the access, or launch over fewer points",
+                    )
+            is_element = len(index) == self.ndim
+        else:
+            is_element = False
+        return index, self.data[(*index, ...)], is_element
+
+    def __getitem__(self, key: Any) -> Any:
+        index, data, is_element = self.selected(key)
+        if not is_element:
+            return ArrayView(self.name, data, self.element, self.memory, index)
+        self.memory.read(self.name, (*self.origin, *index), data)
+        return loaded(self.element, data)
+
+    def store(self, key: Any, value: Any, *, is_atomic: bool = False) -> None:
+        """Write ``value`` to the element, or the elements, at ``key``."""
+        index, data, _ = self.selected(key)
+        old = data.tobytes()
+        data[...] = _stored(self.element, value)
+        self.memory.written(self.name, (*self.origin, *index), data, old, is_atomic=is_atomic)
+
+    def atomically(self, key: Any, update: Any) -> Any:
+        """Replace an element by ``update`` of it; returns the old one."""
+        index, data, _ = self.selected(key)
+        self.memory.read(self.name, (*self.origin, *index), data, is_atomic=True)
+        old = loaded(self.element, data)
+        self.store(key, update(old), is_atomic=True)
+        return old
+
+
+def _class_of(element: Any) -> Any:
+    return value_class(element) if isinstance(element, Dense) else struct_class(element)
+
+
+def loaded(element: Any, data: Any) -> Any:
+    """An element in memory as a value of its own."""
+    match element:
+        case Dense():
+            return value_class(element)._of(data.copy())  # pyright: ignore[reportPrivateUsage]
+        case StructType():
+            return struct_class(element).from_numpy(data[()].copy())
+        case _:
+            return data[()]
+
+
+def _stored(element: Any, value: Any) -> Any:
+    match value:
+        case ArrayView():
+            return value.data
+        case Composite():
+            return np.asarray(value)
+        case np.generic():
+            return value
+        case bool() | int() | float():
+            scalar = element.scalar if isinstance(element, Dense) else element
+            return as_scalar(value, scalar)
+        case _:
+            return value.to_numpy()

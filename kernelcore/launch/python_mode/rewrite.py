@@ -1,0 +1,182 @@
+"""A kernel's syntax tree as Python that computes what compiled code does, on the same lines.
+
+Operators, calls and assignments become calls of helpers (``values.py``); statements, names, lines
+and columns stay, so breakpoints, pdb and coverage see the user's source.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Callable, Mapping
+from types import CodeType, FunctionType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from kernelcore.builtins.syntax import BINARY, COMPARE, UNARY
+from kernelcore.language.source import read_source
+
+# Calls that must see the frame of the kernel, or that Python evaluates as they are written.
+_AS_WRITTEN = frozenset({"breakpoint", "set_trace", "static", "locals", "vars"})
+_codes: WeakKeyDictionary[Callable[..., Any], CodeType] = WeakKeyDictionary()
+
+
+def rewritten(pyfunc: Callable[..., Any], helpers: Mapping[str, Any]) -> FunctionType:
+    """``pyfunc`` with the meaning of the kernel language; its free names are those of now.
+
+    Raises:
+        KernelSyntaxError: Its source is not available.
+    """
+    code = _codes.get(pyfunc)
+    if code is None:
+        code = _codes[pyfunc] = _compiled(pyfunc)
+    cells = dict(zip(pyfunc.__code__.co_freevars, pyfunc.__closure__ or (), strict=True))
+    closure = tuple(cells[name] for name in code.co_freevars)
+    made = FunctionType(
+        code, {**pyfunc.__globals__, **helpers}, pyfunc.__name__, pyfunc.__defaults__, closure
+    )
+    made.__kwdefaults__ = pyfunc.__kwdefaults__
+    return made
+
+
+def _compiled(pyfunc: Callable[..., Any]) -> CodeType:
+    source = read_source(pyfunc)
+    tree = copy.deepcopy(source.tree)
+    ast.increment_lineno(tree, source.line_offset)
+    tree.decorator_list, tree.returns = [], None
+    for arg in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs):
+        arg.annotation = None
+    # The function object brings its own defaults.
+    tree.args.defaults, tree.args.kw_defaults = [], [None] * len(tree.args.kwonlyargs)
+    rewrite = _Rewrite()
+    tree.body = [rewrite.visit(stmt) for stmt in tree.body]
+    # Free variables are those of a function around it, and the function's own name is none.
+    name, tree.name = tree.name, f"_kc_{tree.name}"
+    names = [ast.arg(name) for name in pyfunc.__code__.co_freevars]
+    arguments = ast.arguments([], names, None, [], [], None, [])
+    around = ast.copy_location(ast.FunctionDef("around", arguments, [tree], []), tree)
+    module = ast.fix_missing_locations(ast.Module([around], []))
+    outer = compile(module, source.file, "exec", dont_inherit=True)
+    code = _inner(_inner(outer, "around"), tree.name)
+    return code.replace(co_name=name, co_qualname=pyfunc.__code__.co_qualname)
+
+
+def _inner(code: CodeType, name: str) -> CodeType:
+    found = (c for c in code.co_consts if isinstance(c, CodeType) and c.co_name == name)
+    return next(found)
+
+
+class _Rewrite(ast.NodeTransformer):
+    """Operators, calls and assignments to calls of the helpers."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        name = ast.Constant(BINARY[type(node.op)].op.name)
+        return _call(node, "_kc_binary", name, self.visit(node.left), self.visit(node.right))
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        if isinstance(node.operand, ast.Constant) and isinstance(node.op, ast.USub):
+            return node
+        operand = self.visit(node.operand)
+        return _call(node, "_kc_unary", ast.Constant(UNARY[type(node.op)].op.name), operand)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        if any(type(op) not in COMPARE for op in node.ops):
+            return self.generic_visit(node)
+        names = [ast.Constant(COMPARE[type(op)].op.name) for op in node.ops]
+        operands = [self.visit(v) for v in (node.left, *node.comparators)]
+        if len(names) == 1:
+            return _call(node, "_kc_binary", names[0], *operands)
+        # A chain evaluates each operand at most once, from the left, and stops where one fails.
+        thunks: list[ast.expr] = [_located(node, ast.Lambda(_no_arguments(), v)) for v in operands]
+        return _call(node, "_kc_chain", _located(node, ast.Tuple([*names], ast.Load())), *thunks)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        name = getattr(node.func, "attr", getattr(node.func, "id", None))
+        if name in _AS_WRITTEN:
+            return node
+        node = self.generic_visit(node)  # pyright: ignore[reportAssignmentType]
+        helper = _located(node, ast.Name("_kc_call", ast.Load()))
+        return _located(node, ast.Call(helper, [node.func, *node.args], node.keywords))
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        value = _call(node.value, "_kc_copied", self.visit(node.value))
+        first = node.targets[0]
+        is_names = isinstance(first, ast.Name | ast.Tuple) and not _has_places(first)
+        if len(node.targets) == 1 and is_names:
+            return _located(node, ast.Assign(node.targets, value))
+        if len(node.targets) == 1 and not isinstance(first, ast.Tuple | ast.List):
+            return self._stored(node, first, value)
+        held = ast.Name("_kc_value", ast.Store())
+        stmts: list[ast.stmt] = [_located(node, ast.Assign([_located(node, held)], value))]
+        for target in node.targets:
+            self._unpack(node, target, _located(node, ast.Name("_kc_value", ast.Load())), stmts)
+        return stmts
+
+    def _unpack(
+        self, node: ast.stmt, target: ast.expr, value: ast.expr, stmts: list[ast.stmt]
+    ) -> None:
+        if not isinstance(target, ast.Tuple | ast.List):
+            stmts.append(self._stored(node, target, _call(node, "_kc_copied", value)))
+            return
+        for place, part in enumerate(target.elts):
+            at = _located(node, ast.Subscript(value, ast.Constant(place), ast.Load()))
+            self._unpack(node, part, at, stmts)
+
+    def _stored(self, node: ast.stmt, target: ast.expr, value: ast.expr) -> ast.stmt:
+        if isinstance(target, ast.Name):
+            return _located(node, ast.Assign([target], value))
+        root, path = self._path(target)
+        call = _call(target, "_kc_store", root, path, value)
+        return _located(node, ast.Expr(call))
+
+    def _path(self, target: ast.expr) -> tuple[ast.expr, ast.expr]:
+        """The variable that ``target`` is a part of, and the fields and indices down to it."""
+        steps: list[ast.expr] = []
+        while isinstance(target, ast.Attribute | ast.Subscript):
+            if isinstance(target, ast.Attribute):
+                steps.append(ast.Constant(target.attr))
+            else:
+                # A field is a string, an index a tuple of one.
+                steps.append(ast.Tuple([self.visit(target.slice)], ast.Load()))
+            target = target.value
+        return self.visit(target), ast.Tuple(steps[::-1], ast.Load())
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        name = ast.Constant(BINARY[type(node.op)].op.name)
+        value = self.visit(node.value)
+        if isinstance(node.target, ast.Name):
+            old = _located(node, ast.Name(node.target.id, ast.Load()))
+            return _located(
+                node, ast.Assign([node.target], _call(node, "_kc_binary", name, old, value))
+            )
+        root, path = self._path(node.target)
+        return _located(node, ast.Expr(_call(node, "_kc_update", name, root, path, value)))
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is None or not isinstance(node.target, ast.Name):
+            return self.generic_visit(node)
+        value = _call(node.value, "_kc_declared", node.annotation, self.visit(node.value))
+        return _located(node, ast.Assign([node.target], value))
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        if node.value is None:
+            return node
+        return _located(node, ast.Return(_call(node.value, "_kc_copied", self.visit(node.value))))
+
+
+def _has_places(target: ast.expr) -> bool:
+    """Whether an element or a field is among what is assigned."""
+    return any(isinstance(n, ast.Attribute | ast.Subscript) for n in ast.walk(target))
+
+
+def _no_arguments() -> ast.arguments:
+    return ast.arguments([], [], None, [], [], None, [])
+
+
+def _located(node: ast.AST, made: Any) -> Any:
+    return ast.copy_location(made, node)
+
+
+def _call(node: ast.AST, name: str, *args: ast.expr) -> ast.Call:
+    call = ast.Call(ast.Name(name, ast.Load()), list(args), [])
+    return ast.fix_missing_locations(ast.copy_location(call, node))

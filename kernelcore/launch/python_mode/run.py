@@ -1,0 +1,221 @@
+"""Run a launch in Python: arguments, threads in order, and errors with line and thread."""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from kernelcore.base.errors import (
+    KernelArgumentError,
+    KernelAssertionError,
+    KernelError,
+    KernelIndexError,
+    KernelNameError,
+    SrcLoc,
+)
+from kernelcore.builtins.reference import as_scalar
+from kernelcore.frontend.calls import intrinsics
+from kernelcore.language.source import EXPRESSION_ERRORS
+from kernelcore.language.types import ArrayOf, Dense, Scalar, StructType
+from kernelcore.launch.kernel import Kernel
+from kernelcore.launch.python_mode.memory import ArrayView, Memory, shown
+from kernelcore.launch.python_mode.rewrite import rewritten
+from kernelcore.launch.python_mode.values import HELPERS, binary, call, copied
+from kernelcore.runtime.structs import StructValue
+
+_MANY_THREADS = 1_000_000
+
+
+def run(
+    kernel: Kernel, dim: int | Sequence[int], args: Sequence[Any], *, on_copies: bool = False
+) -> None:
+    """Run ``kernel`` at every point of ``dim``, in row-major order, as plain Python.
+
+    Args:
+        kernel: The kernel, generic or not.
+        dim: The grid.
+        args: As for ``launch``; arrays are written in place.
+        on_copies: Leave the arrays as they are.
+
+    Raises:
+        KernelIndexError: An index is outside of its array.
+        KernelRaceError: Threads share an element that one of them writes.
+        KernelNameError: A variable is used before it has a value.
+        KernelArgumentError: An argument does not fit the kernel.
+    """
+    kernel = kernel.for_arguments(args)
+    if len(args) != len(kernel.parameters):
+        raise KernelArgumentError(
+            f"{kernel.name}(): expected {len(kernel.parameters)} arguments, found {len(args)}",
+            kernel.loc,
+        )
+    dims = (operator.index(dim),) if isinstance(dim, int) else tuple(map(operator.index, dim))
+    threads = int(np.prod(dims, dtype=np.int64))
+    if threads > _MANY_THREADS:
+        note = f"{kernel.name}: {threads} threads in Python take minutes; Ctrl-C ends the launch\n"
+        sys.stderr.write(note)
+    memory = Memory(on_copies=on_copies)
+    values = [
+        _value(p.name, p.type, a, memory) for p, a in zip(kernel.parameters, args, strict=True)
+    ]
+    function = rewritten(kernel.pyfunc, HELPERS)
+    outer = intrinsics.host.set(_Thread(memory).evaluate)
+    try:
+        with np.errstate(all="ignore"):
+            for memory.point in np.ndindex(dims):
+                function(*map(copied, values))
+    except (*EXPRESSION_ERRORS, KernelError) as error:
+        known = _known(error, memory)
+        if known is None:
+            error.add_note(f"kernel '{kernel.name}', thread {shown(memory.point)}")
+            raise
+        raise known from None
+    finally:
+        intrinsics.host.reset(outer)
+
+
+def _value(name: str, type_: Any, arg: Any, memory: Memory) -> Any:
+    """An argument as the kernel sees it."""
+    match type_:
+        case ArrayOf():
+            return ArrayView(name, memory.taken(_data(name, arg)), type_.element, memory)
+        case Scalar():
+            if getattr(arg, "ndim", None) == 0 and not isinstance(arg, np.generic):
+                arg = _data(name, arg)[()]
+            return as_scalar(arg, type_)
+        case Dense():
+            return copied(arg)
+        case StructType():
+            fields = [
+                (n, _value(f"{name}.{n}", t, getattr(arg, n), memory)) for n, t in type_.fields
+            ]
+            return _Fields(arg, dict(fields)) if _has_arrays(type_) else copied(arg)
+        case _:
+            raise KernelArgumentError(f"argument '{name}': {type_!r} has no form in Python mode")
+
+
+def _has_arrays(type_: StructType) -> bool:
+    members = [t for _, t in type_.fields]
+    return any(
+        isinstance(t, ArrayOf) or (isinstance(t, StructType) and _has_arrays(t)) for t in members
+    )
+
+
+class _Fields:
+    """A struct with arrays: its fields as the kernel sees them."""
+
+    def __init__(self, origin: StructValue, values: dict[str, Any]) -> None:
+        self._origin = origin
+        self.__dict__.update(values)
+
+
+def _data(name: str, arg: Any) -> Any:
+    """The memory of an array as NumPy's array."""
+    if isinstance(arg, np.ndarray):
+        return arg
+    for view in (_of_numpy_method, np.from_dlpack):
+        with suppress(TypeError, AttributeError, RuntimeError, BufferError):
+            return view(arg)
+    raise KernelArgumentError(
+        f"argument '{name}': expected an array in the memory of the CPU, found "
+        f"{type(arg).__name__}",
+        remedy="copy it to the CPU, or launch in release mode",
+    )
+
+
+def _of_numpy_method(arg: Any) -> Any:
+    return arg.detach().numpy() if hasattr(arg, "detach") else arg.numpy()
+
+
+class _Thread:
+    """What intrinsics mean in the current thread."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def evaluate(self, name: str, args: tuple[Any, ...]) -> Any:
+        """The result of intrinsic ``name``."""
+        if name == "tid":
+            point = tuple(np.int32(i) for i in self._memory.point)
+            return point[0] if len(point) == 1 else point
+        if name == "printf":
+            sys.stdout.write(args[0] % tuple(np.asarray(a).item() for a in args[1:]))
+            return None
+        view: ArrayView = args[0]
+        count = 2 if name == "atomic_cas" else 1
+        key, values = args[1:-count], args[-count:]
+        return view.atomically(key, _UPDATES[name](*values))
+
+
+def _cas(expected: Any, new: Any) -> Callable[[Any], Any]:
+    def update(old: Any) -> Any:
+        same = type(old)(expected).tobytes() == old.tobytes()
+        return new if same else old
+
+    return update
+
+
+def _by(function: Callable[[Any, Any], Any]) -> Callable[[Any], Callable[[Any], Any]]:
+    return lambda value: lambda old: function(old, value)
+
+
+def _builtin(name: str) -> Callable[[Any, Any], Any]:
+    return lambda old, value: call(getattr(sys.modules["kernelcore"], name), old, value)
+
+
+_UPDATES: dict[str, Callable[..., Callable[[Any], Any]]] = {
+    "atomic_add": _by(lambda old, value: binary("add", old, value)),
+    "atomic_sub": _by(lambda old, value: binary("sub", old, value)),
+    "atomic_min": _by(_builtin("min")),
+    "atomic_max": _by(_builtin("max")),
+    "atomic_exch": _by(lambda old, value: value),
+    "atomic_cas": _cas,
+    "atomic_and": _by(lambda old, value: binary("bitand", old, value)),
+    "atomic_or": _by(lambda old, value: binary("bitor", old, value)),
+    "atomic_xor": _by(lambda old, value: binary("bitxor", old, value)),
+}
+
+
+def _known(error: Exception, memory: Memory) -> KernelError | None:
+    """The error of the language that ``error`` is, with line and thread; None of others."""
+    loc, thread = _loc(error.__traceback__), shown(memory.point)
+    match error:
+        case KernelError():
+            if error.loc is None and not error.message.startswith("thread "):
+                error.message = f"{error.message} (thread {thread})"
+            return type(error)(error.message, error.loc or loc, error.remedy)
+        case UnboundLocalError() | NameError():
+            return KernelNameError(
+                f"{str(error).split(chr(39))[1]!r} is used before it has a value (thread {thread})",
+                loc,
+                "assign it on every path that leads here",
+            )
+        case AssertionError():
+            text = str(error) or "an assertion does not hold"
+            return KernelAssertionError(f"{text} (thread {thread})", loc)
+        case IndexError():
+            return KernelIndexError(f"{error} (thread {thread})", loc)
+        case _:
+            return None
+
+
+def _loc(traceback: TracebackType | None) -> SrcLoc | None:
+    """The innermost place in the code of a kernel or of a function that it calls."""
+    found = None
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if "_kc_binary" in frame.f_globals:
+            positions = list(frame.f_code.co_positions())[traceback.tb_lasti // 2]
+            line, last_line, first, last = positions
+            last = last if line == last_line else None
+            found = SrcLoc(
+                frame.f_code.co_filename, line or traceback.tb_lineno, first or 0, last or 1 << 20
+            )
+        traceback = traceback.tb_next
+    return found
