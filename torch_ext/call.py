@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature
+from pickle import PicklingError
 from typing import Any
 
 import torch
 
 from kernelcore import uint64
-from kernelcore.operators import AnyRank, Arguments, Operation, Scalar, element_type
+from kernelcore.operators import (
+    AnyRank,
+    Arguments,
+    Operation,
+    Scalar,
+    element_type,
+    pickling,
+)
 from torch_ext import native
 from torch_ext.check import check_arguments, check_number
 from torch_ext.dtype import (
@@ -25,51 +33,98 @@ from torch_ext.sharding import add_pending
 from torch_ext.traced import OperatorPair
 
 
+class OperatorFunction:
+    """An operator, called like a function and pickled by its name or as the call that made it.
+
+    Every operator has a subclass with a call of its own: torch.compile counts how often it compiles
+    a code object.
+
+    Attributes:
+        pyfunc: The Python function that it is made of.
+        operators: The registered operators; None without one or with several.
+        remake: Makes it again; None of a part of another operator.
+    """
+
+    operators: OperatorPair | None = None
+    remake: Callable[[], OperatorFunction] | None = None
+    _torchdynamo_orig_callable: Callable[..., Any]
+    _torchdynamo_wrapper_id: int
+
+    def __init__(self, pyfunc: Callable[..., Any], arguments: Arguments) -> None:
+        self.pyfunc = pyfunc
+        self.__name__ = self.__qualname__ = pyfunc.__name__
+        self.__module__ = pyfunc.__module__
+        self.__doc__ = pyfunc.__doc__
+        self.__signature__ = Signature(
+            [
+                Parameter(
+                    name,
+                    Parameter.POSITIONAL_OR_KEYWORD,
+                    default=arguments.defaults.get(name, Parameter.empty),
+                )
+                for name in arguments.names
+            ]
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    def __copy__(self) -> OperatorFunction:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OperatorFunction:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        name = pickling.global_name(self, self.pyfunc)
+        if name is not None:
+            return pickling.found, (self.pyfunc.__module__, name)
+        if self.remake is None:
+            raise PicklingError(f"{self!r} is part of another operator: pickle that")
+        return self.remake, ()
+
+    def __repr__(self) -> str:
+        return f"<torch operator {self.__module__}.{self.pyfunc.__qualname__}>"
+
+
 def as_function(
     pyfunc: Callable[..., Any],
     arguments: Arguments,
     traced: Callable[..., Any],
     entry: Callable[..., Any],
     with_out: Callable[..., Any] | None = None,
-) -> Callable[..., Any]:
-    """A function named as ``pyfunc``: ``traced`` while a graph is captured, else ``entry``.
+) -> OperatorFunction:
+    """An operator named as ``pyfunc``: ``traced`` while a graph is captured, else ``entry``.
 
     ``entry`` takes one argument per operand, or if that is the same, whatever a call gives; then
     ``with_out`` is not needed, which takes a call that gives ``out``.
     """
-    is_compiling = torch.compiler.is_compiling
+    # `torch.compiler.is_compiling`, without its two calls of Python functions.
+    compiler, is_traced = torch.compiler, torch.compiler.is_dynamo_compiling
     bind = arguments.bind
 
     # torch.compile follows Python only; the rest of the world need not pay for it.
-    def op(*args: Any, **kwargs: Any) -> Any:
-        if is_compiling():
+    def op(_: OperatorFunction, *args: Any, **kwargs: Any) -> Any:
+        if is_traced() or compiler._is_compiling_flag:
             return traced(*args, **kwargs)
         return entry(*args, **kwargs) if kwargs else entry(*args)
 
-    def op_of_structs(*args: Any, **kwargs: Any) -> Any:
-        if is_compiling():
+    def op_of_structs(_: OperatorFunction, *args: Any, **kwargs: Any) -> Any:
+        if is_traced() or compiler._is_compiling_flag:
             return traced(*args, **kwargs)
         if with_out is not None and "out" in kwargs:
             return with_out(*args, **kwargs)
         return entry(*bind(args, kwargs))
 
-    function = op if arguments.is_flat else op_of_structs
-    # A code object of its own: torch.compile counts how often it compiles one.
-    function.__code__ = function.__code__.replace(co_name=pyfunc.__name__)
-    function.__name__ = function.__qualname__ = pyfunc.__name__
-    function.__module__ = pyfunc.__module__
-    function.__doc__ = pyfunc.__doc__
-    function.__signature__ = Signature(  # pyright: ignore[reportFunctionMemberAccess]
-        [
-            Parameter(
-                name,
-                Parameter.POSITIONAL_OR_KEYWORD,
-                default=arguments.defaults.get(name, Parameter.empty),
-            )
-            for name in arguments.names
-        ]
-    )
-    return function
+    call = op if arguments.is_flat else op_of_structs
+    call.__code__ = call.__code__.replace(co_name=pyfunc.__name__)
+    own = type("OperatorFunction", (OperatorFunction,), {"__call__": call})
+    made = own(pyfunc, arguments)
+    # What torch.compile compiles if it is given the operator: all objects that are called share one
+    # code object otherwise.
+    made._torchdynamo_orig_callable = call.__get__(made)
+    made._torchdynamo_wrapper_id = id(made)
+    return made
 
 
 def of_any_rank(op: Callable[..., Any], any_rank: AnyRank) -> Callable[..., Any]:

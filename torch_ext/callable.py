@@ -68,7 +68,16 @@ def torch_callable(
     def entry(*args: Any, **kwargs: Any) -> Any:
         return run(*arguments.bind(args, kwargs)) if arguments.is_flat else run(*args)
 
-    return as_function(function, arguments, recorded(run, arguments), entry)
+    op = as_function(function, arguments, recorded(run, arguments), entry)
+    op.remake = partial(
+        torch_callable,
+        function,
+        outputs=outputs,
+        in_out=in_out,
+        output_dims=output_dims,
+        defaults=defaults,
+    )
+    return op
 
 
 class _Runner:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import FunctionType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch._ops import OpOverload, _OpNamespace
@@ -28,14 +27,11 @@ from kernelcore.operators import (
     require_kernel,
     typed_leaves,
 )
-from torch_ext.call import Call, as_function, of_any_rank
+from torch_ext.call import Call, OperatorFunction, as_function, of_any_rank
 from torch_ext.derivation import NAMESPACE, parse_name
 from torch_ext.generic import generic_operator
 from torch_ext.mutation import mutating
 from torch_ext.traced import OperatorPair, traceable
-
-# By the callable that torch_op returned, while it lives.
-_operators: WeakKeyDictionary[Callable[..., Any], OperatorPair] = WeakKeyDictionary()
 
 # Namespaces of torch itself, and attributes that every namespace has besides operators.
 _TORCHS_NAMESPACES = frozenset({"_", "aten", "prim", "prims"})
@@ -143,7 +139,7 @@ def torch_op(
         y = double(torch.ones(3))
     """
     make = partial(
-        _make,
+        _declare,
         name=name,
         outputs=outputs,
         in_out=in_out,
@@ -156,6 +152,13 @@ def torch_op(
     return make if kernel is None else make(kernel)
 
 
+def _declare(declared: Kernel | Callable[..., Any], **options: Any) -> OperatorFunction:
+    """The operator of a kernel or Python function, which pickles as this call."""
+    op = _make(declared, **options)
+    op.remake = partial(_declare, declared, **options)
+    return op
+
+
 def _make(
     declared: Kernel | Callable[..., Any],
     *,
@@ -165,7 +168,7 @@ def _make(
     profiled: bool,
     outputs: Sequence[str] | None,
     **options: Any,
-) -> Callable[..., Any]:
+) -> OperatorFunction:
     found = as_kernel(declared) if isinstance(declared, FunctionType) else declared
     require_kernel(found)
     kernel = typing.cast("Kernel", found)
@@ -198,7 +201,7 @@ def _functions(
     name: str | None,
     mutates: tuple[str, ...],
     profiled: bool,
-) -> tuple[Callable[..., Any], Callable[..., Any]]:
+) -> tuple[OperatorFunction, Callable[..., Any]]:
     qualname = None if name is None else _qualified(name, operation)
     # In-place updates return nothing to write; an operand named `out` takes precedence.
     takes_out = not mutates and "out" not in (*arguments.names, *arguments.leaves)
@@ -223,7 +226,7 @@ def _functions(
     if any_rank is not None:
         flat = of_any_rank(op, any_rank)
         eager = op = as_function(kernel.pyfunc, arguments, flat, flat)
-    _operators[op] = call.operators
+    op.operators = call.operators
     return op, eager
 
 
@@ -232,8 +235,8 @@ def _make_generic(
     name: str | None,
     outputs: Sequence[str] | None,
     defaults: Mapping[str, Any],
-    make: Callable[..., Callable[..., Any]],
-) -> Callable[..., Any]:
+    make: Callable[..., OperatorFunction],
+) -> OperatorFunction:
     loc = kernel.parameters[0].loc
     if outputs is None:
         raise KernelArgumentError(
@@ -265,7 +268,7 @@ def generic_function(
     sizes: Sequence[str],
     defaults: Mapping[str, Any],
     specialise: Callable[[Kernel], Callable[..., Any]],
-) -> Callable[..., Any]:
+) -> OperatorFunction:
     """A function of the parameters ``names`` of a generic kernel, then of ``sizes``."""
     traced, entry, arguments = generic_operator(kernel, names, sizes, defaults, specialise)
     return as_function(kernel.pyfunc, arguments, traced, entry)
@@ -284,7 +287,7 @@ def overload(op: Callable[..., Any]) -> OpOverload:
 
 def operators_of(op: Callable[..., Any]) -> OperatorPair:
     """The registered operators behind a function that ``torch_op`` returned."""
-    found = _operators.get(op)
+    found = op.operators if isinstance(op, OperatorFunction) else None
     if found is None:
         raise KernelArgumentError(
             f"expected an operator, found {op!r}",

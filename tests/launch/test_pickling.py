@@ -7,6 +7,8 @@ import multiprocessing
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import torch
 
 import kernelcore as kc
 from jax_ffi import jax_kernel
-from torch_ext import torch_op
+from torch_ext import torch_callable, torch_op
 
 floats = kc.array(dtype=float)
 
@@ -43,12 +45,36 @@ def operator(x: floats, y: floats):
     y[i] = square(x[i])
 
 
+@torch_callable
+def launching(x: floats, y: floats):
+    kc.launch(squares, x.shape, [x], [y])
+
+
+@kc.kernel
+def squares_of_any(x: kc.array(dtype=Any), y: kc.array(dtype=Any)):
+    i = kc.tid()
+    y[i] = x[i] * x[i]
+
+
+def launched(x: floats, y: floats):
+    kc.launch(squares, x.shape, [x], [y])
+
+
 hosted = jax_kernel(squares)
+# Operators that their modules have under other names than those of the kernels.
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "kernel": torch_op(squares),
+    "options": torch_op(squares, outputs=["y"], launch_dims="x", output_dims={"y": "x"}),
+    "generic": torch_op(squares_of_any, outputs=["y"]),
+    "callable": torch_callable(launched),
+    "named": torch_op(squares, "pickled_squares"),
+}
 NAMED = {
     "kernel": squares,
     "func": square,
     "native": successor,
     "torch": operator,
+    "callable": launching,
     "launch": kc.launch,
 }
 
@@ -114,6 +140,41 @@ def test_what_has_no_name_is_pickled_by_its_source() -> None:
     assert run(pickle.loads(pickle.dumps(made(5.0, native=True)))) == [2.0, 3.0, 4.0]
 
 
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_are_pickled_with_their_kernel(name: str) -> None:
+    op = OPERATORS[name]
+    assert copy.deepcopy(op) is op
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    again = pickle.loads(pickle.dumps(op))
+    assert again is not op
+    assert signature(again) == signature(op)
+    for found in (again, torch.compile(again, fullgraph=True, backend="eager")):
+        y = found(x)
+        assert y.tolist() == [1.0, 4.0, 9.0]
+        (gradient,) = torch.autograd.grad(y.sum(), x)
+        assert gradient.tolist() == [2.0, 4.0, 6.0]
+
+
+def test_operators_of_local_kernels_are_pickled_by_source() -> None:
+    x = torch.tensor([1.0, 2.0, 3.0])
+    again = pickle.loads(pickle.dumps(torch_op(made(3.0))))
+    assert again(x).tolist() == [4.0, 7.0, 10.0]
+
+
+def test_updating_operators_are_pickled() -> None:
+    x, y = torch.tensor([1.0, 2.0, 3.0]), torch.zeros(3)
+    op = torch_op(squares, in_out=["y"], mutates=["y"])
+    assert pickle.loads(pickle.dumps(op))(x, y) is None
+    assert y.tolist() == [1.0, 4.0, 9.0]
+
+
+def test_operators_of_one_code_do_not_share_a_limit_of_compilations() -> None:
+    ops = [torch_op(made(float(k))) for k in range(12)]
+    x = torch.ones(2)
+    found = [torch.compile(op, fullgraph=True, backend="eager")(x).tolist() for op in ops]
+    assert found == [[k + 1.0] * 2 for k in range(12)]
+
+
 def test_functions_for_jax_are_pickled_with_their_kernel() -> None:
     x = np.array([1, 2, 3], np.float32)
     for kernel, expected in ((squares, [1.0, 4.0, 9.0]), (made(3.0), [4.0, 7.0, 10.0])):
@@ -156,7 +217,7 @@ class Holder(torch.nn.Module):
         self.weight = torch.nn.Parameter(torch.ones(3))
         self.kernel = squares
         self.local = made(3.0)
-        self.operator = operator
+        self.operator = OPERATORS["options"]
 
     def forward(self, x: torch.Tensor) -> Any:
         return self.operator(x * self.weight)
@@ -174,12 +235,14 @@ def test_modules_that_hold_kernels_are_saved_and_copied(tmp_path: Path) -> None:
 
 class Items(torch.utils.data.Dataset[Any]):
     def __init__(self) -> None:
+        self.operator = OPERATORS["kernel"]
         self.kernel = squares
 
     def __len__(self) -> int:
         return 2
 
     def __getitem__(self, index: int) -> Any:
+        assert self.operator(torch.full((2,), 3.0)).tolist() == [9.0, 9.0]
         return torch.tensor(run(self.kernel))
 
 
