@@ -69,7 +69,7 @@ def torch_callable(
         return run(*arguments.bind(args, kwargs)) if arguments.is_flat else run(*args)
 
     op = as_function(function, arguments, recorded(run, arguments), entry)
-    op.remake = partial(
+    remake: partial[Any] = partial(
         torch_callable,
         function,
         outputs=outputs,
@@ -77,6 +77,7 @@ def torch_callable(
         output_dims=output_dims,
         defaults=defaults,
     )
+    op.remake = remake
     return op
 
 
