@@ -11,6 +11,7 @@ import builtins as _builtins
 from collections.abc import Callable as _Callable
 from collections.abc import Iterator as _Iterator
 from collections.abc import Sequence as _Sequence
+from types import EllipsisType as _EllipsisType
 from typing import Any as _Any
 from typing import Generic as _Generic
 from typing import ParamSpec as _ParamSpec
@@ -62,7 +63,7 @@ class array1d(Array, _Generic[_T]):
         dtype: _Any = None,
         shape: _Any = None,
         *,
-        ndim: int | None = None,
+        ndim: int | _EllipsisType | None = None,
         copy: _builtins.bool = True,
         device: _Any = None,
         requires_grad: _builtins.bool = False,
@@ -90,7 +91,7 @@ class _ArrayOfMore(Array, _Generic[_T]):
         dtype: _Any = None,
         shape: _Any = None,
         *,
-        ndim: int | None = None,
+        ndim: int | _EllipsisType | None = None,
         copy: _builtins.bool = True,
         device: _Any = None,
         requires_grad: _builtins.bool = False,
@@ -162,7 +163,7 @@ class _Indexed(IndexedArray):
         indices: _Sequence[_Any] | None = None,
         *,
         dtype: _Any = None,
-        ndim: int | None = None,
+        ndim: int | _EllipsisType | None = None,
     ) -> IndexedArray: ...
     def __set__(self, instance: _Any, value: _Any) -> None: ...
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -115,7 +115,7 @@ config = Config()
 
 
 @contextmanager
-def python_mode() -> Iterator[None]:
+def python_mode() -> Generator[None]:
     """Run the kernels that are launched inside as plain Python, as ``config.mode = 'python'``."""
     before = config.mode
     config.mode = "python"

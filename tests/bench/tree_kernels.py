@@ -195,7 +195,7 @@ def _strided(name: str, size: int) -> tuple[Run, Run]:
 
 
 def _structs(kernel: Any) -> tuple[Run, None]:
-    data = floats(POINTS, 7).view(Particle.numpy_dtype()).reshape(POINTS)
+    data = floats(POINTS, 7).view(kc.dtype_to_numpy(Particle)).reshape(POINTS)
     args = [kc.array(data.copy(), dtype=Particle, device="cpu")]
     args.append(kc.zeros(POINTS, dtype=kc.float32, device="cpu"))
     return partial(kc.launch, kernel, POINTS, args), None

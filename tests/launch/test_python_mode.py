@@ -1,5 +1,9 @@
 """Kernels as plain Python: the bits of compiled code, debuggers, errors with line and thread."""
 
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false
+# pyright: reportOptionalMemberAccess=false
+
 from __future__ import annotations
 
 import subprocess

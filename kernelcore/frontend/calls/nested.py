@@ -105,7 +105,7 @@ def _python_function(source: Source, tree: ast.FunctionDef) -> Callable[..., Any
     definition.body = [ast.copy_location(ast.Pass(), definition.body[0])]
     module = ast.fix_missing_locations(ast.Module([definition], []))
     # Names are looked up around the kernel, where they may change.
-    namespace = {**source.namespace(), HOME: source}
+    namespace: dict[str, Any] = {**source.namespace(), HOME: source}
     flags = __future__.annotations.compiler_flag
     try:
         exec(compile(module, source.file, "exec", flags, dont_inherit=True), namespace)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -159,7 +159,7 @@ class ArrayView:
 
     def selected(self, key: Any) -> tuple[tuple[Any, ...], Any, bool]:
         """The checked index, the memory there, and whether that is one element."""
-        index = key if isinstance(key, tuple) else (key,)
+        index: tuple[Any, ...] = cast("tuple[Any, ...]", key) if isinstance(key, tuple) else (key,)
         if not any(isinstance(i, slice) or i is Ellipsis for i in index):
             for axis, i in enumerate(index[: self.ndim]):
                 if not 0 <= i < self.data.shape[axis]:
@@ -218,7 +218,7 @@ def _stored(element: Any, value: Any) -> Any:
         case Composite():
             return np.asarray(value)
         case np.generic():
-            return value
+            return cast("Any", value)
         case bool() | int() | float():
             scalar = element.scalar if isinstance(element, Dense) else element
             return as_scalar(value, scalar)

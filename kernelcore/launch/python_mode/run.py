@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -118,7 +118,7 @@ class _Fields:
 def _data(name: str, arg: Any) -> Any:
     """The memory of an array as NumPy's array."""
     if isinstance(arg, np.ndarray):
-        return arg
+        return cast("Any", arg)
     for view in (_of_numpy_method, np.from_dlpack):
         with suppress(TypeError, AttributeError, RuntimeError, BufferError):
             return view(arg)

@@ -10,7 +10,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -26,12 +26,14 @@ from kernelcore.launch.python_mode.memory import ArrayView
 from kernelcore.launch.python_mode.rewrite import rewritten
 from kernelcore.runtime.structs import StructValue
 
+# Without the types of operands, which type checkers miss.
+_operator: Any = operator
 _SYMBOLS: dict[str, Callable[[Any, Any], Any]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
-    "pow": operator.pow, "equal": operator.eq, "not_equal": operator.ne, "less": operator.lt,
-    "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge,
-    "bitand": operator.and_, "bitor": operator.or_, "bitxor": operator.xor,
-    "shl": operator.lshift, "shr": operator.rshift,
+    "add": _operator.add, "sub": _operator.sub, "mul": _operator.mul, "div": _operator.truediv,
+    "pow": _operator.pow, "equal": _operator.eq, "not_equal": _operator.ne, "less": _operator.lt,
+    "less_equal": _operator.le, "greater": _operator.gt, "greater_equal": _operator.ge,
+    "bitand": _operator.and_, "bitor": _operator.or_, "bitxor": _operator.xor,
+    "shl": _operator.lshift, "shr": _operator.rshift,
 }  # fmt: skip
 # Without the parameter that type checkers miss.
 _TYPED: Any = np.generic
@@ -146,7 +148,7 @@ def copied(value: Any) -> Any:
             fields = {name: copied(getattr(value, name)) for name, _ in value.kernel_type.fields}
             return type(value).of_fields(fields)
         case tuple():
-            return tuple(copied(v) for v in value)
+            return tuple(map(copied, cast("tuple[Any, ...]", value)))
         case _:
             return value
 
@@ -189,7 +191,11 @@ def update(name: str, root: Any, path: tuple[Any, ...], value: Any) -> None:
         place = getattr(place, step) if isinstance(step, str) else place[step[0]]
     last = path[-1]
     if isinstance(place, ArrayView) and name in ("add", "sub") and not isinstance(last, str):
-        place.atomically(last[0], lambda old: binary(name, old, value))
+
+        def changed(old: Any) -> Any:
+            return binary(name, old, value)
+
+        place.atomically(last[0], changed)
         return
     old = getattr(place, last) if isinstance(last, str) else place[last[0]]
     store(root, path, binary(name, old, value))
@@ -201,7 +207,7 @@ def call(function: Any, *args: Any, **kwargs: Any) -> Any:
         function = _CONVERSIONS[function]
     match function:
         case Builtin() if not any(isinstance(a, StructValue | ArrayView | tuple) for a in args):
-            return _built_in(function, args, kwargs)
+            return _built_in(cast("Any", function), args, kwargs)
         case Scalar():
             value = args[0]
             return convert(value, function) if isinstance(value, _TYPED) else function(value)

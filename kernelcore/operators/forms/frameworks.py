@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -72,18 +72,16 @@ def first_framework(values: Iterable[Any]) -> str | None:
 
 def parts_of(given: Any) -> Iterable[Any]:
     """The parts of a struct; nothing of a number."""
-    is_sequence = isinstance(given, (tuple, list))
-    is_mapping = isinstance(given, (dict, Mapping))
-    value: Any = given
-    fields: Any = getattr(given, "_values", None) if isinstance(given, StructValue) else None
-    if is_sequence:
-        return value
-    if is_mapping:
-        return value.values()
-    if fields is not None:
-        return fields.values()
-    if hasattr(value, "__dict__") and not isinstance(value, (int, float, str)):
-        return vars(value).values()
+    if isinstance(given, (tuple, list)):
+        return cast("Sequence[Any]", given)
+    if isinstance(given, Mapping):
+        return cast("Mapping[str, Any]", given).values()
+    if isinstance(given, StructValue):
+        fields: Any = getattr(given, "_values", None)
+        if fields is not None:
+            return fields.values()
+    if hasattr(given, "__dict__") and not isinstance(given, (int, float, str)):
+        return vars(given).values()
     return ()
 
 

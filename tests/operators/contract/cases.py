@@ -1,5 +1,8 @@
 """Operators of the contract suite, each with arguments and what NumPy makes of them."""
 
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportGeneralTypeIssues=false, reportOptionalMemberAccess=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

@@ -1,5 +1,8 @@
 """One operator gives the same on the arrays of every framework: values, gradients, batches."""
 
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportGeneralTypeIssues=false, reportOptionalMemberAccess=false
+
 from __future__ import annotations
 
 from typing import Any

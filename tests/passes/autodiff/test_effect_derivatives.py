@@ -19,7 +19,8 @@ from kernelcore.ir.verify import verify
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.language.types import ArrayType, Scalar, boolean, float64, int32
 from kernelcore.operators import derive
-from kernelcore.operators.operation import Extent, Operation, primal_operation
+from kernelcore.operators.operation import Extent, Operation
+from kernelcore.operators.primal import primal_operation
 from kernelcore.passes.access.effects import AccessMap, Effect, effects
 from kernelcore.passes.autodiff.jvp import jvp
 from kernelcore.passes.autodiff.vjp import vjp
