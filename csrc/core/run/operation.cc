@@ -67,8 +67,8 @@ int64_t size_in(const Operation& op, size_t index, const ArrayView& view) {
   if (value >= 0 && value < kExtentLimit) return value;
   std::string problem =
       "expected an extent of a shape, 0 to 2**31 - 1, found " + std::to_string(value);
-  std::string help = value < 0 ? "extents are not negative"
-                               : "split the launch: indices of kernels have 32 bits";
+  std::string help =
+      value < 0 ? "extents are not negative" : "split the launch: indices of kernels have 32 bits";
   size_t parameter = op.parameter_of(index);
   if (parameter != Operation::kNoParameter) {
     throw op.descriptor.argument_error(parameter, problem, help);
