@@ -55,7 +55,8 @@ Launch read_grid(const PlannedLaunch& planned, const XLA_FFI_CallFrame& frame) {
       continue;
     }
     const auto* buffer = static_cast<const XLA_FFI_Buffer*>(buffer_at(frame, rule.operand));
-    if (rule.axis < 0 || rule.axis >= buffer->rank) throw Error(ErrorKind::kInternal, "grid names no axis");
+    if (rule.axis < 0 || rule.axis >= buffer->rank)
+      throw Error(ErrorKind::kInternal, "grid names no axis");
     dims[k] = buffer->dims[rule.axis];
   }
   return make_launch(planned.descriptor, {dims, planned.grid.size()});

@@ -8,9 +8,9 @@
 
 #include "bind/bindings.h"
 #include "bind/errors.h"
+#include "bind/function_object.h"
 #include "bind/launch/operation.h"
 #include "bind/torch/dispatch_state.h"
-#include "bind/function_object.h"
 #include "bind/torch/operands.h"
 #include "torch/shim.h"
 

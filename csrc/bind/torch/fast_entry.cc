@@ -2,8 +2,8 @@
 
 #include "bind/bindings.h"
 #include "bind/errors.h"
-#include "bind/torch/dispatch_state.h"
 #include "bind/function_object.h"
+#include "bind/torch/dispatch_state.h"
 #include "bind/torch/operands.h"
 #include "torch/shim.h"
 
