@@ -18,6 +18,7 @@ import kernelcore as kc
 from kernelcore.ir.verify import verify
 from kernelcore.language.types import AnyNumber
 from kernelcore.launch.dispatch import argument_leaves
+from kernelcore.launch.python_mode import run as python_mode
 from tests.fuzz.host_language import run_on_host
 from tests.fuzz.program_arguments import arguments, bits
 from tests.fuzz.statements import POINTS
@@ -87,3 +88,18 @@ def test_python_interpreter_and_machine_code_agree(shard: int) -> None:
     # LLVM takes most of the time, and changes no bits.
     with unoptimised() if shard % 4 else nullcontext():
         fuzz(check_and_tell, shard)
+
+
+@shards
+def test_python_mode_has_the_bits_of_the_interpreter(shard: int) -> None:
+    fuzz(check_python_mode, shard, count=COUNT // 4)
+
+
+def check_python_mode(program: Program) -> None:
+    note(repr(program))
+    space = define(program.text, names())
+    kernel = space["kernel"]
+    meant, found = arguments(program, space), arguments(program, space)
+    interpreter.run(kernel.func, argument_leaves(kernel, meant), POINTS)
+    python_mode.run(kernel, POINTS, found)
+    compare(program, meant, found, "Python mode")
