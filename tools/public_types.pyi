@@ -54,9 +54,7 @@ _U = _TypeVar("_U", bound=float)
 
 # Arrays, in annotations and in kernels.
 
-class array1d(Array, _Generic[_T]):
-    """An array of one dimension with elements of a type: ``array1d[float]``."""
-
+class _ArrayOf(Array, _Generic[_T]):
     def __new__(
         cls,
         data: _Any = None,
@@ -70,6 +68,10 @@ class array1d(Array, _Generic[_T]):
         **options: _Any,
     ) -> Array: ...
     def __set__(self, instance: _Any, value: _Any) -> None: ...
+
+class array1d(_ArrayOf[_T]):
+    """An array of one dimension with elements of a type: ``array1d[float]``."""
+
     @_overload
     def __getitem__(self, index: int) -> _T: ...
     @_overload
@@ -84,22 +86,7 @@ class array1d(Array, _Generic[_T]):
 
 array = array1d
 
-class _ArrayOfMore(Array, _Generic[_T]):
-    def __new__(
-        cls,
-        data: _Any = None,
-        dtype: _Any = None,
-        shape: _Any = None,
-        *,
-        ndim: int | _EllipsisType | None = None,
-        copy: _builtins.bool = True,
-        device: _Any = None,
-        requires_grad: _builtins.bool = False,
-        **options: _Any,
-    ) -> Array: ...
-    def __set__(self, instance: _Any, value: _Any) -> None: ...
-
-class array2d(_ArrayOfMore[_T]):
+class array2d(_ArrayOf[_T]):
     """An array of two dimensions with elements of a type: ``array2d[kc.vec3]``."""
 
     @_overload
@@ -120,7 +107,7 @@ class array2d(_ArrayOfMore[_T]):
     ) -> None: ...
     def __iter__(self) -> _Iterator[array1d[_T]]: ...
 
-class array3d(_ArrayOfMore[_T]):
+class array3d(_ArrayOf[_T]):
     """An array of three dimensions with elements of a type."""
 
     @_overload
@@ -137,7 +124,7 @@ class array3d(_ArrayOfMore[_T]):
     def __setitem__(self, index: int | slice | tuple[int | slice, ...], value: _Any) -> None: ...
     def __iter__(self) -> _Iterator[array2d[_T]]: ...
 
-class array4d(_ArrayOfMore[_T]):
+class array4d(_ArrayOf[_T]):
     """An array of four dimensions with elements of a type."""
 
     @_overload

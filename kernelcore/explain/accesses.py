@@ -9,9 +9,9 @@ from math import prod
 from kernelcore.base.errors import SrcLoc
 from kernelcore.codegen.analysis.uniformity import Strides, stride_of
 from kernelcore.codegen.simd.cost_model import is_dense, moving_axes
-from kernelcore.ir.core import Eqn, Func, Region, Var
+from kernelcore.ir.core import Eqn, Func, Var
 from kernelcore.ir.op import ACCESSES, AddForm, OpKind
-from kernelcore.ir.walk import array_type, element_indices
+from kernelcore.ir.walk import array_type, element_indices, walk_eqns
 from kernelcore.passes.access.accumulation_plan import form_of
 
 _KINDS: Mapping[OpKind, str] = {
@@ -61,21 +61,15 @@ def accesses(func: Func, strides: Mapping[Eqn, Strides]) -> Iterator[Access]:
     to lane.
     """
     seen = set[tuple[SrcLoc | None, str, str, str]]()
-    for eqn in _in_order(func.body):
+    for eqn in walk_eqns(func.body):
+        if eqn.op.kind not in ACCESSES:
+            continue
         found = _access(eqn, strides.get(eqn))
         # Components of one element are one access of the source.
         key = (found.loc, found.kind, found.array, found.how)
         if key not in seen:
             seen.add(key)
             yield found
-
-
-def _in_order(region: Region) -> Iterator[Eqn]:
-    for eqn in region.eqns:
-        if eqn.op.kind in ACCESSES:
-            yield eqn
-        for inner in eqn.regions:
-            yield from _in_order(inner)
 
 
 def _access(eqn: Eqn, strides: Strides | None) -> Access:

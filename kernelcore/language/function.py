@@ -228,7 +228,7 @@ def func(
     annotations it takes its place. Where code runs again, as a cell of a notebook does, or defines
     a name that another file defined, it replaces all that the name stood for.
 
-    ``func(source=text, globals=names)`` makes one of a text, as ``kernel`` does; it is no overload.
+    ``func(source=text, globals=names)`` makes one of a text, as ``kernel`` does: never an overload.
 
     Raises:
         KernelTypeError: ``pyfunc`` is no plain Python function.

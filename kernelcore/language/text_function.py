@@ -33,7 +33,7 @@ def function_of_text(
         decorator: What errors call it by.
 
     Raises:
-        KernelTypeError: ``text`` is no str.
+        KernelTypeError: ``text`` is not a str.
         KernelSyntaxError: It is not one function that is defined with def; says where.
     """
     if not isinstance(text, str):

@@ -11,6 +11,7 @@ from kernelcore.language.types import ArrayType, int32
 from kernelcore.launch.adjoint_kernel import Adjoint, Part
 from kernelcore.launch.array_ops import copied_to, copy_of, layout, new_zeros, scale
 from kernelcore.launch.dispatch import Dims, argument_leaves, check_count, single_axes, submit
+from kernelcore.launch.executable import Executable
 from kernelcore.launch.kernel import Kernel
 from kernelcore.passes.access.effects import AccessMap
 from kernelcore.passes.access.final_elements import has_what_was_loaded
@@ -129,13 +130,24 @@ def adjoint_memory(kernel: Kernel, adjoint: Adjoint, device: Device) -> native.A
     if device not in adjoint.memories:
         order = enumerate(adjoint.order)
         cotangents = [(n, i, True) for n, (i, part) in order if part is Part.COTANGENT]
-        adjoint.memories[device] = native.AdjointMemory(
-            kernel.executable.interface(device),
-            adjoint.executable.interface(device),
-            [effect.writes for effect in kernel.effects],
-            cotangents,
-        )
+        adjoint.memories[device] = memory_rule(kernel, adjoint.executable, cotangents, device)
     return adjoint.memories[device]
+
+
+def memory_rule(
+    kernel: Kernel, derived: Executable, derivatives: list[tuple[int, int, bool]], device: Device
+) -> native.AdjointMemory:
+    """The rule for the arrays of ``kernel`` and of ``derived``, a derivative of it, on ``device``.
+
+    ``derivatives`` are rows of a parameter of ``derived`` that holds a tangent or a cotangent, its
+    parameter of ``kernel``, and whether ``derived`` writes it.
+    """
+    return native.AdjointMemory(
+        kernel.executable.interface(device),
+        derived.interface(device),
+        [effect.writes for effect in kernel.effects],
+        derivatives,
+    )
 
 
 def fault_error(

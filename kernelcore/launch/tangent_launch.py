@@ -13,7 +13,7 @@ from kernelcore.base.errors import KernelArgumentError
 from kernelcore.base.keywords import checked_keywords
 from kernelcore.language.flatten import leaf_names
 from kernelcore.language.types import ArrayType, scalar_of_numpy
-from kernelcore.launch.adjoint_launch import fault_error
+from kernelcore.launch.adjoint_launch import fault_error, memory_rule
 from kernelcore.launch.array_ops import copy_of, layout, new_zeros
 from kernelcore.launch.dispatch import Dims, argument_leaves, execute, single_axes, submit
 from kernelcore.launch.executable import Executable
@@ -36,7 +36,6 @@ class TangentKernel:
     """The kernel of the tangents of a kernel, over arrays that the caller provides.
 
     Attributes:
-        tangents: The parameters of the primal of which it takes tangents, in its order.
         order: Per parameter: the parameter of the primal, and whether its tangent is meant.
         writes: Parameters of the primal whose elements it writes, as the primal does.
         executable: Its code, compiled when it is first used.
@@ -58,7 +57,6 @@ class TangentKernel:
         self.func, kept = drop_unused_params(made)
         known = {place: i for i, place in derived.derivative_of.items()}
         self.order = [(known.get(k, k), k in known) for k in kept]
-        self.tangents = list(derived.derivative_of)
         does = list(zip(self.order, effects(self.func), strict=True))
         self.writes = {i for (i, is_tangent), e in does if e.writes and not is_tangent}
         self._written = {i for (i, is_tangent), e in does if e.writes and is_tangent}
@@ -74,12 +72,7 @@ class TangentKernel:
                 for n, (i, is_tangent) in enumerate(self.order)
                 if is_tangent and isinstance(params[i].type, ArrayType)
             ]
-            self._memories[device] = native.AdjointMemory(
-                kernel.executable.interface(device),
-                self.executable.interface(device),
-                [effect.writes for effect in kernel.effects],
-                rows,
-            )
+            self._memories[device] = memory_rule(kernel, self.executable, rows, device)
         return self._memories[device]
 
 

@@ -56,7 +56,7 @@ class Dependence(Enum):
     EFFECT = "an iteration does more than to load, compute and add"
     MEETING = "two additions of one iteration may meet in one element"
     SEEN = "it loads from an array to which it adds"
-    CARRIED = "an iteration needs what the one before it computed, which is no plain sum"
+    CARRIED = "an iteration needs what the one before it computed, which is not a plain sum"
 
 
 def vector_loops(func: Func) -> Mapping[Eqn, VectorLoop]:
