@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -11,15 +11,25 @@ import numpy as np
 
 from jax_ffi.arguments import Operands
 from jax_ffi.host import HostCall
-from jax_ffi.options import Declaration, FrozenOutputDims, OutputDims
+from jax_ffi.options import (
+    FrozenOutputDims,
+    OutputDims,
+    check_vmap_method,
+    contract,
+    output_shapes,
+    with_shapes,
+)
 from jax_ffi.program import Replay, bind_program
 from kernelcore.operators import (
     Arguments,
     ArgumentTree,
+    Declaration,
     Interface,
     Program,
     Programs,
     Scalar,
+    Spec,
+    cached_property,
     declared_parameters,
     interface,
 )
@@ -61,23 +71,15 @@ class JaxCallable:
 
     Attributes:
         function: The function.
-        declaration: Its name and parameters.
-        outputs: Parameters that are results, and not arguments.
-        in_out: Parameters that are arguments, and results that start as copies of them.
-        output_dims: Shapes of outputs, by name, if a call gives none.
+        spec: Which parameters are results, and their shapes if a call gives none.
         graph_mode: How its launches are run.
         has_side_effect: Whether calls stay although their results are not used.
-        defaults: Values of arguments that calls may leave out, by name.
     """
 
     function: Callable[..., Any]
-    declaration: Declaration
-    outputs: tuple[str, ...]
-    in_out: tuple[str, ...]
-    output_dims: FrozenOutputDims | None
-    graph_mode: GraphMode
-    has_side_effect: bool
-    defaults: tuple[tuple[str, Any], ...] = ()
+    spec: Spec
+    graph_mode: GraphMode = GraphMode.JAX
+    has_side_effect: bool = False
     specialisations: dict[FrozenOutputDims | None, _Specialisation] = field(
         default_factory=dict[Any, _Specialisation], repr=False
     )
@@ -109,11 +111,9 @@ class JaxCallable:
             KernelArgumentError: An argument does not fit, or the function does what cannot be
                 recorded.
         """
-        declared = self.declaration
-        declared.check_vmap_method(vmap_method)
-        shapes = self.output_dims
-        if output_dims is not None:
-            shapes = declared.output_dims(self.outputs, output_dims)
+        declared = self._declaration
+        check_vmap_method(declared, vmap_method)
+        shapes = output_shapes(declared, self.spec.outputs or (), output_dims)
         chosen = self.specialisations.get(shapes)
         if chosen is None:
             chosen = self.specialisations[shapes] = self._specialise(shapes)
@@ -124,6 +124,10 @@ class JaxCallable:
         else:
             found = self._replay(chosen, leaves, operands)
         return tuple(tree.unflatten(found) for tree in chosen.results)
+
+    @cached_property
+    def _declaration(self) -> Declaration:
+        return _declaration(self.function)
 
     def _replay(self, chosen: _Specialisation, leaves: list[Any], operands: list[Any]) -> list[Any]:
         known = list(operands)
@@ -140,8 +144,10 @@ class JaxCallable:
         return bind_program(operands, replay)
 
     def _specialise(self, shapes: FrozenOutputDims | None) -> _Specialisation:
-        declared = interface(self.function, self.outputs, self.in_out, dict(shapes or ()))
-        loc = self.declaration.loc
+        spec: Any = self.spec
+        dims = spec.output_dims if shapes is None else dict(shapes)
+        declared = interface(self.function, spec.outputs, spec.in_out, dims)
+        loc = self._declaration.loc
         operands = Operands(
             declared.name, loc, declared.operands, declared.results, declared.operand_locs
         )
@@ -151,7 +157,7 @@ class JaxCallable:
             declared,
             Programs(declared),
             operands,
-            Arguments.of_types(declared.name, loc, typed, names, dict(self.defaults)),
+            Arguments.of_types(declared.name, loc, typed, names, spec.defaults),
             ArgumentTree.of_all(typed, [r.name for r in declared.results]),
             tuple(i for i, o in enumerate(declared.operands) if isinstance(o.type, Scalar)),
             HostCall(declared, self.has_side_effect),
@@ -195,45 +201,20 @@ def jax_callable(
         KernelError: A parameter is not annotated with a type of the kernel language.
     """
     declared = _declaration(func)
-    declared.check_vmap_method(vmap_method)
+    check_vmap_method(declared, vmap_method)
     if not isinstance(graph_mode, GraphMode):
         raise declared.refuse(
             f"graph_mode: expected a GraphMode, found {graph_mode!r}", "leave it out"
         )
     if graph_compatible is not None:
         graph_mode = GraphMode.JAX if graph_compatible else GraphMode.NONE
-    in_out = declared.in_out_names(in_out_argnames)
-    outputs = declared.output_names(num_outputs, in_out)
-    return JaxCallable(
-        func,
-        declared,
-        outputs,
-        in_out,
-        None if output_dims is None else declared.output_dims(outputs, output_dims),
-        graph_mode,
-        has_side_effect,
-    )
+    spec = contract(declared, num_outputs, in_out_argnames, output_dims=output_dims)
+    return JaxCallable(func, spec, graph_mode, has_side_effect)
 
 
-def function(
-    func: Callable[..., Any],
-    outputs: tuple[str, ...],
-    in_out: tuple[str, ...],
-    output_dims: OutputDims | None,
-    defaults: Mapping[str, Any],
-) -> JaxCallable:
-    """What ``jax_callable`` returns, of a function whose results are named."""
-    declared = _declaration(func)
-    return JaxCallable(
-        func,
-        declared,
-        outputs,
-        in_out,
-        None if output_dims is None else declared.output_dims(outputs, output_dims),
-        GraphMode.JAX,
-        False,
-        tuple(defaults.items()),
-    )
+def function(func: Callable[..., Any], spec: Spec) -> JaxCallable:
+    """What ``jax_callable`` returns, of a function under a contract that names its outputs."""
+    return JaxCallable(func, with_shapes(_declaration(func), spec, None, spec.output_dims))
 
 
 def _declaration(func: Callable[..., Any]) -> Declaration:

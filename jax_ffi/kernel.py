@@ -15,22 +15,26 @@ import jax_ffi.lowering
 import jax_ffi.transforms  # noqa: F401
 from jax_ffi.arguments import Operands
 from jax_ffi.options import (
-    Declaration,
     Dims,
     FrozenDims,
     FrozenOutputDims,
     OutputDims,
+    check_vmap_method,
+    contract,
     entries_of,
+    frozen,
+    output_shapes,
+    with_shapes,
 )
 from jax_ffi.primitive import Launch, bind
 from jax_ffi.registration import compile_if_stored
 from kernelcore import Kernel
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.operators import (
-    MAX_BLOCK_DIM,
     AnyRank,
     Arguments,
     BoundKernel,
+    Declaration,
     Operation,
     Scalar,
     Spec,
@@ -38,7 +42,6 @@ from kernelcore.operators import (
     cached_property,
     checked_keywords,
     has_callables,
-    is_block_dim,
     pickling,
     require_kernel,
     result_leaves,
@@ -61,27 +64,15 @@ class JaxKernel:
 
     Attributes:
         kernel: The kernel.
-        declaration: Its name and parameters.
-        outputs: Parameters that are results, and not arguments.
-        in_out: Parameters that are arguments, and results that start as copies of them.
-        launch_dims: The launch shape if a call gives none.
-        output_dims: Shapes of outputs, by name, if a call gives none.
+        spec: Which parameters are results, and the shapes of calls that give none.
         differentiable: Whether the calls can be differentiated.
         has_side_effect: Whether calls stay although their results are not used.
-        block_dim: Threads per block on GPUs; 0 leaves the choice to the launcher.
-        defaults: Values of arguments that calls may leave out, by name.
     """
 
     kernel: Kernel
-    declaration: Declaration
-    outputs: tuple[str, ...]
-    in_out: tuple[str, ...]
-    launch_dims: FrozenDims | None
-    output_dims: FrozenOutputDims | None
-    differentiable: bool
-    has_side_effect: bool
-    block_dim: int
-    defaults: tuple[tuple[str, Any], ...] = ()
+    spec: Spec
+    differentiable: bool = True
+    has_side_effect: bool = False
     calls: dict[Any, Call] = field(default_factory=dict[Any, Call], repr=False)
 
     def __post_init__(self) -> None:
@@ -132,7 +123,7 @@ class JaxKernel:
         Raises:
             KernelArgumentError: An argument does not fit the kernel.
         """
-        self.declaration.check_vmap_method(vmap_method)
+        check_vmap_method(self._declaration, vmap_method)
         if self._any_rank is None:
             return self._run(args, named, launch_dims, output_dims)
         args, named, shape = self._any_rank.flatten(args, named)
@@ -142,7 +133,8 @@ class JaxKernel:
     @cached_property
     def _any_rank(self) -> AnyRank | None:
         names = [p.name for p in self.kernel.parameters]
-        results = [n for n in names if n in (*self.outputs, *self.in_out)]
+        spec = self.spec
+        results = [n for n in names if n in (*(spec.outputs or ()), *spec.in_out)]
         return AnyRank.of(self.kernel.name, self.kernel.parameters, self._named.names, results)
 
     def _run(
@@ -158,7 +150,7 @@ class JaxKernel:
             args, given = tuple(self._named.bind(args, named)), self._named.names
             kernel = kernel.for_inputs({n: _sample(a) for n, a in zip(given, args, strict=True)})
             named = {}
-        if self._has_sizes(launch_dims, output_dims):
+        if self._integers:
             given = dict(zip(self._named.names, self._named.bind(args, named), strict=True))
             launch_dims, output_dims = self._known_dims(launch_dims, output_dims, given)
         call = self._call(kernel, launch_dims, output_dims)
@@ -171,11 +163,15 @@ class JaxKernel:
         return self._call(self.kernel, None, None).launch.operation
 
     @cached_property
+    def _declaration(self) -> Declaration:
+        return _declaration(self.kernel)
+
+    @cached_property
     def _named(self) -> Arguments:
         """The arguments before the types are known, one value each."""
-        declared = self.declaration
-        names = [n for n in declared.parameters if n not in self.outputs]
-        return Arguments.of_names(declared.name, declared.loc, names, dict(self.defaults))
+        declared, spec = self._declaration, self.spec
+        names = [n for n in declared.parameters if n not in (spec.outputs or ())]
+        return Arguments.of_names(declared.name, declared.loc, names, spec.defaults)
 
     @cached_property
     def _integers(self) -> frozenset[str]:
@@ -183,46 +179,31 @@ class JaxKernel:
         typed = ((p.name, p.type) for p in self.kernel.parameters)
         return frozenset(n for n, t in typed if isinstance(t, Scalar) and t.is_integer)
 
-    def _has_sizes(self, launch_dims: Dims | None, output_dims: OutputDims | None) -> bool:
-        """Whether a shape names an argument that is an integer."""
-        integers = self._integers
-        if not integers:
-            return False
-        launch = self.launch_dims if launch_dims is None else launch_dims
-        outputs = dict(self.output_dims or ()) if output_dims is None else output_dims
-        rows = outputs.values() if isinstance(outputs, Mapping) else (outputs,)
-        return any(
-            isinstance(entry, str) and entry in integers
-            for dims in (launch, *rows)
-            for entry in ((dims,) if isinstance(dims, str) else entries_of(dims) or ())
-        )
-
     def _known_dims(
         self, launch_dims: Dims | None, output_dims: OutputDims | None, given: dict[str, Any]
     ) -> tuple[Dims | None, OutputDims | None]:
         """The shapes of a call, with the values of integer arguments in place of their names."""
-        launch = self.launch_dims if launch_dims is None else launch_dims
-        outputs = dict(self.output_dims or ()) if output_dims is None else output_dims
 
         def known(dims: Any) -> Any:
-            if isinstance(dims, str) and dims not in self._integers:
+            if dims is None or (isinstance(dims, str) and dims not in self._integers):
                 return dims
             entries = (dims,) if isinstance(dims, str) else entries_of(dims)
-            if entries is None:
+            if entries is None or self._integers.isdisjoint(entries):
                 return dims
             return tuple(self._extent(e, given) if e in self._integers else e for e in entries)
 
+        outputs: Any = self.spec.output_dims if output_dims is None else output_dims
         if isinstance(outputs, Mapping):
             outputs = {name: known(dims) for name, dims in outputs.items()}
         else:
             outputs = known(outputs)
-        return None if launch is None else known(launch), outputs
+        return known(self.spec.launch_dims if launch_dims is None else launch_dims), outputs
 
     def _extent(self, name: Any, given: dict[str, Any]) -> int:
         try:
             return operator.index(given[name])
         except TypeError:  # A value that is traced, too.
-            declared = self.declaration
+            declared = self._declaration
             raise KernelArgumentError(
                 f"{declared.name}(): argument '{name}': expected an integer that is known while "
                 "the program is traced, since it is an extent of a shape",
@@ -233,11 +214,9 @@ class JaxKernel:
     def _call(
         self, kernel: Kernel, launch_dims: Dims | None, output_dims: OutputDims | None
     ) -> Call:
-        declared = self.declaration
-        grid = self.launch_dims if launch_dims is None else declared.dims(launch_dims)
-        shapes = self.output_dims
-        if output_dims is not None:
-            shapes = declared.output_dims(self.outputs, output_dims)
+        declared = self._declaration
+        grid = frozen(declared, launch_dims)
+        shapes = output_shapes(declared, self.spec.outputs or (), output_dims)
         call = self.calls.get((kernel, grid, shapes))
         if call is None:
             call = self.calls[kernel, grid, shapes] = self._make_call(kernel, grid, shapes)
@@ -246,11 +225,17 @@ class JaxKernel:
     def _make_call(
         self, kernel: Kernel, grid: FrozenDims | None, shapes: FrozenOutputDims | None
     ) -> Call:
+        spec: Any = self.spec
         bound = bound_kernel(
-            kernel, self.outputs, self.in_out, grid, dict(shapes or ()), dict(self.defaults)
+            kernel,
+            spec.outputs,
+            spec.in_out,
+            spec.launch_dims if grid is None else grid,
+            spec.output_dims if shapes is None else dict(shapes),
+            spec.defaults,
         )
         operation = bound.operation
-        launch = Launch(operation, (), self.differentiable, self.has_side_effect, self.block_dim)
+        launch = Launch(operation, (), self.differentiable, self.has_side_effect, spec.block_dim)
         return Call(launch, Operands.of(operation), bound)
 
 
@@ -314,54 +299,23 @@ def jax_kernel(
     """
     require_kernel(kernel)
     declared = _declaration(kernel)
-    declared.check_vmap_method(vmap_method)
-    if block_dim is not None and not is_block_dim(block_dim):
-        text = f"block_dim: expected an integer from 1 to {MAX_BLOCK_DIM}, found {block_dim!r}"
-        raise declared.refuse(text, "leave it out: only GPUs have blocks of threads")
-    in_out = declared.in_out_names(in_out_argnames)
-    outputs = declared.output_names(num_outputs, in_out)
+    check_vmap_method(declared, vmap_method)
+    spec = contract(declared, num_outputs, in_out_argnames, launch_dims, output_dims, block_dim)
+    made = JaxKernel(kernel, spec, enable_backward, has_side_effect)
     if not kernel.is_generic:
-        leaves = result_leaves(kernel, outputs, in_out)
+        leaves = result_leaves(kernel, spec.outputs or (), spec.in_out)
         roles(kernel, leaves.outputs, leaves.in_out)
-    made = JaxKernel(
-        kernel,
-        declared,
-        outputs,
-        in_out,
-        None if launch_dims is None else declared.dims(launch_dims),
-        None if output_dims is None else declared.output_dims(outputs, output_dims),
-        enable_backward,
-        has_side_effect,
-        int(block_dim or 0),
-    )
-    if not kernel.is_generic:
         compile_if_stored(made, JaxKernel.default_operation)
     return made
 
 
-def kernel_function(
-    kernel: Kernel, outputs: tuple[str, ...], in_out: tuple[str, ...], spec: Spec
-) -> JaxKernel:
-    """What ``jax_kernel`` returns, of a kernel under a contract.
+def kernel_function(kernel: Kernel, spec: Spec) -> JaxKernel:
+    """What ``jax_kernel`` returns, of a kernel under a contract that names its outputs.
 
     Shapes are left to the calls where one of them is a function.
     """
-    declared = _declaration(kernel)
-    is_open = has_callables(spec)
-    launch_dims: Any = spec.launch_dims
-    output_dims: Any = spec.output_dims
-    return JaxKernel(
-        kernel,
-        declared,
-        outputs,
-        in_out,
-        None if is_open or launch_dims is None else declared.dims(launch_dims),
-        None if is_open or output_dims is None else declared.output_dims(outputs, output_dims),
-        True,
-        False,
-        spec.block_dim,
-        tuple(spec.defaults.items()),
-    )
+    shapes = (None, None) if has_callables(spec) else (spec.launch_dims, spec.output_dims)
+    return JaxKernel(kernel, with_shapes(_declaration(kernel), spec, *shapes))
 
 
 def _declaration(kernel: Kernel) -> Declaration:

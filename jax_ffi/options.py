@@ -1,16 +1,16 @@
-"""Options of jax_kernel and jax_callable: checked, and in hashable form."""
+"""Options of jax_kernel and jax_callable, as the contract of an operator."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, SupportsIndex, cast
 
 import numpy as np
 from jax.core import Tracer
 
-from kernelcore.base.errors import KernelArgumentError, SrcLoc
+from kernelcore.operators import Declaration, Spec, parse
 
 VMAP_METHODS = (
     *("sequential", "sequential_unrolled", "expand_dims", "broadcast_all"),
@@ -24,102 +24,109 @@ FrozenDims = str | tuple[int | str, ...]
 FrozenOutputDims = tuple[tuple[str, FrozenDims], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Declaration:
-    """A kernel or a function as options refer to it: its name, parameters, and where it is."""
+def contract(
+    declared: Declaration,
+    num_outputs: object,
+    in_out_argnames: str | Iterable[str] | None,
+    launch_dims: Dims | None = None,
+    output_dims: OutputDims | None = None,
+    block_dim: int | None = None,
+) -> Spec:
+    """The contract of what is ``declared``, whose last parameters are the outputs.
 
-    name: str
-    parameters: tuple[str, ...]
-    loc: SrcLoc | None
+    Raises:
+        KernelArgumentError: An option does not fit.
+    """
+    in_out = declared.named("in_out_argnames", in_out_argnames)
+    outputs = _last_outputs(declared, num_outputs, in_out)
+    spec = parse(declared, outputs=outputs, in_out=in_out, block_dim=block_dim)
+    return with_shapes(declared, spec, launch_dims, output_dims)
 
-    def refuse(self, text: str, remedy: str) -> KernelArgumentError:
-        """The error for an option."""
-        return KernelArgumentError(f"{self.name}: {text}", self.loc, remedy)
 
-    def in_out_names(self, given: object) -> tuple[str, ...]:
-        """The parameters that ``in_out_argnames`` names.
+def with_shapes(declared: Declaration, spec: Spec, launch_dims: Any, output_dims: Any) -> Spec:
+    """``spec``, whose outputs are known, with other shapes, in the form in which calls keep them.
 
-        Raises:
-            KernelArgumentError: It names something else.
-        """
-        known = ", ".join(self.parameters)
-        if given is not None and not isinstance(given, Iterable):
-            text = f"in_out_argnames: expected names of parameters, found {given!r}"
-            raise self.refuse(text, f"its parameters are {known}")
-        named = (given,) if isinstance(given, str) else tuple(given or ())
-        for name in named:
-            if name not in self.parameters:
-                text = f"in_out_argnames: no parameter is named '{name}'"
-                raise self.refuse(text, f"its parameters are {known}")
-        return tuple(n for n in self.parameters if n in named)
+    Raises:
+        KernelArgumentError: One is not a shape, or is that of no output.
+    """
+    shapes = output_shapes(declared, spec.outputs or (), output_dims)
+    return replace(
+        spec,
+        launch_dims=frozen(declared, launch_dims),
+        output_dims=None if shapes is None else dict(shapes),
+    )
 
-    def output_names(self, num_outputs: object, in_out: tuple[str, ...]) -> tuple[str, ...]:
-        """The parameters that are results only: the last ones that are not in-out.
 
-        Raises:
-            KernelArgumentError: The kernel has fewer parameters.
-        """
-        remedy = "give the number of results, in-out arguments included"
-        if not isinstance(num_outputs, SupportsIndex):
-            text = f"num_outputs: expected an integer, found {num_outputs!r}"
-            raise self.refuse(text, remedy)
-        count = operator.index(num_outputs)
-        candidates = [n for n in self.parameters if n not in in_out]
-        if count < 1 or not 0 <= count - len(in_out) <= len(candidates):
-            text = (
-                f"num_outputs: found {count}, with {len(in_out)} in-out arguments "
-                f"and {len(self.parameters)} parameters"
-            )
-            raise self.refuse(text, remedy)
-        return tuple(candidates[len(candidates) + len(in_out) - count :])
-
-    def dims(self, spec: Dims) -> FrozenDims:
-        """``spec`` in hashable form.
-
-        Raises:
-            KernelArgumentError: An entry is neither a number nor text.
-        """
-        if isinstance(spec, str):
-            return spec
-        found = entries_of(spec)
-        if found is not None:
-            return found
-        parts = spec if isinstance(spec, list | tuple) else (spec,)
-        is_traced = any(isinstance(part, Tracer) for part in parts)
-        raise self.refuse(
-            "a shape: expected numbers or extents of arguments, "
-            f"found {'a value that is traced' if is_traced else repr(spec)}",
-            "name an extent that is known at run time only: 'x.shape[0]'",
+def _last_outputs(
+    declared: Declaration, num_outputs: object, in_out: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The parameters that are results only: the last ones that are not in-out."""
+    remedy = "give the number of results, in-out arguments included"
+    if not isinstance(num_outputs, SupportsIndex):
+        raise declared.refuse(f"num_outputs: expected an integer, found {num_outputs!r}", remedy)
+    count = operator.index(num_outputs)
+    candidates = [n for n in declared.parameters if n not in in_out]
+    if count < 1 or not 0 <= count - len(in_out) <= len(candidates):
+        text = (
+            f"num_outputs: found {count}, with {len(in_out)} in-out arguments "
+            f"and {len(declared.parameters)} parameters"
         )
+        raise declared.refuse(text, remedy)
+    return tuple(candidates[len(candidates) + len(in_out) - count :])
 
-    def output_dims(self, outputs: tuple[str, ...], spec: OutputDims) -> FrozenOutputDims:
-        """Shapes of ``outputs``, by name, in hashable form.
 
-        Raises:
-            KernelArgumentError: ``spec`` names something other than an output, or is not a shape.
-        """
-        if not isinstance(spec, Mapping):
-            shape = self.dims(spec)
-            return tuple((name, shape) for name in outputs)
-        for name in spec:
-            if name not in outputs:
-                raise self.refuse(
-                    f"output_dims: '{name}' is no output",
-                    f"its outputs are {', '.join(outputs) or 'in-out arguments only'}",
-                )
-        return tuple((name, self.dims(spec[name])) for name in outputs if name in spec)
+def frozen(declared: Declaration, dims: Dims | None) -> FrozenDims | None:
+    """``dims`` in hashable form.
 
-    def check_vmap_method(self, method: str | None) -> None:
-        """Refuse a ``method`` that JAX does not have either.
+    Raises:
+        KernelArgumentError: An entry is neither a number nor text.
+    """
+    if dims is None or isinstance(dims, str):
+        return dims
+    found = entries_of(dims)
+    if found is not None:
+        return found
+    parts = dims if isinstance(dims, list | tuple) else (dims,)
+    is_traced = any(isinstance(part, Tracer) for part in parts)
+    raise declared.refuse(
+        "a shape: expected numbers or extents of arguments, "
+        f"found {'a value that is traced' if is_traced else repr(dims)}",
+        "name an extent that is known at run time only: 'x.shape[0]'",
+    )
 
-        Raises:
-            KernelArgumentError: It is not one of VMAP_METHODS.
-        """
-        if method is not None and method not in VMAP_METHODS:
-            raise self.refuse(
-                f"vmap_method: expected one of {', '.join(VMAP_METHODS)}, found {method!r}",
-                "leave it out: every instance of a batch runs on its own in any case",
+
+def output_shapes(
+    declared: Declaration, outputs: tuple[str, ...], dims: OutputDims | None
+) -> FrozenOutputDims | None:
+    """Shapes of ``outputs``, by name, in hashable form.
+
+    Raises:
+        KernelArgumentError: ``dims`` names something other than an output, or is not a shape.
+    """
+    if dims is None:
+        return None
+    named = dims if isinstance(dims, Mapping) else dict.fromkeys(outputs, dims)
+    for name in named:
+        if name not in outputs:
+            raise declared.refuse(
+                f"output_dims: '{name}' is no output",
+                f"its outputs are {', '.join(outputs) or 'in-out arguments only'}",
             )
+    rows = ((name, frozen(declared, named[name])) for name in outputs if name in named)
+    return tuple((name, shape) for name, shape in rows if shape is not None)
+
+
+def check_vmap_method(declared: Declaration, method: str | None) -> None:
+    """Refuse a ``method`` that JAX does not have either.
+
+    Raises:
+        KernelArgumentError: It is not one of VMAP_METHODS.
+    """
+    if method is not None and method not in VMAP_METHODS:
+        raise declared.refuse(
+            f"vmap_method: expected one of {', '.join(VMAP_METHODS)}, found {method!r}",
+            "leave it out: every instance of a batch runs on its own in any case",
+        )
 
 
 def entries_of(spec: object) -> tuple[int | str, ...] | None:

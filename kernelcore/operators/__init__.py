@@ -6,7 +6,6 @@
 
 from kernelcore import _native
 from kernelcore.base import native
-from kernelcore.base.config import MAX_BLOCK_DIM
 from kernelcore.base.keywords import checked_keywords
 from kernelcore.base.threads import ForkLock, cached_property
 from kernelcore.codegen import abi
@@ -45,11 +44,7 @@ from kernelcore.operators.extremum import (
     extremum_operations,
     find_ties,
 )
-from kernelcore.operators.gpu import (
-    common_architecture,
-    gpu_operation,
-    is_block_dim,
-)
+from kernelcore.operators.gpu import common_architecture, gpu_operation
 from kernelcore.operators.identifiers import identifiers
 from kernelcore.operators.operation import (
     Extent,
@@ -64,9 +59,11 @@ from kernelcore.operators.operation import (
 from kernelcore.operators.shape_rules import ShapeSpec, kernel_operation, require_kernel, roles
 from kernelcore.operators.spec import (
     BoundKernel,
+    Declaration,
     Spec,
     bound_kernel,
     has_callables,
+    parse,
     result_leaves,
     typed_leaves,
 )

@@ -20,7 +20,7 @@ from kernelcore.operators.forms.base import Form
 from kernelcore.operators.forms.frameworks import first_framework, framework_of, mixed_frameworks
 from kernelcore.operators.forms.kernel import torch_entry
 from kernelcore.operators.forms.make import arguments_of, make_form
-from kernelcore.operators.spec import Dims, Names, OutputDims, Spec, parse
+from kernelcore.operators.spec import Declaration, Dims, Names, OutputDims, Spec, parse
 
 FRAMEWORKS = ("torch", "jax", "paddle", "numpy", "kernelcore")
 
@@ -317,5 +317,4 @@ def _make(declared: Any, **options: Any) -> Op:
         )
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     loc = declared.loc if isinstance(declared, Kernel) else None
-    spec = parse(pyfunc.__name__, names, loc, **options)
-    return Op(declared, spec)
+    return Op(declared, parse(Declaration(pyfunc.__name__, names, loc), **options))

@@ -45,38 +45,51 @@ class Spec:
     block_dim: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A kernel, or a function that launches kernels, as its options refer to it."""
+
+    name: str
+    parameters: tuple[str, ...]
+    loc: SrcLoc | None
+
+    def refuse(self, text: str, remedy: str) -> KernelArgumentError:
+        """The error for an option."""
+        return KernelArgumentError(f"{self.name}: {text}", self.loc, remedy)
+
+    def named(self, option: str, given: object) -> tuple[str, ...]:
+        """The parameters that ``option`` names, in their order.
+
+        Raises:
+            KernelArgumentError: It names something else.
+        """
+        known = f"its parameters are {', '.join(self.parameters)}"
+        if given is not None and not isinstance(given, Iterable):
+            raise self.refuse(f"{option}: expected names of parameters, found {given!r}", known)
+        found = (given,) if isinstance(given, str) else tuple(cast("Iterable[Any]", given or ()))
+        for one in found:
+            if one not in self.parameters:
+                raise self.refuse(f"{option}: no parameter is named {one!r}", known)
+        return tuple(p for p in self.parameters if p in found)
+
+
 def parse(
-    name: str,
-    parameters: Sequence[str],
-    loc: SrcLoc | None,
+    declared: Declaration,
     *,
     outputs: Names,
     in_out: Names,
-    mutates: Names,
-    launch_dims: Dims,
-    output_dims: OutputDims,
-    defaults: Mapping[str, Any] | None,
-    block_dim: int | None,
+    mutates: Names = (),
+    launch_dims: Dims = None,
+    output_dims: OutputDims = None,
+    defaults: Mapping[str, Any] | None = None,
+    block_dim: int | None = None,
 ) -> Spec:
-    """The options of the operator ``name`` of a kernel or function with ``parameters``.
+    """The options of the operator of what is ``declared``.
 
     Raises:
         KernelArgumentError: An option names something else than a parameter, or names one twice.
     """
-
-    def refuse(text: str, remedy: str) -> KernelArgumentError:
-        return KernelArgumentError(f"{name}: {text}", loc, remedy)
-
-    def named(option: str, given: Names) -> tuple[str, ...]:
-        known = f"its parameters are {', '.join(parameters)}"
-        if given is not None and not isinstance(given, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise refuse(f"{option}: expected names of parameters, found {given!r}", known)
-        found = (given,) if isinstance(given, str) else tuple(given or ())
-        for one in found:
-            if one not in parameters:
-                raise refuse(f"{option}: no parameter is named {one!r}", known)
-        return tuple(p for p in parameters if p in found)
-
+    refuse, named = declared.refuse, declared.named
     results = None if outputs is None else named("outputs", outputs)
     updated = named("mutates", mutates)
     preserved = named("in_out", in_out)
@@ -89,8 +102,8 @@ def parse(
                 "the argument",
             )
     for one in defaults or {}:
-        if one not in parameters or one in (results or ()):
-            arguments = [p for p in parameters if p not in (results or ())]
+        if one not in declared.parameters or one in (results or ()):
+            arguments = [p for p in declared.parameters if p not in (results or ())]
             raise refuse(
                 f"defaults: '{one}' is no argument", f"its arguments are {', '.join(arguments)}"
             )
@@ -99,7 +112,7 @@ def parse(
         raise refuse(text, "leave it out: only GPUs have blocks of threads")
     return Spec(
         results,
-        tuple(p for p in parameters if p in (*preserved, *updated)),
+        tuple(p for p in declared.parameters if p in (*preserved, *updated)),
         updated,
         launch_dims,
         output_dims,

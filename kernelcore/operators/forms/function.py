@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kernelcore.base.errors import KernelArgumentError
@@ -79,7 +80,8 @@ class FunctionForm(Form):
             return made, lambda *args, **kwargs: results(*made(*args, **kwargs))
         if self.framework == "jax":
             self.refuse_mutation("JAX arrays")
-            made = jax_callable.function(function, self.outputs, self.in_out, given, spec.defaults)
+            named = replace(spec, outputs=self.outputs, in_out=self.in_out, output_dims=given)
+            made = jax_callable.function(function, named)
             return made, lambda *args, **kwargs: packed(made(*args, **kwargs))
         if self.framework == "paddle":
             raise KernelArgumentError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kernelcore.base.errors import KernelArgumentError
@@ -223,7 +224,8 @@ def _by_types(form: KernelForm, key: DimsKey, of_kernel: Callable[[Kernel], Run]
 
 def _jax(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
     form.refuse_mutation("JAX arrays")
-    bound = jax_entry.kernel_function(form.kernel, form.outputs, form.in_out, form.spec)
+    spec = replace(form.spec, outputs=form.outputs, in_out=form.in_out)
+    bound = jax_entry.kernel_function(form.kernel, spec)
     launch_dims, rows, sizes = key
     packed = form.packed
 
