@@ -20,8 +20,8 @@ from tests.helpers.paths import ROOT
 
 BENCH = Path(__file__).parent
 OUTPUT = ROOT / "output"
-# They need tools of CUDA, or a GPU, and have targets of their own.
-ON_REQUEST = frozenset({"bench_gpu", "bench_registers"})
+# They need tools of CUDA, a GPU, or another tree to compare with, and run alone.
+ON_REQUEST = frozenset({"bench_gpu", "bench_registers", "bench_trees"})
 
 
 def run(scripts: list[str]) -> tuple[list[dict[str, Any]], list[str]]:
