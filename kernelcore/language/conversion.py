@@ -7,12 +7,12 @@ from operator import index as as_index
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelcore.base.errors import KernelTypeError
 from kernelcore.language.types import Scalar, scalar_of_numpy
 
-Array = npt.NDArray[Any]
+# Not numpy.typing's name for it: that module takes two milliseconds to import.
+Array = np.ndarray[Any, np.dtype[Any]]
 
 # A number converts to its own rank and to higher ones; the reverse would lose information.
 _RANKS = {"bool": 0, "int": 1, "uint": 1, "float": 2}

@@ -7,7 +7,6 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelcore._native import ArrayMemory
 from kernelcore.base import native
@@ -15,7 +14,7 @@ from kernelcore.language.types import SCALARS
 from kernelcore.runtime.device import CPU, Device, cuda_device, device_of_arrays
 from kernelcore.runtime.stream import Stream, current_stream
 
-Numbers = npt.NDArray[Any]
+Numbers = np.ndarray[Any, np.dtype[Any]]
 # A pattern is filled word by word: larger ones are faster to copy. The second limit is for values
 # that are not repeated.
 _MOST_REPEATED_BYTES, _MOST_WRITTEN_BYTES = 64, 16

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelcore import _native
 from kernelcore._native import ArrayMemory
@@ -33,7 +32,7 @@ from kernelcore.runtime.array.foreign_memory import (
     unusable,
 )
 
-Numbers = npt.NDArray[Any]
+Numbers = np.ndarray[Any, np.dtype[Any]]
 
 
 def element_of(dtype: object) -> tuple[Element, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelcore._native import ArrayMemory
 from kernelcore.base.errors import KernelArgumentError
@@ -14,7 +13,7 @@ from kernelcore.language.types import SCALARS, bfloat16, uint16
 from kernelcore.runtime.device_memory import downloaded, layout_of
 
 
-def numpy_of(memory: ArrayMemory) -> npt.NDArray[Any]:
+def numpy_of(memory: ArrayMemory) -> np.ndarray[Any, np.dtype[Any]]:
     """A NumPy array over the memory, which it keeps alive; a copy of a GPU's memory."""
     if memory.is_on_cuda:
         return downloaded(memory, layout_of(memory))

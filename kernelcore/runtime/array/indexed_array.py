@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelcore.base.errors import KernelArgumentError, KernelTypeError
 from kernelcore.language.conversion import describe, scalar_of_numpy
@@ -68,7 +67,7 @@ class IndexedArray:
                 placed.writer(table)()
         return found
 
-    def tables(self, ndim: int) -> list[npt.NDArray[np.int32]]:
+    def tables(self, ndim: int) -> list[np.ndarray[Any, np.dtype[np.int32]]]:
         """One index array per dimension of an array of ``ndim`` dimensions.
 
         Raises:
@@ -101,7 +100,7 @@ def shape_of(data: Any) -> tuple[int, ...]:
     return tuple(int(n) for n in (np.shape(data) if shape is None else shape))
 
 
-def _index_array(position: int, index: Any, extent: int) -> npt.NDArray[np.int32]:
+def _index_array(position: int, index: Any, extent: int) -> np.ndarray[Any, np.dtype[np.int32]]:
     """A private copy of ``index``: checked indices stay in range."""
     try:
         array = as_numpy(index)
