@@ -217,15 +217,15 @@ def _functions(
     entry = call.entry(profiled)
     op = as_function(kernel.pyfunc, arguments, traced, entry, with_out)
     eager = entry if arguments.is_flat else op
-    if mutates:
-        updated = mutating(op, operation, arguments, mutates)
-        eager = op = as_function(kernel.pyfunc, arguments, updated, updated)
     given = [name.split(".")[0] for name in arguments.names]
-    returned = [r.name for r in operation.outputs if r.name not in mutates]
-    any_rank = AnyRank.of(kernel.name, kernel.parameters, given, returned)
+    returned = [r.name for r in operation.outputs]
+    any_rank = AnyRank.of(kernel.name, kernel.parameters, given, returned, arguments.leaves)
     if any_rank is not None:
         flat = of_any_rank(op, any_rank)
         eager = op = as_function(kernel.pyfunc, arguments, flat, flat)
+    if mutates:  # Of tensors as calls give them: their elements in one dimension may be copies.
+        updated = mutating(op, operation, arguments, mutates)
+        eager = op = as_function(kernel.pyfunc, arguments, updated, updated)
     op.operators = call.operators
     return op, eager
 

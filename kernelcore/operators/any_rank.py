@@ -18,6 +18,7 @@ class AnyRank(NamedTuple):
         function: The name of the operator.
         loc: Where it is.
         names: The parameters that calls give.
+        leaves: The operands, of which a call may give one each in place of all parameters.
         components: By name the components of an element, which are the last axes of an array.
         results: Per result its components; None for one whose rank is known.
     """
@@ -25,14 +26,22 @@ class AnyRank(NamedTuple):
     function: str
     loc: SrcLoc | None
     names: tuple[str, ...]
+    leaves: tuple[str, ...]
     components: Mapping[str, tuple[int, ...]]
     results: tuple[tuple[int, ...] | None, ...]
 
     @staticmethod
     def of(
-        function: str, parameters: Sequence[Parameter], names: Sequence[str], results: Sequence[str]
+        function: str,
+        parameters: Sequence[Parameter],
+        names: Sequence[str],
+        results: Sequence[str],
+        leaves: Sequence[str] = (),
     ) -> AnyRank | None:
-        """Those of an operator with some ``parameters``; None if there are none."""
+        """Those of an operator with some ``parameters``; None if there are none.
+
+        Without ``leaves``, calls give one value per parameter.
+        """
         found = {
             p.name: _components(p.wanted)
             for p in parameters
@@ -41,7 +50,12 @@ class AnyRank(NamedTuple):
         if not any(name in found for name in names):
             return None
         return AnyRank(
-            function, parameters[0].loc, tuple(names), found, tuple(found.get(r) for r in results)
+            function,
+            parameters[0].loc,
+            tuple(names),
+            tuple(leaves or names),
+            found,
+            tuple(found.get(r) for r in results),
         )
 
     def flatten(
@@ -54,7 +68,8 @@ class AnyRank(NamedTuple):
         """
         shape: tuple[Any, ...] | None = None
         first = ""
-        named = dict(zip(self.names, args, strict=False))
+        names = self.leaves if len(args) + len(kwargs) == len(self.leaves) else self.names
+        named = dict(zip(names, args, strict=False))
         named.update(kwargs)
         for name, components in self.components.items():
             value = named.get(name)
@@ -76,7 +91,7 @@ class AnyRank(NamedTuple):
             if len(outer) != 1:
                 named[name] = _reshaped(value, (-1,), components)
         count = len(args)
-        flat = tuple(named[name] for name in self.names[:count]) + tuple(args[len(self.names) :])
+        flat = tuple(named[name] for name in names[:count]) + tuple(args[len(names) :])
         return flat, {name: named[name] for name in kwargs}, shape
 
     def restore(self, found: Sequence[Any], shape: tuple[Any, ...] | None) -> list[Any]:

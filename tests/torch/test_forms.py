@@ -109,6 +109,39 @@ def test_mutated_tensors_are_updated_and_not_returned():
     assert state._version == version + 1
 
 
+@kc.struct
+class Weights:
+    old: float
+    new: float
+
+
+@kc.kernel
+def blended(
+    w: Weights,
+    x: kc.array(dtype=float, ndim=...),
+    state: kc.array(dtype=float, ndim=...),
+    y: kc.array(dtype=float, ndim=...),
+):
+    i = kc.tid()
+    state[i] = w.old * state[i] + w.new * x[i]
+    y[i] = 2.0 * x[i]
+
+
+@pytest.mark.parametrize("by_operand", [False, True])
+def test_mutated_tensors_of_any_rank_and_stride_are_updated(by_operand):
+    op = torch_op(blended, mutates=["state"])
+    weights = (2.0, 3.0) if by_operand else ({"old": 2.0, "new": 3.0},)
+    for state in (torch.ones(3, 4), torch.ones(4, 3).T, torch.ones(3, 8)[:, ::2], torch.ones(())):
+        x = torch.arange(state.numel(), dtype=torch.float32).reshape(state.shape)
+        expected = 2.0 * state + 3.0 * x
+        torch.testing.assert_close(op(*weights, x, state), 2.0 * x)
+        torch.testing.assert_close(state, expected)
+    compiled = torch.compile(op, backend="aot_eager", fullgraph=True)
+    state = torch.ones(4, 3).T
+    compiled(*weights, torch.ones(3, 4), state)
+    assert state.tolist() == [[5.0] * 4] * 3
+
+
 @pytest.mark.parametrize("backend", [None, "aot_eager"])
 def test_gradients_of_mutated_tensors_are_those_of_torch(backend):
     def run(f, x, s):
