@@ -190,8 +190,8 @@ def jax_callable(
             neither differentiated nor free of Python.
         vmap_method: Accepted for compatibility, without effect.
         output_dims: The shape of every output, or a mapping by name; default: that of the first
-            array argument, whatever the launches write: give the shape of a sum or of any other
-            output of another size.
+            array argument, of outputs that launches over it write at their launch index; other
+            launches are refused then.
         in_out_argnames: Arrays that the function updates. They are arguments, which are preserved,
             and results.
         has_side_effect: Whether calls stay although their results are not used.

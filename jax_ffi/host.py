@@ -28,6 +28,7 @@ from kernelcore.operators import (
     Scalar,
     SourceType,
     StructType,
+    default_shapes_checked,
     evaluate,
 )
 
@@ -147,11 +148,11 @@ class HostCall:
                     assert isinstance(type_, Dense | ArrayType)
                     return buffers[tree.leaves[0]].numpy()
 
-        self.interface.function(
-            *(
-                argument(type_, self.made[p.name], made)
-                if p.name in self.made
-                else argument(type_, self.given[p.name], given)
-                for p, type_ in self.interface.parameters
-            )
-        )
+        args = [
+            argument(type_, self.made[p.name], made)
+            if p.name in self.made
+            else argument(type_, self.given[p.name], given)
+            for p, type_ in self.interface.parameters
+        ]
+        with default_shapes_checked(self.interface, args):
+            self.interface.function(*args)

@@ -48,8 +48,8 @@ def torch_callable(
             is given.
         in_out: Parameters that are operands, and results that start as copies of them.
         output_dims: The shape of every output, or a mapping by name; see ``torch_op``. Default:
-            that of the first array operand, whatever the launches write: give the shape of a sum or
-            of any other output of another size.
+            that of the first array operand, of outputs that launches over it write at their launch
+            index; other launches are refused then.
         defaults: Values of parameters that calls may leave out, by name.
 
     Returns:

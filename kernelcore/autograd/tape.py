@@ -35,6 +35,7 @@ from kernelcore.runtime.hooks import (
     capture_sink,
     observer,
     perform_write,
+    recording,
 )
 from kernelcore.runtime.launch_options import requested
 from kernelcore.runtime.stream import ScopedStream, current_stream
@@ -84,7 +85,7 @@ class Tape:
             raise KernelArgumentError(
                 "the Tape is recording already", remedy="make another Tape to nest them"
             )
-        outer = observer.get()
+        outer = recording()
         self._outer = (outer, *outer._outer) if isinstance(outer, Tape) else ()
         self.sink = capture_sink()
         self._tokens.append(observer.set(self))

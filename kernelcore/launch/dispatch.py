@@ -16,7 +16,7 @@ from kernelcore.base.lazy import Deferred
 from kernelcore.launch.kernel import Kernel
 from kernelcore.runtime.device import CPU, Device, device_of_arrays, get_device
 from kernelcore.runtime.flatten_arguments import leaves
-from kernelcore.runtime.hooks import capture_sink, observer
+from kernelcore.runtime.hooks import LaunchChecks, capture_sink, observer
 from kernelcore.runtime.launch_options import requested
 from kernelcore.runtime.stream import current_stream
 
@@ -37,7 +37,12 @@ def execute(kernel: Kernel, dim: Dims, args: tuple[Any, ...], *, record: bool = 
     Raises:
         KernelArgumentError: An argument does not fit the kernel; nothing was run.
     """
-    observing = observer.get() if record else None
+    observing = observer.get()
+    if isinstance(observing, LaunchChecks):
+        observing.check(kernel, dim, args)
+        observing = observing.outer
+    if not record:
+        observing = None
     if config.mode == "python" and not (requested.get().device or CPU).is_cuda:
         # What a Tape records is compiled; Python runs it first, on copies.
         python_run.run(kernel, dim, args, on_copies=observing is not None)

@@ -11,7 +11,7 @@ from kernelcore.base import native
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.launch.dispatch import argument_leaves, execute_leaves, is_element
 from kernelcore.runtime.device import Device
-from kernelcore.runtime.hooks import DeviceCall, observer, perform_write
+from kernelcore.runtime.hooks import DeviceCall, perform_write, recording
 from kernelcore.runtime.stream import ScopedStream, Stream, current_stream
 
 # Importing it would import the compiler.
@@ -126,7 +126,7 @@ class Graph:
         Raises:
             KernelArgumentError: A Tape is active, which does not record a replay.
         """
-        if observer.get() is not None:
+        if recording() is not None:
             raise KernelArgumentError(
                 "a graph was run while launches are recorded, which its own are not",
                 remedy="run it before or after, or capture the Tape and its backward pass with it",

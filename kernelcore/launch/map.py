@@ -38,7 +38,7 @@ from kernelcore.runtime.array.creation import zeros
 from kernelcore.runtime.array.element_layout import as_numpy, has_gradient, numpy_layout
 from kernelcore.runtime.device import CPU, Device
 from kernelcore.runtime.device_memory import device_holding
-from kernelcore.runtime.hooks import observer
+from kernelcore.runtime.hooks import recording
 from kernelcore.runtime.structs import struct_class
 
 Callee = Function | Builtin[..., Any]
@@ -178,7 +178,7 @@ def _with_axis(array: Any) -> Any:
 def _broadcast(given: Any, shape: tuple[int, ...], components: tuple[int, ...]) -> Any:
     """``given``, an array, with its elements repeated to ``shape``."""
     if isinstance(given, Array):
-        if given.requires_grad and observer.get() is not None:
+        if given.requires_grad and recording() is not None:
             raise KernelArgumentError(
                 f"map: an array of shape {given.shape} is broadcast, which has no gradient on a "
                 "Tape",

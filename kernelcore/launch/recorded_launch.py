@@ -12,7 +12,7 @@ from kernelcore.base import native
 from kernelcore.base.errors import KernelArgumentError, KernelPlacementError
 from kernelcore.launch.dispatch import Dims, check_count, execute, is_element
 from kernelcore.launch.kernel import Kernel
-from kernelcore.runtime.hooks import observer
+from kernelcore.runtime.hooks import recording
 from kernelcore.runtime.launch_options import DEFAULTS, LaunchOptions, options_of, use_options
 
 # Arguments whose memory or value stays what it is.
@@ -93,7 +93,7 @@ class Launch:
         Raises:
             KernelArgumentError: An argument does not fit the kernel; nothing was run.
         """
-        if stream is not None or observer.get() is not None:
+        if stream is not None or recording() is not None:
             self._execute(stream)
             return
         kernel, dim, params, run = self._last

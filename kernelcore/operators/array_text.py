@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from kernelcore.base.errors import KernelArgumentError
+from kernelcore.ir.core import Func
 from kernelcore.language.types import ArrayType
+from kernelcore.passes.access.effects import GridIndexedAxis, effects
 
 _AXIS_NAMES = "nmklpqrstuvw"
 
@@ -27,3 +30,18 @@ def array_text(type_: ArrayType) -> str:
 def dimensions_text(dtype: object, ndim: int) -> str:
     """The array that was found, in words: 'float32 with 1 dimension'."""
     return f"{dtype} with {ndim} dimension{'' if ndim == 1 else 's'}"
+
+
+def beyond_launch(
+    func: Func, covered: GridIndexedAxis, found: int, points: int
+) -> KernelArgumentError:
+    """The error for an array of ``found`` elements on an axis that a launch covers."""
+    name = func.params[covered.parameter].name
+    is_written = effects(func)[covered.parameter].writes
+    return KernelArgumentError(
+        f"{func.name}(): argument '{name}': expected at most {points} elements on axis "
+        f"{covered.axis}, as many as the launch has, found {found}: the rest would not be computed",
+        func.param_loc(covered.parameter),
+        f"name the shape of the launch, for example launch_dims='{name}'"
+        + (", or that of the output, output_dims, in a function of launches" if is_written else ""),
+    )

@@ -11,7 +11,7 @@ from kernelcore.ir.core import Func
 from kernelcore.language.types import ArrayType, as_array
 from kernelcore.operators.operation import Extent, Operand, Operation, Result, Shape
 from kernelcore.operators.primal import zero_fill
-from kernelcore.passes.access.effects import AccessMap, Effect, effects
+from kernelcore.passes.access.effects import AccessMap, Effect, GridIndexedAxis, effects
 from kernelcore.passes.autodiff.derived import Derived
 from kernelcore.passes.autodiff.jvp import jvp as jvp_func
 from kernelcore.passes.autodiff.rules import refuse_reads_after_launch
@@ -289,5 +289,8 @@ def _batch(op: Operation, batched: tuple[bool, ...]) -> Operation:
         op.visible,
         tuple(binding(b) for b in op.bindings),
         (size, *moved(op.grid)),
-        covered=tuple(AccessMap(func).covered_axes()) if op.covered else (),
+        covered=tuple(
+            GridIndexedAxis(c.parameter, c.axis + marks[c.parameter], c.grid_axis + 1)
+            for c in op.covered
+        ),
     )

@@ -27,7 +27,7 @@ from kernelcore.ir.core import Func
 from kernelcore.ir.printer import canonical
 from kernelcore.language.conversion import take_array
 from kernelcore.language.types import MAX_EXTENT, ArrayType, Scalar, as_array
-from kernelcore.operators.array_text import array_text
+from kernelcore.operators.array_text import array_text, beyond_launch
 from kernelcore.operators.identifiers import identifiers
 from kernelcore.passes.access.accumulation_plan import accumulated_arrays
 from kernelcore.passes.access.effects import AccessMap, GridIndexedAxis
@@ -258,14 +258,8 @@ class Operation:
         for index, axis, grid_axis in self.covered:
             shape, points = self._shape_of(index, operand_shapes), grid[grid_axis]
             if isinstance(shape[axis], int) and isinstance(points, int) and shape[axis] > points:
-                name = self.func.params[index].name
-                raise KernelArgumentError(
-                    f"{self.func.name}(): argument '{name}': expected at most {points} elements "
-                    f"on axis {axis}, as many as the launch over the first array has, found "
-                    f"{shape[axis]}: the rest would not be computed",
-                    self.func.param_loc(index),
-                    f"name the shape of the launch, for example launch_dims='{name}'",
-                )
+                found = GridIndexedAxis(index, axis, grid_axis)
+                raise beyond_launch(self.func, found, shape[axis], points)
         if 0 in [e for e in grid if isinstance(e, int)]:
             return
         for index, axis, grid_axis in self.grid_indexed_axes:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import SupportsIndex
 
 from kernelcore.base.errors import KernelArgumentError, SrcLoc
+from kernelcore.ir.core import Var
 from kernelcore.language.types import MAX_EXTENT, ArrayType, Scalar
 from kernelcore.launch.kernel import Kernel, not_a_kernel
 from kernelcore.operators.array_text import array_text
@@ -71,7 +72,9 @@ def kernel_operation(
     accesses = AccessMap(func)
 
     def of_launch(name: str) -> Shape:
-        _require_launch_index(accesses, name)
+        param = next(p for p in func.params if p.name == name)
+        if isinstance(param.type, ArrayType) and param.type.outer_ndim == rank:
+            require_launch_index(accesses, param, func.name, name)
         return grid
 
     shapes = rules.outputs(results, output_dims, of_launch)
@@ -88,21 +91,25 @@ def kernel_operation(
     return replace(operation, covered=covered, derived={})
 
 
-def _require_launch_index(accesses: AccessMap, name: str) -> None:
-    """Refuse the launch shape for output ``name`` unless threads write it at their launch index.
+def require_launch_index(accesses: AccessMap, param: Var, operator: str, name: str) -> None:
+    """Refuse a default shape for output ``name`` unless threads write it at their launch index.
+
+    Args:
+        accesses: Of a kernel.
+        param: The parameter of the kernel that is the output.
+        operator: The name of the operator.
+        name: What the operator calls the output.
 
     Raises:
         KernelArgumentError: Naming the line of another write.
     """
     func = accesses.func
-    param = next(p for p in func.params if p.name == name)
-    if not isinstance(param.type, ArrayType) or param.type.outer_ndim != func.rank:
-        return
     culprit = accesses.foreign_write(param)
     if culprit is not None:
-        shape = ", ".join(["1"] * func.rank) + ("," if func.rank == 1 else "")
+        outer = param.type.outer_ndim if isinstance(param.type, ArrayType) else 0
+        shape = ", ".join(["1"] * outer) + ("," if outer == 1 else "")
         raise KernelArgumentError(
-            f"{func.name}: output '{name}' is written here at another index than the launch index "
+            f"{operator}: output '{name}' is written here at another index than the launch index "
             "of its thread, so its shape is not known to be that of the launch",
             culprit.loc or func.loc,
             f"give its shape, for example output_dims={{'{name}': ({shape})}} for one element, or "

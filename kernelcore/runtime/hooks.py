@@ -57,6 +57,50 @@ class CaptureSink(LaunchObserver, Protocol):
 observer: ContextVar[LaunchObserver | None] = ContextVar("observer", default=None)
 
 
+class LaunchChecks:
+    """A LaunchObserver that looks at every launch; what is active without it receives the launches.
+
+    Attributes:
+        check: Raises for a launch that must not run.
+        outer: The observer that is active without it.
+    """
+
+    def __init__(
+        self,
+        check: Callable[[Any, Any, Sequence[Any]], None],
+        run: Callable[[Any, Any, tuple[Any, ...]], None],
+    ) -> None:
+        self.check = check
+        self.outer = recording()
+        self._run = run
+
+    @property
+    def sink(self) -> CaptureSink | None:
+        """That of the observer that is active without it."""
+        return None if self.outer is None else self.outer.sink
+
+    def record_launch(self, kernel: Any, dim: Any, args: Sequence[Any]) -> None:
+        """Check a launch, and run it."""
+        self._run(kernel, dim, tuple(args))
+
+    def record_copy(self, target: Any, source: Any, write: Callable[[], None]) -> None:
+        """Run or record a write."""
+        if self.outer is None:
+            perform_write(target, write)
+        else:
+            self.outer.record_copy(target, source, write)
+
+    def make_array(self, shape: Any, dtype: Any, is_zero: bool) -> Any:
+        """What the observer that is active without it makes."""
+        return None if self.outer is None else self.outer.make_array(shape, dtype, is_zero)
+
+
+def recording() -> LaunchObserver | None:
+    """What records launches of this thread; None if they only run."""
+    current = observer.get()
+    return current.outer if isinstance(current, LaunchChecks) else current
+
+
 # Whether new arrays of floats require a gradient.
 new_arrays_require_gradients: ContextVar[bool] = ContextVar("gradients", default=False)
 

@@ -6,15 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 import paddle
 import pytest
 import torch
 
 import kernelcore as kc
-from jax_ffi import jax_kernel
+from jax_ffi import GraphMode, jax_callable, jax_kernel
 from kernelcore.operators import kernel_operation
 from paddle_ext import paddle_op
-from torch_ext import torch_op
+from torch_ext import torch_callable, torch_op
 
 Floats = kc.array(dtype=float)
 Indices = kc.array(dtype=int)
@@ -160,3 +161,89 @@ def test_an_array_of_neighbours_may_be_larger() -> None:
     x, t = torch.tensor([1.0, 2.0]), torch.tensor([0.0, 1.0, 4.0])
     found = torch_op(slopes)(x, t)
     assert found.tolist() == [1.0, 6.0]
+
+
+def sums(x: Floats, y: Floats):
+    kc.launch(total, x.shape, [x], [y])
+
+
+def fills_and_sums(x: Floats, y: Floats):
+    y.fill_(0.0)
+    kc.launch(total, x.shape, [x], [y])
+
+
+def picks(x: Floats, index: Indices, y: Floats):
+    kc.launch(picked, index.shape, [x, index], [y])
+
+
+def halves(x: Floats, y: Floats):
+    kc.launch(kept, x.shape[0] // 2, [x], [y])
+
+
+def chains(x: Floats, y: Floats):
+    t = kc.zeros(1, float)
+    kc.launch(total, x.shape, [x], [t])
+    kc.launch(kept, len(x), [x], [y])
+    kc.launch(kept, y.shape, [x], [y])
+
+
+@kc.kernel
+def picked(x: Floats, index: Indices, y: Floats):
+    i = kc.tid()
+    y[i] = x[index[i]]
+
+
+def _on_torch(function: Any, given: Any, dims: Any) -> Any:
+    return torch_callable(function, output_dims=dims)(*(torch.tensor(a) for a in given))
+
+
+def _on_jax(function: Any, given: Any, dims: Any) -> Any:
+    return jax_callable(function, output_dims=dims)(*given)[0]
+
+
+def _hosted(function: Any, given: Any, dims: Any) -> Any:
+    return jax_callable(function, output_dims=dims, graph_mode=GraphMode.NONE)(*given)[0]
+
+
+def _on_numpy(function: Any, given: Any, dims: Any) -> Any:
+    return kc.op(function, output_dims=dims)(*given)
+
+
+def _on_arrays(function: Any, given: Any, dims: Any) -> Any:
+    return kc.op(function, output_dims=dims)(*map(kc.array, given)).numpy()
+
+
+def _on_tape(function: Any, given: Any, dims: Any) -> Any:
+    with kc.Tape():
+        return _on_arrays(function, given, dims)
+
+
+WAYS = [_on_torch, _on_jax, _hosted, _on_numpy, _on_arrays, _on_tape]
+X, INDEX = np.arange(4, dtype=np.float32), np.array([1, 0, 3], np.int32)
+
+
+@pytest.mark.parametrize("call", WAYS)
+def test_a_function_of_launches_asks_for_the_shapes_of_its_outputs(call: Any) -> None:
+    for function, given, dims, want in (
+        (sums, [X], 1, [6.0]),
+        (fills_and_sums, [X], 1, [6.0]),
+        (picks, [X, INDEX], "index", [1.0, 0.0, 3.0]),
+        (halves, [X], 2, [0.0, 1.0]),
+    ):
+        is_placed = function in (sums, fills_and_sums)
+        text = "output 'y' is written here at another" if is_placed else "expected at most"
+        with pytest.raises(Exception, match=text) as caught:  # JAX wraps errors of host calls.
+            np.asarray(call(function, given, None))
+        assert "output_dims" in str(caught.value)
+        assert np.asarray(call(function, given, dims)).tolist() == want
+    assert np.asarray(call(chains, [X], None)).tolist() == X.tolist()
+
+
+def test_batches_of_a_function_compare_its_outputs_alone() -> None:
+    def shorter(x: Floats, z: Floats, y: Floats):
+        kc.launch(residuals, 2, [x, z, kc.zeros(2, int)], [y])
+
+    x, z = torch.ones(3, 2), torch.ones(3, 5)
+    assert torch.vmap(torch_callable(shorter))(x, z).tolist() == [[0.0, 0.0]] * 3
+    with pytest.raises(kc.KernelArgumentError, match="at most 2 elements on axis 1"):
+        torch.vmap(torch_callable(shorter))(z, z)

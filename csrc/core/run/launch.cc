@@ -222,13 +222,14 @@ void check_covered(const LaunchDescriptor& descriptor, const GridIndexedAxis& co
   int64_t found = array.shape[covered.axis];
   if (found <= points) return;
   std::string name = descriptor.parameter_name(covered.parameter);
+  bool is_written = descriptor.slots[covered.parameter].is_written();
   throw descriptor.argument_error(
       covered.parameter,
       "expected at most " + std::to_string(points) + " elements on axis " +
-          std::to_string(covered.axis) +
-          ", as many as the launch over the first array has, found " + std::to_string(found) +
-          ": the rest would not be computed",
-      "name the shape of the launch, for example launch_dims='" + name + "'");
+          std::to_string(covered.axis) + ", as many as the launch has, found " +
+          std::to_string(found) + ": the rest would not be computed",
+      "name the shape of the launch, for example launch_dims='" + name + "'" +
+          (is_written ? ", or that of the output, output_dims, in a function of launches" : ""));
 }
 
 void run(const LaunchDescriptor& descriptor, const void* block, Launch& launch,

@@ -15,6 +15,7 @@ from kernelcore.operators.array_text import array_text
 from kernelcore.operators.forms.frameworks import parts_of
 from kernelcore.operators.operation import Operand, Operation, Shape, evaluate
 from kernelcore.operators.spec import BoundKernel
+from kernelcore.operators.traced.default_shapes import default_shapes_checked
 from kernelcore.operators.traced.interface import Interface
 from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.array.creation import zeros
@@ -134,7 +135,7 @@ def call_on_arrays(
             args.append(values[name])
         if name in interface.outputs or name in interface.in_out:
             results.append(args[-1])
-    with temporaries(wants_gradient):
+    with temporaries(wants_gradient), default_shapes_checked(interface, args):
         interface.function(*args)
     return tuple(a.numpy() for a in results) if is_numpy else tuple(results)
 

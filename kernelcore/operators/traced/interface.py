@@ -26,6 +26,7 @@ class Interface:
         outputs: Parameters that are results only.
         in_out: Parameters that are operands, and results.
         shapes: Per output its extents in terms of operands.
+        assumed: The outputs whose shape is a default: that of the first array operand.
     """
 
     function: Callable[..., Any]
@@ -33,6 +34,7 @@ class Interface:
     outputs: tuple[str, ...]
     in_out: tuple[str, ...]
     shapes: Mapping[str, Shape]
+    assumed: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -94,7 +96,7 @@ def interface(
             is given.
         in_out: Parameters that are operands, and results that start as copies of them.
         output_dims: The shape of every output, or a mapping by name. Default: that of the first
-            array operand.
+            array operand, of outputs that launches over it write at their launch index.
 
     Raises:
         KernelArgumentError: The parameters are not as described.
@@ -124,10 +126,14 @@ def interface(
             raise rules.fail(f"'{name}' is an output and in-out", "name it as in-out only")
     if not (outputs or in_out):
         raise rules.fail("no parameter is a result", "name outputs, or arrays that are in-out")
-    shapes = rules.outputs(
-        outputs, output_dims, lambda _: rules.shape(rules.first_array("give output_dims"))
-    )
-    return Interface(function, rows, tuple(outputs), tuple(in_out), shapes)
+    assumed: set[str] = set()
+
+    def of_first_array(name: str) -> Shape:
+        assumed.add(name)
+        return rules.shape(rules.first_array("give output_dims"))
+
+    shapes = rules.outputs(outputs, output_dims, of_first_array)
+    return Interface(function, rows, tuple(outputs), tuple(in_out), shapes, frozenset(assumed))
 
 
 def declared_parameters(function: Callable[..., Any]) -> tuple[tuple[Parameter, SourceType], ...]:

@@ -27,6 +27,11 @@ from kernelcore.launch.infer_types import Parameter
 from kernelcore.launch.kernel import Kernel
 from kernelcore.operators.operation import Extent, Operand, Result, Shape, own_shape
 from kernelcore.operators.primal import primal_operation
+from kernelcore.operators.traced.default_shapes import (
+    assumed_name,
+    covered_axes,
+    require_default_shapes,
+)
 from kernelcore.operators.traced.fill_kernels import copied, filled
 from kernelcore.operators.traced.interface import Interface
 from kernelcore.operators.traced.program import (
@@ -134,10 +139,12 @@ class _Recording:
     ) -> RecordedArray:
         """An array that nothing was written to."""
         found: list[Leaf] = []
+        is_assumed = name in self.interface.assumed
         for leaf in leaf_types(type_):
             assert isinstance(leaf, ArrayType)
             inner = map(Extent.literal, leaf.components)
-            found.append(Leaf(name, leaf, (*shape[: type_.ndim], *inner), None, is_zero))
+            extents = (*shape[: type_.ndim], *inner)
+            found.append(Leaf(name, leaf, extents, None, is_zero, is_assumed=is_assumed))
         return self._array(name, type_, found)
 
     def _array(self, name: str, type_: ArrayOf, found: Sequence[Leaf]) -> RecordedArray:
@@ -212,6 +219,7 @@ class _Recording:
                 "give as many as the kernel asks tid for",
             )
         refuse_shared(kernel, given)
+        require_default_shapes(self.interface.name, kernel, map(assumed_name, given))
         self._step(kernel.func, given, grid)
 
     # Steps
@@ -226,6 +234,8 @@ class _Recording:
             if param.name in outputs
         }
         operation = primal_operation(func, outputs, in_out, places.shape(grid), shapes)
+        if covered := covered_axes(func, given, grid, (*outputs, *in_out)):
+            operation = replace(operation, covered=covered, derived={})
         if places.extra:
             extra = [replace(self.operands[i], shape=None) for i in places.extra]
             operation = replace(operation, operands=(*operation.operands, *extra), derived={})

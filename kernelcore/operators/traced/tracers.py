@@ -42,6 +42,7 @@ class Leaf:
         slot: The slot of the current elements; None if nothing was written.
         is_zero: Whether elements that were never written are zeros; else reads are refused.
         is_writable: Whether launches may write it.
+        is_assumed: Whether the shape is the default of an output, and not given.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Leaf:
     slot: int | None
     is_zero: bool = False
     is_writable: bool = True
+    is_assumed: bool = False
 
 
 def refuse(text: str, remedy: str = _IN_A_KERNEL) -> KernelArgumentError:
