@@ -17,7 +17,7 @@ MODULES = [str(path.relative_to(ROOT)) for path in TESTS.rglob("test_*.py")]
 
 
 def test_the_root_holds_conftest_only() -> None:
-    assert {path.name for path in TESTS.glob("*.*")} == {"__init__.py", "conftest.py"}
+    assert {path.name for path in TESTS.glob("*.*")} == {"conftest.py"}
 
 
 def test_every_file_of_golden_errors_belongs_to_a_module() -> None:
