@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
 from kernelcore.base.errors import SrcLoc
 from kernelcore.codegen.analysis.uniformity import Strides, stride_of
 from kernelcore.codegen.simd.cost_model import is_dense, moving_axes
+from kernelcore.codegen.simd.row_blocks import BLOCK
 from kernelcore.ir.core import Eqn, Func, Var
 from kernelcore.ir.op import ACCESSES, AddForm, OpKind
 from kernelcore.ir.walk import array_type, element_indices, walk_eqns
@@ -54,17 +55,22 @@ class Access:
         return f"{text}; {self.note}" if self.note else text
 
 
-def accesses(func: Func, strides: Mapping[Eqn, Strides]) -> Iterator[Access]:
+def accesses(
+    func: Func, strides: Mapping[Eqn, Strides], in_blocks: Collection[Eqn] = ()
+) -> Iterator[Access]:
     """The accesses of ``func`` in program order, the same ones of one place once.
 
-    ``strides`` holds, for the accesses whose lanes run together, by how much values grow from lane
-    to lane.
+    Args:
+        func: The kernel.
+        strides: For the accesses whose lanes run together, by how much values grow from lane to
+            lane.
+        in_blocks: The accesses that are made for several iterations of a loop at once.
     """
     seen = set[tuple[SrcLoc | None, str, str, str]]()
     for eqn in walk_eqns(func.body):
         if eqn.op.kind not in ACCESSES:
             continue
-        found = _access(eqn, strides.get(eqn))
+        found = _access(eqn, strides.get(eqn), is_in_block=eqn in in_blocks)
         # Components of one element are one access of the source.
         key = (found.loc, found.kind, found.array, found.how)
         if key not in seen:
@@ -72,11 +78,13 @@ def accesses(func: Func, strides: Mapping[Eqn, Strides]) -> Iterator[Access]:
             yield found
 
 
-def _access(eqn: Eqn, strides: Strides | None) -> Access:
+def _access(eqn: Eqn, strides: Strides | None, *, is_in_block: bool) -> Access:
     type_, array = array_type(eqn), eqn.inputs[0]
     assert isinstance(array, Var)
     is_addition = eqn.op.kind is OpKind.ATOMIC_ADD
     how, is_scattered = ("one element at a time", False) if strides is None else _how(eqn, strides)
+    if is_in_block:
+        how, is_scattered = f"{BLOCK} elements of a row per lane, transposed in registers", False
     return Access(
         eqn.loc,
         _KINDS.get(eqn.op.kind, "update"),

@@ -11,6 +11,7 @@ from kernelcore.codegen.analysis.loop_dependence import (
     VectorLoop,
     loop_dependences,
 )
+from kernelcore.codegen.analysis.row_blocks import BlockedLoop, blocked_loops
 from kernelcore.codegen.analysis.uniformity import (
     Strides,
     ends_together,
@@ -19,10 +20,13 @@ from kernelcore.codegen.analysis.uniformity import (
 )
 from kernelcore.codegen.simd.cost_model import gains_as_vector
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
+from kernelcore.codegen.simd.row_blocks import BLOCK
 from kernelcore.codegen.simd.strategy import VectorStrategy
 from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.op import LOOPS, OpKind
 from kernelcore.ir.walk import walk_eqns, walk_paths
+
+_IN_BLOCKS = f"all lanes of a gang iterate together, along rows in blocks of {BLOCK} iterations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +51,15 @@ class Loop:
 def loops(func: Func, strategy: VectorStrategy, trips: Mapping[Eqn, int | None]) -> Iterator[Loop]:
     """The loops of ``func``, compiled with ``strategy``, in program order."""
     strides = lane_strides(func) if strategy.gang > 1 else None
+    in_blocks = blocks_of(func, strategy)
     dependences = loop_dependences(func)
     for eqn, path in walk_paths(func.body):
         if eqn.op.kind not in LOOPS:
             continue
         depth = sum(around.op.kind in LOOPS for around, _ in path)
         if strides is not None:
-            how, why = _of_gangs(eqn, strides), ""
+            how = _IN_BLOCKS if eqn in in_blocks else _of_gangs(eqn, strides)
+            why = ""
         else:
             how, why = _of_threads(eqn, strategy, dependences.get(eqn))
         yield Loop(eqn.loc, depth, how, why, trips.get(eqn))
@@ -84,6 +90,11 @@ def _of_threads(
     if any(inner.op.kind in LOOPS for inner in walk_eqns(found.region)):
         return how, "it contains another loop"
     return how, "another loop of the kernel would lose by vectors"
+
+
+def blocks_of(func: Func, strategy: VectorStrategy) -> Mapping[Eqn, BlockedLoop]:
+    """The loops that gangs run in blocks of iterations."""
+    return blocked_loops(func, lane_strides(func)) if strategy.gang > 1 else {}
 
 
 def lane_strides_of(func: Func, strategy: VectorStrategy) -> Mapping[Eqn, Strides]:

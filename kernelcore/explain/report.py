@@ -12,6 +12,7 @@ import numpy as np
 
 from kernelcore.base.errors import KernelArgumentError, KernelError, SrcLoc
 from kernelcore.base.host import host
+from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks
 from kernelcore.codegen.simd.cost_model import (
     WORK_PER_ELEMENT,
     WORK_PER_ELEMENT_IN_LOOP,
@@ -25,7 +26,7 @@ from kernelcore.compiler.stages import Record, adjoint_of, all_derivatives, reco
 from kernelcore.explain import html, text
 from kernelcore.explain.accesses import Access, accesses
 from kernelcore.explain.counts import Counts, Work, place, work_of
-from kernelcore.explain.loops import Loop, lane_strides_of, loops
+from kernelcore.explain.loops import Loop, blocks_of, lane_strides_of, loops
 from kernelcore.explain.roofs import Roofs, fastest, roofs
 from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.printer import pretty_lines
@@ -203,13 +204,17 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         strategy,
         _reason(func, strategy, source),
         choose_bodies(func, strategy.gang, strategy.tile_rows),
-        tuple(accesses(func, lane_strides_of(func, strategy))),
+        tuple(accesses(func, lane_strides_of(func, strategy), _in_blocks(func, strategy))),
         tuple(loops(func, strategy, work.trips)),
         work,
         _adjoint(chosen, work),
         measured,
         func,
     )
+
+
+def _in_blocks(func: Func, strategy: VectorStrategy) -> frozenset[Eqn]:
+    return accesses_in_blocks(blocks_of(func, strategy))
 
 
 def _flat(kernel: Kernel, args: Sequence[Any]) -> list[Any]:

@@ -153,6 +153,53 @@ def row_sums(x: F2, y: F1):
 
 
 @kc.kernel
+def softmax(x: F2, y: F2):
+    i = kc.tid()
+    largest = x[i, 0]
+    for k in range(x.shape[1]):
+        largest = kc.max(largest, x[i, k])
+    total = float(0.0)
+    for k in range(x.shape[1]):
+        total += kc.exp(x[i, k] - largest)
+    for k in range(x.shape[1]):
+        y[i, k] = kc.exp(x[i, k] - largest) / total
+
+
+@kc.kernel
+def layer_norm(x: F2, scale: F1, shift: F1, y: F2):
+    i = kc.tid()
+    count = float(x.shape[1])
+    total = float(0.0)
+    for k in range(x.shape[1]):
+        total += x[i, k]
+    mean = total / count
+    spread = float(0.0)
+    for k in range(x.shape[1]):
+        spread += (x[i, k] - mean) * (x[i, k] - mean)
+    factor = 1.0 / kc.sqrt(spread / count + 1.0e-5)
+    for k in range(x.shape[1]):
+        y[i, k] = (x[i, k] - mean) * factor * scale[k] + shift[k]
+
+
+@kc.kernel
+def attention(q: F2, keys: F2, values: F2, y: F2):
+    i = kc.tid()
+    largest, total = float(-1.0e30), float(0.0)
+    for j in range(keys.shape[0]):
+        score = float(0.0)
+        for c in range(q.shape[1]):
+            score += q[i, c] * keys[j, c]
+        before = largest
+        largest = kc.max(largest, score)
+        scale, part = kc.exp(before - largest), kc.exp(score - largest)
+        total = total * scale + part
+        for c in range(y.shape[1]):
+            y[i, c] = y[i, c] * scale + part * values[j, c]
+    for c in range(y.shape[1]):
+        y[i, c] = y[i, c] / total
+
+
+@kc.kernel
 def line_stencil(u: F1, v: F1):
     i = kc.tid()
     if i > 1 and i < u.shape[0] - 2:
@@ -277,6 +324,20 @@ def kernels() -> dict[str, Callable[[], Any]]:
             lambda: [floats(200, 10), floats(10), floats(100, 200), floats(100, 10)],
         ),
         "row sums": (row_sums, (1000,), lambda: [floats(1000, 100), floats(1000)]),
+        "row sums 4096 x 512": (row_sums, (4096,), lambda: [floats(4096, 512), floats(4096)]),
+        "row sums 50 x 7": (row_sums, (50,), lambda: [floats(50, 7), floats(50)]),
+        "row softmax": (softmax, (4096,), lambda: [floats(4096, 512), floats(4096, 512)]),
+        "row softmax of 8": (softmax, (POINTS,), lambda: [floats(POINTS, 8), floats(POINTS, 8)]),
+        "row norm": (
+            layer_norm,
+            (4096,),
+            lambda: [floats(4096, 512), floats(512), floats(512), floats(4096, 512)],
+        ),
+        "row attention": (
+            attention,
+            (1024,),
+            lambda: [floats(1024, 64), floats(1024, 64), floats(1024, 64), floats(1024, 64)],
+        ),
         "line stencil": (line_stencil, (1 << 20,), lambda: [floats(1 << 20), floats(1 << 20)]),
     }
     for size in (60, 1000):
@@ -289,7 +350,8 @@ def kernels() -> dict[str, Callable[[], Any]]:
         made[f"springs {degree}"] = (springs, (20_000,), partial(_springs, degree))
     pairs |= {name: partial(_pair, *given) for name, given in made.items()}
     pairs |= {k.name: partial(_structs, k) for k in (energy, moved)}
-    single = {c.name for c in CASES if not c.adjoint}
+    # The adjoint of a launch needs what it overwrites.
+    single = {"row attention", *(c.name for c in CASES if not c.adjoint)}
     single |= {name for name in pairs if name.startswith((scaled.name, energy.name, moved.name))}
     found: dict[str, Callable[[], Any]] = {}
     for name, pair in pairs.items():

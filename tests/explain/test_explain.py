@@ -40,6 +40,12 @@ def row_sums(x: kc.array2d(dtype=float), y: kc.array(dtype=float)):
     y[i] = s
 
 
+@kc.kernel
+def starts_of_rows(x: kc.array2d(dtype=float), y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = kc.exp(kc.sin(x[i, 0]))
+
+
 @kc.func
 def squared(a: float):
     return a * a
@@ -128,9 +134,13 @@ def test_elements_at_a_step_components_and_shared_elements() -> None:
 
 def test_rows_of_threads_are_told_from_rows_of_memory() -> None:
     (x,) = [a for a in found(row_sums).accesses if a.array == "x"]
-    if found(row_sums).strategy.gang > 1:
-        assert x.how == "element by element: lanes differ on axis 0, and axis 1 is adjacent"
-        assert x.is_scattered
+    assert x.how == "16 elements of a row per lane, transposed in registers"
+    assert not x.is_scattered
+    (loop,) = found(row_sums).loops
+    assert loop.how.endswith("along rows in blocks of 16 iterations")
+    (x,) = [a for a in found(starts_of_rows).accesses if a.array == "x"]
+    assert x.how == "element by element: lanes differ on axis 0, and axis 1 is adjacent"
+    assert x.is_scattered
 
 
 def test_counts_with_and_without_extents() -> None:

@@ -40,10 +40,12 @@ def collapsed_strides(func: Func) -> Strides:
 def iteration_strides(body: Region, step: int) -> Strides:
     """By how much every scalar of ``body`` grows from iteration to iteration of a loop by ``step``.
 
-    ``body`` has one parameter, the index, and carries nothing.
+    What the loop carries grows by no fixed number. A load from an array that the loop writes is
+    taken to give the same value where its indices do.
     """
     outer = {v for v in atoms_in(body) - bound_vars(body) if isinstance(v, Var)}
-    known = {**dict.fromkeys(outer, 0), body.params[0]: step}
+    known: dict[Var, int | None] = {**dict.fromkeys(outer, 0), **dict.fromkeys(body.params, None)}
+    known[body.params[0]] = step
     return _Analysis(body, known).strides
 
 

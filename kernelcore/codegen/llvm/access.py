@@ -19,6 +19,8 @@ from kernelcore.passes.access.accumulation_plan import form_of
 
 def emit_load(e: Emitter, eqn: Eqn) -> list[str]:
     """One element of an array."""
+    if eqn in e.row_buffers:
+        return [memory.load(e, array_type(eqn).dtype, e.row_buffers[eqn])]
     if e.lanes > 1:
         return [
             component_groups.load(e, eqn)
@@ -31,6 +33,11 @@ def emit_load(e: Emitter, eqn: Eqn) -> list[str]:
 
 def emit_store(e: Emitter, eqn: Eqn) -> list[str]:
     """Write one element of an array."""
+    if eqn in e.row_buffers:
+        with e.at(e.gang):
+            value = e.value(eqn.inputs[-1])
+            memory.store(e, array_type(eqn).dtype, value, e.row_buffers[eqn])
+        return []
     if e.is_uniform(*eqn.inputs[1:]):
         with e.at(1):
             dtype, address = memory.element(e, eqn)
@@ -49,8 +56,9 @@ def emit_store(e: Emitter, eqn: Eqn) -> list[str]:
 
 def emit_owned_addition(e: Emitter, eqn: Eqn) -> list[str]:
     """Add to an element that no other thread touches, and give its old value."""
-    if e.gang == 1:
-        dtype, address = memory.element(e, eqn)
+    if e.gang == 1 or eqn in e.row_buffers:
+        dtype = array_type(eqn).dtype
+        address = e.row_buffers.get(eqn) or memory.element(e, eqn)[1]
         old = memory.load(e, dtype, address)
         memory.store(e, dtype, summed(e, dtype, old, e.value(eqn.inputs[-1])), address)
         return [old]

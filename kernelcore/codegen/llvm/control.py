@@ -7,7 +7,7 @@ from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.llvm.blocks import add_edges, bind_phis, phis_of, type_of
 from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
 from kernelcore.codegen.llvm.exits import leave_if_stopped
-from kernelcore.codegen.simd import masked_control
+from kernelcore.codegen.simd import masked_control, row_blocks
 from kernelcore.codegen.simd.loop_vectorize import emit_vector_iterations
 from kernelcore.ir.core import Eqn
 
@@ -32,6 +32,8 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     """A loop over ``range(start, stop, step)``, whose trip count is known at its start."""
     if not e.is_uniform(*eqn.inputs[:3]):
         return masked_control.emit_for(e, eqn)
+    if row_blocks.has_blocks(e, eqn):
+        return row_blocks.emit_for(e, eqn)
     (body,), (start, stop, step) = eqn.regions, eqn.inputs[:3]
     index, *carried = body.params
     integer = scalar_type(index)

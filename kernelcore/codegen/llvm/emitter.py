@@ -10,6 +10,7 @@ from types import MappingProxyType
 from kernelcore.base import native
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop
+from kernelcore.codegen.analysis.row_blocks import BlockedLoop
 from kernelcore.codegen.analysis.uniformity import Strides
 from kernelcore.codegen.llvm.stack_records import Member
 from kernelcore.codegen.llvm.text import Text
@@ -98,6 +99,8 @@ class Emitter:
         facts: What is known of the kernel before its code is emitted.
         lane_facts: What the lanes are.
         vector_loops: The loops to vectorise in the body being emitted.
+        blocked_loops: The loops along rows in the body being emitted.
+        row_buffers: Where the block being emitted keeps the elements of an access.
         address: Makes addresses of elements in the target's own way, if it has one.
         accumulation: What additions to shared arrays need.
         point: The launch index of lane 0, or of all lanes where gangs cross rows: one int32 per
@@ -123,6 +126,8 @@ class Emitter:
         self.facts = facts or Facts()
         self.fused, self.branches = self.facts.fused, self.facts.branches
         self.vector_loops: Mapping[Eqn, VectorLoop] = {}
+        self.blocked_loops: Mapping[Eqn, BlockedLoop] = {}
+        self.row_buffers: dict[Eqn, str] = {}
         self.address: Address | None = None
         self.accumulation: Accumulation | None = None
         self.point: tuple[str, ...] = ()
@@ -206,6 +211,17 @@ class Emitter:
         with self.as_lanes(replace(self.lane_facts, strides=strides)):
             yield
         self.facts, self.accumulation = saved
+
+    @contextmanager
+    def special_loops(
+        self, vectors: Mapping[Eqn, VectorLoop], blocked: Mapping[Eqn, BlockedLoop]
+    ) -> Generator[None]:
+        """Emit these loops inside as vectors of iterations, or in blocks along rows."""
+        saved = self.vector_loops, self.blocked_loops
+        self.vector_loops, self.blocked_loops = vectors, blocked
+        yield
+        self.vector_loops, self.blocked_loops = saved
+        self.row_buffers.clear()
 
     @property
     def block(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -11,6 +11,7 @@ from kernelcore.base.errors import KernelCompileError
 from kernelcore.codegen import abi
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop, vector_loops
 from kernelcore.codegen.analysis.prefetch import first_accesses
+from kernelcore.codegen.analysis.row_blocks import BlockedLoop, blocked_loops
 from kernelcore.codegen.analysis.row_tiling import is_idempotent, tile_rows
 from kernelcore.codegen.analysis.uniformity import (
     collapsed_strides,
@@ -151,15 +152,16 @@ def _emit_points(
         return
     packed_arrays = {p: as_packed(type_, found[p]) for p, type_ in arrays.items()}
     loops = vector_loops(func) if strategy.loop_lanes > 1 else dict[Eqn, VectorLoop]()
+    blocked = blocked_loops(func, e.lane_facts.strides) if e.gang > 1 else dict[Eqn, BlockedLoop]()
     bodies = choose_bodies(func, e.gang, strategy.tile_rows)
 
     def packed() -> None:
         e.bind_all(packed_arrays)
-        e.vector_loops = loops
-        e.region(func.body)
-        e.vector_loops = {}
+        with e.special_loops(loops, blocked):
+            e.region(func.body)
 
     is_packed = all_equal(e, found, packed_arrays)
+    is_packed = all_apart(e, is_packed, blocked.values())
     tile = (
         _tile(e, func, strategy.tile_rows, packed_arrays, is_packed)
         if strategy.tile_rows > 1
@@ -200,7 +202,12 @@ def _tile(
     def body() -> None:
         e.bind_all(packed)
         plan = Accumulation(together)
-        with e.tiled_code(lane_strides(together), whole_elements(together), plan):
+        strides = lane_strides(together)
+        blocked = blocked_loops(together, strides)
+        with (
+            e.tiled_code(strides, whole_elements(together), plan),
+            e.special_loops({}, blocked),
+        ):
             e.region(together.body)
 
     return Tile(rows, body, is_possible, is_idempotent(func))
@@ -227,6 +234,21 @@ def all_equal(e: Emitter, found: Mapping[Var, ArrayValue], wanted: Mapping[Var, 
             if stride != expected:
                 same = e.op(f"icmp eq i64 {stride}, {expected}")
                 result = e.op(f"and i1 {result}, {same}")
+    return result
+
+
+def all_apart(e: Emitter, result: str, loops: Iterable[BlockedLoop]) -> str:
+    """Whether ``result``, and every pair of arrays of ``loops`` shares no more than it may."""
+    pairs = {(*pair, False): None for loop in loops for pair in loop.apart}
+    pairs |= {(*pair, True): None for loop in loops for pair in loop.equal}
+    for x, y, may_be_one in pairs:
+        is_apart = memory.are_apart(e, x, y)
+        if may_be_one:
+            one, other = (f"ptr {e.array(a).data}" for a in (x, y))
+            same = all_equal(e, {x: e.array(x)}, {x: e.array(y)})
+            same = e.op(f"and i1 {same}, {e.op(f'icmp eq {one}, {other[4:]}')}")
+            is_apart = e.op(f"or i1 {is_apart}, {same}")
+        result = e.op(f"and i1 {result}, {is_apart}")
     return result
 
 

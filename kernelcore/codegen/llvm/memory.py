@@ -10,7 +10,7 @@ from kernelcore.codegen.llvm import float16
 from kernelcore.codegen.llvm.emitter import ArrayValue, Emitter, scalar_type
 from kernelcore.ir.core import Atom, Const, Eqn
 from kernelcore.ir.walk import array_type, element_indices
-from kernelcore.language.types import Scalar, boolean
+from kernelcore.language.types import ArrayType, Scalar, boolean
 
 CACHE_LINE_BYTES = 64
 
@@ -76,6 +76,27 @@ def wide_index(e: Emitter, index: Atom) -> str:
         return value
     extend = "zext" if dtype.kind == "uint" else "sext"
     return e.wide_indices.get(value) or e.op(f"{extend} {e.type(dtype)} {value} to {e.wide('i64')}")
+
+
+def are_apart(e: Emitter, x: Atom, y: Atom) -> str:
+    """Whether two arrays share no memory, as i1."""
+    (x_low, x_high), (y_low, y_high) = (_extent(e, a) for a in (x, y))
+    is_before, is_behind = f"icmp ule ptr {x_high}, {y_low}", f"icmp ule ptr {y_high}, {x_low}"
+    return e.op(f"or i1 {e.op(is_before)}, {e.op(is_behind)}")
+
+
+def _extent(e: Emitter, atom: Atom) -> tuple[str, str]:
+    """Where the memory of an array that has elements begins and ends."""
+    array, type_ = e.array(atom), atom.type
+    assert isinstance(type_, ArrayType)
+    low, high = "0", str(type_.dtype.size_bytes)
+    for extent, stride in zip(array.shape, array.strides, strict=True):
+        reach = e.op(f"mul i64 {e.op(f'sub i64 {extent}, 1')}, {stride}")
+        is_down = e.op(f"icmp slt i64 {reach}, 0")
+        low = e.op(f"add i64 {low}, {e.op(f'select i1 {is_down}, i64 {reach}, i64 0')}")
+        high = e.op(f"add i64 {high}, {e.op(f'select i1 {is_down}, i64 0, i64 {reach}')}")
+    low, high = (e.op(f"getelementptr i8, ptr {array.data}, i64 {x}") for x in (low, high))
+    return low, high
 
 
 def address_at(e: Emitter, base: str, offset_bytes: int) -> str:

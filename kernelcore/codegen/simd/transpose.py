@@ -1,4 +1,4 @@
-"""Values of several components, as one vector per component or as one row per lane."""
+"""Values of several components, as one vector each or as one row per lane; transposes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from kernelcore.codegen.simd.interleaved import shuffled
 
 # What processors shuffle at once: four elements of 32 bits.
 ROW = 4
+# The part of a register within which every processor shuffles.
+BLOCK_BYTES = 16
 
 
 def rows_of(e: Emitter, element: str, columns: Sequence[str]) -> list[str]:
@@ -39,6 +41,58 @@ def columns_of_pairs(e: Emitter, element: str, pairs: Sequence[str]) -> list[str
         for half in ((0, 1), (2, 3))
     )
     return [_paired(e, element, x, y, order) for order in ((0, 2, 4, 6), (1, 3, 5, 7))]
+
+
+def transposed(e: Emitter, element: str, size_bytes: int, rows: Sequence[str]) -> list[str]:
+    """The columns of the square matrix of ``rows``, whose elements have ``size_bytes``.
+
+    Blocks of 16 bytes are transposed first, then the matrix of blocks: processors shuffle within
+    blocks, and whole blocks, at once.
+    """
+    size = min(len(rows), BLOCK_BYTES // size_bytes)
+    found = list(rows)
+    for first in range(0, len(rows), size):
+        group = slice(first, first + size)
+        found[group] = _blocks_transposed(e, element, found[group], len(rows))
+    for place in range(size):
+        group = slice(place, None, size)
+        found[group] = _transposed_by_blocks(e, element, found[group], size, len(rows))
+    return found
+
+
+def _blocks_transposed(e: Emitter, element: str, rows: Sequence[str], lanes: int) -> list[str]:
+    """``rows`` of ``lanes`` elements; their blocks of as many elements as rows are transposed."""
+    size, half = len(rows), len(rows) // 2
+    orders = [
+        [
+            at + k
+            for block in range(0, lanes, size)
+            for at in range(block, block + half)
+            for k in (first, first + lanes)
+        ]
+        for first in (0, half)
+    ]
+    found = list(rows)
+    for _ in range(size.bit_length() - 1):
+        pairs = zip(found[:half], found[half:], strict=True)
+        found = [shuffled(e, element, x, lanes, order, y) for x, y in pairs for order in orders]
+    return found
+
+
+def _transposed_by_blocks(
+    e: Emitter, element: str, rows: Sequence[str], size: int, lanes: int
+) -> list[str]:
+    """The transpose of a matrix whose elements are the blocks of ``size`` elements of ``rows``."""
+    if len(rows) == 1:
+        return list(rows)
+    found = [""] * len(rows)
+    for first in (0, 1):
+        blocks = range(first * size, 2 * lanes, 2 * size)
+        order = [at for block in blocks for at in range(block, block + size)]
+        pairs = zip(rows[::2], rows[1::2], strict=True)
+        half = [shuffled(e, element, x, lanes, order, y) for x, y in pairs]
+        found[first::2] = _transposed_by_blocks(e, element, half, size, lanes)
+    return found
 
 
 def _joined(e: Emitter, element: str, parts: Sequence[str], size: int) -> str:

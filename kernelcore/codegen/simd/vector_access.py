@@ -60,7 +60,7 @@ def site(e: Emitter, eqn: Eqn) -> Site:
     stride = e.stride(indices[moving[0]]) if len(moving) == 1 else None
     step = array.strides[moving[0]] if stride is not None else ""
     if stride is None or not step.isdigit():
-        return Site(dtype, _addresses(e, eqn, moving))
+        return Site(dtype, addresses(e, eqn, moving))
     period = stride * int(step) // dtype.size_bytes
     with e.at(1):
         if phase is None or period != count or count > MAX_INTERLEAVED:
@@ -80,7 +80,7 @@ def store(e: Emitter, where: Site, value: str) -> None:
     with e.at(e.gang):
         bits = encoded(e, where.dtype, value)
     if where.period == 1 and _fits_masks(e, where.dtype, e.gang):
-        _store_adjacent(e, where.dtype, e.gang, bits, where.address, e.mask)
+        store_adjacent(e, where.dtype, e.gang, bits, where.address, e.mask)
         return
     element, size_bytes = stored_type(where.dtype), where.dtype.size_bytes
     gather_scatter.store(e, element, size_bytes, lane_addresses(e, where), bits)
@@ -105,7 +105,7 @@ def store_elements(e: Emitter, where: Site, values: Sequence[str]) -> None:
     order = [(k % count) * total + k // count for k in range(count * total)]
     joined = shuffled(e, element, joined, count * total, order)
     mask = _repeated(e, e.mask, count)
-    _store_adjacent(e, where.dtype, count * total, joined, where.address, mask)
+    store_adjacent(e, where.dtype, count * total, joined, where.address, mask)
 
 
 def _load(e: Emitter, where: Site) -> str:
@@ -117,7 +117,7 @@ def _load(e: Emitter, where: Site) -> str:
     lanes = interleaved.register_lanes(e.gang, where.period, where.dtype)
     if lanes is not None and e.mask is None:
         return _load_by_registers(e, where, lanes)
-    found = _load_adjacent(e, where.dtype, count, where.address, _repeated(e, e.mask, where.period))
+    found = load_adjacent(e, where.dtype, count, where.address, _repeated(e, e.mask, where.period))
     if where.period == 1:
         return found
     order = [k * where.period + where.phase for k in range(e.gang)]
@@ -128,7 +128,7 @@ def _load_by_registers(e: Emitter, where: Site, lanes: int) -> str:
     """One component of the elements, of ``lanes`` elements at a time."""
     element, parts = stored_type(where.dtype), list[str]()
     for place in _places(e, where, lanes):
-        registers = [_load_adjacent(e, where.dtype, lanes, start, None) for start in place]
+        registers = [load_adjacent(e, where.dtype, lanes, start, None) for start in place]
         with e.at(lanes):
             parts.append(interleaved.component(e, element, registers, where.phase))
     while len(parts) > 1:
@@ -147,7 +147,7 @@ def _store_by_registers(e: Emitter, where: Site, values: Sequence[str], lanes: i
         with e.at(lanes):
             registers = interleaved.elements(e, element, parts)
         for register, start in zip(registers, place, strict=True):
-            _store_adjacent(e, where.dtype, lanes, register, start, None)
+            store_adjacent(e, where.dtype, lanes, register, start, None)
 
 
 def _places(e: Emitter, where: Site, lanes: int) -> Iterator[list[str]]:
@@ -181,7 +181,8 @@ def _prefetch(e: Emitter, start: str, size_bytes: int) -> None:
         e.effect(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
 
 
-def _load_adjacent(e: Emitter, dtype: Scalar, count: int, start: str, mask: str | None) -> str:
+def load_adjacent(e: Emitter, dtype: Scalar, count: int, start: str, mask: str | None) -> str:
+    """``count`` elements from ``start`` on, as stored; zero where ``mask`` is not set."""
     wide, size_bytes = f"<{count} x {stored_type(dtype)}>", dtype.size_bytes
     if mask is None:
         return e.op(f"load {wide}, ptr {start}, align {size_bytes}")
@@ -191,9 +192,10 @@ def _load_adjacent(e: Emitter, dtype: Scalar, count: int, start: str, mask: str 
     return e.op(f"call {wide} {name}(ptr {start}, i32 {size_bytes}, {active})")
 
 
-def _store_adjacent(
+def store_adjacent(
     e: Emitter, dtype: Scalar, count: int, bits: str, start: str, mask: str | None
 ) -> None:
+    """Write the ``count`` elements ``bits`` from ``start`` on, where ``mask`` is set."""
     wide, size_bytes = f"<{count} x {stored_type(dtype)}>", dtype.size_bytes
     if mask is None:
         e.effect(f"store {wide} {bits}, ptr {start}, align {size_bytes}")
@@ -223,7 +225,7 @@ def _first_address(e: Emitter, array: ArrayValue, indices: Sequence[Atom]) -> st
     return found
 
 
-def _addresses(e: Emitter, eqn: Eqn, moving: Sequence[int]) -> str:
+def addresses(e: Emitter, eqn: Eqn, moving: Sequence[int]) -> str:
     """One address per lane; ``moving`` are the axes whose index differs among them."""
     array, indices = e.array(eqn.inputs[0]), eqn.inputs[1:]
     found = array.data

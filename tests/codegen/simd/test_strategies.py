@@ -19,7 +19,7 @@ from kernelcore.codegen.simd.strategy import LANES, VectorStrategy
 from kernelcore.passes.pipeline import optimize
 from tests.helpers import interpreter
 from tests.helpers.kernel_harness import agree, comparable, copies, launch
-from tests.helpers.vectorised import CASES, gangs, loops, rows
+from tests.helpers.vectorised import CASES, along_rows, gangs, loops, rows
 from tests.helpers.vectorised.case import (
     F32,
     F32_2D,
@@ -169,3 +169,25 @@ def test_masked_remainders_of_one_array_under_two_names(size: int) -> None:
         found = before.copy()
         assert launch(func, [x, w, found, found], size, None, lanes) == abi.STATUS_OK
         np.testing.assert_array_equal(found, expected)
+
+
+@kc.kernel
+def halved(x: F32_2D, y: F32_2D):
+    i = kc.tid()
+    for k in range(x.shape[1]):
+        y[i, k] = 0.5 * x[i, k]
+
+
+@pytest.mark.parametrize("offset", [-1, 0, 1, 3])
+@pytest.mark.parametrize("kernel", [halved, along_rows.softmax], ids=lambda k: k.name)
+def test_blocks_of_rows_that_overlap(kernel: kc.Kernel, offset: int) -> None:
+    """Iterations see what earlier ones of their thread have stored under another name."""
+    func, width = optimize(kernel.func), 37
+    results: list[np.ndarray] = []
+    for lanes in (1, 4, 16):
+        memory = floats(21, width + 6)
+        x, y = (memory[:, 3 + at : 3 + at + width] for at in (0, offset))
+        assert launch(func, [x, y], 21, lanes=lanes) == abi.STATUS_OK
+        results.append(memory)
+    for found in results[1:]:
+        np.testing.assert_array_equal(found, results[0])

@@ -15,7 +15,9 @@ import numpy as np
 
 import kernelcore as kc
 from kernelcore.codegen.analysis.loop_dependence import vector_loops
+from kernelcore.codegen.analysis.row_blocks import blocked_loops
 from kernelcore.codegen.analysis.row_tiling import can_tile_rows, is_idempotent
+from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.simd.cost_model import MANY_GANGS, choose_bodies
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.strategy import LANES, VectorStrategy
@@ -55,12 +57,14 @@ class Strategy(Flag):
     # A loop, or two of them, can be vectorised.
     LOOP = auto()
     TWO_LOOPS = auto()
+    # Loops along rows run in blocks of iterations.
+    BLOCKS = auto()
 
 
 NONE = Strategy(0)
 ANY_STRIDES, TAIL, COLLAPSE = Strategy.ANY_STRIDES, Strategy.TAIL, Strategy.COLLAPSE
 TILE, IDEMPOTENT, LOOP = Strategy.TILE, Strategy.IDEMPOTENT, Strategy.LOOP
-TWO_LOOPS = Strategy.TWO_LOOPS
+TWO_LOOPS, BLOCKS = Strategy.TWO_LOOPS, Strategy.BLOCKS
 
 
 @dataclass(frozen=True)
@@ -141,6 +145,7 @@ def strategy_of(func: Func) -> Strategy:
         Strategy.IDEMPOTENT: is_tiled and is_idempotent(func),
         Strategy.LOOP: len(loops) == 1,
         Strategy.TWO_LOOPS: len(loops) == 2,
+        Strategy.BLOCKS: bool(blocked_loops(func, lane_strides(func))),
     }
     return reduce(or_, (flag for flag, is_so in decided.items() if is_so), NONE)
 

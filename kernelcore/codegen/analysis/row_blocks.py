@@ -1,0 +1,186 @@
+"""Row blocks: loops in which every thread goes along a row of its own, element by element.
+
+Neighbouring threads access elements that are a row apart, but each thread's own are adjacent from
+iteration to iteration. A gang takes such a loop in blocks of iterations: it loads the next elements
+of each row at once, and transposes them in registers (``codegen/simd/row_blocks.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kernelcore.codegen.analysis.uniformity import Strides, iteration_strides, stride_of
+from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
+from kernelcore.ir.op import ACCESSES, REPEATABLE, WRITES, AddForm, OpKind
+from kernelcore.ir.walk import array_type, element_indices, walk_eqns
+from kernelcore.passes.access.accumulation_plan import form_of
+
+
+@dataclass(frozen=True, slots=True)
+class RowStream:
+    """The accesses of one element per iteration, which is beside that of the iteration before.
+
+    Attributes:
+        eqns: The accesses, in order; they have the same indices.
+        step: By how much the last index grows from iteration to iteration, 1 or -1.
+        loads: Whether an iteration uses the element as it was before the loop.
+        writes: Whether an iteration writes the element.
+    """
+
+    eqns: tuple[Eqn, ...]
+    step: int
+    loads: bool
+    writes: bool
+
+    @property
+    def array(self) -> Var:
+        found = self.eqns[0].inputs[0]
+        assert isinstance(found, Var)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedLoop:
+    """A loop that a gang runs in blocks of iterations.
+
+    Attributes:
+        streams: The accesses that a block makes at once.
+        indices: The equations of the body that compute their indices.
+        apart: Pairs of arrays, one that a stream writes and another that the loop accesses, which
+            must share no memory.
+        equal: Such pairs which may be one array, too.
+    """
+
+    streams: tuple[RowStream, ...]
+    indices: tuple[Eqn, ...]
+    apart: tuple[tuple[Var, Var], ...]
+    equal: tuple[tuple[Var, Var], ...]
+
+
+def blocked_loops(func: Func, strides: Strides) -> Mapping[Eqn, BlockedLoop]:
+    """The loops of ``func`` that gangs run in blocks.
+
+    Args:
+        func: A kernel with an accumulation plan.
+        strides: By how much values grow from lane to lane.
+    """
+    loops = (eqn for eqn in walk_eqns(func.body) if eqn.op.kind is OpKind.FOR)
+    found = {loop: _blocked(loop, strides) for loop in loops}
+    return {loop: blocked for loop, blocked in found.items() if blocked is not None}
+
+
+def accesses_in_blocks(loops: Mapping[Eqn, BlockedLoop]) -> frozenset[Eqn]:
+    """The accesses that blocks make for the iterations of ``loops``."""
+    streams = (stream for loop in loops.values() for stream in loop.streams)
+    return frozenset(eqn for stream in streams for eqn in stream.eqns)
+
+
+def _blocked(loop: Eqn, strides: Strides) -> BlockedLoop | None:
+    (body,), step = loop.regions, loop.inputs[2]
+    if not isinstance(step, Const) or any(stride_of(strides, a) != 0 for a in loop.inputs[:3]):
+        return None
+    eqns = list(walk_eqns(body))
+    # An assertion says whether later accesses may be made.
+    if any(eqn.op.kind is OpKind.ASSERT for eqn in eqns):
+        return None
+    accesses = [eqn for eqn in eqns if eqn.op.kind in ACCESSES]
+    written = {eqn.inputs[0] for eqn in accesses if eqn.op.kind in WRITES}
+    moves = iteration_strides(body, int(step.value))
+    computed = _Computed(body, written)
+    found: dict[tuple[Atom, ...], list[Eqn]] = {}
+    for eqn in body.eqns:
+        if _goes_along_row(eqn, strides, moves) and computed.knows(element_indices(eqn)):
+            found.setdefault(eqn.inputs[: 1 + array_type(eqn).ndim], []).append(eqn)
+    streams = [_stream(group, moves) for group in found.values()]
+    alone = [s for s in streams if _is_alone(s, accesses, written)]
+    if not alone:
+        return None
+    needed = computed.of([i for s in alone for i in element_indices(s.eqns[0])])
+    indices = tuple(eqn for eqn in body.eqns if eqn in needed)
+    pairs = {pair: _may_be_one(*pair, accesses) for pair in _pairs(alone, accesses)}
+    apart, equal = (tuple(p for p, known in pairs.items() if known is one) for one in (False, True))
+    return BlockedLoop(tuple(alone), indices, apart, equal)
+
+
+def _goes_along_row(eqn: Eqn, strides: Strides, moves: Strides) -> bool:
+    """Whether each thread accesses adjacent elements, but the lanes of a gang do not."""
+    is_owned = eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) is AddForm.OWNED
+    if not (is_owned or eqn.op.kind in (OpKind.LOAD, OpKind.STORE)):
+        return False
+    if array_type(eqn).components or not array_type(eqn).ndim:
+        return False
+    *outer, last = element_indices(eqn)
+    if any(stride_of(moves, i) != 0 for i in outer) or stride_of(moves, last) not in (1, -1):
+        return False
+    across = [stride_of(strides, i) for i in (*outer, last)]
+    is_shared = not any(s != 0 for s in across)
+    is_dense = across[-1] == 1 and not any(s != 0 for s in across[:-1])
+    return not (is_shared or is_dense)
+
+
+def _stream(eqns: Sequence[Eqn], moves: Strides) -> RowStream:
+    step = stride_of(moves, element_indices(eqns[0])[-1])
+    assert step is not None
+    loads = eqns[0].op.kind is not OpKind.STORE
+    return RowStream(tuple(eqns), step, loads, any(e.op.kind in WRITES for e in eqns))
+
+
+def _is_alone(stream: RowStream, accesses: Sequence[Eqn], written: Collection[Atom]) -> bool:
+    """Whether the loop reaches the array of ``stream`` by that alone, or writes it nowhere."""
+    if stream.array not in written:
+        return True
+    return sum(eqn.inputs[0] is stream.array for eqn in accesses) == len(stream.eqns)
+
+
+def _pairs(streams: Sequence[RowStream], accesses: Sequence[Eqn]) -> Iterator[tuple[Var, Var]]:
+    """The arrays that streams write, each with every other array that the loop accesses."""
+    arrays = dict.fromkeys(eqn.inputs[0] for eqn in accesses)
+    for stream in streams:
+        for array in arrays:
+            assert isinstance(array, Var)
+            if stream.writes and array is not stream.array:
+                yield stream.array, array
+
+
+def _may_be_one(written: Var, loaded: Var, accesses: Sequence[Eqn]) -> bool:
+    """Whether two arrays may be one: each iteration loads its element before it writes that."""
+    loads = [at for at, eqn in enumerate(accesses) if eqn.inputs[0] is loaded]
+    writes = [at for at, eqn in enumerate(accesses) if eqn.inputs[0] is written]
+    both = [accesses[at] for at in (*loads, *writes)]
+    return (
+        written.type == loaded.type
+        and all(accesses[at].op.kind is OpKind.LOAD for at in loads)
+        and max(loads) < min(writes)
+        and len({element_indices(eqn) for eqn in both}) == 1
+    )
+
+
+class _Computed:
+    """What code before a block can compute of a body: values that depend on its index alone."""
+
+    def __init__(self, body: Region, written: Collection[Atom]) -> None:
+        self._maker: dict[Atom, Eqn] = {}
+        # Besides the others, values that an iteration takes from the one before it.
+        self._unknown: set[Atom] = set(body.params[1:])
+        for eqn in body.eqns:
+            is_fixed = eqn.op.kind is OpKind.LOAD and eqn.inputs[0] not in written
+            if (is_fixed or eqn.op.kind in REPEATABLE) and self.knows(eqn.inputs):
+                self._maker[eqn.out] = eqn
+            else:
+                self._unknown.update(eqn.outputs)
+
+    def knows(self, atoms: Sequence[Atom]) -> bool:
+        """Whether ``atoms`` can be computed."""
+        return self._unknown.isdisjoint(atoms)
+
+    def of(self, atoms: Sequence[Atom]) -> set[Eqn]:
+        """The equations that ``atoms`` need."""
+        found: set[Eqn] = set()
+        missing = list(atoms)
+        while missing:
+            eqn = self._maker.get(missing.pop())
+            if eqn is not None and eqn not in found:
+                found.add(eqn)
+                missing += eqn.inputs
+        return found

@@ -1,0 +1,185 @@
+"""Kernels of one thread per row: gangs load elements of several rows, and transpose them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import kernelcore as kc
+from kernelcore.base.host import NO_MASKS
+from kernelcore.codegen.simd.strategy import VectorStrategy
+from kernelcore.passes.autodiff.vjp import vjp
+from kernelcore.passes.pipeline import optimize, tidy
+from tests.helpers.vectorised.case import (
+    BLOCKS,
+    F32,
+    F32_2D,
+    F64_2D,
+    GANGS,
+    I32,
+    IDEMPOTENT,
+    LOOP,
+    TAIL,
+    TILE,
+    TILES,
+    TWO_LOOPS,
+    Case,
+)
+
+F16_2D, I8_2D, BOOL_2D = (kc.array(t, 2) for t in (kc.float16, kc.int8, bool))
+
+
+@kc.kernel
+def softmax(x: F32_2D, y: F32_2D):
+    i = kc.tid()
+    n = x.shape[1]
+    largest = x[i, 0]
+    for k in range(n):
+        largest = kc.max(largest, x[i, k])
+    total = 0.0
+    for k in range(n):
+        total += kc.exp(x[i, k] - largest)
+    for k in range(n):
+        y[i, k] = kc.exp(x[i, k] - largest) / total
+
+
+@kc.kernel
+def backwards(x: F64_2D, w: F32, y: F64_2D):
+    i = kc.tid()
+    carried = kc.float64(w[i])
+    for k in range(y.shape[1] - 2, 0, -1):
+        carried = 0.5 * carried + x[i, k - 1] - x[i, k + 1]
+        y[i, k] = carried
+        y[i, k] = y[i, k] * 2.0
+
+
+@kc.kernel
+def narrow(x: F16_2D, small: I8_2D, is_set: BOOL_2D):
+    i = kc.tid()
+    total = kc.float16(0.0)
+    for k in range(kc.uint8(2), kc.uint8(x.shape[1])):
+        total += x[i, kc.int32(k)]
+    for j in range(x.shape[1]):
+        x[i, j] = x[i, j] - total
+        small[i, j] += kc.int8(j)
+        is_set[i, j] = x[i, j] > kc.float16(0.0) or is_set[i, j]
+
+
+@kc.kernel
+def rows_of_a_table(at: I32, table: F32_2D, w: F32, y: F32_2D):
+    i = kc.tid()
+    if i % 5 != 2:
+        for k in range(y.shape[1]):
+            y[i, k] += w[k] * table[at[i], k]
+            kc.atomic_add(y, i, k, table[at[i], k])
+
+
+@kc.kernel
+def attention(q: F32_2D, keys: F32_2D, y: F32_2D):
+    i = kc.tid()
+    largest, total = kc.float32(-1e30), kc.float32(0.0)
+    for j in range(keys.shape[0]):
+        score = kc.float32(0.0)
+        for c in range(q.shape[1]):
+            score += q[i, c] * keys[j, c]
+        before = largest
+        largest = kc.max(largest, score)
+        scale = kc.exp(before - largest)
+        part = kc.exp(score - largest)
+        total = total * scale + part
+        for c in range(y.shape[1]):
+            y[i, c] = y[i, c] * scale + part * keys[j, c]
+    for c in range(y.shape[1]):
+        y[i, c] = y[i, c] / total
+
+
+@kc.kernel
+def distances(a: F32_2D, b: F32_2D, y: F32_2D):
+    i, j = kc.tid()
+    total = kc.float32(0.0)
+    for k in range(a.shape[1]):
+        d = a[i, k] - b[j, k]
+        total += d * d
+    y[i, j] = total
+
+
+@kc.kernel
+def outer_rows(x: F32_2D, y: F32_2D):
+    i = kc.tid()
+    for k in range(1, x.shape[1]):
+        total = x[i, k]
+        for _ in range(2):
+            total += x[i, k - 1]
+        y[i, k - 1] = total
+
+
+def adjoint(kernel: kc.Kernel, wrt: int, seed: int) -> Any:
+    return optimize(tidy(vjp(kernel.func, [wrt], [seed]).func))
+
+
+def columns(n: int) -> int:
+    """A number of columns that differs with the number of rows: whole blocks, and others."""
+    return 3 + 7 * n % 43
+
+
+def square(n: int) -> list[Any]:
+    return [(n, columns(n))] * 2
+
+
+ROWS = ((1,), (4,), (5,), (11,), (16,), (31,), (39,), (70,))
+# Elements that processors access under a mask, and those that they do not.
+MASKED = tuple(
+    VectorStrategy(lanes, least_masked_bytes=least)
+    for lanes in (4, 16, 64)
+    for least in (1, 4, NO_MASKS)
+)
+
+CASES = [
+    Case(softmax, square, TAIL | LOOP | BLOCKS, MASKED, ROWS),
+    Case(
+        backwards,
+        lambda n: [(n, columns(n)), (n,), (n, columns(n))],
+        TAIL | BLOCKS,
+        GANGS,
+        ROWS,
+    ),
+    Case(narrow, lambda n: [(n, columns(n))] * 3, TAIL | BLOCKS, MASKED, ROWS),
+    Case(
+        rows_of_a_table,
+        lambda n: [
+            np.arange(n, dtype=np.int32)[::-1] // 2,
+            (n, columns(n)),
+            (columns(n),),
+            (n, columns(n)),
+        ],
+        TAIL | BLOCKS,
+        GANGS,
+        ROWS,
+    ),
+    Case(attention, lambda n: [(n, 19), (5, 19), (n, 17)], TAIL | LOOP | BLOCKS, GANGS, ROWS),
+    Case(
+        distances,
+        lambda m, n: [(m, 21), (n, 21), (m, n)],
+        TAIL | TILE | IDEMPOTENT | LOOP | BLOCKS,
+        TILES,
+        ((3, 4), (5, 9), (10, 11)),
+    ),
+    Case(outer_rows, square, TAIL | LOOP | BLOCKS, GANGS, ROWS),
+    Case(
+        adjoint(softmax, 0, 1),
+        lambda n: [(n, columns(n))] * 4,
+        BLOCKS,
+        GANGS,
+        ROWS,
+        variant="adjoint",
+    ),
+    Case(
+        adjoint(attention, 0, 2),
+        lambda n: [(n, 19), (5, 19), (n, 17), (n, 19), (n, 17)],
+        TWO_LOOPS | BLOCKS,
+        GANGS,
+        ((5,), (39,)),
+        variant="adjoint",
+    ),
+]
