@@ -53,16 +53,21 @@ def calls_per_sample(function: Callable[[], object]) -> int:
         count *= 4
 
 
-def timed(contenders: Mapping[str, Contender]) -> dict[str, Timing]:
-    """The time of one call of each contender, measured turn by turn."""
+def timed(
+    contenders: Mapping[str, Contender], rounds: int = ROUNDS, seconds: float = SECONDS_PER_ROW
+) -> dict[str, Timing]:
+    """The time of one call of each contender, measured turn by turn.
+
+    Contenders that take longer than ``seconds`` have fewer than ``rounds`` rounds.
+    """
     counts: dict[str, int] = {}
     for name, contender in contenders.items():
         contender.prepare()
         counts[name] = calls_per_sample(contender.run)
     samples: dict[str, list[float]] = {name: [] for name in contenders}
     begin = time.perf_counter()
-    for number in range(ROUNDS):
-        if number >= FEWEST_ROUNDS and time.perf_counter() - begin > SECONDS_PER_ROW:
+    for number in range(rounds):
+        if number >= FEWEST_ROUNDS and time.perf_counter() - begin > seconds:
             break
         for name, contender in contenders.items():
             samples[name].append(sample(contender, counts[name]))
