@@ -24,7 +24,9 @@ HOMES = homes(
         "kernelcore.launch.tangent_launch": "jvp",
         "kernelcore.language.function": "Function func",
         "kernelcore.launch.recorded_launch": "Launch",
-        "kernelcore.base.config": "config get_module_options python_mode set_module_options",
+        "kernelcore.base.config": (
+            "check_finite config get_module_options python_mode set_module_options"
+        ),
         "kernelcore.launch.precompile": "CompileReport compile_all",
         "kernelcore.runtime.array.creation": (
             "clone copy dtype_from_numpy dtype_to_numpy empty empty_like from_dlpack from_numpy "
@@ -39,8 +41,9 @@ HOMES = homes(
         ),
         "kernelcore.base.errors": (
             "KernelArgumentError KernelAssertionError KernelAttributeError KernelCompileError "
-            "KernelDeviceError KernelError KernelGradError KernelIndexError KernelMemoryError "
-            "KernelNameError KernelPlacementError KernelRaceError KernelSyntaxError KernelTypeError"
+            "KernelDeviceError KernelError KernelFiniteError KernelGradError KernelIndexError "
+            "KernelMemoryError KernelNameError KernelPlacementError KernelRaceError "
+            "KernelSyntaxError KernelTypeError"
         ),
         "kernelcore.frontend.calls.compile_time": "constant static",
         "kernelcore.frontend.derivatives.adjoint_syntax": "adjoint",

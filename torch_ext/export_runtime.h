@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -48,9 +49,13 @@ namespace {
 
 constexpr int kMaxDims = 14;
 constexpr int64_t kFirstAssertion = 16;
-// Where the message of an index check has what only the launch knows; it starts with the first.
-constexpr char kIndexPlace = '\1';
-constexpr char kExtentPlace = '\2';
+// Words of the status: itself, and what a check tells of its failure.
+constexpr int kStatusWords = 1 + 8 + kMaxDims + 2;
+// The message of a check starts with its kind, and has places for what only the launch knows.
+constexpr char kIndexCheck = '\1';
+constexpr char kFiniteCheck = '\2';
+constexpr char kIntegerPlace = '\3';
+constexpr char kFloatPlace = '\4';
 
 // As kernels read it; the generated code checks where it ends.
 struct Grid {
@@ -180,13 +185,24 @@ void put(char* field, const View& view) {
   std::memcpy(field + 8 + bytes, view.stride, bytes);
 }
 
-std::string filled(const char* message, int64_t index, int64_t extent) {
+std::string float_text(int64_t word) {
+  double value = 0;
+  std::memcpy(&value, &word, sizeof value);
+  if (value != value) return "nan";
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", value);
+  return text;
+}
+
+/// `message` with `words` at the places for them.
+std::string filled(const char* message, const int64_t* words) {
+  if (message[0] != kIndexCheck && message[0] != kFiniteCheck) return message;
   std::string text;
-  for (const char* at = message + (message[0] == kIndexPlace); *at != 0; ++at) {
-    if (*at == kIndexPlace) {
-      text += std::to_string(index);
-    } else if (*at == kExtentPlace) {
-      text += std::to_string(extent);
+  for (const char* at = message + 1; *at != 0; ++at) {
+    if (*at == kIntegerPlace) {
+      text += std::to_string(*words++);
+    } else if (*at == kFloatPlace) {
+      text += float_text(*words++);
     } else {
       text += *at;
     }
@@ -198,7 +214,7 @@ using Kernel = void(const void*, const Grid*, int64_t, int64_t);
 
 void launch(Kernel* kernel, const void* block, const std::vector<int64_t>& grid,
             const std::vector<const char*>& messages) {
-  int64_t status[3] = {};
+  int64_t status[kStatusWords] = {};
   Grid dims{{1, 1, 1, 1, 1, 1, 1, 1}, status};
   int64_t total = 1;
   for (size_t k = 0; k < grid.size(); ++k) total *= dims.dims[k] = grid[k];
@@ -208,7 +224,7 @@ void launch(Kernel* kernel, const void* block, const std::vector<int64_t>& grid,
   if (status[0] < kFirstAssertion || index >= messages.size()) {
     fail("the launch ran out of memory");
   }
-  fail(filled(messages[index], status[1], status[2]));
+  fail(filled(messages[index], status + 1));
 }
 
 void define(const char* ns, const char* schema) {

@@ -14,11 +14,12 @@ enum class ErrorKind {
   kElsewhere,      // an array is on another device than the launch
   kAssertion,      // an assert of the kernel failed
   kIndex,          // an index of the kernel was out of range
+  kFinite,         // the kernel wrote a float that is not finite
   kInterrupted,    // the user interrupted the program
   kUnknownKernel,  // no kernel with the key is registered
   kInternal,       // a defect of kernelcore
 };
-inline constexpr size_t kErrorKinds = 9;
+inline constexpr size_t kErrorKinds = 10;
 
 /// A failure with a message that is ready to be shown to the user.
 class Error : public std::runtime_error {

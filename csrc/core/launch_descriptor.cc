@@ -1,13 +1,19 @@
 #include "core/launch_descriptor.h"
 
+#include <bit>
+#include <cmath>
+#include <cstdio>
 #include <limits>
 
 namespace kernelcore {
 namespace {
 
-// In messages, as kernelcore.errors has them.
-constexpr char kIndexPlace = '\1';
-constexpr char kExtentPlace = '\2';
+// The messages of checks, as kernelcore.base.errors has them: they start with the kind of the
+// check, and have a place for each word that only the launch knows, in the order of the words.
+constexpr char kIndexCheck = '\1';
+constexpr char kFiniteCheck = '\2';
+constexpr char kIntegerPlace = '\3';
+constexpr char kFloatPlace = '\4';
 constexpr int64_t kIntMax = std::numeric_limits<int32_t>::max();
 
 int checked(int64_t value, int64_t low, int64_t high, const char* what) {
@@ -23,16 +29,25 @@ Error located(const std::string& problem, const std::string& where, const std::s
                problem + (where.empty() ? "" : "\n" + where) + "\n  help: " + help);
 }
 
-/// `text` with `index` and `extent` at the places for them.
-std::string filled(const std::string& text, int64_t index, int64_t extent) {
+/// The double with the bits `word`, as Python's format 'g' shows it.
+std::string float_text(int64_t word) {
+  auto value = std::bit_cast<double>(word);
+  if (std::isnan(value)) return "nan";
+  char text[32];
+  return {text, static_cast<size_t>(std::snprintf(text, sizeof text, "%g", value))};
+}
+
+/// The message of a check without its kind, with `words` at their places.
+std::string filled(const std::string& message, std::span<const int64_t> words) {
   std::string result;
-  for (char c : text) {
-    if (c == kIndexPlace) {
-      result += std::to_string(index);
-    } else if (c == kExtentPlace) {
-      result += std::to_string(extent);
-    } else {
+  size_t next = 0;
+  for (char c : message.substr(1)) {
+    bool is_place = (c == kIntegerPlace || c == kFloatPlace) && next < words.size();
+    if (!is_place) {
       result += c;
+    } else {
+      result += c == kFloatPlace ? float_text(words[next]) : std::to_string(words[next]);
+      ++next;
     }
   }
   return result;
@@ -98,8 +113,12 @@ Error LaunchDescriptor::run_error(std::span<const int64_t, kStatusWords> words) 
   auto index = static_cast<size_t>(status - kStatusFirstAssertion);
   if (status >= kStatusFirstAssertion && index < messages.size()) {
     const std::string& message = messages[index];
-    if (!message.starts_with(kIndexPlace)) return Error(ErrorKind::kAssertion, message);
-    return Error(ErrorKind::kIndex, filled(message.substr(1), words[1], words[2]));
+    auto details = words.subspan(1);
+    if (message.starts_with(kIndexCheck)) return Error(ErrorKind::kIndex, filled(message, details));
+    if (message.starts_with(kFiniteCheck)) {
+      return Error(ErrorKind::kFinite, filled(message, details));
+    }
+    return Error(ErrorKind::kAssertion, message);
   }
   if (status == kStatusOutOfMemory) {
     return Error(ErrorKind::kMemory,

@@ -49,7 +49,7 @@ struct LaunchDescriptor {
   std::string where;                      // source excerpt of the kernel itself; may be empty
   std::vector<GridIndexedAxis> grid_indexed_axes;  // arrays are at least as large as the grid
   std::vector<GridIndexedAxis> covered_axes;       // arrays are at most as large as the grid
-  // Of the kernel's assertions, in order; the message of an index check starts with kIndexPlace.
+  // Of the kernel's assertions, in order; the message of a check starts with its kind.
   std::vector<std::string> messages;
   // A run of few points may take long: it waits for a pipe's reader, or loops without a bound.
   bool may_block = false;

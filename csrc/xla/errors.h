@@ -29,6 +29,7 @@ inline XLA_FFI_Error_Code code_of(ErrorKind kind) {
       return XLA_FFI_Error_Code_RESOURCE_EXHAUSTED;
     case ErrorKind::kAssertion:
     case ErrorKind::kIndex:
+    case ErrorKind::kFinite:
       return XLA_FFI_Error_Code_FAILED_PRECONDITION;
     case ErrorKind::kUnknownKernel:
       return XLA_FFI_Error_Code_NOT_FOUND;

@@ -11,15 +11,19 @@ from typing import Any
 from kernelcore.base.errors import KernelArgumentError
 
 MODES = ("release", "debug", "python")
-# Called after the mode has changed: native launches forget what they would run.
-on_mode: list[Callable[[], None]] = []
+# Called after the mode or the checks have changed: native launches forget what they would run.
+on_change: list[Callable[[], None]] = []
 # As many threads as a block of any GPU has.
 MAX_BLOCK_DIM = 1024
 _FLAGS: dict[str, Any] = {"0": False, "1": True}
 
 
 class Config:
-    """Settings that kernels are compiled with; each holds for kernels that are built afterwards.
+    """Settings that kernels are compiled with.
+
+    A launch follows ``mode`` and ``check_finite`` as they are when it is made, an operator of torch
+    or Paddle, a graph or a traced program as they were when it was made. The other settings hold
+    for kernels that are built afterwards.
 
     Attributes:
         mode: 'debug' checks every index of an array, and a launch that leaves an array raises
@@ -27,6 +31,9 @@ class Config:
             a launch can know beforehand. 'python' runs launches on the CPU as plain Python, thread
             by thread, for debuggers, and reports races of threads too. The environment variable
             ``KC_MODE`` sets it first.
+        check_finite: Whether a kernel that writes NaN or an infinity to an array raises
+            ``KernelFiniteError``, which names the line, the thread and the element; False by
+            default. The environment variable ``KC_CHECK_FINITE``, 0 or 1, sets it first.
         optimize: Whether LLVM optimises kernels, and gangs run their threads; True by default.
             Without it kernels compile several times faster and run much slower, with the same
             results but for the order of sums. The environment variable ``KC_OPTIMIZE``, 0 or 1,
@@ -44,16 +51,21 @@ class Config:
         quiet: Whether to say nothing at the start; nothing is said in any case.
     """
 
-    __slots__ = ("_block_dim", "_deterministic", "_mode", "_optimize", "quiet", "verify_cuda")
+    __slots__ = (
+        *("_block_dim", "_check_finite", "_deterministic", "_mode", "_optimize"),
+        *("quiet", "verify_cuda"),
+    )
 
     def __init__(self) -> None:
         self._mode = "release"
+        self._check_finite = False
         self._optimize = True
         self._block_dim = 0
         self._deterministic = False
         self.verify_cuda = False
         self.quiet = False
         self.mode = os.environ.get("KC_MODE", "release")
+        self.check_finite = _FLAGS.get(flag := os.environ.get("KC_CHECK_FINITE", "0"), flag)
         self.optimize = _FLAGS.get(flag := os.environ.get("KC_OPTIMIZE", "1"), flag)
         self.deterministic = _FLAGS.get(flag := os.environ.get("KC_DETERMINISTIC", "0"), flag)
 
@@ -68,8 +80,16 @@ class Config:
                 f"config.mode: expected {' or '.join(repr(m) for m in MODES)}, found {value!r}"
             )
         self._mode = value
-        for changed in on_mode:
-            changed()
+        _tell_of_change()
+
+    @property
+    def check_finite(self) -> bool:
+        return self._check_finite
+
+    @check_finite.setter
+    def check_finite(self, value: bool) -> None:
+        self._check_finite = _checked("check_finite", value)
+        _tell_of_change()
 
     @property
     def optimize(self) -> bool:
@@ -104,6 +124,16 @@ class Config:
         """Whether kernels check the indices of arrays."""
         return self._mode == "debug"
 
+    @property
+    def checks(self) -> tuple[bool, bool]:
+        """Which checks kernels make: of the indices of arrays, and of what they write."""
+        return self.checks_bounds, self._check_finite
+
+
+def _tell_of_change() -> None:
+    for changed in on_change:
+        changed()
+
 
 def _checked(name: str, value: object) -> bool:
     if not isinstance(value, bool):
@@ -123,6 +153,17 @@ def python_mode() -> Generator[None]:
         yield
     finally:
         config.mode = before
+
+
+@contextmanager
+def check_finite(enabled: bool = True) -> Generator[None]:
+    """Check inside that kernels write no NaN and no infinity, or do not, as ``enabled`` says."""
+    before = config.check_finite
+    config.check_finite = enabled
+    try:
+        yield
+    finally:
+        config.check_finite = before
 
 
 # What modules may set, and the only values that there are; None where any value has no effect:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kernelcore.base.lazy import Deferred
@@ -135,10 +136,6 @@ class KernelAssertionError(KernelError, AssertionError):
         return cls(f"assertion failed: {text}" if text else "assertion failed", loc)
 
 
-# Where the message of an index error has what only the launch knows; no source text has these.
-INDEX_PLACE, EXTENT_PLACE = "\1", "\2"
-
-
 class KernelIndexError(KernelError, IndexError):
     """An index of a kernel that is outside of its array."""
 
@@ -147,10 +144,31 @@ class KernelIndexError(KernelError, IndexError):
         """The error of an access at ``loc``; ``text`` says which index is outside of what."""
         return cls(text, loc, "guard the access, or launch over fewer points")
 
-    @staticmethod
-    def filled(text: str, index: object, extent: object) -> str:
-        """``text`` with ``index`` and ``extent`` at the places for them."""
-        return text.replace(INDEX_PLACE, str(index)).replace(EXTENT_PLACE, str(extent))
+
+class KernelFiniteError(KernelError, FloatingPointError):
+    """A kernel that wrote NaN or an infinity while ``config.check_finite`` is set."""
+
+    @classmethod
+    def of(cls, text: str, loc: SrcLoc | None) -> KernelFiniteError:
+        """The error of a write at ``loc``; ``text`` says which thread writes what, and where."""
+        remedy = "guard the operation that makes it; where it is meant: kc.check_finite(False)"
+        return cls(text, loc, remedy)
+
+
+# The kinds of checks that settings add to kernels: what the message of a failure starts with, and
+# its error. No source text has these characters, nor the places.
+CHECKS: Mapping[str, tuple[str, type[KernelIndexError | KernelFiniteError]]] = MappingProxyType(
+    {"index": ("\1", KernelIndexError), "finite": ("\2", KernelFiniteError)}
+)
+# Where the text of a check has a number that only the launch knows.
+INTEGER_PLACE, FLOAT_PLACE = "\3", "\4"
+
+
+def filled(text: str, numbers: Iterable[Any]) -> str:
+    """``text`` with ``numbers``, in order, at the places for them."""
+    given = iter(numbers)
+    shown = {INTEGER_PLACE: lambda: str(next(given)), FLOAT_PLACE: lambda: f"{next(given):g}"}
+    return "".join(shown[c]() if c in shown else c for c in text)
 
 
 class KernelRaceError(KernelError):

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelcore.ir.core import Var
-from kernelcore.language.types import MAX_GRID_DIMS, ArrayType, Scalar
+from kernelcore.language.types import MAX_ARRAY_DIMS, MAX_GRID_DIMS, ArrayType, Scalar
 
 BLOCK_ALIGN_BYTES = 8
 POINTER_BYTES = 8
@@ -40,6 +40,9 @@ STATUS_OK = 0
 STATUS_OUT_OF_MEMORY = 1
 # Of the first assertion of the kernel; the next ones follow in program order.
 STATUS_FIRST_ASSERTION = 16
+# The status, and what a check tells: at most a launch index, that of a component of an element in
+# an array with axes of a batch in front, and two floats.
+STATUS_WORDS = 1 + MAX_GRID_DIMS + (MAX_GRID_DIMS + MAX_ARRAY_DIMS + 2) + 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernelcore.base import native
-from kernelcore.base.errors import INDEX_PLACE, KernelAssertionError, KernelIndexError, excerpt
+from kernelcore.base.errors import CHECKS, KernelAssertionError, excerpt
 from kernelcore.codegen import abi
 from kernelcore.compiler.code_store import Compiled
 from kernelcore.compiler.launch_descriptor import (
@@ -16,7 +16,7 @@ from kernelcore.compiler.launch_descriptor import (
 )
 from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.op import AddForm, OpKind
-from kernelcore.ir.walk import assertions, walk_eqns
+from kernelcore.ir.walk import assertions, is_check, walk_eqns
 from kernelcore.language.types import ArrayType, Scalar, as_array
 from kernelcore.passes.access.accumulation_plan import accumulated_arrays, form_of
 from kernelcore.passes.access.effects import AccessMap, GridIndexedAxis, effects
@@ -76,14 +76,15 @@ def native_text(text: str) -> str:
 def messages(func: Func) -> list[str]:
     """What failed assertions of ``func`` report, in the order of their status codes.
 
-    The message of an index check starts with the place of the index.
+    The message of a check starts with its kind.
     """
     return [native_text(_message(eqn)) for eqn in assertions(func)]
 
 
 def _message(eqn: Eqn) -> str:
-    if len(eqn.inputs) > 1:
-        return INDEX_PLACE + str(KernelIndexError.of(eqn.attrs["text"], eqn.loc))
+    if is_check(eqn):
+        kind, error = CHECKS[eqn.attrs["check"]]
+        return kind + str(error.of(eqn.attrs["text"], eqn.loc))
     return str(KernelAssertionError.of(eqn.attrs["text"], eqn.loc))
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from kernelcore.base.errors import KernelCompileError, KernelIndexError
+from kernelcore.base.errors import FLOAT_PLACE, INTEGER_PLACE, KernelCompileError
 from kernelcore.base.host import host
 from kernelcore.codegen import abi
 from kernelcore.codegen.abi import Field
@@ -62,8 +62,8 @@ HOST_USAGE = """\
 {symbol} runs the points of the grid whose row-major index lies in [begin, end), on the calling
 thread; several threads may run parts of one grid. Arrays that the kernel writes share no memory
 with others. Elements lie at their natural alignment. Floats are computed with in the mode of the
-thread, which should round to nearest and keep denormals. *grid->status is 0 before the first call;
-a part that fails makes it nonzero and returns."""
+thread, which should round to nearest and keep denormals. grid->status has {status_bytes} bytes;
+*grid->status is 0 before the first call, and a part that fails makes it nonzero and returns."""
 HOST_GRID = """\
 #ifndef KC_GRID
 #define KC_GRID
@@ -84,9 +84,9 @@ whose row-major index lies in [begin, end), whatever blocks along the first axis
   cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, parameters, NULL);
 
 with the structs below, int64_t begin and end, and addresses in memory of the device. Arrays that
-the kernel writes share no memory with others. Elements lie at their natural alignment. The three
-words at grid.status, where the device writes, are 0 before the launch; one that fails makes the
-first nonzero."""
+the kernel writes share no memory with others. Elements lie at their natural alignment. The
+{status_bytes} bytes at grid.status, where the device writes, are 0 before the launch; one that
+fails makes the first word nonzero."""
 DEVICE_GRID = """\
 #ifndef KC_DEVICE_GRID
 #define KC_DEVICE_GRID
@@ -156,12 +156,13 @@ def header(func: Func, symbol: str, architecture: str | None = None) -> str:
         )
     is_device = architecture is not None
     usage, grid = (DEVICE_USAGE, DEVICE_GRID) if is_device else (HOST_USAGE, HOST_GRID)
+    status_words = max((len(e.inputs) for e in assertions(func)), default=1)
     processor = f"{host().triple}, {host().cpu}"
     return HEADER.format(
         name=func.name,
         symbol=symbol,
         target=f"GPUs of {architecture} and newer" if is_device else processor,
-        usage=usage.format(symbol=symbol),
+        usage=usage.format(symbol=symbol, status_bytes=8 * status_words),
         grid=grid.format(rank=MAX_GRID_DIMS, grid_bytes=abi.GRID_BYTES),
         declaration="" if is_device else HOST_DECLARATION.format(symbol=symbol),
         guard=f"{symbol.upper()}_H",
@@ -190,9 +191,21 @@ def _statuses(func: Func) -> Iterator[str]:
     """The meaning of each value of the status."""
     yield f"\nStatus {abi.STATUS_OUT_OF_MEMORY}: out of memory."
     for number, eqn in enumerate(assertions(func), abi.STATUS_FIRST_ASSERTION):
-        words = KernelIndexError.filled(eqn.attrs["text"], "status[1]", "status[2]").split()
+        words = _with_words(eqn.attrs["text"]).split()
         text = " ".join(words).replace("*/", "* /")
         yield f"Status {number}: {text}"
+
+
+def _with_words(text: str) -> str:
+    """The text of an assertion, with the words of the status at the places for them."""
+    shown, word = "", 0
+    for c in text:
+        word += c in (INTEGER_PLACE, FLOAT_PLACE)
+        shown += {
+            INTEGER_PLACE: f"status[{word}]",
+            FLOAT_PLACE: f"status[{word}], as the bits of a double,",
+        }.get(c, c)
+    return shown
 
 
 def _c_type(dtype: Scalar) -> str:

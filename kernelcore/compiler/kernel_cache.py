@@ -96,7 +96,7 @@ def kernel_entry(pyfunc: Callable[..., Any], types: Sequence[SourceType]) -> Ker
 
 
 def _settings() -> tuple[object, ...]:
-    return config.mode, config.optimize, config.deterministic
+    return config.mode, config.check_finite, config.optimize, config.deterministic
 
 
 @cache

@@ -32,7 +32,7 @@ class OpKind(Enum):
     ATOMIC = auto()  # (array, *indices, value) -> old element; attrs: update, an Op or None
     ATOMIC_CAS = auto()  # (array, *indices, expected, desired) -> old element
     PRINT = auto()  # (*values); attrs: pieces, the texts around them; formats, if any
-    ASSERT = auto()  # (condition), or (condition, index, extent) of an access; attrs: text
+    ASSERT = auto()  # (condition, *numbers of the text); attrs: text; check, the kind of a check
     STACK = auto()  # () -> stack; attrs: dtype
     PUSH = auto()  # (stack, value)
     POP = auto()  # (stack) -> value

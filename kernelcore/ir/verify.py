@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernelcore.base.errors import KernelTypeError, SrcLoc, VerifyError
+from kernelcore.base.errors import (
+    FLOAT_PLACE,
+    INTEGER_PLACE,
+    KernelTypeError,
+    SrcLoc,
+    VerifyError,
+)
 from kernelcore.ir.builder import result_types
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.derivative_rules import rules_of
@@ -17,6 +23,7 @@ from kernelcore.language.types import (
     StackType,
     Type,
     boolean,
+    float64,
     int32,
     int64,
 )
@@ -57,7 +64,7 @@ _ARITIES = {
     OpKind.ATOMIC: _Arity((2, 1 << 30), attrs=("update",)),
     OpKind.ATOMIC_CAS: _Arity((3, 1 << 30)),
     OpKind.PRINT: _Arity(attrs=("pieces",)),
-    OpKind.ASSERT: _Arity((1, 3), attrs=("text",)),
+    OpKind.ASSERT: _Arity((1, 1 << 30), attrs=("text",)),
     OpKind.STACK: _Arity((0, 0), attrs=("dtype",)),
     OpKind.PUSH: _Arity((2, 2)),
     OpKind.POP: _Arity((1, 1)),
@@ -69,6 +76,10 @@ _ARITIES = {
     OpKind.CUSTOM: _Arity(regions=1, attrs=("rules",)),
     OpKind.GRAD: _Arity(attrs=("callee",)),
 }
+
+
+# What the places in the text of an ASSERT take.
+_OF_PLACES = {INTEGER_PLACE: int64, FLOAT_PLACE: float64}
 
 
 class _Checker:
@@ -152,8 +163,9 @@ class _Checker:
                 if set(kinds) - {Scalar} or len(eqn.attrs["pieces"]) != len(kinds) + 1:
                     raise self.fail(f"print of {kinds} in {eqn.attrs['pieces']}", eqn.loc)
             case OpKind.ASSERT:
-                details = [int64, int64] if len(kinds) > 1 else []
-                self.expect(eqn, "condition", eqn.inputs, [boolean, *details])
+                text = eqn.attrs["text"] if "check" in eqn.attrs else ""
+                numbers = [_OF_PLACES[c] for c in text if c in _OF_PLACES]
+                self.expect(eqn, "condition", eqn.inputs, [boolean, *numbers])
             case OpKind.DIM:
                 array = eqn.inputs[0].type
                 if not isinstance(array, ArrayType) or not 0 <= eqn.attrs["axis"] < array.ndim:

@@ -82,6 +82,11 @@ def assertions(func: Func) -> tuple[Eqn, ...]:
     return tuple(e for e in walk_eqns(func.body) if e.op.kind is OpKind.ASSERT)
 
 
+def is_check(eqn: Eqn) -> bool:
+    """Whether ``eqn`` is an ASSERT that a setting asks for, not the user."""
+    return eqn.op.kind is OpKind.ASSERT and "check" in eqn.attrs
+
+
 def used_atoms(eqn: Eqn) -> Iterator[Atom]:
     """Every Atom that ``eqn`` uses, those inside its regions and their yields included."""
     yield from eqn.inputs

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from kernelcore.base.config import config, on_mode
+from kernelcore.base.config import config, on_change
 from kernelcore.base.errors import KernelArgumentError, KernelError, KernelGradError, SrcLoc
 from kernelcore.base.lazy import Deferred
 from kernelcore.base.threads import cached_property
@@ -57,13 +57,13 @@ _with_fast_path: WeakSet[Kernel] = WeakSet()
 
 
 def _forget_fast_paths() -> None:
-    """Let every launch ask for the mode."""
+    """Let every launch ask for the mode and the checks."""
     for kernel in list(_with_fast_path):
         kernel.cpu_fast_path = kernel.gpu_fast_path = None
     _with_fast_path.clear()
 
 
-on_mode.append(_forget_fast_paths)
+on_change.append(_forget_fast_paths)
 
 
 class Kernel:
@@ -72,8 +72,9 @@ class Kernel:
     A generic kernel, with a parameter that may have several types, is a family of kernels:
     ``overload`` gives the one for given types, and ``launch`` the one for its arguments.
 
-    What the names around it stand for is read when the kernel is first needed. Where one stands for
-    something else later, ``current`` gives another version of the kernel, which ``launch`` runs.
+    What the names around it stand for, and which checks settings ask for, is read when the kernel
+    is first needed. Where that is something else later, ``current`` gives another version of the
+    kernel, which ``launch`` runs.
 
     Attributes:
         pyfunc: The Python function that defines it.
@@ -109,6 +110,8 @@ class Kernel:
             | None
         ) = None
         self._names = BoundNames()
+        # The checks that its code makes; None until it is read.
+        self._checks: tuple[bool, bool] | None = None
         # All versions of the kernel, the one that was current last in front.
         self._versions: list[Kernel] = [self]
         # The same, for arrays on a GPU.
@@ -191,20 +194,26 @@ class Kernel:
         return self._overloads[chosen]
 
     def current(self) -> Kernel:
-        """The version for what the names around the kernel stand for; itself unless they changed.
+        """The version for the names around the kernel and for the checks that settings ask for.
 
-        What has no version yet is read and compiled when it is needed.
+        It is the kernel itself unless these have changed. What has no version yet is read and
+        compiled when it is needed.
         """
-        if not self._names or self._names.hold():
+        if self._is_current():
             return self
         for known in list(self._versions):
-            if known._names.hold():
+            if known._is_current():
                 break
         else:
             known = Kernel(self.pyfunc, self._types)
             known._versions = self._versions
         self._versions[:] = [known, *(v for v in self._versions if v is not known)][:_MOST_VERSIONS]
         return known
+
+    def _is_current(self) -> bool:
+        if self._checks is not None and self._checks != config.checks:
+            return False
+        return not self._names or self._names.hold()
 
     @property
     def overloads(self) -> tuple[Kernel, ...]:
@@ -253,6 +262,7 @@ class Kernel:
             entry.store_func(func)
         else:
             # What it reads has changed meanwhile: launches follow.
+            self._checks = config.checks
             self.__dict__["_entry"] = None
             self.__dict__.pop("executable", None)
             self.__dict__.pop("plain_executable", None)
@@ -268,6 +278,7 @@ class Kernel:
     @cached_property
     def _entry(self) -> KernelEntry | None:
         """Where the disk cache keeps the kernel as it is when it is first needed."""
+        self._checks = config.checks
         return self._find_entry()
 
     def _find_entry(self) -> KernelEntry | None:

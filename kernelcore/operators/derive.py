@@ -16,7 +16,7 @@ from kernelcore.passes.autodiff.derived import Derived
 from kernelcore.passes.autodiff.jvp import jvp as jvp_func
 from kernelcore.passes.autodiff.rules import refuse_reads_after_launch
 from kernelcore.passes.autodiff.vjp import vjp as vjp_func
-from kernelcore.passes.pipeline import tidy
+from kernelcore.passes.pipeline import tidy, with_checks
 from kernelcore.passes.simplify.dead_code import dce, drop_unused_params
 from kernelcore.passes.vmap import batch as batch_func
 
@@ -281,7 +281,7 @@ def _batch(op: Operation, batched: tuple[bool, ...]) -> Operation:
         for r in op.results
     )
     marks = [b.operand < 0 or batched[b.operand] for b in op.bindings]
-    func = batch_func(op.func, marks)
+    func = with_checks(batch_func(op.func, marks))
     return Operation(
         func,
         tuple(operand(i, o, batched[i]) for i, o in enumerate(op.operands)),

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from kernelcore.base.errors import EXTENT_PLACE, INDEX_PLACE
+from kernelcore.base.errors import INTEGER_PLACE
 from kernelcore.builtins.logic import less, less_equal, logical_and
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region
-from kernelcore.ir.op import ACCESSES, ASSERT, CAST, DIM, OpKind
-from kernelcore.ir.walk import replace_body, rewrite, without
+from kernelcore.ir.op import ACCESSES, ASSERT, CAST, DIM
+from kernelcore.ir.walk import replace_body, rewrite
 from kernelcore.language.types import ArrayType, int64
 
 _ZERO = Const(int64, 0)
 
 
 def check_bounds(func: Func) -> Func:
-    """``func`` with an ASSERT per index; those of an earlier run of this pass are made anew.
+    """``func`` with an ASSERT per index.
 
     Native snippets are left alone: what they do to arrays is C++.
     """
@@ -22,9 +22,7 @@ def check_bounds(func: Func) -> Func:
 
 
 def _checked(eqn: Eqn) -> Eqn | Region:
-    if eqn.op.kind in ACCESSES:
-        return _access(eqn)
-    return without(eqn) if eqn.op.kind is OpKind.ASSERT and len(eqn.inputs) > 1 else eqn
+    return _access(eqn) if eqn.op.kind in ACCESSES else eqn
 
 
 def _access(eqn: Eqn) -> Region:
@@ -43,7 +41,7 @@ def _access(eqn: Eqn) -> Region:
         low = builder.emit(less_equal.op, _ZERO, found)
         high = builder.emit(less.op, found, extent)
         holds = builder.emit(logical_and.op, low, high)
-        builder.emit_effect(ASSERT, holds, found, extent, text=_text(array, axis))
+        builder.emit_effect(ASSERT, holds, found, extent, text=_text(array, axis), check="index")
     builder.append(eqn)
     return Region((), tuple(builder.eqns), eqn.outputs)
 
@@ -51,4 +49,5 @@ def _access(eqn: Eqn) -> Region:
 def _text(array: Atom, axis: int) -> str:
     """The message, with places for the index and the extent."""
     name = "" if isinstance(array, Const) or not array.name else f" of '{array.name}'"
-    return f"index {INDEX_PLACE} is outside of axis {axis}{name}, whose extent is {EXTENT_PLACE}"
+    place = INTEGER_PLACE
+    return f"index {place} is outside of axis {axis}{name}, whose extent is {place}"

@@ -8,20 +8,29 @@ from kernelcore.passes.access.accumulation_plan import mark_owned, plan_accumula
 from kernelcore.passes.autodiff.gradient import expand_gradients
 from kernelcore.passes.autodiff.rules import without_rules
 from kernelcore.passes.bounds_checks import check_bounds
+from kernelcore.passes.finite_checks import check_finite
 from kernelcore.passes.simplify.common_subexpressions import merge_equal
-from kernelcore.passes.simplify.dead_code import dce
+from kernelcore.passes.simplify.dead_code import dce, without_checks
 from kernelcore.passes.simplify.fold import simplify
 from kernelcore.passes.simplify.inline import inline
 
 
 def normalize(func: Func) -> Func:
-    """The normal form for transforms: no calls, no dead code, index checks in debug mode.
+    """The normal form for transforms: no calls, no dead code, the checks that settings ask for.
 
     Raises:
         KernelGradError: The kernel asks for a gradient that does not exist.
     """
-    plain = dce(simplify(expand_gradients(inline(func))))
-    return check_bounds(plain) if config.checks_bounds else plain
+    plain = dce(simplify(expand_gradients(without_checks(inline(func)))))
+    return with_checks(plain)
+
+
+def with_checks(func: Func) -> Func:
+    """``func`` with the checks that settings ask for, and no others."""
+    func = without_checks(func)
+    if config.checks_bounds:
+        func = check_bounds(func)
+    return check_finite(func) if config.check_finite else func
 
 
 def tidy(func: Func) -> Func:

@@ -21,7 +21,7 @@ from tests.device import driver
 from tests.helpers.argument_block import pack
 from tests.helpers.target import ORDINAL
 
-STATUS_WORDS = 3
+STATUS_WORDS = abi.STATUS_WORDS
 
 
 def run(

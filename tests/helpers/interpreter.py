@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelcore.base.errors import KernelAssertionError, KernelError, KernelIndexError, SrcLoc
+from kernelcore.base.errors import CHECKS, KernelAssertionError, KernelError, SrcLoc, filled
 from kernelcore.builtins.reference import as_scalar, convert, is_narrow, trip_count
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import Op, OpKind
@@ -84,10 +84,6 @@ def _element(array: Any, index: tuple[Any, ...], loc: SrcLoc | None) -> tuple[An
         if not 0 <= i < extent:
             raise KernelError(f"index {i} is out of bounds for axis {axis} of extent {extent}", loc)
     return index
-
-
-def _outside(text: str, details: Sequence[Any], loc: SrcLoc | None) -> KernelIndexError:
-    return KernelIndexError.of(KernelIndexError.filled(text, *details), loc)
 
 
 class _Compiler:
@@ -249,13 +245,14 @@ class _Compiler:
 
     def _assert(self, eqn: Eqn) -> Step:
         condition, *details = _reads(eqn.inputs)
-        text, loc = eqn.attrs["text"], eqn.loc
+        text, check, loc = eqn.attrs["text"], eqn.attrs.get("check"), eqn.loc
 
         def step(env: Env) -> None:
             if condition(env):
                 return
-            if details:
-                raise _outside(text, [get(env) for get in details], loc)
+            if check is not None:
+                numbers = [get(env) for get in details]
+                raise CHECKS[check][1].of(filled(text, numbers), loc)
             raise KernelAssertionError.of(text, loc)
 
         return step

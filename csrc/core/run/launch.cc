@@ -238,7 +238,9 @@ void run(const LaunchDescriptor& descriptor, const void* block, Launch& launch,
     throw Error(ErrorKind::kInternal, descriptor.name + "(): no code for the CPU");
   }
   if (launch.total == 0) return;
-  int64_t status[kStatusWords] = {};
+  // A kernel that fails writes the words that its message has places for.
+  int64_t status[kStatusWords];
+  status[0] = 0;
   launch.grid.status = status;
   StandardFloatMode standard;
   bool is_inline = launch.total <= kInlinePoints;

@@ -37,8 +37,9 @@ struct Grid {
   AddLog* log = nullptr;
 };
 
-/// Words of `status`: the status, and for an index check the index and the extent.
-inline constexpr int kStatusWords = 3;
+/// Words of `status`: the status, and what a check tells of its failure. That is at most a launch
+/// index, the index of an element, and two floats as the bits of doubles.
+inline constexpr int kStatusWords = 1 + kMaxGridDims + kMaxArrayDims + 2;
 
 inline constexpr int64_t kStatusOutOfMemory = 1;
 inline constexpr int64_t kStatusInterrupted = 2;

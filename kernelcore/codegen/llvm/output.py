@@ -51,20 +51,25 @@ def emit_assert(e: Emitter, eqn: Eqn) -> list[str]:
 
     A gang leaves together at the first assertion in program order that fails in some lane.
     """
-    condition, *shown = eqn.inputs
+    condition, *numbers = eqn.inputs
     held, failed = e.label("held"), e.label("failed")
     if e.is_uniform(condition):
         e.branch(e.value_at(condition, 1), held, failed)
         e.start_block(failed)
-        details = [masked_control.in_first_lane(e, a, e.mask) for a in shown]
+        details = [_word(e, a, masked_control.in_first_lane(e, a, e.mask)) for a in numbers]
     else:
         failing = masked_control.failing(e, e.value_at(condition, e.gang))
         e.branch(masked_control.is_any(e, failing), failed, held)
         e.start_block(failed)
-        details = [masked_control.in_first_lane(e, a, failing) for a in shown]
+        details = [_word(e, a, masked_control.in_first_lane(e, a, failing)) for a in numbers]
     exits.fail(e, abi.STATUS_FIRST_ASSERTION + e.facts.assertions[eqn], details)
     e.start_block(held)
     return []
+
+
+def _word(e: Emitter, atom: Atom, value: str) -> str:
+    """``value``, of the type of ``atom``, int64 or float64, as 64 bits."""
+    return e.op(f"bitcast double {value} to i64") if scalar_type(atom).is_float else value
 
 
 def _passed(e: Emitter, atom: Atom) -> tuple[str, str]:

@@ -72,7 +72,7 @@ def plan_accumulations(func: Func) -> Func:
         return func
     accesses, used = AccessMap(func), atoms_in(func.body)
     owned = {array for array in accesses.by_array if accesses.owned(array)}
-    accumulated = {p for p in func.params if _is_accumulated(accesses, p, used)} - owned
+    accumulated = {p for p in func.params if is_accumulated(accesses, p, used)} - owned
     uniform = _launch_values(func)
     sites: list[Eqn] = []
 
@@ -203,7 +203,8 @@ def _with_forms(func: Func, form: Callable[[Eqn], AddForm]) -> Func:
     return replace_body(func, rewrite(func.body, mark))
 
 
-def _is_accumulated(accesses: AccessMap, array: Var, used: set[Atom]) -> bool:
+def is_accumulated(accesses: AccessMap, array: Var, used: set[Atom]) -> bool:
+    """Whether a kernel, which uses the atoms ``used``, only adds to ``array``."""
     eqns = [access.eqn for access in accesses.of(array)]
     return _snippet_kinds(accesses, array) <= {OpKind.ATOMIC_ADD} and (
         all(e.op.kind is OpKind.ATOMIC_ADD and e.out not in used for e in eqns)

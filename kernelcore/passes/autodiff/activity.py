@@ -13,7 +13,7 @@ from kernelcore.language.types import element_type
 from kernelcore.passes.access.effects import AccessMap
 from kernelcore.passes.access.unshared_atomics import without_owned_atomics
 from kernelcore.passes.autodiff.rules import own_code, written
-from kernelcore.passes.simplify.dead_code import dce
+from kernelcore.passes.simplify.dead_code import dce, without_checks
 
 _EFFECTS = WRITES | {OpKind.PUSH, OpKind.POP}
 _RETURN_OLD = ATOMICS | {OpKind.ATOMIC_ADD}
@@ -103,7 +103,7 @@ def derivable(func: Func, sources: Iterable[Var]) -> Func:
     Raises:
         KernelGradError: An array that varies is updated by an atomic that does not add.
     """
-    func = without_owned_atomics(func)
+    func = without_owned_atomics(without_checks(func))
     found = active_values(func, sources)
     eqns = list(walk_eqns(func.body))
     hidden = own_code(func)

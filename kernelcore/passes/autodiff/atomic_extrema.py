@@ -23,7 +23,7 @@ from kernelcore.language.types import ArrayType, Scalar, int32
 from kernelcore.passes.access.effects import Access, AccessMap, disjoint
 from kernelcore.passes.autodiff.activity import active_values, without_messages
 from kernelcore.passes.autodiff.rules import own_code
-from kernelcore.passes.simplify.dead_code import dce
+from kernelcore.passes.simplify.dead_code import dce, without_checks
 
 _UPDATES = (min_builtin.op, max_builtin.op)
 
@@ -33,6 +33,7 @@ def extremum_arrays(func: Func, sources: Sequence[int]) -> tuple[int, ...]:
 
     Only those that depend on the parameters ``sources``; such an array depends on itself.
     """
+    func = without_checks(func)
     eqns = list(walk_eqns(func.body))
     if not any(e.op.kind is OpKind.ATOMIC and e.attrs["update"] in _UPDATES for e in eqns):
         return ()
@@ -73,6 +74,7 @@ def count_attaining(func: Func, chosen: Sequence[int]) -> Func:
 
     It has two more parameters per array: its final values, and int32 counts, which are added to.
     """
+    func = without_checks(func)
     final, counts = _like(func, chosen, "final"), _like(func, chosen, "count", int32)
 
     def count(builder: Builder, eqn: Eqn) -> None:
@@ -89,6 +91,7 @@ def weighted_sums(func: Func, chosen: Sequence[int]) -> Func:
     It has two more parameters per array: its final values, and the tie weight of each element.
     Where the array starts from its own weighted value, the sums equal the final values.
     """
+    func = without_checks(func)
     final, weight = _like(func, chosen, "final"), _like(func, chosen, "tie_weight")
 
     def add(builder: Builder, eqn: Eqn) -> None:

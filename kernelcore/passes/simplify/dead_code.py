@@ -8,7 +8,17 @@ from dataclasses import replace
 from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
 from kernelcore.ir.op import MESSAGES, READS, WRITES, OpKind
 from kernelcore.ir.snippet import array_uses
-from kernelcore.ir.walk import LEADING, atoms_in, keep_slots, replace_body, slot, walk_eqns
+from kernelcore.ir.walk import (
+    LEADING,
+    atoms_in,
+    is_check,
+    keep_slots,
+    replace_body,
+    rewrite,
+    slot,
+    walk_eqns,
+    without,
+)
 
 
 def dce(func: Func, observed: Collection[Atom] | None = None) -> Func:
@@ -19,6 +29,14 @@ def dce(func: Func, observed: Collection[Atom] | None = None) -> Func:
     """
     liveness = _Liveness(func, observed)
     return replace_body(func, liveness.prune(func.body))
+
+
+def without_checks(func: Func) -> Func:
+    """``func`` without the checks that settings asked for, and without what only these use."""
+    if not any(is_check(eqn) for eqn in walk_eqns(func.body)):
+        return func
+    body = rewrite(func.body, lambda eqn: without(eqn) if is_check(eqn) else eqn)
+    return dce(replace_body(func, body))
 
 
 def drop_unused_params(func: Func, keep: Collection[int] = ()) -> tuple[Func, tuple[int, ...]]:
