@@ -13,6 +13,7 @@ import numpy as np
 from kernelcore.base.errors import KernelArgumentError, KernelError, SrcLoc
 from kernelcore.base.host import host
 from kernelcore.codegen.analysis.row_blocks import accesses_in_blocks
+from kernelcore.codegen.analysis.work import Counts, Work, place, work_of
 from kernelcore.codegen.simd.cost_model import (
     WORK_PER_ELEMENT,
     WORK_PER_ELEMENT_IN_LOOP,
@@ -25,7 +26,6 @@ from kernelcore.codegen.target import cpu
 from kernelcore.compiler.stages import Record, adjoint_of, all_derivatives, records
 from kernelcore.explain import html, text
 from kernelcore.explain.accesses import Access, accesses
-from kernelcore.explain.counts import Counts, Work, place, work_of
 from kernelcore.explain.loops import Loop, blocks_of, lane_strides_of, loops
 from kernelcore.explain.roofs import Roofs, fastest, roofs
 from kernelcore.ir.core import Eqn, Func

@@ -17,6 +17,7 @@ from kernelcore.language import pickling
 from kernelcore.language.types import ArrayOf
 from kernelcore.launch.kernel import Kernel
 from kernelcore.operators.forms.base import Form
+from kernelcore.operators.forms.cost import Cost
 from kernelcore.operators.forms.frameworks import first_framework, framework_of, mixed_frameworks
 from kernelcore.operators.forms.kernel import torch_entry
 from kernelcore.operators.forms.make import arguments_of, make_form
@@ -128,6 +129,20 @@ class Op:
     def overload(self) -> Any:
         """The registered operator of torch, for ``torch.library.opcheck``."""
         return torch_entry.overload(self.torch)
+
+    def cost(self, *args: Any, **kwargs: Any) -> Cost:
+        """What a call with these arguments does, which is not run; from the IR.
+
+        A thread counts with the larger arm of every branch.
+
+        Raises:
+            KernelArgumentError: An argument does not fit.
+
+        Example::
+
+            double.cost(np.ones(3, np.float32))  # 1 launch, 3 flops, loads and stores 12 bytes
+        """
+        return self._form("cost").run(args, kwargs)
 
     @property
     def __signature__(self) -> Signature:

@@ -10,9 +10,11 @@ from kernelcore.base.errors import KernelArgumentError
 from kernelcore.base.lazy import Deferred
 from kernelcore.operators.arguments import Arguments
 from kernelcore.operators.forms.base import Form, Run, results_type
+from kernelcore.operators.forms.cost import Cost, CostCounter
 from kernelcore.operators.forms.host import call_on_arrays
 from kernelcore.operators.spec import DimsKey, Spec
-from kernelcore.operators.traced.interface import declared_parameters, interface
+from kernelcore.operators.traced.interface import Interface, declared_parameters, interface
+from kernelcore.operators.traced.program_cache import Programs
 
 torch_callable = Deferred("torch_ext.callable")
 jax_callable = Deferred("jax_ffi.callable")
@@ -92,6 +94,8 @@ class FunctionForm(Form):
         declared = interface(function, self.outputs, self.in_out, given)
         loc = declared.arguments[0][0].loc if declared.arguments else None
         arguments = Arguments.of_names(self.name, loc, self.names, spec.defaults)
+        if self.framework == "cost":
+            return self._of_cost(declared), self._of_cost(declared)
         is_numpy = self.framework == "numpy"
 
         def run(*args: Any, **kwargs: Any) -> Any:
@@ -100,6 +104,22 @@ class FunctionForm(Form):
             return packed(call_on_arrays(declared, declared.shapes, named, is_numpy))
 
         return run, run
+
+    def _of_cost(self, declared: Interface) -> Run:
+        """What counts a call, and does not run it."""
+        typed = [(p.name, type_) for p, type_ in declared.arguments]
+        operands = [o.name for o in declared.operands]
+        loc = declared.arguments[0][0].loc if declared.arguments else None
+        arguments = Arguments.of_types(self.name, loc, typed, operands, self.spec.defaults)
+        programs = Programs(declared)
+
+        def run(*args: Any, **kwargs: Any) -> Cost:
+            values = arguments.bind(args, kwargs)
+            counter = CostCounter()
+            programs.of(values).run(values, counter.apply)
+            return counter.cost
+
+        return run
 
 
 def function_roles(

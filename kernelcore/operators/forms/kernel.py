@@ -12,6 +12,7 @@ from kernelcore.launch.kernel import Kernel
 from kernelcore.operators.any_rank import AnyRank
 from kernelcore.operators.arguments import Arguments
 from kernelcore.operators.forms.base import Form, Run, results_type
+from kernelcore.operators.forms.cost import Cost, CostCounter
 from kernelcore.operators.forms.host import run_on_arrays, run_on_numpy
 from kernelcore.operators.spec import BoundKernel, DimsKey, Spec, bound_kernel, roles_of
 
@@ -50,7 +51,7 @@ class KernelForm(Form):
 
     def make(self, key: DimsKey) -> tuple[Run, Run]:
         made, run = _MAKERS[self.framework](self, key)
-        is_own = self.framework == "jax" or (
+        is_own = self.framework in ("jax", "cost") or (
             self.framework == "torch" and not self.kernel.is_generic
         )
         if self.any_rank is None or is_own:  # What adapters return takes any rank.
@@ -252,10 +253,35 @@ def _jax(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
     return bound, own if form.is_own(key) else run
 
 
+def _cost(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
+    """What counts a call, and does not run it."""
+
+    def of_kernel(kernel: Kernel) -> Run:
+        bound = form.bound_kernel(kernel, key)
+
+        def run(*args: Any, **kwargs: Any) -> Cost:
+            counter = CostCounter()
+            counter.apply(bound.operation, bound.arguments.bind(args, kwargs))
+            return counter.cost
+
+        return run
+
+    made = _by_types(form, key, of_kernel)
+    any_rank = form.any_rank
+
+    def flat(*args: Any, **kwargs: Any) -> Cost:
+        if any_rank is not None:
+            args, kwargs, _ = any_rank.flatten(args, kwargs)
+        return made(*args, **kwargs)
+
+    return flat, flat
+
+
 _MAKERS: Mapping[str, Callable[[KernelForm, DimsKey], tuple[Run, Run]]] = {
     "torch": _torch,
     "jax": _jax,
     "paddle": _paddle,
     "numpy": _numpy,
     "kernelcore": _kernelcore,
+    "cost": _cost,
 }
