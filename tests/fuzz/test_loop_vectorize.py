@@ -1,17 +1,22 @@
-"""Random loops: vectorised loops have the bits of the interpreter."""
+"""Random loops: vectorised loops, and blocks along rows, have the bits of the interpreter."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 import kernelcore as kc
+from kernelcore.base.host import NO_MASKS
 from kernelcore.codegen import abi
 from kernelcore.codegen.analysis.loop_dependence import vector_loops
+from kernelcore.codegen.analysis.row_blocks import blocked_loops
+from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.compiler.stages import all_derivatives
 from kernelcore.ir.core import Func
@@ -20,9 +25,10 @@ from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import optimize, tidy
 from tests.fuzz.loop_programs import ELEMENTS, POINTS, LoopProgram
 from tests.fuzz.program_arguments import bits
+from tests.fuzz.row_programs import MARGIN, WIDTH, RowProgram
 from tests.fuzz.typed_programs import define
 from tests.helpers import interpreter
-from tests.helpers.kernel_harness import is_float, launch
+from tests.helpers.kernel_harness import copies, is_float, launch, unoptimised
 
 COUNT = int(os.environ.get("KC_FUZZ_PROGRAMS", "16"))
 FIRST = int(os.environ.get("KC_FUZZ_SEED", "0")) * COUNT
@@ -50,14 +56,27 @@ def arguments(func: Func, rng: np.random.Generator) -> list[np.ndarray]:
     return found
 
 
-def check(func: Func, number: int, oracle: Callable[[list[np.ndarray]], object]) -> None:
+def check(func: Func, number: int, oracle: Callable[[list[Any]], object]) -> None:
     """Run vectorised loops and ``oracle`` on the same arguments, and compare every bit."""
-    given = arguments(func, np.random.default_rng(number))
-    wanted, found = ([a.copy() for a in given] for _ in "ab")
+    compare(func, arguments(func, np.random.default_rng(number)), oracle, 1, LOOP_LANES)
+
+
+def compare(
+    func: Func,
+    given: Sequence[Any],
+    oracle: Callable[[list[Any]], object],
+    gang: int,
+    loop_lanes: int = 1,
+    least_masked_bytes: int = 1,
+) -> None:
+    """Run a strategy and ``oracle`` on the arguments ``given``, and compare every bit."""
+    wanted, found = copies(given), copies(given)
     oracle(wanted)
-    assert launch(func, found, POINTS, None, 1, LOOP_LANES) == abi.STATUS_OK
+    status = launch(func, found, POINTS, None, gang, loop_lanes, 1, least_masked_bytes)
+    assert status == abi.STATUS_OK
     for param, one, other in zip(func.params, found, wanted, strict=True):
-        assert isinstance(param.type, ArrayType)
+        if not isinstance(param.type, ArrayType):
+            continue
         dtype = param.type.dtype
         for a, b in zip(bits(one, dtype), bits(other, dtype), strict=True):
             np.testing.assert_array_equal(a, b)
@@ -87,6 +106,59 @@ def test_adjoints_of_vectorised_loops_have_the_bits_of_scalar_code(shard: int) -
         compared += bool(vector_loops(func))
         try:
             check(func, number, lambda args, func=func: launch(func, args, POINTS, None, 1))
+        except AssertionError as error:
+            raise AssertionError(f"adjoint of program {number}:\n{program.text}") from error
+    assert compared > 0
+
+
+def row_arguments(func: Func, rng: np.random.Generator) -> list[Any]:
+    """Arguments of a program along rows; integers of all arrays are indices of rows."""
+    found: list[Any] = []
+    for param in func.params:
+        if not isinstance(param.type, ArrayType):
+            found.append(np.int32(rng.integers(0, WIDTH - 2 * MARGIN)))
+            continue
+        dtype, shape = param.type.dtype.numpy, (ELEMENTS, WIDTH)[: param.type.ndim]
+        numbers: Any = rng.normal(size=shape) if is_float(dtype) else rng.integers(0, 50, shape)
+        found.append(numbers.astype(dtype))
+    return found
+
+
+@pytest.mark.parametrize("shard", range(8))
+def test_blocks_along_rows_have_the_bits_of_the_interpreter(shard: int) -> None:
+    in_blocks = 0
+    for number in range(FIRST + shard, FIRST + 2 * COUNT, 8):
+        program = RowProgram(number)
+        kernel: kc.Kernel = define(program.text, {"kc": kc})["kernel"]
+        func = optimize(kernel.func)
+        in_blocks += bool(blocked_loops(func, lane_strides(func)))
+        gang, least = ((4, 1), (16, 1), (64, 1), (16, 4))[number // 8 % 4]
+        given = row_arguments(func, np.random.default_rng(number))
+        try:
+            with unoptimised() if number % 8 else nullcontext():
+                run = partial(interpreter.run, func, grid_dims=POINTS)
+                compare(func, given, run, gang, 1, least)
+        except AssertionError as error:
+            raise AssertionError(f"program {number}:\n{program.text}") from error
+    assert in_blocks > 0
+
+
+@pytest.mark.parametrize("shard", range(4))
+def test_blocks_of_adjoints_along_rows_have_the_bits_of_gathers(shard: int) -> None:
+    compared = 0
+    for number in range(FIRST + shard, FIRST + COUNT, 4):
+        program = RowProgram(number)
+        kernel: kc.Kernel = define(program.text, {"kc": kc})["kernel"]
+        try:
+            func = optimize(tidy(vjp(kernel.func, *all_derivatives(kernel.func)).func))
+        except kc.KernelGradError:
+            continue
+        compared += bool(blocked_loops(func, lane_strides(func)))
+        given = row_arguments(func, np.random.default_rng(number))
+        try:
+            with unoptimised():
+                gathers = partial(launch, func, dims=POINTS, lanes=16, least_masked_bytes=NO_MASKS)
+                compare(func, given, gathers, 16)
         except AssertionError as error:
             raise AssertionError(f"adjoint of program {number}:\n{program.text}") from error
     assert compared > 0
