@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelcore.builtins import composed, reference
+from kernelcore.builtins import composed, reference, spelling
 from kernelcore.builtins.declare import Float, Int, Number, builtin
 from kernelcore.builtins.lowering import identity, instr, intrinsic
+from kernelcore.builtins.spelling import spelled
 
 INTEGER = "result is an integer"
 
@@ -21,6 +22,7 @@ INTEGER = "result is an integer"
     injective=True,
     stride=lambda strides, _: sum(strides),
     rmw={"int": "add", "uint": "add"},
+    array=spelled(float="add", int="add"),
 )
 def add(x: Number, y: Number) -> Number:
     """Sum of ``x`` and ``y``; integers wrap."""
@@ -33,6 +35,7 @@ def add(x: Number, y: Number) -> Number:
     injective=True,
     stride=lambda strides, _: strides[0] - strides[1],
     rmw={"int": "sub", "uint": "sub"},
+    array=spelled(float="subtract", int="subtract"),
 )
 def sub(x: Number, y: Number) -> Number:
     """Difference ``x - y``; integers wrap."""
@@ -43,22 +46,38 @@ def sub(x: Number, y: Number) -> Number:
     ref=np.multiply,
     grad={"x": "ct * y", "y": "ct * x"},
     stride=reference.stride_of_product,
+    array=spelled(float="multiply", int="multiply"),
 )
 def mul(x: Number, y: Number) -> Number:
     """Product of ``x`` and ``y``; integers wrap."""
 
 
-@builtin(lower=instr(float="fdiv"), ref=np.divide, grad={"x": "ct / y", "y": "-(ct / y) * out"})
+@builtin(
+    lower=instr(float="fdiv"),
+    ref=np.divide,
+    grad={"x": "ct / y", "y": "-(ct / y) * out"},
+    array=spelled(float="divide"),
+)
 def div(x: Float, y: Float) -> Float:
     """Quotient ``x / y``; infinite or NaN for ``y == 0``."""
 
 
-@builtin(lower=composed.floordiv, ref=np.floor_divide, grad={})
+@builtin(
+    lower=composed.floordiv,
+    ref=np.floor_divide,
+    grad={},
+    array=spelled(int=spelling.floordiv),
+)
 def floordiv(x: Number, y: Number) -> Number:
     """Quotient ``x // y`` rounded down; of integers, 0 for ``y == 0``."""
 
 
-@builtin(lower=composed.mod, ref=np.remainder, grad={"x": "ct", "y": "-ct * (x // y)"})
+@builtin(
+    lower=composed.mod,
+    ref=np.remainder,
+    grad={"x": "ct", "y": "-ct * (x // y)"},
+    array=spelled(int=spelling.mod),
+)
 def mod(x: Number, y: Number) -> Number:
     """Remainder ``x % y``, with the sign of ``y``; of integers, 0 for ``y == 0``."""
 
@@ -68,22 +87,39 @@ def mod(x: Number, y: Number) -> Number:
     ref=np.negative,
     grad={"x": "-ct"},
     stride=lambda strides, _: -strides[0],
+    array=spelled(float="negative", int="negative", is_exact_anywhere=True),
 )
 def neg(x: Number) -> Number:
     """Negation of ``x``; the smallest integer stays itself, and an unsigned one wraps."""
 
 
-@builtin(lower=identity, ref=np.positive, grad={"x": "ct"}, stride=lambda strides, _: strides[0])
+@builtin(
+    lower=identity,
+    ref=np.positive,
+    grad={"x": "ct"},
+    stride=lambda strides, _: strides[0],
+    array=spelled(float=spelling.identity, int=spelling.identity, is_exact_anywhere=True),
+)
 def pos(x: Number) -> Number:
     """``x`` itself."""
 
 
-@builtin(lower=composed.abs, ref=np.abs, grad={"x": "ct * sign(x)"})
+@builtin(
+    lower=composed.abs,
+    ref=np.abs,
+    grad={"x": "ct * sign(x)"},
+    array=spelled(float="abs", int="abs", uint=spelling.identity, is_exact_anywhere=True),
+)
 def abs(x: Number) -> Number:
     """Magnitude of ``x``; the derivative at 0 is 0, and the smallest integer stays itself."""
 
 
-@builtin(lower=composed.sign, ref=np.sign, grad={})
+@builtin(
+    lower=composed.sign,
+    ref=np.sign,
+    grad={},
+    array=spelled(float=spelling.sign, int=spelling.sign),
+)
 def sign(x: Number) -> Number:
     """-1, 0 or 1 as ``x`` is negative, zero or positive; NaN for NaN."""
 
@@ -96,6 +132,7 @@ def sign(x: Number) -> Number:
         "y": "where(y < x, ct, where(x == y, 0.5 * ct, 0.0))",
     },
     rmw={"int": "min", "uint": "umin"},
+    array=spelled(float=spelling.minimum, int=spelling.minimum),
 )
 def min(x: Number, y: Number) -> Number:
     """The smaller of ``x`` and ``y``; NaN if either is. Equal arguments share the derivative."""
@@ -109,6 +146,7 @@ def min(x: Number, y: Number) -> Number:
         "y": "where(y > x, ct, where(x == y, 0.5 * ct, 0.0))",
     },
     rmw={"int": "max", "uint": "umax"},
+    array=spelled(float=spelling.maximum, int=spelling.maximum),
 )
 def max(x: Number, y: Number) -> Number:
     """The larger of ``x`` and ``y``; NaN if either is. Equal arguments share the derivative."""
@@ -122,6 +160,7 @@ def max(x: Number, y: Number) -> Number:
         "lo": "where(x < lo, where(lo <= hi, ct, 0.0), 0.0)",
         "hi": "where(x > hi, ct, where(lo > hi, ct, 0.0))",
     },
+    array=spelled(float=spelling.clamp, int=spelling.clamp),
 )
 def clamp(x: Number, lo: Number, hi: Number) -> Number:
     """``min(max(x, lo), hi)``; on the bounds the derivative is that of the inside."""
@@ -141,22 +180,38 @@ def fmod(x: Float, y: Float) -> Float:
     lower=intrinsic("copysign"),
     ref=np.copysign,
     grad={"x": "ct * sign(x) * copysign(1.0, y)"},
+    array=spelled(float="copysign", is_exact_anywhere=True),
 )
 def copysign(x: Float, y: Float) -> Float:
     """The magnitude of ``x`` with the sign of ``y``, that of a zero too."""
 
 
-@builtin(lower=intrinsic("floor"), ref=np.floor, grad={})
+@builtin(
+    lower=intrinsic("floor"),
+    ref=np.floor,
+    grad={},
+    array=spelled(float="floor"),
+)
 def floor(x: Float) -> Float:
     """Largest integer not above ``x``."""
 
 
-@builtin(lower=intrinsic("ceil"), ref=np.ceil, grad={})
+@builtin(
+    lower=intrinsic("ceil"),
+    ref=np.ceil,
+    grad={},
+    array=spelled(float="ceil"),
+)
 def ceil(x: Float) -> Float:
     """Smallest integer not below ``x``."""
 
 
-@builtin(lower=intrinsic("rint"), ref=np.rint, grad={})
+@builtin(
+    lower=intrinsic("rint"),
+    ref=np.rint,
+    grad={},
+    array=spelled(float="round"),
+)
 def round(x: Float) -> Float:
     """Nearest integer; halves go to the even one."""
 
@@ -165,46 +220,85 @@ def round(x: Float) -> Float:
 rint = round
 
 
-@builtin(lower=intrinsic("trunc"), ref=np.trunc, grad={})
+@builtin(
+    lower=intrinsic("trunc"),
+    ref=np.trunc,
+    grad={},
+    array=spelled(float="trunc"),
+)
 def trunc(x: Float) -> Float:
     """``x`` without its fraction."""
 
 
-@builtin(lower=composed.frac, ref=reference.frac, grad={"x": "ct"})
+@builtin(
+    lower=composed.frac,
+    ref=reference.frac,
+    grad={"x": "ct"},
+    array=spelled(float=spelling.frac),
+)
 def frac(x: Float) -> Float:
     """Fraction ``x - trunc(x)``, with the sign of ``x``."""
 
 
 @builtin(
-    lower=instr(int="and"), ref=np.bitwise_and, no_grad=INTEGER, rmw={"int": "and", "uint": "and"}
+    lower=instr(int="and"),
+    ref=np.bitwise_and,
+    no_grad=INTEGER,
+    rmw={"int": "and", "uint": "and"},
+    array=spelled(int="bitwise_and"),
 )
 def bitand(x: Int, y: Int) -> Int:
     """Bits set in both."""
 
 
-@builtin(lower=instr(int="or"), ref=np.bitwise_or, no_grad=INTEGER, rmw={"int": "or", "uint": "or"})
+@builtin(
+    lower=instr(int="or"),
+    ref=np.bitwise_or,
+    no_grad=INTEGER,
+    rmw={"int": "or", "uint": "or"},
+    array=spelled(int="bitwise_or"),
+)
 def bitor(x: Int, y: Int) -> Int:
     """Bits set in either."""
 
 
 @builtin(
-    lower=instr(int="xor"), ref=np.bitwise_xor, no_grad=INTEGER, rmw={"int": "xor", "uint": "xor"}
+    lower=instr(int="xor"),
+    ref=np.bitwise_xor,
+    no_grad=INTEGER,
+    rmw={"int": "xor", "uint": "xor"},
+    array=spelled(int="bitwise_xor"),
 )
 def bitxor(x: Int, y: Int) -> Int:
     """Bits set in exactly one."""
 
 
-@builtin(lower=composed.invert, ref=np.invert, no_grad=INTEGER)
+@builtin(
+    lower=composed.invert,
+    ref=np.invert,
+    no_grad=INTEGER,
+    array=spelled(int="bitwise_invert"),
+)
 def invert(x: Int) -> Int:
     """All bits of ``x`` flipped."""
 
 
-@builtin(lower=composed.shl, ref=reference.shl, no_grad=INTEGER)
+@builtin(
+    lower=composed.shl,
+    ref=reference.shl,
+    no_grad=INTEGER,
+    array=spelled(int=spelling.shifted("bitwise_left_shift")),
+)
 def shl(x: Int, y: Int) -> Int:
     """``x`` shifted left by ``y`` modulo the width of ``x``."""
 
 
-@builtin(lower=composed.shr, ref=reference.shr, no_grad=INTEGER)
+@builtin(
+    lower=composed.shr,
+    ref=reference.shr,
+    no_grad=INTEGER,
+    array=spelled(int=spelling.shifted("bitwise_right_shift")),
+)
 def shr(x: Int, y: Int) -> Int:
     """``x`` shifted right by ``y`` modulo its width; the sign of a signed one is kept."""
 

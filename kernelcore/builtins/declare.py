@@ -15,6 +15,7 @@ from kernelcore.base.errors import KernelTypeError
 from kernelcore.builtins.componentwise import on_components
 from kernelcore.builtins.library import LIBRARY
 from kernelcore.builtins.reference import evaluate
+from kernelcore.builtins.spelling import Spelling
 from kernelcore.ir.op import Op, OpKind
 from kernelcore.language.composite import Composite
 from kernelcore.language.types import TYPE_CLASSES
@@ -102,6 +103,7 @@ def builtin(
     injective: bool = False,
     stride: Callable[[Sequence[int], Sequence[int | None]], int | None] | None = None,
     rmw: Mapping[str, str] | None = None,
+    array: Spelling | None = None,
 ) -> Callable[[Callable[P, R]], Builtin[P, R]]:
     """Enter the decorated stub into the table; its annotations name type classes.
 
@@ -114,6 +116,7 @@ def builtin(
         injective: Whether an integer result is an injective function of each argument.
         stride: By how much an integer result grows as its arguments grow (``ir/op.py``).
         rmw: By kind of scalar, LLVM's ``atomicrmw`` for it.
+        array: How frameworks compute it on whole arrays; without, no graph of theirs has it.
 
     Raises:
         ValueError: The declaration is inconsistent, or its name is taken.
@@ -147,6 +150,7 @@ def builtin(
             injective=injective,
             stride=stride,
             rmw=MappingProxyType(dict(rmw or {})),
+            array=array,
         )
         entry: Builtin[P, R] = Builtin(op, stub.__module__)
         _open_tables[-1][name] = cast("Builtin[..., Any]", entry)

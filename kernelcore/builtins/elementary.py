@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kernelcore.builtins import spelling
 from kernelcore.builtins.declare import Float, builtin
 from kernelcore.builtins.lowering import intrinsic
 from kernelcore.builtins.maths import (
@@ -21,34 +22,59 @@ from kernelcore.builtins.maths import (
     trigonometric,
 )
 from kernelcore.builtins.maths.entry import written
+from kernelcore.builtins.spelling import LIBRARY_ULP, elementary, spelled
 
 
-@builtin(**written(trigonometric.sin), grad={"x": "ct * cos(x)"})
+@builtin(
+    **written(trigonometric.sin),
+    grad={"x": "ct * cos(x)"},
+    array=elementary("sin"),
+)
 def sin(x: Float) -> Float:
     """Sine of ``x``, in radians."""
 
 
-@builtin(**written(trigonometric.cos), grad={"x": "-ct * sin(x)"})
+@builtin(
+    **written(trigonometric.cos),
+    grad={"x": "-ct * sin(x)"},
+    array=elementary("cos"),
+)
 def cos(x: Float) -> Float:
     """Cosine of ``x``, in radians."""
 
 
-@builtin(**written(trigonometric.tan), grad={"x": "ct * (1.0 + out * out)"})
+@builtin(
+    **written(trigonometric.tan),
+    grad={"x": "ct * (1.0 + out * out)"},
+    array=elementary("tan"),
+)
 def tan(x: Float) -> Float:
     """Tangent of ``x``, in radians."""
 
 
-@builtin(**written(inverse.asin), grad={"x": "ct / sqrt(1.0 - x * x)"})
+@builtin(
+    **written(inverse.asin),
+    grad={"x": "ct / sqrt(1.0 - x * x)"},
+    array=elementary("asin"),
+)
 def asin(x: Float) -> Float:
     """Angle in [-pi/2, pi/2] whose sine is ``x``; NaN outside [-1, 1]."""
 
 
-@builtin(**written(inverse.acos), grad={"x": "-ct / sqrt(1.0 - x * x)"})
+@builtin(
+    **written(inverse.acos),
+    grad={"x": "-ct / sqrt(1.0 - x * x)"},
+    array=elementary("acos"),
+)
 def acos(x: Float) -> Float:
     """Angle in [0, pi] whose cosine is ``x``; NaN outside [-1, 1]."""
 
 
-@builtin(**written(inverse.atan), grad={"x": "ct / (1.0 + x * x)"})
+@builtin(
+    **written(inverse.atan),
+    grad={"x": "ct / (1.0 + x * x)"},
+    array=elementary("atan"),
+)
 def atan(x: Float) -> Float:
     """Angle in [-pi/2, pi/2] whose tangent is ``x``."""
 
@@ -56,6 +82,7 @@ def atan(x: Float) -> Float:
 @builtin(
     **written(inverse.atan2),
     grad={"y": "ct * x / (x * x + y * y)", "x": "-ct * y / (x * x + y * y)"},
+    array=elementary("atan2"),
 )
 def atan2(y: Float, x: Float) -> Float:
     """Angle in [-pi, pi] of the point ``(x, y)``."""
@@ -71,17 +98,29 @@ def cosh(x: Float) -> Float:
     """Hyperbolic cosine of ``x``."""
 
 
-@builtin(**written(hyperbolic.tanh), grad={"x": "ct * (1.0 - out * out)"})
+@builtin(
+    **written(hyperbolic.tanh),
+    grad={"x": "ct * (1.0 - out * out)"},
+    array=elementary("tanh"),
+)
 def tanh(x: Float) -> Float:
     """Hyperbolic tangent of ``x``."""
 
 
-@builtin(**written(inverse_hyperbolic.asinh), grad={"x": "ct / sqrt(x * x + 1.0)"})
+@builtin(
+    **written(inverse_hyperbolic.asinh),
+    grad={"x": "ct / sqrt(x * x + 1.0)"},
+    array=elementary("asinh"),
+)
 def asinh(x: Float) -> Float:
     """Inverse of ``sinh``."""
 
 
-@builtin(**written(inverse_hyperbolic.acosh), grad={"x": "ct / (sqrt(x - 1.0) * sqrt(x + 1.0))"})
+@builtin(
+    **written(inverse_hyperbolic.acosh),
+    grad={"x": "ct / (sqrt(x - 1.0) * sqrt(x + 1.0))"},
+    array=elementary("acosh"),
+)
 def acosh(x: Float) -> Float:
     """Inverse of ``cosh``, not negative; NaN below 1."""
 
@@ -91,7 +130,11 @@ def atanh(x: Float) -> Float:
     """Inverse of ``tanh``; infinite at -1 and 1, NaN beyond."""
 
 
-@builtin(**written(exponential.exp), grad={"x": "ct * out"})
+@builtin(
+    **written(exponential.exp),
+    grad={"x": "ct * out"},
+    array=elementary("exp"),
+)
 def exp(x: Float) -> Float:
     """Exponential of ``x``."""
 
@@ -111,32 +154,57 @@ def expm1(x: Float) -> Float:
     """``exp(x) - 1``, accurate near 0."""
 
 
-@builtin(**written(logarithm.log), grad={"x": "ct / x"})
+@builtin(
+    **written(logarithm.log),
+    grad={"x": "ct / x"},
+    array=elementary("log"),
+)
 def log(x: Float) -> Float:
     """Natural logarithm of ``x``; -inf at 0, NaN below."""
 
 
-@builtin(**written(logarithm.log2), grad={"x": "ct / (x * 0.6931471805599453)"})
+@builtin(
+    **written(logarithm.log2),
+    grad={"x": "ct / (x * 0.6931471805599453)"},
+    array=elementary("log2"),
+)
 def log2(x: Float) -> Float:
     """Logarithm of ``x`` to base 2; -inf at 0, NaN below."""
 
 
-@builtin(**written(logarithm.log10), grad={"x": "ct / (x * 2.302585092994046)"})
+@builtin(
+    **written(logarithm.log10),
+    grad={"x": "ct / (x * 2.302585092994046)"},
+    array=elementary("log10"),
+)
 def log10(x: Float) -> Float:
     """Logarithm of ``x`` to base 10; -inf at 0, NaN below."""
 
 
-@builtin(**written(logarithm.log1p), grad={"x": "ct / (1.0 + x)"})
+@builtin(
+    **written(logarithm.log1p),
+    grad={"x": "ct / (1.0 + x)"},
+    array=elementary("log1p"),
+)
 def log1p(x: Float) -> Float:
     """``log(1 + x)``, accurate near 0."""
 
 
-@builtin(lower=intrinsic("sqrt"), ref=np.sqrt, grad={"x": "0.5 * ct / out"})
+@builtin(
+    lower=intrinsic("sqrt"),
+    ref=np.sqrt,
+    grad={"x": "0.5 * ct / out"},
+    array=spelled(float="sqrt"),
+)
 def sqrt(x: Float) -> Float:
     """Square root of ``x``; NaN below 0, and the derivative at 0 is infinite."""
 
 
-@builtin(**written(root.rsqrt), grad={"x": "-0.5 * ct * out / x"})
+@builtin(
+    **written(root.rsqrt),
+    grad={"x": "-0.5 * ct * out / x"},
+    array=spelled(float=spelling.reciprocal_root, ulp=LIBRARY_ULP),
+)
 def rsqrt(x: Float) -> Float:
     """``1 / sqrt(x)``; NaN below 0."""
 
@@ -147,6 +215,7 @@ def rsqrt(x: Float) -> Float:
         "x": "where(out == 0.0, 0.0, ct * x / out)",
         "y": "where(out == 0.0, 0.0, ct * y / out)",
     },
+    array=elementary("hypot"),
 )
 def hypot(x: Float, y: Float) -> Float:
     """``sqrt(x * x + y * y)`` without overflow on the way; the derivative at 0 is 0."""
@@ -163,6 +232,7 @@ def cbrt(x: Float) -> Float:
         "x": "where(y == 0.0, 0.0, ct * y * pow(x, y - 1.0))",
         "y": "where(x == 0.0, 0.0, ct * out * log(x))",
     },
+    array=elementary("pow"),
 )
 def pow(x: Float, y: Float) -> Float:
     """``x`` raised to ``y``; the derivative by ``x`` is 0 at ``y == 0``, by ``y`` at ``x == 0``."""

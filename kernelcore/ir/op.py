@@ -86,6 +86,7 @@ class Op:
         stride: By how much an integer result grows from thread to thread, given by how much the
             arguments do, and their values where they are literals; None if by no fixed number.
         rmw: By kind of scalar, LLVM's ``atomicrmw`` that updates an element with it.
+        array: How a framework computes it on whole arrays (``builtins/spelling.py``), if it does.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Op:
     injective: bool = False
     stride: Callable[[Sequence[int], Sequence[int | None]], int | None] | None = None
     rmw: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    array: Any = None
 
     @property
     def signature(self) -> str:
