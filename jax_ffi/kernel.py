@@ -14,6 +14,7 @@ import numpy as np
 import jax_ffi.lowering
 import jax_ffi.transforms  # noqa: F401
 from jax_ffi.arguments import Operands
+from jax_ffi.fusion import require_arithmetic
 from jax_ffi.options import (
     Dims,
     FrozenDims,
@@ -235,7 +236,10 @@ class JaxKernel:
             spec.defaults,
         )
         operation = bound.operation
-        launch = Launch(operation, (), self.differentiable, self.has_side_effect, spec.block_dim)
+        require_arithmetic(operation, spec.fuse)
+        launch = Launch(
+            operation, (), self.differentiable, self.has_side_effect, spec.block_dim, spec.fuse
+        )
         return Call(launch, Operands.of(operation), bound)
 
 

@@ -1,4 +1,4 @@
-"""Lowering of the primitive to one custom call, whose attributes do not depend on sizes."""
+"""Lowering of the primitive: one custom call whose attributes depend on no sizes, or XLA's code."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import jax.ffi
 from jax.interpreters import mlir
 
 from jax_ffi.attributes import launch_attributes
+from jax_ffi.fusion import lower_fused
 from jax_ffi.partition import is_partitionable, lower_partitioned
 from jax_ffi.platforms import CODE
 from jax_ffi.primitive import Launch, launch_p, result_avals
@@ -27,6 +28,9 @@ def aliases(operation: Operation) -> dict[int, int]:
 
 def _lower(platform: str, ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch) -> Any:
     operation = launch.operation
+    fused = lower_fused(ctx, operands, launch)
+    if fused is not None:
+        return fused
     if is_partitionable(ctx, launch):
         return lower_partitioned(ctx, operands, launch)
     lowering = jax.ffi.ffi_lowering(

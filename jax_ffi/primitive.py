@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache, partial
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import jax
@@ -14,7 +14,7 @@ from jax.interpreters import xla
 from jax.sharding import NamedSharding, PartitionSpec
 
 from jax_ffi import compat
-from kernelcore.operators import Operation, evaluate
+from kernelcore.operators import Fuse, Operation, evaluate
 
 launch_p = Primitive("kernelcore_launch")
 launch_p.multiple_results = True
@@ -30,6 +30,7 @@ class Launch:
         differentiable: Whether derivatives were asked for by the user.
         has_side_effect: Whether the call stays although its results are not used.
         block_dim: Threads per block on GPUs; 0 leaves the choice to the launcher.
+        fuse: Whether XLA computes it in its own code.
     """
 
     operation: Operation
@@ -37,6 +38,7 @@ class Launch:
     differentiable: bool = True
     has_side_effect: bool = False
     block_dim: int = 0
+    fuse: Fuse = False
 
 
 def bind(operands: Sequence[Any], launch: Launch) -> list[Any]:
@@ -86,5 +88,12 @@ def side_effect() -> Any:
     return jax.make_jaxpr(lambda: jax.debug.callback(lambda: None))().effects
 
 
+def _run(*operands: Any, launch: Launch) -> list[Any]:
+    # A call outside of a program has nothing to be fused with.
+    if launch.fuse:
+        launch = launch.operation.once(("opaque", launch), lambda: replace(launch, fuse=False))
+    return xla.apply_primitive(launch_p, *operands, launch=launch)
+
+
 # Compiles and caches per Launch, also where jit is disabled.
-launch_p.def_impl(partial(xla.apply_primitive, launch_p))
+launch_p.def_impl(_run)

@@ -13,6 +13,7 @@ from kernelcore import uint64
 from kernelcore.operators import (
     AnyRank,
     Arguments,
+    Fuse,
     Operation,
     Scalar,
     element_type,
@@ -168,6 +169,7 @@ class Call:
         arguments: Arguments,
         qualname: str | None,
         takes_out: bool = False,
+        fuse: Fuse = False,
     ) -> None:
         self.operation = operation
         self.takes_out = takes_out
@@ -184,7 +186,7 @@ class Call:
         }
         # Operands that may be numbers which torch's schemas do not have.
         self.wide = [i for i, dtype in self.values.items() if dtype == uint64]
-        self.operators = OperatorPair.of(operation, qualname)
+        self.operators = OperatorPair.of(operation, qualname, fuse)
         self.numbers, self.tensors = self.operators
         if qualname is not None:  # Programs that name it may be loaded without Python.
             for operator in self.operators:

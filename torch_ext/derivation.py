@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-from kernelcore.operators import DerivedOperation, Operation, derive, extremum_operations
+from kernelcore.operators import DerivedOperation, Fuse, Operation, derive, extremum_operations
 
 # Of operators whose names tell their content.
 NAMESPACE = "kernelcore"
@@ -102,9 +102,10 @@ def ascii_name(name: str) -> str:
     return "".join(c if c.isascii() else f"u{ord(c):x}" for c in name)
 
 
-def root_name(operation: Operation) -> str:
-    """The name of an operation that was not derived; it tells the content."""
-    digest = hashlib.sha256(f"{operation.key}{_version()}".encode()).hexdigest()
+def root_name(operation: Operation, fuse: Fuse = False) -> str:
+    """The name of an operation that was not derived; it tells the content, and what graphs fuse."""
+    how = f"{fuse}" if fuse else ""
+    digest = hashlib.sha256(f"{operation.key}{_version()}{how}".encode()).hexdigest()
     return f"{ascii_name(operation.func.name)}_{digest[:ROOT_DIGITS]}"
 
 
@@ -133,9 +134,10 @@ def parse_name(name: str) -> Name | None:
 
 @cache
 def _version() -> str:
-    """A digest of everything that decides what a derivation makes."""
+    """A digest of everything that decides what a derivation, or a decomposition, makes."""
     digest = hashlib.sha256()
-    for package in ("kernelcore", "kernelcore.builtins", "kernelcore.passes", "torch_ext"):
+    packages = ("kernelcore", "kernelcore.builtins", "kernelcore.operators", "kernelcore.passes")
+    for package in (*packages, "kernelcore.passes.access", "torch_ext"):
         sources = (f for f in resources.files(package).iterdir() if f.name.endswith(".py"))
         for file in sorted(sources, key=lambda f: f.name):
             digest.update(file.read_bytes())

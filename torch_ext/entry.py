@@ -20,6 +20,7 @@ from kernelcore.operators import (
     AnyRank,
     Arguments,
     BoundKernel,
+    Fuse,
     Operation,
     ShapeSpec,
     checked_keywords,
@@ -29,6 +30,7 @@ from kernelcore.operators import (
 )
 from torch_ext.call import Call, OperatorFunction, as_function, of_any_rank
 from torch_ext.derivation import NAMESPACE, parse_name
+from torch_ext.fusion import require_arithmetic
 from torch_ext.generic import generic_operator
 from torch_ext.mutation import mutating
 from torch_ext.traced import OperatorPair, traceable
@@ -186,12 +188,13 @@ def _make(
 
 
 def operator_function(
-    bound: BoundKernel, mutates: tuple[str, ...] = ()
+    bound: BoundKernel, mutates: tuple[str, ...] = (), fuse: Fuse = False
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """What ``torch_op`` returns, of a kernel under a contract; and what runs outside of graphs."""
     updated = {leaf for name in mutates for leaf in typed_leaves(bound.kernel)[name]}
     leaves = tuple(leaf for leaf in bound.leaves.in_out if leaf in updated)
-    return _functions(bound.kernel, bound.operation, bound.arguments, None, leaves, False)
+    require_arithmetic(bound.operation, fuse)
+    return _functions(bound.kernel, bound.operation, bound.arguments, None, leaves, False, fuse)
 
 
 def _functions(
@@ -201,16 +204,17 @@ def _functions(
     name: str | None,
     mutates: tuple[str, ...],
     profiled: bool,
+    fuse: Fuse = False,
 ) -> tuple[OperatorFunction, Callable[..., Any]]:
     qualname = None if name is None else _qualified(name, operation)
     # In-place updates return nothing to write; an operand named `out` takes precedence.
     takes_out = not mutates and "out" not in (*arguments.names, *arguments.leaves)
-    call = Call(operation, arguments, qualname, takes_out)
+    call = Call(operation, arguments, qualname, takes_out, fuse)
     traced = traceable(
         operation,
         arguments,
         exported=call.operators,
-        compiled=OperatorPair.of(operation),
+        compiled=OperatorPair.of(operation, None, fuse),
         takes_out=takes_out,
     )
     with_out = call.checked if takes_out else None

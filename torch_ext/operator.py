@@ -15,7 +15,7 @@ from torch import _C
 from torch._ops import OpOverload
 from torch.autograd import forward_ad
 
-from kernelcore.operators import MAX_GRID_DIMS, Operation, cached_property, evaluate
+from kernelcore.operators import MAX_GRID_DIMS, Fuse, Operation, cached_property, evaluate
 from torch_ext import derivation, native
 from torch_ext.check import check_arguments, leading_tensor
 from torch_ext.derivation import Derivation
@@ -23,11 +23,19 @@ from torch_ext.dtype import dtype_to_torch
 
 
 class Origin(NamedTuple):
-    """Where an operator comes from: its root, the derivations, and the form of its scalars."""
+    """Where an operator comes from.
+
+    Attributes:
+        root: The name of the operation that was not derived.
+        derivations: What was derived of it.
+        tensor_values: Whether scalars are tensors.
+        fuse: Whether Inductor computes it in its own code.
+    """
 
     root: str
     derivations: tuple[Derivation, ...]
     tensor_values: bool
+    fuse: Fuse
 
 
 class Derived(NamedTuple):

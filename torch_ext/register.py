@@ -11,8 +11,8 @@ from torch import _C
 from torch._ops import OpOverload
 
 from kernelcore.base.errors import KernelArgumentError, KernelError
-from kernelcore.operators import ForkLock, Operation, Scalar
-from torch_ext import autocast, native, sharding
+from kernelcore.operators import ForkLock, Fuse, Operation, Scalar
+from torch_ext import autocast, fusion, native, sharding
 from torch_ext.autocast import autocast_kernel
 from torch_ext.autograd import autograd_kernel, make_functions
 from torch_ext.derivation import NAMESPACE, ascii_name, derived_name, parse_name, root_name
@@ -28,8 +28,9 @@ _NUMBERS = {"bool": "bool", "int": "SymInt", "uint": "SymInt", "float": "float"}
 _lock = ForkLock()
 _libraries: dict[str, torch.library.Library] = {}
 _operators: dict[str, TorchOperator] = {}
-# By root name: the operations from which an operator known by name can be derived.
-_roots: dict[str, Operation] = {}
+# By root name: the operations from which an operator known by name can be derived, and whether
+# graphs fuse them.
+_roots: dict[str, tuple[Operation, Fuse]] = {}
 # By qualified name.
 _overloads: dict[str, OpOverload] = {}
 _outs: dict[str, OutOverload] = {}
@@ -38,7 +39,10 @@ _defined: set[str] = set()
 
 
 def root_operator(
-    operation: Operation, tensor_values: bool = False, qualname: str | None = None
+    operation: Operation,
+    tensor_values: bool = False,
+    qualname: str | None = None,
+    fuse: Fuse = False,
 ) -> TorchOperator:
     """The operator of an operation that was not derived.
 
@@ -46,20 +50,21 @@ def root_operator(
         operation: What it computes.
         tensor_values: Whether scalar operands are tensors without dimensions, not numbers.
         qualname: ``namespace::name``; by default one that tells the content.
+        fuse: Whether Inductor computes it in its own code.
 
     Raises:
         KernelArgumentError: The name is taken by another operation.
     """
-    root = root_name(operation)
+    root = root_name(operation, fuse)
     with _lock:
-        _roots[root] = operation
-    origin = Origin(root, (), tensor_values)
+        _roots[root] = operation, fuse
+    origin = Origin(root, (), tensor_values, fuse)
     return _operator(operation, origin, qualname or f"{NAMESPACE}::{root}")
 
 
 def root_operation(root: str) -> Operation:
     """The operation with the root name ``root``, which has an operator."""
-    return _roots[root]
+    return _roots[root][0]
 
 
 def _derive(operation: Operation, origin: Origin) -> TorchOperator:
@@ -92,16 +97,17 @@ def _define_missing(name: str) -> None:
     """
     found = parse_name(name)
     if found is not None and f"{NAMESPACE}::{name}" not in _defined:
-        operation = _roots.get(found.root)
-        if operation is None:
+        known = _roots.get(found.root)
+        if known is None:
             raise KernelError(
                 f"the operator '{NAMESPACE}::{name}' is derived of a kernel that is not registered",
                 remedy="call torch_op for that kernel first; if the kernel or kernelcore changed, "
                 "clear torch's compile cache",
             )
+        operation, fuse = known
         for derivation in found.derivations:
             operation = derivation.apply(operation).operation
-        origin = Origin(found.root, found.derivations, found.tensor_values)
+        origin = Origin(found.root, found.derivations, found.tensor_values, fuse)
         operator = _derive(operation, origin)
         if name.endswith("_k"):
             _inner(operator)
@@ -129,6 +135,7 @@ def _define(operator: TorchOperator, qualname: str) -> OpOverload:
     native.implement(operator.native, namespace, name, keys)
     found = getattr(getattr(torch.ops, namespace), name).default
     sharding.add_rule(found, operator.operation)
+    fusion.add_rule(qualname, operator.operation, operator.origin.fuse, library)
     return found
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 
 from kernelcore import uint64
-from kernelcore.operators import SCALARS, Arguments, Operation, Scalar, element_type
+from kernelcore.operators import SCALARS, Arguments, Fuse, Operation, Scalar, element_type
+from torch_ext import fusion
 from torch_ext.check import number_error
-from torch_ext.derivation import NAMESPACE, root_name
+from torch_ext.derivation import NAMESPACE
 from torch_ext.dtype import dtype_to_torch, is_wide, tensor_from_number, tensor_from_symbol
 from torch_ext.graph_marks import constant
 from torch_ext.operator import TorchOperator
@@ -61,12 +62,12 @@ class OperatorPair(NamedTuple):
     tensors: TorchOperator
 
     @staticmethod
-    def of(operation: Operation, qualname: str | None = None) -> OperatorPair:
+    def of(operation: Operation, qualname: str | None = None, fuse: Fuse = False) -> OperatorPair:
         """The operators called ``qualname``, by default as their content is."""
-        numbers = root_operator(operation, False, qualname)
+        numbers = root_operator(operation, False, qualname, fuse)
         if all(o.is_size or not o.is_number(False) for o in operation.operands):
             return OperatorPair(numbers, numbers)
-        return OperatorPair(numbers, root_operator(operation, True, qualname))
+        return OperatorPair(numbers, root_operator(operation, True, qualname, fuse))
 
 
 def traceable(
@@ -88,13 +89,14 @@ def traceable(
         takes_out: Whether ``out`` may be given.
     """
     flat = arguments.flattened()
+    root = compiled.numbers.origin.root
     scalar = {
-        i: _scalar_rule(root_name(operation), i, o.type)
+        i: _scalar_rule(root, i, o.type)
         for i, o in enumerate(operation.operands)
         if isinstance(o.type, Scalar) and not o.is_size
     }
     composite = {
-        i: _composite_rule(_scalar_rule(root_name(operation), i, element_type(o.type)))
+        i: _composite_rule(_scalar_rule(root, i, element_type(o.type)))
         for i, o in enumerate(operation.operands)
         if operation.is_composite(i)
     }
@@ -141,6 +143,7 @@ def _by_name(operator: TorchOperator) -> Callable[..., Any]:
 
     @constant
     def register() -> bool:
+        fusion.mark_table()
         return bool(operator.public)
 
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -44,6 +44,7 @@ from kernelcore.operators.extremum import (
     extremum_operations,
     find_ties,
 )
+from kernelcore.operators.fusion import Arithmetic, Fuse, computed, fits, is_fused, require_fusable
 from kernelcore.operators.gpu import common_architecture, gpu_operation
 from kernelcore.operators.identifiers import identifiers
 from kernelcore.operators.operation import (

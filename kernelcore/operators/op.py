@@ -21,6 +21,7 @@ from kernelcore.operators.forms.cost import Cost
 from kernelcore.operators.forms.frameworks import first_framework, framework_of, mixed_frameworks
 from kernelcore.operators.forms.kernel import torch_entry
 from kernelcore.operators.forms.make import arguments_of, make_form
+from kernelcore.operators.fusion import Fuse
 from kernelcore.operators.spec import Declaration, Dims, Names, OutputDims, Spec, parse
 
 FRAMEWORKS = ("torch", "jax", "paddle", "numpy", "kernelcore")
@@ -236,6 +237,7 @@ def op(
     output_dims: OutputDims = None,
     defaults: Mapping[str, Any] | None = None,
     block_dim: int | None = None,
+    fuse: Fuse = "auto",
 ) -> Op: ...
 @typing.overload
 def op(
@@ -248,6 +250,7 @@ def op(
     output_dims: OutputDims = None,
     defaults: Mapping[str, Any] | None = None,
     block_dim: int | None = None,
+    fuse: Fuse = "auto",
 ) -> Callable[[Kernel | Callable[..., Any]], Op]: ...
 @checked_keywords
 def op(
@@ -260,6 +263,7 @@ def op(
     output_dims: OutputDims = None,
     defaults: Mapping[str, Any] | None = None,
     block_dim: int | None = None,
+    fuse: Fuse = "auto",
 ) -> Any:
     """Make one operator for torch tensors, JAX, NumPy, Paddle and kernelcore arrays.
 
@@ -289,6 +293,11 @@ def op(
         defaults: Values of parameters that calls may leave out, by name.
         block_dim: Threads per block on GPUs, for JAX and kernelcore arrays. Default: the
             launcher's choice.
+        fuse: Whether ``torch.compile`` and ``jax.jit`` compute an elementwise kernel in code of
+            their own, together with the operations around it, as they do its derivatives. "auto":
+            where results keep their bits, which floats in JAX do not; True: by the rules of their
+            compilers, and with their own elementary functions; False: never. Calls outside of
+            compiled programs are not affected.
 
     Returns:
         An operator: a function of the parameters without ``outputs``. It returns one array, or a
@@ -318,6 +327,7 @@ def op(
         output_dims=output_dims,
         defaults=defaults,
         block_dim=block_dim,
+        fuse=fuse,
     )
     return make if declared is None else make(declared)
 

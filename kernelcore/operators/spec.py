@@ -11,6 +11,7 @@ from kernelcore.base.errors import KernelArgumentError, SrcLoc
 from kernelcore.language.flatten import leaf_names
 from kernelcore.launch.kernel import Kernel
 from kernelcore.operators.arguments import Arguments, ArgumentTree
+from kernelcore.operators.fusion import Fuse
 from kernelcore.operators.gpu import is_block_dim
 from kernelcore.operators.operation import Operation
 from kernelcore.operators.shape_rules import ShapeSpec, kernel_operation
@@ -34,6 +35,7 @@ class Spec:
         output_dims: The shape of every output, or shapes by name.
         defaults: Values of parameters that calls may leave out.
         block_dim: Threads per block on GPUs; 0 leaves the choice to the launcher.
+        fuse: Whether elementwise kernels are computed in the graph of a compiled program.
     """
 
     outputs: tuple[str, ...] | None = None
@@ -43,6 +45,7 @@ class Spec:
     output_dims: OutputDims = None
     defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
     block_dim: int = 0
+    fuse: Fuse = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ def parse(
     output_dims: OutputDims = None,
     defaults: Mapping[str, Any] | None = None,
     block_dim: int | None = None,
+    fuse: Fuse = False,
 ) -> Spec:
     """The options of the operator of what is ``declared``.
 
@@ -110,6 +114,8 @@ def parse(
     if block_dim is not None and not is_block_dim(block_dim):
         text = f"block_dim: expected an integer from 1 to {MAX_BLOCK_DIM}, found {block_dim!r}"
         raise refuse(text, "leave it out: only GPUs have blocks of threads")
+    if not isinstance(fuse, bool) and fuse != "auto":  # pyright: ignore[reportUnnecessaryComparison]
+        raise refuse(f"fuse: expected True, False or 'auto', found {fuse!r}", "leave it out")
     return Spec(
         results,
         tuple(p for p in declared.parameters if p in (*preserved, *updated)),
@@ -118,6 +124,7 @@ def parse(
         output_dims,
         dict(defaults or {}),
         int(block_dim or 0),
+        fuse,
     )
 
 

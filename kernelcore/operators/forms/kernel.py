@@ -14,6 +14,7 @@ from kernelcore.operators.arguments import Arguments
 from kernelcore.operators.forms.base import Form, Run, results_type
 from kernelcore.operators.forms.cost import Cost, CostCounter
 from kernelcore.operators.forms.host import run_on_arrays, run_on_numpy
+from kernelcore.operators.fusion import Arithmetic, require_fusable
 from kernelcore.operators.spec import BoundKernel, DimsKey, Spec, bound_kernel, roles_of
 
 # Adapters, which import their framework: they are loaded when an array of it has been seen.
@@ -73,9 +74,11 @@ class KernelForm(Form):
     def bound_kernel(self, kernel: Kernel, key: DimsKey) -> BoundKernel:
         """``kernel``, this one for given types, with shapes of the form ``key``."""
         launch_dims, rows, sizes = key
-        return bound_kernel(
+        bound = bound_kernel(
             kernel, self.outputs, self.in_out, launch_dims, dict(rows), self.spec.defaults, sizes
         )
+        require_fusable(bound.operation, self.spec.fuse, Arithmetic())
+        return bound
 
 
 def _torch(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
@@ -90,14 +93,14 @@ def _torch(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
         )
         return made, made
     bound = form.bound_kernel(form.kernel, key)
-    made, eager = torch_entry.operator_function(bound, mutates)
+    made, eager = torch_entry.operator_function(bound, mutates, form.spec.fuse)
     if form.is_own(key):
         form.quick = _packed_torch(form, bound, eager)
     return made, _packed_torch(form, bound, made)
 
 
 def _torch_function(form: KernelForm, bound: BoundKernel) -> Run:
-    made, _ = torch_entry.operator_function(bound, form.spec.mutates)
+    made, _ = torch_entry.operator_function(bound, form.spec.mutates, form.spec.fuse)
     return _packed_torch(form, bound, made)
 
 

@@ -1,0 +1,161 @@
+"""Which kernels are functions of whole arrays, so that a framework can fuse them with its own code.
+
+Each thread of such a kernel reads and writes elements at its own launch index only, and computes
+them by operations that frameworks have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from kernelcore.base.errors import SrcLoc
+from kernelcore.builtins.reference import is_narrow
+from kernelcore.builtins.spelling import Spelling, conversion_keeps_bits
+from kernelcore.ir.core import Atom, Eqn, Func, Region, Var
+from kernelcore.ir.op import ATOMICS, LOOPS, OpKind
+from kernelcore.ir.walk import array_type, walk_eqns
+from kernelcore.language.types import ArrayType, Scalar, element_type
+
+# Why a kernel with an equation of some kind stays apart.
+_REASONS: Mapping[OpKind, str] = MappingProxyType(
+    {
+        OpKind.DIM: "asks for the extent of an array",
+        **dict.fromkeys(ATOMICS, "updates an element atomically"),
+        OpKind.PRINT: "prints",
+        OpKind.ASSERT: "checks a condition",
+        **dict.fromkeys(LOOPS, "is a loop"),
+        OpKind.SNIPPET: "calls native code",
+        OpKind.STACK: "records values for a reverse sweep",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """How the compiler of a framework computes with arrays.
+
+    Attributes:
+        dtypes: The element types that it has; None for all.
+        rounds_once: Whether it rounds each basic operation on floats once, and keeps denormals.
+    """
+
+    dtypes: frozenset[Scalar] | None = None
+    rounds_once: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """A reason for which a kernel is not fused, and where it is; ``text`` follows a line number."""
+
+    text: str
+    loc: SrcLoc | None
+
+    def __str__(self) -> str:
+        return f"line {self.loc.line} {self.text}" if self.loc else f"it {self.text}"
+
+
+def obstacles(func: Func, arithmetic: Arithmetic, *, keeps_bits: bool) -> Iterator[Obstacle]:
+    """What keeps ``func``, without rules, from being fused; nothing if it can be.
+
+    With ``keeps_bits`` results must have the bits that machine code gives.
+    """
+    for index, param in enumerate(func.params):
+        text = _obstacle_of_type(param, arithmetic.dtypes)
+        if text is not None:
+            yield Obstacle(text, func.param_loc(index))
+    checker = _Checker(func, arithmetic, keeps_bits)
+    for eqn in walk_eqns(func.body):
+        text = checker.obstacle(eqn)
+        if text is not None:
+            yield Obstacle(text, eqn.loc)
+
+
+def _obstacle_of_type(var: Var, dtypes: Collection[Scalar] | None) -> str | None:
+    if isinstance(var.type, ArrayType) and var.type.components:
+        return f"declares '{var.name}', whose elements have components"
+    dtype = element_type(var.type)
+    if is_narrow(dtype):
+        return f"has values of {dtype}, which frameworks round less often"
+    if dtypes is not None and dtype not in dtypes:
+        return f"has values of {dtype}, with which the framework does not compute"
+    return None
+
+
+class _Checker:
+    def __init__(self, func: Func, arithmetic: Arithmetic, keeps_bits: bool) -> None:
+        self.arithmetic = arithmetic
+        self.keeps_bits = keeps_bits
+        self.axis = grid_axes(func.body)
+        self.own = tuple(range(func.rank))
+        accesses = [e for e in walk_eqns(func.body) if e.op.kind in _WRITES]
+        self.written = {e.inputs[0] for e in accesses}
+
+    def obstacle(self, eqn: Eqn) -> str | None:
+        """Why ``eqn`` keeps its kernel from being fused."""
+        for out in eqn.outputs:
+            if not isinstance(out.type, Scalar):
+                break
+            text = _obstacle_of_type(out, self.arithmetic.dtypes)
+            if text is not None:
+                return text
+        match eqn.op.kind:
+            case OpKind.PURE:
+                return self.pure(eqn)
+            case OpKind.CAST:
+                return self.cast(eqn)
+            case OpKind.TID | OpKind.IF:
+                return None
+            case OpKind.LOAD | OpKind.STORE | OpKind.ATOMIC_ADD:
+                return self.access(eqn)
+            case kind:
+                return _REASONS.get(kind, f"has the operation {eqn.op.name}")
+
+    def pure(self, eqn: Eqn) -> str | None:
+        spelling: Spelling | None = eqn.op.array
+        type_ = element_type(eqn.inputs[-1].type)
+        if spelling is None or not spelling.takes(type_):
+            return f"computes '{eqn.op.name}' of {type_}, which frameworks compute otherwise"
+        rounds_once = self.arithmetic.rounds_once
+        if not self.keeps_bits or spelling.keeps_bits(type_, rounds_once=rounds_once):
+            return None
+        if spelling.ulp:
+            return (
+                f"computes '{eqn.op.name}', of which frameworks give other bits (fuse=True allows "
+                f"{spelling.ulp} ulp)"
+            )
+        return f"computes '{eqn.op.name}' of floats, whose bits the framework does not keep"
+
+    def cast(self, eqn: Eqn) -> str | None:
+        source, target = element_type(eqn.inputs[0].type), eqn.attrs["dtype"]
+        rounds_once = self.arithmetic.rounds_once
+        if self.keeps_bits and not conversion_keeps_bits(source, target, rounds_once=rounds_once):
+            return f"converts {source} to {target}, whose bits the framework does not keep"
+        return None
+
+    def access(self, eqn: Eqn) -> str | None:
+        axes = indexed_axes(eqn, self.axis)
+        if eqn.inputs[0] in self.written:
+            is_own = axes == self.own
+        else:
+            is_own = axes is not None and list(axes) == sorted(set(axes))
+        if is_own:
+            return None
+        what = {OpKind.LOAD: "reads", OpKind.ATOMIC_ADD: "adds to"}.get(eqn.op.kind, "writes")
+        return f"{what} an element of another thread"
+
+
+_WRITES = (OpKind.STORE, OpKind.ATOMIC_ADD)
+
+
+def grid_axes(body: Region) -> Mapping[Atom, int]:
+    """The launch axis of every Var that is a launch index."""
+    return {e.out: e.attrs["axis"] for e in walk_eqns(body) if e.op.kind is OpKind.TID}
+
+
+def indexed_axes(eqn: Eqn, axis: Mapping[Atom, int]) -> tuple[int, ...] | None:
+    """The launch axes whose indices the access ``eqn`` has, if it has no others."""
+    ndim = array_type(eqn).ndim
+    found = [axis.get(i) for i in eqn.inputs[1 : 1 + ndim]]
+    return tuple(a for a in found if a is not None) if None not in found else None

@@ -1,0 +1,138 @@
+"""Elementwise operators as code of XLA's own."""
+
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportGeneralTypeIssues=false, reportOptionalMemberAccess=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export
+from jax.sharding import Mesh, PartitionSpec
+
+import kernelcore as kc
+
+AnyRank = kc.array(dtype=float, ndim=...)
+Floats = kc.array(dtype=float)
+Ints = kc.array(dtype=int)
+
+
+@kc.kernel
+def leaky_kernel(x: AnyRank, a: float, b: float, y: AnyRank):
+    i = kc.tid()
+    v = a * x[i] + b
+    y[i] = v if v > 0.0 else 0.1 * v
+
+
+leaky = kc.op(leaky_kernel, fuse=True)
+opaque = kc.op(leaky_kernel)
+
+
+@kc.op
+@kc.kernel
+def moved(x: Ints, y: Floats, n: Ints, z: Floats):
+    i = kc.tid()
+    n[i] = x[i] // 3 * i + (x[i] >> 2)
+    z[i] = -y[i] if x[i] > 4 else kc.abs(y[i])
+
+
+@kc.op(fuse=True)
+@kc.kernel
+def shifted(x: Floats, y: Floats):
+    i = kc.tid()
+    y[i] = (x[i] + 12582912.0) - 12582912.0
+
+
+def chain(x: Any, op: Any = leaky) -> Any:
+    for k in range(5):
+        x = op(x, 1.0 + 0.125 * k, 0.5 - 0.25 * k)
+    return x
+
+
+def numbers(*shape: int) -> Any:
+    return jnp.asarray(np.random.default_rng(2).standard_normal(shape).astype(np.float32))
+
+
+def is_launched(f: Callable[..., Any], *args: Any) -> bool:
+    """Whether the program of ``f`` launches a kernel."""
+    return "custom_call" in jax.jit(f).lower(*args).as_text().replace("custom_call @Sharding", "")
+
+
+def test_a_chain_and_its_derivatives_are_code_of_xla() -> None:
+    def first(x: Any) -> Any:
+        return jax.grad(lambda x: (chain(x) ** 2).sum())(x)
+
+    def second(x: Any) -> Any:
+        return jax.grad(lambda x: first(x).sum())(x)
+
+    x = numbers(37, 11)
+    for f in (chain, first, second, lambda x: jax.jvp(chain, (x,), (x,))):
+        assert not is_launched(f, x)
+        np.testing.assert_allclose(jax.jit(f)(x), f(x), rtol=2e-5, atol=2e-5)
+
+
+def test_calls_outside_of_programs_are_launches() -> None:
+    x = numbers(100)
+    assert np.array_equal(chain(x), chain(x, opaque))
+    with jax.disable_jit():
+        assert np.array_equal(chain(x), chain(x, opaque))
+
+
+def test_operators_stay_where_results_would_have_other_bits() -> None:
+    x = numbers(12)
+    assert is_launched(lambda x: chain(x, opaque), x)
+    args = jnp.arange(-6, 6, dtype=jnp.int32), x
+    assert not is_launched(moved, *args)
+    for one, want in zip(jax.jit(moved)(*args), moved(*args), strict=True):
+        assert np.array_equal(one, want)
+
+
+def test_constants_that_cancel_round_in_between() -> None:
+    x = 10 * numbers(500)
+    assert not is_launched(shifted, x)
+    assert np.array_equal(jax.jit(shifted)(x), np.round(x))
+
+
+def test_batches_exports_and_parts_of_arrays() -> None:
+    x, a = numbers(6, 5), numbers(3)
+    rows = jax.vmap(lambda x: leaky(x, 2.0, 1.0))
+    scales = jax.vmap(lambda a: leaky(x, a, 1.0))
+    mesh = Mesh(np.array(jax.devices()[:1]), "x")
+    part = PartitionSpec("x")
+    mapped = jax.shard_map(lambda x: leaky(x, 2.0, 1.0), mesh=mesh, in_specs=part, out_specs=part)
+    for f, given in ((rows, x), (scales, a), (mapped, x)):
+        assert not is_launched(f, given)
+        np.testing.assert_allclose(jax.jit(f)(given), f(given), rtol=1e-6)
+    stored = export.export(jax.jit(chain))(x).serialize()
+    np.testing.assert_allclose(export.deserialize(stored).call(x), chain(x), rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "x", [numbers(0, 4), numbers(), numbers(8, 6).T[::2]], ids=lambda x: x.shape
+)
+def test_shapes(x: Any) -> None:
+    assert not is_launched(chain, x)
+    found = jax.jit(chain)(x)
+    assert found.shape == x.shape
+    np.testing.assert_allclose(found, chain(x), rtol=1e-5, atol=1e-6)
+
+
+def test_types_that_programs_lack_stay_launches() -> None:
+    wide = kc.op(wide_kernel, fuse=True)
+    x = numbers(5)
+    with jax.enable_x64(False):
+        assert is_launched(wide, x)
+    with jax.enable_x64(True):
+        assert not is_launched(wide, x)
+        assert np.array_equal(jax.jit(wide)(x), wide(x))
+
+
+@kc.kernel
+def wide_kernel(x: Floats, y: Floats):
+    i = kc.tid()
+    y[i] = float(kc.float64(x[i]) + kc.float64(1e-9))

@@ -1,0 +1,211 @@
+"""Elementwise operators as functions of whole arrays: NumPy's give the bits of machine code."""
+
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportGeneralTypeIssues=false, reportOptionalMemberAccess=false
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kernelcore as kc
+from kernelcore.language.types import SCALARS, Scalar, float32
+from kernelcore.operators import Arithmetic, Operation, computed, derive, fits, is_fused
+from kernelcore.operators.spec import bound_kernel, roles_of, static_key
+
+Floats = kc.array(dtype=float)
+Doubles = kc.array(dtype=kc.float64)
+Ints = kc.array(dtype=int)
+AnyRank = kc.array(dtype=float, ndim=...)
+
+
+class NumPy:
+    """Functions of the array API on NumPy arrays."""
+
+    def __getattr__(self, name: str) -> Any:
+        def quiet(*args: Any) -> Any:
+            with np.errstate(all="ignore"):
+                return getattr(np, name)(*args)
+
+        return quiet
+
+    def scalar(self, t: Scalar, value: float) -> Any:
+        return np.full((), value, t.numpy)
+
+    def value(self, t: Scalar, given: Any) -> Any:
+        return np.asarray(given, t.numpy)
+
+    def astype(self, x: Any, t: Scalar) -> Any:
+        with np.errstate(all="ignore"):
+            return np.asarray(x).astype(t.numpy)
+
+    def indices(self, count: int) -> Any:
+        return np.arange(count, dtype=np.int32)
+
+    def result(self, x: Any, shape: Sequence[int], is_new: bool) -> Any:
+        whole = np.broadcast_to(x, shape)
+        return whole if is_new else whole.copy()
+
+
+def operation_of(op: Any) -> Operation:
+    outputs, in_out = roles_of(op.kernel, op.spec)
+    dims, rows, _ = static_key(op.spec, outputs)
+    return bound_kernel(op.kernel, outputs, in_out, dims, dict(rows)).operation
+
+
+def same(operation: Operation, args: Sequence[Any]) -> None:
+    """Assert that functions of arrays give what machine code gives."""
+    assert fits(operation, args)
+    found = computed(operation, NumPy(), args)
+    shapes = operation.shapes(args)
+    grid = [e.value if e.operand < 0 else shapes[e.operand][e.axis] for e in operation.grid]
+    wanted = [np.full(grid, 7, r.type.dtype.numpy) for r in operation.results]
+    operation.native.run(args, wanted)
+    for one, want in zip(found, wanted, strict=False):
+        assert one.dtype == want.dtype
+        np.testing.assert_array_equal(bits(one), bits(want))
+
+
+def bits(x: Any) -> Any:
+    """``x`` as integers; all NaN are one."""
+    if x.dtype.kind != "f":
+        return x
+    return np.where(np.isnan(x), -1, x.view(f"i{x.dtype.itemsize}"))
+
+
+def samples(dtype: Scalar, count: int, seed: int = 3) -> Any:
+    """Numbers of a type, among them those at its limits."""
+    rng = np.random.default_rng(seed)
+    if dtype.kind == "bool":
+        return rng.random(count) < 0.5
+    if dtype.is_float:
+        odd = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-42, 3e9, -3e9, 2.5, -0.5, 127.5, 1e20]
+        found = rng.normal(0, 100, count).astype(dtype.numpy)
+        found[: count // 2] = rng.choice(np.array(odd), count // 2)
+        return found
+    low, high = dtype.limits
+    found = rng.integers(low, high, count, dtype.numpy, endpoint=True)
+    small = [n for n in (0, 1, 2, 3, 7, -1, -2, -7, low, high) if low <= n <= high]
+    found[: count // 2] = rng.choice(np.array(small, dtype.numpy), count // 2)
+    return found
+
+
+@kc.op
+@kc.kernel
+def arithmetic(x: Floats, y: Floats, a: float, z: Floats):
+    i = kc.tid()
+    v = kc.clamp(x[i] * y[i] + a, -50.0, 70.0) / (y[i] - 1.0)
+    z[i] = kc.min(v, kc.max(x[i], kc.abs(y[i]))) + kc.sqrt(x[i]) * kc.sign(y[i]) + kc.frac(x[i])
+
+
+@kc.op
+@kc.kernel
+def branches(x: Floats, y: Floats, z: Floats, w: Ints):
+    i = kc.tid()
+    if x[i] > y[i]:
+        z[i] = -x[i]
+        if kc.isnan(y[i]) or not (y[i] < 0.0):
+            w[i] = int(kc.round(y[i]))
+    else:
+        w[i] = i
+        v = kc.floor(x[i]) if y[i] == 0.0 else kc.trunc(y[i])
+        z[i] = kc.where(v != x[i], kc.ceil(v), kc.copysign(1.0, y[i]))
+
+
+@kc.op
+@kc.kernel
+def integers(x: Ints, y: Ints, quotient: Ints, rest: Ints, others: Ints):
+    i = kc.tid()
+    quotient[i] = x[i] // y[i]
+    rest[i] = x[i] % y[i]
+    others[i] = (
+        ((x[i] << y[i]) ^ (x[i] >> y[i])) + (~x[i] & y[i] | kc.abs(x[i])) - kc.min(x[i], y[i])
+    )
+
+
+@kc.op(in_out="y")
+@kc.kernel
+def updated(x: Doubles, y: Doubles):
+    i = kc.tid()
+    if x[i] > 0.0:
+        y[i] = y[i] * x[i]
+    y[i] += 1.0
+
+
+@kc.op(launch_dims="x")
+@kc.kernel
+def grid(x: kc.array2d(dtype=float), row: Floats, z: kc.array2d(dtype=float)):
+    i, j = kc.tid()
+    z[i, j] = x[i, j] - row[i] * float(j)
+
+
+FLOATS = samples(float32, 500), samples(float32, 500, 4)
+INTS = samples(kc.int32, 500), samples(kc.int32, 500, 4)
+
+
+@pytest.mark.parametrize(
+    ("op", "args"),
+    [
+        (arithmetic, (*FLOATS, 0.25)),
+        (branches, FLOATS),
+        (integers, INTS),
+        (updated, (samples(kc.float64, 300), samples(kc.float64, 300, 4))),
+        (grid, (samples(float32, 60).reshape(6, 10), samples(float32, 6))),
+        (grid, (np.zeros((0, 10), np.float32), np.zeros(0, np.float32))),
+    ],
+    ids=lambda v: getattr(v, "__name__", ""),
+)
+def test_results_have_the_bits_of_machine_code(op: Any, args: tuple[Any, ...]) -> None:
+    operation = operation_of(op)
+    assert is_fused(operation, "auto", Arithmetic())
+    same(operation, args)
+
+
+CASTS = [
+    (source, target)
+    for source in SCALARS
+    for target in SCALARS
+    if not any(t.is_float and t.bits == 16 for t in (source, target))
+]
+
+
+@pytest.mark.parametrize(("source", "target"), CASTS, ids=str)
+def test_conversions_are_those_of_the_language(source: Scalar, target: Scalar) -> None:
+    @kc.kernel
+    def convert(x: kc.array1d[Any], y: kc.array1d[Any]):
+        i = kc.tid()
+        y[i] = target(x[i])
+
+    typed = convert.overload([kc.array(dtype=source), kc.array(dtype=target)])
+    same(operation_of(kc.op(typed)), [samples(source, 200)])
+
+
+def test_derivatives_are_fused_too() -> None:
+    operation = operation_of(arithmetic)
+    x, y = FLOATS
+    adjoint = derive.vjp(operation, (0, 1), (0,)).operation
+    tangent = derive.jvp(operation, (0, 1)).operation
+    second = derive.vjp(adjoint, (0, 1), (0,)).operation
+    batch = derive.batch(operation, (True, False, True))
+    for derived in (adjoint, tangent, second, batch):
+        assert is_fused(derived, "auto", Arithmetic())
+    ct = samples(float32, 500, 6)
+    np.testing.assert_array_equal(
+        *[np.asarray(run(adjoint, (x, y, 0.25, ct)))[:, 100:] for run in (by_arrays, by_code)]
+    )
+    same(tangent, (x, y, 0.25, ct, ct))
+    rows = np.stack([x, y, x])
+    same(batch, (rows, y, np.arange(3, dtype=np.float32)))
+
+
+def by_arrays(operation: Operation, args: Sequence[Any]) -> list[Any]:
+    return computed(operation, NumPy(), args)
+
+
+def by_code(operation: Operation, args: Sequence[Any]) -> list[Any]:
+    wanted = [np.zeros(args[0].shape, r.type.dtype.numpy) for r in operation.results]
+    operation.native.run(args, wanted)
+    return wanted
