@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import paddle
@@ -17,15 +18,19 @@ from kernelcore.operators import (
     BoundKernel,
     ExtremumOperations,
     Operation,
+    OperatorFunction,
     Scalar,
     ShapeSpec,
     TieWeights,
+    Versions,
     cached_property,
     derive,
     element_type,
     extremum_operations,
     find_ties,
     kernel_operation,
+    require_kernel,
+    roles,
 )
 from paddle_ext.dtype import dtype_to_paddle
 from paddle_ext.execute import merged, run_operation
@@ -69,27 +74,54 @@ def paddle_op(
     Raises:
         KernelArgumentError: The parameters are not as described.
     """
-    operation = kernel_operation(kernel, outputs, in_out, launch_dims, output_dims)
-    arguments = Arguments.of_operation(operation, kernel.parameters)
-    call = PaddleOperator(operation)
-    results = [r.name for r in operation.outputs]
-    any_rank = AnyRank.of(kernel.name, kernel.parameters, arguments.names, results)
+    require_kernel(kernel)
+    version = kernel.current()
+    results, updated = roles(version, outputs, in_out)
 
-    # Paddle's translators to static programs leave it as it is.
+    def make(version: Kernel) -> PaddleOperator:
+        return PaddleOperator(kernel_operation(version, results, updated, launch_dims, output_dims))
+
+    made = PaddleFunction(Versions(version, make))
+    made.remake = partial(
+        paddle_op,
+        kernel,
+        outputs=outputs,
+        in_out=in_out,
+        launch_dims=launch_dims,
+        output_dims=output_dims,
+    )
+    return made
+
+
+class PaddleFunction(OperatorFunction):
+    """An operator of Paddle, of the current version of a kernel."""
+
+    framework = "Paddle"
+
+    def __init__(self, operators: Versions[PaddleOperator]) -> None:
+        kernel, operation = operators.kernel, operators().operation
+        # Paddle's translators to static programs leave what has these marks as it is.
+        vars(self).update(vars(type(self).__call__))
+        self._operators = operators
+        self._arguments = Arguments.of_operation(operation, kernel.parameters)
+        super().__init__(kernel.pyfunc, self._arguments)
+        self._any_rank = AnyRank.of(
+            kernel.name,
+            kernel.parameters,
+            self._arguments.names,
+            [r.name for r in operation.outputs],
+            self._arguments.leaves,
+        )
+
     @paddle.jit.marker.unified
-    def op(*args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         shape = None
-        if any_rank is not None:
-            args, kwargs, shape = any_rank.flatten(args, kwargs)
-        found = call(arguments.bind(args, kwargs))
-        if any_rank is not None:
-            found = any_rank.restore(found, shape)
-        return found[0] if operation.visible == 1 else tuple(found)
-
-    op.__name__ = op.__qualname__ = kernel.name
-    op.__module__ = kernel.pyfunc.__module__
-    op.__doc__ = kernel.__doc__
-    return op
+        if self._any_rank is not None:
+            args, kwargs, shape = self._any_rank.flatten(args, kwargs)
+        found: Sequence[Any] = self._operators()(self._arguments.bind(args, kwargs))
+        if self._any_rank is not None:
+            found = self._any_rank.restore(found, shape)
+        return found[0] if len(found) == 1 else tuple(found)
 
 
 def operator_function(bound: BoundKernel) -> PaddleOperator:

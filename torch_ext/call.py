@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from inspect import Parameter, Signature
-from pickle import PicklingError
 from typing import Any
 
 import torch
@@ -13,11 +11,12 @@ from kernelcore import uint64
 from kernelcore.operators import (
     AnyRank,
     Arguments,
+    BoundNames,
     Fuse,
     Operation,
+    OperatorFunction,
     Scalar,
     element_type,
-    pickling,
 )
 from torch_ext import native
 from torch_ext.check import check_arguments, check_number
@@ -34,58 +33,20 @@ from torch_ext.sharding import add_pending
 from torch_ext.traced import OperatorPair
 
 
-class OperatorFunction:
-    """An operator, called like a function and pickled by its name or as the call that made it.
+class TorchFunction(OperatorFunction):
+    """An operator of torch.
 
     Every operator has a subclass with a call of its own: torch.compile counts how often it compiles
     a code object.
 
     Attributes:
-        pyfunc: The Python function that it is made of.
         operators: The registered operators; None without one or with several.
-        remake: Makes it again; None of a part of another operator.
     """
 
+    framework = "torch"
     operators: OperatorPair | None = None
-    remake: Callable[[], OperatorFunction] | None = None
     _torchdynamo_orig_callable: Callable[..., Any]
     _torchdynamo_wrapper_id: int
-
-    def __init__(self, pyfunc: Callable[..., Any], arguments: Arguments) -> None:
-        self.pyfunc = pyfunc
-        self.__name__ = self.__qualname__ = pyfunc.__name__
-        self.__module__ = pyfunc.__module__
-        self.__doc__ = pyfunc.__doc__
-        self.__signature__ = Signature(
-            [
-                Parameter(
-                    name,
-                    Parameter.POSITIONAL_OR_KEYWORD,
-                    default=arguments.defaults.get(name, Parameter.empty),
-                )
-                for name in arguments.names
-            ]
-        )
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError
-
-    def __copy__(self) -> OperatorFunction:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> OperatorFunction:
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        name = pickling.global_name(self, self.pyfunc)
-        if name is not None:
-            return pickling.found, (self.pyfunc.__module__, name)
-        if self.remake is None:
-            raise PicklingError(f"{self!r} is part of another operator: pickle that")
-        return self.remake, ()
-
-    def __repr__(self) -> str:
-        return f"<torch operator {self.__module__}.{self.pyfunc.__qualname__}>"
 
 
 def as_function(
@@ -94,7 +55,7 @@ def as_function(
     traced: Callable[..., Any],
     entry: Callable[..., Any],
     with_out: Callable[..., Any] | None = None,
-) -> OperatorFunction:
+) -> TorchFunction:
     """An operator named as ``pyfunc``: ``traced`` while a graph is captured, else ``entry``.
 
     ``entry`` takes one argument per operand, or if that is the same, whatever a call gives; then
@@ -105,12 +66,12 @@ def as_function(
     bind = arguments.bind
 
     # torch.compile follows Python only; the rest of the world need not pay for it.
-    def op(_: OperatorFunction, *args: Any, **kwargs: Any) -> Any:
+    def op(_: TorchFunction, *args: Any, **kwargs: Any) -> Any:
         if is_traced() or compiler._is_compiling_flag:
             return traced(*args, **kwargs)
         return entry(*args, **kwargs) if kwargs else entry(*args)
 
-    def op_of_structs(_: OperatorFunction, *args: Any, **kwargs: Any) -> Any:
+    def op_of_structs(_: TorchFunction, *args: Any, **kwargs: Any) -> Any:
         if is_traced() or compiler._is_compiling_flag:
             return traced(*args, **kwargs)
         if with_out is not None and "out" in kwargs:
@@ -119,7 +80,7 @@ def as_function(
 
     call = op if arguments.is_flat else op_of_structs
     call.__code__ = call.__code__.replace(co_name=pyfunc.__name__)
-    own = type("OperatorFunction", (OperatorFunction,), {"__call__": call})
+    own = type("TorchFunction", (TorchFunction,), {"__call__": call})
     made = own(pyfunc, arguments)
     # What torch.compile compiles if it is given the operator: all objects that are called share one
     # code object otherwise.
@@ -169,10 +130,12 @@ class Call:
         arguments: Arguments,
         qualname: str | None,
         takes_out: bool = False,
+        names: BoundNames | None = None,
         fuse: Fuse = False,
     ) -> None:
         self.operation = operation
         self.takes_out = takes_out
+        self.names = names
         self.arguments = arguments
         self.values = {
             i: o.type
@@ -199,14 +162,23 @@ class Call:
         arguments = Arguments.of_names(func.name, func.loc, operation.argument_names)
         return Call(operation, arguments, None)
 
-    def entry(self, through_dispatcher: bool = False) -> Callable[..., Any]:
-        """Native code, which comes here with all that it does not take, or always comes here."""
+    def entry(
+        self,
+        through_dispatcher: bool = False,
+        changed: Callable[..., Any] | None = None,
+    ) -> Callable[..., Any]:
+        """Native code, which comes here with all that it does not take, or always comes here.
+
+        It calls ``changed`` where the names around the kernel stand for something else.
+        """
         slow = self.checked if self.arguments.is_flat else self.of_operands
         if through_dispatcher:
             return slow
         name = self.operation.func.name
         differentiated = self.differentiated if self.wide else self.numbers.differentiated
-        return native.fast_entry(self.numbers.native, name, differentiated, slow)
+        names = self.names if changed is not None else None
+        checked = names.checked if names else None
+        return native.fast_entry(self.numbers.native, name, differentiated, slow, checked, changed)
 
     def differentiated(self, *args: Any) -> Any:
         """A call on tensors that require grad, with numbers that may be wide."""

@@ -23,12 +23,14 @@ from kernelcore.operators import (
     Fuse,
     Operation,
     ShapeSpec,
+    Versions,
     checked_keywords,
     kernel_operation,
     require_kernel,
+    roles,
     typed_leaves,
 )
-from torch_ext.call import Call, OperatorFunction, as_function, of_any_rank
+from torch_ext.call import Call, TorchFunction, as_function, of_any_rank
 from torch_ext.derivation import NAMESPACE, parse_name
 from torch_ext.fusion import require_arithmetic
 from torch_ext.generic import generic_operator
@@ -154,7 +156,7 @@ def torch_op(
     return make if kernel is None else make(kernel)
 
 
-def _declare(declared: Kernel | Callable[..., Any], **options: Any) -> OperatorFunction:
+def _declare(declared: Kernel | Callable[..., Any], **options: Any) -> TorchFunction:
     """The operator of a kernel or Python function, which pickles as this call."""
     op = _make(declared, **options)
     op.remake = partial(_declare, declared, **options)
@@ -170,7 +172,7 @@ def _make(
     profiled: bool,
     outputs: Sequence[str] | None,
     **options: Any,
-) -> OperatorFunction:
+) -> TorchFunction:
     found = as_kernel(declared) if isinstance(declared, FunctionType) else declared
     require_kernel(found)
     kernel = typing.cast("Kernel", found)
@@ -182,9 +184,15 @@ def _make(
             defaults,
             partial(_make, mutates=mutates, profiled=profiled, outputs=outputs, **options),
         )
-    operation = kernel_operation(kernel, outputs, **options)
-    arguments = Arguments.of_operation(operation, kernel.parameters, defaults)
-    return _functions(kernel, operation, arguments, name, mutates, profiled)[0]
+    kernel = kernel.current()
+    results, updated = roles(kernel, outputs, options.pop("in_out"))
+
+    def make(version: Kernel) -> Operation:
+        return kernel_operation(version, results, updated, **options)
+
+    operations = Versions(kernel, make, make(kernel))
+    arguments = Arguments.of_operation(operations(), kernel.parameters, defaults)
+    return _functions(operations, arguments, name, mutates, profiled)[0]
 
 
 def operator_function(
@@ -193,32 +201,46 @@ def operator_function(
     """What ``torch_op`` returns, of a kernel under a contract; and what runs outside of graphs."""
     updated = {leaf for name in mutates for leaf in typed_leaves(bound.kernel)[name]}
     leaves = tuple(leaf for leaf in bound.leaves.in_out if leaf in updated)
+
+    def remake(version: Kernel) -> Operation:
+        operation = bound.remake(version)
+        require_arithmetic(operation, fuse)
+        return operation
+
     require_arithmetic(bound.operation, fuse)
-    return _functions(bound.kernel, bound.operation, bound.arguments, None, leaves, False, fuse)
+    operations = Versions(bound.kernel, remake, bound.operation)
+    return _functions(operations, bound.arguments, None, leaves, False, fuse)
 
 
 def _functions(
-    kernel: Kernel,
-    operation: Operation,
+    operations: Versions[Operation],
     arguments: Arguments,
     name: str | None,
     mutates: tuple[str, ...],
     profiled: bool,
     fuse: Fuse = False,
-) -> tuple[OperatorFunction, Callable[..., Any]]:
+) -> tuple[TorchFunction, Callable[..., Any]]:
+    kernel, operation = operations.kernel, operations()
     qualname = None if name is None else _qualified(name, operation)
     # In-place updates return nothing to write; an operand named `out` takes precedence.
     takes_out = not mutates and "out" not in (*arguments.names, *arguments.leaves)
-    call = Call(operation, arguments, qualname, takes_out, fuse)
+    call = Call(operation, arguments, qualname, takes_out, kernel.names, fuse)
     traced = traceable(
         operation,
         arguments,
-        exported=call.operators,
-        compiled=OperatorPair.of(operation, None, fuse),
+        exported=lambda: OperatorPair.of(operations(), qualname, fuse),
+        compiled=lambda: OperatorPair.of(operations(), None, fuse),
         takes_out=takes_out,
     )
-    with_out = call.checked if takes_out else None
-    entry = call.entry(profiled)
+
+    def make_call(version: Kernel) -> Call:
+        return Call(operations(), arguments, None, takes_out, version.names, fuse)
+
+    # Native entries compare names themselves, and leave calls to others where these have changed.
+    calls = Versions(kernel, make_call, call)
+    changed = calls.following(lambda call: call.entry(profiled, changed))
+    with_out = calls.following(lambda call: call.checked) if takes_out else None
+    entry = changed if profiled else call.entry(changed=changed)
     op = as_function(kernel.pyfunc, arguments, traced, entry, with_out)
     eager = entry if arguments.is_flat else op
     given = [name.split(".")[0] for name in arguments.names]
@@ -239,8 +261,8 @@ def _make_generic(
     name: str | None,
     outputs: Sequence[str] | None,
     defaults: Mapping[str, Any],
-    make: Callable[..., OperatorFunction],
-) -> OperatorFunction:
+    make: Callable[..., TorchFunction],
+) -> TorchFunction:
     loc = kernel.parameters[0].loc
     if outputs is None:
         raise KernelArgumentError(
@@ -272,7 +294,7 @@ def generic_function(
     sizes: Sequence[str],
     defaults: Mapping[str, Any],
     specialise: Callable[[Kernel], Callable[..., Any]],
-) -> OperatorFunction:
+) -> TorchFunction:
     """A function of the parameters ``names`` of a generic kernel, then of ``sizes``."""
     traced, entry, arguments = generic_operator(kernel, names, sizes, defaults, specialise)
     return as_function(kernel.pyfunc, arguments, traced, entry)
@@ -291,7 +313,7 @@ def overload(op: Callable[..., Any]) -> OpOverload:
 
 def operators_of(op: Callable[..., Any]) -> OperatorPair:
     """The registered operators behind a function that ``torch_op`` returned."""
-    found = op.operators if isinstance(op, OperatorFunction) else None
+    found = op.operators if isinstance(op, TorchFunction) else None
     if found is None:
         raise KernelArgumentError(
             f"expected an operator, found {op!r}",

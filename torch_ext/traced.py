@@ -74,8 +74,8 @@ def traceable(
     operation: Operation,
     arguments: Arguments,
     *,
-    exported: OperatorPair,
-    compiled: OperatorPair,
+    exported: Callable[[], OperatorPair],
+    compiled: Callable[[], OperatorPair],
     takes_out: bool = False,
 ) -> Callable[..., Any]:
     """Any call, in Python that torch.compile can follow; the fake kernel checks tensors.
@@ -83,13 +83,13 @@ def traceable(
     Args:
         operation: What is called.
         arguments: How calls give its operands.
-        exported: The operators that exported programs name.
+        exported: The operators that exported programs name, of the current version of the kernel.
         compiled: Those that other graphs name. Caches know operators by name only, so these names
             must tell the content.
         takes_out: Whether ``out`` may be given.
     """
     flat = arguments.flattened()
-    root = compiled.numbers.origin.root
+    root = compiled().numbers.origin.root
     scalar = {
         i: _scalar_rule(root, i, o.type)
         for i, o in enumerate(operation.operands)
@@ -104,9 +104,11 @@ def traceable(
     arrays = [i for i, o in enumerate(operation.operands) if not o.is_number(False)]
     arrays = [i for i in arrays if i not in composite]
     # Names alone: torch.compile sets a guard on everything that it reads here.
-    in_export, in_compile = (tuple(map(_by_name, pair)) for pair in (exported, compiled))
+    in_export, in_compile = (
+        tuple(_by_name(pair, k) for k in range(2)) for pair in (exported, compiled)
+    )
     out_in_export, out_in_compile = (
-        tuple(map(_out_by_name, pair)) for pair in (exported, compiled)
+        tuple(_out_by_name(pair, k) for k in range(2)) for pair in (exported, compiled)
     )
     is_exporting = _is_exporting
 
@@ -137,32 +139,33 @@ def traceable(
     return call
 
 
-def _by_name(operator: TorchOperator) -> Callable[..., Any]:
-    """A call of ``operator``, which is registered when a graph first has it."""
-    namespace, name = operator.qualname.split("::")
+def _by_name(pair: Callable[[], OperatorPair], k: int) -> Callable[..., Any]:
+    """A call of one of a pair of operators, which is registered when a graph first has it."""
 
     @constant
-    def register() -> bool:
+    def register() -> tuple[str, ...]:
         fusion.mark_table()
-        return bool(operator.public)
+        operator = pair()[k]
+        _ = operator.public
+        return tuple(operator.qualname.split("::"))
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        register()
+        namespace, name = register()
         return getattr(getattr(torch.ops, namespace), name).default(*args, **kwargs)
 
     return call
 
 
-def _out_by_name(operator: TorchOperator) -> Callable[..., Any]:
+def _out_by_name(pair: Callable[[], OperatorPair], k: int) -> Callable[..., Any]:
     """As ``_by_name``, of the overload that takes ``out``, a tensor or one per result."""
-    namespace, name = operator.qualname.split("::")
 
     @constant
     def register() -> tuple[str, ...]:
-        return operator.out.names
+        operator = pair()[k]
+        return (*operator.qualname.split("::"), *operator.out.names)
 
     def call(*args: Any, out: Any, **kwargs: Any) -> Any:
-        names = register()
+        namespace, name, *names = register()
         outs = (out,) if len(names) == 1 else tuple(out)
         named = dict(zip(names, outs, strict=True))
         return getattr(getattr(torch.ops, namespace), name).out(*args, **kwargs, **named)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import struct
 import sys
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from types import CellType, MemberDescriptorType
+from types import CellType, CodeType, FunctionType, MemberDescriptorType
 from typing import Any, cast
 
 import numpy as np
@@ -58,6 +58,21 @@ class BoundNames:
         finally:
             _reader.rows = outer
 
+    @staticmethod
+    def of_function(function: Callable[..., Any]) -> BoundNames:
+        """The globals and the variables of scopes around that a Python function reads."""
+        made = BoundNames()
+        with made.reading():
+            codes = [function.__code__] if isinstance(function, FunctionType) else []
+            for code in codes:
+                codes += [c for c in code.co_consts if isinstance(c, CodeType)]
+                for name in code.co_names:
+                    if name in function.__globals__:
+                        note(function.__globals__, name, function.__globals__[name])
+            for cell in getattr(function, "__closure__", None) or ():
+                note(cell, "cell_contents", _find(cell, "cell_contents"))
+        return made
+
     def hold(self) -> bool:
         """Whether all names stand for the objects that they stood for, or for equal numbers."""
         if self.checked.hold():
@@ -74,7 +89,7 @@ class BoundNames:
         found = [
             (s, name, None if known is MISSING else (known,)) for s, name, known in rows.values()
         ]
-        self.checked = native.BoundNames(found)
+        self.checked.replace(found)
 
 
 def note(space: object, name: str, found: object) -> Any:

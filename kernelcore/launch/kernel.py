@@ -220,6 +220,11 @@ class Kernel:
         """The kernels for given types that were asked for."""
         return tuple(self._overloads.values())
 
+    @property
+    def names(self) -> BoundNames:
+        """The names around this version, as far as it was read."""
+        return self._names
+
     def for_arguments(self, args: Sequence[object]) -> Kernel:
         """The current kernel for the types of ``args``.
 

@@ -17,6 +17,7 @@ from kernelcore.compiler.describe_launch import make_signature, messages
 from kernelcore.compiler.launch_descriptor import Binding, ParameterSlot, Role, ZeroFill
 from kernelcore.compiler.ptx_code import architecture_of
 from kernelcore.language import pickling
+from kernelcore.language.bound_names import BoundNames
 from kernelcore.language.composite import Composite
 from kernelcore.language.conversion import take_array
 from kernelcore.language.flatten import leaf_names
@@ -57,6 +58,7 @@ from kernelcore.operators.operation import (
     native_operation,
     own_shape,
 )
+from kernelcore.operators.operator_function import OperatorFunction
 from kernelcore.operators.shape_rules import ShapeSpec, kernel_operation, require_kernel, roles
 from kernelcore.operators.spec import (
     BoundKernel,
@@ -72,6 +74,7 @@ from kernelcore.operators.traced.default_shapes import default_shapes_checked
 from kernelcore.operators.traced.interface import Interface, declared_parameters, interface
 from kernelcore.operators.traced.program import Literal, Program, ProgramStep, Slot
 from kernelcore.operators.traced.program_cache import Programs
+from kernelcore.operators.versions import Versions
 from kernelcore.passes.access.elementwise import Part, parts
 from kernelcore.runtime.array.element_layout import element_of, scalar_in
 from kernelcore.runtime.device import CPU, cuda_device, require_device

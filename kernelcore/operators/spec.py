@@ -214,6 +214,7 @@ class BoundKernel:
         results: One tree per result, in the order of the parameters.
         sources: Per leaf of the results whether the operation makes it, and the result that it is,
             or the operand, which the kernel only reads.
+        remake: The same operation of another version of the kernel.
     """
 
     kernel: Kernel
@@ -222,6 +223,7 @@ class BoundKernel:
     arguments: Arguments
     results: tuple[ArgumentTree, ...]
     sources: tuple[tuple[bool, int], ...]
+    remake: Callable[[Kernel], Operation]
 
     @property
     def is_direct(self) -> bool:
@@ -271,7 +273,11 @@ def bound_kernel(
             for name, shape in output_dims.items()
             for leaf in (parameters[name] if name in outputs else (name,))
         }
-    operation = kernel_operation(kernel, leaves.outputs, leaves.in_out, launch_dims, shapes, sizes)
+
+    def remake(version: Kernel) -> Operation:
+        return kernel_operation(version, leaves.outputs, leaves.in_out, launch_dims, shapes, sizes)
+
+    operation = remake(kernel)
     made = {r.name: (True, i) for i, r in enumerate(operation.outputs)}
     same = {o.name: (False, i) for i, o in enumerate(operation.operands) if o.name in leaves.read}
     names = [p.name for p in kernel.func.params if p.name in made or p.name in same]
@@ -283,6 +289,7 @@ def bound_kernel(
         Arguments.of_operation(operation, kernel.parameters, defaults, sizes),
         ArgumentTree.of_all(typed, names),
         tuple((made | same)[name] for name in names),
+        remake,
     )
 
 

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import paddle
 import pytest
 import torch
 
 import kernelcore as kc
 from jax_ffi import jax_kernel
+from paddle_ext import paddle_op
 from torch_ext import torch_callable, torch_op
 
 floats = kc.array(dtype=float)
@@ -159,6 +161,41 @@ def test_operators_of_local_kernels_are_pickled_by_source() -> None:
     x = torch.tensor([1.0, 2.0, 3.0])
     again = pickle.loads(pickle.dumps(torch_op(made(3.0))))
     assert again(x).tolist() == [4.0, 7.0, 10.0]
+
+
+@paddle_op
+@kc.kernel
+def for_paddle(x: floats, y: floats):
+    i = kc.tid()
+    y[i] = square(x[i])
+
+
+SPAWNED = """
+import pickle, sys, paddle
+op = pickle.load(sys.stdin.buffer)
+x = paddle.to_tensor([1.0, 2.0, 3.0], stop_gradient=False)
+y = op(x)
+y.sum().backward()
+print(y.tolist(), x.grad.tolist())
+"""
+
+
+def test_operators_of_paddle_are_pickled_with_their_kernel() -> None:
+    unnamed = paddle_op(made(3.0), launch_dims="x")
+    for op, expected in ((for_paddle, [1.0, 4.0, 9.0]), (unnamed, [4.0, 7.0, 10.0])):
+        assert copy.deepcopy(op) is op
+        again = pickle.loads(pickle.dumps(op))
+        assert signature(again) == signature(op)
+        assert again(paddle.to_tensor([1.0, 2.0, 3.0])).tolist() == expected
+    assert pickle.loads(pickle.dumps(for_paddle)) is for_paddle
+    given = pickle.dumps(unnamed)
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", SPAWNED],
+        input=given,
+        capture_output=True,
+        check=True,
+    )
+    assert ran.stdout.decode().splitlines()[-1] == "[4.0, 7.0, 10.0] [3.0, 3.0, 3.0]"
 
 
 def test_updating_operators_are_pickled() -> None:

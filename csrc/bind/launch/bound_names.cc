@@ -1,6 +1,12 @@
 #include "bind/launch/bound_names.h"
 
+#include <nanobind/stl/string.h>
+
+#include <memory>
+#include <string>
+
 #include "bind/bindings.h"
+#include "bind/errors.h"
 #include "bind/function_object.h"
 
 namespace nb = nanobind;
@@ -20,12 +26,17 @@ bool stands_for(PyObject* space, PyObject* name, PyObject* found) {
 
 }  // namespace
 
-BoundNames::BoundNames(nb::list given) : rows(nb::tuple(given)) {
-  for (nb::handle row : rows) {
+void BoundNames::replace(nb::list given) {
+  nb::object kept = nb::tuple(given);
+  std::vector<Name> names;
+  for (nb::handle row : kept) {
     nb::object found = row[2];
     PyObject* object = found.is_none() ? nullptr : nb::object(found[0]).ptr();
-    names_.push_back({nb::object(row[0]).ptr(), nb::object(row[1]).ptr(), object});
+    names.push_back({nb::object(row[0]).ptr(), nb::object(row[1]).ptr(), object});
   }
+  // What is let go may run Python code, which may ask whether the names hold.
+  names_ = std::move(names);
+  std::swap(rows, kept);
 }
 
 bool BoundNames::hold() const {
@@ -36,6 +47,49 @@ bool BoundNames::hold() const {
   return true;
 }
 
+namespace {
+
+struct Following : FunctionState {
+  nb::object names;
+  nb::object function;
+  nb::object find;
+};
+
+using FollowingSlots =
+    CollectedSlots<Following, &Following::names, &Following::function, &Following::find>;
+
+/// Takes the names that stand for something else now, and the function for them.
+[[gnu::noinline]] void follow(Following& state) {
+  nb::tuple found = nb::cast<nb::tuple>(state.find());
+  nb::object names = found[0], function = found[1];
+  std::swap(state.names, names);
+  std::swap(state.function, function);
+}
+
+PyObject* call_following(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                         PyObject* keywords) noexcept {
+  auto* state = nb::inst_ptr<Following>(self);
+  nb::object function;
+  PyObject* found = call_guarded([&] {
+    bool is_known = !state->names.is_none();
+    if (!is_known || !nb::inst_ptr<const BoundNames>(state->names)->hold()) follow(*state);
+    // Another thread may replace it meanwhile.
+    function = state->function;
+    return Py_None;
+  });
+  if (found == nullptr) return nullptr;
+  return PyObject_Vectorcall(function.ptr(), args, static_cast<size_t>(count), keywords);
+}
+
+nb::object make_following(nb::handle find, std::string name) {
+  auto state = std::make_unique<Following>(FunctionState{std::move(name)});
+  state->find = nb::borrow(find);
+  state->names = nb::none();
+  return make_function(std::move(state), &call_following, METH_FASTCALL | METH_KEYWORDS);
+}
+
+}  // namespace
+
 void bind_bound_names(nb::module_& m) {
   nb::class_<BoundNames>(m, "BoundNames",
                          nb::type_slots(CollectedSlots<BoundNames, &BoundNames::rows>::slots),
@@ -43,7 +97,19 @@ void bind_bound_names(nb::module_& m) {
       .def(nb::init<nb::list>(), nb::arg("rows"),
            nb::sig("def __init__(self, rows: list[tuple[object, str, tuple[object] | None]]) -> "
                    "None"))
+      .def("replace", &BoundNames::replace, nb::arg("rows"),
+           nb::sig("def replace(self, rows: list[tuple[object, str, tuple[object] | None]]) -> "
+                   "None"),
+           "Take other names in place of these.")
       .def("hold", &BoundNames::hold, "Whether all names stand for the same objects as before.");
+  nb::class_<Following>(m, "Following", nb::type_slots(FollowingSlots::slots),
+                        "The state of one function that follows names.");
+  m.def("following", &make_following, nb::arg("find"), nb::arg("name"),
+        nb::sig("def following(find: collections.abc.Callable[[], "
+                "tuple[BoundNames, collections.abc.Callable[..., object]]], name: str) "
+                "-> collections.abc.Callable[..., typing.Any]"),
+        "A built-in function that calls what `find` gives, which is asked again where the names "
+        "that came with it do not hold.");
 }
 
 }  // namespace kernelcore::bind

@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <utility>
 #include <vector>
 
 namespace kernelcore::bind {
@@ -12,7 +13,10 @@ class BoundNames {
  public:
   /// Takes rows of (dictionary or other object, name, tuple of the object that it stands for, or
   /// None if it stands for nothing).
-  explicit BoundNames(nanobind::list given);
+  explicit BoundNames(nanobind::list given) { replace(std::move(given)); }
+
+  /// Takes other rows; the object stays the same.
+  void replace(nanobind::list given);
 
   /// Whether all names stand for the same objects as before.
   bool hold() const;

@@ -16,6 +16,7 @@ from kernelcore.operators.forms.cost import Cost, CostCounter
 from kernelcore.operators.forms.host import run_on_arrays, run_on_numpy
 from kernelcore.operators.fusion import Arithmetic, require_fusable
 from kernelcore.operators.spec import BoundKernel, DimsKey, Spec, bound_kernel, roles_of
+from kernelcore.operators.versions import Versions
 
 # Adapters, which import their framework: they are loaded when an array of it has been seen.
 torch_entry = Deferred("torch_ext.entry")
@@ -92,7 +93,7 @@ def _torch(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
             form.kernel, form.names, key[2], form.spec.defaults, specialise
         )
         return made, made
-    bound = form.bound_kernel(form.kernel, key)
+    bound = form.bound_kernel(form.kernel.current(), key)
     made, eager = torch_entry.operator_function(bound, mutates, form.spec.fuse)
     if form.is_own(key):
         form.quick = _packed_torch(form, bound, eager)
@@ -210,7 +211,12 @@ def _kernelcore(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
 def _by_types(form: KernelForm, key: DimsKey, of_kernel: Callable[[Kernel], Run]) -> Run:
     """What runs for the types of the arguments of a call."""
     if not form.kernel.is_generic:
-        return of_kernel(form.kernel)
+        versions = Versions(form.kernel, of_kernel)
+
+        def run_current(*args: Any, **kwargs: Any) -> Any:
+            return versions()(*args, **kwargs)
+
+        return run_current
     made: dict[Kernel, Run] = {}
     wanted = Arguments.of_names(
         form.kernel.name, form.arguments.loc, (*form.names, *key[2]), form.spec.defaults

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelcore.base.threads import cached_property
+from kernelcore.language.bound_names import BoundNames
 from kernelcore.operators.operation import Extent, Operand, Operation, Result
 
 # Runs an operation on values of a framework, and returns its visible results.
@@ -67,6 +68,7 @@ class Program:
         outputs: The slots that hold ``results``, all different and none an operand.
         fixed: The numbers that the function read while it was recorded, by their source: an
             operand that is a scalar, or an extent. The program is for these numbers alone.
+        names: The names around the function and its kernels, with what they stand for in it.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Program:
     steps: tuple[ProgramStep, ...]
     outputs: tuple[int, ...]
     fixed: Mapping[int | Extent, bool | int | float]
+    names: tuple[BoundNames, ...] = ()
 
     def __repr__(self) -> str:
         return f"<program {self.name}: {len(self.steps)} launches>"
@@ -84,6 +87,11 @@ class Program:
         """The program as text: equal keys mean equal programs, in every process."""
         rows = [(s.operation.key, tuple(map(repr, s.given))) for s in self.steps]
         return repr((self.operands, self.results, rows, self.outputs))
+
+    @property
+    def is_current(self) -> bool:
+        """Whether names around the function and its kernels stand for what they do in it."""
+        return all(names.hold() for names in self.names)
 
     def run(self, values: Sequence[Any], apply: Apply) -> tuple[Any, ...]:
         """The results for ``values``, one per operand; temporaries are dropped when they are dead.

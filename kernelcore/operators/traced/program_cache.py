@@ -22,9 +22,11 @@ class Programs:
     def of(self, values: Sequence[Any]) -> Program:
         """The program for ``values``, which are as for ``record``."""
         for sources, programs in self._known.items():
-            found = programs.get(tuple(_key_at(s, values) for s in sources))
-            if found is not None:
+            key = tuple(_key_at(s, values) for s in sources)
+            found = programs.get(key)
+            if found is not None and found.is_current:
                 return found
+            programs.pop(key, None)
         program = record(self.interface, values)
         key = tuple(map(repr, program.fixed.values()))
         self._known.setdefault(tuple(program.fixed), {})[key] = program

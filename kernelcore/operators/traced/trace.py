@@ -11,6 +11,7 @@ import numpy as np
 
 from kernelcore.base.errors import KernelArgumentError, KernelError
 from kernelcore.ir.core import Func
+from kernelcore.language.bound_names import BoundNames
 from kernelcore.language.conversion import describe, take_array, take_scalar
 from kernelcore.language.flatten import leaf_names, leaf_types
 from kernelcore.language.types import (
@@ -95,6 +96,7 @@ class _Recording:
         self.num_slots = len(self.operands)
         self.steps: list[ProgramStep] = []
         self.fixed: dict[int | Extent, Any] = {}
+        self.names: dict[BoundNames, None] = {}
         # Name, contents and first slot of each result.
         self.returned: list[tuple[str, Leaf, int | None]] = []
         self.arguments: list[Any] = []
@@ -206,11 +208,9 @@ class _Recording:
     def record_launch(self, kernel: Kernel, dim: Dims, args: Sequence[Any]) -> None:
         check_count(kernel, len(args))
         kernel = kernel.for_arguments(args)
-        given = [
-            leaf
-            for parameter, arg in zip(kernel.parameters, args, strict=True)
-            for leaf in _leaves(kernel, parameter, arg)
-        ]
+        self.names[kernel.names] = None
+        pairs = zip(kernel.parameters, args, strict=True)
+        given = [leaf for parameter, arg in pairs for leaf in _leaves(kernel, parameter, arg)]
         grid = self._shape(dim)
         if len(grid) != kernel.func.rank:
             raise refuse(
@@ -302,6 +302,7 @@ class _Recording:
             tuple(with_lifetimes(self.steps, len(self.operands), outputs)),
             tuple(outputs),
             self.fixed,
+            (BoundNames.of_function(self.interface.function), *filter(None, self.names)),
         )
 
     def _copied(self, leaf: Leaf) -> Leaf:
