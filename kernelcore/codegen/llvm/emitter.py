@@ -56,6 +56,7 @@ class Facts:
         fused: Whether the target multiplies and adds in one instruction.
         branches: Whether rare cases of elementary functions are branches in place.
         checks_status: Whether ``while`` loops check in each iteration that the launch goes on.
+        attributes: The pairs of LLVM's string attributes of functions for the target.
     """
 
     assertions: Mapping[Eqn, int] = field(default_factory=dict[Eqn, int])
@@ -66,6 +67,7 @@ class Facts:
     fused: bool = native.has_fma
     branches: bool = False
     checks_status: bool = False
+    attributes: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,8 +80,9 @@ def emit_kernel(
     """
     if func.body.yields:
         raise KernelCompileError(f"'{func.name}' yields values: it is no kernel", func.loc)
-    least = strategy.least_masked_bytes
-    facts, lanes = facts_of(func, least_masked_bytes=least, checks_status=True), Lanes()
+    least, target = strategy.least_masked_bytes, tuple((attributes or {}).items())
+    facts = facts_of(func, least_masked_bytes=least, checks_status=True, attributes=target)
+    lanes = Lanes()
     if strategy.gang > 1:
         lanes = Lanes(strategy.gang, lane_strides(func))
         written, first = whole_elements(func), first_accesses(func)

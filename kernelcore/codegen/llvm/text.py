@@ -42,10 +42,10 @@ class Text:
         self._count += 1
         return f"{hint}{self._count}"
 
-    def function(self, head: str) -> str:
+    def function(self, head: str, attributes: str = "") -> str:
         """The text of a function of the module, of type ``head``, that holds what was emitted."""
-        start = f"define internal {head} noinline nounwind {{"
-        return "\n".join((start, "entry:", *self.lines(), "}"))
+        start = f"define internal {head} noinline nounwind{attributes} {{"
+        return "\n".join((start, "entry:", *self.slots, *self.lines(), "}"))
 
     def op(self, text: str) -> str:
         """Append an instruction that yields a value; returns the value's name."""

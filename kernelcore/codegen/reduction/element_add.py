@@ -15,6 +15,7 @@ from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen import abi
 from kernelcore.codegen.llvm import float16, memory
 from kernelcore.codegen.llvm.emitter import Emitter, Lanes
+from kernelcore.codegen.llvm.module_function import ModuleFunction, call, finished
 from kernelcore.codegen.simd.masked_control import ALL_LANES
 from kernelcore.language.types import Scalar, float64
 
@@ -24,17 +25,6 @@ _AddOne = Callable[[Emitter, Scalar, str, str], None]
 MAX_LANES = 64
 # The log of functions that append to one.
 _LOG = "%log"
-
-
-@dataclass(frozen=True, slots=True)
-class _Function:
-    """A function of the module, with what it needs there.
-
-    It keeps the registers of integers, so that callers save none of them.
-    """
-
-    symbol: str
-    texts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +71,18 @@ def add_together(
     elif in_place:
         _append(e, log, dtype, address, value)
     else:
-        _call(e, _append_one(dtype), f"ptr {log}, ptr {address}, {ty} {value}")
+        call(e, _append_one(dtype), f"ptr {log}, ptr {address}, {ty} {value}")
 
 
 def add_lanes_alone(e: Emitter, dtype: Scalar, addresses: str, values: str) -> None:
     """``add_alone`` for every active lane, in the order of lanes, by a call."""
-    _call(e, _add_lanes(dtype), _in_memory(e, dtype, addresses, values).passed())
+    call(e, _add_lanes(dtype), _in_memory(e, dtype, addresses, values).passed())
 
 
 def add_lanes_together(e: Emitter, log: str, dtype: Scalar, addresses: str, values: str) -> None:
     """``add_together`` for every active lane, in the order of lanes, by a call."""
     lanes = _in_memory(e, dtype, addresses, values)
-    _call(e, _add_lanes_together(dtype), f"ptr {log}, {lanes.passed()}")
+    call(e, _add_lanes_together(dtype), f"ptr {log}, {lanes.passed()}")
 
 
 def _in_memory(e: Emitter, dtype: Scalar, addresses: str, values: str) -> _Lanes:
@@ -100,10 +90,10 @@ def _in_memory(e: Emitter, dtype: Scalar, addresses: str, values: str) -> _Lanes
     if e.gang < MAX_LANES:
         active = e.op(f"zext i{e.gang} {active} to i{MAX_LANES}")
     ty = LLVM_TYPES[dtype.name]
-    return _Lanes(_stored(e, "ptr", addresses), _stored(e, ty, values), active)
+    return _Lanes(in_frame(e, "ptr", addresses), in_frame(e, ty, values), active)
 
 
-def _stored(e: Emitter, element: str, value: str) -> str:
+def in_frame(e: Emitter, element: str, value: str) -> str:
     """Where the lanes of ``value`` lie until the next value of its type."""
     wide, align = f"<{e.gang} x {element}>", f"align {memory.CACHE_LINE_BYTES}"
     # Aligned for registers, the frame keeps those that LLVM spills within one line each.
@@ -133,27 +123,27 @@ def _emit_lanes(e: Emitter, dtype: Scalar, lanes: _Lanes, add_one: _AddOne) -> N
 
 
 @cache
-def _add_lanes(dtype: Scalar) -> _Function:
+def _add_lanes(dtype: Scalar) -> ModuleFunction:
     e = Emitter(Lanes())
     _emit_lanes(e, dtype, _LANES, add_alone)
-    return _function(e, f"kc.add.{dtype.name}", _LANES.passed())
+    return finished(e, f"kc.add.{dtype.name}", _LANES.passed())
 
 
 @cache
-def _add_lanes_together(dtype: Scalar) -> _Function:
+def _add_lanes_together(dtype: Scalar) -> ModuleFunction:
     def add_one(e: Emitter, dtype: Scalar, address: str, value: str) -> None:
         add_together(e, _LOG, dtype, address, value, in_place=True)
 
     e = Emitter(Lanes())
     _emit_lanes(e, dtype, _LANES, add_one)
-    return _function(e, f"kc.add_together.{dtype.name}", f"ptr {_LOG}, {_LANES.passed()}")
+    return finished(e, f"kc.add_together.{dtype.name}", f"ptr {_LOG}, {_LANES.passed()}")
 
 
 @cache
-def _append_one(dtype: Scalar) -> _Function:
+def _append_one(dtype: Scalar) -> ModuleFunction:
     e, ty = Emitter(Lanes()), LLVM_TYPES[dtype.name]
     _append(e, _LOG, dtype, "%address", "%value")
-    return _function(e, f"kc.append.{dtype.name}", f"ptr {_LOG}, ptr %address, {ty} %value")
+    return finished(e, f"kc.append.{dtype.name}", f"ptr {_LOG}, ptr %address, {ty} %value")
 
 
 def _append(e: Emitter, log: str, dtype: Scalar, address: str, value: str) -> None:
@@ -169,27 +159,14 @@ def _append(e: Emitter, log: str, dtype: Scalar, address: str, value: str) -> No
     full, room = e.label("full"), e.label("room")
     e.branch_rarely(e.op(f"icmp eq ptr {following}, {end}"), full, room)
     e.start_block(full)
-    _call(e, _drain(), f"ptr {log}")
+    call(e, _drain(), f"ptr {log}")
     e.jump_into(room)
 
 
 @cache
-def _drain() -> _Function:
+def _drain() -> ModuleFunction:
     """The function that drains a log, so that code that appends saves no registers for it."""
     e = Emitter(Lanes())
     drain = e.op(f"load ptr, ptr {memory.address_at(e, _LOG, abi.LOG_DRAIN_OFFSET)}")
     e.effect(f"call void {drain}(ptr {_LOG})")
-    return _function(e, "kc.drain", f"ptr {_LOG}")
-
-
-def _function(e: Emitter, symbol: str, params: str) -> _Function:
-    """The function that ``e`` holds but for its return, which is added."""
-    e.effect("ret void")
-    text = e.text.function(f"preserve_mostcc void @{symbol}({params})")
-    return _Function(symbol, (*e.text.declarations, text))
-
-
-def _call(e: Emitter, function: _Function, passed: str) -> None:
-    for text in function.texts:
-        e.declare(text)
-    e.effect(f"call preserve_mostcc void @{function.symbol}({passed})")
+    return finished(e, "kc.drain", f"ptr {_LOG}")

@@ -15,13 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from kernelcore.builtins.composed import trip_count
 from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop, RowStream
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.blocks import add_edges, bind_phis
-from kernelcore.codegen.llvm.emitter import Emitter, scalar_type
+from kernelcore.codegen.llvm.emitter import Emitter, Lanes, scalar_type
+from kernelcore.codegen.llvm.module_function import ModuleFunction, call, finished
+from kernelcore.codegen.reduction.element_add import in_frame
 from kernelcore.codegen.simd import vector_access
 from kernelcore.codegen.simd.masked_control import both
 from kernelcore.codegen.simd.transpose import transposed
@@ -36,6 +39,7 @@ BLOCK = 16
 WIDE_BYTES, NARROW_BYTES = 64, 32
 # Addresses grow by the strides of indices only if these are too small to wrap.
 MAX_STRIDE = 1 << 20
+POINTER_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +49,48 @@ class _Buffer:
     Attributes:
         stream: The accesses.
         slot: The address of the frame's part.
-        rows: The address of the first element of each lane.
+        rows: The first element of each lane, of no meaning in inactive ones: the address of that of
+            lane 0, and how far those of the other lanes are apart; or a vector of addresses alone.
     """
 
     stream: RowStream
     slot: str
-    rows: list[str]
+    rows: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Transfer:
+    """A function that moves the elements of a block between rows and the frame.
+
+    Attributes:
+        dtype: Their type.
+        gang: How many rows there are.
+        is_down: Whether iterations go to lower addresses.
+        writes: Whether it moves them to the rows.
+        is_regular: Whether rows have one distance.
+        has_mask: Whether some rows may be inactive.
+        width: How many elements of a row are transposed at once.
+    """
+
+    dtype: Scalar
+    gang: int
+    is_down: bool
+    writes: bool
+    is_regular: bool
+    has_mask: bool
+    width: int
 
     @property
-    def dtype(self) -> Scalar:
-        return array_type(self.stream.eqns[0]).dtype
+    def symbol(self) -> str:
+        words = ["kc", "write" if self.writes else "read", self.dtype.name, str(self.gang)]
+        marks = ((self.is_down, "down"), (self.is_regular, "regular"), (self.has_mask, "masked"))
+        return ".".join([*words, *(word for is_so, word in marks if is_so)])
+
+    @property
+    def params(self) -> str:
+        step = ", i64 %step" if self.is_regular else ""
+        active = f", i{self.gang} %active" if self.has_mask else ""
+        return f"ptr %rows{step}, i32 %size, ptr %slot{active}"
 
 
 def has_blocks(e: Emitter, eqn: Eqn) -> bool:
@@ -101,7 +137,7 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     e.start_block(end)
     for buffer in opened:
         if buffer.stream.writes:
-            _write(e, buffer, _resized(e, size, ty, "i32"))
+            _move(e, buffer, _resized(e, size, ty, "i32"), writes=True)
     counter_next = e.op(f"add nuw {ty} {counter}, {size}")
     add_edges(e, (position, counter, *outer), (place_next, counter_next, *values), e.block)
     e.jump(head)
@@ -124,119 +160,125 @@ def _open(e: Emitter, loop: BlockedLoop, slots: Sequence[str], size: str) -> lis
     ]
     for buffer in found:
         if buffer.stream.loads:
-            _read(e, buffer, size)
+            _move(e, buffer, size, writes=False)
     return found
 
 
 def _bind(e: Emitter, buffers: Sequence[_Buffer], iteration: str) -> None:
     """Let the accesses of the streams be those of ``iteration``, an i64, of the block."""
     for buffer in buffers:
-        ty = f"[{e.gang} x {memory.stored_type(buffer.dtype)}]"
+        element = memory.stored_type(array_type(buffer.stream.eqns[0]).dtype)
+        ty = f"[{e.gang} x {element}]"
         address = e.op(f"getelementptr {ty}, ptr {buffer.slot}, i64 {iteration}")
         e.row_buffers.update(dict.fromkeys(buffer.stream.eqns, address))
 
 
-def _rows(e: Emitter, eqn: Eqn) -> list[str]:
-    """The address per lane of the element that ``eqn`` accesses, of no meaning in inactive ones."""
+def _rows(e: Emitter, eqn: Eqn) -> tuple[str, ...]:
+    """The ``rows`` of a buffer for the element that ``eqn`` accesses."""
     array, indices = e.array(eqn.inputs[0]), element_indices(eqn)
     strides = [e.stride(i) for i in indices]
     if any(s is None or abs(s) > MAX_STRIDE for s in strides):
         moving = [axis for axis, s in enumerate(strides) if s != 0]
-        pointers = vector_access.addresses(e, eqn, moving)
-        wide = f"<{e.gang} x ptr>"
-        return [e.op(f"extractelement {wide} {pointers}, i64 {k}") for k in range(e.gang)]
+        return (vector_access.addresses(e, eqn, moving),)
     with e.at(1):
         start, step = memory.address(e, array, indices), "0"
         for stride, size_bytes in zip(strides, array.strides, strict=True):
             step = e.op(f"add i64 {step}, {e.op(f'mul i64 {stride}, {size_bytes}')}")
-    found = [start]
-    for _ in range(1, e.gang):
-        found.append(e.op(f"getelementptr i8, ptr {found[-1]}, i64 {step}"))
-    return found
+    return start, step
 
 
-def _width(e: Emitter, dtype: Scalar) -> int:
-    """How many elements of a row are transposed at once."""
+def _move(e: Emitter, buffer: _Buffer, size: str, *, writes: bool) -> None:
+    """Load the elements of ``size`` iterations into the frame, or write them to their rows."""
+    dtype, active = array_type(buffer.stream.eqns[0]).dtype, e.mask
+    if writes and e.lane_facts.store_mask is not None:
+        active = both(e, e.mask, e.lane_facts.store_mask)
+    is_regular = len(buffer.rows) == 2
     bytes_at_once = WIDE_BYTES if e.facts.least_masked_bytes == 1 else NARROW_BYTES
-    return min(BLOCK, e.gang, bytes_at_once // dtype.size_bytes)
+    width = min(BLOCK, e.gang, bytes_at_once // dtype.size_bytes)
+    transfer = _Transfer(
+        *(dtype, e.gang, buffer.stream.step < 0, writes, is_regular, active is not None, width)
+    )
+    if is_regular:
+        passed = f"ptr {buffer.rows[0]}, i64 {buffer.rows[1]}"
+    else:
+        passed = f"ptr {in_frame(e, 'ptr', buffer.rows[0])}"
+    passed += f", i32 {size}, ptr {buffer.slot}"
+    if active is not None:
+        bits = e.op(f"bitcast <{e.gang} x i1> {active} to i{e.gang}")
+        passed += f", i{e.gang} {bits}"
+    call(e, _function(transfer, e.facts.attributes), passed)
 
 
-def _read(e: Emitter, buffer: _Buffer, size: str) -> None:
-    """Load the elements of the block."""
-    dtype, width = buffer.dtype, _width(e, buffer.dtype)
+@cache
+def _function(what: _Transfer, attributes: tuple[tuple[str, str], ...]) -> ModuleFunction:
+    e = Emitter(Lanes(what.gang))
+    _emit_transfer(e, what)
+    return finished(e, what.symbol, what.params, dict(attributes))
+
+
+def _emit_transfer(e: Emitter, what: _Transfer) -> None:
+    """The code of the function ``what``."""
+    dtype, width, rows = what.dtype, what.width, _addresses(e, what)
     element = memory.stored_type(dtype)
+    size_bytes = dtype.size_bytes
+
+    def masks(column: int) -> list[str | None]:
+        """Per lane, which of ``width`` elements from ``column`` on belong to the iterations."""
+        numbers = ", ".join(f"i32 {what_iteration(k)}" for k in range(column, column + width))
+        wide = f"<{width} x i32>"
+        first = e.op(f"insertelement {wide} poison, i32 %size, i64 0")
+        sizes = e.op(f"shufflevector {wide} {first}, {wide} poison, {wide} zeroinitializer")
+        mask = e.op(f"icmp ult {wide} <{numbers}>, {sizes}")
+        if not what.has_mask:
+            return [mask] * e.gang
+        active = e.op(f"bitcast i{e.gang} %active to <{e.gang} x i1>")
+        bits = [e.op(f"extractelement <{e.gang} x i1> {active}, i64 {k}") for k in range(e.gang)]
+        kinds = f"<{width} x i1> {mask}, <{width} x i1> zeroinitializer"
+        return [e.op(f"select i1 {bit}, {kinds}") for bit in bits]
+
+    def what_iteration(place: int) -> int:
+        return BLOCK - 1 - place if what.is_down else place
+
+    def in_slot(place: int, lane: int) -> str:
+        """The operand that names the frame's elements from ``lane`` on, ``place`` along rows."""
+        offset = (what_iteration(place) * e.gang + lane) * size_bytes
+        return f"ptr {memory.address_at(e, '%slot', offset)}, align {size_bytes}"
+
+    def in_row(lane: int, column: int) -> str:
+        """A block of a loop that counts down begins with the element of its last iteration."""
+        behind = column - (BLOCK - 1) if what.is_down else column
+        return memory.address_at(e, rows[lane], behind * size_bytes)
+
     for column in range(0, BLOCK, width):
-        mask = _in_block(e, buffer.stream, column, width, size)
+        mask = masks(column)
         for lane in range(0, e.gang, width):
-            rows = [
-                vector_access.load_adjacent(
-                    e, dtype, width, _place(e, buffer, k, column), _of_lane(e, mask, width, k)
-                )
-                for k in range(lane, lane + width)
+            lanes, columns = range(lane, lane + width), range(column, column + width)
+            if what.writes:
+                found = [e.op(f"load <{width} x {element}>, {in_slot(k, lane)}") for k in columns]
+                found = transposed(e, element, size_bytes, found)
+                for k, values in zip(lanes, found, strict=True):
+                    vector_access.store_adjacent(
+                        e, dtype, width, values, in_row(k, column), mask[k]
+                    )
+                continue
+            found = [
+                vector_access.load_adjacent(e, dtype, width, in_row(k, column), mask[k])
+                for k in lanes
             ]
-            columns = transposed(e, element, dtype.size_bytes, rows)
-            for k, values in enumerate(columns, column):
-                e.effect(f"store <{width} x {element}> {values}, {_at(e, buffer, k, lane)}")
+            found = transposed(e, element, size_bytes, found)
+            for k, values in zip(columns, found, strict=True):
+                e.effect(f"store <{width} x {element}> {values}, {in_slot(k, lane)}")
 
 
-def _write(e: Emitter, buffer: _Buffer, size: str) -> None:
-    """Store the elements of the block."""
-    dtype, width = buffer.dtype, _width(e, buffer.dtype)
-    element = memory.stored_type(dtype)
-    for column in range(0, BLOCK, width):
-        mask = _in_block(e, buffer.stream, column, width, size)
-        for lane in range(0, e.gang, width):
-            columns = [
-                e.op(f"load <{width} x {element}>, {_at(e, buffer, k, lane)}")
-                for k in range(column, column + width)
-            ]
-            rows = transposed(e, element, dtype.size_bytes, columns)
-            for k, values in enumerate(rows, lane):
-                vector_access.store_adjacent(
-                    e,
-                    dtype,
-                    width,
-                    values,
-                    _place(e, buffer, k, column),
-                    _of_lane(e, mask, width, k, e.lane_facts.store_mask),
-                )
-
-
-def _at(e: Emitter, buffer: _Buffer, place: int, lane: int) -> str:
-    """The operand that names the frame's elements from ``lane`` on, ``place`` along the rows."""
-    iteration = place if buffer.stream.step > 0 else BLOCK - 1 - place
-    size_bytes = buffer.dtype.size_bytes
-    offset = (iteration * e.gang + lane) * size_bytes
-    return f"ptr {memory.address_at(e, buffer.slot, offset)}, align {size_bytes}"
-
-
-def _place(e: Emitter, buffer: _Buffer, lane: int, column: int) -> str:
-    """The address in the row of ``lane`` of what is ``column`` elements behind the block's start.
-
-    A block of a loop that counts down starts with its last iteration.
-    """
-    behind = column if buffer.stream.step > 0 else column - (BLOCK - 1)
-    return memory.address_at(e, buffer.rows[lane], behind * buffer.dtype.size_bytes)
-
-
-def _in_block(e: Emitter, stream: RowStream, column: int, width: int, size: str) -> str:
-    """Which of the ``width`` elements from ``column`` on belong to the ``size`` iterations."""
-    order = range(column, column + width)
-    iterations = [k if stream.step > 0 else BLOCK - 1 - k for k in order]
-    numbers = ", ".join(f"i32 {k}" for k in iterations)
-    wide = f"<{width} x i32>"
-    first = e.op(f"insertelement {wide} poison, i32 {size}, i64 0")
-    sizes = e.op(f"shufflevector {wide} {first}, {wide} poison, {wide} zeroinitializer")
-    return e.op(f"icmp ult {wide} <{numbers}>, {sizes}")
-
-
-def _of_lane(e: Emitter, mask: str, width: int, lane: int, store_mask: str | None = None) -> str:
-    """``mask`` for the row of ``lane``, of which nothing is accessed if it is not active."""
-    active = e.mask if store_mask is None else both(e, e.mask, store_mask)
-    if active is None:
-        return mask
-    is_active = e.op(f"extractelement <{e.gang} x i1> {active}, i64 {lane}")
-    return e.op(f"select i1 {is_active}, <{width} x i1> {mask}, <{width} x i1> zeroinitializer")
+def _addresses(e: Emitter, what: _Transfer) -> list[str]:
+    """The address of the first element of each row, in the function ``what``."""
+    if not what.is_regular:
+        slots = [memory.address_at(e, "%rows", POINTER_BYTES * k) for k in range(e.gang)]
+        return [e.op(f"load ptr, ptr {slot}") for slot in slots]
+    found = ["%rows"]
+    for _ in range(1, e.gang):
+        found.append(e.op(f"getelementptr i8, ptr {found[-1]}, i64 %step"))
+    return found
 
 
 def _resized(e: Emitter, value: str, source: str, target: str) -> str:
