@@ -22,7 +22,7 @@ native:
 	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
 	  -DCMAKE_CXX_COMPILER_LAUNCHER=$(notdir $(shell command -v ccache))
 	cmake --build build/native
-	cp build/native/_native*.so build/native/*.pyi kernelcore/
+	cp --remove-destination build/native/_native*.so build/native/*.pyi kernelcore/
 
 # Every kernel of tests/jax/matrix.py under every transformation, with JAX's own checks.
 test-jax-matrix: export KC_JAX_MATRIX = whole
