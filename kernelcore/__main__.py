@@ -1,4 +1,4 @@
-"""``python -m kernelcore``: what is installed, what kernels become, how fast it is, the cache."""
+"""``python -m kernelcore``: what is installed, what kernels become, the cache."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from kernelcore.base import native
 from kernelcore.base.disk_cache import KEY_DIGITS, KINDS, default_cache
 from kernelcore.base.errors import KernelError
 from kernelcore.base.host import host
-from kernelcore.cli import bench
 from kernelcore.compiler import stages
 from kernelcore.explain.report import explain
 from kernelcore.launch.kernel import Kernel
@@ -30,9 +29,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(_kernel(chosen.kernel).inspect(chosen.stage, chosen.arch))
             case "explain":
                 _explain(chosen.kernel, chosen.html)
-            case "bench":
-                for line in bench.report():
-                    print(line, flush=True)
             case "cache":
                 _clear() if chosen.action == "clear" else _list()
             case _:
@@ -57,7 +53,6 @@ def _parser() -> argparse.ArgumentParser:
     explain = commands.add_parser("explain", help="what a kernel compiles to, and why")
     explain.add_argument("kernel", metavar="FILE:KERNEL", help="the kernel of that name in a file")
     explain.add_argument("--html", metavar="FILE", help="write a page with IR and assembly instead")
-    commands.add_parser("bench", help="how fast kernels compile, launch and run here")
     cache = commands.add_parser("cache", help="the disk cache of machine code")
     cache.add_argument("action", choices=("ls", "clear"))
     return parser

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from kernelcore.__main__ import main
-from kernelcore.cli import bench, bench_kernels
 from kernelcore.compiler.stages import STAGES
 
 PROGRAM = """\
@@ -112,21 +111,3 @@ def test_the_module_runs(program: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "scale" in done.stdout
     assert subprocess.run([*command[:3], "unknown"], capture_output=True).returncode == 2
-
-
-def test_the_benchmark_needs_nothing_else(
-    program: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(bench, "PEER", "kernelcore_has_no_peer")
-    monkeypatch.setattr(bench, "ROUNDS", 2)
-    monkeypatch.setattr(bench, "SECONDS_PER_SAMPLE", 0.0)
-    monkeypatch.setattr(bench_kernels, "SIZE", 64)
-    monkeypatch.setattr(bench_kernels, "BODIES", 16)
-    assert main(["bench"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 1 + 3 + 1 + len(bench_kernels.KERNELS)
-    assert "warp-lang is not installed" in lines.pop(4)
-    for line in lines[1:]:
-        value, unit = line.split()[-2:]
-        assert float(value) > 0
-        assert unit in ("ms", "us")

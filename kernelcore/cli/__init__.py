@@ -1,1 +1,0 @@
-"""What ``python -m kernelcore`` runs. May import: everything in kernelcore."""
