@@ -113,7 +113,13 @@ def stub() -> str:
         if isinstance(node, ast.ImportFrom):
             public = [a.name for a in node.names if a.asname == a.name and a.name not in known]
             lines += [f"from {node.module} import {name} as {name}" for name in public]
-    lines.append("from kernelcore.language import types as types")
+    # A module, to which ``kernelcore`` adds functions when it is imported.
+    lines.append("class types:")
+    for name in ("vector", "matrix", "quaternion", "transformation"):
+        lines.append(f"    from kernelcore.language.composite_types import {name} as {name}")
+    for name in sorted(_declared(ast.parse((PACKAGE / "language" / "types.py").read_text()))):
+        if name.isidentifier() and not name.startswith("_"):
+            lines.append(f"    from kernelcore.language.types import {name} as {name}")
     for module, names in {**listed("HOMES"), **listed("ADAPTERS")}.items():
         declared = {*known, *(f"atomic_{name}" for name in (*ATOMICS, "cas"))}
         lines += [f"from {module} import {n} as {n}" for n in names.split() if n not in declared]

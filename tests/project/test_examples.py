@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +20,14 @@ ARGUMENTS = {
     "02_composites.py": [],
     "05_adam_in_torch.py": ["--steps", "8000", "--points", "20"],
     "06_adam_in_paddle.py": ["--steps", "8000", "--points", "20"],
+    "10_learned_activation.py": ["activation.png", "--small"],
+    "11_splats.py": ["splats.png", "--small"],
+    "12_cloth.py": ["cloth.png", "--small"],
+    "13_graph_attention.py": ["attention.png", "--small"],
+    "14_option_pricing.py": ["options.png", "--small"],
+    "15_wave_equation.py": ["wave.png", "--small"],
+    "16_nearest_neighbours.py": ["neighbours.png", "--small"],
+    "17_bilateral_filter.py": ["bilateral.png", "--small"],
 }
 DOCUMENTS = ("README.md", "docs/language.md", "docs/frameworks.md")
 # Scripts run one after the other in a process, which imports each framework once.
@@ -55,7 +65,10 @@ def printed(folder: Path) -> dict[str, str]:
         scripts[str(script)] = []
     given = json.dumps([[script, *arguments] for script, arguments in scripts.items()])
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{RUNNER}"]
-    done = subprocess.run([*command, given], capture_output=True, text=True, cwd=folder)
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    done = subprocess.run(
+        [*command, given], capture_output=True, text=True, cwd=folder, env=environment
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     return {Path(script).name: text for script, text in found.items()}
@@ -100,3 +113,39 @@ def test_optimisers_of_frameworks_find_the_minimum(name: str, printed: dict[str,
     for point in minima:
         # Steps of a fixed rate keep points moving around the minimum.
         assert all(abs(float(x) - 1.0) < 0.02 for x in point.split(", "))
+
+
+def numbers(text: str) -> list[list[float]]:
+    """The numbers in each line."""
+    return [
+        [float(n) for n in re.findall(r"-?\d+(?:\.\d+)?(?:e[-+]\d+)?", line)]
+        for line in text.splitlines()
+    ]
+
+
+def test_programs_draw_charts(folder: Path, printed: dict[str, str]) -> None:
+    charts = [a for arguments in ARGUMENTS.values() for a in arguments if a.endswith(".png")]
+    assert len(charts) == 9
+    for name in charts:
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_programs_print_what_is_known(printed: dict[str, str]) -> None:
+    found = {name[3:-3]: numbers(text) for name, text in printed.items()}
+    for first, last, *_ in found["learned_activation"]:
+        assert last < 0.6 * first
+    ((_, _, _, first, last),) = found["splats"]
+    assert last < 0.5 * first
+    in_torch, in_jax = found["cloth"]
+    assert in_torch[1] < 0.1 * in_torch[0]
+    assert in_torch == pytest.approx(in_jax, abs=2e-4)
+    assert all(share > 60.0 for share, _ in found["graph_attention"])
+    for _, error, _, _, away in found["option_pricing"]:
+        assert error > 0.0
+        assert away < 4.0
+    (_, _, change), fields, gradients = found["wave_equation"]
+    assert max(change, fields[-1], gradients[-1]) < 1e-6
+    ((_, error, largest),) = found["nearest_neighbours"]
+    assert error < 1e-6 < largest
+    noisy, blurred, bilateral = found["bilateral_filter"]
+    assert bilateral > noisy > blurred

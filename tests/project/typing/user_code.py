@@ -6,6 +6,9 @@ import numpy as np
 
 import kernelcore as kc
 
+vec5 = kc.types.vector(length=5, dtype=float)
+mat23 = kc.types.matrix((2, 3), float)
+
 
 @kc.struct
 class Body:
@@ -52,6 +55,8 @@ def move(
     b = bodies[i]
     assert_type(b, Body)
     assert_type(momentum(b), kc.vec3)
+    weights = vec5(1.0)
+    weights[i] = (mat23(0.0) @ b.position)[0]
     b.position += dt * b.velocity
     b.velocity.z -= 9.81 * dt
     bodies[i] = b
