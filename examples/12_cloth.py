@@ -91,9 +91,11 @@ def main() -> None:
 
     figure = plt.figure(figsize=(12, 5), constrained_layout=True)
     curve = figure.add_subplot(1, 2, 2)
+    throw: Any = None
     ways = (("torch", with_torch, "-"), ("JAX", jax.jit(jax.value_and_grad(loss_in_jax)), "--"))
     for name, slope, style in ways:
-        throw, missed = np.zeros(3, np.float32), list[float]()
+        throw = np.zeros(3, np.float32)
+        missed: list[float] = []
         for _ in range(rounds):
             loss, gradient = slope(throw)
             throw = throw - rate * np.asarray(gradient)

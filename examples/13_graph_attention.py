@@ -15,7 +15,9 @@ import torch
 
 import kernelcore as kc
 
-Floats, Ints, Table = kc.array[float], kc.array[int], kc.array2d[float]
+Floats = kc.array[float]
+Ints = kc.array[int]
+Table = kc.array2d[float]
 
 
 @kc.func
@@ -85,6 +87,7 @@ def main() -> None:
     nodes, kinds, steps = (80, 3, 20) if options.small else (3000, 5, 150)
     rows, columns, x, kind, noise = map(torch.from_numpy, noisy_graph(nodes, kinds))
     is_train = torch.arange(nodes) % 2 == 0
+    is_judged = ~is_train & ~noise
     figure, (curve, bars) = plt.subplots(1, 2, figsize=(12, 4.5), constrained_layout=True)
     weights = torch.empty(0)
     for name, attends in (("mean", False), ("attention", True)):
@@ -97,9 +100,9 @@ def main() -> None:
             found, weights = layer(rows, columns, x)
             torch.nn.functional.cross_entropy(found[is_train], kind[is_train]).backward()
             optimiser.step()
-            right = (found.argmax(1) == kind)[~is_train & ~noise]
+            right = (found.argmax(1) == kind)[is_judged]
             shares.append(100.0 * right.float().mean().item())
-        print(f"{name:9s} {shares[-1]:.1f} % of {len(right)} nodes right")
+        print(f"{name:9s} {shares[-1]:.1f} % of {int(is_judged.sum())} nodes right")
         curve.plot(shares, label=name)
     curve.set(title="Nodes without labels", xlabel="step of Adam", ylabel="right / %")
     curve.legend()

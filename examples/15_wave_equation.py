@@ -19,7 +19,8 @@ from jax.sharding import AxisType, Mesh, PartitionSpec
 
 import kernelcore as kc
 
-Field, P = kc.array2d[float], PartitionSpec
+Field = kc.array2d[float]
+P = PartitionSpec
 
 
 @kc.op

@@ -16,7 +16,8 @@ import numpy as np
 import kernelcore as kc
 
 K = 8
-Points, Ints, Table = kc.array[kc.vec2], kc.array[int], kc.array2d[int]
+Points = kc.array[kc.vec2]
+Ints = kc.array[int]
 Distances, Indices = kc.types.vector(K, float), kc.types.vector(K, int)
 
 
@@ -35,7 +36,12 @@ def cells_of(points: Points, cells: int, cell: Ints):
 @kc.op(launch_dims="points", output_dims=("points.shape[0]", K))
 @kc.kernel
 def nearest(
-    points: Points, order: Ints, first: Ints, cells: int, distance: kc.array2d[float], who: Table
+    points: Points,
+    order: Ints,
+    first: Ints,
+    cells: int,
+    distance: kc.array2d[float],
+    who: kc.array2d[int],
 ):
     i = kc.tid()
     p = points[i]

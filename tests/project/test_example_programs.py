@@ -200,7 +200,7 @@ def filtered(x: Any, sigma_space: Any, sigma_value: Any) -> Any:
 
 def filtered_in_numpy(x: Array, sigma_space: float, sigma_value: float) -> Array:
     found = np.zeros(x.shape)
-    places = np.stack(np.mgrid[: x.shape[0], : x.shape[1]], -1)
+    places = np.moveaxis(np.mgrid[: x.shape[0], : x.shape[1]], 0, -1)
     for i, j in np.ndindex(*x.shape):
         far = places - (i, j)
         weight = np.exp(
