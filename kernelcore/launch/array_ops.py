@@ -74,7 +74,7 @@ def clear(target: Array) -> None:
     if target.is_contiguous:
         device = target.device
         fill = lambda: native.cuda_fill(current_stream(device).queue, target, b"\0")  # noqa: E731
-        perform(DeviceCall(device, fill, [target]))
+        perform(DeviceCall(device, fill, [target], [target]))
         return
     for part in _floats_of(target):
         for (block,) in _blocks(part):

@@ -176,6 +176,12 @@ class Executable:
         return tuple(i for i, slot in slots if slot.role == Role.OUTPUT)
 
     @cached_property
+    def arrays(self) -> tuple[int, ...]:
+        """The parameters that are arrays."""
+        slots = enumerate(self.described.parameter_slots)
+        return tuple(i for i, slot in slots if slot.role != Role.VALUE)
+
+    @cached_property
     def _composites(self) -> tuple[int, ...]:
         slots = enumerate(self.described.parameter_slots)
         return tuple(i for i, s in slots if s.role != Role.VALUE and not s.outer_ndim)

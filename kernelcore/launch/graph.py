@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kernelcore._native import ArrayMemory
 from kernelcore.base import native
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.launch.dispatch import argument_leaves, execute_leaves, is_element
@@ -89,14 +90,21 @@ class Graph:
         if not kernel.prepare(current_stream(device).queue, dim, args):
             kernel = executable.on_device(device.ordinal, is_serial=True)
             kernel.prepare(current_stream(device).queue, dim, args)
+        written = [args[i] for i in executable.written]
+        # Replays use the memory that the arrays have now, which a CUDA graph knows by address.
+        kept = list(args)
+        for i in executable.arrays:
+            kept[i] = _kept(kept[i], device)
 
         def run() -> None:
-            kernel.launch(current_stream(device).queue, dim, args, *sizes)
+            kernel.launch(current_stream(device).queue, dim, kept, *sizes)
+            for array in written:
+                native.note_written(array)
 
         # The host reads an element before every replay, so a CUDA graph cannot hold the launch.
         is_fixed = not any(is_element(a) for a in args)
-        written = [args[i] for i in executable.written]
-        self._calls.append(DeviceCall(device, run, written) if is_fixed else run)
+        used = [kept[i] for i in executable.arrays]
+        self._calls.append(DeviceCall(device, run, written, used) if is_fixed else run)
 
     @property
     def device(self) -> Device | None:
@@ -108,6 +116,11 @@ class Graph:
     def written(self) -> Sequence[Any]:
         """The arrays that the graph writes, if a GPU can run the whole graph."""
         return [array for call in self._calls for array in getattr(call, "written", ())]
+
+    @property
+    def used(self) -> Sequence[ArrayMemory]:
+        """The memory that the graph uses, if a GPU can run the whole graph."""
+        return [array for call in self._calls for array in getattr(call, "used", ())]
 
     def update(self, other: Graph) -> None:
         """Take over the calls of ``other``; a CUDA graph is updated in place where possible.
@@ -146,7 +159,13 @@ class Graph:
             self.run()
 
     def _run_whole(self, device: Device) -> None:
-        """Queue the CUDA graph, which is captured again if the calls have changed."""
+        """Queue the CUDA graph, which is captured again if the calls have changed.
+
+        Raises:
+            KernelArgumentError: Memory of an array was taken back; nothing was queued.
+        """
+        for array in self.used:
+            array.require_memory()
         if self._whole is None or self._whole.ordinal != device.ordinal:
             self._whole, self._captured = native.CudaGraph(device.ordinal), -1
         if self._captured != len(self._calls):
@@ -161,6 +180,17 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"<graph of {len(self)} steps>"
+
+
+def _kept(array: Any, device: Device) -> ArrayMemory:
+    """The memory that ``array`` has now, whatever memory it gets later."""
+    if isinstance(array, ArrayMemory):
+        return array
+    found = ArrayMemory(array)
+    if found.scalar_index >= 0:
+        return found
+    # An array that exports its memory for use in a stream only.
+    return native.adopted_in(ArrayMemory, array, current_stream(device).queue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,3 +239,8 @@ class Conditional:
     def written(self) -> Sequence[Any]:
         """The arrays that either graph writes."""
         return [*self.on_true.written, *self.on_false.written]
+
+    @property
+    def used(self) -> Sequence[ArrayMemory]:
+        """The memory that the condition and either graph use."""
+        return [self.condition, *self.on_true.used, *self.on_false.used]

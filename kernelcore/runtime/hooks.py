@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from kernelcore._native import ArrayMemory
 from kernelcore.runtime.device import Device
 
 
@@ -129,11 +130,13 @@ class DeviceCall:
         device: The GPU.
         run: Queues the work.
         written: The arrays that the work writes.
+        used: The memory that the work uses.
     """
 
     device: Device
     run: Callable[[], object]
     written: Sequence[Any]
+    used: Sequence[ArrayMemory]
 
     def __call__(self) -> None:
         self.run()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+from typing import Any
+
 import numpy as np
 import pytest
 
 import kernelcore as kc
+from kernelcore import _native
 from tests.cuda.fake import FakeDriver
 from tests.helpers.graph_kernels import add, count_down
 
@@ -139,3 +143,48 @@ def test_a_failed_capture_leaves_nothing_behind(driver: FakeDriver) -> None:
     assert [line.split()[0] for line in ended] == ["cuStreamEndCapture", "cuGraphDestroy"]
     kc.capture_launch(capture.graph)
     assert y.list() == [1.0, 1.0]
+
+
+class Exporter:
+    """An array of another library, whose memory may be replaced."""
+
+    def __init__(self, data: kc.Array) -> None:
+        self.data = data
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.data.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.data.__dlpack_device__()
+
+
+def test_a_whole_graph_keeps_the_memory_of_other_libraries(driver: FakeDriver) -> None:
+    x, y = Exporter(ones(4)), kc.zeros(4, device="cuda:0")
+    with kc.ScopedCapture() as capture:
+        kc.launch(add, 4, [x, 2.0], [y])
+    x.data = kc.full(4, 50.0, device="cuda:0")
+    gc.collect()
+    for count in (1, 2):
+        kc.capture_launch(capture.graph)
+        assert y.list() == [2.0 * count] * 4
+
+
+@pytest.mark.parametrize("kind", ["launch", "copy", "branch"])
+def test_a_whole_graph_refuses_memory_that_was_taken_back(driver: FakeDriver, kind: str) -> None:
+    x, y = ones(1), kc.zeros(1, device="cuda:0")
+    loan = _native.Loan("one of a call that has ended", "copy it")
+    x.limit_to(loan)
+    flag = kc.ones(1, dtype=int, device="cuda:0")
+    with kc.ScopedCapture() as capture:
+        if kind == "launch":
+            kc.launch(add, 1, [x, 2.0], [y])
+        elif kind == "copy":
+            y.assign(x)
+        else:
+            kc.capture_if(flag, lambda: kc.launch(add, 1, [x, 2.0], [y]))
+    kc.capture_launch(capture.graph)
+    loan.end()
+    driver.clear()
+    with pytest.raises(kc.KernelArgumentError, match="found one of a call that has ended"):
+        kc.capture_launch(capture.graph)
+    assert driver.calls("cuGraphLaunch") == []

@@ -116,7 +116,7 @@ class ElementMemory(ArrayMemory):
         if is_far and source.element == self._element and can_copy(self, source):
             copy = partial(copy_elements, self, source)
             is_near = self.is_on_cuda and source.is_on_cuda
-            return DeviceCall(self.device, copy, [self]) if is_near else copy
+            return DeviceCall(self.device, copy, [self], [self, source]) if is_near else copy
         values = elements_to_write(self._element, source, self.shape)
 
         def write() -> None:
@@ -128,7 +128,7 @@ class ElementMemory(ArrayMemory):
 
         is_constant = self.is_on_cuda and not isinstance(source, ArrayMemory)
         if is_constant and is_fill(self._data, values()):
-            return DeviceCall(self.device, write, [self])
+            return DeviceCall(self.device, write, [self], [self])
         return write
 
     def numpy(self) -> Numbers:
