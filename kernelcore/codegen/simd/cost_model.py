@@ -151,11 +151,9 @@ def best_gang(func: Func, float_lanes: int) -> int:
     scattered = _scattered(func, strides)
     if _obstacle(eqns, bodies, strides, scattered) is not None:
         return 1
-    registers = _registers(eqns, bodies, strides, scattered)
-    if blocked_loops(func, strides):
-        import os
-
-        registers = int(os.environ.get("KC_REGS", "1"))
+    # With more lanes than a register has, blocks of rows go through more of the cache.
+    in_blocks = bool(accesses_in_blocks(blocked_loops(func, strides)))
+    registers = 1 if in_blocks else _registers(eqns, bodies, strides, scattered)
     return registers * float_lanes // (2 if _is_mostly_64_bit(eqns, strides) else 1)
 
 
