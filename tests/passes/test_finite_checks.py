@@ -133,6 +133,20 @@ def constant(y: Floats):
     y[0] = INFINITY
 
 
+# Per kernel: the shape of the array that it writes, and what is said of thread 37.
+FORMS = [
+    (vectors, (100, 3), "thread 37 stores inf to y[37][1]"),
+    (component, (100, 3), "thread 37 stores inf to y[37][2]"),
+    (matrices, (100, 2, 2), "thread 37 stores inf to y[37][1, 0]"),
+    (own_sum, 100, "thread 37 adds inf to y[37]"),
+    (total, 1, "thread 37 adds inf to y[0]"),
+    (least, 1, "thread 37 stores -inf to y[0]"),
+    (swap, 100, "thread 37 stores inf to y[37]"),
+    (compared, 100, "thread 37 stores inf to y[37]"),
+    (in_loop, (100, 4), "thread 37 stores nan to y[37, 0]"),
+]
+
+
 def zeros(shape: Any, dtype: Any = F) -> Any:
     return np.zeros(shape, dtype)
 
@@ -154,20 +168,7 @@ def with_zero(size: int = 100, at: int = 37, dtype: Any = F) -> Any:
     return x
 
 
-@pytest.mark.parametrize(
-    ("kernel", "shape", "text"),
-    [
-        (vectors, (100, 3), "thread 37 stores inf to y[37][1]"),
-        (component, (100, 3), "thread 37 stores inf to y[37][2]"),
-        (matrices, (100, 2, 2), "thread 37 stores inf to y[37][1, 0]"),
-        (own_sum, 100, "thread 37 adds inf to y[37]"),
-        (total, 1, "thread 37 adds inf to y[0]"),
-        (least, 1, "thread 37 stores -inf to y[0]"),
-        (swap, 100, "thread 37 stores inf to y[37]"),
-        (compared, 100, "thread 37 stores inf to y[37]"),
-        (in_loop, (100, 4), "thread 37 stores nan to y[37, 0]"),
-    ],
-)
+@pytest.mark.parametrize(("kernel", "shape", "text"), FORMS)
 def test_every_form_of_a_write_is_checked(kernel: kc.Kernel, shape: Any, text: str) -> None:
     check(kernel, 100, [with_zero(), zeros(shape)], text)
 
@@ -378,3 +379,39 @@ def test_the_environment_sets_the_flag(flag: str) -> None:
     assert done.stdout.strip() == flag
     with pytest.raises(kc.KernelArgumentError, match="check_finite: expected a bool, found 1"):
         kc.config.check_finite = 1
+
+
+@pytest.mark.parametrize(("kernel", "shape", "text"), FORMS)
+def test_python_mode_has_the_messages_of_compiled_code(
+    kernel: kc.Kernel, shape: Any, text: str
+) -> None:
+    messages: list[list[str]] = []
+    for mode in ("release", "python"):
+        try:
+            kc.config.mode = mode
+            with pytest.raises(kc.KernelFiniteError) as error:
+                kc.launch(kernel, 100, [with_zero(), zeros(shape)])
+        finally:
+            kc.config.mode = "release"
+        messages.append(str(error.value).splitlines())
+    (compiled, python) = messages
+    assert compiled[0] == f"{kernel.name}(): {text}"
+    # The line of an update is that of the statement to Python.
+    assert [*compiled[:3], compiled[4]] == [*python[:3], python[4]]
+
+
+def test_python_mode_lets_through_what_compiled_code_does() -> None:
+    with kc.python_mode():
+        y = np.full(1, np.inf, F)
+        kc.launch(least, 37, [with_zero()[:37]], [y])
+        assert y[0] == -1.0
+        kept = np.full(100, np.inf, F)
+        kc.launch(compared, 100, [with_zero()], [kept])
+        x, y = with_zero(9, 3), zeros(9)
+        kc.launch(guarded, 9, [x], [y])
+        assert (y == x).all()
+        with pytest.raises(kc.KernelFiniteError, match=r"inf to y\.place\[37\]\[2\]"):
+            kc.launch(particles, 100, [with_zero(), kc.zeros(100, Particle)])
+        big = np.full(2, 3e38, F)
+        with pytest.raises(kc.KernelFiniteError, match=r"adds 3e\+38 to y\[0\], which makes inf"):
+            kc.launch(own_sum, 2, [1 / big, big.copy()])

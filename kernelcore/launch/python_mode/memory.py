@@ -1,13 +1,15 @@
-"""Arrays of a launch in Python: checks of indices, and of threads that share elements."""
+"""Arrays of a launch in Python, with checks of indices, of races and of what is written."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
 
-from kernelcore.base.errors import KernelIndexError, KernelRaceError
+from kernelcore.base.config import config
+from kernelcore.base.errors import KernelFiniteError, KernelIndexError, KernelRaceError
 from kernelcore.builtins.reference import as_scalar
 from kernelcore.language.composite import Composite, value_class
 from kernelcore.language.types import Dense, Scalar, StructType
@@ -32,12 +34,14 @@ class Memory:
     """What the threads of one launch did to memory so far.
 
     Attributes:
+        kernel: The name of the kernel.
         point: The grid point of the current thread.
         on_copies: Whether the caller's arrays stay as they are.
         copies: By address, extents, strides and dtype of the array.
         uses: By the address of a scalar.
     """
 
+    kernel: str = ""
     point: Point = (0,)
     on_copies: bool = False
     copies: dict[tuple[Any, ...], Any] = field(default_factory=dict[tuple[Any, ...], Any])
@@ -80,6 +84,19 @@ class Memory:
                 if reader not in (None, self.point):
                     raise _race(name, at, "writes", self.point, "read", reader)
             uses.writer, uses.is_atomic = self.point, is_atomic
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What an update adds to an element, or with the operator 'sub' takes from it."""
+
+    operator: str
+    value: Any
+
+    def number(self, place: tuple[int, ...], shape: tuple[int, ...]) -> float:
+        """What it adds to the component at ``place``."""
+        found = float(np.broadcast_to(np.asarray(self.value), shape)[place])
+        return found if self.operator == "add" else -found
 
 
 def _race(
@@ -180,24 +197,79 @@ class ArrayView:
         self.memory.read(self.name, (*self.origin, *index), data)
         return loaded(self.element, data)
 
-    def store(self, key: Any, value: Any, *, is_atomic: bool = False) -> None:
-        """Write ``value`` to the element, or the elements, at ``key``."""
+    def store(
+        self, key: Any, value: Any, *, is_atomic: bool = False, added: Added | None = None
+    ) -> None:
+        """Write ``value``, the sum if something is ``added``, to the element at ``key``."""
         index, data, _ = self.selected(key)
-        old = data.tobytes()
-        data[...] = _stored(self.element, value)
+        old, new = data.tobytes(), _stored(self.element, value)
+        if config.check_finite:
+            self._expect_finite((*self.origin, *index), data, new, added)
+        data[...] = new
         self.memory.written(self.name, (*self.origin, *index), data, old, is_atomic=is_atomic)
 
-    def atomically(self, key: Any, update: Any) -> Any:
-        """Replace an element by ``update`` of it; returns the old one."""
+    def atomically(self, key: Any, update: Any, added: Added | None = None) -> Any:
+        """Replace an element by ``update`` of it, unless that is the old one; returns the old one.
+
+        ``added`` is what ``update`` adds, if it does.
+        """
         index, data, _ = self.selected(key)
         self.memory.read(self.name, (*self.origin, *index), data, is_atomic=True)
         old = loaded(self.element, data)
-        self.store(key, update(old), is_atomic=True)
+        if (new := update(old)) is not old:
+            self.store(key, new, is_atomic=True, added=added)
         return old
+
+    def _expect_finite(self, at: tuple[Any, ...], data: Any, new: Any, added: Added | None) -> None:
+        """Refuse ``new`` in place of ``data``, the element ``at``, if it is not finite.
+
+        Of a composite or a struct, components that keep their bits may belong to earlier writes.
+        """
+        filled = np.empty_like(data)
+        filled[...] = new
+        for name, old, found in _float_leaves(self.name, data, filled):
+            is_wrong = ~np.isfinite(found.astype(np.float64))
+            if found.ndim or name != self.name:
+                width = f"u{found.dtype.itemsize}"
+                bits = (np.ascontiguousarray(a).view(width).reshape(a.shape) for a in (old, found))
+                is_wrong &= np.not_equal(*bits)
+            for place in np.argwhere(is_wrong):
+                raise self._not_finite(name, at, tuple(place.tolist()), found, added)
+
+    def _not_finite(
+        self,
+        name: str,
+        at: tuple[Any, ...],
+        place: tuple[int, ...],
+        found: Any,
+        added: Added | None,
+    ) -> KernelFiniteError:
+        value, result = float(found[place]), ""
+        does, given = "stores", value
+        if added is not None:
+            does, given = "adds", added.number(place, found.shape)
+            result = f", which makes {value:g}" if np.isfinite(given) else ""
+        component = f"[{_index(place)}]" if place else ""
+        return KernelFiniteError.of(
+            f"{self.memory.kernel}(): thread {shown(self.memory.point)} {does} {given:g} to "
+            f"{name}[{_index(at)}]{component}{result}",
+            None,
+        )
 
 
 def _class_of(element: Any) -> Any:
     return value_class(element) if isinstance(element, Dense) else struct_class(element)
+
+
+def _float_leaves(name: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
+    """The floats of an element and of its replacement, by the names of fields."""
+    fields = new.dtype.names
+    if fields is None:
+        if new.dtype.kind not in "iub":
+            yield name, old, new
+        return
+    for field_name in fields:
+        yield from _float_leaves(f"{name}.{field_name}", old[field_name], new[field_name])
 
 
 def loaded(element: Any, data: Any) -> Any:

@@ -15,8 +15,10 @@ from kernelcore.base.errors import (
     KernelArgumentError,
     KernelAssertionError,
     KernelError,
+    KernelFiniteError,
     KernelIndexError,
     KernelNameError,
+    KernelRaceError,
     SrcLoc,
 )
 from kernelcore.builtins.reference import as_scalar
@@ -24,7 +26,7 @@ from kernelcore.frontend.calls import intrinsics
 from kernelcore.language.source import EXPRESSION_ERRORS
 from kernelcore.language.types import ArrayOf, Dense, Scalar, StructType
 from kernelcore.launch.kernel import Kernel
-from kernelcore.launch.python_mode.memory import ArrayView, Memory, shown
+from kernelcore.launch.python_mode.memory import Added, ArrayView, Memory, shown
 from kernelcore.launch.python_mode.rewrite import rewritten
 from kernelcore.launch.python_mode.values import HELPERS, binary, call, copied
 from kernelcore.runtime.structs import StructValue
@@ -45,6 +47,7 @@ def run(
 
     Raises:
         KernelIndexError: An index is outside of its array.
+        KernelFiniteError: A write is not finite, while ``config.check_finite`` is set.
         KernelRaceError: Threads share an element that one of them writes.
         KernelNameError: A variable is used before it has a value.
         KernelArgumentError: An argument does not fit the kernel.
@@ -60,7 +63,7 @@ def run(
     if threads > _MANY_THREADS:
         note = f"{kernel.name}: {threads} threads in Python take minutes; Ctrl-C ends the launch\n"
         sys.stderr.write(note)
-    memory = Memory(on_copies=on_copies)
+    memory = Memory(kernel.name, on_copies=on_copies)
     values = [
         _value(p.name, p.type, a, memory) for p, a in zip(kernel.parameters, args, strict=True)
     ]
@@ -150,7 +153,8 @@ class _Thread:
         view: ArrayView = args[0]
         count = 2 if name == "atomic_cas" else 1
         key, values = args[1:-count], args[-count:]
-        return view.atomically(key, _UPDATES[name](*values))
+        added = {"atomic_add": "add", "atomic_sub": "sub"}.get(name)
+        return view.atomically(key, _UPDATES[name](*values), added and Added(added, values[0]))
 
 
 def _cas(expected: Any, new: Any) -> Callable[[Any], Any]:
@@ -187,7 +191,8 @@ def _known(error: Exception, memory: Memory) -> KernelError | None:
     loc, thread = _loc(error.__traceback__), shown(memory.point)
     match error:
         case KernelError():
-            if error.loc is None and not error.message.startswith("thread "):
+            names_thread = isinstance(error, KernelRaceError | KernelFiniteError)
+            if error.loc is None and not names_thread:
                 error.message = f"{error.message} (thread {thread})"
             return type(error)(error.message, error.loc or loc, error.remedy)
         case UnboundLocalError() | NameError():

@@ -22,7 +22,7 @@ from kernelcore.language.composite import Composite, value_class
 from kernelcore.language.function import Function
 from kernelcore.language.overload_resolution import choose
 from kernelcore.language.types import Scalar, boolean, float32, int32, scalar_of, scalar_of_numpy
-from kernelcore.launch.python_mode.memory import ArrayView
+from kernelcore.launch.python_mode.memory import Added, ArrayView
 from kernelcore.launch.python_mode.rewrite import rewritten
 from kernelcore.runtime.structs import StructValue
 
@@ -195,7 +195,7 @@ def update(name: str, root: Any, path: tuple[Any, ...], value: Any) -> None:
         def changed(old: Any) -> Any:
             return binary(name, old, value)
 
-        place.atomically(last[0], changed)
+        place.atomically(last[0], changed, Added(name, value))
         return
     old = getattr(place, last) if isinstance(last, str) else place[last[0]]
     store(root, path, binary(name, old, value))
