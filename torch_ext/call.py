@@ -177,7 +177,7 @@ class Call:
         name = self.operation.func.name
         differentiated = self.differentiated if self.wide else self.numbers.differentiated
         names = self.names if changed is not None else None
-        checked = names.checked if names else None
+        checked = None if names is None else names.checked
         return native.fast_entry(self.numbers.native, name, differentiated, slow, checked, changed)
 
     def differentiated(self, *args: Any) -> Any:

@@ -21,9 +21,9 @@ _FLAGS: dict[str, Any] = {"0": False, "1": True}
 class Config:
     """Settings that kernels are compiled with.
 
-    A launch follows ``mode`` and ``check_finite`` as they are when it is made, an operator of torch
-    or Paddle, a graph or a traced program as they were when it was made. The other settings hold
-    for kernels that are built afterwards.
+    Launches and eager calls of operators follow ``mode`` and ``check_finite`` as they are then;
+    what was captured, traced or compiled by a framework keeps them as they were. The other settings
+    hold for kernels that are built afterwards.
 
     Attributes:
         mode: 'debug' checks every index of an array, and a launch that leaves an array raises

@@ -1,4 +1,4 @@
-"""The names around a kernel that its code was made with, and the objects that they stood for.
+"""The names around a kernel that its code was made with, what they stood for, and the settings.
 
 Code is right while the names stand for the same objects. What objects contain, apart from the
 attributes of modules and classes, is read once, as the values of constants are.
@@ -17,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from kernelcore.base import native
+from kernelcore.base.config import config, on_change
 
 # The object that a name stands for that is not there.
 MISSING: Any = object()
@@ -33,13 +34,19 @@ class _Reader(threading.local):
 
 
 _reader = _Reader()
+on_change.append(native.forget_bound_names)
 
 
 class BoundNames:
-    """Names and the objects that they stood for when code was made."""
+    """Names and the objects that they stood for when code was made, and the checks that it makes.
+
+    It is false if there are no names.
+    """
 
     def __init__(self) -> None:
         self.rows: dict[tuple[int, str], Row] = {}
+        # As ``config.checks``; None while no code is made.
+        self.checks: tuple[bool, bool] | None = None
         self.checked = native.BoundNames([])
 
     def __bool__(self) -> bool:
@@ -54,6 +61,7 @@ class BoundNames:
         outer, _reader.rows = _reader.rows, {**self.rows}
         try:
             yield
+            self.checks = config.checks
             self._keep(_reader.rows)
         finally:
             _reader.rows = outer
@@ -74,9 +82,14 @@ class BoundNames:
         return made
 
     def hold(self) -> bool:
-        """Whether all names stand for the objects that they stood for, or for equal numbers."""
+        """Whether all names stand for the objects that they stood for, or for equal numbers.
+
+        Where settings ask for other checks, the names do not hold either.
+        """
         if self.checked.hold():
             return True
+        if self.checks not in (None, config.checks):
+            return False
         rows = self.rows
         found = {key: (space, name, _find(space, name)) for key, (space, name, _) in rows.items()}
         if not all(_is_same(rows[key][2], now) for key, (_, _, now) in found.items()):

@@ -110,8 +110,6 @@ class Kernel:
             | None
         ) = None
         self._names = BoundNames()
-        # The checks that its code makes; None until it is read.
-        self._checks: tuple[bool, bool] | None = None
         # All versions of the kernel, the one that was current last in front.
         self._versions: list[Kernel] = [self]
         # The same, for arrays on a GPU.
@@ -199,21 +197,16 @@ class Kernel:
         It is the kernel itself unless these have changed. What has no version yet is read and
         compiled when it is needed.
         """
-        if self._is_current():
+        if self._names.hold():
             return self
         for known in list(self._versions):
-            if known._is_current():
+            if known._names.hold():
                 break
         else:
             known = Kernel(self.pyfunc, self._types)
             known._versions = self._versions
         self._versions[:] = [known, *(v for v in self._versions if v is not known)][:_MOST_VERSIONS]
         return known
-
-    def _is_current(self) -> bool:
-        if self._checks is not None and self._checks != config.checks:
-            return False
-        return not self._names or self._names.hold()
 
     @property
     def overloads(self) -> tuple[Kernel, ...]:
@@ -267,7 +260,6 @@ class Kernel:
             entry.store_func(func)
         else:
             # What it reads has changed meanwhile: launches follow.
-            self._checks = config.checks
             self.__dict__["_entry"] = None
             self.__dict__.pop("executable", None)
             self.__dict__.pop("plain_executable", None)
@@ -283,7 +275,6 @@ class Kernel:
     @cached_property
     def _entry(self) -> KernelEntry | None:
         """Where the disk cache keeps the kernel as it is when it is first needed."""
-        self._checks = config.checks
         return self._find_entry()
 
     def _find_entry(self) -> KernelEntry | None:

@@ -51,8 +51,8 @@ def require_fusable(operation: Operation, fuse: Fuse, arithmetic: Arithmetic) ->
     Raises:
         KernelArgumentError: Naming the line and the reason.
     """
-    # The checks of debug mode are none of the kernel's own.
-    if fuse is not True or config.checks_bounds:
+    # The checks that settings ask for are none of the kernel's own.
+    if fuse is not True or any(config.checks):
         return
     found = obstacle(operation, fuse, arithmetic)
     if found is not None:

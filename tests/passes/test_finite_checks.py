@@ -10,19 +10,12 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-import paddle
 import pytest
-import torch
-from jax.errors import JaxRuntimeError
 
 import kernelcore as kc
-from jax_ffi import jax_kernel
 from kernelcore.launch.dispatch import argument_leaves
 from tests.helpers import interpreter
-from torch_ext import torch_op
 
 F = np.float32
 INFINITY = float("inf")
@@ -314,42 +307,6 @@ def test_tangents_are_checked() -> None:
     x, t_x = np.array([1.0, 0.0], F), np.ones(2, F)
     with pytest.raises(kc.KernelFiniteError, match=r"stores inf to the tangent of y\[1\]"):
         kc.jvp(roots, 2, [x], [t_x], [zeros(2)])
-
-
-def test_operators_of_torch_are_checked() -> None:
-    operator = torch_op(kc.Kernel(roots.pyfunc))
-    negative = torch.tensor([1.0, -1.0])
-    assert operator(-negative[1:]).tolist() == [1.0]
-    with pytest.raises(kc.KernelFiniteError, match=r"thread 1 stores nan to y\[1\]"):
-        operator(negative)
-    with pytest.raises(RuntimeError, match=r"stores nan to y\[1\]"):
-        torch.compile(operator, fullgraph=True, backend="aot_eager")(negative)
-    x = torch.tensor([1.0, 0.0], requires_grad=True)
-    with pytest.raises(kc.KernelFiniteError, match=r"adds inf to the gradient of x\[1\]"):
-        operator(x).sum().backward()
-    with pytest.raises(kc.KernelFiniteError, match=r"thread \(1, 0\) stores nan to y\[1, 0\]"):
-        torch.vmap(operator)(torch.tensor([[1.0, 2.0], [-1.0, 1.0]]))
-
-
-def test_kernels_under_jax_are_checked() -> None:
-    function = jax_kernel(roots)
-    with pytest.raises(JaxRuntimeError, match=r"thread 1 stores nan to y\[1\]"):
-        np.asarray(jax.jit(function)(np.array([1.0, -1.0], F)))
-    gradient = jax.grad(lambda x: function(x)[0].sum())
-    with pytest.raises(JaxRuntimeError, match=r"adds inf to the gradient of x\[1\]"):
-        np.asarray(gradient(np.array([1.0, 0.0], F)))
-    with pytest.raises(JaxRuntimeError, match=r"thread \(1, 0\) stores nan to y\[1, 0\]"):
-        np.asarray(jax.vmap(function)(np.array([[1.0, 2.0], [-1.0, 1.0]], F)))
-
-
-def test_kc_op_is_checked_in_every_framework() -> None:
-    operator = kc.op(kc.Kernel(roots.pyfunc))
-    values = np.array([1.0, -1.0], F)
-    for array in (values, torch.tensor(values), paddle.to_tensor(values), kc.from_numpy(values)):
-        with pytest.raises(kc.KernelFiniteError, match=r"thread 1 stores nan to y\[1\]"):
-            operator(array)
-    with pytest.raises(JaxRuntimeError, match=r"thread 1 stores nan to y\[1\]"):
-        np.asarray(operator(jnp.asarray(values)))
 
 
 def test_graphs_and_recorded_launches_keep_the_checks_they_were_made_with() -> None:

@@ -14,6 +14,9 @@ namespace nb = nanobind;
 namespace kernelcore::bind {
 namespace {
 
+// How often settings have changed; guarded by the GIL.
+uint64_t g_settings = 0;
+
 /// Whether `name` stands for `found` in `space`; null: for nothing.
 bool stands_for(PyObject* space, PyObject* name, PyObject* found) {
   bool is_dict = PyDict_Check(space) != 0;
@@ -36,15 +39,20 @@ void BoundNames::replace(nb::list given) {
   }
   // What is let go may run Python code, which may ask whether the names hold.
   names_ = std::move(names);
+  settings_ = g_settings;
   std::swap(rows, kept);
 }
 
 bool BoundNames::hold() const {
-  if (rows.is_none()) return false;
+  if (rows.is_none() || settings_ != g_settings) return false;
   for (const Name& one : names_) {
     if (!stands_for(one.space, one.name, one.found)) return false;
   }
   return true;
+}
+
+void BoundNames::forget_all() {
+  ++g_settings;
 }
 
 namespace {
@@ -101,7 +109,10 @@ void bind_bound_names(nb::module_& m) {
            nb::sig("def replace(self, rows: list[tuple[object, str, tuple[object] | None]]) -> "
                    "None"),
            "Take other names in place of these.")
-      .def("hold", &BoundNames::hold, "Whether all names stand for the same objects as before.");
+      .def("hold", &BoundNames::hold,
+           "Whether all names stand for the same objects as before, and no setting has changed.");
+  m.def("forget_bound_names", &BoundNames::forget_all,
+        "Let no names hold until they are replaced, since a setting has changed.");
   nb::class_<Following>(m, "Following", nb::type_slots(FollowingSlots::slots),
                         "The state of one function that follows names.");
   m.def("following", &make_following, nb::arg("find"), nb::arg("name"),

@@ -3,12 +3,15 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstdint>
 #include <utility>
 #include <vector>
 
 namespace kernelcore::bind {
 
 /// Names in dictionaries, or attributes of other objects, with the objects that they stand for.
+/// What code was made with includes settings: where these change, no names hold until they are
+/// replaced.
 class BoundNames {
  public:
   /// Takes rows of (dictionary or other object, name, tuple of the object that it stands for, or
@@ -18,8 +21,11 @@ class BoundNames {
   /// Takes other rows; the object stays the same.
   void replace(nanobind::list given);
 
-  /// Whether all names stand for the same objects as before.
+  /// Whether all names stand for the same objects as before, and no setting has changed.
   bool hold() const;
+
+  /// Lets no names hold that there are.
+  static void forget_all();
 
   /// What the names point into; None once the garbage collector has cleared it.
   nanobind::object rows;
@@ -32,6 +38,8 @@ class BoundNames {
   };
 
   std::vector<Name> names_;
+  // How often settings had changed when the rows were taken.
+  uint64_t settings_ = 0;
 };
 
 }  // namespace kernelcore::bind

@@ -153,8 +153,9 @@ class _Thread:
         view: ArrayView = args[0]
         count = 2 if name == "atomic_cas" else 1
         key, values = args[1:-count], args[-count:]
-        added = {"atomic_add": "add", "atomic_sub": "sub"}.get(name)
-        return view.atomically(key, _UPDATES[name](*values), added and Added(added, values[0]))
+        kind = {"atomic_add": "add", "atomic_sub": "sub"}.get(name)
+        added = Added(kind, values[0]) if kind else None
+        return view.atomically(key, _UPDATES[name](*values), added)
 
 
 def _cas(expected: Any, new: Any) -> Callable[[Any], Any]:
