@@ -32,6 +32,7 @@ from kernelcore.operators.identifiers import identifiers
 from kernelcore.passes.access.accumulation_plan import accumulated_arrays
 from kernelcore.passes.access.effects import AccessMap, GridIndexedAxis
 from kernelcore.passes.access.elementwise import Part, parts
+from kernelcore.passes.access.reads import Reads, reads_of
 from kernelcore.passes.pipeline import optimize
 
 
@@ -355,6 +356,14 @@ class Operation:
         """It as native code runs it on arrays in CPU memory."""
         return native_operation(self, self.signature)
 
+    def reads(self) -> list[Reads]:
+        """Per operand how often the kernel reads it."""
+        accesses, found = AccessMap(self.optimized), [Reads(0, 0) for _ in self.operands]
+        for param, bound in zip(self.optimized.params, self.bindings, strict=True):
+            if bound.role is Role.INPUT:
+                found[bound.operand] = reads_of(accesses, param)
+        return found
+
     def parameter_slots(self) -> list[ParameterSlot]:
         """Per kernel parameter a row of integers, in the order of the native ABI."""
         return parameter_slots(self.func, self.bindings)
@@ -381,5 +390,5 @@ def native_operation(
         for o in operation.operands
     ]
     results = [(r.type.dtype.index, r.shape) for r in operation.results]
-    visible, grid = operation.visible, operation.grid
-    return native.Operation(descriptor, operands, results, visible, grid, on_devices)
+    visible, grid, reads = operation.visible, operation.grid, operation.reads()
+    return native.Operation(descriptor, operands, results, visible, grid, on_devices, reads)

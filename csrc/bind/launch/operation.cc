@@ -27,6 +27,7 @@ namespace {
 
 using FlatRules = std::vector<std::array<int64_t, kDimRuleFields>>;
 using FlatOperand = std::tuple<bool, int, int>;
+using FlatReads = std::pair<int64_t, uint64_t>;
 using FlatResult = std::pair<int, FlatRules>;
 
 DType parse_dtype(int code) {
@@ -53,11 +54,18 @@ std::shared_ptr<const torch::DeviceOperation> placed_by(nb::object make) {
 void init_operation(BoundOperation* self, const LaunchDescriptor& descriptor,
                     const std::vector<FlatOperand>& operands,
                     const std::vector<FlatResult>& result_rules, size_t n_visible_results,
-                    const FlatRules& grid_rule, nb::object on_devices) {
+                    const FlatRules& grid_rule, nb::object on_devices,
+                    const std::vector<FlatReads>& reads) {
   auto made = std::make_shared<Operation>();
   made->descriptor = descriptor;
   for (const auto& [is_array, dtype, ndim] : operands) {
     made->operands.push_back({is_array, parse_dtype(dtype), ndim});
+  }
+  if (reads.size() > operands.size()) {
+    throw Error(ErrorKind::kInternal, descriptor.name + "(): reads of too many operands");
+  }
+  for (size_t i = 0; i < reads.size(); ++i) {
+    std::tie(made->operands[i].reads, made->operands[i].swept_axes) = reads[i];
   }
   for (const auto& [dtype, rules] : result_rules) {
     made->results.push_back({parse_dtype(dtype), parse_dim_rules(flat(rules))});
@@ -167,7 +175,7 @@ void bind_operation(nb::module_& m) {
   nb::class_<BoundOperation>(m, "Operation", "A kernel as a pure function of arrays.")
       .def("__init__", &init_operation, nb::arg("descriptor"), nb::arg("operands"),
            nb::arg("result_rules"), nb::arg("n_visible_results"), nb::arg("grid_rule"),
-           nb::arg("on_devices") = nb::none(),
+           nb::arg("on_devices") = nb::none(), nb::arg("reads") = std::vector<FlatReads>(),
            nb::sig("def __init__(self, descriptor: LaunchDescriptor, "
                    "operands: collections.abc.Sequence[tuple[bool, int, int]], "
                    "result_rules: collections.abc.Sequence[tuple[int, "
@@ -175,8 +183,12 @@ void bind_operation(nb::module_& m) {
                    "n_visible_results: int, "
                    "grid_rule: collections.abc.Sequence[collections.abc.Sequence[int]], "
                    "on_devices: collections.abc.Callable[[int], tuple[Operation, DeviceKernel]] | "
-                   "None = None) -> None"),
-           "`on_devices` makes the operation and its code for torch's CUDA tensors on the device "
+                   "None = None, "
+                   "reads: collections.abc.Sequence[tuple[int, int]] = ()) -> None"),
+           "`reads` says per operand how many elements a point reads, and along which axes, as "
+           "bits, "
+           "it loops. `on_devices` makes the operation and its code for torch's CUDA tensors on "
+           "the device "
            "of an ordinal, once.")
       .def(
           "prepare",

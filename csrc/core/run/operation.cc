@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/run/functional.h"
+#include "core/run/packed_operands.h"
 #include "core/scalar.h"
 
 namespace kernelcore {
@@ -141,7 +142,7 @@ Launch Operation::launch_for(const ArrayView* operand_views, const ArrayView* re
 
 OperationRun::OperationRun(const Operation& operation, const ArrayView* operands,
                            ArrayView* results)
-    : descriptor_(operation.descriptor), operands_(operands), results_(results) {
+    : operation_(operation), operands_(operands), results_(results) {
   for (size_t i = operation.visible_count; i < operation.results.size(); ++i) {
     operation.shape_result(i, operands, results[i]);
     hidden_.push_back(std::make_unique_for_overwrite<std::byte[]>(results[i].size_bytes()));
@@ -152,7 +153,8 @@ OperationRun::OperationRun(const Operation& operation, const ArrayView* operands
 
 void OperationRun::run(Executor& executor) {
   HostBackend backend(executor);
-  run_functional(descriptor_, operands_, results_, launch_, backend);
+  PackedOperands operands(operation_, operands_, launch_, executor);
+  run_functional(operation_.descriptor, operands.views(), results_, launch_, backend);
 }
 
 }  // namespace kernelcore

@@ -15,6 +15,9 @@ struct OperandSpec {
   bool is_array;
   DType dtype;
   int ndim;
+  // How many elements a point reads, where it does not loop over whole axes; 0 if that is unknown.
+  int64_t reads = 0;
+  uint64_t swept_axes = 0;  // bit k: every point loops over axis k
 };
 
 /// A result, whose extents follow from those of the operands.
@@ -55,12 +58,14 @@ class OperationRun {
   OperationRun(const Operation& operation, const ArrayView* operands, ArrayView* results);
 
   /// Whether the run may be long or block: the caller should release its locks.
-  bool may_block() const { return launch_.total > kInlinePoints || descriptor_.may_block; }
+  bool may_block() const {
+    return launch_.total > kInlinePoints || operation_.descriptor.may_block;
+  }
 
   void run(Executor& executor);
 
  private:
-  const LaunchDescriptor& descriptor_;
+  const Operation& operation_;
   const ArrayView* operands_;
   const ArrayView* results_;
   std::vector<std::unique_ptr<std::byte[]>> hidden_;

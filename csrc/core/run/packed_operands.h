@@ -1,0 +1,36 @@
+// Operands in the strides that a kernel's fastest code asks for.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "core/memory/array_view.h"
+#include "core/run/launch.h"
+#include "core/run/operation.h"
+
+namespace kernelcore {
+
+/// Copies of those operands whose strides would keep the kernel from its code for packed arrays, if
+/// the kernel reads their elements often enough (docs/decisions/128).
+///
+/// Code for packed arrays needs adjacent components, and adjacent elements along the last other
+/// axis. An axis before it may have any stride: one of stride 0 is not copied out.
+class PackedOperands {
+ public:
+  /// `operands` has to outlive it.
+  PackedOperands(const Operation& operation, const ArrayView* operands, const Launch& launch,
+                 Executor& executor);
+
+  /// The operands to run the kernel on, indexed as those that were given.
+  const ArrayView* views() const { return views_; }
+
+ private:
+  bool pack(const ParameterSlot& slot, ArrayView& view, Executor& executor);
+
+  const ArrayView* views_;
+  std::unique_ptr<ArrayView[]> packed_;
+  std::vector<std::unique_ptr<std::byte[]>> copies_;
+};
+
+}  // namespace kernelcore

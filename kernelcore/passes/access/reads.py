@@ -1,0 +1,56 @@
+"""How often the threads of a kernel read the elements of an array."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import NamedTuple
+
+from kernelcore.builtins.reference import trip_count
+from kernelcore.ir.core import Atom, Const, Eqn, Var
+from kernelcore.ir.op import READS, OpKind
+from kernelcore.passes.access.effects import Access, AccessMap
+from kernelcore.passes.access.index_offsets import base_and_offset, definitions
+
+
+class Reads(NamedTuple):
+    """The elements of an array that one thread reads, components counting once.
+
+    Attributes:
+        elements: How many, where loops over whole axes count once; 0 if that is unknown.
+        swept_axes: Bit k is set if a loop of the thread runs along axis k.
+    """
+
+    elements: int
+    swept_axes: int
+
+
+def reads_of(accesses: AccessMap, array: Atom) -> Reads:
+    """How often a thread reads ``array``, all branches counting."""
+    if array in accesses.snippets:
+        return Reads(0, 0)
+    defined = definitions(accesses.func)
+    counts: dict[tuple[int, ...], int] = {}
+    swept: set[int] = set()
+    for access in accesses.of(array):
+        if access.eqn.op.kind not in READS:
+            continue
+        key = accesses.index_keys(access)[: access.outer_ndim]
+        loops = [eqn for eqn, _ in access.path if eqn.op.kind is OpKind.FOR]
+        axes = {loop: _axes_of(loop, access, defined) for loop in loops}
+        counts[key] = prod(_constant_trips(loop) for loop in loops if not axes[loop])
+        swept.update(*axes.values())
+    return Reads(sum(counts.values()), sum(1 << axis for axis in swept))
+
+
+def _axes_of(loop: Eqn, access: Access, defined: Mapping[Var, Eqn]) -> set[int]:
+    """The axes along which ``loop`` moves ``access``."""
+    index = loop.regions[0].params[0]
+    outer = access.indices[: access.outer_ndim]
+    return {axis for axis, i in enumerate(outer) if base_and_offset(i, defined)[0] is index}
+
+
+def _constant_trips(loop: Eqn) -> int:
+    """How often ``loop`` runs, where its bounds are constants; else 1."""
+    bounds = [int(a.value) for a in loop.inputs[:3] if isinstance(a, Const)]
+    return trip_count(bounds[0], bounds[1], bounds[2]) if len(bounds) == 3 else 1

@@ -1,0 +1,187 @@
+"""Operands of any strides: the bits are those of dense ones, and what is read often is packed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import kernelcore as kc
+from kernelcore.operators.shape_rules import kernel_operation
+
+
+@kc.op
+@kc.kernel
+def scaled(x: kc.array(dtype=float), b: kc.array(dtype=float), y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = x[i] * b[i] + 0.1 * x[i]
+
+
+@kc.op
+@kc.kernel
+def biased(x: kc.array2d(dtype=float), b: kc.array(dtype=float), y: kc.array2d(dtype=float)):
+    i, j = kc.tid()
+    y[i, j] = kc.sin(x[i, j] + b[j]) * x[i, j]
+
+
+@kc.op(launch_dims=("a.shape[0]", "b.shape[1]"))
+@kc.kernel
+def product(a: kc.array2d(dtype=float), b: kc.array2d(dtype=float), y: kc.array2d(dtype=float)):
+    i, j = kc.tid()
+    total = 0.0
+    for k in range(a.shape[1]):
+        total += a[i, k] * b[k, j]
+    y[i, j] = total
+
+
+@kc.op(launch_dims="x.shape[0]", output_dims="x.shape[0]")
+@kc.kernel
+def norms(x: kc.array2d(dtype=kc.vec3), y: kc.array(dtype=float)):
+    i = kc.tid()
+    total = 0.0
+    for j in range(x.shape[1]):
+        total += kc.length(x[i, j])
+    y[i] = total
+
+
+@kc.op(launch_dims="x")
+@kc.kernel
+def cubed(x: kc.array3d(dtype=float), y: kc.array3d(dtype=float)):
+    i, j, k = kc.tid()
+    y[i, j, k] = x[i, j, k] * x[i, j, k] * x[i, j, k]
+
+
+@kc.op(launch_dims="at", output_dims="at")
+@kc.kernel
+def gathered(x: kc.array(dtype=float), at: kc.array(dtype=kc.int32), y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = x[at[i]] * 2.0
+
+
+def random(*shape: int) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(0).standard_normal(shape, np.float32))
+
+
+def transposed(x: torch.Tensor) -> torch.Tensor:
+    return x.movedim(0, -1).contiguous().movedim(-1, 0)
+
+
+def sliced(x: torch.Tensor) -> torch.Tensor:
+    base = torch.full((*x.shape[:-1], 3 * x.shape[-1]), torch.nan)
+    base[..., 1::3] = x
+    return base[..., 1::3]
+
+
+def padded(x: torch.Tensor) -> torch.Tensor:
+    base = torch.full((*x.shape[:-1], x.shape[-1] + 5), torch.nan)
+    base[..., : x.shape[-1]] = x
+    return base[..., : x.shape[-1]]
+
+
+def expanded(x: torch.Tensor) -> torch.Tensor:
+    return x[(0,) * x.ndim].expand(x.shape)
+
+
+def expanded_rows(x: torch.Tensor) -> torch.Tensor:
+    return x[..., :1].expand(x.shape)
+
+
+FORMS = [transposed, sliced, padded, expanded, expanded_rows]
+OPERANDS: list[tuple[Any, list[torch.Tensor]]] = [
+    (scaled, [random(1000), random(1000)]),
+    (scaled, [random(200_000), random(200_000)]),
+    (scaled, [random(1), random(1)]),
+    (scaled, [random(0), random(0)]),
+    (biased, [random(40, 70), random(70)]),
+    (biased, [random(1, 300), random(300)]),
+    (biased, [random(700, 600), random(600)]),
+    (biased, [random(300, 3), random(3)]),
+    (product, [random(33, 50), random(50, 67)]),
+    (norms, [random(20, 30, 3)]),
+    (cubed, [random(5, 20, 70)]),
+    (cubed, [random(7, 1, 1)]),
+]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("op", "args"), OPERANDS)
+def test_results_and_gradients_have_the_bits_of_dense_operands(
+    op: Any, args: list[torch.Tensor], form: Callable[[torch.Tensor], torch.Tensor], threads: int
+) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        others = [form(a) if a.numel() else a for a in args]
+        dense = [a.contiguous() for a in others]
+        found, wanted = op(*others), op(*dense)
+        assert torch.equal(found, wanted)
+        leaves = [a.clone().requires_grad_() for a in dense]
+        strided = [form(a).detach().requires_grad_() if a.numel() else a for a in dense]
+        for ct in (torch.ones(()).expand(wanted.shape), form(wanted) if wanted.numel() else wanted):
+            of_dense = torch.autograd.grad(op(*leaves), leaves, ct.contiguous())
+            same = all(torch.equal(a, b) for a, b in zip(strided, leaves, strict=True))
+            for inputs in [leaves, strided] if same else [leaves]:
+                if all(a.requires_grad for a in inputs):
+                    of_strided = torch.autograd.grad(op(*inputs), inputs, ct)
+                    assert all(map(torch.equal, of_strided, of_dense))
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("op", "args"), OPERANDS)
+def test_numpy_arrays_may_run_backwards(op: Any, args: list[torch.Tensor]) -> None:
+    backwards = [a.numpy()[::-1] for a in args]
+    np.testing.assert_array_equal(op(*backwards), op(*(a.copy() for a in backwards)))
+
+
+def test_batches_and_graphs_take_strided_operands() -> None:
+    x, b = random(6, 40, 70), random(70)
+    wanted = torch.stack([biased(row, b) for row in x])
+    assert torch.equal(torch.vmap(biased, (0, None))(transposed(x), b), wanted)
+    assert torch.equal(torch.vmap(biased, (2, None))(x.movedim(0, 2), b), wanted)
+    graph = torch.compile(biased, backend="aot_eager")
+    assert torch.equal(graph(x[0].T.contiguous().T, b), wanted[0])
+
+
+def test_a_few_elements_of_a_large_table_are_read_where_they_are() -> None:
+    # A copy would need more memory than there is.
+    table = torch.ones(1).expand(1 << 30)
+    at = torch.tensor([0, 5, (1 << 30) - 1], dtype=torch.int32)
+    for _ in range(1000):
+        assert gathered(table, at).tolist() == [2.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("op", "wanted"),
+    [
+        (scaled, [(1, 0), (1, 0)]),
+        (biased, [(1, 0), (1, 0)]),
+        # Every thread loops over a row of one matrix and a column of the other.
+        (product, [(1, 0b10), (1, 0b01)]),
+        (norms, [(1, 0b10)]),
+        (gathered, [(1, 0), (1, 0)]),
+    ],
+)
+def test_reads_of_a_thread_are_counted(op: Any, wanted: list[tuple[int, int]]) -> None:
+    spec = op.spec
+    made = kernel_operation(op.kernel, launch_dims=spec.launch_dims, output_dims=spec.output_dims)
+    assert [tuple(reads) for reads in made.reads()] == wanted
+
+
+def test_reads_of_neighbours_in_loops_of_fixed_length_are_counted() -> None:
+    @kc.kernel
+    def smooth(x: kc.array2d(dtype=float), w: kc.array(dtype=float), y: kc.array2d(dtype=float)):
+        i, j = kc.tid()
+        total = w[0] * x[i, j] + w[1] * x[i, j + 1]
+        for a in range(3):
+            for b in range(3):
+                total += w[a] * x[i + a, j + b]
+        y[i, j] = total
+
+    x, w = kernel_operation(smooth, launch_dims=(8, 8), output_dims="x").reads()
+    assert x.elements >= 11
+    assert w.elements >= 3
