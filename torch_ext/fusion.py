@@ -100,22 +100,46 @@ def _decomposed(operation: Operation, fuse: Fuse, args: Sequence[Any]) -> Any:
     return found[0] if len(found) == 1 else tuple(found)
 
 
+def _comparison(compare: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def method(self: _Functions, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return compare(x, self.numbers.get(y, y))
+
+    return method
+
+
 class _Functions:
-    """Functions of the Python array API on tensors of one device."""
+    """Functions of the Python array API on tensors of one device.
+
+    Attributes:
+        numbers: The values of tensors that are literals. Comparisons take those: Inductor takes a
+            comparison with a tensor for a reduction, since the truth values are a bit less than a
+            fourth of both operands, and keeps them for the backward in place of the operands.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
+        self.numbers: dict[torch.Tensor, float] = {}
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         return getattr(torch, name)
 
+    less = _comparison(torch.lt)
+    less_equal = _comparison(torch.le)
+    greater = _comparison(torch.gt)
+    greater_equal = _comparison(torch.ge)
+    equal = _comparison(torch.eq)
+    not_equal = _comparison(torch.ne)
     bitwise_invert = staticmethod(torch.bitwise_not)
 
     def scalar(self, t: Scalar, value: float) -> torch.Tensor:
-        return torch.full((), value, dtype=dtype_to_torch(t), device=self.device)
+        made = self.value(t, value)
+        self.numbers[made] = value
+        return made
 
     def value(self, t: Scalar, given: Any) -> torch.Tensor:
-        return given if isinstance(given, torch.Tensor) else self.scalar(t, given)
+        if isinstance(given, torch.Tensor):
+            return given
+        return torch.full((), given, dtype=dtype_to_torch(t), device=self.device)
 
     def astype(self, x: torch.Tensor, t: Scalar) -> torch.Tensor:
         return x.to(dtype_to_torch(t))

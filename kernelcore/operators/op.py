@@ -55,7 +55,7 @@ class Op:
         # Whether torch.compile reads this code, which cannot follow native code.
         self._is_capturing: Callable[[], bool] = _never
         self._note_torch()
-        self._token = id(self)
+        self._token = str(id(self))
         _ops[self._token] = self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -209,10 +209,10 @@ def _never() -> bool:
     return False
 
 
-_ops: WeakValueDictionary[int, Op] = WeakValueDictionary()
+_ops: WeakValueDictionary[str, Op] = WeakValueDictionary()
 
 
-def _prepare(token: int, framework: str, first: type | None = None) -> bool:
+def _prepare(token: str, framework: str, first: type | None = None) -> bool:
     """Make the form of an operator for ``framework``; ``first`` may be a type of its arrays."""
     found = _ops[token]
     found._form(framework)  # pyright: ignore[reportPrivateUsage]

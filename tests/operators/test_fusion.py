@@ -146,19 +146,19 @@ FLOATS = samples(float32, 500), samples(float32, 500, 4)
 INTS = samples(kc.int32, 500), samples(kc.int32, 500, 4)
 
 
-@pytest.mark.parametrize(
-    ("op", "args"),
-    [
-        (arithmetic, (*FLOATS, 0.25)),
-        (branches, FLOATS),
-        (integers, INTS),
-        (updated, (samples(kc.float64, 300), samples(kc.float64, 300, 4))),
-        (grid, (samples(float32, 60).reshape(6, 10), samples(float32, 6))),
-        (grid, (np.zeros((0, 10), np.float32), np.zeros(0, np.float32))),
-    ],
-    ids=lambda v: getattr(v, "__name__", ""),
-)
-def test_results_have_the_bits_of_machine_code(op: Any, args: tuple[Any, ...]) -> None:
+CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "arithmetic": (arithmetic, (*FLOATS, 0.25)),
+    "branches": (branches, FLOATS),
+    "integers": (integers, INTS),
+    "updated": (updated, (samples(kc.float64, 300), samples(kc.float64, 300, 4))),
+    "grid": (grid, (samples(float32, 60).reshape(6, 10), samples(float32, 6))),
+    "empty": (grid, (np.zeros((0, 10), np.float32), np.zeros(0, np.float32))),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_have_the_bits_of_machine_code(name: str) -> None:
+    op, args = CASES[name]
     operation = operation_of(op)
     assert is_fused(operation, "auto", Arithmetic())
     same(operation, args)

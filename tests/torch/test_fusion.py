@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch._inductor.utils import run_and_get_code
 
 import kernelcore as kc
+from tests.operators import test_fusion as kernels
 
 AnyRank = kc.array(dtype=float, ndim=...)
 Floats = kc.array(dtype=float)
@@ -108,6 +110,20 @@ def test_a_chain_and_its_gradient_are_one_loop_each_with_the_bits_of_eager_calls
     assert torch.equal(gradient, wanted)
 
 
+@pytest.mark.parametrize("name", ["arithmetic", "branches", "integers", "updated", "grid"])
+def test_every_operation_has_the_bits_of_machine_code(name: str) -> None:
+    op, args = kernels.CASES[name]
+    given = [torch.from_numpy(np.array(a)) if isinstance(a, np.ndarray) else a for a in args]
+    found, code = compiled(lambda *args: op(*args), *given)
+    assert "ops.kernelcore" not in code
+    for one, want in zip(tuples(found), tuples(op(*given)), strict=True):
+        torch.testing.assert_close(one, want, rtol=0, atol=0, equal_nan=True)
+
+
+def tuples(found: Any) -> tuple[Any, ...]:
+    return found if isinstance(found, tuple) else (found,)
+
+
 def test_second_derivatives() -> None:
     def second(x: torch.Tensor) -> torch.Tensor:
         return torch.func.grad(lambda x: torch.func.grad(lambda x: chain(x).pow(3).sum())(x).sum())(
@@ -200,6 +216,16 @@ def test_types_of_generic_kernels() -> None:
         found, code = compiled(lambda x, y: product(x, y), x, x)
         assert "ops.kernelcore" in code
         assert torch.equal(found, x)
+
+
+def test_operators_that_one_function_takes_in_turn() -> None:
+    def apply(op: Any, x: torch.Tensor) -> torch.Tensor:
+        return op(x, 2.0, 1.0)
+
+    run, x = torch.compile(apply, fullgraph=True, backend="aot_eager"), torch.randn(5)
+    for _ in range(4):
+        op = kc.op(leaky.kernel)
+        assert torch.equal(run(op, x), op(x, 2.0, 1.0))
 
 
 def test_other_backends_exported_programs_and_opcheck_see_the_operator() -> None:

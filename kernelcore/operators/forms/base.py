@@ -54,7 +54,7 @@ class Form:
         self.bound: Run = self._run_positional
         self.entry: Run = self._run_positional
         self.quick: Run | None = None
-        self._token = id(self)
+        self._token = str(id(self))
         _forms[self._token] = self
         if self.is_static:
             self.entry = self.function(static_key(spec, self.outputs))
@@ -140,10 +140,10 @@ class Form:
             raise KernelArgumentError(f"{self.name}(): {text}", loc, "convert one of them")
 
 
-_forms: WeakValueDictionary[int, Form] = WeakValueDictionary()
+_forms: WeakValueDictionary[str, Form] = WeakValueDictionary()
 
 
-def _prepare(token: int, key: DimsKey) -> bool:
+def _prepare(token: str, key: DimsKey) -> bool:
     """Make what runs for shapes of the form ``key``, if it is not there."""
     _forms[token].function(key)
     return True
