@@ -34,6 +34,8 @@ from kernelcore.language.source import Source, read_source
 from kernelcore.launch.dispatch import Dims, execute_leaves
 from kernelcore.launch.kernel import Kernel, not_a_kernel
 from kernelcore.passes.access.effects import AccessMap
+from kernelcore.passes.access.fusion import Arithmetic, Obstacle, obstacles
+from kernelcore.passes.autodiff.rules import without_rules
 from kernelcore.passes.pipeline import optimize
 from kernelcore.runtime.array.annotations import array
 from kernelcore.runtime.array.array import Array
@@ -98,6 +100,8 @@ class Explanation:
         bodies: The copies of its body.
         accesses: Of elements, in program order.
         loops: In program order.
+        fusable: Whether compiled programs of torch and JAX can hold it as code of their own
+            (``kc.op(kernel, fuse=...)``), or why not.
         work: What one thread does.
         adjoint: Its reverse mode.
         measured: A launch; None where no arguments were given.
@@ -113,6 +117,7 @@ class Explanation:
     bodies: Bodies
     accesses: Sequence[Access]
     loops: Sequence[Loop]
+    fusable: str
     work: Work
     adjoint: Adjoint
     measured: Measured | None
@@ -206,6 +211,7 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
         choose_bodies(func, strategy.gang, strategy.tile_rows),
         tuple(accesses(func, lane_strides_of(func, strategy), _in_blocks(func, strategy))),
         tuple(loops(func, strategy, work.trips)),
+        _fusable(chosen.func),
         work,
         _adjoint(chosen, work),
         measured,
@@ -215,6 +221,23 @@ def explain(kernel: object, *args: Any, dim: Dims | None = None) -> Explanation:
 
 def _in_blocks(func: Func, strategy: VectorStrategy) -> frozenset[Eqn]:
     return accesses_in_blocks(blocks_of(func, strategy))
+
+
+def _fusable(func: Func) -> str:
+    """Whether ``func`` can be computed in the graph of a framework, and how exactly."""
+    plain = without_rules(func)
+
+    def first(arithmetic: Arithmetic, keeps_bits: bool) -> Obstacle | None:
+        return next(obstacles(plain, arithmetic, keeps_bits=keeps_bits), None)
+
+    found = first(Arithmetic(), keeps_bits=False)
+    if found is not None:
+        return f"no, {found}"
+    found = first(Arithmetic(), keeps_bits=True)
+    if found is not None:
+        return f"with fuse=True: {found}"
+    found = first(Arithmetic(rounds_once=False), keeps_bits=True)
+    return "yes" if found is None else f"yes in torch; in JAX with fuse=True: {found}"
 
 
 def _flat(kernel: Kernel, args: Sequence[Any]) -> list[Any]:

@@ -31,6 +31,7 @@ def _head(e: Explanation) -> list[str]:
         f"  a thread{unknown}: {counts.flops:.0f} flops, loads {counts.loaded_bytes:.0f} bytes, "
         f"stores {counts.stored_bytes:.0f} bytes"
     )
+    lines.append(f"  fusable with other code of a compiled program: {e.fusable}")
     return lines
 
 

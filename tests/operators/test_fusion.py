@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -209,3 +210,102 @@ def by_code(operation: Operation, args: Sequence[Any]) -> list[Any]:
     wanted = [np.zeros(args[0].shape, r.type.dtype.numpy) for r in operation.results]
     operation.native.run(args, wanted)
     return wanted
+
+
+@kc.kernel
+def summed(x: Floats, y: Floats):
+    i = kc.tid()
+    kc.atomic_add(y, 0, x[i])
+
+
+@kc.kernel
+def shifted(x: Floats, y: Floats):
+    i = kc.tid()
+    y[i] = x[kc.max(i - 1, 0)]
+
+
+@kc.kernel
+def spread(x: Floats, y: Floats):
+    i = kc.tid()
+    y[i // 2] = x[i]
+
+
+@kc.kernel
+def looped(x: Floats, y: Floats):
+    i = kc.tid()
+    v = x[i]
+    while v > 1.0:
+        v = 0.5 * v
+    y[i] = v
+
+
+@kc.kernel
+def vectors(x: kc.array(dtype=kc.vec3), y: Floats):
+    i = kc.tid()
+    y[i] = kc.dot(x[i], x[i])
+
+
+@kc.kernel
+def halves(x: kc.array(dtype=kc.float16), y: kc.array(dtype=kc.float16)):
+    i = kc.tid()
+    y[i] = x[i] + x[i]
+
+
+@kc.kernel
+def errors(x: Floats, y: Floats):
+    i = kc.tid()
+    y[i] = kc.erf(x[i])
+
+
+@kc.kernel
+def printed(x: Floats, y: Floats):
+    i = kc.tid()
+    y[i] = x[i]
+    print(x[i])
+
+
+REFUSED = (summed, shifted, spread, looped, vectors, halves, errors, printed)
+
+
+@pytest.mark.parametrize("kernel", REFUSED, ids=lambda k: k.name)
+def test_kernels_that_cannot_be_fused_are_refused_where_they_have_to_be(
+    kernel: Any, golden_error: Callable[[str, str], None]
+) -> None:
+    x = np.ones(4, np.float16 if kernel is halves else np.float32)
+    args = np.ones((4, 3), np.float32) if kernel is vectors else x
+    with pytest.raises(kc.KernelArgumentError) as caught:
+        kc.op(kernel, fuse=True, output_dims=4)(args)
+    first = kernel.pyfunc.__code__.co_firstlineno - 1
+    text = str(caught.value).replace(__file__, "kernels.py")
+    golden_error(kernel.name, re.sub(r"line (\d+)", lambda m: f"line {int(m[1]) - first}", text))
+    assert "fusable with other code of a compiled program: no" in str(kc.explain(kernel))
+
+
+def test_options_that_say_nothing_of_fusion() -> None:
+    with pytest.raises(kc.KernelArgumentError, match="fuse: expected True, False or 'auto'"):
+        kc.op(summed, fuse="always")
+
+    def twice(x: Floats, y: Floats):
+        kc.launch(shifted, x.shape, [x], [y])
+
+    with pytest.raises(kc.KernelArgumentError, match="a function that launches kernels"):
+        kc.op(twice, fuse=True)(np.ones(3, np.float32))
+
+
+def test_explanations_say_where_bits_are_kept() -> None:
+    told = [str(kc.explain(k)) for k in (arithmetic.kernel, integers.kernel, waves)]
+    assert "yes in torch; in JAX with fuse=True: line" in told[0]
+    assert "fusable with other code of a compiled program: yes\n" in told[1]
+    assert "'sin', of which frameworks give other bits, within 4 ulp" in told[2]
+
+
+@kc.kernel
+def waves(x: Floats, y: Floats):
+    i = kc.tid()
+    y[i] = kc.sin(x[i])
+
+
+def test_checks_of_debug_mode_are_no_reason_to_refuse() -> None:
+    with kc.check_finite():
+        op = kc.op(branches.kernel, fuse=True)
+        assert op(np.ones(2, np.float32), np.ones(2, np.float32)).z.tolist() == [1.0, 1.0]

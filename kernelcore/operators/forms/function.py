@@ -33,6 +33,12 @@ class FunctionForm(Form):
                 "function that launches kernels",
                 remedy="leave them out: its launches say where they run",
             )
+        if spec.fuse is True:
+            raise KernelArgumentError(
+                f"{function.__name__}: fuse=True: expected an elementwise kernel, found a function "
+                "that launches kernels",
+                remedy="make one operator of each kernel: kc.op(kernel, fuse=True)",
+            )
         super().__init__(framework, function.__name__, spec, [p for p, _ in rows], roles)
 
     def make(self, key: DimsKey) -> tuple[Run, Run]:

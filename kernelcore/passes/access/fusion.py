@@ -122,8 +122,8 @@ class _Checker:
             return None
         if spelling.ulp:
             return (
-                f"computes '{eqn.op.name}', of which frameworks give other bits (fuse=True allows "
-                f"{spelling.ulp} ulp)"
+                f"computes '{eqn.op.name}', of which frameworks give other bits, within "
+                f"{spelling.ulp} ulp"
             )
         return f"computes '{eqn.op.name}' of floats, whose bits the framework does not keep"
 
