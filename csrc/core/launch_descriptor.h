@@ -37,7 +37,8 @@ struct Accumulated {
   bool is_deferrable;  // the kernel reads the bit of this array in Grid::shared
 };
 
-/// A compiled kernel with the layout of its argument block; immutable once validated.
+/// A compiled kernel with the layout of its argument block; immutable once validated, but for the
+/// number of launches.
 struct LaunchDescriptor {
   std::string name;
   std::string key;
@@ -54,9 +55,10 @@ struct LaunchDescriptor {
   // A run of few points may take long: it waits for a pipe's reader, or loops without a bound.
   bool may_block = false;
   std::vector<Accumulated> accumulated;
-  std::vector<size_t> noalias;  // parameters of which no other argument may share an element
-  std::vector<size_t> stored;   // parameters whose elements threads write without adding
-  bool is_serial = false;       // one thread runs all points, in order
+  std::vector<size_t> noalias;    // parameters of which no other argument may share an element
+  std::vector<size_t> stored;     // parameters whose elements threads write without adding
+  bool is_serial = false;         // one thread runs all points, in order
+  mutable uint64_t launches = 0;  // guarded by Python's lock
 
   /// Throws an internal Error unless every field lies in the block and in range.
   void validate() const;

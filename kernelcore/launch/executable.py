@@ -128,6 +128,13 @@ class Executable:
         self.code_bytes[target] = len(code)
         return described.signature(key, address), code, symbol_of(key)
 
+    @property
+    def launches(self) -> int:
+        """Launches so far; graphs that are replayed as a whole, and operators, do not count."""
+        made = [self.__dict__.get(name) for name in ("signature", "serial")]
+        found = [*filter(None, made), *(k.descriptor for k in self._device_kernels.values())]
+        return sum(descriptor.launches for descriptor in found)
+
     @cached_property
     def described(self) -> LaunchDescriptor:
         """What launchers know of the kernel besides its code."""

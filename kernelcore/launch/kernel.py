@@ -110,8 +110,8 @@ class Kernel:
             | None
         ) = None
         self._names = BoundNames()
-        # All versions of the kernel, the one that was current last in front.
-        self._versions: list[Kernel] = [self]
+        # The kernel for each state of the names around it, the one that was current last in front.
+        self.versions: list[Kernel] = [self]
         # The same, for arrays on a GPU.
         self.gpu_fast_path: CachedGpuLaunch | None = None
         # A Tape's LaunchPlans by the kinds of arguments, with the halves that native code follows.
@@ -199,13 +199,13 @@ class Kernel:
         """
         if self._names.hold():
             return self
-        for known in list(self._versions):
+        for known in list(self.versions):
             if known._names.hold():
                 break
         else:
             known = Kernel(self.pyfunc, self._types)
-            known._versions = self._versions
-        self._versions[:] = [known, *(v for v in self._versions if v is not known)][:_MOST_VERSIONS]
+            known.versions = self.versions
+        self.versions[:] = [known, *(v for v in self.versions if v is not known)][:_MOST_VERSIONS]
         return known
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kernelcore.base.errors import KernelError
@@ -10,6 +11,7 @@ from kernelcore.base.notebook import preformatted, titled
 from kernelcore.launch.infer_types import Parameter
 
 if TYPE_CHECKING:
+    from kernelcore.launch.executable import Executable
     from kernelcore.launch.kernel import Kernel
 
 
@@ -22,7 +24,11 @@ def kernel_html(kernel: Kernel) -> str:
         rows = [("error", error.message)]
     if kernel.loc is not None:
         rows.append(("defined", f"{kernel.loc.file}:{kernel.loc.line}"))
-    rows.append(("code", _code(kernel)))
+    # A generic kernel has the code and the launches of its overloads.
+    kernels = [version for k in (kernel, *kernel.overloads) for version in k.versions]
+    made = [k.executable for k in kernels if "executable" in k.__dict__]
+    rows.append(("launches", str(sum(executable.launches for executable in made))))
+    rows.append(("code", _code(made)))
     doc = inspect.getdoc(kernel)
     return titled(f"kernel {kernel.name}", rows, preformatted(doc) if doc else "")
 
@@ -31,9 +37,8 @@ def _text(parameter: Parameter) -> str:
     return f"{parameter.name}: {'Any' if parameter.type is None else parameter.type}"
 
 
-def _code(kernel: Kernel) -> str:
-    """Bytes of code by what they are for; a generic kernel has those of its overloads."""
-    kernels = [kernel, *kernel.overloads]
-    made = [k.executable.code_bytes for k in kernels if "executable" in k.__dict__]
-    texts = [f"{size} bytes for {target}" for sizes in made for target, size in sizes.items()]
+def _code(made: Sequence[Executable]) -> str:
+    """Bytes of code by what they are for."""
+    sizes = [row for executable in made for row in executable.code_bytes.items()]
+    texts = [f"{size} bytes for {target}" for target, size in sizes]
     return "; ".join(texts) or "none yet: a kernel is compiled when it is first launched"

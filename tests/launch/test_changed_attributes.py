@@ -43,7 +43,7 @@ def test_methods_that_static_calls_compile_once() -> None:
     s.run(KERNEL.format("x[i] * kc.static(C.two())"))
     assert s.value() == 2
     assert s.value() == 2
-    assert len(s["k"]._versions) == 1
+    assert len(s["k"].versions) == 1
 
 
 def test_a_name_for_another_module() -> None:
@@ -77,10 +77,10 @@ def test_an_equal_number_of_numpy_is_no_other_version() -> None:
     assert s.value() == 2
     s.run("A = np.float32(2.0)")
     assert s.value() == 2
-    assert len(s["k"]._versions) == 1
+    assert len(s["k"].versions) == 1
     s.run("A = np.float32(-0.0)")
     assert s.value() == 0
-    assert len(s["k"]._versions) == 2
+    assert len(s["k"].versions) == 2
 
 
 def test_a_name_that_changes_while_the_kernel_is_read_has_one_meaning() -> None:

@@ -217,7 +217,7 @@ def test_values_that_were_met_before_are_not_compiled_again(monkeypatch: Any) ->
     for value in (1.0, 2.0, 3.0):
         s.names["SCALE"] = value
         s.value()
-    count = len(s["k"]._versions)
+    count = len(s["k"].versions)
     from kernelcore.launch import kernel as module
 
     def refuse(*_: object) -> None:
@@ -227,7 +227,7 @@ def test_values_that_were_met_before_are_not_compiled_again(monkeypatch: Any) ->
     for value in (1.0, 2.0, 3.0, 2.0, 1.0):
         s.names["SCALE"] = value
         assert s.value() == value
-    assert len(s["k"]._versions) == count == 3
+    assert len(s["k"].versions) == count == 3
 
 
 def test_few_versions_are_kept() -> None:
@@ -235,7 +235,7 @@ def test_few_versions_are_kept() -> None:
     for n in range(40):
         s.names["N"] = n
         assert s.value() == n + 1
-    assert len(s["k"]._versions) <= 16
+    assert len(s["k"].versions) <= 16
 
 
 def test_generic_kernels_and_overloads() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pydoc
+import re
 from typing import Any
 
 import numpy as np
@@ -94,14 +95,28 @@ def test_all_hides_none_of_python_s_functions() -> None:
     assert isinstance(kc.__version__, str)
 
 
+def launches_in(kernel: kc.Kernel) -> int:
+    """The launches that its page counts."""
+    found = re.search(r"launches\D*(\d+)", kernel._repr_html_())
+    assert found is not None
+    return int(found[1])
+
+
 def test_notebooks_show_kernels() -> None:
     kernel = kc.Kernel(scale.pyfunc)
     html: str = kernel._repr_html_()
     assert "scale(x: array(float32, 1), y: array(float32, 1), k: float32)" in html
     assert "none yet" in html
     assert "Scale &lt;x&gt;." in html
-    kc.launch(kernel, 3, [np.ones(3, np.float32)], [np.zeros(3, np.float32), 2.0])
+    assert launches_in(kernel) == 0
+    arrays = [np.ones(3, np.float32)], [np.zeros(3, np.float32), 2.0]
+    kc.launch(kernel, 3, *arrays)
     assert "bytes for cpu" in kernel._repr_html_()
+    for _ in range(4):
+        kc.launch(kernel, 3, *arrays)
+    command: Any = kc.launch(kernel, 3, *arrays, record_cmd=True)
+    command.launch()
+    assert launches_in(kernel) == 6
 
 
 def test_notebooks_show_arrays() -> None:

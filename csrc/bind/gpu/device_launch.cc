@@ -38,6 +38,7 @@ class DeviceCall {
   void run(cuda::DeviceKernel& kernel, const cuda::Geometry& geometry) {
     prepared_.visit_arrays([this](PyObject* object) { use_own(object); });
     std::vector<StreamPointer> tied = wait_for_owners();
+    ++kernel.descriptor().launches;
     {
       ReleasedGil released;
       Launch launch = prepared_.launch();

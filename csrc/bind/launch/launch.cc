@@ -113,6 +113,7 @@ bool PreparedLaunch::run() {
     if (!is_unchanged(arguments_[index], info)) return false;
   }
   for (auto [index, lender] : lenders_) require_lent(descriptor_, index, lender);
+  ++descriptor_.launches;
   // Another thread may run the same launch meanwhile.
   Launch launch = launch_;
   try {
@@ -224,7 +225,9 @@ void bind_launch(nb::module_& m) {
           "written to it.")
       .def_ro("name", &LaunchDescriptor::name)
       .def_ro("key", &LaunchDescriptor::key)
-      .def_ro("grid_rank", &LaunchDescriptor::grid_rank);
+      .def_ro("grid_rank", &LaunchDescriptor::grid_rank)
+      .def_ro("launches", &LaunchDescriptor::launches,
+              "Launches so far that began, of `launch` and of recorded launches.");
   nb::class_<PreparedLaunch>(m, "PreparedLaunch", "A launch that may be run any number of times.")
       .def(
           "__call__", &PreparedLaunch::run,
