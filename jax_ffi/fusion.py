@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.core import ShapedArray
 from jax.interpreters import mlir
 
 from jax_ffi.primitive import Launch
@@ -54,7 +55,9 @@ def lower_fused(ctx: mlir.LoweringRuleContext, operands: Sequence[Any], launch: 
     def whole(*values: Any) -> list[Any]:
         return computed(operation, _FUNCTIONS, values)
 
-    return mlir.lower_fun(whole, multiple_results=True)(ctx, *operands)
+    # Where shardings are part of types, those of operands may differ; results are replicated.
+    plain = ctx.replace(avals_in=[ShapedArray(a.shape, a.dtype) for a in ctx.avals_in])
+    return mlir.lower_fun(whole, multiple_results=True)(plain, *operands)
 
 
 class _Functions:

@@ -91,7 +91,8 @@ def side_effect() -> Any:
 def _run(*operands: Any, launch: Launch) -> list[Any]:
     # A call outside of a program has nothing to be fused with.
     if launch.fuse:
-        launch = launch.operation.once(("opaque", launch), lambda: replace(launch, fuse=False))
+        derived = launch.operation.derived
+        launch = derived.get(launch) or derived.setdefault(launch, replace(launch, fuse=False))
     return xla.apply_primitive(launch_p, *operands, launch=launch)
 
 

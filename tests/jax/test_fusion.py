@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import export
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 import kernelcore as kc
 
@@ -136,3 +136,11 @@ def test_types_that_programs_lack_stay_launches() -> None:
 def wide_kernel(x: Floats, y: Floats):
     i = kc.tid()
     y[i] = float(kc.float64(x[i]) + kc.float64(1e-9))
+
+
+def test_arrays_that_are_sharded_by_their_types() -> None:
+    mesh = Mesh(np.array(jax.devices()[:1]), "x", axis_types=(AxisType.Explicit,))
+    with jax.set_mesh(mesh):
+        x = jax.device_put(numbers(8), NamedSharding(mesh, PartitionSpec("x")))
+        gradient = jax.jit(jax.grad(lambda x: chain(x).sum()))
+        np.testing.assert_allclose(gradient(x), jax.grad(lambda x: chain(x).sum())(x), rtol=1e-5)
