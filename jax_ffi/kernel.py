@@ -87,12 +87,9 @@ class JaxKernel:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        pyfunc = self.kernel.pyfunc
-        name = pickling.global_name(self, pyfunc)
-        if name is not None:
-            return pickling.found, (pyfunc.__module__, name)
         given = [f.name for f in fields(self) if f.name != "calls"]
-        return JaxKernel, tuple(getattr(self, name) for name in given)
+        made = JaxKernel, tuple(getattr(self, name) for name in given)
+        return pickling.reduced(self, self.kernel.pyfunc, lambda: made)
 
     def __call__(
         self,

@@ -45,6 +45,9 @@ class Exporting(ModuleType):
         if not is_hidden:
             super().__setattr__(name, value)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return importlib.import_module, (self.__name__,)
+
     def __dir__(self) -> Iterable[str]:
         own = {k for k, v in self.__dict__.items() if k in _OWN or _is_public(k, v)}
         return sorted({*own, *self.__homes__, *self.__others__()})

@@ -117,10 +117,9 @@ class Function:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        pyfunc = self.overloads[0].pyfunc
-        name = pickling.global_name(self, pyfunc)
-        if name is not None:
-            return pickling.found, (pyfunc.__module__, name)
+        return pickling.reduced(self, self.overloads[0].pyfunc, self._by_source)
+
+    def _by_source(self) -> tuple[Any, ...]:
         texts = [(pickling.FunctionText.of(o.pyfunc), o.updates) for o in self.overloads]
         states = [pickling.captured(o.pyfunc) for o in self.overloads]
         return _from_texts, (self.name, texts), states, None, None, _restore

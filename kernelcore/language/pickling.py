@@ -14,10 +14,11 @@ from importlib import import_module
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from kernelcore.base.errors import KernelSyntaxError
+from kernelcore.base.errors import KernelError, KernelSyntaxError
 from kernelcore.language.bound_names import MISSING
 from kernelcore.language.source import Source, read_source
 
+_FILE = "<pickled"
 _FLAGS = __future__.annotations.compiler_flag
 
 
@@ -35,6 +36,43 @@ def found(module: str, name: str) -> Any:
     for part in name.split("."):
         value = getattr(value, part)
     return value
+
+
+def reduced(
+    value: object, pyfunc: Callable[..., Any], by_source: Callable[[], tuple[Any, ...]]
+) -> tuple[Any, ...]:
+    """What pickles ``value``, made of ``pyfunc``: its name, else what ``by_source`` gives.
+
+    The main program of the process that reads it may be another one: for that, what is defined
+    there is pickled both ways.
+    """
+    name = global_name(value, pyfunc)
+    if name is None:
+        return by_source()
+    if pyfunc.__module__ != "__main__":
+        return found, (pyfunc.__module__, name)
+    try:
+        make, args, *rest = by_source()
+        return _found_or_made, (name, FunctionText.of(pyfunc), make, args), *rest
+    except KernelError:
+        return found, (pyfunc.__module__, name)
+
+
+def _found_or_made(
+    name: str, text: FunctionText, make: Callable[..., Any], args: tuple[Any, ...]
+) -> Any:
+    """What the main program has under ``name``, if it is of the same text; else a new object."""
+    value: Any = sys.modules.get("__main__")
+    for part in name.split("."):
+        value = getattr(value, part, None)
+    pyfunc = getattr(value, "pyfunc", None) or getattr(value, "__wrapped__", None)
+    if isinstance(pyfunc, FunctionType):
+        try:
+            if FunctionText.of(pyfunc) == text:
+                return value
+        except KernelError:
+            pass  # Its source is gone.
+    return make(*args)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +109,7 @@ class FunctionText:
     def function(self) -> FunctionType:
         """A function of this text, whose names stand for nothing yet."""
         digest = hashlib.sha256(self.text.encode(errors="surrogatepass")).hexdigest()
-        file = f"<pickled {self.name} {digest[:16]}>"
+        file = f"{_FILE} {self.name} {digest[:16]}>"
         lines = self.text.splitlines(keepends=True)
         # The frontend reads the text again when the function is compiled.
         linecache.cache[file] = (len(self.text), None, lines, file)
@@ -105,7 +143,9 @@ def captured(pyfunc: Callable[..., Any]) -> dict[str, Any]:
 
 
 def restore(pyfunc: Callable[..., Any], state: dict[str, Any]) -> None:
-    """Give ``pyfunc``, made by ``FunctionText.function``, what ``captured`` found."""
+    """Give ``pyfunc`` what ``captured`` found, if ``FunctionText.function`` made it."""
+    if not pyfunc.__code__.co_filename.startswith(_FILE):
+        return
     names = {name: import_module(module) for name, module in state["modules"].items()}
     pyfunc.__globals__.update({**state["values"], **names})
     pyfunc.__defaults__ = state["defaults"]  # pyright: ignore[reportFunctionMemberAccess]

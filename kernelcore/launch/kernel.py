@@ -141,10 +141,10 @@ class Kernel:
     def __deepcopy__(self, memo: dict[int, Any]) -> Kernel:
         return self
 
-    def __reduce__(self) -> str | tuple[Any, ...]:
-        name = pickling.global_name(self, self.pyfunc)
-        if name is not None:
-            return name
+    def __reduce__(self) -> tuple[Any, ...]:
+        return pickling.reduced(self, self.pyfunc, self._by_source)
+
+    def _by_source(self) -> tuple[Any, ...]:
         text = pickling.FunctionText.of(self.pyfunc)
         return _from_text, (text, self._types), pickling.captured(self.pyfunc)
 

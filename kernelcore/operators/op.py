@@ -88,9 +88,8 @@ class Op:
     def __deepcopy__(self, memo: dict[int, Any]) -> Op:
         return self
 
-    def __reduce__(self) -> str | tuple[Any, ...]:
-        name = pickling.global_name(self, self.__wrapped__)
-        return name if name is not None else (Op, (self.declared, self.spec))
+    def __reduce__(self) -> tuple[Any, ...]:
+        return pickling.reduced(self, self.__wrapped__, lambda: (Op, (self.declared, self.spec)))
 
     @property
     def kernel(self) -> Kernel:

@@ -48,9 +48,9 @@ class OperatorFunction:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        name = pickling.global_name(self, self.pyfunc)
-        if name is not None:
-            return pickling.found, (self.pyfunc.__module__, name)
+        return pickling.reduced(self, self.pyfunc, self._by_call)
+
+    def _by_call(self) -> tuple[Any, ...]:
         if self.remake is None:
             raise PicklingError(f"{self!r} is part of another operator: pickle that")
         return self.remake, ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import multiprocessing
+import os
 import pickle
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import torch
 import kernelcore as kc
 from jax_ffi import jax_kernel
 from paddle_ext import paddle_op
+from tests.helpers.paths import ROOT
 from torch_ext import torch_callable, torch_op
 
 floats = kc.array(dtype=float)
@@ -168,6 +170,73 @@ def test_operators_of_local_kernels_are_pickled_by_source() -> None:
 def for_paddle(x: floats, y: floats):
     i = kc.tid()
     y[i] = square(x[i])
+
+
+MAIN = """
+import pickle, sys
+import kernelcore as kc
+from torch_ext import torch_op
+
+SCALE = 3.0
+
+@kc.func
+def scaled(a: float):
+    return SCALE * a
+
+@kc.kernel
+def kernel(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = scaled(x[i])
+
+@kc.op
+@kc.kernel
+def own(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = scaled(x[i])
+
+@torch_op
+@kc.kernel
+def op(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = scaled(x[i])
+
+made = kc, scaled, kernel, own, op
+assert all(a is b for a, b in zip(made, pickle.loads(pickle.dumps(made))))
+sys.stdout.buffer.write(pickle.dumps(made))
+"""
+# It has another function of one of the names.
+ELSEWHERE_TOO = """
+import pickle, sys, torch
+
+def scaled(a):
+    return 0.0
+
+kc, function, kernel, own, op = pickle.load(sys.stdin.buffer)
+x, y = torch.ones(2), torch.zeros(2)
+kc.launch(kernel, 2, [x], [y])
+print(function(1.0), [f(x).tolist() for f in (own, op)], y.tolist())
+"""
+
+
+def test_what_a_main_program_defines_is_known_to_another(tmp_path: Path) -> None:
+    """As notebooks send it to workers, with cloudpickle for what is plain Python."""
+    (tmp_path / "main.py").write_text(MAIN)  # The text of what is defined has to be in a file.
+    command = [sys.executable, "-W", "ignore"]
+    written = subprocess.run(
+        [*command, str(tmp_path / "main.py")],
+        capture_output=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    ran = subprocess.run(
+        [*command, "-c", ELSEWHERE_TOO],
+        input=written.stdout,
+        capture_output=True,
+        check=True,
+        cwd=ROOT,
+    )
+    assert ran.stdout.decode().split("\n")[-2] == f"3.0 {[[3.0, 3.0]] * 2} [3.0, 3.0]"
 
 
 SPAWNED = """

@@ -77,10 +77,8 @@ class NativeFunction:
 
     def __reduce__(self) -> tuple[Any, ...]:
         pyfunc = self.function.overloads[0].pyfunc
-        name = pickling.global_name(self, pyfunc)
-        if name is not None:
-            return pickling.found, (pyfunc.__module__, name)
-        return NativeFunction, (self.function, dict(self.texts))
+        made = NativeFunction, (self.function, dict(self.texts))
+        return pickling.reduced(self, pyfunc, lambda: made)
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         raise KernelError(
