@@ -14,7 +14,7 @@ from jax_ffi.partition import is_partitionable, lower_partitioned
 from jax_ffi.platforms import CODE
 from jax_ffi.primitive import Launch, launch_p, result_avals
 from jax_ffi.registration import TARGET
-from kernelcore.operators import Operation, Role
+from kernelcore.operators import Operation, Role, warn_of_compiled
 
 
 def aliases(operation: Operation) -> dict[int, int]:
@@ -28,6 +28,8 @@ def aliases(operation: Operation) -> dict[int, int]:
 
 def _lower(platform: str, ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch) -> Any:
     operation = launch.operation
+    if operation.kernel is not None:
+        warn_of_compiled(operation.func.name, "jax.jit", "call it under jax.disable_jit()")
     fused = lower_fused(ctx, operands, launch)
     if fused is not None:
         return fused

@@ -8,13 +8,14 @@ from functools import cache
 from typing import Any
 
 import jax
+import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import xla
 from jax.sharding import NamedSharding, PartitionSpec
 
 from jax_ffi import compat
-from kernelcore.operators import Fuse, Operation, evaluate
+from kernelcore.operators import Fuse, Operation, evaluate, run_in_python, runs_in_python
 
 launch_p = Primitive("kernelcore_launch")
 launch_p.multiple_results = True
@@ -89,11 +90,24 @@ def side_effect() -> Any:
 
 
 def _run(*operands: Any, launch: Launch) -> list[Any]:
+    if runs_in_python(launch.operation) and all(_is_on_cpu(a) for a in operands):
+        found = run_in_python(launch.operation, [np.asarray(a) for a in operands])
+        return [jax.device_put(a, *_devices(operands)) for a in found]
     # A call outside of a program has nothing to be fused with.
     if launch.fuse:
         derived = launch.operation.derived
         launch = derived.get(launch) or derived.setdefault(launch, replace(launch, fuse=False))
     return xla.apply_primitive(launch_p, *operands, launch=launch)
+
+
+def _is_on_cpu(operand: Any) -> bool:
+    return all(d.platform == "cpu" for d in _devices((operand,)))
+
+
+def _devices(operands: Sequence[Any]) -> list[Any]:
+    """The first device of the first array; none without arrays of JAX."""
+    arrays = (a for a in operands if isinstance(a, jax.Array))
+    return [next(iter(a.devices())) for a in arrays][:1]
 
 
 # Compiles and caches per Launch, also where jit is disabled.

@@ -21,11 +21,14 @@ from kernelcore.operators import (
     derive,
     extremum_operations,
     find_ties,
+    warn_of_compiled,
 )
 
 
 def _batch(args: Sequence[Any], axes: Sequence[Any], *, launch: Launch) -> tuple[Any, list[int]]:
     operation = launch.operation
+    if operation.kernel is not None:
+        warn_of_compiled(operation.func.name, "jax.vmap", "call it on one instance")
     if len(operation.grid) == MAX_GRID_DIMS:
         return _batch_in_turn(args, axes, launch)
     size = next(a.shape[axis] for a, axis in zip(args, axes, strict=True) if axis is not None)

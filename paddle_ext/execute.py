@@ -7,9 +7,16 @@ from typing import Any
 
 import paddle
 
-from kernelcore import ArrayMemory, ArrayType
-from kernelcore.operators import Operation, array_text, evaluate
+from kernelcore import Array, ArrayMemory, ArrayType
+from kernelcore.operators import (
+    Operation,
+    array_text,
+    evaluate,
+    run_in_python,
+    runs_in_python,
+)
 from paddle_ext.dtype import SIGNED, dtype_to_paddle
+from paddle_ext.tensor import to_paddle
 
 
 def run_operation(operation: Operation, operands: Sequence[Any]) -> tuple[Any, ...]:
@@ -22,6 +29,12 @@ def run_operation(operation: Operation, operands: Sequence[Any]) -> tuple[Any, .
     Raises:
         KernelArgumentError: An operand does not fit the kernel; nothing was run.
     """
+    if runs_in_python(operation):
+        found = run_in_python(
+            operation,
+            [_as_declared(a, o.type) for a, o in zip(operands, operation.operands, strict=True)],
+        )
+        return tuple(to_paddle(Array.sharing(a)) for a in found)
     shapes = infer_shapes(operation, [tuple(s) for s in operation.shapes(operands)])
     results = tuple(
         paddle.empty(list(shape), dtype=dtype_to_paddle(result.type.dtype))

@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._C._functorch import (  # pyright: ignore[reportMissingModuleSource]
+    is_functorch_wrapped_tensor,
+)
 
 from kernelcore import uint64
 from kernelcore.operators import (
@@ -17,6 +20,9 @@ from kernelcore.operators import (
     OperatorFunction,
     Scalar,
     element_type,
+    run_in_python,
+    runs_in_python,
+    warn_of_compiled,
 )
 from torch_ext import native
 from torch_ext.check import check_arguments, check_number
@@ -180,6 +186,40 @@ class Call:
         checked = None if names is None else names.checked
         return native.fast_entry(self.numbers.native, name, differentiated, slow, checked, changed)
 
+    def in_python(self) -> Callable[..., Any] | None:
+        """What runs calls in Python mode; None in other modes."""
+        return self.through_python if runs_in_python(self.operation) else None
+
+    def through_python(self, *args: Any, **kwargs: Any) -> Any:
+        """A call in Python mode.
+
+        Where a derivative is recorded or results are written to given tensors, Python runs the
+        kernel first, and the results are those of compiled code. So they are under transforms, and
+        on other devices than the CPU, where Python does not run it.
+        """
+        options = {"out": kwargs.pop("out")} if self.takes_out and "out" in kwargs else {}
+        bound = self.arguments.bind(args, kwargs)
+        operator, given = self.prepared(bound)
+        tensors = [a for a in given if isinstance(a, torch.Tensor)]
+        if not all(map(_is_plain, tensors)):
+            warn_of_compiled(
+                self.operation.func.name, "a transform of torch", "call it on plain tensors"
+            )
+            return self.checked(*args, **options, **kwargs)
+        if any(not a.is_cpu for a in tensors):
+            return self.checked(*args, **options, **kwargs)
+        check_arguments(self.operation, operator.tensor_values, given)
+        values = [a.detach() if isinstance(a, torch.Tensor) else a for a in given]
+        found = run_in_python(self.operation, values)
+        records = torch.is_grad_enabled() and any(a.requires_grad for a in tensors)
+        if records or options.get("out") is not None:
+            return self.checked(*args, **options, **kwargs)
+        results = [
+            tensor_from_array(a, dtype_to_torch(r.type.dtype))
+            for a, r in zip(found, self.operation.outputs, strict=True)
+        ]
+        return results[0] if len(results) == 1 else tuple(results)
+
     def differentiated(self, *args: Any) -> Any:
         """A call on tensors that require grad, with numbers that may be wide."""
         if any(is_wide(args[i]) for i in self.wide):
@@ -232,3 +272,9 @@ class Call:
         add_pending()
         operator.prepare(given)
         return operator.out(given, out)
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether ``tensor`` has elements that NumPy reads."""
+    kinds = (torch.Tensor, torch.nn.Parameter)
+    return type(tensor) in kinds and not is_functorch_wrapped_tensor(tensor)

@@ -238,8 +238,8 @@ def _functions(
 
     # Native entries compare names themselves, and leave calls to others where these have changed.
     calls = Versions(kernel, make_call, call)
-    changed = calls.following(lambda call: call.entry(profiled, changed))
-    with_out = calls.following(lambda call: call.checked) if takes_out else None
+    changed = calls.following(lambda call: call.in_python() or call.entry(profiled, changed))
+    with_out = calls.following(lambda call: call.in_python() or call.checked) if takes_out else None
     entry = changed if profiled else call.entry(changed=changed)
     op = as_function(kernel.pyfunc, arguments, traced, entry, with_out)
     eager = entry if arguments.is_flat else op

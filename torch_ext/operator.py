@@ -15,7 +15,14 @@ from torch import _C
 from torch._ops import OpOverload
 from torch.autograd import forward_ad
 
-from kernelcore.operators import MAX_GRID_DIMS, Fuse, Operation, cached_property, evaluate
+from kernelcore.operators import (
+    MAX_GRID_DIMS,
+    Fuse,
+    Operation,
+    cached_property,
+    evaluate,
+    warn_of_compiled,
+)
 from torch_ext import derivation, native
 from torch_ext.check import check_arguments, leading_tensor
 from torch_ext.derivation import Derivation
@@ -192,6 +199,9 @@ class TorchOperator:
     def fake(self, *args: Any) -> Any:
         """Results without contents, of the shapes and strides that native code makes."""
         check_arguments(self.operation, self.tensor_values, args)
+        if self.operation.kernel is not None:
+            name = self.operation.func.name
+            warn_of_compiled(name, "a graph of torch", "call it outside of torch.compile")
         tensor = leading_tensor(args)
         # What has no tensor to tell a device runs on the CPU, whatever torch's default is.
         empty = partial(torch.empty, device="cpu") if tensor is None else tensor.new_empty

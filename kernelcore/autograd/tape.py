@@ -55,6 +55,8 @@ class Tape:
     After writing to an array through ``numpy()`` or another library, call its ``mark_write()``.
     """
 
+    has_elements = True
+
     def __init__(self, *, keep_overwritten: bool = False) -> None:
         """An empty tape.
 

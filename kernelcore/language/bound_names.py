@@ -34,7 +34,9 @@ class _Reader(threading.local):
 
 
 _reader = _Reader()
-on_change.append(native.forget_bound_names)
+# Python mode has no native calls.
+on_change.append(lambda: native.forget_bound_names(may_hold=config.mode != "python"))
+on_change[-1]()
 
 
 class BoundNames:

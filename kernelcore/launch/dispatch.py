@@ -43,7 +43,8 @@ def execute(kernel: Kernel, dim: Dims, args: tuple[Any, ...], *, record: bool = 
         observing = observing.outer
     if not record:
         observing = None
-    if config.mode == "python" and not (requested.get().device or CPU).is_cuda:
+    is_python = config.mode == "python" and (observing is None or observing.has_elements)
+    if is_python and not (requested.get().device or CPU).is_cuda:
         # What a Tape records is compiled; Python runs it first, on copies.
         python_run.run(kernel, dim, args, on_copies=observing is not None)
         if observing is None:

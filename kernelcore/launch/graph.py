@@ -27,6 +27,8 @@ class Graph:
     the memory of the captured arrays, and takes numbers as they were.
     """
 
+    has_elements = True
+
     def __init__(self) -> None:
         self._calls: list[Callable[[], object]] = []
         # The calls as one CUDA graph, and the number of calls that it has.

@@ -27,6 +27,7 @@ from kernelcore.ir.core import Func
 from kernelcore.ir.printer import canonical
 from kernelcore.language.conversion import take_array
 from kernelcore.language.types import MAX_EXTENT, ArrayType, Scalar, as_array
+from kernelcore.launch.kernel import Kernel
 from kernelcore.operators.array_text import array_text, beyond_launch
 from kernelcore.operators.identifiers import identifiers
 from kernelcore.passes.access.accumulation_plan import accumulated_arrays
@@ -119,6 +120,7 @@ class Operation:
         grid: The launch shape.
         covered: Axes of arrays that must not be larger than the launch, since no thread touches
             what lies beyond; none where the user chose the launch shape.
+        kernel: Whose code it is, which Python mode runs; None of derivatives and batches.
     """
 
     func: Func
@@ -129,6 +131,7 @@ class Operation:
     grid: Shape
     covered: tuple[GridIndexedAxis, ...] = ()
     derived: dict[Any, Any] = field(default_factory=dict[Any, Any], repr=False)
+    kernel: Kernel | None = field(default=None, repr=False)
 
     @cached_property
     def key(self) -> str:

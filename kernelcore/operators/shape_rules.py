@@ -79,6 +79,7 @@ def kernel_operation(
 
     shapes = rules.outputs(results, output_dims, of_launch)
     operation = primal_operation(func, results, updated, grid, shapes, sizes)
+    operation = replace(operation, kernel=kernel, derived={})
     if launch_dims is not None:
         return operation
 

@@ -23,6 +23,11 @@ class LaunchObserver(Protocol):
         """The graph that captures executed calls; None if they run at once."""
         ...
 
+    @property
+    def has_elements(self) -> bool:
+        """Whether arrays have elements while it observes; those of a trace have none."""
+        ...
+
     def record_launch(self, kernel: Any, dim: Any, args: Sequence[Any]) -> None:
         """Receive a launch of ``kernel``."""
         ...
@@ -79,6 +84,11 @@ class LaunchChecks:
     def sink(self) -> CaptureSink | None:
         """That of the observer that is active without it."""
         return None if self.outer is None else self.outer.sink
+
+    @property
+    def has_elements(self) -> bool:
+        """As of the observer that is active without it."""
+        return self.outer is None or self.outer.has_elements
 
     def record_launch(self, kernel: Any, dim: Any, args: Sequence[Any]) -> None:
         """Check a launch, and run it."""

@@ -14,8 +14,9 @@ namespace nb = nanobind;
 namespace kernelcore::bind {
 namespace {
 
-// How often settings have changed; guarded by the GIL.
+// How often settings have changed, and whether they let names hold; guarded by the GIL.
 uint64_t g_settings = 0;
+bool g_may_hold = true;
 
 /// Whether `name` stands for `found` in `space`; null: for nothing.
 bool stands_for(PyObject* space, PyObject* name, PyObject* found) {
@@ -44,15 +45,16 @@ void BoundNames::replace(nb::list given) {
 }
 
 bool BoundNames::hold() const {
-  if (rows.is_none() || settings_ != g_settings) return false;
+  if (rows.is_none() || settings_ != g_settings || !g_may_hold) return false;
   for (const Name& one : names_) {
     if (!stands_for(one.space, one.name, one.found)) return false;
   }
   return true;
 }
 
-void BoundNames::forget_all() {
+void BoundNames::forget_all(bool may_hold) {
   ++g_settings;
+  g_may_hold = may_hold;
 }
 
 namespace {
@@ -111,8 +113,9 @@ void bind_bound_names(nb::module_& m) {
            "Take other names in place of these.")
       .def("hold", &BoundNames::hold,
            "Whether all names stand for the same objects as before, and no setting has changed.");
-  m.def("forget_bound_names", &BoundNames::forget_all,
-        "Let no names hold until they are replaced, since a setting has changed.");
+  m.def("forget_bound_names", &BoundNames::forget_all, nb::arg("may_hold"),
+        "Let no names hold until they are replaced, since a setting has changed; none at all "
+        "unless `may_hold`, so that all calls ask Python.");
   nb::class_<Following>(m, "Following", nb::type_slots(FollowingSlots::slots),
                         "The state of one function that follows names.");
   m.def("following", &make_following, nb::arg("find"), nb::arg("name"),

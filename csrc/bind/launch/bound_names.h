@@ -24,8 +24,8 @@ class BoundNames {
   /// Whether all names stand for the same objects as before, and no setting has changed.
   bool hold() const;
 
-  /// Lets no names hold that there are.
-  static void forget_all();
+  /// Lets no names hold that there are, and unless `may_hold`, no other names.
+  static void forget_all(bool may_hold);
 
   /// What the names point into; None once the garbage collector has cleared it.
   nanobind::object rows;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -138,36 +138,51 @@ class ArrayView:
         data: The memory, with the axes of a composite element last.
         element: The type of an element.
         ndim: The number of dimensions in the kernel.
+        tables: Of an indexed array, the indices into ``data`` per dimension, else None.
     """
 
-    __slots__ = ("data", "element", "memory", "name", "ndim", "origin")
+    __slots__ = ("data", "element", "memory", "name", "ndim", "origin", "tables")
 
     def __init__(
-        self, name: str, data: Any, element: Any, memory: Memory, origin: tuple[Any, ...] = ()
+        self,
+        name: str,
+        data: Any,
+        element: Any,
+        memory: Memory,
+        origin: tuple[Any, ...] = (),
+        tables: Sequence[Any] | None = None,
     ) -> None:
         self.name, self.data, self.element, self.memory = name, data, element, memory
         inner = len(element.extents) if isinstance(element, Dense) else 0
         self.ndim = data.ndim - inner
         self.origin = origin
+        self.tables = tables
 
     def __repr__(self) -> str:
         return f"{self.name} {self.data!r}"
 
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The extents without those of components."""
+        if self.tables is not None:
+            return tuple(map(len, self.tables))
+        return self.data.shape[: self.ndim]
+
     def __len__(self) -> int:
-        return len(self.data)
+        return self.extents[0]
 
     def __iter__(self) -> Any:
-        return (self[k] for k in range(len(self.data)))
+        return (self[k] for k in range(len(self)))
 
     @property
     def shape(self) -> tuple[Any, ...]:
         """The extents, as int32."""
-        return tuple(np.int32(n) for n in self.data.shape[: self.ndim])
+        return tuple(map(np.int32, self.extents))
 
     @property
     def size(self) -> Any:
         """The number of elements."""
-        return np.int32(np.prod(self.data.shape[: self.ndim], dtype=np.int64))
+        return np.int32(np.prod(self.extents, dtype=np.int64))
 
     @property
     def dtype(self) -> Any:
@@ -179,21 +194,38 @@ class ArrayView:
         index: tuple[Any, ...] = cast("tuple[Any, ...]", key) if isinstance(key, tuple) else (key,)
         if not any(isinstance(i, slice) or i is Ellipsis for i in index):
             for axis, i in enumerate(index[: self.ndim]):
-                if not 0 <= i < self.data.shape[axis]:
+                if not 0 <= i < self.extents[axis]:
                     raise KernelIndexError(
                         f"index {i} is outside of array '{self.name}', whose axis {axis} has "
-                        f"{self.data.shape[axis]} elements",
+                        f"{self.extents[axis]} elements",
                         remedy="guard the access, or launch over fewer points",
                     )
             is_element = len(index) == self.ndim
         else:
             is_element = False
-        return index, self.data[(*index, ...)], is_element
+        return index, self.data[(*self._places(index), ...)], is_element
+
+    def _places(self, index: tuple[Any, ...]) -> tuple[Any, ...]:
+        """``index`` as it is for ``data``, whose axes that a slice takes stay whole."""
+        if self.tables is None:
+            return index
+        pairs = zip(index, self.tables, strict=False)
+        return tuple(slice(None) if isinstance(i, slice) else table[i] for i, table in pairs)
+
+    def _tables_left(self, index: tuple[Any, ...]) -> list[Any] | None:
+        """The tables of what ``index`` leaves."""
+        if self.tables is None:
+            return None
+        kept = [
+            table[i] for i, table in zip(index, self.tables, strict=False) if isinstance(i, slice)
+        ]
+        return [*kept, *self.tables[len(index) :]]
 
     def __getitem__(self, key: Any) -> Any:
         index, data, is_element = self.selected(key)
         if not is_element:
-            return ArrayView(self.name, data, self.element, self.memory, index)
+            origin, tables = (*self.origin, *index), self._tables_left(index)
+            return ArrayView(self.name, data, self.element, self.memory, origin, tables)
         self.memory.read(self.name, (*self.origin, *index), data)
         return loaded(self.element, data)
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from kernelcore._native import ArrayMemory
 from kernelcore.base.errors import (
     KernelArgumentError,
     KernelAssertionError,
@@ -29,6 +30,8 @@ from kernelcore.launch.kernel import Kernel
 from kernelcore.launch.python_mode.memory import Added, ArrayView, Memory, shown
 from kernelcore.launch.python_mode.rewrite import rewritten
 from kernelcore.launch.python_mode.values import HELPERS, binary, call, copied
+from kernelcore.runtime.array.element_layout import as_numpy
+from kernelcore.runtime.array.indexed_array import IndexedArray
 from kernelcore.runtime.structs import StructValue
 
 _MANY_THREADS = 1_000_000
@@ -86,8 +89,12 @@ def run(
 def _value(name: str, type_: Any, arg: Any, memory: Memory) -> Any:
     """An argument as the kernel sees it."""
     match type_:
+        case ArrayOf(is_indexed=True):
+            data = memory.taken(_array(name, type_, getattr(arg, "data", arg)))
+            tables = arg.tables(type_.ndim) if isinstance(arg, IndexedArray) else None
+            return ArrayView(name, data, type_.element, memory, tables=tables)
         case ArrayOf():
-            return ArrayView(name, memory.taken(_data(name, arg)), type_.element, memory)
+            return ArrayView(name, memory.taken(_array(name, type_, arg)), type_.element, memory)
         case Scalar():
             if getattr(arg, "ndim", None) == 0 and not isinstance(arg, np.generic):
                 arg = _data(name, arg)[()]
@@ -101,6 +108,25 @@ def _value(name: str, type_: Any, arg: Any, memory: Memory) -> Any:
             return _Fields(arg, dict(fields)) if _has_arrays(type_) else copied(arg)
         case _:
             raise KernelArgumentError(f"argument '{name}': {type_!r} has no form in Python mode")
+
+
+def _array(name: str, type_: ArrayOf, arg: Any) -> Any:
+    """The memory of ``arg``, of the type ``type_``."""
+    data, element = _data(name, arg), type_.element
+    match element:
+        case Scalar():
+            wanted, inner = element.numpy, ()
+        case Dense():
+            wanted, inner = element.scalar.numpy, element.extents
+        case _:
+            wanted, inner = data.dtype, ()
+    outer = data.ndim - len(inner)
+    if data.dtype != wanted or outer != type_.ndim or data.shape[outer:] != inner:
+        raise KernelArgumentError(
+            f"argument '{name}': expected {type_}, found {data.dtype} of shape {data.shape}",
+            remedy="convert or reshape it, or annotate the parameter as it is",
+        )
+    return data
 
 
 def _has_arrays(type_: StructType) -> bool:
@@ -122,7 +148,7 @@ def _data(name: str, arg: Any) -> Any:
     """The memory of an array as NumPy's array."""
     if isinstance(arg, np.ndarray):
         return cast("Any", arg)
-    for view in (_of_numpy_method, np.from_dlpack):
+    for view in (_of_numpy_method, np.from_dlpack, _of_memory):
         with suppress(TypeError, AttributeError, RuntimeError, BufferError):
             return view(arg)
     raise KernelArgumentError(
@@ -134,6 +160,10 @@ def _data(name: str, arg: Any) -> Any:
 
 def _of_numpy_method(arg: Any) -> Any:
     return arg.detach().numpy() if hasattr(arg, "detach") else arg.numpy()
+
+
+def _of_memory(arg: Any) -> Any:
+    return as_numpy(ArrayMemory(arg))
 
 
 class _Thread:

@@ -14,6 +14,7 @@ from kernelcore.operators.arguments import ArgumentTree
 from kernelcore.operators.array_text import array_text
 from kernelcore.operators.forms.frameworks import parts_of
 from kernelcore.operators.operation import Operand, Operation, Shape, evaluate
+from kernelcore.operators.python_run import run_in_python, runs_in_python
 from kernelcore.operators.spec import BoundKernel
 from kernelcore.operators.traced.default_shapes import default_shapes_checked
 from kernelcore.operators.traced.interface import Interface
@@ -31,6 +32,8 @@ def run_on_numpy(bound: BoundKernel, given: Sequence[Any]) -> tuple[Any, ...]:
     """
     operation = bound.operation
     operands = [_numpy_operand(operation, k, value) for k, value in enumerate(given)]
+    if runs_in_python(operation):
+        return bound.unflatten(run_in_python(operation, operands), operands)
     shapes = operation.shapes(operands)
     operation.check_extents(shapes)
     results = [np.empty(evaluate(r.shape, shapes), r.type.dtype.numpy) for r in operation.outputs]

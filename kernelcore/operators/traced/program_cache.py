@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernelcore.operators.operation import Extent
+from kernelcore.operators.python_run import warn_of_compiled
 from kernelcore.operators.traced.interface import Interface
 from kernelcore.operators.traced.program import Program
 from kernelcore.operators.traced.trace import plain_number, record
@@ -21,6 +22,8 @@ class Programs:
 
     def of(self, values: Sequence[Any]) -> Program:
         """The program for ``values``, which are as for ``record``."""
+        name = self.interface.function.__name__
+        warn_of_compiled(name, "a function of several kernels", "call it with NumPy arrays")
         for sources, programs in self._known.items():
             key = tuple(_key_at(s, values) for s in sources)
             found = programs.get(key)

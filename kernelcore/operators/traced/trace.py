@@ -88,6 +88,8 @@ def record(interface: Interface, values: Sequence[Any]) -> Program:
 class _Recording:
     """The LaunchObserver that makes a Program."""
 
+    has_elements = False
+
     def __init__(self, interface: Interface, values: Sequence[Any]) -> None:
         self.interface = interface
         self.values = values
