@@ -2,19 +2,25 @@
 
 Neighbouring threads access elements that are a row apart, but each thread's own are adjacent from
 iteration to iteration. A gang takes such a loop in blocks of iterations: it loads the next elements
-of each row at once, and transposes them in registers (``codegen/simd/row_blocks.py``).
+of each row at once, and transposes them in registers (``simd/row_blocks.py``). What all lanes add
+to one element per iteration is added up for a block, too (``reduction/block_sums.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from kernelcore.builtins.reference import is_narrow, trip_count
 from kernelcore.codegen.analysis.uniformity import Strides, iteration_strides, stride_of
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Region, Var
 from kernelcore.ir.op import ACCESSES, REPEATABLE, WRITES, AddForm, OpKind
-from kernelcore.ir.walk import array_type, element_indices, walk_eqns
+from kernelcore.ir.walk import array_type, element_indices, is_in_loop, walk_eqns, walk_paths
 from kernelcore.passes.access.accumulation_plan import form_of
+from kernelcore.passes.access.index_offsets import definitions, position_of
+
+# Loops that are known to have fewer iterations make their sums one by one.
+LEAST_TRIPS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +32,14 @@ class RowStream:
         step: By how much the last index grows from iteration to iteration, 1 or -1.
         loads: Whether an iteration uses the element as it was before the loop.
         writes: Whether an iteration writes the element.
+        is_outermost: Whether no loop is around this one: the gang does not come back to its rows.
     """
 
     eqns: tuple[Eqn, ...]
     step: int
     loads: bool
     writes: bool
+    is_outermost: bool = False
 
     @property
     def array(self) -> Var:
@@ -45,14 +53,18 @@ class BlockedLoop:
     """A loop that a gang runs in blocks of iterations.
 
     Attributes:
-        streams: The accesses that a block makes at once.
-        indices: The equations of the body that compute their indices.
+        streams: The accesses that a block makes at once, where each lane has a row of its own.
+        sums: Additions that such a block makes at once, too, where all lanes add to one element per
+            iteration, which is beside that of the iteration before; with the growth of their last
+            index, 1 or -1.
+        indices: The equations of the body that compute the indices of both.
         apart: Pairs of arrays, one that a stream writes and another that the loop accesses, which
             must share no memory.
         equal: Such pairs which may be one array, too.
     """
 
     streams: tuple[RowStream, ...]
+    sums: Mapping[Eqn, int]
     indices: tuple[Eqn, ...]
     apart: tuple[tuple[Var, Var], ...]
     equal: tuple[tuple[Var, Var], ...]
@@ -65,9 +77,21 @@ def blocked_loops(func: Func, strides: Strides) -> Mapping[Eqn, BlockedLoop]:
         func: A kernel with an accumulation plan.
         strides: By how much values grow from lane to lane.
     """
-    loops = (eqn for eqn in walk_eqns(func.body) if eqn.op.kind is OpKind.FOR)
-    found = {loop: _blocked(loop, strides) for loop in loops}
-    return {loop: blocked for loop, blocked in found.items() if blocked is not None}
+    loops = [eqn for eqn in walk_eqns(func.body) if eqn.op.kind is OpKind.FOR]
+    defined = definitions(func) if loops else dict[Var, Eqn]()
+    found = {loop: _blocked(loop, strides, defined) for loop in loops}
+    made = {loop: blocked for loop, blocked in found.items() if blocked is not None}
+    outermost = {eqn for eqn, path in walk_paths(func.body) if not is_in_loop(path)}
+    return {
+        loop: replace(blocked, streams=tuple(map(_as_outermost, blocked.streams)))
+        if loop in outermost
+        else blocked
+        for loop, blocked in made.items()
+    }
+
+
+def _as_outermost(stream: RowStream) -> RowStream:
+    return replace(stream, is_outermost=True)
 
 
 def accesses_in_blocks(loops: Mapping[Eqn, BlockedLoop]) -> frozenset[Eqn]:
@@ -76,7 +100,7 @@ def accesses_in_blocks(loops: Mapping[Eqn, BlockedLoop]) -> frozenset[Eqn]:
     return frozenset(eqn for stream in streams for eqn in stream.eqns)
 
 
-def _blocked(loop: Eqn, strides: Strides) -> BlockedLoop | None:
+def _blocked(loop: Eqn, strides: Strides, defined: Mapping[Var, Eqn]) -> BlockedLoop | None:
     (body,), step = loop.regions, loop.inputs[2]
     if not isinstance(step, Const) or any(stride_of(strides, a) != 0 for a in loop.inputs[:3]):
         return None
@@ -96,11 +120,55 @@ def _blocked(loop: Eqn, strides: Strides) -> BlockedLoop | None:
     alone = [s for s in streams if _is_alone(s, accesses, written)]
     if not alone:
         return None
-    needed = computed.of([i for s in alone for i in element_indices(s.eqns[0])])
+    sums: dict[Eqn, int] = {}
+    for eqn in body.eqns if _is_long(loop) else ():
+        if _is_sum_of_lanes(eqn, strides, moves) and computed.knows(element_indices(eqn)):
+            others = (e for e in accesses if e.inputs[0] is eqn.inputs[0])
+            if all(_add_apart(eqn, other, body, defined) for other in others):
+                sums[eqn] = _last_step(eqn, moves)
+    made = [*sums, *(s.eqns[0] for s in alone)]
+    needed = computed.of([i for eqn in made for i in element_indices(eqn)])
     indices = tuple(eqn for eqn in body.eqns if eqn in needed)
     pairs = {pair: _may_be_one(*pair, accesses) for pair in _pairs(alone, accesses)}
     apart, equal = (tuple(p for p, known in pairs.items() if known is one) for one in (False, True))
-    return BlockedLoop(tuple(alone), indices, apart, equal)
+    return BlockedLoop(tuple(alone), sums, indices, apart, equal)
+
+
+def _is_long(loop: Eqn) -> bool:
+    """Whether ``loop`` is not known to be shorter than half of a block."""
+    bounds = [a.value for a in loop.inputs[:3] if isinstance(a, Const)]
+    return len(bounds) < 3 or trip_count(*(int(b) for b in bounds)) >= LEAST_TRIPS
+
+
+def _is_sum_of_lanes(eqn: Eqn, strides: Strides, moves: Strides) -> bool:
+    """Whether ``eqn`` adds what all lanes have to one element, which moves along a row."""
+    if eqn.op.kind is not OpKind.ATOMIC_ADD or form_of(eqn) is not AddForm.SHARED:
+        return False
+    type_ = array_type(eqn)
+    if type_.components or not type_.ndim or is_narrow(type_.dtype):
+        return False
+    if any(stride_of(strides, i) != 0 for i in element_indices(eqn)):
+        return False
+    *outer, last = (stride_of(moves, i) for i in element_indices(eqn))
+    return last in (1, -1) and all(s == 0 for s in outer)
+
+
+def _add_apart(eqn: Eqn, other: Eqn, body: Region, defined: Mapping[Var, Eqn]) -> bool:
+    """Whether no two iterations add to one element by ``eqn`` and by ``other``.
+
+    Both name the same element in each iteration, or are in different rows.
+    """
+    if element_indices(eqn) == element_indices(other):
+        return other in body.eqns
+    places = position_of(eqn, defined), position_of(other, defined)
+    bases, offsets = ([[part[at] for part in place] for place in places] for at in (0, 1))
+    return bases[0] == bases[1] and offsets[0][:-1] != offsets[1][:-1]
+
+
+def _last_step(eqn: Eqn, moves: Strides) -> int:
+    step = stride_of(moves, element_indices(eqn)[-1])
+    assert step is not None
+    return step
 
 
 def _goes_along_row(eqn: Eqn, strides: Strides, moves: Strides) -> bool:
@@ -120,10 +188,10 @@ def _goes_along_row(eqn: Eqn, strides: Strides, moves: Strides) -> bool:
 
 
 def _stream(eqns: Sequence[Eqn], moves: Strides) -> RowStream:
-    step = stride_of(moves, element_indices(eqns[0])[-1])
-    assert step is not None
     loads = eqns[0].op.kind is not OpKind.STORE
-    return RowStream(tuple(eqns), step, loads, any(e.op.kind in WRITES for e in eqns))
+    return RowStream(
+        tuple(eqns), _last_step(eqns[0], moves), loads, any(e.op.kind in WRITES for e in eqns)
+    )
 
 
 def _is_alone(stream: RowStream, accesses: Sequence[Eqn], written: Collection[Atom]) -> bool:

@@ -27,6 +27,8 @@ def emit_atomic_add(e: Emitter, eqn: Eqn) -> list[str]:
     match form_of(eqn):
         case AddForm.OWNED:
             return access.emit_owned_addition(e, eqn)
+        case AddForm.SHARED if eqn in e.row_buffers:
+            return accumulate.keep_for_block(e, eqn)
         case AddForm.PARTIAL:
             return accumulate.emit_partial(e, eqn)
         case AddForm.SHARED:

@@ -80,6 +80,14 @@ def emit_shared(e: Emitter, eqn: Eqn) -> list[str]:
     return ["poison"]
 
 
+def keep_for_block(e: Emitter, eqn: Eqn) -> list[str]:
+    """Leave what lanes add to one element to the end of the block (``block_sums.py``)."""
+    value = or_nothing(e, eqn.inputs[-1])
+    with e.at(e.gang):
+        memory.store(e, array_type(eqn).dtype, value, e.row_buffers[eqn])
+    return ["poison"]
+
+
 @dataclass(frozen=True, slots=True)
 class _Ways:
     """What makes an addition if other threads may add to the array, and what if none does."""

@@ -13,7 +13,7 @@ thread, so sums keep their bits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -24,6 +24,7 @@ from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.blocks import add_edges, bind_phis
 from kernelcore.codegen.llvm.emitter import Emitter, Lanes, scalar_type
 from kernelcore.codegen.llvm.module_function import ModuleFunction, call, finished
+from kernelcore.codegen.reduction.block_sums import BlockSum, add_block
 from kernelcore.codegen.reduction.element_add import in_frame
 from kernelcore.codegen.simd import vector_access
 from kernelcore.codegen.simd.masked_control import both
@@ -40,6 +41,8 @@ WIDE_BYTES, NARROW_BYTES = 64, 32
 # Addresses grow by the strides of indices only if these are too small to wrap.
 MAX_STRIDE = 1 << 20
 POINTER_BYTES = 8
+# Prefetches are one gang ahead where its rows lie within this size, else this far along the rows.
+MAX_REACH_BYTES, AHEAD_BYTES = 1 << 16, 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ class _Transfer:
         writes: Whether it moves them to the rows.
         is_regular: Whether rows have one distance.
         has_mask: Whether some rows may be inactive.
+        prefetches: Whether it prefetches the rows of the next gang.
         width: How many elements of a row are transposed at once.
     """
 
@@ -78,12 +82,14 @@ class _Transfer:
     writes: bool
     is_regular: bool
     has_mask: bool
+    prefetches: bool
     width: int
 
     @property
     def symbol(self) -> str:
         words = ["kc", "write" if self.writes else "read", self.dtype.name, str(self.gang)]
         marks = ((self.is_down, "down"), (self.is_regular, "regular"), (self.has_mask, "masked"))
+        marks += ((self.prefetches, "prefetching"),)
         return ".".join([*words, *(word for is_so, word in marks if is_so)])
 
     @property
@@ -98,8 +104,8 @@ def has_blocks(e: Emitter, eqn: Eqn) -> bool:
     found = e.blocked_loops.get(eqn)
     if found is None:
         return False
-    sizes = [array_type(stream.eqns[0]).dtype.size_bytes for stream in found.streams]
-    return min(sizes) >= e.facts.least_masked_bytes
+    made = [*found.sums, *(stream.eqns[0] for stream in found.streams)]
+    return min(array_type(a).dtype.size_bytes for a in made) >= e.facts.least_masked_bytes
 
 
 def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
@@ -111,7 +117,8 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     entries = e.values(eqn.inputs[3:], carried)
     with e.at(1):
         count = trip_count(e, scalar_type(index), first, limit, by)
-    buffers = [_slot(e, stream) for stream in loop.streams]
+    made = [*loop.sums, *(stream.eqns[0] for stream in loop.streams)]
+    slots = {a: _slot(e, a) for a in made}
     before, head, block, done = e.block, e.label("blocks"), e.label("block"), e.label("done")
     e.jump_into(head)
     position, counter = e.phi(ty, (first, before)), e.phi(ty, ("0", before))
@@ -122,22 +129,25 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     is_last = e.op(f"icmp ult {ty} {left}, {BLOCK}")
     size = e.op(f"select i1 {is_last}, {ty} {left}, {ty} {BLOCK}")
     e.bind(index, position)
-    opened = _open(e, loop, buffers, _resized(e, size, ty, "i32"))
+    buffers, sums = _open(e, loop, slots, _resized(e, size, ty, "i32"))
     entry, iteration, end = e.block, e.label("iteration"), e.label("block_end")
     e.jump_into(iteration)
     place, at = e.phi(ty, (position, entry)), e.phi(ty, ("0", entry))
     inner = bind_phis(e, carried, outer, entry)
     e.bind(index, place)
-    _bind(e, opened, _resized(e, at, ty, "i64"))
+    _bind(e, loop, slots, _resized(e, at, ty, "i64"))
     e.region(body)
     values = e.values(body.yields, carried)
     place_next, at_next = e.op(f"add {ty} {place}, {by}"), e.op(f"add nuw {ty} {at}, 1")
     add_edges(e, (place, at, *inner), (place_next, at_next, *values), e.block)
     e.branch(e.op(f"icmp ult {ty} {at_next}, {size}"), iteration, end)
     e.start_block(end)
-    for buffer in opened:
+    count_made = _resized(e, size, ty, "i32")
+    for buffer in buffers:
         if buffer.stream.writes:
-            _move(e, buffer, _resized(e, size, ty, "i32"), writes=True)
+            _move(e, buffer, count_made, writes=True)
+    for one in sums:
+        add_block(e, one, BLOCK, count_made, _register_bytes(e))
     counter_next = e.op(f"add nuw {ty} {counter}, {size}")
     add_edges(e, (position, counter, *outer), (place_next, counter_next, *values), e.block)
     e.jump(head)
@@ -145,32 +155,36 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     return outer
 
 
-def _slot(e: Emitter, stream: RowStream) -> str:
-    element = memory.stored_type(array_type(stream.eqns[0]).dtype)
+def _slot(e: Emitter, eqn: Eqn) -> str:
+    """The part of the frame for what ``eqn`` accesses in a block."""
+    element = memory.stored_type(array_type(eqn).dtype)
     return e.slot(f"[{BLOCK * e.gang} x {element}], align {memory.CACHE_LINE_BYTES}")
 
 
-def _open(e: Emitter, loop: BlockedLoop, slots: Sequence[str], size: str) -> list[_Buffer]:
-    """The buffers of the block of ``size`` iterations that starts here, with what they load."""
+def _open(
+    e: Emitter, loop: BlockedLoop, slots: Mapping[Eqn, str], size: str
+) -> tuple[list[_Buffer], list[BlockSum]]:
+    """The buffers of the block of ``size`` iterations that starts here, which is loaded."""
     for eqn in loop.indices:
         e.eqn(eqn)
-    found = [
-        _Buffer(stream, slot, _rows(e, stream.eqns[0]))
-        for stream, slot in zip(loop.streams, slots, strict=True)
-    ]
+    found = [_Buffer(s, slots[s.eqns[0]], _rows(e, s.eqns[0])) for s in loop.streams]
     for buffer in found:
         if buffer.stream.loads:
             _move(e, buffer, size, writes=False)
-    return found
+    with e.at(1):
+        sums = [
+            BlockSum(eqn, step, slots[eqn], memory.element(e, eqn)[1])
+            for eqn, step in loop.sums.items()
+        ]
+    return found, sums
 
 
-def _bind(e: Emitter, buffers: Sequence[_Buffer], iteration: str) -> None:
-    """Let the accesses of the streams be those of ``iteration``, an i64, of the block."""
-    for buffer in buffers:
-        element = memory.stored_type(array_type(buffer.stream.eqns[0]).dtype)
-        ty = f"[{e.gang} x {element}]"
-        address = e.op(f"getelementptr {ty}, ptr {buffer.slot}, i64 {iteration}")
-        e.row_buffers.update(dict.fromkeys(buffer.stream.eqns, address))
+def _bind(e: Emitter, loop: BlockedLoop, slots: Mapping[Eqn, str], iteration: str) -> None:
+    """Let the accesses of ``loop`` be those of ``iteration``, an i64, of the block."""
+    for eqns in (*(stream.eqns for stream in loop.streams), *((eqn,) for eqn in loop.sums)):
+        ty = f"[{e.gang} x {memory.stored_type(array_type(eqns[0]).dtype)}]"
+        address = e.op(f"getelementptr {ty}, ptr {slots[eqns[0]]}, i64 {iteration}")
+        e.row_buffers.update(dict.fromkeys(eqns, address))
 
 
 def _rows(e: Emitter, eqn: Eqn) -> tuple[str, ...]:
@@ -193,10 +207,12 @@ def _move(e: Emitter, buffer: _Buffer, size: str, *, writes: bool) -> None:
     if writes and e.lane_facts.store_mask is not None:
         active = both(e, e.mask, e.lane_facts.store_mask)
     is_regular = len(buffer.rows) == 2
-    bytes_at_once = WIDE_BYTES if e.facts.least_masked_bytes == 1 else NARROW_BYTES
-    width = min(BLOCK, e.gang, bytes_at_once // dtype.size_bytes)
+    width = min(BLOCK, e.gang, _register_bytes(e) // dtype.size_bytes)
+    stream = buffer.stream
+    prefetches = stream.is_outermost and is_regular and writes != stream.loads
     transfer = _Transfer(
-        *(dtype, e.gang, buffer.stream.step < 0, writes, is_regular, active is not None, width)
+        *(dtype, e.gang, stream.step < 0, writes, is_regular, active is not None),
+        *(prefetches, width),
     )
     if is_regular:
         passed = f"ptr {buffer.rows[0]}, i64 {buffer.rows[1]}"
@@ -207,6 +223,10 @@ def _move(e: Emitter, buffer: _Buffer, size: str, *, writes: bool) -> None:
         bits = e.op(f"bitcast <{e.gang} x i1> {active} to i{e.gang}")
         passed += f", i{e.gang} {bits}"
     call(e, _function(transfer, e.facts.attributes), passed)
+
+
+def _register_bytes(e: Emitter) -> int:
+    return WIDE_BYTES if e.facts.least_masked_bytes == 1 else NARROW_BYTES
 
 
 @cache
@@ -251,6 +271,8 @@ def _emit_transfer(e: Emitter, what: _Transfer) -> None:
 
     for column in range(0, BLOCK, width):
         mask = masks(column)
+        if what.prefetches:
+            _prefetch(e, what, [in_row(k, column) for k in range(e.gang)])
         for lane in range(0, e.gang, width):
             lanes, columns = range(lane, lane + width), range(column, column + width)
             if what.writes:
@@ -268,6 +290,17 @@ def _emit_transfer(e: Emitter, what: _Transfer) -> None:
             found = transposed(e, element, size_bytes, found)
             for k, values in zip(columns, found, strict=True):
                 e.effect(f"store <{width} x {element}> {values}, {in_slot(k, lane)}")
+
+
+def _prefetch(e: Emitter, what: _Transfer, rows: Sequence[str]) -> None:
+    """Prefetch what the next gang has in the place of ``rows``, or what these have further on."""
+    e.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    reach = e.op(f"mul i64 %step, {e.gang}")
+    is_near = e.op(f"icmp ule i64 {reach}, {MAX_REACH_BYTES}")
+    ahead = e.op(f"select i1 {is_near}, i64 {reach}, i64 {AHEAD_BYTES}")
+    for row in rows:
+        place = e.op(f"getelementptr i8, ptr {row}, i64 {ahead}")
+        e.effect(f"call void @llvm.prefetch.p0(ptr {place}, i32 {int(what.writes)}, i32 2, i32 1)")
 
 
 def _addresses(e: Emitter, what: _Transfer) -> list[str]:
