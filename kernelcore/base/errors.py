@@ -33,6 +33,8 @@ class SrcLoc:
 
 def suggestion(name: str, known: Sequence[str], otherwise: str | None, owner: str = "") -> Any:
     """The remedy for ``owner`` and an unknown ``name``: one among ``known`` that is alike."""
+    if owner and name.lower() in ("pi", "tau", "e", "inf", "nan"):
+        return f"use math.{name.lower()}: numbers of modules are constants of a kernel"
     close = difflib.get_close_matches(name, known, 1)
     return f"did you mean '{owner}{close[0]}'?" if close else otherwise
 

@@ -86,6 +86,31 @@ def _tree(
     return ArgumentTree(name, key, position, -1, known, fields) if known else None
 
 
+class StructArray(NamedTuple):
+    """The operands that are the fields of one array of structs.
+
+    Attributes:
+        ndim: The dimensions of the array, which all of them have first.
+        leaves: The operands.
+    """
+
+    ndim: int
+    leaves: tuple[int, ...]
+
+    @staticmethod
+    def of_all(
+        parameters: Iterable[tuple[str, SourceType]], trees: Iterable[ArgumentTree]
+    ) -> tuple[StructArray, ...]:
+        """Those of ``parameters``, whose arguments have ``trees``."""
+        ndim = {
+            name: type_.ndim
+            for name, type_ in parameters
+            if isinstance(type_, ArrayOf) and isinstance(type_.element, StructType)
+        }
+        data = {t.name: t.parts[0] if t.fields == ("data", "indices") else t for t in trees}
+        return tuple(StructArray(n, data[name].leaves) for name, n in ndim.items() if name in data)
+
+
 def flatten(tree: ArgumentTree, value: Any) -> list[Any]:
     """The operands that ``value`` stands for, in Python that torch.compile follows.
 
@@ -139,10 +164,12 @@ class Arguments:
     Attributes:
         trees: One per parameter.
         names: The names of the parameters.
-        leaves: The names of the operands, as identifiers.
+        operands: The names of the operands.
+        leaves: The same as identifiers.
         is_flat: Whether every parameter is one operand.
         defaults: The values of parameters that calls may leave out.
         updated: The operands that are results as well.
+        struct_arrays: The operands that are fields of arrays of structs.
     """
 
     def __init__(
@@ -153,15 +180,18 @@ class Arguments:
         leaves: Sequence[str],
         defaults: Mapping[str, Any] | None = None,
         updated: Iterable[str] = (),
+        struct_arrays: Sequence[StructArray] = (),
     ) -> None:
         self.function = function
         self.loc = loc
         self.trees = tuple(trees)
         self.names = tuple(tree.name for tree in trees)
+        self.operands = tuple(leaves)
         self.leaves = identifiers(leaves)
         self.is_flat = all(not tree.parts for tree in trees)
         self.defaults = dict(defaults or {})
         self.updated = frozenset(updated)
+        self.struct_arrays = tuple(struct_arrays)
         for name in self.defaults:
             if name not in self.names:
                 raise self._error(f"defaults: unknown argument '{name}'")
@@ -176,8 +206,10 @@ class Arguments:
         defaults: Mapping[str, Any] | None = None,
     ) -> Arguments:
         """Those of typed ``parameters``, for an operator with the operands ``leaves``."""
-        trees = ArgumentTree.of_all(parameters, leaves)
-        return Arguments(function, loc, trees, leaves, defaults)
+        typed = list(parameters)
+        trees = ArgumentTree.of_all(typed, leaves)
+        arrays = StructArray.of_all(typed, trees)
+        return Arguments(function, loc, trees, leaves, defaults, (), arrays)
 
     @staticmethod
     def of_operation(
@@ -193,7 +225,8 @@ class Arguments:
         func = operation.func
         trees = ArgumentTree.of_all(typed, leaves)
         updated = {result.name for result in operation.results} & set(leaves)
-        return Arguments(func.name, func.loc, trees, leaves, defaults, updated)
+        arrays = StructArray.of_all(typed, trees)
+        return Arguments(func.name, func.loc, trees, leaves, defaults, updated, arrays)
 
     @staticmethod
     def of_names(
@@ -210,7 +243,10 @@ class Arguments:
         """A function from the arguments of a call to one value per operand.
 
         torch.compile follows it. It returns None if a name is wrong, and raises as ``flatten``.
+        Fields of an array of structs that differ in shape are refused: kernels ask one of them.
         """
+        function, loc, struct_arrays = self.function, self.loc, self.struct_arrays
+        operands = self.operands
         trees, names, leaves, defaults = self.trees, self.names, self.leaves, dict(self.defaults)
 
         def flat(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any] | None:
@@ -226,9 +262,21 @@ class Arguments:
                 if name not in kwargs and (by_leaf or name not in defaults):
                     return None
                 given.append(kwargs[name] if name in kwargs else defaults[name])
-            if by_leaf:
-                return given
-            return [leaf for k, arg in enumerate(given) for leaf in flatten(trees[k], arg)]
+            if not by_leaf:
+                given = [leaf for k, arg in enumerate(given) for leaf in flatten(trees[k], arg)]
+            for array in struct_arrays:
+                first, *others = array.leaves
+                wanted = tuple(getattr(given[first], "shape", ()))[: array.ndim]
+                for k in others:
+                    found = tuple(getattr(given[k], "shape", ()))[: array.ndim]
+                    if found != wanted:
+                        raise KernelArgumentError(
+                            f"{function}(): argument '{operands[k]}': expected the extents of "
+                            f"'{operands[first]}', {wanted}, found {found}",
+                            loc,
+                            "the fields of an array of structs have its shape",
+                        )
+            return given
 
         return flat
 
@@ -242,6 +290,8 @@ class Arguments:
             return list(args)
         try:
             found = self._flattened(args, kwargs)
+        except KernelArgumentError:
+            raise
         except (AttributeError, IndexError, KeyError, TypeError):
             given = {**self.defaults, **dict(zip(self.names, args, strict=False)), **kwargs}
             for tree in self.trees:

@@ -213,6 +213,12 @@ class Operation:
                     if value > 0
                     else "extents are not negative",
                 )
+        elif isinstance(value, float | str):
+            raise self.argument_error(
+                operand,
+                f"expected an extent of a shape, an integer, found {value!r}",
+                "pass an integer, for example int(...)",
+            )
         return value
 
     def like(self, operand: int) -> Shape:

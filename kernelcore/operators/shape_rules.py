@@ -16,7 +16,8 @@ from typing import SupportsIndex
 
 from kernelcore.base.errors import KernelArgumentError, SrcLoc
 from kernelcore.ir.core import Var
-from kernelcore.language.types import MAX_EXTENT, ArrayType, Scalar
+from kernelcore.language.flatten import leaf_names
+from kernelcore.language.types import MAX_EXTENT, ArrayOf, ArrayType, Scalar, StructType
 from kernelcore.launch.kernel import Kernel, not_a_kernel
 from kernelcore.operators.array_text import array_text
 from kernelcore.operators.operation import Extent, Operation, Shape, own_shape
@@ -66,7 +67,7 @@ def kernel_operation(
         if isinstance(p.type, Scalar) and p.type.is_integer
     }
     integers |= {name: len(position) + k for k, name in enumerate(sizes)}
-    rules = ShapeRules(func.name, func.loc, arrays, position, integers)
+    rules = ShapeRules(func.name, func.loc, arrays, position, integers, _struct_arrays(kernel))
     rank = func.rank
     grid = rules.grid(launch_dims, rank)
     accesses = AccessMap(func)
@@ -90,6 +91,15 @@ def kernel_operation(
 
     covered = tuple(found for found in accesses.covered_axes() if not is_known(found))
     return replace(operation, covered=covered, derived={})
+
+
+def _struct_arrays(kernel: Kernel) -> dict[str, str]:
+    """By the name of a parameter that is an array of structs the name of one of its leaves."""
+    return {
+        p.name: leaf_names(p.name, p.type)[0]
+        for p in kernel.parameters
+        if isinstance(p.type, ArrayOf) and isinstance(p.type.element, StructType)
+    }
 
 
 def require_launch_index(accesses: AccessMap, param: Var, operator: str, name: str) -> None:
@@ -179,6 +189,7 @@ class ShapeRules:
         arrays: The types of its arrays, by name.
         position: The operand of each that is no output, by name.
         integers: The operands that are integers, by name.
+        structs: By the name of an array of structs one of its leaves, which has its shape.
     """
 
     def __init__(
@@ -188,12 +199,14 @@ class ShapeRules:
         arrays: Mapping[str, ArrayType],
         position: Mapping[str, int],
         integers: Mapping[str, int] | None = None,
+        structs: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self.loc = loc
         self.arrays = arrays
         self.position = position
         self.integers = dict(integers or {})
+        self.structs = dict(structs or {})
 
     def fail(self, text: str, remedy: str) -> KernelArgumentError:
         """The error for a shape."""
@@ -212,9 +225,17 @@ class ShapeRules:
         if len(shape) != rank:
             raise self.fail(
                 f"expected a launch shape of rank {rank}, as tid() has, found rank {len(shape)}",
-                "give launch_dims, for example launch_dims=('x.shape[0]',)",
+                f"give launch_dims, for example launch_dims={self._example(rank)}",
             )
         return shape
+
+    def _example(self, rank: int) -> str:
+        """A shape of ``rank`` extents, as users write it."""
+        for name in self.position:
+            if self.outer_ndim(name) == rank:
+                return f"'{name}'"
+        extents = [f"{n}.shape[{k}]" for n in self.position for k in range(self.outer_ndim(n))]
+        return str((*self.integers, *extents, *[1] * rank)[:rank])
 
     def outputs(
         self,
@@ -260,6 +281,8 @@ class ShapeRules:
 
     def shape(self, spec: SupportsIndex | str | Sequence[SupportsIndex | str]) -> Shape:
         """The shape that ``spec`` stands for."""
+        if isinstance(spec, str):
+            spec = self.structs.get(spec, spec)
         if isinstance(spec, str) and spec in self.position and spec not in self.integers:
             return tuple(self.extent(spec, axis) for axis in range(self.outer_ndim(spec)))
         entries = spec if isinstance(spec, Iterable) and not isinstance(spec, str) else (spec,)
@@ -288,6 +311,7 @@ class ShapeRules:
 
     def extent(self, name: str, axis: int) -> Extent:
         """Axis ``axis`` of array operand ``name``."""
+        name = self.structs.get(name, name)
         array = self.arrays.get(name)
         if array is None or name not in self.position or axis >= array.ndim:
             known = ", ".join(n for n in self.position if n in self.arrays) or "none"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from kernelcore.base.errors import KernelArgumentError, KernelError
 from kernelcore.language.composite import Composite
 from kernelcore.language.conversion import describe, take_array
-from kernelcore.language.flatten import leaf_types
+from kernelcore.language.flatten import leaf_names, leaf_types
 from kernelcore.language.types import (
     ArrayOf,
     Dense,
@@ -57,7 +57,7 @@ def leaves(type_: SourceType, value: Any, name: str = "argument") -> list[Any]:
         case ArrayOf(is_flat=True):
             return [_flat(value, type_, name)]
         case ArrayOf():
-            return _array_leaves(type_.element, value, name)
+            return _array_leaves(type_, value, name)
         case _:
             return [value]
 
@@ -159,20 +159,37 @@ def _indexed_leaves(type_: ArrayOf, value: Any, name: str) -> list[Any]:
             f"{name}: expected an indexed array, found {describe(value)}",
             remedy="give kc.indexedarray(data, [indices, ...])",
         )
-    data = _array_leaves(type_.element, value.data, name)
+    data = _array_leaves(type_, value.data, name)
     try:
         return [*data, *value.tables_on(device_holding(data[0]), type_.ndim)]
     except KernelError as error:
         raise KernelArgumentError(f"{name}: {error.message}", remedy=error.remedy) from None
 
 
-def _array_leaves(element: object, value: Any, name: str) -> list[Any]:
+def _array_leaves(type_: ArrayOf, value: Any, name: str) -> list[Any]:
     if isinstance(value, IndexedArray):
         raise KernelArgumentError(
             f"{name}: expected an array, found an indexed array",
             remedy="annotate the parameter with kc.indexedarray(dtype=...)",
         )
-    return _struct_arrays(element, value, name) if isinstance(element, StructType) else [value]
+    if not isinstance(type_.element, StructType):
+        return [value]
+    found = _struct_arrays(type_.element, value, name)
+    if isinstance(value, Mapping):
+        _check_extents(found, type_, name)
+    return found
+
+
+def _check_extents(fields: Sequence[Any], type_: ArrayOf, name: str) -> None:
+    """Refuse fields of an array of structs that differ in shape: kernels ask one of them."""
+    names = leaf_names(name, type_)
+    shapes = [tuple(getattr(a, "shape", ()))[: type_.ndim] for a in fields]
+    for leaf, shape in zip(names, shapes, strict=False):
+        if shape != shapes[0]:
+            raise KernelArgumentError(
+                f"{leaf}: expected the extents of {names[0]}, {shapes[0]}, found {shape}",
+                remedy="the fields of an array of structs have its shape",
+            )
 
 
 def _struct_arrays(type_: StructType, value: Any, name: str) -> list[Any]:

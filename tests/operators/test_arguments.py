@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import jax.numpy as jnp
 import numpy as np
+import paddle
 import pytest
+import torch
 
 import kernelcore as kc
 from kernelcore.language.flatten import leaf_names
@@ -85,3 +88,40 @@ def test_indexed_arrays_have_data_and_indices():
 def test_wrong_arguments_are_named(args, kwargs, text):
     with pytest.raises(kc.KernelArgumentError, match=text):
         ARGUMENTS.bind(args, kwargs)
+
+
+@kc.struct
+class Ball:
+    centre: kc.vec2
+    weight: float
+
+
+@kc.op(outputs="found", output_dims=1, launch_dims=1)
+@kc.kernel
+def heaviest(balls: kc.array(dtype=Ball), found: kc.array(dtype=float)):
+    for k in range(len(balls)):
+        found[0] = kc.max(found[0], balls[k].weight * balls[k].centre.x)
+
+
+@pytest.mark.parametrize(("centres", "weights"), [(3, 4), (4, 3), (0, 1)])
+def test_fields_of_an_array_of_structs_have_one_shape(centres, weights):
+    fields = {"centre": np.ones((centres, 2), np.float32), "weight": np.ones(weights, np.float32)}
+    text = rf"balls\.weight'?: expected the extents of '?balls\.centre'?, \({centres},\), found"
+    for array in (np.asarray, torch.from_numpy, jnp.asarray, paddle.to_tensor):
+        given = {name: array(field) for name, field in fields.items()}
+        with pytest.raises(kc.KernelArgumentError, match=text):
+            heaviest(given)
+        with pytest.raises(kc.KernelArgumentError, match=text):
+            heaviest(balls_centre=given["centre"], balls_weight=given["weight"])
+    with pytest.raises(kc.KernelArgumentError, match=text):
+        kc.launch(heaviest.kernel, 1, [fields], [np.zeros(1, np.float32)])
+
+
+def test_fields_of_an_indexed_array_of_structs_are_compared_without_its_tables():
+    type_ = ArrayOf(INNER, 1, is_indexed=True)
+    types: dict[str, SourceType] = {"x": type_}
+    arguments = Arguments.of_types("f", None, types.items(), leaf_names("x", type_))
+    a, b, table = np.zeros(3), np.zeros(3), np.zeros(2)
+    assert len(arguments.bind(({"data": (a, b), "indices": [table]},), {})) == 3
+    with pytest.raises(kc.KernelArgumentError, match=r"'x\.b': expected the extents of 'x\.a'"):
+        arguments.bind(({"data": (a, table), "indices": [table]},), {})

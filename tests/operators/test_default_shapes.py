@@ -247,3 +247,58 @@ def test_batches_of_a_function_compare_its_outputs_alone() -> None:
     assert torch.vmap(torch_callable(shorter))(x, z).tolist() == [[0.0, 0.0]] * 3
     with pytest.raises(kc.KernelArgumentError, match="at most 2 elements on axis 1"):
         torch.vmap(torch_callable(shorter))(z, z)
+
+
+@kc.struct
+class Ball:
+    centre: kc.vec2
+    weight: float
+
+
+@kc.op(launch_dims="balls", output_dims=("balls.shape[0]", 2))
+@kc.kernel
+def corners(scale: Floats, balls: kc.array(dtype=Ball), found: kc.array2d(dtype=float)):
+    i = kc.tid()
+    found[i, 0] = scale[0] * balls[i].centre.x
+    found[i, 1] = balls[i].weight
+
+
+def test_shapes_name_arrays_of_structs() -> None:
+    centre, weight = torch.rand(3, 2), torch.rand(3)
+    found = corners(torch.tensor([2.0]), {"centre": centre, "weight": weight})
+    assert torch.equal(found, torch.stack([2.0 * centre[:, 0], weight], 1))
+
+
+@kc.kernel
+def gathered(index: Indices, x: kc.array2d(dtype=float), y: kc.array2d(dtype=float)):
+    i, j = kc.tid()
+    y[i, j] = x[index[i], j]
+
+
+@kc.kernel
+def constant(h: int, w: int, y: kc.array2d(dtype=float)):
+    i, j = kc.tid()
+    y[i, j] = 1.0
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dims", "example"),
+    [
+        (gathered, None, "launch_dims='x'"),
+        (constant, "h", r"launch_dims=\('h', 'w'\)"),
+        (turned, 1, "launch_dims='x'"),
+        (total, (1, 1), "launch_dims='x'"),
+    ],
+    ids=str,
+)
+def test_a_launch_shape_of_another_rank_is_refused_with_one_that_fits(
+    kernel: kc.Kernel, dims: Any, example: str
+) -> None:
+    with pytest.raises(kc.KernelArgumentError, match=f"give launch_dims, for example {example}"):
+        kernel_operation(kernel, launch_dims=dims)
+
+
+@pytest.mark.parametrize("extent", [3.0, "h"])
+def test_extents_are_integers(extent: Any) -> None:
+    with pytest.raises(kc.KernelArgumentError, match="'h': expected an extent of a shape, an int"):
+        kc.op(constant, launch_dims=("h", "w"))(extent, 2)
