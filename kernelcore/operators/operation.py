@@ -203,23 +203,17 @@ class Operation:
             self._checked_size(k, operand_shapes[k][-1])
 
     def _checked_size(self, operand: int, value: Any) -> Any:
+        remedy = "give an integer"
         if isinstance(value, SupportsIndex) and isinstance(value, int | np.generic):
             value = operator.index(value)
-            if not 0 <= value < MAX_EXTENT:
-                raise self.argument_error(
-                    operand,
-                    f"expected an extent of a shape, 0 to 2**31 - 1, found {value}",
-                    "split the launch: indices of kernels have 32 bits"
-                    if value > 0
-                    else "extents are not negative",
-                )
-        elif isinstance(value, float | str):
-            raise self.argument_error(
-                operand,
-                f"expected an extent of a shape, an integer, found {value!r}",
-                "pass an integer, for example int(...)",
-            )
-        return value
+            if 0 <= value < MAX_EXTENT:
+                return value
+            too_large = "split the launch: indices of kernels have 32 bits"
+            remedy = too_large if value > 0 else "extents are not negative"
+        elif not isinstance(value, float | str):
+            return value  # A symbol of a captured graph.
+        text = f"expected an extent of a shape, 0 to 2**31 - 1, found {value!r}"
+        raise self.argument_error(operand, text, remedy)
 
     def like(self, operand: int) -> Shape:
         """The shape of ``operand``, in terms of operands that are no tangents or cotangents."""

@@ -300,5 +300,5 @@ def test_a_launch_shape_of_another_rank_is_refused_with_one_that_fits(
 
 @pytest.mark.parametrize("extent", [3.0, "h"])
 def test_extents_are_integers(extent: Any) -> None:
-    with pytest.raises(kc.KernelArgumentError, match="'h': expected an extent of a shape, an int"):
+    with pytest.raises(kc.KernelArgumentError, match="'h': expected an extent of a shape"):
         kc.op(constant, launch_dims=("h", "w"))(extent, 2)
