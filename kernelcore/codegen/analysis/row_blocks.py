@@ -57,6 +57,7 @@ class BlockedLoop:
         sums: Additions that such a block makes at once, too, where all lanes add to one element per
             iteration, which is beside that of the iteration before; with the growth of their last
             index, 1 or -1.
+        scatters: Additions to rows that lanes may share, likewise.
         indices: The equations of the body that compute the indices of both.
         apart: Pairs of arrays, one that a stream writes and another that the loop accesses, which
             must share no memory.
@@ -65,6 +66,7 @@ class BlockedLoop:
 
     streams: tuple[RowStream, ...]
     sums: Mapping[Eqn, int]
+    scatters: Mapping[Eqn, int]
     indices: tuple[Eqn, ...]
     apart: tuple[tuple[Var, Var], ...]
     equal: tuple[tuple[Var, Var], ...]
@@ -95,9 +97,10 @@ def _as_outermost(stream: RowStream) -> RowStream:
 
 
 def accesses_in_blocks(loops: Mapping[Eqn, BlockedLoop]) -> frozenset[Eqn]:
-    """The accesses that blocks make for the iterations of ``loops``."""
+    """The accesses of lanes to rows of their own that blocks make for ``loops``."""
     streams = (stream for loop in loops.values() for stream in loop.streams)
-    return frozenset(eqn for stream in streams for eqn in stream.eqns)
+    added = (eqn for loop in loops.values() for eqn in loop.scatters)
+    return frozenset([*added, *(eqn for stream in streams for eqn in stream.eqns)])
 
 
 def _blocked(loop: Eqn, strides: Strides, defined: Mapping[Var, Eqn]) -> BlockedLoop | None:
@@ -118,7 +121,21 @@ def _blocked(loop: Eqn, strides: Strides, defined: Mapping[Var, Eqn]) -> Blocked
             found.setdefault(eqn.inputs[: 1 + array_type(eqn).ndim], []).append(eqn)
     streams = [_stream(group, moves) for group in found.values()]
     alone = [s for s in streams if _is_alone(s, accesses, written)]
-    if not alone:
+    scatters = {
+        eqn: _last_step(eqn, moves)
+        for eqn in body.eqns
+        if _is_scatter(eqn, strides, moves) and computed.knows(element_indices(eqn))
+    }
+    arrays = {eqn.inputs[0] for eqn in scatters}
+    for array in arrays:
+        places = [e for e in accesses if e.inputs[0] is array]
+        # One iteration alone reaches a column, so lanes and statements keep their order there.
+        if (
+            not all(e in scatters for e in places)
+            or len({element_indices(e)[-1] for e in places}) > 1
+        ):
+            scatters = {e: step for e, step in scatters.items() if e.inputs[0] is not array}
+    if not (alone or scatters):
         return None
     sums: dict[Eqn, int] = {}
     for eqn in body.eqns if _is_long(loop) else ():
@@ -126,12 +143,12 @@ def _blocked(loop: Eqn, strides: Strides, defined: Mapping[Var, Eqn]) -> Blocked
             others = (e for e in accesses if e.inputs[0] is eqn.inputs[0])
             if all(_add_apart(eqn, other, body, defined) for other in others):
                 sums[eqn] = _last_step(eqn, moves)
-    made = [*sums, *(s.eqns[0] for s in alone)]
+    made = [*sums, *scatters, *(s.eqns[0] for s in alone)]
     needed = computed.of([i for eqn in made for i in element_indices(eqn)])
     indices = tuple(eqn for eqn in body.eqns if eqn in needed)
     pairs = {pair: _may_be_one(*pair, accesses) for pair in _pairs(alone, accesses)}
     apart, equal = (tuple(p for p, known in pairs.items() if known is one) for one in (False, True))
-    return BlockedLoop(tuple(alone), sums, indices, apart, equal)
+    return BlockedLoop(tuple(alone), sums, scatters, indices, apart, equal)
 
 
 def _is_long(loop: Eqn) -> bool:
@@ -142,12 +159,25 @@ def _is_long(loop: Eqn) -> bool:
 
 def _is_sum_of_lanes(eqn: Eqn, strides: Strides, moves: Strides) -> bool:
     """Whether ``eqn`` adds what all lanes have to one element, which moves along a row."""
+    if not _is_shared_addition(eqn, moves):
+        return False
+    return all(stride_of(strides, i) == 0 for i in element_indices(eqn))
+
+
+def _is_scatter(eqn: Eqn, strides: Strides, moves: Strides) -> bool:
+    """Whether ``eqn`` adds to one column per iteration, in rows that differ among lanes."""
+    if not _is_shared_addition(eqn, moves):
+        return False
+    *outer, last = (stride_of(strides, i) for i in element_indices(eqn))
+    return last == 0 and any(s != 0 for s in outer)
+
+
+def _is_shared_addition(eqn: Eqn, moves: Strides) -> bool:
+    """Whether ``eqn`` adds, in SHARED form, to an element that moves along a row."""
     if eqn.op.kind is not OpKind.ATOMIC_ADD or form_of(eqn) is not AddForm.SHARED:
         return False
     type_ = array_type(eqn)
     if type_.components or not type_.ndim or is_narrow(type_.dtype):
-        return False
-    if any(stride_of(strides, i) != 0 for i in element_indices(eqn)):
         return False
     *outer, last = (stride_of(moves, i) for i in element_indices(eqn))
     return last in (1, -1) and all(s == 0 for s in outer)

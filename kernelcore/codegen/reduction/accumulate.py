@@ -76,7 +76,7 @@ def emit_shared(e: Emitter, eqn: Eqn) -> list[str]:
 
     A gang adds the values of its lanes to one element as a tree, and then their total.
     """
-    _add_shared(e, eqn, _ways(e, eqn))
+    add_shared(e, eqn, _ways(e, eqn))
     return ["poison"]
 
 
@@ -89,14 +89,14 @@ def keep_for_block(e: Emitter, eqn: Eqn) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ways:
+class Ways:
     """What makes an addition if other threads may add to the array, and what if none does."""
 
     together: Callable[[], None]
     alone: Callable[[], None]
 
 
-def _add_shared(e: Emitter, eqn: Eqn, addition: _Ways) -> None:
+def add_shared(e: Emitter, eqn: Eqn, addition: Ways) -> None:
     """Make ``addition`` to the array of ``eqn`` in the way that the launch allows."""
     assert e.accumulation is not None
     assert isinstance(eqn.inputs[0], Var)
@@ -114,7 +114,7 @@ def _add_shared(e: Emitter, eqn: Eqn, addition: _Ways) -> None:
     e.jump_into(done)
 
 
-def _ways(e: Emitter, eqn: Eqn) -> _Ways:
+def _ways(e: Emitter, eqn: Eqn) -> Ways:
     """The code of an addition, of which what both ways need is emitted."""
     plan = e.accumulation
     assert plan is not None
@@ -128,7 +128,7 @@ def _ways(e: Emitter, eqn: Eqn) -> _Ways:
     return _ways_of_lanes(e, eqn) if joined is None else _ways_of_neighbours(e, eqn, joined)
 
 
-def _ways_of_one(e: Emitter, eqn: Eqn, value: str, *, in_place: bool = False) -> _Ways:
+def _ways_of_one(e: Emitter, eqn: Eqn, value: str, *, in_place: bool = False) -> Ways:
     assert e.accumulation is not None
     log = e.accumulation.log
     with e.at(1):
@@ -141,18 +141,18 @@ def _ways_of_one(e: Emitter, eqn: Eqn, value: str, *, in_place: bool = False) ->
         with e.at(1):
             add_alone(e, dtype, address, value)
 
-    return _Ways(together, alone)
+    return Ways(together, alone)
 
 
-def _ways_of_lanes(e: Emitter, eqn: Eqn) -> _Ways:
+def _ways_of_lanes(e: Emitter, eqn: Eqn) -> Ways:
     where, value = vector_access.site(e, eqn), e.value_at(eqn.inputs[-1], e.gang)
-    return _Ways(
+    return Ways(
         lambda: _add_lanes_together(e, where, value),
         lambda: _add_lanes_alone(e, eqn, where, value),
     )
 
 
-def _ways_of_neighbours(e: Emitter, eqn: Eqn, joined: JoinedAdditions) -> _Ways:
+def _ways_of_neighbours(e: Emitter, eqn: Eqn, joined: JoinedAdditions) -> Ways:
     def together() -> None:
         _add_lanes_together(e, vector_access.site(e, eqn), e.value_at(eqn.inputs[-1], e.gang))
 
@@ -160,7 +160,7 @@ def _ways_of_neighbours(e: Emitter, eqn: Eqn, joined: JoinedAdditions) -> _Ways:
         if eqn is joined.eqns[-1]:
             stencil.add_to_neighbours(e, joined)
 
-    return _Ways(together, alone)
+    return Ways(together, alone)
 
 
 def _add_lanes_together(e: Emitter, where: vector_access.Site, value: str) -> None:
@@ -219,7 +219,7 @@ def finish(e: Emitter, plan: Accumulation) -> None:
             dtype = array_type(eqn).dtype
             e.region(Region((), defining_eqns(plan.func, eqn.inputs[1:-1])))
             total = _total(e, dtype, partial.sums)
-            _add_shared(e, eqn, _ways_of_one(e, eqn, total))
+            add_shared(e, eqn, _ways_of_one(e, eqn, total))
             e.jump_into(done)
 
 

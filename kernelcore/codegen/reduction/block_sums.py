@@ -15,10 +15,11 @@ from kernelcore.builtins.lowering import LLVM_TYPES
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.emitter import Emitter, Lanes
 from kernelcore.codegen.llvm.module_function import ModuleFunction, call, finished
+from kernelcore.codegen.reduction.accumulate import Ways, add_shared
 from kernelcore.codegen.reduction.element_add import add_together, summed
 from kernelcore.codegen.simd.interleaved import shuffled
 from kernelcore.codegen.simd.vector_access import load_adjacent, store_adjacent
-from kernelcore.ir.core import Eqn, Var
+from kernelcore.ir.core import Eqn
 from kernelcore.ir.walk import array_type
 from kernelcore.language.types import Scalar
 
@@ -78,8 +79,7 @@ class _Totals:
 def add_block(e: Emitter, found: BlockSum, block: int, size: str, register_bytes: int) -> None:
     """Make the addition ``found`` for the ``size`` iterations of a block of at most ``block``."""
     assert e.accumulation is not None
-    array, dtype = found.eqn.inputs[0], array_type(found.eqn).dtype
-    assert isinstance(array, Var)
+    dtype = array_type(found.eqn).dtype
     width = min(block, e.gang, register_bytes // dtype.size_bytes)
     passed = f"ptr {found.address}, i32 {size}, ptr {found.slot}"
 
@@ -87,18 +87,15 @@ def add_block(e: Emitter, found: BlockSum, block: int, size: str, register_bytes
         what = _Totals(dtype, e.gang, block, found.step < 0, is_shared, width)
         call(e, _function(what, e.facts.attributes), operands)
 
-    is_shared = e.accumulation.shared.get(array)
-    if is_shared is None:
-        add(passed, is_shared=False)
-        return
-    together, alone, done = e.label("together"), e.label("alone"), e.label("added")
-    e.branch_rarely(is_shared, together, alone)
-    e.start_block(together)
-    add(f"ptr {e.accumulation.log}, {passed}", is_shared=True)
-    e.jump(done)
-    e.start_block(alone)
-    add(passed, is_shared=False)
-    e.jump_into(done)
+    log = e.accumulation.log
+    add_shared(
+        e,
+        found.eqn,
+        Ways(
+            lambda: add(f"ptr {log}, {passed}", is_shared=True),
+            lambda: add(passed, is_shared=False),
+        ),
+    )
 
 
 @cache

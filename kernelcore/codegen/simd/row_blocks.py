@@ -24,8 +24,9 @@ from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.blocks import add_edges, bind_phis
 from kernelcore.codegen.llvm.emitter import Emitter, Lanes, scalar_type
 from kernelcore.codegen.llvm.module_function import ModuleFunction, call, finished
+from kernelcore.codegen.reduction.accumulate import Ways, add_shared
 from kernelcore.codegen.reduction.block_sums import BlockSum, add_block
-from kernelcore.codegen.reduction.element_add import in_frame
+from kernelcore.codegen.reduction.element_add import add_lanes_together, in_frame, summed
 from kernelcore.codegen.simd import vector_access
 from kernelcore.codegen.simd.masked_control import both
 from kernelcore.codegen.simd.transpose import transposed
@@ -63,13 +64,14 @@ class _Buffer:
 
 @dataclass(frozen=True, slots=True)
 class _Transfer:
-    """A function that moves the elements of a block between rows and the frame.
+    """A function that moves the elements of a block between rows and the frame, or adds to rows.
 
     Attributes:
         dtype: Their type.
         gang: How many rows there are.
         is_down: Whether iterations go to lower addresses.
         writes: Whether it moves them to the rows.
+        adds: Whether it adds them to what is there, lane after lane.
         is_regular: Whether rows have one distance.
         has_mask: Whether some rows may be inactive.
         prefetches: Whether it prefetches the rows of the next gang.
@@ -80,6 +82,7 @@ class _Transfer:
     gang: int
     is_down: bool
     writes: bool
+    adds: bool
     is_regular: bool
     has_mask: bool
     prefetches: bool
@@ -87,7 +90,8 @@ class _Transfer:
 
     @property
     def symbol(self) -> str:
-        words = ["kc", "write" if self.writes else "read", self.dtype.name, str(self.gang)]
+        verb = "add_rows" if self.adds else "write" if self.writes else "read"
+        words = ["kc", verb, self.dtype.name, str(self.gang)]
         marks = ((self.is_down, "down"), (self.is_regular, "regular"), (self.has_mask, "masked"))
         marks += ((self.prefetches, "prefetching"),)
         return ".".join([*words, *(word for is_so, word in marks if is_so)])
@@ -104,7 +108,7 @@ def has_blocks(e: Emitter, eqn: Eqn) -> bool:
     found = e.blocked_loops.get(eqn)
     if found is None:
         return False
-    made = [*found.sums, *(stream.eqns[0] for stream in found.streams)]
+    made = _made(found)
     return min(array_type(a).dtype.size_bytes for a in made) >= e.facts.least_masked_bytes
 
 
@@ -117,8 +121,7 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     entries = e.values(eqn.inputs[3:], carried)
     with e.at(1):
         count = trip_count(e, scalar_type(index), first, limit, by)
-    made = [*loop.sums, *(stream.eqns[0] for stream in loop.streams)]
-    slots = {a: _slot(e, a) for a in made}
+    slots = {a: _slot(e, a) for a in _made(loop)}
     before, head, block, done = e.block, e.label("blocks"), e.label("block"), e.label("done")
     e.jump_into(head)
     position, counter = e.phi(ty, (first, before)), e.phi(ty, ("0", before))
@@ -129,7 +132,7 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
     is_last = e.op(f"icmp ult {ty} {left}, {BLOCK}")
     size = e.op(f"select i1 {is_last}, {ty} {left}, {ty} {BLOCK}")
     e.bind(index, position)
-    buffers, sums = _open(e, loop, slots, _resized(e, size, ty, "i32"))
+    buffers, sums, scatters = _open(e, loop, slots, _resized(e, size, ty, "i32"))
     entry, iteration, end = e.block, e.label("iteration"), e.label("block_end")
     e.jump_into(iteration)
     place, at = e.phi(ty, (position, entry)), e.phi(ty, ("0", entry))
@@ -148,6 +151,8 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
             _move(e, buffer, count_made, writes=True)
     for one in sums:
         add_block(e, one, BLOCK, count_made, _register_bytes(e))
+    for eqn_added, pointers in scatters.items():
+        _scatter(e, eqn_added, loop.scatters[eqn_added], (slots[eqn_added], pointers), count_made)
     counter_next = e.op(f"add nuw {ty} {counter}, {size}")
     add_edges(e, (position, counter, *outer), (place_next, counter_next, *values), e.block)
     e.jump(head)
@@ -163,8 +168,8 @@ def _slot(e: Emitter, eqn: Eqn) -> str:
 
 def _open(
     e: Emitter, loop: BlockedLoop, slots: Mapping[Eqn, str], size: str
-) -> tuple[list[_Buffer], list[BlockSum]]:
-    """The buffers of the block of ``size`` iterations that starts here, which is loaded."""
+) -> tuple[list[_Buffer], list[BlockSum], dict[Eqn, str]]:
+    """The block of ``size`` iterations that starts here: what it loads, and where it adds."""
     for eqn in loop.indices:
         e.eqn(eqn)
     found = [_Buffer(s, slots[s.eqns[0]], _rows(e, s.eqns[0])) for s in loop.streams]
@@ -176,12 +181,26 @@ def _open(
             BlockSum(eqn, step, slots[eqn], memory.element(e, eqn)[1])
             for eqn, step in loop.sums.items()
         ]
-    return found, sums
+    scatters = {
+        eqn: vector_access.addresses(
+            e, eqn, [a for a, i in enumerate(element_indices(eqn)) if e.stride(i) != 0]
+        )
+        for eqn in loop.scatters
+    }
+    return found, sums, scatters
+
+
+def _made(loop: BlockedLoop) -> list[Eqn]:
+    """One access of everything for which a block of ``loop`` has a part of the frame."""
+    return [*loop.sums, *loop.scatters, *(stream.eqns[0] for stream in loop.streams)]
 
 
 def _bind(e: Emitter, loop: BlockedLoop, slots: Mapping[Eqn, str], iteration: str) -> None:
     """Let the accesses of ``loop`` be those of ``iteration``, an i64, of the block."""
-    for eqns in (*(stream.eqns for stream in loop.streams), *((eqn,) for eqn in loop.sums)):
+    for eqns in (
+        *(stream.eqns for stream in loop.streams),
+        *((eqn,) for eqn in (*loop.sums, *loop.scatters)),
+    ):
         ty = f"[{e.gang} x {memory.stored_type(array_type(eqns[0]).dtype)}]"
         address = e.op(f"getelementptr {ty}, ptr {slots[eqns[0]]}, i64 {iteration}")
         e.row_buffers.update(dict.fromkeys(eqns, address))
@@ -211,7 +230,7 @@ def _move(e: Emitter, buffer: _Buffer, size: str, *, writes: bool) -> None:
     stream = buffer.stream
     prefetches = stream.is_outermost and is_regular and writes != stream.loads
     transfer = _Transfer(
-        *(dtype, e.gang, stream.step < 0, writes, is_regular, active is not None),
+        *(dtype, e.gang, stream.step < 0, writes, False, is_regular, active is not None),
         *(prefetches, width),
     )
     if is_regular:
@@ -223,6 +242,44 @@ def _move(e: Emitter, buffer: _Buffer, size: str, *, writes: bool) -> None:
         bits = e.op(f"bitcast <{e.gang} x i1> {active} to i{e.gang}")
         passed += f", i{e.gang} {bits}"
     call(e, _function(transfer, e.facts.attributes), passed)
+
+
+def _scatter(e: Emitter, eqn: Eqn, step: int, places: tuple[str, str], size: str) -> None:
+    """Make the addition ``eqn`` for ``size`` iterations.
+
+    ``places`` are the frame's part with the values, and the addresses of the first elements.
+    """
+    assert e.accumulation is not None
+    dtype, log = array_type(eqn).dtype, e.accumulation.log
+    slot, pointers = places
+    ty, wide = LLVM_TYPES[dtype.name], f"<{e.gang} x ptr>"
+
+    def together() -> None:
+        before, head, done = e.block, e.label("scatter"), e.label("scattered")
+        e.jump_into(head)
+        at, targets = e.phi("i32", ("0", before)), e.phi(wide, (pointers, before))
+        source = e.op(f"getelementptr [{e.gang} x {ty}], ptr {slot}, i32 {at}")
+        values = e.op(f"load <{e.gang} x {ty}>, ptr {source}, align {dtype.size_bytes}")
+        add_lanes_together(e, log, dtype, targets, values)
+        further = e.splat("i64", str(step * dtype.size_bytes))
+        moved = e.op(f"getelementptr i8, {wide} {targets}, <{e.gang} x i64> {further}")
+        following = e.op(f"add nuw i32 {at}, 1")
+        e.add_edge(at, following, e.block)
+        e.add_edge(targets, moved, e.block)
+        e.branch(e.op(f"icmp ult i32 {following}, {size}"), head, done)
+        e.start_block(done)
+
+    def alone() -> None:
+        width = min(BLOCK, e.gang, _register_bytes(e) // dtype.size_bytes)
+        has_mask = e.mask is not None
+        what = _Transfer(dtype, e.gang, step < 0, True, True, False, has_mask, False, width)
+        passed = f"ptr {in_frame(e, 'ptr', pointers)}, i32 {size}, ptr {slot}"
+        if has_mask:
+            bits = e.op(f"bitcast <{e.gang} x i1> {e.mask} to i{e.gang}")
+            passed += f", i{e.gang} {bits}"
+        call(e, _function(what, e.facts.attributes), passed)
+
+    add_shared(e, eqn, Ways(together, alone))
 
 
 def _register_bytes(e: Emitter) -> int:
@@ -279,9 +336,12 @@ def _emit_transfer(e: Emitter, what: _Transfer) -> None:
                 found = [e.op(f"load <{width} x {element}>, {in_slot(k, lane)}") for k in columns]
                 found = transposed(e, element, size_bytes, found)
                 for k, values in zip(lanes, found, strict=True):
-                    vector_access.store_adjacent(
-                        e, dtype, width, values, in_row(k, column), mask[k]
-                    )
+                    place = in_row(k, column)
+                    if what.adds:
+                        old = vector_access.load_adjacent(e, dtype, width, place, mask[k])
+                        with e.at(width):
+                            values = summed(e, dtype, old, values)
+                    vector_access.store_adjacent(e, dtype, width, values, place, mask[k])
                 continue
             found = [
                 vector_access.load_adjacent(e, dtype, width, in_row(k, column), mask[k])

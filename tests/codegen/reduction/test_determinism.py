@@ -84,7 +84,7 @@ def test_adjoints_do_not_depend_on_the_threads(pattern: Pattern) -> None:
 
 
 @kc.kernel
-def sums_along_rows(x: F2, w: F1, y: F2, up: F1, down: F64):
+def sums_along_rows(x: F2, w: F1, y: F2, up: F1, down: F64, rows: F2):
     i = kc.tid()
     n = x.shape[1]
     if i % 7 != 3:
@@ -93,6 +93,8 @@ def sums_along_rows(x: F2, w: F1, y: F2, up: F1, down: F64):
             kc.atomic_add(up, k, x[i, k] * w[k])
             kc.atomic_add(up, k, x[i, k])
             kc.atomic_add(down, n - 1 - k, kc.float64(x[i, k]))
+            kc.atomic_add(rows, i * i % 11, k, x[i, k])
+            kc.atomic_add(rows, i // 500, k, w[k])
 
 
 @pytest.mark.parametrize("columns", [5, 16, 43])
@@ -100,9 +102,10 @@ def test_sums_of_blocks_are_those_of_iterations(columns: int) -> None:
     """They do not depend on the threads, nor on whether a block makes them together."""
     func, rng = optimize(sums_along_rows.func), np.random.default_rng(columns)
     (loop,) = blocked_loops(func, lane_strides(func)).values()
-    assert len(loop.sums) == 3
+    assert (len(loop.sums), len(loop.scatters)) == (3, 2)
     x, w = rng.normal(size=(1003, columns)), rng.normal(size=columns)
-    sums = [np.zeros(columns, np.float32), np.zeros(columns)]
+    sums: list[Any] = [np.zeros(columns, np.float32), np.zeros(columns)]
+    sums.append(np.zeros((11, columns), np.float32))
     args = [*(a.astype(np.float32) for a in (x, w)), np.zeros(x.shape, np.float32), *sums]
     one_by_one, *others = (copies(args) for _ in range(2 + len(THREADS)))
     # Without masks there are no blocks.
