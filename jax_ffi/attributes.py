@@ -34,6 +34,7 @@ def launch_attributes(
         ``grid``: int64, per launch dimension the buffer and axis it is the extent of, and its value
         if it is none. ``messages``: uint8, what failed assertions report, each with a zero byte
         behind it. ``accumulated``: int64, 6 per accumulated array. ``block_dim``: on GPUs.
+        ``flush_denormals``: where the kernel does that.
         ``object``, ``image``: uint8, code for CPUs or GPUs, where ``embeds`` is set.
     """
     code = CODE[platform](operation, given, block_dim)
@@ -56,5 +57,6 @@ def launch_attributes(
         "slots": np.array(rows, np.int64).reshape(-1),
         "grid": np.array(grid, np.int64).reshape(-1),
         "messages": np.frombuffer(b"".join(texts), np.uint8),
+        **({"flush_denormals": np.int64(1)} if operation.func.flush_denormals else {}),
         **code.attributes,
     }

@@ -58,6 +58,7 @@ struct LaunchDescriptor {
   std::vector<size_t> noalias;    // parameters of which no other argument may share an element
   std::vector<size_t> stored;     // parameters whose elements threads write without adding
   bool is_serial = false;         // one thread runs all points, in order
+  bool flush_denormals = false;   // arithmetic takes subnormal numbers for zeros, and makes zeros
   mutable uint64_t launches = 0;  // guarded by Python's lock
 
   /// Throws an internal Error unless every field lies in the block and in range.

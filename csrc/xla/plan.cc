@@ -116,6 +116,8 @@ PlannedLaunch make_planned_launch(const XLA_FFI_Attrs& attributes) {
        texts = {end + 1, texts.end()}) {
     descriptor.messages.emplace_back(texts.begin(), end);
   }
+  descriptor.flush_denormals =
+      find_any(attributes, "flush_denormals", XLA_FFI_AttrType_SCALAR) != nullptr;
   planned.grid = parse_dim_rules(read_array<int64_t>(attributes, "grid", XLA_FFI_DataType_S64));
   descriptor.grid_rank = static_cast<int>(planned.grid.size());
   descriptor.validate();

@@ -11,7 +11,8 @@ from typing import Any
 from kernelcore.base.errors import KernelArgumentError
 
 MODES = ("release", "debug", "python")
-# Called after the mode or the checks have changed: native launches forget what they would run.
+# Called after a setting that launches follow has changed: native launches forget what they would
+# run.
 on_change: list[Callable[[], None]] = []
 # As many threads as a block of any GPU has.
 MAX_BLOCK_DIM = 1024
@@ -21,7 +22,7 @@ _FLAGS: dict[str, Any] = {"0": False, "1": True}
 class Config:
     """Settings that kernels are compiled with.
 
-    Launches and eager calls of operators follow ``mode`` and ``check_finite`` as they are then;
+    Launches and eager calls of operators follow ``mode``, ``check_finite`` and ``flush_denormals``;
     what was captured, traced or compiled by a framework keeps them as they were. The other settings
     hold for kernels that are built afterwards.
 
@@ -34,6 +35,10 @@ class Config:
         check_finite: Whether a kernel that writes NaN or an infinity to an array raises
             ``KernelFiniteError``, which names the line, the thread and the element; False by
             default. The environment variable ``KC_CHECK_FINITE``, 0 or 1, sets it first.
+        flush_denormals: Whether arithmetic takes subnormal numbers, those closer to zero than
+            1.2e-38 in float32, for zeros, and gives zeros where results are subnormal; False by
+            default. ``@kernel(flush_denormals=...)`` decides for one kernel. The environment
+            variable ``KC_FLUSH_DENORMALS``, 0 or 1, sets it first.
         optimize: Whether LLVM optimises kernels, and gangs run their threads; True by default.
             Without it kernels compile several times faster and run much slower, with the same
             results but for the order of sums. The environment variable ``KC_OPTIMIZE``, 0 or 1,
@@ -52,13 +57,14 @@ class Config:
     """
 
     __slots__ = (
-        *("_block_dim", "_check_finite", "_deterministic", "_mode", "_optimize"),
-        *("quiet", "verify_cuda"),
+        *("_block_dim", "_check_finite", "_deterministic", "_flush_denormals", "_mode"),
+        *("_optimize", "quiet", "verify_cuda"),
     )
 
     def __init__(self) -> None:
         self._mode = "release"
         self._check_finite = False
+        self._flush_denormals = False
         self._optimize = True
         self._block_dim = 0
         self._deterministic = False
@@ -66,6 +72,8 @@ class Config:
         self.quiet = False
         self.mode = os.environ.get("KC_MODE", "release")
         self.check_finite = _FLAGS.get(flag := os.environ.get("KC_CHECK_FINITE", "0"), flag)
+        flag = os.environ.get("KC_FLUSH_DENORMALS", "0")
+        self.flush_denormals = _FLAGS.get(flag, flag)
         self.optimize = _FLAGS.get(flag := os.environ.get("KC_OPTIMIZE", "1"), flag)
         self.deterministic = _FLAGS.get(flag := os.environ.get("KC_DETERMINISTIC", "0"), flag)
 
@@ -89,6 +97,15 @@ class Config:
     @check_finite.setter
     def check_finite(self, value: bool) -> None:
         self._check_finite = _checked("check_finite", value)
+        _tell_of_change()
+
+    @property
+    def flush_denormals(self) -> bool:
+        return self._flush_denormals
+
+    @flush_denormals.setter
+    def flush_denormals(self, value: bool) -> None:
+        self._flush_denormals = _checked("flush_denormals", value)
         _tell_of_change()
 
     @property
@@ -128,6 +145,11 @@ class Config:
     def checks(self) -> tuple[bool, bool]:
         """Which checks kernels make: of the indices of arrays, and of what they write."""
         return self.checks_bounds, self._check_finite
+
+    @property
+    def followed(self) -> tuple[bool, ...]:
+        """The settings of kernels that launches and eager calls follow."""
+        return *self.checks, self._flush_denormals
 
 
 def _tell_of_change() -> None:

@@ -127,6 +127,7 @@ def describe_launch(
         exclusive=exclusive(func),
         is_serial=is_serial,
         stored=stored(func),
+        flush_denormals=func.flush_denormals,
     )
 
 

@@ -62,8 +62,9 @@ HOST_USAGE = """\
 {symbol} runs the points of the grid whose row-major index lies in [begin, end), on the calling
 thread; several threads may run parts of one grid. Arrays that the kernel writes share no memory
 with others. Elements lie at their natural alignment. Floats are computed with in the mode of the
-thread, which should round to nearest and keep denormals. grid->status has {status_bytes} bytes;
-*grid->status is 0 before the first call, and a part that fails makes it nonzero and returns."""
+thread, which should round to nearest and {denormals} denormals. grid->status has {status_bytes}
+bytes; *grid->status is 0 before the first call, and a part that fails makes it nonzero and
+returns."""
 HOST_GRID = """\
 #ifndef KC_GRID
 #define KC_GRID
@@ -162,7 +163,11 @@ def header(func: Func, symbol: str, architecture: str | None = None) -> str:
         name=func.name,
         symbol=symbol,
         target=f"GPUs of {architecture} and newer" if is_device else processor,
-        usage=usage.format(symbol=symbol, status_bytes=8 * status_words),
+        usage=usage.format(
+            symbol=symbol,
+            status_bytes=8 * status_words,
+            denormals="flush" if func.flush_denormals else "keep",
+        ),
         grid=grid.format(rank=MAX_GRID_DIMS, grid_bytes=abi.GRID_BYTES),
         declaration="" if is_device else HOST_DECLARATION.format(symbol=symbol),
         guard=f"{symbol.upper()}_H",

@@ -84,7 +84,9 @@ def _literal(stored: bytes) -> Any:
         return None
 
 
-def kernel_entry(pyfunc: Callable[..., Any], types: Sequence[SourceType]) -> KernelEntry | None:
+def kernel_entry(
+    pyfunc: Callable[..., Any], types: Sequence[SourceType], *, flush_denormals: bool = False
+) -> KernelEntry | None:
     """Where the cache keeps the kernel ``pyfunc`` for parameters of ``types``.
 
     The result is None if there is no cache, or if the kernel uses a value that has no key.
@@ -92,6 +94,8 @@ def kernel_entry(pyfunc: Callable[..., Any], types: Sequence[SourceType]) -> Ker
     if default_cache(LAUNCH) is None or package_version() is None:
         return None
     key = definition_key(pyfunc, types)
+    if key is not None and flush_denormals:
+        key = key_of(key, "flush_denormals")
     return None if key is None else KernelEntry(key, _settings())
 
 

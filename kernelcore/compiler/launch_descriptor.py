@@ -87,6 +87,7 @@ class LaunchDescriptor(NamedTuple):
     is_serial: bool
     stored: Sequence[int]
     covered_axes: Sequence[tuple[int, int, int]] = ()
+    flush_denormals: bool = False
 
     def signature(self, key: str, address: int) -> native.LaunchDescriptor:
         """The native description of the kernel whose code is at ``address``."""
@@ -113,7 +114,7 @@ class LaunchDescriptor(NamedTuple):
 # The types of a literal: of its fields, and in a list of all its elements.
 _LITERAL: Any = (
     *(str, bytes, [(int,) * len(ParameterSlot._fields)], [str], [str], int, str),
-    *([(int,) * 3], [str], bool, [(int,) * 6], [int], bool, [int], [(int,) * 3]),
+    *([(int,) * 3], [str], bool, [(int,) * 6], [int], bool, [int], [(int,) * 3], bool),
 )
 assert len(_LITERAL) == len(LaunchDescriptor._fields)
 

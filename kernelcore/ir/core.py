@@ -82,7 +82,8 @@ class Func:
     """A kernel (``body`` yields nothing) or a function (yields its results).
 
     ``grid_rank`` is the number of launch dimensions; 0 for a function, and for a kernel that
-    never asks for its index. ``param_locs`` runs along ``params``; entries may be None.
+    never asks for its index. ``param_locs`` runs along ``params``; entries may be None. Arithmetic
+    of a kernel with ``flush_denormals`` takes subnormal numbers for zeros, and makes zeros of them.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Func:
     grid_rank: int = 0
     loc: SrcLoc | None = None
     param_locs: tuple[SrcLoc | None, ...] = ()
+    flush_denormals: bool = False
 
     @property
     def params(self) -> tuple[Var, ...]:

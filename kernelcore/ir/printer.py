@@ -67,7 +67,8 @@ class _Printer:
 
     def func(self, func: Func) -> str:
         name = func.name if self.named else "kernel"
-        self.lines.append(f"{name}({self.typed(func.params)}) grid {func.grid_rank} {{")
+        mode = " flush_denormals" if func.flush_denormals else ""
+        self.lines.append(f"{name}({self.typed(func.params)}) grid {func.grid_rank}{mode} {{")
         self.body(func.body, 1)
         self.lines.append("}")
         return "\n".join(self.lines) + "\n"

@@ -185,4 +185,4 @@ def without(eqn: Eqn) -> Region:
 
 def replace_body(func: Func, body: Region) -> Func:
     """``func`` with another body that has the same parameters."""
-    return Func(func.name, body, func.grid_rank, func.loc, func.param_locs)
+    return replace(func, body=body)

@@ -40,15 +40,15 @@ on_change[-1]()
 
 
 class BoundNames:
-    """Names and the objects that they stood for when code was made, and the checks that it makes.
+    """Names and the objects that they stood for when code was made, and its settings.
 
     It is false if there are no names.
     """
 
     def __init__(self) -> None:
         self.rows: dict[tuple[int, str], Row] = {}
-        # As ``config.checks``; None while no code is made.
-        self.checks: tuple[bool, bool] | None = None
+        # As ``config.followed``; None while no code is made.
+        self.settings: tuple[bool, ...] | None = None
         self.checked = native.BoundNames([])
 
     def __bool__(self) -> bool:
@@ -63,7 +63,7 @@ class BoundNames:
         outer, _reader.rows = _reader.rows, {**self.rows}
         try:
             yield
-            self.checks = config.checks
+            self.settings = config.followed
             self._keep(_reader.rows)
         finally:
             _reader.rows = outer
@@ -86,11 +86,11 @@ class BoundNames:
     def hold(self) -> bool:
         """Whether all names stand for the objects that they stood for, or for equal numbers.
 
-        Where settings ask for other checks, the names do not hold either.
+        Where settings have changed, the names do not hold either.
         """
         if self.checked.hold():
             return True
-        if self.checks not in (None, config.checks):
+        if self.settings not in (None, config.followed):
             return False
         rows = self.rows
         found = {key: (space, name, _find(space, name)) for key, (space, name, _) in rows.items()}

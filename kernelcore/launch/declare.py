@@ -6,6 +6,7 @@ import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from kernelcore.base.errors import KernelArgumentError
 from kernelcore.base.lazy import Deferred
 from kernelcore.language import source_check
 from kernelcore.language.function import require_function
@@ -21,14 +22,17 @@ else:
 @typing.overload
 def kernel(pyfunc: Callable[..., Any]) -> Kernel: ...
 @typing.overload
-def kernel() -> Callable[[Callable[..., Any]], Kernel]: ...
+def kernel(*, flush_denormals: bool | None = None) -> Callable[[Callable[..., Any]], Kernel]: ...
 @typing.overload
-def kernel(*, source: str, globals: dict[str, Any] | None = None) -> Kernel: ...
+def kernel(
+    *, source: str, globals: dict[str, Any] | None = None, flush_denormals: bool | None = None
+) -> Kernel: ...
 def kernel(
     pyfunc: Callable[..., Any] | None = None,
     *,
     source: str | None = None,
     globals: dict[str, Any] | None = None,
+    flush_denormals: bool | None = None,
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """Make a kernel of a Python function whose parameters are annotated with kernelcore types.
 
@@ -49,17 +53,24 @@ def kernel(
         source: Instead of it, the text of its definition, without decorators.
         globals: What names in ``source`` stand for; by default what they do where ``kernel`` is
             called: global names as they are at a launch, local ones of a function as they are now.
+        flush_denormals: Whether the kernel, and every kernel that is derived of it, takes subnormal
+            numbers for zeros and makes zeros of them. Default: ``config.flush_denormals``.
 
     Raises:
+        KernelArgumentError: ``flush_denormals`` is no bool.
         KernelTypeError: ``pyfunc`` is no plain Python function.
         KernelSyntaxError: ``source`` is not one definition.
     """
+    if flush_denormals is not None and type(flush_denormals) is not bool:
+        raise KernelArgumentError(
+            f"kernel: flush_denormals: expected a bool, found {flush_denormals!r}"
+        )
+
+    def make(pyfunc: Callable[..., Any]) -> Kernel:
+        require_function(pyfunc, "kernel")
+        source_check.note_text(pyfunc)
+        return Kernel(pyfunc, None, flush_denormals)
+
     if source is not None:
-        return _kernel(text_function.function_of_text(source, globals, "kernel"))
-    return _kernel if pyfunc is None else _kernel(pyfunc)
-
-
-def _kernel(pyfunc: Callable[..., Any]) -> Kernel:
-    require_function(pyfunc, "kernel")
-    source_check.note_text(pyfunc)
-    return Kernel(pyfunc)
+        return make(text_function.function_of_text(source, globals, "kernel"))
+    return make if pyfunc is None else make(pyfunc)

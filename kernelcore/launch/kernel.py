@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -72,7 +73,7 @@ class Kernel:
     A generic kernel, with a parameter that may have several types, is a family of kernels:
     ``overload`` gives the one for given types, and ``launch`` the one for its arguments.
 
-    What the names around it stand for, and which checks settings ask for, is read when the kernel
+    What the names around it stand for, and what the settings are, is read when the kernel
     is first needed. Where that is something else later, ``current`` gives another version of the
     kernel, which ``launch`` runs.
 
@@ -85,11 +86,16 @@ class Kernel:
     __slots__ = ("__dict__", "__weakref__", "cpu_fast_path")
 
     def __init__(
-        self, pyfunc: Callable[..., Any], types: tuple[SourceType, ...] | None = None
+        self,
+        pyfunc: Callable[..., Any],
+        types: tuple[SourceType, ...] | None = None,
+        flush_denormals: bool | None = None,
     ) -> None:
         self.pyfunc = pyfunc
         self.name = pyfunc.__name__
         self._types = types
+        # None: as the settings say.
+        self._flush_denormals = flush_denormals
         self._overloads: dict[tuple[SourceType, ...], Kernel] = {}
         self.__name__ = pyfunc.__name__
         self.__qualname__ = pyfunc.__qualname__
@@ -145,8 +151,8 @@ class Kernel:
         return pickling.reduced(self, self.pyfunc, self._by_source)
 
     def _by_source(self) -> tuple[Any, ...]:
-        text = pickling.FunctionText.of(self.pyfunc)
-        return _from_text, (text, self._types), pickling.captured(self.pyfunc)
+        made_of = pickling.FunctionText.of(self.pyfunc), self._types, self._flush_denormals
+        return _from_text, made_of, pickling.captured(self.pyfunc)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         pickling.restore(self.pyfunc, state)
@@ -188,11 +194,11 @@ class Kernel:
         chosen = infer_types.overload_types(self.name, self.parameters, types)
         if chosen not in self._overloads:
             # Threads that ask at once get the same one.
-            self._overloads.setdefault(chosen, Kernel(self.pyfunc, chosen))
+            self._overloads.setdefault(chosen, Kernel(self.pyfunc, chosen, self._flush_denormals))
         return self._overloads[chosen]
 
     def current(self) -> Kernel:
-        """The version for the names around the kernel and for the checks that settings ask for.
+        """The version for the names around the kernel and for the settings.
 
         It is the kernel itself unless these have changed. What has no version yet is read and
         compiled when it is needed.
@@ -203,7 +209,7 @@ class Kernel:
             if known._names.hold():
                 break
         else:
-            known = Kernel(self.pyfunc, self._types)
+            known = Kernel(self.pyfunc, self._types, self._flush_denormals)
             known.versions = self.versions
         self.versions[:] = [known, *(v for v in self.versions if v is not known)][:_MOST_VERSIONS]
         return known
@@ -253,7 +259,8 @@ class Kernel:
             return known
         types = None if self.is_generic else self._parameter_types
         with self._names.reading():
-            func = pipeline.normalize(specialize.specialize_kernel(self.pyfunc, types))
+            func = specialize.specialize_kernel(self.pyfunc, types)
+            func = pipeline.normalize(replace(func, flush_denormals=self.flush_denormals))
         if entry is None:
             return func
         if self._find_entry() == entry:
@@ -269,6 +276,12 @@ class Kernel:
         return func
 
     @property
+    def flush_denormals(self) -> bool:
+        """Whether arithmetic takes subnormal numbers for zeros, and makes zeros of them."""
+        chosen = self._flush_denormals
+        return config.flush_denormals if chosen is None else chosen
+
+    @property
     def _parameter_types(self) -> list[SourceType]:
         return [p.type for p in self.parameters if p.type is not None]
 
@@ -281,7 +294,8 @@ class Kernel:
         if self.is_generic:
             return None
         with self._names.reading():
-            return kernel_cache.kernel_entry(self.pyfunc, self._parameter_types)
+            types, flush = self._parameter_types, self.flush_denormals
+            return kernel_cache.kernel_entry(self.pyfunc, types, flush_denormals=flush)
 
     @cached_property
     def effects(self) -> tuple[Effect, ...]:
@@ -381,6 +395,6 @@ def overload(kernel: Kernel, types: Sequence[object] | Mapping[str, object]) -> 
     return kernel.overload(types)
 
 
-def _from_text(text: pickling.FunctionText, types: tuple[SourceType, ...] | None) -> Kernel:
+def _from_text(text: pickling.FunctionText, *options: Any) -> Kernel:
     """A kernel that was pickled by its source."""
-    return Kernel(text.function(), types)
+    return Kernel(text.function(), *options)

@@ -51,8 +51,8 @@ def require_fusable(operation: Operation, fuse: Fuse, arithmetic: Arithmetic) ->
     Raises:
         KernelArgumentError: Naming the line and the reason.
     """
-    # The checks that settings ask for are none of the kernel's own.
-    if fuse is not True or any(config.checks):
+    # What settings ask for is none of the kernel's own.
+    if fuse is not True or any(config.followed):
         return
     found = obstacle(operation, fuse, arithmetic)
     if found is not None:

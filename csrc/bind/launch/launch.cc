@@ -168,7 +168,8 @@ void init_descriptor(LaunchDescriptor* self, std::string name, std::string key, 
                      std::vector<std::string> messages, bool may_block,
                      const std::vector<std::array<int64_t, kAccumulatedFields>>& accumulated,
                      std::vector<size_t> noalias, bool is_serial, std::vector<size_t> stored,
-                     const std::vector<std::tuple<size_t, int, int>>& covered_axes) {
+                     const std::vector<std::tuple<size_t, int, int>>& covered_axes,
+                     bool flush_denormals) {
   LaunchDescriptor made;
   made.name = std::move(name);
   made.key = std::move(key);
@@ -193,6 +194,7 @@ void init_descriptor(LaunchDescriptor* self, std::string name, std::string key, 
   made.noalias = std::move(noalias);
   made.is_serial = is_serial;
   made.stored = std::move(stored);
+  made.flush_denormals = flush_denormals;
   made.validate();
   new (self) LaunchDescriptor(std::move(made));
 }
@@ -221,6 +223,7 @@ void bind_launch(nb::module_& m) {
           nb::arg("may_block") = false, nb::arg("accumulated") = nb::list(),
           nb::arg("noalias") = nb::list(), nb::arg("is_serial") = false,
           nb::arg("stored") = nb::list(), nb::arg("covered_axes") = nb::list(),
+          nb::arg("flush_denormals") = false,
           "`address` is 0 for code of a device, `template` the argument block before arguments are "
           "written to it.")
       .def_ro("name", &LaunchDescriptor::name)

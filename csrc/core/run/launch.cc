@@ -64,7 +64,8 @@ bool pays_to_dispatch(int64_t rest_ns, const Executor& executor) {
 void run_chunked(const LaunchDescriptor& descriptor, const void* block, const Launch& launch,
                  Executor& executor) {
   int64_t chunk = chunk_points(descriptor, launch, kMinChunkPoints, kMaxChunkPoints);
-  ChunkedRun chunked(descriptor.fn, block, &launch.grid, launch.total, chunk);
+  ChunkedRun chunked(descriptor.fn, block, &launch.grid, launch.total, chunk,
+                     descriptor.flush_denormals);
   int64_t rest_ns = timed_rest(chunked);
   if (executor.max_threads() > 1 && pays_to_dispatch(rest_ns, executor)) {
     executor.run(chunked);
@@ -115,13 +116,14 @@ void set_eager_sharing(bool is_eager) {
 }
 
 ChunkedRun::ChunkedRun(KernelFn fn, const void* block, const Grid* grid, int64_t total,
-                       int64_t chunk)
+                       int64_t chunk, bool flush_denormals)
     : fn_(fn),
       block_(block),
       grid_(grid),
       total_(total),
       chunk_(chunk),
-      chunks_((total + chunk - 1) / chunk) {}
+      chunks_((total + chunk - 1) / chunk),
+      flush_denormals_(flush_denormals) {}
 
 void ChunkedRun::claim_rest(int64_t at_once) {
   for (int64_t index = next_.load(std::memory_order_relaxed); index < chunks_; index += at_once) {
@@ -146,7 +148,7 @@ void ChunkedRun::run_chunk(int64_t index, int64_t) {
 void ChunkedRun::help() {
   int64_t worker = helpers_.fetch_add(1, std::memory_order_relaxed) + 1;
   if (worker >= max_workers_) return;
-  StandardFloatMode standard;
+  FloatMode mode(flush_denormals_);
   while (claim(worker)) {
   }
 }
@@ -242,7 +244,7 @@ void run(const LaunchDescriptor& descriptor, const void* block, Launch& launch,
   int64_t status[kStatusWords];
   status[0] = 0;
   launch.grid.status = status;
-  StandardFloatMode standard;
+  FloatMode mode(descriptor.flush_denormals);
   bool is_inline = launch.total <= kInlinePoints;
   if (is_inline && !descriptor.may_block) {
     descriptor.fn(block, &launch.grid, 0, launch.total);

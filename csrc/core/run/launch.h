@@ -20,7 +20,8 @@ inline constexpr int64_t kInlinePoints = 256;
 /// A run cut into chunks that threads claim until none is left.
 class ChunkedRun {
  public:
-  ChunkedRun(KernelFn fn, const void* block, const Grid* grid, int64_t total, int64_t chunk);
+  ChunkedRun(KernelFn fn, const void* block, const Grid* grid, int64_t total, int64_t chunk,
+             bool flush_denormals = false);
   virtual ~ChunkedRun() = default;
   ChunkedRun(const ChunkedRun&) = delete;
   ChunkedRun& operator=(const ChunkedRun&) = delete;
@@ -70,6 +71,7 @@ class ChunkedRun {
   const int64_t total_;
   const int64_t chunk_;
   const int64_t chunks_;
+  const bool flush_denormals_;
   int64_t max_workers_ = std::numeric_limits<int64_t>::max();
   alignas(64) std::atomic<int64_t> next_{0};
   alignas(64) std::atomic<int64_t> done_{0};

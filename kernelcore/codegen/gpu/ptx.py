@@ -26,6 +26,7 @@ from kernelcore.codegen.llvm.kernel import (
     all_equal,
     as_packed,
     facts_of,
+    float_mode,
     leave,
     load_arguments,
     module_text,
@@ -179,7 +180,8 @@ def _module(e: Emitter, func: Func, symbol: str) -> str:
         "%end": "i64",
     }
     declared = ", ".join(f"{type_text} {name}" for name, type_text in params.items())
-    return module_text(e, f'ptx_kernel void @"{symbol}"({declared}) nounwind')
+    marks = "".join(f' "{name}"="{value}"' for name, value in float_mode(func).items())
+    return module_text(e, f'ptx_kernel void @"{symbol}"({declared}) nounwind{marks}')
 
 
 def _global(e: Emitter, pointer: str) -> str:

@@ -104,11 +104,17 @@ def emit_kernel(
         accumulate.finish(e, e.accumulation)
         e.jump(exits.FINISH_BLOCK)
     leave(e)
-    straight = {STRAIGHT: "true"} if is_straight(func, strategy.gang) else {}
-    pairs = {**(attributes or {}), **straight}.items()
-    marks = "".join(f' "{name}"="{value}"' for name, value in pairs)
+    pairs = {**(attributes or {}), **float_mode(func)}
+    if is_straight(func, strategy.gang):
+        pairs[STRAIGHT] = "true"
+    marks = "".join(f' "{name}"="{value}"' for name, value in pairs.items())
     params = "ptr %args, ptr %grid, i64 %begin, i64 %end"
     return module_text(e, f'void @"{symbol}"({params}) nounwind{marks}')
+
+
+def float_mode(func: Func) -> dict[str, str]:
+    """LLVM attributes of the code of ``func`` that say what becomes of subnormal numbers."""
+    return {"denormal-fp-math": "preserve-sign,preserve-sign"} if func.flush_denormals else {}
 
 
 def facts_of(func: Func, **target: Any) -> Facts:

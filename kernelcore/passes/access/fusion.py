@@ -61,6 +61,8 @@ def obstacles(func: Func, arithmetic: Arithmetic, *, keeps_bits: bool) -> Iterat
 
     With ``keeps_bits`` results must have the bits that machine code gives.
     """
+    if func.flush_denormals:
+        yield Obstacle("flushes subnormal numbers", func.loc)
     for index, param in enumerate(func.params):
         text = _obstacle_of_type(param, arithmetic.dtypes)
         if text is not None:

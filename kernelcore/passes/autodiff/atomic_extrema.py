@@ -166,4 +166,4 @@ def _with_params(func: Func, suffix: str, params: Sequence[Var], body: Region) -
     """The kernel ``body``, with ``params`` after those of ``func``."""
     whole = Region((*func.params, *params), body.eqns)
     locs = tuple(func.param_loc(i) for i in range(len(func.params)))
-    return Func(f"{func.name}_{suffix}", whole, func.grid_rank, func.loc, locs)
+    return replace(func, name=f"{func.name}_{suffix}", body=whole, param_locs=locs)

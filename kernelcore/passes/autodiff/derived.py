@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelcore.ir.core import Eqn, Func, Region, Var
 
@@ -28,5 +28,5 @@ def make_derived(
     params = (*func.params, *(derivatives[func.params[i]] for i in sources))
     locs = tuple(func.param_loc(i) for i in (*range(len(func.params)), *sources))
     body = Region(params, tuple(eqns))
-    out = Func(f"{func.name}_{suffix}", body, func.grid_rank, func.loc, locs)
+    out = replace(func, name=f"{func.name}_{suffix}", body=body, param_locs=locs)
     return Derived(out, {i: len(func.params) + n for n, i in enumerate(sources)})

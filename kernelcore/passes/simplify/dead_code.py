@@ -48,7 +48,7 @@ def drop_unused_params(func: Func, keep: Collection[int] = ()) -> tuple[Func, tu
     kept = tuple(i for i, p in enumerate(func.params) if p in used or i in keep)
     body = Region(tuple(func.params[i] for i in kept), func.body.eqns, func.body.yields)
     locs = tuple(func.param_loc(i) for i in kept)
-    return Func(func.name, body, func.grid_rank, func.loc, locs), kept
+    return replace(func, body=body, param_locs=locs), kept
 
 
 class _Liveness:
