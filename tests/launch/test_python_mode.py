@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -265,7 +266,7 @@ def test_pdb_stops_in_a_kernel_with_its_variables(tmp_path: Any) -> None:
     done = subprocess.run(
         [sys.executable, str(path)],
         input="p 'twice', float(twice), int(i)\np int(kc.tid())\nl .\nn\nc\n",
-        env={"KC_MODE": "python", "PYTHONPATH": ":".join(sys.path)},
+        env={**os.environ, "KC_MODE": "python", "PYTHONPATH": ":".join(sys.path)},
         capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
     assert "('twice', 5.0, 1)" in done.stdout
