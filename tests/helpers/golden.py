@@ -1,9 +1,10 @@
-"""Golden texts of errors: one file per module of tests, one section per case.
+"""Golden texts of errors: one file per folder of tests, one section per case of a module.
 
-The errors of ``tests/jax/test_structs.py`` are in ``tests/golden/errors/jax/structs.txt``. A
-section that no test asks for is an orphan and fails the run. Orphans are looked for in the files of
-those modules whose tests all ran and passed, so runs with ``-k`` or ``::`` look for none. With
-xdist, workers report to the controller, which alone writes files and looks for orphans.
+The errors of ``tests/jax/test_structs.py`` are sections ``structs: ...`` of
+``tests/golden/errors/jax.txt``. A section that no test asks for is an orphan and fails the run.
+Orphans are looked for in the sections of those modules whose tests all ran and passed, so runs with
+``-k`` or ``::`` look for none. With xdist, workers report to the controller, which alone writes
+files and looks for orphans.
 """
 
 from __future__ import annotations
@@ -29,8 +30,13 @@ def module_of(node_id: str) -> str:
 
 def errors_file(module: str) -> Path:
     """The golden file of a module of tests, which is given by its path in the repository."""
-    path = Path(module).relative_to("tests")
-    return GOLDEN / "errors" / path.with_name(path.name.removeprefix("test_")).with_suffix(".txt")
+    return GOLDEN / "errors" / f"{Path(module).parts[1]}.txt"
+
+
+def section_of(module: str, case: str) -> str:
+    """The section of a case of a module of tests."""
+    path = Path(*Path(module).parts[2:])
+    return f"{path.with_name(path.stem.removeprefix('test_')).as_posix()}: {case}"
 
 
 def read_sections(path: Path) -> Sections:
@@ -55,20 +61,21 @@ class GoldenErrors:
         self.collected: Counter[str] = Counter()
         self.passed: Counter[str] = Counter()
         self.orphans: list[str] = []
-        self._known: dict[str, Sections] = {}
+        self._known: dict[Path, Sections] = {}
 
     def check(self, module: str, case: str, text: str) -> None:
         """Compare ``text`` with section ``case`` of the golden file of ``module``."""
         text = text.strip("\n")
         assert not HEADING.search(text)
-        self.asked.setdefault(module, {})[case] = text
+        section, path = section_of(module, case), errors_file(module)
+        self.asked.setdefault(module, {})[section] = text
         if self.update:
             return
-        if module not in self._known:
-            self._known[module] = read_sections(errors_file(module))
-        known = self._known[module]
-        assert case in known, f"{errors_file(module)} lacks {case}: run pytest --update-golden"
-        assert text == known[case]
+        if path not in self._known:
+            self._known[path] = read_sections(path)
+        known = self._known[path]
+        assert section in known, f"{path} lacks {section}: run pytest --update-golden"
+        assert text == known[section]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -100,13 +107,12 @@ class GoldenErrors:
     def _finish(self, module: str) -> None:
         path, asked = errors_file(module), self.asked.get(module, {})
         known = read_sections(path)
-        unasked = known.keys() - asked.keys() if self._ran_whole(module) else set[str]()
+        mine = {name for name in known if name.startswith(section_of(module, ""))}
+        unasked = mine - asked.keys() if self._ran_whole(module) else set[str]()
         if not self.update:
             self.orphans += [f"{path}: no test asks for {name}" for name in sorted(unasked)]
-        elif asked:
+        elif asked or unasked:
             write_sections(path, {n: known[n] for n in known if n not in unasked} | asked)
-        elif unasked:
-            path.unlink()
 
     def _ran_whole(self, module: str) -> bool:
         by_node_id = any("::" in argument for argument in self.config.args)
