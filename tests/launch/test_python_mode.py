@@ -273,3 +273,119 @@ def test_pdb_stops_in_a_kernel_with_its_variables(tmp_path: Any) -> None:
     assert "(Pdb) 1\n" in done.stdout
     assert f"> {path}(10)stops()" in done.stdout
     assert "-> x[i] = twice" in done.stdout
+
+
+@kc.struct
+class Inner:
+    w: kc.vec2
+    n: int
+
+
+@kc.struct
+class Scene:
+    k: float
+    x: Floats
+    inner: Inner
+    m: kc.mat22
+
+
+@kc.func_native("return x * x + 1.0f;")
+def native_square(x: float) -> float: ...
+
+
+@kc.func_native("return {a * v.x, a * v.y, v.z};")
+def native_vector(v: kc.vec3, a: float) -> kc.vec3: ...
+
+
+@kc.func_native("a[i] += v;")
+def native_put(a: Floats, i: int, v: float): ...
+
+
+@kc.kernel
+def gathers(x: kc.indexedarray(dtype=float), y: Floats):
+    i = kc.tid()
+    y[i] = x[i] * 2.0 + float(x.shape[0])
+
+
+@kc.kernel
+def scatters(x: kc.indexedarray2d(dtype=float), y: Floats):
+    i, j = kc.tid()
+    row = x[i]
+    row[j] = y[j] + float(i)
+
+
+@kc.kernel
+def calls_native(x: Floats, v: Vectors, y: Floats):
+    i = kc.tid()
+    x[i] = native_square(x[i])
+    v[i] = native_vector(v[i], 2.0)
+    native_put(y, i, v=3.0)
+
+
+@kc.kernel
+def of_scene(s: Scene, y: Floats):
+    i = kc.tid()
+    inner = s.inner
+    inner.n = 7
+    y[i] = s.k * s.x[i] + s.inner.w.y * float(s.inner.n + inner.n) + s.m[1, 0]
+    s.x[i] = y[i]
+
+
+@kc.kernel
+def of_structs(p: kc.array(dtype=Inner), y: Floats):
+    i = kc.tid()
+    q = p[i]
+    q.n = q.n + 1
+    p[i] = q
+    p[i].w.x += 1.0
+    y[i] = p[i].w.x + float(p[i].n)
+
+
+def indexed(*tables: Any) -> Any:
+    data = np.arange(4 ** len(tables), dtype=np.float32).reshape((4,) * len(tables))
+    return kc.indexedarray(data, list(tables))
+
+
+def scene() -> Scene:
+    x, w = np.arange(3, dtype=np.float32), kc.vec2(1.0, 2.0)
+    return Scene(k=2.0, x=x, inner=Inner(w=w, n=3), m=kc.mat22(1.0, 2.0, 3.0, 4.0))
+
+
+def elements(arg: Any) -> bytes:
+    """Those of an argument, or of the array in it."""
+    data = arg.x if isinstance(arg, Scene) else getattr(arg, "data", arg)
+    return np.asarray(arg if isinstance(arg, np.ndarray) else data).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dim", "given"),
+    [
+        (gathers, 3, lambda y: [indexed(np.array([3, 0, 2], np.int32)), y]),
+        (scatters, (2, 3), lambda y: [indexed(np.array([3, 1], np.int32), None), y]),
+        (calls_native, 3, lambda y: [y + 2, np.ones((3, 3), np.float32), y]),
+        (of_scene, 3, lambda y: [scene(), y]),
+        (of_structs, 3, lambda y: [np.zeros(3, Inner.numpy_dtype()), y]),
+    ],
+)
+def test_every_kind_of_argument_is_taken(kernel: kc.Kernel, dim: Any, given: Any) -> None:
+    results: list[list[bytes]] = []
+    for mode in ("release", "python"):
+        args = given(np.arange(3, dtype=np.float32))
+        try:
+            kc.config.mode = mode
+            kc.launch(kernel, dim, args)
+        finally:
+            kc.config.mode = "release"
+        results.append([elements(a) for a in args])
+    assert results[0] == results[1]
+
+
+@pytest.mark.usefixtures("_python")
+def test_arguments_that_do_not_fit_are_refused() -> None:
+    table = np.array([3, 1], np.int32)
+    with pytest.raises(kc.KernelIndexError, match="index 2 is outside of array 'x'"):
+        kc.launch(gathers, 3, [indexed(table), np.zeros(3, np.float32)])
+
+    for wrong in (np.zeros(4, np.int32), np.zeros((2, 2), np.float32)):
+        with pytest.raises(kc.KernelArgumentError, match="argument 'x': expected array"):
+            kc.launch(fails, 4, [wrong])

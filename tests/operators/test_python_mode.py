@@ -219,3 +219,17 @@ def test_without_jit_jax_runs_python(launches: list[str]) -> None:
     with jax.disable_jit():
         jax.jit(jax_kernel(square))(jnp.asarray(VALUES))
     assert launches == ["square"]
+
+
+def test_launches_of_a_tape_run_in_python_first(launches: list[str]) -> None:
+    x = kc.array([0.0, 3.0], dtype=float, requires_grad=True)
+    with kc.Tape() as tape:
+        y = kc.zeros(2, dtype=float, requires_grad=True)
+        kc.launch(square, 2, [x], [y])
+    assert y.grad is not None
+    y.grad.fill_(1.0)
+    tape.backward()
+    assert np.asarray(x.grad).tolist() == [0.0, 6.0]
+    assert launches == ["square"]
+    with kc.Tape(), pytest.raises(kc.KernelRaceError, match="thread 1 writes"):
+        kc.launch(races, 2, [x], [y])

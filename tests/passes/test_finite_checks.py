@@ -1,5 +1,8 @@
 """``config.check_finite``: a write that is not finite names kernel, line, thread and element."""
 
+# Its code is right for kernels and looser than the types of the stub.
+# pyright: reportOptionalMemberAccess=false, reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import copy

@@ -18,11 +18,13 @@ from kernelcore.builtins import OPS
 from kernelcore.builtins.declare import Builtin
 from kernelcore.builtins.library import LIBRARY
 from kernelcore.builtins.reference import as_scalar, convert, is_narrow
+from kernelcore.frontend.calls.snippet import NativeFunction
 from kernelcore.language.composite import Composite, value_class
 from kernelcore.language.function import Function
 from kernelcore.language.overload_resolution import choose
 from kernelcore.language.types import Scalar, boolean, float32, int32, scalar_of, scalar_of_numpy
 from kernelcore.launch.python_mode.memory import Added, ArrayView
+from kernelcore.launch.python_mode.native_call import call_native
 from kernelcore.launch.python_mode.rewrite import rewritten
 from kernelcore.runtime.structs import StructValue
 
@@ -213,6 +215,8 @@ def call(function: Any, *args: Any, **kwargs: Any) -> Any:
             return convert(value, function) if isinstance(value, _TYPED) else function(value)
         case Function():
             return _called(function, args, kwargs)
+        case NativeFunction():
+            return call_native(function, args, kwargs)
         case type() if issubclass(function, StructValue):
             names = [name for name, _ in function.kernel_type.fields]
             given = dict(zip(names, map(copied, args), strict=False))
