@@ -1,4 +1,7 @@
-"""Products of composites over their components, each operation rounded to the component's type."""
+"""Products of composites over their components, each operation rounded to the component's type.
+
+The operations are those of the functions of kernels, in the same order: the bits are equal.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +38,8 @@ def hamilton(left: Array, right: Array) -> Array:
         (x, y, z, w), (a, b, c, d) = left, right
         components = (
             w * a + x * d + y * c - z * b,
-            w * b - x * c + y * d + z * a,
-            w * c + x * b - y * a + z * d,
+            w * b + y * d + z * a - x * c,
+            w * c + z * d + x * b - y * a,
             w * d - x * a - y * b - z * c,
         )
     return np.array(components, left.dtype)
@@ -46,7 +49,7 @@ def compose(left: Array, right: Array) -> Array:
     """The transform that applies ``right`` first; shapes (7,): position, rotation."""
     turned = _rotated(left[3:], right[:3])
     with np.errstate(all="ignore"):
-        return np.concatenate([left[:3] + turned, hamilton(left[3:], right[3:])])
+        return np.concatenate([turned + left[:3], hamilton(left[3:], right[3:])])
 
 
 def _rotated(rotation: Array, point: Array) -> Array:
@@ -59,7 +62,7 @@ def _rotated(rotation: Array, point: Array) -> Array:
             point.dtype,
         )
         return (
-            point * (two * w * w - rotation.dtype.type(1)) + axis * along * two + across * w * two
+            (two * w * w - rotation.dtype.type(1)) * point + two * w * across + two * along * axis
         )
 
 

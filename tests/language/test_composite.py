@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import kernelcore as kc
 from kernelcore import types
 from kernelcore.base.errors import KernelAttributeError, KernelTypeError
 from kernelcore.frontend.values.component import attribute
@@ -299,6 +300,29 @@ def test_matrix_products_are_those_of_numpy(scalar: Scalar, op: str) -> None:
         found = x * y if op == "*" else x @ y
         assert np.array_equal(np.asarray(found), a @ b)
         assert np.asarray(found).dtype == scalar.numpy
+
+
+Factor = kc.array(dtype=Any)
+
+
+@kc.kernel
+def multiplied(a: Factor, b: Factor, c: Factor):
+    i = kc.tid()
+    c[i] = a[i] * b[i]
+
+
+@pytest.mark.parametrize("scalar", [types.float16, types.float32, types.float64])
+@pytest.mark.parametrize("make", [quaternion, transformation, lambda **t: matrix((3, 3), **t)])
+def test_products_have_the_bits_of_those_in_kernels(make: Any, scalar: Scalar) -> None:
+    cls = make(dtype=scalar)
+    shape = np.asarray(cls()).shape
+    rng = np.random.default_rng(0)
+    a, b = (kc.array(rng.standard_normal((300, *shape)), dtype=cls) for _ in range(2))
+    c = kc.zeros(300, dtype=cls)
+    kc.launch(multiplied, 300, [a, b, c])
+    pairs = zip(a.numpy(), b.numpy(), strict=True)
+    found = [np.asarray(cls(*x.ravel()) * cls(*y.ravel())) for x, y in pairs]
+    np.testing.assert_array_equal(found, c.numpy())
 
 
 def test_products_of_quaternions_and_transforms_compose_rotations() -> None:
