@@ -42,7 +42,8 @@ bool TensorFunctions::find(const void* function) {
          bind(library, "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE", note_written_) &&
          bind(library, "aoti_torch_delete_tensor_object", delete_) &&
          bind(library, "aoti_torch_get_data_ptr", get_data_ptr_) &&
-         bind(library, "aoti_torch_get_storage_size", get_storage_size_);
+         bind(library, "aoti_torch_get_storage_size", get_storage_size_) &&
+         bind(library, "aoti_torch_get_storage_offset", get_storage_offset_);
 }
 
 bool TensorFunctions::describe(const at::Tensor& tensor, DLTensor& out) const {

@@ -41,6 +41,17 @@ class TensorFunctions {
     int64_t storage_size_bytes;  // from the start of the storage on
   };
 
+  /// Whether the storage of `tensor`, with elements of `item_bytes`, has `size_bytes` from its
+  /// first element on; true where that is not known. The tensor is taken to start a storage of that
+  /// size, as almost all do: one at an offset of a storage that was cut to its own size is not
+  /// noticed.
+  bool holds(const at::Tensor& tensor, int64_t size_bytes, int64_t item_bytes) const {
+    int64_t found = 0;
+    int64_t offset = 0;
+    if (get_storage_size_(&tensor, &found) != 0 || found == size_bytes) return true;
+    return get_storage_offset_(&tensor, &offset) != 0 || size_bytes <= found - offset * item_bytes;
+  }
+
   /// The current memory of `tensor`; a storage that is resized gets other memory.
   Memory memory_of(const at::Tensor& tensor) const;
 
@@ -59,6 +70,7 @@ class TensorFunctions {
   int32_t (*delete_)(const at::Tensor*) = nullptr;
   int32_t (*get_data_ptr_)(const at::Tensor*, void**) = nullptr;
   int32_t (*get_storage_size_)(const at::Tensor*, int64_t*) = nullptr;
+  int32_t (*get_storage_offset_)(const at::Tensor*, int64_t*) = nullptr;
 };
 
 }  // namespace kernelcore::torch

@@ -12,7 +12,7 @@ import torch
 
 import kernelcore as kc
 from kernelcore.base.errors import KernelArgumentError
-from torch_ext import from_torch
+from torch_ext import from_torch, torch_op
 
 # Large enough that freed memory goes back to the system, where reading it crashes.
 COUNT = 1 << 20
@@ -109,6 +109,39 @@ def test_every_other_use_of_memory_taken_back_is_refused(use: Callable[[Any], An
     t.untyped_storage().resize_(0)
     with pytest.raises(KernelArgumentError, match="make the array again"):
         use(x)
+
+
+CUTS: dict[str, Callable[[], torch.Tensor]] = {
+    "whole": lambda: torch.ones(COUNT),
+    "offset": lambda: torch.ones(2 * COUNT)[COUNT:],
+    "strided": lambda: torch.ones(2 * COUNT)[::2],
+}
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 64, 4 * COUNT - 4])
+@pytest.mark.parametrize("make", CUTS.values(), ids=CUTS.keys())
+def test_a_storage_that_is_smaller_than_its_tensor_is_refused(
+    make: Callable[[], torch.Tensor], kept_bytes: int
+) -> None:
+    t = make()
+    run(t)
+    op = torch_op(doubled)
+    op(t)
+    t.untyped_storage().resize_(kept_bytes)
+    message = "storage ends before its last|no memory|without"
+    for call in (lambda: run(t), lambda: op(t), lambda: from_torch(t)):
+        with pytest.raises((KernelArgumentError, RuntimeError), match=message):
+            call()
+
+
+def test_a_tensor_of_a_part_that_is_left_is_taken() -> None:
+    t = torch.ones(4 * COUNT)
+    part = t[COUNT : 2 * COUNT]
+    t.untyped_storage().resize_(8 * COUNT)
+    np.testing.assert_array_equal(run(part), np.full(COUNT, 2, np.float32))
+    empty = torch.ones(3)[3:]
+    empty.untyped_storage().resize_(0)
+    kc.launch(doubled, 0, [empty], [np.zeros(0, np.float32)])
 
 
 def test_a_resize_within_the_storage_is_no_loss() -> None:

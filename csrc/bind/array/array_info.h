@@ -29,6 +29,7 @@ struct ArrayInfo {
   DLDevice device{kDLCPU, 0};
   bool is_read_only = false;
   bool has_lazy_sign = false;  // a pending negation, such as torch's
+  bool is_cut = false;         // the owner's memory ends before the last element
   // The owner's stream on a device, whose queued work may still write the elements; 0: none.
   uintptr_t stream = 0;
   bool is_tied = false;  // the owner queues more work in that stream without synchronizing

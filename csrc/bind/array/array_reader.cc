@@ -165,6 +165,16 @@ bool read_exchange(PyObject* object, const TypeEntry& entry, Access access, Arra
     DLTensor tensor;
     if (!describe(object, known, api, tensor) || !read_dl_tensor(tensor, info)) return false;
   }
+  if (known != nullptr) {
+    auto [begin, end] = info.view.byte_span();
+    auto size_bytes = static_cast<int64_t>(end - begin);
+    info.is_cut =
+        size_bytes != 0 && !known->holds(tensor_in(object), size_bytes, info.view.item_bytes);
+    if (info.is_cut && is_kept) {
+      PyErr_SetString(PyExc_BufferError, "a tensor whose storage ends before its last element");
+      return false;
+    }
+  }
   if (!info.is_on_host()) find_work_stream(api, info);
   info.has_lazy_sign = known != nullptr ? known->is_negated(tensor_in(object))
                                         : may_be_negated && is_negated(object);

@@ -218,6 +218,11 @@ void check_array(const LaunchDescriptor& descriptor, size_t index, const ArrayIn
     fail(descriptor, index, describe_array(slot), "a view with a pending negation",
          "call .resolve_neg() on it first");
   }
+  if (info.is_cut) [[unlikely]] {
+    fail(descriptor, index, describe_array(slot),
+         "a " + type_name(object) + " whose storage ends before its last element",
+         "resize the storage, or pass the part of the tensor that is left");
+  }
   if (info.view.data == nullptr && info.view.numel() != 0) [[unlikely]] {
     fail(descriptor, index, describe_array(slot), "a " + type_name(object) + " without memory",
          "pass an array that holds data");
