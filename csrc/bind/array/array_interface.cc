@@ -1,5 +1,3 @@
-#include "bind/array/array_interface.h"
-
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
@@ -7,7 +5,7 @@
 #include <string_view>
 
 #include "bind/array/array_memory.h"
-#include "bind/array/buffer_protocol.h"
+#include "bind/array/memory_protocols.h"
 #include "cuda/device.h"
 
 namespace nb = nanobind;

@@ -8,9 +8,9 @@
 #include <new>
 #include <tuple>
 
-#include "bind/array/array_interface.h"
 #include "bind/array/array_reader.h"
 #include "bind/array/dlpack_export.h"
+#include "bind/array/memory_protocols.h"
 #include "bind/bindings.h"
 #include "core/memory/aliasing.h"
 #include "core/memory/copy.h"

@@ -2,11 +2,9 @@
 
 #include <array>
 
-#include "bind/array/array_interface.h"
 #include "bind/array/array_memory.h"
-#include "bind/array/buffer_protocol.h"
 #include "bind/array/builtin_call.h"
-#include "bind/array/numpy_access.h"
+#include "bind/array/memory_protocols.h"
 #include "bind/torch/tensor_access.h"
 
 namespace nb = nanobind;

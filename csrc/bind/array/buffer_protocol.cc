@@ -1,7 +1,7 @@
-#include "bind/array/buffer_protocol.h"
-
 #include <iterator>
 #include <string_view>
+
+#include "bind/array/memory_protocols.h"
 
 namespace nb = nanobind;
 

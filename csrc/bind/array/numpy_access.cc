@@ -1,10 +1,8 @@
-#include "bind/array/numpy_access.h"
-
 #include <array>
 #include <type_traits>
 
-#include "bind/array/buffer_protocol.h"
 #include "bind/array/builtin_call.h"
+#include "bind/array/memory_protocols.h"
 
 namespace nb = nanobind;
 
