@@ -16,6 +16,7 @@ from kernelcore.base.errors import KernelArgumentError, KernelGradError
 from kernelcore.language.types import Scalar, element_type
 from kernelcore.launch.dispatch import Dims, argument_leaves
 from kernelcore.launch.kernel import Kernel, not_a_kernel
+from kernelcore.launch.tangent_launch import push_tangents
 from kernelcore.passes.autodiff.activity import is_float
 from kernelcore.runtime.array.array import Array as Data
 
@@ -104,6 +105,7 @@ def gradcheck(
     atol: float = 1e-3,
     rtol: float = 1e-2,
     pairs: Pairs | None = None,
+    forward: bool = False,
     raise_exception: bool = True,
 ) -> bool:
     """Whether the adjoint of a kernel gives what central differences give.
@@ -120,18 +122,51 @@ def gradcheck(
         atol: Absolute tolerance.
         rtol: Relative tolerance.
         pairs: As for ``jacobian``.
+        forward: Whether forward mode, as ``jvp`` runs it, has to agree too: with the differences,
+            and with the adjoint, whose Jacobian is the same matrix.
         raise_exception: Whether an entry that differs is an error; else the result is False.
 
     Raises:
         KernelGradError: Naming the worst entry; or the kernel has no exact derivative.
-        KernelArgumentError: An argument does not fit, or a pair is none.
+        KernelArgumentError: An argument does not fit, or a pair is none; with ``forward``, the
+            kernel takes atomic minima or maxima, which ``jvp`` refuses.
     """
-    analytic = jacobian(kernel, dim, inputs, outputs, pairs=pairs)
+    adjoint = jacobian(kernel, dim, inputs, outputs, pairs=pairs)
     numeric = jacobian_fd(kernel, dim, inputs, outputs, eps=eps, pairs=pairs)
+    point = _Point.of(kernel, dim, inputs, outputs)
+    found = {"the adjoint": adjoint, "central differences": numeric}
+    comparisons = [("the adjoint", "central differences")]
+    if forward:
+        found["forward mode"] = point.forward_jacobians(pairs)
+        comparisons += [("forward mode", other) for other in ("central differences", "the adjoint")]
+    for first, second in comparisons:
+        text = _disagreement(point, (first, found[first]), (second, found[second]), atol, rtol)
+        if text is None:
+            continue
+        if not raise_exception:
+            return False
+        raise KernelGradError(
+            f"{kernel.name}(): {text}",
+            point.kernel.func.loc,
+            "look for a rule that is wrong, a kink at this point, or a step that is too small for "
+            "the precision: float64 arrays, or another eps",
+        )
+    return True
+
+
+def _disagreement(
+    point: _Point,
+    first: tuple[str, Jacobians],
+    second: tuple[str, Jacobians],
+    atol: float,
+    rtol: float,
+) -> str | None:
+    """How two named Jacobians differ, with the worst entry; None where they agree."""
+    (name, all_found), (other, all_wanted) = first, second
     worst: tuple[float, tuple[str, str], int, int] | None = None
     wrong = total = 0
-    for key, found in analytic.items():
-        want = numeric[key]
+    for key, found in all_found.items():
+        want = all_wanted[key]
         with np.errstate(invalid="ignore"):
             excess = np.abs(found - want) - (atol + rtol * np.abs(want))
         # A NaN difference is wrong unless both entries are the same infinity.
@@ -142,20 +177,19 @@ def gradcheck(
             row, column = np.unravel_index(int(excess.argmax()), excess.shape)
             worst = (float(excess.max()), key, int(row), int(column))
     if worst is None or not wrong:
-        return True
-    if raise_exception:
-        point = _Point.of(kernel, dim, inputs, outputs)
-        _, key, row, column = worst
-        raise KernelGradError(
-            f"{kernel.name}(): the adjoint and central differences disagree in {wrong} of {total} "
-            f"entries; the worst is the derivative of {point.element(key[1], row)} with respect to "
-            f"{point.element(key[0], column)}: analytic {analytic[key][row, column]:.9g}, numeric "
-            f"{numeric[key][row, column]:.9g}",
-            point.kernel.func.loc,
-            "look for a rule that is wrong, a kink at this point, or a step that is too small for "
-            "the precision: float64 arrays, or another eps",
-        )
-    return False
+        return None
+    _, key, row, column = worst
+    labels = {
+        "central differences": "numeric",
+        "the adjoint": "analytic",
+        "forward mode": "forward",
+    }
+    return (
+        f"{name} and {other} disagree in {wrong} of {total} entries; the worst is the derivative "
+        f"of {point.element(key[1], row)} with respect to {point.element(key[0], column)}: "
+        f"{labels[name]} {all_found[key][row, column]:.9g}, "
+        f"{labels[other]} {all_wanted[key][row, column]:.9g}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +288,30 @@ class _Point:
             for i, rows in zip(sources, found, strict=True):
                 rows[k] = gradients[i].reshape(-1)
         return found
+
+    def forward_jacobians(self, wanted: Pairs | None) -> Jacobians:
+        """The Jacobians in forward mode: a column per element of an input."""
+        found: Jacobians = {}
+        for source, targets in _by_input(self.pairs(wanted)).items():
+            start = self.start[source]
+            for i in targets:
+                found[self.key(source, i)] = np.empty((self.start[i].size, start.size))
+            for k in range(start.size):
+                unit = np.zeros_like(start)
+                unit.reshape(-1)[k] = 1
+                is_scalar = isinstance(self.kernel.func.params[source].type, Scalar)
+                tangents = {source: unit.item() if is_scalar else unit}
+                push_tangents(self.kernel, self.dim, self._arguments({}), tangents)
+                for i in targets:
+                    made = np.asarray(tangents[i], np.float64)
+                    found[self.key(source, i)][:, k] = made.reshape(-1)
+        return found
+
+    def _arguments(self, changed: dict[int, Array]) -> list[Any]:
+        """Copies of the arguments, with other values of some parameters."""
+        pairs = zip(self.kernel.func.params, self.start, strict=True)
+        after = [(p, changed.get(i, a).copy()) for i, (p, a) in enumerate(pairs)]
+        return [a.item() if isinstance(p.type, Scalar) else a for p, a in after]
 
     def differences(self, source: int, targets: Sequence[int], eps: float | None) -> list[Array]:
         """The Jacobians of ``targets`` by ``source``: a column per element, by differences."""

@@ -136,6 +136,30 @@ def _run(
     primals: Sequence[Any],
     given: dict[int, Any],
 ) -> Any:
+    found = push_tangents(kernel, dim, primals, given)
+    execute(kernel, dim, args)
+    return found[0] if len(found) == 1 else found
+
+
+def push_tangents(
+    kernel: Kernel, dim: Dims, primals: Sequence[Any], given: dict[int, Any]
+) -> tuple[Any, ...]:
+    """Compute the tangents of the float arrays that ``kernel`` writes; nothing else is written.
+
+    Args:
+        kernel: The kernel.
+        dim: The grid.
+        primals: The arguments, one per parameter of the IR.
+        given: Tangents by parameter of the IR; of arrays that are written, they are overwritten,
+            and zeros are added where there are none.
+
+    Returns:
+        Those of ``given`` for the arrays that are written, in the order of the parameters.
+
+    Raises:
+        KernelArgumentError: The kernel writes no floats, or arrays share memory; nothing was run.
+        KernelGradError: The kernel has no exact derivative.
+    """
     func = kernel.func
     results = [i for i, e in enumerate(kernel.effects) if e.writes and is_float(func.params[i])]
     if not results:
@@ -163,9 +187,7 @@ def _run(
     if fault is not None:
         raise fault_error(kernel, "tangent", *fault)
     submit(tangent.executable, dim, actual)
-    execute(kernel, dim, args)
-    found = tuple(given[i] for i in results)
-    return found[0] if len(found) == 1 else found
+    return tuple(given[i] for i in results)
 
 
 def _zeros_like(leaf: Any) -> Any:

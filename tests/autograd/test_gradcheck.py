@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,43 @@ def test_jacobians_are_those_of_the_closed_form() -> None:
         for key, want in EXPECTED.items():
             np.testing.assert_allclose(found[key], want, rtol=rtol, atol=rtol)
     assert gradcheck(mix, 3, [X, W, 2.0], outputs(), atol=1e-7, rtol=1e-7)
+
+
+@kc.kernel
+def squared_in_place(x: kc.array(dtype=kc.vec3d), v: kc.vec3d, y: F64):
+    i = kc.tid()
+    y[i] = y[i] * y[i] * kc.dot(x[i], v)
+
+
+@kc.kernel
+def rounded(x: F64, y: F64):
+    i = kc.tid()
+    y[i] = kc.floor(x[i]) * x[i]
+
+
+def test_forward_mode_agrees_with_the_adjoint_and_with_differences() -> None:
+    close: Any = {"atol": 1e-7, "rtol": 1e-7, "forward": True}
+    assert gradcheck(mix, 3, [X, W, 2.0], outputs(), **close)
+    points, y = np.arange(6.0).reshape(2, 3), np.array([2.0, 3.0])
+    assert gradcheck(squared_in_place, 2, [points, kc.vec3d(1.0, 2.0, 3.0), y], **close)
+    assert gradcheck(mix, 3, [X, W, 2.0], outputs(), pairs=[("w", "z")], **close)
+    assert gradcheck(rounded, 2, [np.array([0.5, 2.5])], [np.zeros(2)], **close)
+
+
+def test_a_wrong_forward_rule_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("kernelcore.autograd.gradcheck")
+    right = module.push_tangents
+
+    def wrong(kernel: Any, dim: Any, primals: Any, given: dict[int, Any]) -> Any:
+        found = right(kernel, dim, primals, given)
+        for tangent in found:
+            tangent[...] *= 3.0
+        return found
+
+    monkeypatch.setattr(module, "push_tangents", wrong)
+    with pytest.raises(kc.KernelGradError, match=r"forward mode and central diff.* forward .*num"):
+        gradcheck(mix, 3, [X, W, 2.0], outputs(), forward=True)
+    assert not gradcheck(mix, 3, [X, W, 2.0], outputs(), forward=True, raise_exception=False)
 
 
 def test_pairs_select_and_arguments_stay() -> None:
