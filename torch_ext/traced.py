@@ -144,8 +144,9 @@ def _by_name(pair: Callable[[], OperatorPair], k: int) -> Callable[..., Any]:
 
     @constant
     def register() -> tuple[str, ...]:
-        fusion.mark_table()
         operator = pair()[k]
+        if operator.origin.fuse:
+            fusion.mark_table()
         _ = operator.public
         return tuple(operator.qualname.split("::"))
 

@@ -16,6 +16,9 @@ from jax import export
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 import kernelcore as kc
+from jax_ffi import fusion
+from kernelcore.builtins.spelling import LIBRARY_ULP
+from tests.operators import test_fusion as kernels
 
 AnyRank = kc.array(dtype=float, ndim=...)
 Floats = kc.array(dtype=float)
@@ -90,6 +93,15 @@ def test_operators_stay_where_results_would_have_other_bits() -> None:
     assert not is_launched(moved, *args)
     for one, want in zip(jax.jit(moved)(*args), moved(*args), strict=True):
         assert np.array_equal(one, want)
+
+
+def test_elementary_functions_err_by_as_little_as_is_said() -> None:
+    errors: dict[str, float] = {}
+    for name, spelling, args, want in kernels.elementary():
+        found = jax.jit(lambda *a, s=spelling: s(fusion._FUNCTIONS, kc.float32, *a))(*args)
+        errors[name] = kernels.ulps(np.asarray(found), want)
+    assert {name: e for name, e in errors.items() if e > LIBRARY_ULP} == {}
+    assert len(errors) > 15
 
 
 def test_constants_that_cancel_round_in_between() -> None:

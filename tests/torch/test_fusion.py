@@ -12,9 +12,12 @@ import numpy as np
 import pytest
 import torch
 from torch._inductor.utils import run_and_get_code
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import kernelcore as kc
+from kernelcore.builtins.spelling import LIBRARY_ULP
 from tests.operators import test_fusion as kernels
+from torch_ext import fusion
 
 AnyRank = kc.array(dtype=float, ndim=...)
 Floats = kc.array(dtype=float)
@@ -177,6 +180,22 @@ def test_elementary_functions_are_torchs_where_the_operator_allows_it() -> None:
     want, wanted = with_gradient(wavy)(x)
     torch.testing.assert_close(y, want, rtol=1e-6, atol=1e-7)
     torch.testing.assert_close(gradient, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_elementary_functions_err_by_as_little_as_is_said() -> None:
+    rows = list(kernels.elementary())
+    xp = fusion._Functions(torch.device("cpu"))
+
+    def all_of(*given: list[torch.Tensor]) -> list[torch.Tensor]:
+        return [row[1](xp, kc.float32, *args) for row, args in zip(rows, given, strict=True)]
+
+    given = [[torch.from_numpy(a) for a in row[2]] for row in rows]
+    found = torch.compile(make_fx(all_of)(*given))(*given)
+    errors = {
+        row[0]: kernels.ulps(one.numpy(), row[3]) for row, one in zip(rows, found, strict=True)
+    }
+    assert {name: e for name, e in errors.items() if e > LIBRARY_ULP} == {}
+    assert len(errors) > 15
 
 
 def test_what_is_not_elementwise_stays_an_operator() -> None:
