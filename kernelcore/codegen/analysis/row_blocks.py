@@ -116,30 +116,18 @@ def _blocked(loop: Eqn, strides: Strides, defined: Mapping[Var, Eqn]) -> Blocked
     moves = iteration_strides(body, int(step.value))
     computed = _Computed(body, written)
     found: dict[tuple[Atom, ...], list[Eqn]] = {}
-    for eqn in body.eqns:
-        if _goes_along_row(eqn, strides, moves) and computed.knows(element_indices(eqn)):
+    known = [e for e in body.eqns if e.op.kind in ACCESSES and computed.knows(element_indices(e))]
+    for eqn in known:
+        if _goes_along_row(eqn, strides, moves):
             found.setdefault(eqn.inputs[: 1 + array_type(eqn).ndim], []).append(eqn)
     streams = [_stream(group, moves) for group in found.values()]
     alone = [s for s in streams if _is_alone(s, accesses, written)]
-    scatters = {
-        eqn: _last_step(eqn, moves)
-        for eqn in body.eqns
-        if _is_scatter(eqn, strides, moves) and computed.knows(element_indices(eqn))
-    }
-    arrays = {eqn.inputs[0] for eqn in scatters}
-    for array in arrays:
-        places = [e for e in accesses if e.inputs[0] is array]
-        # One iteration alone reaches a column, so lanes and statements keep their order there.
-        if (
-            not all(e in scatters for e in places)
-            or len({element_indices(e)[-1] for e in places}) > 1
-        ):
-            scatters = {e: step for e, step in scatters.items() if e.inputs[0] is not array}
+    scatters = _scatters([e for e in known if _is_scatter(e, strides, moves)], accesses, moves)
     if not (alone or scatters):
         return None
     sums: dict[Eqn, int] = {}
-    for eqn in body.eqns if _is_long(loop) else ():
-        if _is_sum_of_lanes(eqn, strides, moves) and computed.knows(element_indices(eqn)):
+    for eqn in known if _is_long(loop) else ():
+        if _is_sum_of_lanes(eqn, strides, moves):
             others = (e for e in accesses if e.inputs[0] is eqn.inputs[0])
             if all(_add_apart(eqn, other, body, defined) for other in others):
                 sums[eqn] = _last_step(eqn, moves)
@@ -170,6 +158,20 @@ def _is_scatter(eqn: Eqn, strides: Strides, moves: Strides) -> bool:
         return False
     *outer, last = (stride_of(strides, i) for i in element_indices(eqn))
     return last == 0 and any(s != 0 for s in outer)
+
+
+def _scatters(found: Sequence[Eqn], accesses: Sequence[Eqn], moves: Strides) -> dict[Eqn, int]:
+    """The ``scatters`` of a loop: those ``found`` whose array has one column per iteration.
+
+    No other iteration reaches that column, so lanes and statements keep their order there.
+    """
+    steps: dict[Eqn, int] = {}
+    for eqn in found:
+        places = [e for e in accesses if e.inputs[0] is eqn.inputs[0]]
+        columns = {element_indices(e)[-1] for e in places}
+        if len(columns) == 1 and all(e in found for e in places):
+            steps[eqn] = _last_step(eqn, moves)
+    return steps
 
 
 def _is_shared_addition(eqn: Eqn, moves: Strides) -> bool:
