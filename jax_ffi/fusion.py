@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.core import ShapedArray
 from jax.interpreters import mlir
@@ -32,7 +33,7 @@ _NARROW = Arithmetic(frozenset(s for s in SCALARS if s.bits < 64), rounds_once=F
 
 
 def _arithmetic() -> Arithmetic:
-    return _WIDE if jax.config.jax_enable_x64 else _NARROW
+    return _WIDE if jax.dtypes.canonicalize_dtype(np.int64) == np.int64 else _NARROW
 
 
 def require_arithmetic(operation: Operation, fuse: Fuse) -> None:
@@ -56,7 +57,8 @@ def lower_fused(ctx: mlir.LoweringRuleContext, operands: Sequence[Any], launch: 
         return computed(operation, _FUNCTIONS, values)
 
     # Where shardings are part of types, those of operands may differ; results are replicated.
-    plain = ctx.replace(avals_in=[ShapedArray(a.shape, a.dtype) for a in ctx.avals_in])
+    avals: Sequence[Any] = ctx.avals_in
+    plain = ctx.replace(avals_in=[ShapedArray(a.shape, a.dtype) for a in avals])
     return mlir.lower_fun(whole, multiple_results=True)(plain, *operands)
 
 

@@ -2,6 +2,7 @@
 
 # Its code is right for kernels and looser than the types of the stub.
 # pyright: reportGeneralTypeIssues=false, reportOptionalMemberAccess=false
+# pyright: reportArgumentType=false, reportCallIssue=false, reportOptionalCall=false
 
 from __future__ import annotations
 
