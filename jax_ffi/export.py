@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from jax import export as jax_export
@@ -30,7 +31,8 @@ def export(
         platforms: As for ``jax.export.export``.
         disabled_checks: Further checks to disable; that of kernels' calls is not needed.
         embed_objects: Whether the program holds the machine code of its kernels, so that processes
-            on the same kind of processor need nothing else. Its derivatives do not hold theirs.
+            on the same kind of processor need nothing else. So do the derivatives that
+            ``serialize(vjp_order=...)`` stores.
 
     Returns:
         A function of arguments, or of their shapes, which returns a ``jax.export.Exported``.
@@ -42,9 +44,22 @@ def export(
 
     def exported(*args: Any, **named: Any) -> Any:
         with embeds(embed_objects):
-            return run(*args, **named)
+            return _with_derivatives(run(*args, **named), embed_objects)
 
     return exported
+
+
+def _with_derivatives(exported: Any, embeds_objects: bool) -> Any:
+    """``exported``, whose derivatives of any order hold what it holds; JAX makes them later."""
+    make = exported._get_vjp
+    if make is None:
+        return exported
+
+    def get_vjp(of: Any) -> Any:
+        with embeds(embeds_objects):
+            return _with_derivatives(make(of), embeds_objects)
+
+    return replace(exported, _get_vjp=get_vjp)
 
 
 # Loads what ``export`` and ``serialize`` made, in a process that has the kernels.

@@ -20,7 +20,7 @@ from jax.experimental import serialize_executable
 
 import jax_ffi
 import kernelcore as kc
-from jax_ffi import jax_kernel
+from jax_ffi import jax_callable, jax_kernel
 from kernelcore.base.host import host
 from tests.helpers.paths import ROOT
 
@@ -204,3 +204,48 @@ def test_a_process_that_has_wrapped_the_kernel_needs_no_cache(tmp_path: Path) ->
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == str(EXPECTED)
+
+
+@kc.kernel
+def cubed(x: F32, o: F32):
+    i = kc.tid()
+    o[i] = x[i] * x[i] * x[i]
+
+
+def cubed_twice(x: F32, o: F32):
+    t = kc.empty(x.shape)
+    kc.launch(cubed, x.shape, [x], [t])
+    kc.launch(scaled, x.shape, [t], [o])
+
+
+DERIVED = """
+import sys
+import jax, jax.numpy as jnp
+import jax_ffi
+with open(sys.argv[1], "rb") as file:
+    program = jax_ffi.deserialize(bytearray(file.read()))
+f = lambda x: program.call(x).sum()
+x = jnp.arange(4, dtype=jnp.float32)
+first = jax.grad(f)
+print(first(x).tolist(), jax.grad(lambda x: first(x).sum())(x).tolist())
+"""
+
+
+@pytest.mark.parametrize("kind", ["kernel", "launches"])
+def test_embedded_programs_hold_their_derivatives(tmp_path: Path, kind: str) -> None:
+    made = jax_kernel(cubed) if kind == "kernel" else jax_callable(cubed_twice)
+    program = jax_ffi.export(jax.jit(lambda x: made(x)[0]), embed_objects=True)
+    stored = tmp_path / "program"
+    stored.write_bytes(program(jnp.arange(4, dtype=jnp.float32)).serialize(vjp_order=2))
+    done = subprocess.run(
+        [sys.executable, "-c", DERIVED, str(stored)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": ".", "KC_CACHE_DIR": str(tmp_path / "empty")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    x, factor = np.arange(4.0), 1.0 if kind == "kernel" else SCALE
+    assert done.stdout.strip() == f"{(3 * factor * x**2).tolist()} {(6 * factor * x).tolist()}"
