@@ -67,10 +67,11 @@ DECLARED_MATCH = re.compile(r"declare .*@emulated_match_all_sync_i64p\(.*\n")
 
 
 class Outcome(NamedTuple):
-    """The status of a launch, and what it printed."""
+    """The status of a launch, what it printed, and the words after the status."""
 
     status: int
     printed: str
+    words: tuple[int, ...] = ()
 
 
 def run(
@@ -109,7 +110,7 @@ def run(
     )
     assert misuses == 0, f"lanes disagreed {misuses} times"
     printed = ctypes.string_at(_library().printed_text(), _library().printed_bytes())
-    return Outcome(status[0], printed.decode())
+    return Outcome(status[0], printed.decode(), tuple(status[1:]))
 
 
 def host_text(func: Func, symbol: str, order: Order = Order.ANY) -> str:

@@ -151,7 +151,7 @@ def reports(x: kc.array(dtype=float), count: kc.int64, name: kc.array(dtype=kc.u
 
 def test_printing_is_that_of_the_processor(capfd: pytest.CaptureFixture[str]) -> None:
     args = [np.array([1.5, 2.5, 1e-7], np.float32), -7, np.zeros(3, np.uint8)]
-    status, printed = emulation.run(optimize(reports.func), args, 3)
+    status, printed, _ = emulation.run(optimize(reports.func), args, 3)
     assert status == abi.STATUS_OK
     kc.launch(reports, dim=3, inputs=args)
     kc.synchronize()
@@ -165,7 +165,7 @@ def prints_zero_bytes(count: kc.int64):
 
 
 def test_zero_bytes_are_printed_between_numbers() -> None:
-    status, printed = emulation.run(optimize(prints_zero_bytes.func), [7], 1)
+    status, printed, _ = emulation.run(optimize(prints_zero_bytes.func), [7], 1)
     assert (status, printed) == (abi.STATUS_OK, "a\0\0\0b 7 c\0 8\n")
 
 
@@ -176,6 +176,26 @@ def test_the_first_failing_assertion_is_reported() -> None:
     assert status == abi.STATUS_FIRST_ASSERTION
     assert name[70] == 0
     assert name[69] == 69
+
+
+@kc.kernel
+def accumulates(x: kc.array2d(dtype=float), y: kc.array2d(dtype=float), t: kc.array(dtype=float)):
+    i, j = kc.tid()
+    y[i, j] += 1.0 / x[i, j]
+    kc.atomic_add(t, 0, x[i, j])
+
+
+def test_a_write_that_is_not_finite_is_reported_with_thread_and_value() -> None:
+    x, y, t = np.ones((3, 40), np.float32), np.zeros((3, 40), np.float32), np.zeros(1, np.float32)
+    x[1, 33] = 0.0
+    with kc.check_finite():
+        func = optimize(kc.Kernel(accumulates.pyfunc).func)
+    status, _, words = emulation.run(func, [x, y, t], x.shape)
+    # The launch index, the bits of the value, the index of the element.
+    infinity = int(np.array(np.inf).view(np.int64))
+    assert (status, *words[:5]) == (abi.STATUS_FIRST_ASSERTION, 1, 33, infinity, 1, 33)
+    x[1, 33] = 1.0
+    assert emulation.run(func, [x, y, t], x.shape).status == abi.STATUS_OK
 
 
 @kc.kernel
