@@ -174,6 +174,21 @@ def test_a_failure_is_raised_by_the_next_wait(driver: FakeDriver) -> None:
         kc.config.verify_cuda = False
 
 
+@pytest.mark.usefixtures("driver")
+def test_launches_on_a_gpu_follow_check_finite() -> None:
+    x, y = kc.array([1.0, 3e38], dtype=float, device="cuda:0"), numbers(2)
+    for _ in range(2):
+        for _ in range(2):
+            kc.launch(saxpy, 2, [x, 2.0, y])
+            kc.synchronize()
+        with kc.check_finite():
+            for _ in range(2):
+                kc.launch(saxpy, 2, [x, 2.0, y])
+                with pytest.raises(kc.KernelFiniteError, match=r"thread 1 .* inf to y\[1\]"):
+                    kc.synchronize()
+                kc.synchronize()
+
+
 def test_errors_of_the_driver_have_a_remedy(driver: FakeDriver) -> None:
     x = numbers(4)
     driver.fail("cuLaunchKernel", fake.ILLEGAL_ADDRESS)
