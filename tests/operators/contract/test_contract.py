@@ -14,18 +14,52 @@ import torch
 
 import kernelcore as kc
 from tests.operators.contract.cases import (
-    CASES,
+    BODIES,
     AnyRank,
+    Body,
     Case,
+    Floats,
+    Floats2,
     cubed,
+    floats,
+    momentum,
     polar,
     product,
     ramp,
     swish,
     wave,
 )
+from tests.operators.contract.cases import CASES as OWN_CASES
 from tests.operators.contract.libraries import LIBRARIES, converted
 
+
+@kc.op(launch_dims=("h", "w"))
+@kc.kernel
+def tiled(x: Floats, h: int, w: int, image: Floats2):
+    i, j = kc.tid()
+    image[i, j] = x[(i + j) % x.shape[0]] * x[0]
+
+
+CASES = [
+    *OWN_CASES,
+    Case(
+        "integer extents and an array",
+        tiled,
+        (floats(3), 2, 4),
+        lambda x, h, w: (x[(np.arange(h)[:, None] + np.arange(w)) % len(x)] * x[0],),
+        (0,),
+        (0,),
+    ),
+    Case(
+        "fields of an array of structs",
+        lambda position, mass, v: momentum({"position": position, "mass": mass}, v),
+        (BODIES["position"], BODIES["mass"], floats(4, 3)),
+        lambda position, mass, v: (mass[:, None] * (v + position),),
+        (0, 1, 2),
+        (0, 2),
+        frameworks=("torch", "jax", "paddle"),
+    ),
+]
 RUNS = [
     pytest.param(case, library, id=f"{case.name}-{library}")
     for case in CASES
@@ -100,6 +134,40 @@ def test_arguments_stay_as_they_are(case: Case, library: str) -> None:
         if isinstance(one, LIBRARIES[library].kind) and isinstance(was, LIBRARIES[library].kind):
             to_numpy = LIBRARIES[library].numbers
             assert np.array_equal(to_numpy(one), to_numpy(was))
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if "numpy" in c.frameworks], ids=lambda c: c.name
+)
+def test_read_only_arrays_are_arguments(case: Case) -> None:
+    def locked(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: locked(field) for name, field in value.items()}
+        if isinstance(value, np.ndarray):
+            value = value.copy(order="K")
+            value.flags.writeable = False
+        return value
+
+    found = case.op(*map(locked, case.args), **case.options)
+    for one, want in zip(
+        as_tuple(found), as_tuple(case.op(*case.args, **case.options)), strict=True
+    ):
+        assert np.array_equal(one, want)
+        assert one.flags.writeable
+
+
+def test_a_tape_gives_gradients_of_arrays_of_structs() -> None:
+    bodies = converted("kernelcore", BODIES, Body)
+    bodies.requires_grad = True
+    v = kc.array(floats(4, 3), dtype=kc.vec3)
+    with kc.Tape() as tape:
+        found = momentum(bodies, v)
+    weights = floats(4, 3, seed=6)
+    tape.backward(grads={found: kc.array(weights, dtype=kc.vec3)})
+    slopes = bodies.grad.numpy()
+    np.testing.assert_allclose(slopes["position"], BODIES["mass"][:, None] * weights, rtol=1e-6)
+    moved = floats(4, 3) + BODIES["position"]
+    np.testing.assert_allclose(slopes["mass"], (weights * moved).sum(1), rtol=1e-6)
 
 
 @pytest.mark.parametrize(("case", "library"), DIFFERENTIATED)
