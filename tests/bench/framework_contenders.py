@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -26,10 +27,10 @@ TRANSPOSED = "gradient, transposed"
 TRANSPOSED_OPERANDS = "forward, transposed"
 
 # What is run, by kind: functions of no arguments that return arrays of a framework.
-Runs = Mapping[str, Callable[[], Sequence[Any]]]
+Runs = dict[str, Callable[[], Sequence[Any]]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Problem:
     """The arrays of a case.
 
@@ -48,6 +49,12 @@ class Problem:
         """The operands by which it is differentiated."""
         return [k for k, a in enumerate(self.args) if _is_float(a)]
 
+    @cached_property
+    def in_jax(self) -> tuple[list[jax.Array], jax.Array]:
+        """The operands that are arrays, and the cotangent; all contenders in JAX share them."""
+        arrays = [jnp.asarray(a) for a in self.args if isinstance(a, np.ndarray)]
+        return arrays, jnp.asarray(self.cotangent)
+
 
 def problem_of(case: Case) -> Problem:
     """The operands of ``case``, and a cotangent."""
@@ -65,54 +72,68 @@ def contenders_of(problem: Problem, *, is_quick: bool) -> dict[str, Runs]:
     op = kc.op(**case.options)(case.make(kc, getattr(kc, case.dtype)))
     ours = torch.vmap(op, batch) if batch else op
     found: dict[str, Runs] = {
-        OURS: runs_in_torch(problem, ours),
+        OURS: runs_in_torch(problem, ours) | ({} if case.is_long else strided_runs(problem, ours)),
         TORCH: runs_in_torch(problem, case.by_torch),
         JAX: runs_in_jax(problem, case.by_jax),
     }
     if not is_quick:
         found[COMPILED] = runs_in_torch(problem, torch.compile(case.by_torch))
         found[OURS_IN_JAX] = runs_in_jax(problem, jax.vmap(op, batch) if batch else op)
-        if not batch:
+        if not batch and not case.is_long:
             found[WARP] = runs_in_warp(problem)
     return found
 
 
 def runs_in_torch(problem: Problem, function: Callable[..., torch.Tensor]) -> Runs:
-    """``function`` of tensors."""
+    """``function`` of tensors that share the memory of the problem."""
+    args = [_as_tensor(a) for a in problem.args]
+    dense = torch.from_numpy(problem.cotangent)
+    return {
+        FORWARD: _forward(function, args),
+        GRADIENT: _gradient(problem, function, dense),
+        EXPANDED: _gradient(problem, function, dense.new_ones(()).expand(dense.shape)),
+    }
+
+
+def strided_runs(problem: Problem, function: Callable[..., torch.Tensor]) -> Runs:
+    """``function`` of operands, or for a cotangent, whose columns are adjacent."""
     args = [_as_tensor(a) for a in problem.args]
     across = [_transposed(a) if isinstance(a, torch.Tensor) else a for a in args]
-    leaves = list(args)
-    for k in problem.varied:
-        leaves[k] = args[k].clone().requires_grad_()
-    varied = [leaves[k] for k in problem.varied]
-    cotangent = torch.from_numpy(problem.cotangent)
-    cotangents = {
-        GRADIENT: cotangent,
-        EXPANDED: cotangent.new_ones(()).expand(cotangent.shape),
-        TRANSPOSED: _transposed(cotangent),
-    }
-
-    def forward(operands: Sequence[Any]) -> Sequence[torch.Tensor]:
-        with torch.no_grad():
-            return (function(*operands),)
-
-    def gradient(ct: torch.Tensor) -> Sequence[torch.Tensor]:
-        found = function(*leaves)
-        return found.detach(), *torch.autograd.grad(found, varied, ct)
-
-    gradients = {kind: (lambda ct=ct: gradient(ct)) for kind, ct in cotangents.items()}
+    cotangent = _transposed(torch.from_numpy(problem.cotangent))
     return {
-        FORWARD: lambda: forward(args),
-        TRANSPOSED_OPERANDS: lambda: forward(across),
-        **gradients,
+        TRANSPOSED_OPERANDS: _forward(function, across),
+        TRANSPOSED: _gradient(problem, function, cotangent),
     }
+
+
+def _forward(
+    function: Callable[..., torch.Tensor], args: Sequence[Any]
+) -> Callable[[], Sequence[torch.Tensor]]:
+    def run() -> Sequence[torch.Tensor]:
+        with torch.no_grad():
+            return (function(*args),)
+
+    return run
+
+
+def _gradient(
+    problem: Problem, function: Callable[..., torch.Tensor], cotangent: torch.Tensor
+) -> Callable[[], Sequence[torch.Tensor]]:
+    """A forward and a backward pass; results, then gradients."""
+    leaves = [_as_tensor(a) for a in problem.args]
+    varied = [leaves[k].requires_grad_() for k in problem.varied]
+
+    def run() -> Sequence[torch.Tensor]:
+        found = function(*leaves)
+        return found.detach(), *torch.autograd.grad(found, varied, cotangent)
+
+    return run
 
 
 def runs_in_jax(problem: Problem, function: Callable[..., Any]) -> Runs:
     """``function`` of JAX arrays, under ``jax.jit``; integers are literals of the program."""
-    arrays = [jnp.asarray(a) for a in problem.args if isinstance(a, np.ndarray)]
+    arrays, cotangent = problem.in_jax
     places = [k for k, a in enumerate(problem.args) if isinstance(a, np.ndarray)]
-    cotangent = jnp.asarray(problem.cotangent)
 
     def with_arrays(*given: Any) -> Any:
         args = list(problem.args)
