@@ -11,6 +11,7 @@ import argparse
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import geometric_mean
@@ -98,7 +99,7 @@ def main() -> int:
         if not options.strides:
             rows += _measured(problem, found, rounds)
         if not case.is_long:
-            strided += _strided(case, found[OURS], rounds)
+            strided += _strided(case, found[OURS], rounds, threads)
     _conclude(rows, strided, threads)
     return 0
 
@@ -156,10 +157,12 @@ def _measured(problem: Problem, found: Mapping[str, Runs], rounds: int) -> list[
     return rows
 
 
-def _strided(case: Case, runs: Runs, rounds: int) -> list[Row]:
+def _strided(case: Case, runs: Runs, rounds: int, threads: int) -> list[Row]:
     """Our times for operands of other strides as multiples of those for dense ones."""
     contenders = {kind: Contender(run) for kind, run in runs.items()}
-    timings = timed(contenders, rounds, SECONDS_PER_ROW)
+    # Processor time of one thread does not depend on what else the machine does.
+    clock = time.process_time if threads == 1 else time.perf_counter
+    timings = timed(contenders, rounds, SECONDS_PER_ROW, clock)
     rows: list[Row] = []
     for kind, dense in DENSE_KINDS.items():
         pair = {kind: timings[kind], dense: timings[dense]}

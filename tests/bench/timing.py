@@ -54,7 +54,10 @@ def calls_per_sample(function: Callable[[], object]) -> int:
 
 
 def timed(
-    contenders: Mapping[str, Contender], rounds: int = ROUNDS, seconds: float = SECONDS_PER_ROW
+    contenders: Mapping[str, Contender],
+    rounds: int = ROUNDS,
+    seconds: float = SECONDS_PER_ROW,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Timing]:
     """The time of one call of each contender, measured turn by turn.
 
@@ -70,7 +73,7 @@ def timed(
         if number >= FEWEST_ROUNDS and time.perf_counter() - begin > seconds:
             break
         for name, contender in contenders.items():
-            samples[name].append(sample(contender, counts[name]))
+            samples[name].append(sample(contender, counts[name], clock))
     return {name: timing_of(s) for name, s in samples.items()}
 
 
@@ -102,16 +105,18 @@ def report(
     show(title, rows, ours, goals)
 
 
-def sample(contender: Contender, count: int) -> float:
-    """Microseconds of one of ``count`` calls of a contender."""
+def sample(
+    contender: Contender, count: int, clock: Callable[[], float] = time.perf_counter
+) -> float:
+    """Microseconds of one of ``count`` calls of a contender, by a ``clock`` of seconds."""
     contender.prepare()
     # What the contender before left in the caches and asleep is not this one's time.
     _run_for(contender.warm_seconds, contender.run)
     repeat, run = range(count), contender.run
-    start = time.perf_counter()
+    start = clock()
     for _ in repeat:
         run()
-    return (time.perf_counter() - start) / count * 1e6
+    return (clock() - start) / count * 1e6
 
 
 def _run_for(seconds: float, function: Callable[[], object]) -> None:
