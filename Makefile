@@ -149,7 +149,7 @@ fuzz-capsules: $(VENV)/.built
 fuzz-cache: export KC_FUZZ_ENTRIES ?= 100000
 fuzz-cache: $(VENV)/.built
 	$(BIN)/python -m pytest -q tests/fuzz/test_cache_entries.py
-	$(BIN)/python -m tests.fuzz.cache_kills --processes 24 --seconds 180
+	$(BIN)/python -m tests.fuzz.test_cache_kills --processes 24 --seconds 180
 
 # Launches from several threads, interrupts and the registry under ThreadSanitizer.
 CORE := accumulate/accumulated_copy accumulate/accumulating_run accumulate/commit_sequences launch_descriptor \
