@@ -82,7 +82,7 @@ def paddle_op(
         return PaddleOperator(kernel_operation(version, results, updated, launch_dims, output_dims))
 
     made = PaddleFunction(Versions(version, make))
-    made.remake = partial(
+    remake: partial[Any] = partial(
         paddle_op,
         kernel,
         outputs=outputs,
@@ -90,6 +90,7 @@ def paddle_op(
         launch_dims=launch_dims,
         output_dims=output_dims,
     )
+    made.remake = remake
     return made
 
 

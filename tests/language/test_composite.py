@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from kernelcore import types
 from kernelcore.base.errors import KernelAttributeError, KernelTypeError
 from kernelcore.frontend.values.component import attribute
-from kernelcore.language import composite_types
+from kernelcore.language import composite_types, types
 from kernelcore.language.composite import Composite
 from kernelcore.language.composite_types import (
     mat22,

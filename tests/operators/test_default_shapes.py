@@ -210,7 +210,8 @@ def _on_numpy(function: Any, given: Any, dims: Any) -> Any:
 
 
 def _on_arrays(function: Any, given: Any, dims: Any) -> Any:
-    return kc.op(function, output_dims=dims)(*map(kc.array, given)).numpy()
+    op: Any = kc.op(function, output_dims=dims)
+    return op(*(kc.array(a) for a in given)).numpy()
 
 
 def _on_tape(function: Any, given: Any, dims: Any) -> Any:

@@ -95,7 +95,8 @@ def default_shapes_checked(interface: Interface, args: Sequence[Any]) -> Generat
         given = argument_leaves(kernel, args)
         names = [name_of(leaf) for leaf in given]
         require_default_shapes(interface.name, kernel, names)
-        grid = tuple(dim) if isinstance(dim, tuple | list) else (dim,)
+        # One number may be of NumPy.
+        grid: Sequence[Any] = tuple(dim) if isinstance(dim, tuple | list) else (dim,)
         for i, (effect, leaf, name) in enumerate(zip(kernel.effects, given, names, strict=True)):
             if name is not None and effect.writes:
                 _require_whole(kernel, i, leaf.shape, grid)
@@ -107,7 +108,7 @@ def default_shapes_checked(interface: Interface, args: Sequence[Any]) -> Generat
         observer.reset(token)
 
 
-def _require_whole(kernel: Kernel, param: int, shape: Sequence[int], grid: Sequence[int]) -> None:
+def _require_whole(kernel: Kernel, param: int, shape: Sequence[int], grid: Sequence[Any]) -> None:
     """Refuse a launch over fewer points than an array has that it writes at its launch index."""
     for axis, (extent, points) in enumerate(zip(shape, grid, strict=False)):
         if extent > points:
