@@ -331,8 +331,9 @@ def of_scene(s: Scene, y: Floats):
     s.x[i] = y[i]
 
 
+# Its name is that of a helper.
 @kc.kernel
-def of_structs(p: kc.array(dtype=Inner), y: Floats):
+def store(p: kc.array(dtype=Inner), y: Floats):
     i = kc.tid()
     q = p[i]
     q.n = q.n + 1
@@ -364,7 +365,7 @@ def elements(arg: Any) -> bytes:
         (scatters, (2, 3), lambda y: [indexed(np.array([3, 1], np.int32), None), y]),
         (calls_native, 3, lambda y: [y + 2, np.ones((3, 3), np.float32), y]),
         (of_scene, 3, lambda y: [scene(), y]),
-        (of_structs, 3, lambda y: [np.zeros(3, Inner.numpy_dtype()), y]),
+        (store, 3, lambda y: [np.zeros(3, Inner.numpy_dtype()), y]),
     ],
 )
 def test_every_kind_of_argument_is_taken(kernel: kc.Kernel, dim: Any, given: Any) -> None:

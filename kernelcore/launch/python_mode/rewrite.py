@@ -50,8 +50,9 @@ def _compiled(pyfunc: Callable[..., Any]) -> CodeType:
     tree.args.defaults, tree.args.kw_defaults = [], [None] * len(tree.args.kwonlyargs)
     rewrite = _Rewrite()
     tree.body = [rewrite.visit(stmt) for stmt in tree.body]
-    # Free variables are those of a function around it, and the function's own name is none.
-    name, tree.name = tree.name, f"_kc_{tree.name}"
+    # Free variables are those of a function around it, and the function's own name is none, nor
+    # that of a helper.
+    name, tree.name = tree.name, f"_kc_code_of_{tree.name}"
     names = [ast.arg(name) for name in pyfunc.__code__.co_freevars]
     arguments = ast.arguments([], names, None, [], [], None, [])
     around = ast.copy_location(ast.FunctionDef("around", arguments, [tree], []), tree)
