@@ -182,12 +182,17 @@ def _array_leaves(type_: ArrayOf, value: Any, name: str) -> list[Any]:
 
 def _check_extents(fields: Sequence[Any], type_: ArrayOf, name: str) -> None:
     """Refuse fields of an array of structs that differ in shape: kernels ask one of them."""
-    names = leaf_names(name, type_)
-    shapes = [tuple(getattr(a, "shape", ()))[: type_.ndim] for a in fields]
-    for leaf, shape in zip(names, shapes, strict=False):
-        if shape != shapes[0]:
+    # What has no shape is no array, and refused by who reads it.
+    shaped = [
+        (leaf, tuple(field.shape)[: type_.ndim])
+        for leaf, field in zip(leaf_names(name, type_), fields, strict=False)
+        if hasattr(field, "shape")
+    ]
+    for leaf, shape in shaped:
+        first, expected = shaped[0]
+        if shape != expected:
             raise KernelArgumentError(
-                f"{leaf}: expected the extents of {names[0]}, {shapes[0]}, found {shape}",
+                f"{leaf}: expected the extents of {first}, {expected}, found {shape}",
                 remedy="the fields of an array of structs have its shape",
             )
 
