@@ -13,7 +13,6 @@ entry is when it was last used, to the day.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import stat
@@ -24,6 +23,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kernelcore.base.digest import sha256
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.base.lazy import Deferred
 
@@ -42,7 +42,7 @@ _ENTRY = re.compile(f"[0-9a-f]{{{KEY_DIGITS}}}\\.({'|'.join(KINDS)})")
 # Entries that are being written, or that a process which was killed left behind.
 _UNFINISHED = re.compile(f"\\.[0-9a-f]{{{KEY_DIGITS}}}\\.[0-9a-f]{{16}}")
 _UNFINISHED_SECONDS = 3600
-_DIGEST_BYTES = hashlib.sha256().digest_size
+_DIGEST_BYTES = sha256().digest_size
 _DAY_SECONDS = 86_400
 # How often a process looks for entries to remove while it stores as many bytes as the limit has,
 # and the part of the limit that is free after a removal.
@@ -62,7 +62,7 @@ _refused: set[str] = set()
 def key_of(*texts: str) -> str:
     """The key of an entry that ``texts`` decide."""
     joined = "\0".join(texts).encode(errors="surrogatepass")
-    return hashlib.sha256(joined).hexdigest()[:KEY_DIGITS]
+    return sha256(joined).hexdigest()[:KEY_DIGITS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ def size_limit() -> int:
 
 def _digest(name: str, code: bytes) -> bytes:
     # With the name, since an intact entry under the name of another one is wrong.
-    digest = hashlib.sha256(name.encode())
+    digest = sha256(name.encode())
     digest.update(code)
     return digest.digest()
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 
+from kernelcore.base.digest import sha256
 from kernelcore.base.disk_cache import default_cache, key_of
 
 # The names of the entries of the disk cache end in this.
@@ -84,7 +84,7 @@ def _are_settled(status: Collection[os.stat_result]) -> bool:
 
 
 def _digest(paths: Iterable[str]) -> str:
-    digest = hashlib.sha256()
+    digest = sha256()
     for path in paths:
         with open(path, "rb", buffering=0) as file:
             text = file.read()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from kernelcore.base import native
+from kernelcore.base.digest import sha256
 from kernelcore.base.disk_cache import default_cache
 from kernelcore.base.errors import KernelCompileError
 from kernelcore.base.host import host
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 else:
     cpu = Deferred("kernelcore.codegen.target.cpu")
 
-_DIGEST_BYTES = hashlib.sha256().digest_size
+_DIGEST_BYTES = sha256().digest_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,4 +173,4 @@ def _code(entry: bytes) -> bytes | None:
 
 @cache
 def _digest_of_host() -> bytes:
-    return hashlib.sha256(repr(host()).encode()).digest()
+    return sha256(repr(host()).encode()).digest()

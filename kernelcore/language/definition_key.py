@@ -7,7 +7,6 @@ around it have. A value is its type and its bits. A kernel that uses any other o
 from __future__ import annotations
 
 import ast
-import hashlib
 import marshal
 import struct
 import sys
@@ -18,6 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from kernelcore.base.digest import sha256
 from kernelcore.base.errors import KernelError
 from kernelcore.language.annotations import (
     Open,
@@ -87,7 +87,7 @@ def definition_key(pyfunc: Callable[..., Any], types: Sequence[SourceType]) -> s
     except (_Unkeyed, KernelError, RecursionError, ValueError):
         # The compiler says what is wrong.
         return None
-    return hashlib.sha256(repr(parts).encode(errors="surrogatepass")).hexdigest()
+    return sha256(repr(parts).encode(errors="surrogatepass")).hexdigest()
 
 
 class _Keys:
