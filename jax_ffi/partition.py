@@ -6,8 +6,9 @@ left over: arrays without components get one of extent 1.
 
 from __future__ import annotations
 
+import itertools
 import string
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -46,7 +47,7 @@ def is_partitionable(ctx: mlir.LoweringRuleContext, launch: Launch) -> bool:
         return False  # XLA would cut the components.
     outer = [a.shape[: t.outer_ndim] for a, t in zip(avals, types, strict=True) if t.outer_ndim]
     is_static = all(isinstance(n, int) for a in avals for n in a.shape)
-    return is_static and sum(len(a.shape) + 1 for a in avals) <= 17 and set(outer) == {grid}
+    return is_static and set(outer) == {grid}
 
 
 def lower_partitioned(
@@ -105,21 +106,27 @@ def _lower(platform: str, ctx: mlir.LoweringRuleContext, *operands: Any, launch:
 
 def _rule(operation: Operation, operands: Sequence[Any], results: Sequence[Any]) -> str:
     """Shardy's rule: the axes of the grid are cut alike, and what is behind them is not cut."""
-    rank = len(operation.grid)
-    letters = iter(string.ascii_lowercase[8 + rank :])
+    unused = _factors()
+    shared = [next(unused) for _ in operation.grid]
     sizes: dict[str, int] = {}
 
     def axes(aval: Any, is_cut: bool) -> str:
-        grid = string.ascii_lowercase[8 : 8 + rank] if is_cut else ""
-        names = [*grid, *(next(letters) for _ in aval.shape[len(grid) :])]
+        grid = shared if is_cut else []
+        names = [*grid, *(next(unused) for _ in aval.shape[len(grid) :])]
         sizes.update(zip(names, aval.shape, strict=True))
         return f"[{', '.join(names)}]"
 
     cut = [as_array(o.type).ndim > 0 for o in operation.operands]
     left = ", ".join(map(axes, operands, cut))
     right = ", ".join(axes(aval, True) for aval in results)
-    known = ", ".join(f"{name}={sizes[name]}" for name in sorted(sizes))
+    known = ", ".join(f"{name}={sizes[name]}" for name in sizes)
     return f"#sdy.op_sharding_rule<({left})->({right}) {{{known}}}, custom>"
+
+
+def _factors() -> Iterator[str]:
+    """Names of factors as Shardy numbers them: i to z, then z_1, z_2 and so on."""
+    yield from string.ascii_lowercase[8:]
+    yield from (f"z_{n}" for n in itertools.count(1))
 
 
 for name in CODE:

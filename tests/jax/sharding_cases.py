@@ -26,6 +26,7 @@ N = 16
 Function = Callable[..., Any]
 P = PartitionSpec
 VECTORS = kc.array(dtype=kc.vec3d)
+F64_2D = kc.array2d(dtype=kc.float64)
 
 
 def mesh_of(axis_type: AxisType) -> Mesh:
@@ -152,6 +153,24 @@ def test_elementwise_kernels_stay_sharded(axis: int) -> None:
     text, found = compiled(ct(call), x, y)
     assert "all-gather" not in text
     assert_close(found, ct(lambda x, y, s: jnp.sin(x) * s + y)(x, y))
+
+
+@kc.kernel
+def adam(p: F64_2D, m: F64_2D, v: F64_2D, g: F64_2D, rate: kc.float64):
+    i, j = kc.tid()
+    m[i, j] = 0.9 * m[i, j] + 0.1 * g[i, j]
+    v[i, j] = 0.99 * v[i, j] + 0.01 * g[i, j] * g[i, j]
+    p[i, j] = p[i, j] - rate * m[i, j] / (kc.sqrt(v[i, j]) + 1.0)
+
+
+def test_kernels_of_many_arrays_stay_sharded() -> None:
+    state = cut((8, 8), (8, 8), (8, 8), (8, 8))
+    p, m, v, g = (jnp.abs(a) for a in state)
+    call = jax_kernel(adam, num_outputs=3, in_out_argnames=["p", "m", "v"])
+    text, found = compiled(call, p, m, v, g, 0.1)
+    assert "all-gather" not in text
+    m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g
+    assert_close(found, (p - 0.1 * m / (jnp.sqrt(v) + 1.0), m, v))
 
 
 def test_elements_with_components_stay_sharded() -> None:
