@@ -1,4 +1,4 @@
-// Each function adds the classes and functions of one source file to the Python module.
+// What each source file adds to the Python module, and the handler of SIGINT.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -19,5 +19,8 @@ void bind_torch(nanobind::module_& m);
 void bind_torch_autograd(nanobind::module_& m);
 void bind_torch_fast_entry(nanobind::module_& m);
 void bind_xla(nanobind::module_& m);
+
+/// Makes long launches of Python's main thread end at SIGINT.
+void init_interrupts();
 
 }  // namespace kernelcore::bind

@@ -1,5 +1,3 @@
-#include "bind/interrupts.h"
-
 #include <nanobind/nanobind.h>
 #include <signal.h>
 #include <unistd.h>
@@ -7,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 
+#include "bind/bindings.h"
 #include "core/run/interrupt.h"
 
 namespace nb = nanobind;

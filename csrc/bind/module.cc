@@ -7,11 +7,9 @@
 
 #include "bind/bindings.h"
 #include "bind/errors.h"
-#include "bind/interrupts.h"
 #include "bind/released_gil.h"
 #include "core/loader/elf_loader.h"
 #include "core/loader/registry.h"
-#include "core/run/cpu_limit.h"
 #include "core/run/pool.h"
 
 namespace nb = nanobind;

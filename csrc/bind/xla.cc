@@ -2,10 +2,10 @@
 
 #include "bind/bindings.h"
 #include "xla/call_site.h"
-#include "xla/context.h"
 #include "xla/element_type.h"
 #include "xla/errors.h"
-#include "xla/plan_store.h"
+#include "xla/plan.h"
+#include "xla/state.h"
 
 namespace nb = nanobind;
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/error.h"
-#include "core/memory/copy.h"
+#include "core/memory/array_view.h"
 #include "core/scalar.h"
 #include "cuda/memory.h"
 #include "torch/threads.h"

@@ -10,8 +10,8 @@
 #include "cuda/kernel.h"
 #include "xla/call.h"
 #include "xla/call_site.h"
-#include "xla/context.h"
-#include "xla/plan_store.h"
+#include "xla/plan.h"
+#include "xla/state.h"
 
 namespace kernelcore::ffi {
 namespace {

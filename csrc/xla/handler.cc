@@ -1,7 +1,7 @@
 #include "core/run/functional.h"
 #include "xla/call.h"
 #include "xla/call_site.h"
-#include "xla/plan_store.h"
+#include "xla/plan.h"
 #include "xla/pool.h"
 
 namespace kernelcore::ffi {

@@ -1,4 +1,4 @@
-// A call site's plan: what its launches need besides the buffers of a call.
+// A call site's plan: what its launches need besides the buffers of a call; the store of plans.
 #pragma once
 
 #include <memory>
@@ -44,5 +44,14 @@ struct Plan {
 /// Launches on devices have "block_dim", and "image" where the program holds their code. A call of
 /// several launches has their number as "steps", and a dictionary of these for each: "step0", ...
 Plan make_plan(const XLA_FFI_Attrs& attributes);
+
+/// The plan for `attributes`, made unless a loaded program has it; throws Error.
+///
+/// A program that calls a kernel in many places reads one plan, which stays in the caches of the
+/// processor, where a thousand plans of their own would not.
+std::shared_ptr<const Plan> find_or_make_plan(const XLA_FFI_Attrs& attributes);
+
+/// How many plans there are.
+size_t count_plans();
 
 }  // namespace kernelcore::ffi

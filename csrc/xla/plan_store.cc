@@ -1,5 +1,3 @@
-#include "xla/plan_store.h"
-
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -7,6 +5,7 @@
 
 #include "core/fork_mutex.h"
 #include "xla/element_type.h"
+#include "xla/plan.h"
 
 namespace kernelcore::ffi {
 namespace {

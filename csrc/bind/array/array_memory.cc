@@ -9,11 +9,10 @@
 #include <tuple>
 
 #include "bind/array/array_reader.h"
-#include "bind/array/dlpack_export.h"
 #include "bind/array/memory_protocols.h"
 #include "bind/bindings.h"
 #include "core/memory/aliasing.h"
-#include "core/memory/copy.h"
+#include "core/memory/array_view.h"
 #include "core/memory/own_memory.h"
 #include "core/scalar.h"
 

@@ -57,4 +57,7 @@ Keeper copy_to_own_memory(ArrayInfo& info);
 nanobind::tuple extents_of(const ArrayView& view);
 nanobind::tuple strides_of(const ArrayView& view);
 
+/// Adds `__dlpack__`, `__dlpack_device__` and the exchange API.
+void bind_dlpack_export(nanobind::class_<ArrayMemory>& memory);
+
 }  // namespace kernelcore::bind

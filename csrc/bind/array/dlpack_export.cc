@@ -1,5 +1,3 @@
-#include "bind/array/dlpack_export.h"
-
 #include <nanobind/stl/pair.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "bind/array/array_memory.h"
 #include "bind/array/dlpack_import.h"
 #include "bind/errors.h"
 #include "core/fork_mutex.h"

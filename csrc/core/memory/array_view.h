@@ -1,4 +1,4 @@
-// Borrowed strided memory: the one view that all launchers and checks take.
+// Borrowed strided memory: the one view that all launchers and checks take, and copies of it.
 #pragma once
 
 #include <utility>
@@ -83,5 +83,8 @@ using ViewBuffer = SmallBuffer<ArrayView, 16>;
 
 /// Array indices in kernels are 32-bit, so every extent must be below this.
 inline constexpr int64_t kExtentLimit = int64_t{1} << 31;
+
+/// Copies `source` element by element, in row-major order, to contiguous memory.
+void copy_to_contiguous(void* target, const ArrayView& source);
 
 }  // namespace kernelcore

@@ -1,8 +1,8 @@
-#include "core/memory/copy.h"
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+
+#include "core/memory/array_view.h"
 
 namespace kernelcore {
 namespace {

@@ -1,11 +1,11 @@
-#include "core/run/cpu_limit.h"
-
 #include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <limits>
 #include <sstream>
 #include <thread>
+
+#include "core/run/pool.h"
 
 #if defined(__linux__)
 #include <sched.h>

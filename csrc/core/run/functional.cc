@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/memory/argument_block.h"
-#include "core/memory/copy.h"
+#include "core/memory/array_view.h"
 
 namespace kernelcore {
 namespace {

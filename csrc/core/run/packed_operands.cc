@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "core/memory/copy.h"
+#include "core/memory/array_view.h"
 
 namespace kernelcore {
 namespace {

@@ -12,7 +12,7 @@
 namespace kernelcore {
 
 /// Copies of those operands whose strides would keep the kernel from its code for packed arrays, if
-/// the kernel reads their elements often enough (docs/decisions/128).
+/// the kernel reads their elements often enough (decision 128 in docs/decisions).
 ///
 /// Code for packed arrays needs adjacent components, and adjacent elements along the last other
 /// axis. An axis before it may have any stride: one of stride 0 is not copied out.

@@ -12,7 +12,6 @@
 #include <system_error>
 
 #include "core/error.h"
-#include "core/run/cpu_limit.h"
 #include "core/run/spin_wait.h"
 
 namespace kernelcore {

@@ -1,8 +1,9 @@
-// The process-wide thread pool of launches that bring no threads of their own.
+// The process-wide thread pool of launches that bring no threads of their own, and its limits.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -42,5 +43,15 @@ class Pool final : public Executor {
   alignas(64) std::atomic<int32_t> awake_{0};
   RunGate gate_;
 };
+
+/// The CPU quota of this process's control groups, in processors, at least 1; 0: no limit. `root`
+/// is prepended to the paths of /proc and /sys.
+int cgroup_cpus(const std::string& root);
+
+/// The most threads that a pool uses.
+inline constexpr int kMaxThreads = 1024;
+
+/// Processors that affinity and control groups allow this process.
+int available_cpus();
 
 }  // namespace kernelcore
