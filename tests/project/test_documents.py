@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernelcore.ir.op import OpKind
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 DECISIONS = ROOT / "docs" / "decisions"
@@ -143,7 +143,10 @@ def test_the_table_of_operations_has_every_kind() -> None:
 
 def test_the_index_lists_every_decision() -> None:
     index = (DECISIONS / "README.md").read_text()
-    for path in DECISIONS.glob("[0-9]*.md"):
-        number, title = path.read_text().splitlines()[0].removeprefix("# ").split(maxsplit=1)
-        assert path.name.startswith(f"{number}-")
-        assert f"| [{number}]({path.name}) | {title} |" in index
+    listed: list[str] = []
+    for path in sorted(DECISIONS.glob("[0-9]*.md")):
+        found = re.findall(r"^##? (\d{3}) (.+)$", path.read_text(), re.MULTILINE)
+        assert path.name.startswith(f"{found[0][0]}-")
+        assert found == sorted(found)
+        listed += [f"| [{number}]({path.name}) | {title} |" for number, title in found]
+    assert sorted(listed) == re.findall(r"^\| \[\d.*$", index, re.MULTILINE)
