@@ -81,14 +81,14 @@ test-derivatives: $(VENV)/.built
 # The elementary functions of float32 on each of its 2**32 values; 2 to 5 minutes a function.
 maths: export KC_EVERY_FLOAT32 = 1
 maths: $(VENV)/.built
-	$(BIN)/python -m pytest -q -s -n 2 tests/builtins/test_every_float32.py
+	$(BIN)/python -m pytest -q -s -n 2 tests/builtins/test_maths_accuracy.py -k all_float32
 
 # Every kernel of the matrix under every transform in every mode of torch.compile; CI runs a slice.
 test-torch-matrix: export KC_TORCH_MATRIX = 1
 test-torch-matrix: $(VENV)/.built
 	$(BIN)/python -m pytest -q -n 2 tests/torch/test_matrix.py
 
-TORCH_TESTS := tests/torch tests/native/test_torch.py tests/cuda/test_torch.py tests/cuda/test_torch_streams.py
+TORCH_TESTS := tests/torch tests/native/test_torch.py tests/cuda/test_torch.py tests/cuda/test_torch.py
 
 # The torch tests on the oldest torch that is supported, with the same native module; it needs 7 GB,
 # since older wheels for Linux bring CUDA along.

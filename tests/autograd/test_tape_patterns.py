@@ -15,10 +15,10 @@ from kernelcore.language.flatten import leaf_names
 from kernelcore.language.types import ArrayOf, Dense, SourceType, StructType, element_type
 from kernelcore.operators.operation import Operation, evaluate
 from kernelcore.operators.shape_rules import kernel_operation
+from tests.helpers.environment import DEVICE
 from tests.helpers.kernel_harness import unoptimised
 from tests.helpers.operations import run_operation
 from tests.helpers.patterns import PATTERNS, Pattern
-from tests.helpers.target import DEVICE
 from tests.passes.autodiff.test_derivatives import (
     difference,
     directions,

@@ -11,7 +11,7 @@ import pytest
 
 import kernelcore as kc
 from tests.autograd.test_tape import blank, constant, marked, square, total
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
 Golden = Callable[[str, str], None]
 F64 = kc.array(dtype=kc.float64)

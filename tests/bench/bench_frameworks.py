@@ -37,7 +37,7 @@ from tests.bench.framework_contenders import (
 from tests.bench.framework_operators import CASES, Case
 from tests.bench.results import Goal, record
 from tests.bench.timing import FEWEST_ROUNDS, ROUNDS, Contender, Timing, timed
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
 KINDS = (FORWARD, GRADIENT, EXPANDED)
 # What operands of other strides are compared with.

@@ -32,7 +32,7 @@ from tests.bench.suite import CASES
 from tests.bench.suite.case import Data
 from tests.device import driver, gpu
 from tests.helpers.argument_block import pack
-from tests.helpers.target import ORDINAL
+from tests.helpers.environment import ORDINAL
 
 PEER = Path(__file__).with_name("registers.cu")
 THREADS = 256

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.bench.results import Goal, show
 from tests.bench.timing import Timing, timing_of
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
 ROUNDS = 21
 # Milliseconds over Python with NumPy; of the time of Warp; milliseconds.

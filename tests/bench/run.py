@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 import tempfile
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from tests.bench import chart
-from tests.bench.machine import description
 from tests.bench.results import RESULTS_VARIABLE
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
+PACKAGES = ("kernelcore", "numpy", "llvmlite", "warp-lang", "numba", "torch", "jax")
+_CPUINFO = Path("/proc/cpuinfo")
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 BENCH = Path(__file__).parent
 OUTPUT = ROOT / "output"
 # They need tools of CUDA, a GPU, or another tree to compare with, and run alone.
@@ -42,9 +46,41 @@ def run(scripts: list[str]) -> tuple[list[dict[str, Any]], list[str]]:
     return found, failed
 
 
+def machine_description() -> dict[str, str]:
+    """Names and values, in the order in which they are shown."""
+    found = {
+        "processor": _processor(),
+        "processors": str(os.cpu_count()),
+        "caches": _caches(),
+        "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
+        "python": platform.python_version(),
+        "load before": " ".join(f"{load:.1f}" for load in os.getloadavg()),
+    }
+    installed = {d.metadata["Name"].lower(): d.version for d in metadata.distributions()}
+    return found | {name: installed[name] for name in PACKAGES if name in installed}
+
+
+def _processor() -> str:
+    if not _CPUINFO.exists():
+        return platform.processor()
+    rows = [line.split(":", 1) for line in _CPUINFO.read_text().split("\n\n")[0].splitlines()]
+    known = {row[0].strip(): row[1].strip() for row in rows if len(row) == 2}
+    numbers = [f"{n} {known[n]}" for n in ("cpu family", "model", "stepping") if n in known]
+    return ", ".join([known.get("model name", platform.machine()), *numbers])
+
+
+def _caches() -> str:
+    """The caches that the first processor uses, with their sizes."""
+    found: list[str] = []
+    for index in sorted(_CACHES.glob("index*")):
+        level, kind, size = ((index / n).read_text().strip() for n in ("level", "type", "size"))
+        found.append(f"L{level} {kind.lower()} {size}")
+    return ", ".join(found) or "unknown"
+
+
 def main() -> int:
     every = {path.stem for path in BENCH.glob("bench_*.py")}
-    machine = description()
+    machine = machine_description()
     found, failed = run(sys.argv[1:] or sorted(every - ON_REQUEST))
     results = {"machine": machine, "failed": failed, "results": found}
     OUTPUT.mkdir(exist_ok=True)

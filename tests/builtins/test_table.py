@@ -24,9 +24,9 @@ from kernelcore.ir.op import LOAD, STORE, Op
 from kernelcore.language.types import TYPE_CLASSES, ArrayType, Scalar, float32, float64
 from kernelcore.passes.autodiff.jvp import jvp
 from kernelcore.passes.autodiff.vjp import vjp
-from tests.helpers import domains, interpreter
-from tests.helpers.kernel_harness import elementwise, is_float, launch, make, one_call
-from tests.helpers.lane_code import emit_lanes
+from tests.helpers import interpreter
+from tests.helpers.kernel_harness import elementwise, emit_lanes, is_float, launch, make, one_call
+from tests.helpers.maths_reference import INTEGER_DOMAIN, float_domain
 
 SAMPLES = 200
 LANES = 8
@@ -66,10 +66,10 @@ def random_operands(op: Op, func: Func) -> list[np.ndarray]:
             case "bool":
                 drawn = rng.integers(0, 2, SAMPLES)
             case "int" | "uint":
-                least = max(domains.INTEGERS[0], scalar_type(param).limits[0])
-                drawn = rng.integers(least, domains.INTEGERS[1] + 1, SAMPLES)
+                least = max(INTEGER_DOMAIN[0], scalar_type(param).limits[0])
+                drawn = rng.integers(least, INTEGER_DOMAIN[1] + 1, SAMPLES)
             case _:
-                drawn = rng.uniform(*domains.floats(op.name), SAMPLES)
+                drawn = rng.uniform(*float_domain(op.name), SAMPLES)
         columns.append(drawn.astype(scalar_type(param).numpy))
     return columns
 

@@ -16,7 +16,7 @@ from kernelcore.compiler.ptx_code import device_code
 from kernelcore.launch.executable import Executable
 from kernelcore.passes.access.accumulation_plan import unplanned
 from kernelcore.runtime.stream import Stream
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 from tests.helpers.shared_library import build_library
 
 NO_DEVICE = 100

@@ -8,7 +8,7 @@ from typing import Any
 from kernelcore.ir.core import Func
 from kernelcore.passes.access.accumulation_plan import Order
 from tests.device import emulation, gpu
-from tests.helpers.target import IS_CPU
+from tests.helpers.environment import IS_CPU
 
 
 def run(

@@ -19,7 +19,7 @@ from kernelcore.language.types import MAX_GRID_DIMS
 from kernelcore.passes.access.accumulation_plan import Order
 from tests.device import driver
 from tests.helpers.argument_block import pack
-from tests.helpers.target import ORDINAL
+from tests.helpers.environment import ORDINAL
 
 STATUS_WORDS = abi.STATUS_WORDS
 

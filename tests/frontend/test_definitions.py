@@ -22,7 +22,7 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.compiler import code_store
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
 F32 = kc.array(dtype=float)
 VEC3 = kc.array(dtype=kc.vec3)

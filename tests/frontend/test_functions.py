@@ -13,8 +13,8 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.builtins import BUILTINS
-from tests.helpers import domains
 from tests.helpers.language import run_both
+from tests.helpers.maths_reference import INTEGER_DOMAIN, float_domain
 
 RNG = np.random.default_rng(5)
 
@@ -301,9 +301,9 @@ def test_operations_of_scalars_take_vectors_and_arrays_element_by_element(name: 
         if wanted == "Bool":
             vectors.append(True)
         elif wanted == "Int":
-            vectors.append(kc.vec3i(*draw.integers(*domains.INTEGERS, 3).tolist()))
+            vectors.append(kc.vec3i(*draw.integers(*INTEGER_DOMAIN, 3).tolist()))
         else:
-            vectors.append(kc.vec3(*draw.uniform(*domains.floats(function.op.name), 3)))
+            vectors.append(kc.vec3(*draw.uniform(*float_domain(function.op.name), 3)))
     expected = [function(*(v if v is True else v[k] for v in vectors)) for k in range(3)]
     found = function(*vectors)
     assert str(np.asarray(found)) == str(np.array(expected))

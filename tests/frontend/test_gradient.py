@@ -11,8 +11,7 @@ import numpy as np
 
 import kernelcore as kc
 from tests.helpers.kernel_harness import agree
-from tests.helpers.rule_harness import array, floats, gradient
-from tests.helpers.rule_programs import Pair
+from tests.helpers.rule_programs import Pair, array, floats, gradient
 
 
 def test_gradients_in_kernels_have_derivatives() -> None:

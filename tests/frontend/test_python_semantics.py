@@ -19,12 +19,11 @@ from kernelcore.ir.walk import walk_eqns
 from kernelcore.language.annotations import parameter_nodes, required_type
 from kernelcore.language.source import read_source
 from kernelcore.passes.simplify.inline import inline
-from tests.helpers import interpreter, programs_control, programs_expressions, programs_literals
-from tests.helpers.programs import CASES, F64, I32, X
-from tests.helpers.programs_expressions import square
+from tests.helpers import interpreter, programs_control
+from tests.helpers.programs import CASES, F64, I32, X, square
 
-# Importing these modules fills CASES.
-_ = programs_control, programs_expressions, programs_literals
+# Importing this module adds to CASES.
+_ = programs_control
 
 
 def specialize_function(function: kc.Function) -> Func:

@@ -17,7 +17,7 @@ from _pytest.assertion.rewrite import rewrite_asserts
 import kernelcore as kc
 from kernelcore.base.errors import KernelSyntaxError
 from kernelcore.language.source import parse_definition, read_source
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
 F32 = kc.array(dtype=float)
 

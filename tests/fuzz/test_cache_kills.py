@@ -19,7 +19,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
 KERNELS = 40
 # About half of what the entries of all kernels take.

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
 INPUTS = os.environ.get("KC_FUZZ_CAPSULES", "3000")
 SEED = os.environ.get("KC_FUZZ_SEED", "0")

@@ -8,8 +8,8 @@ import pytest
 import kernelcore as kc
 from tests.bench.suite import CASES
 from tests.bench.suite.case import Case, Data
+from tests.helpers.environment import DEVICE
 from tests.helpers.graph_kernels import add, count_down, squares
-from tests.helpers.target import DEVICE
 
 SIZES = {1: 3000, 2: 64}
 cases = pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.paths import TESTS
+from tests.helpers.environment import TESTS
 
 GOLDEN = TESTS / "golden"
 HEADING = re.compile(r"^== (.+) ==\n", re.MULTILINE)

@@ -15,9 +15,13 @@ import ml_dtypes
 import numpy as np
 
 import kernelcore as kc
+from kernelcore.base import native
 from kernelcore.base.config import config
 from kernelcore.builtins import OPS
 from kernelcore.codegen import abi
+from kernelcore.codegen.llvm import memory
+from kernelcore.codegen.llvm.emitter import Emitter, Facts, Lanes, scalar_type
+from kernelcore.codegen.llvm.kernel import HANDLERS, module_text
 from kernelcore.codegen.simd.strategy import VectorStrategy, has_vector_form
 from kernelcore.compiler.native_code import Compiled, compile_func
 from kernelcore.ir import op as ops
@@ -41,7 +45,7 @@ from kernelcore.passes.pipeline import optimize
 from tests.device import gpu
 from tests.helpers import interpreter
 from tests.helpers.argument_block import pack
-from tests.helpers.target import IS_CPU
+from tests.helpers.environment import IS_CPU
 
 KERNEL_TYPE = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
@@ -227,3 +231,21 @@ def nearest_float(value: Any, dtype: Scalar) -> Any:
     if abs(rounded) > Fraction(float(limits.max)):
         return math.inf if rounded > 0 else -math.inf
     return math.copysign(float(rounded), 1 if exact > 0 else -1)
+
+
+def emit_lanes(func: Func, symbol: str, lanes: int, fused: bool = native.has_fma) -> str:
+    """LLVM text of a function of scalars, evaluated for ``lanes`` sets of arguments at once.
+
+    Defines ``void symbol(ptr in0, ..., ptr out0, ...)``: every pointer is to ``lanes`` elements.
+    ``fused`` says whether the target multiplies and adds in one instruction.
+    """
+    e = Emitter(Lanes(lanes), HANDLERS, Facts(fused=fused))
+    for at, param in enumerate(func.params):
+        e.bind(param, memory.load(e, scalar_type(param), f"%in{at}"))
+    e.region(func.body)
+    for at, value in enumerate(e.value(a) for a in func.body.yields):
+        memory.store(e, scalar_type(func.body.yields[at]), value, f"%out{at}")
+    e.effect("ret void")
+    pointers = [f"ptr %in{at}" for at in range(len(func.params))]
+    pointers += [f"ptr %out{at}" for at in range(len(func.body.yields))]
+    return module_text(e, f'void @"{symbol}"({", ".join(pointers)}) nounwind')

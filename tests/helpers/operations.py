@@ -18,8 +18,8 @@ from kernelcore.operators.extremum import extremum_operations, find_ties
 from kernelcore.operators.operation import Operation, evaluate
 from kernelcore.passes.pipeline import optimize
 from tests.helpers import interpreter
+from tests.helpers.environment import IS_CPU
 from tests.helpers.kernel_harness import launch
-from tests.helpers.target import IS_CPU
 
 Arrays = list[np.ndarray]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from kernelcore.codegen.snippet.toolchain import find_compiler
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
 
 def build_library(

@@ -18,7 +18,7 @@ from jax_ffi import (
     register_ffi_callback,
     to_jax,
 )
-from tests.helpers.target import DEVICE, IS_CPU
+from tests.helpers.environment import DEVICE, IS_CPU
 
 
 @kc.kernel

@@ -10,7 +10,7 @@ import jax
 import pytest
 
 import kernelcore as kc
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
 Golden = Callable[[str, str], None]
 

@@ -1,6 +1,8 @@
-"""Rules that are not the derivatives of their code, as functions of JAX."""
+"""Rules that are not the derivatives of their code, and gradients of values, as JAX has them."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +12,7 @@ import pytest
 import kernelcore as kc
 from jax_ffi import jax_kernel
 from tests.helpers.rule_programs import clip_gradient, quantize, soft_gate
+from tests.helpers.value_programs import SHAPES, SIZE, TURNS, every_value, gradients, values
 
 RNG = np.random.default_rng(3)
 
@@ -69,3 +72,24 @@ def test_a_rule_for_tangents_serves_reverse_mode() -> None:
     found = jax.grad(loss(lambda x, g: jax_kernel(soft_gate)(x, g)[0]), (0, 1))(x, gate)
     expected = jax.grad(loss(lambda x, g: x * jax.nn.sigmoid(g)), (0, 1))(x, gate)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_values_of_every_kind_have_gradients() -> None:
+    given, ct = values(), np.random.default_rng(1).random(SIZE)
+
+    def loss(arrays: dict[str, jax.Array]) -> jax.Array:
+        inner = {"offset": arrays["o.inner.offset"], "gain": arrays["o.inner.gain"]}
+        outer = {"inner": inner, "turns": TURNS, "frame": arrays["o.frame"]}
+        plain: dict[str, Any] = {name: arrays[name] for name in ("x", "s", "v", "m", "q", "t")}
+        (out,) = jax_kernel(every_value)(**plain, o=outer)
+        return jnp.vdot(out, ct)
+
+    arrays = {name: jnp.asarray(a) for name, a in given.items()}
+    found = jax.jit(jax.grad(loss))(arrays)
+    expected = gradients(given, ct)
+    assert set(found) == {"x", *SHAPES}
+    for name, value in found.items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-12)
+    _, tangent = jax.jvp(loss, (arrays,), (arrays,))
+    want = sum(np.sum(expected[n] * a) for n, a in given.items())
+    np.testing.assert_allclose(tangent, want, rtol=1e-12)

@@ -13,7 +13,7 @@ import pytest
 
 import kernelcore as kc
 from jax_ffi import initialize_distributed
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
 PROGRAM = [sys.executable, str(ROOT / "examples" / "distributed" / "run.py")]
 ENVIRONMENT = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}

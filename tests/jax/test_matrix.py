@@ -1,4 +1,4 @@
-"""A slice of the matrix of kernels and transformations; ``make test-jax-matrix`` runs all of it."""
+"""Slices of the matrix and of the tests with JAX's internal checks on and several devices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
 HERE = Path(__file__).parent
 
@@ -21,6 +21,28 @@ def test_kernels_agree_with_pure_jax_under_every_transformation() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rN"]
     done = subprocess.run(
         [*command, str(HERE / "matrix_cases.py")],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+SLICE = "jit and (hessian or scan or nested or checkpoint or linear)"
+
+
+def test_internal_checks_and_several_devices() -> None:
+    environment = {
+        **os.environ,
+        "JAX_ENABLE_CHECKS": "1",
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
+    }
+    files = [str(HERE / name) for name in ("test_transforms.py", "sharding_cases.py")]
+    chosen = f"sharding_cases or ({SLICE})"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, "-k", chosen],
         cwd=ROOT,
         env=environment,
         capture_output=True,

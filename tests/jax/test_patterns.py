@@ -17,9 +17,9 @@ from jax_ffi.arguments import Operands
 from jax_ffi.primitive import Launch, bind
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.operators.shape_rules import kernel_operation
+from tests.helpers.environment import IS_CPU
 from tests.helpers.kernel_harness import unoptimised
 from tests.helpers.patterns import PATTERNS, Pattern
-from tests.helpers.target import IS_CPU
 
 # Orders of derivatives of all patterns with KC_DERIVATIVE_ORDER=3, which take 2 to 60 seconds each.
 # Otherwise JAX's rules for derivatives of derivatives are checked on a part of the patterns;

@@ -22,7 +22,7 @@ import jax_ffi
 import kernelcore as kc
 from jax_ffi import jax_callable, jax_kernel
 from kernelcore.base.host import host
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
 F32 = kc.array(dtype=kc.float32)
 SCALE = 0.8125

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
 FACTOR = 3.0
 TEXT = """

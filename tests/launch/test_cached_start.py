@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
 COMPILER = ("frontend", "builtins", "passes", "codegen", "ir")
 PROGRAMS = {

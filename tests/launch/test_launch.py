@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 from tests.helpers.patterns.loops import loop_with_break, newton_sqrt
 from tests.helpers.patterns.memory import tv_stencil
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import kernelcore as kc
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
 # By parameter: what a launch that is like any other may be given.
 PLAIN: dict[str, Any] = {

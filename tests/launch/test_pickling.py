@@ -21,7 +21,7 @@ import torch
 import kernelcore as kc
 from jax_ffi import jax_kernel
 from paddle_ext import paddle_op
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 from torch_ext import torch_callable, torch_op
 
 floats = kc.array(dtype=float)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
 # In a file of its own, since kernels are read from files; ``kernel(n)`` is a kernel of its own.
 PREAMBLE = """

@@ -1,12 +1,14 @@
-"""Native code relies on Python's global interpreter lock, also under free-threaded Python."""
+"""Native code relies on Python's global interpreter lock, and frees what it makes."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
+import pytest
+
 import kernelcore as kc
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
 PROGRAM = """
 import sys
@@ -31,3 +33,27 @@ def test_python_without_the_gil_is_refused() -> None:
     )
     assert "needs Python's global interpreter lock" in done.stdout
     assert "unset PYTHON_GIL" in done.stdout
+
+
+LEAK_SCRIPT = """
+import numpy as np
+from kernelcore import _native
+from tests.native import kernels
+signature = kernels.axpy().signature()
+x = np.ones(4, np.float32)
+for bad in (None, x.astype(float)):
+    try:
+        _native.launch(signature, 4, (bad, 1.0, x, x))
+    except TypeError:
+        pass
+_native.launch(signature, 4, (x, 1.0, x, x))
+_native.set_resolver(lambda key, code: None)
+_native.set_resolver(None)
+"""
+
+
+def test_the_module_leaks_no_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KC_LEAK_WARNINGS", "1")
+    done = subprocess.run([sys.executable, "-c", LEAK_SCRIPT], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "leaked" not in done.stderr

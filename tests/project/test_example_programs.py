@@ -20,7 +20,7 @@ import torch
 from jax.sharding import Mesh
 
 import kernelcore as kc
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 from tests.operators.contract.libraries import LIBRARIES
 
 Array = np.ndarray[Any, Any]

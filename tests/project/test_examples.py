@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
 EXAMPLES = ROOT / "examples"
 ARGUMENTS = {

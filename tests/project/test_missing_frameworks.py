@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
 # A finder that comes first hides a framework, as if it were not installed.
 HIDE = """

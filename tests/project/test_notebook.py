@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
 # Cells by name, run in this order in one kernel of Jupyter.
 CELLS = {

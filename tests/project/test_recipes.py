@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kernelcore import _native
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
 TEXT = (ROOT / "docs" / "internals" / "adding.md").read_text()
 SOURCES = ("kernelcore", "csrc", "torch_ext", "jax_ffi", "paddle_ext")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 from tools.public_stub import stub
 
 HERE = Path(__file__).parent / "typing"

@@ -6,7 +6,7 @@
 import numpy as np
 
 import kernelcore as wp
-from tests.helpers.warp_kernels import cloth, fdtd, nbody, queue, raymarch, sph
+from tests.helpers.warp_kernels import grids, particles, queue
 
 
 def _normal(seed, *shape):
@@ -18,13 +18,13 @@ def test_bodies_attract_each_other():
     pos, vel, mass = _normal(0, n, 3), _normal(1, n, 3), np.abs(_normal(2, n)) + 0.1
     new_pos, new_vel = np.zeros_like(pos), np.zeros_like(vel)
     wp.launch(
-        nbody.nbody_step,
+        particles.nbody_step,
         dim=n,
         inputs=[pos, vel, mass],
         outputs=[new_pos, new_vel, 0.1, 0.01],
     )
     exact = pos.astype(float), vel.astype(float), mass.astype(float)
-    expected = nbody.nbody_reference(*exact, 0.1, 0.01)
+    expected = particles.nbody_reference(*exact, 0.1, 0.01)
     np.testing.assert_allclose(new_pos, expected[0], rtol=2e-5, atol=2e-5)
     np.testing.assert_allclose(new_vel, expected[1], rtol=2e-4, atol=2e-4)
 
@@ -36,7 +36,7 @@ def test_fluid_has_the_density_and_forces_of_its_neighbours():
     near = np.linalg.norm(x[:, None] - x[None], axis=-1) < h
     start = np.r_[0, np.cumsum(near.sum(1))].astype(np.int32)
     neighbor = np.nonzero(near)[1].astype(np.int32)
-    fluid = sph.Fluid()
+    fluid = particles.Fluid()
     fluid.h = h
     fluid.mass = 0.02
     fluid.stiffness = 3.0
@@ -44,10 +44,14 @@ def test_fluid_has_the_density_and_forces_of_its_neighbours():
     fluid.viscosity = 0.1
     fluid.gravity = wp.vec3(0.0, -9.81, 0.0)
     rho, f = np.zeros(n, np.float32), np.zeros((n, 3), np.float32)
-    wp.launch(sph.density_kernel, dim=n, inputs=[x, start, neighbor, fluid], outputs=[rho])
-    wp.launch(sph.force_kernel, dim=n, inputs=[x, v, rho, start, neighbor, fluid], outputs=[f])
+    wp.launch(particles.density_kernel, dim=n, inputs=[x, start, neighbor, fluid], outputs=[rho])
+    wp.launch(
+        particles.force_kernel, dim=n, inputs=[x, v, rho, start, neighbor, fluid], outputs=[f]
+    )
     gravity = np.array([0, -9.81, 0])
-    expected = sph.sph_reference(x.astype(float), v.astype(float), h, 0.02, 3.0, 0.9, 0.1, gravity)
+    expected = particles.sph_reference(
+        x.astype(float), v.astype(float), h, 0.02, 3.0, 0.9, 0.1, gravity
+    )
     np.testing.assert_allclose(rho, expected[0], rtol=2e-5)
     np.testing.assert_allclose(f, expected[1], rtol=2e-4, atol=2e-4)
 
@@ -68,13 +72,13 @@ def test_cloth_falls_and_its_springs_pull():
     gravity = wp.vec3(0.0, -9.8, 0.0)
     for _ in range(5):
         wp.launch(
-            cloth.eval_springs,
+            particles.eval_springs,
             dim=len(springs),
             inputs=[x, v, springs.astype(np.int32).ravel(), rest, 50.0, 0.5],
             outputs=[f],
         )
-        wp.launch(cloth.integrate, dim=n, inputs=[x, v, f, inv_mass, gravity, 0.01])
-        expected = cloth.cloth_reference(
+        wp.launch(particles.integrate, dim=n, inputs=[x, v, f, inv_mass, gravity, 0.01])
+        expected = particles.cloth_reference(
             *expected, springs, rest, 50.0, 0.5, inv_mass, np.array([0, -9.8, 0]), 0.01
         )
     np.testing.assert_allclose(x, expected[0], rtol=1e-4, atol=1e-4)
@@ -89,10 +93,10 @@ def test_waves_spread_and_are_absorbed():
     ex, ey, hz = (np.zeros(shape, np.float32) for _ in range(3))
     times = [0.2 * k for k in range(60)]
     for t in times:
-        wp.launch(fdtd.update_h, dim=shape, inputs=[ex, ey, hz, c, width])
-        wp.launch(fdtd.add_source, dim=1, inputs=[hz, *source, t])
-        wp.launch(fdtd.update_e, dim=shape, inputs=[ex, ey, hz, eps, c])
-    expected = fdtd.fdtd_reference(shape, eps.astype(float), c, width, source, times)
+        wp.launch(grids.update_h, dim=shape, inputs=[ex, ey, hz, c, width])
+        wp.launch(grids.add_source, dim=1, inputs=[hz, *source, t])
+        wp.launch(grids.update_e, dim=shape, inputs=[ex, ey, hz, eps, c])
+    expected = grids.fdtd_reference(shape, eps.astype(float), c, width, source, times)
     for found, want in zip((ex, ey, hz), expected, strict=True):
         np.testing.assert_allclose(found, want, atol=1e-5)
     assert np.abs(hz).max() > 1e-3
@@ -105,7 +109,7 @@ def test_rays_hit_the_spheres_of_the_reference():
     )
     eye = np.array([1.2, 0.6, 3.5])
     light = np.array([0.48, 0.8, 0.36])
-    camera = raymarch.Camera()
+    camera = grids.Camera()
     camera.eye = wp.vec3(*eye.tolist())
     camera.rotation = wp.mat33(*rotation.ravel().tolist())
     camera.focal = 1.1
@@ -113,12 +117,12 @@ def test_rays_hit_the_spheres_of_the_reference():
     camera.height = height
     pixels, depth = np.zeros((height, width, 3), np.float32), np.zeros((height, width), np.float32)
     wp.launch(
-        raymarch.render,
+        grids.render,
         dim=(height, width),
         inputs=[camera, wp.vec3(*light.tolist())],
         outputs=[pixels, depth],
     )
-    color, far = raymarch.render_reference(eye, rotation, 1.1, width, height, light)
+    color, far = grids.render_reference(eye, rotation, 1.1, width, height, light)
     # Rays that graze an edge may end on either side of it.
     same = np.isclose(depth, far, atol=5e-3) & np.isclose(pixels, color, atol=5e-2).all(-1)
     assert same.mean() > 0.97

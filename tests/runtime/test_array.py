@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
 Golden = Callable[[str, str], None]
 

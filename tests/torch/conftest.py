@@ -7,7 +7,7 @@ import os
 import pytest
 import torch
 
-from tests.helpers.target import DEVICE
+from tests.helpers.environment import DEVICE
 
 IGNORED = (
     # Forward mode and Inductor import scripted functions of torch; the class is not that of

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import kernelcore as kc
-from tests.helpers.target import DEVICE, IS_CPU
+from tests.helpers.environment import DEVICE, IS_CPU
 from torch_ext import torch_op
 
 

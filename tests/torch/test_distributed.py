@@ -8,7 +8,7 @@ import sys
 from kernelcore.launch.kernel import Kernel
 from kernelcore.passes.access.elementwise import Part, parts
 from tests.helpers import composites
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 from tests.torch import torch_kernels as k
 
 

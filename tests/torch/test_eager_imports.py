@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 
 PROGRAM = """
 import sys

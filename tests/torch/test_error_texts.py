@@ -12,6 +12,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import kernelcore as kc
+from kernelcore.base.errors import KernelArgumentError
 from torch_ext import torch_callable, torch_op
 
 
@@ -107,3 +108,34 @@ def test_graphs_refuse_tensors_in_the_words_of_eager_calls(dtype: torch.dtype) -
     with FakeTensorMode() as mode, pytest.raises(kc.KernelArgumentError) as traced:
         scaled(mode.from_tensor(wrong), 2.0)
     assert str(traced.value) == str(eager.value)
+
+
+@kc.kernel
+def plus(x: kc.array(dtype=float), z: kc.array(dtype=float), y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = z[i] + x[i]
+
+
+@kc.kernel
+def halved(x: kc.array(dtype=float), out: kc.array(dtype=float)):
+    i = kc.tid()
+    out[i] = 0.5 * (out[i] + x[i] * out[i])
+
+
+def test_a_missing_result_that_is_read_names_outputs() -> None:
+    with pytest.raises(KernelArgumentError, match=r"argument .out. is missing(.|\n)*outputs="):
+        torch_op(halved)(torch.ones(3))
+    assert torch_op(halved, outputs=["out"])(torch.ones(3)).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_misspelt_keyword_is_named() -> None:
+    operator: Any = torch_op
+    with pytest.raises(KernelArgumentError, match="mean 'outputs'"):
+        operator(plus, output=["y"])
+
+
+@pytest.mark.parametrize("first", ["meta", "cpu"])
+def test_meta_and_cpu_tensors_are_refused_together(first: str) -> None:
+    second = "cpu" if first == "meta" else "meta"
+    with pytest.raises(KernelArgumentError, match="where another argument is"):
+        torch_op(plus)(torch.zeros(3, device=first), torch.zeros(3, device=second))

@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 
+from tests.helpers.environment import DEVICE, IS_CPU
 from tests.helpers.kernel_harness import unoptimised
 from tests.helpers.patterns import PATTERNS, Pattern
-from tests.helpers.target import DEVICE, IS_CPU
 from torch_ext import torch_op
 
 # Second derivatives of all patterns with KC_DERIVATIVE_ORDER, otherwise of a part: what torch adds

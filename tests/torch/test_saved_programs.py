@@ -13,7 +13,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import kernelcore as kc
-from tests.helpers.paths import ROOT
+from tests.helpers.environment import ROOT
 from tests.torch import saved_program
 from tests.torch import torch_kernels as k
 from tests.torch.saved_program import Model

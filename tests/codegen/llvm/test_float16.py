@@ -16,8 +16,15 @@ from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Const, Func, Var
 from kernelcore.language.types import ArrayType, Scalar, bfloat16, float16, float32, float64
 from tests.helpers import interpreter
-from tests.helpers.kernel_harness import agree, call, elementwise, launch, make, nearest_float
-from tests.helpers.lane_code import emit_lanes
+from tests.helpers.kernel_harness import (
+    agree,
+    call,
+    elementwise,
+    emit_lanes,
+    launch,
+    make,
+    nearest_float,
+)
 
 NARROW = pytest.mark.parametrize("dtype", [float16, bfloat16], ids=str)
 INFINITY = {float16: 0x7C00, bfloat16: 0x7F80}

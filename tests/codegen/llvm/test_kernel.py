@@ -32,8 +32,7 @@ from kernelcore.language.types import (
 )
 from kernelcore.passes.pipeline import optimize
 from tests.helpers import interpreter
-from tests.helpers.kernel_harness import agree, call, const, launch, make, region
-from tests.helpers.lane_code import emit_lanes
+from tests.helpers.kernel_harness import agree, call, const, emit_lanes, launch, make, region
 
 
 def axpy() -> Func:

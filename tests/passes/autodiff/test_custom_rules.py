@@ -20,8 +20,18 @@ from kernelcore.passes.pipeline import normalize, optimize
 from kernelcore.passes.vmap import batch
 from tests.helpers.kernel_harness import agree
 from tests.helpers.operations import run_operation
-from tests.helpers.rule_harness import array, floats, gradient, mapped, refused, tangent
-from tests.helpers.rule_programs import Pair, gather_kernel, ints, quantize
+from tests.helpers.rule_programs import (
+    Pair,
+    array,
+    floats,
+    gather_kernel,
+    gradient,
+    ints,
+    mapped,
+    quantize,
+    refused,
+    tangent,
+)
 
 
 def test_a_straight_through_estimator_passes_cotangents_on() -> None:

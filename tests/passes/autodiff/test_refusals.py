@@ -11,8 +11,8 @@ import pytest
 import kernelcore as kc
 from kernelcore.operators import derive
 from kernelcore.operators.shape_rules import kernel_operation
+from tests.helpers.environment import ROOT
 from tests.helpers.operations import run_operation
-from tests.helpers.paths import ROOT
 
 F64 = kc.array(dtype=kc.float64)
 F64_2D = kc.array2d(dtype=kc.float64)

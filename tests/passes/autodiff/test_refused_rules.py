@@ -13,8 +13,18 @@ from kernelcore.operators.shape_rules import kernel_operation
 from kernelcore.passes.autodiff.vjp import vjp
 from tests.helpers import interpreter
 from tests.helpers.operations import run_operation
-from tests.helpers.rule_harness import array, floats, gradient, mapped, refused, tangent
-from tests.helpers.rule_programs import gather, gather_kernel, quantize, rounded
+from tests.helpers.rule_programs import (
+    array,
+    floats,
+    gather,
+    gather_kernel,
+    gradient,
+    mapped,
+    quantize,
+    refused,
+    rounded,
+    tangent,
+)
 
 
 def rule(decorator: Callable[..., Any], make: Callable[[], Callable[..., Any]]) -> kc.Kernel:

@@ -1,7 +1,7 @@
-"""Smoothed particle hydrodynamics over neighbour lists in CSR form."""
+"""Particles: a fluid over neighbour lists (SPH), gravitating bodies, cloth as springs."""
 
-# Written as its users write it.
-# ruff: noqa: UP018
+# Written as their users write them.
+# ruff: noqa: E741, UP018
 
 # Library functions reach the package at run time.
 # pyright: reportAttributeAccessIssue=false
@@ -94,3 +94,93 @@ def sph_reference(x, v, h, mass, stiffness, rest, viscosity, gravity):
     drag = viscosity * mass * lap[..., None] * (v[None] - v[:, None]) / rho[None, :, None]
     force = gravity * rho[:, None] + np.sum(drag - pressure[..., None] * grad, 1)
     return rho, force
+
+
+@wp.func
+def attraction(pi: wp.vec3, pj: wp.vec3, mass: float, softening: float) -> wp.vec3:
+    r = pj - pi
+    d2 = wp.dot(r, r) + softening * softening
+    inv = 1.0 / wp.sqrt(d2)
+    return r * (mass * inv * inv * inv)
+
+
+@wp.kernel
+def nbody_step(
+    pos: wp.array(dtype=wp.vec3),
+    vel: wp.array(dtype=wp.vec3),
+    mass: wp.array(dtype=wp.float32),
+    new_pos: wp.array(dtype=wp.vec3),
+    new_vel: wp.array(dtype=wp.vec3),
+    softening: float,
+    dt: float,
+):
+    tid = wp.tid()
+    p = pos[tid]
+    acc = wp.vec3(0.0, 0.0, 0.0)
+    for j in range(pos.shape[0]):
+        if j != tid:
+            acc += attraction(p, pos[j], mass[j], softening)
+    v = vel[tid] + acc * dt
+    new_vel[tid] = v
+    new_pos[tid] = p + v * dt
+
+
+def nbody_reference(pos, vel, mass, softening, dt):
+    r = pos[None] - pos[:, None]
+    d2 = np.sum(r * r, -1) + softening**2
+    acc = np.sum(r * (mass[None] * d2**-1.5)[..., None], 1)
+    v = vel + acc * dt
+    return pos + v * dt, v
+
+
+@wp.kernel
+def eval_springs(
+    x: wp.array(dtype=wp.vec3),
+    v: wp.array(dtype=wp.vec3),
+    indices: wp.array(dtype=wp.int32),
+    rest: wp.array(dtype=float),
+    ke: float,
+    kd: float,
+    f: wp.array(dtype=wp.vec3),
+):
+    tid = wp.tid()
+    i = indices[tid * 2 + 0]
+    j = indices[tid * 2 + 1]
+    xij = x[i] - x[j]
+    vij = v[i] - v[j]
+    l = wp.length(xij)
+    dir = xij * (1.0 / l)
+    fs = dir * (ke * (l - rest[tid]) + kd * wp.dot(dir, vij))
+    wp.atomic_sub(f, i, fs)
+    wp.atomic_add(f, j, fs)
+
+
+@wp.kernel
+def integrate(
+    x: wp.array(dtype=wp.vec3),
+    v: wp.array(dtype=wp.vec3),
+    f: wp.array(dtype=wp.vec3),
+    inv_mass: wp.array(dtype=float),
+    gravity: wp.vec3,
+    dt: float,
+):
+    tid = wp.tid()
+    w = inv_mass[tid]
+    g = wp.where(w > 0.0, 1.0, 0.0) * gravity
+    v1 = v[tid] + (f[tid] * w + g) * dt
+    x[tid] = x[tid] + v1 * dt
+    v[tid] = v1
+    f[tid] = wp.vec3()
+
+
+def cloth_reference(x, v, springs, rest, ke, kd, inv_mass, gravity, dt):
+    i, j = springs.T
+    xij, vij = x[i] - x[j], v[i] - v[j]
+    length = np.linalg.norm(xij, axis=1)
+    along = xij / length[:, None]
+    fs = along * (ke * (length - rest) + kd * np.sum(along * vij, 1))[:, None]
+    f = np.zeros_like(x)
+    np.subtract.at(f, i, fs)
+    np.add.at(f, j, fs)
+    v1 = v + (f * inv_mass[:, None] + (inv_mass > 0)[:, None] * gravity) * dt
+    return x + v1 * dt, v1

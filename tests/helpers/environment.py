@@ -1,8 +1,13 @@
-"""Which device the suites run on: ``KC_TEST_DEVICE``, by default the processor."""
+"""Where the repository and its tests lie, and which device the suites run on."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests"
+
 
 DEVICE = os.environ.get("KC_TEST_DEVICE", "cpu")
 IS_CPU = DEVICE == "cpu"

@@ -1,1 +1,0 @@
-"""Kernels as users of another system wrote them: only the import names kernelcore."""
