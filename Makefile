@@ -88,7 +88,7 @@ test-torch-matrix: export KC_TORCH_MATRIX = 1
 test-torch-matrix: $(VENV)/.built
 	$(BIN)/python -m pytest -q -n 2 tests/torch/test_matrix.py
 
-TORCH_TESTS := tests/torch tests/native/test_torch.py tests/cuda/test_torch.py tests/cuda/test_torch.py
+TORCH_TESTS := tests/torch tests/native/test_torch.py tests/cuda/test_torch.py tests/cuda/test_torch_streams.py
 
 # The torch tests on the oldest torch that is supported, with the same native module; it needs 7 GB,
 # since older wheels for Linux bring CUDA along.
