@@ -186,6 +186,10 @@ class Call {
     if (view.data == nullptr && view.numel() != 0) {
       refuse(index, "a tensor with memory", "one without");
     }
+    if (!holds_elements(tensor, view)) {
+      refuse(index, "a tensor with memory", "one whose storage ends before its last element",
+             "resize the storage, or pass the part of the tensor that is left");
+    }
     // The shape is all that an operand gives which the kernel ignores.
     if (found == place_ || parameter == Operation::kNoParameter) return;
     bool is_value = op_.descriptor.slots[parameter].outer_ndim() == 0;
@@ -193,6 +197,16 @@ class Call {
     refuse(index, "a tensor on " + text_of(place_),
            found.device_type == s.cuda ? "one on " + text_of(found) : "one elsewhere",
            "move it with .to('" + text_of(place_) + "')");
+  }
+
+  /// Whether the storage of `tensor`, whose strides are not negative, reaches to the end of `view`.
+  static bool holds_elements(TensorHandle tensor, const ArrayView& view) {
+    int64_t size = 0;
+    int64_t offset = 0;
+    auto [begin, end] = view.byte_span();
+    return begin == end || shim().get_storage_size(tensor, &size) != 0 ||
+           shim().get_storage_offset(tensor, &offset) != 0 ||
+           offset * view.item_bytes + static_cast<int64_t>(end - begin) <= size;
   }
 
   /// Puts the elements of `view`, in memory of the host, where the kernel reads them.

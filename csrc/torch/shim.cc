@@ -76,6 +76,8 @@ void load_shim(const std::string& path) {
   bind(lib, "aoti_torch_get_dim", s.get_dim);
   bind(lib, "aoti_torch_get_sizes", s.get_sizes);
   bind(lib, "aoti_torch_get_strides", s.get_strides);
+  bind(lib, "aoti_torch_get_storage_size", s.get_storage_size);
+  bind(lib, "aoti_torch_get_storage_offset", s.get_storage_offset);
   bind(lib, "aoti_torch_get_dtype", s.get_dtype);
   bind(lib, "aoti_torch_get_device_type", s.get_device_type);
   bind(lib, "aoti_torch_get_device_index", s.get_device_index);

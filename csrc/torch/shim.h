@@ -22,6 +22,8 @@ struct Shim {
   int32_t (*get_dim)(TensorHandle, int64_t*);
   int32_t (*get_sizes)(TensorHandle, int64_t**);
   int32_t (*get_strides)(TensorHandle, int64_t**);
+  int32_t (*get_storage_size)(TensorHandle, int64_t*);    // in bytes
+  int32_t (*get_storage_offset)(TensorHandle, int64_t*);  // in elements
   int32_t (*get_dtype)(TensorHandle, int32_t*);
   int32_t (*get_device_type)(TensorHandle, int32_t*);
   int32_t (*get_device_index)(TensorHandle, int32_t*);

@@ -12,7 +12,7 @@ import torch
 
 import kernelcore as kc
 from kernelcore.base.errors import KernelArgumentError
-from torch_ext import from_torch, torch_op
+from torch_ext import from_torch, overload, torch_op
 
 # Large enough that freed memory goes back to the system, where reading it crashes.
 COUNT = 1 << 20
@@ -132,6 +132,33 @@ def test_a_storage_that_is_smaller_than_its_tensor_is_refused(
     for call in (lambda: run(t), lambda: op(t), lambda: from_torch(t)):
         with pytest.raises((KernelArgumentError, RuntimeError), match=message):
             call()
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 64, 4 * COUNT - 4])
+@pytest.mark.parametrize("make", CUTS.values(), ids=CUTS.keys())
+def test_registered_operators_refuse_a_storage_that_is_smaller_than_its_tensor(
+    make: Callable[[], torch.Tensor], kept_bytes: int
+) -> None:
+    op, t = overload(torch_op(doubled)), make()
+    compiled = torch.compile(lambda x: op(x), backend="aot_eager")
+    for call in (op, compiled):
+        assert call(t)[-1] == 2.0
+    t.untyped_storage().resize_(kept_bytes)
+    message = "storage ends before its last|no memory|without"
+    for call in (op, compiled):
+        with pytest.raises((KernelArgumentError, RuntimeError), match=message):
+            call(t)
+
+
+def test_registered_operators_take_a_part_that_is_left() -> None:
+    t = torch.ones(4 * COUNT)
+    part = t[COUNT : 2 * COUNT]
+    t.untyped_storage().resize_(8 * COUNT)
+    op = overload(torch_op(doubled))
+    assert op(part).tolist() == [2.0] * COUNT
+    empty = torch.ones(3)[3:]
+    empty.untyped_storage().resize_(0)
+    assert op(empty).shape == (0,)
 
 
 def test_a_tensor_of_a_part_that_is_left_is_taken() -> None:
