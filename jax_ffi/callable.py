@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -69,6 +69,8 @@ class _Specialisation:
 class JaxCallable:
     """A Python function that launches kernels, for JAX values; ``jax_callable`` makes it.
 
+    Two of one function with the same options are equal.
+
     Attributes:
         function: The function.
         spec: Which parameters are results, and their shapes if a call gives none.
@@ -87,6 +89,16 @@ class JaxCallable:
     def __post_init__(self) -> None:
         object.__setattr__(self, "__name__", self.function.__name__)
         object.__setattr__(self, "__doc__", self.function.__doc__)
+
+    @cached_property
+    def _identity(self) -> Hashable:
+        return self.function, self.spec.identity, self.graph_mode, self.has_side_effect
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JaxCallable) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
 
     def __call__(
         self,

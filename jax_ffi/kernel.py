@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -63,6 +63,8 @@ class Call:
 class JaxKernel:
     """A kernel as a function of JAX values; ``jax_kernel`` makes it.
 
+    Two of one kernel with the same options are equal, so modules that hold them are equal trees.
+
     Attributes:
         kernel: The kernel.
         spec: Which parameters are results, and the shapes of calls that give none.
@@ -79,6 +81,16 @@ class JaxKernel:
     def __post_init__(self) -> None:
         object.__setattr__(self, "__name__", self.kernel.name)
         object.__setattr__(self, "__doc__", self.kernel.__doc__)
+
+    @cached_property
+    def _identity(self) -> Hashable:
+        return self.kernel, self.spec.identity, self.differentiable, self.has_side_effect
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JaxKernel) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
 
     def __copy__(self) -> JaxKernel:
         return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from inspect import Parameter as SignatureParameter
 from inspect import Signature
@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.base.keywords import checked_keywords
+from kernelcore.base.threads import cached_property
 from kernelcore.language import pickling
 from kernelcore.language.types import ArrayOf
 from kernelcore.launch.kernel import Kernel
@@ -29,6 +30,8 @@ FRAMEWORKS = ("torch", "jax", "paddle", "numpy", "kernelcore")
 
 class Op:
     """One operator for arrays of torch, JAX, NumPy, Paddle and kernelcore; ``op`` makes it.
+
+    Two of one kernel with the same options are equal.
 
     Attributes:
         declared: The kernel, or the Python function that launches kernels.
@@ -81,6 +84,16 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<operator {self.__name__}>"
+
+    @cached_property
+    def _identity(self) -> Hashable:
+        return self.declared, self.spec.identity
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Op) and self._identity == other._identity)
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
 
     def __copy__(self) -> Op:
         return self

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, SupportsIndex, cast
+
+import numpy as np
 
 from kernelcore.base.config import MAX_BLOCK_DIM
 from kernelcore.base.errors import KernelArgumentError, SrcLoc
@@ -46,6 +48,24 @@ class Spec:
     defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
     block_dim: int = 0
     fuse: Fuse = False
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal identities mean that calls do the same; numbers are equal with type and sign."""
+        return tuple(_identity(getattr(self, f.name)) for f in fields(self))
+
+
+def _identity(value: Any) -> Hashable:
+    if isinstance(value, Mapping):
+        return tuple(sorted((name, _identity(v)) for name, v in cast("Any", value.items())))
+    if isinstance(value, list | tuple):
+        return tuple(_identity(v) for v in cast("Sequence[Any]", value))
+    if isinstance(value, bool | int | float | complex | np.generic):
+        return type(value).__name__, repr(value)
+    if value is None or isinstance(value, str):
+        return "", str(value)
+    # An array, or a function of the arguments: one and the same.
+    return "", str(id(value))
 
 
 @dataclass(frozen=True, slots=True)

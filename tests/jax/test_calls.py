@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import gc
+import pickle
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -282,6 +284,46 @@ def test_copies_share_the_kernel() -> None:
     for copied in (copy.copy(call), copy.deepcopy({"call": call})["call"]):
         assert copied.kernel is axpy
         assert_close(copied(x, 2.0, 1)[0], 2 * x + 1)
+
+
+def test_functions_of_one_kernel_with_equal_options_are_equal() -> None:
+    made = [
+        lambda **o: jax_kernel(axpy, **o),
+        lambda **o: kc.op(axpy, **o).jax,
+        lambda **o: kc.op(axpy, **o),
+        lambda **o: jax_callable(launch_axpy, **o),
+    ]
+    for make in made:
+        assert make() == make()
+        assert len({make(), make(), make(output_dims=(3,)), make(output_dims=[3])}) == 2
+        assert pickle.loads(pickle.dumps(make())) == make()
+    assert jax_kernel(axpy) != jax_kernel(axpy, enable_backward=False)
+    assert jax_kernel(axpy) != jax_kernel(row_sums)
+    assert kc.op(axpy, defaults={"a": 0.0}) != kc.op(axpy, defaults={"a": -0.0})
+
+
+def test_modules_that_hold_functions_of_kernels_do_not_retrace() -> None:
+    @partial(jax.tree_util.register_dataclass, data_fields=["weight"], meta_fields=["call"])
+    @dataclass
+    class Module:
+        weight: jax.Array
+        call: Any
+
+    traced: list[str] = []
+
+    @jax.jit
+    def run(module: Module, x: jax.Array) -> jax.Array:
+        traced.append("run")
+        return module.call(x, 2.0, 1)[0] * module.weight
+
+    x = jnp.ones(3, jnp.float32)
+    for make in (jax_kernel, lambda k: kc.op(k, outputs="o").jax):
+        for _ in range(3):
+            module = Module(x, make(axpy))
+            assert jax.tree.structure(module) == jax.tree.structure(Module(x, make(axpy)))
+            assert_close(run(module, x), 2 * x + 1)
+    # Once each: operators of kc.op may be fused.
+    assert traced == ["run", "run"]
 
 
 def test_call_with_side_effect_stays_without_uses() -> None:
