@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence, Set
 from dataclasses import dataclass
-from itertools import product
+from itertools import permutations, product
 from typing import NamedTuple
 
 from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
@@ -15,6 +15,7 @@ from kernelcore.language.types import ArrayType, int32, int64
 
 _INTS = (int32, int64)
 _STORES = WRITES - {OpKind.ATOMIC_ADD}
+_NO_KINDS: frozenset[OpKind] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +86,14 @@ class AccessMap:
     def __init__(self, func: Func) -> None:
         self.func = func
         self.by_array: dict[Atom, list[Access]] = {}
+        # The kinds of the accesses of each array.
+        self._kinds: dict[Atom, set[OpKind]] = {}
         # What snippets do to arrays, at indices that are unknown.
         self.snippets: dict[Atom, list[SnippetAccess]] = {}
         for eqn, path in walk_paths(func.body):
             if eqn.op.kind in ACCESSES:
                 self.by_array.setdefault(eqn.inputs[0], []).append(Access(eqn, path))
+                self._kinds.setdefault(eqn.inputs[0], set()).add(eqn.op.kind)
             elif eqn.op.kind is OpKind.SNIPPET:
                 is_in_loop = any(around.op.kind is not OpKind.IF for around, _ in path)
                 for use in array_uses(eqn):
@@ -119,7 +123,7 @@ class AccessMap:
 
     def has_own(self, array: Atom, *kinds: OpKind) -> bool:
         """As ``has``, of the accesses outside of snippets."""
-        return any(a.eqn.op.kind in kinds for a in self.of(array))
+        return not self._kinds.get(array, _NO_KINDS).isdisjoint(kinds)
 
     def _learn(self, eqn: Eqn) -> None:
         kind, out, inputs = eqn.op.kind, eqn.outputs[0], eqn.inputs
@@ -208,11 +212,18 @@ class AccessMap:
         stores = [a for a in writes if a.eqn.op.kind is OpKind.STORE]
         if not all(varies_with_loops(a) for a in stores):
             return False
+        # Only accesses of one component, or of unknown ones, can meet: large elements would be slow
+        # to compare access by access.
+        by_component: dict[Hashable, list[tuple[int, Access]]] = {}
+        for number, write in enumerate(writes):
+            by_component.setdefault(_component(write), []).append((number, write))
+        unknown = by_component.pop(None, [])
+        groups = [[*group, *unknown] for group in by_component.values()] or [unknown]
         return not any(
             self._is_overwritten(a, b, is_earlier=i < j)
-            for i, a in enumerate(writes)
-            for j, b in enumerate(writes)
-            if i != j and b.eqn.op.kind is OpKind.STORE
+            for group in groups
+            for (i, a), (j, b) in permutations(group, 2)
+            if b.eqn.op.kind is OpKind.STORE
         )
 
     def _is_overwritten(self, a: Access, b: Access, *, is_earlier: bool) -> bool:
@@ -297,6 +308,13 @@ def _widens(eqn: Eqn) -> bool:
     """Whether ``eqn``, a cast, is of an integer to at least its width, which keeps the value."""
     old, new = eqn.inputs[0].type, eqn.out.type
     return old in _INTS and new in _INTS and _INTS.index(new) >= _INTS.index(old)
+
+
+def _component(access: Access) -> tuple[float, ...] | None:
+    """The indices of the component that ``access`` names, if they are known."""
+    found = access.indices[access.outer_ndim :]
+    known = tuple(i.value for i in found if isinstance(i, Const))
+    return known if len(known) == len(found) else None
 
 
 def varies_with_loops(access: Access) -> bool:

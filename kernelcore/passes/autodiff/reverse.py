@@ -51,6 +51,7 @@ class Reverse:
         self.active = active_values(func, self.wrt)
         self.adjoint: dict[Atom, Var] = {}
         self._stacks: list[Eqn] = []
+        self._cleared: dict[Atom, bool] = {}
         seeded = {func.params[i] for i in seeds}
         for param in func.params:
             if param in self.active and (param in self.wrt | seeded or self.rewritten(param)):
@@ -181,8 +182,10 @@ class Reverse:
 
     def must_clear(self, array: Atom) -> bool:
         """Whether a store must leave a zero cotangent, because it is read again."""
-        accesses = self.primal.accesses
-        return array in self.wrt or self.rewritten(array) or not accesses.stored_first(array)
+        if array not in self._cleared:
+            is_read = array in self.wrt or self.rewritten(array)
+            self._cleared[array] = is_read or not self.primal.accesses.stored_first(array)
+        return self._cleared[array]
 
     def stack(self, eqn: Eqn, cotangents: Cotangents) -> None:
         """Pop the cotangent of what was pushed, push that of what was popped."""
