@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernelcore.autograd.records import CopyRecord, LaunchRecord, Record
 from kernelcore.base import native
 from kernelcore.base.errors import KernelGradError
-from kernelcore.ir.core import Atom
-from kernelcore.language.types import ArrayType
-from kernelcore.passes.autodiff.activity import active_values, is_float
+from kernelcore.base.lazy import Deferred
+from kernelcore.language.types import ArrayType, element_type
 from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.call_site import whole_line
+
+if TYPE_CHECKING:
+    from kernelcore.ir.core import Atom
+    from kernelcore.passes.autodiff import activity
+else:
+    activity = Deferred("kernelcore.passes.autodiff.activity")
 
 
 class DetachedMemory:
@@ -32,11 +37,13 @@ class DetachedMemory:
     def _loaded(self, record: LaunchRecord) -> dict[int, str]:
         """The parameters that load detached memory, and the label of its writer."""
         found: dict[int, str] = {}
-        params = zip(record.kernel.func.params, record.kernel.effects, record.leaves, strict=True)
-        for i, (param, effect, leaf) in enumerate(params):
-            is_array = isinstance(param.type, ArrayType)
+        if not self.known:
+            return found
+        params = zip(record.kernel.leaves, record.kernel.effects, record.leaves, strict=True)
+        for i, ((_, type_), effect, leaf) in enumerate(params):
+            is_array = isinstance(type_, ArrayType)
             is_loaded = effect.loads if is_array else isinstance(leaf, Array)
-            if self.known and is_float(param) and is_loaded:
+            if element_type(type_).is_float and is_loaded:
                 label = self._writer(_span(record, i) if is_array else leaf.span)
                 if label is not None:
                     found[i] = label
@@ -90,7 +97,7 @@ class DetachedMemory:
 def _active(record: LaunchRecord, sources: Iterable[int]) -> set[Atom]:
     func = record.kernel.func
     wrt = [func.params[i] for i in sources]
-    return active_values(func, wrt) if wrt else set()
+    return activity.active_values(func, wrt) if wrt else set()
 
 
 def _detached_error(record: Record, result: str, name: str, label: str) -> KernelGradError:

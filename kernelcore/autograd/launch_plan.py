@@ -10,12 +10,11 @@ import numpy as np
 
 from kernelcore.base import native
 from kernelcore.base.errors import KernelArgumentError, KernelGradError
-from kernelcore.language.types import Scalar
+from kernelcore.language.types import Scalar, element_type
 from kernelcore.launch.adjoint_kernel import Adjoint
 from kernelcore.launch.adjoint_launch import adjoint_memory
 from kernelcore.launch.dispatch import Dims, single_axes
 from kernelcore.launch.kernel import Kernel
-from kernelcore.passes.autodiff.activity import is_float
 from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.device import CPU
 
@@ -79,7 +78,7 @@ class LaunchPlan:
             self.inputs,
             self.outputs,
             self.versions,
-            [] if adjoint is None else [i for i, _ in adjoint.primals],
+            [] if adjoint is None else adjoint.primals,
             [] if adjoint is None else adjoint.cotangents(),
         )
         self.kernel.tape_plans[self.kinds] = self, native_plan
@@ -92,7 +91,7 @@ def plan_of(kernel: Kernel, leaves: Sequence[Any], dim: Dims) -> LaunchPlan:
         KernelArgumentError: An argument has a gradient that cannot be computed.
     """
     kinds = native.argument_kinds(tuple(leaves))
-    single = single_axes(kernel.func, dim)
+    single = single_axes(kernel, dim)
     known: LaunchPlan | None = kernel.tape_plans.get(kinds, (None, None))[0]
     known = known or kernel.single_tape_plans.get((kinds, single))
     if known is not None:
@@ -117,21 +116,21 @@ def _tracked(kernel: Kernel, leaves: Sequence[Any]) -> tuple[int, ...]:
         KernelArgumentError: One is a tensor of torch, or a value of another type.
     """
     found: list[int] = []
-    for i, (param, leaf) in enumerate(zip(kernel.func.params, leaves, strict=True)):
-        if not is_float(param) or not getattr(leaf, "requires_grad", False):
+    for i, ((name, type_), leaf) in enumerate(zip(kernel.leaves, leaves, strict=True)):
+        if not element_type(type_).is_float or not getattr(leaf, "requires_grad", False):
             continue
         if not isinstance(leaf, Array):
             raise KernelArgumentError(
                 f"a Tape computes no gradients of a {type(leaf).__name__} of another library",
                 remedy="make an operator of the kernel with torch_op, or pass tensor.detach()",
             )
-        if isinstance(param.type, Scalar) and leaf.element != param.type:
+        if isinstance(type_, Scalar) and leaf.element != type_:
             # The conversion has no gradient.
             raise KernelArgumentError(
-                f"{kernel.name}(): argument '{param.name}': expected a {param.type} value, "
+                f"{kernel.name}(): argument '{name}': expected a {type_} value, "
                 f"found an array of {leaf.element} with a gradient",
                 kernel.func.param_loc(i),
-                f"make it with kc.array(..., dtype=kc.{param.type}, requires_grad=True)",
+                f"make it with kc.array(..., dtype=kc.{type_}, requires_grad=True)",
             )
         found.append(i)
     return tuple(found)
@@ -140,9 +139,10 @@ def _tracked(kernel: Kernel, leaves: Sequence[Any]) -> tuple[int, ...]:
 def _new_plan(
     kernel: Kernel, kinds: bytes, wrt: tuple[int, ...], single: frozenset[int]
 ) -> LaunchPlan:
-    params, does = kernel.func.params, kernel.effects
-    indices = range(len(params))
-    values = [i for i in indices if isinstance(params[i].type, Scalar)]
+    types, does = [t for _, t in kernel.leaves], kernel.effects
+    indices = range(len(types))
+    values = [i for i in indices if isinstance(types[i], Scalar)]
+    floats = [i for i in indices if element_type(types[i]).is_float]
     arrays = [i for i in indices if kinds[i] in (CONSTANT, TRACKED)]
     written = [i for i in indices if does[i].writes]
     kept = [i for i in values if kinds[i] != NUMBER]
@@ -171,14 +171,13 @@ def _new_plan(
         inputs=tuple(i for i in arrays if does[i].loads or i in values),
         outputs=tuple(i for i in arrays if i in written),
         others=tuple(i for i in written if i not in arrays),
-        untracked=tuple(i for i in written if is_float(params[i]) and i not in wrt),
+        untracked=tuple(i for i in written if i in floats and i not in wrt),
         values=tuple(kept),
         before=tuple(before),
         after=tuple(i for i in reads if i not in arrays),
         versions=tuple(i for i in reads if i in arrays),
         cotangents=tuple(cotangents),
         is_checked_always=any(
-            is_float(params[i]) and (kinds[i] == OTHER or (i in values and kinds[i] == TRACKED))
-            for i in indices
+            kinds[i] == OTHER or (i in values and kinds[i] == TRACKED) for i in floats
         ),
     )

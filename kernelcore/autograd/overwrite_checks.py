@@ -48,7 +48,7 @@ class RecordedMemory:
             for i in record.plan.others:
                 memory = ArrayMemory(record.leaves[i]).span
                 if self.known.overlaps(memory.begin, memory.end):
-                    raise _alias_error(record, record.kernel.func.params[i].name)
+                    raise _alias_error(record, record.kernel.leaves[i][0])
 
     def before_write(self, record: Record, *, is_kept: bool) -> list[Need]:
         """Saved inputs in the memory that ``record`` writes which it does not overwrite.

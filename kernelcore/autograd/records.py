@@ -72,9 +72,8 @@ class LaunchRecord:
         return f"the launch of {self.kernel.name} at {as_text(self.site)}"
 
     def name_of(self, array: Array) -> str:
-        params = self.kernel.func.params
         known = sorted({*self.plan.inputs, *self.plan.outputs})
-        return next(params[i].name for i in known if self.leaves[i] is array)
+        return next(self.kernel.leaves[i][0] for i in known if self.leaves[i] is array)
 
     def save_before(self) -> None:
         """Before the launch: copy arrays that it may overwrite and the adjoint reads."""
@@ -125,7 +124,7 @@ class LaunchRecord:
         later = [r.label for count, r in writers(leaf) if count > version]
         culprit = later[0] if later else "an assignment or a launch that was not recorded"
         raise KernelGradError(
-            f"{self.label} needs '{self.kernel.func.params[i].name}' as it was then, but "
+            f"{self.label} needs '{self.kernel.leaves[i][0]}' as it was then, but "
             f"{culprit} has written to it since",
             whole_line(self.site),
             "write to another array there, or record with kc.Tape(keep_overwritten=True), "
@@ -143,15 +142,15 @@ class LaunchRecord:
         taken: list[native.Span] = []
         # Written arrays come first: their cotangents are read and cleared in place.
         for i in self.plan.cotangents:
-            leaf, param = self.leaves[i], self.kernel.func.params[i]
+            leaf, (name, type_) = self.leaves[i], self.kernel.leaves[i]
             if i not in self.plan.wrt:
-                assert isinstance(param.type, ArrayType)
-                found[i] = new_zeros(layout(leaf)[0], param.type.dtype, self.device)
+                assert isinstance(type_, ArrayType)
+                found[i] = new_zeros(layout(leaf)[0], type_.dtype, self.device)
                 continue
             grad = leaf.grad
             if grad is None:
                 raise KernelGradError(
-                    f"{self.label} was recorded with a gradient of '{param.name}', which is gone",
+                    f"{self.label} was recorded with a gradient of '{name}', which is gone",
                     whole_line(self.site),
                     "leave requires_grad as it is until the backward pass is over",
                 )
@@ -159,7 +158,7 @@ class LaunchRecord:
             is_shared = any(span.overlaps(other) for other in taken)
             is_read = not self.kernel.effects[i].writes
             if grad.device != self.device or (is_shared and is_read):
-                extra[i] = found[i] = new_zeros(grad.extents, element_type(param.type), self.device)
+                extra[i] = found[i] = new_zeros(grad.extents, element_type(type_), self.device)
             else:
                 found[i] = grad
                 taken.append(span)
@@ -168,7 +167,7 @@ class LaunchRecord:
     def _saved_for(self, adjoint: Adjoint) -> dict[int, Any]:
         """Saved arrays; those that the adjoint writes are copied, so that it can run again."""
         if self.saved and capture_sink() is not None:
-            name = self.kernel.func.params[min(self.saved)].name
+            name, _ = self.kernel.leaves[min(self.saved)]
             raise KernelGradError(
                 f"{self.label} needs a copy of what '{name}' held before it, which "
                 "a replay of the captured backward pass would not have",

@@ -5,12 +5,11 @@ Per kernel: its launch descriptors, by what runs it; and its IR, for what a laun
 
 from __future__ import annotations
 
-import ast
 import os
 import platform
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from kernelcore.base.config import config
 from kernelcore.base.disk_cache import DiskCache, default_cache, key_of
 from kernelcore.base.host import host, package_text
 from kernelcore.base.lazy import Deferred
+from kernelcore.base.literal import is_like, read
 from kernelcore.base.source_digest import package_version
 from kernelcore.language.definition_key import definition_key
 from kernelcore.language.types import SourceType
@@ -46,11 +46,15 @@ class KernelEntry:
     definition: str
     settings: tuple[object, ...]
 
+    def of_part(self, name: str) -> KernelEntry:
+        """Where the cache keeps what is derived from the kernel under ``name``."""
+        return replace(self, definition=key_of(self.definition, name))
+
     def load(self, what: str) -> Any:
         """What is known of the kernel under the name ``what``; None if nothing is."""
         disk = self._disk(LAUNCH)
         stored = disk.load(self._key(what)) if disk else None
-        return None if stored is None else _literal(stored)
+        return None if stored is None else read(stored)
 
     def store(self, what: str, value: object) -> None:
         """Keep ``value``, of which Python has a literal, for later processes."""
@@ -76,12 +80,25 @@ class KernelEntry:
         return key_of(repr((self.definition, self.settings, host(), _environment(), what)))
 
 
-def _literal(stored: bytes) -> Any:
-    """The value of a literal; None of other text."""
-    try:
-        return ast.literal_eval(stored.decode())
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return None
+def recall(
+    entry: Callable[[], KernelEntry | None], what: str, like: Any, find: Callable[[], Any]
+) -> Any:
+    """What the cache has at ``entry`` as ``what``; else what ``find`` gives, which is kept.
+
+    Args:
+        entry: Says where the cache keeps the kernel, if it does; asked again after ``find``, which
+            may read another kernel than the one that the cache knows.
+        what: The name.
+        like: The types of the literal; see ``is_like``.
+        find: Computes it.
+    """
+    place = entry()
+    known = place and place.load(what)
+    if not is_like(known, like):
+        known = find()
+        if place := entry():
+            place.store(what, known)
+    return known
 
 
 def kernel_entry(

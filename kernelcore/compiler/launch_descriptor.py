@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple, cast
 
 from kernelcore.base import native
+from kernelcore.base.literal import is_like
 
 
 class Role(IntEnum):
@@ -103,7 +104,7 @@ class LaunchDescriptor(NamedTuple):
     @classmethod
     def from_literal(cls, fields: Any) -> LaunchDescriptor | None:
         """What ``literal`` gave; None of anything else."""
-        if not _is_like(fields, _LITERAL):
+        if not is_like(fields, _LITERAL):
             return None
         found = cls(*fields)
         slots = [ParameterSlot(*slot) for slot in found.parameter_slots]
@@ -117,17 +118,3 @@ _LITERAL: Any = (
     *([(int,) * 3], [str], bool, [(int,) * 6], [int], bool, [int], [(int,) * 3], bool),
 )
 assert len(_LITERAL) == len(LaunchDescriptor._fields)
-
-
-def _is_like(value: Any, types: Any) -> bool:
-    """Whether ``value`` has the types of ``types``."""
-    if isinstance(types, type):
-        return type(value) is types
-    if isinstance(types, list):
-        (element,) = cast("list[Any]", types)
-        return isinstance(value, list | tuple) and all(
-            _is_like(v, element) for v in cast("list[Any]", value)
-        )
-    if not isinstance(value, tuple) or len(cast("tuple[Any]", value)) != len(types):
-        return False
-    return all(map(_is_like, cast("tuple[Any]", value), types))

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kernelcore.base import native
 from kernelcore.base.errors import KernelArgumentError
-from kernelcore.language.types import ArrayType, int32
+from kernelcore.language.types import element_type, int32
 from kernelcore.launch.adjoint_kernel import Adjoint, Part
 from kernelcore.launch.array_ops import copied_to, copy_of, layout, new_zeros, scale
 from kernelcore.launch.dispatch import Dims, argument_leaves, check_count, single_axes, submit
 from kernelcore.launch.executable import Executable
 from kernelcore.launch.kernel import Kernel
-from kernelcore.passes.access.effects import AccessMap
-from kernelcore.passes.access.final_elements import has_what_was_loaded
-from kernelcore.passes.autodiff.activity import is_float
-from kernelcore.passes.autodiff.atomic_extrema import tie_weights
 from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.array.element_layout import as_numpy
 from kernelcore.runtime.device import CPU, Device, device_of_arrays
@@ -44,9 +40,9 @@ def launch_adjoint(
     for i, leaf in enumerate(leaves):
         if i in cotangents or not isinstance(leaf, Array) or leaf.grad is None:
             continue
-        if is_float(kernel.func.params[i]):
+        if _is_float(kernel, i):
             cotangents[i] = leaf.grad
-    key = tuple(sorted(cotangents)), single_axes(kernel.func, dim)
+    key = tuple(sorted(cotangents)), single_axes(kernel, dim)
     adjoint = kernel.launched_adjoints.get(key)
     if adjoint is None:
         adjoint = kernel.launched_adjoints[key] = _adjoint(kernel, *key)
@@ -63,13 +59,12 @@ def _adjoint(kernel: Kernel, asked: tuple[int, ...], single: frozenset[int]) -> 
             adjoint would compute nothing.
         KernelGradError: The kernel has no exact derivative.
     """
-    func = kernel.func
     for i in asked:
-        if not is_float(func.params[i]):
+        if not _is_float(kernel, i):
+            name, type_ = kernel.leaves[i]
             raise KernelArgumentError(
-                f"{kernel.name}(): argument '{func.params[i].name}' of type {func.params[i].type} "
-                "has no cotangent",
-                func.param_loc(i),
+                f"{kernel.name}(): argument '{name}' of type {type_} has no cotangent",
+                kernel.func.param_loc(i),
                 "pass None for it in adj_inputs or adj_outputs",
             )
     written = [effect.writes for effect in kernel.effects]
@@ -78,8 +73,8 @@ def _adjoint(kernel: Kernel, asked: tuple[int, ...], single: frozenset[int]) -> 
     _refuse_without(kernel, seeds, [i for i, is_written in enumerate(written) if is_written])
     _refuse_without(kernel, wrt, [i for i, is_written in enumerate(written) if not is_written])
     adjoint = kernel.adjoint(wrt, seeds, single)
-    _refuse_in_place(kernel, [i for i, p in enumerate(func.params) if is_float(p)])
-    _refuse_in_place(kernel, [i for i, _ in adjoint.primals])
+    _refuse_in_place(kernel, [i for i in range(len(written)) if _is_float(kernel, i)])
+    _refuse_in_place(kernel, adjoint.primals)
     return adjoint
 
 
@@ -154,30 +149,33 @@ def fault_error(
     kernel: Kernel, derivative: str, reason: str, array: tuple[int, bool], *details: Any
 ) -> KernelArgumentError:
     """The error for what ``AdjointMemory.fault`` found; a ``derivative`` is called so."""
-    func = kernel.func
 
     def name(array: tuple[int, bool]) -> str:
         i, is_derivative = array
-        return f"{f'the {derivative} of ' if is_derivative else ''}'{func.params[i].name}'"
+        return f"{f'the {derivative} of ' if is_derivative else ''}'{kernel.leaves[i][0]}'"
 
     if reason == "shape":
         expected, found = details
         return KernelArgumentError(
             f"{kernel.name}(): {name(array)[4:]}: expected shape {expected}, found {found}",
-            func.param_loc(array[0]),
+            kernel.func.param_loc(array[0]),
             "give an array of the shape of the argument",
         )
     if reason == "shared":
         return KernelArgumentError(
             f"{kernel.name}(): {name(details[0])} and {name(array)} share memory",
-            func.loc,
+            kernel.func.loc,
             "give each its own array",
         )
     return KernelArgumentError(
         f"{kernel.name}(): elements of {name(array)} share memory with each other",
-        func.loc,
+        kernel.func.loc,
         "give an array with an element per index, not an expanded view",
     )
+
+
+def _is_float(kernel: Kernel, i: int) -> bool:
+    return element_type(kernel.leaves[i][1]).is_float
 
 
 def _tie_weights(
@@ -208,6 +206,27 @@ def _tie_weights(
     return weights, start_weights
 
 
+def tie_weights(
+    start: Any, final: Any, count: Any, cast: Callable[[Any, Any], Any]
+) -> tuple[Any, Any]:
+    """The weight of every value that attained the final one, and of ``start``, 0 if it did not.
+
+    Args:
+        start: What the elements held before: an array of any library, or None for zeros.
+        final: What they hold afterwards.
+        count: How many updates attained that.
+        cast: The first array, with the dtype of the second one.
+    """
+    if start is None:
+        is_same = final == 0.0
+    else:
+        is_same = (start == final) | ((start != start) & (final != final))
+    is_same = cast(is_same, final)
+    # Without any attaining value the weight is infinite, so that the error cannot go unnoticed.
+    weight = 1.0 / (cast(count, final) + is_same)
+    return weight, weight * is_same
+
+
 def _cotangents(
     kernel: Kernel,
     given: tuple[Sequence[Any] | None, Sequence[Any] | None],
@@ -216,7 +235,6 @@ def _cotangents(
 ) -> dict[int, Any]:
     """The cotangent arrays by parameter of the IR."""
     check_count(kernel, num_args)
-    func = kernel.func
     counts = (num_inputs, num_args - num_inputs)
     rows: list[Any] = []
     for name, arrays, count in zip(("adj_inputs", "adj_outputs"), given, counts, strict=True):
@@ -224,7 +242,7 @@ def _cotangents(
         if len(row) != count:
             raise KernelArgumentError(
                 f"{kernel.name}(): {name}: expected {count} entries, found {len(row)}",
-                func.loc,
+                kernel.func.loc,
                 "give one array or None per argument",
             )
         rows.extend(row)
@@ -245,26 +263,22 @@ def _refuse_without(kernel: Kernel, asked: Sequence[int], params: Sequence[int])
     """Refuse an adjoint where none of ``params``, read or written, has a cotangent in ``asked``."""
     if asked:
         return
-    func = kernel.func
-    names = [func.params[i].name for i in params if is_float(func.params[i])]
+    names = [kernel.leaves[i][0] for i in params if _is_float(kernel, i)]
     does = "writes" if params and kernel.effects[params[0]].writes else "reads"
     raise KernelArgumentError(
         f"{kernel.name}(): the adjoint would compute nothing: expected a cotangent of a float that "
         f"the kernel {does} ({', '.join(names) or 'there is none'}), found none",
-        func.loc,
+        kernel.func.loc,
         "give adj_inputs and adj_outputs, or pass arrays that were made with requires_grad=True",
     )
 
 
 def _refuse_in_place(kernel: Kernel, params: Sequence[int]) -> None:
-    accesses = AccessMap(kernel.func)
     for i in params:
-        param, effect = kernel.func.params[i], kernel.effects[i]
-        is_in_place = effect.loads and effect.writes and isinstance(param.type, ArrayType)
-        if is_in_place and not has_what_was_loaded(accesses, param):
+        if i in kernel.losses:
             raise KernelArgumentError(
-                f"{kernel.name}(): '{param.name}' is loaded and written, so what the adjoint needs "
-                "of it is gone after the launch",
+                f"{kernel.name}(): '{kernel.leaves[i][0]}' is loaded and written, so what the "
+                "adjoint needs of it is gone after the launch",
                 kernel.func.param_loc(i),
                 "record the launch with kc.Tape, or use torch_op or jax_kernel, which keep the "
                 "values, or write to a second array",

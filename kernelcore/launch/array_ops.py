@@ -6,15 +6,15 @@ On a GPU they are queued in the current stream. A Tape does not record them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernelcore._native import ArrayMemory
 from kernelcore.base import native
+from kernelcore.base.lazy import Deferred
 from kernelcore.language.types import MAX_ARRAY_DIMS, SCALARS, Scalar
 from kernelcore.launch.dispatch import execute_leaves
-from kernelcore.launch.element_kernels import add, add_along, clear_all
 from kernelcore.launch.kernel import Kernel
 from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.array.element_layout import Numbers, as_numpy, element_of, has_gradient
@@ -22,6 +22,11 @@ from kernelcore.runtime.device import Device
 from kernelcore.runtime.device_memory import device_holding, layout_of
 from kernelcore.runtime.hooks import DeviceCall, capture_sink, perform
 from kernelcore.runtime.stream import current_stream
+
+if TYPE_CHECKING:
+    from kernelcore.launch import element_kernels
+else:
+    element_kernels = Deferred("kernelcore.launch.element_kernels")
 
 
 def layout(leaf: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -78,7 +83,7 @@ def clear(target: Array) -> None:
         return
     for part in _floats_of(target):
         for (block,) in _blocks(part):
-            _run(clear_all, block.shape, block)
+            _run(element_kernels.clear_all, block.shape, block)
 
 
 def _clear_here(target: Array) -> None:
@@ -181,10 +186,10 @@ def _add_there(target: Array, term: Array) -> None:
     for total, part in zip(_floats_of(target), _floats_of(term), strict=True):
         for to, of in _blocks(total, part):
             if to.shape == of.shape:
-                _run(add, of.shape, to, of)
+                _run(element_kernels.add, of.shape, to, of)
             else:
                 steps = (int(n == m) for n, m in zip(to.shape, of.shape, strict=True))
-                _run(add_along, of.shape, to, of, *steps)
+                _run(element_kernels.add_along, of.shape, to, of, *steps)
 
 
 def _floats_of(whole: Array) -> Iterator[Array]:

@@ -22,7 +22,6 @@ from kernelcore.runtime.stream import current_stream
 
 # Whoever launches has it already; importing it would import the compiler.
 if TYPE_CHECKING:
-    from kernelcore.ir.core import Func
     from kernelcore.launch.executable import Executable
     from kernelcore.launch.python_mode import run as python_run
 else:
@@ -156,8 +155,8 @@ def argument_leaves(kernel: Kernel, args: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def single_axes(func: Func, dim: Dims) -> frozenset[int]:
-    """The axes on which a launch of ``func`` over ``dim`` has at most one point."""
+def single_axes(kernel: Kernel, dim: Dims) -> frozenset[int]:
+    """The axes on which a launch of ``kernel`` over ``dim`` has at most one point."""
     if isinstance(dim, int) and dim > 1:
         return frozenset()
     try:
@@ -165,7 +164,7 @@ def single_axes(func: Func, dim: Dims) -> frozenset[int]:
     except TypeError:
         return frozenset()  # The launch itself says what is wrong.
     # A kernel that does not ask for its index runs over one axis.
-    extents = extents if func.grid_rank else [math.prod(extents)]
+    extents = extents if kernel.executable.described.grid_rank else [math.prod(extents)]
     return frozenset(axis for axis, extent in enumerate(extents) if extent <= 1)
 
 

@@ -74,7 +74,8 @@ class Executable:
         self.code_bytes: dict[str, int] = {}
 
     @cached_property
-    def _func(self) -> Func:
+    def func(self) -> Func:
+        """The kernel, ready for code generation."""
         return self._make()
 
     @cached_property
@@ -117,7 +118,7 @@ class Executable:
         key = self._known(target)
         found = isinstance(key, str) and (GPU if architecture else CPU).find(key)
         if not found:
-            func = accumulation_plan.unplanned(self._func) if is_serial else self._func
+            func = accumulation_plan.unplanned(self.func) if is_serial else self.func
             if architecture:
                 compiled = ptx_code.device_code(func, architecture)
             else:
@@ -145,7 +146,7 @@ class Executable:
         known = LaunchDescriptor.from_literal(self._known(what))
         if known is not None:
             return known
-        func = accumulation_plan.unplanned(self._func) if is_serial else self._func
+        func = accumulation_plan.unplanned(self.func) if is_serial else self.func
         bindings = describe_launch.own_bindings(func)
         found = describe_launch.describe_launch(func, bindings, is_serial=is_serial)
         self._keep(what, found.literal())

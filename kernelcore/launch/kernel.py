@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from kernelcore.base.config import config, on_change
-from kernelcore.base.errors import KernelArgumentError, KernelError, KernelGradError, SrcLoc
+from kernelcore.base.errors import KernelArgumentError, KernelError, SrcLoc
 from kernelcore.base.lazy import Deferred
 from kernelcore.base.threads import cached_property
 from kernelcore.language import source
 from kernelcore.language.bound_names import BoundNames
+from kernelcore.language.effect import Effect
+from kernelcore.language.flatten import named_leaves
 
 # Modules that declare kernels are imported without the compiler.
 if TYPE_CHECKING:
@@ -24,15 +26,13 @@ if TYPE_CHECKING:
     from kernelcore.frontend import specialize
     from kernelcore.ir.core import Func
     from kernelcore.language import pickling
-    from kernelcore.language.types import SourceType
-    from kernelcore.launch import adjoint_kernel, executable, infer_types, kernel_html
-    from kernelcore.launch.adjoint_kernel import Adjoint
+    from kernelcore.language.types import ArrayType, Scalar, SourceType
+    from kernelcore.launch import adjoint_kernel, executable, infer_types, kernel_facts, kernel_html
+    from kernelcore.launch.adjoint_kernel import Adjoint, Derivation
     from kernelcore.launch.executable import CachedGpuLaunch, Executable
     from kernelcore.launch.infer_types import Parameter
     from kernelcore.launch.tangent_launch import TangentKernel
     from kernelcore.passes import pipeline
-    from kernelcore.passes.access import effects
-    from kernelcore.passes.access.effects import Effect
 else:
     adjoint_kernel = Deferred("kernelcore.launch.adjoint_kernel")
     executable = Deferred("kernelcore.launch.executable")
@@ -40,7 +40,7 @@ else:
     infer_types = Deferred("kernelcore.launch.infer_types")
     kernel_html = Deferred("kernelcore.launch.kernel_html")
     stages = Deferred("kernelcore.compiler.stages")
-    effects = Deferred("kernelcore.passes.access.effects")
+    kernel_facts = Deferred("kernelcore.launch.kernel_facts")
     pickling = Deferred("kernelcore.language.pickling")
     pipeline = Deferred("kernelcore.passes.pipeline")
     kernel_cache = Deferred("kernelcore.compiler.kernel_cache")
@@ -96,14 +96,16 @@ class Kernel:
         self._types = types
         # None: as the settings say.
         self._flush_denormals = flush_denormals
-        self._overloads: dict[tuple[SourceType, ...], Kernel] = {}
+        # Those that were asked for, by the types of parameters.
+        self.overloads: dict[tuple[SourceType, ...], Kernel] = {}
         self.__name__ = pyfunc.__name__
         self.__qualname__ = pyfunc.__qualname__
         self.__doc__ = pyfunc.__doc__
         self.__module__ = pyfunc.__module__
         # Its signature and source, for the module inspect.
         self.__wrapped__ = pyfunc
-        self._adjoints: dict[tuple[tuple[int, ...], tuple[int, ...], frozenset[int]], Adjoint] = {}
+        # Those that were derived.
+        self.adjoints: dict[Derivation, Adjoint] = {}
         # Those that ``launch`` may run, by the parameters of which it gives cotangents.
         self.launched_adjoints: dict[tuple[tuple[int, ...], frozenset[int]], Adjoint] = {}
         # The kernels of tangents, by active parameters and axes with one point.
@@ -192,10 +194,10 @@ class Kernel:
             KernelTypeError: A type does not match the declaration.
         """
         chosen = infer_types.overload_types(self.name, self.parameters, types)
-        if chosen not in self._overloads:
+        if chosen not in self.overloads:
             # Threads that ask at once get the same one.
-            self._overloads.setdefault(chosen, Kernel(self.pyfunc, chosen, self._flush_denormals))
-        return self._overloads[chosen]
+            self.overloads.setdefault(chosen, Kernel(self.pyfunc, chosen, self._flush_denormals))
+        return self.overloads[chosen]
 
     def current(self) -> Kernel:
         """The version for the names around the kernel and for the settings.
@@ -213,11 +215,6 @@ class Kernel:
             known.versions = self.versions
         self.versions[:] = [known, *(v for v in self.versions if v is not known)][:_MOST_VERSIONS]
         return known
-
-    @property
-    def overloads(self) -> tuple[Kernel, ...]:
-        """The kernels for given types that were asked for."""
-        return tuple(self._overloads.values())
 
     @property
     def names(self) -> BoundNames:
@@ -253,7 +250,7 @@ class Kernel:
         Raises:
             KernelError: The source is not in the kernel language; says where.
         """
-        entry = self._entry
+        entry = self.entry
         known = entry and entry.load_func()
         if known is not None:
             return known
@@ -267,12 +264,13 @@ class Kernel:
             entry.store_func(func)
         else:
             # What it reads has changed meanwhile: launches follow.
-            self.__dict__["_entry"] = None
-            self.__dict__.pop("executable", None)
-            self.__dict__.pop("plain_executable", None)
+            self.__dict__["entry"] = None
+            for name in ("executable", "plain_executable", "effects", "losses"):
+                self.__dict__.pop(name, None)
             self.cpu_fast_path = self.gpu_fast_path = None
-            self.tape_plans.clear()
-            self.single_tape_plans.clear()
+            launched = self.launched_adjoints, self.launched_jvps
+            for derived in (self.adjoints, *launched, self.tape_plans, self.single_tape_plans):
+                derived.clear()
         return func
 
     @property
@@ -286,7 +284,7 @@ class Kernel:
         return [p.type for p in self.parameters if p.type is not None]
 
     @cached_property
-    def _entry(self) -> KernelEntry | None:
+    def entry(self) -> KernelEntry | None:
         """Where the disk cache keeps the kernel as it is when it is first needed."""
         return self._find_entry()
 
@@ -298,15 +296,26 @@ class Kernel:
             return kernel_cache.kernel_entry(self.pyfunc, types, flush_denormals=flush)
 
     @cached_property
+    def leaves(self) -> tuple[tuple[str, Scalar | ArrayType], ...]:
+        """The names and types of the parameters of the IR."""
+        named = [(p.name, p.type) for p in self.parameters]
+        return tuple(leaf for n, t in named if t is not None for leaf in named_leaves(n, t))
+
+    @cached_property
     def effects(self) -> tuple[Effect, ...]:
-        """What the kernel does to each parameter."""
-        return effects.effects(self.func)
+        """What the kernel does to each parameter of the IR."""
+        return kernel_facts.effects(self)
+
+    @cached_property
+    def losses(self) -> frozenset[int]:
+        """Parameters of the IR whose arrays no longer hold what a launch loaded from them."""
+        return kernel_facts.losses(self)
 
     @cached_property
     def executable(self) -> Executable:
         """The kernel on arrays that the caller provides."""
-        _ = self._entry
-        return executable.Executable(lambda: pipeline.optimize(self.func), lambda: self._entry)
+        _ = self.entry
+        return executable.Executable(lambda: pipeline.optimize(self.func), lambda: self.entry)
 
     @cached_property
     def plain_executable(self) -> Executable | None:
@@ -338,17 +347,7 @@ class Kernel:
         Raises:
             KernelGradError: The kernel has no exact derivative.
         """
-        for key in ((wrt, seeds, frozenset[int]()), (wrt, seeds, single)):
-            if key in self._adjoints:
-                return self._adjoints[key]
-        try:
-            made = adjoint_kernel.Adjoint(self.func, wrt, seeds)
-            return self._adjoints.setdefault((wrt, seeds, frozenset()), made)
-        except KernelGradError:
-            if not single:
-                raise
-        made = adjoint_kernel.Adjoint(self.func, wrt, seeds, single)
-        return self._adjoints.setdefault((wrt, seeds, single), made)
+        return adjoint_kernel.derive(self, (wrt, seeds, single))
 
     def inspect(self, stage: str, architecture: str | None = None) -> str:
         """One stage of the compiler's work as text.

@@ -25,7 +25,7 @@ def kernel_html(kernel: Kernel) -> str:
     if kernel.loc is not None:
         rows.append(("defined", f"{kernel.loc.file}:{kernel.loc.line}"))
     # A generic kernel has the code and the launches of its overloads.
-    kernels = [version for k in (kernel, *kernel.overloads) for version in k.versions]
+    kernels = [version for k in (kernel, *kernel.overloads.values()) for version in k.versions]
     made = [k.executable for k in kernels if "executable" in k.__dict__]
     rows.append(("launches", str(sum(executable.launches for executable in made))))
     rows.append(("code", _code(made)))

@@ -18,8 +18,8 @@ from kernelcore.compiler import native_code as code
 from kernelcore.compiler import stages
 from kernelcore.ir.core import Func
 from kernelcore.language.types import ArrayType
+from kernelcore.launch.executable import Executable
 from kernelcore.launch.kernel import Kernel, not_a_kernel
-from kernelcore.passes import pipeline
 from kernelcore.passes.autodiff import activity
 
 # A process takes as long to start as a few kernels take to compile.
@@ -132,7 +132,7 @@ class _Run:
         for kernel in self.kernels:
             # Later processes find the launch as well; what fails is reported above.
             with contextlib.suppress(KernelError):
-                _ = None if kernel.is_generic else kernel.executable.signature
+                _ = None if kernel.is_generic else [e.signature for e in _executables(kernel)]
         if self.is_shown:
             print(file=sys.stderr)
         seconds = time.perf_counter() - self.start
@@ -230,7 +230,7 @@ class _Run:
 
 def _tasks(kernel: Kernel, adjoint: bool) -> Iterator[tuple[str, _Make]]:
     """The names of codes, and what makes their IR."""
-    yield kernel.name, lambda: pipeline.optimize(_specific(kernel).func)
+    yield kernel.name, lambda: _specific(kernel).executable.func
     if adjoint:
         yield (
             f"{kernel.name}, adjoint",
@@ -266,13 +266,18 @@ def _adjoint(kernel: Kernel, wrt: Sequence[int], seeds: Sequence[int]) -> Func |
     written = [effect.writes for effect in kernel.effects]
     if not wrt or not any(written[i] for i in (*wrt, *seeds)):
         return None
-    return pipeline.optimize(kernel.adjoint(tuple(wrt), tuple(seeds)).func)
+    return kernel.adjoint(tuple(wrt), tuple(seeds)).executable.func
 
 
 def _arrays(func: Func) -> list[int]:
     """The parameters that are arrays of floats."""
     pairs = enumerate(func.params)
     return [i for i, p in pairs if isinstance(p.type, ArrayType) and activity.is_float(p)]
+
+
+def _executables(kernel: Kernel) -> list[Executable]:
+    """The code of ``kernel`` and of the adjoints that were derived."""
+    return [kernel.executable, *(adjoint.executable for adjoint in kernel.adjoints.values())]
 
 
 def _processors() -> int:

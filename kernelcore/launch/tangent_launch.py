@@ -171,7 +171,7 @@ def push_tangents(
     for i in results:
         if i not in given:
             given[i] = _zeros_like(primals[i])
-    key = tuple(sorted(given)), single_axes(func, dim)
+    key = tuple(sorted(given)), single_axes(kernel, dim)
     tangent = kernel.launched_jvps.get(key)
     if tangent is None:
         tangent = kernel.launched_jvps[key] = TangentKernel(kernel, *key)

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from kernelcore.base.errors import KernelGradError
 from kernelcore.compiler.launch_descriptor import Binding, Role, ZeroFill
 from kernelcore.ir.core import Func
+from kernelcore.language.effect import Effect
 from kernelcore.language.types import ArrayType, as_array
 from kernelcore.operators.operation import Extent, Operand, Operation, Result, Shape
 from kernelcore.operators.primal import zero_fill
-from kernelcore.passes.access.effects import AccessMap, Effect, GridIndexedAxis, effects
+from kernelcore.passes.access.effects import AccessMap, GridIndexedAxis, effects
 from kernelcore.passes.autodiff.derived import Derived
 from kernelcore.passes.autodiff.jvp import jvp as jvp_func
 from kernelcore.passes.autodiff.rules import refuse_reads_after_launch

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 from kernelcore.compiler.launch_descriptor import Binding, Role, ZeroFill
 from kernelcore.language.types import int32
+from kernelcore.launch.adjoint_launch import tie_weights
 from kernelcore.operators.derive import Assembly
 from kernelcore.operators.operation import Operand, Operation
 from kernelcore.passes.access.effects import effects
 from kernelcore.passes.autodiff.atomic_extrema import (
     count_attaining,
     extremum_arrays,
-    tie_weights,
     weighted_sums,
 )
 from kernelcore.passes.pipeline import normalize

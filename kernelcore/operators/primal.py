@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from kernelcore.compiler.launch_descriptor import Binding, Role, ZeroFill
 from kernelcore.ir.core import Func, Var
+from kernelcore.language.effect import Effect
 from kernelcore.language.types import ArrayType, Scalar, int64
 from kernelcore.operators.operation import Operand, Operation, Result, Shape, own_shape
-from kernelcore.passes.access.effects import AccessMap, Effect, effects
+from kernelcore.passes.access.effects import AccessMap, effects
 
 
 def zero_fill(accesses: AccessMap, param: Var, effect: Effect) -> ZeroFill:

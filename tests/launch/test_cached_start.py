@@ -70,6 +70,51 @@ def k(x: kc.array(dtype=float), y: kc.array(dtype=float)):
 out[:] = 1.0
 kc.launch(k, 4, [out], [out])
 """,
+    "an adjoint": """
+@kc.kernel
+def k(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = kc.sin(x[i]) * SCALE - x[i]
+
+x, y, ct = np.zeros(4, np.float32), np.zeros(4, np.float32), np.ones(4, np.float32)
+kc.launch(k, 4, [x], [y], [out], [ct], adjoint=True)
+""",
+    "an adjoint in place": """
+@kc.kernel
+def k(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = x[i] * x[i]
+    y[i] = y[i] * 0.5 + x[i]
+
+x, y, ct = np.ones(4, np.float32), np.zeros(4, np.float32), np.ones(4, np.float32)
+kc.launch(k, 4, [x], [y], [out], [ct], adjoint=True)
+""",
+    "a Tape": """
+@kc.kernel
+def k(x: kc.array(dtype=kc.vec2), scale: float, y: kc.array(dtype=float)):
+    i = kc.tid()
+    kc.atomic_add(y, 0, scale * kc.dot(x[i], x[i]))
+
+x = kc.array(np.ones((4, 2), np.float32), dtype=kc.vec2, requires_grad=True)
+y = kc.zeros(1, dtype=float, requires_grad=True)
+with kc.Tape() as tape:
+    kc.launch(k, 4, [x, 1.0], [y])
+tape.backward(y)
+out[:] = x.grad.numpy()[:, 1]
+""",
+    "a Tape and minima": """
+@kc.kernel
+def k(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+    i = kc.tid()
+    kc.atomic_min(y, i, 2.0 * x[i])
+
+x = kc.array(np.ones(4, np.float32), requires_grad=True)
+y = kc.array(np.full(4, 9.0, np.float32), requires_grad=True)
+with kc.Tape() as tape:
+    kc.launch(k, 4, [x], [y])
+tape.backward(grads={y: kc.ones(4, dtype=float)})
+out[:] = x.grad.numpy()
+""",
     "arrays and scalars": """
 @kc.kernel
 def k(x: kc.array(dtype=float), a: float, out: kc.array(dtype=float)):
@@ -106,6 +151,13 @@ def imported(program: str, tmp_path: Path) -> set[str]:
 def test_a_known_kernel_is_launched_without_the_compiler(name: str, tmp_path: Path) -> None:
     assert imported(PROGRAMS[name], tmp_path).issuperset(COMPILER)
     assert imported(PROGRAMS[name], tmp_path).isdisjoint(COMPILER)
+
+
+def test_adjoints_that_were_compiled_beforehand_are_known(tmp_path: Path) -> None:
+    launch = "kc.launch(k, 4, [x], [y], [out], [ct], adjoint=True)"
+    compiled = "kc.compile_all([k], adjoint=True); out[:] = 2.0"
+    assert imported(PROGRAMS["an adjoint"].replace(launch, compiled), tmp_path)
+    assert imported(PROGRAMS["an adjoint"], tmp_path).isdisjoint(COMPILER)
 
 
 def test_kernels_that_were_compiled_beforehand_are_known(tmp_path: Path) -> None:

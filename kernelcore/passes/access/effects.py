@@ -11,24 +11,12 @@ from kernelcore.ir.core import Atom, Const, Eqn, Func, Var
 from kernelcore.ir.op import ACCESSES, ATOMICS, READS, REPEATABLE, TID, WRITES, OpKind
 from kernelcore.ir.snippet import ArrayUse, array_uses
 from kernelcore.ir.walk import Path, array_type, element_indices, walk_eqns, walk_paths
+from kernelcore.language.effect import Effect
 from kernelcore.language.types import ArrayType, int32, int64
 
 _INTS = (int32, int64)
 _STORES = WRITES - {OpKind.ATOMIC_ADD}
 _NO_KINDS: frozenset[OpKind] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """What a kernel does to one parameter."""
-
-    loads: bool = False
-    stores: bool = False
-    accumulates: bool = False
-
-    @property
-    def writes(self) -> bool:
-        return self.stores or self.accumulates
 
 
 @dataclass(frozen=True, eq=False, slots=True)

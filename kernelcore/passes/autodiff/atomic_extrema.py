@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from kernelcore.builtins.arithmetic import max as max_builtin
 from kernelcore.builtins.arithmetic import min as min_builtin
@@ -101,27 +100,6 @@ def weighted_sums(func: Func, chosen: Sequence[int]) -> Func:
 
     body = _rewritten(func.body, final, add)
     return _with_params(func, "weighted_sums", [*final.values(), *weight.values()], body)
-
-
-def tie_weights(
-    start: Any, final: Any, count: Any, cast: Callable[[Any, Any], Any]
-) -> tuple[Any, Any]:
-    """The weight of every value that attained the final one, and of ``start``, 0 if it did not.
-
-    Args:
-        start: What the elements held before: an array of any library, or None for zeros.
-        final: What they hold afterwards.
-        count: How many updates attained that.
-        cast: The first array, with the dtype of the second one.
-    """
-    if start is None:
-        is_same = final == 0.0
-    else:
-        is_same = (start == final) | ((start != start) & (final != final))
-    is_same = cast(is_same, final)
-    # Without any attaining value the weight is infinite, so that the error cannot go unnoticed.
-    weight = 1.0 / (cast(count, final) + is_same)
-    return weight, weight * is_same
 
 
 def _like(

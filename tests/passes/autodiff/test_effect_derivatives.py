@@ -17,11 +17,12 @@ from kernelcore.ir.core import Atom, Func, Var
 from kernelcore.ir.op import MESSAGES
 from kernelcore.ir.verify import verify
 from kernelcore.ir.walk import walk_eqns
+from kernelcore.language.effect import Effect
 from kernelcore.language.types import ArrayType, Scalar, boolean, float64, int32
 from kernelcore.operators import derive
 from kernelcore.operators.operation import Extent, Operation
 from kernelcore.operators.primal import primal_operation
-from kernelcore.passes.access.effects import AccessMap, Effect, effects
+from kernelcore.passes.access.effects import AccessMap, effects
 from kernelcore.passes.autodiff.jvp import jvp
 from kernelcore.passes.autodiff.vjp import vjp
 from kernelcore.passes.pipeline import normalize
