@@ -1,25 +1,31 @@
 """Operators that are written as kernels, beside what users of torch or JAX would call instead.
 
 Forward, and forward with the gradient: for a cotangent in memory, and for that of ``.sum()``, whose
-strides are zero. ``python -m tests.bench.bench_frameworks softmax --quick`` times the operators
-whose names hold the word, on one thread and beside torch and jax.jit only, in seconds.
+strides are zero. ``python -m tests.bench.bench_frameworks`` writes ``output/frameworks.json`` and
+its chart. ``... softmax --quick`` times the operators whose names hold the word, on one thread and
+beside torch and jax.jit only, in seconds.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import resource
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from statistics import geometric_mean
+from typing import Any
 
 import jax
 import torch
 
 import kernelcore as kc
+from tests.bench import chart_frameworks
 from tests.bench.framework_contenders import (
     EXPANDED,
     FORWARD,
@@ -36,7 +42,8 @@ from tests.bench.framework_contenders import (
 )
 from tests.bench.framework_operators import CASES, Case
 from tests.bench.results import Goal, record
-from tests.bench.timing import FEWEST_ROUNDS, ROUNDS, Contender, Timing, timed
+from tests.bench.run import machine_description
+from tests.bench.timing import Contender, Timing, timed_within
 from tests.helpers.environment import ROOT
 
 KINDS = (FORWARD, GRADIENT, EXPANDED)
@@ -45,7 +52,8 @@ DENSE_KINDS = {TRANSPOSED_OPERANDS: FORWARD, TRANSPOSED: GRADIENT, EXPANDED: GRA
 THREADS = (1, 2)
 GOAL, STRIDED_GOAL = 0.8, 1.1
 WORST_ROWS = 10
-SECONDS_PER_ROW = 8.0
+SECONDS_PER_ROW, QUICK_SECONDS_PER_ROW = 0.8, 0.3
+OUTPUT = ROOT / "output" / "frameworks.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +61,27 @@ class Row:
     """Times of one operator, by contender.
 
     Attributes:
-        name: What was run.
+        operator: What was run.
+        kind: Forward, or which gradient.
         timings: The times.
         ours: Whose time is compared.
         best: With whose.
         limit: The largest ratio that is accepted.
+        behind: Microseconds of contenders that take too long to be timed again.
     """
 
-    name: str
+    operator: str
+    kind: str
     timings: Mapping[str, Timing]
     ours: str
     best: str
     limit: float
+    behind: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    @property
+    def name(self) -> str:
+        """The operator and the kind."""
+        return f"{self.operator}, {self.kind}"
 
     @property
     def ratio(self) -> float:
@@ -72,54 +89,76 @@ class Row:
         return self.timings[self.ours].median / self.timings[self.best].median
 
     def __str__(self) -> str:
-        times = (f"{name} {t.median / 1e3:.3g}" for name, t in self.timings.items())
+        times = [f"{name} {t.median / 1e3:.3g}" for name, t in self.timings.items()]
+        times += [f"{name} {us / 1e3:.3g} (far behind)" for name, us in self.behind.items()]
         return f"{self.ratio:6.2f}  {self.name:55s} {', '.join(times)}"
 
 
 def main() -> int:
     options = _options()
-    if len(options.threads) > 1:
-        return max(_in_process(threads) for threads in options.threads)
+    if options.part is None:
+        return _run_parts(options)
+    begin = time.perf_counter()
     (threads,) = options.threads
     _use_threads(threads)
-    cases = [c for c in CASES if all(word in c.name for word in options.words)]
-    if options.quick:
-        cases = [case for case in cases if not case.is_long]
-    if not cases:
-        names = "; ".join(case.name for case in CASES)
-        sys.exit(f"no operator's name holds {' and '.join(options.words)}; the operators: {names}")
-    rounds = FEWEST_ROUNDS if options.quick else ROUNDS
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
     print(f"{threads} threads; ratio to the best alternative, then times in ms", flush=True)
+    seconds = QUICK_SECONDS_PER_ROW if options.quick else SECONDS_PER_ROW
     rows: list[Row] = []
     strided: list[Row] = []
-    for case in cases:
+    for case in _cases(options):
         problem = problem_of(case)
         found = contenders_of(problem, is_quick=options.quick)
         if not options.strides:
-            rows += _measured(problem, found, rounds)
+            rows += _measured(problem, found, seconds)
         if not case.is_long:
-            strided += _strided(case, found[OURS], rounds, threads)
+            strided += _strided(case, found[OURS], seconds, threads)
     _conclude(rows, strided, threads)
+    gigabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(f"{time.perf_counter() - begin:.0f} s, at most {gigabytes:.1f} GB")
+    kept = [_entry(row, threads) for row in rows]
+    options.part.write_text(json.dumps(kept))
     return 0
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("words", nargs="*", help="words that are in the names of operators")
-    parser.add_argument("--quick", action="store_true", help="one thread, two peers, few rounds")
+    parser.add_argument("--quick", action="store_true", help="one thread, two peers, less time")
     parser.add_argument("--strides", action="store_true", help="only operands of other strides")
     parser.add_argument("--threads", type=int, action="append", choices=THREADS)
+    parser.add_argument("--part", type=Path, help=argparse.SUPPRESS)
     found = parser.parse_args()
     found.threads = found.threads or ([1] if found.quick else list(THREADS))
     return found
 
 
-def _in_process(threads: int) -> int:
-    """The same in a process of its own: how many threads JAX has is settled once."""
-    command = [sys.executable, "-m", "tests.bench.bench_frameworks", *sys.argv[1:]]
-    command += ["--threads", str(threads)]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+def _cases(options: argparse.Namespace) -> list[Case]:
+    found = [c for c in CASES if all(word in c.name for word in options.words)]
+    return [case for case in found if not (options.quick and case.is_long)]
+
+
+def _run_parts(options: argparse.Namespace) -> int:
+    """A process for each number of threads: how many JAX has is settled once."""
+    if not _cases(options):
+        names = "; ".join(case.name for case in CASES)
+        sys.exit(f"no operator's name holds {' and '.join(options.words)}; the operators: {names}")
+    OUTPUT.parent.mkdir(exist_ok=True)
+    rows: list[dict[str, Any]] = []
+    flags = [f"--{name}" for name in ("quick", "strides") if getattr(options, name)]
+    for threads in options.threads:
+        part = OUTPUT.with_name(f"frameworks.{threads}.json")
+        command = [sys.executable, "-m", __spec__.name, *options.words, *flags]
+        command += ["--threads", str(threads), "--part", str(part)]
+        done = subprocess.run(command, cwd=ROOT, check=False)
+        if done.returncode != 0:
+            return done.returncode
+        rows += json.loads(part.read_text())
+        part.unlink()
+    OUTPUT.write_text(json.dumps({"machine": machine_description(), "rows": rows}, indent=1) + "\n")
+    if rows:
+        chart_frameworks.draw(rows, OUTPUT.with_suffix(".png"))
+    return 0
 
 
 def _use_threads(threads: int) -> None:
@@ -130,7 +169,7 @@ def _use_threads(threads: int) -> None:
     kc.set_num_threads(threads)
 
 
-def _measured(problem: Problem, found: Mapping[str, Runs], rounds: int) -> list[Row]:
+def _measured(problem: Problem, found: Mapping[str, Runs], seconds: float) -> list[Row]:
     """The rows of an operator, whose results are compared first.
 
     Raises:
@@ -149,24 +188,27 @@ def _measured(problem: Problem, found: Mapping[str, Runs], rounds: int) -> list[
             print(f"        {name}: {who} is left out, off by {error:.3g} times the tolerance")
             del runs[who]
         contenders = {who: Contender(run) for who, run in runs.items()}
-        timings = timed(contenders, rounds, SECONDS_PER_ROW)
+        timings, behind = timed_within(contenders, seconds, needed=OURS)
         others = (who for who in timings if OURS not in who)
         best = min(others, key=lambda who: timings[who].median)
-        rows.append(Row(name, timings, OURS, best, problem.case.limit))
+        rows.append(Row(problem.case.name, kind, timings, OURS, best, problem.case.limit, behind))
         print(rows[-1], flush=True)
     return rows
 
 
-def _strided(case: Case, runs: Runs, rounds: int, threads: int) -> list[Row]:
+def _strided(case: Case, runs: Runs, seconds: float, threads: int) -> list[Row]:
     """Our times for operands of other strides as multiples of those for dense ones."""
+    for run in runs.values():
+        run()
     contenders = {kind: Contender(run) for kind, run in runs.items()}
     # Processor time of one thread does not depend on what else the machine does.
     clock = time.process_time if threads == 1 else time.perf_counter
-    timings = timed(contenders, rounds, SECONDS_PER_ROW, clock)
+    timings, behind = timed_within(contenders, seconds, clock)
+    timings |= {kind: Timing(us, us, us) for kind, us in behind.items()}
     rows: list[Row] = []
     for kind, dense in DENSE_KINDS.items():
         pair = {kind: timings[kind], dense: timings[dense]}
-        rows.append(Row(f"{case.name}, {kind}", pair, kind, dense, STRIDED_GOAL))
+        rows.append(Row(case.name, kind, pair, kind, dense, STRIDED_GOAL))
         print(rows[-1], flush=True)
     return rows
 
@@ -199,6 +241,19 @@ def _conclude(rows: Sequence[Row], strided: Sequence[Row], threads: int) -> None
         for name, timings in kept.items():
             record(f"{name}, {many}", timings)
         record(title, {}, goals)
+
+
+def _entry(row: Row, threads: int) -> dict[str, Any]:
+    return {
+        "operator": row.operator,
+        "kind": row.kind,
+        "threads": threads,
+        "limit": row.limit,
+        "best": row.best,
+        "ratio": row.ratio,
+        "us": {name: asdict(timing) for name, timing in row.timings.items()},
+        "us_of_those_far_behind": dict(row.behind),
+    }
 
 
 if __name__ == "__main__":

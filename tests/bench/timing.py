@@ -11,6 +11,10 @@ from tests.bench.results import Goal, show
 
 ROUNDS = 15
 FEWEST_ROUNDS = 5
+# Rounds of ``timed_within`` where a single call takes more than its share of the time.
+LEAST_ROUNDS = 3
+# Contenders that take this many times as long as the quickest are measured once.
+FAR_BEHIND = 20.0
 SECONDS_PER_SAMPLE = 0.02
 # A row of contenders that take longer has fewer rounds.
 SECONDS_PER_ROW = 20.0
@@ -77,6 +81,45 @@ def timed(
     return {name: timing_of(s) for name, s in samples.items()}
 
 
+def timed_within(
+    contenders: Mapping[str, Contender],
+    seconds: float,
+    clock: Callable[[], float] = time.perf_counter,
+    needed: str = "",
+) -> tuple[dict[str, Timing], dict[str, float]]:
+    """As ``timed``, for about ``seconds`` in all; contenders have run before.
+
+    Each contender runs once. Those that take more than ``FAR_BEHIND`` times the shortest time, in
+    that call and another, do not run again, but for the one that is ``needed``. The others run turn by turn, in ``ROUNDS``
+    rounds of samples of equal duration. Where single calls take longer than that, there are fewer
+    rounds, and at least ``LEAST_ROUNDS``.
+
+    Returns:
+        Times by contender, and the microseconds of the quicker call of those far behind.
+    """
+    once = {name: sample(c, 1, clock, warm=False) for name, c in contenders.items()}
+    shortest = min(once.values())
+    for name, us in once.items():
+        if us > FAR_BEHIND * shortest and name != needed:
+            # An interruption is no reason to leave a contender out.
+            once[name] = min(us, sample(contenders[name], 1, clock, warm=False))
+    limit = FAR_BEHIND * shortest
+    behind = {name: us for name, us in once.items() if us > limit and name != needed}
+    kept = {name: c for name, c in contenders.items() if name not in behind}
+    share = min(1e6 * seconds / ROUNDS / len(kept), 1e6 * SECONDS_PER_SAMPLE)
+    counts = {name: max(1, int(share / max(once[name], 0.01) / 1.5)) for name in kept}
+    samples: dict[str, list[float]] = {name: [] for name in kept}
+    begin = time.perf_counter()
+    for number in range(ROUNDS):
+        if number >= LEAST_ROUNDS and time.perf_counter() - begin > seconds:
+            break
+        for name, contender in kept.items():
+            # A call before each sample brings the operands of short calls into the caches.
+            is_short = counts[name] > 1
+            samples[name].append(sample(contender, counts[name], clock, warm=is_short))
+    return {name: timing_of(s) for name, s in samples.items()}, behind
+
+
 def interleaved(contenders: Mapping[str, Callable[[], object]]) -> dict[str, float]:
     """Median microseconds of one call of each contender, measured turn by turn."""
     found = timed({name: Contender(run) for name, run in contenders.items()})
@@ -106,12 +149,17 @@ def report(
 
 
 def sample(
-    contender: Contender, count: int, clock: Callable[[], float] = time.perf_counter
+    contender: Contender,
+    count: int,
+    clock: Callable[[], float] = time.perf_counter,
+    *,
+    warm: bool = True,
 ) -> float:
     """Microseconds of one of ``count`` calls of a contender, by a ``clock`` of seconds."""
     contender.prepare()
-    # What the contender before left in the caches and asleep is not this one's time.
-    _run_for(contender.warm_seconds, contender.run)
+    if warm:
+        # What the contender before left in the caches and asleep is not this one's time.
+        _run_for(contender.warm_seconds, contender.run)
     repeat, run = range(count), contender.run
     start = clock()
     for _ in repeat:
