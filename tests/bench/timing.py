@@ -90,9 +90,9 @@ def timed_within(
     """As ``timed``, for about ``seconds`` in all; contenders have run before.
 
     Each contender runs once. Those that take more than ``FAR_BEHIND`` times the shortest time, in
-    that call and another, do not run again, but for the one that is ``needed``. The others run turn by turn, in ``ROUNDS``
-    rounds of samples of equal duration. Where single calls take longer than that, there are fewer
-    rounds, and at least ``LEAST_ROUNDS``.
+    that call and another, do not run again, but for the one that is ``needed``. The others run turn
+    by turn, in ``ROUNDS`` rounds of samples of equal duration. Where single calls take longer than
+    that, there are fewer rounds, and at least ``LEAST_ROUNDS``.
 
     Returns:
         Times by contender, and the microseconds of the quicker call of those far behind.
