@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.interpreters import ad, batching
 from jax.sharding import AxisType
 
@@ -15,6 +16,7 @@ from jax_ffi.primitive import Launch, bind, launch_p
 from kernelcore.base.errors import KernelGradError
 from kernelcore.operators import (
     MAX_GRID_DIMS,
+    DerivedOperation,
     ExtremumOperations,
     Operation,
     TieWeights,
@@ -76,6 +78,8 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, launch: Launch) -> 
             given[i] = given[i] * known.start[i]
     derived = derive.jvp(operation, active)
     if derived.produced:
+        # What a linear program takes besides tangents is kept until its transpose has run.
+        derived, primals = _without_unread(derived, primals)
         count = len(primals)
         linear = tuple(range(count, count + len(active)))
         tangent_launch = _derived(launch, derived.operation, linear)
@@ -83,6 +87,28 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, launch: Launch) -> 
         for index, tangent in zip(derived.produced, made, strict=True):
             t_results[index] = tangent
     return results, t_results
+
+
+def _without_unread(
+    derived: DerivedOperation, primals: Sequence[Any]
+) -> tuple[DerivedOperation, list[Any]]:
+    """``derived`` and the values in ``primals``, its first operands, that it reads."""
+    shapes = [np.shape(p) for p in primals]
+    # An extent that is a symbol is known from the array only.
+    fixed = [k for k, shape in enumerate(shapes) if all(isinstance(n, int) for n in shape)]
+    omit = derive.unread(derived.operation, fixed)
+    sizes = _sizes(derived.operation, omit, shapes)
+    kept = [p for k, p in enumerate(primals) if k not in omit]
+    return derive.without(derived, omit, sizes) if omit else derived, kept
+
+
+def _sizes(operation: Operation, omit: Sequence[int], shapes: Sequence[Any]) -> derive.Sizes:
+    """The extents of the operands ``omit`` that those of the others do not tell."""
+    return tuple(((k, axis), shapes[k][axis]) for k, axis in derive.untold(operation, omit))
+
+
+def _shape(value: Any) -> tuple[Any, ...]:
+    return value.aval.shape if ad.is_undefined_primal(value) else np.shape(value)
 
 
 def _derived(launch: Launch, operation: Operation, linear: tuple[int, ...]) -> Launch:
@@ -114,8 +140,10 @@ def _transpose(cotangents: Sequence[Any], *args: Any, launch: Launch) -> list[An
     given = [j for j, ct in enumerate(cotangents) if type(ct) is not ad.Zero]
     if not given:
         return ct_args
-    derived = derive.vjp(operation, wrt, given, omit=wrt)
+    derived = derive.vjp(operation, wrt, given)
     if derived.produced:
+        sizes = _sizes(derived.operation, wrt, [_shape(a) for a in args])
+        derived = derive.without(derived, wrt, sizes)
         known = [a for a in args if not ad.is_undefined_primal(a)]
         operands = [*known, *(cotangents[j] for j in given)]
         linear = tuple(range(len(known), len(operands)))

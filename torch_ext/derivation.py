@@ -54,7 +54,9 @@ class Derivation(NamedTuple):
         """The operation derived from ``operation``."""
         match self.kind:
             case Kind.VJP:
-                return derive.vjp(operation, *self.sets)
+                wrt, cotangents, omit = self.sets
+                derived = derive.vjp(operation, wrt, cotangents)
+                return derive.without(derived, omit) if omit else derived
             case Kind.JVP:
                 return derive.jvp(operation, *self.sets)
             case Kind.BATCH:

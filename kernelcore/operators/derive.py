@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kernelcore.base.errors import KernelGradError
@@ -19,6 +19,7 @@ from kernelcore.passes.autodiff.rules import refuse_reads_after_launch
 from kernelcore.passes.autodiff.vjp import vjp as vjp_func
 from kernelcore.passes.pipeline import tidy, with_checks
 from kernelcore.passes.simplify.dead_code import dce, drop_unused_params
+from kernelcore.passes.simplify.extents import with_extents_of_derivatives
 from kernelcore.passes.vmap import batch as batch_func
 
 
@@ -34,6 +35,10 @@ class DerivedOperation:
     produced: tuple[int, ...]
 
 
+# Extents of operands that are omitted: (operand, axis) and a number each.
+Sizes = tuple[tuple[tuple[int, int], int], ...]
+
+
 def jvp(op: Operation, active: Sequence[int]) -> DerivedOperation:
     """Tangents of the results of ``op``, given those of the operands ``active``.
 
@@ -46,20 +51,48 @@ def jvp(op: Operation, active: Sequence[int]) -> DerivedOperation:
     return op.once(("jvp", tuple(active)), Assembly(op, given).jvp)
 
 
-def vjp(
-    op: Operation, wrt: Sequence[int], cotangents: Sequence[int], omit: Sequence[int] = ()
-) -> DerivedOperation:
+def vjp(op: Operation, wrt: Sequence[int], cotangents: Sequence[int]) -> DerivedOperation:
     """Cotangents of the operands ``wrt``, given those of the visible results ``cotangents``.
 
-    The operands are those of ``op`` without ``omit``, then the cotangents in order. Operands in
-    which ``op`` is linear can be omitted.
+    The operands are those of ``op``, then the cotangents in order.
 
     Raises:
         KernelGradError: The kernel has no exact derivative.
     """
     given = {j: len(op.operands) + i for i, j in enumerate(cotangents)}
-    key = ("vjp", tuple(wrt), tuple(cotangents), tuple(omit))
-    return op.once(key, lambda: _omit(Assembly(op, given).vjp(tuple(wrt)), tuple(omit)))
+    key = ("vjp", tuple(wrt), tuple(cotangents))
+    return op.once(key, lambda: Assembly(op, given).vjp(tuple(wrt)))
+
+
+def without(derived: DerivedOperation, omit: Sequence[int], sizes: Sizes = ()) -> DerivedOperation:
+    """``derived`` without the operands ``omit``, whose elements its kernel does not read.
+
+    Its shapes take the extents of these operands from the declared shapes of the others, or from
+    ``sizes``.
+
+    Raises:
+        KernelGradError: The kernel reads one of them.
+    """
+    key = ("without", tuple(omit), sizes)
+    return derived.operation.once(key, lambda: _without(derived, tuple(omit), dict(sizes)))
+
+
+def unread(op: Operation, operands: Sequence[int]) -> tuple[int, ...]:
+    """Those of ``operands`` that the kernel of ``op`` does not take."""
+    taken = {b.operand for b in op.bindings}
+    return tuple(k for k in operands if k not in taken and not op.operands[k].is_size)
+
+
+def untold(op: Operation, omit: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """The extents (operand, axis) of ``omit`` that no declared shape of another operand tells."""
+    used = {e for shape in (op.grid, *(r.shape for r in op.results)) for e in shape}
+    used.update(e for o in _kept(op, omit) for e in op.operands[o].shape or ())
+    told = {e for k in _kept(op, omit) for e in op.operands[k].shape or ()}
+    return tuple(sorted((e.operand, e.axis) for e in used - told if e.operand in omit))
+
+
+def _kept(op: Operation, omit: Sequence[int]) -> list[int]:
+    return [k for k in range(len(op.operands)) if k not in omit]
 
 
 def batch(op: Operation, batched: Sequence[bool]) -> Operation:
@@ -122,7 +155,8 @@ class Assembly:
         through = [new for old, new in derived.derivative_of.items() if self.passes_through(old)]
         params = derived.func.params
         shown = {params[new] for old, new in derived.derivative_of.items() if self.is_shown(old)}
-        func, kept = drop_unused_params(dce(tidy(derived.func), shown), through)
+        func = with_extents_of_derivatives(dce(tidy(derived.func), shown), derived.derivative_of)
+        func, kept = drop_unused_params(func, through)
         accesses = AccessMap(func)
         source = {new: old for old, new in derived.derivative_of.items()}
         for param, effect, index in zip(func.params, effects(func), kept, strict=True):
@@ -210,23 +244,22 @@ class Assembly:
         return Binding(Role.OUTPUT, -1, shown, ZeroFill.ALWAYS)
 
 
-def _omit(derived: DerivedOperation, omit: tuple[int, ...]) -> DerivedOperation:
-    """``derived`` without the operands ``omit``, which its kernel must not use."""
-    if not omit:
-        return derived
+def _without(
+    derived: DerivedOperation, omit: tuple[int, ...], sizes: Mapping[tuple[int, int], int]
+) -> DerivedOperation:
     op = derived.operation
     for index in omit:
         if op.param_of_operand(index) is not None:
             name = op.operands[index].name
             raise KernelGradError(f"{op.func.name}: not linear in '{name}'", op.func.loc)
-    kept = [i for i in range(len(op.operands)) if i not in omit]
+    kept = _kept(op, omit)
     place = {old: new for new, old in enumerate(kept)}
-    known: dict[tuple[int, int], Extent] = {}
+    known = {place: Extent.literal(size) for place, size in sizes.items()}
     for new, old in enumerate(kept):
         for axis, extent in enumerate(op.operands[old].shape or ()):
             if extent.operand in omit:
                 known.setdefault((extent.operand, extent.axis), Extent.of(new, axis))
-    sources = {extent.operand for extent in known.values()}
+    sources = {extent.operand for extent in known.values() if extent.operand >= 0}
 
     def moved(shape: Shape) -> Shape:
         return tuple(

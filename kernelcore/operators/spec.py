@@ -55,12 +55,13 @@ class Spec:
         return tuple(_identity(getattr(self, f.name)) for f in fields(self))
 
 
-def _identity(value: Any) -> Hashable:
-    if isinstance(value, Mapping):
-        return tuple(sorted((name, _identity(v)) for name, v in cast("Any", value.items())))
-    if isinstance(value, list | tuple):
-        return tuple(_identity(v) for v in cast("Sequence[Any]", value))
-    if isinstance(value, bool | int | float | complex | np.generic):
+def _identity(given: object) -> Hashable:
+    value: Any = given
+    if isinstance(given, Mapping):
+        return tuple(sorted((name, _identity(v)) for name, v in value.items()))
+    if isinstance(given, list | tuple):
+        return tuple(_identity(v) for v in value)
+    if isinstance(given, bool | int | float | complex | np.generic):
         return type(value).__name__, repr(value)
     if value is None or isinstance(value, str):
         return "", str(value)

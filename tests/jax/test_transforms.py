@@ -10,9 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import lax
+from jax import export, lax
 
+import jax_ffi
+import kernelcore as kc
+from jax_ffi import jax_kernel
 from tests.jax.kernels import (
+    F64,
+    F64_2D,
     assert_close,
     decay_kernel,
     decay_reference,
@@ -193,3 +198,83 @@ def test_derivatives_nest_to_any_order_without_new_primitives() -> None:
     jaxpr = jax.make_jaxpr(jax.hessian(loss(mixed_kernel)))(*data.primals)
     assert "kernelcore_launch" in str(jaxpr)
     assert "callback" not in str(jaxpr)
+
+
+@kc.kernel
+def smoothed(x: F64_2D, o: F64_2D):
+    i, j = kc.tid()
+    if i > 0 and i < x.shape[0] - 1 and j > 0 and j < x.shape[1] - 1:
+        o[i, j] = 0.5 * x[i, j] + 0.125 * (x[i - 1, j] + x[i + 1, j] + x[i, j - 1] + x[i, j + 1])
+    else:
+        o[i, j] = x[i, j]
+
+
+def smoothed_reference(x: Any) -> Any:
+    around = x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:]
+    return x.at[1:-1, 1:-1].set(0.5 * x[1:-1, 1:-1] + 0.125 * around)
+
+
+@kc.kernel
+def row_sums(x: F64_2D, o: F64):
+    i = kc.tid()
+    total = kc.float64(0.0)
+    for k in range(x.shape[1]):
+        total += x[i, k]
+    o[i] = total
+
+
+@kc.kernel
+def biased_sine(x: F64_2D, bias: F64, o: F64_2D):
+    i, j = kc.tid()
+    o[i, j] = kc.sin(x[i, j]) + bias[j]
+
+
+@kc.kernel
+def weighted(x: F64, weight: F64, shift: F64, o: F64):
+    i = kc.tid()
+    o[i] = x[i] * weight[i] + shift[i]
+
+
+def residual_shapes(function: Function, *args: Any) -> list[tuple[int, ...]]:
+    """The shapes of what a program keeps from its forward to its backward pass."""
+    kept = jax.jit(lambda *a: jax.vjp(function, *a)[1])(*args)
+    return sorted({np.shape(leaf) for leaf in jax.tree.leaves(kept)})
+
+
+def test_residuals_are_what_the_adjoint_reads() -> None:
+    x, p, row = jnp.ones((5, 7)), jnp.ones((5, 7)), jnp.ones(7)
+    assert residual_shapes(jax_kernel(smoothed), x) == []
+    assert residual_shapes(jax_kernel(row_sums, launch_dims="x.shape[0]"), x) == []
+    # The bias is added, and the sine is of the array alone.
+    assert residual_shapes(jax_kernel(biased_sine), x, row) == [(5, 7)]
+    assert residual_shapes(lambda row: jax_kernel(biased_sine)(x, row), row) == []
+    product = jax.vmap(lambda x, p: jax_kernel(weighted)(x, p, p), (0, None))
+    assert residual_shapes(product, x, p[0]) == [(5, 7), (7,)]
+
+
+def test_scans_of_linear_kernels_keep_nothing() -> None:
+    step = jax_kernel(smoothed)
+
+    def loss(x: Any, length: int) -> Any:
+        return jnp.sum(lax.scan(lambda x, _: (step(x)[0], None), x, None, length=length)[0] ** 2)
+
+    def temporary_bytes(length: int) -> int:
+        gradient = jax.jit(jax.grad(partial(loss, length=length)))
+        return gradient.lower(jnp.ones((32, 32))).compile().memory_analysis().temp_size_in_bytes
+
+    assert temporary_bytes(100) == temporary_bytes(10)
+    x = jnp.linspace(0.0, 1.0, 24).reshape(4, 6)
+    matrix = jax.jacobian(lambda x: smoothed_reference(x).ravel())(x).reshape(24, 24)
+    power = np.linalg.matrix_power(np.asarray(matrix), 3)
+    expected = (2.0 * power.T @ power @ np.ravel(x)).reshape(4, 6)
+    assert_close(jax.grad(partial(loss, length=3))(x), expected)
+
+
+def test_programs_of_symbolic_size_have_gradients_of_linear_kernels() -> None:
+    sums = jax_kernel(row_sums, launch_dims="x.shape[0]")
+    gradient = jax.jit(jax.grad(lambda x: jnp.sum(sums(x)[0] ** 2)))
+    shape = export.symbolic_shape("n, m")
+    wanted = jax.ShapeDtypeStruct(shape, jnp.float64)
+    x = jnp.arange(6.0).reshape(2, 3)
+    found = jax_ffi.export(gradient)(wanted).call(x)
+    assert_close(found, jnp.broadcast_to(2.0 * x.sum(1, keepdims=True), (2, 3)))

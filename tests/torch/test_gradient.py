@@ -7,6 +7,7 @@ import torch
 from torch.autograd import forward_ad, grad, gradcheck, gradgradcheck
 from torch.utils.checkpoint import checkpoint
 
+import kernelcore as kc
 from tests.torch import torch_kernels as k
 from torch_ext import torch_op
 
@@ -137,6 +138,25 @@ def test_only_tensors_that_the_adjoint_needs_are_kept():
         kept.clear()
         op(torch.ones(3, dtype=F64), leaf())
         assert [t.shape for t in kept] == [(3,)]
+
+
+@kc.kernel
+def differences(x: kc.array(dtype=kc.float64), y: kc.array(dtype=kc.float64)):
+    i = kc.tid()
+    if i < x.shape[0] - 1:
+        y[i] = x[i + 1] - x[i]
+    else:
+        y[i] = x[0] - x[i]
+
+
+def test_linear_operators_keep_nothing():
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+        x = leaf(4)
+        y = torch_op(differences)(x)
+    y.backward(torch.arange(4.0, dtype=F64))
+    assert kept == []
+    torch.testing.assert_close(x.grad, torch.tensor([3.0, -1.0, -1.0, -1.0], dtype=F64))
 
 
 def test_checkpoint_recomputes_the_operator():
