@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -35,6 +35,7 @@ from torch_ext.dtype import (
 )
 from torch_ext.graph_marks import opaque
 from torch_ext.operator import TorchOperator
+from torch_ext.out import flat_outs
 from torch_ext.sharding import add_pending
 from torch_ext.traced import OperatorPair
 
@@ -95,15 +96,35 @@ def as_function(
     return made
 
 
-def of_any_rank(op: Callable[..., Any], any_rank: AnyRank) -> Callable[..., Any]:
-    """``op``, some of whose arguments are tensors of any rank; torch.compile follows it."""
+def of_any_rank(op: Callable[..., Any], any_rank: AnyRank, takes_out: bool) -> Callable[..., Any]:
+    """``op``, some of whose arguments are tensors of any rank; torch.compile follows it.
+
+    With ``takes_out``, calls may give tensors of that rank for the results.
+    """
     is_single = len(any_rank.results) == 1
 
     def flat(*args: Any, **kwargs: Any) -> Any:
+        out = kwargs.get("out") if takes_out else None
+        if out is not None:
+            return write(args, {n: v for n, v in kwargs.items() if n != "out"}, out)
         given, named, shape = any_rank.flatten(args, kwargs)
         found = op(*given, **named)
         made = any_rank.restore((found,) if is_single else found, shape)
         return made[0] if is_single else tuple(made)
+
+    def write(args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Any:
+        given, named, shape = any_rank.flatten(args, kwargs)
+        outs = (out,) if is_single else out
+        if shape is None or len(shape) == 1:
+            return op(*given, **named, out=out)
+        if not isinstance(outs, tuple | list) or len(outs) != len(any_rank.results):
+            return op(*given, **named, out=out)  # It says what is wrong.
+        targets = flat_outs(any_rank, outs, shape)
+        op(*given, **named, out=targets[0] if is_single else tuple(targets))
+        for one, target in zip(outs, targets, strict=True):
+            if target is not one and not one.is_contiguous():
+                one.copy_(target.reshape(one.shape))
+        return out if is_single else tuple(outs)
 
     return flat
 

@@ -247,7 +247,7 @@ def _functions(
     returned = [r.name for r in operation.outputs]
     any_rank = AnyRank.of(kernel.name, kernel.parameters, given, returned, arguments.leaves)
     if any_rank is not None:
-        flat = of_any_rank(op, any_rank)
+        flat = of_any_rank(op, any_rank, takes_out)
         eager = op = as_function(kernel.pyfunc, arguments, flat, flat)
     if mutates:  # Of tensors as calls give them: their elements in one dimension may be copies.
         updated = mutating(op, operation, arguments, mutates)

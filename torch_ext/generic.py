@@ -99,8 +99,13 @@ def _widened(args: Sequence[Any], positions: Sequence[int]) -> tuple[Any, ...]:
 
 
 def _outer(wanted: Any) -> int | None:
-    """Dimensions without those of components; None for a composite value."""
-    return wanted.ndim if isinstance(wanted, ArrayOf) else None
+    """Dimensions without those of components; None for a composite value.
+
+    Of an array of any rank it is minus the number of dimensions of components.
+    """
+    if not isinstance(wanted, ArrayOf):
+        return None
+    return -len(getattr(wanted.element, "shape", ())) if wanted.is_flat else wanted.ndim
 
 
 def _sample(arg: Any, outer: int | None) -> Any:
@@ -110,6 +115,8 @@ def _sample(arg: Any, outer: int | None) -> Any:
         return arg
     if arg.ndim == 0 and outer is None:
         return SampleValue(dtype_from_torch(arg.dtype))
-    known = arg.ndim if outer is None else min(outer, arg.ndim)
     # Extents of components alone are read: reading others would fix them in compiled graphs.
+    if outer is not None and outer <= 0:
+        return Sample(arg.dtype, (0, *(int(n) for n in arg.shape[arg.ndim + outer :])))
+    known = arg.ndim if outer is None else min(outer, arg.ndim)
     return Sample(arg.dtype, (0,) * known + tuple(int(n) for n in arg.shape[known:]))

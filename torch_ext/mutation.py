@@ -95,8 +95,10 @@ def repeats_elements(tensor: Any) -> bool:
     """Whether two indices certainly reach one element; torch knows expanded axes only."""
     if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
         return False
-    axes = [(s, n) for s, n in zip(tensor.stride(), tensor.shape, strict=True) if n > 1]
+    axes = [(s, n) for s, n in zip(tensor.stride(), tensor.shape, strict=True) if n != 1]
     if not all(isinstance(number, int) for axis in axes for number in axis):
+        return False
+    if any(n == 0 for _, n in axes):
         return False
     return any(s == 0 for s, _ in axes) or any(
         t // math.gcd(s, t) < n and s // math.gcd(s, t) < m

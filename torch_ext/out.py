@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from torch import _C
 from torch.autograd import forward_ad
 
 from kernelcore.base.errors import KernelArgumentError, KernelGradError
-from kernelcore.operators import Operation, evaluate
+from kernelcore.operators import AnyRank, Operation, evaluate
 from torch_ext.check import check_arguments, leading_tensor
 from torch_ext.dtype import dtype_to_torch
 from torch_ext.mutation import repeats_elements, share_elements
@@ -205,6 +206,40 @@ class OutOverload:
             func.param_loc(param),
             _REMEDY,
         )
+
+
+def flat_outs(any_rank: AnyRank, outs: Sequence[Any], shape: Sequence[Any]) -> list[Any]:
+    """``outs``, for results of ``shape`` where their rank is any, as the operator takes them.
+
+    It sees one dimension: a view of an out, or new memory for one whose elements have gaps.
+
+    Raises:
+        KernelArgumentError: An out has another shape, or elements that share memory.
+    """
+    targets: list[Any] = []
+    for j, (out, components) in enumerate(zip(outs, any_rank.results, strict=True)):
+        if components is None or not isinstance(out, torch.Tensor):
+            targets.append(out)
+            continue
+        wanted = (*shape, *components)
+        if tuple(out.shape) != wanted and out.layout is torch.strided and out.numel() == 0:
+            out.resize_(wanted)
+        problem = ""
+        if tuple(out.shape) != wanted:
+            problem = f"expected an out of shape {wanted}, found one of shape {tuple(out.shape)}"
+        elif torch.compiler.is_compiling():
+            pass  # Graphs have no memory yet.
+        elif not out.is_contiguous() and repeats_elements(out):
+            problem = "expected an out whose elements are apart, found several that share memory"
+        elif any(_overlap(out, other) for other in outs[:j]):
+            problem = "expected outs apart from each other, found two that share memory"
+        if problem:
+            raise KernelArgumentError(
+                f"{any_rank.function}(): out {j}: {problem}", any_rank.loc, _REMEDY
+            )
+        target = out if out.is_contiguous() else out.new_empty(out.shape)
+        targets.append(target.view((math.prod(shape), *components)))
+    return targets
 
 
 def _overlap(out: torch.Tensor, other: Any) -> bool:

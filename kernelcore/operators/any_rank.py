@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from kernelcore.base.errors import KernelArgumentError, SrcLoc
 from kernelcore.language.types import ArrayOf, Dense
 from kernelcore.launch.infer_types import Parameter
@@ -94,6 +96,44 @@ class AnyRank(NamedTuple):
         flat = tuple(named[name] for name in names[:count]) + tuple(args[len(names) :])
         return flat, {name: named[name] for name in kwargs}, shape
 
+    def copies(
+        self,
+        names: Sequence[str],
+        call: tuple[Sequence[Any], Mapping[str, Any]],
+        flat: tuple[Sequence[Any], Mapping[str, Any]],
+    ) -> list[tuple[Any, Any]]:
+        """The arrays among ``names`` that ``flatten`` copied, each with its copy.
+
+        Args:
+            names: Parameters that the operator updates in place.
+            call: The arguments by position and by name.
+            flat: The same after ``flatten``.
+
+        Raises:
+            KernelArgumentError: One of them is read-only.
+        """
+        given, used = ({**dict(zip(self.names, a, strict=False)), **k} for a, k in (call, flat))
+        found: list[tuple[Any, Any]] = []
+        for name in names:
+            array, copy = given.get(name), used.get(name)
+            if name not in self.components or not isinstance(array, Array | np.ndarray):
+                continue
+            if isinstance(array, Array):
+                is_copy, is_read_only = not array.is_contiguous, array.is_read_only
+            else:
+                is_copy = not np.may_share_memory(array, copy)
+                is_read_only = not array.flags.writeable
+            if is_copy and is_read_only:
+                raise KernelArgumentError(
+                    f"{self.function}(): argument '{name}': expected an array to be written, found "
+                    "a read-only one",
+                    self.loc,
+                    "pass a copy",
+                )
+            if is_copy and copy is not array:
+                found.append((array, copy))
+        return found
+
     def restore(self, found: Sequence[Any], shape: tuple[Any, ...] | None) -> list[Any]:
         """The results, those of any rank with the shape of the arguments."""
         if shape is None or len(shape) == 1:
@@ -102,6 +142,14 @@ class AnyRank(NamedTuple):
             one if components is None else _reshaped(one, shape, components)
             for one, components in zip(found, self.results, strict=True)
         ]
+
+
+def write_back(array: Any, copy: Any) -> None:
+    """Give ``array`` the elements of ``copy``, its copy in one dimension."""
+    if isinstance(array, Array):
+        array.assign(copy.reshape(array.shape))
+    else:
+        array[...] = copy.reshape(array.shape)
 
 
 def _components(wanted: ArrayOf) -> tuple[int, ...]:

@@ -171,8 +171,12 @@ FAKE int32_t aoti_torch_get_strides(Tensor* tensor, int64_t** strides) {
   return 0;
 }
 // A fake tensor has no storage apart from its elements, so these fail.
-FAKE int32_t aoti_torch_get_storage_size(Tensor*, int64_t*) { return 1; }
-FAKE int32_t aoti_torch_get_storage_offset(Tensor*, int64_t*) { return 1; }
+FAKE int32_t aoti_torch_get_storage_size(Tensor*, int64_t*) {
+  return 1;
+}
+FAKE int32_t aoti_torch_get_storage_offset(Tensor*, int64_t*) {
+  return 1;
+}
 FAKE int32_t aoti_torch_get_dtype(Tensor* tensor, int32_t* dtype) {
   *dtype = tensor->dtype;
   return 0;

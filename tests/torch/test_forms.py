@@ -142,6 +142,43 @@ def test_mutated_tensors_of_any_rank_and_stride_are_updated(by_operand):
     assert state.tolist() == [[5.0] * 4] * 3
 
 
+@kc.kernel
+def mixed(
+    x: kc.array(dtype=Any, ndim=...),
+    state: kc.array(dtype=Any, ndim=...),
+    y: kc.array(dtype=Any, ndim=...),
+):
+    i = kc.tid()
+    state[i] = state[i] * state[i] + x[i]
+    y[i] = x[i] * state[i]
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager", "inductor"])
+def test_mutated_tensors_of_any_rank_have_the_gradients_of_torch(backend):
+    op = kc.op(mixed, outputs="y", mutates="state")
+
+    def run(f, x, s):
+        state = (2.0 * s).T
+        y = f(x, state)
+        return (state**3).sum() + y.sum()
+
+    def in_torch(x, state):
+        state.copy_(state.clone() ** 2 + x)
+        return x * state
+
+    x, s = leaf(3, 4), leaf(4, 3)
+    f = torch.compile(run, fullgraph=True, backend=backend) if backend else run
+    expected = torch.autograd.grad(run(in_torch, x, s), (x, s))
+    torch.testing.assert_close(torch.autograd.grad(f(op, x, s), (x, s)), expected)
+    functional = torch.func.functionalize(lambda x, s: run(op, x, s))
+    torch.testing.assert_close(functional(x.detach(), s.detach()), run(in_torch, x, s).detach())
+
+
+def test_mutated_tensors_may_be_empty():
+    op, state = torch_op(blended, mutates=["state"]), torch.zeros(0, 3).expand(2, 0, 3)
+    assert op(2.0, 3.0, torch.zeros(2, 0, 3), state).shape == (2, 0, 3)
+
+
 @pytest.mark.parametrize("backend", [None, "aot_eager"])
 def test_gradients_of_mutated_tensors_are_those_of_torch(backend):
     def run(f, x, s):

@@ -120,6 +120,80 @@ def test_several_results():
     assert torch.equal(memory[:5], 2 * X)
 
 
+@kc.kernel
+def lifted(
+    x: kc.array(dtype=float, ndim=...),
+    y: kc.array(dtype=float, ndim=...),
+    z: kc.array(dtype=kc.vec3, ndim=...),
+):
+    i = kc.tid()
+    y[i] = 2.0 * x[i]
+    z[i] = kc.vec3(x[i], 1.0, x[i])
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (3, 4), (2, 0, 3), (2, 3, 4)])
+@pytest.mark.parametrize("operator", [torch_op(lifted), kc.op(lifted)])
+def test_outs_of_any_rank(operator: Callable[..., Any], shape: tuple[int, ...]):
+    x = torch.randn(shape)
+    axes = tuple(reversed(range(len(shape))))
+    for y, z in (
+        (torch.zeros(shape), torch.zeros(*shape, 3)),
+        (torch.empty(0), torch.empty(0)),
+        (torch.zeros(*shape, 2)[..., 0], torch.zeros(*shape, 6)[..., ::2]),
+        (torch.zeros(shape[::-1]).permute(axes), torch.zeros(*shape, 3)),
+    ):
+        version = y._version
+        found = operator(x, out=(y, z))
+        assert found[0] is y
+        assert found[1] is z
+        assert y._version > version
+        assert torch.equal(y, 2.0 * x)
+        assert torch.equal(z, torch.stack([x, torch.ones(shape), x], -1))
+
+
+def test_graphs_write_to_outs_of_any_rank():
+    operator = torch_op(lifted)
+
+    @torch.compile(backend="aot_eager", fullgraph=True)
+    def compiled(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        operator(x + 1.0, out=(y, z))
+        return y + z[..., 0]
+
+    x, y, z = torch.randn(3, 4), torch.zeros(3, 4), torch.zeros(3, 4, 3)
+    found = compiled(x, y, z)
+    torch.testing.assert_close(found, 3.0 * (x + 1.0))
+    torch.testing.assert_close(y, 2.0 * (x + 1.0))
+    z = torch.zeros(3, 4, 3)
+    functional = torch.func.functionalize(lambda x, y, z: operator(x, out=(y, z))[0] * 1.0)
+    torch.testing.assert_close(functional(x, y, z), 2.0 * x)
+    torch.testing.assert_close(z[..., 2], x)
+
+
+@pytest.mark.parametrize(
+    ("outs", "text"),
+    [
+        ((torch.zeros(12), torch.zeros(3, 4, 3)), r"out 0: expected an out of shape \(3, 4\)"),
+        ((torch.zeros(3, 4), torch.zeros(3, 4)), r"out 1: expected an out of shape \(3, 4, 3\)"),
+        ((torch.zeros(1).expand(3, 4), torch.zeros(3, 4, 3)), "several that share memory"),
+        (
+            (torch.zeros(36)[12:24].view(3, 4), torch.zeros(3, 4, 3).double()),
+            "found one of float64",
+        ),
+        (torch.zeros(3, 4), "expected a tuple of 2 tensors as out"),
+    ],
+)
+def test_outs_of_any_rank_that_do_not_fit_are_refused(outs: Any, text: str):
+    with pytest.raises(kc.KernelArgumentError, match=text):
+        torch_op(lifted)(torch.zeros(3, 4), out=outs)
+
+
+def test_outs_of_any_rank_that_share_memory_are_refused():
+    memory = torch.zeros(36)
+    outs = memory[:12].view(3, 4), memory.view(3, 4, 3)
+    with pytest.raises(kc.KernelArgumentError, match="two that share memory"):
+        torch_op(lifted)(torch.zeros(3, 4), out=outs)
+
+
 def test_old_contents_do_not_matter():
     state, out = torch.ones(5), torch.full((5,), 7.0)
     assert torch.equal(grown(X, state, out=out), X + 1)

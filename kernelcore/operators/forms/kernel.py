@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kernelcore.base.errors import KernelArgumentError
 from kernelcore.base.lazy import Deferred
 from kernelcore.launch.kernel import Kernel
-from kernelcore.operators.any_rank import AnyRank
+from kernelcore.operators.any_rank import AnyRank, write_back
 from kernelcore.operators.arguments import Arguments
 from kernelcore.operators.forms.base import Form, Run, results_type
 from kernelcore.operators.forms.cost import Cost, CostCounter
@@ -36,27 +35,17 @@ class KernelForm(Form):
         loc = kernel.parameters[0].loc if kernel.is_generic else kernel.func.loc
         roles = roles_of(kernel, spec)
         names = [p.name for p in kernel.parameters if p.name not in roles[0]]
-        results = [p.name for p in kernel.parameters if p.name in (*roles[0], *roles[1])]
+        returned = {*roles[0], *roles[1]} - {*spec.mutates}
+        results = [p.name for p in kernel.parameters if p.name in returned]
         self.any_rank = AnyRank.of(kernel.name, kernel.parameters, names, results)
-        if self.any_rank is not None:
-            for name in spec.mutates:
-                if name in self.any_rank.components:
-                    raise KernelArgumentError(
-                        f"{kernel.name}: mutates: '{name}' has any rank, so a call may work on a "
-                        "copy of it",
-                        loc,
-                        f'name it in in_out: in_out="{name}", and take the result',
-                    )
         # One value for each parameter.
         self.arguments = Arguments.of_names(kernel.name, loc, names, spec.defaults)
         super().__init__(framework, kernel.name, spec, kernel.parameters, roles)
 
     def make(self, key: DimsKey) -> tuple[Run, Run]:
         made, run = _MAKERS[self.framework](self, key)
-        is_own = self.framework in ("jax", "cost") or (
-            self.framework == "torch" and not self.kernel.is_generic
-        )
-        if self.any_rank is None or is_own:  # What adapters return takes any rank.
+        # What adapters of torch and JAX return takes any rank.
+        if self.any_rank is None or self.framework in ("jax", "cost", "torch"):
             return made, run
         flat = self._of_any_rank(run, self.any_rank)
         return flat, flat
@@ -64,10 +53,16 @@ class KernelForm(Form):
     def _of_any_rank(self, run: Run, any_rank: AnyRank) -> Run:
         """``run``, of arrays of any rank."""
         is_single = len(self.results) == 1
+        mutates = self.spec.mutates
 
         def flat(*args: Any, **kwargs: Any) -> Any:
-            args, kwargs, shape = any_rank.flatten(args, kwargs)
-            found = run(*args, **kwargs)
+            given, named, shape = any_rank.flatten(args, kwargs)
+            copies = any_rank.copies(mutates, (args, kwargs), (given, named)) if mutates else ()
+            found = run(*given, **named)
+            for array, copy in copies:
+                write_back(array, copy)
+            if not self.results:
+                return None
             return self.packed(any_rank.restore((found,) if is_single else found, shape))
 
         return flat

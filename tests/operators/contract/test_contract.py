@@ -15,18 +15,14 @@ import torch
 import kernelcore as kc
 from tests.operators.contract.cases import (
     BODIES,
-    AnyRank,
     Body,
     Case,
     Floats,
     Floats2,
-    cubed,
     floats,
     momentum,
     polar,
-    product,
     ramp,
-    swish,
     wave,
 )
 from tests.operators.contract.cases import CASES as OWN_CASES
@@ -293,43 +289,3 @@ def test_numpy_arrays_may_go_with_those_of_jax() -> None:
     x = np.ones(3, np.float32)
     for args in ((x, converted("jax", x)), (converted("jax", x), x)):
         assert isinstance(polar(*args).radius, jax.Array)
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_arrays_of_any_rank_have_one_shape(library: str) -> None:
-    x = converted(library, np.ones((2, 3), np.float32))
-    y = converted(library, np.ones((3, 2), np.float32))
-    with pytest.raises(kc.KernelError, match=r"'y': expected the shape of 'x', \(2, 3\), found"):
-        product(x, y)
-
-
-def test_launches_take_arrays_of_any_rank() -> None:
-    x, y = np.random.default_rng(0).random((2, 3, 4), np.float32), np.zeros((2, 3, 4), np.float32)
-    kc.launch(swish.kernel, x.size, [x, 1.0, y])
-    assert np.array_equal(y, swish(x, 1.0))
-    given = torch.from_numpy(x).clone()
-    made = torch.zeros_like(given)
-    kc.launch(swish.kernel, x.size, [given, 1.0, made])
-    assert np.array_equal(made.numpy(), y)
-    with pytest.raises(kc.KernelError, match="expected a contiguous array"):
-        kc.launch(swish.kernel, x.size, [x, 1.0, y.T])
-
-
-def test_launches_over_any_rank_are_differentiated() -> None:
-    x = kc.array(np.ones((2, 3), np.float32), dtype=float, requires_grad=True)
-    y = kc.zeros((2, 3), dtype=float, requires_grad=True)
-    with kc.Tape() as tape:
-        kc.launch(cubed.kernel, 6, [x, y])
-    tape.backward(grads={y: kc.array(np.full((2, 3), 2.0, np.float32), dtype=float)})
-    assert x.grad.numpy().tolist() == [[6.0] * 3] * 2
-
-
-def test_a_parameter_of_any_rank_has_one_index() -> None:
-    @kc.op
-    @kc.kernel
-    def wrong(x: AnyRank, y: AnyRank):
-        i, j = kc.tid()
-        y[i, j] = x[i, j]
-
-    with pytest.raises(kc.KernelError, match=r"1 dimension|index"):
-        wrong(np.ones((2, 2), np.float32))
