@@ -116,13 +116,15 @@ class AnyRank(NamedTuple):
         found: list[tuple[Any, Any]] = []
         for name in names:
             array, copy = given.get(name), used.get(name)
-            if name not in self.components or not isinstance(array, Array | np.ndarray):
+            if name not in self.components or array is None or copy is None:
                 continue
             if isinstance(array, Array):
                 is_copy, is_read_only = not array.is_contiguous, array.is_read_only
-            else:
+            elif hasattr(array, "flags"):
                 is_copy = not np.may_share_memory(array, copy)
                 is_read_only = not array.flags.writeable
+            else:
+                continue
             if is_copy and is_read_only:
                 raise KernelArgumentError(
                     f"{self.function}(): argument '{name}': expected an array to be written, found "
