@@ -17,6 +17,7 @@ from kernelcore.launch.adjoint_launch import fault_error, memory_rule
 from kernelcore.launch.array_ops import copy_of, layout, new_zeros
 from kernelcore.launch.dispatch import Dims, argument_leaves, execute, single_axes, submit
 from kernelcore.launch.executable import Executable
+from kernelcore.launch.infer_types import Parameter
 from kernelcore.launch.kernel import Kernel, not_a_kernel
 from kernelcore.passes.access.effects import effects
 from kernelcore.passes.autodiff.activity import is_float
@@ -36,13 +37,17 @@ class TangentKernel:
     """The kernel of the tangents of a kernel, over arrays that the caller provides.
 
     Attributes:
+        results: The float arrays that the primal writes, as parameters of its IR.
         order: Per parameter: the parameter of the primal, and whether its tangent is meant.
         writes: Parameters of the primal whose elements it writes, as the primal does.
         executable: Its code, compiled when it is first used.
     """
 
-    def __init__(self, kernel: Kernel, active: tuple[int, ...], single: frozenset[int]) -> None:
+    def __init__(
+        self, kernel: Kernel, results: list[int], active: tuple[int, ...], single: frozenset[int]
+    ) -> None:
         func = kernel.func
+        self.results = results
         chosen = extremum_arrays(func, active)
         if chosen:
             raise KernelArgumentError(
@@ -160,21 +165,13 @@ def push_tangents(
         KernelArgumentError: The kernel writes no floats, or arrays share memory; nothing was run.
         KernelGradError: The kernel has no exact derivative.
     """
-    func = kernel.func
-    results = [i for i, e in enumerate(kernel.effects) if e.writes and is_float(func.params[i])]
-    if not results:
-        raise KernelArgumentError(
-            f"jvp: {kernel.name} writes no array of floats, so there is no tangent",
-            func.loc,
-            "launch it",
-        )
-    for i in results:
-        if i not in given:
-            given[i] = _zeros_like(primals[i])
-    key = tuple(sorted(given)), single_axes(kernel, dim)
+    key = tuple(given), single_axes(kernel, dim)
     tangent = kernel.launched_jvps.get(key)
     if tangent is None:
-        tangent = kernel.launched_jvps[key] = TangentKernel(kernel, *key)
+        tangent = kernel.launched_jvps[key] = _tangent_kernel(kernel, *key)
+    for i in tangent.results:
+        if i not in given:
+            given[i] = _zeros_like(primals[i])
     # It runs first, on copies of what it would update as the kernel does.
     actual = tuple(
         [
@@ -187,7 +184,25 @@ def push_tangents(
     if fault is not None:
         raise fault_error(kernel, "tangent", *fault)
     submit(tangent.executable, dim, actual)
-    return tuple(given[i] for i in results)
+    return tuple([given[i] for i in tangent.results])
+
+
+def _tangent_kernel(
+    kernel: Kernel, given: tuple[int, ...], single: frozenset[int]
+) -> TangentKernel:
+    """The kernel for the tangents ``given`` and those of what ``kernel`` writes."""
+    func = kernel.func
+    results = [i for i, e in enumerate(kernel.effects) if e.writes and is_float(func.params[i])]
+    if not results:
+        raise KernelArgumentError(
+            f"jvp: {kernel.name} writes no array of floats, so there is no tangent",
+            func.loc,
+            "launch it",
+        )
+    key = tuple(sorted({*given, *results})), single
+    if key not in kernel.launched_jvps:
+        kernel.launched_jvps[key] = TangentKernel(kernel, results, *key)
+    return kernel.launched_jvps[key]
 
 
 def _zeros_like(leaf: Any) -> Any:
@@ -216,6 +231,13 @@ def _tangents(kernel: Kernel, *rows: tuple[Sequence[Any], Sequence[Any] | None])
             )
         given += row
     params = kernel.func.params
+    if kernel.is_plain:
+        for i, tangent in enumerate(given):
+            if tangent is not None:
+                if not is_float(params[i]):
+                    raise _no_tangent(kernel, kernel.parameters[i])
+                found[i] = tangent
+        return found
     at = 0
     for parameter, tangent in zip(kernel.parameters, given, strict=True):
         assert parameter.type is not None
@@ -224,12 +246,16 @@ def _tangents(kernel: Kernel, *rows: tuple[Sequence[Any], Sequence[Any] | None])
             parts = leaves(parameter.type, tangent, f"tangent of '{parameter.name}'")
             floats = {i: p for i, p in enumerate(parts, at) if is_float(params[i])}
             if not floats:
-                raise KernelArgumentError(
-                    f"jvp: {kernel.name}(): argument '{parameter.name}' of type {parameter.type} "
-                    "has no tangent",
-                    parameter.loc,
-                    "pass None for it in tangents",
-                )
+                raise _no_tangent(kernel, parameter)
             found |= floats
         at += count
     return found
+
+
+def _no_tangent(kernel: Kernel, parameter: Parameter) -> KernelArgumentError:
+    return KernelArgumentError(
+        f"jvp: {kernel.name}(): argument '{parameter.name}' of type {parameter.type} "
+        "has no tangent",
+        parameter.loc,
+        "pass None for it in tangents",
+    )
