@@ -25,12 +25,22 @@ bool returns(Function&& function) {
   }
 }
 
+/// The library that has `function`; null where that is not known.
+void* library_of(const void* function) {
+  Dl_info info;
+  bool is_known = dladdr(function, &info) != 0;
+  return is_known ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
+}
+
 }  // namespace
 
+void* symbol_beside(const void* function, const char* symbol) {
+  void* library = library_of(function);
+  return library != nullptr ? dlsym(library, symbol) : nullptr;
+}
+
 bool TensorFunctions::find(const void* function) {
-  Dl_info info;
-  if (dladdr(function, &info) == 0) return false;
-  void* library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  void* library = library_of(function);
   if (library == nullptr) return false;
   // at::toDLPackNonOwning, which has a third parameter in newer versions.
   bool describes =
@@ -71,6 +81,16 @@ TensorFunctions::Memory TensorFunctions::memory_of(const at::Tensor& tensor) con
   bool is_known = get_data_ptr_(&tensor, &found.data) == 0 &&
                   get_storage_size_(&tensor, &found.storage_size_bytes) == 0;
   return is_known ? found : Memory{};
+}
+
+bool TensorFunctions::holds_span(const at::Tensor& tensor, const ArrayView& view,
+                                 int64_t storage_size_bytes) const {
+  auto [begin, end] = view.byte_span();
+  auto size_bytes = static_cast<int64_t>(end - begin);
+  int64_t offset = 0;
+  if (size_bytes == 0 || size_bytes == storage_size_bytes) return true;
+  return get_storage_offset_(&tensor, &offset) != 0 ||
+         size_bytes <= storage_size_bytes - offset * view.item_bytes;
 }
 
 bool TensorFunctions::note_written(const at::Tensor& tensor) const {

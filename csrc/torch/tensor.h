@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "core/memory/array_view.h"
 #include "dlpack.h"
 
 namespace at {
@@ -11,6 +12,9 @@ class Tensor;
 }
 
 namespace kernelcore::torch {
+
+/// What `symbol` names in the library that has `function`, or in one that it needs; null: nothing.
+void* symbol_beside(const void* function, const char* symbol);
 
 /// Functions of one libtorch, by the names that fix their binary interface.
 ///
@@ -41,21 +45,24 @@ class TensorFunctions {
     int64_t storage_size_bytes;  // from the start of the storage on
   };
 
-  /// Whether the storage of `tensor`, with elements of `item_bytes`, has `size_bytes` from its
-  /// first element on; true where that is not known. The tensor is taken to start a storage of that
-  /// size, as almost all do: one at an offset of a storage that was cut to its own size is not
-  /// noticed.
-  bool holds(const at::Tensor& tensor, int64_t size_bytes, int64_t item_bytes) const {
-    int64_t found = 0;
-    int64_t offset = 0;
-    if (get_storage_size_(&tensor, &found) != 0 || found == size_bytes) return true;
-    return get_storage_offset_(&tensor, &offset) != 0 || size_bytes <= found - offset * item_bytes;
+  /// Whether the storage of `tensor`, whose memory is `view`, has all its elements; true where that
+  /// is not known. The tensor is taken to start a storage of its own size, as almost all do: one at
+  /// an offset of a storage that was cut to that size is not noticed.
+  bool holds(const at::Tensor& tensor, const ArrayView& view) const {
+    int64_t size_bytes = 0;
+    if (get_storage_size_(&tensor, &size_bytes) != 0) return true;
+    bool starts_its_own = view.ndim == 1 && view.stride_bytes[0] == view.item_bytes &&
+                          view.shape[0] * view.item_bytes == size_bytes;
+    return starts_its_own || holds_span(tensor, view, size_bytes);
   }
 
   /// The current memory of `tensor`; a storage that is resized gets other memory.
   Memory memory_of(const at::Tensor& tensor) const;
 
  private:
+  bool holds_span(const at::Tensor& tensor, const ArrayView& view,
+                  int64_t storage_size_bytes) const;
+
   /// A tensor that is returned by value: its destructor makes the caller give the address.
   struct Returned {
     void* impl;

@@ -18,8 +18,7 @@ bool has_countable_bytes(const ArrayView& view) {
   return true;
 }
 
-bool describes_memory(const ArrayView& view) {
-  if (!has_countable_bytes(view)) return false;
+bool has_addresses(const ArrayView& view) {
   if (view.numel() == 0) return true;
   int64_t low = 0;
   int64_t high = view.item_bytes;

@@ -69,9 +69,14 @@ struct Consumer {
 /// or in contiguous strides: numel() and set_contiguous() are defined.
 bool has_countable_bytes(const ArrayView& view);
 
-/// Whether `view` is well-formed: bytes are countable, addresses do not overflow, and the address
-/// is not null unless the array is empty.
-bool describes_memory(const ArrayView& view);
+/// Whether the addresses of the elements, whose bytes are countable, do not overflow, and that of
+/// the first one is not null; true of an array without elements.
+bool has_addresses(const ArrayView& view);
+
+/// Whether `view` is well-formed.
+inline bool describes_memory(const ArrayView& view) {
+  return has_countable_bytes(view) && has_addresses(view);
+}
 
 /// Throws an argument Error if `lender`, or that of `info`, has taken the memory back.
 void require_lent(const Lender& lender);

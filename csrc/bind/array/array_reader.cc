@@ -164,11 +164,8 @@ bool read_exchange(PyObject* object, const TypeEntry& entry, Access access, Arra
     if (!describe(object, known, api, tensor) || !read_dl_tensor(tensor, info)) return false;
   }
   if (known != nullptr) {
-    auto [begin, end] = info.view.byte_span();
-    auto size_bytes = static_cast<int64_t>(end - begin);
-    info.is_cut =
-        size_bytes != 0 && !known->holds(tensor_in(object), size_bytes, info.view.item_bytes);
-    if (info.is_cut && is_kept) {
+    info.is_cut = !known->holds(tensor_in(object), info.view);
+    if (info.is_cut && is_kept) [[unlikely]] {
       PyErr_SetString(PyExc_BufferError, "a tensor whose storage ends before its last element");
       return false;
     }

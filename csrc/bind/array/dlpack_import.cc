@@ -1,5 +1,7 @@
 #include "bind/array/dlpack_import.h"
 
+#include <array>
+
 #include "bind/array/builtin_call.h"
 
 namespace nb = nanobind;
@@ -47,6 +49,24 @@ bool read_device(PyObject* object, DLDevice& device) {
   return true;
 }
 
+constexpr DLDataType dlpack_of(DType dtype) {
+  constexpr uint8_t kCodes[] = {kDLBool, kDLInt, kDLUInt, kDLFloat};  // by ScalarKind
+  auto bits = static_cast<uint8_t>(8 * size_bytes(dtype));
+  if (dtype == DType::kBFloat16) return {kDLBfloat, bits, 1};
+  return {kCodes[static_cast<size_t>(traits_of(dtype).kind)], bits, 1};
+}
+
+constexpr uint32_t word_of(DLDataType dtype) {
+  return uint32_t{dtype.code} << 24 | uint32_t{dtype.bits} << 16 | dtype.lanes;
+}
+
+// By DType.
+constexpr auto kWords = [] {
+  std::array<uint32_t, kDTypeCount> words{};
+  for (size_t i = 0; i < words.size(); ++i) words[i] = word_of(dlpack_of(static_cast<DType>(i)));
+  return words;
+}();
+
 }  // namespace
 
 const DLPackExchangeAPI* exchange_api_of(PyObject* type) {
@@ -67,19 +87,14 @@ const DLPackExchangeAPI* exchange_api_of(PyObject* type) {
 }
 
 int dtype_from_dlpack(DLDataType dtype) {
-  if (dtype.lanes != 1) return -1;
-  for (int i = 0; i < kDTypeCount; ++i) {
-    DLDataType known = dtype_to_dlpack(static_cast<DType>(i));
-    if (known.code == dtype.code && known.bits == dtype.bits) return i;
+  for (size_t i = 0; i < kWords.size(); ++i) {
+    if (kWords[i] == word_of(dtype)) return static_cast<int>(i);
   }
   return -1;
 }
 
 DLDataType dtype_to_dlpack(DType dtype) {
-  constexpr uint8_t kCodes[] = {kDLBool, kDLInt, kDLUInt, kDLFloat};  // by ScalarKind
-  auto bits = static_cast<uint8_t>(8 * size_bytes(dtype));
-  if (dtype == DType::kBFloat16) return {kDLBfloat, bits, 1};
-  return {kCodes[static_cast<size_t>(traits_of(dtype).kind)], bits, 1};
+  return dlpack_of(dtype);
 }
 
 bool read_dl_tensor(const DLTensor& tensor, ArrayInfo& info) {
@@ -107,7 +122,7 @@ bool read_dl_tensor(const DLTensor& tensor, ArrayInfo& info) {
                                         &info.view.stride_bytes[k]);
   }
   info.view.data = tensor.data == nullptr ? nullptr : reinterpret_cast<void*>(address);
-  if (is_sound && describes_memory(info.view)) return true;
+  if (is_sound && has_addresses(info.view)) return true;
   PyErr_SetString(PyExc_BufferError, "a DLPack tensor whose shape and strides describe no memory");
   return false;
 }

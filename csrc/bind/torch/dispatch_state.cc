@@ -3,6 +3,7 @@
 #include "bind/array/builtin_call.h"
 #include "bind/array/dlpack_import.h"
 #include "core/error.h"
+#include "torch/tensor.h"
 
 namespace nb = nanobind;
 
@@ -23,6 +24,7 @@ struct Hooks {
   PyObject* requires_grad = nullptr;
   PyObject* current_level = nullptr;
   const DLPackExchangeAPI* api = nullptr;
+  WrapTensor wrap = nullptr;
 };
 
 // Set by set_tensor_types, then only read; the references are never given back.
@@ -75,12 +77,19 @@ void set_tensor_types(nb::object tensor_type, nb::object parameter_type) {
   set.device_mode_type = reinterpret_cast<PyTypeObject*>(device_mode.release().ptr());
   set.requires_grad = PyUnicode_InternFromString("requires_grad");
   set.current_level = PyUnicode_InternFromString("_current_level");
+  set.wrap = reinterpret_cast<WrapTensor>(torch::symbol_beside(
+      reinterpret_cast<const void*>(set.api->managed_tensor_to_py_object_no_sync),
+      "_Z16THPVariable_WrapRKN2at10TensorBaseE"));
   g_hooks = set;
 }
 
 const DLPackExchangeAPI& tensor_exchange_api() {
   if (g_hooks.api == nullptr) throw Error(ErrorKind::kInternal, "torch: torch_init first");
   return *g_hooks.api;
+}
+
+WrapTensor wrap_tensor() {
+  return g_hooks.wrap;
 }
 
 bool is_plain_tensor(PyObject* object) {

@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include "dlpack.h"
+#include "torch/shim.h"
 
 namespace kernelcore::bind {
 
@@ -12,6 +13,12 @@ void set_tensor_types(nanobind::object tensor_type, nanobind::object parameter_t
 
 /// DLPack's exchange API of tensors; throws an internal Error before `set_tensor_types`.
 const DLPackExchangeAPI& tensor_exchange_api();
+
+/// THPVariable_Wrap: the Python object of a tensor, a new reference; null with an error set.
+using WrapTensor = PyObject* (*)(torch::TensorHandle);
+
+/// torch's function; null where this version has another one.
+WrapTensor wrap_tensor();
 
 /// Whether `object` is a tensor or a parameter, of no other class.
 bool is_plain_tensor(PyObject* object);

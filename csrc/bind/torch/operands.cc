@@ -20,9 +20,34 @@ void set_allocation_error(void*, const char*, const char* message) {
   PyErr_SetString(PyExc_MemoryError, message);
 }
 
+/// A new tensor as `empty_tensor` makes it; null if that is to make it.
+PyObject* empty_wrapped(DType dtype, DLDevice device, ArrayView& view) {
+  WrapTensor wrap = wrap_tensor();
+  if (wrap == nullptr) return nullptr;
+  const torch::Shim& shim = torch::shim();
+  int64_t strides[kMaxArrayDims];
+  int64_t stride = 1;
+  for (int k = view.ndim - 1; k >= 0; --k) {
+    strides[k] = stride;
+    // torch's own: those of an array without elements are not 0.
+    stride *= std::max<int64_t>(view.shape[k], 1);
+  }
+  int32_t place = device.device_type == kDLCUDA ? shim.cuda : shim.cpu;
+  torch::TensorHandle tensor = nullptr;
+  if (shim.empty_strided(view.ndim, view.shape, strides, shim.dtypes[static_cast<size_t>(dtype)],
+                         place, device.device_id, &tensor) != 0) {
+    return nullptr;
+  }
+  PyObject* made = shim.get_data_ptr(tensor, &view.data) == 0 ? wrap(tensor) : nullptr;
+  shim.delete_tensor(tensor);
+  if (made == nullptr) PyErr_Clear();
+  return made;
+}
+
 /// A new tensor on `device` of the shape of `view`, whose data it sets: null where torch makes
 /// functional tensors.
 PyObject* empty_tensor(DType dtype, DLDevice device, ArrayView& view) {
+  if (PyObject* made = empty_wrapped(dtype, device, view)) return made;
   const DLPackExchangeAPI& api = tensor_exchange_api();
   DLTensor prototype{};
   prototype.device = device;
