@@ -15,7 +15,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import geometric_mean
@@ -23,6 +23,7 @@ from typing import Any
 
 import jax
 import torch
+from torch._inductor.config import cpp
 
 import kernelcore as kc
 from tests.bench import chart_frameworks
@@ -36,6 +37,7 @@ from tests.bench.framework_contenders import (
     WARP,
     Problem,
     Runs,
+    compile_in_torch,
     contenders_of,
     differences,
     problem_of,
@@ -52,7 +54,7 @@ DENSE_KINDS = {TRANSPOSED_OPERANDS: FORWARD, TRANSPOSED: GRADIENT, EXPANDED: GRA
 THREADS = (1, 2)
 GOAL, STRIDED_GOAL = 0.8, 1.1
 WORST_ROWS = 10
-SECONDS_PER_ROW, QUICK_SECONDS_PER_ROW = 0.8, 0.3
+SECONDS_PER_ROW, QUICK_SECONDS_PER_ROW = 0.4, 0.3
 OUTPUT = ROOT / "output" / "frameworks.json"
 
 
@@ -96,6 +98,12 @@ class Row:
 
 def main() -> int:
     options = _options()
+    if options.compile:
+        _use_threads(1)
+        for case in _cases(options):
+            if not case.is_long:
+                compile_in_torch(case)
+        return 0
     if options.part is None:
         return _run_parts(options)
     begin = time.perf_counter()
@@ -107,12 +115,14 @@ def main() -> int:
     rows: list[Row] = []
     strided: list[Row] = []
     for case in _cases(options):
+        start = time.perf_counter()
         problem = problem_of(case)
         found = contenders_of(problem, is_quick=options.quick)
         if not options.strides:
-            rows += _measured(problem, found, seconds)
+            rows += _measured(problem, found, seconds, threads)
         if not case.is_long:
             strided += _strided(case, found[OURS], seconds, threads)
+        print(f"        {case.name}: {time.perf_counter() - start:.1f} s", flush=True)
     _conclude(rows, strided, threads)
     gigabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(f"{time.perf_counter() - begin:.0f} s, at most {gigabytes:.1f} GB")
@@ -127,6 +137,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="one thread, two peers, less time")
     parser.add_argument("--strides", action="store_true", help="only operands of other strides")
     parser.add_argument("--threads", type=int, action="append", choices=THREADS)
+    parser.add_argument("--compile", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--part", type=Path, help=argparse.SUPPRESS)
     found = parser.parse_args()
     found.threads = found.threads or ([1] if found.quick else list(THREADS))
@@ -135,7 +146,10 @@ def _options() -> argparse.Namespace:
 
 def _cases(options: argparse.Namespace) -> list[Case]:
     found = [c for c in CASES if all(word in c.name for word in options.words)]
-    return [case for case in found if not (options.quick and case.is_long)]
+    # Long ones first, while others are compiled.
+    return [c for c in found if c.is_long and not options.quick] + [
+        c for c in found if not c.is_long
+    ]
 
 
 def _run_parts(options: argparse.Namespace) -> int:
@@ -146,11 +160,15 @@ def _run_parts(options: argparse.Namespace) -> int:
     OUTPUT.parent.mkdir(exist_ok=True)
     rows: list[dict[str, Any]] = []
     flags = [f"--{name}" for name in ("quick", "strides") if getattr(options, name)]
+    command = [sys.executable, "-m", __spec__.name, *options.words]
+    # Ahead of the first part, which measures processor time.
+    compiling = None if options.quick else subprocess.Popen([*command, "--compile"], cwd=ROOT)
     for threads in options.threads:
         part = OUTPUT.with_name(f"frameworks.{threads}.json")
-        command = [sys.executable, "-m", __spec__.name, *options.words, *flags]
-        command += ["--threads", str(threads), "--part", str(part)]
-        done = subprocess.run(command, cwd=ROOT, check=False)
+        arguments = [*flags, "--threads", str(threads), "--part", str(part)]
+        if compiling is not None and threads > 1:
+            compiling.wait()
+        done = subprocess.run([*command, *arguments], cwd=ROOT, check=False)
         if done.returncode != 0:
             return done.returncode
         rows += json.loads(part.read_text())
@@ -166,20 +184,33 @@ def _use_threads(threads: int) -> None:
     os.environ["NPROC"] = str(threads)
     jax.config.update("jax_enable_x64", True)
     torch.set_num_threads(threads)
+    # All operators are large enough for several threads: their code is the same for any number of
+    # them, and compiled once.
+    cpp.dynamic_threads = True
     kc.set_num_threads(threads)
 
 
-def _measured(problem: Problem, found: Mapping[str, Runs], seconds: float) -> list[Row]:
+def _clock(threads: int) -> Callable[[], float]:
+    # Processor time of one thread does not depend on what else the machine does.
+    return time.process_time if threads == 1 else time.perf_counter
+
+
+def _measured(
+    problem: Problem, found: Mapping[str, Runs], seconds: float, threads: int
+) -> list[Row]:
     """The rows of an operator, whose results are compared first.
 
     Raises:
         ArithmeticError: A contender computes something else.
     """
     rows: list[Row] = []
+    scales: list[float] = []
     for kind in KINDS:
         name = f"{problem.case.name}, {kind}"
         runs = {who: r[kind] for who, r in found.items() if kind in r}
-        for who, error in differences(problem, found, kind):
+        # The gradients for both cotangents are of one size.
+        errors, scales = differences(problem, found, kind, scales if kind == EXPANDED else ())
+        for who, error in errors.items():
             if error <= 1.0:
                 continue
             if who != WARP:
@@ -188,7 +219,7 @@ def _measured(problem: Problem, found: Mapping[str, Runs], seconds: float) -> li
             print(f"        {name}: {who} is left out, off by {error:.3g} times the tolerance")
             del runs[who]
         contenders = {who: Contender(run) for who, run in runs.items()}
-        timings, behind = timed_within(contenders, seconds, needed=OURS)
+        timings, behind = timed_within(contenders, seconds, _clock(threads), OURS)
         others = (who for who in timings if OURS not in who)
         best = min(others, key=lambda who: timings[who].median)
         rows.append(Row(problem.case.name, kind, timings, OURS, best, problem.case.limit, behind))
@@ -201,9 +232,7 @@ def _strided(case: Case, runs: Runs, seconds: float, threads: int) -> list[Row]:
     for run in runs.values():
         run()
     contenders = {kind: Contender(run) for kind, run in runs.items()}
-    # Processor time of one thread does not depend on what else the machine does.
-    clock = time.process_time if threads == 1 else time.perf_counter
-    timings, behind = timed_within(contenders, seconds, clock)
+    timings, behind = timed_within(contenders, seconds, _clock(threads))
     timings |= {kind: Timing(us, us, us) for kind, us in behind.items()}
     rows: list[Row] = []
     for kind, dense in DENSE_KINDS.items():

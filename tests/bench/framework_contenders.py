@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,7 +26,7 @@ EXPANDED = "gradient, expanded"
 TRANSPOSED = "gradient, transposed"
 TRANSPOSED_OPERANDS = "forward, transposed"
 
-# Elements whose differences are in memory at a time.
+# Of a longer result only so many elements are compared with others, and kept in memory.
 MOST_COMPARED = 1 << 22
 
 # What is run, by kind: functions of no arguments that return arrays of a framework.
@@ -81,10 +81,18 @@ def contenders_of(problem: Problem, *, is_quick: bool) -> dict[str, Runs]:
     }
     if not is_quick:
         found[COMPILED] = runs_in_torch(problem, torch.compile(case.by_torch))
-        found[OURS_IN_JAX] = runs_in_jax(problem, jax.vmap(op, batch) if batch else op)
-        if not batch and not case.is_long:
-            found[WARP] = runs_in_warp(problem)
+        if not case.is_long:
+            found[OURS_IN_JAX] = runs_in_jax(problem, jax.vmap(op, batch) if batch else op)
+            if not batch:
+                found[WARP] = runs_in_warp(problem)
     return found
+
+
+def compile_in_torch(case: Case) -> None:
+    """Let Inductor's cache know what ``contenders_of`` compiles with torch."""
+    runs = runs_in_torch(problem_of(case), torch.compile(case.by_torch))
+    for kind in (FORWARD, GRADIENT):
+        runs[kind]()
 
 
 def runs_in_torch(problem: Problem, function: Callable[..., torch.Tensor]) -> Runs:
@@ -211,33 +219,41 @@ def runs_in_warp(problem: Problem) -> Runs:
 
 
 def differences(
-    problem: Problem, found: Mapping[str, Runs], kind: str
-) -> Iterator[tuple[str, float]]:
-    """How far the results of every contender are from those of torch, in units of the tolerance."""
+    problem: Problem, found: Mapping[str, Runs], kind: str, least_scales: Sequence[float] = ()
+) -> tuple[dict[str, float], list[float]]:
+    """How far the results of every contender are from those of torch, in units of the tolerance.
+
+    Args:
+        problem: The operator.
+        found: Its contenders.
+        kind: What they run.
+        least_scales: Per result, the least size of an element that counts as the largest one. The
+            gradient for a constant cotangent may be zero, which no contender meets exactly.
+
+    Returns:
+        The differences by contender, and the size of the largest element of each result.
+    """
     wanted = _results(found[TORCH][kind])
-    scales = [max(-a.min(), a.max()) for a in wanted]
-    if kind == EXPANDED:
-        # The gradient for a constant cotangent may be zero, which no contender meets exactly.
-        others = (max(-a.min(), a.max()) for a in _results(found[TORCH][GRADIENT]))
-        scales = [max(pair) for pair in zip(scales, others, strict=True)]
+    scales = [float(max(-a.min(), a.max())) for a in wanted]
+    if least_scales:
+        scales = [max(pair) for pair in zip(scales, least_scales, strict=True)]
+    errors: dict[str, float] = {}
     for name, runs in found.items():
-        if kind not in runs:
-            continue
-        pairs = zip(_results(runs[kind]), wanted, scales, strict=True)
-        error = max(_distance(a, b) / scale for a, b, scale in pairs)
-        yield name, error / problem.case.tolerance
+        if kind in runs and name != TORCH:
+            triples = zip(_results(runs[kind]), wanted, scales, strict=True)
+            error = max(_distance(a, b) / scale for a, b, scale in triples)
+            errors[name] = error / problem.case.tolerance
+    return errors, scales
 
 
 def _distance(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest difference of elements; long arrays are compared by parts, for their memory."""
-    assert a.shape == b.shape, f"shapes {a.shape} and {b.shape}"
-    parts = max(1, a.size // MOST_COMPARED)
-    pairs = zip(np.array_split(a, parts), np.array_split(b, parts), strict=True)
-    return max(float(np.abs(x - y).max()) for x, y in pairs)
+    return float(np.abs(a - b).max())
 
 
 def _results(run: Callable[[], Sequence[Any]]) -> list[np.ndarray]:
-    return [a.numpy() if hasattr(a, "numpy") else np.asarray(a) for a in run()]
+    """Results; of long ones the first rows."""
+    found = [a.numpy() if hasattr(a, "numpy") else np.asarray(a) for a in run()]
+    return [a if a.size <= MOST_COMPARED else a[: MOST_COMPARED // a[0].size].copy() for a in found]
 
 
 def _as_tensor(value: Any) -> Any:

@@ -15,6 +15,8 @@ FEWEST_ROUNDS = 5
 LEAST_ROUNDS = 3
 # Contenders that take this many times as long as the quickest are measured once.
 FAR_BEHIND = 20.0
+# The same where a single call takes longer than a sample.
+BEHIND = 3.0
 SECONDS_PER_SAMPLE = 0.02
 # A row of contenders that take longer has fewer rounds.
 SECONDS_PER_ROW = 20.0
@@ -91,27 +93,29 @@ def timed_within(
 
     Each contender runs once. Those that take more than ``FAR_BEHIND`` times the shortest time, in
     that call and another, do not run again, but for the one that is ``needed``. The others run turn
-    by turn, in ``ROUNDS`` rounds of samples of equal duration. Where single calls take longer than
-    that, there are fewer rounds, and at least ``LEAST_ROUNDS``.
+    by turn, in ``ROUNDS`` rounds of samples of equal duration. Where a single call takes longer
+    than that, there are fewer rounds, and at least ``LEAST_ROUNDS`` with the first call; then those
+    that take ``BEHIND`` times the shortest time do not run again.
 
     Returns:
         Times by contender, and the microseconds of the quicker call of those far behind.
     """
     once = {name: sample(c, 1, clock, warm=False) for name, c in contenders.items()}
     shortest = min(once.values())
+    share = min(1e6 * seconds / ROUNDS / len(contenders), 1e6 * SECONDS_PER_SAMPLE)
+    is_long = shortest > share
+    limit = (BEHIND if is_long else FAR_BEHIND) * shortest
     for name, us in once.items():
-        if us > FAR_BEHIND * shortest and name != needed:
+        if us > limit and name != needed and not is_long:
             # An interruption is no reason to leave a contender out.
             once[name] = min(us, sample(contenders[name], 1, clock, warm=False))
-    limit = FAR_BEHIND * shortest
     behind = {name: us for name, us in once.items() if us > limit and name != needed}
     kept = {name: c for name, c in contenders.items() if name not in behind}
-    share = min(1e6 * seconds / ROUNDS / len(kept), 1e6 * SECONDS_PER_SAMPLE)
-    counts = {name: max(1, int(share / max(once[name], 0.01) / 1.5)) for name in kept}
-    samples: dict[str, list[float]] = {name: [] for name in kept}
+    counts = {name: max(1, int(share / max(once[name], 0.01))) for name in kept}
+    samples = {name: [us] if is_long else [] for name, us in once.items() if name in kept}
     begin = time.perf_counter()
-    for number in range(ROUNDS):
-        if number >= LEAST_ROUNDS and time.perf_counter() - begin > seconds:
+    while (done := len(next(iter(samples.values())))) < ROUNDS:
+        if done >= LEAST_ROUNDS and time.perf_counter() - begin > seconds:
             break
         for name, contender in kept.items():
             # A call before each sample brings the operands of short calls into the caches.
