@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import kernelcore as kc
+from tests.bench import framework_kernels
 from tests.bench.suite import CASES
 from tests.bench.suite.prepared import in_language
 
@@ -199,6 +200,24 @@ def attention(q: F2, keys: F2, values: F2, y: F2):
         y[i, c] = y[i, c] / total
 
 
+def dense_layer(size: int) -> kc.Kernel:
+    """A layer of a network whose thread holds a vector; loops over components are unrolled."""
+    numbers, vector = tuple(range(size)), kc.types.vector(size, kc.float32)
+
+    @kc.kernel
+    def dense_layer(w: F2, x: kc.array(vector, 1), y: kc.array(vector, 1)):
+        i = kc.tid()
+        inner, outer = x[i], vector()
+        for a in kc.static(numbers):
+            total = float(0.0)
+            for b in kc.static(numbers):
+                total += w[a, b] * inner[b]
+            outer[a] = kc.tanh(total)
+        y[i] = outer
+
+    return dense_layer
+
+
 @kc.kernel
 def line_stencil(u: F1, v: F1):
     i = kc.tid()
@@ -338,6 +357,11 @@ def kernels() -> dict[str, Callable[[], Any]]:
             (1024,),
             lambda: [floats(1024, 64), floats(1024, 64), floats(1024, 64), floats(1024, 64)],
         ),
+        "queries of 64": (
+            framework_kernels.attention(kc, kc.float32),
+            (1024,),
+            lambda: [floats(1024, 64) for _ in range(4)],
+        ),
         "line stencil": (line_stencil, (1 << 20,), lambda: [floats(1 << 20), floats(1 << 20)]),
     }
     for size in (60, 1000):
@@ -345,6 +369,12 @@ def kernels() -> dict[str, Callable[[], Any]]:
             convolution,
             (size,),
             lambda n=size: [floats(n + 16), floats(16), floats(n)],
+        )
+    for size in (20, 32):
+        made[f"dense layer {size}"] = (
+            dense_layer(size),
+            (4096,),
+            lambda n=size: [floats(n, n), floats(4096, n), floats(4096, n)],
         )
     for degree in (5, 12, 24):
         made[f"springs {degree}"] = (springs, (20_000,), partial(_springs, degree))

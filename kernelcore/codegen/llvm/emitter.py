@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from kernelcore.base import native
 from kernelcore.builtins.lowering import LLVM_TYPES, literal
+from kernelcore.codegen.analysis.component_groups import ComponentGroups
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop
 from kernelcore.codegen.analysis.uniformity import Strides
@@ -51,6 +52,7 @@ class Facts:
         assertions: The number of every ASSERT.
         members: The shared stack, and the place in its records, of every stack.
         elements: The writes that together write one element, by each of them (``access.py``).
+        adjacent_sums: The additions to adjacent elements that gangs may make together, by each.
         first_accesses: Accesses before which memory is prefetched.
         least_masked_bytes: The smallest elements that the processor accesses under masks.
         fused: Whether the target multiplies and adds in one instruction.
@@ -62,6 +64,7 @@ class Facts:
     assertions: Mapping[Eqn, int] = field(default_factory=dict[Eqn, int])
     members: Mapping[Atom, Member] = field(default_factory=dict[Atom, Member])
     elements: Mapping[Eqn, Sequence[Eqn]] = field(default_factory=dict[Eqn, Sequence[Eqn]])
+    adjacent_sums: ComponentGroups = field(default_factory=dict[Eqn, tuple[Eqn, ...]])
     first_accesses: frozenset[Eqn] = frozenset()
     least_masked_bytes: int = 1
     fused: bool = native.has_fma
@@ -109,6 +112,7 @@ class Emitter:
             grid dimension.
         wide_indices: The int64 of int32 values that exist as both.
         stacks: The stacks of the kernel, ``records`` the ones that others share.
+        top_records: Of such a one, the address of the record last pushed or popped.
         component_groups: Components of elements that have been loaded as a whole.
     """
 
@@ -136,6 +140,7 @@ class Emitter:
         self.wide_indices: dict[str, str] = {}
         self.stacks: list[StackValue] = []
         self.records: dict[int, StackValue] = {}
+        self.top_records: dict[tuple[int, OpKind], str] = {}
         self.component_groups: dict[Eqn, str] = {}
         self.lane_facts = gang
         self._env: dict[Var, Value] = {}

@@ -9,6 +9,7 @@ from typing import Any
 
 from kernelcore.base.errors import KernelCompileError
 from kernelcore.codegen import abi
+from kernelcore.codegen.analysis.component_groups import adjacent_sums
 from kernelcore.codegen.analysis.loop_dependence import VectorLoop, vector_loops
 from kernelcore.codegen.analysis.prefetch import first_accesses
 from kernelcore.codegen.analysis.row_blocks import BlockedLoop, blocked_loops
@@ -86,7 +87,8 @@ def emit_kernel(
     if strategy.gang > 1:
         lanes = Lanes(strategy.gang, lane_strides(func))
         written, first = whole_elements(func), first_accesses(func)
-        facts = replace(facts, elements=written, first_accesses=first)
+        sums = adjacent_sums(func)
+        facts = replace(facts, elements=written, adjacent_sums=sums, first_accesses=first)
     e = Emitter(lanes, HANDLERS, facts)
     e.text.marks = [] if with_lines else None
     e.lanes = 1

@@ -8,7 +8,7 @@ element per lane. A loop that pops runs the iterations of the loop that pushes b
 from __future__ import annotations
 
 from kernelcore.codegen.llvm.emitter import Emitter, StackValue
-from kernelcore.codegen.llvm.memory import load, store
+from kernelcore.codegen.llvm.memory import address_at, load, store
 from kernelcore.codegen.llvm.stack_records import Member
 from kernelcore.ir.core import Eqn
 from kernelcore.ir.op import OpKind
@@ -36,16 +36,14 @@ def emit_push(e: Emitter, eqn: Eqn) -> list[str]:
     stack, dtype = e.stack(eqn.inputs[0]), _stack_dtype(eqn)
     member = e.facts.members[eqn.inputs[0]]
     value = e.value_at(eqn.inputs[1], e.gang)
-    size = e.op(f"load i64, ptr {stack.size}")
     if member.leads[OpKind.PUSH]:
+        size = e.op(f"load i64, ptr {stack.size}")
         capacity = e.op(f"load i64, ptr {stack.capacity}")
         _make_room(e, stack, member, capacity, e.op(f"icmp eq i64 {size}, {capacity}"))
         e.effect(f"store i64 {e.op(f'add i64 {size}, 1')}, ptr {stack.size}")
-    else:
-        # The record is there already: the first of its members has made it.
-        size = e.op(f"sub i64 {size}, 1")
+        e.top_records[member.record, OpKind.PUSH] = _record(e, stack, size, member)
     with e.at(e.gang):
-        store(e, dtype, value, _top(e, stack, size, member))
+        store(e, dtype, value, _field(e, OpKind.PUSH, member))
     return []
 
 
@@ -53,12 +51,12 @@ def emit_pop(e: Emitter, eqn: Eqn) -> list[str]:
     """Take the last element off a stack."""
     stack, dtype = e.stack(eqn.inputs[0]), _stack_dtype(eqn)
     member = e.facts.members[eqn.inputs[0]]
-    size = e.op(f"load i64, ptr {stack.size}")
     if member.leads[OpKind.POP]:
-        size = e.op(f"sub i64 {size}, 1")
+        size = e.op(f"sub i64 {e.op(f'load i64, ptr {stack.size}')}, 1")
         e.effect(f"store i64 {size}, ptr {stack.size}")
+        e.top_records[member.record, OpKind.POP] = _record(e, stack, size, member)
     with e.at(e.gang):
-        return [load(e, dtype, _top(e, stack, size, member))]
+        return [load(e, dtype, _field(e, OpKind.POP, member))]
 
 
 def clear_stacks(e: Emitter) -> list[str]:
@@ -100,11 +98,16 @@ def _grow(e: Emitter, stack: StackValue, capacity: str, record_bytes: int) -> No
     e.effect(f"store i64 {wanted}, ptr {stack.capacity}")
 
 
-def _top(e: Emitter, stack: StackValue, position: str, member: Member) -> str:
+def _record(e: Emitter, stack: StackValue, position: str, member: Member) -> str:
+    """The address of the record at ``position``."""
     data = e.op(f"load ptr, ptr {stack.data}")
     offset = e.op(f"mul i64 {position}, {member.record_bytes * e.gang}")
-    record = e.op(f"getelementptr i8, ptr {data}, i64 {offset}")
-    return e.op(f"getelementptr i8, ptr {record}, i64 {member.offset_bytes * e.gang}")
+    return e.op(f"getelementptr i8, ptr {data}, i64 {offset}")
+
+
+def _field(e: Emitter, kind: OpKind, member: Member) -> str:
+    """The address of ``member`` in the record that the first of its members has made or taken."""
+    return address_at(e, e.top_records[member.record, kind], member.offset_bytes * e.gang)
 
 
 def _stack_dtype(eqn: Eqn) -> Scalar:

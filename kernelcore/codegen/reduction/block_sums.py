@@ -1,4 +1,7 @@
-"""Sums over the lanes of a gang for the iterations of a row block, each for an element of its own.
+"""Sums over the lanes of a gang, each for an element of its own, that are made together.
+
+They are those of the iterations of a row block, or those of one iteration for a run of adjacent
+elements, as the components of a vector are.
 
 The lanes of one value are added up as a tree (``accumulate.py``), halves to halves. Here several
 values are added up together: once a value takes half of a register, two share one. Every element
@@ -8,20 +11,27 @@ gets the same total, in one access for all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from kernelcore.builtins.lowering import LLVM_TYPES
+from kernelcore.codegen.analysis.component_groups import element_in_row
 from kernelcore.codegen.llvm import memory
 from kernelcore.codegen.llvm.emitter import Emitter, Lanes
 from kernelcore.codegen.llvm.module_function import ModuleFunction, call, finished
-from kernelcore.codegen.reduction.accumulate import Ways, add_shared
+from kernelcore.codegen.reduction.accumulate import Ways, add_shared, keep_for_block
 from kernelcore.codegen.reduction.element_add import add_together, summed
 from kernelcore.codegen.simd.interleaved import shuffled
 from kernelcore.codegen.simd.vector_access import load_adjacent, store_adjacent
 from kernelcore.ir.core import Eqn
-from kernelcore.ir.walk import array_type
+from kernelcore.ir.walk import array_type, element_indices
 from kernelcore.language.types import Scalar
+
+# The registers in which elements are sorted, where elements of any size can be masked, and
+# elsewhere.
+WIDE_BYTES, NARROW_BYTES = 64, 32
+# Totals of a run of additions that one call makes: as many as fill a register.
+MOST_TOTALS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +73,7 @@ class _Totals:
 
     @property
     def symbol(self) -> str:
-        words = ["kc", "totals", self.dtype.name, str(self.gang)]
+        words = ["kc", "totals", self.dtype.name, str(self.gang), str(self.block)]
         marks = ((self.is_down, "down"), (self.is_shared, "shared"))
         return ".".join([*words, *(word for is_so, word in marks if is_so)])
 
@@ -76,26 +86,71 @@ class _Totals:
         return self.block - 1 - place if self.is_down else place
 
 
-def add_block(e: Emitter, found: BlockSum, block: int, size: str, register_bytes: int) -> None:
+def add_block(e: Emitter, found: BlockSum, block: int, size: str) -> None:
     """Make the addition ``found`` for the ``size`` iterations of a block of at most ``block``."""
+    what = _totals_of(e, array_type(found.eqn).dtype, block, is_down=found.step < 0)
+    _add(e, found.eqn, what, [f"ptr {found.address}, i32 {size}, ptr {found.slot}"])
+
+
+def joins(e: Emitter, eqn: Eqn) -> bool:
+    """Whether the addition ``eqn`` is made together with others, to elements beside its own."""
+    if e.gang == 1 or eqn not in e.facts.adjacent_sums or not e.is_uniform(*element_indices(eqn)):
+        return False
+    size_bytes = array_type(eqn).dtype.size_bytes
+    is_packed = e.array(eqn.inputs[0]).strides[-1] == str(size_bytes)
+    return is_packed and size_bytes >= e.facts.least_masked_bytes
+
+
+def emit_adjacent(e: Emitter, eqn: Eqn) -> list[str]:
+    """Keep what lanes add to one element; the last addition of a run makes all of them."""
+    run, dtype = e.facts.adjacent_sums[eqn], array_type(eqn).dtype
+    if eqn is run[0]:
+        rows = -(-len(run) // MOST_TOTALS) * MOST_TOTALS
+        slot = e.slot(f"[{rows * e.gang} x {LLVM_TYPES[dtype.name]}], align 64")
+        first = min(map(element_in_row, run))
+        for one in run:
+            behind = (element_in_row(one) - first) * e.gang * dtype.size_bytes
+            e.row_buffers[one] = memory.address_at(e, slot, behind)
+    keep_for_block(e, eqn)
+    if eqn is run[-1]:
+        lowest = min(run, key=element_in_row)
+        with e.at(1):
+            address = memory.element(e, lowest)[1]
+        passed: list[str] = []
+        for at in range(0, len(run), MOST_TOTALS):
+            place = memory.address_at(e, address, at * dtype.size_bytes)
+            slot = memory.address_at(e, e.row_buffers[lowest], at * e.gang * dtype.size_bytes)
+            size = min(MOST_TOTALS, len(run) - at)
+            passed.append(f"ptr {place}, i32 {size}, ptr {slot}")
+        _add(e, eqn, _totals_of(e, dtype, MOST_TOTALS), passed)
+    return ["poison"]
+
+
+def register_bytes(e: Emitter) -> int:
+    """The size of the registers in which the elements of several lanes or rows are sorted."""
+    return WIDE_BYTES if e.facts.least_masked_bytes == 1 else NARROW_BYTES
+
+
+def _totals_of(e: Emitter, dtype: Scalar, block: int, *, is_down: bool = False) -> _Totals:
+    width = min(block, e.gang, register_bytes(e) // dtype.size_bytes)
+    return _Totals(dtype, e.gang, block, is_down, False, width)
+
+
+def _add(e: Emitter, eqn: Eqn, what: _Totals, blocks: Sequence[str]) -> None:
+    """Call ``what`` for every one of ``blocks``, in the way that the launch allows for ``eqn``."""
     assert e.accumulation is not None
-    dtype = array_type(found.eqn).dtype
-    width = min(block, e.gang, register_bytes // dtype.size_bytes)
-    passed = f"ptr {found.address}, i32 {size}, ptr {found.slot}"
-
-    def add(operands: str, *, is_shared: bool) -> None:
-        what = _Totals(dtype, e.gang, block, found.step < 0, is_shared, width)
-        call(e, _function(what, e.facts.attributes), operands)
-
     log = e.accumulation.log
-    add_shared(
-        e,
-        found.eqn,
-        Ways(
-            lambda: add(f"ptr {log}, {passed}", is_shared=True),
-            lambda: add(passed, is_shared=False),
-        ),
-    )
+
+    def together() -> None:
+        for passed in blocks:
+            shared = replace(what, is_shared=True)
+            call(e, _function(shared, e.facts.attributes), f"ptr {log}, {passed}")
+
+    def alone() -> None:
+        for passed in blocks:
+            call(e, _function(what, e.facts.attributes), passed)
+
+    add_shared(e, eqn, Ways(together, alone))
 
 
 @cache

@@ -54,7 +54,7 @@ LONGEST_CHAIN_OF_COMPONENTS = 100
 # then one register per value, then no gangs.
 MAX_EQNS_OF_MANY_BODIES = 200
 MAX_EQNS_OF_WIDE_VALUES = 600
-MAX_EQNS_OF_GANGS = 2000
+MAX_EQNS_OF_GANGS = 8000
 # The gang of the body for arrays of any strides.
 NARROW_GANG = 16
 # Rows that a gang may run together, and the registers for the values that they carry.

@@ -25,7 +25,7 @@ from kernelcore.codegen.llvm.blocks import add_edges, bind_phis
 from kernelcore.codegen.llvm.emitter import Emitter, Lanes, scalar_type
 from kernelcore.codegen.llvm.module_function import ModuleFunction, call, finished
 from kernelcore.codegen.reduction.accumulate import Ways, add_shared
-from kernelcore.codegen.reduction.block_sums import BlockSum, add_block
+from kernelcore.codegen.reduction.block_sums import BlockSum, add_block, register_bytes
 from kernelcore.codegen.reduction.element_add import add_lanes_together, in_frame, summed
 from kernelcore.codegen.simd import vector_access
 from kernelcore.codegen.simd.masked_control import both
@@ -36,9 +36,6 @@ from kernelcore.language.types import Scalar
 
 # Iterations of a block: as many elements as a cache line has of four bytes.
 BLOCK = 16
-# The registers in which elements are transposed, where elements of any size can be masked, and
-# elsewhere.
-WIDE_BYTES, NARROW_BYTES = 64, 32
 # Addresses grow by the strides of indices only if these are too small to wrap.
 MAX_STRIDE = 1 << 20
 POINTER_BYTES = 8
@@ -150,7 +147,7 @@ def emit_for(e: Emitter, eqn: Eqn) -> list[str]:
         if buffer.stream.writes:
             _move(e, buffer, count_made, writes=True)
     for one in sums:
-        add_block(e, one, BLOCK, count_made, _register_bytes(e))
+        add_block(e, one, BLOCK, count_made)
     for eqn_added, pointers in scatters.items():
         _scatter(e, eqn_added, loop.scatters[eqn_added], (slots[eqn_added], pointers), count_made)
     counter_next = e.op(f"add nuw {ty} {counter}, {size}")
@@ -226,7 +223,7 @@ def _move(e: Emitter, buffer: _Buffer, size: str, *, writes: bool) -> None:
     if writes and e.lane_facts.store_mask is not None:
         active = both(e, e.mask, e.lane_facts.store_mask)
     is_regular = len(buffer.rows) == 2
-    width = min(BLOCK, e.gang, _register_bytes(e) // dtype.size_bytes)
+    width = min(BLOCK, e.gang, register_bytes(e) // dtype.size_bytes)
     stream = buffer.stream
     prefetches = stream.is_outermost and is_regular and writes != stream.loads
     transfer = _Transfer(
@@ -270,7 +267,7 @@ def _scatter(e: Emitter, eqn: Eqn, step: int, places: tuple[str, str], size: str
         e.start_block(done)
 
     def alone() -> None:
-        width = min(BLOCK, e.gang, _register_bytes(e) // dtype.size_bytes)
+        width = min(BLOCK, e.gang, register_bytes(e) // dtype.size_bytes)
         has_mask = e.mask is not None
         what = _Transfer(dtype, e.gang, step < 0, True, True, False, has_mask, False, width)
         passed = f"ptr {in_frame(e, 'ptr', pointers)}, i32 {size}, ptr {slot}"
@@ -280,10 +277,6 @@ def _scatter(e: Emitter, eqn: Eqn, step: int, places: tuple[str, str], size: str
         call(e, _function(what, e.facts.attributes), passed)
 
     add_shared(e, eqn, Ways(together, alone))
-
-
-def _register_bytes(e: Emitter) -> int:
-    return WIDE_BYTES if e.facts.least_masked_bytes == 1 else NARROW_BYTES
 
 
 @cache

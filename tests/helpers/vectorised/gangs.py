@@ -9,7 +9,7 @@ import numpy as np
 import kernelcore as kc
 from kernelcore.base.host import NO_MASKS
 from kernelcore.codegen.simd.strategy import VectorStrategy
-from kernelcore.language.composite_types import vector
+from kernelcore.language.composite_types import matrix, vector
 from tests.helpers.vectorised.case import (
     ANY_STRIDES,
     COLLAPSE,
@@ -30,6 +30,7 @@ from tests.helpers.vectorised.case import (
 )
 
 BOOLS, MAT33, F16 = kc.array(bool, 1), kc.array(kc.mat33, 1), kc.array(kc.float16, 1)
+VEC19, MAT34 = vector(19, kc.float32), matrix((3, 4), kc.float32)
 # Elements that are adjacent, by the smallest that processors access under a mask.
 MASKED = tuple(
     VectorStrategy(lanes, least_masked_bytes=least)
@@ -220,6 +221,26 @@ def scattered_losses(x: F32, y: F32, sums: F32):
     kc.atomic_add(sums, i * i % 3, v * kc.log(1.0 + v * v))
 
 
+@kc.kernel
+def shared_vectors(
+    x: F32, n: I32, sums: kc.array(VEC19, 1), table: F64_2D, some: kc.array(MAT34, 1)
+):
+    i = kc.tid()
+    total = VEC19()
+    for c in range(19):
+        total[c] = x[i] * kc.float32(c + 1)
+    for k in range(sums.shape[0]):
+        kc.atomic_add(sums, k, total * kc.float32(k + 1))
+        if x[i] > 0.0:
+            kc.atomic_add(sums, k // 2, total)
+            for c in kc.static(tuple(range(11, 2, -1))):
+                kc.atomic_add(table, k, c, kc.float64(x[i]))
+            kc.atomic_add(table, 4 - k, 5, 1.0)
+        kc.atomic_add(some, k, MAT34(x[i]))
+    for k in range(n[i]):
+        kc.atomic_add(sums, k, total)
+
+
 def permutation(n: int) -> np.ndarray:
     return np.random.default_rng(n).permutation(n).astype(np.int32)
 
@@ -282,4 +303,13 @@ CASES = [
     ),
     Case(losses, lambda n: [(n,), (n,), (3,)], ANY_STRIDES, **SUMS),
     Case(scattered_losses, lambda n: [(n,), (n,), (3,)], ANY_STRIDES, **SUMS),
+    Case(
+        shared_vectors,
+        lambda n: [(n,), np.arange(n, dtype=np.int32) % 4, (5,), (5, 14), (5,)],
+        TAIL | LOOP,
+        (VectorStrategy(16), VectorStrategy(16, least_masked_bytes=8)),
+        FEW_ROWS,
+        VectorStrategy(16, least_masked_bytes=NO_MASKS),
+        is_strided=False,
+    ),
 ]
