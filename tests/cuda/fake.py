@@ -130,7 +130,7 @@ class KnownKernels:
         self._make = Executable.on_device
 
     def on_device(self, executable: Executable, ordinal: int, *, is_serial: bool = False) -> Any:
-        func = executable._func  # pyright: ignore[reportPrivateUsage]
+        func = executable.func
         self._driver.know(unplanned(func) if is_serial else func, "sm_90")
         return self._make(executable, ordinal, is_serial=is_serial)
 
