@@ -1,6 +1,7 @@
 #include "cuda/graph.h"
 
 #include <string>
+#include <utility>
 
 #include "cuda/capture.h"
 
@@ -94,6 +95,15 @@ void capture_body(const std::shared_ptr<Stream>& stream, GraphHandle graph,
 
 }  // namespace
 
+void GraphUses::add_owner(std::shared_ptr<Stream> stream, bool is_tied) {
+  for (Owner& known : owners) {
+    if (known.stream->handle() != stream->handle()) continue;
+    known.is_tied |= is_tied;
+    return;
+  }
+  owners.push_back({std::move(stream), is_tied});
+}
+
 Graph::~Graph() {
   // Launched work finishes. At the end of the process the driver may be unloaded.
   if (exec_ != nullptr && !is_forked()) static_cast<void>(device_.driver().destroy_exec(exec_));
@@ -104,8 +114,8 @@ void Graph::capture(const Fill& fill) {
   const DriverTable& driver = device_.driver();
   ScopedContext current(device_);
   check(driver.begin_capture(stream->handle(), kThreadLocal), "cuStreamBeginCapture");
-  std::vector<std::shared_ptr<Allocation>> memory;
-  stream->set_capture(&memory);
+  GraphUses uses;
+  stream->set_capture(&uses);
   GraphHandle graph = nullptr;
   try {
     fill(stream);
@@ -122,7 +132,7 @@ void Graph::capture(const Fill& fill) {
     throw;
   }
   check(driver.destroy_graph(graph), "cuGraphDestroy");
-  memory_ = std::move(memory);
+  uses_ = std::move(uses);
 }
 
 void Graph::instantiate(GraphHandle graph) {
@@ -138,9 +148,15 @@ void Graph::instantiate(GraphHandle graph) {
 }
 
 void Graph::launch(const std::shared_ptr<Stream>& stream) const {
-  for (const auto& allocation : memory_) order_use(stream, allocation);
+  for (const auto& allocation : uses_.memory) order_use(stream, allocation);
+  for (const auto& [owner, is_tied] : uses_.owners) {
+    if (owner->handle() != stream->handle()) stream->wait_for_owner(*owner);
+  }
   ScopedContext current(device_);
   check(device_.driver().launch_graph(exec_, stream->handle()), "cuGraphLaunch");
+  for (const auto& [owner, is_tied] : uses_.owners) {
+    if (is_tied && owner->handle() != stream->handle()) owner->wait_for(*stream);
+  }
 }
 
 bool prepare_branches(Device& device) {

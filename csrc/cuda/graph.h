@@ -32,7 +32,8 @@ class Graph {
   /// Captures the work that `fill` queues in a stream; it replaces the previous graph.
   void capture(const Fill& fill);
 
-  /// Queues the graph in `stream`, ordered after other users of its memory.
+  /// Queues the graph in `stream`, ordered after other users of its memory, in streams of other
+  /// libraries too.
   void launch(const std::shared_ptr<Stream>& stream) const;
 
  private:
@@ -40,7 +41,7 @@ class Graph {
 
   Device& device_;
   GraphExecHandle exec_ = nullptr;
-  std::vector<std::shared_ptr<Allocation>> memory_;
+  GraphUses uses_;
 };
 
 /// Adds `branches` to the graph that `stream` captures. All evaluate the condition, `bytes` bytes

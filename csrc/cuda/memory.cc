@@ -184,7 +184,7 @@ void order_use(const std::shared_ptr<Stream>& stream,
                const std::shared_ptr<Allocation>& allocation) {
   if (allocation == nullptr) return;
   if (stream->capture() != nullptr) {
-    stream->capture()->push_back(allocation);
+    stream->capture()->memory.push_back(allocation);
     return;
   }
   allocation->delay(*stream);

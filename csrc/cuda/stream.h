@@ -10,6 +10,21 @@
 namespace kernelcore::cuda {
 
 class Allocation;
+class Stream;
+
+/// What the steps of a captured Graph use: each launch of it is ordered with other users of these.
+struct GraphUses {
+  /// A stream in which another library uses arrays of the graph.
+  struct Owner {
+    std::shared_ptr<Stream> stream;
+    bool is_tied;  // it waits for the graph as well
+  };
+
+  void add_owner(std::shared_ptr<Stream> stream, bool is_tied);
+
+  std::vector<std::shared_ptr<Allocation>> memory;
+  std::vector<Owner> owners;
+};
 
 /// A queue of a device. A handle that was made here is destroyed with it.
 class Stream : public std::enable_shared_from_this<Stream> {
@@ -44,9 +59,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   /// Whether the stream is capturing, for whichever library.
   bool is_capturing() const;
 
-  /// The memory list of the Graph that this stream captures; null while it captures none.
-  std::vector<std::shared_ptr<Allocation>>* capture() const { return capture_; }
-  void set_capture(std::vector<std::shared_ptr<Allocation>>* memory) { capture_ = memory; }
+  /// The uses of the Graph that this stream captures; null while it captures none.
+  GraphUses* capture() const { return capture_; }
+  void set_capture(GraphUses* uses) { capture_ = uses; }
 
  private:
   Stream(Device& device, StreamHandle handle, bool is_owned)
@@ -58,7 +73,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Device& device_;
   StreamHandle handle_;
   bool is_owned_;
-  std::vector<std::shared_ptr<Allocation>>* capture_ = nullptr;
+  GraphUses* capture_ = nullptr;
 };
 
 /// A mark in a stream.

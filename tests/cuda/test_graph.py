@@ -42,6 +42,29 @@ def test_a_device_runs_a_whole_captured_graph(driver: FakeDriver) -> None:
     assert driver.calls("cuGraphLaunch")[-1].split()[1].startswith("own")
 
 
+class Exported:
+    """An array of another library, which works in a stream."""
+
+    def __init__(self, array: kc.Array, stream: kc.Stream) -> None:
+        face = array.__cuda_array_interface__
+        self.__cuda_array_interface__ = {**face, "stream": stream.cuda_stream}
+        self.shape, self.dtype = face["shape"], np.dtype(face["typestr"])
+
+
+def test_a_whole_graph_waits_for_the_streams_of_other_libraries(driver: FakeDriver) -> None:
+    x, y, stream = ones(4), kc.zeros(4, device="cuda:0"), kc.Stream("cuda:0")
+    given = Exported(x, stream)
+    with kc.ScopedCapture(device="cuda:0") as capture:
+        for _ in range(2):
+            kc.launch(add, 4, [given, 2.0], [y])
+    for _ in range(2):
+        driver.clear()
+        kc.capture_launch(capture.graph)
+        waits = driver.calls("cuStreamWaitEvent", "cuGraphLaunch")
+        assert [line.split()[0] for line in waits] == ["cuStreamWaitEvent", "cuGraphLaunch"]
+    assert y.list() == [8.0] * 4
+
+
 def test_graphs_are_updated_in_place(driver: FakeDriver) -> None:
     x, y = ones(2), kc.zeros(2, device="cuda:0")
     graphs: list[kc.Graph] = []

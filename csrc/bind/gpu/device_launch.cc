@@ -55,7 +55,7 @@ class DeviceCall {
         is_array_memory(Py_TYPE(object)) ? array_memory_of(object) : nullptr;
     if (memory == nullptr || memory->allocation == nullptr) return;
     if (stream_->capture() != nullptr) {
-      stream_->capture()->push_back(memory->allocation);
+      stream_->capture()->memory.push_back(memory->allocation);
       return;
     }
     memory->allocation->note_use(stream_);
@@ -65,13 +65,17 @@ class DeviceCall {
   }
 
   /// Makes the launch wait for the streams of other libraries that may still write the arrays; the
-  /// result are streams that must wait for the launch. The launch of a Graph orders those instead.
+  /// result are streams that must wait for the launch. A Graph that is captured notes them all, and
+  /// every launch of it waits and is waited for.
   std::vector<StreamPointer> wait_for_owners() {
     std::vector<StreamPointer> tied;
-    if (stream_->capture() != nullptr) return tied;
     for (auto [handle, is_tied] : prepared_.streams()) {
       if (handle == reinterpret_cast<uintptr_t>(stream_->handle())) continue;
       StreamPointer other = cuda::Stream::wrap(stream_->device(), handle);
+      if (stream_->capture() != nullptr) {
+        stream_->capture()->add_owner(std::move(other), is_tied);
+        continue;
+      }
       stream_->wait_for_owner(*other);
       if (is_tied) tied.push_back(std::move(other));
     }
@@ -145,7 +149,12 @@ void copy_array(const StreamPointer& stream, ArrayMemory& target, const ArrayMem
     cuda::order_use(stream, target.allocation);
     cuda::order_use(stream, source.allocation);
     if (owner != 0 && source.is_on_cuda()) {
-      stream->wait_for_owner(*cuda::Stream::wrap(cuda::Device::get(from_device), owner));
+      StreamPointer other = cuda::Stream::wrap(cuda::Device::get(from_device), owner);
+      if (stream->capture() != nullptr) {
+        stream->capture()->add_owner(std::move(other), source.is_tied);
+      } else {
+        stream->wait_for_owner(*other);
+      }
     }
     if (is_peer) {
       cuda::copy_from_peer(*stream, to.data, cuda::Device::get(from_device), from.data,
