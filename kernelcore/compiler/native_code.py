@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from kernelcore.base.config import config
@@ -19,6 +22,23 @@ from kernelcore.ir.printer import canonical
 from kernelcore.ir.snippet import Snippet
 from kernelcore.passes.autodiff.rules import without_rules
 
+# Chooses strategies in place of the cost model; None leaves a kernel to it.
+Chooser = Callable[[Func], VectorStrategy | None]
+_chooser: ContextVar[Chooser] = ContextVar("chooser of strategies", default=lambda func: None)
+
+
+@contextmanager
+def strategies_by(chooser: Chooser) -> Generator[None]:
+    """Let ``chooser`` decide how kernels that are compiled inside use SIMD registers.
+
+    Kernels that a ``Kernel`` or the disk cache has already are not compiled again.
+    """
+    token = _chooser.set(chooser)
+    try:
+        yield
+    finally:
+        _chooser.reset(token)
+
 
 def content_hash(func: Func, target: Host, strategy: VectorStrategy | None = None) -> str:
     """32 hexadecimal digits that name the code of ``func`` on ``target`` with these settings."""
@@ -31,12 +51,14 @@ def compile_func(func: Func, strategy: VectorStrategy | None = None) -> Compiled
 
     Args:
         func: A verified kernel without calls.
-        strategy: How it uses SIMD registers; by default what the cost model chooses.
+        strategy: How it uses SIMD registers; by default what the cost model chooses, or what
+            ``strategies_by`` was given.
 
     Raises:
         KernelCompileError: The code generator or LLVM rejects ``func``.
     """
     func = without_rules(func)
+    strategy = strategy or _chooser.get()(func)
     key = content_hash(func, host(), strategy)
     image, address = CPU.find_or_make(key, lambda: object_of(func, symbol_of(key), strategy))
     return Compiled(key, image, *abi.layout(func.params), address)
