@@ -9,6 +9,7 @@ import jax.ffi
 from jax.interpreters import mlir
 
 from jax_ffi.attributes import launch_attributes
+from jax_ffi.exported_partition import is_exported_in_parts, lower_exported
 from jax_ffi.fusion import lower_fused
 from jax_ffi.partition import is_partitionable, lower_partitioned
 from jax_ffi.platforms import CODE
@@ -33,8 +34,10 @@ def _lower(platform: str, ctx: mlir.LoweringRuleContext, *operands: Any, launch:
     fused = lower_fused(ctx, operands, launch)
     if fused is not None:
         return fused
+    if is_exported_in_parts(ctx, launch):
+        return lower_exported(ctx, operands, launch)
     if is_partitionable(ctx, launch):
-        return lower_partitioned(ctx, operands, launch)
+        return lower_partitioned(platform, ctx, operands, launch)
     lowering = jax.ffi.ffi_lowering(
         TARGET,
         operand_output_aliases=aliases(operation),

@@ -1,126 +1,132 @@
-"""Launches that XLA may cut over devices on its own: those of elementwise kernels.
+"""Launches that XLA cuts over devices: Shardy's rule for them, and what XLA calls to cut them.
 
-XLA's partitioner cuts the first ``num_batch_dims`` axes of all operands alike, where an axis is
-left over: arrays without components get one of extent 1.
+A program of several devices holds a call of ``kernelcore_partition`` in the place of a launch.
+Shardy finds shardings by its rule; XLA then asks for the code of one device, which
+``jax_ffi/local_program.py`` writes.
 """
 
 from __future__ import annotations
 
 import itertools
 import string
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
-import jax.ffi
-from jax.core import ShapedArray
-from jax.extend.core import Primitive
+import numpy as np
 from jax.interpreters import mlir
+from jaxlib import xla_client
 from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
 
-from jax_ffi.attributes import launch_attributes
+from jax_ffi.local_program import local_program
+from jax_ffi.placement import Placement
 from jax_ffi.platforms import CODE
-from jax_ffi.primitive import Launch, result_avals
-from jax_ffi.registration import TARGET
-from kernelcore.operators import Operation, Role, as_array, evaluate
+from jax_ffi.primitive import Launch
+from kernelcore.operators import AxisSplit, usable_splits
 
-jax.ffi.register_ffi_target_as_batch_partitionable(TARGET)
+_TARGET = "kernelcore_partition"
 
-# The same launch, of arrays with an axis behind those of the grid.
-_partitioned_p = Primitive("kernelcore_partitioned_launch")
-_partitioned_p.multiple_results = True
+
+class _Call:
+    """A launch in a program that is being compiled; the program keeps it."""
+
+    def __init__(self, launch: Launch, platform: str, shapes: Sequence[Any]) -> None:
+        self.launch = launch
+        self.platform = platform
+        self.splits = usable_splits(launch.operation, shapes)
+
+
+_calls: WeakValueDictionary[bytes, _Call] = WeakValueDictionary()
 
 
 def is_partitionable(ctx: mlir.LoweringRuleContext, launch: Launch) -> bool:
     """Whether ``launch`` is lowered for several devices, which may each run a part of it."""
-    devices = getattr(ctx.module_context.axis_context, "num_devices", None)
-    if devices is None or devices == 1 or not launch.operation.is_elementwise:
+    context: Any = ctx.module_context.axis_context
+    devices = getattr(context, "num_devices", None)
+    parameters = ctx.module_context.lowering_parameters
+    if devices is None or devices == 1 or getattr(context, "manual_axes", None):
         return False
-    operation = launch.operation
-    is_plain = len(operation.results) == operation.visible and not launch.has_side_effect
-    if not is_plain or any(e.operand < 0 for e in operation.grid):
+    if launch.has_side_effect or parameters.for_export:
         return False
     avals: Sequence[Any] = [*ctx.avals_in, *ctx.avals_out]
-    grid = evaluate(operation.grid, [a.shape for a in avals[: len(ctx.avals_in)]])
-    types = [as_array(x.type) for x in (*operation.operands, *operation.outputs)]
-    if any(t.outer_ndim == 0 and t.components for t in types):
-        return False  # XLA would cut the components.
-    outer = [a.shape[: t.outer_ndim] for a, t in zip(avals, types, strict=True) if t.outer_ndim]
-    is_static = all(isinstance(n, int) for a in avals for n in a.shape)
-    return is_static and set(outer) == {grid}
+    return all(isinstance(n, int) for a in avals for n in a.shape)
 
 
 def lower_partitioned(
-    ctx: mlir.LoweringRuleContext, operands: Sequence[Any], launch: Launch
+    platform: str, ctx: mlir.LoweringRuleContext, operands: Sequence[Any], launch: Launch
 ) -> Any:
-    """The lowering of ``launch`` as a call that XLA cuts along the grid."""
-
-    def whole(*values: Any) -> list[Any]:
-        made = _partitioned_p.bind(*map(_with_axis, values, _has_axis(launch)), launch=launch)
-        shapes = [a.shape for a in ctx.avals_out]
-        return [m.reshape(shape) for m, shape in zip(made, shapes, strict=True)]
-
-    return mlir.lower_fun(whole, multiple_results=True)(ctx, *operands)
-
-
-def _has_axis(launch: Launch) -> list[bool]:
-    """Per operand whether it gets another axis."""
-    types = [as_array(o.type) for o in launch.operation.operands]
-    return [t.outer_ndim > 0 and not t.components for t in types]
-
-
-def _with_axis(value: Any, is_wanted: bool) -> Any:
-    return value.reshape(*value.shape, 1) if is_wanted else value
-
-
-@_partitioned_p.def_abstract_eval
-def _abstract_eval(*avals: Any, launch: Launch) -> list[Any]:
-    pairs = zip(avals, _has_axis(launch), strict=True)
-    given = [ShapedArray(a.shape[:-1], a.dtype) if wanted else a for a, wanted in pairs]
-    made = result_avals(launch.operation.outputs, given)
-    return [
-        ShapedArray((*m.shape, *((1,) if not r.type.components else ())), m.dtype)
-        for m, r in zip(made, launch.operation.outputs, strict=True)
-    ]
-
-
-def _lower(platform: str, ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch) -> Any:
+    """The lowering of ``launch`` as a call that XLA cuts along the launch."""
     operation = launch.operation
-    attributes = {
-        "mhlo.frontend_attributes": mlir.ir_attribute({"num_batch_dims": str(len(operation.grid))}),
-        "sdy.sharding_rule": ir.Attribute.parse(
-            _rule(operation, ctx.avals_in, ctx.avals_out), context=ctx.module_context.context
-        ),
-    }
-    updated = {b.operand: b.result for b in operation.bindings if b.role is Role.INOUT}
-    lowering = jax.ffi.ffi_lowering(
-        TARGET, operand_output_aliases=updated, extra_attributes=attributes
+    avals: Sequence[Any] = ctx.avals_in
+    shapes: list[Any] = [a.shape for a in avals]
+    call = _Call(launch, platform, shapes)
+    # Compiled here, where an error has its place in the program.
+    CODE[platform](operation, range(len(operands)), launch.block_dim)
+    name = f"{operation.key}:{platform}:{launch.block_dim}:{shapes}".encode()
+    call = _calls.setdefault(name, call)
+    ctx.module_context.add_keepalive(call)
+    made = stablehlo.CustomCallOp(
+        [ir.RankedTensorType.get(a.shape, mlir.dtype_to_ir_type(a.dtype)) for a in ctx.avals_out],
+        list(operands),
+        call_target_name=ir.StringAttr.get(_TARGET),
+        has_side_effect=ir.BoolAttr.get(False),
+        api_version=mlir.ir_attribute(np.int32(2)),
+        called_computations=ir.ArrayAttr.get([]),
+        backend_config=ir.StringAttr.get(name.decode()),
+        operand_layouts=None,
+        result_layouts=None,
     )
-    count = len(operands)
-    places = range(count, count + len(operation.results))
-    described = launch_attributes(
-        operation, range(count), places, platform=platform, block_dim=launch.block_dim
+    rule = sharding_rule(call.splits, shapes, [a.shape for a in ctx.avals_out])
+    made.attributes["sdy.sharding_rule"] = ir.Attribute.parse(
+        rule, context=ctx.module_context.context
     )
-    return lowering(ctx, *operands, **described)
+    return made.results
 
 
-def _rule(operation: Operation, operands: Sequence[Any], results: Sequence[Any]) -> str:
-    """Shardy's rule: the axes of the grid are cut alike, and what is behind them is not cut."""
+def sharding_rule(
+    splits: Mapping[int, AxisSplit], operands: Sequence[Any], results: Sequence[Any]
+) -> str:
+    """Shardy's rule: a factor per axis of the launch that can be cut; others are not cut."""
     unused = _factors()
-    shared = [next(unused) for _ in operation.grid]
+    factor = {axis: next(unused) for axis in splits}
     sizes: dict[str, int] = {}
+    whole: list[str] = []
 
-    def axes(aval: Any, is_cut: bool) -> str:
-        grid = shared if is_cut else []
-        names = [*grid, *(next(unused) for _ in aval.shape[len(grid) :])]
-        sizes.update(zip(names, aval.shape, strict=True))
+    def axes(shape: Sequence[int], index: int, is_result: bool) -> str:
+        names: list[str] = []
+        cut = {
+            w.axis: factor[a]
+            for a, s in splits.items()
+            if (w := (s.results if is_result else s.operands).get(index)) is not None
+        }
+        for k in range(len(shape)):
+            names.append(cut.get(k) or next(unused))
+            if k not in cut:
+                whole.append(names[-1])
+            sizes[names[-1]] = shape[k]
         return f"[{', '.join(names)}]"
 
-    cut = [as_array(o.type).ndim > 0 for o in operation.operands]
-    left = ", ".join(map(axes, operands, cut))
-    right = ", ".join(axes(aval, True) for aval in results)
-    known = ", ".join(f"{name}={sizes[name]}" for name in sizes)
-    return f"#sdy.op_sharding_rule<({left})->({right}) {{{known}}}, custom>"
+    left = ", ".join(axes(s, k, False) for k, s in enumerate(operands))
+    right = ", ".join(axes(s, k, True) for k, s in enumerate(results))
+    shared = {a: f for a, f in factor.items() if f in sizes}
+    made = {a: any(k < len(results) for k in splits[a].results) for a in shared}
+    bordered = {a for a in shared if any(not w.is_own for w in splits[a].parts.windows.values())}
+    kinds = {
+        "reduction": [f for a, f in shared.items() if not made[a]],
+        "need_replication": whole,
+        "permutation": [f for a, f in shared.items() if made[a] and a in bordered],
+    }
+    known = ", ".join(f"{n}={sizes[n]}" for n in _in_order(sizes))
+    special = " ".join(
+        f"{kind}={{{', '.join(_in_order(names))}}}" for kind, names in kinds.items() if names
+    )
+    return f"#sdy.op_sharding_rule<({left})->({right}) {{{known}}} {special}, custom>"
+
+
+def _in_order(names: Any) -> list[str]:
+    """``names`` of factors in the order of their numbers."""
+    return sorted(names, key=lambda n: (len(n) > 1, int(n[2:] or 0), n))
 
 
 def _factors() -> Iterator[str]:
@@ -129,5 +135,38 @@ def _factors() -> Iterator[str]:
     yield from (f"z_{n}" for n in itertools.count(1))
 
 
-for name in CODE:
-    mlir.register_lowering(_partitioned_p, partial(_lower, name), platform=name)
+def _partition(
+    shapes: Sequence[Any], shardings: Sequence[Any], made: Any, result_sharding: Any, name: bytes
+) -> tuple[bytes, list[Any], Any]:
+    """XLA's question for the code of one device, and how it wants its operands and results."""
+    call = _calls[name]
+    operation = call.launch.operation
+    placement = Placement.of(
+        operation,
+        call.splits,
+        [s.dimensions() for s in shapes],
+        [*shardings, *_elements(made, result_sharding)],
+    )
+    text = local_program(call.launch, call.platform, call.splits, placement)
+    found = list(map(placement.sharding, placement.operands, placement.operand_cuts))
+    count = operation.visible
+    outs = list(map(placement.sharding, placement.results[:count], placement.result_cuts[:count]))
+    wanted = xla_client.HloSharding.tuple_sharding(made, outs) if made.is_tuple() else outs[0]
+    return text.encode(), found, wanted
+
+
+def _infer(shapes: Sequence[Any], shardings: Sequence[Any], made: Any, name: bytes) -> Any:
+    """XLA's question for the sharding of results, without Shardy."""
+    count = len(made.tuple_shapes()) if made.is_tuple() else 1
+    none = [xla_client.HloSharding.replicate()] * count
+    none = xla_client.HloSharding.tuple_sharding(made, none) if made.is_tuple() else none[0]
+    return _partition(shapes, shardings, made, none, name)[2]
+
+
+def _elements(made: Any, sharding: Any) -> list[Any]:
+    return list(sharding.tuple_elements()) if made.is_tuple() else [sharding]
+
+
+xla_client.register_custom_call_partitioner(
+    _TARGET, lambda sharding, shape, name: sharding, _partition, _infer, True
+)

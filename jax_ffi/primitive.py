@@ -15,7 +15,14 @@ from jax.interpreters import xla
 from jax.sharding import NamedSharding, PartitionSpec
 
 from jax_ffi import compat
-from kernelcore.operators import Fuse, Operation, evaluate, run_in_python, runs_in_python
+from kernelcore.operators import (
+    Fuse,
+    Operation,
+    evaluate,
+    run_in_python,
+    runs_in_python,
+    usable_splits,
+)
 
 launch_p = Primitive("kernelcore_launch")
 launch_p.multiple_results = True
@@ -77,7 +84,34 @@ def _aval(shape: tuple[Any, ...], dtype: Any, operands: Sequence[Any]) -> Any:
 @launch_p.def_effectful_abstract_eval
 def _abstract_eval(*operands: Any, launch: Launch) -> tuple[list[Any], Any]:
     effects = side_effect() if launch.has_side_effect else frozenset()
-    return result_avals(launch.operation.outputs, operands), effects
+    avals = result_avals(launch.operation.outputs, operands)
+    return _with_shardings(launch.operation, operands, avals), effects
+
+
+def _with_shardings(operation: Operation, operands: Sequence[Any], avals: list[Any]) -> list[Any]:
+    """``avals`` of the results, cut as the operands are, where shardings are part of the type."""
+    cut = {k: a.sharding.spec for k, a in enumerate(operands) if any(a.sharding.spec)}
+    if not cut:
+        return avals
+    specs: list[list[Any]] = [[None] * len(a.shape) for a in avals]
+    used: set[Any] = set()
+    for split in usable_splits(operation, [a.shape for a in operands]).values():
+        given = (cut[k][w.axis] for k, w in split.operands.items() if k in cut)
+        names = next((n for n in given if n is not None and used.isdisjoint(_names(n))), None)
+        if names is not None:
+            used.update(_names(names))
+            for k, window in split.results.items():
+                if k < len(specs):
+                    specs[k][window.axis] = names
+    return [
+        a.update(sharding=NamedSharding(a.sharding.mesh, PartitionSpec(*spec)))
+        for a, spec in zip(avals, specs, strict=True)
+    ]
+
+
+def _names(entry: Any) -> tuple[Any, ...]:
+    """The mesh axes of an entry of a PartitionSpec."""
+    return entry if isinstance(entry, tuple) else (entry,)
 
 
 @cache

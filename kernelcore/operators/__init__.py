@@ -48,6 +48,7 @@ from kernelcore.operators.extremum import (
 from kernelcore.operators.fusion import Arithmetic, Fuse, computed, fits, is_fused, require_fusable
 from kernelcore.operators.gpu import common_architecture, gpu_operation
 from kernelcore.operators.identifiers import identifiers
+from kernelcore.operators.launch_split import AxisSplit, local_operation, usable_splits
 from kernelcore.operators.operation import (
     Extent,
     Operand,
@@ -77,5 +78,6 @@ from kernelcore.operators.traced.program import Literal, Program, ProgramStep, S
 from kernelcore.operators.traced.program_cache import Programs
 from kernelcore.operators.versions import Versions
 from kernelcore.passes.access.elementwise import Part, parts
+from kernelcore.passes.access.launch_parts import Window
 from kernelcore.runtime.array.element_layout import element_of, scalar_in
 from kernelcore.runtime.device import CPU, cuda_device, require_device

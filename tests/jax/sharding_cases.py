@@ -1,4 +1,4 @@
-"""Kernels inside shard_map and over sharded arrays; ``test_checked`` runs it on four devices."""
+"""Kernels inside shard_map and over sharded arrays; ``test_matrix`` runs it on four devices."""
 
 from __future__ import annotations
 
@@ -15,18 +15,16 @@ import kernelcore as kc
 from jax_ffi import jax_kernel
 from tests.jax.kernels import (
     F64,
+    F64_2D,
     assert_close,
     mixed_kernel,
     mixed_reference,
-    neighbour,
-    neighbour_reference,
 )
 
 N = 16
 Function = Callable[..., Any]
 P = PartitionSpec
 VECTORS = kc.array(dtype=kc.vec3d)
-F64_2D = kc.array2d(dtype=kc.float64)
 
 
 def mesh_of(axis_type: AxisType) -> Mesh:
@@ -163,11 +161,13 @@ def adam(p: F64_2D, m: F64_2D, v: F64_2D, g: F64_2D, rate: kc.float64):
     p[i, j] = p[i, j] - rate * m[i, j] / (kc.sqrt(v[i, j]) + 1.0)
 
 
+ADAM = jax_kernel(adam, num_outputs=3, in_out_argnames=["p", "m", "v"])
+
+
 def test_kernels_of_many_arrays_stay_sharded() -> None:
     state = cut((8, 8), (8, 8), (8, 8), (8, 8))
     p, m, v, g = (jnp.abs(a) for a in state)
-    call = jax_kernel(adam, num_outputs=3, in_out_argnames=["p", "m", "v"])
-    text, found = compiled(call, p, m, v, g, 0.1)
+    text, found = compiled(ADAM, p, m, v, g, 0.1)
     assert "all-gather" not in text
     m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g
     assert_close(found, (p - 0.1 * m / (jnp.sqrt(v) + 1.0), m, v))
@@ -178,12 +178,3 @@ def test_elements_with_components_stay_sharded() -> None:
     text, found = compiled(lambda x, m: jax_kernel(weighted)(x, m)[0], x, mass)
     assert "all-gather" not in text
     assert_close(found, x * mass[:, None])
-
-
-def test_kernels_that_know_their_place_are_gathered() -> None:
-    (x,) = cut((8,))
-    x3, mass = cut((8, 3), (8,))
-    by = jnp.array([1.0, 2.0, 3.0])
-    assert_close(jax.jit(jax_kernel(moved))(x3, by, mass)[0], x3 * mass[:, None] + by)
-    for kernel, expected in ((numbered, x * jnp.arange(8)), (neighbour, neighbour_reference(x))):
-        assert_close(compiled(lambda x, k=kernel: jax_kernel(k)(x)[0], x)[1], expected)

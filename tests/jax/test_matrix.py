@@ -39,8 +39,11 @@ def test_internal_checks_and_several_devices() -> None:
         "JAX_ENABLE_CHECKS": "1",
         "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
     }
-    files = [str(HERE / name) for name in ("test_transforms.py", "sharding_cases.py")]
-    chosen = f"sharding_cases or ({SLICE})"
+    files = [
+        str(HERE / name)
+        for name in ("test_transforms.py", "sharding_cases.py", "sharding_table.py")
+    ]
+    chosen = f"sharding_cases or sharding_table or ({SLICE})"
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, "-k", chosen],
         cwd=ROOT,

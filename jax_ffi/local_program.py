@@ -1,0 +1,235 @@
+"""The program of one device for a launch that is cut over several, as StableHLO text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from jax.interpreters import mlir
+from jaxlib.mlir import ir
+
+from jax_ffi.attributes import launch_attributes
+from jax_ffi.placement import Placement, Shape
+from jax_ffi.primitive import Launch
+from jax_ffi.registration import TARGET
+from jax_ffi.stablehlo_text import ArrayText, Text
+from kernelcore.operators import AxisSplit, Operation, Role, Window, as_array, local_operation
+
+
+class _Program:
+    """The text of one launch."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        platform: str,
+        splits: Mapping[int, AxisSplit],
+        placement: Placement,
+    ) -> None:
+        self.launch = launch
+        self.operation = launch.operation
+        self.platform = platform
+        self.splits = splits
+        self.placement = placement
+        self.text = Text()
+        self._partition: str | None = None
+
+    def made(self) -> str:
+        op, at, text = self.operation, self.placement, self.text
+        given: list[str] = []
+        for k, operand in enumerate(op.operands):
+            dtype = as_array(operand.type).dtype.numpy
+            name, shape = f"%arg{k}", at.local(at.operands[k], at.operand_cuts[k])
+            text.types[name] = ArrayText(text, dtype).type(shape)
+            given.append(name)
+        arguments = ", ".join(f"{n}: {text.types[n]}" for n in given)
+        grid = [n // at.tiles.get(a, 1) for a, n in enumerate(at.grid)]
+        local = local_operation(op, sorted(at.tiles), grid)
+        values = [self.operand(k, name) for k, name in enumerate(given)]
+        values += [
+            *(self.table(a, [p * grid[a] for p in at.part_of_device(a)]) for a in local.starts),
+            *(self.number(at.grid[a]) for a in local.extents),
+        ]
+        found = self.call(local.operation, values)
+        outs = [self.result(k, name) for k, name in enumerate(found[: op.visible])]
+        types = ", ".join(text.types[o] for o in outs)
+        body = "\n".join(text.lines)
+        return (
+            f"module @kernelcore {{\nfunc.func public @main({arguments}) -> ({types}) {{\n{body}\n"
+            f"return {', '.join(outs)} : {types}\n}}\n}}\n"
+        )
+
+    def operand(self, k: int, name: str) -> str:
+        """What the kernel is given for operand ``k``: the window with its border."""
+        op, at = self.operation, self.placement
+        array = ArrayText(self.text, as_array(op.operands[k].type).dtype.numpy)
+        shape = at.local(at.operands[k], at.operand_cuts[k])
+        bound = next((b for b in op.bindings if b.operand == k), None)
+        is_start = bound is not None and bound.role is Role.INOUT
+        if is_start and bound is not None:
+            name = self.start_of_sum(array, bound.result, name, shape)
+        for axis, window in at.operand_cuts[k].items():
+            if window.is_own:
+                continue
+            parts: list[str] = []
+            extent = shape[window.axis]
+            for width, begin, step in (
+                (window.below, extent - window.below, 1),
+                (0, 0, 0),
+                (window.above, 0, -1),
+            ):
+                if step == 0:
+                    parts.append(name)
+                elif width and is_start:
+                    border = list(shape)
+                    border[window.axis] = width
+                    parts.append(array.zeros(tuple(border)))
+                elif width:
+                    edge = array.slice(name, shape, window.axis, begin, begin + width)
+                    pairs = at.neighbours(axis, step, window.wraps)
+                    parts.append(array.permuted(edge, pairs))
+            shape = self._with_border(shape, window)
+            name = array.concatenate(parts, shape, window.axis)
+        return name
+
+    @staticmethod
+    def _with_border(shape: Shape, window: Window) -> Shape:
+        made = list(shape)
+        made[window.axis] += window.below + window.above
+        return tuple(made)
+
+    def start_of_sum(self, array: ArrayText, result: int, name: str, shape: Shape) -> str:
+        """The start of a result to which every part adds: in one part that which is given."""
+        axes = self.summed_axes(result)
+        if not axes:
+            return name
+        places = [self.placement.part_of_device(a) for a in axes]
+        is_first = [int(not any(row)) for row in zip(*places, strict=True)]
+        chosen = self.table(-1, is_first)
+        condition = self.text.add("convert", [chosen], "", "tensor<i1>")
+        zeros = array.zeros(shape)
+        return self.text.add("select", [condition, name, zeros], "", array.type(shape))
+
+    def summed_axes(self, result: int) -> list[int]:
+        return [a for a in self.placement.tiles if result in self.splits[a].sums]
+
+    def result(self, k: int, name: str) -> str:
+        """Result ``k`` of the whole: borders go to the neighbours that own them, sums are added."""
+        op, at = self.operation, self.placement
+        array = ArrayText(self.text, op.results[k].type.dtype.numpy)
+        shape = at.local(at.results[k], at.result_cuts[k], with_border=True)
+        for axis, window in reversed([*at.result_cuts[k].items()]):
+            if window.is_own:
+                continue
+            along, extent = window.axis, shape[window.axis] - window.below - window.above
+            own = array.slice(name, shape, along, window.below, window.below + extent)
+            inner = list(shape)
+            inner[along] = extent
+            for width, begin, step, place in (
+                (window.below, 0, -1, extent - window.below),
+                (window.above, window.below + extent, 1, 0),
+            ):
+                if width:
+                    edge = array.slice(name, shape, along, begin, begin + width)
+                    edge = array.permuted(edge, at.neighbours(axis, step, window.wraps))
+                    own = self._added_at(array, own, tuple(inner), along, place, edge, width)
+            name, shape = own, tuple(inner)
+        axes = self.summed_axes(k)
+        return array.summed(name, at.groups(axes)) if axes else name
+
+    def _added_at(
+        self,
+        array: ArrayText,
+        value: str,
+        shape: Shape,
+        axis: int,
+        place: int,
+        edge: str,
+        width: int,
+    ) -> str:
+        """``value`` plus ``edge``, which is ``width`` wide, at ``place``."""
+        part = array.slice(value, shape, axis, place, place + width)
+        pieces = [array.added(part, edge)]
+        if place:
+            pieces.insert(0, array.slice(value, shape, axis, 0, place))
+        if place + width < shape[axis]:
+            pieces.append(array.slice(value, shape, axis, place + width, shape[axis]))
+        return array.concatenate(pieces, shape, axis)
+
+    def number(self, value: int) -> str:
+        return self.text.add(
+            "constant", [], f"<{{value = dense<{value}> : tensor<i32>}}>", "tensor<i32>"
+        )
+
+    def table(self, axis: int, rows: Sequence[int]) -> str:
+        """The number that ``rows`` has for the device, an int32."""
+        text = self.text
+        if self._partition is None:
+            self._partition = text.add("partition_id", [], "", "tensor<ui32>")
+        type_ = f"tensor<{len(rows)}xi32>"
+        all_ = text.add("constant", [], f"<{{value = dense<{list(rows)}> : {type_}}}>", type_)
+        one = text.add(
+            "dynamic_slice",
+            [all_, self._partition],
+            "<{slice_sizes = array<i64: 1>}>",
+            "tensor<1xi32>",
+        )
+        return text.add("reshape", [one], "", "tensor<i32>")
+
+    def call(self, local: Operation, values: Sequence[str]) -> list[str]:
+        """The launch on one device; per result a name."""
+        at, text, op = self.placement, self.text, self.operation
+        count = len(values)
+        types: list[str] = []
+        for k, result in enumerate(op.results):
+            shape = at.local(at.results[k], at.result_cuts[k], with_border=True)
+            types.append(ArrayText(text, result.type.dtype.numpy).type(shape))
+        described = launch_attributes(
+            local,
+            range(count),
+            range(count, count + len(types)),
+            platform=self.platform,
+            block_dim=self.launch.block_dim,
+        )
+        config = str(ir.DictAttr.get({k: mlir.ir_attribute(v) for k, v in described.items()}))
+        updated = [
+            (b.operand, b.result)
+            for b in local.bindings
+            if b.role in (Role.INOUT, Role.SCRATCH) and b.operand >= 0
+        ]
+        alias = ", ".join(
+            "#stablehlo.output_operand_alias<output_tuple_indices = "
+            f"[{r if len(types) > 1 else ''}], operand_index = {k}, operand_tuple_indices = []>"
+            for k, r in updated
+        )
+        layouts = [
+            f"{kind} = [{', '.join(map(_row_major, ts))}]"
+            for kind, ts in (
+                ("operand_layouts", [text.types[v] for v in values]),
+                ("result_layouts", types),
+            )
+        ]
+        name = f"%call{len(text.types)}"
+        given = ", ".join(text.types[v] for v in values)
+        text.lines.append(
+            f'{name}:{len(types)} = "stablehlo.custom_call"({", ".join(values)}) <{{'
+            f'call_target_name = "{TARGET}", api_version = 4 : i32, backend_config = {config}, '
+            f"output_operand_aliases = [{alias}], {', '.join(layouts)}}}> : "
+            f"({given}) -> ({', '.join(types)})"
+        )
+        names = [f"{name}#{k}" for k in range(len(types))]
+        text.types.update(zip(names, types, strict=True))
+        return names
+
+
+def _row_major(type_: str) -> str:
+    rank = type_.count("x") if type_.startswith("tensor<") else 0
+    order = ", ".join(map(str, reversed(range(rank))))
+    return f"dense<[{order}]> : tensor<{rank}xindex>" if rank else "dense<> : tensor<0xindex>"
+
+
+def local_program(
+    launch: Launch, platform: str, splits: Mapping[int, AxisSplit], placement: Placement
+) -> str:
+    """The module that one device runs for ``launch``."""
+    with ir.Context(), ir.Location.unknown():
+        return _Program(launch, platform, splits, placement).made()

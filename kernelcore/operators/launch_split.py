@@ -1,0 +1,119 @@
+"""Operations cut along axes of their launch, for devices that run a part each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernelcore.compiler.launch_descriptor import Binding, Role
+from kernelcore.language.types import int32
+from kernelcore.operators.operation import Extent, Operand, Operation, evaluate
+from kernelcore.passes.access.launch_parts import Parts, Window, launch_parts
+from kernelcore.passes.launch_part import launch_part
+
+
+@dataclass(frozen=True, slots=True)
+class AxisSplit:
+    """How one axis of a launch is cut.
+
+    Attributes:
+        parts: The same by kernel parameter.
+        operands: The operands of which a part takes a window; it takes the others whole.
+        results: The results, hidden ones included, of which a part makes a window.
+        sums: The visible results to which every part adds.
+    """
+
+    parts: Parts
+    operands: Mapping[int, Window]
+    results: Mapping[int, Window]
+    sums: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalOperation:
+    """What one device runs: the operands of the whole, then numbers.
+
+    Attributes:
+        operation: It.
+        starts: Launch axes whose first index is one of these numbers, an int32 each.
+        extents: Launch axes whose extent in the whole launch is one of them, behind those.
+    """
+
+    operation: Operation
+    starts: tuple[int, ...]
+    extents: tuple[int, ...]
+
+
+def axis_splits(op: Operation) -> Mapping[int, AxisSplit]:
+    """The axes of the launch of ``op`` that can be cut."""
+    return op.once("axis_splits", lambda: _axis_splits(op))
+
+
+def usable_splits(op: Operation, shapes: Sequence[Any]) -> Mapping[int, AxisSplit]:
+    """The axes of the launch that can be cut, for operands of these shapes."""
+    grid = evaluate(op.grid, shapes)
+    made = [evaluate(r.shape, shapes) for r in op.results]
+
+    def fits(axis: int, split: AxisSplit) -> bool:
+        arrays = ((shapes, split.operands), (made, split.results))
+        return all(known[k][w.axis] == grid[axis] for known, ws in arrays for k, w in ws.items())
+
+    return {a: split for a, split in axis_splits(op).items() if fits(a, split)}
+
+
+def _axis_splits(op: Operation) -> Mapping[int, AxisSplit]:
+    found = ((axis, _axis_split(op, parts)) for axis, parts in launch_parts(op.func).items())
+    return {axis: split for axis, split in found if split is not None}
+
+
+def _axis_split(op: Operation, parts: Parts) -> AxisSplit | None:
+    operands: dict[int, Window] = {}
+    results: dict[int, Window] = {}
+    sums: set[int] = set()
+    for k, bound in enumerate(op.bindings):
+        window = parts.windows.get(k)
+        if window is not None:
+            if bound.operand >= 0:
+                operands[bound.operand] = window
+            if bound.result >= 0:
+                results[bound.result] = window
+        elif k in parts.sums:
+            if bound.role is Role.SCRATCH:
+                return None
+            sums.add(bound.result)
+    taken = [b.operand for b in op.bindings if b.operand >= 0]
+    if len(taken) != len(set(taken)) or any(
+        not w.is_own and op.bindings[k].role is Role.SCRATCH for k, w in parts.windows.items()
+    ):
+        return None
+    return AxisSplit(parts, operands, results, frozenset(sums))
+
+
+def local_operation(op: Operation, axes: Sequence[int], grid: Sequence[int]) -> LocalOperation:
+    """``op`` on one device: a part of the launch, of shape ``grid``, cut along ``axes``.
+
+    The operands and results that are cut along them are windows.
+    """
+    key = ("local", tuple(axes), tuple(grid))
+    return op.once(key, lambda: _local_operation(op, tuple(axes), tuple(grid)))
+
+
+def _local_operation(op: Operation, axes: tuple[int, ...], grid: tuple[int, ...]) -> LocalOperation:
+    splits = axis_splits(op)
+    part = op.once(("part", axes), lambda: launch_part(op.func, {a: splits[a].parts for a in axes}))
+    windows = [w for a in axes for w in splits[a].parts.windows.values()]
+    is_same = not part.starts and not part.extents and all(w.is_own for w in windows)
+    names = [*(f"start_{a}" for a in part.starts), *(f"extent_{a}" for a in part.extents)]
+    count = len(op.operands)
+    numbers = tuple(Operand(name, int32) for name in names)
+    values = tuple(Binding(Role.VALUE, count + n) for n in range(len(names)))
+    made = Operation(
+        op.func if is_same else part.func,
+        (*op.operands, *numbers),
+        op.results,
+        op.visible,
+        (*op.bindings, *values),
+        tuple(map(Extent.literal, grid)),
+    )
+    return LocalOperation(made, part.starts, part.extents)
