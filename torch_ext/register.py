@@ -11,7 +11,7 @@ from torch import _C
 from torch._ops import OpOverload
 
 from kernelcore.base.errors import KernelArgumentError, KernelError
-from kernelcore.operators import ForkLock, Fuse, Operation, Scalar
+from kernelcore.operators import ForkLock, Fuse, Operation, Scalar, make_forms
 from torch_ext import autocast, fusion, native, sharding
 from torch_ext.autocast import autocast_kernel
 from torch_ext.autograd import autograd_kernel, make_functions
@@ -97,12 +97,16 @@ def _define_missing(name: str) -> None:
     """
     found = parse_name(name)
     if found is not None and f"{NAMESPACE}::{name}" not in _defined:
+        if found.root not in _roots:  # Operators of kc.op have a form for torch once one calls it.
+            kernel = found.root.rpartition("_")[0]
+            make_forms("torch", lambda one: ascii_name(one) == kernel)
         known = _roots.get(found.root)
         if known is None:
             raise KernelError(
                 f"the operator '{NAMESPACE}::{name}' is derived of a kernel that is not registered",
-                remedy="call torch_op for that kernel first; if the kernel or kernelcore changed, "
-                "clear torch's compile cache",
+                remedy="import the module that makes the operator, and call it if it is generic; "
+                "if the kernel or kernelcore changed, export the program again, or clear torch's "
+                "compile cache",
             )
         operation, fuse = known
         for derivation in found.derivations:

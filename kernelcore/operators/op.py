@@ -234,6 +234,16 @@ def _prepare(token: str, framework: str, first: type | None = None) -> bool:
     return True
 
 
+def make_forms(framework: str, is_meant: Callable[[str], bool]) -> None:
+    """Make the forms for ``framework`` of operators, chosen by name, as their first calls do.
+
+    A program that was stored names what they register.
+    """
+    for token, found in list(_ops.items()):
+        if is_meant(found.__name__):
+            _prepare(token, framework)
+
+
 # torch.compile calls it while it captures, and does not look inside.
 _prepare._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
 

@@ -16,7 +16,7 @@ import kernelcore as kc
 from tests.helpers.environment import ROOT
 from tests.torch import saved_program
 from tests.torch import torch_kernels as k
-from tests.torch.saved_program import Model
+from tests.torch.saved_program import Model, derivatives
 from torch_ext import torch_op
 
 quadratic = torch_op(k.quadratic)
@@ -30,10 +30,22 @@ def test_a_fresh_process_runs_a_saved_program_of_dynamic_size(tmp_path: Path) ->
     for n in (2, 11):
         given = torch.randn(n, dtype=torch.float64), torch.randn(3, dtype=torch.float64)
         torch.save((given, Model()(*given)), tmp_path / f"{n}.pt")
-    command = [sys.executable, "-m", saved_program.__name__, str(tmp_path)]
+    assert words_of("run", tmp_path) == ["2", "equal", "11", "equal"]
+
+
+def test_a_fresh_process_differentiates_a_saved_program(tmp_path: Path) -> None:
+    given = torch.randn(7, dtype=torch.float64), torch.randn(3, dtype=torch.float64)
+    torch.export.save(torch.export.export(Model(), given), tmp_path / "program.pt2")
+    torch.save((given, derivatives(Model(), *given)), tmp_path / "derivatives.pt")
+    assert words_of("derive", tmp_path) == ["equal"] * 4
+
+
+def words_of(task: str, folder: Path) -> list[str]:
+    """What a fresh process prints of the program in ``folder``."""
+    command = [sys.executable, "-m", saved_program.__name__, task, str(folder)]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr[-4000:]
-    assert ran.stdout.split() == ["2", "equal", "11", "equal"]
+    return ran.stdout.split()
 
 
 class Gradient(torch.nn.Module):
