@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from typing import Any
 
 import jax
 import jax.ffi
+from jax.interpreters import mlir
 
 
 def varying_axes(x: Any) -> frozenset[Any]:
@@ -31,3 +33,13 @@ def register_state_type(name: str, type_id: object, type_info: object, platform:
         jax.ffi.register_ffi_type(name, registration, platform=platform)
     else:
         jax.ffi.register_ffi_type_id(name, type_id, platform=platform)
+
+
+def register_lowering(primitive: Any, rule: Any, platform: str) -> None:
+    """Register ``rule``, whose operations keep the locations that it gives them.
+
+    JAX gives those of rules that it caches its own.
+    """
+    known = inspect.signature(mlir.register_lowering).parameters
+    options: Any = {"cacheable": False} if "cacheable" in known else {}
+    mlir.register_lowering(primitive, rule, platform=platform, **options)

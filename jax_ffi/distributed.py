@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+import threading
+from contextlib import suppress
+from typing import Any
 
 import jax
 
@@ -13,10 +17,15 @@ from kernelcore.base.errors import KernelArgumentError
 _UNDER_MPIRUN = "OMPI_COMM_WORLD_SIZE"
 
 
-def initialize_distributed() -> tuple[int, int]:
+def initialize_distributed(abort_on_error: bool = True) -> tuple[int, int]:
     """Connect the processes that ``mpirun -np N python program.py`` started, before JAX is used.
 
     On CPUs they exchange arrays through gloo; with GPUs each process has the one of its local rank.
+
+    Args:
+        abort_on_error: Whether an exception that nothing catches, in any thread, ends the process
+            at once, with its traceback and exit status 1. mpirun then ends the others, which would
+            wait for it in a collective otherwise. Functions of ``atexit`` do not run.
 
     Returns:
         The number of this process and the number of processes.
@@ -36,5 +45,31 @@ def initialize_distributed() -> tuple[int, int]:
             remedy="start the program with mpirun -np 2 python program.py",
         )
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    if abort_on_error:
+        _abort_on_error()
     jax.distributed.initialize()
     return jax.process_index(), jax.process_count()
+
+
+def _abort_on_error() -> None:
+    """Let exceptions that nothing catches end the process, without waiting for other processes."""
+    of_main, of_threads = sys.excepthook, threading.excepthook
+
+    def end_main(*error: Any) -> None:
+        of_main(*error)
+        _end()
+
+    def end_thread(arguments: threading.ExceptHookArgs) -> None:
+        of_threads(arguments)
+        if arguments.exc_type is not SystemExit:
+            _end()
+
+    sys.excepthook, threading.excepthook = end_main, end_thread
+
+
+def _end() -> None:
+    # The shutdown of JAX is a barrier, which the other processes do not reach.
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(1)

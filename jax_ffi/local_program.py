@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 from jax.interpreters import mlir
@@ -9,7 +10,7 @@ from jaxlib.mlir import ir
 
 from jax_ffi.attributes import launch_attributes
 from jax_ffi.placement import Placement, Shape
-from jax_ffi.primitive import Launch
+from jax_ffi.primitive import Launch, label
 from jax_ffi.registration import TARGET
 from jax_ffi.stablehlo_text import ArrayText, Text
 from kernelcore.operators import AxisSplit, Operation, Role, Window, as_array, local_operation
@@ -214,7 +215,7 @@ class _Program:
             f'{name}:{len(types)} = "stablehlo.custom_call"({", ".join(values)}) <{{'
             f'call_target_name = "{TARGET}", api_version = 4 : i32, backend_config = {config}, '
             f"output_operand_aliases = [{alias}], {', '.join(layouts)}}}> : "
-            f"({given}) -> ({', '.join(types)})"
+            f"({given}) -> ({', '.join(types)}) loc({json.dumps(label(self.operation))})"
         )
         names = [f"{name}#{k}" for k in range(len(types))]
         text.types.update(zip(names, types, strict=True))

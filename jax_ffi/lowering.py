@@ -7,13 +7,15 @@ from typing import Any
 
 import jax.ffi
 from jax.interpreters import mlir
+from jaxlib.mlir import ir
 
+from jax_ffi import compat
 from jax_ffi.attributes import launch_attributes
 from jax_ffi.exported_partition import is_exported_in_parts, lower_exported
 from jax_ffi.fusion import lower_fused
 from jax_ffi.partition import is_partitionable, lower_partitioned
 from jax_ffi.platforms import CODE
-from jax_ffi.primitive import Launch, launch_p, result_avals
+from jax_ffi.primitive import Launch, label, launch_p, result_avals
 from jax_ffi.registration import TARGET
 from kernelcore.operators import Operation, Role, warn_of_compiled
 
@@ -25,6 +27,18 @@ def aliases(operation: Operation) -> dict[int, int]:
         for b in operation.bindings
         if b.role in (Role.INOUT, Role.SCRATCH) and b.operand >= 0
     }
+
+
+def _lower_named(
+    platform: str, ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch
+) -> Any:
+    """The lowering, whose operations have the name of the kernel in HLO and in traces."""
+    # XLA reads the innermost name.
+    current: Any = ir.Location.current
+    place = getattr(current, "child_loc", current)
+    path = [part for part in str(ctx.name_stack).split("/") if part]
+    with ir.Location.name("/".join((*path, label(launch.operation))), childLoc=place):
+        return _lower(platform, ctx, *operands, launch=launch)
 
 
 def _lower(platform: str, ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch) -> Any:
@@ -54,4 +68,4 @@ def _lower(platform: str, ctx: mlir.LoweringRuleContext, *operands: Any, launch:
 
 
 for name in CODE:
-    mlir.register_lowering(launch_p, partial(_lower, name), platform=name)
+    compat.register_lowering(launch_p, partial(_lower_named, name), name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -103,8 +104,9 @@ def _with_shardings(operation: Operation, operands: Sequence[Any], avals: list[A
             for k, window in split.results.items():
                 if k < len(specs):
                     specs[k][window.axis] = names
+    mesh = operands[next(iter(cut))].sharding.mesh
     return [
-        a.update(sharding=NamedSharding(a.sharding.mesh, PartitionSpec(*spec)))
+        a.update(sharding=NamedSharding(mesh, PartitionSpec(*spec)))
         for a, spec in zip(avals, specs, strict=True)
     ]
 
@@ -131,7 +133,18 @@ def _run(*operands: Any, launch: Launch) -> list[Any]:
     if launch.fuse:
         derived = launch.operation.derived
         launch = derived.get(launch) or derived.setdefault(launch, replace(launch, fuse=False))
-    return xla.apply_primitive(launch_p, *operands, launch=launch)
+    try:
+        return xla.apply_primitive(launch_p, *operands, launch=launch)
+    except FloatingPointError as error:
+        # Of jax_debug_nans, which knows the primitive only.
+        raise FloatingPointError(f"{error} of kernel {label(launch.operation)}") from None
+
+
+def label(operation: Operation) -> str:
+    """The name of a kernel and the place of its definition, as traces and errors show them."""
+    loc = operation.func.loc
+    name = operation.func.name
+    return name if loc is None else f"{name} ({Path(loc.file).name}:{loc.line})"
 
 
 def _is_on_cpu(operand: Any) -> bool:

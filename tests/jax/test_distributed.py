@@ -7,6 +7,8 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,24 +21,24 @@ PROGRAM = [sys.executable, str(ROOT / "examples" / "distributed" / "run.py")]
 ENVIRONMENT = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
 
 
-def start(command: list[str], **environment: str) -> subprocess.Popen[str]:
+def start(command: Sequence[str], **environment: str) -> subprocess.Popen[str]:
     pipe = subprocess.PIPE
     both = {**ENVIRONMENT, **environment}
     return subprocess.Popen(command, env=both, stdout=pipe, stderr=subprocess.STDOUT, text=True)
 
 
-def processes() -> list[subprocess.Popen[str]]:
+def processes(program: Sequence[str] = PROGRAM) -> list[subprocess.Popen[str]]:
     """Two processes, of mpirun or with what it would tell them."""
     if shutil.which("mpirun"):
         options = ["--allow-run-as-root", "--oversubscribe", "-np", "2"]
-        return [start(["mpirun", *options, *PROGRAM])]
+        return [start(["mpirun", *options, *program])]
     job = (os.getpid() % 4096) << 12
     known = {
         "OMPI_MCA_orte_hnp_uri": f"{job}.0;tcp://127.0.0.1:1024",
         "OMPI_COMM_WORLD_SIZE": "2",
     }
     ranks = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK")
-    return [start(PROGRAM, **known, **dict.fromkeys(ranks, str(rank))) for rank in range(2)]
+    return [start(program, **known, **dict.fromkeys(ranks, str(rank))) for rank in range(2)]
 
 
 def test_examples_agree_with_one_process() -> None:
@@ -45,6 +47,43 @@ def test_examples_agree_with_one_process() -> None:
     assert [process.returncode for process in started] == [0] * len(started), "\n".join(texts)
     for name in ("scale", "matmul", "heat"):
         assert f"{name}: 2 processes, 4 devices: equal" in "\n".join(texts)
+
+
+FAILING = """
+import sys
+from threading import Thread
+import jax
+import jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec
+from jax_ffi import initialize_distributed
+rank, _ = initialize_distributed()
+mesh = jax.make_mesh((jax.device_count(),), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+x = jax.device_put(jnp.ones(jax.device_count()), NamedSharding(mesh, PartitionSpec("i")))
+total = jax.jit(jnp.sum)
+total(x).block_until_ready()
+
+def fail():
+    raise ValueError("rank 1 has failed")
+
+if rank == 1 and sys.argv[1] == "thread":
+    thread = Thread(target=fail)
+    thread.start()
+    thread.join()
+elif rank == 1:
+    fail()
+while True:
+    total(x).block_until_ready()
+"""
+
+
+@pytest.mark.parametrize("where", ["main", "thread"])
+def test_an_exception_in_one_process_ends_all(where: str) -> None:
+    started = processes([sys.executable, "-c", FAILING, where])
+    begin = time.monotonic()
+    texts = [process.communicate(timeout=120)[0] for process in started]
+    assert time.monotonic() - begin < 60
+    assert all(process.returncode != 0 for process in started)
+    assert "ValueError: rank 1 has failed" in "\n".join(texts)
 
 
 LOCAL = """
