@@ -1,4 +1,4 @@
-"""Rules of torch.distributed.tensor: operators of elementwise kernels keep their inputs sharded."""
+"""Rules of torch.distributed.tensor: operators keep their inputs sharded where parts run apart."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from typing import Any
 
 from torch._ops import OpOverload
 
-from kernelcore.operators import Operation, Part, Role, as_array, parts
+from kernelcore.operators import (
+    AxisSplit,
+    Extent,
+    Operation,
+    is_launch_of_parts,
+    usable_splits,
+)
 
 # Imported by users of DTensor only: it takes long.
 _MODULE = "torch.distributed.tensor"
@@ -35,8 +41,6 @@ def add_pending() -> None:
 def _strategies(operation: Operation) -> Callable[..., Any]:
     """All placements of one mesh dimension that give the right results without communication."""
     tensor = importlib.import_module(_MODULE)
-    found = _parts(operation)
-    rank = len(operation.grid)
 
     def strategies(*specs: Any) -> list[tuple[list[Any], list[Any]]]:
         is_tensor = [hasattr(s, "shape") for s in specs]
@@ -44,49 +48,37 @@ def _strategies(operation: Operation) -> Callable[..., Any]:
         rows: list[tuple[list[Any], list[Any]]] = [
             ([tensor.Replicate()] * operation.visible, everywhere)
         ]
-        if found is None:
+        if not all(isinstance(s, int) for spec in specs for s in getattr(spec, "shape", ())):
             return rows
-        operands, results = found
-        own = [i for i, part in enumerate(operands) if part is Part.OWN]
-        if len({tuple(specs[i].shape[:rank]) for i in own}) != 1:
-            return rows
-        for axis in range(rank):
-            given = [tensor.Shard(axis) if i in own else s for i, s in enumerate(everywhere)]
-            made = [tensor.Shard(axis) if p is Part.OWN else tensor.Partial() for p in results]
+        shapes = operation.shapes(specs)
+        for axis, split in usable_splits(operation, shapes).items():
+            if not _runs_as_it_is(operation, axis, split):
+                continue
+            given = list(everywhere)
+            for k, window in split.operands.items():
+                given[k] = tensor.Shard(window.axis)
+            made = [tensor.Replicate()] * operation.visible
+            for k, window in split.results.items():
+                made[k] = tensor.Shard(window.axis)
+            for k in split.sums:
+                made[k] = tensor.Partial()
             rows.append((made, given))
         return rows
 
     return strategies
 
 
-def _parts(operation: Operation) -> tuple[list[Part], list[Part]] | None:
-    """The part of every operand that a part of the grid needs, and of every visible result."""
-    found = parts(operation.func)
-    if found is None or not operation.results:
-        return None
-    operands = [Part.ALL] * len(operation.operands)
-    results = [Part.OWN] * operation.visible
-    rank = len(operation.grid)
-    for bound, part in zip(operation.bindings, found, strict=True):
-        if bound.role in (Role.INPUT, Role.VALUE):
-            operands[bound.operand] = part
-        elif bound.role is Role.SCRATCH or (bound.operand >= 0 and part is not Part.OWN):
-            return None
-        else:
-            results[bound.result] = part
-            if bound.operand >= 0:
-                operands[bound.operand] = part
-    own = {i for i, part in enumerate(operands) if part is Part.OWN}
-    for shape in (operation.grid, *(r.shape[:rank] for r in _own(operation, results))):
-        # The grid and what is made are those of the arrays that are cut.
-        if [e.axis for e in shape] != list(range(rank)) or any(e.operand not in own for e in shape):
-            return None
-    sums = (r for r, p in zip(operation.outputs, results, strict=True) if p is Part.SUM)
-    if any(e.operand in own for r in sums for e in r.shape):
-        return None
-    shapes = [as_array(operation.operands[i].type) for i in own]
-    return (operands, results) if all(s.outer_ndim == rank for s in shapes) else None
-
-
-def _own(operation: Operation, results: list[Part]) -> list[Any]:
-    return [r for r, p in zip(operation.outputs, results, strict=True) if p is Part.OWN]
+def _runs_as_it_is(operation: Operation, axis: int, split: AxisSplit) -> bool:
+    """Whether ``operation`` on parts of its operands is what one device runs."""
+    if not is_launch_of_parts(operation, axis) or operation.visible != len(operation.results):
+        return False
+    if any(b.operand >= 0 and b.result in split.sums for b in operation.bindings):
+        return False
+    cut = {Extent.of(k, w.axis) for k, w in split.operands.items()}
+    made = {(k, w.axis) for k, w in split.results.items()}
+    shapes = [
+        (k, place, e) for k, r in enumerate(operation.outputs) for place, e in enumerate(r.shape)
+    ]
+    return [e in cut for e in operation.grid] == [
+        a == axis for a in range(len(operation.grid))
+    ] and all((e in cut) == ((k, place) in made) for k, place, e in shapes)

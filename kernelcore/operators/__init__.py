@@ -48,7 +48,12 @@ from kernelcore.operators.extremum import (
 from kernelcore.operators.fusion import Arithmetic, Fuse, computed, fits, is_fused, require_fusable
 from kernelcore.operators.gpu import common_architecture, gpu_operation
 from kernelcore.operators.identifiers import identifiers
-from kernelcore.operators.launch_split import AxisSplit, local_operation, usable_splits
+from kernelcore.operators.launch_split import (
+    AxisSplit,
+    is_launch_of_parts,
+    local_operation,
+    usable_splits,
+)
 from kernelcore.operators.op import make_forms
 from kernelcore.operators.operation import (
     Extent,

@@ -10,7 +10,7 @@ from kernelcore.compiler.launch_descriptor import Binding, Role
 from kernelcore.language.types import int32
 from kernelcore.operators.operation import Extent, Operand, Operation, evaluate
 from kernelcore.passes.access.launch_parts import Parts, Window, launch_parts
-from kernelcore.passes.launch_part import launch_part
+from kernelcore.passes.launch_part import LaunchPart, launch_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,21 @@ def _axis_split(op: Operation, parts: Parts) -> AxisSplit | None:
     return AxisSplit(parts, operands, results, frozenset(sums))
 
 
+def is_launch_of_parts(op: Operation, axis: int) -> bool:
+    """Whether a part of launch axis ``axis`` is the same kernel over parts of arrays."""
+    return _part(op, (axis,))[1]
+
+
+def _part(op: Operation, axes: tuple[int, ...]) -> tuple[LaunchPart, bool]:
+    """The kernel of a part, and whether it is that of ``op``."""
+    splits = axis_splits(op)
+    part: LaunchPart = op.once(
+        ("part", axes), lambda: launch_part(op.func, {a: splits[a].parts for a in axes})
+    )
+    windows = [w for a in axes for w in splits[a].parts.windows.values()]
+    return part, not part.starts and not part.extents and all(w.is_own for w in windows)
+
+
 def local_operation(op: Operation, axes: Sequence[int], grid: Sequence[int]) -> LocalOperation:
     """``op`` on one device: a part of the launch, of shape ``grid``, cut along ``axes``.
 
@@ -100,10 +115,7 @@ def local_operation(op: Operation, axes: Sequence[int], grid: Sequence[int]) -> 
 
 
 def _local_operation(op: Operation, axes: tuple[int, ...], grid: tuple[int, ...]) -> LocalOperation:
-    splits = axis_splits(op)
-    part = op.once(("part", axes), lambda: launch_part(op.func, {a: splits[a].parts for a in axes}))
-    windows = [w for a in axes for w in splits[a].parts.windows.values()]
-    is_same = not part.starts and not part.extents and all(w.is_own for w in windows)
+    part, is_same = _part(op, axes)
     names = [*(f"start_{a}" for a in part.starts), *(f"extent_{a}" for a in part.extents)]
     count = len(op.operands)
     numbers = tuple(Operand(name, int32) for name in names)

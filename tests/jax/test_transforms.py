@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 from collections.abc import Callable
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -19,6 +22,7 @@ from tests.jax.kernels import (
     F64,
     F64_2D,
     assert_close,
+    axpy,
     decay_kernel,
     decay_reference,
     mixed_kernel,
@@ -278,3 +282,17 @@ def test_programs_of_symbolic_size_have_gradients_of_linear_kernels() -> None:
     x = jnp.arange(6.0).reshape(2, 3)
     found = jax_ffi.export(gradient)(wanted).call(x)
     assert_close(found, jnp.broadcast_to(2.0 * x.sum(1, keepdims=True), (2, 3)))
+
+
+def test_programs_and_traces_name_kernels_and_their_places(tmp_path: Path) -> None:
+    call = jax_kernel(axpy)
+    x = jnp.ones(3, jnp.float32)
+    gradient = jax.jit(jax.grad(lambda x: jnp.sum(call(x, 2.0, 1)[0] ** 2)))
+    text = gradient.lower(x).compile().as_text()
+    assert re.search(r'op_name="jit\(<lambda>\)/jvp\(.*\)/axpy \(kernels.py:\d+\)"', text)
+    with jax.profiler.trace(str(tmp_path)):
+        gradient(x).block_until_ready()
+    (trace,) = tmp_path.rglob("*.trace.json.gz")
+    events = gzip.decompress(trace.read_bytes()).decode()
+    assert re.search(r'"name":"axpy__kernels_py_\d+_', events)
+    assert "kernelcore_launch" not in events

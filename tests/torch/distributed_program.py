@@ -18,6 +18,7 @@ from tests.torch import torch_kernels as k
 from torch_ext import torch_op
 
 blend, neighbours = torch_op(k.blend), torch_op(k.neighbours)
+product = torch_op(k.product, launch_dims=("m.shape[0]",))
 energy, quadratic = torch_op(k.energy, output_dims=1), torch_op(k.quadratic)
 
 
@@ -62,7 +63,7 @@ def main() -> None:
     dist.init_process_group("gloo")
     check_data_parallel()
     mesh = init_device_mesh("cpu", (2,))
-    generator = torch.Generator().manual_seed(1)
+    generator = torch.manual_seed(1)
     x, y = (torch.randn(8, dtype=torch.float64, generator=generator) for _ in range(2))
     shards = [distribute_tensor(t, mesh, [Shard(0)]).requires_grad_() for t in (x, y)]
     with CommDebugMode() as communication:
@@ -83,6 +84,20 @@ def main() -> None:
     assert isinstance(total, DTensor)
     assert total.placements[0].is_partial()
     torch.testing.assert_close(total.full_tensor(), k.energy_torch(x))
+
+    # Rows are cut; the vector is needed whole, and its gradient is a sum over the rows.
+    m, v = torch.rand(4, 3, dtype=torch.float64), torch.rand(3, dtype=torch.float64)
+    rows = distribute_tensor(m, mesh, [Shard(0)]).requires_grad_()
+    vector = distribute_tensor(v, mesh, [Replicate()]).requires_grad_()
+    with CommDebugMode() as communication:
+        products = product(rows, vector)
+        assert products.placements == (Shard(0),)
+        found = torch.autograd.grad(products, (rows, vector), torch.ones_like(products))
+    assert communication.get_total_counts() == 0, communication.get_comm_counts()
+    assert found[0].placements == (Shard(0),)
+    assert found[1].placements[0].is_partial()
+    torch.testing.assert_close(products.full_tensor(), k.product_torch(m, v))
+    torch.testing.assert_close(found[1].full_tensor(), 2.0 * v * m.sum(0))
 
     # What reads its neighbours needs all of its input.
     turned = neighbours(shards[0])
