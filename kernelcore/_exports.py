@@ -16,8 +16,8 @@ else:
 HOMES = homes(
     {
         "kernelcore.runtime.array.annotations": (
-            "array array1d array2d array3d array4d indexedarray indexedarray1d "
-            "indexedarray2d indexedarray3d indexedarray4d"
+            "array array1d array2d array3d array4d arraynd indexedarray "
+            "indexedarray1d indexedarray2d indexedarray3d indexedarray4d"
         ),
         "kernelcore.autograd.gradcheck": "gradcheck jacobian jacobian_fd",
         "kernelcore.explain.report": "explain",

@@ -143,6 +143,9 @@ class array4d(_ArrayOf[_T]):
     def __setitem__(self, index: int | slice | tuple[int | slice, ...], value: _Any) -> None: ...
     def __iter__(self) -> _Iterator[array3d[_T]]: ...
 
+class arraynd(array1d[_T]):
+    """Arrays of any rank and of one shape, whose elements a kernel sees as one dimension."""
+
 class _Indexed(IndexedArray):
     def __new__(
         cls,

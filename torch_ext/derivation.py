@@ -7,6 +7,7 @@ operator must be enough to make it again: ``<root>_<derivation>...``.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
@@ -14,7 +15,14 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-from kernelcore.operators import DerivedOperation, Fuse, Operation, derive, extremum_operations
+from kernelcore.operators import (
+    DerivedOperation,
+    Fuse,
+    Operation,
+    derive,
+    extremum_operations,
+    package_version,
+)
 
 # Of operators whose names tell their content.
 NAMESPACE = "kernelcore"
@@ -136,13 +144,14 @@ def parse_name(name: str) -> Name | None:
 
 @cache
 def _version() -> str:
-    """A digest of everything that decides what a derivation, or a decomposition, makes."""
-    digest = hashlib.sha256()
-    packages = ("kernelcore", "kernelcore.builtins", "kernelcore.operators", "kernelcore.passes")
-    for package in (*packages, "kernelcore.passes.access", "torch_ext"):
-        sources = (f for f in resources.files(package).iterdir() if f.name.endswith(".py"))
-        for file in sorted(sources, key=lambda f: f.name):
-            digest.update(file.read_bytes())
+    """A digest of everything that decides what a derivation, or a decomposition, makes.
+
+    Where kernelcore was replaced while this process ran, no other process has the same.
+    """
+    digest = hashlib.sha256((package_version() or os.urandom(16).hex()).encode())
+    sources = (f for f in resources.files("torch_ext").iterdir() if f.name.endswith(".py"))
+    for file in sorted(sources, key=lambda f: f.name):
+        digest.update(file.read_bytes())
     return digest.hexdigest()
 
 

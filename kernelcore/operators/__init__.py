@@ -7,6 +7,7 @@
 from kernelcore import _native
 from kernelcore.base import native
 from kernelcore.base.keywords import checked_keywords
+from kernelcore.base.source_digest import package_version
 from kernelcore.base.threads import ForkLock, cached_property
 from kernelcore.codegen import abi
 from kernelcore.codegen.gpu.ptx import DEFAULT_ARCHITECTURE

@@ -15,7 +15,7 @@ from tests.bench.results import Goal, show
 from tests.bench.timing import Contender, timed
 
 COUNT, LINKS, GOAL = 1 << 22, 5, 1.1
-AnyRank = kc.array(dtype=float, ndim=...)
+AnyRank = kc.arraynd[float]
 
 
 @kc.kernel

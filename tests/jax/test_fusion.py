@@ -20,7 +20,7 @@ from jax_ffi import fusion
 from kernelcore.builtins.spelling import LIBRARY_ULP
 from tests.operators import test_fusion as kernels
 
-AnyRank = kc.array(dtype=float, ndim=...)
+AnyRank = kc.arraynd[float]
 Floats = kc.array(dtype=float)
 Ints = kc.array(dtype=int)
 

@@ -22,7 +22,7 @@ from kernelcore.operators.spec import bound_kernel, roles_of, static_key
 Floats = kc.array(dtype=float)
 Doubles = kc.array(dtype=kc.float64)
 Ints = kc.array(dtype=int)
-AnyRank = kc.array(dtype=float, ndim=...)
+AnyRank = kc.arraynd[float]
 
 
 class NumPy:

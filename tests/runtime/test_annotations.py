@@ -15,6 +15,7 @@ from kernelcore.runtime.array.annotations import (
     array,
     array2d,
     array4d,
+    arraynd,
     indexedarray,
     indexedarray2d,
 )
@@ -28,6 +29,9 @@ def test_array_annotations() -> None:
     assert array(dtype=Any) == ArrayOf(None, 1)
     assert array(dtype=types.AnyFloat).element == types.AnyFloat
     assert array4d[int].ndim == 4
+    assert (
+        arraynd[vec3] == array(dtype=vec3, ndim=...) == ArrayOf(vec3.kernel_type, 1, is_flat=True)
+    )
     assert indexedarray(dtype=vec3, ndim=3) == ArrayOf(vec3.kernel_type, 3, True)
     assert indexedarray2d[Any] == ArrayOf(None, 2, True)
     assert indexedarray(float) == ArrayOf(types.float32, 1, True)

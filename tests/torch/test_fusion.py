@@ -20,7 +20,7 @@ from kernelcore.builtins.spelling import LIBRARY_ULP
 from tests.operators import test_fusion as kernels
 from torch_ext import fusion
 
-AnyRank = kc.array(dtype=float, ndim=...)
+AnyRank = kc.arraynd[float]
 Floats = kc.array(dtype=float)
 
 

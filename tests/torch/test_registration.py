@@ -6,10 +6,12 @@ import gc
 import weakref
 from typing import Any
 
+import pytest
 import torch
 
 import kernelcore as kc
-from torch_ext import torch_op
+from kernelcore.base import source_digest
+from torch_ext import derivation, overload, torch_op
 
 
 # No other test has a kernel of that name, whose operators may be registered already.
@@ -41,6 +43,20 @@ def test_operators_are_registered_when_they_are_needed() -> None:
         f"registration::rarely_needed{form}"
         for form in (".", ".out", "_k.", "_t.", "_t.out", "_t_k.")
     }
+
+
+def test_names_tell_the_version_of_every_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert any(path.endswith("passes/autodiff/vjp.py") for path in source_digest._paths())
+
+    def name() -> str:
+        derivation._version.cache_clear()
+        return overload(torch_op(rarely_needed)).name()
+
+    before = name()
+    assert name() == before
+    monkeypatch.setattr(derivation, "package_version", lambda: "another")
+    assert name() != before
+    derivation._version.cache_clear()
 
 
 def test_operators_of_one_kernel_are_let_go_with_their_last_use() -> None:

@@ -25,12 +25,12 @@ class Annotation:
 
     Attributes:
         name: The name that users write.
-        ndim: The number of dimensions.
+        ndim: The number of dimensions; ``...`` for any.
         is_open: Whether a call may give another number of dimensions.
     """
 
     name: str
-    ndim: int
+    ndim: int | EllipsisType
     is_open: bool = False
 
     def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type, ...]:
@@ -54,6 +54,7 @@ class Annotation:
                 f"{self.name}: struct {element} holds arrays, so there are no arrays of it",
                 remedy="keep the arrays in one struct, or pass them on their own",
             )
+        ndim = self.ndim if ndim is None else ndim
         if ndim is ... and self.is_open and not isinstance(self, IndexedArrayAnnotation):
             if isinstance(element, StructType):
                 raise KernelTypeError(
@@ -62,7 +63,6 @@ class Annotation:
                     remedy="give the number of dimensions",
                 )
             return ArrayOf(element, 1, is_flat=True)
-        ndim = self.ndim if ndim is None else ndim
         lowest, highest = (1, MAX_ARRAY_DIMS) if self.is_open else (self.ndim, self.ndim)
         is_int = isinstance(ndim, int)  # pyright: ignore[reportUnnecessaryIsInstance]
         if not is_int or not lowest <= ndim <= highest:
@@ -78,9 +78,9 @@ class ArrayAnnotation(Annotation):
 
     ``array(dtype=float, ndim=2)`` and ``array2d[vec3]`` are annotations. ``dtype`` is a kernelcore
     scalar type, Python's bool, int (32 bits) or float (32 bits), the class of a vector, matrix,
-    quaternion, transform or struct, or typing.Any for any of them. ``ndim=...`` is for elementwise
-    kernels: calls give arrays of any rank, all of one shape, and the kernel sees their elements in
-    row-major order as one dimension.
+    quaternion, transform or struct, or typing.Any for any of them. ``arraynd[float]``, or
+    ``ndim=...``, is for elementwise kernels: calls give arrays of any rank, all of one shape, and
+    the kernel sees their elements in row-major order as one dimension.
 
     With data or a shape it makes an Array: ``array([1.0, 2.0], dtype=float)``; see
     ``creation.make_array`` for the arguments. With a shape alone the array holds zeros.
@@ -154,6 +154,7 @@ array1d = ArrayAnnotation("array1d", 1)
 array2d = ArrayAnnotation("array2d", 2)
 array3d = ArrayAnnotation("array3d", 3)
 array4d = ArrayAnnotation("array4d", 4)
+arraynd = ArrayAnnotation("arraynd", ..., is_open=True)
 indexedarray = IndexedArrayAnnotation("indexedarray", 1, is_open=True)
 indexedarray1d = IndexedArrayAnnotation("indexedarray1d", 1)
 indexedarray2d = IndexedArrayAnnotation("indexedarray2d", 2)

@@ -32,7 +32,7 @@ class Body:
     mass: float
 
 
-AnyRank = kc.array(dtype=float, ndim=...)
+AnyRank = kc.arraynd[float]
 
 
 @dataclass(frozen=True)

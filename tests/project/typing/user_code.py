@@ -137,6 +137,14 @@ def scale(x: kc.array[float], y: kc.array[float]):
     y[i] = kc.sqrt(x[i]) * clipped(x[i], low=0.5)
 
 
+@kc.op
+@kc.kernel
+def swish(x: kc.arraynd[float], slope: float, y: kc.arraynd[float]):
+    i = kc.tid()
+    assert_type(x[i], float)
+    y[i] = x[i] / (1.0 + kc.exp(-slope * x[i]))
+
+
 assert_type(scale, kc.Kernel)
 x = kc.array([1.0, 2.0], dtype=float, requires_grad=True)
 y = kc.zeros(2, dtype=kc.float32)
@@ -152,4 +160,5 @@ spline = Spline(knots=np.zeros(3), scale=1.0)
 assert_type(momentum(body), kc.vec3)
 generic = kc.overload(scale, [kc.array[float], kc.array[float]])
 assert_type(generic, kc.Kernel)
+print(swish(np.ones((2, 3), np.float32), 2.0).shape)
 print(kc.__version__, scale.inspect("ir"), scale.name, kc.config.mode)
