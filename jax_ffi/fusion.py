@@ -25,11 +25,12 @@ from kernelcore.operators import (
     require_fusable,
 )
 
-# XLA contracts products and sums, divides by constants as it multiplies, reorders sums with
-# constants, and takes denormals for zeros.
-_WIDE = Arithmetic(rounds_once=False)
+# XLA contracts products and sums, divides by constants as it multiplies, and takes denormals for
+# zeros: in these operations as in those of the program around them, whose arithmetic it is. Its
+# elementary functions take longer than a launch does.
+_WIDE = Arithmetic()
 # Without jax_enable_x64, programs have no types of 64 bits, which are the first to be asked for.
-_NARROW = Arithmetic(frozenset(s for s in SCALARS if s.bits < 64), rounds_once=False)
+_NARROW = Arithmetic(frozenset(s for s in SCALARS if s.bits < 64))
 
 
 def _arithmetic() -> Arithmetic:
@@ -74,7 +75,7 @@ class _Functions:
         return lax.optimization_barrier(jnp.full((), value, t.numpy))
 
     def value(self, t: Scalar, given: Any) -> Any:
-        return jnp.asarray(given, t.numpy)
+        return lax.optimization_barrier(jnp.asarray(given, t.numpy))
 
     def astype(self, x: Any, t: Scalar) -> Any:
         return x.astype(t.numpy)

@@ -30,8 +30,9 @@ from torch_ext.dtype import dtype_to_torch
 
 # Torch has no arithmetic of the wider unsigned integers.
 _DTYPES = frozenset(s for s in SCALARS if s.kind != "uint" or s.bits == 8)
-# C++ that Inductor makes for CPUs contracts nothing and keeps denormals; Triton contracts.
-_ON_CPU = Arithmetic(_DTYPES, rounds_once=True)
+# C++ that Inductor makes for CPUs contracts nothing and keeps denormals; Triton contracts. Its
+# elementary functions take as long as a launch, and a gradient with them reads memory once.
+_ON_CPU = Arithmetic(_DTYPES, elementary=True)
 _ON_GPU = Arithmetic(_DTYPES, rounds_once=False)
 
 # An operator that no graph has: traces with a table of decompositions that has it are for Inductor.

@@ -34,7 +34,7 @@ from kernelcore.language.source import Source, read_source
 from kernelcore.launch.dispatch import Dims, execute_leaves
 from kernelcore.launch.kernel import Kernel, not_a_kernel
 from kernelcore.passes.access.effects import AccessMap
-from kernelcore.passes.access.fusion import Arithmetic, Obstacle, obstacles
+from kernelcore.passes.access.fusion import Arithmetic, obstacles
 from kernelcore.passes.autodiff.rules import without_rules
 from kernelcore.passes.pipeline import optimize
 from kernelcore.runtime.array.annotations import array
@@ -226,17 +226,10 @@ def _in_blocks(func: Func, strategy: VectorStrategy) -> frozenset[Eqn]:
 def _fusable(func: Func) -> str:
     """Whether ``func`` can be computed in the graph of a framework, and how exactly."""
     plain = without_rules(func)
-
-    def first(arithmetic: Arithmetic, keeps_bits: bool) -> Obstacle | None:
-        return next(obstacles(plain, arithmetic, keeps_bits=keeps_bits), None)
-
-    found = first(Arithmetic(), keeps_bits=False)
+    found = next(obstacles(plain, Arithmetic(), asked=True), None)
     if found is not None:
         return f"no, {found}"
-    found = first(Arithmetic(), keeps_bits=True)
-    if found is not None:
-        return f"with fuse=True: {found}"
-    found = first(Arithmetic(rounds_once=False), keeps_bits=True)
+    found = next(obstacles(plain, Arithmetic(), asked=False), None)
     return "yes" if found is None else f"yes in torch; in JAX with fuse=True: {found}"
 
 

@@ -23,8 +23,8 @@ from kernelcore.passes.access.fusion import (
 )
 from kernelcore.passes.autodiff.rules import without_rules
 
-# Whether an operator is computed in the graph of a framework: never; where results keep their bits;
-# where they err by no more than elementary functions may.
+# Whether an operator is computed in the graph of a framework: never; where that is faster and its
+# arithmetic counts as that of kernels; wherever it can be.
 Fuse = bool | Literal["auto"]
 
 
@@ -35,7 +35,7 @@ def obstacle(operation: Operation, fuse: Fuse, arithmetic: Arithmetic) -> Obstac
         func = _plain(operation)
         if func.rank != len(operation.grid):
             return Obstacle("does not ask for its launch index", func.loc)
-        return next(obstacles(func, arithmetic, keeps_bits=fuse == "auto"), None)
+        return next(obstacles(func, arithmetic, asked=fuse is True), None)
 
     return operation.once(("obstacle", fuse, arithmetic), find)
 

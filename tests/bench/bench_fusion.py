@@ -32,8 +32,8 @@ def gate_kernel(x: AnyRank, y: AnyRank):
 
 
 leaky, launched = kc.op(leaky_kernel), kc.op(leaky_kernel, fuse=False)
-leaky_by_rules = kc.op(leaky_kernel, fuse=True)
-gate, gate_launched = kc.op(gate_kernel, fuse=True), kc.op(gate_kernel, fuse=False)
+gate, gate_launched = kc.op(gate_kernel), kc.op(gate_kernel, fuse=False)
+gate_fused = kc.op(gate_kernel, fuse=True)
 
 
 def leaky_of_torch(x: Any, a: float, b: float) -> Any:
@@ -95,11 +95,12 @@ def main() -> None:
     rows: list[tuple[str, bool, Any, Any, dict[str, Any]]] = [
         ("torch, a * x + b", True, in_torch, tensor, {"kc.op": leaky, "torch": leaky_of_torch}),
         ("torch, exp", False, in_torch, tensor, {"kc.op": gate, "torch": gate_of_torch}),
-        ("jax, a * x + b", True, in_jax, array, {"kc.op": leaky_by_rules, "jnp": leaky_of_jax}),
+        ("jax, a * x + b", True, in_jax, array, {"kc.op": leaky, "jnp": leaky_of_jax}),
         ("jax, exp", False, in_jax, array, {"kc.op": gate, "jnp": gate_of_jax}),
     ]
     for title, has_numbers, make, x, links in rows:
         links["kc.op, fuse=False"] = launched if has_numbers else gate_launched
+        links["kc.op, fuse=True"] = leaky if has_numbers else gate_fused
         made = {name: make(link, has_numbers, x) for name, link in links.items()}
         peer = list(links)[1]
         for part in ("forward", "forward and gradient"):

@@ -33,7 +33,7 @@ def leaky_kernel(x: AnyRank, a: float, b: float, y: AnyRank):
 
 
 leaky = kc.op(leaky_kernel, fuse=True)
-opaque = kc.op(leaky_kernel)
+opaque, default = kc.op(leaky_kernel, fuse=False), kc.op(leaky_kernel)
 
 
 @kc.op
@@ -86,8 +86,18 @@ def test_calls_outside_of_programs_are_launches() -> None:
         assert np.array_equal(chain(x), chain(x, opaque))
 
 
-def test_operators_stay_where_results_would_have_other_bits() -> None:
+@kc.op
+@kc.kernel
+def gate(x: Floats, y: Floats):
+    i = kc.tid()
+    y[i] = x[i] / (1.0 + kc.exp(-x[i]))
+
+
+def test_operators_stay_where_they_are_quicker_and_where_nothing_is_fused() -> None:
     x = numbers(12)
+    assert not is_launched(lambda x: chain(x, default), x)
+    assert is_launched(gate, x)
+    assert np.array_equal(jax.jit(gate)(x), gate(x))
     assert is_launched(lambda x: chain(x, opaque), x)
     args = jnp.arange(-6, 6, dtype=jnp.int32), x
     assert not is_launched(moved, *args)

@@ -207,9 +207,10 @@ def test_what_is_not_elementwise_stays_an_operator() -> None:
         assert torch.equal(found, op(x))
 
 
-def test_operators_stay_where_results_would_have_other_bits() -> None:
-    opaque, exact = kc.op(leaky.kernel, fuse=False), kc.op(wavy.kernel)
+def test_programs_have_the_bits_of_calls_where_nothing_is_fused() -> None:
+    opaque, exact = (kc.op(op.kernel, fuse=False) for op in (leaky, wavy))
     x = torch.randn(10)
+    assert "ops.kernelcore" not in compiled(kc.op(wavy.kernel).torch, x)[1]
     for f in (lambda x: opaque(x, 2.0, 1.0), exact.torch):
         found, code = compiled(f, x)
         assert "ops.kernelcore" in code

@@ -38,11 +38,14 @@ class Arithmetic:
 
     Attributes:
         dtypes: The element types that it has; None for all.
-        rounds_once: Whether it rounds each basic operation on floats once, and keeps denormals.
+        rounds_once: Whether basic operations on floats count as rounded once each, and as keeping
+            denormals: they do, or the framework's own do not either.
+        elementary: Whether its elementary functions count as those of kernels.
     """
 
     dtypes: frozenset[Scalar] | None = None
     rounds_once: bool = True
+    elementary: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +59,11 @@ class Obstacle:
         return f"line {self.loc.line} {self.text}" if self.loc else f"it {self.text}"
 
 
-def obstacles(func: Func, arithmetic: Arithmetic, *, keeps_bits: bool) -> Iterator[Obstacle]:
+def obstacles(func: Func, arithmetic: Arithmetic, *, asked: bool) -> Iterator[Obstacle]:
     """What keeps ``func``, without rules, from being fused; nothing if it can be.
 
-    With ``keeps_bits`` results must have the bits that machine code gives.
+    Unless all is ``asked`` for, results have the bits that machine code gives, as far as
+    ``arithmetic`` counts as that of kernels.
     """
     if func.flush_denormals:
         yield Obstacle("flushes subnormal numbers", func.loc)
@@ -67,7 +71,7 @@ def obstacles(func: Func, arithmetic: Arithmetic, *, keeps_bits: bool) -> Iterat
         text = _obstacle_of_type(param, arithmetic.dtypes)
         if text is not None:
             yield Obstacle(text, func.param_loc(index))
-    checker = _Checker(func, arithmetic, keeps_bits)
+    checker = _Checker(func, arithmetic, asked)
     for eqn in walk_eqns(func.body):
         text = checker.obstacle(eqn)
         if text is not None:
@@ -86,9 +90,9 @@ def _obstacle_of_type(var: Var, dtypes: Collection[Scalar] | None) -> str | None
 
 
 class _Checker:
-    def __init__(self, func: Func, arithmetic: Arithmetic, keeps_bits: bool) -> None:
+    def __init__(self, func: Func, arithmetic: Arithmetic, asked: bool) -> None:
         self.arithmetic = arithmetic
-        self.keeps_bits = keeps_bits
+        self.asked = asked
         self.axis = grid_axes(func.body)
         self.own = tuple(range(func.rank))
         accesses = [e for e in walk_eqns(func.body) if e.op.kind in _WRITES]
@@ -120,7 +124,9 @@ class _Checker:
         if spelling is None or not spelling.takes(type_):
             return f"computes '{eqn.op.name}' of {type_}, which frameworks compute otherwise"
         rounds_once = self.arithmetic.rounds_once
-        if not self.keeps_bits or spelling.keeps_bits(type_, rounds_once=rounds_once):
+        if self.asked or spelling.keeps_bits(type_, rounds_once=rounds_once):
+            return None
+        if spelling.ulp and self.arithmetic.elementary:
             return None
         if spelling.ulp:
             return (
@@ -132,7 +138,7 @@ class _Checker:
     def cast(self, eqn: Eqn) -> str | None:
         source, target = element_type(eqn.inputs[0].type), eqn.attrs["dtype"]
         rounds_once = self.arithmetic.rounds_once
-        if self.keeps_bits and not conversion_keeps_bits(source, target, rounds_once=rounds_once):
+        if not self.asked and not conversion_keeps_bits(source, target, rounds_once=rounds_once):
             return f"converts {source} to {target}, whose bits the framework does not keep"
         return None
 
