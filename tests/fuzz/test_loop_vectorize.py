@@ -18,6 +18,7 @@ from kernelcore.codegen.analysis.loop_dependence import vector_loops
 from kernelcore.codegen.analysis.row_blocks import blocked_loops
 from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
+from kernelcore.codegen.simd.strategy import has_vector_form
 from kernelcore.compiler.stages import all_derivatives
 from kernelcore.ir.core import Func
 from kernelcore.language.types import ArrayType
@@ -162,3 +163,43 @@ def test_blocks_of_adjoints_along_rows_have_the_bits_of_gathers(shard: int) -> N
         except AssertionError as error:
             raise AssertionError(f"adjoint of program {number}:\n{program.text}") from error
     assert compared > 0
+
+
+@pytest.mark.parametrize("shard", range(4))
+def test_adjoints_of_strided_arrays_have_the_bits_of_dense_ones(shard: int) -> None:
+    compared = 0
+    for number in range(FIRST + shard, FIRST + COUNT, 4):
+        program = (RowProgram, LoopProgram)[number // 4 % 2](number)
+        kernel: kc.Kernel = define(program.text, {"kc": kc})["kernel"]
+        try:
+            func = optimize(tidy(vjp(kernel.func, *all_derivatives(kernel.func)).func))
+        except kc.KernelGradError:
+            continue
+        if not has_vector_form(func):
+            continue
+        compared += 1
+        rng = np.random.default_rng(number)
+        given = (row_arguments if isinstance(program, RowProgram) else arguments)(func, rng)
+        with unoptimised():
+            dense, strided = copies(given), [spread(a, rng) for a in given]
+            assert launch(func, dense, POINTS, lanes=16) == abi.STATUS_OK
+            assert launch(func, strided, POINTS, lanes=16) == abi.STATUS_OK
+        for param, a, b in zip(func.params, strided, dense, strict=True):
+            if isinstance(param.type, ArrayType):
+                message = f"{param.name} of the adjoint of program {number}:\n{program.text}"
+                dtype = param.type.dtype
+                np.testing.assert_array_equal(bits(a, dtype), bits(b, dtype), message)
+    assert compared > 0
+
+
+def spread(value: Any, rng: np.random.Generator) -> Any:
+    """A copy of ``value``, of other strides at times."""
+    if np.ndim(value) == 0:
+        return value
+    if rng.random() < 0.3:
+        return np.asfortranarray(value).copy(order="F")
+    step = int(rng.choice((2, -1)))
+    view = np.zeros((*value.shape[:-1], 2 * value.shape[-1]), value.dtype)[..., ::step]
+    view = view[..., : value.shape[-1]]
+    view[...] = value
+    return view

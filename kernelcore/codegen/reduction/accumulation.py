@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kernelcore.codegen.analysis.uniformity import lane_strides
 from kernelcore.ir.core import Atom, Eqn, Func, Var
+from kernelcore.ir.op import AddForm, OpKind
+from kernelcore.ir.walk import is_in_loop, walk_paths
+from kernelcore.language.types import FLOATS
+from kernelcore.passes.access.accumulation_plan import form_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +60,24 @@ class Accumulation:
     brief: frozenset[Eqn] = frozenset()
     in_place: bool = False
     meeting: frozenset[Eqn] = frozenset()
+
+
+def adds_in_order(func: Func) -> bool:
+    """Whether a gang adds to shared elements in the order of single threads."""
+    arrays: list[Atom] = []
+    strides = lane_strides(func)
+    for eqn, path in walk_paths(func.body):
+        if _is_ordered(eqn):
+            arrays.append(eqn.inputs[0])
+            # A gang that adds to one element adds up its lanes first.
+            is_apart = any(strides.get(i) != 0 for i in eqn.inputs[1:-1] if isinstance(i, Var))
+            if is_in_loop(path) or not is_apart:
+                return False
+    return len(set(arrays)) == len(arrays)
+
+
+def _is_ordered(eqn: Eqn) -> bool:
+    """Whether the order in which the lanes of a gang make ``eqn`` decides the bits of a sum."""
+    if eqn.op.kind is not OpKind.ATOMIC_ADD or eqn.inputs[-1].type not in FLOATS:
+        return False
+    return form_of(eqn) in (AddForm.SHARED, AddForm.ATOMIC)

@@ -28,6 +28,7 @@ from kernelcore.codegen.llvm.instruction_cost import (
     integer_quotients,
     slow_instructions,
 )
+from kernelcore.codegen.reduction.accumulation import adds_in_order
 from kernelcore.codegen.simd.component_groups import is_row
 from kernelcore.codegen.simd.vector_access import MAX_INTERLEAVED
 from kernelcore.ir.core import Eqn, Func, Var
@@ -73,8 +74,9 @@ class Bodies:
     """The copies of a kernel's body besides that for whole gangs of packed arrays.
 
     Attributes:
-        general_lanes: The gang of the body for arrays of any strides: 1, or NARROW_GANG under a
-            mask. It also runs the remainder of rows, unless there is a tail.
+        general_lanes: The gang of the body for arrays of any strides: 1, or under a mask
+            NARROW_GANG, or that of packed arrays where it decides the order of sums. It also runs
+            the remainder of rows, unless there is a tail.
         has_tail: Whether a masked body for packed arrays runs the remainder of rows.
         collapse_limit: Rows of fewer whole gangs are collapsed; 0 for none.
     """
@@ -237,7 +239,12 @@ def is_straight(func: Func, gang: int) -> bool:
 def choose_bodies(func: Func, gang: int, tile_rows: int) -> Bodies:
     """The bodies of ``func`` for gangs of ``gang`` threads, and tiles of ``tile_rows`` rows."""
     eqns = list(walk_eqns(func.body))
-    if gang == 1 or len(eqns) > MAX_EQNS_OF_MANY_BODIES:
+    is_large = len(eqns) > MAX_EQNS_OF_MANY_BODIES
+    if gang > 1 and not adds_in_order(func):
+        # Arrays of any strides have the sums that packed ones have (docs/decisions/143).
+        needs_tail = not _suits_any_strides(func, eqns) and _needs_tail(func, eqns)
+        return Bodies(gang, needs_tail and not is_large, 0)
+    if gang == 1 or is_large:
         return Bodies()
     collapse_limit = _collapse_limit(func, eqns) if tile_rows == 1 else 0
     if _suits_any_strides(func, eqns):

@@ -178,7 +178,8 @@ def _emit_remainder(
     # single point has the same sum either way.
     several = e.op(f"icmp sgt i64 {e.op(f'sub i64 {last}, {first}')}, 1")
     e.branch(e.op(f"and i1 {several}, {code.is_packed}"), tail, general)
-    for label, lanes, body in ((tail, e.gang, code.packed), (general, 1, code.general)):
+    bodies = ((tail, e.gang, code.packed), (general, code.general_lanes, code.general))
+    for label, lanes, body in bodies:
         e.start_block(label)
         with e.gangs_of(lanes):
             _emit_masked_gangs(e, outer, bounds, body)

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 
 from kernelcore.base.config import config
 from kernelcore.base.host import Host
-from kernelcore.codegen.analysis.uniformity import lane_strides
-from kernelcore.codegen.simd.cost_model import best_gang, rows_per_tile, suits_loop_lanes
+from kernelcore.codegen.reduction.accumulation import adds_in_order
+from kernelcore.codegen.simd.cost_model import (
+    best_gang,
+    rows_per_tile,
+    suits_loop_lanes,
+)
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
-from kernelcore.ir.core import Atom, Eqn, Func, Var
+from kernelcore.ir.core import Eqn, Func
 from kernelcore.ir.op import ATOMICS, AddForm, OpKind
-from kernelcore.ir.walk import is_in_loop, walk_eqns, walk_paths
-from kernelcore.language.types import FLOATS
+from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.access.accumulation_plan import form_of
 
 
@@ -77,27 +80,6 @@ def scalar_only(func: Func) -> Iterator[Eqn]:
     return (eqn for eqn in eqns if eqn.op.kind in _SCALAR_ONLY or _is_atomic(eqn))
 
 
-def adds_in_order(func: Func) -> bool:
-    """Whether a gang adds to shared elements in the order of single threads."""
-    arrays: list[Atom] = []
-    strides = lane_strides(func)
-    for eqn, path in walk_paths(func.body):
-        if _is_ordered(eqn):
-            arrays.append(eqn.inputs[0])
-            # A gang that adds to one element adds up its lanes first.
-            is_apart = any(strides.get(i) != 0 for i in eqn.inputs[1:-1] if isinstance(i, Var))
-            if is_in_loop(path) or not is_apart:
-                return False
-    return len(set(arrays)) == len(arrays)
-
-
 def _is_atomic(eqn: Eqn) -> bool:
     """Whether ``eqn`` adds to elements that the kernel also reads or stores."""
     return eqn.op.kind is OpKind.ATOMIC_ADD and form_of(eqn) is AddForm.ATOMIC
-
-
-def _is_ordered(eqn: Eqn) -> bool:
-    """Whether the order in which the lanes of a gang make ``eqn`` decides the bits of a sum."""
-    if eqn.op.kind is not OpKind.ATOMIC_ADD or eqn.inputs[-1].type not in FLOATS:
-        return False
-    return form_of(eqn) in (AddForm.SHARED, AddForm.ATOMIC)

@@ -137,5 +137,6 @@ def test_a_module_has_one_function_that_logs_for_one_and_one_for_lanes(
     logs_itself = f"getelementptr i8, ptr %log, i64 {abi.LOG_END_OFFSET}"
     assert logs_itself not in kernel
     if lanes > 1:
-        assert {"kc.append.float32", "kc.add_together.float32", "kc.drain"} <= set(defined)
-        assert text.count(logs_itself) == 2
+        assert {"kc.add_together.float32", "kc.drain"} <= set(defined)
+        logging = {"kc.append.float32", "kc.add_together.float32"} & set(defined)
+        assert text.count(logs_itself) == len(logging)

@@ -89,7 +89,7 @@ def gangs(extent: int, lanes: int) -> list[range]:
     """The points of a row in the runs that step together."""
     whole = extent // lanes * lanes
     runs = [range(k, k + lanes) for k in range(0, whole, lanes)]
-    return runs + [range(k, k + 1) for k in range(whole, extent)]
+    return [*runs, range(whole, extent)] if lanes > 1 else runs
 
 
 def added(

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import kernelcore as kc
+from kernelcore.codegen.reduction.accumulation import adds_in_order
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
-from kernelcore.codegen.simd.strategy import LANES, adds_in_order
+from kernelcore.codegen.simd.strategy import LANES
 from kernelcore.operators import derive
 from kernelcore.operators.operation import Operation
 from kernelcore.operators.shape_rules import kernel_operation

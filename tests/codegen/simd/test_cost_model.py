@@ -12,13 +12,13 @@ import pytest
 import kernelcore as kc
 from kernelcore.base.host import NO_MASKS, Host, host
 from kernelcore.codegen.analysis.uniformity import row_major_accesses
+from kernelcore.codegen.reduction.accumulation import adds_in_order
 from kernelcore.codegen.simd.cost_model import best_gang, rows_per_tile
 from kernelcore.codegen.simd.interleaved import register_lanes
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.strategy import (
     FLOAT_LANES_OF_SUMS,
     VectorStrategy,
-    adds_in_order,
     choose_strategy,
 )
 from kernelcore.ir.core import Func

@@ -79,7 +79,6 @@ class Case:
         forms: The ways to vectorise it that are compared.
         grids: What it is launched over.
         oracle: The form whose results are expected; None for the interpreter.
-        is_strided: Whether it also runs over arrays that are not packed.
         variant: What tests call it besides the name of the kernel.
     """
 
@@ -89,7 +88,6 @@ class Case:
     forms: Sequence[VectorStrategy] = GANGS
     grids: Sequence[Grid] = ROWS
     oracle: VectorStrategy | None = None
-    is_strided: bool = True
     variant: object = ""
 
     def __repr__(self) -> str:
@@ -110,8 +108,6 @@ class Case:
     def layouts(self, values: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
         """The same arguments packed, and in arrays of other strides: all, and each alone."""
         yield "packed", list(values)
-        if not self.is_strided:
-            return
         for step in (2, -1):
             yield f"step {step}", [_spread(v, range(np.ndim(v)), step) for v in values]
         yield "spread rows", [_spread(v, [0], 2) for v in values]

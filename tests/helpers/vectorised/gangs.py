@@ -25,6 +25,7 @@ from tests.helpers.vectorised.case import (
     ROWS,
     SCALAR,
     TAIL,
+    TILE,
     VEC3,
     Case,
 )
@@ -241,12 +242,35 @@ def shared_vectors(
         kc.atomic_add(sums, k, total)
 
 
+@kc.kernel
+def totals_of_rows(x: F32_2D, sums: F32):
+    i, j = kc.tid()
+    kc.atomic_add(sums, i, x[i, j])
+
+
+@kc.kernel
+def spread_sums(x: F32_2D, sums: F32):
+    i, j = kc.tid()
+    for k in range(3):
+        kc.atomic_add(sums, (j + k * i) % 7, x[i, j] * float(k + 1))
+
+
+@kc.kernel
+def sums_of_neighbours(x: F32_2D, sums: F32_2D):
+    i, j = kc.tid()
+    kc.atomic_add(sums, i, j, 0.3 * x[i, j])
+    kc.atomic_add(sums, i, j + 1, 0.7 * x[i, j])
+    kc.atomic_add(sums, i, j + 2, -x[i, j])
+
+
 def permutation(n: int) -> np.ndarray:
     return np.random.default_rng(n).permutation(n).astype(np.int32)
 
 
 # What sums of floats have in common: the order of points, chunk by chunk.
-SUMS: Any = {"forms": (VectorStrategy(16),), "oracle": SCALAR, "is_strided": False}
+SUMS: Any = {"forms": (VectorStrategy(16),), "oracle": SCALAR}
+# And of others: gang after gang, whatever the strides.
+SUMS_OF_GANGS: Any = {"forms": (VectorStrategy(16),), "oracle": VectorStrategy(16)}
 FEW_ROWS = ((3,), (65,), (150,))
 
 CASES = [
@@ -306,10 +330,30 @@ CASES = [
     Case(
         shared_vectors,
         lambda n: [(n,), np.arange(n, dtype=np.int32) % 4, (5,), (5, 14), (5,)],
-        TAIL | LOOP,
+        ANY_STRIDES | TAIL | LOOP,
         (VectorStrategy(16), VectorStrategy(16, least_masked_bytes=8)),
         FEW_ROWS,
         VectorStrategy(16, least_masked_bytes=NO_MASKS),
-        is_strided=False,
+    ),
+    Case(
+        totals_of_rows,
+        lambda m, n: [(m, n), (m,)],
+        ANY_STRIDES | TILE,
+        grids=GRIDS,
+        **SUMS_OF_GANGS,
+    ),
+    Case(
+        spread_sums,
+        lambda m, n: [(m, n), (7,)],
+        ANY_STRIDES | TAIL | LOOP,
+        grids=GRIDS,
+        **SUMS_OF_GANGS,
+    ),
+    Case(
+        sums_of_neighbours,
+        lambda m, n: [(m, n), (m, n + 2)],
+        ANY_STRIDES | TILE,
+        grids=GRIDS,
+        **SUMS_OF_GANGS,
     ),
 ]

@@ -259,7 +259,7 @@ CASES = [
     Case(
         every_sum,
         lambda n: [np.arange(40, dtype=np.int32) * 7 % n, (n,), (50,), (n,), (n,), (n,)],
-        LOOP,
+        ANY_STRIDES | LOOP,
         LOOPS,
         ((70,),),
     ),

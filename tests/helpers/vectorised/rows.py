@@ -305,7 +305,6 @@ ADDING: Any = {
     "forms": TILES[1:],
     "grids": ((9, 7), (10, 11)),
     "oracle": VectorStrategy(4),
-    "is_strided": False,
 }
 
 CASES = [
@@ -345,14 +344,14 @@ CASES = [
         Case(kernel, factors_and_numbers, TAIL | TILE | LOOP, TILES[1:], ((5, 7),))
         for kernel in (adds_in_loop, gathers, counts_on_column, stores_where_asked)
     ),
-    Case(sums_of_columns, sums, TAIL | TILE | LOOP, **ADDING),
-    Case(sums_of_rows, sums, TAIL | TILE, **ADDING),
-    Case(sums_of_components, sums, TILE | LOOP, **ADDING),
+    Case(sums_of_columns, sums, ANY_STRIDES | TAIL | TILE | LOOP, **ADDING),
+    Case(sums_of_rows, sums, ANY_STRIDES | TAIL | TILE, **ADDING),
+    Case(sums_of_components, sums, ANY_STRIDES | TILE | LOOP, **ADDING),
     Case(sums_of_points, sums, TAIL | TILE | LOOP, **ADDING),
     Case(
         adjoint_of_product(),
         lambda m, n: [*factors(m, n), (m, STEPS), (STEPS, n), (m, n)],
-        TAIL | TILE | LOOP,
+        ANY_STRIDES | TAIL | TILE | LOOP,
         **ADDING | {"grids": [*((9, n) for n in range(4, 9)), (10, 11)]},
     ),
 ]
