@@ -9,10 +9,16 @@ from typing import Any, cast
 import numpy as np
 
 from kernelcore.base.config import config
-from kernelcore.base.errors import KernelFiniteError, KernelIndexError, KernelRaceError
+from kernelcore.base.errors import (
+    KernelFiniteError,
+    KernelIndexError,
+    KernelNameError,
+    KernelRaceError,
+)
 from kernelcore.builtins.reference import as_scalar
 from kernelcore.language.composite import Composite, value_class
 from kernelcore.language.types import Dense, Scalar, StructType
+from kernelcore.runtime.array import unset_elements
 from kernelcore.runtime.structs import struct_class
 
 Point = tuple[int, ...]
@@ -52,7 +58,11 @@ class Memory:
         if not self.on_copies:
             return data
         key = (data.ctypes.data, data.shape, data.strides, data.dtype.str)
-        return self.copies.setdefault(key, data.copy())
+        if key not in self.copies:
+            self.copies[key] = data.copy()
+            if data.size and unset_elements.may_be_unset(data):
+                unset_elements.note(self.copies[key])
+        return self.copies[key]
 
     def read(self, name: str, at: Any, data: Any, *, is_atomic: bool = False) -> None:
         """The current thread reads ``data``, the element ``at`` of array ``name``."""
@@ -66,6 +76,18 @@ class Memory:
                 uses.reader = self.point
             elif uses.reader != self.point:
                 uses.other_reader = self.point
+
+    def require_set(self, name: str, at: Any, data: Any) -> None:
+        """Refuse to read ``data``, an element of ``kc.empty`` of which nothing was written.
+
+        Raises:
+            KernelNameError: It is such an element.
+        """
+        if unset_elements.is_unset(data):
+            raise KernelNameError(
+                f"{name}[{_index(at)}] is read before it has a value",
+                remedy="write it first, or make the array with kc.zeros",
+            )
 
     def written(self, name: str, at: Any, data: Any, old: bytes, *, is_atomic: bool) -> None:
         """The current thread has written ``data``, which was ``old``; equal bits are no change."""
@@ -222,11 +244,18 @@ class ArrayView:
         return [*kept, *self.tables[len(index) :]]
 
     def __getitem__(self, key: Any) -> Any:
+        return self.part(key, is_read=True)
+
+    def part(self, key: Any, *, is_read: bool = False) -> Any:
+        """What is at ``key``, to be stored to unless it ``is_read``."""
         index, data, is_element = self.selected(key)
         if not is_element:
             origin, tables = (*self.origin, *index), self._tables_left(index)
             return ArrayView(self.name, data, self.element, self.memory, origin, tables)
-        self.memory.read(self.name, (*self.origin, *index), data)
+        at = (*self.origin, *index)
+        if is_read:
+            self.memory.require_set(self.name, at, data)
+        self.memory.read(self.name, at, data)
         return loaded(self.element, data)
 
     def store(
@@ -246,7 +275,9 @@ class ArrayView:
         ``added`` is what ``update`` adds, if it does.
         """
         index, data, _ = self.selected(key)
-        self.memory.read(self.name, (*self.origin, *index), data, is_atomic=True)
+        at = (*self.origin, *index)
+        self.memory.require_set(self.name, at, data)
+        self.memory.read(self.name, at, data, is_atomic=True)
         old = loaded(self.element, data)
         if (new := update(old)) is not old:
             self.store(key, new, is_atomic=True, added=added)

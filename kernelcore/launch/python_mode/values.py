@@ -175,7 +175,7 @@ def store(root: Any, path: tuple[Any, ...], value: Any) -> None:
         return
     (key,) = step
     if rest:
-        inner = root[key]
+        inner = root.part(key) if isinstance(root, ArrayView) else root[key]
         store(inner, tuple(rest), value)
         value = inner
         if isinstance(inner, ArrayView):

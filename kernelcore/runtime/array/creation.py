@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from kernelcore.base.config import config
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.base.keywords import checked_keywords
 from kernelcore.language.conversion import describe, scalar_of_numpy
 from kernelcore.language.types import Dense, Element, Scalar, boolean, element_type
+from kernelcore.runtime.array import unset_elements
 from kernelcore.runtime.array.allocation import Shape, check_ndim, extents_of, zeros_of
 from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.array.element_layout import (
@@ -132,6 +134,8 @@ def _new(
     made = None if observing is None else observing.make_array(given, dtype, name != "empty")
     if made is None:
         made = zeros_of(name, extents_of(name, given), dtype, target, pinned)
+        if name == "empty" and config.mode == "python" and target.is_cpu:
+            unset_elements.fill(made._data)  # pyright: ignore[reportPrivateUsage]
     if value is not _ZEROS:
         if isinstance(made, Array) and capture_sink() is None:
             # Not recorded by a Tape: the gradient of a new array is that of its first elements.
@@ -191,7 +195,9 @@ _ARGS = """
     """
 zeros = _creator("zeros", _ZEROS, "An array of zeros." + _ARGS)
 empty = _creator(
-    "empty", _ZEROS, "An array to be written before it is read; it holds zeros." + _ARGS
+    "empty",
+    _ZEROS,
+    "An array to be written before it is read; it holds zeros, except in Python mode." + _ARGS,
 )
 ones = _creator("ones", 1, "An array of ones, in every component of an element." + _ARGS)
 
