@@ -7,7 +7,7 @@ CXX_FILES := $(shell find csrc -path csrc/third_party -prune -o \( -name '*.cc' 
 
 .PHONY: demo native test test-torch-matrix test-torch-oldest test-torch-newest test-jax-matrix \
 	test-jax-oldest test-jax-newest test-derivatives test-ptx test-pages test-gpu sanitize-gpu lint fuzz fuzz-values \
-	fuzz-derivatives fuzz-capsules fuzz-cache tsan asan maths bench bench-gpu bench-registers clean
+	fuzz-short fuzz-derivatives fuzz-capsules fuzz-cache tsan asan maths bench bench-gpu bench-registers clean
 
 demo: $(VENV)/.built
 	$(BIN)/python examples/01_tv_denoise.py
@@ -141,6 +141,12 @@ test-pages: $(VENV)/.built
 	  output/explain.html output/explain.png
 
 # Malformed DLPack capsules and array interfaces.
+# Short programs from the seed FIRST on, by two processes.
+FIRST ?= 0
+COUNT ?= 100000
+fuzz-short: $(VENV)/.built
+	$(BIN)/python -m tests.fuzz.campaign $(FIRST) $(COUNT) --processes 2
+
 fuzz-capsules: export KC_FUZZ_CAPSULES ?= 200000
 fuzz-capsules: $(VENV)/.built
 	$(BIN)/python -m pytest -q tests/fuzz/test_capsules.py

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kernelcore.language.types import ArrayOf, Dense, Element, Scalar, StructType, boolean, int32
-from tests.fuzz.palette import COLUMNS, Draws, Palette, Piece, Place, UserFunction, routes
+from tests.fuzz.palette import COLUMNS, Draws, Palette, Piece, Place, Size, UserFunction, routes
 
-DEPTH = 3
 _INT_LITERALS = ("1", "2", "3", "7", "0", "100")
 _FLOAT_LITERALS = ("0.5", "1.0", "2", "0.1", "1.5", "3.0", "0.0", "100.0", "0.001")
 _INT_OPS = ("+", "-", "*", "&", "|", "^", "//", "%", "<<", ">>")
@@ -28,9 +27,11 @@ class Expressions:
     places: list[Place] = field(default_factory=list[Place])
     counters: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     functions: list[UserFunction] = field(default_factory=list[UserFunction])
+    depth: int = Size.depth
 
-    def expression(self, type_: Element, depth: int = DEPTH) -> str:
+    def expression(self, type_: Element, depth: int | None = None) -> str:
         """An expression of ``type_``; never a bare literal."""
+        depth = self.depth if depth is None else depth
         options: list[Callable[[Element, int], str]] = [self.leaf, self.leaf]
         if depth > 0:
             match type_:

@@ -63,6 +63,38 @@ class Draws:
         return self.below(100) >= 100 - percent
 
 
+@dataclass(frozen=True)
+class Size:
+    """How large programs are; a number of things is drawn up to what is given, exclusive.
+
+    Attributes:
+        scalars: Scalar types besides those that every program has.
+        dense: Composite types.
+        structs: Struct types.
+        functions: Functions.
+        params: Values, arrays that are read and arrays that are written, of each one more.
+        least_statements: Statements of the kernel, of which there are always so many.
+        statements: Further ones.
+        depth: Levels of expressions, inclusive.
+    """
+
+    scalars: int = 3
+    dense: int = 4
+    structs: int = 3
+    functions: int = 4
+    params: int = 3
+    least_statements: int = 3
+    statements: int = 4
+    depth: int = 3
+
+
+LONG = Size()
+# Programs that are compiled in milliseconds.
+SHORT = Size(
+    scalars=2, dense=1, structs=1, functions=2, params=2, least_statements=1, statements=2, depth=2
+)
+
+
 @dataclass
 class Palette:
     """The types of one program; ``definitions`` is the text that names those without a name."""
@@ -129,16 +161,16 @@ class UserFunction:
     writes: bool = False
 
 
-def draw_palette(draws: Draws) -> Palette:
+def draw_palette(draws: Draws, size: Size) -> Palette:
     """A few scalars, composites of them and structs of those."""
     scalars = [draws.pick((*reversed(FLOATS),)), draws.pick(INTEGERS)]
-    scalars += [draws.pick((*FLOATS, *INTEGERS)) for _ in range(draws.below(3))]
+    scalars += [draws.pick((*FLOATS, *INTEGERS)) for _ in range(draws.below(size.scalars))]
     palette = Palette(list(dict.fromkeys([*scalars, int32, boolean])))
     numbers = [s for s in palette.scalars if s != boolean]
-    for _ in range(1 + draws.below(4)):
+    for _ in range(1 + draws.below(size.dense)):
         palette.dense.append(_draw_dense(draws, draws.pick(numbers)))
     palette.dense = list(dict.fromkeys(palette.dense))
-    for number in range(draws.below(3)):
+    for number in range(draws.below(size.structs)):
         members = [draws.pick(palette.elements) for _ in range(1 + draws.below(3))]
         fields = tuple((f"f{k}", member) for k, member in enumerate(members))
         palette.structs.append(StructType(f"S{number}", fields))

@@ -20,6 +20,7 @@ from kernelcore.codegen.simd import cost_model
 from kernelcore.codegen.simd.strategy import LANES
 from kernelcore.launch.dispatch import argument_leaves
 from kernelcore.passes.pipeline import optimize
+from tests.fuzz import campaign
 from tests.fuzz.program_arguments import arguments
 from tests.fuzz.test_typed_programs import COUNT, compare, fuzz, names, shards
 from tests.fuzz.typed_programs import Program, define
@@ -107,3 +108,10 @@ def test_loop_collapse_has_the_bits_of_scalar_code(
 @shards
 def test_row_tiling_has_the_bits_of_scalar_code(shard: int) -> None:
     fuzz(check_row_tiles, shard, 5 * ROWS * COLUMNS, COUNT // 32)
+
+
+@pytest.mark.parametrize("first", range(0, 100, 25))
+def test_short_programs_agree_with_the_interpreter(first: int) -> None:
+    ran, wrong = campaign.check_all(range(first, first + 25))
+    assert not wrong, wrong[0]
+    assert ran > 12

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from kernelcore.language.types import ArrayOf, Dense, Element, Scalar, int32
 from tests.fuzz.expressions import Expressions
-from tests.fuzz.palette import COLUMNS, Draws, Palette, Place, UserFunction, draw_palette
+from tests.fuzz.palette import (
+    COLUMNS,
+    LONG,
+    Draws,
+    Palette,
+    Place,
+    Size,
+    UserFunction,
+    draw_palette,
+)
 from tests.fuzz.statements import POINTS, Statements
 
 
@@ -50,20 +59,26 @@ class Program:
 @st.composite
 def programs(draw: Callable[[Any], Any], points: int = POINTS) -> Program:
     """Random programs for launches over ``points`` points."""
-    draws = Draws(draw)
+    return draw_program(Draws(draw), points)
+
+
+def draw_program(draws: Draws, points: int = POINTS, size: Size = LONG) -> Program:
+    """A program of about ``size`` for launches over ``points`` points."""
     seed = draws.below(1 << 16)
-    palette = draw_palette(draws)
+    palette = draw_palette(draws, size)
     functions: list[UserFunction] = []
     texts: list[str] = []
-    for number in range(draws.below(4)):
+    for number in range(draws.below(size.functions)):
         text = _generic(draws, functions, number) if draws.chance(30) else None
-        texts.append(text or _function(draws, palette, functions, number))
-    params, body = _kernel(draws, palette, functions, points)
+        texts.append(text or _function(draws, palette, functions, number, size))
+    params, body = _kernel(draws, palette, functions, points, size)
     text = palette.definitions + "".join(texts) + body
     return Program(text, params, seed, points)
 
 
-def _function(draws: Draws, palette: Palette, functions: list[UserFunction], number: int) -> str:
+def _function(
+    draws: Draws, palette: Palette, functions: list[UserFunction], number: int, size: Size
+) -> str:
     """A function with typed parameters, and at times an overload."""
     name = f"g{number}"
     made: list[UserFunction] = []
@@ -80,7 +95,7 @@ def _function(draws: Draws, palette: Palette, functions: list[UserFunction], num
         names = [f"p{k}" for k in range(len(params))]
         writes = isinstance(params[-1], ArrayOf) and draws.chance(50)
         places = [_place(n, t, writes) for n, t in zip(names, params, strict=True)]
-        write = Expressions(draws, palette, places, functions=list(functions))
+        write = Expressions(draws, palette, places, functions=list(functions), depth=size.depth)
         body = Statements(write, results, budget=4)
         for _ in range(draws.below(4)):
             body.statement(1, False)
@@ -146,18 +161,20 @@ def _generic(draws: Draws, functions: list[UserFunction], number: int) -> str:
 
 
 def _kernel(
-    draws: Draws, palette: Palette, functions: list[UserFunction], points: int
+    draws: Draws, palette: Palette, functions: list[UserFunction], points: int, size: Size
 ) -> tuple[tuple[Parameter, ...], str]:
     """The kernel: values, arrays that are read, arrays that thread ``i`` writes at ``i``."""
     elements = palette.elements
-    params = [Parameter(f"s{k}", draws.pick(elements), 0) for k in range(1 + draws.below(3))]
+    params = [
+        Parameter(f"s{k}", draws.pick(elements), 0) for k in range(1 + draws.below(size.params))
+    ]
     params += [
         Parameter(f"a{k}", draws.pick(elements), 1 + draws.below(2))
-        for k in range(1 + draws.below(3))
+        for k in range(1 + draws.below(size.params))
     ]
     params += [
         Parameter(f"o{k}", draws.pick(elements), 1 + draws.below(2), writable=True)
-        for k in range(1 + draws.below(3))
+        for k in range(1 + draws.below(size.params))
     ]
     rows_of = [p for f in functions for p in f.params if isinstance(p, ArrayOf)]
     for k, row in enumerate(rows_of[:2]):
@@ -173,9 +190,9 @@ def _kernel(
             places.append(Place(f"{p.name}[i]", p.type, writable=True))
         else:
             places.append(Place(p.name, p.type, p.shape(points)))
-    write = Expressions(draws, palette, places, [("i", points)], functions)
+    write = Expressions(draws, palette, places, [("i", points)], functions, size.depth)
     body = Statements(write)
-    for _ in range(3 + draws.below(4)):
+    for _ in range(size.least_statements + draws.below(size.statements)):
         body.statement(1, False)
     for p in params:
         if p.writable:

@@ -1,0 +1,118 @@
+"""Short random programs: the interpreter, gangs and single threads agree bit for bit.
+
+``python -m tests.fuzz.campaign FIRST COUNT`` runs the programs of the seeds from ``FIRST``. Each is
+compiled once, for gangs of the seed's width: the points before and after whole gangs run as single
+threads, so that one launch compares both with the interpreter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import random
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+
+from kernelcore.codegen import abi
+from kernelcore.codegen.simd.strategy import LANES
+from kernelcore.ir.walk import walk_eqns
+from kernelcore.launch.dispatch import argument_leaves
+from kernelcore.passes.pipeline import optimize
+from tests.fuzz.palette import SHORT, Draws
+from tests.fuzz.program_arguments import arguments
+from tests.fuzz.test_typed_programs import compare, names
+from tests.fuzz.typed_programs import Program, define, draw_program
+from tests.helpers import interpreter
+from tests.helpers.kernel_harness import launch, unoptimised
+
+# Programs of one process: LLVM and the loader keep memory of every program.
+PROGRAMS_PER_PROCESS = 1000
+# Longer ones are for the suites, which run the same generator: LLVM would take most of the time.
+MOST_EQUATIONS = 60
+# Points besides a whole gang.
+REST = 3
+# The share of programs in the narrowest gangs, which LLVM compiles fastest.
+NARROW = 0.85
+# One program in so many is compiled with LLVM's optimisations.
+OPTIMISED = 10
+
+
+def program_of(seed: int) -> tuple[Program, int]:
+    """The program of ``seed``, and the width of its gangs."""
+    rng = random.Random(seed)
+    lanes = LANES[1] if rng.random() < NARROW else rng.choice(LANES[2:])
+    return draw_program(Draws(lambda _: rng.randbytes(64)), lanes + REST, SHORT), lanes
+
+
+def check(seed: int) -> bool:
+    """Run the program of ``seed``; False if it is too long.
+
+    Raises:
+        AssertionError: Machine code and interpreter differ.
+    """
+    program, lanes = program_of(seed)
+    space = define(program.text, names())
+    kernel = space["kernel"]
+    func = optimize(kernel.func)
+    if sum(1 for _ in walk_eqns(func.body)) > MOST_EQUATIONS:
+        return False
+    wanted, found = arguments(program, space), arguments(program, space)
+    interpreter.run(kernel.func, argument_leaves(kernel, wanted), program.points)
+    with unoptimised() if seed % OPTIMISED else nullcontext():
+        chunks = _chunks(seed, program.points)
+        status = launch(func, argument_leaves(kernel, found), program.points, chunks, lanes)
+    assert status == abi.STATUS_OK
+    compare(program, wanted, found, f"interpreter and gangs of {lanes}")
+    return True
+
+
+def _chunks(seed: int, points: int) -> Sequence[tuple[int, int]]:
+    """The points in one or two parts, of which one has a whole gang."""
+    cut = seed % (REST + 1)
+    return [(0, cut), (cut, points)] if cut else [(0, points)]
+
+
+def check_all(seeds: range) -> tuple[int, list[str]]:
+    """How many programs of ``seeds`` ran, and what was wrong."""
+    ran, wrong = 0, list[str]()
+    for seed in seeds:
+        try:
+            ran += check(seed)
+        except Exception:  # noqa: BLE001 - whatever a program ends with is a finding
+            wrong.append(f"seed {seed}\n{program_of(seed)[0].text}\n{traceback.format_exc()}")
+    return ran, wrong
+
+
+def parts(first: int, count: int) -> Iterator[range]:
+    """The seeds in parts for one process each."""
+    for start in range(first, first + count, PROGRAMS_PER_PROCESS):
+        yield range(start, min(start + PROGRAMS_PER_PROCESS, first + count))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("first", type=int)
+    parser.add_argument("count", type=int)
+    parser.add_argument("--processes", type=int, default=1)
+    args = parser.parse_args()
+    os.environ["KC_CACHE"] = "0"
+    start, ran, failed, seen = time.perf_counter(), 0, 0, 0
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(args.processes, maxtasksperchild=1) as pool:
+        for count, wrong in pool.imap(check_all, parts(args.first, args.count)):
+            ran, failed, seen = ran + count, failed + len(wrong), seen + 1
+            print(*wrong, sep="\n", end="")
+            at = min(args.first + seen * PROGRAMS_PER_PROCESS, args.first + args.count)
+            seconds = time.perf_counter() - start
+            print(
+                f"seeds {args.first} to {at - 1}: {ran} programs, {failed} wrong, {seconds:.0f} s",
+                flush=True,
+            )
+    raise SystemExit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
