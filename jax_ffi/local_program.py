@@ -65,12 +65,13 @@ class _Program:
         array = ArrayText(self.text, as_array(op.operands[k].type).dtype.numpy)
         shape = at.local(at.operands[k], at.operand_cuts[k])
         bound = next((b for b in op.bindings if b.operand == k), None)
-        is_start = bound is not None and bound.role is Role.INOUT
-        if is_start and bound is not None:
-            name = self.start_of_sum(array, bound.result, name, shape)
+        result = -1 if bound is None or bound.role is not Role.INOUT else bound.result
+        if result >= 0:
+            name = self.start_of_sum(array, result, name, shape)
         for axis, window in at.operand_cuts[k].items():
             if window.is_own:
                 continue
+            is_added = result in self.splits[axis].added
             parts: list[str] = []
             extent = shape[window.axis]
             for width, begin, step in (
@@ -80,7 +81,7 @@ class _Program:
             ):
                 if step == 0:
                     parts.append(name)
-                elif width and is_start:
+                elif width and is_added:
                     border = list(shape)
                     border[window.axis] = width
                     parts.append(array.zeros(tuple(border)))
@@ -125,10 +126,11 @@ class _Program:
             own = array.slice(name, shape, along, window.below, window.below + extent)
             inner = list(shape)
             inner[along] = extent
-            for width, begin, step, place in (
+            edges = (
                 (window.below, 0, -1, extent - window.below),
                 (window.above, window.below + extent, 1, 0),
-            ):
+            )
+            for width, begin, step, place in edges if k in self.splits[axis].added else ():
                 if width:
                     edge = array.slice(name, shape, along, begin, begin + width)
                     edge = array.permuted(edge, at.neighbours(axis, step, window.wraps))

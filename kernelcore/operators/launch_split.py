@@ -22,12 +22,14 @@ class AxisSplit:
         operands: The operands of which a part takes a window; it takes the others whole.
         results: The results, hidden ones included, of which a part makes a window.
         sums: The visible results to which every part adds.
+        added: The results to whose borders a part adds; other borders are read only.
     """
 
     parts: Parts
     operands: Mapping[int, Window]
     results: Mapping[int, Window]
     sums: frozenset[int]
+    added: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ def _axis_split(op: Operation, parts: Parts) -> AxisSplit | None:
     operands: dict[int, Window] = {}
     results: dict[int, Window] = {}
     sums: set[int] = set()
+    added: set[int] = set()
     for k, bound in enumerate(op.bindings):
         window = parts.windows.get(k)
         if window is not None:
@@ -78,6 +81,8 @@ def _axis_split(op: Operation, parts: Parts) -> AxisSplit | None:
                 operands[bound.operand] = window
             if bound.result >= 0:
                 results[bound.result] = window
+            if k in parts.added:
+                added.add(bound.result)
         elif k in parts.sums:
             if bound.role is Role.SCRATCH:
                 return None
@@ -87,7 +92,7 @@ def _axis_split(op: Operation, parts: Parts) -> AxisSplit | None:
         not w.is_own and op.bindings[k].role is Role.SCRATCH for k, w in parts.windows.items()
     ):
         return None
-    return AxisSplit(parts, operands, results, frozenset(sums))
+    return AxisSplit(parts, operands, results, frozenset(sums), frozenset(added))
 
 
 def is_launch_of_parts(op: Operation, axis: int) -> bool:

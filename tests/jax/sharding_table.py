@@ -122,6 +122,35 @@ def scattered(x: F64, o: F64):
 
 
 @kc.kernel
+def scattered_onto(x: F64, o: F64):
+    i = kc.tid()
+    kc.atomic_add(o, i, x[i])
+    if i < x.shape[0] - 1:
+        kc.atomic_add(o, i + 1, x[i] * x[i])
+
+
+@kc.kernel
+def transposed(x: F64_2D, o: F64_2D):
+    i, j = kc.tid()
+    o[i, j] = x[j, i] * x[j, i]
+
+
+@kc.kernel
+def corners(x: F64_2D, o: F64_2D):
+    i, j = kc.tid()
+    n, m = x.shape[0], x.shape[1]
+    turned = x[(i + 1) % n, (j - 1 + m) % m]
+    o[i, j] = turned * x[kc.max(i - 1, 0), kc.min(j + 1, m - 1)] * kc.float64(i * m + j)
+
+
+@kc.kernel
+def totals(x: F64, o: F64):
+    i = kc.tid()
+    kc.atomic_add(o, 0, x[i])
+    kc.atomic_add(o, 1, x[i] * x[i])
+
+
+@kc.kernel
 def looked_up(table: F64, x: F64, o: F64):
     i = kc.tid()
     o[i] = table[kc.int32(x[i]) % table.shape[0]] * x[i]
@@ -133,6 +162,7 @@ def reversed_order(x: F64, o: F64):
     o[i] = x[x.shape[0] - 1 - i] * x[i]
 
 
+TRANSPOSED = dict.fromkeys(("launch_dims", "output_dims"), ("x.shape[1]", "x.shape[0]"))
 ROWS = {"launch_dims": "x.shape[0]"}
 PRODUCT = dict.fromkeys(("launch_dims", "output_dims"), ("a.shape[0]", "b.shape[1]"))
 Counts = dict[str, str]
@@ -172,6 +202,15 @@ TABLE: dict[str, tuple[Function, str, str, Counts]] = {
     "upwind": (jax_kernel(upwind), "n", "x", border(1, 3, 6)),
     "wave": (jax_kernel(wave, num_outputs=2), "nm nm nm", "x x x", border(2, 6, 12)),
     "scattered": (jax_kernel(scattered, output_dims="x"), "n", "x", border(1, 2, 4)),
+    "scattered_onto": (
+        jax_kernel(scattered_onto, in_out_argnames="o"),
+        "n n",
+        "x x",
+        border(1, 2, 4),
+    ),
+    "transposed": (jax_kernel(transposed, **TRANSPOSED), "nm", "x", OWN),
+    "corners": (jax_kernel(corners), "nm", "x", border(2, 6, 12)),
+    "totals": (jax_kernel(totals, in_out_argnames="o"), "n 3", "x -", SUM),
     "looked_up": (jax_kernel(looked_up), "n n", "- x", SHARED),
     "reversed_order": (jax_kernel(reversed_order), "n", "x", GATHERED),
     "neighbour": (jax_kernel(neighbour), "n", "x", border(1, 3, 6)),
@@ -181,6 +220,7 @@ SQUARE: dict[str, Counts] = {
     "row_norms": GATHERED,
     "product": GATHERED | dict.fromkeys(("gradient", "Hessian"), "1 all-gather, 1 all-reduce"),
     "wave": border(4, 12, 24),
+    "corners": border(4, 12, 24),
 }
 EXTENTS = {"n": 16, "m": 8, "3": 3}
 

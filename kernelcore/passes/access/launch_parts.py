@@ -48,10 +48,12 @@ class Parts:
     Attributes:
         windows: Parameters of which a part accesses a window. Their extent is that of the launch.
         sums: Parameters to which every part adds; the parts' sums have to be added up.
+        added: Those of ``windows`` to whose borders a part adds; their owners have to add that.
     """
 
     windows: Mapping[int, Window]
     sums: frozenset[int]
+    added: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +215,7 @@ def _parts_of(func: Func, axis: int) -> Parts | None:
             in_snippets.update(use.array for use in array_uses(eqn))
     windows: dict[int, Window] = {}
     sums: set[int] = set()
+    added: set[int] = set()
     for k, (param, effect) in enumerate(zip(func.params, effects(func), strict=True)):
         accesses = by_array[param]
         window = None if param in in_snippets else _window(indices, accesses, axis)
@@ -220,6 +223,8 @@ def _parts_of(func: Func, axis: int) -> Parts | None:
         is_only_added &= not any(out in used for eqn in accesses for out in eqn.outputs)
         if window is not None and (window.is_own or not effect.writes or is_only_added):
             windows[k] = window
+            if effect.writes and not window.is_own:
+                added.add(k)
         elif is_only_added and param not in in_snippets:
             sums.add(k)
         elif effect.writes:
@@ -233,7 +238,7 @@ def _parts_of(func: Func, axis: int) -> Parts | None:
             is_exact = near is not None and near.shift is not None and not near.wraps
             if not is_exact and not indices.extents_in(index) <= cut:
                 return None
-    return Parts(windows, frozenset(sums)) if windows else None
+    return Parts(windows, frozenset(sums), frozenset(added)) if windows else None
 
 
 def _window(indices: Indices, accesses: list[Eqn], axis: int) -> Window | None:
