@@ -253,6 +253,8 @@ def _reason(func: Func, strategy: VectorStrategy, source: Source) -> str:
     found = obstacle_to_gangs(func)
     if found is None:
         return "config.optimize is off"
+    if found.is_uniform:
+        return "it does not ask for its launch index, so one point is enough"
     if found.work is None:
         return f"{found.eqns} equations would take LLVM long to compile as vectors"
     places = sorted({e.loc.line for e in found.scattered if e.loc})

@@ -112,12 +112,15 @@ class Obstacle:
     """Why the threads of a kernel run one by one although its operations have a vector form.
 
     Attributes:
+        is_uniform: Whether no thread asks for its index, so that all compute the same. Such
+            kernels are launched with one point, which a gang does not run.
         eqns: How many equations the kernel has, where these are too many; else 0.
         work: The work of the part with too little arithmetic for its scattered elements.
         scattered: The accesses of these elements.
         in_loop: Whether that part is the body of a loop.
     """
 
+    is_uniform: bool = False
     eqns: int = 0
     work: Work | None = None
     scattered: tuple[Eqn, ...] = ()
@@ -136,13 +139,15 @@ def _obstacle(
     strides: Strides,
     scattered: Collection[Eqn],
 ) -> Obstacle | None:
+    if not any(e.op.kind is OpKind.TID for e in eqns):
+        return Obstacle(is_uniform=True)
     if len(eqns) > MAX_EQNS_OF_GANGS:
         return Obstacle(eqns=len(eqns))
     for part in bodies or [eqns]:
         work = _work(part, strides, scattered)
         if not work.suits_gangs(in_loop=bool(bodies)):
             found = tuple(e for e in part if e in scattered)
-            return Obstacle(0, work, found, bool(bodies))
+            return Obstacle(False, 0, work, found, bool(bodies))
     return None
 
 
