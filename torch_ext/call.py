@@ -9,6 +9,7 @@ import torch
 from torch._C._functorch import (  # pyright: ignore[reportMissingModuleSource]
     is_functorch_wrapped_tensor,
 )
+from torch.autograd import forward_ad
 
 from kernelcore import uint64
 from kernelcore.operators import (
@@ -232,7 +233,9 @@ class Call:
         check_arguments(self.operation, operator.tensor_values, given)
         values = [a.detach() if isinstance(a, torch.Tensor) else a for a in given]
         found = run_in_python(self.operation, values)
-        records = torch.is_grad_enabled() and any(a.requires_grad for a in tensors)
+        records = forward_ad._current_level >= 0 or (
+            torch.is_grad_enabled() and any(a.requires_grad for a in tensors)
+        )
         if records or options.get("out") is not None:
             return self.checked(*args, **options, **kwargs)
         results = [

@@ -77,7 +77,8 @@ def _checked(operation: Operation, index: int, given: Any) -> Any:
     """An operand as a NumPy array, or a number."""
     type_ = operation.operands[index].type
     if not isinstance(type_, ArrayType):
-        return given
+        # A number may be an array without dimensions.
+        return as_numpy(given)[()] if hasattr(given, "shape") else given
     if operation.is_composite(index):
         return operation.composite(index, given)
     found = as_numpy(given)

@@ -12,6 +12,7 @@ import numpy as np
 import paddle
 import pytest
 import torch
+from torch.autograd import forward_ad
 
 import kernelcore as kc
 from jax_ffi import jax_callable, jax_kernel
@@ -233,3 +234,26 @@ def test_launches_of_a_tape_run_in_python_first(launches: list[str]) -> None:
     assert launches == ["square"]
     with kc.Tape(), pytest.raises(kc.KernelRaceError, match="thread 1 writes"):
         kc.launch(races, 2, [x], [y])
+
+
+@kc.kernel
+def shifted(x: kc.array[kc.bfloat16], a: kc.bfloat16, y: kc.array[kc.bfloat16]):
+    i = kc.tid()
+    y[i] = x[i] + a
+
+
+def test_numbers_are_tensors_without_dimensions(launches: list[str]) -> None:
+    x = torch.ones(3, dtype=torch.bfloat16)
+    found = torch_op(shifted)(x, torch.tensor(0.5, dtype=torch.bfloat16))
+    assert found.tolist() == [1.5] * 3
+    assert launches == ["shifted"]
+
+
+@pytest.mark.usefixtures("launches")
+@pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")
+def test_tangents_of_forward_mode_are_those_of_compiled_code() -> None:
+    x = torch.tensor(VALUES)
+    with forward_ad.dual_level():
+        found = forward_ad.unpack_dual(torch_op(square)(forward_ad.make_dual(x, x))).tangent
+    assert found is not None
+    assert found.tolist() == [2.0, 8.0, 18.0]
