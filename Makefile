@@ -141,11 +141,12 @@ test-pages: $(VENV)/.built
 	  output/explain.html output/explain.png
 
 # Malformed DLPack capsules and array interfaces.
-# Short programs from the seed FIRST on, by two processes.
+# Short programs from the seed FIRST on, by two processes; KIND is values or derivatives.
 FIRST ?= 0
 COUNT ?= 100000
+KIND ?= values
 fuzz-short: $(VENV)/.built
-	$(BIN)/python -m tests.fuzz.campaign $(FIRST) $(COUNT) --processes 2
+	$(BIN)/python -m tests.fuzz.campaign $(FIRST) $(COUNT) --processes 2 --kind $(KIND)
 
 fuzz-capsules: export KC_FUZZ_CAPSULES ?= 200000
 fuzz-capsules: $(VENV)/.built

@@ -13,16 +13,22 @@ import os
 import random
 import time
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import partial
+
+import numpy as np
 
 from kernelcore.codegen import abi
 from kernelcore.codegen.simd.strategy import LANES
 from kernelcore.ir.walk import walk_eqns
 from kernelcore.launch.dispatch import argument_leaves
 from kernelcore.passes.pipeline import optimize
+from tests.fuzz import programs
+from tests.fuzz.derivative_contract import check_first, updating_operation
 from tests.fuzz.palette import SHORT, Draws
 from tests.fuzz.program_arguments import arguments
+from tests.fuzz.test_programs import WRT
 from tests.fuzz.test_typed_programs import compare, names
 from tests.fuzz.typed_programs import Program, define, draw_program
 from tests.helpers import interpreter
@@ -36,6 +42,8 @@ MOST_EQUATIONS = 60
 REST = 3
 # The share of programs in the narrowest gangs, which LLVM compiles fastest.
 NARROW = 0.85
+# The statements of programs that are differentiated, besides nested ones.
+SHORT_STATEMENTS = 2
 # One program in so many is compiled with LLVM's optimisations.
 OPTIMISED = 10
 
@@ -75,14 +83,49 @@ def _chunks(seed: int, points: int) -> Sequence[tuple[int, int]]:
     return [(0, cut), (cut, points)] if cut else [(0, points)]
 
 
-def check_all(seeds: range) -> tuple[int, list[str]]:
+@contextmanager
+def numpy_maths() -> Iterator[None]:
+    """Let NumPy compute elementary functions inside, in a thirtieth of the time.
+
+    Its last bits are others than those of kernels.
+    """
+    interpreter.replaced.update(
+        {name: getattr(np, name) for name in ("sin", "cos", "tanh", "exp", "log")}
+    )
+    interpreter.replaced["atan"] = np.arctan
+    try:
+        yield
+    finally:
+        interpreter.replaced.clear()
+
+
+def check_derivatives(seed: int) -> bool:
+    """Compare JVP, VJP and central differences of the program of ``seed`` in the interpreter.
+
+    Raises:
+        AssertionError: They differ.
+    """
+    with unoptimised(), numpy_maths():
+        op = updating_operation(programs.kernel(seed, SHORT_STATEMENTS))
+        check_first(op, programs.arguments(seed), WRT, seed, 1e-9, interpret=True)
+    return True
+
+
+KINDS: dict[str, tuple[Callable[[int], bool], Callable[[int], str]]] = {
+    "values": (check, lambda seed: program_of(seed)[0].text),
+    "derivatives": (check_derivatives, lambda seed: programs.source(seed, SHORT_STATEMENTS)),
+}
+
+
+def check_all(seeds: range, kind: str = "values") -> tuple[int, list[str]]:
     """How many programs of ``seeds`` ran, and what was wrong."""
+    run, text = KINDS[kind]
     ran, wrong = 0, list[str]()
     for seed in seeds:
         try:
-            ran += check(seed)
+            ran += run(seed)
         except Exception:  # noqa: BLE001 - whatever a program ends with is a finding
-            wrong.append(f"seed {seed}\n{program_of(seed)[0].text}\n{traceback.format_exc()}")
+            wrong.append(f"seed {seed}\n{text(seed)}\n{traceback.format_exc()}")
     return ran, wrong
 
 
@@ -96,13 +139,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("first", type=int)
     parser.add_argument("count", type=int)
+    parser.add_argument("--kind", choices=KINDS, default="values")
     parser.add_argument("--processes", type=int, default=1)
     args = parser.parse_args()
     os.environ["KC_CACHE"] = "0"
     start, ran, failed, seen = time.perf_counter(), 0, 0, 0
     context = multiprocessing.get_context("spawn")
     with context.Pool(args.processes, maxtasksperchild=1) as pool:
-        for count, wrong in pool.imap(check_all, parts(args.first, args.count)):
+        for count, wrong in pool.imap(
+            partial(check_all, kind=args.kind), parts(args.first, args.count)
+        ):
             ran, failed, seen = ran + count, failed + len(wrong), seen + 1
             print(*wrong, sep="\n", end="")
             at = min(args.first + seen * PROGRAMS_PER_PROCESS, args.first + args.count)

@@ -30,21 +30,34 @@ def updating_operation(made: Any) -> Operation:
     return kernel_operation(made, ["y"], [n for n in written if n != "y"])
 
 
-def check_first(op: Operation, point: list[Any], wrt: Sequence[int], seed: int, tol: float) -> None:
+def check_first(
+    op: Operation,
+    point: list[Any],
+    wrt: Sequence[int],
+    seed: int,
+    tol: float,
+    *,
+    interpret: bool = False,
+) -> None:
     """JVP is VJP transposed, to ``tol``, and agrees with differences.
 
-    The adjoint of one operand alone, which is other code than that of all, gives the same.
+    The adjoint of one operand alone, which is other code than that of all, gives the same. With
+    ``interpret``, the interpreter runs all, but for that of one program in ten.
     """
     along = directions(point, wrt, seed + 1)
-    cts = directions(run_operation(op, point), range(op.visible), seed + 2)
-    tangent = push(op, point, wrt, along, False)
-    pulled = pull(op, point, wrt, cts, False)
+    cts = directions(run_operation(op, point, interpret=interpret), range(op.visible), seed + 2)
+    tangent = push(op, point, wrt, along, interpret)
+    pulled = pull(op, point, wrt, cts, interpret)
     np.testing.assert_allclose(dot(cts, tangent), dot(pulled, along), rtol=tol, atol=tol)
     one = seed % len(wrt)
-    (alone,) = pull(op, point, [wrt[one]], cts, True)
+    (alone,) = pull(op, point, [wrt[one]], cts, not interpret or seed % 10 > 0)
     np.testing.assert_allclose(alone, pulled[one], rtol=tol, atol=tol)
-    want = difference(lambda p: run_operation(op, p), point, wrt, along)
-    near = difference(lambda p: run_operation(op, p), point, wrt, [0.5 * a for a in along])
+
+    def run(operands: list[Any]) -> list[Any]:
+        return run_operation(op, operands, interpret=interpret)
+
+    want = difference(run, point, wrt, along)
+    near = difference(run, point, wrt, [0.5 * a for a in along])
     for found, a, b in zip(tangent, want, near, strict=True):
         # Where the step crosses a kink or a jump, the differences of two steps disagree.
         smooth = np.abs(a - 2.0 * b) < 1e-7 * (1.0 + np.abs(a))

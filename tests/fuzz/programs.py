@@ -172,10 +172,10 @@ class Generator:
         self.line(depth, "return")
 
 
-def source(seed: int) -> str:
-    """The text of kernel ``seed``."""
+def source(seed: int, statements: int = 5) -> str:
+    """The text of kernel ``seed``, with so many statements besides nested ones."""
     generator = Generator(random.Random(seed))
-    for _ in range(5):
+    for _ in range(statements):
         generator.statement(1, False)
     result = " + ".join(generator.floats)
     return HEADER.format(seed=seed) + "\n".join(generator.lines) + f"\n    y[i] = {result}\n"
@@ -189,8 +189,8 @@ def define(text: str, seed: int, namespace: dict[str, Any]) -> Callable[..., Non
     return namespace[f"kernel_{seed}"]
 
 
-def kernel(seed: int) -> kc.Kernel:
-    """Kernel ``seed``."""
+def kernel(seed: int, statements: int = 5) -> kc.Kernel:
+    """Kernel ``seed``; see ``source``."""
     types = {
         "kc": kc,
         "A": kc.array(dtype=kc.float64),
@@ -200,7 +200,7 @@ def kernel(seed: int) -> kc.Kernel:
         "settle": settle,
         "ordered": ordered,
     }
-    return kc.kernel(define(source(seed), seed, types))
+    return kc.kernel(define(source(seed, statements), seed, types))
 
 
 class HostLanguage:

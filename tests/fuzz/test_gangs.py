@@ -115,3 +115,9 @@ def test_short_programs_agree_with_the_interpreter(first: int) -> None:
     ran, wrong = campaign.check_all(range(first, first + 25))
     assert not wrong, wrong[0]
     assert ran > 12
+
+
+def test_derivatives_of_short_programs_agree() -> None:
+    ran, wrong = campaign.check_all(range(40), "derivatives")
+    assert not wrong, wrong[0]
+    assert ran == 40
