@@ -185,3 +185,24 @@ def test_reads_of_neighbours_in_loops_of_fixed_length_are_counted() -> None:
     x, w = kernel_operation(smooth, launch_dims=(8, 8), output_dims="x").reads()
     assert x.elements >= 11
     assert w.elements >= 3
+
+
+@kc.op(launch_dims="x", outputs="y")
+@kc.kernel
+def same(x: kc.array3d(dtype=Any), y: kc.array3d(dtype=Any)):
+    i, j, k = kc.tid()
+    y[i, j, k] = x[i, j, k]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.float32, np.int32, np.float64, np.int64])
+@pytest.mark.parametrize(
+    "shape", [(1, 16, 16), (2, 17, 33), (3, 15, 40), (1, 40, 600), (1, 531, 1030), (64, 2, 48)]
+)
+def test_copies_of_transposed_operands_have_every_element(
+    dtype: Any, shape: tuple[int, ...]
+) -> None:
+    x = np.random.default_rng(0).integers(-100, 100, shape).astype(dtype)
+    for axes in ((0, 1, 2), (0, 2, 1), (2, 1, 0), (1, 2, 0)):
+        view = x.transpose(axes).copy().transpose(np.argsort(axes))
+        for given in (view, view[:, ::-1], view[..., 1:], view[..., ::-2]):
+            np.testing.assert_array_equal(same(given), given)

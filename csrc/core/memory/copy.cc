@@ -1,3 +1,7 @@
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +13,10 @@ namespace {
 
 // Elements of a tile along each axis of a transposed copy: its lines stay in the first cache.
 constexpr int64_t kTile = 16;
+// Columns of the copy that are written before the next rows: what tiles prefetch for those is still
+// in the second cache then (decision 144 in docs/decisions).
+constexpr int64_t kBlockColumns = 512;
+constexpr int64_t kRegisterBytes = 16;
 
 /// Copies elements of `kBytes` bytes; constant sizes need no call.
 template <size_t kBytes>
@@ -51,19 +59,86 @@ int narrow_axis(const ArrayView& view) {
   return view.shape[last] >= kTile ? found : last;
 }
 
+/// Transposes a square of adjacent elements: as many along each axis as a register holds.
+template <size_t kBytes>
+void transpose_square(std::byte* target, int64_t row_bytes, const std::byte* source,
+                      int64_t stride) {
+#if defined(__SSE2__)
+  auto load = [&](int64_t k) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + k * stride));
+  };
+  auto store = [&](int64_t k, __m128i value) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(target + k * row_bytes), value);
+  };
+  if constexpr (kBytes == 8) {
+    __m128i a = load(0), b = load(1);
+    store(0, _mm_unpacklo_epi64(a, b));
+    store(1, _mm_unpackhi_epi64(a, b));
+    return;
+  }
+  __m128i a = load(0), b = load(1), c = load(2), d = load(3);
+  __m128i low[] = {_mm_unpacklo_epi32(a, b), _mm_unpacklo_epi32(c, d)};
+  __m128i high[] = {_mm_unpackhi_epi32(a, b), _mm_unpackhi_epi32(c, d)};
+  store(0, _mm_unpacklo_epi64(low[0], low[1]));
+  store(1, _mm_unpackhi_epi64(low[0], low[1]));
+  store(2, _mm_unpacklo_epi64(high[0], high[1]));
+  store(3, _mm_unpackhi_epi64(high[0], high[1]));
+#else
+  constexpr int64_t kSide = kRegisterBytes / kBytes;
+  for (int64_t i = 0; i < kSide; ++i) {
+    for (int64_t k = 0; k < kSide; ++k) {
+      std::memcpy(target + i * row_bytes + k * kBytes, source + k * stride + i * kBytes, kBytes);
+    }
+  }
+#endif
+}
+
+/// Transposes a tile of adjacent elements, `kTile` along each axis.
+template <size_t kBytes>
+void transpose_tile(std::byte* target, int64_t row_bytes, const std::byte* source, int64_t stride) {
+  constexpr int64_t kSide = kRegisterBytes / kBytes;
+  for (int64_t i = 0; i < kTile; i += kSide) {
+    for (int64_t j = 0; j < kTile; j += kSide) {
+      transpose_square<kBytes>(target + i * row_bytes + j * kBytes, row_bytes,
+                               source + i * kBytes + j * stride, stride);
+    }
+  }
+}
+
 /// Copies an array whose elements are adjacent along axis `narrow`, tile by tile, to memory where
 /// they are adjacent along the last one.
 void copy_tiles(std::byte* target, const std::byte* source, const ArrayView& view, int narrow) {
   int last = view.ndim - 1;
   int64_t item = view.item_bytes;
+  int64_t rows = view.shape[narrow];
+  int64_t columns = view.shape[last];
+  int64_t step = view.stride_bytes[last];
   int64_t row_bytes = item;
   for (int k = narrow + 1; k <= last; ++k) row_bytes *= view.shape[k];
-  for (int64_t j = 0; j < view.shape[last]; j += kTile) {
-    int64_t width = std::min(kTile, view.shape[last] - j);
-    for (int64_t i = 0; i < view.shape[narrow]; ++i) {
-      copy_row(target + i * row_bytes + j * item,
-               source + i * view.stride_bytes[narrow] + j * view.stride_bytes[last], width,
-               view.stride_bytes[last], item);
+  bool has_squares = view.stride_bytes[narrow] == item && (item == 4 || item == 8);
+  auto copy_tile = [&](int64_t i, int64_t j, int64_t height, int64_t width) {
+    std::byte* to = target + i * row_bytes + j * item;
+    const std::byte* from = source + i * view.stride_bytes[narrow] + j * step;
+    if (!has_squares || height < kTile || width < kTile) {
+      for (int64_t k = 0; k < height; ++k) {
+        copy_row(to + k * row_bytes, from + k * view.stride_bytes[narrow], width, step, item);
+      }
+      return;
+    }
+    // Hardware prefetchers do not follow so many rows. A prefetch past the end does no harm.
+    for (int64_t k = 0; k < kTile; ++k) __builtin_prefetch(from + k * step + kTile * item);
+    if (item == 4) {
+      transpose_tile<4>(to, row_bytes, from, step);
+    } else {
+      transpose_tile<8>(to, row_bytes, from, step);
+    }
+  };
+  for (int64_t first = 0; first < columns; first += kBlockColumns) {
+    int64_t end = std::min(first + kBlockColumns, columns);
+    for (int64_t i = 0; i < rows; i += kTile) {
+      for (int64_t j = first; j < end; j += kTile) {
+        copy_tile(i, j, std::min(kTile, rows - i), std::min(kTile, columns - j));
+      }
     }
   }
 }
