@@ -63,7 +63,9 @@ class Annotation:
                     remedy="give the number of dimensions",
                 )
             return ArrayOf(element, 1, is_flat=True)
-        lowest, highest = (1, MAX_ARRAY_DIMS) if self.is_open else (self.ndim, self.ndim)
+        lowest, highest = 1, MAX_ARRAY_DIMS
+        if not self.is_open and isinstance(self.ndim, int):
+            lowest = highest = self.ndim
         is_int = isinstance(ndim, int)  # pyright: ignore[reportUnnecessaryIsInstance]
         if not is_int or not lowest <= ndim <= highest:
             raise KernelTypeError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -9,7 +10,16 @@ import torch
 from torch.export import Dim, export
 
 import kernelcore as kc
-from tests.operators.contract.cases import Floats, axpy, histogram, polar, ramp, repeated, wave
+from tests.operators.contract.cases import (
+    Floats,
+    axpy,
+    histogram,
+    polar,
+    ramp,
+    repeated,
+    swish,
+    wave,
+)
 
 
 @kc.op(outputs="z")
@@ -116,3 +126,9 @@ def test_updates_in_place() -> None:
     moved.sum().backward()
     assert base.grad is not None
     assert base.grad.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("op", [swish, kc.op(swish.kernel, fuse=False)], ids=["named", "made"])
+def test_the_form_of_an_operator_pickles(op: Any) -> None:
+    x = torch.randn(2, 3)
+    assert torch.equal(pickle.loads(pickle.dumps(op.torch))(x, 2.0), op(x, 2.0))
