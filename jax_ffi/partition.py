@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import string
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
@@ -22,8 +23,9 @@ from jaxlib.mlir.dialects import stablehlo
 from jax_ffi.local_program import local_program
 from jax_ffi.placement import Placement
 from jax_ffi.platforms import CODE
-from jax_ffi.primitive import Launch
-from kernelcore.operators import AxisSplit, usable_splits
+from jax_ffi.primitive import Launch, label
+from kernelcore import config
+from kernelcore.operators import AxisSplit, Operation, usable_splits
 
 _TARGET = "kernelcore_partition"
 
@@ -147,12 +149,32 @@ def _partition(
         [s.dimensions() for s in shapes],
         [*shardings, *_elements(made, result_sharding)],
     )
+    if config.report_gathers:
+        _report_gathers(operation, placement, shardings)
     text = local_program(call.launch, call.platform, call.splits, placement)
     found = list(map(placement.sharding, placement.operands, placement.operand_cuts))
     count = operation.visible
     outs = list(map(placement.sharding, placement.results[:count], placement.result_cuts[:count]))
     wanted = xla_client.HloSharding.tuple_sharding(made, outs) if made.is_tuple() else outs[0]
     return text.encode(), found, wanted
+
+
+def _report_gathers(operation: Operation, placement: Placement, shardings: Sequence[Any]) -> None:
+    """Warn of operands that are cut along an axis along which the launch is not."""
+    for k, (sharding, windows) in enumerate(zip(shardings, placement.operand_cuts, strict=True)):
+        if not sharding.is_tiled():
+            continue
+        dims = sharding.tile_assignment_dimensions()[: len(placement.operands[k])]
+        kept = {w.axis for w in windows.values()}
+        lost = [str(axis) for axis, parts in enumerate(dims) if parts > 1 and axis not in kept]
+        if lost:
+            warnings.warn(
+                f"{label(operation)}: operand '{operation.operands[k].name}' is cut along axis "
+                f"{', '.join(lost)}, along which its launch is not cut: every device gathers it. "
+                "A launch is cut along axes that every access indexes near the launch index, into "
+                "equal parts",
+                stacklevel=1,
+            )
 
 
 def _infer(shapes: Sequence[Any], shardings: Sequence[Any], made: Any, name: bytes) -> Any:

@@ -53,12 +53,15 @@ class Config:
             on the CPU raise in any case.
         block_dim: Threads of a block of a GPU in launches; 0, the default, is 256, or as many as
             the registers of the kernel leave. Operators of torch and JAX do not look at it.
+        report_gathers: Whether a JAX program over several devices warns, while it is compiled, of
+            every operand of a kernel that all devices need whole although it is cut over them;
+            False by default. The environment variable ``KC_REPORT_GATHERS``, 0 or 1, sets it first.
         quiet: Whether to say nothing at the start; nothing is said in any case.
     """
 
     __slots__ = (
         *("_block_dim", "_check_finite", "_deterministic", "_flush_denormals", "_mode"),
-        *("_optimize", "quiet", "verify_cuda"),
+        *("_optimize", "_report_gathers", "quiet", "verify_cuda"),
     )
 
     def __init__(self) -> None:
@@ -68,6 +71,7 @@ class Config:
         self._optimize = True
         self._block_dim = 0
         self._deterministic = False
+        self._report_gathers = False
         self.verify_cuda = False
         self.quiet = False
         self.mode = os.environ.get("KC_MODE", "release")
@@ -76,6 +80,7 @@ class Config:
         self.flush_denormals = _FLAGS.get(flag, flag)
         self.optimize = _FLAGS.get(flag := os.environ.get("KC_OPTIMIZE", "1"), flag)
         self.deterministic = _FLAGS.get(flag := os.environ.get("KC_DETERMINISTIC", "0"), flag)
+        self.report_gathers = _FLAGS.get(flag := os.environ.get("KC_REPORT_GATHERS", "0"), flag)
 
     @property
     def mode(self) -> str:
@@ -123,6 +128,14 @@ class Config:
     @deterministic.setter
     def deterministic(self, value: bool) -> None:
         self._deterministic = _checked("deterministic", value)
+
+    @property
+    def report_gathers(self) -> bool:
+        return self._report_gathers
+
+    @report_gathers.setter
+    def report_gathers(self, value: bool) -> None:
+        self._report_gathers = _checked("report_gathers", value)
 
     @property
     def block_dim(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -287,3 +288,15 @@ def test_collectives_of_plain_jit(name: str, where: str) -> None:
         found[transform] = collectives(text)
     wanted = SQUARE.get(name, expected) if where == "square" else expected
     assert {t: c for t, c in found.items() if c} == wanted
+
+
+def test_operands_that_are_gathered_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    mesh = jax.make_mesh((4,), ("x",), (AxisType.Auto,))
+    x = jax.device_put(jnp.ones(8), NamedSharding(mesh, P("x")))
+    monkeypatch.setattr(kc.config, "report_gathers", True)
+    expected = r"reversed_order \(sharding_table.py:\d+\): operand 'x' is cut along axis 0"
+    with pytest.warns(UserWarning, match=expected):
+        compiled(lambda x: jax_kernel(reversed_order)(x)[0], x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compiled(lambda x: jax_kernel(clamped)(x)[0], x)
