@@ -11,6 +11,7 @@ from typing import Any
 EPSILON = 1e-5
 # Components of a query, a key and a value.
 HEAD = 64
+SCALE = 1.0 / HEAD**0.5
 
 
 def gelu_bias(m: Any, real: Any) -> Any:
@@ -107,7 +108,7 @@ def attention(m: Any, real: Any) -> Any:
         y: m.array(dtype=head),
     ):
         i = m.tid()
-        query = q[i] * real(1.0 / HEAD**0.5)
+        query = q[i] * real(SCALE)
         top = m.dot(query, k[0])
         total = real(1.0)
         found = v[0]

@@ -92,18 +92,19 @@ def timed_within(
     """As ``timed``, for about ``seconds`` in all; contenders have run before.
 
     Each contender runs once. Those that take more than ``FAR_BEHIND`` times the shortest time, in
-    that call and another, do not run again, but for the one that is ``needed``. The others run turn
-    by turn, in ``ROUNDS`` rounds of samples of equal duration. Where a single call takes longer
-    than that, there are fewer rounds, and at least ``LEAST_ROUNDS`` with the first call; then those
-    that take ``BEHIND`` times the shortest time do not run again.
+    that call and another, do not run again; the one that is ``needed`` runs in any case, and its
+    time does not count as the shortest. The others run turn by turn, in ``ROUNDS`` rounds of
+    samples of equal duration. Where a single call takes longer than that, there are fewer rounds,
+    and at least ``LEAST_ROUNDS`` with the first call; then those that take ``BEHIND`` times the
+    shortest time do not run again.
 
     Returns:
         Times by contender, and the microseconds of the quicker call of those far behind.
     """
     once = {name: sample(c, 1, clock, warm=False) for name, c in contenders.items()}
-    shortest = min(once.values())
+    shortest = min(us for name, us in once.items() if name != needed or len(once) == 1)
     share = min(1e6 * seconds / ROUNDS / len(contenders), 1e6 * SECONDS_PER_SAMPLE)
-    is_long = shortest > share
+    is_long = min(once.values()) > share
     limit = (BEHIND if is_long else FAR_BEHIND) * shortest
     for name, us in once.items():
         if us > limit and name != needed and not is_long:
