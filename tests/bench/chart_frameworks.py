@@ -51,9 +51,9 @@ def _panel(axes: Axes, operators: Sequence[str], rows: Sequence[Mapping[str, Any
     for kind, (marker, colour) in KINDS.items():
         found = {row["operator"]: row["ratio"] for row in rows if row["kind"] == kind}
         places = [operators.index(name) for name in found]
-        axes.scatter(list(found.values()), places, 26, colour, marker, label=kind, zorder=3)
+        axes.scatter(list(found.values()), places, 26, colour, marker=marker, label=kind, zorder=3)
     axes.axvline(1, color="black", linewidth=0.8)
-    axes.axvspan(axes.get_xlim()[0] * 0 + 1e-3, 1, color="#0b6e4f", alpha=0.06)
+    axes.axvspan(1e-3, 1, color="#0b6e4f", alpha=0.06)
     axes.set_xscale("log")
     ratios = [row["ratio"] for row in rows]
     axes.set_xlim(min(*ratios, 0.5) / 1.4, max(*ratios, 2) * 1.4)

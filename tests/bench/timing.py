@@ -92,25 +92,26 @@ def timed_within(
     """As ``timed``, for about ``seconds`` in all; contenders have run before.
 
     Each contender runs once. Those that take more than ``FAR_BEHIND`` times the shortest time, in
-    that call and another, do not run again; the one that is ``needed`` runs in any case, and its
-    time does not count as the shortest. The others run turn by turn, in ``ROUNDS`` rounds of
-    samples of equal duration. Where a single call takes longer than that, there are fewer rounds,
-    and at least ``LEAST_ROUNDS`` with the first call; then those that take ``BEHIND`` times the
-    shortest time do not run again.
+    that call and another, do not run again; those with ``needed`` in their names run in any case,
+    and their times do not count as the shortest. The others run turn by turn, in ``ROUNDS`` rounds
+    of samples of equal duration. Where a single call takes longer than that, there are fewer
+    rounds, and at least ``LEAST_ROUNDS`` with the first call; then those that take ``BEHIND`` times
+    the shortest time do not run again.
 
     Returns:
         Times by contender, and the microseconds of the quicker call of those far behind.
     """
     once = {name: sample(c, 1, clock, warm=False) for name, c in contenders.items()}
-    shortest = min(us for name, us in once.items() if name != needed or len(once) == 1)
+    peers = {name for name in once if not needed or needed not in name}
+    shortest = min(once[name] for name in peers or once)
     share = min(1e6 * seconds / ROUNDS / len(contenders), 1e6 * SECONDS_PER_SAMPLE)
     is_long = min(once.values()) > share
     limit = (BEHIND if is_long else FAR_BEHIND) * shortest
     for name, us in once.items():
-        if us > limit and name != needed and not is_long:
+        if us > limit and name in peers and not is_long:
             # An interruption is no reason to leave a contender out.
             once[name] = min(us, sample(contenders[name], 1, clock, warm=False))
-    behind = {name: us for name, us in once.items() if us > limit and name != needed}
+    behind = {name: us for name, us in once.items() if us > limit and name in peers}
     kept = {name: c for name, c in contenders.items() if name not in behind}
     counts = {name: max(1, int(share / max(once[name], 0.01))) for name in kept}
     samples = {name: [us] if is_long else [] for name, us in once.items() if name in kept}
