@@ -56,6 +56,9 @@ LONGEST_CHAIN_OF_COMPONENTS = 100
 MAX_EQNS_OF_MANY_BODIES = 200
 MAX_EQNS_OF_WIDE_VALUES = 600
 MAX_EQNS_OF_GANGS = 8000
+# Beyond, a second body of gangs takes LLVM seconds: arrays of any strides are added to in the order
+# of points (docs/decisions/143).
+MAX_EQNS_OF_ONE_ORDER = 600
 # The gang of the body for arrays of any strides.
 NARROW_GANG = 16
 # Rows that a gang may run together, and the registers for the values that they carry.
@@ -245,7 +248,7 @@ def choose_bodies(func: Func, gang: int, tile_rows: int) -> Bodies:
     """The bodies of ``func`` for gangs of ``gang`` threads, and tiles of ``tile_rows`` rows."""
     eqns = list(walk_eqns(func.body))
     is_large = len(eqns) > MAX_EQNS_OF_MANY_BODIES
-    if gang > 1 and not adds_in_order(func):
+    if gang > 1 and len(eqns) <= MAX_EQNS_OF_ONE_ORDER and not adds_in_order(func):
         # Arrays of any strides have the sums that packed ones have (docs/decisions/143).
         needs_tail = not _suits_any_strides(func, eqns) and _needs_tail(func, eqns)
         return Bodies(gang, needs_tail and not is_large, 0)
