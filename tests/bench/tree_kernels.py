@@ -200,6 +200,25 @@ def attention(q: F2, keys: F2, values: F2, y: F2):
         y[i, c] = y[i, c] / total
 
 
+@kc.func
+def gate(a: float, b: float, x: float, y: float) -> float:
+    return 1.0 / (1.0 + kc.exp(-(a * x + b * y)))
+
+
+@kc.kernel
+def cells(w: F1, x: F1, y: F1):
+    i = kc.tid()
+    first, second = x[i], x[i]
+    kept, long_kept = float(0.0), float(0.0)
+    for _ in range(1000):
+        kept = gate(w[0], w[1], first, x[i]) * kept + gate(w[2], w[3], first, x[i])
+        first = gate(w[4], w[5], first, x[i]) * kc.tanh(kept)
+        added = gate(w[6], w[7], second, first) * kc.tanh(w[8] * second + w[9] * first)
+        long_kept = gate(w[10], w[11], second, first) * long_kept + added
+        second = gate(w[12], w[13], second, first) * kc.tanh(long_kept)
+    y[i] = second
+
+
 def dense_layer(size: int) -> kc.Kernel:
     """A layer of a network whose thread holds a vector; loops over components are unrolled."""
     numbers, vector = tuple(range(size)), kc.types.vector(size, kc.float32)
@@ -369,6 +388,12 @@ def kernels() -> dict[str, Callable[[], Any]]:
             convolution,
             (size,),
             lambda n=size: [floats(n + 16), floats(16), floats(n)],
+        )
+    for size in (14, 32):
+        made[f"cells {size}"] = (
+            cells,
+            (size,),
+            lambda n=size: [floats(14), floats(n), floats(n)],
         )
     for size in (20, 32):
         made[f"dense layer {size}"] = (

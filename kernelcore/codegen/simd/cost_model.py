@@ -51,10 +51,12 @@ LEAST_CHAIN = 30
 LONGEST_CHAIN = 400
 # Kernels that sort component groups keep more values: beyond this many instructions, one register.
 LONGEST_CHAIN_OF_COMPONENTS = 100
-# Sizes of a kernel in equations beyond which LLVM's time counts: packed and scalar bodies only,
-# then one register per value, then no gangs.
+# Sizes of a kernel in equations beyond which LLVM's time counts: packed and general bodies only,
+# then one register per value, then a scalar general body also where threads have loops, then no
+# gangs.
 MAX_EQNS_OF_MANY_BODIES = 200
 MAX_EQNS_OF_WIDE_VALUES = 600
+MAX_EQNS_OF_NARROW_GANGS = 2000
 MAX_EQNS_OF_GANGS = 8000
 # Beyond, a second body of gangs takes LLVM seconds: arrays of any strides are added to in the order
 # of points (docs/decisions/143).
@@ -247,17 +249,20 @@ def is_straight(func: Func, gang: int) -> bool:
 def choose_bodies(func: Func, gang: int, tile_rows: int) -> Bodies:
     """The bodies of ``func`` for gangs of ``gang`` threads, and tiles of ``tile_rows`` rows."""
     eqns = list(walk_eqns(func.body))
-    is_large = len(eqns) > MAX_EQNS_OF_MANY_BODIES
+    has_many = len(eqns) <= MAX_EQNS_OF_MANY_BODIES
     if gang > 1 and len(eqns) <= MAX_EQNS_OF_ONE_ORDER and not adds_in_order(func):
         # Arrays of any strides have the sums that packed ones have (docs/decisions/143).
         needs_tail = not _suits_any_strides(func, eqns) and _needs_tail(func, eqns)
-        return Bodies(gang, needs_tail and not is_large, 0)
-    if gang == 1 or is_large:
+        return Bodies(gang, needs_tail and has_many, 0)
+    if gang == 1:
         return Bodies()
-    collapse_limit = _collapse_limit(func, eqns) if tile_rows == 1 else 0
-    if _suits_any_strides(func, eqns):
+    collapse_limit = _collapse_limit(func, eqns) if has_many and tile_rows == 1 else 0
+    # Threads with loops run long: so do, one by one, the few that fill no gang.
+    has_loops = any(eqn.op.kind in LOOPS for eqn in eqns)
+    most = MAX_EQNS_OF_NARROW_GANGS if has_loops else MAX_EQNS_OF_MANY_BODIES
+    if len(eqns) <= most and _suits_any_strides(func, eqns):
         return Bodies(min(gang, NARROW_GANG), False, collapse_limit)
-    return Bodies(1, _needs_tail(func, eqns), collapse_limit)
+    return Bodies(1, has_many and _needs_tail(func, eqns), collapse_limit)
 
 
 def _suits_any_strides(func: Func, eqns: Sequence[Eqn]) -> bool:

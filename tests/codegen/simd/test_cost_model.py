@@ -13,7 +13,14 @@ import kernelcore as kc
 from kernelcore.base.host import NO_MASKS, Host, host
 from kernelcore.codegen.analysis.uniformity import row_major_accesses
 from kernelcore.codegen.reduction.accumulation import adds_in_order
-from kernelcore.codegen.simd.cost_model import best_gang, rows_per_tile
+from kernelcore.codegen.simd.cost_model import (
+    MAX_EQNS_OF_MANY_BODIES,
+    NARROW_GANG,
+    Bodies,
+    best_gang,
+    choose_bodies,
+    rows_per_tile,
+)
 from kernelcore.codegen.simd.interleaved import register_lanes
 from kernelcore.codegen.simd.loop_vectorize import LOOP_LANES
 from kernelcore.codegen.simd.strategy import (
@@ -22,6 +29,7 @@ from kernelcore.codegen.simd.strategy import (
     choose_strategy,
 )
 from kernelcore.ir.core import Func
+from kernelcore.ir.walk import walk_eqns
 from kernelcore.passes.pipeline import optimize
 from tests.codegen.simd.test_adjoints import adjoint_of_density
 from tests.helpers.vectorised.case import F32, F32_2D, VEC3
@@ -122,6 +130,32 @@ def test_form_follows_from_the_work_of_an_iteration() -> None:
         vectorised
     ] * 2
     assert choose_strategy(optimize(sparse_product.func), host()) == VectorStrategy()
+
+
+@kc.kernel
+def unrolled(x: F32, n: int, y: F32):
+    i = kc.tid()
+    v = x[i]
+    for _ in range(n):
+        for step in kc.static(tuple(range(60))):
+            v = kc.tanh(0.5 * v + float(step)) + kc.sin(v)
+    y[i] = v
+
+
+@kc.kernel
+def unrolled_once(x: F32, y: F32):
+    i = kc.tid()
+    v = x[i]
+    for step in kc.static(tuple(range(60))):
+        v = kc.tanh(0.5 * v + float(step)) + kc.sin(v)
+    y[i] = v
+
+
+def test_few_threads_of_large_kernels_are_a_gang_where_they_have_loops() -> None:
+    for kernel, lanes in ((unrolled, NARROW_GANG), (unrolled_once, 1)):
+        func = optimize(kernel.func)
+        assert len(list(walk_eqns(func.body))) > MAX_EQNS_OF_MANY_BODIES
+        assert choose_bodies(func, 32, 1) == Bodies(lanes)
 
 
 @kc.kernel
