@@ -30,6 +30,7 @@ from kernelcore.language.types import MAX_EXTENT, ArrayType, Scalar, as_array
 from kernelcore.launch.kernel import Kernel
 from kernelcore.operators.array_text import array_text, beyond_launch
 from kernelcore.operators.identifiers import identifiers
+from kernelcore.operators.whole_results import without_zeros
 from kernelcore.passes.access.accumulation_plan import accumulated_arrays
 from kernelcore.passes.access.effects import AccessMap, GridIndexedAxis
 from kernelcore.passes.access.elementwise import Part, parts
@@ -136,14 +137,8 @@ class Operation:
     @cached_property
     def key(self) -> str:
         """A hash: equal keys mean equal operations, in every process."""
-        described = (
-            self.operands,
-            self.results,
-            self.visible,
-            self.bindings,
-            self.grid,
-            self.covered,
-        )
+        shown = self.operands, self.results, self.visible
+        described = (*shown, self.bindings, self.grid, self.covered)
         return key_of(canonical(self.func), repr(described))
 
     def __hash__(self) -> int:
@@ -328,7 +323,11 @@ class Operation:
     @cached_property
     def optimized(self) -> Func:
         """The kernel, ready for code generation."""
-        return optimize(self.func)
+        return optimize(self._without_zeros[0])
+
+    @cached_property
+    def _without_zeros(self) -> tuple[Func, tuple[Binding, ...]]:
+        return without_zeros(self.func, self.bindings, self.like, self.results, self.grid)
 
     @cached_property
     def is_elementwise(self) -> bool:
@@ -352,7 +351,7 @@ class Operation:
     @cached_property
     def signature(self) -> native.LaunchDescriptor:
         """The kernel as native launchers take it."""
-        return make_signature(self.optimized, self.compiled, self.bindings, self.covered)
+        return make_signature(self.optimized, self.compiled, self._without_zeros[1], self.covered)
 
     @cached_property
     def native(self) -> native.Operation:

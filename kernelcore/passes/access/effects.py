@@ -189,7 +189,7 @@ class AccessMap:
         writes = [a for a in others if a.eqn.op.kind in WRITES]
         order = {eqn: n for n, eqn in enumerate(walk_eqns(self.func.body))}
         return self._deciding_axes([*loads, *others]) >= set(range(self.func.rank)) and all(
-            order[a.eqn] < order[b.eqn] and not _share_loop(a, b) for a in loads for b in writes
+            order[a.eqn] < order[b.eqn] and not shares_loop(a, b) for a in loads for b in writes
         )
 
     def stored_first(self, array: Atom) -> bool:
@@ -204,7 +204,7 @@ class AccessMap:
         # to compare access by access.
         by_component: dict[Hashable, list[tuple[int, Access]]] = {}
         for number, write in enumerate(writes):
-            by_component.setdefault(_component(write), []).append((number, write))
+            by_component.setdefault(component_named(write), []).append((number, write))
         unknown = by_component.pop(None, [])
         groups = [[*group, *unknown] for group in by_component.values()] or [unknown]
         return not any(
@@ -219,7 +219,7 @@ class AccessMap:
         if disjoint(a, b) or _exclusive(a, b):
             return False
         # In a loop what is later runs before the next iteration, which stores elsewhere.
-        return is_earlier or (_share_loop(a, b) and self.index_keys(a) != self.index_keys(b))
+        return is_earlier or (shares_loop(a, b) and self.index_keys(a) != self.index_keys(b))
 
     def covers_grid(self, array: Atom) -> bool:
         """Whether every thread stores the element at its own launch index, unconditionally.
@@ -298,7 +298,7 @@ def _widens(eqn: Eqn) -> bool:
     return old in _INTS and new in _INTS and _INTS.index(new) >= _INTS.index(old)
 
 
-def _component(access: Access) -> tuple[float, ...] | None:
+def component_named(access: Access) -> tuple[float, ...] | None:
     """The indices of the component that ``access`` names, if they are known."""
     found = access.indices[access.outer_ndim :]
     known = tuple(i.value for i in found if isinstance(i, Const))
@@ -323,7 +323,8 @@ def disjoint(a: Access, b: Access) -> bool:
     )
 
 
-def _share_loop(a: Access, b: Access) -> bool:
+def shares_loop(a: Access, b: Access) -> bool:
+    """Whether a loop is around both ``a`` and ``b``."""
     return any(
         eqn_a is eqn_b and eqn_a.op.kind is not OpKind.IF
         for (eqn_a, _), (eqn_b, _) in zip(a.path, b.path, strict=False)

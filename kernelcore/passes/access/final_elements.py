@@ -1,11 +1,19 @@
-"""Arrays that hold, after a launch, what the launch loaded from them."""
+"""What arrays hold after a launch: what it loaded from them, or only what it wrote."""
 
 from __future__ import annotations
 
-from kernelcore.ir.core import Atom, Const, Eqn
-from kernelcore.ir.op import WRITES, OpKind
-from kernelcore.ir.walk import walk_eqns
-from kernelcore.passes.access.effects import Access, AccessMap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TypeAlias
+
+from kernelcore.builtins.arithmetic import add, range_len, sub
+from kernelcore.ir.builder import zero
+from kernelcore.ir.core import NO_ATTRS, Atom, Const, Eqn, Func, Region, Var
+from kernelcore.ir.op import STORE, WRITES, OpKind
+from kernelcore.ir.walk import atoms_in, replace_body, rewrite, walk_eqns
+from kernelcore.language.types import ArrayType, Scalar, int32
+from kernelcore.passes.access.effects import Access, AccessMap, component_named, shares_loop
 from kernelcore.passes.access.index_offsets import base_and_offset, definitions
 
 
@@ -74,3 +82,138 @@ def _loops(access: Access) -> list[Eqn]:
 def _is_fixed(accesses: AccessMap, index: Atom) -> bool:
     """Whether ``index`` has one value in all iterations: it is uniform or the launch index."""
     return accesses.is_uniform(index) or accesses.decides(index)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The extent of an array parameter on one axis."""
+
+    array: Atom
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class GridAxis:
+    """The extent of the launch on one axis."""
+
+    axis: int
+
+
+_ZERO, _ONE = (Const(int32, number) for number in (0, 1))
+# The extent that an index goes through, from 0 on.
+Range: TypeAlias = Axis | GridAxis
+
+
+def first_writes(
+    accesses: AccessMap, array: Atom, goes_through: Callable[[Axis, Range], bool]
+) -> list[Eqn] | None:
+    """The writes by which a launch first reaches the elements of ``array``, which are all of them.
+
+    None where elements may be loaded, or keep what they held before. If some of these writes are
+    additions, each element is reached once by one of them before anything else is done to it.
+
+    Args:
+        accesses: Those of the kernel.
+        array: A parameter.
+        goes_through: Whether an axis of the array is as long as what an index goes through.
+    """
+    found, type_ = accesses.of(array), array.type
+    if array in accesses.snippets or not isinstance(type_, ArrayType):
+        return None
+    used, defined = atoms_in(accesses.func.body), definitions(accesses.func)
+    adds = [a for a in found if a.eqn.op.kind is OpKind.ATOMIC_ADD and a.eqn.out not in used]
+    stores = [a for a in found if a.eqn.op.kind is OpKind.STORE]
+    if len(adds) + len(stores) < len(found) or (adds and not accesses.owned(array)):
+        return None
+    chosen: list[Eqn] = []
+    for component in product(*map(range, type_.components)):
+        parts = [a for a in found if component_named(a) in (component, None)]
+        first = next(
+            (a for a in parts if _is_whole(accesses, a, component, goes_through, defined)), None
+        )
+        if first is None or (adds and not _is_first(accesses, first, parts)):
+            return None
+        chosen.append(first.eqn)
+    return chosen
+
+
+def _is_first(accesses: AccessMap, first: Access, parts: Sequence[Access]) -> bool:
+    """Whether none of ``parts`` reaches an element before ``first``, which does so once."""
+    keys = accesses.index_keys(first)
+    return first is parts[0] and all(
+        accesses.index_keys(a) == keys and a.path == first.path
+        for a in parts
+        if shares_loop(a, first)
+    )
+
+
+def _is_whole(
+    accesses: AccessMap,
+    access: Access,
+    component: tuple[int, ...],
+    goes_through: Callable[[Axis, Range], bool],
+    defined: Mapping[Var, Eqn],
+) -> bool:
+    """Whether ``access`` runs in every thread, for all elements of its array together."""
+    is_in_loops = all(eqn.op.kind is OpKind.FOR for eqn, _ in access.path)
+    if not is_in_loops or component_named(access) != component:
+        return False
+    ranges: dict[Atom, Range | None] = {
+        eqn.regions[0].params[0]: _range(eqn, defined) for eqn, _ in access.path
+    }
+    outer = access.indices[: access.outer_ndim]
+    # A loop over something else may make no iteration, or several.
+    if len({*outer}) < len(outer) or not ranges.keys() <= {*outer}:
+        return False
+    for axis, index in enumerate(outer):
+        made = defined.get(index) if isinstance(index, Var) else None
+        is_launch_index = made is not None and made.op.kind is OpKind.TID
+        found = GridAxis(made.attrs["axis"]) if made and is_launch_index else ranges.get(index)
+        if found is None or not goes_through(Axis(access.eqn.inputs[0], axis), found):
+            return False
+    return True
+
+
+def _range(loop: Eqn, defined: Mapping[Var, Eqn]) -> Range | None:
+    """What the index of ``loop`` goes through from 0 on, forwards or backwards."""
+
+    def maker(atom: Atom) -> Eqn | None:
+        return defined.get(atom) if isinstance(atom, Var) else None
+
+    start, stop, step = loop.inputs[:3]
+    if _is_number(step, -1) and _is_number(stop, -1):
+        last = maker(start)
+        if last is None or last.op is not sub.op or not _is_number(last.inputs[1], 1):
+            return None
+        count = maker(last.inputs[0])
+        if count is None:
+            return None
+        # The adjoint of a loop over n counts down from ``range_len(0, n, 1) - 1``.
+        is_length = count.op is range_len.op
+        start, stop, step = count.inputs if is_length else (_ZERO, last.inputs[0], _ONE)
+    made = maker(stop)
+    if not (_is_number(start, 0) and _is_number(step, 1)) or made is None:
+        return None
+    return Axis(made.inputs[0], made.attrs["axis"]) if made.op.kind is OpKind.DIM else None
+
+
+def _is_number(atom: Atom, value: int) -> bool:
+    return isinstance(atom, Const) and atom.value == value
+
+
+def with_stores(func: Func, first: Iterable[Eqn]) -> Func:
+    """``func`` whose additions ``first`` store instead; their elements were zero before."""
+
+    def change(eqn: Eqn) -> Eqn | Region:
+        if eqn.op.kind is not OpKind.ATOMIC_ADD or eqn.outputs[0] not in made:
+            return eqn
+        *place, value = eqn.inputs
+        assert isinstance(value.type, Scalar)
+        # The sum of zero and a negative zero is zero.
+        total = Var(value.type, "total")
+        plus_zero = Eqn(add.op, (value, zero(value.type)), (total,), NO_ATTRS, (), eqn.loc)
+        store = Eqn(STORE, (*place, total), (), NO_ATTRS, (), eqn.loc)
+        return Region((), (plus_zero, store), (zero(value.type),))
+
+    made = {out for eqn in first for out in eqn.outputs}
+    return replace_body(func, rewrite(func.body, change)) if made else func

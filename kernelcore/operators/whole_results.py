@@ -1,0 +1,72 @@
+"""Results that a kernel writes as a whole: their memory need not be zero before the launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Protocol
+
+from kernelcore.compiler.launch_descriptor import Binding, Role, ZeroFill
+from kernelcore.ir.core import Atom, Func
+from kernelcore.passes.access.effects import AccessMap
+from kernelcore.passes.access.final_elements import (
+    Axis,
+    GridAxis,
+    Range,
+    first_writes,
+    with_stores,
+)
+
+# Extents that are equal are so in every call.
+Shape = Sequence[object]
+
+
+class _Result(Protocol):
+    """A result of an Operation."""
+
+    @property
+    def shape(self) -> Shape: ...
+
+
+def without_zeros(
+    func: Func,
+    bindings: tuple[Binding, ...],
+    shape_of_operand: Callable[[int], Shape],
+    results: Sequence[_Result],
+    grid: Shape,
+) -> tuple[Func, tuple[Binding, ...]]:
+    """A kernel and its bindings with no zeros for new results that it writes as a whole.
+
+    Where the kernel adds to such a result, the addition that reaches an element first stores it.
+    """
+    made = [
+        at
+        for at, bound in enumerate(bindings)
+        if bound.role is Role.OUTPUT and bound.operand < 0 and bound.zero is not ZeroFill.NEVER
+    ]
+    if not made:
+        return func, bindings
+    shape_of: dict[Atom, Shape] = {
+        param: shape_of_operand(bound.operand)
+        if bound.operand >= 0
+        else results[bound.result].shape
+        for param, bound in zip(func.params, bindings, strict=True)
+    }
+
+    def goes_through(axis: Axis, index_range: Range) -> bool:
+        match index_range:
+            case GridAxis(at):
+                found = grid[at]
+            case Axis(array, at):
+                found = shape_of[array][at]
+        return found == shape_of[axis.array][axis.axis]
+
+    accesses = AccessMap(func)
+    writes = {at: first_writes(accesses, func.params[at], goes_through) for at in made}
+    whole = {at: eqns for at, eqns in writes.items() if eqns is not None}
+    launched = tuple(
+        replace(bound, zero=ZeroFill.NEVER) if at in whole else bound
+        for at, bound in enumerate(bindings)
+    )
+    return with_stores(func, chain(*whole.values())), launched
