@@ -16,6 +16,8 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from multiprocessing.connection import Connection
+from multiprocessing.pool import ThreadPool
 
 import numpy as np
 
@@ -117,15 +119,46 @@ KINDS: dict[str, tuple[Callable[[int], bool], Callable[[int], str]]] = {
 }
 
 
-def check_all(seeds: range, kind: str = "values") -> tuple[int, list[str]]:
-    """How many programs of ``seeds`` ran, and what was wrong."""
+def check_all(
+    seeds: range, kind: str = "values", at: Callable[[int], object] = lambda _: None
+) -> tuple[int, list[str]]:
+    """How many programs of ``seeds`` ran, and what was wrong; ``at`` is told each seed before."""
     run, text = KINDS[kind]
     ran, wrong = 0, list[str]()
     for seed in seeds:
+        at(seed)
         try:
             ran += run(seed)
         except Exception:  # noqa: BLE001 - whatever a program ends with is a finding
             wrong.append(f"seed {seed}\n{text(seed)}\n{traceback.format_exc()}")
+    return ran, wrong
+
+
+def _work(pipe: Connection, seeds: range, kind: str) -> None:
+    pipe.send(check_all(seeds, kind, pipe.send))
+
+
+def check_apart(seeds: range, kind: str) -> tuple[int, list[str]]:
+    """As ``check_all``, in processes of their own: a program that ends one is a finding as well."""
+    context = multiprocessing.get_context("spawn")
+    ran, wrong = 0, list[str]()
+    while seeds:
+        pipe, other = context.Pipe(duplex=False)
+        process = context.Process(target=_work, args=(other, seeds, kind))
+        process.start()
+        other.close()
+        last = seeds[0]
+        try:
+            while isinstance(found := pipe.recv(), int):
+                last = found
+        except EOFError:
+            process.join()
+            text = KINDS[kind][1](last)
+            wrong.append(f"seed {last} ended its process with {process.exitcode}\n{text}\n")
+            ran, seeds = ran + last - seeds[0], range(last + 1, seeds.stop)
+        else:
+            process.join()
+            return ran + found[0], wrong + found[1]
     return ran, wrong
 
 
@@ -144,11 +177,9 @@ def main() -> None:
     args = parser.parse_args()
     os.environ["KC_CACHE"] = "0"
     start, ran, failed, seen = time.perf_counter(), 0, 0, 0
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(args.processes, maxtasksperchild=1) as pool:
-        for count, wrong in pool.imap(
-            partial(check_all, kind=args.kind), parts(args.first, args.count)
-        ):
+    with ThreadPool(args.processes) as pool:
+        work = partial(check_apart, kind=args.kind)
+        for count, wrong in pool.imap(work, parts(args.first, args.count)):
             ran, failed, seen = ran + count, failed + len(wrong), seen + 1
             print(*wrong, sep="\n", end="")
             at = min(args.first + seen * PROGRAMS_PER_PROCESS, args.first + args.count)
