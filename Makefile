@@ -53,6 +53,13 @@ test-jax-newest:
 # module; KC_FUZZ_SEED chooses other programs.
 fuzz: fuzz-values fuzz-derivatives
 
+# Short programs from the seed FIRST on, by two processes; KIND is values or derivatives.
+FIRST ?= 0
+COUNT ?= 100000
+KIND ?= values
+fuzz-short: $(VENV)/.built
+	$(BIN)/python -m tests.fuzz.campaign $(FIRST) $(COUNT) --processes 2 --kind $(KIND)
+
 FUZZ_ROUNDS ?= 20
 fuzz-values: export KC_FUZZ_PROGRAMS = 1000
 fuzz-values: $(VENV)/.built
@@ -141,13 +148,6 @@ test-pages: $(VENV)/.built
 	  output/explain.html output/explain.png
 
 # Malformed DLPack capsules and array interfaces.
-# Short programs from the seed FIRST on, by two processes; KIND is values or derivatives.
-FIRST ?= 0
-COUNT ?= 100000
-KIND ?= values
-fuzz-short: $(VENV)/.built
-	$(BIN)/python -m tests.fuzz.campaign $(FIRST) $(COUNT) --processes 2 --kind $(KIND)
-
 fuzz-capsules: export KC_FUZZ_CAPSULES ?= 200000
 fuzz-capsules: $(VENV)/.built
 	$(BIN)/python -m pytest -q tests/fuzz/test_capsules.py

@@ -119,27 +119,31 @@ KINDS: dict[str, tuple[Callable[[int], bool], Callable[[int], str]]] = {
 }
 
 
-def check_all(
-    seeds: range, kind: str = "values", at: Callable[[int], object] = lambda _: None
-) -> tuple[int, list[str]]:
-    """How many programs of ``seeds`` ran, and what was wrong; ``at`` is told each seed before."""
+def check_all(seeds: range, kind: str = "values") -> Iterator[tuple[int, bool, str]]:
+    """Per seed: itself, whether its program ran, and what was wrong.
+
+    Before each there is the seed with False and no text, for who has to know what runs.
+    """
     run, text = KINDS[kind]
-    ran, wrong = 0, list[str]()
     for seed in seeds:
-        at(seed)
+        yield seed, False, ""
         try:
-            ran += run(seed)
+            yield seed, run(seed), ""
         except Exception:  # noqa: BLE001 - whatever a program ends with is a finding
-            wrong.append(f"seed {seed}\n{text(seed)}\n{traceback.format_exc()}")
-    return ran, wrong
+            yield seed, True, f"seed {seed}\n{text(seed)}\n{traceback.format_exc()}"
 
 
 def _work(pipe: Connection, seeds: range, kind: str) -> None:
-    pipe.send(check_all(seeds, kind, pipe.send))
+    for row in check_all(seeds, kind):
+        pipe.send(row)
+    pipe.send(None)
 
 
 def check_apart(seeds: range, kind: str) -> tuple[int, list[str]]:
-    """As ``check_all``, in processes of their own: a program that ends one is a finding as well."""
+    """How many programs of ``seeds`` ran, in processes of their own, and what was wrong.
+
+    A program that ends its process is a finding as well.
+    """
     context = multiprocessing.get_context("spawn")
     ran, wrong = 0, list[str]()
     while seeds:
@@ -149,16 +153,18 @@ def check_apart(seeds: range, kind: str) -> tuple[int, list[str]]:
         other.close()
         last = seeds[0]
         try:
-            while isinstance(found := pipe.recv(), int):
-                last = found
+            while (row := pipe.recv()) is not None:
+                last, has_run, found = row
+                ran += has_run
+                wrong += [found] if found else []
         except EOFError:
             process.join()
             text = KINDS[kind][1](last)
             wrong.append(f"seed {last} ended its process with {process.exitcode}\n{text}\n")
-            ran, seeds = ran + last - seeds[0], range(last + 1, seeds.stop)
+            ran, seeds = ran + 1, range(last + 1, seeds.stop)
         else:
             process.join()
-            return ran + found[0], wrong + found[1]
+            return ran, wrong
     return ran, wrong
 
 
