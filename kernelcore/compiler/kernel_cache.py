@@ -19,7 +19,7 @@ from kernelcore.base.config import config
 from kernelcore.base.disk_cache import DiskCache, default_cache, key_of
 from kernelcore.base.host import host, package_text
 from kernelcore.base.lazy import Deferred
-from kernelcore.base.literal import is_like, read
+from kernelcore.base.literal import read
 from kernelcore.base.source_digest import package_version
 from kernelcore.language.definition_key import definition_key
 from kernelcore.language.types import SourceType
@@ -81,7 +81,10 @@ class KernelEntry:
 
 
 def recall(
-    entry: Callable[[], KernelEntry | None], what: str, like: Any, find: Callable[[], Any]
+    entry: Callable[[], KernelEntry | None],
+    what: str,
+    is_right: Callable[[Any], bool],
+    find: Callable[[], Any],
 ) -> Any:
     """What the cache has at ``entry`` as ``what``; else what ``find`` gives, which is kept.
 
@@ -89,12 +92,12 @@ def recall(
         entry: Says where the cache keeps the kernel, if it does; asked again after ``find``, which
             may read another kernel than the one that the cache knows.
         what: The name.
-        like: The types of the literal; see ``is_like``.
+        is_right: Whether a literal may be what ``find`` gives.
         find: Computes it.
     """
     place = entry()
     known = place and place.load(what)
-    if not is_like(known, like):
+    if not is_right(known):
         known = find()
         if place := entry():
             place.store(what, known)

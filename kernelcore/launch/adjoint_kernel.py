@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kernelcore.base import native
 from kernelcore.base.errors import KernelGradError
 from kernelcore.base.lazy import Deferred
+from kernelcore.base.literal import is_like
 from kernelcore.base.threads import cached_property
 from kernelcore.compiler.kernel_cache import recall
 from kernelcore.launch.executable import Executable
@@ -64,6 +65,16 @@ class AdjointFacts(NamedTuple):
 _LITERAL: Any = ([(int, int)], [int], [(int, bool, bool)], [int], [(int, bool, bool)])
 
 
+def _is_right(facts: Any, count: int) -> bool:
+    """Whether ``facts`` may be those of an adjoint of a kernel with ``count`` parameters."""
+    if not is_like(facts, _LITERAL):
+        return False
+    found = AdjointFacts(*facts)
+    parts = {part for _, part in found.order}
+    named = [i for i, *_ in (*found.order, *found.primals, *found.counted)] + list(found.extrema)
+    return parts <= set(Part) and all(0 <= i < count for i in named)
+
+
 # The parameters whose cotangents are computed, the arrays whose cotangents are given, and the axes
 # on which launches have one point.
 Derivation = tuple[tuple[int, ...], tuple[int, ...], frozenset[int]]
@@ -75,6 +86,7 @@ class Adjoint:
     Args:
         primal: Gives the kernel.
         derivation: What it is derived for.
+        count: How many parameters the kernel has.
         entry: Says where the disk cache keeps the adjoint.
 
     Attributes:
@@ -97,6 +109,7 @@ class Adjoint:
         self,
         primal: Callable[[], Func],
         derivation: Derivation,
+        count: int,
         entry: Callable[[], KernelEntry | None] = lambda: None,
     ) -> None:
         self._primal, self._derivation = primal, derivation
@@ -107,7 +120,11 @@ class Adjoint:
             return found and found.of_part(f"adjoint {cotangents} {sorted(single)}, {part}")
 
         self.memories: dict[Device, native.AdjointMemory] = {}
-        found = AdjointFacts(*recall(lambda: entry_of("facts"), "facts", _LITERAL, self._facts))
+
+        def is_right(facts: Any) -> bool:
+            return _is_right(facts, count)
+
+        found = AdjointFacts(*recall(lambda: entry_of("facts"), "facts", is_right, self._facts))
         self.order = tuple((i, Part(part)) for i, part in found.order)
         self.extrema, self.count_order = found.extrema, found.count_order
         self.primals = tuple(i for i, _, _ in found.primals)
@@ -189,7 +206,7 @@ def derive(kernel: Kernel, derivation: Derivation) -> Adjoint:
             return kernel.adjoints[wanted]
 
     def make(wanted: Derivation) -> Adjoint:
-        made = Adjoint(lambda: kernel.func, wanted, lambda: kernel.entry)
+        made = Adjoint(lambda: kernel.func, wanted, len(kernel.leaves), lambda: kernel.entry)
         return kernel.adjoints.setdefault(wanted, made)
 
     try:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernelcore.base.lazy import Deferred
+from kernelcore.base.literal import is_like
 from kernelcore.compiler.kernel_cache import recall
 from kernelcore.language.effect import Effect
 
@@ -24,7 +25,10 @@ def effects(kernel: Kernel) -> tuple[Effect, ...]:
     def find() -> list[tuple[bool, ...]]:
         return [tuple(effect) for effect in access.effects(kernel.func)]
 
-    rows = recall(lambda: kernel.entry, "effects", [(bool,) * 3], find)
+    def is_right(rows: Any) -> bool:
+        return is_like(rows, [(bool,) * 3]) and len(rows) == len(kernel.leaves)
+
+    rows = recall(lambda: kernel.entry, "effects", is_right, find)
     return tuple(Effect(*row) for row in rows)
 
 
@@ -38,4 +42,7 @@ def losses(kernel: Kernel) -> frozenset[int]:
         accesses, params = access.AccessMap(kernel.func), kernel.func.params
         return [i for i in in_place if not final_elements.has_what_was_loaded(accesses, params[i])]
 
-    return frozenset(recall(lambda: kernel.entry, "losses", [int], find))
+    def is_right(found: Any) -> bool:
+        return is_like(found, [int]) and set(found) <= set(in_place)
+
+    return frozenset(recall(lambda: kernel.entry, "losses", is_right, find))

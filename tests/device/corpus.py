@@ -67,7 +67,7 @@ def _derivatives(name: str, func: Func, modes: tuple[str, ...]) -> Iterator[tupl
 def adjoint(func: Func) -> Func:
     """The adjoint for all float parameters."""
     wrt, seeds = all_derivatives(func)
-    return Adjoint(lambda: func, (tuple(wrt), tuple(seeds), frozenset())).func
+    return Adjoint(lambda: func, (tuple(wrt), tuple(seeds), frozenset()), len(func.params)).func
 
 
 def tangent(func: Func) -> Func:

@@ -17,10 +17,11 @@ import pytest
 
 import kernelcore as kc
 from kernelcore.base import host as host_module
+from kernelcore.base import literal
 from kernelcore.base.disk_cache import KINDS, DiskCache
 from kernelcore.base.errors import KernelCompileError
 from kernelcore.base.native import load_object
-from kernelcore.compiler import code_store, func_text, kernel_cache
+from kernelcore.compiler import code_store, func_text
 from kernelcore.compiler.launch_descriptor import LaunchDescriptor
 from kernelcore.ir.printer import canonical
 from tests.helpers.cache_entries import intact
@@ -109,7 +110,7 @@ def test_damaged_entries_count_as_none(directory: Path) -> None:
 
 
 def read_launch(entry: bytes) -> None:
-    LaunchDescriptor.from_literal(kernel_cache._literal(entry))
+    LaunchDescriptor.from_literal(literal.read(entry))
 
 
 def read_object(entry: bytes) -> None:
