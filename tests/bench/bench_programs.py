@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import numba
+import numba  # pyright: ignore[reportMissingImports]
 import numpy as np
 import torch
 from jax import numpy as jnp

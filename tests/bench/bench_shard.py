@@ -67,7 +67,7 @@ def bench_adam() -> None:
             for n in (3, 1)
         )
         program = jax.jit(update, donate_argnums=(0, 1, 2)).lower(*state, *g, 0.001).compile()
-        used = program.memory_analysis()
+        used: Any = program.memory_analysis()
         memory[name] = used.temp_size_in_bytes + used.output_size_in_bytes
 
         def run(program: Any = program, state: Any = state, g: Any = g) -> None:

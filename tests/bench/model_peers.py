@@ -6,7 +6,7 @@ from math import cos, exp, log, sin, sqrt, tanh
 from typing import Any
 
 import jax
-import numba
+import numba  # pyright: ignore[reportMissingImports]
 import numpy as np
 import torch
 from jax import numpy as jnp

@@ -164,8 +164,10 @@ def reversed_order(x: F64, o: F64):
 
 
 TRANSPOSED = dict.fromkeys(("launch_dims", "output_dims"), ("x.shape[1]", "x.shape[0]"))
-ROWS = {"launch_dims": "x.shape[0]"}
-PRODUCT = dict.fromkeys(("launch_dims", "output_dims"), ("a.shape[0]", "b.shape[1]"))
+ROWS: dict[str, Any] = {"launch_dims": "x.shape[0]"}
+PRODUCT: dict[str, Any] = dict.fromkeys(
+    ("launch_dims", "output_dims"), ("a.shape[0]", "b.shape[1]")
+)
 Counts = dict[str, str]
 
 

@@ -114,7 +114,7 @@ def test_a_parameter_of_any_rank_has_one_index() -> None:
     @kc.kernel
     def wrong(x: AnyRank, y: AnyRank):
         i, j = kc.tid()
-        y[i, j] = x[i, j]
+        y[i, j] = x[i, j]  # pyright: ignore[reportCallIssue, reportArgumentType]
 
     with pytest.raises(kc.KernelError, match=r"1 dimension|index"):
         wrong(np.ones((2, 2), np.float32))
