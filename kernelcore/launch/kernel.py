@@ -13,8 +13,6 @@ from kernelcore.base.lazy import Deferred
 from kernelcore.base.threads import cached_property
 from kernelcore.language import source
 from kernelcore.language.bound_names import BoundNames
-from kernelcore.language.effect import Effect
-from kernelcore.language.flatten import named_leaves
 
 # Modules that declare kernels are imported without the compiler.
 if TYPE_CHECKING:
@@ -25,7 +23,8 @@ if TYPE_CHECKING:
     from kernelcore.compiler.kernel_cache import KernelEntry
     from kernelcore.frontend import specialize
     from kernelcore.ir.core import Func
-    from kernelcore.language import pickling
+    from kernelcore.language import flatten, pickling
+    from kernelcore.language.effect import Effect
     from kernelcore.language.types import ArrayType, Scalar, SourceType
     from kernelcore.launch import adjoint_kernel, executable, infer_types, kernel_facts, kernel_html
     from kernelcore.launch.adjoint_kernel import Adjoint, Derivation
@@ -41,6 +40,7 @@ else:
     kernel_html = Deferred("kernelcore.launch.kernel_html")
     stages = Deferred("kernelcore.compiler.stages")
     kernel_facts = Deferred("kernelcore.launch.kernel_facts")
+    flatten = Deferred("kernelcore.language.flatten")
     pickling = Deferred("kernelcore.language.pickling")
     pipeline = Deferred("kernelcore.passes.pipeline")
     kernel_cache = Deferred("kernelcore.compiler.kernel_cache")
@@ -299,7 +299,7 @@ class Kernel:
     def leaves(self) -> tuple[tuple[str, Scalar | ArrayType], ...]:
         """The names and types of the parameters of the IR."""
         named = [(p.name, p.type) for p in self.parameters]
-        return tuple(leaf for n, t in named if t is not None for leaf in named_leaves(n, t))
+        return tuple(leaf for n, t in named if t is not None for leaf in flatten.named_leaves(n, t))
 
     @cached_property
     def effects(self) -> tuple[Effect, ...]:
