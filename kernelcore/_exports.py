@@ -16,7 +16,7 @@ else:
 HOMES = homes(
     {
         "kernelcore.runtime.array.annotations": (
-            "array array1d array2d array3d array4d arraynd indexedarray "
+            "array1d array2d array3d array4d arraynd indexedarray "
             "indexedarray1d indexedarray2d indexedarray3d indexedarray4d"
         ),
         "kernelcore.autograd.gradcheck": "gradcheck jacobian jacobian_fd",
@@ -33,7 +33,7 @@ HOMES = homes(
             "full full_like ones ones_like to_dlpack zeros zeros_like"
         ),
         "kernelcore._native": "ArrayMemory",
-        "kernelcore.runtime.array.array": "Array",
+        "kernelcore.runtime.array.array": "Array array",
         "kernelcore.runtime.array.indexed_array": "IndexedArray",
         "kernelcore.runtime.device": (
             "Device ScopedDevice get_cuda_devices get_device get_devices get_preferred_device init "

@@ -37,8 +37,7 @@ from kernelcore.passes.access.effects import AccessMap
 from kernelcore.passes.access.fusion import Arithmetic, obstacles
 from kernelcore.passes.autodiff.rules import without_rules
 from kernelcore.passes.pipeline import optimize
-from kernelcore.runtime.array.annotations import array
-from kernelcore.runtime.array.array import Array
+from kernelcore.runtime.array.array import Array, array
 from kernelcore.runtime.device_memory import device_holding
 from kernelcore.runtime.flatten_arguments import leaves
 

@@ -15,7 +15,7 @@ import numpy as np
 from kernelcore.frontend.calls.intrinsics import tid
 from kernelcore.launch.declare import kernel
 from kernelcore.launch.launch import launch
-from kernelcore.runtime.array.annotations import array
+from kernelcore.runtime.array.array import array
 
 _COPIED_ELEMENTS = 1 << 24
 _POINTS, _STEPS, _FLOPS_PER_STEP = 1 << 14, 128, 4

@@ -9,7 +9,7 @@ from typing import Any
 
 from kernelcore.frontend.calls.intrinsics import atomic_add, tid
 from kernelcore.launch.declare import kernel
-from kernelcore.runtime.array.annotations import array
+from kernelcore.runtime.array.array import array
 
 
 @kernel

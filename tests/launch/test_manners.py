@@ -59,7 +59,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 def _subclass() -> type:
-    base: Any = kc.array
+    base: Any = kc.array2d
 
     class A(base):
         pass

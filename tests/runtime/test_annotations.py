@@ -12,13 +12,13 @@ from kernelcore.base.errors import KernelArgumentError, KernelTypeError
 from kernelcore.language.composite_types import vec3
 from kernelcore.language.types import ArrayOf
 from kernelcore.runtime.array.annotations import (
-    array,
     array2d,
     array4d,
     arraynd,
     indexedarray,
     indexedarray2d,
 )
+from kernelcore.runtime.array.array import array
 from kernelcore.runtime.array.indexed_array import IndexedArray
 
 
@@ -35,6 +35,8 @@ def test_array_annotations() -> None:
     assert indexedarray(dtype=vec3, ndim=3) == ArrayOf(vec3.kernel_type, 3, True)
     assert indexedarray2d[Any] == ArrayOf(None, 2, True)
     assert indexedarray(float) == ArrayOf(types.float32, 1, True)
+    wanted = array(dtype=vec3, ndim=2)
+    assert (wanted.dtype, wanted.ndim, wanted.shape) == (vec3, 2, (0, 0))
 
 
 @pytest.mark.parametrize(

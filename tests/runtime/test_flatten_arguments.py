@@ -12,7 +12,8 @@ from kernelcore.base.errors import KernelArgumentError
 from kernelcore.language.composite_types import mat22, quat, transform, vec2, vec3, vec3d, vec3i
 from kernelcore.language.flatten import leaf_names, leaf_types
 from kernelcore.language.types import ArrayType, float32, float64, int32, type_of
-from kernelcore.runtime.array.annotations import array, array2d, indexedarray, indexedarray2d
+from kernelcore.runtime.array.annotations import array2d, indexedarray, indexedarray2d
+from kernelcore.runtime.array.array import array
 from kernelcore.runtime.flatten_arguments import leaves
 from tests.runtime.test_structs import PARTICLE, SCENE, Material, Particle, Scene
 

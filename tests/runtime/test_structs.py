@@ -17,7 +17,8 @@ from kernelcore.base.errors import (
 )
 from kernelcore.language.composite_types import vec2, vec3, vec3d, vector
 from kernelcore.language.types import StructType, float64, int32, type_of
-from kernelcore.runtime.array.annotations import array, array2d, indexedarray2d
+from kernelcore.runtime.array.annotations import array2d, indexedarray2d
+from kernelcore.runtime.array.array import array
 from kernelcore.runtime.structs import struct
 
 

@@ -1,13 +1,13 @@
-"""``array``: annotations of parameters and data arrays; arrays looked up through indices."""
+"""Types of parameters that are arrays, as ``array2d[float]`` and ``array(dtype=float)`` ask for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any
 
-from kernelcore.base.errors import KernelArgumentError, KernelTypeError
+from kernelcore.base.errors import KernelTypeError
 from kernelcore.language.types import (
     MAX_ARRAY_DIMS,
     ArrayOf,
@@ -15,7 +15,7 @@ from kernelcore.language.types import (
     has_layout,
     type_of,
 )
-from kernelcore.runtime.array.creation import make_array, zeros
+from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.array.indexed_array import IndexedArray
 
 
@@ -35,8 +35,7 @@ class Annotation:
 
     def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type, ...]:
         raise KernelTypeError(
-            f"kc.{self.name} is no class, and data arrays have no subclasses",
-            remedy="keep the array in an attribute of the class, or write a function that makes it",
+            f"kc.{self.name} is no class", remedy="derive the class from kc.array"
         )
 
     def __getitem__(self, dtype: object) -> ArrayOf:
@@ -76,16 +75,10 @@ class Annotation:
 
 
 class ArrayAnnotation(Annotation):
-    """Makes the types of array parameters, and data arrays.
+    """Makes the types of array parameters, and data arrays of one number of dimensions.
 
-    ``array(dtype=float, ndim=2)`` and ``array2d[vec3]`` are annotations. ``dtype`` is a kernelcore
-    scalar type, Python's bool, int (32 bits) or float (32 bits), the class of a vector, matrix,
-    quaternion, transform or struct, or typing.Any for any of them. ``arraynd[float]``, or
-    ``ndim=...``, is for elementwise kernels: calls give arrays of any rank, all of one shape, and
-    the kernel sees their elements in row-major order as one dimension.
-
-    With data or a shape it makes an Array: ``array([1.0, 2.0], dtype=float)``; see
-    ``creation.make_array`` for the arguments. With a shape alone the array holds zeros.
+    ``array2d[vec3]`` and ``array2d(dtype=vec3)`` are annotations; see ``array_type``. With data or
+    a shape it makes an Array: ``array1d([1.0, 2.0], dtype=float)``. Arguments as of ``kc.array``.
 
     Raises:
         KernelTypeError: No type of an element, or a number of dimensions that kernels do not have.
@@ -94,29 +87,26 @@ class ArrayAnnotation(Annotation):
 
     __slots__ = ()
 
-    def __call__(
-        self,
-        data: Any = None,
-        dtype: Any = None,
-        shape: Any = None,
-        *,
-        ndim: int | EllipsisType | None = None,
-        **options: Any,
-    ) -> Any:
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        found = self.asked_for(args, options)
+        if found is None:
+            wanted = None if self.is_open else self.ndim
+            found = Array(*args, **{"ndim": wanted, **options})
+        return found
+
+    def asked_for(self, args: Sequence[Any], options: Mapping[str, Any]) -> ArrayOf | None:
+        """The type that a call with these arguments asks for; None if it asks for an array."""
+        names = ("data", "dtype", "shape")
+        given: dict[str, Any] = {**dict(zip(names, args, strict=False)), **options}
+        if len(args) > len(names) or not given.keys() <= {*names, "ndim"}:
+            return None
+        data, dtype, ndim = given.get("data"), given.get("dtype"), given.get("ndim")
         is_type = data is Any or type_of(data) is not None
-        if shape is None and not options and (data is None or is_type):
-            # As an annotation, it also takes dtype and ndim in order.
-            element, dims = (data, ndim if dtype is None else dtype) if is_type else (dtype, ndim)
-            return self._type(float if element is None else element, dims)
-        if data is None or is_type:
-            if shape is None:
-                raise KernelArgumentError(
-                    f"{self.name}: expected data or a shape, found {', '.join(options)} alone",
-                    remedy="give data, or leave these out to annotate a parameter",
-                )
-            return zeros(shape, float if dtype is None else dtype, **options)
-        wanted: Any = self.ndim if ndim is None and not self.is_open else ndim
-        return make_array(data, dtype, shape, ndim=wanted, **options)
+        if given.get("shape") is not None or not (data is None or is_type):
+            return None
+        # As an annotation, it also takes dtype and ndim in order.
+        element, dims = (data, ndim if dtype is None else dtype) if is_type else (dtype, ndim)
+        return self._type(float if element is None else element, dims)
 
 
 class IndexedArrayAnnotation(Annotation):
@@ -151,7 +141,6 @@ class IndexedArrayAnnotation(Annotation):
         return self._type(dtype if dtype is not None else float if data is None else data, ndim)
 
 
-array = ArrayAnnotation("array", 1, is_open=True)
 array1d = ArrayAnnotation("array1d", 1)
 array2d = ArrayAnnotation("array2d", 2)
 array3d = ArrayAnnotation("array3d", 3)
@@ -162,3 +151,24 @@ indexedarray1d = IndexedArrayAnnotation("indexedarray1d", 1)
 indexedarray2d = IndexedArrayAnnotation("indexedarray2d", 2)
 indexedarray3d = IndexedArrayAnnotation("indexedarray3d", 3)
 indexedarray4d = IndexedArrayAnnotation("indexedarray4d", 4)
+_ARRAY = ArrayAnnotation("array", 1, is_open=True)
+
+
+def array_type(dtype: Any) -> ArrayOf:
+    """The type of arrays with elements ``dtype``, which ``kc.array[dtype]`` stands for.
+
+    ``dtype`` is a kernelcore scalar type, Python's bool, int (32 bits) or float (32 bits), the
+    class of a vector, matrix, quaternion, transform or struct, or typing.Any for any of them. The
+    array has one dimension; ``array(dtype=float, ndim=2)`` and ``array2d[float]`` have others.
+    ``arraynd[float]``, or ``ndim=...``, is for elementwise kernels: calls give arrays of any rank,
+    all of one shape, and the kernel sees their elements in row-major order as one dimension.
+
+    Raises:
+        KernelTypeError: No type of an element.
+    """
+    return _ARRAY[dtype]
+
+
+def asked_for(args: Sequence[Any], options: Mapping[str, Any]) -> ArrayOf | None:
+    """The type that ``kc.array`` of these arguments stands for; None if it makes an array."""
+    return _ARRAY.asked_for(args, options)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -19,13 +18,14 @@ from kernelcore.runtime.array.element_layout import (
     element_in,
     element_of,
     element_value,
-    has_gradient,
     member_dtype,
     numpy_layout,
     scalar_in,
     zeroed,
 )
+from kernelcore.runtime.array.element_operators import ElementOperators
 from kernelcore.runtime.array.foreign_memory import is_ordered, unreadable
+from kernelcore.runtime.array.gradient import GradientMemory
 from kernelcore.runtime.array.indexing import axis_order, index_of, reinterpreted, reshaped
 from kernelcore.runtime.array.strided import ElementMemory
 from kernelcore.runtime.device import CPU, Device, require_device
@@ -33,49 +33,89 @@ from kernelcore.runtime.device_memory import allocated, device_of, pinned, uploa
 from kernelcore.runtime.hooks import observer
 from kernelcore.runtime.stream import current_stream
 
-# Notebooks alone need it.
+# ``array_html`` is for notebooks; the others import this module.
 if TYPE_CHECKING:
-    from kernelcore.runtime.array import array_html
+    from kernelcore.runtime.array import annotations, array_html, creation
 else:
+    annotations = Deferred("kernelcore.runtime.array.annotations")
     array_html = Deferred("kernelcore.runtime.array.array_html")
+    creation = Deferred("kernelcore.runtime.array.creation")
 
 
-class Array(ElementMemory):
+class Array(ElementOperators, GradientMemory):
     """An array of scalars, vectors, matrices or structs, in memory of the CPU or of a GPU.
 
+    ``kc.array(data, dtype)`` makes one. As an annotation of a parameter, ``kc.array(dtype=float)``
+    and ``kc.array[kc.vec3]`` are types of arrays; see ``annotations.array_type``.
+
     Views (slices, ``reshape``, ``transpose``, ...) share memory, count of writes and gradients
-    with the array that they are taken from. Comparison with ``==`` and hashing go by identity, so
-    that arrays can be keys; compare ``numpy()`` for the elements.
+    with the array that they are taken from. ``+ - * / // % **`` make a new array with a launch,
+    which a Tape records. Comparison with ``==`` and hashing go by identity, so that arrays can be
+    keys; compare ``numpy()`` for the elements.
 
     Writes by launches and methods are counted. After a write through ``numpy()`` or another library
     call ``mark_write()``; a ``Tape`` then detects that a value it needs was overwritten.
+
+    Args:
+        data: Nested sequences of numbers, vectors or structs, or anything that NumPy can view:
+            NumPy arrays, data arrays, torch tensors in CPU memory. Components of vectors and
+            matrices are trailing axes, or lie in a row along the last one.
+        dtype: The type of an element; by default that of the data.
+        shape: The shape, if not that of the data. Without data, the array holds zeros.
+        ndim: The number of dimensions to check for.
+        copy: Whether to copy; without, the array shares the memory of ``data``.
+        device: Where, such as 'cpu' or 'cuda:0'; by default that of ``get_device``.
+        requires_grad: Whether a Tape computes its gradient.
+        grad: The array to keep the gradient in.
+        pinned: Whether new memory without data is page-locked.
+        ptr: The address of memory to share instead of ``data``, of ``shape`` elements.
+        strides: Bytes between neighbours along each dimension of the memory at ``ptr``.
+        capacity: The bytes at ``ptr``, checked if given.
+        deleter: Called with ``ptr`` and the number of bytes when nothing uses them any longer.
+
+    Raises:
+        KernelTypeError: Elements that ``dtype`` cannot take, or no type of an element.
+        KernelArgumentError: Another shape, or memory that cannot be shared.
+
+    Example:
+        >>> x = kc.array([1.0, 2.0], dtype=float)
+        >>> (x + 1.0).numpy()
+        array([2., 3.], dtype=float32)
     """
 
-    __slots__ = (
-        "_base",
-        "_derive",
-        "_fields",
-        "_grad",
-        "_requires_grad",
-        "_root",
-    )
+    __slots__ = ("__dict__", "_fields")
+
+    def __new__(cls, *args: Any, **options: Any) -> Any:
+        annotated = annotations.asked_for(args, options) if cls is Array else None
+        return super().__new__(cls) if annotated is None else annotated
 
     def __init__(
-        self,
+        self, data: Any = None, dtype: Any = None, shape: Any = None, **options: Any
+    ) -> None:
+        made = creation.make(data, dtype, shape, **options)
+        super().__init__(made._data, made, None)
+        self._set_up(made.element, made.dtype, made._inner)
+        self._numpy = made._numpy
+        self._requires_grad, self._grad = made._requires_grad, made._grad
+
+    def __class_getitem__(cls, dtype: Any) -> Any:
+        return annotations.array_type(dtype)
+
+    @classmethod
+    def over(
+        cls,
         data: Numbers,
         dtype: Any,
         *,
-        requires_grad: bool = False,
         memory: Array | None = None,
         buffer: native.DeviceBuffer | None = None,
-    ) -> None:
-        """An array over NumPy's memory; ``kernelcore.array`` converts, copies and checks.
+    ) -> Array:
+        """An array over NumPy's memory, which is not copied.
 
         Args:
             data: A NumPy array in the layout of the elements: components of vectors and matrices
                 are trailing axes, structs a structured dtype.
             dtype: A scalar type, or the class of a composite or of a struct.
-            requires_grad: Whether a Tape computes its gradient.
             memory: An array that ``data`` is a view of.
             buffer: Memory of a device, whose layout is ``data``.
 
@@ -84,23 +124,18 @@ class Array(ElementMemory):
         """
         element, known = element_of(dtype)
         inner = component_ndim(element, data)
-        super().__init__(data, memory, buffer)
+        self = super().__new__(cls)
+        ElementMemory.__init__(self, data, memory, buffer)
         self._set_up(element, known, inner)
         if memory is not None:
             self._root = memory.root
         # A private view: users cannot assign its shape.
         self._numpy = data.view()
-        if requires_grad:
-            self.requires_grad = True
+        return self
 
     def _set_up(self, element: Element, dtype: Any, inner: int) -> None:
-        self._set_layout(element, dtype, inner)
-        self._root: Array | None = None
-        self._base: Array | None = None
-        self._derive: Callable[[Any], Array] | None = None
-        self._grad: Array | None = None
+        super()._set_up(element, dtype, inner)
         self._fields: dict[str, Array] | None = None
-        self._requires_grad = False
 
     @classmethod
     def sharing(cls, source: Any, dtype: Any = None, *, copy: bool = False) -> Array:
@@ -139,11 +174,11 @@ class Array(ElementMemory):
         layout, extents = numpy_layout(element)
         if not device.is_cpu:
             data, buffer = allocated((*shape, *extents), layout, current_stream(device))
-            self = cls(data, dtype, buffer=buffer)
+            self = cls.over(data, dtype, buffer=buffer)
             upload(self, data, np.zeros((), layout))
             return self
         if isinstance(element, StructType):
-            return cls(zeroed(shape, layout), dtype)
+            return cls.over(zeroed(shape, layout), dtype)
         scalar = element.scalar if isinstance(element, Dense) else element
         self = _native.zeroed(cls, (*shape, *extents), scalar.index)
         self._set_up(element, dtype, len(extents))
@@ -160,76 +195,14 @@ class Array(ElementMemory):
         current = require_device("zeros", None)
         device = current if current.is_cuda else require_device("zeros", "cuda")
         data, buffer = pinned((*shape, *extents), layout, device)
-        return cls(data, dtype, buffer=buffer)
-
-    @property
-    def root(self) -> Array:
-        """The array whose memory this is a view of; itself if it is no view."""
-        return self if self._root is None else self._root
+        return cls.over(data, dtype, buffer=buffer)
 
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
 
-    @property
-    def requires_grad(self) -> bool:
-        """Whether a Tape computes its gradient; as its array if this is a view."""
-        return self._base.requires_grad if self._base is not None else self._requires_grad
-
-    @requires_grad.setter
-    def requires_grad(self, value: bool) -> None:
-        if self._base is not None:
-            if value == self.requires_grad:
-                return
-            raise KernelArgumentError(
-                "a view shares gradients with the array that it is taken from",
-                remedy="set requires_grad of that array",
-            )
-        if value and not has_gradient(self.element):
-            raise KernelArgumentError(
-                f"arrays of {self.element} have no gradient", remedy="use a float dtype"
-            )
-        self._requires_grad = bool(value)
-
-    @property
-    def grad(self) -> Array | None:
-        """The gradient, an array of the same shape and dtype; None without ``requires_grad``.
-
-        It starts as zeros. The gradient of a view is a view of its array's gradient.
-        """
-        if self._base is None:
-            if self._requires_grad and self._grad is None:
-                self._grad = self._new()
-            return self._grad if self._requires_grad else None
-        whole = self._base.grad
-        if whole is not None and (self._grad is None or self._grad._base is not whole):
-            assert self._derive is not None
-            self._grad = self._derive(whole)
-        return None if whole is None else self._grad
-
-    @grad.setter
-    def grad(self, value: Array | None) -> None:
-        if self._base is not None:
-            raise KernelArgumentError(
-                "the gradient of a view is part of that of its array",
-                remedy="assign to its elements: view.grad.assign(...)",
-            )
-        if value is not None and (value.dtype != self.dtype or value.shape != self.shape):
-            raise KernelArgumentError(
-                f"grad: expected an array of shape {self.shape} and dtype {self.element}, found "
-                f"shape {value.shape} and dtype {value.element}"
-            )
-        if value is not None and value.device != self.device:
-            raise KernelArgumentError(
-                f"grad: expected an array on {self.device}, found one on {value.device}",
-                remedy="move it there with to()",
-            )
-        if value is not None and value.is_read_only:
-            raise KernelArgumentError("grad: the array is read-only", remedy="give a copy of it")
-        self._grad = value
-
     def _view(self, data: Numbers, derive: Callable[[Any], Array], dtype: object = None) -> Array:
         """An array of part of the memory; ``derive`` takes the same part of the gradient."""
-        view = Array(data, self._dtype if dtype is None else dtype, memory=self)
+        view = Array.over(data, self._dtype if dtype is None else dtype, memory=self)
         view._base, view._derive = self, derive
         return view
 
@@ -287,7 +260,7 @@ class Array(ElementMemory):
             ValueError: The shapes do not fit.
         """
         extents = (*shape, *self.extents[self.ndim :])
-        return Array(np.broadcast_to(self._data, extents), self._dtype, memory=self)
+        return Array.over(np.broadcast_to(self._data, extents), self._dtype, memory=self)
 
     def transpose(self, axes: Sequence[int] | None = None) -> Array:
         """A view with its dimensions reversed, or in the order ``axes``."""
@@ -306,7 +279,7 @@ class Array(ElementMemory):
         """
         mine, (other, known) = self.element, element_of(dtype)
         data = reinterpreted(self._data, self.ndim, mine, other)
-        found = Array(data, known, memory=self)
+        found = Array.over(data, known, memory=self)
         if scalar_in(mine) == scalar_in(other):
             found._base, found._derive = self, lambda whole: whole.view(known)
         return found
@@ -367,7 +340,17 @@ class Array(ElementMemory):
     def _repr_html_(self) -> str:
         return array_html.array_html(self)
 
-    def __reduce__(self) -> tuple[Callable[..., Array], tuple[Numbers, Any]]:
+    def __reduce__(self) -> tuple[Callable[..., Array], tuple[Any, ...], dict[str, Any] | None]:
         # Without the gradient.
-        make = partial(Array, requires_grad=self.requires_grad)
-        return make, (np.array(self.numpy()), self._dtype)
+        made = (type(self), np.array(self.numpy()), self._dtype, self.requires_grad)
+        return _unpickled, made, self.__dict__ or None
+
+
+def _unpickled(cls: type[Array], data: Numbers, dtype: Any, requires_grad: bool) -> Array:
+    found = cls.over(data, dtype)
+    found.requires_grad = requires_grad
+    return found
+
+
+# The name in programs.
+array = Array

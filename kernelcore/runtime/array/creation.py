@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ from kernelcore.base.keywords import checked_keywords
 from kernelcore.language.conversion import describe, scalar_of_numpy
 from kernelcore.language.types import Dense, Element, Scalar, boolean, element_type
 from kernelcore.runtime.array import unset_elements
+from kernelcore.runtime.array.addresses import at_address
 from kernelcore.runtime.array.allocation import Shape, check_ndim, extents_of, zeros_of
 from kernelcore.runtime.array.array import Array
 from kernelcore.runtime.array.element_layout import (
@@ -22,14 +24,15 @@ from kernelcore.runtime.array.element_layout import (
     inferred,
     numpy_layout,
     take_elements,
+    with_components,
 )
 from kernelcore.runtime.device import Device, require_device
 from kernelcore.runtime.hooks import capture_sink, new_arrays_require_gradients, observer
 
 
 @partial(checked_keywords, name="array")
-def make_array(
-    data: Any,
+def make(
+    data: Any = None,
     dtype: Any = None,
     shape: Shape | None = None,
     *,
@@ -38,52 +41,73 @@ def make_array(
     device: str | None = None,
     requires_grad: bool = False,
     grad: Array | None = None,
+    pinned: bool = False,
+    ptr: int | None = None,
+    strides: Sequence[int] | None = None,
+    capacity: int | None = None,
+    deleter: Callable[[int, int], object] | None = None,
 ) -> Array:
-    """A data array of ``data``; ``kernelcore.array`` calls it if it is given data.
-
-    Args:
-        data: Nested sequences of numbers, vectors or structs, or anything that NumPy can view:
-            NumPy arrays, data arrays, torch tensors in CPU memory. Components of vectors and
-            matrices are trailing axes.
-        dtype: The type of an element; by default that of the data.
-        shape: The shape, if not that of the data.
-        ndim: The number of dimensions to check for.
-        copy: Whether to copy; without, the array shares the memory of ``data``.
-        device: Where, such as 'cpu' or 'cuda:0'; by default that of ``get_device``.
-        requires_grad: Whether a Tape computes its gradient.
-        grad: The array to keep the gradient in.
-
-    Raises:
-        KernelTypeError: Elements that ``dtype`` cannot take.
-        KernelArgumentError: Another shape, or memory that cannot be shared.
-    """
-    target = require_device("array", device)
-    wanted = None if dtype is Any else dtype
-    if copy or isinstance(data, list | tuple | np.ndarray | Array):
-        if wanted is None:
-            wanted = data.dtype if isinstance(data, Array) else inferred(data)
-        element, known = element_of(wanted)
-        result = Array(take_elements(element, data) if copy else _shared(element, data), known)
+    """What ``kc.array`` makes of its arguments; see ``Array``."""
+    if ptr is not None:
+        if data is not None:
+            raise KernelArgumentError("array: found data and ptr", remedy="give one of them")
+        target = require_device("array", device)
+        result = at_address(ptr, dtype, shape, strides, capacity, target, deleter)
+    elif strides is not None or capacity is not None or deleter is not None:
+        raise KernelArgumentError(
+            "array: strides, capacity and deleter describe memory at ptr, and there is no ptr",
+            remedy="give ptr, or data whose strides are the array's",
+        )
+    elif data is None:
+        if shape is None:
+            raise KernelArgumentError(
+                "array: expected data or a shape, found neither",
+                remedy="give data, or dtype and ndim alone to annotate a parameter",
+            )
+        result = zeros(shape, float if dtype is None else dtype, device, pinned=pinned)
     else:
-        result = Array.sharing(data, wanted)
-    if shape is not None:
-        result = Array(result.reshape(extents_of("array", shape)).numpy(), result.dtype)
+        result = _of_data(data, dtype, shape, copy, device)
+        if pinned:
+            element, known = element_of(result.dtype)
+            made = Array.pinned_zeros(result.shape, element, known)
+            made.writer(result)()
+            result = made
     if ndim is not None and result.ndim != ndim:
         raise KernelArgumentError(
             f"array: expected {ndim} dimensions, found {result.ndim}",
             remedy=f"the data have the shape {result.shape}, less components",
         )
     check_ndim(result.ndim)
-    if copy or isinstance(data, list | tuple):
+    result.requires_grad = requires_grad or grad is not None
+    if grad is not None:
+        result.grad = grad
+    return result
+
+
+def _of_data(data: Any, dtype: Any, shape: Shape | None, copy: bool, device: str | None) -> Array:
+    """An array with the elements of ``data``, or of its memory."""
+    target = require_device("array", device)
+    wanted = None if dtype is Any else dtype
+    is_nested = isinstance(data, list | tuple)
+    if copy or isinstance(data, list | tuple | np.ndarray | Array):
+        if wanted is None:
+            wanted = data.dtype if isinstance(data, Array) else inferred(data)
+        element, known = element_of(wanted)
+        if isinstance(element, Dense):
+            # Nested sequences of vectors have components of their own.
+            data = with_components(element, as_numpy(data))
+        result = Array.over(take_elements(element, data) if copy else _shared(element, data), known)
+    else:
+        result = Array.sharing(data, wanted)
+    if shape is not None:
+        result = Array.over(result.reshape(extents_of("array", shape)).numpy(), result.dtype)
+    if copy or is_nested:
         result = result if target == result.device else _placed(result, target)
     elif device is not None and result.device != target:
         raise KernelArgumentError(
             f"array: expected memory of {target} to share, found memory of {result.device}",
             remedy="leave copy=False out",
         )
-    result.requires_grad = requires_grad or grad is not None
-    if grad is not None:
-        result.grad = grad
     return result
 
 
@@ -341,7 +365,7 @@ def from_numpy(
     if is_plain and isinstance(given, np.ndarray) and scalar_of_numpy(arr.dtype) is not None:
         check_ndim(arr.ndim)
         return Array.sharing(arr, copy=copy)
-    return make_array(arr, dtype, shape, copy=copy, device=device, requires_grad=requires_grad)
+    return make(arr, dtype, shape, copy=copy, device=device, requires_grad=requires_grad)
 
 
 def from_dlpack(source: Any, dtype: Any = None) -> Array:

@@ -198,6 +198,22 @@ def take_elements(element: Element, data: Any) -> Numbers:
     return copied(taken) if taken.__array_interface__["data"][0] % 64 else taken
 
 
+def with_components(element: Element, data: Numbers) -> Numbers:
+    """``data`` with the components of ``element`` as trailing axes.
+
+    Components that lie in a row along the last axis become axes: six numbers are two elements of
+    three components. What does not fit is left as it is.
+    """
+    _, extents = numpy_layout(element)
+    if not extents:
+        return data
+    size = math.prod(extents)
+    fits = data.ndim >= len(extents) and data.shape[data.ndim - len(extents) :] == extents
+    if not fits and data.ndim > 0 and size and data.shape[-1] and data.shape[-1] % size == 0:
+        data = data.reshape((*data.shape[:-1], data.shape[-1] // size, *extents))
+    return data
+
+
 def scalar_in(element: Element) -> Scalar | StructType:
     """The scalar type of ``element``; a struct stands for itself."""
     return element.scalar if isinstance(element, Dense) else element

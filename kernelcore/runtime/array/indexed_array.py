@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -14,8 +15,9 @@ from kernelcore.language.types import (
     int32,
 )
 from kernelcore.runtime.array.array import Array
-from kernelcore.runtime.array.element_layout import as_numpy
+from kernelcore.runtime.array.element_layout import Numbers, as_numpy, broadcast_elements
 from kernelcore.runtime.device import Device
+from kernelcore.runtime.hooks import observer
 
 
 class IndexedArray:
@@ -48,6 +50,65 @@ class IndexedArray:
             for k, index in enumerate(indices)
         )
         self._placed: dict[tuple[Device, int], list[Array]] = {}
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents of the elements that the indices select."""
+        whole = shape_of(self.data)
+        given = [None if index is None else len(index) for index in self.indices]
+        found = [n if m is None else m for n, m in zip(whole, given, strict=False)]
+        return (*found, *whole[len(found) :])
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the data."""
+        return self.data.dtype
+
+    def numpy(self) -> Numbers:
+        """A copy of the elements that the indices select."""
+        return as_numpy(self.data)[self._selection()]
+
+    def assign(self, source: Any) -> None:
+        """Overwrite the elements that the indices select with ``source``, which is broadcast.
+
+        Raises:
+            KernelArgumentError: A Tape or a capture is active, or shapes do not fit.
+            KernelTypeError: The elements cannot be converted.
+        """
+        if observer.get() is not None:
+            raise KernelArgumentError(
+                "indexedarray: a Tape and a capture do not record this write",
+                remedy="write with a launch, or before they begin",
+            )
+        data = self.data if isinstance(self.data, Array) else Array.sharing(self.data)
+        whole = np.array(data.numpy()) if data.is_on_cuda else data.numpy()
+        whole[self._selection()] = broadcast_elements(data.element, source, self.shape)
+        if data.is_on_cuda:
+            data.assign(whole)
+        else:
+            data.mark_write()
+
+    def fill_(self, value: Any) -> Self:
+        """Set every element that the indices select to ``value``."""
+        self.assign(value)
+        return self
+
+    def zero_(self) -> Self:
+        """Set every element that the indices select to zero."""
+        return self.fill_(0)
+
+    def _selection(self) -> tuple[Any, ...]:
+        return np.ix_(*self.tables(self.ndim))
 
     def tables_on(self, device: Device, ndim: int) -> Sequence[Any]:
         """The index arrays of ``tables`` on ``device``, kept as long as this array.

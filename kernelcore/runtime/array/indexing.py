@@ -8,7 +8,7 @@ from typing import Any, SupportsIndex, cast
 import numpy as np
 
 from kernelcore.base.errors import KernelArgumentError, KernelTypeError
-from kernelcore.language.types import Element, StructType
+from kernelcore.language.types import Element, Scalar, StructType
 from kernelcore.runtime.array.element_layout import Numbers, numpy_layout
 
 
@@ -69,11 +69,21 @@ def axis_order(axes: Sequence[int] | None, ndim: int) -> tuple[int, ...]:
 def reinterpreted(data: Numbers, ndim: int, old: Element, new: Element) -> Numbers:
     """A view of ``data``, elements of type ``old``, as elements of type ``new``.
 
+    The components of vectors and matrices that are viewed as scalars become dimensions, and the
+    last dimensions of scalars can be viewed as components.
+
     Raises:
         KernelArgumentError: They have other sizes, or an element has gaps.
     """
     if old == new:
         return data
+    mine, wanted = numpy_layout(old), numpy_layout(new)
+    is_split = not isinstance(old, StructType) and isinstance(new, Scalar)
+    is_joined = isinstance(old, Scalar) and data.shape[-len(wanted[1]) :] == wanted[1] != ()
+    if mine[0].itemsize == wanted[0].itemsize and (
+        is_split or (is_joined and _is_packed(data, wanted[1]))
+    ):
+        return data.view(wanted[0])
     layout, extents = numpy_layout(new)
     is_dense = not isinstance(old, StructType) and not isinstance(new, StructType)
     try:
@@ -83,5 +93,11 @@ def reinterpreted(data: Numbers, ndim: int, old: Element, new: Element) -> Numbe
         pass
     raise KernelArgumentError(
         f"view: no view of {old} as {new}",
-        remedy="view as a type of the same size, or make a copy with kc.array(...)",
+        remedy="view as a type of the same size, as the scalar of a vector, or scalars in a "
+        "dimension of components as vectors; kc.array(...) makes a copy",
     )
+
+
+def _is_packed(data: Numbers, extents: tuple[int, ...]) -> bool:
+    """Whether the last dimensions, of ``extents``, lie without gaps."""
+    return data.strides[-len(extents) :] == np.empty(extents, data.dtype).strides
