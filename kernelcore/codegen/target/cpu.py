@@ -90,7 +90,7 @@ def _linked(code: bytes, symbol: str) -> int:
 
 @cache
 def _linker() -> Any:
-    return engine().create_lljit_compiler(machine.target_machine(host()))
+    return engine().create_lljit_compiler(machine.target_machine(host(), machine.CODE))
 
 
 @cache
