@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import jax
@@ -174,7 +174,7 @@ class JaxKernel:
 
     @cached_property
     def _declaration(self) -> Declaration:
-        return _declaration(self.kernel)
+        return Declaration.of_kernel(self.kernel)
 
     @cached_property
     def _named(self) -> Arguments:
@@ -235,15 +235,13 @@ class JaxKernel:
     def _make_call(
         self, kernel: Kernel, grid: FrozenDims | None, shapes: FrozenOutputDims | None
     ) -> Call:
-        spec: Any = self.spec
-        bound = bound_kernel(
-            kernel,
-            spec.outputs,
-            spec.in_out,
-            spec.launch_dims if grid is None else grid,
-            spec.output_dims if shapes is None else dict(shapes),
-            spec.defaults,
+        spec = self.spec
+        own = replace(
+            spec,
+            launch_dims=spec.launch_dims if grid is None else grid,
+            output_dims=spec.output_dims if shapes is None else dict(shapes),
         )
+        bound = bound_kernel(kernel, own)
         operation = bound.operation
         require_arithmetic(operation, spec.fuse)
         launch = Launch(
@@ -311,7 +309,7 @@ def jax_kernel(
         (y,) = jax.jit(jax_kernel(double))(jnp.ones(3))
     """
     require_kernel(kernel)
-    declared = _declaration(kernel)
+    declared = Declaration.of_kernel(kernel)
     check_vmap_method(declared, vmap_method)
     spec = contract(declared, num_outputs, in_out_argnames, launch_dims, output_dims, block_dim)
     made = JaxKernel(kernel, spec, enable_backward, has_side_effect)
@@ -328,9 +326,4 @@ def kernel_function(kernel: Kernel, spec: Spec) -> JaxKernel:
     Shapes are left to the calls where one of them is a function.
     """
     shapes = (None, None) if has_callables(spec) else (spec.launch_dims, spec.output_dims)
-    return JaxKernel(kernel, with_shapes(_declaration(kernel), spec, *shapes))
-
-
-def _declaration(kernel: Kernel) -> Declaration:
-    loc = kernel.parameters[0].loc if kernel.is_generic else kernel.func.loc
-    return Declaration(kernel.name, tuple(p.name for p in kernel.parameters), loc)
+    return JaxKernel(kernel, with_shapes(Declaration.of_kernel(kernel), spec, *shapes))

@@ -6,6 +6,7 @@ import keyword
 import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import FunctionType
 from typing import Any
@@ -18,17 +19,18 @@ from kernelcore import kernel as as_kernel
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.operators import (
     AnyRank,
-    Arguments,
     BoundKernel,
-    Fuse,
+    Declaration,
     Operation,
     ShapeSpec,
+    Spec,
     Versions,
+    bound_kernel,
     checked_keywords,
-    kernel_operation,
+    leaves_of,
+    parse,
     require_kernel,
-    roles,
-    typed_leaves,
+    with_results,
 )
 from torch_ext.call import Call, TorchFunction, as_function, of_any_rank
 from torch_ext.derivation import NAMESPACE, parse_name
@@ -145,81 +147,75 @@ def torch_op(
     make = partial(
         _declare,
         name=name,
+        mutates=tuple(mutates),
         outputs=outputs,
         in_out=in_out,
-        mutates=tuple(mutates),
         launch_dims=launch_dims,
         output_dims=output_dims,
-        defaults=defaults or {},
+        defaults=defaults,
         profiled=profiled,
     )
     return make if kernel is None else make(kernel)
 
 
-def _declare(declared: Kernel | Callable[..., Any], **options: Any) -> TorchFunction:
-    """The operator of a kernel or Python function, which pickles as this call."""
-    op = _make(declared, **options)
-    op.remake = partial(_declare, declared, **options)
-    return op
-
-
-def _make(
+def _declare(
     declared: Kernel | Callable[..., Any],
     *,
     name: str | None,
     mutates: tuple[str, ...],
-    defaults: Mapping[str, Any],
     profiled: bool,
-    outputs: Sequence[str] | None,
     **options: Any,
 ) -> TorchFunction:
+    """The operator of a kernel or Python function, which pickles as this call."""
     found = as_kernel(declared) if isinstance(declared, FunctionType) else declared
     require_kernel(found)
     kernel = typing.cast("Kernel", found)
-    if kernel.is_generic:
-        return _make_generic(
-            kernel,
-            name,
-            outputs,
-            defaults,
-            partial(_make, mutates=mutates, profiled=profiled, outputs=outputs, **options),
-        )
-    kernel = kernel.current()
-    results, updated = roles(kernel, outputs, options.pop("in_out"))
+    known = Declaration.of_kernel(kernel, with_leaves=True)
+    # Which arrays are updated does not say here which are in-out.
+    spec = replace(parse(known, **options), mutates=known.named("mutates", mutates))
+    op = kernel_function(kernel, with_results(kernel, spec), name, profiled)
+    given = {"name": name, "mutates": mutates, "profiled": profiled}
+    op.remake = partial(_declare, declared, **given, **options)
+    return op
 
-    def make(version: Kernel) -> Operation:
-        return kernel_operation(version, results, updated, **options)
 
-    operations = Versions(kernel, make, make(kernel))
-    arguments = Arguments.of_operation(operations(), kernel.parameters, defaults)
-    return _functions(operations, arguments, name, mutates, profiled)[0]
+def kernel_function(
+    kernel: Kernel, spec: Spec, name: str | None = None, profiled: bool = False
+) -> TorchFunction:
+    """What ``torch_op`` returns, of a kernel under a contract that names its outputs."""
+    if not kernel.is_generic:
+        return operator_function(bound_kernel(kernel.current(), spec), name, profiled)[0]
+
+    def specialise(chosen: Kernel) -> TorchFunction:
+        types = re.sub(r"\W+", "_", "_".join(str(p.type) for p in chosen.parameters)).strip("_")
+        return kernel_function(chosen, spec, None if name is None else f"{name}_{types}", profiled)
+
+    return generic_function(kernel, spec, specialise)
+
+
+def generic_function(
+    kernel: Kernel, spec: Spec, specialise: Callable[[Kernel], Callable[..., Any]]
+) -> TorchFunction:
+    """The operator of a generic kernel, which calls what ``specialise`` makes for given types."""
+    traced, entry, arguments = generic_operator(kernel, spec, specialise)
+    return as_function(kernel.pyfunc, arguments, traced, entry)
 
 
 def operator_function(
-    bound: BoundKernel, mutates: tuple[str, ...] = (), fuse: Fuse = False
-) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """What ``torch_op`` returns, of a kernel under a contract; and what runs outside of graphs."""
-    updated = {leaf for name in mutates for leaf in typed_leaves(bound.kernel)[name]}
-    leaves = tuple(leaf for leaf in bound.leaves.in_out if leaf in updated)
+    bound: BoundKernel, name: str | None = None, profiled: bool = False
+) -> tuple[TorchFunction, Callable[..., Any]]:
+    """The operator of a kernel under a contract, and what runs outside of graphs."""
+    fuse, arguments = bound.spec.fuse, bound.arguments
+    named = leaves_of(bound.kernel, bound.spec.mutates)
+    mutates = tuple(leaf for leaf in named if leaf not in bound.leaves.read)
 
-    def remake(version: Kernel) -> Operation:
-        operation = bound.remake(version)
+    def checked(operation: Operation) -> Operation:
         require_arithmetic(operation, fuse)
         return operation
 
-    require_arithmetic(bound.operation, fuse)
-    operations = Versions(bound.kernel, remake, bound.operation)
-    return _functions(operations, bound.arguments, None, leaves, False, fuse)
-
-
-def _functions(
-    operations: Versions[Operation],
-    arguments: Arguments,
-    name: str | None,
-    mutates: tuple[str, ...],
-    profiled: bool,
-    fuse: Fuse = False,
-) -> tuple[TorchFunction, Callable[..., Any]]:
+    operations = Versions(
+        bound.kernel, lambda version: checked(bound.remake(version)), checked(bound.operation)
+    )
     kernel, operation = operations.kernel, operations()
     qualname = None if name is None else _qualified(name, operation)
     # In-place updates return nothing to write; an operand named `out` takes precedence.
@@ -254,50 +250,6 @@ def _functions(
         eager = op = as_function(kernel.pyfunc, arguments, updated, updated)
     op.operators = call.operators
     return op, eager
-
-
-def _make_generic(
-    kernel: Kernel,
-    name: str | None,
-    outputs: Sequence[str] | None,
-    defaults: Mapping[str, Any],
-    make: Callable[..., TorchFunction],
-) -> TorchFunction:
-    loc = kernel.parameters[0].loc
-    if outputs is None:
-        raise KernelArgumentError(
-            f"torch_op: what the generic kernel '{kernel.name}' writes follows from its types",
-            loc,
-            "name its results: outputs=[...]",
-        )
-    known = [p.name for p in kernel.parameters]
-    for output in outputs:
-        if output not in known:
-            raise KernelArgumentError(
-                f"{kernel.name}: no parameter is named '{output}'",
-                loc,
-                f"its parameters are {', '.join(known)}",
-            )
-
-    def specialise(chosen: Kernel) -> Callable[..., Any]:
-        types = re.sub(r"\W+", "_", "_".join(str(p.type) for p in chosen.parameters)).strip("_")
-        return make(chosen, name=None if name is None else f"{name}_{types}", defaults={})
-
-    return generic_function(
-        kernel, [n for n in known if n not in outputs], (), defaults, specialise
-    )
-
-
-def generic_function(
-    kernel: Kernel,
-    names: Sequence[str],
-    sizes: Sequence[str],
-    defaults: Mapping[str, Any],
-    specialise: Callable[[Kernel], Callable[..., Any]],
-) -> TorchFunction:
-    """A function of the parameters ``names`` of a generic kernel, then of ``sizes``."""
-    traced, entry, arguments = generic_operator(kernel, names, sizes, defaults, specialise)
-    return as_function(kernel.pyfunc, arguments, traced, entry)
 
 
 def overload(op: Callable[..., Any]) -> OpOverload:

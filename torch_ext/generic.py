@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
 import torch
 
 from kernelcore import Kernel, types
-from kernelcore.operators import Arguments, ArrayOf, Scalar
+from kernelcore.operators import Arguments, ArrayOf, Scalar, Spec
 from torch_ext.call import recorded
 from torch_ext.dtype import dtype_from_torch
 
@@ -37,29 +37,19 @@ class SampleValue(NamedTuple):
 
 
 def generic_operator(
-    kernel: Kernel,
-    names: Sequence[str],
-    sizes: Sequence[str],
-    defaults: Mapping[str, Any],
-    specialise: Callable[[Kernel], Callable[..., Any]],
+    kernel: Kernel, spec: Spec, specialise: Callable[[Kernel], Callable[..., Any]]
 ) -> tuple[Callable[..., Any], Callable[..., Any], Arguments]:
-    """A generic kernel for graphs and for eager calls, and its arguments, called ``names``.
+    """A generic kernel for graphs and for eager calls, and its arguments.
 
     Args:
         kernel: A generic kernel.
-        names: Its parameters without the outputs.
-        sizes: Names of integers that calls give after them, as extents of shapes.
-        defaults: Values of those that calls may leave out.
+        spec: Its contract, which names the outputs.
         specialise: Makes an operator of a kernel that is not generic.
     """
-    parameters = {p.name: p for p in kernel.parameters}
-    open_ = [
-        (i, name, _outer(parameters[name].wanted))
-        for i, name in enumerate(names)
-        if parameters[name].type is None
-    ]
-    loc = kernel.parameters[0].loc
-    arguments = Arguments.of_names(kernel.name, loc, (*names, *sizes), defaults)
+    given = [p for p in kernel.parameters if p.name not in (spec.outputs or ())]
+    open_ = [(i, p.name, _outer(p.wanted)) for i, p in enumerate(given) if p.type is None]
+    names = (*(p.name for p in given), *spec.sizes)
+    arguments = Arguments.of_names(kernel.name, kernel.parameters[0].loc, names, spec.defaults)
     operators: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
     def run(*args: Any) -> Any:

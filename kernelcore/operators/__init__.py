@@ -39,6 +39,7 @@ from kernelcore.operators import derive
 from kernelcore.operators.any_rank import AnyRank
 from kernelcore.operators.arguments import Arguments, ArgumentTree
 from kernelcore.operators.array_text import array_text, dimensions_text
+from kernelcore.operators.bound_kernel import BoundKernel, bound_kernel, result_leaves
 from kernelcore.operators.derive import DerivedOperation
 from kernelcore.operators.extremum import (
     ExtremumOperations,
@@ -70,14 +71,12 @@ from kernelcore.operators.operator_function import OperatorFunction
 from kernelcore.operators.python_run import run_in_python, runs_in_python, warn_of_compiled
 from kernelcore.operators.shape_rules import ShapeSpec, kernel_operation, require_kernel, roles
 from kernelcore.operators.spec import (
-    BoundKernel,
     Declaration,
     Spec,
-    bound_kernel,
     has_callables,
+    leaves_of,
     parse,
-    result_leaves,
-    typed_leaves,
+    with_results,
 )
 from kernelcore.operators.traced.default_shapes import default_shapes_checked
 from kernelcore.operators.traced.interface import Interface, declared_parameters, interface

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, SupportsIndex, cast
 
 import numpy as np
@@ -12,11 +12,9 @@ from kernelcore.base.config import MAX_BLOCK_DIM
 from kernelcore.base.errors import KernelArgumentError, SrcLoc
 from kernelcore.language.flatten import leaf_names
 from kernelcore.launch.kernel import Kernel
-from kernelcore.operators.arguments import Arguments, ArgumentTree
 from kernelcore.operators.fusion import Fuse
 from kernelcore.operators.gpu import is_block_dim
-from kernelcore.operators.operation import Operation
-from kernelcore.operators.shape_rules import ShapeSpec, kernel_operation
+from kernelcore.operators.shape_rules import ShapeSpec, roles
 
 # As users write them: a shape, or a function that makes one of the shapes of arguments.
 Dims = ShapeSpec | Callable[..., Any]
@@ -38,6 +36,7 @@ class Spec:
         defaults: Values of parameters that calls may leave out.
         block_dim: Threads per block on GPUs; 0 leaves the choice to the launcher.
         fuse: Whether elementwise kernels are computed in the graph of a compiled program.
+        sizes: Names of integers that calls give after their arguments, as extents of shapes.
     """
 
     outputs: tuple[str, ...] | None = None
@@ -48,6 +47,7 @@ class Spec:
     defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
     block_dim: int = 0
     fuse: Fuse = False
+    sizes: tuple[str, ...] = ()
 
     @property
     def identity(self) -> Hashable:
@@ -76,6 +76,14 @@ class Declaration:
     name: str
     parameters: tuple[str, ...]
     loc: SrcLoc | None
+
+    @staticmethod
+    def of_kernel(kernel: Kernel, with_leaves: bool = False) -> Declaration:
+        """That of ``kernel``; with ``with_leaves`` options may also name fields of structs."""
+        loc = kernel.parameters[0].loc if kernel.is_generic else kernel.func.loc
+        leaves = typed_leaves(kernel) if with_leaves else {}
+        names = (n for p in kernel.parameters for n in (p.name, *leaves.get(p.name, ())))
+        return Declaration(kernel.name, tuple(dict.fromkeys(names)), loc)
 
     def refuse(self, text: str, remedy: str) -> KernelArgumentError:
         """The error for an option."""
@@ -160,12 +168,7 @@ def roles_of(kernel: Kernel, spec: Spec) -> tuple[tuple[str, ...], tuple[str, ..
     """
     if spec.outputs is not None:
         return spec.outputs, spec.in_out
-    if kernel.is_generic:
-        raise KernelArgumentError(
-            f"{kernel.name}: what a generic kernel writes follows from its types",
-            kernel.parameters[0].loc,
-            'name its results, for example outputs="y"',
-        )
+    _refuse_generic(kernel)
     func = kernel.func
     effects = dict(zip((p.name for p in func.params), kernel.effects, strict=True))
     place = {name: k for k, name in enumerate(effects)}
@@ -186,132 +189,39 @@ def roles_of(kernel: Kernel, spec: Spec) -> tuple[tuple[str, ...], tuple[str, ..
     return tuple(outputs), spec.in_out
 
 
+def with_results(kernel: Kernel, spec: Spec) -> Spec:
+    """``spec`` with the results of ``kernel``, where it leaves them open to an adapter.
+
+    Outputs are those of ``roles_of``; every other array that the kernel writes is in-out.
+
+    Raises:
+        KernelArgumentError: The kernel is generic, or writes no array.
+    """
+    if spec.outputs is not None:
+        return spec
+    _refuse_generic(kernel)
+    outputs, in_out = roles(kernel, None, leaves_of(kernel, spec.in_out))
+    return replace(spec, outputs=outputs, in_out=in_out)
+
+
+def _refuse_generic(kernel: Kernel) -> None:
+    if kernel.is_generic:
+        raise KernelArgumentError(
+            f"{kernel.name}: what a generic kernel writes follows from its types",
+            kernel.parameters[0].loc,
+            'name its results, for example outputs="y"',
+        )
+
+
+def leaves_of(kernel: Kernel, names: Sequence[str]) -> tuple[str, ...]:
+    """The leaves that ``names``, of parameters or leaves, stand for."""
+    rows = typed_leaves(kernel).items()
+    return tuple(n for name, leaves in rows for n in leaves if name in names or n in names)
+
+
 def typed_leaves(kernel: Kernel) -> dict[str, list[str]]:
     """The names of the leaves of each parameter."""
     return {p.name: leaf_names(p.name, p.type) for p in kernel.parameters if p.type is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class ResultLeaves:
-    """The leaves of results.
-
-    Attributes:
-        outputs: Those of outputs.
-        in_out: Those of in-out parameters that the kernel writes.
-        read: Fields of in-out structs that stay as they are given.
-    """
-
-    outputs: tuple[str, ...]
-    in_out: tuple[str, ...]
-    read: tuple[str, ...]
-
-
-def result_leaves(kernel: Kernel, outputs: Sequence[str], in_out: Sequence[str]) -> ResultLeaves:
-    """The leaves of the results ``outputs`` and ``in_out`` of ``kernel``."""
-    names = [p.name for p in kernel.func.params]
-    written = {n for n, effect in zip(names, kernel.effects, strict=True) if effect.writes}
-    made: list[str] = []
-    updated: list[str] = []
-    read: list[str] = []
-    for parameter, leaves in typed_leaves(kernel).items():
-        if parameter in outputs:
-            made.extend(leaves)
-        elif parameter in in_out:
-            is_updated = not written.isdisjoint(leaves)
-            for leaf in leaves:
-                (read if is_updated and leaf not in written else updated).append(leaf)
-    return ResultLeaves(tuple(made), tuple(updated), tuple(read))
-
-
-@dataclass(frozen=True, slots=True)
-class BoundKernel:
-    """A kernel that is not generic, under a contract.
-
-    Attributes:
-        kernel: The kernel.
-        operation: What a call computes.
-        leaves: The leaves of its results.
-        arguments: How calls give the operands.
-        results: One tree per result, in the order of the parameters.
-        sources: Per leaf of the results whether the operation makes it, and the result that it is,
-            or the operand, which the kernel only reads.
-        remake: The same operation of another version of the kernel.
-    """
-
-    kernel: Kernel
-    operation: Operation
-    leaves: ResultLeaves
-    arguments: Arguments
-    results: tuple[ArgumentTree, ...]
-    sources: tuple[tuple[bool, int], ...]
-    remake: Callable[[Kernel], Operation]
-
-    @property
-    def is_direct(self) -> bool:
-        """Whether each result of a call is one result of the operation."""
-        return all(not tree.parts for tree in self.results)
-
-    @property
-    def needs_operands(self) -> bool:
-        """Whether a leaf of a result is an operand."""
-        return not all(is_made for is_made, _ in self.sources)
-
-    def unflatten(self, made: Sequence[Any], operands: Sequence[Any]) -> tuple[Any, ...]:
-        """The results, of those of the operation and its operands; a struct is a dictionary."""
-        found = [made[i] if is_made else operands[i] for is_made, i in self.sources]
-        return tuple(tree.unflatten(found) for tree in self.results)
-
-
-def bound_kernel(
-    kernel: Kernel,
-    outputs: Sequence[str],
-    in_out: Sequence[str],
-    launch_dims: ShapeSpec = None,
-    output_dims: ShapeSpec | Mapping[str, ShapeSpec] = None,
-    defaults: Mapping[str, Any] | None = None,
-    sizes: Sequence[str] = (),
-) -> BoundKernel:
-    """``kernel``, which is not generic, with the results ``outputs`` and ``in_out``.
-
-    Args:
-        kernel: The kernel.
-        outputs: Parameters that are results only.
-        in_out: Parameters that are operands, and results.
-        launch_dims: See ``kernel_operation``.
-        output_dims: One shape for all outputs, or shapes by the names of parameters.
-        defaults: Values of parameters that calls may leave out.
-        sizes: Names of integers that a call gives after its arguments, as extents of shapes.
-
-    Raises:
-        KernelArgumentError: The parameters are not as described.
-    """
-    leaves = result_leaves(kernel, outputs, in_out)
-    parameters = typed_leaves(kernel)
-    shapes = output_dims
-    if isinstance(output_dims, Mapping):
-        shapes = {
-            leaf: shape
-            for name, shape in output_dims.items()
-            for leaf in (parameters[name] if name in outputs else (name,))
-        }
-
-    def remake(version: Kernel) -> Operation:
-        return kernel_operation(version, leaves.outputs, leaves.in_out, launch_dims, shapes, sizes)
-
-    operation = remake(kernel)
-    made = {r.name: (True, i) for i, r in enumerate(operation.outputs)}
-    same = {o.name: (False, i) for i, o in enumerate(operation.operands) if o.name in leaves.read}
-    names = [p.name for p in kernel.func.params if p.name in made or p.name in same]
-    typed = [(p.name, p.type) for p in kernel.parameters if p.type is not None]
-    return BoundKernel(
-        kernel,
-        operation,
-        leaves,
-        Arguments.of_operation(operation, kernel.parameters, defaults, sizes),
-        ArgumentTree.of_all(typed, names),
-        tuple((made | same)[name] for name in names),
-        remake,
-    )
 
 
 # The shapes of one form of an operator, in which names stand for numbers that calls give: the

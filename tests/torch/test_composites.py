@@ -18,6 +18,7 @@ from torch.autograd import forward_ad, gradcheck, gradgradcheck
 import kernelcore as kc
 from kernelcore.language.types import SCALARS, uint64
 from tests.helpers import composites
+from tests.helpers.patterns import structs
 from torch_ext import dtype_to_torch, overload, torch_op
 
 cross = torch_op(composites.cross())
@@ -226,6 +227,17 @@ def test_structs_are_passed_as_flattened_arguments() -> None:
     records["position"], records["mass"] = others.detach(), mass.detach()
     views = [torch.from_numpy(records[n]) for n in ("position", "mass")]
     torch.testing.assert_close(op(position.detach(), 2.0, *views, 3.0), expected.detach())
+
+
+def test_a_struct_that_is_a_result_is_named_whole_or_field_by_field() -> None:
+    fields = [f"out.{name}" for name in ("position", "velocity", "mass")]
+    given = random(3, 3), random(3, 3), random(3)
+    expected = torch_op(structs.struct_stored_whole, outputs=fields)(*given)
+    for outputs in (["out"], "out", None):
+        found = torch_op(structs.struct_stored_whole, outputs=outputs)(*given)
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    with pytest.raises(kc.KernelArgumentError, match=r"outputs: no parameter is named 'out\.spin'"):
+        torch_op(structs.struct_stored_whole, outputs=[*fields, "out.spin"])
 
 
 def test_elements_outside_of_the_grid_are_zero() -> None:

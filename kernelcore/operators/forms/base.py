@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 from weakref import WeakValueDictionary
@@ -22,7 +23,7 @@ class Form:
 
     Attributes:
         name: Its name.
-        spec: Its contract.
+        spec: Its contract, which names its results.
         names: The parameters that calls give.
         outputs: The parameters that are results only.
         in_out: The parameters that are results and arguments.
@@ -43,7 +44,7 @@ class Form:
     ) -> None:
         self.framework = framework
         self.name = name
-        self.spec = spec
+        self.spec = spec = replace(spec, outputs=tuple(roles[0]), in_out=tuple(roles[1]))
         self.outputs, self.in_out = map(tuple, roles)
         self.names = tuple(p.name for p in parameters if p.name not in self.outputs)
         self.ndim = {p.name: getattr(p.wanted, "ndim", None) for p in parameters}

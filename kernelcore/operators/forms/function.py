@@ -88,8 +88,7 @@ class FunctionForm(Form):
             return made, lambda *args, **kwargs: results(*made(*args, **kwargs))
         if self.framework == "jax":
             self.refuse_mutation("JAX arrays")
-            named = replace(spec, outputs=self.outputs, in_out=self.in_out, output_dims=given)
-            made = jax_callable.function(function, named)
+            made = jax_callable.function(function, replace(spec, output_dims=given))
             return made, lambda *args, **kwargs: packed(made(*args, **kwargs))
         if self.framework == "paddle":
             raise KernelArgumentError(

@@ -12,10 +12,10 @@ from kernelcore.language.types import ArrayOf, ArrayType, Dense, Scalar, SourceT
 from kernelcore.launch.launch import launch
 from kernelcore.operators.arguments import ArgumentTree
 from kernelcore.operators.array_text import array_text
+from kernelcore.operators.bound_kernel import BoundKernel
 from kernelcore.operators.forms.frameworks import parts_of
 from kernelcore.operators.operation import Operand, Operation, Shape, evaluate
 from kernelcore.operators.python_run import run_in_python, runs_in_python
-from kernelcore.operators.spec import BoundKernel
 from kernelcore.operators.traced.default_shapes import default_shapes_checked
 from kernelcore.operators.traced.interface import Interface
 from kernelcore.runtime.array.array import Array

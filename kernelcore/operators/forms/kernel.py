@@ -10,11 +10,12 @@ from kernelcore.base.lazy import Deferred
 from kernelcore.launch.kernel import Kernel
 from kernelcore.operators.any_rank import AnyRank, write_back
 from kernelcore.operators.arguments import Arguments
+from kernelcore.operators.bound_kernel import BoundKernel, bound_kernel
 from kernelcore.operators.forms.base import Form, Run, results_type
 from kernelcore.operators.forms.cost import Cost, CostCounter
 from kernelcore.operators.forms.host import run_on_arrays, run_on_numpy
 from kernelcore.operators.fusion import Arithmetic, require_fusable
-from kernelcore.operators.spec import BoundKernel, DimsKey, Spec, bound_kernel, roles_of
+from kernelcore.operators.spec import DimsKey, Spec, roles_of
 from kernelcore.operators.versions import Versions
 
 # Adapters, which import their framework: they are loaded when an array of it has been seen.
@@ -67,37 +68,32 @@ class KernelForm(Form):
 
         return flat
 
+    def with_dims(self, key: DimsKey) -> Spec:
+        """The contract with shapes of the form ``key``."""
+        launch_dims, rows, sizes = key
+        return replace(self.spec, launch_dims=launch_dims, output_dims=dict(rows), sizes=sizes)
+
     def bound_kernel(self, kernel: Kernel, key: DimsKey) -> BoundKernel:
         """``kernel``, this one for given types, with shapes of the form ``key``."""
-        launch_dims, rows, sizes = key
-        bound = bound_kernel(
-            kernel, self.outputs, self.in_out, launch_dims, dict(rows), self.spec.defaults, sizes
-        )
+        bound = bound_kernel(kernel, self.with_dims(key))
         require_fusable(bound.operation, self.spec.fuse, Arithmetic())
         return bound
 
 
 def _torch(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
-    mutates = form.spec.mutates
     if form.kernel.is_generic:
 
         def specialise(chosen: Kernel) -> Run:
-            return _torch_function(form, form.bound_kernel(chosen, key))
+            bound = form.bound_kernel(chosen, key)
+            return _packed_torch(form, bound, torch_entry.operator_function(bound)[0])
 
-        made = torch_entry.generic_function(
-            form.kernel, form.names, key[2], form.spec.defaults, specialise
-        )
+        made = torch_entry.generic_function(form.kernel, form.with_dims(key), specialise)
         return made, made
     bound = form.bound_kernel(form.kernel.current(), key)
-    made, eager = torch_entry.operator_function(bound, mutates, form.spec.fuse)
+    made, eager = torch_entry.operator_function(bound)
     if form.is_own(key):
         form.quick = _packed_torch(form, bound, eager)
     return made, _packed_torch(form, bound, made)
-
-
-def _torch_function(form: KernelForm, bound: BoundKernel) -> Run:
-    made, _ = torch_entry.operator_function(bound, form.spec.mutates, form.spec.fuse)
-    return _packed_torch(form, bound, made)
 
 
 def _packed_torch(form: KernelForm, bound: BoundKernel, made: Run) -> Run:
@@ -229,8 +225,7 @@ def _by_types(form: KernelForm, key: DimsKey, of_kernel: Callable[[Kernel], Run]
 
 def _jax(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
     form.refuse_mutation("JAX arrays")
-    spec = replace(form.spec, outputs=form.outputs, in_out=form.in_out)
-    bound = jax_entry.kernel_function(form.kernel, spec)
+    bound = jax_entry.kernel_function(form.kernel, form.spec)
     launch_dims, rows, sizes = key
     packed = form.packed
 

@@ -1,0 +1,125 @@
+"""BoundKernel: a kernel under a contract: the operation, its arguments and its results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from kernelcore.launch.kernel import Kernel
+from kernelcore.operators.arguments import Arguments, ArgumentTree
+from kernelcore.operators.operation import Operation
+from kernelcore.operators.shape_rules import kernel_operation
+from kernelcore.operators.spec import Spec, leaves_of, typed_leaves
+
+
+@dataclass(frozen=True, slots=True)
+class ResultLeaves:
+    """The leaves of results.
+
+    Attributes:
+        outputs: Those of outputs.
+        in_out: Those of in-out parameters that the kernel writes.
+        read: Fields of in-out structs that stay as they are given.
+    """
+
+    outputs: tuple[str, ...]
+    in_out: tuple[str, ...]
+    read: tuple[str, ...]
+
+
+def result_leaves(kernel: Kernel, outputs: Sequence[str], in_out: Sequence[str]) -> ResultLeaves:
+    """The leaves of the results ``outputs`` and ``in_out``, parameters or leaves of ``kernel``."""
+    names = [p.name for p in kernel.func.params]
+    written = {n for n, effect in zip(names, kernel.effects, strict=True) if effect.writes}
+    made: list[str] = []
+    updated: list[str] = []
+    read: list[str] = []
+    for parameter, leaves in typed_leaves(kernel).items():
+        is_updated = not written.isdisjoint(leaves)
+        for leaf in leaves:
+            if parameter in outputs or leaf in outputs:
+                made.append(leaf)
+            elif leaf in in_out:
+                updated.append(leaf)
+            elif parameter in in_out:
+                (read if is_updated and leaf not in written else updated).append(leaf)
+    return ResultLeaves(tuple(made), tuple(updated), tuple(read))
+
+
+@dataclass(frozen=True, slots=True)
+class BoundKernel:
+    """A kernel that is not generic, under a contract.
+
+    Attributes:
+        kernel: The kernel.
+        spec: The contract, which names the results.
+        operation: What a call computes.
+        leaves: The leaves of its results.
+        arguments: How calls give the operands.
+        results: One tree per result, in the order of the parameters.
+        sources: Per leaf of the results whether the operation makes it, and the result that it is,
+            or the operand, which the kernel only reads.
+        remake: The same operation of another version of the kernel.
+    """
+
+    kernel: Kernel
+    spec: Spec
+    operation: Operation
+    leaves: ResultLeaves
+    arguments: Arguments
+    results: tuple[ArgumentTree, ...]
+    sources: tuple[tuple[bool, int], ...]
+    remake: Callable[[Kernel], Operation]
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether each result of a call is one result of the operation."""
+        return all(not tree.parts for tree in self.results)
+
+    @property
+    def needs_operands(self) -> bool:
+        """Whether a leaf of a result is an operand."""
+        return not all(is_made for is_made, _ in self.sources)
+
+    def unflatten(self, made: Sequence[Any], operands: Sequence[Any]) -> tuple[Any, ...]:
+        """The results, of those of the operation and its operands; a struct is a dictionary."""
+        found = [made[i] if is_made else operands[i] for is_made, i in self.sources]
+        return tuple(tree.unflatten(found) for tree in self.results)
+
+
+def bound_kernel(kernel: Kernel, spec: Spec) -> BoundKernel:
+    """``kernel``, which is not generic, under ``spec``, which names results and has no callables.
+
+    Raises:
+        KernelArgumentError: The parameters are not as ``spec`` says.
+    """
+    outputs, sizes = spec.outputs or (), spec.sizes
+    launch_dims: Any = spec.launch_dims
+    leaves = result_leaves(kernel, outputs, spec.in_out)
+    shapes: Any = spec.output_dims
+    if isinstance(shapes, Mapping):
+        shapes = {
+            leaf: shape
+            for name, shape in cast("Mapping[str, Any]", shapes).items()
+            for leaf in (leaves_of(kernel, (name,)) if name in outputs else (name,))
+        }
+
+    def remake(version: Kernel) -> Operation:
+        return kernel_operation(version, leaves.outputs, leaves.in_out, launch_dims, shapes, sizes)
+
+    operation = remake(kernel)
+    made = {r.name: (True, i) for i, r in enumerate(operation.outputs)}
+    same = {o.name: (False, i) for i, o in enumerate(operation.operands) if o.name in leaves.read}
+    names = [p.name for p in kernel.func.params if p.name in made or p.name in same]
+    typed = [(p.name, p.type) for p in kernel.parameters if p.type is not None]
+    return BoundKernel(
+        kernel,
+        spec,
+        operation,
+        leaves,
+        Arguments.of_operation(operation, kernel.parameters, spec.defaults, sizes),
+        ArgumentTree.of_all(typed, names),
+        tuple((made | same)[name] for name in names),
+        remake,
+    )
