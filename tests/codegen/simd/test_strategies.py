@@ -18,7 +18,7 @@ from kernelcore.codegen.simd.cost_model import MANY_GANGS, Bodies
 from kernelcore.codegen.simd.strategy import LANES, VectorStrategy
 from kernelcore.passes.pipeline import optimize
 from tests.helpers import interpreter
-from tests.helpers.kernel_harness import agree, comparable, copies, launch
+from tests.helpers.kernel_harness import agree, comparable, copies, launch, unoptimised
 from tests.helpers.vectorised import CASES, along_rows, gangs, loops, rows
 from tests.helpers.vectorised.case import (
     F32,
@@ -191,3 +191,19 @@ def test_blocks_of_rows_that_overlap(kernel: kc.Kernel, offset: int) -> None:
         results.append(memory)
     for found in results[1:]:
         np.testing.assert_array_equal(found, results[0])
+
+
+MAT33 = kc.matrix((3, 3), kc.int32)
+
+
+@kc.kernel
+def kept(x: kc.array(dtype=MAT33), y: kc.array(dtype=kc.float16)):
+    i = kc.tid()
+    x[i] = x[i]
+    y[i] = y[i]
+
+
+def test_unoptimised_gangs_of_elements_that_are_loaded_by_registers() -> None:
+    x, y = np.arange(19 * 9, dtype=np.int32).reshape(19, 3, 3), floats(19).astype(np.float16)
+    with unoptimised():
+        agree(optimize(kept.func), [x, y], 19, lanes=8)
