@@ -1,8 +1,11 @@
-"""Short random programs: the interpreter, gangs and single threads agree bit for bit.
+"""Short random programs by the hundred thousand, of several kinds.
 
-``python -m tests.fuzz.campaign FIRST COUNT`` runs the programs of the seeds from ``FIRST``. Each is
-compiled once, for gangs of the seed's width: the points before and after whole gangs run as single
-threads, so that one launch compares both with the interpreter.
+``python -m tests.fuzz.campaign FIRST COUNT`` runs the programs of the seeds from ``FIRST``.
+
+values: Each program is compiled once, for gangs of the seed's width: the points before and after
+    whole gangs run as single threads, so that one launch compares both with the interpreter.
+frontend: Plain Python, the interpreter, and the interpreter after all passes agree bit for bit.
+derivatives: JVP, VJP and differences agree, in the interpreter.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from kernelcore.launch.dispatch import argument_leaves
 from kernelcore.passes.pipeline import optimize
 from tests.fuzz import programs
 from tests.fuzz.derivative_contract import check_first, updating_operation
+from tests.fuzz.host_language import run_on_host
 from tests.fuzz.palette import SHORT, Draws
 from tests.fuzz.program_arguments import arguments
 from tests.fuzz.test_programs import WRT
@@ -50,6 +54,8 @@ REST = 3
 LONG_EQUATIONS, LONG_GANGS = 25, 6
 # The share of programs in the narrowest gangs, which LLVM compiles fastest.
 NARROW = 0.85
+# The points of programs that nobody compiles.
+FEW_POINTS = 2
 # The statements of programs that are differentiated, besides nested ones.
 SHORT_STATEMENTS = 2
 # One program in so many is compiled with LLVM's optimisations.
@@ -90,6 +96,31 @@ def check(seed: int) -> bool:
         status = launch(func, argument_leaves(kernel, found), program.points, chunks, lanes)
     assert status == abi.STATUS_OK
     compare(program, wanted, found, f"interpreter and gangs of {lanes}")
+    return True
+
+
+def frontend_program(seed: int) -> Program:
+    """The program of ``seed`` for the comparison with plain Python."""
+    rng = random.Random(f"frontend {seed}")
+    return draw_program(Draws(lambda _: rng.randbytes(64)), FEW_POINTS, SHORT)
+
+
+def check_frontend(seed: int) -> bool:
+    """Compare plain Python and the interpreter before and after the passes.
+
+    Raises:
+        AssertionError: They differ.
+    """
+    program = frontend_program(seed)
+    space = define(program.text, names())
+    kernel = space["kernel"]
+    with unchecked_text():
+        func = kernel.func
+    wanted = run_on_host(program, dict(space))
+    for name, one in {"frontend": func, "passes": optimize(func)}.items():
+        found = arguments(program, space)
+        interpreter.run(one, argument_leaves(kernel, found), program.points)
+        compare(program, wanted, found, f"plain Python and {name}")
     return True
 
 
@@ -134,6 +165,7 @@ def check_derivatives(seed: int) -> bool:
 
 KINDS: dict[str, tuple[Callable[[int], bool], Callable[[int], str]]] = {
     "values": (check, lambda seed: program_of(seed)[0].text),
+    "frontend": (check_frontend, lambda seed: frontend_program(seed).text),
     "derivatives": (check_derivatives, lambda seed: programs.source(seed, SHORT_STATEMENTS)),
 }
 

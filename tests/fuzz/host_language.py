@@ -32,7 +32,6 @@ from tests.fuzz.host_values import (
     type_of,
 )
 from tests.fuzz.program_arguments import arguments
-from tests.fuzz.statements import POINTS
 from tests.fuzz.typed_programs import Program
 
 _BY_NAME = {s.name: s for s in SCALARS}
@@ -202,7 +201,7 @@ def run_on_host(program: Program, classes: Mapping[str, Any]) -> list[Any]:
         for p, g in zip(program.params, given, strict=True)
     ]
     with np.errstate(all="ignore"):
-        for language.point in range(POINTS):
+        for language.point in range(program.points):
             space["kernel"](*args)
     for p, array, elements in zip(program.params, given, args, strict=True):
         if p.ndim:
