@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
@@ -21,8 +21,6 @@ from jax_ffi.options import (
 )
 from jax_ffi.program import Replay, bind_program
 from kernelcore.operators import (
-    Arguments,
-    ArgumentTree,
     Declaration,
     Interface,
     Program,
@@ -30,7 +28,7 @@ from kernelcore.operators import (
     Scalar,
     Spec,
     cached_property,
-    declared_parameters,
+    declaration,
     interface,
 )
 
@@ -58,8 +56,6 @@ class _Specialisation:
     interface: Interface
     programs: Programs
     operands: Operands
-    arguments: Arguments
-    results: tuple[ArgumentTree, ...]
     scalars: tuple[int, ...]
     host: HostCall
     replays: dict[Program, Replay] = field(default_factory=dict[Program, Replay])
@@ -129,17 +125,17 @@ class JaxCallable:
         chosen = self.specialisations.get(shapes)
         if chosen is None:
             chosen = self.specialisations[shapes] = self._specialise(shapes)
-        leaves = chosen.arguments.bind(args, named)
+        leaves = chosen.interface.arguments.bind(args, named)
         operands = chosen.operands.values(leaves)
         if self.graph_mode is GraphMode.NONE:
             found = chosen.host.call(operands)
         else:
             found = self._replay(chosen, leaves, operands)
-        return tuple(tree.unflatten(found) for tree in chosen.results)
+        return tuple(tree.unflatten(found) for tree in chosen.interface.trees)
 
     @cached_property
     def _declaration(self) -> Declaration:
-        return _declaration(self.function)
+        return declaration(self.function)
 
     def _replay(self, chosen: _Specialisation, leaves: list[Any], operands: list[Any]) -> list[Any]:
         known = list(operands)
@@ -156,21 +152,19 @@ class JaxCallable:
         return bind_program(operands, replay)
 
     def _specialise(self, shapes: FrozenOutputDims | None) -> _Specialisation:
-        spec: Any = self.spec
-        dims = spec.output_dims if shapes is None else dict(shapes)
-        declared = interface(self.function, spec.outputs, spec.in_out, dims)
-        loc = self._declaration.loc
+        spec = self.spec if shapes is None else replace(self.spec, output_dims=dict(shapes))
+        declared = interface(self.function, spec)
         operands = Operands(
-            declared.name, loc, declared.operands, declared.results, declared.operand_locs
+            declared.name,
+            declared.arguments.loc,
+            declared.operands,
+            declared.results,
+            declared.operand_locs,
         )
-        typed = [(p.name, type_) for p, type_ in declared.parameters]
-        names = [o.name for o in declared.operands]
         return _Specialisation(
             declared,
             Programs(declared),
             operands,
-            Arguments.of_types(declared.name, loc, typed, names, spec.defaults),
-            ArgumentTree.of_all(typed, [r.name for r in declared.results]),
             tuple(i for i, o in enumerate(declared.operands) if isinstance(o.type, Scalar)),
             HostCall(declared, self.has_side_effect),
         )
@@ -212,7 +206,7 @@ def jax_callable(
         KernelArgumentError: The options do not fit the function.
         KernelError: A parameter is not annotated with a type of the kernel language.
     """
-    declared = _declaration(func)
+    declared = declaration(func)
     check_vmap_method(declared, vmap_method)
     if not isinstance(graph_mode, GraphMode):
         raise declared.refuse(
@@ -224,12 +218,6 @@ def jax_callable(
     return JaxCallable(func, spec, graph_mode, has_side_effect)
 
 
-def function(func: Callable[..., Any], spec: Spec) -> JaxCallable:
+def function_operator(func: Callable[..., Any], spec: Spec) -> JaxCallable:
     """What ``jax_callable`` returns, of a function under a contract that names its outputs."""
-    return JaxCallable(func, with_shapes(_declaration(func), spec, None, spec.output_dims))
-
-
-def _declaration(func: Callable[..., Any]) -> Declaration:
-    rows = declared_parameters(func)
-    loc = rows[0][0].loc if rows else None
-    return Declaration(func.__name__, tuple(p.name for p, _ in rows), loc)
+    return JaxCallable(func, with_shapes(declaration(func), spec, None, spec.output_dims))

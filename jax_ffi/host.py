@@ -43,11 +43,8 @@ class HostCall:
         self.has_side_effect = has_side_effect
         names = [operand.name for operand in interface.operands]
         results = [result.name for result in interface.results]
-        typed = [(p.name, type_) for p, type_ in interface.parameters]
-        self.given, self.made = (
-            {tree.name: tree for tree in ArgumentTree.of_all(typed, leaves)}
-            for leaves in (names, results)
-        )
+        self.given = {tree.name: tree for tree in interface.arguments.trees}
+        self.made = {tree.name: tree for tree in interface.trees}
         # A result that starts as a copy of an operand may take its memory.
         self.aliases = {names.index(r): k for k, r in enumerate(results) if r in names}
         self.starts = {result: operand for operand, result in self.aliases.items()}

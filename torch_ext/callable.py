@@ -11,16 +11,18 @@ import torch
 from kernelcore import ArrayType
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.operators import (
-    Arguments,
     Interface,
     Operation,
     Programs,
     Scalar,
     ShapeSpec,
+    Spec,
     as_array,
+    declaration,
     interface,
+    parse,
 )
-from torch_ext.call import Call, as_function, recorded
+from torch_ext.call import Call, TorchFunction, as_function, recorded
 from torch_ext.check import mismatch
 from torch_ext.dtype import dtype_to_torch
 
@@ -58,26 +60,26 @@ def torch_callable(
     Raises:
         KernelArgumentError: The parameters are not as described.
     """
-    declared = interface(function, outputs, in_out, output_dims)
-    loc = declared.arguments[0][0].loc if declared.arguments else None
-    typed = [(p.name, type_) for p, type_ in declared.arguments]
-    operands = [o.name for o in declared.operands]
-    arguments = Arguments.of_types(declared.name, loc, typed, operands, defaults)
-    run = _Runner(declared).run
-
-    def entry(*args: Any, **kwargs: Any) -> Any:
-        return run(*arguments.bind(args, kwargs)) if arguments.is_flat else run(*args)
-
-    op = as_function(function, arguments, recorded(run, arguments), entry)
-    remake: partial[Any] = partial(
-        torch_callable,
-        function,
+    spec = parse(
+        declaration(function),
         outputs=outputs,
         in_out=in_out,
         output_dims=output_dims,
         defaults=defaults,
     )
-    op.remake = remake
+    return function_operator(function, spec)
+
+
+def function_operator(function: Callable[..., Any], spec: Spec) -> TorchFunction:
+    """What ``torch_callable`` returns, of a function under a contract."""
+    declared = interface(function, spec)
+    arguments, run = declared.arguments, _Runner(declared).run
+
+    def entry(*args: Any, **kwargs: Any) -> Any:
+        return run(*arguments.bind(args, kwargs)) if arguments.is_flat else run(*args)
+
+    op = as_function(function, arguments, recorded(run, arguments), entry)
+    op.remake = partial(function_operator, function, spec)
     return op
 
 

@@ -173,7 +173,7 @@ def _declare(
     known = Declaration.of_kernel(kernel, with_leaves=True)
     # Which arrays are updated does not say here which are in-out.
     spec = replace(parse(known, **options), mutates=known.named("mutates", mutates))
-    op = kernel_function(kernel, with_results(kernel, spec), name, profiled)
+    op = kernel_function(kernel, with_results(kernel, spec, infer_in_out=True), name, profiled)
     given = {"name": name, "mutates": mutates, "profiled": profiled}
     op.remake = partial(_declare, declared, **given, **options)
     return op

@@ -79,7 +79,7 @@ from kernelcore.operators.spec import (
     with_results,
 )
 from kernelcore.operators.traced.default_shapes import default_shapes_checked
-from kernelcore.operators.traced.interface import Interface, declared_parameters, interface
+from kernelcore.operators.traced.interface import Interface, declaration, interface
 from kernelcore.operators.traced.program import Literal, Program, ProgramStep, Slot
 from kernelcore.operators.traced.program_cache import Programs
 from kernelcore.operators.versions import Versions

@@ -27,8 +27,8 @@ class Spec:
     """The options of an operator.
 
     Attributes:
-        outputs: Parameters that are results, and not arguments; None for those that ``roles_of``
-            finds.
+        outputs: Parameters that are results, and not arguments; None for those that
+            ``with_results`` finds.
         in_out: Parameters that are arguments, and results that start as copies of them.
         mutates: Those of ``in_out`` that calls update in place and do not return.
         launch_dims: The launch shape; None for that of the first array.
@@ -157,25 +157,39 @@ def parse(
     )
 
 
-def roles_of(kernel: Kernel, spec: Spec) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The parameters of ``kernel`` that are outputs, and those that are in-out.
+def with_results(kernel: Kernel, spec: Spec, infer_in_out: bool = False) -> Spec:
+    """``spec`` with the results of ``kernel``, where it names no outputs.
 
-    Outputs that ``spec`` does not name are the arrays that the kernel writes and never loads. An
-    addition to an element is no load, so an array that is only added to starts as zeros.
+    Outputs are the arrays that the kernel writes and never loads. An addition to an element is no
+    load, so an array that is only added to starts as zeros. With ``infer_in_out`` the other arrays
+    that the kernel writes are in-out.
 
     Raises:
-        KernelArgumentError: The kernel loads and writes an array that ``spec`` does not name.
+        KernelArgumentError: The kernel is generic, or writes an array that is neither.
     """
     if spec.outputs is not None:
-        return spec.outputs, spec.in_out
-    _refuse_generic(kernel)
+        return spec
+    if kernel.is_generic:
+        raise KernelArgumentError(
+            f"{kernel.name}: what a generic kernel writes follows from its types",
+            kernel.parameters[0].loc,
+            'name its results, for example outputs="y"',
+        )
+    if not infer_in_out:
+        return replace(spec, outputs=_new_results(kernel, spec.in_out))
+    outputs, in_out = roles(kernel, None, leaves_of(kernel, spec.in_out))
+    return replace(spec, outputs=outputs, in_out=in_out)
+
+
+def _new_results(kernel: Kernel, in_out: Sequence[str]) -> tuple[str, ...]:
+    """The parameters that ``kernel`` writes and never loads, without those in ``in_out``."""
     func = kernel.func
     effects = dict(zip((p.name for p in func.params), kernel.effects, strict=True))
     place = {name: k for k, name in enumerate(effects)}
     outputs: list[str] = []
     for name, leaves in typed_leaves(kernel).items():
         found = [effects[leaf] for leaf in leaves]
-        if name in spec.in_out or not any(e.writes for e in found):
+        if name in in_out or not any(e.writes for e in found):
             continue
         if any(e.loads for e in found):
             raise KernelArgumentError(
@@ -186,31 +200,7 @@ def roles_of(kernel: Kernel, spec: Spec) -> tuple[tuple[str, ...], tuple[str, ..
                 "argument",
             )
         outputs.append(name)
-    return tuple(outputs), spec.in_out
-
-
-def with_results(kernel: Kernel, spec: Spec) -> Spec:
-    """``spec`` with the results of ``kernel``, where it leaves them open to an adapter.
-
-    Outputs are those of ``roles_of``; every other array that the kernel writes is in-out.
-
-    Raises:
-        KernelArgumentError: The kernel is generic, or writes no array.
-    """
-    if spec.outputs is not None:
-        return spec
-    _refuse_generic(kernel)
-    outputs, in_out = roles(kernel, None, leaves_of(kernel, spec.in_out))
-    return replace(spec, outputs=outputs, in_out=in_out)
-
-
-def _refuse_generic(kernel: Kernel) -> None:
-    if kernel.is_generic:
-        raise KernelArgumentError(
-            f"{kernel.name}: what a generic kernel writes follows from its types",
-            kernel.parameters[0].loc,
-            'name its results, for example outputs="y"',
-        )
+    return tuple(outputs)
 
 
 def leaves_of(kernel: Kernel, names: Sequence[str]) -> tuple[str, ...]:

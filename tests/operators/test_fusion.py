@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from kernelcore.builtins.table import OPS
 from kernelcore.language.types import SCALARS, Scalar, float32
 from kernelcore.operators import Arithmetic, Operation, computed, derive, fits, is_fused
 from kernelcore.operators.bound_kernel import bound_kernel
-from kernelcore.operators.spec import roles_of, static_key
+from kernelcore.operators.spec import with_results
 
 Floats = kc.array(dtype=float)
 Doubles = kc.array(dtype=kc.float64)
@@ -56,12 +55,7 @@ class NumPy:
 
 
 def operation_of(op: Any) -> Operation:
-    outputs, in_out = roles_of(op.kernel, op.spec)
-    dims, rows, _ = static_key(op.spec, outputs)
-    spec = replace(
-        op.spec, outputs=outputs, in_out=in_out, launch_dims=dims, output_dims=dict(rows)
-    )
-    return bound_kernel(op.kernel, spec).operation
+    return bound_kernel(op.kernel, with_results(op.kernel, op.spec)).operation
 
 
 def same(operation: Operation, args: Sequence[Any]) -> None:

@@ -156,7 +156,12 @@ def test_one_graph_serves_all_sizes():
         (lambda: power_op(b=1), "unknown argument 'b'"),
         (lambda: power_op(), "argument 'x' is missing"),
         (lambda: torch_callable(push)((1.0,), random(4, 3)), "expected a struct with the fields"),
-        (lambda: torch_callable(power, defaults={"z": 1}), "unknown argument 'z'"),
+        (lambda: torch_callable(power, defaults={"z": 1}), "defaults: 'z' is no argument"),
+        (lambda: torch_callable(power, outputs=["z"]), "outputs: no parameter is named 'z'"),
+        (
+            lambda: torch_callable(power, outputs=["y"], in_out=["y"]),
+            "'y' is named both in outputs and in in_out",
+        ),
     ],
 )
 def test_bad_arguments_are_named(call: Any, text: str):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
 from weakref import WeakValueDictionary
@@ -40,12 +39,11 @@ class Form:
         name: str,
         spec: Spec,
         parameters: Sequence[Parameter],
-        roles: tuple[Sequence[str], Sequence[str]],
     ) -> None:
         self.framework = framework
         self.name = name
-        self.spec = spec = replace(spec, outputs=tuple(roles[0]), in_out=tuple(roles[1]))
-        self.outputs, self.in_out = map(tuple, roles)
+        self.spec = spec
+        self.outputs, self.in_out = spec.outputs or (), spec.in_out
         self.names = tuple(p.name for p in parameters if p.name not in self.outputs)
         self.ndim = {p.name: getattr(p.wanted, "ndim", None) for p in parameters}
         returned = [p.name for p in parameters if p.name in (*self.outputs, *self.in_out)]

@@ -13,7 +13,12 @@ from kernelcore.operators.forms.base import Form, Run, results_type
 from kernelcore.operators.forms.cost import Cost, CostCounter
 from kernelcore.operators.forms.host import call_on_arrays
 from kernelcore.operators.spec import DimsKey, Spec
-from kernelcore.operators.traced.interface import Interface, declared_parameters, interface
+from kernelcore.operators.traced.interface import (
+    Interface,
+    declared_parameters,
+    interface,
+    with_function_results,
+)
 from kernelcore.operators.traced.program_cache import Programs
 
 torch_callable = Deferred("torch_ext.callable")
@@ -26,7 +31,6 @@ class FunctionForm(Form):
     def __init__(self, framework: str, function: Callable[..., Any], spec: Spec) -> None:
         self.function_ = function
         rows = declared_parameters(function)
-        roles = function_roles(function, spec)
         if spec.launch_dims is not None or spec.block_dim:
             raise KernelArgumentError(
                 f"{function.__name__}: launch_dims and block_dim are those of a kernel, found a "
@@ -39,7 +43,8 @@ class FunctionForm(Form):
                 "that launches kernels",
                 remedy="make one operator of each kernel: kc.op(kernel, fuse=True)",
             )
-        super().__init__(framework, function.__name__, spec, [p for p, _ in rows], roles)
+        spec = with_function_results(function, spec)
+        super().__init__(framework, function.__name__, spec, [p for p, _ in rows])
 
     def make(self, key: DimsKey) -> tuple[Run, Run]:
         if key[2]:
@@ -72,23 +77,18 @@ class FunctionForm(Form):
 
     def _of_shapes(self, shapes: Mapping[str, Any]) -> tuple[Run, Run]:
         given = {name: dims for name, dims in shapes.items() if dims is not None} or None
-        function, spec, packed = self.function_, self.spec, self.packed
+        function, packed = self.function_, self.packed
+        spec = replace(self.spec, output_dims=given)
         if self.framework == "torch":
             self.refuse_mutation("arguments of functions that launch kernels")
-            made = torch_callable.torch_callable(
-                function,
-                outputs=self.outputs,
-                in_out=self.in_out,
-                output_dims=given,
-                defaults=spec.defaults,
-            )
+            made = torch_callable.function_operator(function, spec)
             if len(self.results) == 1:
                 return made, made
             results = results_type(self.name, self.results)
             return made, lambda *args, **kwargs: results(*made(*args, **kwargs))
         if self.framework == "jax":
             self.refuse_mutation("JAX arrays")
-            made = jax_callable.function(function, replace(spec, output_dims=given))
+            made = jax_callable.function_operator(function, spec)
             return made, lambda *args, **kwargs: packed(made(*args, **kwargs))
         if self.framework == "paddle":
             raise KernelArgumentError(
@@ -96,8 +96,8 @@ class FunctionForm(Form):
                 remedy="make one operator of each kernel: kc.op(kernel)",
             )
         self.refuse_mutation("arguments of functions that launch kernels")
-        declared = interface(function, self.outputs, self.in_out, given)
-        loc = declared.arguments[0][0].loc if declared.arguments else None
+        declared = interface(function, spec)
+        loc = declared.arguments.loc
         arguments = Arguments.of_names(self.name, loc, self.names, spec.defaults)
         if self.framework == "cost":
             return self._of_cost(declared), self._of_cost(declared)
@@ -106,17 +106,13 @@ class FunctionForm(Form):
         def run(*args: Any, **kwargs: Any) -> Any:
             named = dict(zip(self.names, arguments.bind(args, kwargs), strict=True))
             self.refuse_mixed(named, loc)
-            return packed(call_on_arrays(declared, declared.shapes, named, is_numpy))
+            return packed(call_on_arrays(declared, named, is_numpy))
 
         return run, run
 
     def _of_cost(self, declared: Interface) -> Run:
         """What counts a call, and does not run it."""
-        typed = [(p.name, type_) for p, type_ in declared.arguments]
-        operands = [o.name for o in declared.operands]
-        loc = declared.arguments[0][0].loc if declared.arguments else None
-        arguments = Arguments.of_types(self.name, loc, typed, operands, self.spec.defaults)
-        programs = Programs(declared)
+        arguments, programs = declared.arguments, Programs(declared)
 
         def run(*args: Any, **kwargs: Any) -> Cost:
             values = arguments.bind(args, kwargs)
@@ -125,12 +121,3 @@ class FunctionForm(Form):
             return counter.cost
 
         return run
-
-
-def function_roles(
-    function: Callable[..., Any], spec: Spec
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The outputs and in-out parameters of a function: the last one, if none is named."""
-    if spec.outputs is not None or spec.in_out:
-        return spec.outputs or (), spec.in_out
-    return tuple(p.name for p, _ in declared_parameters(function))[-1:], ()

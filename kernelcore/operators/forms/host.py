@@ -14,7 +14,7 @@ from kernelcore.operators.arguments import ArgumentTree
 from kernelcore.operators.array_text import array_text
 from kernelcore.operators.bound_kernel import BoundKernel
 from kernelcore.operators.forms.frameworks import parts_of
-from kernelcore.operators.operation import Operand, Operation, Shape, evaluate
+from kernelcore.operators.operation import Operand, Operation, evaluate
 from kernelcore.operators.python_run import run_in_python, runs_in_python
 from kernelcore.operators.traced.default_shapes import default_shapes_checked
 from kernelcore.operators.traced.interface import Interface
@@ -104,23 +104,20 @@ def run_on_arrays(
 
 
 def call_on_arrays(
-    interface: Interface, shapes: Mapping[str, Shape], given: Mapping[str, Any], is_numpy: bool
+    interface: Interface, given: Mapping[str, Any], is_numpy: bool
 ) -> tuple[Any, ...]:
     """As ``run_on_arrays``, of a function of several kernels, which is called.
 
     Args:
         interface: The parameters of the function.
-        shapes: The shape of each output.
         given: The arguments by name.
         is_numpy: Whether arrays are those of NumPy, and results too.
     """
     values = {
         p.name: _shared(given[p.name], type_) if is_numpy else given[p.name]
-        for p, type_ in interface.arguments
+        for p, type_ in interface.given
     }
-    typed = [(p.name, type_) for p, type_ in interface.arguments]
-    trees = ArgumentTree.of_all(typed, [o.name for o in interface.operands])
-    flat = _leaf_shapes(interface.operands, trees, values)
+    flat = _leaf_shapes(interface.operands, interface.arguments.trees, values)
     arrays = [v for value in values.values() for v in _arrays_of(value)]
     device = arrays[0].device if arrays else CPU
     wants_gradient = any(a.requires_grad for a in arrays)
@@ -130,7 +127,7 @@ def call_on_arrays(
         name = parameter.name
         if name in interface.outputs:
             assert isinstance(type_, ArrayOf)
-            shape = evaluate(shapes[name][: type_.ndim], flat)
+            shape = evaluate(interface.shapes[name][: type_.ndim], flat)
             args.append(_new(type_, shape, device, wants_gradient))
         elif name in interface.in_out:
             args.append(values[name].clone())

@@ -15,7 +15,7 @@ from kernelcore.operators.forms.base import Form, Run, results_type
 from kernelcore.operators.forms.cost import Cost, CostCounter
 from kernelcore.operators.forms.host import run_on_arrays, run_on_numpy
 from kernelcore.operators.fusion import Arithmetic, require_fusable
-from kernelcore.operators.spec import DimsKey, Spec, roles_of
+from kernelcore.operators.spec import DimsKey, Spec, with_results
 from kernelcore.operators.versions import Versions
 
 # Adapters, which import their framework: they are loaded when an array of it has been seen.
@@ -34,14 +34,15 @@ class KernelForm(Form):
     def __init__(self, framework: str, kernel: Kernel, spec: Spec) -> None:
         self.kernel = kernel
         loc = kernel.parameters[0].loc if kernel.is_generic else kernel.func.loc
-        roles = roles_of(kernel, spec)
-        names = [p.name for p in kernel.parameters if p.name not in roles[0]]
-        returned = {*roles[0], *roles[1]} - {*spec.mutates}
+        spec = with_results(kernel, spec)
+        outputs = spec.outputs or ()
+        names = [p.name for p in kernel.parameters if p.name not in outputs]
+        returned = {*outputs, *spec.in_out} - {*spec.mutates}
         results = [p.name for p in kernel.parameters if p.name in returned]
         self.any_rank = AnyRank.of(kernel.name, kernel.parameters, names, results)
         # One value for each parameter.
         self.arguments = Arguments.of_names(kernel.name, loc, names, spec.defaults)
-        super().__init__(framework, kernel.name, spec, kernel.parameters, roles)
+        super().__init__(framework, kernel.name, spec, kernel.parameters)
 
     def make(self, key: DimsKey) -> tuple[Run, Run]:
         made, run = _MAKERS[self.framework](self, key)

@@ -8,10 +8,10 @@ from typing import Any
 from kernelcore.launch.infer_types import Parameter
 from kernelcore.launch.kernel import Kernel
 from kernelcore.operators.forms.base import Form
-from kernelcore.operators.forms.function import FunctionForm, function_roles
+from kernelcore.operators.forms.function import FunctionForm
 from kernelcore.operators.forms.kernel import KernelForm
-from kernelcore.operators.spec import Spec, roles_of
-from kernelcore.operators.traced.interface import declared_parameters
+from kernelcore.operators.spec import Spec, with_results
+from kernelcore.operators.traced.interface import declared_parameters, with_function_results
 
 
 def make_form(framework: str, declared: Kernel | Callable[..., Any], spec: Spec) -> Form:
@@ -24,7 +24,8 @@ def make_form(framework: str, declared: Kernel | Callable[..., Any], spec: Spec)
 def arguments_of(declared: Kernel | Callable[..., Any], spec: Spec) -> list[Parameter]:
     """The parameters that a call gives."""
     if isinstance(declared, Kernel):
-        outputs, _ = roles_of(declared, spec)
-        return [p for p in declared.parameters if p.name not in outputs]
-    outputs, _ = function_roles(declared, spec)
-    return [p for p, _ in declared_parameters(declared) if p.name not in outputs]
+        outputs, known = with_results(declared, spec).outputs, declared.parameters
+    else:
+        outputs = with_function_results(declared, spec).outputs
+        known = [p for p, _ in declared_parameters(declared)]
+    return [p for p in known if p.name not in (outputs or ())]

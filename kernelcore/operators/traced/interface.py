@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kernelcore.base.errors import KernelArgumentError, SrcLoc
@@ -12,8 +12,12 @@ from kernelcore.language.flatten import leaf_types, named_leaves
 from kernelcore.language.source import name_loc
 from kernelcore.language.types import ArrayOf, ArrayType, SourceType, is_pattern
 from kernelcore.launch.infer_types import Parameter, parameters
+from kernelcore.operators.arguments import Arguments, ArgumentTree
 from kernelcore.operators.operation import Extent, Operand, Result, Shape, own_shape
-from kernelcore.operators.shape_rules import ShapeRules, ShapeSpec
+from kernelcore.operators.shape_rules import ShapeRules
+from kernelcore.operators.spec import Declaration, Spec
+
+_DEFAULT = Spec()
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,17 +26,15 @@ class Interface:
 
     Attributes:
         function: The function, whose parameters are annotated as those of kernels.
+        spec: Its contract, which names the outputs.
         parameters: Its parameters, each with its type.
-        outputs: Parameters that are results only.
-        in_out: Parameters that are operands, and results.
         shapes: Per output its extents in terms of operands.
         assumed: The outputs whose shape is a default: that of the first array operand.
     """
 
     function: Callable[..., Any]
+    spec: Spec
     parameters: tuple[tuple[Parameter, SourceType], ...]
-    outputs: tuple[str, ...]
-    in_out: tuple[str, ...]
     shapes: Mapping[str, Shape]
     assumed: frozenset[str] = frozenset()
 
@@ -41,8 +43,18 @@ class Interface:
         """The name of the function."""
         return self.function.__name__
 
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The parameters that are results only."""
+        return self.spec.outputs or ()
+
+    @property
+    def in_out(self) -> tuple[str, ...]:
+        """The parameters that are operands, and results."""
+        return self.spec.in_out
+
     @cached_property
-    def arguments(self) -> tuple[tuple[Parameter, SourceType], ...]:
+    def given(self) -> tuple[tuple[Parameter, SourceType], ...]:
         """The parameters that a caller gives, in order."""
         return tuple(row for row in self.parameters if row[0].name not in self.outputs)
 
@@ -51,16 +63,14 @@ class Interface:
         """The flattened arguments of a call."""
         return tuple(
             Operand(name, leaf)
-            for parameter, type_ in self.arguments
+            for parameter, type_ in self.given
             for name, leaf in named_leaves(parameter.name, type_)
         )
 
     @cached_property
     def operand_locs(self) -> tuple[SrcLoc | None, ...]:
         """The location of each operand's parameter."""
-        return tuple(
-            parameter.loc for parameter, type_ in self.arguments for _ in leaf_types(type_)
-        )
+        return tuple(parameter.loc for parameter, type_ in self.given for _ in leaf_types(type_))
 
     @cached_property
     def results(self) -> tuple[Result, ...]:
@@ -80,31 +90,53 @@ class Interface:
                 found.append(Result(leaf, kind, shape))
         return tuple(found)
 
+    @cached_property
+    def arguments(self) -> Arguments:
+        """How calls give the operands."""
+        loc = self.parameters[0][0].loc if self.parameters else None
+        typed = [(p.name, type_) for p, type_ in self.given]
+        operands = [operand.name for operand in self.operands]
+        return Arguments.of_types(self.name, loc, typed, operands, self.spec.defaults)
 
-def interface(
-    function: Callable[..., Any],
-    outputs: Sequence[str] | None = None,
-    in_out: Sequence[str] = (),
-    output_dims: ShapeSpec | Mapping[str, ShapeSpec] = None,
-) -> Interface:
+    @cached_property
+    def trees(self) -> tuple[ArgumentTree, ...]:
+        """The parameters that are results, as trees of ``results``."""
+        typed = [(p.name, type_) for p, type_ in self.parameters]
+        return ArgumentTree.of_all(typed, [result.name for result in self.results])
+
+
+def declaration(function: Callable[..., Any]) -> Declaration:
+    """That of a Python function that launches kernels."""
+    rows = declared_parameters(function)
+    loc = rows[0][0].loc if rows else None
+    return Declaration(function.__name__, tuple(p.name for p, _ in rows), loc)
+
+
+def with_function_results(function: Callable[..., Any], spec: Spec) -> Spec:
+    """``spec`` with the results of ``function``: its last parameter, if it names none."""
+    if spec.outputs is not None:
+        return spec
+    names = [p.name for p, _ in declared_parameters(function)]
+    return replace(spec, outputs=() if spec.in_out else tuple(names[-1:]))
+
+
+def interface(function: Callable[..., Any], spec: Spec = _DEFAULT) -> Interface:
     """The operands and results of ``function``.
+
+    An output without a shape has that of the first array operand, if launches over it write it at
+    their launch index.
 
     Args:
         function: A Python function that launches kernels; its parameters are annotated as those of
             kernels.
-        outputs: Parameters that are results only. Default: the last one, or none where ``in_out``
-            is given.
-        in_out: Parameters that are operands, and results that start as copies of them.
-        output_dims: The shape of every output, or a mapping by name. Default: that of the first
-            array operand, of outputs that launches over it write at their launch index.
+        spec: Its contract.
 
     Raises:
-        KernelArgumentError: The parameters are not as described.
+        KernelArgumentError: The parameters are not as ``spec`` says.
     """
     rows = declared_parameters(function)
-    names = [parameter.name for parameter, _ in rows]
-    if outputs is None:
-        outputs = () if in_out else names[-1:]
+    spec = with_function_results(function, spec)
+    outputs = spec.outputs or ()
     position: dict[str, int] = {}
     arrays: dict[str, ArrayType] = {}
     count = 0
@@ -119,12 +151,10 @@ def interface(
                 position[name] = count
             count += len(kinds)
     rules = ShapeRules(function.__name__, name_loc(function), arrays, position)
-    for name in (*outputs, *in_out):
+    for name in (*outputs, *spec.in_out):
         if name not in arrays:
             raise rules.fail(f"'{name}' is no array parameter", f"these are {', '.join(arrays)}")
-        if name in outputs and name in in_out:
-            raise rules.fail(f"'{name}' is an output and in-out", "name it as in-out only")
-    if not (outputs or in_out):
+    if not (outputs or spec.in_out):
         raise rules.fail("no parameter is a result", "name outputs, or arrays that are in-out")
     assumed: set[str] = set()
 
@@ -132,8 +162,9 @@ def interface(
         assumed.add(name)
         return rules.shape(rules.first_array("give output_dims"))
 
-    shapes = rules.outputs(outputs, output_dims, of_first_array)
-    return Interface(function, rows, tuple(outputs), tuple(in_out), shapes, frozenset(assumed))
+    dims: Any = spec.output_dims
+    shapes = rules.outputs(outputs, dims, of_first_array)
+    return Interface(function, spec, rows, shapes, frozenset(assumed))
 
 
 def declared_parameters(function: Callable[..., Any]) -> tuple[tuple[Parameter, SourceType], ...]:
