@@ -27,8 +27,10 @@ from kernelcore.language.types import uint64 as uint64
 
 __version__ = "0.1.0"
 
-# The kernel language's name of the type.
+# The kernel language's names of the types, for annotations and conversions.
 bool = boolean
+int = int32
+float = float32
 
 # They make types, and are looked for beside them.
 types.__dict__.update(

@@ -22,6 +22,10 @@ HOMES = homes(
         "kernelcore.autograd.gradcheck": "gradcheck jacobian jacobian_fd",
         "kernelcore.explain.report": "explain",
         "kernelcore.launch.tangent_launch": "jvp",
+        "kernelcore.language.constants": (
+            "E HALF_PI INF LN10 LN2 LOG10E LOG2E NAN PHI PI TAU "
+            "e half_pi inf ln10 ln2 log10e log2e nan phi pi tau"
+        ),
         "kernelcore.language.function": "Function func",
         "kernelcore.launch.recorded_launch": "Launch",
         "kernelcore.base.config": (

@@ -41,6 +41,7 @@ PARAMETERS = {
     **dict.fromkeys(("M3", "Matrix3"), "mat33{s}"),
     "Matrix2": "mat22{s}",
     "Matrix4": "mat44{s}",
+    "Vector2": "vec2{s}",
     "Vector3": "vec3{s}",
     "Spatial": "spatial_vector{s}",
     "State": "int | vec3ul",
@@ -192,6 +193,8 @@ def _library(module: str, node: ast.FunctionDef) -> Iterator[str]:
     result = _RESULTS.get(f"{node.name}:{(*letters, '')[0]}") or _RESULTS.get(node.name, "_Any")
     if node.name == "curlnoise" and letters[1] == "vec2":
         result = "vec2"
+    if ast.unparse(node.body[-1]).startswith("return ((),"):
+        result = "None"
     if result == "_V" and "_V" not in wanted:
         result = wanted[0]
     if result == "_S":

@@ -33,6 +33,8 @@ __all__: list[str]
 
 boolean = _builtins.bool
 bool = _builtins.bool
+int = _builtins.int
+float = _builtins.float
 int8 = int
 int16 = int
 int32 = int

@@ -19,6 +19,7 @@ from kernelcore.builtins.vector import cross, dot, length
 from kernelcore.language.composite_types import matrix, vector
 from kernelcore.language.types import AnyFloat as Float
 
+Vector2 = vector(length=2, dtype=Float)
 Vector3 = vector(length=3, dtype=Float)
 Matrix2 = matrix(shape=(2, 2), dtype=Float)
 Matrix3 = matrix(shape=(3, 3), dtype=Float)
@@ -288,3 +289,57 @@ def svd2(A: Matrix2) -> Any:
         y = -y
     sigma = vector(size * dot(x, a), size * dot(y, b), length=2, dtype=A.dtype)
     return matrix_from_cols(x, y), sigma, matrix_from_cols(u, v)
+
+
+@library(updates=("U", "sigma", "V"))
+def svd3(A: Matrix3, U: Matrix3, sigma: Vector3, V: Matrix3) -> Any:  # noqa: F811
+    """Assign the singular value decomposition of ``A`` to ``U``, ``sigma`` and ``V``.
+
+    Args:
+        A: A 3x3 matrix of floats.
+        U: A variable that gets the rotation U.
+        sigma: A variable that gets the singular values.
+        V: A variable that gets the rotation V.
+    """
+    u, s, v = svd3(A)
+    return (), u, s, v
+
+
+@library(updates=("U", "sigma", "V"))
+def svd2(A: Matrix2, U: Matrix2, sigma: Vector2, V: Matrix2) -> Any:  # noqa: F811
+    """Assign the singular value decomposition of ``A`` to ``U``, ``sigma`` and ``V``.
+
+    Args:
+        A: A 2x2 matrix of floats.
+        U: A variable that gets the orthogonal matrix U.
+        sigma: A variable that gets the singular values.
+        V: A variable that gets the rotation V.
+    """
+    u, s, v = svd2(A)
+    return (), u, s, v
+
+
+@library(updates=("Q", "d"))
+def eig3(A: Matrix3, Q: Matrix3, d: Vector3) -> Any:  # noqa: F811
+    """Assign the eigenvectors and eigenvalues of ``A`` to ``Q`` and ``d``.
+
+    Args:
+        A: A symmetric 3x3 matrix of floats.
+        Q: A variable that gets the matrix of eigenvectors.
+        d: A variable that gets the eigenvalues.
+    """
+    vectors, values = eig3(A)
+    return (), vectors, values
+
+
+@library(updates=("Q", "R"))
+def qr3(A: Matrix3, Q: Matrix3, R: Matrix3) -> Any:  # noqa: F811
+    """Assign the QR decomposition of ``A`` to ``Q`` and ``R``.
+
+    Args:
+        A: A 3x3 matrix of floats.
+        Q: A variable that gets the orthogonal matrix.
+        R: A variable that gets the upper triangular matrix.
+    """
+    q, r = qr3(A)
+    return (), q, r

@@ -98,6 +98,19 @@ def quat_to_axis_angle(quat: Quaternion) -> Any:
     return u / sine, 2.0 * atan2(sine, w)
 
 
+@library(updates=("axis", "angle"))
+def quat_to_axis_angle(quat: Quaternion, axis: Vector3, angle: Float) -> Any:
+    """Assign the axis and the angle of a rotation to the variables ``axis`` and ``angle``.
+
+    Args:
+        quat: A quaternion of any length but 0.
+        axis: A variable that gets the axis, a unit vector of length 3.
+        angle: A variable that gets the angle in radians, in [0, pi].
+    """
+    u, theta = quat_to_axis_angle(quat)
+    return (), u, theta
+
+
 @library()
 def quat_to_matrix(quat: Quaternion) -> Any:
     """The 3x3 matrix, of the dtype of ``quat``, that turns columns as the unit quaternion does.

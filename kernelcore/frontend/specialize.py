@@ -31,7 +31,14 @@ from kernelcore.frontend.values.literal_types import (
     solve,
     widest,
 )
-from kernelcore.frontend.values.value import Leaf, Value, flatten, has_function, unflatten
+from kernelcore.frontend.values.value import (
+    CompositeValue,
+    Leaf,
+    Value,
+    flatten,
+    has_function,
+    unflatten,
+)
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Func, Region, Var
 from kernelcore.ir.derivative_rules import Rules
@@ -218,6 +225,9 @@ class _Specializer:
             match target:
                 case ast.Name(id=variable) if scope.get(variable) is not None:
                     scope.check_own(variable, scope.loc(target))
+                    old = scope.get(variable)
+                    if isinstance(old, CompositeValue):
+                        value = converted(scope, value, old.type, scope.loc(target))
                     scope.set(variable, value)
                 case ast.Attribute() | ast.Subscript():
                     updated_target(scope, target).store(scope, value, target, node)

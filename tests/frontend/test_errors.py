@@ -44,7 +44,7 @@ BODIES = {
     "unknown_name_close": "value = 1.0\nx[0] = valeu",
     "unknown_built_in_without_module": "x[0] = sqrt(x[1])",
     "unknown_attribute": "x[0] = kc.squirt(x[1])",
-    "constant_of_another_module": "x[0] = kc.inf",
+    "constant_of_another_module": "x[0] = kc.types.inf",
     "unset_on_one_path": "if n > 0:\n    y = 1.0\nx[0] = y",
     "unset_after_loop": "for i in range(n):\n    y = 1.0\nx[0] = y",
     "used_before_assignment": "x[0] = y\ny = 1.0",

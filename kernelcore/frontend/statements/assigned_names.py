@@ -9,7 +9,8 @@ from kernelcore.base.errors import KernelNameError, SrcLoc
 from kernelcore.frontend.expressions.expression import static_object
 from kernelcore.frontend.scope import Scope
 from kernelcore.frontend.values.value import CompositeValue
-from kernelcore.language.function import Function
+from kernelcore.language.definition import define
+from kernelcore.language.function import Function, Overload
 from kernelcore.language.source import own_nodes
 
 
@@ -45,10 +46,20 @@ def _changed(scope: Scope, node: ast.AST) -> list[ast.Name]:
             callee = static_object(scope, node.func)
         except KernelNameError:
             return []  # reported where the call is lowered
-        if isinstance(callee, Function) and any(o.updates for o in callee.overloads):
-            given = [*node.args, *(k.value for k in node.keywords)]
+        if isinstance(callee, Function):
+            given = [target for o in callee.overloads if o.updates for target in _updated(o, node)]
             return [name for argument in given for name in _variable_of(scope, argument)]
     return []
+
+
+def _updated(overload: Overload, node: ast.Call) -> list[ast.expr]:
+    """The arguments that ``overload`` updates if it is what ``node`` calls."""
+    keywords = {k.arg: k.value for k in node.keywords if k.arg is not None}
+    try:
+        bound = define(overload).signature.bind(*node.args, **keywords).arguments
+    except TypeError:
+        return []
+    return [bound[name] for name in overload.updates]
 
 
 def _variable_of(scope: Scope, node: ast.expr) -> list[ast.Name]:

@@ -9,12 +9,16 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from inspect import signature
 from types import CodeType, FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from kernelcore.builtins.syntax import BINARY, COMPARE, UNARY
-from kernelcore.language.source import read_source
+from kernelcore.language.bound_names import MISSING
+from kernelcore.language.function import Function
+from kernelcore.language.source import Source, read_source
 
 # Calls that must see the frame of the kernel, or that Python evaluates as they are written.
 _AS_WRITTEN = frozenset({"breakpoint", "set_trace", "static", "locals", "vars"})
@@ -48,7 +52,7 @@ def _compiled(pyfunc: Callable[..., Any]) -> CodeType:
         arg.annotation = None
     # The function object brings its own defaults.
     tree.args.defaults, tree.args.kw_defaults = [], [None] * len(tree.args.kwonlyargs)
-    rewrite = _Rewrite()
+    rewrite = _Rewrite(source)
     tree.body = [rewrite.visit(stmt) for stmt in tree.body]
     # Free variables are those of a function around it, and the function's own name is none, nor
     # that of a helper.
@@ -69,6 +73,9 @@ def _inner(code: CodeType, name: str) -> CodeType:
 
 class _Rewrite(ast.NodeTransformer):
     """Operators, calls and assignments to calls of the helpers."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         name = ast.Constant(BINARY[type(node.op)].op.name)
@@ -95,9 +102,45 @@ class _Rewrite(ast.NodeTransformer):
         name = getattr(node.func, "attr", getattr(node.func, "id", None))
         if name in _AS_WRITTEN:
             return node
+        targets = self._updated(node)
         node = self.generic_visit(node)  # pyright: ignore[reportAssignmentType]
-        helper = _located(node, ast.Name("_kc_call", ast.Load()))
-        return _located(node, ast.Call(helper, [node.func, *node.args], node.keywords))
+        name = "_kc_updating" if targets else "_kc_call"
+        helper = _located(node, ast.Name(name, ast.Load()))
+        call = _located(node, ast.Call(helper, [node.func, *node.args], node.keywords))
+        if not targets:
+            return call
+        held = ast.Name("_kc_results", ast.Store())
+        parts: list[ast.expr] = [ast.NamedExpr(held, call)]
+        for place, target in enumerate(targets):
+            new = ast.Subscript(
+                ast.Name("_kc_results", ast.Load()), ast.Constant(place + 1), ast.Load()
+            )
+            if isinstance(target, ast.Name):
+                parts.append(ast.NamedExpr(ast.Name(target.id, ast.Store()), new))
+            else:
+                parts.append(_call(target, "_kc_store", *self._path(target), new))
+        first = ast.Subscript(ast.Tuple(parts, ast.Load()), ast.Constant(0), ast.Load())
+        result = ast.Subscript(first, ast.Constant(0), ast.Load())
+        return ast.fix_missing_locations(_located(node, result))
+
+    def _updated(self, node: ast.Call) -> list[ast.expr]:
+        """The variables and elements that the call of a library function assigns."""
+        callee = self._static(node.func)
+        for overload in callee.overloads if isinstance(callee, Function) else ():
+            keywords = {k.arg: k.value for k in node.keywords if k.arg is not None}
+            with suppress(TypeError):
+                bound = signature(overload.pyfunc).bind(*node.args, **keywords).arguments
+                if overload.updates:
+                    return [copy.deepcopy(bound[name]) for name in overload.updates]
+        return []
+
+    def _static(self, node: ast.expr) -> object:
+        """What a dotted name stands for around the function, or ``MISSING``."""
+        if isinstance(node, ast.Name):
+            return self._source.find(node.id)
+        if isinstance(node, ast.Attribute):
+            return getattr(self._static(node.value), node.attr, MISSING)
+        return MISSING
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         value = _call(node.value, "_kc_copied", self.visit(node.value))

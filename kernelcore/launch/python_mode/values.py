@@ -249,8 +249,10 @@ def _built_in(function: Builtin[..., Any], args: tuple[Any, ...], kwargs: dict[s
     return composite_op(name, args)
 
 
-def _called(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A call of a user's function: arguments are values."""
+def _called(
+    function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], *, whole: bool = False
+) -> Any:
+    """A call of a user's function: arguments are values; ``whole`` gives updated ones, too."""
     found = choose([o.pyfunc for o in function.overloads], args, kwargs)
     overload = function.overloads[found or 0]
     names = overload.pyfunc.__code__.co_varnames
@@ -260,12 +262,12 @@ def _called(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     ]
     named = {n: declared(annotations.get(n), copied(a)) for n, a in kwargs.items()}
     result = rewritten(overload.pyfunc, HELPERS)(*given, **named)
-    if not overload.updates:
-        return result
-    places = [names.index(name) for name in overload.updates]
-    for place, new in zip(places, result[1:], strict=True):
-        args[place][:] = new
-    return result[0]
+    return result[0] if overload.updates and not whole else result
+
+
+def updating(function: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    """A call that assigns arguments: its result, and their new values in the order of updates."""
+    return _called(function, args, kwargs, whole=True)
 
 
 def _range(*bounds: Any) -> Iterator[Any]:
@@ -278,6 +280,7 @@ HELPERS: dict[str, Any] = {
     "_kc_unary": unary,
     "_kc_chain": chain,
     "_kc_call": call,
+    "_kc_updating": updating,
     "_kc_copied": copied,
     "_kc_declared": declared,
     "_kc_store": store,
