@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import paddle
 from paddle.autograd import PyLayer
@@ -13,24 +14,24 @@ from paddle.static.nn import static_pylayer
 
 from kernelcore import Kernel
 from kernelcore.operators import (
-    AnyRank,
-    Arguments,
     BoundKernel,
+    BoundKernels,
+    Declaration,
     ExtremumOperations,
     Operation,
     OperatorFunction,
     Scalar,
     ShapeSpec,
+    Spec,
     TieWeights,
-    Versions,
     cached_property,
     derive,
     element_type,
     extremum_operations,
     find_ties,
-    kernel_operation,
+    parse,
     require_kernel,
-    roles,
+    with_results,
 )
 from paddle_ext.dtype import dtype_to_paddle
 from paddle_ext.execute import merged, run_operation
@@ -75,59 +76,60 @@ def paddle_op(
         KernelArgumentError: The parameters are not as described.
     """
     require_kernel(kernel)
-    version = kernel.current()
-    results, updated = roles(version, outputs, in_out)
-
-    def make(version: Kernel) -> PaddleOperator:
-        return PaddleOperator(kernel_operation(version, results, updated, launch_dims, output_dims))
-
-    made = PaddleFunction(Versions(version, make))
-    remake: partial[Any] = partial(
-        paddle_op,
-        kernel,
+    spec = parse(
+        Declaration.of_kernel(kernel, with_leaves=True),
         outputs=outputs,
         in_out=in_out,
         launch_dims=launch_dims,
         output_dims=output_dims,
     )
-    made.remake = remake
+    return kernel_function(kernel, with_results(kernel.current(), spec, infer_in_out=True))
+
+
+def kernel_function(kernel: Kernel, spec: Spec) -> PaddleFunction:
+    """What ``paddle_op`` returns, of a kernel under a contract that names its outputs."""
+    made = PaddleFunction(kernel, spec)
+    made.remake = partial(kernel_function, kernel, spec)
     return made
 
 
 class PaddleFunction(OperatorFunction):
-    """An operator of Paddle, of the current version of a kernel."""
+    """An operator of Paddle, of a kernel under a contract."""
 
     framework = "Paddle"
 
-    def __init__(self, operators: Versions[PaddleOperator]) -> None:
-        kernel, operation = operators.kernel, operators().operation
+    def __init__(self, kernel: Kernel, spec: Spec) -> None:
         # Paddle's translators to static programs leave what has these marks as it is.
         vars(self).update(vars(type(self).__call__))
-        self._operators = operators
-        self._arguments = Arguments.of_operation(operation, kernel.parameters)
-        super().__init__(kernel.pyfunc, self._arguments)
-        self._any_rank = AnyRank.of(
-            kernel.name,
-            kernel.parameters,
-            self._arguments.names,
-            [r.name for r in operation.outputs],
-            self._arguments.leaves,
-        )
+        self._kernels = BoundKernels(kernel, spec)
+        self._operators: WeakKeyDictionary[BoundKernel, PaddleOperator] = WeakKeyDictionary()
+        super().__init__(kernel.pyfunc, self._kernels.arguments)
 
     @paddle.jit.marker.unified
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        shape = None
-        if self._any_rank is not None:
-            args, kwargs, shape = self._any_rank.flatten(args, kwargs)
-        found: Sequence[Any] = self._operators()(self._arguments.bind(args, kwargs))
-        if self._any_rank is not None:
-            found = self._any_rank.restore(found, shape)
+        _, found, _ = self._run(args, kwargs)
         return found[0] if len(found) == 1 else tuple(found)
 
+    def whole(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """One result per parameter; a struct is a dictionary."""
+        bound, found, operands = self._run(args, kwargs)
+        return bound.unflatten(found, operands)
 
-def operator_function(bound: BoundKernel) -> PaddleOperator:
-    """The operator of a kernel under a contract: a function of one value per operand."""
-    return PaddleOperator(bound.operation)
+    def _run(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[BoundKernel, Sequence[Any], Sequence[Any]]:
+        """The kernel for a call, the results of its operation, and the operands."""
+        shape = None
+        if self._kernels.any_rank is not None:
+            args, kwargs, shape = self._kernels.any_rank.flatten(args, kwargs)
+        bound, operands = self._kernels.bind(args, kwargs)
+        operator = self._operators.get(bound)
+        if operator is None:
+            operator = self._operators[bound] = PaddleOperator(bound.operation)
+        found: Sequence[Any] = operator(operands)
+        if bound.any_rank is not None:
+            found = bound.any_rank.restore(found, shape)
+        return bound, found, operands
 
 
 class PaddleOperator:

@@ -18,7 +18,6 @@ from kernelcore import Kernel
 from kernelcore import kernel as as_kernel
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.operators import (
-    AnyRank,
     BoundKernel,
     Declaration,
     Operation,
@@ -239,11 +238,8 @@ def operator_function(
     entry = changed if profiled else call.entry(changed=changed)
     op = as_function(kernel.pyfunc, arguments, traced, entry, with_out)
     eager = entry if arguments.is_flat else op
-    given = [name.split(".")[0] for name in arguments.names]
-    returned = [r.name for r in operation.outputs]
-    any_rank = AnyRank.of(kernel.name, kernel.parameters, given, returned, arguments.leaves)
-    if any_rank is not None:
-        flat = of_any_rank(op, any_rank, takes_out)
+    if bound.any_rank is not None:
+        flat = of_any_rank(op, bound.any_rank, takes_out)
         eager = op = as_function(kernel.pyfunc, arguments, flat, flat)
     if mutates:  # Of tensors as calls give them: their elements in one dimension may be copies.
         updated = mutating(op, operation, arguments, mutates)

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from kernelcore.launch.kernel import Kernel
+from kernelcore.operators.any_rank import AnyRank
 from kernelcore.operators.arguments import Arguments, ArgumentTree
+from kernelcore.operators.fusion import Arithmetic, require_fusable
 from kernelcore.operators.operation import Operation
 from kernelcore.operators.shape_rules import kernel_operation
-from kernelcore.operators.spec import Spec, leaves_of, typed_leaves
+from kernelcore.operators.spec import Declaration, Spec, leaves_of, typed_leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ def result_leaves(kernel: Kernel, outputs: Sequence[str], in_out: Sequence[str])
     return ResultLeaves(tuple(made), tuple(updated), tuple(read))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class BoundKernel:
     """A kernel that is not generic, under a contract.
 
@@ -57,6 +59,7 @@ class BoundKernel:
         operation: What a call computes.
         leaves: The leaves of its results.
         arguments: How calls give the operands.
+        any_rank: The arguments and results of the operation that are arrays of any rank.
         results: One tree per result, in the order of the parameters.
         sources: Per leaf of the results whether the operation makes it, and the result that it is,
             or the operand, which the kernel only reads.
@@ -68,6 +71,7 @@ class BoundKernel:
     operation: Operation
     leaves: ResultLeaves
     arguments: Arguments
+    any_rank: AnyRank | None
     results: tuple[ArgumentTree, ...]
     sources: tuple[tuple[bool, int], ...]
     remake: Callable[[Kernel], Operation]
@@ -109,17 +113,76 @@ def bound_kernel(kernel: Kernel, spec: Spec) -> BoundKernel:
         return kernel_operation(version, leaves.outputs, leaves.in_out, launch_dims, shapes, sizes)
 
     operation = remake(kernel)
+    require_fusable(operation, spec.fuse, Arithmetic())
     made = {r.name: (True, i) for i, r in enumerate(operation.outputs)}
     same = {o.name: (False, i) for i, o in enumerate(operation.operands) if o.name in leaves.read}
     names = [p.name for p in kernel.func.params if p.name in made or p.name in same]
     typed = [(p.name, p.type) for p in kernel.parameters if p.type is not None]
+    arguments = Arguments.of_operation(operation, kernel.parameters, spec.defaults, sizes)
     return BoundKernel(
         kernel,
         spec,
         operation,
         leaves,
-        Arguments.of_operation(operation, kernel.parameters, spec.defaults, sizes),
+        arguments,
+        AnyRank.of(kernel.name, kernel.parameters, arguments.names, list(made), arguments.leaves),
         ArgumentTree.of_all(typed, names),
         tuple((made | same)[name] for name in names),
         remake,
     )
+
+
+# As many versions as a kernel keeps of itself.
+_MOST_VERSIONS = 16
+
+
+class BoundKernels:
+    """A kernel under a contract, bound as calls need it.
+
+    It is bound once a version and, if it is generic, once a choice of types.
+
+    Attributes:
+        arguments: How calls give the operands; one value a parameter of a generic kernel.
+        any_rank: The arguments and results that are arrays of any rank.
+    """
+
+    def __init__(self, kernel: Kernel, spec: Spec) -> None:
+        self._kernel = kernel
+        self._spec = spec
+        self._bound: dict[Kernel, BoundKernel] = {}
+        if not kernel.is_generic:
+            bound = self.of({})
+            self.arguments, self.any_rank = bound.arguments, bound.any_rank
+            return
+        outputs = spec.outputs or ()
+        names = [p.name for p in kernel.parameters if p.name not in outputs]
+        results = [p.name for p in kernel.parameters if p.name in (*outputs, *spec.in_out)]
+        loc = Declaration.of_kernel(kernel).loc
+        sized = (*names, *spec.sizes)
+        self.arguments = Arguments.of_names(kernel.name, loc, sized, spec.defaults)
+        self.any_rank = AnyRank.of(kernel.name, kernel.parameters, sized, results)
+
+    def of(self, given: Mapping[str, Any]) -> BoundKernel:
+        """The kernel for arguments by name, which count if it is generic."""
+        kernel = self._kernel.for_inputs(given)
+        found = self._bound.get(kernel)
+        if found is None:
+            found = bound_kernel(kernel, self._spec)
+            if not self._kernel.is_generic and len(self._bound) >= _MOST_VERSIONS:
+                self._bound.pop(next(iter(self._bound)), None)
+            self._bound[kernel] = found
+        return found
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[BoundKernel, list[Any]]:
+        """The kernel for a call, and one value per operand.
+
+        Raises:
+            KernelArgumentError: An argument is missing, unknown, given twice, or lacks a field.
+        """
+        named: Mapping[str, Any] = {}
+        if self._kernel.is_generic:
+            args, kwargs = self.arguments.bind(args, kwargs), {}
+            names = (n for n in self.arguments.names if n not in self._spec.sizes)
+            named = dict(zip(names, args, strict=False))
+        bound = self.of(named)
+        return bound, bound.arguments.bind(args, kwargs)

@@ -23,7 +23,7 @@ from kernelcore.operators.forms.frameworks import first_framework, framework_of,
 from kernelcore.operators.forms.kernel import torch_entry
 from kernelcore.operators.forms.make import arguments_of, make_form
 from kernelcore.operators.fusion import Fuse
-from kernelcore.operators.operator_function import OperatorFunction
+from kernelcore.operators.operator_function import NumpyFunction, OperatorFunction
 from kernelcore.operators.spec import Declaration, Dims, Names, OutputDims, Spec, parse
 
 FRAMEWORKS = ("torch", "jax", "paddle", "numpy", "kernelcore")
@@ -180,6 +180,9 @@ class Op:
         found = self._forms.get(framework)
         if found is None:
             found = self._forms[framework] = make_form(framework, self.declared, self.spec)
+            found.remake = partial(self._form, framework)
+            if framework == "numpy":
+                found.bound = NumpyFunction(self.__wrapped__, found.arguments, found.bound)
             if isinstance(found.bound, OperatorFunction):
                 found.bound.remake = partial(getattr, self, framework)
             given = arguments_of(self.declared, self.spec)

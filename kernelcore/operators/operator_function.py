@@ -57,3 +57,18 @@ class OperatorFunction:
 
     def __repr__(self) -> str:
         return f"<{self.framework} operator {self.__module__}.{self.pyfunc.__qualname__}>"
+
+
+class NumpyFunction(OperatorFunction):
+    """An operator of NumPy arrays, which ``run`` is."""
+
+    framework = "NumPy"
+
+    def __init__(
+        self, pyfunc: Callable[..., Any], arguments: Arguments, run: Callable[..., Any]
+    ) -> None:
+        super().__init__(pyfunc, arguments)
+        self._run = run
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._run(*args, **kwargs)

@@ -179,3 +179,22 @@ def test_arguments_of_wrong_types_are_refused(case: str) -> None:
     call, text = REFUSED[case]
     with pytest.raises(kc.KernelArgumentError, match=text):
         call(paddle_op(cubed))
+
+
+def test_generic_kernels_are_operators() -> None:
+    def scaled(x: kc.array(dtype=Any), a: float, y: kc.array(dtype=Any)):
+        i = kc.tid()
+        y[i] = x[i] * x.dtype(a)
+
+    op = paddle_op(kc.kernel(scaled), outputs="y")
+    for dtype in ("float32", "float64"):
+        x = paddle.to_tensor([1.0, 2.0], dtype=dtype, stop_gradient=False)
+        y = op(x, 3.0)
+        assert y.dtype == x.dtype
+        assert y.tolist() == [3.0, 6.0]
+        y.sum().backward()
+        np.testing.assert_array_equal(x.grad, [3.0, 3.0])
+    with pytest.raises(kc.KernelArgumentError, match="follows from its types"):
+        paddle_op(kc.kernel(scaled))
+    with pytest.raises(kc.KernelArgumentError, match="in_out: no parameter is named 'z'"):
+        paddle_op(cubed, in_out="z")

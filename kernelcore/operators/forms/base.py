@@ -8,10 +8,18 @@ from functools import cache
 from typing import Any
 from weakref import WeakValueDictionary
 
-from kernelcore.base.errors import KernelArgumentError, SrcLoc
+from kernelcore.base.errors import KernelArgumentError
 from kernelcore.launch.infer_types import Parameter
+from kernelcore.operators.arguments import Arguments
 from kernelcore.operators.forms.frameworks import mixed_frameworks
-from kernelcore.operators.spec import DimsKey, Spec, has_callables, resolve_dims, static_key
+from kernelcore.operators.spec import (
+    Declaration,
+    DimsKey,
+    Spec,
+    has_callables,
+    resolve_dims,
+    static_key,
+)
 
 # A function of the arguments of a call, then of the numbers in its shapes.
 Run = Callable[..., Any]
@@ -24,6 +32,7 @@ class Form:
         name: Its name.
         spec: Its contract, which names its results.
         names: The parameters that calls give.
+        arguments: The same, one value each.
         outputs: The parameters that are results only.
         in_out: The parameters that are results and arguments.
         results: The names of the results.
@@ -31,20 +40,24 @@ class Form:
         bound: The form that users ask for.
         entry: What takes the arguments of a call that gives no shapes.
         quick: The same outside of graphs that torch captures.
+        remake: Finds it again, in the process that a pickle of it is read in.
     """
+
+    remake: Callable[[], Form] | None = None
 
     def __init__(
         self,
         framework: str,
-        name: str,
+        declared: Declaration,
         spec: Spec,
         parameters: Sequence[Parameter],
     ) -> None:
         self.framework = framework
-        self.name = name
+        self.name = declared.name
         self.spec = spec
         self.outputs, self.in_out = spec.outputs or (), spec.in_out
         self.names = tuple(p.name for p in parameters if p.name not in self.outputs)
+        self.arguments = Arguments.of_names(declared.name, declared.loc, self.names, spec.defaults)
         self.ndim = {p.name: getattr(p.wanted, "ndim", None) for p in parameters}
         returned = [p.name for p in parameters if p.name in (*self.outputs, *self.in_out)]
         self.results = tuple(n for n in returned if n not in spec.mutates)
@@ -128,7 +141,7 @@ class Form:
                 remedy=f'name it in in_out: in_out="{name}", and take the result',
             )
 
-    def refuse_mixed(self, named: Mapping[str, Any], loc: SrcLoc | None) -> None:
+    def refuse_mixed(self, named: Mapping[str, Any]) -> None:
         """Refuse arguments that are arrays of two frameworks.
 
         Raises:
@@ -136,7 +149,13 @@ class Form:
         """
         text = mixed_frameworks(named)
         if text is not None:
-            raise KernelArgumentError(f"{self.name}(): {text}", loc, "convert one of them")
+            raise KernelArgumentError(
+                f"{self.name}(): {text}", self.arguments.loc, "convert one of them"
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        assert self.remake is not None
+        return self.remake, ()
 
 
 _forms: WeakValueDictionary[str, Form] = WeakValueDictionary()

@@ -8,13 +8,13 @@ from typing import Any
 
 from kernelcore.base.errors import KernelArgumentError
 from kernelcore.base.lazy import Deferred
-from kernelcore.operators.arguments import Arguments
 from kernelcore.operators.forms.base import Form, Run, results_type
 from kernelcore.operators.forms.cost import Cost, CostCounter
 from kernelcore.operators.forms.host import call_on_arrays
 from kernelcore.operators.spec import DimsKey, Spec
 from kernelcore.operators.traced.interface import (
     Interface,
+    declaration,
     declared_parameters,
     interface,
     with_function_results,
@@ -44,7 +44,7 @@ class FunctionForm(Form):
                 remedy="make one operator of each kernel: kc.op(kernel, fuse=True)",
             )
         spec = with_function_results(function, spec)
-        super().__init__(framework, function.__name__, spec, [p for p, _ in rows])
+        super().__init__(framework, declaration(function), spec, [p for p, _ in rows])
 
     def make(self, key: DimsKey) -> tuple[Run, Run]:
         if key[2]:
@@ -97,15 +97,13 @@ class FunctionForm(Form):
             )
         self.refuse_mutation("arguments of functions that launch kernels")
         declared = interface(function, spec)
-        loc = declared.arguments.loc
-        arguments = Arguments.of_names(self.name, loc, self.names, spec.defaults)
         if self.framework == "cost":
             return self._of_cost(declared), self._of_cost(declared)
         is_numpy = self.framework == "numpy"
 
         def run(*args: Any, **kwargs: Any) -> Any:
-            named = dict(zip(self.names, arguments.bind(args, kwargs), strict=True))
-            self.refuse_mixed(named, loc)
+            named = dict(zip(self.names, self.arguments.bind(args, kwargs), strict=True))
+            self.refuse_mixed(named)
             return packed(call_on_arrays(declared, named, is_numpy))
 
         return run, run

@@ -10,13 +10,11 @@ from kernelcore.base.lazy import Deferred
 from kernelcore.launch.kernel import Kernel
 from kernelcore.operators.any_rank import AnyRank, write_back
 from kernelcore.operators.arguments import Arguments
-from kernelcore.operators.bound_kernel import BoundKernel, bound_kernel
+from kernelcore.operators.bound_kernel import BoundKernel, BoundKernels, bound_kernel
 from kernelcore.operators.forms.base import Form, Run, results_type
 from kernelcore.operators.forms.cost import Cost, CostCounter
 from kernelcore.operators.forms.host import run_on_arrays, run_on_numpy
-from kernelcore.operators.fusion import Arithmetic, require_fusable
-from kernelcore.operators.spec import DimsKey, Spec, with_results
-from kernelcore.operators.versions import Versions
+from kernelcore.operators.spec import Declaration, DimsKey, Spec, with_results
 
 # Adapters, which import their framework: they are loaded when an array of it has been seen.
 torch_entry = Deferred("torch_ext.entry")
@@ -33,21 +31,18 @@ class KernelForm(Form):
 
     def __init__(self, framework: str, kernel: Kernel, spec: Spec) -> None:
         self.kernel = kernel
-        loc = kernel.parameters[0].loc if kernel.is_generic else kernel.func.loc
         spec = with_results(kernel, spec)
         outputs = spec.outputs or ()
         names = [p.name for p in kernel.parameters if p.name not in outputs]
         returned = {*outputs, *spec.in_out} - {*spec.mutates}
         results = [p.name for p in kernel.parameters if p.name in returned]
         self.any_rank = AnyRank.of(kernel.name, kernel.parameters, names, results)
-        # One value for each parameter.
-        self.arguments = Arguments.of_names(kernel.name, loc, names, spec.defaults)
-        super().__init__(framework, kernel.name, spec, kernel.parameters)
+        super().__init__(framework, Declaration.of_kernel(kernel), spec, kernel.parameters)
 
     def make(self, key: DimsKey) -> tuple[Run, Run]:
         made, run = _MAKERS[self.framework](self, key)
-        # What adapters of torch and JAX return takes any rank.
-        if self.any_rank is None or self.framework in ("jax", "cost", "torch"):
+        # What adapters return takes any rank.
+        if self.any_rank is None or self.framework not in ("numpy", "kernelcore"):
             return made, run
         flat = self._of_any_rank(run, self.any_rank)
         return flat, flat
@@ -74,23 +69,18 @@ class KernelForm(Form):
         launch_dims, rows, sizes = key
         return replace(self.spec, launch_dims=launch_dims, output_dims=dict(rows), sizes=sizes)
 
-    def bound_kernel(self, kernel: Kernel, key: DimsKey) -> BoundKernel:
-        """``kernel``, this one for given types, with shapes of the form ``key``."""
-        bound = bound_kernel(kernel, self.with_dims(key))
-        require_fusable(bound.operation, self.spec.fuse, Arithmetic())
-        return bound
-
 
 def _torch(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
+    spec = form.with_dims(key)
     if form.kernel.is_generic:
 
         def specialise(chosen: Kernel) -> Run:
-            bound = form.bound_kernel(chosen, key)
+            bound = bound_kernel(chosen, spec)
             return _packed_torch(form, bound, torch_entry.operator_function(bound)[0])
 
-        made = torch_entry.generic_function(form.kernel, form.with_dims(key), specialise)
+        made = torch_entry.generic_function(form.kernel, spec, specialise)
         return made, made
-    bound = form.bound_kernel(form.kernel.current(), key)
+    bound = bound_kernel(form.kernel.current(), spec)
     made, eager = torch_entry.operator_function(bound)
     if form.is_own(key):
         form.quick = _packed_torch(form, bound, eager)
@@ -125,39 +115,24 @@ def _packed_torch(form: KernelForm, bound: BoundKernel, made: Run) -> Run:
 
 
 def _paddle(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
-    def of_kernel(kernel: Kernel) -> Run:
-        bound = form.bound_kernel(kernel, key)
-        call = paddle_entry.operator_function(bound)
-
-        def run(*args: Any, **kwargs: Any) -> Any:
-            operands = bound.arguments.bind(args, kwargs)
-            return form.packed(bound.unflatten(call(operands), operands))
-
-        return run
-
     form.refuse_mutation("Paddle tensors")
-    made = _by_types(form, key, of_kernel)
-    return made, made
+    made = paddle_entry.kernel_function(form.kernel, form.with_dims(key))
+    return made, lambda *args, **kwargs: form.packed(made.whole(args, kwargs))
 
 
 def _numpy(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
     mutates = form.spec.mutates
+    kernels = BoundKernels(form.kernel, form.with_dims(key))
 
-    def of_kernel(kernel: Kernel) -> Run:
-        bound = form.bound_kernel(kernel, key)
-        kept = [tree.name not in mutates for tree in bound.results]
+    def run(*args: Any, **kwargs: Any) -> Any:
+        bound, operands = kernels.bind(args, kwargs)
+        found = run_on_numpy(bound, operands)
+        if mutates:
+            _write_back(bound, operands, found, mutates)
+        trees = zip(bound.results, found, strict=True)
+        return form.packed([one for tree, one in trees if tree.name not in mutates])
 
-        def run(*args: Any, **kwargs: Any) -> Any:
-            operands = bound.arguments.bind(args, kwargs)
-            found = run_on_numpy(bound, operands)
-            if mutates:
-                _write_back(bound, operands, found, mutates)
-            return form.packed([r for r, is_kept in zip(found, kept, strict=True) if is_kept])
-
-        return run
-
-    made = _by_types(form, key, of_kernel)
-    return made, made
+    return run, run
 
 
 def _write_back(
@@ -184,44 +159,16 @@ def _kernelcore(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
     wanted = Arguments.of_names(
         form.kernel.name, form.arguments.loc, (*form.names, *key[2]), spec.defaults
     )
-    bound_kernels: dict[Kernel, BoundKernel] = {}
+    kernels = BoundKernels(form.kernel, form.with_dims(key))
 
     def run(*args: Any, **kwargs: Any) -> Any:
         values = wanted.bind(args, kwargs)
         named = dict(zip(form.names, values[:count], strict=True))
-        form.refuse_mixed(named, form.arguments.loc)
-        kernel = form.kernel.for_inputs(named)
-        bound = bound_kernels.get(kernel)
-        if bound is None:
-            bound = bound_kernels[kernel] = form.bound_kernel(kernel, key)
-        sizes = values[count:]
+        form.refuse_mixed(named)
+        bound, sizes = kernels.of(named), values[count:]
         return form.packed(run_on_arrays(bound, named, sizes, spec.mutates, spec.block_dim))
 
     return run, run
-
-
-def _by_types(form: KernelForm, key: DimsKey, of_kernel: Callable[[Kernel], Run]) -> Run:
-    """What runs for the types of the arguments of a call."""
-    if not form.kernel.is_generic:
-        versions = Versions(form.kernel, of_kernel)
-
-        def run_current(*args: Any, **kwargs: Any) -> Any:
-            return versions()(*args, **kwargs)
-
-        return run_current
-    made: dict[Kernel, Run] = {}
-    wanted = Arguments.of_names(
-        form.kernel.name, form.arguments.loc, (*form.names, *key[2]), form.spec.defaults
-    )
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        values = wanted.bind(args, kwargs)
-        chosen = form.kernel.for_inputs(dict(zip(form.names, values, strict=False)))
-        if chosen not in made:
-            made[chosen] = of_kernel(chosen)
-        return made[chosen](*values)
-
-    return run
 
 
 def _jax(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
@@ -255,26 +202,18 @@ def _jax(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
 
 def _cost(form: KernelForm, key: DimsKey) -> tuple[Run, Run]:
     """What counts a call, and does not run it."""
-
-    def of_kernel(kernel: Kernel) -> Run:
-        bound = form.bound_kernel(kernel, key)
-
-        def run(*args: Any, **kwargs: Any) -> Cost:
-            counter = CostCounter()
-            counter.apply(bound.operation, bound.arguments.bind(args, kwargs))
-            return counter.cost
-
-        return run
-
-    made = _by_types(form, key, of_kernel)
+    kernels = BoundKernels(form.kernel, form.with_dims(key))
     any_rank = form.any_rank
 
-    def flat(*args: Any, **kwargs: Any) -> Cost:
+    def run(*args: Any, **kwargs: Any) -> Cost:
         if any_rank is not None:
             args, kwargs, _ = any_rank.flatten(args, kwargs)
-        return made(*args, **kwargs)
+        bound, operands = kernels.bind(args, kwargs)
+        counter = CostCounter()
+        counter.apply(bound.operation, operands)
+        return counter.cost
 
-    return flat, flat
+    return run, run
 
 
 _MAKERS: Mapping[str, Callable[[KernelForm, DimsKey], tuple[Run, Run]]] = {

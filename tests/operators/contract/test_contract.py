@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import jax
 import numpy as np
+import paddle
 import pytest
 import torch
 
@@ -289,3 +291,46 @@ def test_numpy_arrays_may_go_with_those_of_jax() -> None:
     x = np.ones(3, np.float32)
     for args in ((x, converted("jax", x)), (converted("jax", x), x)):
         assert isinstance(polar(*args).radius, jax.Array)
+
+
+def tripled(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+    i = kc.tid()
+    y[i] = 3.0 * x[i]
+
+
+def tripled_of_any_rank(x: kc.array(dtype=Any, ndim=...), y: kc.array(dtype=Any, ndim=...)):
+    i = kc.tid()
+    y[i] = x.dtype(3) * x[i]
+
+
+def tripling(x: kc.array(dtype=float), y: kc.array(dtype=float)):
+    kc.launch(kc.kernel(tripled), x.shape, [x], [y])
+
+
+def launch_shape(x: tuple[int, ...]) -> tuple[int, ...]:
+    return x
+
+
+FORMS = {
+    "fixed": kc.op(kc.kernel(tripled)),
+    "any rank": kc.op(kc.kernel(tripled_of_any_rank), outputs="y"),
+    "function": kc.op(tripling),
+    "dims": kc.op(kc.kernel(tripled), launch_dims=launch_shape),
+}
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax", "paddle", "numpy"])
+@pytest.mark.parametrize("name", FORMS)
+def test_forms_are_pickled_with_their_operator(name: str, framework: str) -> None:
+    if (name, framework) == ("function", "paddle"):
+        with pytest.raises(kc.KernelArgumentError, match="is no operator of Paddle"):
+            _ = FORMS[name].paddle
+        return
+    form = getattr(FORMS[name], framework)
+    again = pickle.loads(pickle.dumps(form))
+    made = {"torch": torch.asarray, "paddle": paddle.to_tensor}.get(framework, np.asarray)
+    for shape in [(2,), (2, 3)] if name == "any rank" else [(2,)]:
+        x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        for found in (form(made(x)), again(made(x))):
+            y = found[0] if isinstance(found, tuple) else found
+            np.testing.assert_array_equal(np.asarray(y), 3.0 * x)
