@@ -27,6 +27,10 @@ class BuiltinNames:
 
     origin: SrcLoc | None
 
+    @property
+    def dialect(self) -> None:
+        return None
+
     def loc(self, node: ast.AST) -> SrcLoc | None:
         return self.origin
 

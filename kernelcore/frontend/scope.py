@@ -28,6 +28,7 @@ from kernelcore.frontend.values.value import (
 from kernelcore.ir.builder import Builder
 from kernelcore.ir.core import Atom, Const, Var
 from kernelcore.ir.op import CAST
+from kernelcore.language.dialect import Dialect
 from kernelcore.language.function import Function
 from kernelcore.language.types import Scalar, boolean
 
@@ -49,6 +50,11 @@ def is_value(found: Value | Unset | None) -> TypeGuard[Value]:
 
 class Names(Protocol):
     """Where the names of a text come from, and where its nodes are."""
+
+    @property
+    def dialect(self) -> Dialect | None:
+        """The dialect that the text is written in; None for the kernel language."""
+        ...
 
     def loc(self, node: ast.AST) -> SrcLoc | None:
         """The source span of ``node``."""

@@ -106,7 +106,9 @@ class _Keys:
         if not source.text:
             raise _Unkeyed
         values = [(path, self.path(source, path)) for path in sorted(self.free_paths(source))]
-        return marshal.dumps(source.pyfunc.__code__, 2), source.text, values
+        # The version of kernelcore decides what a dialect is.
+        dialect = source.dialect.name if source.dialect else ""
+        return marshal.dumps(source.pyfunc.__code__, 2), source.text, dialect, values
 
     def free_paths(self, source: Source) -> set[Path]:
         """The dotted names in the body of a function that are none of its variables."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from kernelcore.base.errors import KernelError, KernelSyntaxError
 from kernelcore.language.bound_names import MISSING
+from kernelcore.language.dialect import Dialect, written_in
 from kernelcore.language.source import Source, read_source
 
 _FILE = "<pickled"
@@ -83,11 +84,13 @@ class FunctionText:
         name: Its name.
         module: The module that defines it.
         text: Its definition, without decorators.
+        dialect: The dialect that it is written in.
     """
 
     name: str
     module: str
     text: str
+    dialect: Dialect | None = None
 
     @staticmethod
     def of(pyfunc: Callable[..., Any]) -> FunctionText:
@@ -104,7 +107,8 @@ class FunctionText:
             )
         first = source.tree.lineno + source.line_offset - pyfunc.__code__.co_firstlineno
         lines = source.text.splitlines(keepends=True)[first:]
-        return FunctionText(pyfunc.__name__, pyfunc.__module__, textwrap.dedent("".join(lines)))
+        text = textwrap.dedent("".join(lines))
+        return FunctionText(pyfunc.__name__, pyfunc.__module__, text, source.dialect)
 
     def function(self) -> FunctionType:
         """A function of this text, whose names stand for nothing yet."""
@@ -130,7 +134,7 @@ class FunctionText:
         }
         if tree.returns is not None:
             made.__annotations__["return"] = ast.unparse(tree.returns)
-        return made
+        return made if self.dialect is None else written_in(made, self.dialect)
 
 
 def captured(pyfunc: Callable[..., Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any, cast
 from kernelcore.base.errors import KernelNameError, KernelSyntaxError, SrcLoc, suggestion
 from kernelcore.language import bound_names
 from kernelcore.language.bound_names import MISSING
+from kernelcore.language.dialect import Dialect, dialect_of
 from kernelcore.language.source_check import (
     FileText,
     forget_text,
@@ -75,6 +76,11 @@ class Source:
     def file(self) -> str:
         """The file that defines it."""
         return self.pyfunc.__code__.co_filename
+
+    @property
+    def dialect(self) -> Dialect | None:
+        """The dialect that it is written in; None for the kernel language."""
+        return dialect_of(self.pyfunc)
 
     @property
     def is_current(self) -> bool:

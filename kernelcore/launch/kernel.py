@@ -13,6 +13,7 @@ from kernelcore.base.lazy import Deferred
 from kernelcore.base.threads import cached_property
 from kernelcore.language import source
 from kernelcore.language.bound_names import BoundNames
+from kernelcore.language.dialect import dialect_of
 
 # Modules that declare kernels are imported without the compiler.
 if TYPE_CHECKING:
@@ -135,7 +136,10 @@ class Kernel:
         )
 
     def __repr__(self) -> str:
-        return f"<kernel {self.name}>"
+        dialect = dialect_of(self.pyfunc)
+        return (
+            f"<kernel {self.name}>" if dialect is None else f"<{dialect.name} kernel {self.name}>"
+        )
 
     def _repr_html_(self) -> str:
         return kernel_html.kernel_html(self)

@@ -102,6 +102,9 @@ def lower_call(
         return construct(scope, made, rest, {}, node)
     if isinstance(callee, type(builtins.abs)) and callee in _PYTHON:
         name, folds = _PYTHON[callee]
+        dialect = scope.names.dialect
+        if dialect is not None and name in dialect.functions and not keywords:
+            return scope.call_function(dialect.functions[name], args, {}, node, scope)
         if folds and len(args) > 2 and not keywords:
             return _fold_left(scope, BUILTINS[name].op, args, node)
         if folds and len(args) == 1 and not keywords and name in LIBRARY:

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 from kernelcore.builtins.syntax import BINARY, COMPARE, UNARY
 from kernelcore.language.bound_names import MISSING
+from kernelcore.language.dialect import dialect_of
 from kernelcore.language.function import Function
 from kernelcore.language.source import Source, read_source
 
@@ -36,8 +37,17 @@ def rewritten(pyfunc: Callable[..., Any], helpers: Mapping[str, Any]) -> Functio
         code = _codes[pyfunc] = _compiled(pyfunc)
     cells = dict(zip(pyfunc.__code__.co_freevars, pyfunc.__closure__ or (), strict=True))
     closure = tuple(cells[name] for name in code.co_freevars)
+    dialect = dialect_of(pyfunc)
+    own: dict[str, Any] = {}
+    if dialect is not None:
+        hidden = {n: f for n, f in dialect.functions.items() if n not in pyfunc.__globals__}
+        own = {"_kc_operators": dialect.operators, **hidden}
     made = FunctionType(
-        code, {**pyfunc.__globals__, **helpers}, pyfunc.__name__, pyfunc.__defaults__, closure
+        code,
+        {**pyfunc.__globals__, **helpers, **own},
+        pyfunc.__name__,
+        pyfunc.__defaults__,
+        closure,
     )
     made.__kwdefaults__ = pyfunc.__kwdefaults__
     return made
@@ -76,9 +86,21 @@ class _Rewrite(ast.NodeTransformer):
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        dialect = source.dialect
+        self._operators: frozenset[str] = frozenset(dialect.operators if dialect else ())
+
+    def _operator(self, op: ast.operator) -> ast.expr:
+        """What the helpers take for an operator: its name, or the function of a dialect."""
+        name = ast.Constant(BINARY[type(op)].op.name)
+        own = type(op).__name__
+        if own not in self._operators:
+            return name
+        functions = ast.Name("_kc_operators", ast.Load())
+        function = ast.Subscript(functions, ast.Constant(own), ast.Load())
+        return ast.Tuple([function, name], ast.Load())
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        name = ast.Constant(BINARY[type(node.op)].op.name)
+        name = self._operator(node.op)
         return _call(node, "_kc_binary", name, self.visit(node.left), self.visit(node.right))
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
@@ -186,7 +208,7 @@ class _Rewrite(ast.NodeTransformer):
         return self.visit(target), ast.Tuple(steps[::-1], ast.Load())
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
-        name = ast.Constant(BINARY[type(node.op)].op.name)
+        name = self._operator(node.op)
         value = self.visit(node.value)
         if isinstance(node.target, ast.Name):
             old = _located(node, ast.Name(node.target.id, ast.Load()))

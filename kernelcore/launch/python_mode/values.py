@@ -99,8 +99,13 @@ def composite_op(name: str, args: tuple[Any, ...]) -> Any:
     return value_class(type_)._of(data)  # pyright: ignore[reportPrivateUsage]
 
 
-def binary(name: str, a: Any, b: Any) -> Any:
-    """An operator between two values."""
+def binary(name: str | tuple[Function, str], a: Any, b: Any) -> Any:
+    """An operator between two values; a function first, if a dialect has one for scalars."""
+    if isinstance(name, tuple):
+        function, name = name
+        is_scalar = not any(isinstance(v, Composite | StructValue) for v in (a, b))
+        if is_scalar and function.takes(a, b):
+            return _called(function, (a, b), {})
     if _is_number(a) and _is_number(b):
         if name in _SYMBOLS:
             return _SYMBOLS[name](a, b)
@@ -186,7 +191,7 @@ def store(root: Any, path: tuple[Any, ...], value: Any) -> None:
         root[key] = value
 
 
-def update(name: str, root: Any, path: tuple[Any, ...], value: Any) -> None:
+def update(name: str | tuple[Function, str], root: Any, path: tuple[Any, ...], value: Any) -> None:
     """Assign an operator's result to a part of ``root``; sums in arrays are atomic."""
     place = root
     for step in path[:-1]:
@@ -197,6 +202,7 @@ def update(name: str, root: Any, path: tuple[Any, ...], value: Any) -> None:
         def changed(old: Any) -> Any:
             return binary(name, old, value)
 
+        assert isinstance(name, str)
         place.atomically(last[0], changed, Added(name, value))
         return
     old = getattr(place, last) if isinstance(last, str) else place[last[0]]

@@ -1,0 +1,54 @@
+"""Names and results of NVIDIA Warp: ``import kernelcore.compat.warp as wp``.
+
+Kernels decorated with ``wp.kernel`` and ``wp.func`` compute what Warp computes where kernelcore
+follows NumPy and Python instead; ``semantics`` lists the differences. All other names are those of
+kernelcore. What Warp has and kernelcore does not is refused with the way around it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kernelcore as _kernelcore
+from kernelcore.base.errors import KernelAttributeError as _KernelAttributeError
+from kernelcore.compat.warp import missing as _missing
+from kernelcore.compat.warp.declare import func as func
+from kernelcore.compat.warp.declare import func_grad as func_grad
+from kernelcore.compat.warp.declare import func_replay as func_replay
+from kernelcore.compat.warp.declare import kernel as kernel
+from kernelcore.compat.warp.semantics import acos as acos
+from kernelcore.compat.warp.semantics import asin as asin
+from kernelcore.compat.warp.semantics import clamp as clamp
+from kernelcore.compat.warp.semantics import isfinite as isfinite
+from kernelcore.compat.warp.semantics import isinf as isinf
+from kernelcore.compat.warp.semantics import isnan as isnan
+from kernelcore.compat.warp.semantics import lower_bound as lower_bound
+from kernelcore.compat.warp.semantics import max as max
+from kernelcore.compat.warp.semantics import min as min
+from kernelcore.compat.warp.semantics import mod as mod
+from kernelcore.compat.warp.semantics import round as round
+from kernelcore.compat.warp.semantics import sign as sign
+
+
+def __getattr__(name: str) -> Any:
+    """What kernelcore has under ``name``.
+
+    Raises:
+        KernelAttributeError: Neither has it, or kernelcore lacks what Warp has.
+    """
+    if not name.startswith("_"):
+        found = getattr(_kernelcore, name, _missing)
+        if found is not _missing:
+            globals()[name] = found
+            return found
+        reason = _missing.reason_of(name)
+        if reason is not None:
+            raise _KernelAttributeError(
+                f"kernelcore has no {name}: {reason.what}", remedy=reason.remedy
+            )
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    own = {name for name in globals() if not name.startswith("_")}
+    return sorted(own | {*dir(_kernelcore)} - {"annotations"})

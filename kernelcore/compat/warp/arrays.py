@@ -1,0 +1,48 @@
+"""``array`` as programs written for NVIDIA Warp make and ask for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import kernelcore as kc
+from kernelcore.language.types import ArrayOf, Dense, bfloat16, type_of
+
+
+class _ArrayClass:
+    """``kernelcore.array``, except that
+
+    - data of one vector or matrix make an array of shape (1,),
+    - 16-bit integers without a sign are the bits of bfloat16, if that is the dtype,
+    - annotations are instances of it.
+    """
+
+    __name__ = "array"
+
+    def __call__(self, data: Any = None, dtype: Any = None, *args: Any, **options: Any) -> Any:
+        return kc.array(_data(data, dtype), dtype, *args, **options)
+
+    def __getitem__(self, dtype: Any) -> Any:
+        return kc.array[dtype]
+
+    def __instancecheck__(self, instance: object) -> bool:
+        return isinstance(instance, kc.Array | ArrayOf)
+
+    def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type, ...]:
+        return (kc.Array,)
+
+
+array = _ArrayClass()
+
+
+def _data(data: Any, dtype: Any) -> Any:
+    """``data`` as ``kernelcore.array`` takes it."""
+    element = type_of(dtype) if data is not None and dtype is not None else None
+    if element == bfloat16 and getattr(data, "dtype", None) == np.uint16:
+        return np.asarray(data).view(bfloat16.numpy)
+    if isinstance(element, Dense) and isinstance(data, list | tuple | np.ndarray):
+        numbers = np.asarray(data)
+        if numbers.shape == element.extents:
+            return numbers[None]
+    return data

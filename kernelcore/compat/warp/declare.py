@@ -1,0 +1,45 @@
+"""``kernel``, ``func`` and ``struct`` for programs written for NVIDIA Warp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import kernelcore as kc
+from kernelcore.compat.warp.semantics import DIALECT
+from kernelcore.language.dialect import written_in
+from kernelcore.language.function import require_function
+
+
+def kernel(pyfunc: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """``kernelcore.kernel`` with Warp's operators; see ``semantics``.
+
+    Options of Warp's compiler, such as ``enable_backward`` and ``module``, are accepted as
+    ``kernelcore.kernel`` accepts them.
+    """
+
+    def make(pyfunc: Callable[..., Any]) -> kc.Kernel:
+        require_function(pyfunc, "kernel")
+        return kc.kernel(written_in(pyfunc, DIALECT), **options)
+
+    return make if pyfunc is None else make(pyfunc)
+
+
+def func(pyfunc: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """``kernelcore.func`` with Warp's operators; see ``semantics``."""
+
+    def make(pyfunc: Callable[..., Any]) -> kc.Function:
+        require_function(pyfunc, "func")
+        return kc.func(written_in(pyfunc, DIALECT), **options)
+
+    return make if pyfunc is None else make(pyfunc)
+
+
+def func_grad(function: kc.Function) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """``kernelcore.func_grad`` with Warp's operators."""
+    return lambda rule: kc.func_grad(function)(written_in(rule, DIALECT))
+
+
+def func_replay(function: kc.Function) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """``kernelcore.func_replay`` with Warp's operators."""
+    return lambda rule: kc.func_replay(function)(written_in(rule, DIALECT))
