@@ -44,4 +44,5 @@ _export(
     {**_exports.ADAPTERS, **_exports.HOMES},
     _exports.operations,
     _exports.ADAPTERS,
+    _exports.PACKAGES,
 )

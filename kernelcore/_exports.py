@@ -80,6 +80,9 @@ HOMES = homes(
     }
 )
 
+# Packages of names that programs write out: ``kc.optim.Adam``.
+PACKAGES = ("optim",)
+
 # Names of the adapters, for programs that use one; each needs its framework.
 ADAPTERS = homes(
     {

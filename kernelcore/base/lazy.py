@@ -63,17 +63,24 @@ def _is_public(name: str, value: object) -> bool:
 
 
 def export(
-    package: ModuleType, known: Mapping[str, str], others: Names, unstarred: Iterable[str]
+    package: ModuleType,
+    known: Mapping[str, str],
+    others: Names,
+    unstarred: Iterable[str],
+    packages: Iterable[str] = (),
 ) -> None:
     """Make ``package`` an ``Exporting`` of names by module, and of what ``others`` gives.
 
+    ``packages`` are those inside of it that programs reach without an import of their own.
     ``from package import *`` leaves out the names ``unstarred``, modules, and those that would
     hide Python's built-in functions.
     """
 
     def getter(name: str) -> Any:
         home = known.get(name)
-        if home is not None:
+        if name in packages:
+            found = _module(f"{package.__name__}.{name}")
+        elif home is not None:
             found = getattr(_module(home), name)
         elif name == "__all__":
             hidden = {*dir(builtins), *unstarred, "types"}

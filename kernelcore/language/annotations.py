@@ -73,7 +73,8 @@ def parameter_type(source: Source, node: ast.arg) -> Wanted:
     found = wanted(annotation)
     if found is None:
         name = getattr(annotation, "__name__", "")
-        is_class = isinstance(annotation, type) and annotation.__module__ != "builtins"
+        home = getattr(annotation, "__module__", "").partition(".")[0]
+        is_class = isinstance(annotation, type) and home not in ("builtins", "kernelcore")
         raise KernelTypeError(
             f"parameter '{node.arg}': unsupported annotation {ast.unparse(node.annotation)}",
             source.loc(node.annotation),

@@ -63,3 +63,9 @@ def written_in(pyfunc: Callable[..., Any], dialect: Dialect) -> FunctionType:
 def dialect_of(pyfunc: Callable[..., Any]) -> Dialect | None:
     """The dialect that ``pyfunc`` is written in; None for the kernel language."""
     return getattr(pyfunc, _DIALECT, None)
+
+
+def in_dialect(what: str, pyfunc: Callable[..., Any]) -> str:
+    """``what`` with the name of the dialect that ``pyfunc`` is written in, if it is."""
+    dialect = dialect_of(pyfunc)
+    return what if dialect is None else f"{dialect.name} {what}"

@@ -13,7 +13,7 @@ from kernelcore.base.lazy import Deferred
 from kernelcore.base.threads import cached_property
 from kernelcore.language import source
 from kernelcore.language.bound_names import BoundNames
-from kernelcore.language.dialect import dialect_of
+from kernelcore.language.dialect import in_dialect
 
 # Modules that declare kernels are imported without the compiler.
 if TYPE_CHECKING:
@@ -136,10 +136,7 @@ class Kernel:
         )
 
     def __repr__(self) -> str:
-        dialect = dialect_of(self.pyfunc)
-        return (
-            f"<kernel {self.name}>" if dialect is None else f"<{dialect.name} kernel {self.name}>"
-        )
+        return f"<{in_dialect('kernel', self.pyfunc)} {self.name}>"
 
     def _repr_html_(self) -> str:
         return kernel_html.kernel_html(self)

@@ -28,6 +28,9 @@ MAY_IMPORT["launch"] = MAY_IMPORT["compiler"] | {"compiler", "runtime"}
 MAY_IMPORT["autograd"] = MAY_IMPORT["launch"] | {"launch"}
 MAY_IMPORT["explain"] = MAY_IMPORT["launch"] | {"launch"}
 MAY_IMPORT["operators"] = MAY_IMPORT["launch"] | {"launch"}
+MAY_IMPORT["optim"] = MAY_IMPORT["launch"] | {"launch"}
+# It is a user of kernelcore, and imports what users do.
+MAY_IMPORT["compat"] = MAY_IMPORT["optim"] | {"optim", ""}
 # Modules of kernelcore itself; what they import is deferred, or what the command line runs.
 ROOT_MODULES = {"__init__", "__main__", "_exports", "_native"}
 # What adapters may know of kernelcore.

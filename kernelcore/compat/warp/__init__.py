@@ -7,11 +7,17 @@ kernelcore. What Warp has and kernelcore does not is refused with the way around
 
 from __future__ import annotations
 
+from importlib import import_module as _import_module
 from typing import Any
 
 import kernelcore as _kernelcore
 from kernelcore.base.errors import KernelAttributeError as _KernelAttributeError
 from kernelcore.compat.warp import missing as _missing
+from kernelcore.compat.warp import runtime as _runtime
+from kernelcore.compat.warp import types as types
+from kernelcore.compat.warp import utils as utils
+from kernelcore.compat.warp.arrays import array as array
+from kernelcore.compat.warp.config import config as config
 from kernelcore.compat.warp.declare import func as func
 from kernelcore.compat.warp.declare import func_grad as func_grad
 from kernelcore.compat.warp.declare import func_replay as func_replay
@@ -22,12 +28,17 @@ from kernelcore.compat.warp.semantics import clamp as clamp
 from kernelcore.compat.warp.semantics import isfinite as isfinite
 from kernelcore.compat.warp.semantics import isinf as isinf
 from kernelcore.compat.warp.semantics import isnan as isnan
-from kernelcore.compat.warp.semantics import lower_bound as lower_bound
+from kernelcore.compat.warp.semantics import (
+    lower_bound as lower_bound,  # pyright: ignore[reportUnknownVariableType]
+)
 from kernelcore.compat.warp.semantics import max as max
 from kernelcore.compat.warp.semantics import min as min
 from kernelcore.compat.warp.semantics import mod as mod
 from kernelcore.compat.warp.semantics import round as round
 from kernelcore.compat.warp.semantics import sign as sign
+
+# Modules of Warp that programs reach without an import of their own.
+_MODULES = {"autograd", "jax_experimental", "optim", "torch"}
 
 
 def __getattr__(name: str) -> Any:
@@ -37,7 +48,10 @@ def __getattr__(name: str) -> Any:
         KernelAttributeError: Neither has it, or kernelcore lacks what Warp has.
     """
     if not name.startswith("_"):
-        found = getattr(_kernelcore, name, _missing)
+        if name in _MODULES:
+            return _import_module(f"{__name__}.{name}")
+        home = _runtime if name in _runtime.__all__ else _kernelcore
+        found = getattr(home, name, _missing)
         if found is not _missing:
             globals()[name] = found
             return found

@@ -41,8 +41,9 @@ def _data(data: Any, dtype: Any) -> Any:
     element = type_of(dtype) if data is not None and dtype is not None else None
     if element == bfloat16 and getattr(data, "dtype", None) == np.uint16:
         return np.asarray(data).view(bfloat16.numpy)
-    if isinstance(element, Dense) and isinstance(data, list | tuple | np.ndarray):
-        numbers = np.asarray(data)
+    given: Any = data
+    if isinstance(element, Dense) and isinstance(given, list | tuple | np.ndarray):
+        numbers: Any = np.asarray(data)
         if numbers.shape == element.extents:
             return numbers[None]
     return data

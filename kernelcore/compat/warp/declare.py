@@ -28,18 +28,18 @@ def kernel(pyfunc: Callable[..., Any] | None = None, **options: Any) -> Any:
 def func(pyfunc: Callable[..., Any] | None = None, **options: Any) -> Any:
     """``kernelcore.func`` with Warp's operators; see ``semantics``."""
 
-    def make(pyfunc: Callable[..., Any]) -> kc.Function:
+    def make(pyfunc: Callable[..., Any]) -> Any:
         require_function(pyfunc, "func")
         return kc.func(written_in(pyfunc, DIALECT), **options)
 
     return make if pyfunc is None else make(pyfunc)
 
 
-def func_grad(function: kc.Function) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def func_grad(function: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """``kernelcore.func_grad`` with Warp's operators."""
     return lambda rule: kc.func_grad(function)(written_in(rule, DIALECT))
 
 
-def func_replay(function: kc.Function) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def func_replay(function: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """``kernelcore.func_replay`` with Warp's operators."""
     return lambda rule: kc.func_replay(function)(written_in(rule, DIALECT))

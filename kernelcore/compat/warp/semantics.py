@@ -8,7 +8,8 @@ for its ends, and searches end at the last element.
 
 # Overloads share a name; types of the kernel language are values to a type checker.
 # ruff: noqa: F811
-# pyright: basic, reportRedeclaration=false, reportInvalidTypeForm=false
+# pyright: basic, reportRedeclaration=false, reportInvalidTypeForm=false, reportCallIssue=false
+# pyright: reportInvalidTypeVarUse=false
 
 from __future__ import annotations
 

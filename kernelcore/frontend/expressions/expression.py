@@ -18,7 +18,7 @@ from kernelcore.builtins.syntax import BINARY, COMPARE, UNARY
 from kernelcore.frontend.calls import intrinsics
 from kernelcore.frontend.calls.call import lower_call
 from kernelcore.frontend.calls.compile_time import evaluate_static, static
-from kernelcore.frontend.calls.overloads import takes
+from kernelcore.frontend.calls.dialect import operator_of_dialect
 from kernelcore.frontend.expressions.apply import logical, truth
 from kernelcore.frontend.expressions.output import lower_print, lower_printf
 from kernelcore.frontend.scope import Scope, Unset
@@ -226,23 +226,15 @@ def binary(
     is_product = isinstance(op, ast.MatMult) and not isinstance(left, CompositeValue)
     if entry is None or is_product:
         raise unsupported(op, scope.loc(node))
+    if (found := operator_of_dialect(scope, op, left, right, node)) is not None:
+        return found
     match op, left, right:
         case ast.Pow(), UntypedLiteral(value=int() as base), UntypedLiteral(
             value=int() as exponent
         ) if exponent >= 0:
             return host_value(power(base, exponent), "", scope.loc(node))
         case _:
-            pass
-    dialect = scope.names.dialect
-    function = None if dialect is None else dialect.operators.get(type(op).__name__)
-    if function is not None and not any(
-        isinstance(v, CompositeValue | ArrayView | Static | tuple) for v in (left, right)
-    ):
-        if isinstance(left, UntypedLiteral) and isinstance(right, UntypedLiteral):
-            return host_value(function(left.value, right.value), "", scope.loc(node))
-        if takes(scope, function, [left, right]):
-            return scope.call_function(function, [left, right], {}, node, scope)
-    return operate(scope, entry.op, [left, right], node, operands)
+            return operate(scope, entry.op, [left, right], node, operands)
 
 
 def _compare(scope: Scope, node: ast.Compare) -> Atom:

@@ -1,0 +1,6 @@
+"""``warp.jax_experimental.ffi``: kernels and functions that launch them in programs of JAX."""
+
+from kernelcore import GraphMode as GraphMode
+from kernelcore import jax_callable as jax_callable
+from kernelcore import jax_kernel as jax_kernel
+from kernelcore import register_ffi_callback as register_ffi_callback
