@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from math import prod
+from numbers import Integral, Real
 from typing import Any
-
-import numpy as np
 
 import kernelcore as kc
 from kernelcore.language.composite_types import matrix as matrix
@@ -85,12 +85,12 @@ def is_array(x: Any) -> bool:
 
 def is_float(x: Any) -> bool:
     """Whether ``x`` is a float, of Python or of a type of the kernel language."""
-    return isinstance(x, float | np.floating)
+    return isinstance(x, Real) and not isinstance(x, Integral)
 
 
 def is_int(x: Any) -> bool:
     """Whether ``x`` is an integer, of Python or of a type of the kernel language."""
-    return isinstance(x, int | np.integer) and not isinstance(x, bool)
+    return isinstance(x, Integral) and not isinstance(x, bool)  # pyright: ignore
 
 
 def is_scalar(x: Any) -> bool:
@@ -130,7 +130,7 @@ def is_struct(x: Any) -> bool:
 
 def is_value(x: Any) -> bool:
     """Whether ``x`` is a number, a bool or a composite."""
-    return is_scalar(x) or isinstance(x, bool | np.bool_) or is_composite(x)
+    return is_scalar(x) or type(x).__name__ in ("bool", "bool_") or is_composite(x)
 
 
 def is_tile(x: Any) -> bool:
@@ -144,7 +144,7 @@ type_is_tile = is_tile
 def type_size(t: Any) -> int:
     """The number of scalars in a value of ``t``; 1 for a struct."""
     found = type_of(t)
-    return int(np.prod(found.extents)) if isinstance(found, Dense) else 1
+    return prod(found.extents) if isinstance(found, Dense) else 1
 
 
 def type_size_in_bytes(t: Any) -> int:

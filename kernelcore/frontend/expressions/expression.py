@@ -51,7 +51,6 @@ from kernelcore.language.bound_names import MISSING, note_attribute
 from kernelcore.language.types import Dense, StructType, boolean
 
 _VALUE = "$value"
-_MISSING = object()
 _CHEAP = (OpKind.PURE, OpKind.CAST, OpKind.DIM, OpKind.TID)
 
 
@@ -123,22 +122,21 @@ def _entry(scope: Scope, node: ast.expr) -> Entry:
 
 
 def static_object(scope: Scope, node: ast.expr) -> object:
-    """The Python object that a dotted name of an outer scope stands for, else ``_MISSING``."""
+    """The Python object that a dotted name of an outer scope stands for, else ``MISSING``."""
     match node:
         case ast.Name(id=name):
             known = scope.env.get(name)
             if isinstance(known, Static):
                 return known.obj
             if known is not None or name in scope.assigned:
-                return _MISSING
+                return MISSING
             return scope.resolve(name, scope.loc(node))
         case ast.Attribute(value=base, attr=attr):
             owner = static_object(scope, base)
-            if owner is _MISSING:
-                return _MISSING
+            if owner is MISSING:
+                return MISSING
             found = note_attribute(owner, attr)
-            found = getattr(owner, attr, _MISSING) if found is MISSING else found
-            if found is _MISSING:
+            if found is MISSING and (found := getattr(owner, attr, MISSING)) is MISSING:
                 raise KernelNameError(
                     f"'{ast.unparse(base)}', {describe_object(owner)}, has no attribute '{attr}'",
                     scope.loc(node),
@@ -147,7 +145,7 @@ def static_object(scope: Scope, node: ast.expr) -> object:
                 )
             return found
         case _:
-            return _MISSING
+            return MISSING
 
 
 def short_circuit(
@@ -226,15 +224,14 @@ def binary(
     is_product = isinstance(op, ast.MatMult) and not isinstance(left, CompositeValue)
     if entry is None or is_product:
         raise unsupported(op, scope.loc(node))
-    if (found := operator_of_dialect(scope, op, left, right, node)) is not None:
-        return found
     match op, left, right:
         case ast.Pow(), UntypedLiteral(value=int() as base), UntypedLiteral(
             value=int() as exponent
         ) if exponent >= 0:
             return host_value(power(base, exponent), "", scope.loc(node))
         case _:
-            return operate(scope, entry.op, [left, right], node, operands)
+            found = operator_of_dialect(scope, op, left, right, node)
+    return found or operate(scope, entry.op, [left, right], node, operands)
 
 
 def _compare(scope: Scope, node: ast.Compare) -> Atom:
@@ -291,7 +288,7 @@ def _call(scope: Scope, node: ast.Call) -> Value:
         local = {n: v for n in scope.env if (v := scope.get(n)) is not None}
         known = {n: v for n, v in local.items() if not isinstance(v, Unset)}
         return evaluate_static(scope.names, node, known)
-    if callee is _MISSING:
+    if callee is MISSING:
         callee = _local_callee(scope, node.func)
     args = [lower_expr(scope, a) for a in node.args]
     keywords = {k.arg: lower_expr(scope, k.value) for k in node.keywords if k.arg is not None}
@@ -317,7 +314,7 @@ def _local_callee(scope: Scope, node: ast.expr) -> object:
 def _attribute(scope: Scope, node: ast.Attribute) -> Value:
     loc = scope.loc(node)
     found = static_object(scope, node)
-    if found is not _MISSING:
+    if found is not MISSING:
         return host_value(found, ast.unparse(node), loc)
     owner = lower_expr(scope, node.value)
     scope.at(node)
